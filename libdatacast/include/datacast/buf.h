@@ -1,0 +1,38 @@
+/* Packet storage behind two functions, so that mbufs, plain buffers and simulated packets all fit. */
+#ifndef DATACAST_BUF_H
+#define DATACAST_BUF_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "datacast/limits.h"
+
+typedef struct dc_buf dc_buf; /* the caller's; the core never looks inside */
+
+struct dc_buf_ops {
+  void (*ref)(dc_buf *buf);   /* one more owner; the bytes must not change from now on */
+  void (*unref)(dc_buf *buf); /* one owner less */
+};
+
+/* A frame that arrived. `data` is contiguous and starts at the Ethernet header. */
+struct dc_frame {
+  dc_buf *buf;
+  const uint8_t *data;
+  uint32_t len;
+  uint16_t port; /* where it came in, or DC_PORT_HOST from an endpoint of this host (then no Ethernet: at the header) */
+};
+
+#define DC_PORT_HOST 0xffffu
+
+/* A frame to send: the prefix, then bytes [off, off+len) of the buffer as it was handed in. It holds one reference
+ * to buf (when not NULL), which the caller releases when it is sent. port == DC_PORT_HOST: for this host's endpoints,
+ * no prefix, off stands at the Datacast header. */
+struct dc_tx {
+  dc_buf *buf;
+  uint32_t off, len;
+  uint16_t port;
+  uint16_t prefix_len;
+  uint8_t prefix[DC_PREFIX_MAX];
+};
+
+#endif

@@ -1,0 +1,44 @@
+/* Rate control of a source: one small struct of functions per rule (the paper's section 5.2 is `datacast`). */
+#ifndef DATACAST_CC_H
+#define DATACAST_CC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "datacast/time.h"
+
+struct dc_cc_params {
+  uint64_t rate_init;    /* bit/s of whole frames */
+  uint64_t rate_min;     /* bit/s */
+  uint64_t rate_max;     /* bit/s, the source's link */
+  uint64_t delta;        /* bit/s added per interval */
+  dc_time interval;      /* T */
+  uint32_t packet_bytes; /* a full data packet on the wire */
+};
+
+/* What a source learns from one interest that reached it. */
+struct dc_cc_event {
+  bool duplicate; /* asks for what was already sent */
+  bool retx;
+  uint8_t lag;    /* header field: how near the slowest child is to falling out of a cache */
+  uint32_t seq;
+};
+
+#define DC_CC_STATE 128 /* bytes a rule may keep */
+
+struct dc_cc_ops {
+  const char *name;
+  void (*init)(void *state, dc_time now, const struct dc_cc_params *p);
+  void (*interest)(void *state, dc_time now, const struct dc_cc_event *e);
+  void (*tick)(void *state, dc_time now);       /* called at or after next_tick */
+  dc_time (*next_tick)(const void *state);
+  uint64_t (*rate)(const void *state);          /* bit/s */
+};
+
+extern const struct dc_cc_ops dc_cc_datacast; /* r <- r/2 on a duplicate, r <- r + delta after T without one */
+
+/* By name; NULL when unknown. dc_cc_name(i) lists them, NULL after the last. */
+const struct dc_cc_ops *dc_cc_find(const char *name) __attribute__((nonnull));
+const char *dc_cc_name(unsigned i);
+
+#endif

@@ -1,0 +1,36 @@
+/* Fixed capacities of the core, in one place. Everything that can grow has its limit here. */
+#ifndef DATACAST_LIMITS_H
+#define DATACAST_LIMITS_H
+
+enum {
+  /* Ports of one segment: the longest run of links between two waypoints. */
+  DC_SEG_MAX = 48,
+  /* Stops of one route: the receiver, the waypoints and the source. */
+  DC_STOPS_MAX = 64,
+  /* Bytes of a route under an interest's header; with the stack it fits a 1,500-byte frame. */
+  DC_ROUTE_MAX = 1024,
+  /* Highest port number: ports travel as 16 bits, the last value names the host itself. */
+  DC_PORT_MAX = 65534,
+  /* Children (distinct return segments) of one tree at one node. */
+  DC_CHILDREN_MAX = 128,
+  /* Ports of one node. */
+  DC_NODE_PORTS_MAX = 256,
+  /* Frames that one arriving frame can cause at a node: one per child and the interest sent on. */
+  DC_NODE_TX_MAX = DC_CHILDREN_MAX + 1,
+  /* Credits of one receiver in one tree. */
+  DC_CREDITS_MAX = 4096,
+  /* Assignments (extents) a tree remembers at a source or receiver. */
+  DC_EXTENTS_MAX = 256,
+  /* Interests that wait for tokens at a source, per tree. */
+  DC_SOURCE_QUEUE_MAX = 8192,
+  /* Sequence numbers behind the newest one for which a source remembers what it sent. */
+  DC_SOURCE_WINDOW = 65536,
+  /* Return segments known to a source, per tree (the old and the new ones around a repair). */
+  DC_SOURCE_CHILDREN_MAX = 16,
+  /* Ethernet, the deepest stack (with LOCAL), the Datacast header. */
+  DC_PREFIX_MAX = 14 + 4 * (DC_SEG_MAX + 1) + 16,
+  /* Payload bytes of one data packet. */
+  DC_PAYLOAD_MAX = 65000
+};
+
+#endif

@@ -1,0 +1,26 @@
+"""Maps the folders at the root to the namespace package `datacast` (no `datacast/__init__.py`)."""
+
+from setuptools import find_packages, setup
+
+FOLDERS = {
+    "core": "libdatacast/python",
+    "topologies": "topologies",
+    "fabric_manager": "fabric_manager",
+    "master": "master",
+    "controller": "controller",
+    "simulation": "simulation",
+    "cli": "cli",
+}
+
+package_dir, packages = {}, []
+for name, folder in FOLDERS.items():
+    package_dir[f"datacast.{name}"] = folder
+    packages.append(f"datacast.{name}")
+    packages += [f"datacast.{name}.{sub}" for sub in find_packages(folder)]
+
+setup(
+    package_dir=package_dir,
+    packages=packages,
+    package_data={"": ["*.json", "*.graphml", "*.sql", "*.h"]},
+    cffi_modules=["libdatacast/python/build_core.py:ffi"],
+)
