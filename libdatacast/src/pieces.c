@@ -1,0 +1,168 @@
+#include "datacast/pieces.h"
+
+#include <errno.h>
+#include <string.h>
+
+uint64_t dc_layout_pieces(const struct dc_layout *l)
+{
+  return l->size == 0 || l->piece == 0 ? 0 : (l->size - 1) / l->piece + 1;
+}
+
+uint32_t dc_layout_blocks(const struct dc_layout *l)
+{
+  uint64_t n = dc_layout_pieces(l);
+  if (n == 0 || l->per_block == 0)
+    return 0;
+  n = (n - 1) / l->per_block + 1;
+  return n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
+}
+
+uint32_t dc_layout_piece_len(const struct dc_layout *l, uint64_t i)
+{
+  uint64_t n = dc_layout_pieces(l);
+  if (i >= n)
+    return 0;
+  return i + 1 < n ? l->piece : (uint32_t)(l->size - (n - 1) * l->piece);
+}
+
+/* One bit per piece, one count per block. */
+struct dc_pieces {
+  struct dc_layout layout;
+  uint64_t n, held;
+  uint32_t blocks;
+  uint32_t *in_block; /* pieces held, per block; behind the words */
+  uint64_t word[];
+};
+
+static size_t words(uint64_t n) { return (size_t)((n + 63) / 64); }
+
+size_t dc_pieces_size(const struct dc_layout *l)
+{
+  return sizeof(struct dc_pieces) + words(dc_layout_pieces(l)) * sizeof(uint64_t)
+         + (size_t)dc_layout_blocks(l) * sizeof(uint32_t);
+}
+
+dc_pieces *dc_pieces_init(void *memory, const struct dc_layout *l)
+{
+  dc_pieces *p = memory;
+  p->layout = *l;
+  p->n = dc_layout_pieces(l);
+  p->held = 0;
+  p->blocks = dc_layout_blocks(l);
+  p->in_block = (uint32_t *)(p->word + words(p->n));
+  return p;
+}
+
+bool dc_pieces_has(const dc_pieces *p, uint64_t piece)
+{
+  return piece < p->n && (p->word[piece / 64] >> (piece % 64) & 1);
+}
+
+bool dc_pieces_add(dc_pieces *p, uint64_t piece)
+{
+  if (piece >= p->n || dc_pieces_has(p, piece))
+    return false;
+  p->word[piece / 64] |= UINT64_C(1) << (piece % 64);
+  p->in_block[piece / p->layout.per_block]++;
+  p->held++;
+  return true;
+}
+
+/* First piece of a block, and one past its last. */
+static void span(const dc_pieces *p, uint32_t block, uint64_t *first, uint64_t *end)
+{
+  *first = (uint64_t)block * p->layout.per_block;
+  *end = *first + p->layout.per_block;
+  if (*end > p->n)
+    *end = p->n;
+}
+
+uint32_t dc_pieces_drop_block(dc_pieces *p, uint32_t block)
+{
+  if (block >= p->blocks)
+    return 0;
+  uint64_t i, end;
+  span(p, block, &i, &end);
+  for (; i < end; i++)
+    p->word[i / 64] &= ~(UINT64_C(1) << (i % 64));
+  uint32_t held = p->in_block[block];
+  p->in_block[block] = 0;
+  p->held -= held;
+  return held;
+}
+
+bool dc_pieces_block_whole(const dc_pieces *p, uint32_t block)
+{
+  if (block >= p->blocks)
+    return false;
+  uint64_t first, end;
+  span(p, block, &first, &end);
+  return p->in_block[block] == end - first;
+}
+
+uint64_t dc_pieces_held(const dc_pieces *p) { return p->held; }
+bool dc_pieces_whole(const dc_pieces *p) { return p->held == p->n; }
+const struct dc_layout *dc_pieces_layout(const dc_pieces *p) { return &p->layout; }
+
+/* ---- extents ---- */
+
+int dc_extents_append(struct dc_extents *x, const struct dc_extent *e)
+{
+  /* The end must fit as well: sequence numbers do not wrap. */
+  if (e->count == 0 || e->count > UINT32_MAX - e->seq || e->first > UINT64_MAX - e->count)
+    return -EINVAL;
+  if (x->n > 0) {
+    const struct dc_extent *last = &x->e[x->n - 1];
+    if (e->seq == last->seq && e->count == last->count && e->first == last->first)
+      return 0;
+    if (e->seq != last->seq + last->count)
+      return -EINVAL;
+  }
+  if (x->n == DC_EXTENTS_MAX)
+    return -ENOSPC;
+  x->e[x->n++] = *e;
+  return 0;
+}
+
+bool dc_extents_piece(const struct dc_extents *x, uint32_t seq, uint64_t *piece)
+{
+  if (x->n == 0 || seq < x->e[0].seq)
+    return false;
+  uint32_t lo = 0, hi = x->n; /* the last extent that begins at or before seq */
+  while (hi - lo > 1) {
+    uint32_t mid = (lo + hi) / 2;
+    if (x->e[mid].seq <= seq)
+      lo = mid;
+    else
+      hi = mid;
+  }
+  const struct dc_extent *e = &x->e[lo];
+  if (seq - e->seq >= e->count)
+    return false;
+  *piece = e->first + (seq - e->seq);
+  return true;
+}
+
+uint32_t dc_extents_end(const struct dc_extents *x)
+{
+  return x->n == 0 ? 0 : x->e[x->n - 1].seq + x->e[x->n - 1].count;
+}
+
+void dc_extents_trim(struct dc_extents *x, uint32_t seq)
+{
+  uint32_t k = 0; /* the last one stays: the next must continue it */
+  while (k + 1 < x->n && x->e[k].seq + x->e[k].count <= seq)
+    k++;
+  if (k > 0) {
+    memmove(x->e, x->e + k, (x->n - k) * sizeof x->e[0]);
+    x->n -= k;
+  }
+}
+
+void dc_extents_cut(struct dc_extents *x, uint32_t seq)
+{
+  while (x->n > 0 && x->e[x->n - 1].seq >= seq)
+    x->n--;
+  if (x->n > 0 && x->e[x->n - 1].count > seq - x->e[x->n - 1].seq)
+    x->e[x->n - 1].count = seq - x->e[x->n - 1].seq;
+}
