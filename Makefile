@@ -20,7 +20,7 @@ DEBIAN_PACKAGES := build-essential pkg-config python3 python3-venv python3-dev p
   dpdk libdpdk-dev libssl-dev libjansson-dev libyaml-dev \
   mininet openvswitch-switch iproute2 ethtool tcpdump
 
-.PHONY: help setup build demo lab test lint constants clean
+.PHONY: help setup build demo lab test test-c lint constants clean
 
 help: ## show the targets
 	@grep -hE '^[a-z0-9_-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -45,12 +45,14 @@ $(BUILD)/.venv: pyproject.toml setup.py libdatacast/python/build_core.py $(wildc
 	@$(PY) -m pip install -q --disable-pip-version-check -e '.[test]'
 	@touch $@
 
-# Each C part has its own fragment; they add to BINARIES and C_TESTS.
+# Each C part has its own fragment; they add files to BINARIES and targets to C_TESTS.
 BINARIES :=
 C_TESTS :=
 -include libdatacast/build.mk
 -include dpdk_cache/build.mk
 -include host_agent/build.mk
+
+test-c: $(C_TESTS) ## the C tests, plain and under ASan and UBSan
 
 build: setup $(BINARIES) ## build everything; leaves the command at .venv/bin/datacast
 

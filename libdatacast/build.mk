@@ -1,0 +1,54 @@
+# The core: build/libdatacast.a, the same under sanitizers, its C tests and the check that it stays sans-I/O.
+
+CORE_DIR := libdatacast
+CORE_OUT := $(BUILD)/libdatacast
+CORE_SRC := $(wildcard $(CORE_DIR)/src/*.c)
+CORE_OBJ := $(patsubst $(CORE_DIR)/src/%.c,$(CORE_OUT)/plain/%.o,$(CORE_SRC))
+CORE_OBJ_ASAN := $(patsubst $(CORE_DIR)/src/%.c,$(CORE_OUT)/asan/%.o,$(CORE_SRC))
+CORE_LIB := $(BUILD)/libdatacast.a
+CORE_LIB_ASAN := $(BUILD)/libdatacast_asan.a
+CORE_TEST_SRC := $(wildcard $(CORE_DIR)/tests/test_*.c)
+CORE_TESTS := $(patsubst $(CORE_DIR)/tests/%.c,$(CORE_OUT)/plain/%,$(CORE_TEST_SRC))
+CORE_TESTS_ASAN := $(patsubst $(CORE_DIR)/tests/%.c,$(CORE_OUT)/asan/%,$(CORE_TEST_SRC))
+
+BINARIES += $(CORE_LIB)
+C_TESTS += test-c-core
+
+.PHONY: test-c-core check-symbols
+
+$(CORE_OUT)/plain/%.o: $(CORE_DIR)/src/%.c $(CORE_DIR)/build.mk
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_BASE) -fPIC -MMD -MP -c $< -o $@
+
+$(CORE_OUT)/asan/%.o: $(CORE_DIR)/src/%.c $(CORE_DIR)/build.mk
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_BASE) $(SANITIZE) -MMD -MP -c $< -o $@
+
+$(CORE_LIB): $(CORE_OBJ)
+	@rm -f $@
+	ar rcs $@ $^
+
+$(CORE_LIB_ASAN): $(CORE_OBJ_ASAN)
+	@rm -f $@
+	ar rcs $@ $^
+
+# Tests may look at the core's internal headers too.
+$(CORE_OUT)/plain/test_%: $(CORE_DIR)/tests/test_%.c $(CORE_LIB)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_BASE) -I$(CORE_DIR)/src -MMD -MP -MF $@.d $< $(CORE_LIB) -o $@
+
+$(CORE_OUT)/asan/test_%: $(CORE_DIR)/tests/test_%.c $(CORE_LIB_ASAN)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_BASE) $(SANITIZE) -I$(CORE_DIR)/src -MMD -MP -MF $@.d $< $(CORE_LIB_ASAN) -o $@
+
+test-c-core: check-symbols $(CORE_TESTS) $(CORE_TESTS_ASAN)
+	@for t in $(CORE_TESTS) $(CORE_TESTS_ASAN); do $$t || { echo "failed: $$t" >&2; exit 1; }; done
+
+# No clock, socket, thread, random source or allocation: the archive may call memory and string functions only.
+check-symbols: $(CORE_LIB)
+	@$(CORE_DIR)/tools/check_symbols.sh $<
+
+constants: ## write the wire format's constants for C, Python and P4 from libdatacast/wire.yaml
+	@$(if $(wildcard $(PY)),$(PY),/usr/bin/python3) $(CORE_DIR)/tools/gen_constants.py
+
+-include $(CORE_OBJ:.o=.d) $(CORE_OBJ_ASAN:.o=.d) $(CORE_TESTS:=.d) $(CORE_TESTS_ASAN:=.d)

@@ -1,0 +1,109 @@
+#include "datacast/route.h"
+
+#include <string.h>
+
+#include "bytes.h"
+
+_Static_assert(DC_PREFIX_MAX == DC_ETHER_LEN + DC_LABEL_LEN * (DC_SEG_MAX + 1) + DC_HEADER_LEN,
+               "a prefix holds Ethernet, the deepest stack and the header");
+
+static bool read_ports(const uint8_t *p, struct dc_segment *seg)
+{
+  for (unsigned i = 0; i < seg->n; i++) {
+    seg->port[i] = dc_get16(p + 2 * i);
+    if (seg->port[i] > DC_PORT_MAX)
+      return false;
+  }
+  return true;
+}
+
+static void write_ports(uint8_t *p, const struct dc_segment *seg)
+{
+  for (unsigned i = 0; i < seg->n; i++)
+    dc_put16(p + 2 * i, seg->port[i]);
+}
+
+size_t dc_stop_parse(const uint8_t *p, size_t len, struct dc_stop *s)
+{
+  if (len < DC_STOP_LEN)
+    return 0;
+  if ((p[0] & ~DC_STOP_MASK) != 0 || p[3] != 0 || p[1] > DC_SEG_MAX || p[2] > DC_SEG_MAX)
+    return 0;
+
+  s->store = (p[0] & DC_STOP_STORE) != 0;
+  s->ret.local = (p[0] & DC_STOP_RET_LOCAL) != 0;
+  s->fwd.local = (p[0] & DC_STOP_FWD_LOCAL) != 0;
+  s->ret.n = p[1];
+  s->fwd.n = p[2];
+
+  size_t bytes = DC_STOP_LEN + 2u * s->ret.n + 2u * s->fwd.n;
+  if (len < bytes)
+    return 0;
+  if (!read_ports(p + DC_STOP_LEN, &s->ret) || !read_ports(p + DC_STOP_LEN + 2u * s->ret.n, &s->fwd))
+    return 0;
+  return bytes;
+}
+
+size_t dc_stop_write(uint8_t *p, size_t cap, const struct dc_stop *s)
+{
+  if (s->ret.n > DC_SEG_MAX || s->fwd.n > DC_SEG_MAX)
+    return 0;
+  size_t bytes = DC_STOP_LEN + 2u * s->ret.n + 2u * s->fwd.n;
+  if (cap < bytes)
+    return 0;
+
+  p[0] = (uint8_t)((s->store ? DC_STOP_STORE : 0) | (s->fwd.local ? DC_STOP_FWD_LOCAL : 0) |
+                   (s->ret.local ? DC_STOP_RET_LOCAL : 0));
+  p[1] = s->ret.n;
+  p[2] = s->fwd.n;
+  p[3] = 0;
+  write_ports(p + DC_STOP_LEN, &s->ret);
+  write_ports(p + DC_STOP_LEN + 2u * s->ret.n, &s->fwd);
+  return bytes;
+}
+
+unsigned dc_route_check(const uint8_t *p, size_t len)
+{
+  if (len > DC_ROUTE_MAX)
+    return 0;
+
+  unsigned stops = 0;
+  bool below_goes_on = false; /* the stop before says that this one is a waypoint */
+  for (size_t at = 0; at < len;) {
+    struct dc_stop s;
+    size_t n = dc_stop_parse(p + at, len - at, &s);
+    if (n == 0 || ++stops > DC_STOPS_MAX)
+      return 0;
+    at += n;
+
+    bool last = at == len;
+    if (stops > 1 && below_goes_on == last)
+      return 0; /* a segment ends at a waypoint exactly when the source is not what it leads to */
+    if (last && (s.fwd.n != 0 || s.fwd.local))
+      return 0; /* nothing lies beyond the source */
+    if (!last && stops > 1 && s.fwd.n == 0 && s.fwd.local)
+      return 0; /* a waypoint that leads to itself */
+    if (stops > 2 && !s.ret.local)
+      return 0; /* the stop below is a waypoint */
+    below_goes_on = s.fwd.local;
+  }
+  return stops;
+}
+
+bool dc_segment_equal(const struct dc_segment *a, const struct dc_segment *b)
+{
+  return a->n == b->n && a->local == b->local && memcmp(a->port, b->port, a->n * sizeof a->port[0]) == 0;
+}
+
+size_t dc_segment_write(uint8_t *p, const struct dc_segment *seg, const uint8_t dst[6], const uint8_t src[6])
+{
+  size_t at = DC_ETHER_LEN;
+  for (unsigned i = 1; i < seg->n; i++, at += DC_LABEL_LEN)
+    dc_label_write(p + at, DC_LABEL_ADJ + seg->port[i], i + 1u == seg->n && !seg->local);
+  if (seg->local) {
+    dc_label_write(p + at, DC_LABEL_LOCAL, true);
+    at += DC_LABEL_LEN;
+  }
+  dc_ether_write(p, dst, src, at > DC_ETHER_LEN ? DC_ETHERTYPE_MPLS : DC_ETHERTYPE_DATACAST);
+  return at;
+}

@@ -1,0 +1,121 @@
+#include "datacast/wire.h"
+
+#include <string.h>
+
+#include "bytes.h"
+
+_Static_assert(DC_AT_RESERVED + 1 == DC_HEADER_LEN, "the header's fields fill it");
+_Static_assert(DC_LABEL_ADJ + DC_PORT_MAX < (1u << 20), "every port has a label");
+_Static_assert(DC_LABEL_LOCAL < DC_LABEL_ADJ, "LOCAL is no adjacency");
+
+const char *dc_drop_name(enum dc_drop why)
+{
+  static const char *const names[DC_DROP_MAX] = {
+      [DC_DROP_NONE] = "none",
+      [DC_DROP_TRUNCATED] = "truncated",
+      [DC_DROP_VERSION] = "version",
+      [DC_DROP_TYPE] = "type",
+      [DC_DROP_RESERVED] = "reserved",
+      [DC_DROP_ETHERTYPE] = "ethertype",
+      [DC_DROP_LABEL] = "label",
+      [DC_DROP_PORT] = "port",
+      [DC_DROP_STACK] = "stack",
+      [DC_DROP_ROUTE] = "route",
+      [DC_DROP_NO_ENDPOINT] = "no_endpoint",
+      [DC_DROP_UNKNOWN_TREE] = "unknown_tree",
+      [DC_DROP_UNWANTED] = "unwanted",
+      [DC_DROP_TREES] = "trees",
+      [DC_DROP_CHILDREN] = "children",
+      [DC_DROP_WAITING] = "waiting",
+      [DC_DROP_QUEUE] = "queue",
+      [DC_DROP_BEYOND] = "beyond",
+      [DC_DROP_OVERSIZED] = "oversized",
+  };
+
+  if ((unsigned)why >= DC_DROP_MAX || names[why] == NULL)
+    return "unknown";
+  return names[why];
+}
+
+enum dc_drop dc_header_parse(const uint8_t *p, size_t len, struct dc_header *h)
+{
+  if (len < DC_HEADER_LEN)
+    return DC_DROP_TRUNCATED;
+  if (p[0] >> 4 != DC_VERSION)
+    return DC_DROP_VERSION;
+
+  h->type = p[0] & 0x0f;
+  h->flags = p[DC_AT_FLAGS];
+  h->length = dc_get16(p + DC_AT_LENGTH);
+  h->tree = dc_get32(p + DC_AT_TREE);
+  h->seq = dc_get32(p + DC_AT_SEQ);
+  h->stops = p[DC_AT_STOPS];
+  h->lag = p[DC_AT_LAG];
+  h->cache = p[DC_AT_CACHE];
+
+  if (h->type < DC_TYPE_INTEREST || h->type > DC_TYPE_HELLO)
+    return DC_DROP_TYPE;
+  if ((h->flags & ~DC_FLAG_MASK) != 0 || p[DC_AT_RESERVED] != 0)
+    return DC_DROP_RESERVED;
+  if (h->type != DC_TYPE_INTEREST && (h->stops | h->lag | h->cache) != 0)
+    return DC_DROP_RESERVED;
+  if (h->length > DC_PAYLOAD_MAX)
+    return DC_DROP_OVERSIZED;
+  if (h->length > len - DC_HEADER_LEN)
+    return DC_DROP_TRUNCATED;
+  return DC_DROP_NONE;
+}
+
+void dc_header_write(uint8_t *p, const struct dc_header *h)
+{
+  p[0] = (uint8_t)(DC_VERSION << 4 | (h->type & 0x0fu));
+  p[DC_AT_FLAGS] = h->flags;
+  dc_put16(p + DC_AT_LENGTH, h->length);
+  dc_put32(p + DC_AT_TREE, h->tree);
+  dc_put32(p + DC_AT_SEQ, h->seq);
+  bool interest = h->type == DC_TYPE_INTEREST;
+  p[DC_AT_STOPS] = interest ? h->stops : 0;
+  p[DC_AT_LAG] = interest ? h->lag : 0;
+  p[DC_AT_CACHE] = interest ? h->cache : 0;
+  p[DC_AT_RESERVED] = 0;
+}
+
+/* label (20) | traffic class (3) | bottom of stack (1) | TTL (8) */
+uint32_t dc_label_read(const uint8_t *p, bool *bottom)
+{
+  uint32_t word = dc_get32(p);
+  *bottom = (word >> 8 & 1) != 0;
+  return word >> 12;
+}
+
+void dc_label_write(uint8_t *p, uint32_t label, bool bottom)
+{
+  dc_put32(p, label << 12 | (bottom ? 1u << 8 : 0u) | DC_LABEL_TTL);
+}
+
+void dc_ether_write(uint8_t *p, const uint8_t dst[6], const uint8_t src[6], uint16_t ethertype)
+{
+  memcpy(p, dst, 6);
+  memcpy(p + 6, src, 6);
+  dc_put16(p + 12, ethertype);
+}
+
+uint8_t dc_cache_code(uint64_t bytes)
+{
+  if (bytes == 0)
+    return 0;
+  /* code 0 means the default, so the least size that can be asked for is code 1 */
+  uint8_t code = 1;
+  for (unsigned e = 0; e < 16; e++)
+    for (unsigned m = 0; m < 16; m++)
+      if (e * 16 + m > code && ((uint64_t)(16 + m) << (8 + e)) <= bytes)
+        code = (uint8_t)(e * 16 + m);
+  return code;
+}
+
+uint64_t dc_cache_bytes(uint8_t code)
+{
+  if (code == 0)
+    return 0;
+  return (uint64_t)(16u + (code & 15u)) << (8u + (code >> 4));
+}
