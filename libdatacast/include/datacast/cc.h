@@ -18,10 +18,12 @@ struct dc_cc_params {
 
 /* What a source learns from one interest that reached it. */
 struct dc_cc_event {
-  bool duplicate; /* asks for what was already sent */
+  bool duplicate;  /* asks for what was already sent */
   bool retx;
-  uint8_t lag;    /* header field: how near the slowest child is to falling out of a cache */
+  uint8_t lag;     /* header field: how near the slowest child is to falling out of a cache */
   uint32_t seq;
+  uint32_t behind; /* packets between seq and the newest one sent; 0 for what was not sent yet */
+  uint32_t queued; /* interests that wait for tokens, this one included */
 };
 
 #define DC_CC_STATE 128 /* bytes a rule may keep */
@@ -30,7 +32,7 @@ struct dc_cc_ops {
   const char *name;
   void (*init)(void *state, dc_time now, const struct dc_cc_params *p);
   void (*interest)(void *state, dc_time now, const struct dc_cc_event *e);
-  void (*tick)(void *state, dc_time now);       /* called at or after next_tick */
+  void (*tick)(void *state, dc_time now); /* called at or after next_tick; may come late and then catches up */
   dc_time (*next_tick)(const void *state);
   uint64_t (*rate)(const void *state);          /* bit/s */
 };

@@ -17,6 +17,7 @@ struct dc_source_cfg {
 
 struct dc_source_counters {
   uint64_t interests, merged, duplicates; /* duplicates: interests for what was already sent */
+  uint64_t refetches; /* of these duplicates, NOCACHE ones: a block's checksum failed, no congestion */
   uint64_t new_packets, dup_packets;      /* sent */
   uint64_t drop[DC_DROP_MAX];
   uint64_t rate;    /* bit/s now */
@@ -28,7 +29,8 @@ typedef struct dc_source dc_source;
 size_t dc_source_size(void);
 dc_source *dc_source_init(void *memory, dc_time now, const struct dc_source_cfg *cfg) __attribute__((nonnull));
 
-/* Sequence numbers [begin, end) exist now; may only grow (end), or be cut back. */
+/* Sequence numbers [begin, end) exist now; may only grow (end), or be cut back. A number that was sent never carries
+ * another piece later: caches may hold it. */
 void dc_source_set_range(dc_source *s, uint32_t begin, uint32_t end) __attribute__((nonnull));
 
 /* An interest reached the source: header h, and its last stop's return segment. */

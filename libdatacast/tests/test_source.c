@@ -1,0 +1,249 @@
+/* The source: bucket, merging, duplicates, limits. */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "datacast/source.h"
+
+enum { CAP = 64 };
+static struct dc_source_tx tx[CAP];
+static struct dc_source_counters c;
+
+static dc_source *make(uint64_t rate, uint32_t burst)
+{
+  struct dc_source_cfg cfg = {.cc = &dc_cc_datacast,
+                              .params = {.rate_init = rate,
+                                         .rate_min = 1000,
+                                         .rate_max = 100000000000u,
+                                         .delta = 0,
+                                         .interval = DC_MS,
+                                         .packet_bytes = 1250},
+                              .burst_packets = burst};
+  dc_source *s = dc_source_init(malloc(dc_source_size()), 1000, &cfg);
+  dc_source_set_range(s, 0, 1000000);
+  return s;
+}
+
+static const struct dc_segment to_a = {.n = 2, .local = true, .port = {0, 3}};
+static const struct dc_segment to_b = {.n = 1, .local = false, .port = {1}};
+
+static void ask_from(dc_source *s, dc_time now, uint32_t seq, uint8_t flags, const struct dc_segment *ret)
+{
+  struct dc_header h = {.type = DC_TYPE_INTEREST, .flags = flags, .tree = 1, .seq = seq, .stops = 1};
+  dc_source_handle(s, now, &h, ret);
+}
+
+static void ask(dc_source *s, dc_time now, uint32_t seq) { ask_from(s, now, seq, 0, &to_a); }
+
+static void the_bucket_paces_new_data_exactly(void)
+{
+  dc_source *s = make(10000000, 1); /* 1,250 bytes each ms */
+  for (uint32_t i = 0; i < 5; i++)
+    ask(s, 1000, i);
+  assert(dc_source_poll(s, 1000, tx, CAP) == 1 && tx[0].seq == 0 && tx[0].flags == 0);
+  assert(dc_segment_equal(tx[0].ret, &to_a));
+  for (uint32_t i = 1; i < 5; i++) {
+    dc_time at = 1000 + i * DC_MS;
+    assert(dc_source_next_wake(s) == at);
+    assert(dc_source_poll(s, at - 1, tx, CAP) == 0 && dc_source_next_wake(s) == at);
+    assert(dc_source_poll(s, at, tx, CAP) == 1 && tx[0].seq == i);
+  }
+  assert(dc_source_next_wake(s) == DC_NEVER);
+  dc_source_counters(s, &c);
+  assert(c.interests == 5 && c.new_packets == 5 && c.dup_packets == 0 && c.merged == 0 && c.queued == 0 && c.next_seq == 5);
+  free(s);
+}
+
+static void tokens_do_not_pile_up_beyond_the_burst(void)
+{
+  dc_source *s = make(10000000, 3);
+  for (uint32_t i = 0; i < 10; i++)
+    ask(s, 3600 * DC_SEC, i);
+  assert(dc_source_poll(s, 3600 * DC_SEC, tx, CAP) == 3);
+  assert(dc_source_poll(s, 3600 * DC_SEC + 2 * DC_MS, tx, CAP) == 2);
+  free(s);
+}
+
+static void an_interest_that_waits_is_merged(void)
+{
+  dc_source *s = make(10000000, 1);
+  ask(s, 1000, 0);
+  ask(s, 1000, 1);
+  ask(s, 1000, 1);
+  ask_from(s, 1000, 1, DC_FLAG_RETX, &to_b);
+  ask_from(s, 1000, 1, 0, &to_b);
+  assert(dc_source_poll(s, 1000, tx, CAP) == 1);
+  dc_source_counters(s, &c);
+  assert(c.merged == 3 && c.duplicates == 0 && c.rate == 10000000 && c.queued == 1);
+  /* One packet per return segment, each paid for. */
+  unsigned n = dc_source_poll(s, 1000 + DC_MS, tx, CAP);
+  assert(n == 1 && tx[0].seq == 1 && dc_segment_equal(tx[0].ret, &to_a));
+  n = dc_source_poll(s, 1000 + 2 * DC_MS, tx, CAP);
+  assert(n == 1 && tx[0].seq == 1 && tx[0].flags == 0 && dc_segment_equal(tx[0].ret, &to_b));
+  dc_source_counters(s, &c);
+  assert(c.queued == 0 && c.new_packets == 3);
+  free(s);
+}
+
+static void a_duplicate_is_answered_at_once_and_halves_the_rate(void)
+{
+  dc_source *s = make(10000000, 1);
+  ask(s, 1000, 0);
+  ask(s, 1000, 1);
+  assert(dc_source_poll(s, 1000, tx, CAP) == 1);
+  ask_from(s, 1001, 0, 0, &to_b);
+  assert(dc_source_next_wake(s) == 1001);
+  assert(dc_source_poll(s, 1001, tx, CAP) == 1 && tx[0].seq == 0 && tx[0].flags == DC_FLAG_DUP);
+  assert(dc_segment_equal(tx[0].ret, &to_b));
+  dc_source_counters(s, &c);
+  assert(c.rate == 5000000 && c.duplicates == 1 && c.dup_packets == 1 && c.refetches == 0);
+  assert(dc_source_next_wake(s) <= 1000 + 2 * DC_MS); /* the waiting one is paced at the new rate */
+  assert(dc_source_poll(s, 1000 + DC_MS, tx, CAP) == 0);
+  assert(dc_source_poll(s, 1000 + 2 * DC_MS, tx, CAP) == 1 && tx[0].seq == 1);
+  free(s);
+}
+
+static void a_refetch_past_the_caches_is_no_congestion(void)
+{
+  dc_source *s = make(10000000, 4);
+  ask(s, 1000, 0);
+  assert(dc_source_poll(s, 1000, tx, CAP) == 1);
+  ask_from(s, 2000, 0, DC_FLAG_NOCACHE, &to_a);
+  assert(dc_source_poll(s, 2000, tx, CAP) == 1 && tx[0].flags == DC_FLAG_DUP);
+  dc_source_counters(s, &c);
+  assert(c.rate == 10000000 && c.refetches == 1 && c.duplicates == 1);
+  ask_from(s, 3000, 1, DC_FLAG_NOCACHE, &to_a); /* never sent: as any other */
+  assert(dc_source_poll(s, DC_SEC, tx, CAP) == 1 && tx[0].flags == 0 && tx[0].seq == 1);
+  free(s);
+}
+
+static void interests_out_of_range_are_counted(void)
+{
+  dc_source *s = make(1000000000, 1);
+  dc_source_set_range(s, 100, 200);
+  ask(s, 1000, 99);
+  ask(s, 1000, 200);
+  ask(s, 1000, UINT32_MAX);
+  ask(s, 1000, 199);
+  dc_source_counters(s, &c);
+  assert(c.drop[DC_DROP_BEYOND] == 3 && c.queued == 1);
+  assert(dc_source_poll(s, 1000, tx, CAP) == 1 && tx[0].seq == 199);
+  free(s);
+}
+
+static void what_was_cut_off_is_not_sent(void)
+{
+  dc_source *s = make(10000000, 1);
+  for (uint32_t i = 0; i < 10; i++)
+    ask(s, 1000, i);
+  dc_source_set_range(s, 0, 2);
+  unsigned sent = 0;
+  for (dc_time t = 0; t < 20 * DC_MS; t += DC_MS)
+    sent += dc_source_poll(s, 1000 + t, tx, CAP);
+  dc_source_counters(s, &c);
+  assert(sent == 2 && c.queued == 0 && c.drop[DC_DROP_BEYOND] == 8 && dc_source_next_wake(s) == DC_NEVER);
+  free(s);
+}
+
+static void a_full_queue_refuses_and_stays_consistent(void)
+{
+  dc_source *s = make(10000000, 1);
+  for (uint32_t i = 0; i < DC_SOURCE_QUEUE_MAX + 10; i++)
+    ask(s, 1000, i);
+  dc_source_counters(s, &c);
+  assert(c.queued == DC_SOURCE_QUEUE_MAX && c.drop[DC_DROP_QUEUE] == 10);
+  dc_time t = 1000;
+  for (uint32_t next = 0; next < DC_SOURCE_QUEUE_MAX;) {
+    unsigned n = dc_source_poll(s, t, tx, CAP);
+    for (unsigned k = 0; k < n; k++)
+      assert(tx[k].seq == next++);
+    t = dc_source_next_wake(s);
+    if (t == DC_NEVER)
+      assert(next == DC_SOURCE_QUEUE_MAX);
+  }
+  ask(s, 100 * DC_SEC, DC_SOURCE_QUEUE_MAX + 3); /* refused before, so it is new, not a duplicate */
+  dc_source_counters(s, &c);
+  assert(c.duplicates == 0 && c.queued == 1);
+  free(s);
+}
+
+static void what_fell_out_of_the_window_counts_as_sent(void)
+{
+  dc_source *s = make(100000000000u, 64);
+  ask(s, 1000, 5);
+  assert(dc_source_poll(s, 2000, tx, CAP) == 1);
+  ask(s, 3000, 5 + DC_SOURCE_WINDOW); /* the same slot */
+  dc_source_counters(s, &c);
+  assert(c.duplicates == 0 && c.queued == 1);
+  assert(dc_source_poll(s, 4000, tx, CAP) == 1 && tx[0].seq == 5 + DC_SOURCE_WINDOW);
+  ask(s, 5000, 6); /* within the window, never sent */
+  ask(s, 5000, 5); /* beyond it */
+  dc_source_counters(s, &c);
+  assert(c.duplicates == 1 && c.queued == 1);
+  unsigned n = dc_source_poll(s, 6000, tx, CAP);
+  assert(n == 2 && tx[0].seq == 5 && tx[0].flags == DC_FLAG_DUP && tx[1].seq == 6 && tx[1].flags == 0);
+  /* A jump far ahead past one that still waits: it is sent all the same. */
+  ask(s, 7000, 70000);
+  ask(s, 7000, 70000 + 3 * DC_SOURCE_WINDOW);
+  n = dc_source_poll(s, 8000, tx, CAP);
+  assert(n == 2 && tx[0].seq == 70000 && tx[1].seq == 70000 + 3 * DC_SOURCE_WINDOW);
+  free(s);
+}
+
+static void old_return_segments_make_room_for_new_ones(void)
+{
+  dc_source *s = make(100000000000u, 64);
+  for (uint16_t i = 0; i < 5 * DC_SOURCE_CHILDREN_MAX; i++) { /* routes that change: one in use at a time */
+    struct dc_segment seg = {.n = 1, .local = true, .port = {i}};
+    ask_from(s, i * DC_MS, i, 0, &seg);
+    assert(dc_source_poll(s, i * DC_MS, tx, CAP) == 1 && tx[0].ret->port[0] == i);
+  }
+  unsigned refused = 0;
+  for (uint16_t i = 0; i < DC_SOURCE_CHILDREN_MAX + 4; i++) { /* all in use at once */
+    struct dc_segment seg = {.n = 1, .local = false, .port = {i}};
+    ask_from(s, DC_SEC, 1000u + i, 0, &seg);
+    dc_source_counters(s, &c);
+    refused = (unsigned)c.drop[DC_DROP_CHILDREN];
+  }
+  assert(refused == 4);
+  free(s);
+}
+
+static void small_arrays_lose_nothing(void)
+{
+  dc_source *s = make(100000000000u, 64);
+  for (uint32_t i = 0; i < 10; i++)
+    ask(s, 1000, i);
+  uint32_t next = 0;
+  dc_time t = 2 * DC_US;
+  while (next < 10) {
+    t += DC_US;
+    unsigned n = dc_source_poll(s, t, tx, 1);
+    assert(n <= 1);
+    if (n == 1)
+      assert(tx[0].seq == next++);
+  }
+  for (uint32_t i = 0; i < 10; i++)
+    ask(s, t, i);
+  for (uint32_t i = 0; i < 10; i++)
+    assert(dc_source_poll(s, t, tx, 1) == 1 && tx[0].seq == i && tx[0].flags == DC_FLAG_DUP);
+  assert(dc_source_poll(s, t, tx, 1) == 0);
+  free(s);
+}
+
+int main(void)
+{
+  the_bucket_paces_new_data_exactly();
+  tokens_do_not_pile_up_beyond_the_burst();
+  an_interest_that_waits_is_merged();
+  a_duplicate_is_answered_at_once_and_halves_the_rate();
+  a_refetch_past_the_caches_is_no_congestion();
+  interests_out_of_range_are_counted();
+  what_was_cut_off_is_not_sent();
+  a_full_queue_refuses_and_stays_consistent();
+  what_fell_out_of_the_window_counts_as_sent();
+  old_return_segments_make_room_for_new_ones();
+  small_arrays_lose_nothing();
+  puts("source ok");
+  return 0;
+}
