@@ -1,0 +1,1 @@
+"""The controller: the REST API through which groups are started."""

@@ -1,0 +1,1 @@
+"""The master: one process per group (paper, section 3 and 4)."""
