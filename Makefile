@@ -38,11 +38,22 @@ $(BUILD)/.packages: Makefile
 	fi
 	@touch $@
 
-# System site packages: Mininet is Debian's.
-$(BUILD)/.venv: pyproject.toml setup.py libdatacast/python/build_core.py $(wildcard libdatacast/src/*.c libdatacast/include/datacast/*.h libdatacast/python/cdef/*.h) | $(BUILD)/.packages
+# System site packages: Mininet is Debian's. Always Debian's python3, whatever comes first in PATH.
+$(BUILD)/.venv: pyproject.toml setup.py | $(BUILD)/.packages
 	@mkdir -p $(BUILD)
-	@[ -x $(PY) ] || /usr/bin/python3 -m venv --system-site-packages $(VENV)
-	@$(PY) -m pip install -q --disable-pip-version-check -e '.[test]'
+	@echo "Python environment in $(VENV)"
+	@$(PY) -c '' 2>/dev/null || { rm -rf $(VENV); /usr/bin/python3 -m venv --system-site-packages $(VENV); }
+	@$(PY) -m pip install -q --disable-pip-version-check 'setuptools>=68' wheel 'cffi>=1.16'
+	@$(PY) -m pip install -q --disable-pip-version-check --no-build-isolation -e '.[test]'
+	@touch $@
+
+# The core's Python binding, compiled in place.
+BINDING_SRC := $(wildcard libdatacast/python/build_core.py libdatacast/python/cdef/*.h libdatacast/src/*.[ch] \
+  libdatacast/include/datacast/*.h)
+$(BUILD)/.binding: $(BINDING_SRC) | $(BUILD)/.venv
+	@echo "Python binding of the core"
+	@$(PY) setup.py -q build_ext --inplace --build-temp $(BUILD)/binding >$(BUILD)/binding.log 2>&1 \
+	  || { tail -30 $(BUILD)/binding.log >&2; exit 1; }
 	@touch $@
 
 # Each C part has its own fragment; they add files to BINARIES and targets to C_TESTS.
@@ -54,7 +65,7 @@ C_TESTS :=
 
 test-c: $(C_TESTS) ## the C tests, plain and under ASan and UBSan
 
-build: setup $(BINARIES) ## build everything; leaves the command at .venv/bin/datacast
+build: setup $(BINARIES) $(if $(wildcard libdatacast/python/build_core.py),$(BUILD)/.binding) ## build everything; leaves the command at .venv/bin/datacast
 
 clean: ## remove what the build made
 	rm -rf $(BUILD) $(VENV) *.egg-info

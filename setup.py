@@ -1,5 +1,7 @@
 """Maps the folders at the root to the namespace package `datacast` (no `datacast/__init__.py`)."""
 
+from pathlib import Path
+
 from setuptools import find_packages, setup
 
 FOLDERS = {
@@ -18,9 +20,12 @@ for name, folder in FOLDERS.items():
     packages.append(f"datacast.{name}")
     packages += [f"datacast.{name}.{sub}" for sub in find_packages(folder)]
 
+# The core's binding. `make build` compiles it in place; a wheel takes it along.
+BINDING = Path("libdatacast/python/build_core.py")
+
 setup(
     package_dir=package_dir,
     packages=packages,
     package_data={"": ["*.json", "*.graphml", "*.sql", "*.h"]},
-    cffi_modules=["libdatacast/python/build_core.py:ffi"],
+    cffi_modules=[f"{BINDING}:ffi"] if BINDING.exists() else [],
 )
