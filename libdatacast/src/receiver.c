@@ -1,0 +1,393 @@
+#include "datacast/receiver.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+/* Every interest that is out has a slot. Slots are found by sequence number through a hash whose heads lie side by side
+ * for neighbouring numbers, and stand in one of three lists, each in the order of sending:
+ *   FRESH    sent once: later data that arrives counts against the first ones (loss by gap)
+ *   RETRIED  sent again: only the timer counts from now on
+ *   LOST     to be sent again at the next poll */
+enum list { FRESH, RETRIED, LOST, LISTS };
+enum { SLOTS = DC_CREDITS_MAX, HEADS = 2 * SLOTS, RANGES = 64, NONE = 0xffff };
+
+struct slot {
+  dc_time sent;
+  uint64_t order; /* of the first sending */
+  uint32_t seq;
+  uint32_t later; /* packets that arrived though they were asked for later */
+  uint16_t chain; /* next in the hash, or next free slot */
+  uint16_t prev, next;
+  uint8_t list;
+  bool retried, nocache;
+};
+
+struct chain_list {
+  uint16_t head, tail;
+  uint32_t n;
+};
+
+struct range {
+  uint32_t seq, end;
+};
+
+struct dc_receiver {
+  struct dc_receiver_cfg cfg;
+  dc_pieces *pieces;
+  dc_time now;
+  struct dc_extents extents;
+  uint32_t next; /* next number to ask for */
+  uint32_t low;  /* no number below it is out, refetches aside */
+  uint64_t order;
+
+  bool measured; /* srtt is valid */
+  dc_time srtt, rttvar, rto;
+  uint32_t credits;
+
+  struct range refetch[RANGES];
+  uint32_t ranges;
+
+  struct dc_receiver_counters count;
+  struct chain_list list[LISTS];
+  uint16_t free, touched; /* slots given back; slots that were ever in use */
+  uint16_t head[HEADS];
+  struct slot slot[SLOTS];
+};
+
+void dc_receiver_cfg_default(struct dc_receiver_cfg *cfg)
+{
+  *cfg = (struct dc_receiver_cfg){
+      .credits = 16, .rto_min = 10 * DC_MS, .rto_max = 500 * DC_MS, .rto_init = 100 * DC_MS, .reorder = 3, .adaptive = false};
+}
+
+size_t dc_receiver_size(void) { return sizeof(struct dc_receiver); }
+
+dc_receiver *dc_receiver_init(void *memory, dc_time now, const struct dc_receiver_cfg *cfg, dc_pieces *pieces)
+{
+  dc_receiver *r = memory;
+  memset(r, 0, offsetof(struct dc_receiver, slot)); /* slots are touched when they are needed first */
+  r->cfg = *cfg;
+  if (r->cfg.credits == 0)
+    r->cfg.credits = 1;
+  if (r->cfg.credits > DC_CREDITS_MAX)
+    r->cfg.credits = DC_CREDITS_MAX;
+  if (r->cfg.reorder == 0)
+    r->cfg.reorder = 1;
+  r->pieces = pieces;
+  r->now = now;
+  r->rto = cfg->rto_init;
+  r->credits = r->cfg.credits;
+  for (unsigned i = 0; i < LISTS; i++)
+    r->list[i] = (struct chain_list){NONE, NONE, 0};
+  memset(r->head, 0xff, sizeof r->head);
+  r->free = NONE;
+  return r;
+}
+
+/* ---- slots ---- */
+
+static uint32_t out(const dc_receiver *r) { return r->list[FRESH].n + r->list[RETRIED].n + r->list[LOST].n; }
+
+static uint16_t find(const dc_receiver *r, uint32_t seq)
+{
+  uint16_t i = r->head[seq % HEADS];
+  while (i != NONE && r->slot[i].seq != seq)
+    i = r->slot[i].chain;
+  return i;
+}
+
+static void leave(dc_receiver *r, uint16_t i)
+{
+  struct slot *s = &r->slot[i];
+  struct chain_list *l = &r->list[s->list];
+  *(s->prev == NONE ? &l->head : &r->slot[s->prev].next) = s->next;
+  *(s->next == NONE ? &l->tail : &r->slot[s->next].prev) = s->prev;
+  l->n--;
+}
+
+static void join(dc_receiver *r, uint16_t i, enum list to)
+{
+  struct slot *s = &r->slot[i];
+  struct chain_list *l = &r->list[to];
+  s->list = (uint8_t)to;
+  s->prev = l->tail;
+  s->next = NONE;
+  *(l->tail == NONE ? &l->head : &r->slot[l->tail].next) = i;
+  l->tail = i;
+  l->n++;
+}
+
+static void move(dc_receiver *r, uint16_t i, enum list to)
+{
+  leave(r, i);
+  join(r, i, to);
+}
+
+/* The caller has made sure that a slot is free: fewer than `credits` are out. */
+static uint16_t take(dc_receiver *r, uint32_t seq)
+{
+  uint16_t i = r->free;
+  if (i == NONE)
+    i = r->touched++;
+  else
+    r->free = r->slot[i].chain;
+  r->slot[i] = (struct slot){.sent = r->now, .order = r->order++, .seq = seq, .chain = r->head[seq % HEADS]};
+  r->head[seq % HEADS] = i;
+  join(r, i, FRESH);
+  return i;
+}
+
+static void release(dc_receiver *r, uint16_t i)
+{
+  leave(r, i);
+  uint16_t *at = &r->head[r->slot[i].seq % HEADS];
+  while (*at != i)
+    at = &r->slot[*at].chain;
+  *at = r->slot[i].chain;
+  r->slot[i].chain = r->free;
+  r->free = i;
+}
+
+/* ---- assignments ---- */
+
+int dc_receiver_assign(dc_receiver *r, const struct dc_extent *e)
+{
+  if (r->extents.n == DC_EXTENTS_MAX)
+    dc_extents_trim(&r->extents, r->low < r->next ? r->low : r->next);
+  bool first = r->extents.n == 0;
+  int rc = dc_extents_append(&r->extents, e);
+  if (rc == 0 && first && out(r) == 0)
+    r->next = r->low = e->seq;
+  return rc;
+}
+
+void dc_receiver_cut(dc_receiver *r, uint32_t seq)
+{
+  dc_extents_cut(&r->extents, seq);
+  for (unsigned l = 0; l < LISTS; l++)
+    for (uint16_t i = r->list[l].head, next; i != NONE; i = next) {
+      next = r->slot[i].next;
+      if (r->slot[i].seq >= seq)
+        release(r, i);
+    }
+  if (r->next > seq)
+    r->next = seq;
+  if (r->low > seq)
+    r->low = seq;
+  for (uint32_t k = 0; k < r->ranges;) {
+    if (r->refetch[k].end > seq)
+      r->refetch[k].end = seq;
+    if (r->refetch[k].seq >= r->refetch[k].end)
+      r->refetch[k] = r->refetch[--r->ranges];
+    else
+      k++;
+  }
+}
+
+void dc_receiver_restart(dc_receiver *r, dc_time now)
+{
+  r->now = now;
+  for (unsigned l = FRESH; l <= RETRIED; l++)
+    while (r->list[l].head != NONE)
+      move(r, r->list[l].head, LOST);
+  r->measured = false; /* the path may be another one */
+  r->rto = r->cfg.rto_init;
+}
+
+uint32_t dc_receiver_refetch(dc_receiver *r, uint64_t first_piece, uint32_t count)
+{
+  uint32_t asked = 0;
+  uint64_t end_piece = first_piece + count;
+  for (uint32_t k = 0; k < r->extents.n && r->ranges < RANGES; k++) {
+    const struct dc_extent *e = &r->extents.e[k];
+    uint64_t a = first_piece > e->first ? first_piece : e->first;
+    uint64_t b = end_piece < e->first + e->count ? end_piece : e->first + e->count;
+    if (a >= b)
+      continue;
+    struct range g = {e->seq + (uint32_t)(a - e->first), e->seq + (uint32_t)(b - e->first)};
+    if (g.end > r->next) /* what was not asked for yet is asked for in its turn */
+      g.end = r->next;
+    uint32_t missing = 0;
+    for (uint32_t seq = g.seq; seq < g.end; seq++)
+      missing += !dc_pieces_has(r->pieces, e->first + (seq - e->seq));
+    if (missing == 0)
+      continue;
+    r->refetch[r->ranges++] = g;
+    asked += missing;
+  }
+  return asked;
+}
+
+/* ---- time: RFC 6298 ---- */
+
+static void sample(dc_receiver *r, dc_time rtt)
+{
+  if (!r->measured) {
+    r->srtt = rtt;
+    r->rttvar = rtt / 2;
+    r->measured = true;
+  } else {
+    dc_time err = rtt > r->srtt ? rtt - r->srtt : r->srtt - rtt;
+    r->rttvar = (3 * r->rttvar + err) / 4;
+    r->srtt = (7 * r->srtt + rtt) / 8;
+  }
+  dc_time rto = r->srtt + 4 * r->rttvar;
+  r->rto = rto < r->cfg.rto_min ? r->cfg.rto_min : rto > r->cfg.rto_max ? r->cfg.rto_max : rto;
+}
+
+static dc_time deadline(const dc_receiver *r)
+{
+  dc_time at = DC_NEVER;
+  for (unsigned l = FRESH; l <= RETRIED; l++)
+    if (r->list[l].head != NONE && r->slot[r->list[l].head].sent < at)
+      at = r->slot[r->list[l].head].sent;
+  return at == DC_NEVER ? DC_NEVER : at + r->rto;
+}
+
+static void expire(dc_receiver *r)
+{
+  if (deadline(r) > r->now)
+    return;
+  for (unsigned l = FRESH; l <= RETRIED; l++)
+    while (r->list[l].head != NONE && r->slot[r->list[l].head].sent + r->rto <= r->now) {
+      r->count.by_timeout++;
+      move(r, r->list[l].head, LOST);
+    }
+  r->rto = 2 * r->rto < r->cfg.rto_max ? 2 * r->rto : r->cfg.rto_max; /* until the next clean sample */
+}
+
+/* ---- data ---- */
+
+/* Something asked for at `order` has arrived: those asked for before it have been overtaken once more. */
+static void overtake(dc_receiver *r, uint64_t order)
+{
+  for (uint16_t i = r->list[FRESH].head, next; i != NONE && r->slot[i].order < order; i = next) {
+    next = r->slot[i].next;
+    if (++r->slot[i].later >= r->cfg.reorder) {
+      r->count.by_gap++;
+      move(r, i, LOST);
+    }
+  }
+}
+
+enum dc_rx_result dc_receiver_handle(dc_receiver *r, dc_time now, const struct dc_header *h, uint64_t *piece)
+{
+  r->now = now;
+  if (!dc_extents_piece(&r->extents, h->seq, piece)) {
+    r->count.unknown++;
+    return DC_RX_UNKNOWN;
+  }
+  if (h->length != dc_layout_piece_len(dc_pieces_layout(r->pieces), *piece)) {
+    r->count.bad_length++;
+    return DC_RX_LENGTH;
+  }
+  r->count.data++;
+  uint16_t i = find(r, h->seq);
+  if (i != NONE) {
+    if (!r->slot[i].retried)
+      sample(r, now - r->slot[i].sent); /* Karn: only what was asked for once */
+    overtake(r, r->slot[i].order);
+    release(r, i);
+  }
+  if (dc_pieces_add(r->pieces, *piece))
+    return DC_RX_NEW;
+  r->count.duplicates++;
+  return DC_RX_DUPLICATE;
+}
+
+/* ---- interests ---- */
+
+static bool held(const dc_receiver *r, uint32_t seq)
+{
+  uint64_t piece;
+  return !dc_extents_piece(&r->extents, seq, &piece) || dc_pieces_has(r->pieces, piece);
+}
+
+/* May a number be asked for that was not asked for yet? Moves `next` to it. */
+static bool ready(dc_receiver *r)
+{
+  uint32_t end = dc_extents_end(&r->extents);
+  while (r->next < end && held(r, r->next))
+    r->next++;
+  if (out(r) == 0)
+    r->low = r->next;
+  while (r->low < r->next && find(r, r->low) == NONE)
+    r->low++;
+  return r->next < end && r->next - r->low < DC_RECEIVER_REACH;
+}
+
+/* The next number to fetch again past the caches, or false. */
+static bool again(dc_receiver *r, uint32_t *seq)
+{
+  while (r->ranges > 0) {
+    struct range *g = &r->refetch[r->ranges - 1];
+    for (; g->seq < g->end; g->seq++)
+      if (!held(r, g->seq) && find(r, g->seq) == NONE) {
+        *seq = g->seq++;
+        return true;
+      }
+    r->ranges--;
+  }
+  return false;
+}
+
+unsigned dc_receiver_poll(dc_receiver *r, dc_time now, struct dc_interest *to, unsigned cap)
+{
+  unsigned n = 0;
+  r->now = now;
+  expire(r);
+  while (n < cap && r->list[LOST].head != NONE) {
+    uint16_t i = r->list[LOST].head;
+    struct slot *s = &r->slot[i];
+    if (held(r, s->seq)) { /* came over another tree meanwhile */
+      release(r, i);
+      continue;
+    }
+    s->sent = now;
+    s->retried = true;
+    move(r, i, RETRIED);
+    r->count.retransmitted++;
+    to[n++] = (struct dc_interest){s->seq, (uint8_t)(DC_FLAG_RETX | (s->nocache ? DC_FLAG_NOCACHE : 0))};
+  }
+  uint32_t seq;
+  while (n < cap && out(r) < r->credits && again(r, &seq)) {
+    r->slot[take(r, seq)].nocache = true;
+    to[n++] = (struct dc_interest){seq, DC_FLAG_NOCACHE};
+  }
+  while (n < cap && out(r) < r->credits && ready(r)) {
+    take(r, r->next);
+    to[n++] = (struct dc_interest){r->next++, 0};
+  }
+  r->count.interests += n;
+  return n;
+}
+
+dc_time dc_receiver_next_wake(const dc_receiver *r)
+{
+  bool more = r->next < dc_extents_end(&r->extents) && r->next - r->low < DC_RECEIVER_REACH;
+  if (r->list[LOST].n > 0 || (out(r) < r->credits && (more || r->ranges > 0)))
+    return r->now;
+  return deadline(r);
+}
+
+bool dc_receiver_idle(const dc_receiver *r)
+{
+  if (out(r) > 0 || r->ranges > 0)
+    return false;
+  uint32_t end = dc_extents_end(&r->extents);
+  for (uint32_t seq = r->next; seq < end; seq++)
+    if (!held(r, seq))
+      return false;
+  return true;
+}
+
+void dc_receiver_counters(const dc_receiver *r, struct dc_receiver_counters *to)
+{
+  *to = r->count;
+  to->outstanding = out(r);
+  to->credits = r->credits;
+  to->srtt = r->srtt;
+  to->rto = r->rto;
+  to->next_seq = r->next;
+}

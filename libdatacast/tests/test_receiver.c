@@ -1,0 +1,339 @@
+/* The receiver: credits, loss by gap, RTO, refetch, cut, restart. */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "datacast/receiver.h"
+#include "datacast/wire.h"
+
+enum { CAP = DC_CREDITS_MAX, PIECE = 100 };
+
+static struct dc_interest in[CAP];
+static struct dc_receiver_counters c;
+
+struct side {
+  struct dc_layout layout;
+  dc_pieces *pieces;
+  dc_receiver *r;
+};
+
+static struct side make(uint64_t pieces, uint32_t credits)
+{
+  struct side s = {.layout = {.size = pieces * PIECE, .piece = PIECE, .per_block = 8}};
+  struct dc_receiver_cfg cfg;
+  dc_receiver_cfg_default(&cfg);
+  cfg.credits = credits;
+  s.pieces = dc_pieces_init(calloc(1, dc_pieces_size(&s.layout)), &s.layout);
+  s.r = dc_receiver_init(malloc(dc_receiver_size()), 0, &cfg, s.pieces);
+  return s;
+}
+
+static void drop(struct side *s)
+{
+  free(s->r);
+  free(s->pieces);
+}
+
+static int assign(struct side *s, uint32_t seq, uint32_t count, uint64_t first)
+{
+  return dc_receiver_assign(s->r, &(struct dc_extent){seq, count, first});
+}
+
+static enum dc_rx_result data(struct side *s, dc_time now, uint32_t seq)
+{
+  struct dc_header h = {.type = DC_TYPE_DATA, .length = PIECE, .tree = 1, .seq = seq};
+  uint64_t piece;
+  return dc_receiver_handle(s->r, now, &h, &piece);
+}
+
+/* Polls and checks that exactly the given numbers come out with the given flags. */
+#define EXPECT(s, now, flag, ...)                                               \
+  do {                                                                          \
+    const uint32_t want_[] = {__VA_ARGS__};                                     \
+    unsigned n_ = dc_receiver_poll((s)->r, now, in, CAP);                       \
+    assert(n_ == sizeof want_ / sizeof want_[0]);                               \
+    for (unsigned k_ = 0; k_ < n_; k_++)                                        \
+      assert(in[k_].seq == want_[k_] && in[k_].flags == (flag));                \
+  } while (0)
+#define EXPECT_NOTHING(s, now) assert(dc_receiver_poll((s)->r, now, in, CAP) == 0)
+
+static void credits_bound_what_is_out(void)
+{
+  struct side s = make(20, 4);
+  assert(dc_receiver_idle(s.r) && dc_receiver_next_wake(s.r) == DC_NEVER);
+  EXPECT_NOTHING(&s, 0);
+  assert(assign(&s, 50, 10, 3) == 0 && assign(&s, 50, 10, 3) == 0 && assign(&s, 61, 2, 0) < 0);
+  assert(!dc_receiver_idle(s.r));
+  EXPECT(&s, 0, 0, 50, 51, 52, 53);
+  EXPECT_NOTHING(&s, 1);
+  uint64_t piece = 0;
+  struct dc_header h = {.type = DC_TYPE_DATA, .length = PIECE, .seq = 50};
+  assert(dc_receiver_handle(s.r, 100, &h, &piece) == DC_RX_NEW && piece == 3 && dc_pieces_has(s.pieces, 3));
+  EXPECT(&s, 100, 0, 54);
+  for (uint32_t q = 51; q < 60; q++) {
+    assert(data(&s, 100 + q, q) == DC_RX_NEW);
+    unsigned n = dc_receiver_poll(s.r, 100 + q, in, CAP);
+    assert(n == (q + 4 <= 59 ? 1u : 0u));
+  }
+  assert(dc_receiver_idle(s.r) && dc_receiver_next_wake(s.r) == DC_NEVER);
+  dc_receiver_counters(s.r, &c);
+  assert(c.interests == 10 && c.retransmitted == 0 && c.data == 10 && c.outstanding == 0 && c.next_seq == 60);
+  assert(assign(&s, 60, 2, 13) == 0 && !dc_receiver_idle(s.r));
+  EXPECT(&s, 500, 0, 60, 61);
+  drop(&s);
+}
+
+static void what_is_held_is_not_asked_for(void)
+{
+  struct side s = make(12, 16);
+  for (uint64_t k = 0; k < 12; k++)
+    if (k % 3 != 1)
+      dc_pieces_add(s.pieces, k);
+  assert(assign(&s, 0, 12, 0) == 0);
+  EXPECT(&s, 0, 0, 1, 4, 7, 10);
+  dc_pieces_add(s.pieces, 4); /* another tree was faster: not asked for again */
+  assert(data(&s, 10, 7) == DC_RX_NEW);
+  EXPECT(&s, 100 * DC_MS, DC_FLAG_RETX, 1, 10);
+  assert(data(&s, 101 * DC_MS, 1) == DC_RX_NEW && data(&s, 101 * DC_MS, 10) == DC_RX_NEW);
+  EXPECT_NOTHING(&s, 101 * DC_MS);
+  assert(dc_receiver_idle(s.r) && dc_pieces_whole(s.pieces));
+  assert(data(&s, 102 * DC_MS, 4) == DC_RX_DUPLICATE);
+  drop(&s);
+}
+
+static void three_later_packets_make_a_loss_once(void)
+{
+  struct side s = make(40, 8);
+  assert(assign(&s, 0, 40, 0) == 0);
+  EXPECT(&s, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7);
+  assert(data(&s, 1 * DC_MS, 1) == DC_RX_NEW && data(&s, 1 * DC_MS, 2) == DC_RX_NEW);
+  EXPECT(&s, 1 * DC_MS, 0, 8, 9);
+  assert(data(&s, 2 * DC_MS, 3) == DC_RX_NEW);
+  unsigned n = dc_receiver_poll(s.r, 2 * DC_MS, in, CAP);
+  assert(n == 2 && in[0].seq == 0 && in[0].flags == DC_FLAG_RETX && in[1].seq == 10 && in[1].flags == 0);
+  dc_time t = 2 * DC_MS;
+  for (uint32_t q = 4; q < 14; q++) { /* lost again: nothing but the timer helps now */
+    t += 100 * DC_US;
+    assert(data(&s, t, q) == DC_RX_NEW);
+    n = dc_receiver_poll(s.r, t, in, CAP);
+    assert(n == 1 && in[0].flags == 0);
+  }
+  dc_receiver_counters(s.r, &c);
+  assert(c.by_gap == 1 && c.by_timeout == 0 && c.retransmitted == 1 && c.outstanding == 8);
+  assert(dc_receiver_next_wake(s.r) == 2 * DC_MS + c.rto && c.rto >= 10 * DC_MS);
+  for (uint32_t q = 14; q < 21; q++)
+    assert(data(&s, t, q) == DC_RX_NEW);
+  n = dc_receiver_poll(s.r, t, in, CAP);
+  assert(n == 7);
+  assert(dc_receiver_poll(s.r, 2 * DC_MS + c.rto - 1, in, CAP) == 0);
+  n = dc_receiver_poll(s.r, 2 * DC_MS + c.rto, in, CAP);
+  assert(n >= 1 && in[0].seq == 0 && in[0].flags == DC_FLAG_RETX);
+  drop(&s);
+}
+
+static void two_later_packets_are_reordering(void)
+{
+  struct side s = make(300, 8);
+  assert(assign(&s, 0, 300, 0) == 0);
+  for (uint32_t q = 0; q < 300; q += 3) { /* every three come in reverse */
+    dc_receiver_poll(s.r, q * DC_US, in, CAP);
+    for (uint32_t k = 3; k-- > 0;)
+      assert(data(&s, q * DC_US, q + k) == DC_RX_NEW);
+  }
+  dc_receiver_counters(s.r, &c);
+  assert(c.retransmitted == 0 && c.by_gap == 0 && dc_receiver_idle(s.r));
+  drop(&s);
+}
+
+static void the_timer_backs_off_and_only_clean_samples_count(void)
+{
+  struct side s = make(10, 1);
+  assert(assign(&s, 0, 10, 0) == 0);
+  EXPECT(&s, 0, 0, 0);
+  assert(dc_receiver_next_wake(s.r) == 100 * DC_MS); /* rto_init */
+  EXPECT_NOTHING(&s, 100 * DC_MS - 1);
+  EXPECT(&s, 100 * DC_MS, DC_FLAG_RETX, 0);
+  assert(dc_receiver_next_wake(s.r) == 300 * DC_MS);
+  EXPECT(&s, 300 * DC_MS, DC_FLAG_RETX, 0);
+  assert(dc_receiver_next_wake(s.r) == 700 * DC_MS);
+  EXPECT(&s, 700 * DC_MS, DC_FLAG_RETX, 0);
+  assert(dc_receiver_next_wake(s.r) == 1200 * DC_MS); /* rto_max */
+  assert(data(&s, 701 * DC_MS, 0) == DC_RX_NEW); /* which sending does it answer? no sample */
+  dc_receiver_counters(s.r, &c);
+  assert(c.srtt == 0 && c.rto == 500 * DC_MS && c.by_timeout == 3);
+  EXPECT(&s, 701 * DC_MS, 0, 1);
+  assert(data(&s, 741 * DC_MS, 1) == DC_RX_NEW); /* R = 40 ms: srtt 40, rttvar 20, rto 120 */
+  dc_receiver_counters(s.r, &c);
+  assert(c.srtt == 40 * DC_MS && c.rto == 120 * DC_MS);
+  EXPECT(&s, 741 * DC_MS, 0, 2);
+  assert(data(&s, 821 * DC_MS, 2) == DC_RX_NEW); /* R = 80: rttvar 3/4*20+40/4 = 25, srtt 45, rto 145 */
+  dc_receiver_counters(s.r, &c);
+  assert(c.srtt == 45 * DC_MS && c.rto == 145 * DC_MS);
+  drop(&s);
+}
+
+static void strange_data_is_counted_and_refused(void)
+{
+  struct side s = make(10, 4);
+  uint64_t piece;
+  assert(assign(&s, 100, 10, 0) == 0);
+  EXPECT(&s, 0, 0, 100, 101, 102, 103);
+  struct dc_header h = {.type = DC_TYPE_DATA, .length = PIECE - 1, .seq = 100};
+  assert(dc_receiver_handle(s.r, 1, &h, &piece) == DC_RX_LENGTH && !dc_pieces_has(s.pieces, 0));
+  assert(data(&s, 1, 99) == DC_RX_UNKNOWN && data(&s, 1, 110) == DC_RX_UNKNOWN && data(&s, 1, UINT32_MAX) == DC_RX_UNKNOWN);
+  assert(data(&s, 1, 109) == DC_RX_NEW); /* not asked for, but right */
+  assert(data(&s, 1, 100) == DC_RX_NEW && data(&s, 1, 100) == DC_RX_DUPLICATE);
+  dc_receiver_counters(s.r, &c);
+  assert(c.unknown == 3 && c.bad_length == 1 && c.duplicates == 1 && c.data == 3 && c.outstanding == 3);
+  drop(&s);
+}
+
+static void a_bad_block_is_fetched_past_the_caches(void)
+{
+  struct side s = make(24, 32);
+  assert(assign(&s, 10, 12, 0) == 0 && assign(&s, 22, 6, 18) == 0); /* blocks 0, half of 1, part of 2 */
+  dc_receiver_poll(s.r, 0, in, CAP);
+  for (uint32_t q = 10; q < 28; q++)
+    assert(data(&s, 10, q) == DC_RX_NEW);
+  EXPECT_NOTHING(&s, 10);
+  assert(dc_pieces_drop_block(s.pieces, 1) == 4);
+  assert(dc_receiver_refetch(s.r, 8, 8) == 4 && !dc_receiver_idle(s.r) && dc_receiver_next_wake(s.r) <= 20);
+  EXPECT(&s, 20, DC_FLAG_NOCACHE, 18, 19, 20, 21);
+  assert(data(&s, 30, 18) == DC_RX_NEW && data(&s, 30, 20) == DC_RX_NEW && data(&s, 30, 21) == DC_RX_NEW);
+  EXPECT(&s, DC_SEC, DC_FLAG_NOCACHE | DC_FLAG_RETX, 19);
+  assert(data(&s, DC_SEC, 19) == DC_RX_NEW && dc_receiver_idle(s.r));
+  assert(dc_receiver_refetch(s.r, 8, 8) == 0 && dc_receiver_refetch(s.r, 100, 8) == 0); /* nothing is missing */
+  drop(&s);
+}
+
+static void a_cut_takes_back_what_was_not_delivered(void)
+{
+  struct side s = make(40, 8);
+  assert(assign(&s, 0, 20, 0) == 0 && assign(&s, 20, 20, 20) == 0);
+  EXPECT(&s, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7);
+  assert(data(&s, 5, 0) == DC_RX_NEW);
+  dc_receiver_cut(s.r, 5);
+  dc_receiver_counters(s.r, &c);
+  assert(c.outstanding == 4 && c.next_seq == 5);
+  EXPECT_NOTHING(&s, 6);
+  for (uint32_t q = 1; q < 5; q++)
+    assert(data(&s, 7, q) == DC_RX_NEW);
+  assert(dc_receiver_idle(s.r) && dc_receiver_next_wake(s.r) == DC_NEVER);
+  assert(data(&s, 8, 5) == DC_RX_UNKNOWN && dc_pieces_held(s.pieces) == 5);
+  dc_receiver_cut(s.r, 0);
+  assert(assign(&s, 1000, 5, 30) == 0); /* after a whole cut the numbers start anew */
+  EXPECT(&s, 9, 0, 1000, 1001, 1002, 1003, 1004);
+  drop(&s);
+}
+
+static void a_restart_asks_for_everything_again(void)
+{
+  struct side s = make(40, 4);
+  assert(assign(&s, 0, 40, 0) == 0);
+  EXPECT(&s, 0, 0, 0, 1, 2, 3);
+  assert(data(&s, 5, 1) == DC_RX_NEW);
+  EXPECT(&s, 5, 0, 4);
+  dc_receiver_restart(s.r, 10);
+  assert(dc_receiver_next_wake(s.r) == 10);
+  EXPECT(&s, 10, DC_FLAG_RETX, 0, 2, 3, 4);
+  dc_receiver_counters(s.r, &c);
+  assert(c.outstanding == 4 && c.by_gap == 0 && c.by_timeout == 0);
+  drop(&s);
+}
+
+static void nothing_is_asked_for_beyond_the_reach(void)
+{
+  struct side s = make(40000, 16);
+  assert(assign(&s, 0, 40000, 0) == 0);
+  uint32_t highest = 0;
+  for (dc_time t = 0; t < 60000; t++) { /* number 0 never comes */
+    unsigned n = dc_receiver_poll(s.r, t, in, CAP);
+    for (unsigned k = 0; k < n; k++) {
+      if (in[k].seq > highest)
+        highest = in[k].seq;
+      if (in[k].seq != 0)
+        assert(data(&s, t, in[k].seq) == DC_RX_NEW);
+    }
+  }
+  assert(highest == DC_RECEIVER_REACH - 1);
+  assert(data(&s, 60001, 0) == DC_RX_NEW);
+  assert(dc_receiver_poll(s.r, 60001, in, CAP) == 16 && in[0].seq == DC_RECEIVER_REACH);
+  drop(&s);
+}
+
+static void a_small_array_loses_nothing(void)
+{
+  struct side s = make(50, 16);
+  assert(assign(&s, 0, 50, 0) == 0);
+  for (uint32_t q = 0; q < 16; q++) {
+    assert(dc_receiver_next_wake(s.r) == 0);
+    assert(dc_receiver_poll(s.r, 0, in, 1) == 1 && in[0].seq == q);
+  }
+  assert(dc_receiver_poll(s.r, 0, in, 1) == 0 && dc_receiver_next_wake(s.r) == 100 * DC_MS);
+  drop(&s);
+}
+
+/* A path that loses, repeats and delays: everything arrives, and the books balance all the way. */
+static void a_bad_path_is_survived(uint64_t seed)
+{
+  struct side s = make(5000, 1 + (uint32_t)(seed % 40));
+  struct flying {
+    dc_time at;
+    uint32_t seq;
+  } fly[2 * CAP];
+  unsigned flying = 0;
+  uint64_t x = seed * 0x9e3779b97f4a7c15u + 1;
+  for (uint32_t k = 0; k < 25; k++)
+    assert(assign(&s, 7 + k * 200, 200, (uint64_t)(24 - k) * 200) == 0);
+  dc_time t = 0;
+  while (!dc_pieces_whole(s.pieces)) {
+    unsigned n = dc_receiver_poll(s.r, t, in, 1 + (unsigned)(x % 20));
+    for (unsigned k = 0; k < n; k++) {
+      x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+      if (x % 100 < 5)
+        continue;
+      for (uint64_t copies = x % 50 == 7 ? 2 : 1; copies > 0 && flying < 2 * CAP; copies--)
+        fly[flying++] = (struct flying){t + 100 * DC_US + (x >> 32) % (x % 20 == 3 ? 5 * DC_MS : 10 * DC_US), in[k].seq};
+    }
+    dc_receiver_counters(s.r, &c);
+    assert(c.outstanding <= c.credits && c.interests <= c.retransmitted + 5000);
+    dc_time wake = dc_receiver_next_wake(s.r);
+    unsigned first = 0;
+    for (unsigned k = 1; k < flying; k++)
+      if (fly[k].at < fly[first].at)
+        first = k;
+    assert(flying > 0 || wake != DC_NEVER); /* it never sleeps for good */
+    if (flying > 0 && fly[first].at <= wake) {
+      t = fly[first].at > t ? fly[first].at : t;
+      enum dc_rx_result got = data(&s, t, fly[first].seq);
+      assert(got == DC_RX_NEW || got == DC_RX_DUPLICATE);
+      fly[first] = fly[--flying];
+    } else
+      t = wake > t ? wake : t;
+    assert(t < 1000 * DC_SEC);
+  }
+  dc_receiver_poll(s.r, t, in, CAP);
+  dc_receiver_counters(s.r, &c);
+  assert(c.by_gap > 0 || c.credits < 8); /* with few credits nothing comes later */
+  assert(c.by_timeout > 0 && c.data - c.duplicates == 5000);
+  drop(&s);
+}
+
+int main(void)
+{
+  credits_bound_what_is_out();
+  what_is_held_is_not_asked_for();
+  three_later_packets_make_a_loss_once();
+  two_later_packets_are_reordering();
+  the_timer_backs_off_and_only_clean_samples_count();
+  strange_data_is_counted_and_refused();
+  a_bad_block_is_fetched_past_the_caches();
+  a_cut_takes_back_what_was_not_delivered();
+  a_restart_asks_for_everything_again();
+  nothing_is_asked_for_beyond_the_reach();
+  a_small_array_loses_nothing();
+  for (uint64_t seed = 3; seed < 60; seed++)
+    a_bad_path_is_survived(seed);
+  puts("receiver ok");
+  return 0;
+}
