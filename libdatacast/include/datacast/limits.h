@@ -15,10 +15,17 @@ enum {
   DC_CHILDREN_MAX = 128,
   /* Ports of one node. */
   DC_NODE_PORTS_MAX = 256,
+  /* Trees of one node; slots of one tree's content store or waiting table. */
+  DC_NODE_TREES_MAX = 65536,
+  DC_NODE_SLOTS_MAX = 65536,
+  /* Places in the waiting table where an interest of one sequence number may stand. */
+  DC_WAITING_WAYS = 4,
   /* Frames that one arriving frame can cause at a node: one per child and the interest sent on. */
   DC_NODE_TX_MAX = DC_CHILDREN_MAX + 1,
   /* Credits of one receiver in one tree. */
   DC_CREDITS_MAX = 4096,
+  /* A receiver asks for nothing that is so far beyond its first missing packet (less than DC_SOURCE_WINDOW). */
+  DC_RECEIVER_REACH = 16384,
   /* Assignments (extents) a tree remembers at a source or receiver. */
   DC_EXTENTS_MAX = 256,
   /* Interests that wait for tokens at a source, per tree. */
