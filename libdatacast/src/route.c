@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "bytes.h"
+#include "segment.h"
 
 _Static_assert(DC_PREFIX_MAX == DC_ETHER_LEN + DC_LABEL_LEN * (DC_SEG_MAX + 1) + DC_HEADER_LEN,
                "a prefix holds Ethernet, the deepest stack and the header");
@@ -95,10 +96,11 @@ bool dc_segment_equal(const struct dc_segment *a, const struct dc_segment *b)
   return a->n == b->n && a->local == b->local && memcmp(a->port, b->port, a->n * sizeof a->port[0]) == 0;
 }
 
-size_t dc_segment_write(uint8_t *p, const struct dc_segment *seg, const uint8_t dst[6], const uint8_t src[6])
+size_t dc_segment_write_from(uint8_t *p, const struct dc_segment *seg, unsigned from, const uint8_t dst[6],
+                             const uint8_t src[6])
 {
   size_t at = DC_ETHER_LEN;
-  for (unsigned i = 1; i < seg->n; i++, at += DC_LABEL_LEN)
+  for (unsigned i = from; i < seg->n; i++, at += DC_LABEL_LEN)
     dc_label_write(p + at, DC_LABEL_ADJ + seg->port[i], i + 1u == seg->n && !seg->local);
   if (seg->local) {
     dc_label_write(p + at, DC_LABEL_LOCAL, true);
@@ -106,4 +108,9 @@ size_t dc_segment_write(uint8_t *p, const struct dc_segment *seg, const uint8_t 
   }
   dc_ether_write(p, dst, src, at > DC_ETHER_LEN ? DC_ETHERTYPE_MPLS : DC_ETHERTYPE_DATACAST);
   return at;
+}
+
+size_t dc_segment_write(uint8_t *p, const struct dc_segment *seg, const uint8_t dst[6], const uint8_t src[6])
+{
+  return dc_segment_write_from(p, seg, 1, dst, src);
 }

@@ -1,0 +1,53 @@
+#include "children.h"
+
+#include <string.h>
+
+/* FNV-1a over what makes a segment. */
+static uint32_t segment_hash(const struct dc_segment *s)
+{
+  uint32_t h = (2166136261u ^ s->n ^ (s->local ? 0x100u : 0u)) * 16777619u;
+  for (unsigned i = 0; i < s->n; i++)
+    h = (h ^ s->port[i]) * 16777619u;
+  return h;
+}
+
+static int find(const struct dc_children *c, const struct dc_segment *ret, uint32_t hash)
+{
+  for (uint32_t i = 0; i < c->n; i++)
+    if (c->hash[i] == hash && dc_segment_equal(&c->child[i].ret, ret))
+      return (int)i;
+  return -1;
+}
+
+int dc_children_find(const struct dc_children *c, const struct dc_segment *ret)
+{
+  return find(c, ret, segment_hash(ret));
+}
+
+int dc_children_add(struct dc_children *c, unsigned max, dc_time now, dc_time stale, const struct dc_segment *ret,
+                    bool *replaced)
+{
+  uint32_t hash = segment_hash(ret);
+  int at = find(c, ret, hash);
+  *replaced = false;
+  if (at >= 0)
+    return at;
+
+  uint32_t i = c->n;
+  if (c->n < max) {
+    c->n++;
+  } else {
+    i = 0;
+    for (uint32_t k = 1; k < c->n; k++)
+      if (c->child[k].heard < c->child[i].heard)
+        i = k;
+    if (c->n == 0 || now - c->child[i].heard < stale)
+      return -1;
+    *replaced = true;
+  }
+  c->hash[i] = hash;
+  memset(&c->child[i], 0, sizeof c->child[i]);
+  c->child[i].ret = *ret;
+  c->child[i].heard = now;
+  return (int)i;
+}

@@ -1,0 +1,32 @@
+/* The children of a tree at one place: its distinct return segments, each with a small number.
+ *
+ * Each child below a branch node always brings the same return segment, so who waits for a packet is a bitmask over this
+ * table. */
+#ifndef DATACAST_CHILDREN_H
+#define DATACAST_CHILDREN_H
+
+#include "datacast/route.h"
+#include "datacast/time.h"
+
+struct dc_child {
+  struct dc_segment ret;
+  uint8_t lag;   /* as it last told */
+  uint32_t seq;  /* furthest sequence number it asked for */
+  dc_time heard; /* last interest */
+};
+
+struct dc_children {
+  uint32_t n;
+  uint32_t hash[DC_CHILDREN_MAX]; /* apart from the rest: a look-up reads these only */
+  struct dc_child child[DC_CHILDREN_MAX];
+};
+
+/* Index of the child with this segment, or -1. */
+int dc_children_find(const struct dc_children *c, const struct dc_segment *ret) __attribute__((nonnull));
+
+/* Index of the child with this segment, added when it is new. When `max` (at most DC_CHILDREN_MAX) are there already, one
+ * not heard of for `stale` gives way and *replaced is set: the caller forgets what waits under its index. -1: full. */
+int dc_children_add(struct dc_children *c, unsigned max, dc_time now, dc_time stale, const struct dc_segment *ret,
+                    bool *replaced) __attribute__((nonnull));
+
+#endif

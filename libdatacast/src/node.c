@@ -1,0 +1,375 @@
+#include "datacast/node.h"
+
+#include <string.h>
+
+#include "bytes.h"
+#include "node_state.h"
+#include "segment.h"
+
+/* A child not heard of for so long gives its place to a new one when the table is full. */
+#define CHILD_STALE DC_SEC
+/* An interest without RETX that repeats a waiting one is sent on again after so many times a RETX's patience. */
+#define REPEAT_PATIENCE 8
+/* A waiting interest gives its place to another one after REPEAT_PATIENCE, and at least this. */
+#define WAITING_LIFE_MIN (100 * DC_MS)
+
+/* The frame at hand, what it has caused so far, and whether the caller's reference has gone into it. */
+struct work {
+  struct dc_node *node;
+  dc_time now;
+  const struct dc_frame *frame;
+  struct dc_tx *out;
+  unsigned n;
+  bool handed_on;
+};
+
+static void drop(struct work *w, enum dc_drop why)
+{
+  w->node->count.drop[why]++;
+}
+
+/* One more frame to send of this buffer; the first one of the frame at hand takes over the caller's reference. */
+static struct dc_tx *add_tx(struct work *w, dc_buf *buf, uint32_t off, uint32_t len, uint16_t port)
+{
+  if (buf == w->frame->buf && !w->handed_on)
+    w->handed_on = true;
+  else
+    w->node->ops.ref(buf);
+
+  struct dc_tx *tx = &w->out[w->n++];
+  tx->buf = buf;
+  tx->off = off;
+  tx->len = len;
+  tx->port = port;
+  tx->prefix_len = 0;
+  return tx;
+}
+
+static void count_tx(struct dc_node *node, const struct dc_tx *tx, bool data, uint32_t payload)
+{
+  if (tx->port == DC_PORT_HOST) {
+    node->count.to_endpoint++;
+    return;
+  }
+  struct dc_port_counters *c = &node->port[tx->port].count;
+  c->tx_frames++;
+  c->tx_bytes += (uint64_t)tx->prefix_len + tx->len;
+  if (data) {
+    c->tx_data++;
+    c->tx_data_payload += payload;
+  }
+}
+
+/* ---- segments from here on ---- */
+
+/* May a frame leave over this segment? Returns DC_DROP_NONE and the port, or the reason. */
+static enum dc_drop way_out(const struct dc_node *node, const struct dc_segment *seg, uint16_t *port)
+{
+  if (seg->n == 0) {
+    if (seg->local)
+      return DC_DROP_ROUTE; /* to this very node */
+    *port = DC_PORT_HOST;
+    return node->cfg.endpoint ? DC_DROP_NONE : DC_DROP_NO_ENDPOINT;
+  }
+  *port = node->cfg.lone_port ? 0 : seg->port[0];
+  return *port < node->cfg.ports ? DC_DROP_NONE : DC_DROP_PORT;
+}
+
+/* Ethernet and stack of a frame that leaves by `port` over `seg`; nothing towards this host's endpoints. */
+static uint16_t write_front(const struct dc_node *node, uint8_t *p, uint16_t port, const struct dc_segment *seg)
+{
+  if (port == DC_PORT_HOST)
+    return 0;
+  const struct dc_port *out = &node->port[port];
+  return (uint16_t)dc_segment_write_from(p, seg, node->cfg.lone_port ? 0 : 1, out->neighbour, out->own);
+}
+
+/* The data packet at `off` of a buffer, to one child. */
+static void send_data(struct work *w, const struct dc_segment *ret, dc_buf *buf, uint32_t off, uint32_t payload)
+{
+  uint16_t port;
+  if (way_out(w->node, ret, &port) != DC_DROP_NONE)
+    return; /* was checked when the child came */
+  struct dc_tx *tx = add_tx(w, buf, off, DC_HEADER_LEN + payload, port);
+  tx->prefix_len = write_front(w->node, tx->prefix, port, ret);
+  count_tx(w->node, tx, true, payload);
+}
+
+/* ---- interests ---- */
+
+static bool send_again(const struct dc_tree *tree, const struct dc_waiting_entry *e, const struct dc_header *h,
+                       dc_time now, dc_time patience)
+{
+  if ((h->flags & DC_FLAG_NOCACHE) != 0 && !e->nocache)
+    return true; /* what was sent on may be answered from a cache, this one must not be */
+  dc_time age = now - e->sent;
+  if ((h->flags & DC_FLAG_RETX) == 0)
+    return age >= REPEAT_PATIENCE * patience;
+  /* The way to the source is a FIFO: once data asked for later is here, this one was lost. */
+  return age >= patience || (int32_t)(tree->answered - e->order) > 0;
+}
+
+static void send_interest_on(struct work *w, struct dc_tree *tree, struct dc_waiting_entry *e, const struct dc_header *h,
+                             const struct dc_segment *fwd, uint16_t port, uint32_t rest_off, uint16_t rest_len)
+{
+  e->sent = w->now;
+  e->order = ++tree->order;
+  e->nocache = (h->flags & DC_FLAG_NOCACHE) != 0;
+
+  struct dc_header on = *h;
+  on.stops--;
+  on.length = rest_len;
+  uint8_t lag = dc_tree_lag(tree, w->now);
+  if (on.lag < lag)
+    on.lag = lag;
+
+  struct dc_tx *tx = add_tx(w, w->frame->buf, rest_off, rest_len, port);
+  uint16_t front = write_front(w->node, tx->prefix, port, fwd);
+  dc_header_write(tx->prefix + front, &on);
+  tx->prefix_len = (uint16_t)(front + DC_HEADER_LEN);
+  count_tx(w->node, tx, false, 0);
+}
+
+static enum dc_drop child_of(struct work *w, struct dc_tree *tree, const struct dc_header *h, const struct dc_segment *ret,
+                             unsigned *child)
+{
+  bool replaced;
+  int i = dc_children_add(tree->children, DC_CHILDREN_MAX, w->now, CHILD_STALE, ret, &replaced);
+  if (i < 0)
+    return DC_DROP_CHILDREN;
+  if (replaced)
+    dc_waiting_forget_child(&tree->waiting, (unsigned)i);
+
+  struct dc_child *c = &tree->children->child[i];
+  c->heard = w->now;
+  c->lag = h->lag;
+  if ((h->flags & (DC_FLAG_RETX | DC_FLAG_NOCACHE)) == 0 && h->seq > c->seq)
+    c->seq = h->seq;
+  *child = (unsigned)i;
+  return DC_DROP_NONE;
+}
+
+static uint64_t capacity_asked(const struct dc_node *node, const struct dc_header *h)
+{
+  uint64_t c = h->cache == 0 ? node->cfg.cache_bytes : dc_cache_bytes(h->cache);
+  return c < node->cfg.cache_bytes_max ? c : node->cfg.cache_bytes_max;
+}
+
+static enum dc_drop on_interest(struct work *w, uint32_t at, const struct dc_header *h)
+{
+  struct dc_node *node = w->node;
+
+  /* The first stop is this node's own; the source's at least must follow. */
+  struct dc_stop own;
+  if (h->length > DC_ROUTE_MAX || h->stops < 2 || h->stops > DC_STOPS_MAX)
+    return DC_DROP_ROUTE;
+  size_t taken = dc_stop_parse(w->frame->data + at + DC_HEADER_LEN, h->length, &own);
+  if (taken == 0 || h->length - taken < (size_t)DC_STOP_LEN * (h->stops - 1u) || own.fwd.local != (h->stops > 2))
+    return DC_DROP_ROUTE;
+  uint32_t rest_off = at + DC_HEADER_LEN + (uint32_t)taken;
+  uint16_t rest_len = (uint16_t)(h->length - taken);
+
+  uint16_t up, down;
+  enum dc_drop why = way_out(node, &own.fwd, &up);
+  if (why == DC_DROP_NONE)
+    why = way_out(node, &own.ret, &down);
+  if (why != DC_DROP_NONE)
+    return why;
+
+  struct dc_tree *tree = dc_node_tree(node, w->now, h->tree);
+  if (tree == NULL)
+    return DC_DROP_TREES;
+  unsigned child;
+  why = child_of(w, tree, h, &own.ret, &child);
+  if (why != DC_DROP_NONE)
+    return why;
+  uint64_t capacity = capacity_asked(node, h);
+  if (capacity != tree->store.capacity)
+    dc_node_resize(node, tree, capacity);
+
+  node->count.interests++;
+  tree->count.interests++;
+  if ((h->flags & DC_FLAG_NOCACHE) != 0) {
+    dc_node_unstore(node, tree, h->seq); /* it took part in a block that failed its checksum */
+  } else {
+    const struct dc_store_slot *hit = dc_store_find(&tree->store, h->seq);
+    if (hit != NULL) {
+      node->count.hits++;
+      tree->count.hits++;
+      send_data(w, &own.ret, hit->buf, hit->off, hit->len);
+      return DC_DROP_NONE;
+    }
+  }
+
+  dc_time patience = tree->response + tree->response / 2;
+  if (patience < node->cfg.retx_min)
+    patience = node->cfg.retx_min;
+  struct dc_waiting_entry *e = dc_waiting_find(&tree->waiting, h->seq);
+  if (e != NULL) {
+    dc_waiting_mark(e, child);
+    e->store |= own.store;
+    if (!send_again(tree, e, h, w->now, patience)) {
+      tree->count.aggregated++;
+      return DC_DROP_NONE;
+    }
+    e->again = true;
+    tree->count.retx_forwarded++;
+  } else {
+    dc_time life = REPEAT_PATIENCE * patience;
+    e = dc_waiting_add(&tree->waiting, h->seq, w->now, life < WAITING_LIFE_MIN ? WAITING_LIFE_MIN : life);
+    if (e == NULL)
+      return DC_DROP_WAITING;
+    dc_waiting_mark(e, child);
+    e->store = own.store;
+    tree->count.misses++;
+  }
+  send_interest_on(w, tree, e, h, &own.fwd, up, rest_off, rest_len);
+  return DC_DROP_NONE;
+}
+
+/* ---- data ---- */
+
+static enum dc_drop on_data(struct work *w, uint32_t at, const struct dc_header *h)
+{
+  struct dc_node *node = w->node;
+  struct dc_tree *tree = dc_tree_find(&node->trees, h->tree);
+  if (tree == NULL)
+    return DC_DROP_UNKNOWN_TREE;
+  /* What nobody asked for is not even stored: nothing can be planted in a cache. */
+  struct dc_waiting_entry *e = dc_waiting_find(&tree->waiting, h->seq);
+  if (e == NULL)
+    return DC_DROP_UNWANTED;
+
+  dc_tree_touch(&node->trees, tree, w->now);
+  node->count.data++;
+  tree->count.data++;
+  bool dup = (h->flags & DC_FLAG_DUP) != 0;
+  if (dup) {
+    tree->count.dup_data++; /* answered out of turn: says nothing of time or order */
+  } else {
+    if (!e->again)
+      dc_tree_sample(tree, w->now - e->sent);
+    if ((int32_t)(e->order - tree->answered) > 0)
+      tree->answered = e->order;
+  }
+
+  for (unsigned word = 0; word < DC_WAITING_WORDS; word++)
+    for (uint64_t left = e->child[word]; left != 0; left &= left - 1) {
+      unsigned child = word * 64 + (unsigned)__builtin_ctzll(left);
+      send_data(w, &tree->children->child[child].ret, w->frame->buf, at, h->length);
+      tree->count.replicated++;
+    }
+  bool store = e->store && !dup;
+  dc_waiting_remove(&tree->waiting, e);
+  if (store)
+    dc_node_store(node, tree, w->now, h->seq, w->frame->buf, at, h->length);
+  return DC_DROP_NONE;
+}
+
+/* ---- frames ---- */
+
+/* The frame is for this node's own processing; its Datacast header stands at `at`. */
+static enum dc_drop on_waypoint(struct work *w, uint32_t at)
+{
+  struct dc_header h;
+  enum dc_drop why = dc_header_parse(w->frame->data + at, w->frame->len - at, &h);
+  if (why != DC_DROP_NONE)
+    return why;
+  switch (h.type) {
+  case DC_TYPE_INTEREST:
+    return on_interest(w, at, &h);
+  case DC_TYPE_DATA:
+    return on_data(w, at, &h);
+  default:
+    return DC_DROP_TYPE; /* a hello is between neighbours, never for a waypoint */
+  }
+}
+
+static enum dc_drop on_endpoint(struct work *w, uint32_t at)
+{
+  if (!w->node->cfg.endpoint)
+    return DC_DROP_NO_ENDPOINT;
+  struct dc_header h;
+  enum dc_drop why = dc_header_parse(w->frame->data + at, w->frame->len - at, &h);
+  if (why != DC_DROP_NONE)
+    return why;
+  struct dc_tx *tx = add_tx(w, w->frame->buf, at, DC_HEADER_LEN + h.length, DC_PORT_HOST);
+  count_tx(w->node, tx, false, 0);
+  return DC_DROP_NONE;
+}
+
+/* What lies under the stack that starts at `at`; false when no bottom is in sight. */
+static bool find_bottom(const struct dc_frame *f, uint32_t *at)
+{
+  bool bottom = false;
+  for (unsigned i = 0; !bottom; i++, *at += DC_LABEL_LEN) {
+    if (i > DC_SEG_MAX || f->len - *at < DC_LABEL_LEN)
+      return false;
+    dc_label_read(f->data + *at, &bottom);
+  }
+  return true;
+}
+
+/* Pop and send on. The frame is not this node's: what lies under the stack is looked at for the counters only. */
+static enum dc_drop on_adjacency(struct work *w, uint16_t port, bool bottom)
+{
+  struct dc_node *node = w->node;
+  const struct dc_frame *f = w->frame;
+  uint32_t rest = DC_ETHER_LEN + DC_LABEL_LEN, under = rest;
+  if (port >= node->cfg.ports)
+    return DC_DROP_PORT;
+  if (!bottom && !find_bottom(f, &under))
+    return DC_DROP_STACK;
+
+  struct dc_tx *tx = add_tx(w, f->buf, rest, f->len - rest, port);
+  dc_ether_write(tx->prefix, node->port[port].neighbour, node->port[port].own,
+                 bottom ? DC_ETHERTYPE_DATACAST : DC_ETHERTYPE_MPLS);
+  tx->prefix_len = DC_ETHER_LEN;
+
+  struct dc_header h;
+  bool data = dc_header_parse(f->data + under, f->len - under, &h) == DC_DROP_NONE && h.type == DC_TYPE_DATA;
+  count_tx(node, tx, data, data ? h.length : 0);
+  node->count.forwarded++;
+  return DC_DROP_NONE;
+}
+
+static enum dc_drop on_frame(struct work *w)
+{
+  const struct dc_frame *f = w->frame;
+  if (f->port == DC_PORT_HOST)
+    return on_waypoint(w, 0);
+  if (f->port >= w->node->cfg.ports)
+    return DC_DROP_PORT;
+  struct dc_port_counters *c = &w->node->port[f->port].count;
+  c->rx_frames++;
+  c->rx_bytes += f->len;
+
+  if (f->len < DC_ETHER_LEN)
+    return DC_DROP_TRUNCATED;
+  uint16_t ethertype = dc_get16(f->data + 12);
+  if (ethertype == DC_ETHERTYPE_DATACAST) /* an appliance's switch took LOCAL off already */
+    return w->node->cfg.lone_port ? on_waypoint(w, DC_ETHER_LEN) : on_endpoint(w, DC_ETHER_LEN);
+  if (ethertype != DC_ETHERTYPE_MPLS)
+    return DC_DROP_ETHERTYPE;
+  if (f->len < DC_ETHER_LEN + DC_LABEL_LEN)
+    return DC_DROP_TRUNCATED;
+
+  bool bottom;
+  uint32_t label = dc_label_read(f->data + DC_ETHER_LEN, &bottom);
+  if (label == DC_LABEL_LOCAL)
+    return bottom ? on_waypoint(w, DC_ETHER_LEN + DC_LABEL_LEN) : DC_DROP_STACK;
+  if (label < DC_LABEL_ADJ || label > DC_LABEL_ADJ + DC_PORT_MAX)
+    return DC_DROP_LABEL;
+  return on_adjacency(w, (uint16_t)(label - DC_LABEL_ADJ), bottom);
+}
+
+unsigned dc_node_handle(dc_node *node, dc_time now, const struct dc_frame *frame, struct dc_tx *out, unsigned cap)
+{
+  struct work w = {.node = node, .now = now, .frame = frame, .out = out};
+  enum dc_drop why = cap < DC_NODE_TX_MAX ? DC_DROP_QUEUE : on_frame(&w);
+  if (why != DC_DROP_NONE)
+    drop(&w, why);
+  if (!w.handed_on)
+    node->ops.unref(frame->buf);
+  return w.n;
+}

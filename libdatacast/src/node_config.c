@@ -1,0 +1,137 @@
+#include <errno.h>
+#include <string.h>
+
+#include "node_state.h"
+
+#define ALIGN 64u
+
+void dc_node_cfg_default(struct dc_node_cfg *cfg)
+{
+  *cfg = (struct dc_node_cfg){
+      .ports = 1,
+      .cache_bytes = 128 * 1024,
+      .cache_bytes_max = 4 * 1024 * 1024,
+      .memory_bytes = 256 * 1024 * 1024,
+      .trees = 256,
+      .store_slots = 2048,
+      .waiting_slots = 2048,
+      .retx_min = 1 * DC_MS,
+      .idle = 10 * DC_SEC,
+  };
+}
+
+static bool power_of_two(uint32_t n)
+{
+  return n != 0 && (n & (n - 1)) == 0;
+}
+
+int dc_node_cfg_check(const struct dc_node_cfg *cfg, const char **what)
+{
+  *what = NULL;
+  if (cfg->ports == 0 || cfg->ports > DC_NODE_PORTS_MAX)
+    *what = "ports";
+  else if (cfg->lone_port && cfg->endpoint)
+    *what = "lone_port";
+  else if (cfg->cache_bytes == 0)
+    *what = "cache_bytes";
+  else if (cfg->cache_bytes_max < cfg->cache_bytes)
+    *what = "cache_bytes_max";
+  else if (cfg->memory_bytes == 0)
+    *what = "memory_bytes";
+  else if (cfg->trees == 0 || cfg->trees > DC_NODE_TREES_MAX)
+    *what = "trees";
+  else if (!power_of_two(cfg->store_slots) || cfg->store_slots > DC_NODE_SLOTS_MAX)
+    *what = "store_slots";
+  else if (!power_of_two(cfg->waiting_slots) || cfg->waiting_slots < DC_WAITING_WAYS ||
+           cfg->waiting_slots > DC_NODE_SLOTS_MAX)
+    *what = "waiting_slots";
+  else if (cfg->retx_min == 0 || cfg->retx_min > 60 * DC_SEC)
+    *what = "retx_min";
+  else if (cfg->idle == 0)
+    *what = "idle";
+  return *what == NULL ? 0 : -EINVAL;
+}
+
+/* Where the parts of a node stand in its memory. */
+struct layout {
+  size_t port, tree, bucket, slots, entries, children, size;
+};
+
+static size_t place(size_t *at, size_t n, size_t each)
+{
+  size_t here = *at;
+  *at += (n * each + ALIGN - 1) / ALIGN * ALIGN;
+  return here;
+}
+
+static struct layout lay_out(const struct dc_node_cfg *cfg)
+{
+  struct layout l;
+  size_t at = 0;
+  place(&at, 1, sizeof(struct dc_node));
+  l.port = place(&at, cfg->ports, sizeof(struct dc_port));
+  l.tree = place(&at, cfg->trees, sizeof(struct dc_tree));
+  l.bucket = place(&at, dc_tree_buckets(cfg->trees), sizeof(uint32_t));
+  l.slots = place(&at, (size_t)cfg->trees * cfg->store_slots, sizeof(struct dc_store_slot));
+  l.entries = place(&at, (size_t)cfg->trees * cfg->waiting_slots, sizeof(struct dc_waiting_entry));
+  l.children = place(&at, cfg->trees, sizeof(struct dc_children));
+  l.size = at;
+  return l;
+}
+
+size_t dc_node_size(const struct dc_node_cfg *cfg)
+{
+  return lay_out(cfg).size;
+}
+
+dc_node *dc_node_init(void *memory, const struct dc_node_cfg *cfg, const struct dc_buf_ops *ops)
+{
+  const char *what;
+  if (dc_node_cfg_check(cfg, &what) != 0)
+    return NULL;
+
+  /* The trees' slots are not touched: memory of trees that never come is never really used. */
+  struct layout l = lay_out(cfg);
+  uint8_t *base = memory;
+  struct dc_node *node = memory;
+  node->cfg = *cfg;
+  node->ops = *ops;
+  node->port = (struct dc_port *)(void *)(base + l.port);
+  node->trees = (struct dc_tree_table){
+      .tree = (struct dc_tree *)(void *)(base + l.tree),
+      .bucket = (uint32_t *)(void *)(base + l.bucket),
+      .bucket_mask = dc_tree_buckets(cfg->trees) - 1,
+      .cap = cfg->trees,
+      .free = DC_TREE_NONE,
+      .newest = DC_TREE_NONE,
+      .oldest = DC_TREE_NONE,
+      .slots = (struct dc_store_slot *)(void *)(base + l.slots),
+      .entries = (struct dc_waiting_entry *)(void *)(base + l.entries),
+      .children = (struct dc_children *)(void *)(base + l.children),
+  };
+  for (unsigned i = 0; i < cfg->ports; i++)
+    memset(node->port[i].neighbour, 0xff, sizeof node->port[i].neighbour);
+  return node;
+}
+
+void dc_node_set_port(dc_node *node, uint16_t port, const uint8_t own[6], const uint8_t neighbour[6])
+{
+  if (port >= node->cfg.ports)
+    return;
+  memcpy(node->port[port].own, own, 6);
+  memcpy(node->port[port].neighbour, neighbour, 6);
+}
+
+void dc_node_wipe(dc_node *node)
+{
+  for (struct dc_tree *t = dc_tree_oldest(&node->trees); t != NULL; t = dc_tree_newer(&node->trees, t))
+    dc_node_empty(node, t);
+}
+
+void dc_node_clear(dc_node *node)
+{
+  for (struct dc_tree *t; (t = dc_tree_oldest(&node->trees)) != NULL;) {
+    dc_node_empty(node, t);
+    dc_tree_remove(&node->trees, t);
+  }
+}

@@ -1,0 +1,36 @@
+/* The node itself, for the files that make it up. */
+#ifndef DATACAST_NODE_STATE_H
+#define DATACAST_NODE_STATE_H
+
+#include "node_tree.h"
+
+struct dc_port {
+  uint8_t own[6], neighbour[6];
+  struct dc_port_counters count;
+};
+
+struct dc_node {
+  struct dc_node_cfg cfg;
+  struct dc_buf_ops ops;
+  struct dc_port *port;
+  struct dc_tree_table trees;
+  uint64_t bytes;   /* in all content stores */
+  uint64_t packets; /* in all content stores */
+  struct dc_node_counters count;
+};
+
+/* ---- content stores under the node's bound on memory (node_memory.c) ---- */
+
+/* Let the tree have `capacity` bytes from now on. */
+void dc_node_resize(struct dc_node *node, struct dc_tree *tree, uint64_t capacity) __attribute__((nonnull));
+/* Store a data packet's payload, making room: trees not used for a while give first, the oldest of them before the others,
+ * then the tree itself. */
+void dc_node_store(struct dc_node *node, struct dc_tree *tree, dc_time now, uint32_t seq, dc_buf *buf, uint32_t off,
+                   uint32_t len) __attribute__((nonnull(1, 2)));
+void dc_node_unstore(struct dc_node *node, struct dc_tree *tree, uint32_t seq) __attribute__((nonnull));
+/* Give back every packet of a tree. */
+void dc_node_empty(struct dc_node *node, struct dc_tree *tree) __attribute__((nonnull));
+/* The tree of an interest: found, or made, in place of the one that is idle longest if need be; NULL: none is idle. */
+struct dc_tree *dc_node_tree(struct dc_node *node, dc_time now, uint32_t id) __attribute__((nonnull));
+
+#endif

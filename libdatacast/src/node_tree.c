@@ -1,0 +1,171 @@
+#include "node_tree.h"
+
+#include <string.h>
+
+/* A child counts for the lag while it was heard of within so many response times, and these bounds. */
+#define LAG_RESPONSES 64
+#define LAG_HEARD_MIN (10 * DC_MS)
+#define LAG_HEARD_MAX DC_SEC
+#define LAG_INTERVAL_MIN 16u
+
+uint32_t dc_tree_buckets(uint32_t trees)
+{
+  uint32_t n = 2;
+  while (n < 2 * trees)
+    n *= 2;
+  return n;
+}
+
+static uint32_t home(const struct dc_tree_table *t, uint32_t id)
+{
+  return (uint32_t)(id * UINT64_C(0x9e3779b97f4a7c15) >> 32) & t->bucket_mask;
+}
+
+/* Bucket that holds this tree, or the empty one where it would go. */
+static uint32_t bucket_of(const struct dc_tree_table *t, uint32_t id)
+{
+  uint32_t b = home(t, id);
+  while (t->bucket[b] != 0 && t->tree[t->bucket[b] - 1].id != id)
+    b = (b + 1) & t->bucket_mask;
+  return b;
+}
+
+struct dc_tree *dc_tree_find(const struct dc_tree_table *t, uint32_t id)
+{
+  uint32_t b = bucket_of(t, id);
+  return t->bucket[b] == 0 ? NULL : &t->tree[t->bucket[b] - 1];
+}
+
+static void unlink_tree(struct dc_tree_table *t, struct dc_tree *tree)
+{
+  if (tree->newer == DC_TREE_NONE)
+    t->newest = tree->older;
+  else
+    t->tree[tree->newer].older = tree->older;
+  if (tree->older == DC_TREE_NONE)
+    t->oldest = tree->newer;
+  else
+    t->tree[tree->older].newer = tree->newer;
+}
+
+static void link_newest(struct dc_tree_table *t, struct dc_tree *tree)
+{
+  uint32_t i = (uint32_t)(tree - t->tree);
+  tree->newer = DC_TREE_NONE;
+  tree->older = t->newest;
+  if (t->newest == DC_TREE_NONE)
+    t->oldest = i;
+  else
+    t->tree[t->newest].newer = i;
+  t->newest = i;
+}
+
+struct dc_tree *dc_tree_oldest(const struct dc_tree_table *t)
+{
+  return t->oldest == DC_TREE_NONE ? NULL : &t->tree[t->oldest];
+}
+
+struct dc_tree *dc_tree_newer(const struct dc_tree_table *t, const struct dc_tree *tree)
+{
+  return tree->newer == DC_TREE_NONE ? NULL : &t->tree[tree->newer];
+}
+
+struct dc_tree *dc_tree_add(struct dc_tree_table *t, const struct dc_node_cfg *cfg, uint32_t id, dc_time now)
+{
+  if (t->free == DC_TREE_NONE && t->used == t->cap)
+    return NULL;
+  uint32_t i = t->free;
+  if (i != DC_TREE_NONE)
+    t->free = t->tree[i].older;
+  else
+    i = t->used++;
+
+  struct dc_tree *tree = &t->tree[i];
+  struct dc_waiting waiting = tree->waiting; /* its epoch goes on */
+  memset(tree, 0, sizeof *tree);
+  tree->id = id;
+  tree->used = now;
+  tree->count.tree = id;
+  tree->waiting = waiting;
+  tree->children = &t->children[i];
+  tree->children->n = 0;
+  dc_store_init(&tree->store, &t->slots[(size_t)i * cfg->store_slots], cfg->store_slots, cfg->cache_bytes);
+  dc_waiting_init(&tree->waiting, &t->entries[(size_t)i * cfg->waiting_slots], cfg->waiting_slots);
+
+  t->bucket[bucket_of(t, id)] = i + 1;
+  link_newest(t, tree);
+  t->n++;
+  return tree;
+}
+
+void dc_tree_remove(struct dc_tree_table *t, struct dc_tree *tree)
+{
+  uint32_t hole = bucket_of(t, tree->id);
+  t->bucket[hole] = 0;
+  /* Close the gap: whoever was pushed past the hole moves into it. */
+  for (uint32_t b = (hole + 1) & t->bucket_mask; t->bucket[b] != 0; b = (b + 1) & t->bucket_mask) {
+    uint32_t h = home(t, t->tree[t->bucket[b] - 1].id);
+    if (((b - h) & t->bucket_mask) >= ((b - hole) & t->bucket_mask)) {
+      t->bucket[hole] = t->bucket[b];
+      t->bucket[b] = 0;
+      hole = b;
+    }
+  }
+  unlink_tree(t, tree);
+  tree->older = t->free;
+  t->free = (uint32_t)(tree - t->tree);
+  t->n--;
+}
+
+void dc_tree_touch(struct dc_tree_table *t, struct dc_tree *tree, dc_time now)
+{
+  tree->used = now;
+  if (tree->newer != DC_TREE_NONE) {
+    unlink_tree(t, tree);
+    link_newest(t, tree);
+  }
+}
+
+void dc_tree_sample(struct dc_tree *tree, dc_time took)
+{
+  if (tree->response == 0)
+    tree->response = took;
+  else if (took >= tree->response)
+    tree->response += (took - tree->response) / 8;
+  else
+    tree->response -= (tree->response - took) / 8;
+}
+
+static uint8_t slowest_child(const struct dc_tree *tree, dc_time now)
+{
+  dc_time horizon = tree->response * LAG_RESPONSES;
+  if (horizon < LAG_HEARD_MIN)
+    horizon = LAG_HEARD_MIN;
+  else if (horizon > LAG_HEARD_MAX)
+    horizon = LAG_HEARD_MAX;
+
+  /* Packets like those it holds that the store has room for. */
+  uint64_t depth = tree->store.bytes == 0 ? 0 : tree->store.capacity * tree->store.packets / tree->store.bytes;
+  uint64_t lag = 0;
+  for (uint32_t i = 0; i < tree->children->n; i++) {
+    const struct dc_child *c = &tree->children->child[i];
+    if (now - c->heard > horizon)
+      continue;
+    uint64_t own = depth > 0 && c->seq < tree->newest ? 255 * (uint64_t)(tree->newest - c->seq) / depth : 0;
+    if (own > lag)
+      lag = own;
+    if (c->lag > lag)
+      lag = c->lag;
+  }
+  return lag > 255 ? 255 : (uint8_t)lag;
+}
+
+uint8_t dc_tree_lag(struct dc_tree *tree, dc_time now)
+{
+  if (tree->lag_due == 0) {
+    tree->lag = slowest_child(tree, now);
+    tree->lag_due = tree->children->n > LAG_INTERVAL_MIN ? tree->children->n : LAG_INTERVAL_MIN;
+  }
+  tree->lag_due--;
+  return tree->lag;
+}

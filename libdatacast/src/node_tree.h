@@ -1,0 +1,73 @@
+/* What a node knows of one tree, and the table of all of them. Soft state only. */
+#ifndef DATACAST_NODE_TREE_H
+#define DATACAST_NODE_TREE_H
+
+#include "children.h"
+#include "datacast/node.h"
+#include "store.h"
+#include "waiting.h"
+
+struct dc_tree {
+  uint32_t id;
+  uint32_t newer, older; /* trees in order of their last use; DC_TREE_NONE at the ends */
+  dc_time used;
+
+  dc_time response;  /* smoothed time from sending an interest on to its data; 0: not measured yet */
+  uint32_t order;    /* interests sent on so far */
+  uint32_t answered; /* newest of them, by that count, that was answered with new data */
+
+  uint32_t newest;  /* highest sequence number stored */
+  uint8_t lag;      /* own estimate */
+  uint32_t lag_due; /* interests to send on until it is made anew */
+
+  struct dc_store store;
+  struct dc_waiting waiting;
+  struct dc_children *children;
+  struct dc_tree_counters count;
+};
+
+#define DC_TREE_NONE UINT32_MAX
+
+struct dc_tree_table {
+  struct dc_tree *tree;
+  uint32_t *bucket; /* index of a tree + 1; 0: empty */
+  uint32_t bucket_mask;
+  uint32_t n, cap;
+  uint32_t used; /* [used, cap) never held a tree: their memory was never touched */
+  uint32_t free; /* removed ones, linked by `older` */
+  uint32_t newest, oldest;
+  /* memory shared out by index */
+  struct dc_store_slot *slots;
+  struct dc_waiting_entry *entries;
+  struct dc_children *children;
+};
+
+/* Buckets of a table for so many trees: a power of two, at most half full. */
+uint32_t dc_tree_buckets(uint32_t trees);
+
+struct dc_tree *dc_tree_find(const struct dc_tree_table *t, uint32_t id) __attribute__((nonnull));
+
+/* The tree used longest ago; NULL when there is none. */
+struct dc_tree *dc_tree_oldest(const struct dc_tree_table *t) __attribute__((nonnull));
+/* The one used next after it; NULL at the end. */
+struct dc_tree *dc_tree_newer(const struct dc_tree_table *t, const struct dc_tree *tree) __attribute__((nonnull));
+
+/* A tree that is not there yet. NULL when the table is full: remove one first. */
+struct dc_tree *dc_tree_add(struct dc_tree_table *t, const struct dc_node_cfg *cfg, uint32_t id, dc_time now)
+    __attribute__((nonnull));
+
+/* Its content store is empty already. */
+void dc_tree_remove(struct dc_tree_table *t, struct dc_tree *tree) __attribute__((nonnull));
+
+/* It was used now. */
+void dc_tree_touch(struct dc_tree_table *t, struct dc_tree *tree, dc_time now) __attribute__((nonnull));
+
+/* A response took so long (smoothed as RFC 6298 does, gain 1/8). */
+void dc_tree_sample(struct dc_tree *tree, dc_time took) __attribute__((nonnull));
+
+/* How near the slowest child that asks is to falling out of the content store: 0 not behind what is stored, 255 out.
+ * Children that told of such a thing below themselves count with what they told. Made anew only once per as many
+ * interests as there are children, so that it costs O(1) each. */
+uint8_t dc_tree_lag(struct dc_tree *tree, dc_time now) __attribute__((nonnull));
+
+#endif

@@ -1,0 +1,55 @@
+/* The waiting interests of one tree: for each sequence number that was sent on, which children want it.
+ *
+ * A sequence number may stand in any of the DC_WAITING_WAYS places of its set (seq & mask), so that children far apart in the
+ * sequence do not push each other out. */
+#ifndef DATACAST_WAITING_H
+#define DATACAST_WAITING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "datacast/limits.h"
+#include "datacast/time.h"
+
+enum { DC_WAITING_WORDS = DC_CHILDREN_MAX / 64 };
+
+struct dc_waiting_entry {
+  dc_time sent;                      /* when it was last sent on */
+  uint64_t child[DC_WAITING_WORDS];  /* who waits: a bit per child */
+  uint32_t seq;
+  uint32_t epoch; /* free unless it is the table's */
+  uint32_t order; /* number of the last sending on */
+  bool store;     /* the data is to be stored */
+  bool nocache;   /* the interest that was sent on is not to be answered from a cache */
+  bool again;     /* sent on more than once: says nothing of the response time */
+};
+
+struct dc_waiting {
+  struct dc_waiting_entry *entry; /* the caller's, zeroed once */
+  uint32_t mask;                  /* of sets */
+  uint32_t epoch;                 /* counts up when the table is given to another tree: nothing needs clearing */
+  uint32_t n;
+};
+
+/* `slots` is a power of two, at least DC_WAITING_WAYS. May be called again on the same table: it is empty then. */
+void dc_waiting_init(struct dc_waiting *w, struct dc_waiting_entry *entry, uint32_t slots) __attribute__((nonnull));
+
+struct dc_waiting_entry *dc_waiting_find(const struct dc_waiting *w, uint32_t seq) __attribute__((nonnull));
+
+/* A place for a sequence number that is not there yet, with no child. One that was last sent on `life` ago or earlier gives
+ * way when the set is full; NULL when none is so old. */
+struct dc_waiting_entry *dc_waiting_add(struct dc_waiting *w, uint32_t seq, dc_time now, dc_time life)
+    __attribute__((nonnull));
+
+/* The interest was answered. */
+void dc_waiting_remove(struct dc_waiting *w, struct dc_waiting_entry *e) __attribute__((nonnull));
+
+/* Nobody waits under this child's index any more (another child has it now). */
+void dc_waiting_forget_child(struct dc_waiting *w, unsigned child) __attribute__((nonnull));
+
+static inline void dc_waiting_mark(struct dc_waiting_entry *e, unsigned child)
+{
+  e->child[child / 64] |= UINT64_C(1) << child % 64;
+}
+
+#endif
