@@ -1,0 +1,116 @@
+"""The lab's processes: started with a log file each, watched, ended in reverse order."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from datacast.topologies.lab.errors import LabError
+from datacast.topologies.lab.signals import Signals
+
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _tied_to_parent() -> None:
+    """In the child: be told when the lab dies, also from kill -9."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+
+
+@dataclass
+class Process:
+    """One started process."""
+
+    name: str
+    popen: subprocess.Popen[bytes]
+    log: Path
+    expected: bool = False
+    """Its end is no accident."""
+
+    @property
+    def pid(self) -> int:
+        return self.popen.pid
+
+    @property
+    def running(self) -> bool:
+        return self.popen.poll() is None
+
+    def tail(self, lines: int = 12) -> str:
+        with contextlib.suppress(OSError):
+            return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+        return ""
+
+
+class Supervisor:
+    """Starts processes and keeps them in order. `spawn` is subprocess.Popen or a node's own, inside its namespace."""
+
+    def __init__(self, logs: Path, environment: dict[str, str], signals: Signals) -> None:
+        self.logs = logs
+        self.environment = environment
+        self.signals = signals
+        self.processes: list[Process] = []
+
+    def start(self, name: str, command: list[str], spawn: Callable[..., Any] = subprocess.Popen) -> Process:
+        """Raises LabError when the program is not there."""
+        self.signals.check()
+        log = self.logs / f"{name}.log"
+        with open(log, "ab") as out:
+            try:
+                # A session of its own: Ctrl-C in the terminal reaches the lab only.
+                popen = spawn(command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+                              env={**os.environ, **self.environment}, start_new_session=True,
+                              preexec_fn=_tied_to_parent)
+            except OSError as error:
+                raise LabError(f"cannot start {command[0]}: {error.strerror}", what=command[0],
+                               remedy="build it with `make build`") from error
+        process = Process(name, popen, log)
+        self.processes.append(process)
+        return process
+
+    def check(self) -> None:
+        """Raises LabError with the end of its log when a process ended by itself."""
+        for process in self.processes:
+            if not process.running and not process.expected:
+                raise LabError(f"{process.name} ended with {_status(process.popen.returncode)}:\n{process.tail()}",
+                               what=process.name, where=str(process.log))
+
+    def wait(self, ready: Callable[[], bool], seconds: float, what: str) -> None:
+        """Until ready() while all processes live."""
+
+        def step() -> bool:
+            self.check()
+            return ready()
+
+        self.signals.wait(step, seconds, what, remedy=f"its log is in {self.logs}")
+
+    def stop(self, chosen: list[Process] | None = None, grace_s: float = 3.0) -> None:
+        """SIGTERM to all, newest first; SIGKILL to those left after `grace_s`."""
+        chosen = [process for process in (self.processes if chosen is None else chosen) if process.running]
+        for process in reversed(chosen):
+            process.expected = True
+            with contextlib.suppress(ProcessLookupError):
+                process.popen.send_signal(signal.SIGTERM)
+                process.popen.send_signal(signal.SIGCONT)
+        end = time.monotonic() + grace_s
+        for process in reversed(chosen):
+            try:
+                process.popen.wait(max(0.0, end - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.popen.kill()
+                process.popen.wait()
+
+
+def _status(code: int) -> str:
+    if code >= 0:
+        return f"status {code}"
+    with contextlib.suppress(ValueError):
+        return signal.Signals(-code).name
+    return f"signal {-code}"
