@@ -1,0 +1,215 @@
+"""The fabric as it stands: the wiring, who is registered, which links are up. Pure: reports in, changes out.
+
+A link carries data when its wiring says up, neither end reports its port down, and both nodes live. A host lives while
+its agent is registered (nobody else forwards there or takes part in a group). A switch lives until it registered once and
+its connection went away: switches that never register (Open vSwitch, bmv2) are taken to live.
+
+Every change gets the next version; a snapshot carries the version up to which it is complete.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from datacast.core.errors import DatacastError
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+
+class FabricError(DatacastError):
+    """A report that cannot be accepted; `code` as in docs/signalling.md."""
+
+    def __init__(self, code: str, message: str, what: str = "") -> None:
+        super().__init__(message, what=what)
+        self.code = code
+
+
+@dataclass
+class Node:
+    """What is known of a node beyond the wiring."""
+
+    name: str
+    kind: str
+    forwards: bool
+    registered: bool = False
+    seen: bool = False
+    """Registered at least once."""
+    session: int | None = None
+    addr: str | None = None
+    pid: int | None = None
+    version: str | None = None
+    control: str | None = None
+    msd: int | None = None
+    dest_roots: list[str] = field(default_factory=list)
+    source_roots: list[str] = field(default_factory=list)
+    last_n: int = -1
+    """Number of the last link report."""
+    ports_down: set[int] = field(default_factory=set)
+    registered_ns: int | None = None
+
+    @property
+    def alive(self) -> bool:
+        return self.registered or (self.kind == "switch" and not self.seen)
+
+
+class Fabric:
+    """Topology and health. `graph`: networkx.Graph with node attributes `kind`, `forwards` (and perhaps `msd`) and edge
+    attributes `ports` ({node: port}), `up`, perhaps `rate_bps` and `mtu`."""
+
+    def __init__(self, graph: nx.Graph, *, spec: str = "", rate_bps: int | None = None, mtu: int = 1500,
+                 queue_packets: int = 100) -> None:
+        self.graph = graph
+        self.spec = spec
+        self.version = 1
+        self.defaults = {"rate_bps": rate_bps, "mtu": mtu, "queue_packets": queue_packets}
+        self.nodes: dict[str, Node] = {}
+        self._edge_at: dict[tuple[str, int], tuple[str, str]] = {}
+        for name, data in graph.nodes(data=True):
+            kind = data["kind"]
+            self.nodes[name] = Node(name=name, kind=kind, forwards=bool(data.get("forwards", kind == "switch")),
+                                    msd=data.get("msd"))
+        for u, v, data in graph.edges(data=True):
+            for end in (u, v):
+                self._edge_at[(end, int(data["ports"][end]))] = (u, v)
+        self._up = {self._key(u, v): self._computed(u, v) for u, v in graph.edges}
+
+    @staticmethod
+    def _key(u: str, v: str) -> tuple[str, str]:
+        return (u, v) if u <= v else (v, u)
+
+    def _computed(self, u: str, v: str) -> bool:
+        data = self.graph.edges[u, v]
+        return bool(data.get("up", True)
+                    and self.nodes[u].alive and self.nodes[v].alive
+                    and int(data["ports"][u]) not in self.nodes[u].ports_down
+                    and int(data["ports"][v]) not in self.nodes[v].ports_down)
+
+    def link_up(self, u: str, v: str) -> bool:
+        return self._up[self._key(u, v)]
+
+    def _refresh(self, edges: list[tuple[str, str]], t_ns: int | None = None) -> list[dict[str, Any]]:
+        changes = []
+        for u, v in edges:
+            key, now_up = self._key(u, v), self._computed(u, v)
+            if self._up[key] != now_up:
+                self._up[key] = now_up
+                self.version += 1
+                changes.append({"type": "link", "version": self.version, "u": u, "v": v, "up": now_up, "t_ns": t_ns})
+        return changes
+
+    def _node_change(self, node: Node) -> dict[str, Any]:
+        self.version += 1
+        return {"type": "node", "version": self.version, **self.node_json(node)}
+
+    # ---- reports ----
+    def register(self, message: dict[str, Any], session: int, now_ns: int) -> list[dict[str, Any]]:
+        """A `register` message of a connection. Returns the changes; raises FabricError when it is refused."""
+        name = message.get("node")
+        node = self.nodes.get(name) if isinstance(name, str) else None
+        if node is None:
+            raise FabricError("unknown_node", f"the topology {self.spec or ''} has no node {name!r}".replace("  ", " "),
+                              str(name))
+        if node.registered and node.session != session:
+            raise FabricError("duplicate", f"node {name} is registered already, by process {node.pid} at {node.addr}",
+                              node.name)
+        if message.get("kind") != node.kind:
+            raise FabricError("bad_request", f"node {name} is a {node.kind}, not a {message.get('kind')!r}", node.name)
+        addr = message.get("addr")
+        if node.kind == "host" and not (isinstance(addr, str) and _is_address(addr)):
+            raise FabricError("bad_request", f"node {name}: addr must be host:port, not {addr!r}", node.name)
+        ports = message.get("ports", [])
+        if not isinstance(ports, list) or not all(
+                isinstance(p, dict) and _is_port(p.get("port")) and isinstance(p.get("up", True), bool) for p in ports):
+            raise FabricError("bad_request", f"node {name}: ports must be a list of {{port, up}}", node.name)
+        pid = message.get("pid")
+        if pid != node.pid or not node.seen:
+            node.last_n = -1
+        node.registered, node.seen, node.session = True, True, session
+        node.addr = addr if isinstance(addr, str) else None
+        node.pid = pid if isinstance(pid, int) else None
+        node.version = _text(message.get("version"))
+        node.control = _text(message.get("control"))
+        if isinstance(message.get("msd"), int):
+            node.msd = message["msd"]
+        node.dest_roots = _texts(message.get("dest_roots"))
+        node.source_roots = _texts(message.get("source_roots"))
+        node.ports_down = {p["port"] for p in ports if not p.get("up", True)}
+        node.registered_ns = now_ns
+        return [self._node_change(node), *self._refresh(list(self.graph.edges(node.name)), now_ns)]
+
+    def disconnect(self, session: int, now_ns: int) -> list[dict[str, Any]]:
+        """The connection went away: all its nodes are gone until they register again."""
+        changes = []
+        for node in self.nodes.values():
+            if node.registered and node.session == session:
+                node.registered, node.session = False, None
+                changes.append(self._node_change(node))
+                changes += self._refresh(list(self.graph.edges(node.name)), now_ns)
+        return changes
+
+    def link_report(self, name: str, port: int, up: bool, n: int, t_ns: int | None) -> list[dict[str, Any]]:
+        """Report `n` of a node about one of its ports. An old or repeated number changes nothing."""
+        node = self.nodes[name]
+        if n <= node.last_n:
+            return []
+        node.last_n = n
+        edge = self._edge_at.get((name, port))
+        if edge is None:
+            raise FabricError("unknown_port", f"node {name} has no link at port {port}", name)
+        if up:
+            node.ports_down.discard(port)
+        else:
+            node.ports_down.add(port)
+        return self._refresh([edge], t_ns)
+
+    # ---- views ----
+    def node_json(self, node: Node) -> dict[str, Any]:
+        return {"name": node.name, "kind": node.kind, "forwards": node.forwards, "alive": node.alive,
+                "registered": node.registered, "addr": node.addr, "pid": node.pid, "msd": node.msd,
+                "control": node.control, "dest_roots": node.dest_roots}
+
+    def snapshot(self) -> dict[str, Any]:
+        """Everything, as JSON: {version, spec, attributes, defaults, nodes, links}."""
+        nodes = []
+        for name, data in self.graph.nodes(data=True):
+            extra = {k: v for k, v in data.items() if k not in ("kind", "forwards", "msd") and _is_json(v)}
+            nodes.append({**self.node_json(self.nodes[name]), "attributes": extra})
+        links = []
+        for u, v, data in self.graph.edges(data=True):
+            links.append({"u": u, "v": v, "u_port": int(data["ports"][u]), "v_port": int(data["ports"][v]),
+                          "up": self.link_up(u, v), "rate_bps": data.get("rate_bps") or self.defaults["rate_bps"],
+                          "mtu": data.get("mtu") or self.defaults["mtu"]})
+        return {"version": self.version, "spec": self.spec, "defaults": self.defaults,
+                "attributes": {k: v for k, v in self.graph.graph.items() if _is_json(v)},
+                "nodes": nodes, "links": links}
+
+    def members(self) -> list[str]:
+        """Hosts with a registered agent, in the topology's order."""
+        return [n.name for n in self.nodes.values() if n.kind == "host" and n.registered]
+
+
+def _is_address(text: str) -> bool:
+    host, _, port = text.rpartition(":")
+    return bool(host) and port.isascii() and port.isdigit() and 0 < int(port) < 65536
+
+
+def _is_port(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 65534
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _texts(value: Any) -> list[str]:
+    return [v for v in value if isinstance(v, str)] if isinstance(value, list) else []
+
+
+def _is_json(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(isinstance(k, str) and _is_json(v) for k, v in value.items())
+    if isinstance(value, list | tuple):
+        return all(_is_json(v) for v in value)
+    return value is None or isinstance(value, str | int | float | bool)

@@ -1,0 +1,261 @@
+"""Groups: accepted here, run by a master each, kept in the store. Also named sets of hosts, and link load by group."""
+
+from __future__ import annotations
+
+import logging
+import os
+import posixpath
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from .api import FINAL_STATES, GroupSpec, Problem, StartOrder
+from .fabric import Fabric
+from .masters import Masters
+from .store import Store
+
+log = logging.getLogger("datacast.fabric_manager")
+
+TREE_IDS_PER_GROUP = 16
+MASTER_SILENCE_S = 15.0
+"""A master that is no child of this process and says nothing for so long is lost; its members' leases end the group."""
+KEEP_GROUPS = 1000
+"""Finished groups that are remembered."""
+
+
+class Groups:
+    """`publish` gets `group` events (a summary each) and `cancel` events."""
+
+    def __init__(self, fabric: Fabric, store: Store, publish: Callable[[dict[str, Any]], None]) -> None:
+        self.fabric = fabric
+        self.store = store
+        self.publish = publish
+        self.masters: Masters | None = None
+        self._groups: dict[str, dict[str, Any]] = {}
+        self._heard: dict[str, float] = {}
+        for row in store.groups():
+            self._groups[row["id"]] = self._record(row["id"], row["state"], row["spec"], row["created_ns"],
+                                                   row["updated_ns"], row["progress"])
+            self._heard[row["id"]] = time.monotonic()
+
+    @staticmethod
+    def _record(group: str, state: str, spec: dict[str, Any], created_ns: int, updated_ns: int,
+                progress: dict[str, Any]) -> dict[str, Any]:
+        base = {"size": None, "fraction": 0.0, "rate_bps": 0, "error": None, "trees": {}, "report": None,
+                "finished_ns": None, "receivers": {name: {"state": "waiting"} for name in spec["receivers"]}}
+        return {"id": group, "state": state, "created_ns": created_ns, "updated_ns": updated_ns,
+                "source": spec["source"], "source_path": spec["source_path"], "dest_path": spec["dest_path"],
+                "options": spec["options"], **base, **progress}
+
+    # ---- asking ----
+    def get(self, group: str) -> dict[str, Any]:
+        record = self._groups.get(group)
+        if record is None:
+            raise Problem(404, "group_not_found", f"there is no group {group!r}", what=group,
+                          remedy="`datacast groups` lists the groups there are")
+        return record
+
+    def all(self, state: str | None = None) -> list[dict[str, Any]]:
+        return [self.summary(g) for g in self._groups.values() if state is None or g["state"] == state]
+
+    @staticmethod
+    def summary(record: dict[str, Any]) -> dict[str, Any]:
+        """A group without its per-receiver and per-tree figures."""
+        states = [r.get("state") for r in record["receivers"].values()]
+        return {**{k: record[k] for k in ("id", "state", "source", "source_path", "dest_path", "created_ns", "updated_ns",
+                                          "finished_ns", "size", "fraction", "rate_bps", "error")},
+                "receivers": len(states), "receivers_done": states.count("done"),
+                "receivers_failed": states.count("failed"), "trees": len(record["trees"])}
+
+    def spec_of(self, group: str) -> dict[str, Any]:
+        record = self.get(group)
+        return {"source": record["source"], "source_path": record["source_path"], "dest_path": record["dest_path"],
+                "receivers": list(record["receivers"]), "options": record["options"]}
+
+    def load(self) -> list[dict[str, Any]]:
+        """Which trees of running groups a link carries: {from, to, group, tree}, one per arc and tree."""
+        return [{"from": u, "to": v, "group": record["id"], "tree": int(tree)}
+                for record in self._groups.values() if record["state"] not in FINAL_STATES
+                for tree, figures in record["trees"].items() for u, v in figures.get("arcs", ())]
+
+    # ---- creating ----
+    async def create(self, spec: GroupSpec, accepted_ns: int) -> dict[str, Any]:
+        """Check, store, and hand over to a master. Raises Problem."""
+        receivers = self._receivers(spec)
+        dest = spec.dest_path or posixpath.basename(spec.source_path)
+        if "\0" in spec.source_path or not spec.source_path.startswith("/") or not posixpath.basename(spec.source_path):
+            raise _field("bad_path", "source_path", f"{spec.source_path!r} is no absolute path of a file",
+                         spec.source_path, "give the file's absolute path at the source")
+        if "\0" in dest or not dest:
+            raise _field("bad_path", "dest_path", f"{dest!r} is no path of a file", dest, "give a file's path")
+        if self.masters is None:
+            raise Problem(503, "stopping", "the fabric manager is stopping")
+        group = self._new_id()
+        stored = {"source": spec.source, "receivers": receivers, "source_path": spec.source_path, "dest_path": dest,
+                  "options": asdict(spec.options)}
+        now = time.time_ns()
+        self.store.add_group(group, stored, "starting", now)
+        for old in self.store.forget_groups(KEEP_GROUPS):
+            self._groups.pop(old, None)
+            self._heard.pop(old, None)
+        record = self._groups[group] = self._record(group, "starting", stored, now, now, {})
+        self._heard[group] = time.monotonic()
+        order = StartOrder(group=group, spec=stored, tree_ids=self.store.take_tree_ids(TREE_IDS_PER_GROUP),
+                           version=self.fabric.version, accepted_ns=accepted_ns)
+        try:
+            pid = await self.masters.start(order)
+        except OSError as error:
+            self._finish(record, "failed", "no_master", f"no master could be started: {error}")
+            raise Problem(503, "no_master", f"no master could be started: {error}",
+                          remedy="see the fabric manager's log") from error
+        log.info("group %s: %s:%s to %d receivers, master %d", group, spec.source, spec.source_path, len(receivers), pid)
+        self.publish({"type": "group", **self.summary(record)})
+        return record
+
+    def _new_id(self) -> str:
+        while True:
+            group = f"g-{os.urandom(4).hex()}"
+            if group not in self._groups:
+                return group
+
+    def _receivers(self, spec: GroupSpec) -> list[str]:
+        self._check_host("source", spec.source)
+        if (spec.receivers is None) == (spec.receiver_set is None):
+            raise _field("no_receivers", "receivers", "give receivers or a receiver_set, one of them", "",
+                         'a list of hosts, or "all", or the name of a set')
+        if spec.receivers == "all":
+            names = [name for name in self.fabric.members() if name != spec.source]
+        elif spec.receivers is not None:
+            names = list(spec.receivers)
+        else:
+            sets = self.store.sets()
+            if spec.receiver_set not in sets:
+                raise _field("unknown_set", "receiver_set", f"there is no set {spec.receiver_set!r}",
+                             str(spec.receiver_set), "PUT /sets/{name} makes one; GET /sets lists them")
+            names = [name for name in sets[spec.receiver_set] if name != spec.source]
+        if not names:
+            raise _field("no_receivers", "receivers", "there is no receiver", "", "name at least one host")
+        seen: set[str] = set()
+        for name in names:
+            self._check_host("receivers", name)
+            if name in seen:
+                raise _field("duplicate_receivers", "receivers", f"{name} is named twice among the receivers", name,
+                             "name every receiver once")
+            seen.add(name)
+        if spec.source in seen:
+            raise _field("source_among_receivers", "receivers", f"the source {spec.source} is among the receivers",
+                         spec.source, "leave it out: it has the file")
+        for name in (spec.source, *names):
+            if not self.fabric.nodes[name].registered:
+                raise Problem(409, "no_agent", f"host {name} has no agent: nothing has registered for it", what=name,
+                              remedy=f"start datacast-agent on {name}, or leave the host out")
+        return names
+
+    def _check_host(self, field: str, name: str) -> None:
+        node = self.fabric.nodes.get(name)
+        if node is None:
+            raise _field("unknown_host", field, f"the topology has no host {name!r}", name,
+                         "`datacast topology` lists the hosts")
+        if node.kind != "host":
+            raise _field("not_a_host", field, f"{name} is a {node.kind}, not a host", name, "only hosts can be members")
+
+    # ---- running ----
+    def progress(self, group: str, update: dict[str, Any]) -> dict[str, Any]:
+        """From the master. Returns {state}: `cancelling` tells it to end the group. Raises Problem."""
+        record = self.get(group)
+        state = update.get("state", record["state"])
+        if state not in (*FINAL_STATES, "starting", "running", "cancelling"):
+            raise _field("bad_state", "state", f"unknown state {state!r}", str(state), "")
+        lost = (record["error"] or {}).get("code") == "master_lost"
+        if record["state"] in FINAL_STATES and not lost:
+            return {"state": record["state"]}
+        self._heard[group] = time.monotonic()
+        before = record["state"]
+        if before == "cancelling" and state not in FINAL_STATES:
+            state = "cancelling"
+        known = {k: v for k, v in update.items()
+                 if k in ("size", "fraction", "rate_bps", "error", "receivers", "trees", "report")}
+        record.update(known, state=state, updated_ns=time.time_ns())
+        if state in FINAL_STATES:
+            record["finished_ns"] = record["updated_ns"]
+        if state != before:
+            self._save(record)
+            log.info("group %s: %s%s", group, state, f" ({record['error']['message']})" if record["error"] else "")
+        self.publish({"type": "group", **self.summary(record)})
+        return {"state": record["state"]}
+
+    def cancel(self, group: str) -> dict[str, Any]:
+        """Tell the master to end it; a finished group stays as it is."""
+        record = self.get(group)
+        if record["state"] in FINAL_STATES:
+            return record
+        if record["state"] != "cancelling":
+            record["state"], record["updated_ns"] = "cancelling", time.time_ns()
+            self._save(record)
+            self.publish({"type": "group", **self.summary(record)})
+        self.publish({"type": "cancel", "group": group})
+        return record
+
+    def pending_cancel(self, group: str) -> bool:
+        record = self._groups.get(group)
+        return record is None or record["state"] == "cancelling"
+
+    def master_exited(self, group: str, code: int) -> None:
+        record = self._groups.get(group)
+        if record is None or record["state"] in FINAL_STATES:
+            return
+        if record["state"] == "cancelling":
+            self._finish(record, "cancelled", "cancelled", "cancelled; its master was gone, the members' leases end it")
+        else:
+            self._finish(record, "failed", "master_died", f"the group's master ended (code {code}); "
+                         "the members' leases end the transfer")
+
+    def sweep(self) -> None:
+        """Call every few seconds: fails groups whose master (of an earlier fabric manager) says nothing any more."""
+        now = time.monotonic()
+        for record in self._groups.values():
+            if (record["state"] not in FINAL_STATES and now - self._heard[record["id"]] > MASTER_SILENCE_S
+                    and (self.masters is None or self.masters.pid(record["id"]) is None)):
+                self._finish(record, "cancelled" if record["state"] == "cancelling" else "failed", "master_lost",
+                             f"nothing heard from the group's master for {MASTER_SILENCE_S:.0f} s")
+
+    def _finish(self, record: dict[str, Any], state: str, code: str, message: str) -> None:
+        now = time.time_ns()
+        record.update(state=state, error={"code": code, "message": message}, updated_ns=now, finished_ns=now)
+        self._save(record)
+        log.warning("group %s: %s: %s", record["id"], state, message)
+        self.publish({"type": "group", **self.summary(record)})
+
+    def _save(self, record: dict[str, Any]) -> None:
+        keep = ("size", "fraction", "rate_bps", "error", "receivers", "trees", "report", "finished_ns")
+        self.store.save_group(record["id"], record["state"], {k: record[k] for k in keep})
+
+    # ---- sets ----
+    def put_set(self, name: str, hosts: list[str]) -> dict[str, Any]:
+        if not hosts:
+            raise _field("no_receivers", "hosts", "a set needs at least one host", name, "name hosts")
+        for at, host in enumerate(hosts):
+            self._check_host("hosts", host)
+            if host in hosts[:at]:
+                raise _field("duplicate_receivers", "hosts", f"{host} is named twice", host, "name every host once")
+        self.store.put_set(name, hosts)
+        return {"name": name, "hosts": hosts}
+
+    def get_set(self, name: str) -> dict[str, Any]:
+        sets = self.store.sets()
+        if name not in sets:
+            raise _no_set(name)
+        return {"name": name, "hosts": sets[name]}
+
+    def delete_set(self, name: str) -> None:
+        if not self.store.delete_set(name):
+            raise _no_set(name)
+
+
+def _no_set(name: str) -> Problem:
+    return Problem(404, "set_not_found", f"there is no set {name!r}", what=name, remedy="GET /sets lists them")
+
+
+def _field(code: str, field: str, message: str, what: str, remedy: str) -> Problem:
+    return Problem(422, code, message, what=what, remedy=remedy, fields=[{"field": field, "message": message}])

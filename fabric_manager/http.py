@@ -1,0 +1,172 @@
+"""The HTTP API for masters and the controller. Loopback or a Unix socket; people use the controller's REST API."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+from annotated_types import Ge, Le
+from fastapi import Body, FastAPI, Header, Path, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, StreamingResponse
+from starlette.exceptions import HTTPException
+
+from .api import GroupSpec, Name, Problem
+from .fabric import Fabric
+from .groups import Groups
+from .hub import Hub
+from .registry import Registry
+
+PING_S = 5.0
+SetName = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+
+TOPICS = {"topology": {"topology", "link", "node"}, "groups": {"group"}, "control": {"cancel"}}
+
+
+def problem_response(problem: Problem) -> Response:
+    # ensure_ascii: a text that is no Unicode (lone surrogates) can be told all the same.
+    return Response(json.dumps(problem.to_json()), status_code=problem.status, media_type="application/problem+json")
+
+
+def validation_problem(errors: Any) -> Problem:
+    """A request that does not fit its schema, with every field at fault."""
+    fields = []
+    for error in errors:
+        path = [str(part) for part in error["loc"]]
+        name = ".".join(path[1:] if path[:1] in (["body"], ["query"], ["path"], ["header"]) and len(path) > 1 else path)
+        fields.append({"field": name, "message": str(error["msg"])})
+    if any(error["type"] == "json_invalid" for error in errors):
+        return Problem(422, "malformed_json", f"the body is not JSON: {fields[0]['message']}", what="body",
+                       remedy="send a JSON object", fields=[{"field": "body", "message": fields[0]["message"]}])
+    first = fields[0] if fields else {"field": "body", "message": "not valid"}
+    return Problem(422, "invalid", f"{first['field']}: {first['message']}", what=first["field"],
+                   remedy="see /openapi.json for what is accepted", fields=fields)
+
+
+def install_problem_handlers(app: FastAPI) -> None:
+    @app.exception_handler(Problem)
+    async def _problem(_: Request, problem: Problem) -> Response:
+        return problem_response(problem)
+
+    @app.exception_handler(RequestValidationError)
+    async def _invalid(_: Request, error: RequestValidationError) -> Response:
+        return problem_response(validation_problem(error.errors()))
+
+    @app.exception_handler(HTTPException)
+    async def _http(request: Request, error: HTTPException) -> Response:
+        code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "error")
+        response = problem_response(Problem(error.status_code, code, f"{request.method} {request.url.path}: {error.detail}",
+                                            what=request.url.path, remedy="see /openapi.json for what there is"))
+        for name, value in (error.headers or {}).items():
+            response.headers[name] = value
+        return response
+
+
+def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> FastAPI:
+    app = FastAPI(title="Datacast fabric manager", docs_url=None, redoc_url=None)
+    install_problem_handlers(app)
+
+    @app.get("/healthz")
+    async def healthz() -> JSONResponse:
+        nodes = fabric.nodes.values()
+        return JSONResponse({"status": "ok", "topology": fabric.spec, "version": fabric.version,
+                             "hosts": sum(n.kind == "host" for n in nodes),
+                             "agents": sum(n.kind == "host" and n.registered for n in nodes),
+                             "switches": sum(n.kind == "switch" for n in nodes),
+                             "switches_registered": sum(n.kind == "switch" and n.registered for n in nodes),
+                             "links_down": sum(not fabric.link_up(u, v) for u, v in fabric.graph.edges),
+                             "spare_master": groups.masters.spare_pid if groups.masters else None,
+                             "reports": registry.reports})
+
+    @app.get("/topology")
+    async def topology() -> Response:
+        snapshot = fabric.snapshot()
+        carries: dict[frozenset[str], list[dict[str, Any]]] = {}
+        for entry in groups.load():
+            carries.setdefault(frozenset((entry["from"], entry["to"])), []).append(entry)
+        for link in snapshot["links"]:
+            link["carries"] = carries.get(frozenset((link["u"], link["v"])), [])
+        return Response(json.dumps(snapshot), media_type="application/json")
+
+    @app.post("/groups", status_code=201)
+    async def create(spec: GroupSpec, x_datacast_accepted_ns: Annotated[int | None, Header()] = None) -> JSONResponse:
+        return JSONResponse(await groups.create(spec, x_datacast_accepted_ns or time.time_ns()), status_code=201)
+
+    @app.get("/groups")
+    async def listing(state: str | None = None) -> JSONResponse:
+        return JSONResponse(groups.all(state))
+
+    @app.get("/groups/{group}")
+    async def one(group: str) -> JSONResponse:
+        return JSONResponse(groups.get(group))
+
+    @app.delete("/groups/{group}")
+    async def cancel(group: str) -> JSONResponse:
+        return JSONResponse(groups.cancel(group))
+
+    @app.put("/groups/{group}/progress")
+    async def progress(group: str, update: Annotated[dict[str, Any], Body()]) -> JSONResponse:
+        return JSONResponse(groups.progress(group, update))
+
+    @app.get("/groups/{group}/order")
+    async def order(group: str) -> JSONResponse:
+        """What a master needs to take over a group that exists."""
+        return JSONResponse({"group": group, "spec": groups.spec_of(group), "version": fabric.version,
+                             "tree_ids": groups.store.take_tree_ids(16), "accepted_ns": time.time_ns()})
+
+    @app.post("/trees")
+    async def trees(count: Annotated[int, Ge(1), Le(256), Body(embed=True)]) -> JSONResponse:
+        return JSONResponse({"ids": groups.store.take_tree_ids(count)})
+
+    @app.get("/sets")
+    async def sets() -> JSONResponse:
+        return JSONResponse(groups.store.sets())
+
+    @app.get("/sets/{name}")
+    async def get_set(name: SetName) -> JSONResponse:
+        return JSONResponse(groups.get_set(name))
+
+    @app.put("/sets/{name}")
+    async def put_set(name: SetName, hosts: Annotated[list[Name], Body(embed=True)]) -> JSONResponse:
+        return JSONResponse(groups.put_set(name, hosts))
+
+    @app.delete("/sets/{name}", status_code=204)
+    async def delete_set(name: SetName) -> Response:
+        groups.delete_set(name)
+        return Response(status_code=204)
+
+    @app.get("/events")
+    async def events(topics: Annotated[str, Query()] = "topology,groups", group: str | None = None) -> StreamingResponse:
+        names = [t for t in topics.split(",") if t]
+        for name in names:
+            if name not in TOPICS:
+                raise Problem(422, "unknown_topic", f"unknown topic {name!r}", what=name,
+                              remedy=f"topics are {', '.join(TOPICS)}")
+        types = set().union(*(TOPICS[name] for name in names)) if names else set()
+        subscription = hub.subscribe(lambda e: e["type"] in types and (
+            group is None or e["type"] in TOPICS["topology"] or e.get("group", e.get("id")) == group))
+        if "topology" in types:
+            subscription.put({"type": "topology", **fabric.snapshot(), "load": groups.load()})
+        if "cancel" in types and group is not None and groups.pending_cancel(group):
+            subscription.put({"type": "cancel", "group": group})
+
+        async def lines() -> AsyncIterator[bytes]:
+            try:
+                yield b'{"type":"hello"}\n'
+                while True:
+                    try:
+                        event = await asyncio.wait_for(subscription.queue.get(), PING_S)
+                    except TimeoutError:
+                        event = {"type": "ping"}
+                    if event is None:
+                        return
+                    yield json.dumps(event).encode() + b"\n"
+            finally:
+                hub.unsubscribe(subscription)
+
+        return StreamingResponse(lines(), media_type="application/x-ndjson")
+
+    return app

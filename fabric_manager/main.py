@@ -1,0 +1,175 @@
+"""`datacast-fabric-manager`: signalling server for agents and switches, HTTP API for masters and the controller."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import os
+import re
+import signal
+import sys
+
+import uvicorn
+
+from datacast.core.errors import DatacastError
+
+from .api import DEFAULT_SIGNALLING
+from .fabric import Fabric
+from .groups import Groups
+from .http import make_app
+from .hub import Hub
+from .listen import address_of, listen
+from .masters import Masters
+from .registry import Registry
+from .store import Store
+
+SWEEP_S = 2.0
+
+
+class UsageError(DatacastError):
+    """A command-line option makes no sense."""
+
+
+def parse_rate(text: str) -> int:
+    """`100mbit`, `1gbit`, `2500000` (bit/s). Raises UsageError."""
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(?:bit(?:/s)?|bps)?", text.strip().lower())
+    value = float(match[1]) * {"": 1, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}[match[2]] if match else 0
+    if value < 1:
+        raise UsageError(f"{text!r} is no rate: give something like 100mbit or 10gbit", what=text)
+    return int(value)
+
+
+def load_topology(text: str):
+    """A builder's spec such as bcube:4,1, or a GraphML or JSON file."""
+    from datacast import topologies
+
+    if os.path.exists(text):
+        return topologies.from_file(text)
+    return topologies.parse(text)
+
+
+class FabricManager:
+    """All parts in one event loop. `await start()`, then `await wait()` or `await stop()`."""
+
+    def __init__(self, graph, *, spec: str = "", signalling: str = DEFAULT_SIGNALLING, http: str = "127.0.0.1:7501",
+                 database: str = ":memory:", rate_bps: int | None = None, mtu: int = 1500, queue_packets: int = 100,
+                 heartbeat_ms: int = 1000, master_command: list[str] | None = None) -> None:
+        self.store = Store(database)
+        self.hub = Hub()
+        self.fabric = Fabric(graph, spec=spec, rate_bps=rate_bps, mtu=mtu, queue_packets=queue_packets)
+        self.registry = Registry(self.fabric, self.hub.publish, heartbeat_ms=heartbeat_ms)
+        self.groups = Groups(self.fabric, self.store, self.hub.publish)
+        self._signalling, self._http = signalling, http
+        self._master_command = master_command
+        self._tasks: list[asyncio.Task] = []
+        self._server: uvicorn.Server | None = None
+        self.signalling_address = self.http_address = self.url = ""
+
+    async def start(self) -> None:
+        """Raises ListenError when an address is taken."""
+        http_sock = listen(self._http)
+        try:
+            signalling_sock = listen(self._signalling)
+        except DatacastError:
+            http_sock.close()
+            raise
+        self.http_address, self.signalling_address = address_of(http_sock), address_of(signalling_sock)
+        self.url = self.http_address if self.http_address.startswith("unix:") else f"http://{self.http_address}"
+        app = make_app(self.fabric, self.groups, self.hub, self.registry)
+        config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=2)
+        self._server = uvicorn.Server(config)
+        # Signals are this program's, not the HTTP server's.
+        self._server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign]
+        self._tasks.append(asyncio.create_task(self._server.serve(sockets=[http_sock])))
+        while not self._server.started:
+            if self._tasks[0].done():
+                await self._tasks[0]
+                raise DatacastError(f"the HTTP server did not start at {self.http_address}", what=self.http_address)
+            await asyncio.sleep(0.005)
+        await self.registry.start(signalling_sock)
+        self.groups.masters = Masters(self.url, self.groups.master_exited, command=self._master_command)
+        self.groups.masters.warm_soon()
+        self._tasks.append(asyncio.create_task(self._sweep()))
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP_S)
+            self.groups.sweep()
+
+    async def stop(self) -> None:
+        """Masters end their groups first, while this still answers them."""
+        masters, self.groups.masters = self.groups.masters, None
+        if masters:
+            await masters.stop()
+        await self.registry.stop()
+        self.hub.close()
+        for task in self._tasks[1:]:
+            task.cancel()
+        if self._server:
+            self._server.should_exit = True
+        if self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+        self.store.close()
+        if self.http_address.startswith("unix:"):
+            with contextlib.suppress(OSError):
+                os.unlink(self.http_address[len("unix:"):])
+
+
+def arguments(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="datacast-fabric-manager", description="Keeps the view of the topology and the "
+                                     "groups; starts a master per group.")
+    parser.add_argument("--topology", required=True, metavar="SPEC|FILE",
+                        help="bcube:4,1, fattree:4,3, torus:4,2 …, or a GraphML or JSON file")
+    parser.add_argument("--signalling", default=DEFAULT_SIGNALLING, metavar="HOST:PORT",
+                        help="where agents and switches register (the management network; default %(default)s)")
+    parser.add_argument("--http", default="127.0.0.1:7501", metavar="HOST:PORT|unix:PATH",
+                        help="where masters and the controller ask (default %(default)s)")
+    parser.add_argument("--database", default="datacast.sqlite", metavar="FILE", help="default ./%(default)s")
+    parser.add_argument("--link-rate", metavar="RATE", help="rate of links that do not say theirs, such as 100mbit")
+    parser.add_argument("--mtu", type=int, default=1500, help="MTU of links that do not say theirs (default %(default)s)")
+    parser.add_argument("--queue-packets", type=int, default=100,
+                        help="packets a port's queue holds (default %(default)s)")
+    parser.add_argument("--heartbeat-ms", type=int, default=1000,
+                        help="how often agents report; five missed ones mean gone (default %(default)s)")
+    parser.add_argument("-v", "--verbose", action="store_true", help="log every registration and change")
+    args = parser.parse_args(argv)
+    if not 256 <= args.mtu <= 65535:
+        parser.error(f"--mtu {args.mtu}: must be between 256 and 65535")
+    if args.queue_packets < 8:
+        parser.error(f"--queue-packets {args.queue_packets}: must be at least 8")
+    if not 50 <= args.heartbeat_ms <= 60_000:
+        parser.error(f"--heartbeat-ms {args.heartbeat_ms}: must be between 50 and 60000")
+    return args
+
+
+async def run(args: argparse.Namespace) -> None:
+    graph = load_topology(args.topology)
+    manager = FabricManager(graph, spec=args.topology, signalling=args.signalling, http=args.http, database=args.database,
+                            rate_bps=parse_rate(args.link_rate) if args.link_rate else None, mtu=args.mtu,
+                            queue_packets=args.queue_packets, heartbeat_ms=args.heartbeat_ms)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    await manager.start()
+    print(f"datacast-fabric-manager: {args.topology}, agents register at {manager.signalling_address}, "
+          f"HTTP at {manager.url}", flush=True)
+    await stop.wait()
+    await manager.stop()
+
+
+def main(argv: list[str] | None = None) -> None:
+    args = arguments(argv)
+    logging.basicConfig(level=logging.INFO if args.verbose else logging.WARNING, stream=sys.stderr,
+                        format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    try:
+        asyncio.run(run(args))
+    except DatacastError as error:
+        print(f"datacast-fabric-manager: {error}", file=sys.stderr)
+        sys.exit(2 if isinstance(error, UsageError) else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""The signalling server: agents and switches register, send heartbeats and report links (docs/signalling.md)."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from datacast.core import framing
+
+from .fabric import Fabric, FabricError
+
+log = logging.getLogger("datacast.fabric_manager")
+
+CONNECTIONS_MAX = 16384
+
+
+class Registry:
+    """`publish` gets every change of the fabric. A connection that is silent for `patience` heartbeats is closed."""
+
+    def __init__(self, fabric: Fabric, publish: Callable[[dict[str, Any]], None], *, heartbeat_ms: int = 1000,
+                 patience: float = 5.0) -> None:
+        self.fabric = fabric
+        self.publish = publish
+        self.heartbeat_ms = heartbeat_ms
+        self.silence_s = patience * heartbeat_ms / 1000
+        self._sessions = itertools.count(1)
+        self._server: asyncio.Server | None = None
+        self._open: set[asyncio.StreamWriter] = set()
+        self.reports = {"register": 0, "heartbeat": 0, "link": 0, "refused": 0, "bad_frame": 0, "silent": 0}
+
+    async def start(self, sock: Any) -> None:
+        self._server = await asyncio.start_server(self._serve, sock=sock)
+
+    async def stop(self) -> None:
+        if self._server:
+            self._server.close()
+        for writer in tuple(self._open):
+            writer.close()
+
+    def _announce(self, changes: list[dict[str, Any]]) -> None:
+        for change in changes:
+            self.publish(change)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        session = next(self._sessions)
+        peer = writer.get_extra_info("peername")
+        names: list[str] = []
+        if len(self._open) >= CONNECTIONS_MAX:
+            self._send(writer, {"type": "error", "code": "limit", "error": "too many connections"})
+            writer.close()
+            return
+        self._open.add(writer)
+        try:
+            while True:
+                message = await asyncio.wait_for(framing.read(reader), self.silence_s)
+                if message is None:
+                    break
+                self._handle(message, session, names, writer)
+                await writer.drain()
+        except TimeoutError:
+            self.reports["silent"] += 1
+            log.warning("%s: silent for %.1f s, closed (nodes %s)", peer, self.silence_s, ",".join(names) or "none")
+            self._send(writer, {"type": "error", "code": "silent", "error": f"nothing heard for {self.silence_s:.1f} s"})
+        except framing.FramingError as error:
+            self.reports["bad_frame"] += 1
+            log.warning("%s: %s", peer, error)
+            self._send(writer, {"type": "error", "code": error.code, "error": error.message})
+        except OSError as error:
+            log.info("%s: connection lost: %s", peer, error)
+        finally:
+            self._open.discard(writer)
+            changes = self.fabric.disconnect(session, time.time_ns())
+            if names and changes:
+                log.warning("lost %s", ",".join(names))
+            self._announce(changes)
+            writer.close()
+
+    @staticmethod
+    def _send(writer: asyncio.StreamWriter, message: dict[str, Any]) -> None:
+        if not writer.is_closing():
+            writer.write(framing.encode(message))
+
+    def _handle(self, message: dict[str, Any], session: int, names: list[str], writer: asyncio.StreamWriter) -> None:
+        kind = message["type"]
+        try:
+            if kind == "register":
+                changes = self.fabric.register(message, session, time.time_ns())
+                self.reports["register"] += 1
+                if message["node"] not in names:
+                    names.append(message["node"])
+                self._send(writer, {"type": "registered", "node": message["node"], "heartbeat_ms": self.heartbeat_ms})
+                log.info("registered %s %s at %s", message.get("kind"), message["node"], message.get("addr"))
+                self._announce(changes)
+            elif kind == "heartbeat":
+                self.reports["heartbeat"] += 1
+            elif kind == "link":
+                self._link(message, names, writer)
+            else:
+                raise FabricError("bad_request", f"unknown type {kind!r}", kind)
+        except FabricError as error:
+            self.reports["refused"] += 1
+            log.warning("refused a %s: %s", kind, error.message)
+            self._send(writer, {"type": "error", "code": error.code, "error": error.message, "node": message.get("node")})
+
+    def _link(self, message: dict[str, Any], names: list[str], writer: asyncio.StreamWriter) -> None:
+        # A process with several nodes says which one; an agent has one only.
+        name = message.get("node", names[0] if len(names) == 1 else None)
+        if name not in names:
+            raise FabricError("bad_request", f"a link report of {name!r}, which is not registered here", str(name))
+        port, up, n = message.get("port"), message.get("up"), message.get("n")
+        t_ns = message.get("t_ns")
+        if type(port) is not int or type(up) is not bool or type(n) is not int:
+            raise FabricError("bad_request", "a link report needs port, up and n", name)
+        self.reports["link"] += 1
+        try:
+            changes = self.fabric.link_report(name, port, up, n, t_ns if type(t_ns) is int else time.time_ns())
+        finally:
+            self._send(writer, {"type": "ok", "n": n})
+        for change in changes:
+            log.warning("link %s-%s is %s", change["u"], change["v"], "up" if change["up"] else "down")
+        self._announce(changes)

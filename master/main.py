@@ -1,0 +1,102 @@
+"""`datacast-master`: runs one group, then ends.
+
+As a spare (`--spare`) it has loaded everything and follows the topology before its group is known; the order comes as one
+JSON line on the standard input. A spare whose standard input ends without an order ends as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import logging
+import signal
+import sys
+import time
+from typing import Any
+
+import networkx  # noqa: F401  (loaded ahead: a group must not wait for it)
+
+from datacast.core.errors import DatacastError
+from datacast.fabric_manager.api import DEFAULT_URL, FabricManagerClient
+
+from .group import Group
+from .view import View
+
+log = logging.getLogger("datacast.master")
+
+EXIT_CODES = {"done": 0, "partial": 1, "failed": 1, "cancelled": 3}
+
+
+async def read_order() -> dict[str, Any] | None:
+    """One line of standard input; None when it ends first."""
+    reader = asyncio.StreamReader(limit=16 << 20)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    line = await reader.readline()
+    transport.close()
+    return json.loads(line) if line.strip() else None
+
+
+async def run(args: argparse.Namespace) -> int:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    client = FabricManagerClient(args.fabric_manager)
+    view = View(client)
+    following = asyncio.create_task(view.follow())
+    stopped = asyncio.create_task(stop.wait())
+    try:
+        if args.spare:
+            waiting = asyncio.create_task(read_order())
+            await asyncio.wait((waiting, stopped), return_when=asyncio.FIRST_COMPLETED)
+            if not waiting.done():
+                waiting.cancel()
+                return 0
+            order = waiting.result()
+            if order is None:
+                return 0
+        else:
+            order = await client.request("GET", f"/groups/{args.group}/order")
+        gc.freeze()
+        group = Group(order, view, client, received_ns=time.time_ns())
+        running = asyncio.create_task(group.run())
+        await asyncio.wait((running, stopped), return_when=asyncio.FIRST_COMPLETED)
+        if not running.done():
+            group.cancel("the master was told to stop")
+        state = await running
+        log.info("group %s: %s", group.id, state)
+        return EXIT_CODES[state]
+    finally:
+        following.cancel()
+        stopped.cancel()
+        await asyncio.gather(following, stopped, return_exceptions=True)
+        await client.close()
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="datacast-master", description="Delivers one group. The fabric manager starts "
+                                     "masters by itself; by hand: --group with the id of a group that has none.")
+    parser.add_argument("--fabric-manager", default=DEFAULT_URL, metavar="URL", help="http://host:port or unix:/path "
+                        "(default %(default)s)")
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--spare", action="store_true", help="wait for the order on the standard input")
+    which.add_argument("--group", metavar="ID", help="take over this group")
+    parser.add_argument("-v", "--verbose", action="store_true")
+    args = parser.parse_args(argv)
+    logging.basicConfig(level=logging.INFO if args.verbose else logging.WARNING, stream=sys.stderr,
+                        format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    try:
+        sys.exit(asyncio.run(run(args)))
+    except DatacastError as error:
+        print(f"datacast-master: {error}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""The members of a group as the master sees them, and the numbered log of what they must be told in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class Member:
+    """A source or receiver. `state`: waiting, open, running, done, failed."""
+
+    name: str
+    role: str
+    addr: str
+    state: str = "waiting"
+    error: dict[str, str] | None = None
+    opened: bool = False
+    position: int = 0
+    """Entries of the log it has acknowledged, all of them without a gap."""
+    suspect: bool = False
+    """Did not answer: asked over a connection of its own, out of the common tree, until it answers again."""
+    heard: float = 0.0
+    bytes: int = 0
+    last_bytes: int = 0
+    rate_bps: float = 0.0
+    bad_blocks: int = 0
+    blocks_ok: int = 0
+    t_first_ns: int | None = None
+    t_done_ns: int | None = None
+    sha256_ok: bool | None = None
+    trees: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @property
+    def final(self) -> bool:
+        return self.state in ("done", "failed")
+
+    def fail(self, code: str, message: str) -> None:
+        if not self.final:
+            self.state, self.error = "failed", {"code": code, "message": message}
+
+    def to_json(self, size: int | None, first_ns: int | None) -> dict[str, Any]:
+        """Figures for a receiver; times count from the source's first data packet."""
+        def total(key: str) -> int:
+            return sum(int(t.get(key, 0)) for t in self.trees.values())
+
+        finish_s = (self.t_done_ns - first_ns) / 1e9 if self.t_done_ns and first_ns else None
+        held = size if self.state == "done" and size is not None else self.bytes
+        return {"state": self.state, "error": self.error, "bytes": held,
+                "fraction": (1.0 if self.state == "done" else min(1.0, self.bytes / size) if size else 0.0),
+                "rate_bps": round(self.rate_bps) if not self.final else 0,
+                "finish_s": finish_s,
+                "goodput_mbps": size * 8 / finish_s / 1e6 if finish_s and finish_s > 0 and size is not None else None,
+                "sha256_ok": self.sha256_ok, "blocks_ok": self.blocks_ok, "bad_blocks": self.bad_blocks,
+                "duplicates": total("duplicates"), "retransmissions": total("retransmitted"),
+                "interests": total("interests"), "t_first_ns": self.t_first_ns, "t_done_ns": self.t_done_ns,
+                "trees": self.trees}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What every member has to be told, in order: an `assign`, a `cut` or a `digest`."""
+
+    op: str
+    body: dict[str, Any]

@@ -1,0 +1,225 @@
+"""What a group will use: trees, routes, payload size, blocks, and the transport's parameters. Pure.
+
+Payload (design.md, section 3): the MTU counts what lies behind the Ethernet header, so a data frame has
+MTU - 4 x labels - 16 bytes for the payload, labels being the deepest stack that any segment of the group's data needs
+(LOCAL included). Interests carry their route and must fit as well.
+
+Transport (paper, section 5.2 and 5.4; everything can be given in the group's options):
+
+- Rate: at most, and at first, the slowest link of the tree, divided by the number of trees that share its busiest link.
+- delta and T: the paper's 5 Mbit/s per 1 ms at 100 Mbit/s and 1,500 bytes, kept in proportion: R/20 every 8.33 packet
+  times. Theorem 2 then gives 1.19 % duplicates at every rate and MTU, and Theorem 1 full rate from 83 packets of cache.
+  T is held between 0.2 and 2 ms, so that a rate cut to nothing is back within 40 ms; with jumbo frames at 100 Mbit/s
+  that raises the 1.19 % to 3.5 % for a group whose slowest receiver is always behind.
+- w: a receiver's credits bound what can queue at a port: w data packets of this tree, and in the other direction of a
+  cable, with the data of another tree, as many interests. A queue of Q packets therefore holds two times w, divided by the
+  trees of other groups on the link: w = (Q - 4) / 2 / (1 + others). For Q = 100 that is 48, which at 100 Mbit/s and
+  9,000 bytes lasts 34 ms: several round trips, and a receiver that stands still for less than that stays in step.
+- Bucket: 10 ms of packets, between 4 and 32: it evens out the source's own sleeping without filling a queue.
+- RTO floor: 50 ms, above the time interests wait for tokens at full rate (w packets).
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from datacast.core import constants as wire
+from datacast.core.errors import DatacastError
+
+from . import interim_trees
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+BLOCK_BYTES = 1 << 20
+BLOCKS_MAX = 8192
+CACHE_BYTES = 128 << 10
+RATE_UNKNOWN = 10**9
+"""Bit/s of a link that nobody gave a rate."""
+PAYLOAD_MAX = 65000
+CREDITS_MAX = 4096
+T_MIN_US, T_MAX_US = 200, 2000
+
+
+class PlanError(DatacastError):
+    """The group cannot be delivered over this topology; `code` for machines."""
+
+    def __init__(self, code: str, message: str, what: str = "") -> None:
+        super().__init__(message, what=what)
+        self.code = code
+
+
+@dataclass(frozen=True)
+class Transport:
+    """A tree's parameters, as in the signalling's tree object."""
+
+    cc: str
+    rate_init_bps: int
+    rate_max_bps: int
+    delta_bps: int
+    interval_us: int
+    burst: int
+    credits: int
+    rto_min_ms: int
+    cache_bytes: int
+
+    def to_json(self, tree: int) -> dict[str, Any]:
+        return {"id": tree, **self.__dict__}
+
+
+@dataclass(frozen=True)
+class PlannedTree:
+    """One tree: arcs away from the source, and each receiver's route (route.h)."""
+
+    arcs: tuple[tuple[str, str], ...]
+    depth: int
+    routes: dict[str, bytes]
+    rate_bps: int
+    transport: Transport
+
+
+@dataclass(frozen=True)
+class Plan:
+    trees: tuple[PlannedTree, ...]
+    payload: int
+    labels: int
+    """Deepest stack of a data frame."""
+    mtu: int
+    cut_off: dict[str, str] = field(default_factory=dict)
+    """Receivers that no tree reaches, and why."""
+
+    def ideal_s(self, size: int) -> float:
+        """The file's bytes over what all trees' links carry, every header on them counted (design.md, section 1)."""
+        overhead = wire.ETHER_LEN + wire.LABEL_LEN * self.labels + wire.HEADER_LEN
+        return size * 8 / sum(t.rate_bps * self.payload / (self.payload + overhead) for t in self.trees)
+
+
+@dataclass(frozen=True)
+class Stop:
+    flags: int
+    ret: tuple[int, ...]
+    fwd: tuple[int, ...]
+    size: int
+
+    def labels(self, ports: tuple[int, ...], local_flag: int) -> int:
+        """Labels of a frame that leaves over the segment: its first port is the sender's own and needs none."""
+        return len(ports) - 1 + bool(self.flags & local_flag) if ports else 0
+
+
+def parse_route(blob: bytes) -> list[Stop]:
+    """The stops of a route blob. Raises ValueError."""
+    stops, at = [], 0
+    while at < len(blob):
+        try:
+            flags, n_ret, n_fwd, reserved = struct.unpack_from("!BBBB", blob, at)
+            ports = struct.unpack_from(f"!{n_ret + n_fwd}H", blob, at + 4)
+        except struct.error as error:
+            raise ValueError(f"a route ends inside a stop at byte {at}") from error
+        if reserved:
+            raise ValueError(f"a route's reserved byte {at + 3} is not zero")
+        size = wire.STOP_LEN + 2 * (n_ret + n_fwd)
+        stops.append(Stop(flags, ports[:n_ret], ports[n_ret:], size))
+        at += size
+    return stops
+
+
+def data_labels(blob: bytes) -> int:
+    """Deepest stack of a data frame on its way back over this route."""
+    return max((s.labels(s.ret, wire.STOP_RET_LOCAL) for s in parse_route(blob)), default=0)
+
+
+def interest_bytes(blob: bytes) -> int:
+    """Longest interest on this route, without the Ethernet header: labels, header, and the stops still to come."""
+    stops = parse_route(blob)
+    rest, longest = len(blob), 0
+    for stop in stops:
+        rest -= stop.size
+        if stop.fwd:
+            labels = stop.labels(stop.fwd, wire.STOP_FWD_LOCAL)
+            longest = max(longest, wire.LABEL_LEN * labels + wire.HEADER_LEN + rest)
+    return longest
+
+
+def payload_size(blobs: list[bytes], mtu: int, wanted: int | None = None) -> tuple[int, int]:
+    """(payload bytes, labels) that fit `mtu` on every segment of these routes in both directions. Raises PlanError."""
+    labels = max((data_labels(b) for b in blobs), default=0)
+    most = min(mtu - wire.LABEL_LEN * labels - wire.HEADER_LEN, PAYLOAD_MAX)
+    interest = max((interest_bytes(b) for b in blobs), default=0)
+    if interest > mtu:
+        raise PlanError("route_too_long", f"an interest with its route takes {interest} bytes, the MTU is {mtu}: "
+                        "raise the links' MTU", what="mtu")
+    if most < 64:
+        raise PlanError("mtu_too_small", f"an MTU of {mtu} bytes leaves {most} for the payload under {labels} labels",
+                        what="mtu")
+    if wanted is not None and wanted > most:
+        raise PlanError("payload_too_big", f"a payload of {wanted} bytes exceeds {most}, which is what an MTU of {mtu} "
+                        f"leaves under {labels} labels", what="payload")
+    return wanted or most, labels
+
+
+def per_block(size: int, payload: int, block_bytes: int | None) -> int:
+    """Pieces per block: about `block_bytes` (1 MiB), more for files that would have too many blocks."""
+    block = block_bytes or max(BLOCK_BYTES, -(-size // BLOCKS_MAX))
+    return max(1, block // payload, -(-size // payload) // BLOCKS_MAX)
+
+
+def transport(options: dict[str, Any], *, rate_bps: int, frame_bytes: int, queue_packets: int, others: int) -> Transport:
+    """Defaults as the module says; `options` as GroupOptions. `others`: trees of other groups on the busiest link."""
+    def given(name: str, default: int) -> int:
+        value = options.get(name)
+        return default if value is None else value
+
+    rate = given("rate_bps", rate_bps)
+    packet_us = frame_bytes * 8 / rate * 1e6
+    interval = given("interval_us", round(min(max(25 / 3 * packet_us, T_MIN_US), T_MAX_US)))
+    credits = max(8, (queue_packets - 4) // 2 // (1 + others))
+    return Transport(
+        cc=options.get("cc") or "datacast",
+        rate_init_bps=min(rate, given("rate_init_bps", rate // (1 + others))), rate_max_bps=rate,
+        delta_bps=given("delta_bps", max(1, rate // 20)), interval_us=interval,
+        burst=given("burst", min(max(round(10_000 / packet_us), 4), 32)),
+        credits=min(given("credits", credits), CREDITS_MAX),
+        rto_min_ms=given("rto_min_ms", 50), cache_bytes=given("cache_bytes", CACHE_BYTES))
+
+
+def make_plan(graph: nx.Graph, source: str, receivers: list[str], options: dict[str, Any],
+              load: dict[tuple[str, str], int] | None = None) -> Plan:
+    """Trees and everything that follows from them.
+
+    graph: as fabric_manager.api describes it (edge attributes ports, up, rate_bps, mtu; graph attribute defaults).
+    load: trees of other groups per arc. Raises PlanError when no receiver can be reached, or nothing fits the MTU.
+    """
+    load = load or {}
+    trees = interim_trees.steiner_trees(graph, source, receivers, options.get("trees"))
+    if not trees:
+        raise PlanError("no_tree", f"no tree of links that are up leads from {source} to all receivers", what=source)
+    drafts = []
+    mtus = []
+    for tree in trees:
+        arcs = tuple((parent, child) for child, parent in tree.items())
+        blobs = interim_trees.routes(graph, tree, source, receivers)
+        links = [graph.edges[u, v] for u, v in arcs]
+        mtus += [link["mtu"] for link in links]
+        rate = min((link["rate_bps"] for link in links if link["rate_bps"]), default=RATE_UNKNOWN)
+        drafts.append((arcs, _depth(arcs, source), blobs, rate, max((load.get(arc, 0) for arc in arcs), default=0)))
+    mtu = min(mtus)
+    payload, labels = payload_size([b for d in drafts for b in d[2].values()], mtu, options.get("payload"))
+    frame = wire.ETHER_LEN + wire.LABEL_LEN * labels + wire.HEADER_LEN + payload
+    queue = graph.graph.get("defaults", {}).get("queue_packets", 100)
+    planned = tuple(PlannedTree(arcs, depth, blobs, rate,
+                                transport(options, rate_bps=rate, frame_bytes=frame, queue_packets=queue, others=others))
+                    for arcs, depth, blobs, rate, others in drafts)
+    return Plan(planned, payload, labels, mtu)
+
+
+def _depth(arcs: tuple[tuple[str, str], ...], source: str) -> int:
+    parent = {v: u for u, v in arcs}
+    depth = 0
+    for node in parent:
+        hops = 0
+        while node != source:
+            node, hops = parent[node], hops + 1
+        depth = max(depth, hops)
+    return depth

@@ -1,0 +1,249 @@
+"""Which pieces go over which tree (paper, section 4.2). Pure: reports and `now` in, extents and cuts out.
+
+Guided self-scheduling: a tree that is about to run dry gets the next extent while the present one is in flight, so it
+never idles. An extent is its share of half of what is left, whole blocks while there is plenty; the rest is dealt out so
+that all trees end together by their measured rates. When the pool is empty and one tree will end well after another, the
+slower one is cut and the faster one takes over.
+
+A sequence number that was sent once must never name another piece (the caches know tree and number only). A cut is
+therefore placed ahead of what the source can have sent when it hears of it, and a tree is used again after a cut only
+when the source's own count shows that it had not got that far.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Extent:
+    """Sequence numbers [seq, seq + count) of a tree carry the pieces from `first` on."""
+
+    tree: int
+    seq: int
+    first: int
+    count: int
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Nothing from `seq` on comes over this tree."""
+
+    tree: int
+    seq: int
+
+
+@dataclass
+class TreeQueue:
+    """A tree's assignments and how far the source is. Rates are pieces per second."""
+
+    id: int
+    rate: float
+    end: int = 0
+    sent: int = 0
+    sent_at: float = 0.0
+    extents: deque[Extent] = field(default_factory=deque)
+    cut_at: int | None = None
+    """Waiting for the source's count after a cut."""
+    spent: bool = False
+    """Gets nothing any more."""
+    assigned: int = 0
+    """Pieces given to it in all, less those taken back."""
+
+    def expected(self, now: float) -> float:
+        """How far the source is by now, guessed from its last report and its rate."""
+        return min(float(self.end), self.sent + self.rate * max(0.0, now - self.sent_at))
+
+    def backlog(self, now: float) -> float:
+        return self.end - self.expected(now)
+
+    def left_s(self, now: float) -> float:
+        """Seconds until it has sent what it has."""
+        return self.backlog(now) / self.rate if self.rate > 0 else (float("inf") if self.end > self.sent else 0.0)
+
+
+class Scheduler:
+    """`pieces` of the file, `per_block`, tree ids, and the rate (pieces/s) a tree is believed to have at first.
+
+    lead_s: a tree is given more when it has less than this left. guard_pieces and guard_s: how far ahead of the source a
+    cut is placed. gain_s: a cut is worth it when it ends the transfer so much earlier.
+    """
+
+    EXTENTS_AHEAD = 2
+    """The one in flight and the one announced."""
+
+    def __init__(self, pieces: int, per_block: int, trees: list[int], rate: float, *, lead_s: float = 0.25,
+                 min_s: float = 0.2, max_pieces: int = 1 << 16, guard_pieces: int = 64, guard_s: float = 0.1,
+                 gain_s: float = 0.15) -> None:
+        if pieces < 0 or per_block < 1 or not trees or rate <= 0:
+            raise ValueError("pieces >= 0, per_block >= 1, at least one tree and a positive rate are needed")
+        self.per_block = per_block
+        self.nominal = rate
+        self.lead_s, self.min_s, self.gain_s = lead_s, min_s, gain_s
+        self.guard_pieces, self.guard_s = guard_pieces, guard_s
+        self.max_pieces = max(max_pieces, per_block)
+        self.trees = {tree: TreeQueue(tree, rate) for tree in trees}
+        self._pool: deque[tuple[int, int]] = deque([(0, pieces)] if pieces else [])
+        self._cutting: Cut | None = None
+
+    # ---- reports ----
+    def sent(self, tree: int, seq: int, now: float) -> None:
+        """The source has sent everything below `seq` of this tree for the first time."""
+        queue = self.trees.get(tree)
+        if queue is None or seq < queue.sent:
+            return
+        queue.sent, queue.sent_at = min(seq, queue.end), now
+        while queue.extents and queue.extents[0].seq + queue.extents[0].count <= queue.sent:
+            queue.extents.popleft()
+
+    def status(self, tree: int, seq: int, rate: float | None, now: float) -> None:
+        """The source's own count `seq` (one past the newest sent), and the measured rate in pieces/s."""
+        queue = self.trees.get(tree)
+        if queue is None:
+            return
+        if queue.cut_at is not None and self._cutting is None:
+            queue.spent, queue.cut_at = queue.spent or seq > queue.cut_at, None
+        self.sent(tree, seq, now)
+        # An idle tree's rate says nothing about what it can do.
+        if rate is not None and (queue.end > queue.sent or rate > queue.rate):
+            queue.rate = max(0.5 * queue.rate + 0.5 * rate, self.nominal * 1e-3)
+
+    # ---- what is left ----
+    @property
+    def pooled(self) -> int:
+        """Pieces not assigned to a tree."""
+        return sum(count for _, count in self._pool)
+
+    @property
+    def all_sent(self) -> bool:
+        return not self._pool and all(q.sent >= q.end for q in self.trees.values())
+
+    # ---- decisions ----
+    def assign(self, now: float) -> list[Extent]:
+        """Extents to announce now."""
+        pool = self.pooled
+        usable = [q for q in self.trees.values() if not q.spent and q.cut_at is None]
+        if not pool or not usable or self._cutting is not None:
+            return []
+        smallest = sum(max(self.per_block, q.rate * self.min_s) for q in usable)
+        hungry = [q for q in usable if self._hungry(q, now)]
+        if not hungry:
+            return []
+        if pool <= 2 * smallest:
+            return self._deal_out(usable, pool, now)
+        extents = []
+        total_rate = sum(q.rate for q in usable)
+        for queue in sorted(hungry, key=lambda q: q.left_s(now)):
+            share = self.pooled * queue.rate / total_rate / 2
+            want = int(min(self.max_pieces, max(share, self.per_block, queue.rate * self.min_s)))
+            extents += self._take(queue, want, now, whole_blocks=True)
+        return extents
+
+    def _hungry(self, queue: TreeQueue, now: float) -> bool:
+        ahead = [e for e in queue.extents if e.seq + e.count > queue.expected(now)]
+        if len(ahead) >= self.EXTENTS_AHEAD:
+            return queue.left_s(now) < self.lead_s
+        if not ahead:
+            return True
+        present = ahead[-1]
+        return queue.backlog(now) <= present.count / 2 or queue.left_s(now) < self.lead_s
+
+    def _deal_out(self, usable: list[TreeQueue], pool: int, now: float) -> list[Extent]:
+        """All that is left, so that the trees end together: fill up the ones with the least left first."""
+        order = sorted(usable, key=lambda q: q.left_s(now))
+        level, rate, filled = 0.0, 0.0, 0
+        # The common end: raise a level over the trees' remaining times until the pool is used up.
+        need = float(pool)
+        for at, queue in enumerate(order):
+            left = queue.left_s(now)
+            if rate and (left - level) * rate >= need:
+                break
+            need -= (left - level) * rate
+            level, rate, filled = left, rate + queue.rate, at + 1
+        level += need / rate
+        extents, rest = [], pool
+        for queue in order[:filled]:
+            count = min(rest, max(0, round((level - queue.left_s(now)) * queue.rate)))
+            if queue is order[filled - 1]:
+                count = rest
+            if count:
+                rest -= count
+                extents += self._take(queue, count, now, whole_blocks=False)
+        return extents
+
+    def _take(self, queue: TreeQueue, want: int, now: float, *, whole_blocks: bool) -> list[Extent]:
+        """Take `want` pieces from the pool for a tree; more than one extent when they are not in one run."""
+        extents = []
+        while want > 0 and self._pool:
+            first, count = self._pool[0]
+            taken = min(count, want)
+            if whole_blocks and taken < count:
+                end = (first + taken) // self.per_block * self.per_block
+                taken = end - first if end > first else min(count, self.per_block - first % self.per_block)
+            if taken == count:
+                self._pool.popleft()
+            else:
+                self._pool[0] = (first + taken, count - taken)
+            if queue.sent >= queue.end:
+                queue.sent_at = now
+            extent = Extent(queue.id, queue.end, first, taken)
+            queue.extents.append(extent)
+            queue.end += taken
+            queue.assigned += taken
+            extents.append(extent)
+            want -= taken
+        return extents
+
+    def steal(self, now: float) -> Cut | None:
+        """The cut that lets a tree that is done take over from the slowest, if it is worth it. One at a time: apply it at
+        all members, then call `cut_done`."""
+        if self._pool or self._cutting is not None:
+            return None
+        usable = [q for q in self.trees.values() if not q.spent and q.cut_at is None]
+        slow = max(self.trees.values(), key=lambda q: q.left_s(now))
+        others = [q for q in usable if q is not slow]
+        if not others or slow.cut_at is not None:
+            return None
+        quick = min(others, key=lambda q: q.left_s(now))
+        gap = slow.left_s(now) - quick.left_s(now)
+        if quick.left_s(now) > self.lead_s or gap * quick.rate / (slow.rate + quick.rate) < self.gain_s:
+            return None
+        move = gap * slow.rate * quick.rate / (slow.rate + quick.rate)
+        earliest = slow.expected(now) + slow.rate * self.guard_s + self.guard_pieces
+        seq = int(max(slow.end - move, earliest))
+        if slow.end - seq < max(1.0, self.gain_s * quick.rate):
+            return None
+        self._cutting = Cut(slow.id, seq)
+        return self._cutting
+
+    def release(self, tree: int, seq: int) -> Cut | None:
+        """Cut a broken tree at `seq` for good: what lies behind goes to the others. None while another cut is under way."""
+        queue = self.trees[tree]
+        if self._cutting is not None:
+            return None
+        queue.spent = True
+        self._cutting = Cut(tree, min(seq, queue.end))
+        return self._cutting
+
+    def cut_done(self) -> None:
+        """Every member has applied the cut: its pieces are free again."""
+        cut, self._cutting = self._cutting, None
+        if cut is None:
+            raise ValueError("no cut is under way")
+        queue = self.trees[cut.tree]
+        kept: deque[Extent] = deque()
+        freed: list[tuple[int, int]] = []
+        for extent in queue.extents:
+            if extent.seq + extent.count <= cut.seq:
+                kept.append(extent)
+                continue
+            stay = max(0, cut.seq - extent.seq)
+            if stay:
+                kept.append(Extent(extent.tree, extent.seq, extent.first, stay))
+            freed.append((extent.first + stay, extent.count - stay))
+        queue.extents, queue.end = kept, min(queue.end, cut.seq)
+        queue.sent = min(queue.sent, queue.end)
+        queue.assigned -= sum(count for _, count in freed)
+        queue.cut_at = cut.seq
+        self._pool.extend(freed)

@@ -1,0 +1,172 @@
+"""Signalling to the members (paper, section 3): the tree of members inside one message, acknowledgements aggregated.
+
+`member_tree` is pure. `Connection` is one TCP connection to an agent: requests with their acknowledgements, events.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from datacast.core import framing
+from datacast.core.errors import DatacastError
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+FAN_OUT = 16
+"""Most children a member gets; more hang below its first ones."""
+GRACE_S = 0.5
+"""How much longer than the time given to the members an acknowledgement is waited for."""
+
+Results = dict[str, dict[str, Any]]
+
+
+class SignallingError(DatacastError):
+    """A member cannot be reached, or what it says cannot be understood."""
+
+
+def member_tree(graph: nx.Graph, root: str, members: Iterable[str], fan_out: int = FAN_OUT) -> dict[str, list[str]]:
+    """Children of every member in the breadth-first tree of the topology, other nodes left out.
+
+    graph: networkx.Graph; root: the source. Members that the walk does not reach hang below the root (the management
+    network may reach them all the same). O(V + E).
+    """
+    wanted = {m for m in members if m != root}
+    children: dict[str, list[str]] = {root: []}
+    above = {root: root}  # of each node met, the nearest member on the way to the root
+    queue = deque([root])
+    missing = set(wanted)
+    while queue and missing:
+        node = queue.popleft()
+        for neighbour in graph.adj[node]:
+            if neighbour in above:
+                continue
+            if neighbour in wanted:
+                children.setdefault(above[node], []).append(neighbour)
+                children[neighbour] = []
+                above[neighbour] = neighbour
+                missing.discard(neighbour)
+            else:
+                above[neighbour] = above[node]
+            queue.append(neighbour)
+    for name in sorted(missing):
+        children[root].append(name)
+        children[name] = []
+    # Too many children: the surplus goes below the first ones, in turn.
+    order = deque([root])
+    while order:
+        node = order.popleft()
+        kids = children[node]
+        for at, kid in enumerate(kids[fan_out:]):
+            children[kids[at % fan_out]].append(kid)
+        del kids[fan_out:]
+        order.extend(kids)
+    return children
+
+
+def tree_message(children: dict[str, list[str]], root: str, addresses: dict[str, str],
+                 parts: dict[str, dict[str, Any]] | None = None) -> dict[str, Any]:
+    """The `tree` of a request: own parts and addresses put in."""
+    parts = parts or {}
+
+    def build(name: str) -> dict[str, Any]:
+        entry: dict[str, Any] = {"n": name, "a": addresses[name]}
+        if name in parts:
+            entry["b"] = parts[name]
+        if children.get(name):
+            entry["c"] = [build(child) for child in children[name]]
+        return entry
+
+    return build(root)
+
+
+class Connection:
+    """To one agent. `on_event` gets every event; `on_close` is called once when the connection is lost or closed."""
+
+    def __init__(self, address: str, on_event: Callable[[dict[str, Any]], None],
+                 on_close: Callable[[], None] | None = None) -> None:
+        self.address = address
+        self._on_event, self._on_close = on_event, on_close
+        self._ids = itertools.count(1)
+        self._waiting: dict[int, asyncio.Future[Results]] = {}
+        self._writer: asyncio.StreamWriter | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self.error = ""
+
+    async def connect(self, timeout: float) -> None:
+        """Raises SignallingError."""
+        host, _, port = self.address.rpartition(":")
+        try:
+            reader, self._writer = await asyncio.wait_for(asyncio.open_connection(host.strip("[]"), int(port)), timeout)
+        except (OSError, ValueError, TimeoutError) as error:
+            reason = f"no answer within {timeout:g} s" if isinstance(error, TimeoutError) else str(error)
+            raise SignallingError(f"no agent at {self.address}: {reason}", what=self.address) from error
+        self._reading = asyncio.create_task(self._read(reader))
+
+    @property
+    def alive(self) -> bool:
+        return self._writer is not None and self._reading is not None and not self._reading.done()
+
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        try:
+            while (message := await framing.read(reader)) is not None:
+                kind = message["type"]
+                if kind == "ack":
+                    future = self._waiting.pop(message.get("id", -1), None)
+                    if future and not future.done():
+                        results = message.get("results")
+                        future.set_result(results if isinstance(results, dict) else {})
+                elif kind == "event":
+                    self._on_event(message)
+                elif kind == "error":
+                    raise SignallingError(f"{self.address}: {message.get('error')}", what=self.address)
+            self.error = "closed by the agent"
+        except (OSError, DatacastError) as error:
+            self.error = str(error)
+        finally:
+            for future in self._waiting.values():
+                if not future.done():
+                    future.set_exception(SignallingError(f"connection to {self.address} lost: {self.error}",
+                                                         what=self.address))
+            self._waiting.clear()
+            if self._writer:
+                self._writer.close()
+            if self._on_close:
+                self._on_close()
+
+    async def request(self, op: str, group: str, tree: dict[str, Any], everyone: dict[str, Any] | None = None,
+                      timeout: float = 2.0) -> Results:
+        """Send a request and wait for the aggregated acknowledgement: {member: result}. Raises SignallingError when the
+        connection is gone or nothing comes in time. The request is written before the first suspension, so requests are
+        carried out in the order of the calls."""
+        if not self.alive or self._writer is None:
+            raise SignallingError(f"connection to {self.address} lost: {self.error}", what=self.address)
+        number = next(self._ids)
+        future: asyncio.Future[Results] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = future
+        message = {"type": "request", "id": number, "op": op, "group": group, "timeout_ms": int(timeout * 1000),
+                   "tree": tree}
+        if everyone:
+            message["all"] = everyone
+        try:
+            self._writer.write(framing.encode(message))
+            return await asyncio.wait_for(future, timeout + GRACE_S)
+        except TimeoutError as error:
+            raise SignallingError(f"{self.address} did not acknowledge {op} within {timeout + GRACE_S:g} s",
+                                  what=self.address) from error
+        finally:
+            self._waiting.pop(number, None)
+
+    async def close(self) -> None:
+        self._on_close = None
+        if self._writer:
+            self._writer.close()
+        if self._reading:
+            self._reading.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._reading

@@ -1,0 +1,68 @@
+"""The master's copy of the topology, kept current by the fabric manager's event stream."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from datacast.fabric_manager.api import FabricManagerClient, Problem, graph_of, update_node
+
+log = logging.getLogger("datacast.master")
+
+RETRY_S = 0.25
+RETRY_MAX_S = 2.0
+
+
+class View:
+    """`graph` is None until the first snapshot. `on_change` gets every later `link` and `node` event."""
+
+    def __init__(self, client: FabricManagerClient, on_change: Callable[[dict[str, Any]], None] | None = None) -> None:
+        self.client = client
+        self.graph: Any = None
+        self.version = 0
+        self.load: list[dict[str, Any]] = []
+        self.on_change = on_change
+        self._grown = asyncio.Condition()
+
+    async def follow(self) -> None:
+        """Runs until cancelled; comes again when the stream ends."""
+        delay = RETRY_S
+        while True:
+            try:
+                async for event in self.client.events(["topology"]):
+                    delay = RETRY_S
+                    await self._apply(event)
+            except Problem as problem:
+                log.info("topology stream: %s", problem)
+            await asyncio.sleep(delay)
+            delay = min(2 * delay, RETRY_MAX_S)
+
+    async def _apply(self, event: dict[str, Any]) -> None:
+        kind = event["type"]
+        if kind == "topology":
+            self.graph, self.load = graph_of(event), event["load"]
+        elif self.graph is None or kind not in ("link", "node"):
+            return
+        elif kind == "link":
+            self.graph.edges[event["u"], event["v"]]["up"] = event["up"]
+        else:
+            update_node(self.graph, event)
+        async with self._grown:
+            # A fabric manager that started again counts from the beginning: a snapshot always holds.
+            self.version = event["version"]
+            self._grown.notify_all()
+        if kind != "topology" and self.on_change:
+            self.on_change(event)
+
+    async def at(self, version: int, timeout: float) -> None:
+        """Until everything up to `version` is in. Raises TimeoutError."""
+        async def wait() -> None:
+            async with self._grown:
+                await self._grown.wait_for(lambda: self.graph is not None and self.version >= version)
+
+        await asyncio.wait_for(wait(), timeout)
+
+    def address(self, host: str) -> str | None:
+        return self.graph.nodes[host].get("addr")
