@@ -33,7 +33,7 @@ class Node:
         if memory == ffi.NULL:
             raise MemoryError
         aligned = ffi.cast("char *", memory) + -int(ffi.cast("uintptr_t", memory)) % 64
-        node = lib.dc_node_init(aligned, cfg, ffi.addressof(lib, "pybuf_ops"))
+        node = lib.dc_node_init(aligned, cfg, lib.pybuf_ops())
 
         def release(node: Any) -> None:
             lib.dc_node_clear(node)

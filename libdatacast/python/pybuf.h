@@ -46,6 +46,10 @@ static void *pymem_new(size_t size) { return calloc(1, size); }
 
 static void pymem_free(void *memory) { free(memory); }
 
-static const struct dc_buf_ops pybuf_ops = {pybuf_ref, pybuf_unref};
+static const struct dc_buf_ops *pybuf_ops(void)
+{
+  static const struct dc_buf_ops ops = {pybuf_ref, pybuf_unref};
+  return &ops;
+}
 
 #endif

@@ -12,7 +12,7 @@ void pybuf_unref(dc_buf *b);
 size_t pybuf_count(void);
 void *pymem_new(size_t size);
 void pymem_free(void *memory);
-static const struct dc_buf_ops pybuf_ops;
+const struct dc_buf_ops *pybuf_ops(void);
 
 struct dc_node_cfg {
   uint16_t ports; bool endpoint; bool lone_port; uint32_t cache_bytes; uint32_t cache_bytes_max; uint64_t memory_bytes;
