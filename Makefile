@@ -18,23 +18,49 @@ SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all
 # Debian packages the build, the lab and the tests need.
 DEBIAN_PACKAGES := build-essential pkg-config python3 python3-venv python3-dev python3-pip \
   dpdk libdpdk-dev libssl-dev libjansson-dev libyaml-dev \
-  mininet openvswitch-switch iproute2 ethtool tcpdump
+  mininet net-tools openvswitch-switch iproute2 ethtool tcpdump
 
-.PHONY: help setup build demo lab test test-c lint constants clean
+# What `make demo` and `make lab` pass on.
+TOPOLOGY ?= bcube:4,1
+LINK ?= 100mbit
+MTU ?= 9000
+SIZE ?= 256M
+FROM ?= $(if $(filter bcube:4$(comma)1,$(TOPOLOGY)),00)
+TO ?= $(if $(filter bcube:4$(comma)1,$(TOPOLOGY)),02$(comma)10$(comma)21$(comma)23$(comma)31$(comma)33,all)
+DATAPLANE ?= dpdk
+JSON ?= report.json
+TREES ?=
+CACHE ?=
+CREDITS ?=
+DELTA ?=
+FILE ?=
+SEED ?=
+comma := ,
+LAB_OPTIONS = --topology $(TOPOLOGY) --link $(LINK) --mtu $(MTU) --dataplane $(DATAPLANE)
+RUN_OPTIONS = $(if $(FILE),--file $(FILE),--size $(SIZE)) $(if $(FROM),--from $(FROM)) --to $(TO) --json $(JSON) \
+  $(if $(TREES),--trees $(TREES)) $(if $(CACHE),--cache $(CACHE)) $(if $(CREDITS),--credits $(CREDITS)) \
+  $(if $(DELTA),--delta $(DELTA)) $(if $(SEED),--seed $(SEED))
+
+.PHONY: help setup build demo lab test test-c test-py lint constants clean
 
 help: ## show the targets
 	@grep -hE '^[a-z0-9_-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
 
 setup: $(BUILD)/.packages $(BUILD)/.venv ## install Debian's packages and the Python environment
 
+# No service is started on the way: the lab runs its own Open vSwitch (exit 101 means "not now" to Debian's scripts).
 $(BUILD)/.packages: Makefile
 	@mkdir -p $(BUILD)
 	@missing=$$(for p in $(DEBIAN_PACKAGES); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done); \
 	if [ -n "$$missing" ]; then \
 	  [ "$$(id -u)" = 0 ] || { echo "datacast: missing packages: $$missing; run as root: apt-get install $$missing" >&2; exit 1; }; \
 	  echo "installing: $$missing"; \
-	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >$(BUILD)/apt.log 2>&1 \
-	    || { tail -20 $(BUILD)/apt.log >&2; exit 1; }; \
+	  if [ ! -e /usr/sbin/policy-rc.d ]; then \
+	    trap 'rm -f /usr/sbin/policy-rc.d' EXIT; \
+	    printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d; chmod 755 /usr/sbin/policy-rc.d; \
+	  fi; \
+	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; } \
+	    >$(BUILD)/apt.log 2>&1 || { tail -20 $(BUILD)/apt.log >&2; exit 1; }; \
 	fi
 	@touch $@
 
@@ -66,6 +92,23 @@ C_TESTS :=
 test-c: $(C_TESTS) ## the C tests, plain and under ASan and UBSan
 
 build: setup $(BINARIES) $(if $(wildcard libdatacast/python/build_core.py),$(BUILD)/.binding) ## build everything; leaves the command at .venv/bin/datacast
+
+demo: build ## a file to a group: TOPOLOGY FROM TO SIZE|FILE LINK MTU TREES CACHE CREDITS DELTA DATAPLANE SEED JSON
+	@$(VENV)/bin/datacast lab run $(LAB_OPTIONS) $(RUN_OPTIONS)
+
+lab: build ## leave a lab up until Ctrl-C, REST on loopback: TOPOLOGY LINK MTU DATAPLANE
+	@$(VENV)/bin/datacast lab up $(LAB_OPTIONS)
+
+# Does its own set-up. Root tests skip, with the reason, without root.
+test: build test-c test-py ## everything: C tests, sanitizers, Python, whole labs
+
+test-py: build
+	@nice -n 5 $(PY) -m pytest $(PYTEST_OPTIONS)
+
+lint: $(BUILD)/.venv ## ruff, import contracts, folder layout
+	@$(VENV)/bin/ruff check .
+	@$(VENV)/bin/lint-imports
+	@$(PY) -m pytest -q tests/test_layout.py
 
 clean: ## remove what the build made
 	rm -rf $(BUILD) $(VENV) *.egg-info

@@ -1,0 +1,106 @@
+"""What forwards in the lab's switches. A data plane is a small class: what it needs, what it starts, what it counts."""
+
+from __future__ import annotations
+
+import json
+import socket
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from datacast.topologies.lab.errors import LabError
+from datacast.topologies.lab.plan import PORTS_PER_PROCESS, Machine
+from datacast.topologies.lab.programs import need_program
+
+if TYPE_CHECKING:
+    from datacast.topologies.lab.checks import Check
+    from datacast.topologies.lab.lab import Lab
+
+
+class DataPlane(ABC):
+    """One kind of switch."""
+
+    name: str
+    ports_per_machine: int
+    """Ports of all switches that may share a namespace and a process."""
+    programs: tuple[str, ...] = ()
+
+    def checks(self) -> list[Check]:
+        """What the machine must have."""
+        return []
+
+    @abstractmethod
+    def start(self, lab: Lab, machine: Machine) -> None:
+        """Start the switches of one machine under the lab's supervisor."""
+
+    @abstractmethod
+    def counters(self, lab: Lab, machine: Machine) -> dict[str, dict[str, Any]]:
+        """Counters of every switch of a machine: see DpdkPlane.counters."""
+
+
+class DpdkPlane(DataPlane):
+    """`datacast-switch` as whitebox: it owns all ports, forwards and caches."""
+
+    name = "dpdk"
+    ports_per_machine = PORTS_PER_PROCESS
+    programs = ("datacast-switch",)
+
+    def checks(self) -> list[Check]:
+        from datacast.topologies.lab.checks import check_dpdk
+
+        return [check_dpdk()]
+
+    def control(self, lab: Lab, machine: Machine) -> Path:
+        return lab.run_folder / f"{machine.name}.sock"
+
+    def configuration(self, lab: Lab, machine: Machine) -> dict[str, Any]:
+        """The YAML file of a switch process (dpdk_cache/README.md)."""
+        nodes = []
+        for node in machine.nodes:
+            ports = [{"port": port.port, "iface": port.ifname,
+                      "neighbour": {"node": port.neighbour, "port": port.neighbour_port,
+                                    "mac": port.neighbour_mac}} for port in machine.ports[node]]
+            nodes.append({"name": node, "ports": ports})
+        return {"nodes": nodes, "control": str(self.control(lab, machine)), "fabric_manager": lab.signalling,
+                "mtu": lab.options.mtu, "eal": {"huge": False}}
+
+    def start(self, lab: Lab, machine: Machine) -> None:
+        config = lab.run_folder / f"{machine.name}.yaml"
+        config.write_text(yaml.safe_dump(self.configuration(lab, machine), sort_keys=False))
+        lab.supervisor.start(machine.name, [need_program("datacast-switch"), "--config", str(config)],
+                             lab.network.spawn(machine))
+
+    def counters(self, lab: Lab, machine: Machine) -> dict[str, dict[str, Any]]:
+        """Per switch what its control socket says: ports, trees, reasons to drop."""
+        reply = ask_control(self.control(lab, machine), "counters")
+        return {node["name"]: node for node in reply["nodes"]}
+
+
+def ask_control(path: Path, command: str, timeout_s: float = 2.0) -> Any:
+    """One request to a switch's control socket. Raises LabError when it does not answer."""
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+            sock.settimeout(timeout_s)
+            sock.connect(str(path))
+            sock.sendall(json.dumps({"command": command}).encode() + b"\n")
+            data = b""
+            while not data.endswith(b"\n"):
+                part = sock.recv(1 << 16)
+                if not part:
+                    break
+                data += part
+        return json.loads(data)
+    except (OSError, ValueError) as error:
+        raise LabError(f"no answer from the switch at {path}: {error}", what=str(path)) from error
+
+
+PLANES: dict[str, type[DataPlane]] = {plane.name: plane for plane in (DpdkPlane,)}
+
+
+def data_plane(name: str) -> DataPlane:
+    """Raises LabError for an unknown name."""
+    if name not in PLANES:
+        raise LabError(f"no data plane {name!r}", what=name, remedy=f"choose one of: {', '.join(PLANES)}")
+    return PLANES[name]()

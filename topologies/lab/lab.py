@@ -1,0 +1,261 @@
+"""A lab from up to down: network, fabric manager, switches, agents, controller, and no trace of them afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from datacast.topologies.lab.checks import before_start, port_taken
+from datacast.topologies.lab.content import choose_folder
+from datacast.topologies.lab.dataplane import data_plane
+from datacast.topologies.lab.errors import LabError
+from datacast.topologies.lab.plan import AGENT_PORT, Plan, make_plan
+from datacast.topologies.lab.processes import Supervisor
+from datacast.topologies.lab.programs import need_program
+from datacast.topologies.lab.signals import Signals
+from datacast.topologies.lab.state import MARK, Registry, State, kill_marked
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+    from datacast.topologies.lab.network import Network
+
+SIGNALLING_PORT = 7500
+READY_S = 30.0
+DAEMONS = ("datacast-agent", "datacast-fabric-manager", "datacast-controller", "datacast-master")
+
+
+@dataclass(frozen=True)
+class LabOptions:
+    """What a lab is made of. Rates in bit/s, sizes in bytes."""
+
+    topology: str = "bcube:4,1"
+    rate_bps: int = 100_000_000
+    mtu: int = 9000
+    queue_packets: int = 100
+    dataplane: str = "dpdk"
+    rest_port: int = 7480
+    fabric_port: int = 7501
+    work: str | None = None
+    """Folder for the hosts' files; None: chosen from the room needed."""
+    room: int = 0
+    """Bytes the hosts' files will take together."""
+    keep: bool = False
+    """Leave the hosts' files and the logs when it goes down."""
+
+
+def load_topology(text: str) -> nx.Graph:
+    """A builder's form such as bcube:4,1, or a GraphML or JSON file. Raises LabError."""
+    from datacast import topologies
+    from datacast.core.errors import DatacastError
+
+    try:
+        return topologies.from_file(text) if os.path.exists(text) else topologies.parse(text)
+    except DatacastError as error:
+        raise LabError(str(error), what=text, remedy="give bcube:n,k, fattree:n,k, torus:n,k, or a GraphML or JSON file"
+                       ) from error
+
+
+class Lab:
+    """`with Lab(options, name) as lab: lab.up()`; leaving the block takes everything down.
+
+    Signals are taken by the lab for the time of the block: they end it at the next safe moment with Interrupted.
+    """
+
+    def __init__(self, options: LabOptions, name: str, progress: Callable[[str], None] = lambda text: None) -> None:
+        self.options = options
+        self.name = name
+        self.progress = progress
+        self.registry = Registry()
+        self.signals = Signals()
+        self.plane = data_plane(options.dataplane)
+        self.graph = load_topology(options.topology)
+        self.state: State | None = None
+        self.network: Network
+        self.plan: Plan
+        self.supervisor: Supervisor
+        self.work: Path
+        self._network_made = False
+
+    # ---- where things are ----
+    @property
+    def run_folder(self) -> Path:
+        return self.registry.folder(self.name)
+
+    @property
+    def signalling(self) -> str:
+        return f"{self.plan.root_address}:{SIGNALLING_PORT}"
+
+    @property
+    def rest(self) -> str:
+        return f"http://127.0.0.1:{self.options.rest_port}"
+
+    @property
+    def fabric_url(self) -> str:
+        return f"http://127.0.0.1:{self.options.fabric_port}"
+
+    def host_folder(self, host: str) -> Path:
+        """A host's own file tree."""
+        return self.work / "hosts" / self.plan.hosts[host].nodes[0].replace("/", "_")
+
+    # ---- up ----
+    def __enter__(self) -> Lab:
+        before_start((*DAEMONS, *self.plane.programs), self.plane.checks)
+        for address, what in ((self.options.rest_port, "REST"), (self.options.fabric_port, "the fabric manager")):
+            if user := port_taken(f"127.0.0.1:{address}"):
+                raise LabError(f"port {address} of 127.0.0.1, for {what}, is in use by {user}", what=str(address),
+                               remedy="stop that process, or give another --rest-port or --fabric-port")
+        self.signals.__enter__()
+        try:
+            self.state = self.registry.claim(self.name)
+        except BaseException:
+            self.signals.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        try:
+            self.down()
+        finally:
+            self.signals.__exit__(None, None, None)
+
+    def up(self) -> None:
+        """Bring everything up and wait until every agent and switch is registered. Raises LabError or Interrupted."""
+        from datacast.topologies.lab.network import Network
+
+        assert self.state is not None
+        options, state = self.options, self.state
+        self.plan = make_plan(self.graph, rate_bps=options.rate_bps, mtu=options.mtu, slot=state.slot,
+                              queue_packets=options.queue_packets, ports_per_process=self.plane.ports_per_machine)
+        base = Path(options.work) if options.work else choose_folder(options.room)
+        self.work = Path(tempfile.mkdtemp(prefix=f"datacast-{self.name}-", dir=base))
+        root_if = f"dclab{state.slot}"
+        state.work, state.topology, state.keep, state.rest = str(self.work), options.topology, options.keep, self.rest
+        state.interfaces = [root_if]
+        self.registry.save(state)
+        environment = {MARK: state.identity}
+        os.environ.update(environment)  # Mininet's shells take it from here
+        self.supervisor = Supervisor(self._folder("logs"), environment, self.signals)
+        self.network = Network(self.plan, root_if, self.signals)
+        self._network_made = True
+        self.network.up(self.progress)
+        self._fabric_manager()
+        for machine in self.plan.switches:
+            self.progress(f"switches {', '.join(machine.nodes[:4])}{'…' if len(machine.nodes) > 4 else ''}")
+            self.plane.start(self, machine)
+        for host in self.plan.hosts:
+            self.progress(f"agent {host}")
+            self.start_agent(host)
+        self._controller()
+        self.progress("registration")
+        self.supervisor.wait(self._all_registered, READY_S, "registration of all agents and switches")
+        state.status = "up"
+        state.hosts = {host: {"address": machine.address, "folder": str(self.host_folder(host))}
+                       for host, machine in self.plan.hosts.items()}
+        self.registry.save(state)
+
+    def _folder(self, *parts: str) -> Path:
+        folder = self.work.joinpath(*parts)
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def _fabric_manager(self) -> None:
+        self.progress("fabric manager")
+        options = self.options
+        self.supervisor.start("fabric-manager", [
+            need_program("datacast-fabric-manager"), "--topology", options.topology, "--signalling", self.signalling,
+            "--http", f"127.0.0.1:{options.fabric_port}", "--database", str(self.work / "fabric.sqlite"),
+            "--link-rate", f"{options.rate_bps}", "--mtu", str(options.mtu),
+            "--queue-packets", str(options.queue_packets)])
+        self.supervisor.wait(lambda: self._answers(self.fabric_url + "/healthz"), READY_S, "fabric manager")
+
+    def start_agent(self, host: str) -> None:
+        """Also after it was killed: it starts again with the files it had."""
+        machine = self.plan.hosts[host]
+        folder = self._folder("hosts", host)
+        command = [need_program("datacast-agent"), "--node", host, "--listen", f"{machine.address}:{AGENT_PORT}",
+                   "--fabric-manager", self.signalling, "--dest-root", str(folder), "--source-root", "/"]
+        for port in machine.ports[host]:
+            command += ["--port", f"{port.port}={port.ifname}"]
+        self.supervisor.start(f"agent-{host}", command, self.network.spawn(machine))
+
+    def _controller(self) -> None:
+        self.progress("controller")
+        self.supervisor.start("controller", [
+            need_program("datacast-controller"), "--listen", f"127.0.0.1:{self.options.rest_port}",
+            "--fabric-manager", self.fabric_url])
+        self.supervisor.wait(lambda: self._answers(self.rest + "/healthz"), READY_S, "controller")
+
+    def _all_registered(self) -> bool:
+        with contextlib.suppress(OSError, ValueError):
+            nodes = http_json("GET", self.rest + "/topology")["nodes"]
+            return all(node.get("registered") for node in nodes)
+        return False
+
+    @staticmethod
+    def _answers(url: str) -> bool:
+        try:
+            http_json("GET", url, timeout_s=1.0)
+        except urllib.error.HTTPError:
+            return True
+        except (OSError, ValueError):
+            return False
+        return True
+
+    # ---- counters ----
+    def switch_counters(self) -> dict[str, dict[str, Any]]:
+        counters: dict[str, dict[str, Any]] = {}
+        for machine in self.plan.switches:
+            counters.update(self.plane.counters(self, machine))
+        return counters
+
+    # ---- down ----
+    def down(self) -> None:
+        """Take down whatever was brought up. Safe at any stage; never raises for what is gone already."""
+        if self.state is None:
+            return
+        self.signals.cleaning = True
+        self.progress("taking the lab down")
+        if self._network_made:
+            self.supervisor.stop()
+            self.network.down()
+        clean(self.registry, self.state)
+        self.state = None
+
+
+def clean(registry: Registry, state: State) -> list[str]:
+    """End what a lab's state names: processes, interfaces, files. Returns what could not be ended."""
+    left = [f"process {pid}" for pid in kill_marked(state.identity)]
+    for ifname in state.interfaces:
+        subprocess.run(["ip", "link", "del", ifname], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                       start_new_session=True)
+        if os.path.exists(f"/sys/class/net/{ifname}"):
+            left.append(f"interface {ifname}")
+    for path in state.paths:
+        shutil.rmtree(path, ignore_errors=True)
+    if state.work and not state.keep:
+        shutil.rmtree(state.work, ignore_errors=True)
+    if not left:
+        registry.forget(state.name)
+    return left
+
+
+def http_json(method: str, url: str, body: Any = None, timeout_s: float = 10.0) -> Any:
+    """One JSON request, past any proxy. Raises OSError (HTTPError among them) or ValueError."""
+    request = urllib.request.Request(url, method=method, data=None if body is None else json.dumps(body).encode(),
+                                     headers={"content-type": "application/json"})
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(request, timeout=timeout_s) as answer:
+        text = answer.read()
+    return json.loads(text) if text else None
+
