@@ -1,0 +1,298 @@
+#include "answers.h"
+
+#include <rte_ethdev.h>
+#include <rte_mempool.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifndef DATACAST_VERSION
+#define DATACAST_VERSION "0.1.0"
+#endif
+
+static void put(json_t *o, const char *key, uint64_t v) { json_object_set_new(o, key, json_integer((json_int_t)v)); }
+
+static void put_text(json_t *o, const char *key, const char *v) { json_object_set_new(o, key, json_string(v)); }
+
+static void put_bool(json_t *o, const char *key, bool v) { json_object_set_new(o, key, json_boolean(v)); }
+
+json_t *answer_error(const char *fmt, ...) {
+  char text[512];
+  va_list args;
+  va_start(args, fmt);
+  vsnprintf(text, sizeof text, fmt, args);
+  va_end(args);
+  json_t *o = json_object();
+  put_bool(o, "ok", false);
+  put_text(o, "error", text);
+  return o;
+}
+
+static json_t *answer_ok(void) {
+  json_t *o = json_object();
+  put_bool(o, "ok", true);
+  return o;
+}
+
+void answer_mac(char out[18], const uint8_t mac[6]) {
+  snprintf(out, 18, "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]);
+}
+
+/* ---- counters ---- */
+
+static json_t *port_counters(const struct port *p) {
+  struct dc_port_counters c;
+  struct rte_eth_stats eth = {0};
+  json_t *o = json_object();
+  dc_node_port_counters(p->member->core, p->number, &c);
+  (void)rte_eth_stats_get(p->dev, &eth);
+  put(o, "rx_frames", c.rx_frames);
+  put(o, "rx_bytes", c.rx_bytes);
+  put(o, "tx_frames", c.tx_frames);
+  put(o, "tx_bytes", c.tx_bytes);
+  put(o, "tx_data", c.tx_data);
+  put(o, "tx_data_payload", c.tx_data_payload);
+  put(o, "tx_bursts", p->counters.bursts);
+  put(o, "tx_full", p->counters.tx_full);
+  put(o, "oversized", p->counters.oversized);
+  put(o, "segments", p->counters.segments);
+  put(o, "blackholed", p->counters.blackholed);
+  put(o, "corrupted", p->counters.corrupted);
+  put(o, "device_rx_missed", eth.imissed);
+  put(o, "device_tx_errors", eth.oerrors);
+  return o;
+}
+
+static json_t *drops_of(const struct member *m, const struct dc_node_counters *c) {
+  json_t *o = json_object();
+  uint64_t oversized = c->drop[DC_DROP_OVERSIZED], full = 0, blackholed = 0;
+  for (unsigned i = 0; i < DC_NODE_PORTS_MAX; i++) {
+    if (m->port[i] == NULL) continue;
+    oversized += m->port[i]->counters.oversized;
+    full += m->port[i]->counters.tx_full;
+    blackholed += m->port[i]->counters.blackholed;
+  }
+  for (unsigned i = 1; i < DC_DROP_MAX; i++) put(o, dc_drop_name((enum dc_drop)i), c->drop[i]);
+  put(o, dc_drop_name(DC_DROP_OVERSIZED), oversized);
+  put(o, "no_device", m->no_device);
+  put(o, "tx_full", full);
+  put(o, "blackholed", blackholed);
+  return o;
+}
+
+static json_t *trees_of(const struct member *m) {
+  const struct dc_node_cfg *cfg = &m->cfg->core;
+  json_t *list = json_array();
+  struct dc_tree_counters *t = calloc(cfg->trees, sizeof *t);
+  unsigned n = t != NULL ? dc_node_tree_counters(m->core, t, cfg->trees) : 0;
+  for (unsigned i = 0; i < n; i++) {
+    json_t *o = json_object();
+    put(o, "tree", t[i].tree);
+    put(o, "interests", t[i].interests);
+    put(o, "hits", t[i].hits);
+    put(o, "misses", t[i].misses);
+    put(o, "aggregated", t[i].aggregated);
+    put(o, "retx_forwarded", t[i].retx_forwarded);
+    put(o, "data", t[i].data);
+    put(o, "stored", t[i].stored);
+    put(o, "evicted", t[i].evicted);
+    put(o, "replicated", t[i].replicated);
+    put(o, "dup_data", t[i].dup_data);
+    put(o, "bytes", t[i].bytes);
+    put(o, "packets", t[i].packets);
+    put(o, "waiting", t[i].waiting);
+    put(o, "children", t[i].children);
+    json_array_append_new(list, o);
+  }
+  free(t);
+  return list;
+}
+
+static json_t *ports_by_number(const struct member *m, json_t *(*one)(const struct port *)) {
+  json_t *o = json_object();
+  for (unsigned i = 0; i < DC_NODE_PORTS_MAX; i++) {
+    char key[8];
+    if (m->port[i] == NULL) continue;
+    snprintf(key, sizeof key, "%u", i);
+    json_object_set_new(o, key, one(m->port[i]));
+  }
+  return o;
+}
+
+static json_t *node_counters(const struct member *m) {
+  struct dc_node_counters c;
+  json_t *o = json_object();
+  dc_node_counters(m->core, &c);
+  put(o, "forwarded", c.forwarded);
+  put(o, "interests", c.interests);
+  put(o, "hits", c.hits);
+  put(o, "data", c.data);
+  put(o, "trees", c.trees);
+  put(o, "trees_evicted", c.trees_evicted);
+  put(o, "bytes", c.bytes);
+  json_object_set_new(o, "drop", drops_of(m, &c));
+  json_object_set_new(o, "ports", ports_by_number(m, port_counters));
+  json_object_set_new(o, "tree_counters", trees_of(m));
+  return o;
+}
+
+static json_t *packet_counters(struct sw *s) {
+  const struct packet_counters *c = &s->pools.counters;
+  json_t *o = json_object();
+  put(o, "in_place", c->in_place);
+  put(o, "shared", c->shared);
+  put(o, "cloned", c->cloned);
+  put(o, "linear", c->linear);
+  put(o, "bare", c->bare);
+  put(o, "bytes_referenced", c->bytes_referenced);
+  put(o, "bytes_copied", c->bytes_copied);
+  put(o, "no_mbuf", c->no_mbuf);
+  put(o, "pool_size", s->pools.data->size);
+  put(o, "pool_free", rte_mempool_avail_count(s->pools.data));
+  put(o, "headers_size", s->pools.headers->size);
+  put(o, "headers_free", rte_mempool_avail_count(s->pools.headers));
+  put(o, "wipes", s->counters.wipes);
+  return o;
+}
+
+/* All nodes, or the one that the request names. NULL: that node does not exist. */
+static json_t *of_nodes(struct sw *s, const json_t *request, json_t *(*one)(const struct member *)) {
+  const char *name = json_string_value(json_object_get(request, "node"));
+  if (name != NULL && sw_member(s, name) == NULL) return NULL;
+  json_t *o = json_object();
+  for (unsigned i = 0; i < s->nmembers; i++)
+    if (name == NULL || strcmp(name, s->members[i].cfg->name) == 0)
+      json_object_set_new(o, s->members[i].cfg->name, one(&s->members[i]));
+  return o;
+}
+
+static json_t *answer_counters(struct sw *s, const json_t *request) {
+  json_t *nodes = of_nodes(s, request, node_counters), *o = answer_ok(), *loop = json_object();
+  if (nodes == NULL) {
+    json_decref(loop);
+    json_decref(o);
+    return NULL;
+  }
+  put(o, "uptime_ms", (sw_now() - s->started) / DC_MS);
+  json_object_set_new(o, "nodes", nodes);
+  json_object_set_new(o, "packets", packet_counters(s));
+  put(loop, "rounds", s->counters.rounds);
+  put(loop, "sleeps", s->counters.sleeps);
+  put(loop, "frames", s->counters.frames_in);
+  json_object_set_new(o, "loop", loop);
+  return o;
+}
+
+/* ---- ports, trees, configuration ---- */
+
+static json_t *port_facts(const struct port *p) {
+  struct rte_eth_dev_info info;
+  char mac[18];
+  json_t *o = json_object(), *next = json_object();
+  answer_mac(mac, p->mac);
+  put_text(o, "mac", mac);
+  put_bool(o, "up", p->up);
+  if (p->cfg->iface[0] != '\0') put_text(o, "ifname", p->cfg->iface);
+  if (rte_eth_dev_info_get(p->dev, &info) == 0) put_text(o, "driver", info.driver_name);
+  put_text(o, "wakes_by", p->afpacket && p->fd >= 0 ? "socket" : p->rx_interrupt ? "interrupt" : "polling");
+  put_bool(o, "multi_segment", p->multi_seg);
+  if (p->cfg->neighbour.node[0] != '\0') {
+    put_text(next, "node", p->cfg->neighbour.node);
+    put(next, "port", p->cfg->neighbour.port);
+  }
+  if (p->cfg->neighbour.has_mac) {
+    answer_mac(mac, p->cfg->neighbour.mac);
+    put_text(next, "mac", mac);
+  }
+  json_object_set_new(o, "neighbour", next);
+  put_bool(o, "blackhole", p->faults.blackhole);
+  json_object_set_new(o, "corrupt", json_real(p->faults.corrupt));
+  return o;
+}
+
+static json_t *node_ports(const struct member *m) { return ports_by_number(m, port_facts); }
+
+static json_t *node_config(const struct member *m) {
+  const struct dc_node_cfg *c = &m->cfg->core;
+  json_t *o = json_object();
+  put_bool(o, "appliance", m->cfg->appliance);
+  put(o, "bytes_per_tree", c->cache_bytes);
+  put(o, "max_bytes_per_tree", c->cache_bytes_max);
+  put(o, "memory", c->memory_bytes);
+  put(o, "trees", c->trees);
+  put(o, "packets_per_tree", c->store_slots);
+  put(o, "waiting_per_tree", c->waiting_slots);
+  put(o, "retx_ms", c->retx_min / DC_MS);
+  put(o, "idle_ms", c->idle / DC_MS);
+  return o;
+}
+
+static json_t *answer_nodes(struct sw *s, const json_t *request, json_t *(*one)(const struct member *)) {
+  json_t *nodes = of_nodes(s, request, one);
+  if (nodes == NULL) return NULL;
+  json_t *o = answer_ok();
+  json_object_set_new(o, "nodes", nodes);
+  return o;
+}
+
+static json_t *answer_config(struct sw *s, const json_t *request) {
+  json_t *o = answer_nodes(s, request, node_config);
+  if (o == NULL) return NULL;
+  put_text(o, "version", DATACAST_VERSION);
+  put(o, "pid", (uint64_t)getpid());
+  put(o, "mtu", s->cfg->mtu);
+  put_bool(o, "huge", s->cfg->eal.huge);
+  put_text(o, "fabric_manager", s->cfg->fabric_manager);
+  return o;
+}
+
+/* ---- what changes something ---- */
+
+static json_t *answer_wipe(struct sw *s, const json_t *request) {
+  const char *name = json_string_value(json_object_get(request, "node"));
+  bool restart = json_is_true(json_object_get(request, "restart"));
+  if (name != NULL && sw_member(s, name) == NULL) return NULL;
+  for (unsigned i = 0; i < s->nmembers; i++)
+    if (name == NULL || strcmp(name, s->members[i].cfg->name) == 0) sw_wipe(&s->members[i], restart);
+  return answer_ok();
+}
+
+static json_t *answer_fault(struct sw *s, const json_t *request) {
+  const char *name = json_string_value(json_object_get(request, "node"));
+  const json_t *port = json_object_get(request, "port"), *black = json_object_get(request, "blackhole"),
+               *corrupt = json_object_get(request, "corrupt");
+  if (name == NULL || !json_is_integer(port)) return answer_error("fault needs 'node' and 'port'");
+  struct member *m = sw_member(s, name);
+  if (m == NULL) return NULL;
+  json_int_t n = json_integer_value(port);
+  if (n < 0 || n >= DC_NODE_PORTS_MAX || m->port[n] == NULL)
+    return answer_error("node %s has no port %" JSON_INTEGER_FORMAT, name, n);
+  if (black != NULL && !json_is_boolean(black)) return answer_error("'blackhole' must be true or false");
+  if (corrupt != NULL && (!json_is_number(corrupt) || json_number_value(corrupt) < 0 || json_number_value(corrupt) > 1))
+    return answer_error("'corrupt' must be a probability from 0 to 1");
+  if (black == NULL && corrupt == NULL) return answer_error("fault needs 'blackhole' or 'corrupt'");
+  if (black != NULL) m->port[n]->faults.blackhole = json_is_true(black);
+  if (corrupt != NULL) m->port[n]->faults.corrupt = json_number_value(corrupt);
+  sw_log(SW_INFO, "node %s port %d: blackhole %s, corrupt %g", name, (int)n, m->port[n]->faults.blackhole ? "on" : "off",
+         m->port[n]->faults.corrupt);
+  return answer_ok();
+}
+
+json_t *answer_request(struct sw *s, const json_t *request, bool *stop) {
+  const char *op = json_string_value(json_object_get(request, "op"));
+  const json_t *node = json_object_get(request, "node");
+  json_t *o = NULL;
+  if (op == NULL) return answer_error("a request is an object with 'op'");
+  if (node != NULL && !json_is_string(node)) return answer_error("'node' must be a node's name");
+  if (strcmp(op, "counters") == 0) o = answer_counters(s, request);
+  else if (strcmp(op, "ports") == 0) o = answer_nodes(s, request, node_ports);
+  else if (strcmp(op, "trees") == 0) o = answer_nodes(s, request, trees_of);
+  else if (strcmp(op, "config") == 0) o = answer_config(s, request);
+  else if (strcmp(op, "wipe") == 0) o = answer_wipe(s, request);
+  else if (strcmp(op, "fault") == 0) o = answer_fault(s, request);
+  else if (strcmp(op, "shutdown") == 0) *stop = true, o = answer_ok();
+  else return answer_error("unknown op '%s'; known: counters, ports, trees, config, wipe, fault, shutdown", op);
+  return o != NULL ? o : answer_error("no node '%s' here", json_string_value(node));
+}

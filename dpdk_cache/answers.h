@@ -1,0 +1,17 @@
+/* What the control socket answers, as JSON. README, "Control socket", lists the keys. */
+#ifndef SWITCH_ANSWERS_H
+#define SWITCH_ANSWERS_H
+
+#include <jansson.h>
+
+#include "switch.h"
+
+/* One request object to one answer object ({"ok": true, …} or {"ok": false, "error": …}); the caller owns it. Sets *stop
+ * when the request was "shutdown". */
+json_t *answer_request(struct sw *s, const json_t *request, bool *stop) __attribute__((nonnull));
+json_t *answer_error(const char *fmt, ...) __attribute__((format(printf, 1, 2), nonnull));
+
+/* "02:00:00:00:00:01" */
+void answer_mac(char out[18], const uint8_t mac[6]) __attribute__((nonnull));
+
+#endif

@@ -1,0 +1,32 @@
+# datacast-switch, the same under sanitizers, and the benchmark of its packet path.
+
+SWITCH_DIR := dpdk_cache
+SWITCH_OUT := $(BUILD)/switch
+SWITCH_SRC := $(wildcard $(SWITCH_DIR)/*.c)
+SWITCH_OBJ := $(patsubst $(SWITCH_DIR)/%.c,$(SWITCH_OUT)/plain/%.o,$(SWITCH_SRC))
+SWITCH_OBJ_ASAN := $(patsubst $(SWITCH_DIR)/%.c,$(SWITCH_OUT)/asan/%.o,$(SWITCH_SRC))
+# DPDK's headers are not ours to warn about. -I to -isystem.
+SWITCH_CFLAGS = $(shell pkg-config --cflags libdpdk jansson yaml-0.1 | sed 's/-I/-isystem /g') -D_GNU_SOURCE
+# The device drivers come as plug-ins; --export-dynamic-symbol lets them find our setsockopt (afpacket.c says why).
+SWITCH_LIBS = $(shell pkg-config --libs libdpdk jansson yaml-0.1) -Wl,--export-dynamic-symbol=setsockopt
+SWITCH_BIN := $(BUILD)/datacast-switch
+SWITCH_BIN_ASAN := $(BUILD)/asan/datacast-switch
+
+BINARIES += $(SWITCH_BIN)
+
+$(SWITCH_OUT)/plain/%.o: $(SWITCH_DIR)/%.c $(SWITCH_DIR)/build.mk
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_BASE) $(SWITCH_CFLAGS) -MMD -MP -c $< -o $@
+
+$(SWITCH_OUT)/asan/%.o: $(SWITCH_DIR)/%.c $(SWITCH_DIR)/build.mk
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_BASE) $(SANITIZE) $(SWITCH_CFLAGS) -MMD -MP -c $< -o $@
+
+$(SWITCH_BIN): $(SWITCH_OBJ) $(CORE_LIB)
+	$(CC) $(SWITCH_OBJ) $(CORE_LIB) $(SWITCH_LIBS) -o $@
+
+$(SWITCH_BIN_ASAN): $(SWITCH_OBJ_ASAN) $(CORE_LIB_ASAN)
+	@mkdir -p $(@D)
+	$(CC) $(SANITIZE) $(SWITCH_OBJ_ASAN) $(CORE_LIB_ASAN) $(SWITCH_LIBS) -o $@
+
+-include $(SWITCH_OBJ:.o=.d) $(SWITCH_OBJ_ASAN:.o=.d)

@@ -1,0 +1,219 @@
+#include "config.h"
+
+#include <arpa/inet.h>
+#include <rte_config.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "yaml_read.h"
+
+/* ---- readers of this file's own kinds ---- */
+
+static int read_mac(struct yaml_file *y, yaml_node_t *n, void *out, size_t size) {
+  char text[32];
+  unsigned v[6];
+  int used = 0;
+  (void)size;
+  if (yaml_text(y, n, text, sizeof text) < 0) return -1;
+  if (sscanf(text, "%2x:%2x:%2x:%2x:%2x:%2x%n", &v[0], &v[1], &v[2], &v[3], &v[4], &v[5], &used) != 6 ||
+      text[used] != '\0')
+    return yaml_fail(y, n, "'%s' is not an Ethernet address (such as 02:00:00:00:00:01)", text);
+  for (unsigned i = 0; i < 6; i++) ((uint8_t *)out)[i] = (uint8_t)v[i];
+  return 0;
+}
+
+static int read_milliseconds(struct yaml_file *y, yaml_node_t *n, void *out, size_t size) {
+  uint32_t ms;
+  (void)size;
+  if (yaml_number(y, n, &ms, sizeof ms) < 0) return -1;
+  *(dc_time *)out = ms * DC_MS;
+  return 0;
+}
+
+static int read_neighbour(struct yaml_file *y, yaml_node_t *n, void *out, size_t size) {
+  static const struct yaml_field fields[] = {
+      YAML_FIELD("node", yaml_text, struct port_cfg, neighbour.node),
+      YAML_FIELD("port", yaml_number, struct port_cfg, neighbour.port),
+      YAML_FIELD("mac", read_mac, struct port_cfg, neighbour.mac),
+      {0}};
+  bool given[3];
+  (void)size;
+  struct port_cfg *port = (struct port_cfg *)((char *)out - offsetof(struct port_cfg, neighbour));
+  if (yaml_read_map(y, n, "neighbour", fields, port, given) < 0) return -1;
+  port->neighbour.has_mac = given[2];
+  return 0;
+}
+
+static int read_port(struct yaml_file *y, yaml_node_t *n, void *out, size_t size) {
+  static const struct yaml_field fields[] = {
+      YAML_NEEDED("port", yaml_number, struct port_cfg, port),
+      YAML_FIELD("iface", yaml_text, struct port_cfg, iface),
+      YAML_FIELD("device", yaml_text, struct port_cfg, device),
+      YAML_FIELD("vdev", yaml_text, struct port_cfg, vdev),
+      YAML_FIELD("neighbour", read_neighbour, struct port_cfg, neighbour),
+      {0}};
+  (void)size;
+  struct port_cfg *p = out;
+  p->line = yaml_line(n);
+  if (yaml_read_map(y, n, "port", fields, p, NULL) < 0) return -1;
+  bool iface = p->iface[0] != '\0', device = p->device[0] != '\0', vdev = p->vdev[0] != '\0';
+  if (!iface && !device && !vdev)
+    return yaml_fail(y, n, "port %u names no device: give 'iface' (a kernel interface), 'vdev' or 'device' (PCI address)",
+                     p->port);
+  if (iface && (device || vdev)) return yaml_fail(y, n, "port %u has 'iface' and 'device' or 'vdev': give one", p->port);
+  if (vdev && strncmp(p->vdev, "net_", 4) != 0)
+    return yaml_fail(y, n, "vdev '%s' must begin with a driver's name (net_…)", p->vdev);
+  if (p->port >= DC_NODE_PORTS_MAX)
+    return yaml_fail(y, n, "port number %u is too large (at most %d)", p->port, DC_NODE_PORTS_MAX - 1);
+  return 0;
+}
+
+static int read_ports(struct yaml_file *y, yaml_node_t *n, void *out, size_t size) {
+  (void)size;
+  struct node_cfg *node = (struct node_cfg *)((char *)out - offsetof(struct node_cfg, ports));
+  return yaml_read_list(y, n, "ports", read_port, sizeof(struct port_cfg), (void **)&node->ports, &node->nports);
+}
+
+static int read_cache(struct yaml_file *y, yaml_node_t *n, void *out, size_t size) {
+  static const struct yaml_field fields[] = {
+      YAML_FIELD("bytes_per_tree", yaml_bytes, struct dc_node_cfg, cache_bytes),
+      YAML_FIELD("max_bytes_per_tree", yaml_bytes, struct dc_node_cfg, cache_bytes_max),
+      YAML_FIELD("memory", yaml_bytes, struct dc_node_cfg, memory_bytes),
+      YAML_FIELD("trees", yaml_number, struct dc_node_cfg, trees),
+      YAML_FIELD("packets_per_tree", yaml_number, struct dc_node_cfg, store_slots),
+      YAML_FIELD("waiting_per_tree", yaml_number, struct dc_node_cfg, waiting_slots),
+      YAML_FIELD("retx_ms", read_milliseconds, struct dc_node_cfg, retx_min),
+      YAML_FIELD("idle_ms", read_milliseconds, struct dc_node_cfg, idle),
+      {0}};
+  (void)size;
+  return yaml_read_map(y, n, "cache", fields, out, NULL);
+}
+
+static int check_node(struct yaml_file *y, yaml_node_t *n, struct node_cfg *node) {
+  const char *what;
+  uint16_t highest = 0;
+  for (unsigned i = 0; i < node->nports; i++) {
+    const struct port_cfg *p = &node->ports[i];
+    for (unsigned k = 0; k < i; k++)
+      if (node->ports[k].port == p->port)
+        return fail(y->f, "%s:%u: node %s has two ports with the number %u (the other on line %u)", y->path, p->line,
+                    node->name, p->port, node->ports[k].line);
+    if (p->port > highest) highest = p->port;
+  }
+  node->core.ports = (uint16_t)(highest + 1);
+  if (dc_node_cfg_check(&node->core, &what) < 0) return yaml_fail(y, n, "node %s: bad value of %s", node->name, what);
+  return 0;
+}
+
+static int read_node(struct yaml_file *y, yaml_node_t *n, void *out, size_t size) {
+  static const struct yaml_field fields[] = {
+      YAML_NEEDED("name", yaml_text, struct node_cfg, name),
+      YAML_NEEDED("ports", read_ports, struct node_cfg, ports),
+      YAML_FIELD("cache", read_cache, struct node_cfg, core),
+      YAML_FIELD("appliance", yaml_bool, struct node_cfg, appliance),
+      {0}};
+  (void)size;
+  struct node_cfg *node = out;
+  node->line = yaml_line(n);
+  dc_node_cfg_default(&node->core);
+  if (yaml_read_map(y, n, "node", fields, node, NULL) < 0) return -1;
+  if (node->name[0] == '\0') return yaml_fail(y, n, "a node's name is empty");
+  return check_node(y, n, node);
+}
+
+static int read_nodes(struct yaml_file *y, yaml_node_t *n, void *out, size_t size) {
+  (void)size;
+  struct config *c = (struct config *)((char *)out - offsetof(struct config, nodes));
+  return yaml_read_list(y, n, "nodes", read_node, sizeof(struct node_cfg), (void **)&c->nodes, &c->nnodes);
+}
+
+static int read_eal(struct yaml_file *y, yaml_node_t *n, void *out, size_t size) {
+  static const struct yaml_field fields[] = {YAML_FIELD("huge", yaml_bool, struct eal_cfg, huge),
+                                             YAML_FIELD("memory_mb", yaml_number, struct eal_cfg, memory_mb),
+                                             YAML_FIELD("cores", yaml_text, struct eal_cfg, cores),
+                                             {0}};
+  (void)size;
+  return yaml_read_map(y, n, "eal", fields, out, NULL);
+}
+
+static int read_address(struct yaml_file *y, yaml_node_t *n, void *out, size_t size) {
+  char host[SW_NAME_MAX];
+  struct in6_addr addr;
+  if (yaml_text(y, n, out, size) < 0) return -1;
+  memcpy(host, out, size);
+  char *colon = strrchr(host, ':');
+  bool ok = colon != NULL && atoi(colon + 1) > 0 && atoi(colon + 1) <= UINT16_MAX;
+  if (ok) {
+    *colon = '\0';
+    if (host[0] == '[' && colon[-1] == ']') {
+      colon[-1] = '\0';
+      ok = inet_pton(AF_INET6, host + 1, &addr) == 1;
+    } else {
+      ok = inet_pton(AF_INET, host, &addr) == 1;
+    }
+  }
+  if (!ok) return yaml_fail(y, n, "'%s' is not address:port (such as 198.18.0.1:7500 or [fd00::1]:7500)", (char *)out);
+  return 0;
+}
+
+/* ---- the whole ---- */
+
+static int check_whole(struct yaml_file *y, struct config *c, bool appliance) {
+  unsigned ports = 0;
+  for (unsigned i = 0; i < c->nnodes; i++) {
+    struct node_cfg *node = &c->nodes[i];
+    for (unsigned k = 0; k < i; k++)
+      if (strcmp(c->nodes[k].name, node->name) == 0)
+        return fail(y->f, "%s:%u: two nodes are called %s (the other on line %u)", y->path, node->line, node->name,
+                    c->nodes[k].line);
+    node->appliance |= appliance;
+    node->core.lone_port = node->appliance;
+    if (node->appliance && (node->nports != 1 || node->ports[0].port != 0))
+      return fail(y->f, "%s:%u: node %s is a cache appliance: it has exactly one port, number 0, to its switch", y->path,
+                  node->line, node->name);
+    ports += node->nports;
+  }
+  if (ports > RTE_MAX_ETHPORTS)
+    return fail(y->f, "%s: %u ports, but this DPDK has at most %d ports per process: split the nodes over several processes",
+                y->path, ports, RTE_MAX_ETHPORTS);
+  for (unsigned i = 0; i < c->nnodes; i++)
+    for (unsigned p = 0; p < c->nodes[i].nports; p++)
+      for (unsigned j = 0; j <= i; j++)
+        for (unsigned q = 0; q < (j == i ? p : c->nodes[j].nports); q++) {
+          const struct port_cfg *a = &c->nodes[i].ports[p], *b = &c->nodes[j].ports[q];
+          if (a->iface[0] != '\0' && strcmp(a->iface, b->iface) == 0)
+            return fail(y->f, "%s:%u: interface %s already belongs to port %u of node %s", y->path, a->line, a->iface,
+                        b->port, c->nodes[j].name);
+        }
+  if (c->mtu < SW_MTU_MIN || c->mtu > SW_MTU_MAX)
+    return fail(y->f, "%s: mtu %u is out of range (%d to %d)", y->path, c->mtu, SW_MTU_MIN, SW_MTU_MAX);
+  if (c->ring_frames < SW_RING_MIN || c->ring_frames > SW_RING_MAX)
+    return fail(y->f, "%s: ring_frames %u is out of range (%d to %d)", y->path, c->ring_frames, SW_RING_MIN, SW_RING_MAX);
+  return 0;
+}
+
+int config_load(struct config *c, const char *path, bool appliance, struct failure *f) {
+  static const struct yaml_field fields[] = {
+      YAML_NEEDED("nodes", read_nodes, struct config, nodes),
+      YAML_FIELD("control", yaml_text, struct config, control),
+      YAML_FIELD("fabric_manager", read_address, struct config, fabric_manager),
+      YAML_FIELD("eal", read_eal, struct config, eal),
+      YAML_FIELD("mtu", yaml_number, struct config, mtu),
+      YAML_FIELD("ring_frames", yaml_number, struct config, ring_frames),
+      {0}};
+  struct yaml_file y;
+  *c = (struct config){.mtu = 9000, .ring_frames = 256};
+  if (yaml_open(&y, path, f) < 0) return -1;
+  int rc = yaml_read_map(&y, yaml_document_get_root_node(&y.doc), "the configuration", fields, c, NULL);
+  if (rc == 0) rc = check_whole(&y, c, appliance);
+  yaml_close(&y);
+  if (rc < 0) config_free(c);
+  return rc;
+}
+
+void config_free(struct config *c) {
+  for (unsigned i = 0; i < c->nnodes; i++) free(c->nodes[i].ports);
+  free(c->nodes);
+  *c = (struct config){0};
+}

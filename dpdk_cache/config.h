@@ -1,0 +1,66 @@
+/* The configuration file, checked once and then only read. dpdk_cache/README.md describes every key. */
+#ifndef SWITCH_CONFIG_H
+#define SWITCH_CONFIG_H
+
+#include <datacast/node.h>
+#include <net/if.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "log.h"
+
+enum {
+  SW_NAME_MAX = 64,
+  SW_PATH_MAX = 104,  /* what fits a Unix socket's address, with its end */
+  SW_VDEV_MAX = 256,
+  SW_MTU_MIN = 576,
+  SW_MTU_MAX = 16000,
+  SW_RING_MIN = 16,
+  SW_RING_MAX = 4096,
+};
+
+struct port_cfg {
+  uint16_t port;
+  char iface[IFNAMSIZ];
+  char device[SW_NAME_MAX];
+  char vdev[SW_VDEV_MAX];
+  struct {
+    char node[SW_NAME_MAX];
+    uint16_t port;
+    uint8_t mac[6];
+    bool has_mac;
+  } neighbour;
+  unsigned line;
+};
+
+struct node_cfg {
+  char name[SW_NAME_MAX];
+  bool appliance; /* one port, to the switch it serves */
+  struct port_cfg *ports;
+  unsigned nports;
+  struct dc_node_cfg core;
+  unsigned line;
+};
+
+struct eal_cfg {
+  bool huge;
+  uint32_t memory_mb; /* 0: from the sizes of the caches */
+  char cores[SW_NAME_MAX]; /* "": any processor this process may use */
+};
+
+struct config {
+  struct node_cfg *nodes;
+  unsigned nnodes;
+  char control[SW_PATH_MAX];
+  char fabric_manager[SW_NAME_MAX]; /* "address:port", "" when there is none */
+  struct eal_cfg eal;
+  uint32_t mtu;
+  uint32_t ring_frames; /* frames of an af_packet port's rings, each way */
+};
+
+/* Read and check a file. All nodes become appliances when `appliance`. 0, or -1 with the reason in f. On failure there
+ * is nothing to free. */
+int config_load(struct config *c, const char *path, bool appliance, struct failure *f) __attribute__((nonnull));
+void config_free(struct config *c) __attribute__((nonnull));
+
+#endif

@@ -1,0 +1,80 @@
+#include "eal.h"
+
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MB = 1 << 20, SPARE_MB = 48, ARGS_MAX = 16, CORES_TEXT = 512 };
+
+struct args {
+  char *v[ARGS_MAX];
+  int n;
+};
+
+static void arg(struct args *a, const char *text) {
+  if (a->n < ARGS_MAX) a->v[a->n++] = strdup(text);
+}
+
+/* One DPDK core that may float over every processor this process may use: pinned, two switches could share one
+ * processor while the other idles. */
+static void floating_core(char *out, size_t cap) {
+  cpu_set_t set;
+  size_t used = (size_t)snprintf(out, cap, "--lcores=0@(");
+  if (sched_getaffinity(0, sizeof set, &set) < 0) CPU_ZERO(&set);
+  bool any = false;
+  for (int i = 0; i < CPU_SETSIZE && used < cap - 8; i++)
+    if (CPU_ISSET((size_t)i, &set)) {
+      used += (size_t)snprintf(out + used, cap - used, "%s%d", any ? "," : "", i);
+      any = true;
+    }
+  snprintf(out + used, cap - used, any ? ")" : "0)");
+}
+
+static bool uses_pci(const struct config *c) {
+  for (unsigned i = 0; i < c->nnodes; i++)
+    for (unsigned p = 0; p < c->nodes[i].nports; p++)
+      if (c->nodes[i].ports[p].device[0] != '\0' && c->nodes[i].ports[p].vdev[0] == '\0') return true;
+  return false;
+}
+
+int eal_start(const struct config *c, size_t pool_bytes, struct failure *f) {
+  struct args a = {0};
+  char text[CORES_TEXT];
+  size_t needed = pool_bytes / MB + SPARE_MB;
+  size_t memory = c->eal.memory_mb != 0 ? c->eal.memory_mb : needed;
+  if (memory < needed)
+    return fail(f, "the caches need %zu MB of packet buffers, but eal.memory_mb is %zu: raise it or lower cache.memory of "
+                "the nodes (%u of them)", needed, memory, c->nnodes);
+  arg(&a, "datacast-switch");
+  arg(&a, "--in-memory"); /* no files shared with others, nothing left behind */
+  arg(&a, "--no-telemetry");
+  snprintf(text, sizeof text, "--file-prefix=datacast-%d", (int)getpid());
+  arg(&a, text);
+  if (!c->eal.huge) arg(&a, "--no-huge");
+  if (!uses_pci(c)) {
+    arg(&a, "--no-pci");
+    arg(&a, "--iova-mode=va");
+  }
+  arg(&a, "-m");
+  snprintf(text, sizeof text, "%zu", memory);
+  arg(&a, text);
+  if (c->eal.cores[0] != '\0') snprintf(text, sizeof text, "--lcores=0@(%s)", c->eal.cores);
+  else floating_core(text, sizeof text);
+  arg(&a, text);
+  log_eal_forget();
+  int rc = rte_eal_init(a.n, a.v);
+  for (int i = 0; i < a.n; i++) free(a.v[i]);
+  if (rc < 0)
+    return fail(f, "DPDK does not start: %s%s%s", log_eal_last()[0] != '\0' ? log_eal_last() : rte_strerror(rte_errno),
+                c->eal.huge ? "; with eal.huge the machine needs free hugepages (`dpdk-hugepages.py --setup SIZE`)" : "",
+                log_get_level() < SW_DEBUG ? " (--log-level debug shows all)" : "");
+  /* DPDK makes a directory for files that --in-memory never writes. */
+  (void)rmdir(rte_eal_get_runtime_dir());
+  return 0;
+}
+
+void eal_stop(void) { (void)rte_eal_cleanup(); }

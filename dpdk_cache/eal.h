@@ -1,0 +1,13 @@
+/* Starting DPDK so that many such processes can live side by side on one machine, with hugepages or without. */
+#ifndef SWITCH_EAL_H
+#define SWITCH_EAL_H
+
+#include <stddef.h>
+
+#include "config.h"
+
+/* Once per process. pool_bytes: what the packet pools will take. 0, or -1 with EAL's own words in f. */
+int eal_start(const struct config *c, size_t pool_bytes, struct failure *f) __attribute__((nonnull));
+void eal_stop(void);
+
+#endif

@@ -1,0 +1,152 @@
+#include "loop.h"
+
+#include <rte_ethdev.h>
+#include <rte_interrupts.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "afpacket.h"
+
+enum {
+  SPIN = 50 * 1000,           /* ns of looking again before the first pause */
+  PAUSE_FIRST = 5 * 1000,     /* ns; doubles from pause to pause */
+  PAUSE_MOST = 1000 * 1000,   /* ns */
+  SERVE_EVERY = 1000 * 1000,  /* ns: connections are served at least so often under load */
+  INTERRUPTS_MAX = 64,
+};
+
+/* ---- what wakes us ---- */
+
+/* Nothing to do but wake up: the round that follows looks at every port. */
+static void port_ready(struct watch *w, uint32_t events) {
+  if (events & (EPOLLERR | EPOLLHUP)) afpacket_clear_error(w->fd);
+}
+
+static void interrupt_ready(struct watch *w, uint32_t events) {
+  struct rte_epoll_event e[INTERRUPTS_MAX];
+  (void)events;
+  (void)rte_epoll_wait(w->fd, e, INTERRUPTS_MAX, 0); /* reads the descriptors off */
+}
+
+static int watch_port(struct loop *l, struct port *p, struct failure *f) {
+  if (p->afpacket && p->fd >= 0) {
+    p->watch = (struct watch){.fd = p->fd, .ready = port_ready};
+    return watch_add(&l->watcher, &p->watch, EPOLLIN, f);
+  }
+  if (p->rx_interrupt &&
+      rte_eth_dev_rx_intr_ctl_q(p->dev, 0, l->interrupts, RTE_INTR_EVENT_ADD, p) == 0) {
+    sw_log(SW_DEBUG, "port %u of node %s: rx interrupt", p->number, p->member->cfg->name);
+    return 0;
+  }
+  p->rx_interrupt = false;
+  l->pauses = true;
+  return 0;
+}
+
+int loop_open(struct loop *l, struct sw *s, enum loop_wait wait, struct failure *f) {
+  *l = (struct loop){.sw = s, .wait = wait, .interrupts = -1};
+  if (watcher_open(&l->watcher, f) < 0) return -1;
+  /* Sleeps end when they are due, not 50 microseconds later. */
+  (void)prctl(PR_SET_TIMERSLACK, 1UL);
+  l->interrupts = epoll_create1(EPOLL_CLOEXEC);
+  l->interrupt_watch = (struct watch){.fd = l->interrupts, .ready = interrupt_ready};
+  int rc = l->interrupts < 0 ? fail(f, "epoll: cannot be made") : watch_add(&l->watcher, &l->interrupt_watch, EPOLLIN, f);
+  if (wait == LOOP_PAUSES) l->pauses = true;
+  for (unsigned i = 0; rc == 0 && wait == LOOP_EVENTS && i < s->nports; i++) rc = watch_port(l, &s->ports[i], f);
+  if (rc < 0) loop_close(l);
+  return rc;
+}
+
+void loop_close(struct loop *l) {
+  for (unsigned i = 0; i < l->sw->nports; i++) {
+    struct port *p = &l->sw->ports[i];
+    if (p->watch.ready != NULL) watch_remove(&l->watcher, &p->watch);
+    if (l->wait == LOOP_EVENTS && p->rx_interrupt)
+      (void)rte_eth_dev_rx_intr_ctl_q(p->dev, 0, l->interrupts, RTE_INTR_EVENT_DEL, p);
+    p->watch.ready = NULL;
+  }
+  if (l->interrupts >= 0) close(l->interrupts);
+  watcher_close(&l->watcher);
+}
+
+void loop_add_timer(struct loop *l, struct timer *t) {
+  t->next = l->timers;
+  l->timers = t;
+}
+
+/* ---- one round ---- */
+
+static unsigned round_of_ports(struct loop *l, dc_time now) {
+  struct sw *s = l->sw;
+  unsigned frames = 0;
+  for (unsigned i = 0; i < s->nports; i++) frames += sw_receive(s, &s->ports[i], now);
+  if (frames > 0) sw_flush(s, now);
+  return frames;
+}
+
+/* Call what is due and return when the next thing is. */
+static dc_time due(struct loop *l, dc_time now) {
+  dc_time next = DC_NEVER;
+  for (unsigned i = 0; i < l->sw->nports; i++) {
+    struct port *p = &l->sw->ports[i];
+    if (p->kick_at <= now) port_kick(p, now);
+    if (p->kick_at < next) next = p->kick_at;
+  }
+  for (struct timer *t = l->timers; t != NULL; t = t->next) {
+    if (t->at <= now) t->due(t, now);
+    if (t->at < next) next = t->at;
+  }
+  return next;
+}
+
+static bool arm_interrupts(struct loop *l) {
+  bool any = false;
+  for (unsigned i = 0; i < l->sw->nports; i++) {
+    struct port *p = &l->sw->ports[i];
+    if (!p->rx_interrupt) continue;
+    any = true;
+    (void)rte_eth_dev_rx_intr_enable(p->dev, 0);
+  }
+  return any;
+}
+
+static void disarm_interrupts(struct loop *l) {
+  for (unsigned i = 0; i < l->sw->nports; i++)
+    if (l->sw->ports[i].rx_interrupt) (void)rte_eth_dev_rx_intr_disable(l->sw->ports[i].dev, 0);
+}
+
+/* Nothing arrived in the last round. */
+static void rest(struct loop *l, dc_time now, dc_time next, dc_time last_work) {
+  dc_time wait = next == DC_NEVER ? DC_NEVER : next > now ? next - now : 0;
+  if (l->pauses) {
+    if (now - last_work < SPIN) return;
+    l->pause = l->pause == 0 ? PAUSE_FIRST : l->pause < PAUSE_MOST / 2 ? l->pause * 2 : PAUSE_MOST;
+    if (l->pause < wait) wait = l->pause;
+  }
+  bool armed = arm_interrupts(l);
+  /* A frame that came before the interrupt was armed raises none. */
+  if (armed && round_of_ports(l, now) > 0) wait = 0;
+  l->sw->counters.sleeps++;
+  (void)watcher_wait(&l->watcher, wait);
+  if (armed) disarm_interrupts(l);
+}
+
+void loop_run(struct loop *l) {
+  dc_time served = 0, last_work = sw_now();
+  while (!l->stop) {
+    dc_time now = sw_now();
+    unsigned frames = round_of_ports(l, now);
+    if (frames > 0) {
+      l->sw->counters.rounds++;
+      l->pause = 0;
+      last_work = now;
+    }
+    bool busy = frames > 0 || l->wait == LOOP_BUSY;
+    if (busy && now - served < SERVE_EVERY) continue;
+    dc_time next = due(l, now);
+    if (busy) (void)watcher_wait(&l->watcher, 0);
+    else rest(l, now, next, last_work);
+    served = now;
+  }
+}

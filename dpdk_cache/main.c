@@ -1,0 +1,131 @@
+/* datacast-switch: a DPDK program around the core's node. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "control.h"
+#include "eal.h"
+#include "fabric.h"
+#include "links.h"
+#include "options.h"
+#include "switch.h"
+
+enum { EXIT_RUNTIME = 1, EXIT_USAGE = 2 };
+
+struct program {
+  struct watch signals; /* first: the callback casts back */
+  struct options options;
+  struct config config;
+  struct sw sw;
+  struct loop loop;
+  struct links links;
+  struct fabric fabric;
+  struct control *control;
+};
+
+static void on_signal(struct watch *w, uint32_t events) {
+  struct program *p = (struct program *)w;
+  struct signalfd_siginfo info;
+  (void)events;
+  if (read(w->fd, &info, sizeof info) != sizeof info) return;
+  sw_log(SW_INFO, "%s: stopping", info.ssi_signo == SIGINT ? "interrupted" : "terminated");
+  p->loop.stop = true;
+}
+
+static void on_link(void *context, struct port *port) {
+  struct program *p = context;
+  if (p->config.fabric_manager[0] != '\0') fabric_link(&p->fabric, port);
+}
+
+/* Before DPDK makes its threads, so that they leave the signals to us. */
+static int block_signals(struct failure *f) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGTERM);
+  sigprocmask(SIG_BLOCK, &set, NULL);
+  signal(SIGPIPE, SIG_IGN);
+  int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+  return fd < 0 ? fail(f, "signals cannot be watched") : fd;
+}
+
+static int check_ports(const struct config *c, struct failure *f) {
+  for (unsigned i = 0; i < c->nnodes; i++)
+    for (unsigned k = 0; k < c->nodes[i].nports; k++)
+      if (port_check(&c->nodes[i].ports[k], c->mtu, f) < 0) {
+        struct failure inner = *f;
+        return fail(f, "node %s port %u: %s", c->nodes[i].name, c->nodes[i].ports[k].port, inner.text);
+      }
+  return 0;
+}
+
+/* Privileges: everything that needs them (interfaces, hugepages, the send buffers) is open when this is called, so a
+ * daemon may drop its capabilities here. */
+static void drop_privileges(void) {}
+
+static int serve(struct program *p, struct failure *f) {
+  const char *socket = p->options.control != NULL ? p->options.control : p->config.control;
+  p->signals.ready = on_signal;
+  if (watch_add(&p->loop.watcher, &p->signals, EPOLLIN, f) < 0) return -1;
+  if (links_open(&p->links, &p->loop, on_link, p, f) < 0) return -1;
+  if (p->config.fabric_manager[0] != '\0') fabric_open(&p->fabric, &p->loop, p->config.fabric_manager, socket);
+  /* Last: who sees the socket may rely on everything else. */
+  if (socket[0] == '\0' || (p->control = control_open(&p->loop, socket, f)) != NULL) {
+    drop_privileges();
+    sw_log(SW_INFO, "ready: %u node(s), %u port(s), MTU %u, %u packets of cache memory%s%s", p->sw.nmembers, p->sw.nports,
+           p->config.mtu, p->sw.pools.data->size, socket[0] != '\0' ? ", control socket " : "", socket);
+    loop_run(&p->loop);
+    control_close(p->control);
+    fabric_close(&p->fabric);
+    links_close(&p->links);
+    return 0;
+  }
+  fabric_close(&p->fabric);
+  links_close(&p->links);
+  return -1;
+}
+
+static int run(struct program *p, struct failure *f) {
+  uint32_t data, headers;
+  sw_pool_sizes(&p->config, &data, &headers);
+  if (eal_start(&p->config, packet_pools_bytes(data, headers, ports_frame_bytes(&p->config)), f) < 0) return -1;
+  int rc = sw_open(&p->sw, &p->config, f);
+  if (rc == 0) {
+    rc = loop_open(&p->loop, &p->sw, p->options.wait, f);
+    if (rc == 0) {
+      rc = serve(p, f);
+      loop_close(&p->loop);
+    }
+    sw_close(&p->sw);
+  }
+  eal_stop();
+  return rc;
+}
+
+int main(int argc, char **argv) {
+  static struct program p;
+  struct failure f = {""};
+  enum options_do what = options_parse(&p.options, argc, argv);
+  if (what == OPTIONS_DONE) return 0;
+  if (what == OPTIONS_BAD) return EXIT_USAGE;
+  if (what == OPTIONS_ASK) return control_ask(p.options.ask_socket, p.options.ask_op, p.options.ask_arguments);
+  if (config_load(&p.config, p.options.config, p.options.appliance, &f) < 0) {
+    sw_log(SW_ERROR, "%s", f.text);
+    return EXIT_USAGE;
+  }
+  int code = 0;
+  if (check_ports(&p.config, &f) < 0) {
+    sw_log(SW_ERROR, "%s", f.text);
+    code = EXIT_USAGE;
+  } else if (what == OPTIONS_CHECK) {
+    printf("%s: %u node(s), good\n", p.options.config, p.config.nnodes);
+  } else if ((p.signals.fd = block_signals(&f)) < 0 || log_catch_eal() < 0 || run(&p, &f) < 0) {
+    sw_log(SW_ERROR, "%s", f.text);
+    code = EXIT_RUNTIME;
+  }
+  config_free(&p.config);
+  return code;
+}

@@ -1,0 +1,50 @@
+/* Packets: a dc_buf of the core is an rte_mbuf, one segment as it arrived.
+ *
+ * A frame to send is its prefix and a run of bytes of such a buffer. Three ways, cheapest first:
+ *   in place   the buffer has no other owner: the prefix is written in front of the bytes
+ *   shared     others own it too (the content store, other copies): a small header mbuf carries the prefix, the buffer
+ *              follows as its second segment and only its reference count changes
+ *   cloned     shared, but another frame in flight shows other bytes of the same buffer: an indirect mbuf between them
+ * For drivers that send one segment only, the frame is copied into one (linear).
+ * Offsets are kept against the data as it arrived, so that a shared buffer's bytes never move. */
+#ifndef SWITCH_PACKET_H
+#define SWITCH_PACKET_H
+
+#include <datacast/buf.h>
+#include <rte_mbuf.h>
+#include <stdbool.h>
+
+#include "log.h"
+
+struct packet_counters {
+  uint64_t in_place, shared, cloned, linear, bare; /* frames; bare: a prefix and nothing else */
+  uint64_t bytes_referenced;                       /* sent without a copy of ours */
+  uint64_t bytes_copied;
+  uint64_t no_mbuf;                                /* frames lost because a pool was empty */
+};
+
+struct packet_pools {
+  struct rte_mempool *data;    /* whole frames, as they arrive */
+  struct rte_mempool *headers; /* prefixes and indirect mbufs */
+  struct packet_counters counters;
+};
+
+/* Bytes of EAL's memory that the two pools take. */
+size_t packet_pools_bytes(uint32_t data, uint32_t headers, uint32_t frame_bytes);
+/* Pools of `data` mbufs with room for frame_bytes each, and `headers` header mbufs. 0, or -1 with f. */
+int packet_pools_open(struct packet_pools *p, uint32_t data, uint32_t headers, uint32_t frame_bytes, struct failure *f)
+    __attribute__((nonnull));
+void packet_pools_close(struct packet_pools *p) __attribute__((nonnull));
+
+extern const struct dc_buf_ops packet_buf_ops;
+
+static inline dc_buf *packet_buf(struct rte_mbuf *m) { return (dc_buf *)m; }
+
+/* Remember where the data of an mbuf that just arrived stands. */
+void packet_arrived(struct rte_mbuf *m) __attribute__((nonnull));
+
+/* The mbuf to send for tx; takes over its reference to tx->buf. NULL (counted, reference released) when a pool is empty.
+ * linear: in one segment. */
+struct rte_mbuf *packet_build(struct packet_pools *p, const struct dc_tx *tx, bool linear) __attribute__((nonnull));
+
+#endif

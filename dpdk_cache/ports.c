@@ -1,0 +1,159 @@
+#include "ports.h"
+
+#include <rte_dev.h>
+#include <rte_errno.h>
+#include <rte_ethdev.h>
+#include <string.h>
+
+#include "afpacket.h"
+#include "packet.h"
+
+enum { DESCRIPTORS = 512, KICK_AFTER = 1000 * 1000 /* ns */, ETHER_BYTES = 14 };
+
+uint32_t ports_frame_bytes(const struct config *c) {
+  return afpacket_geometry(c->mtu, c->ring_frames).frame; /* more than any other driver needs */
+}
+
+int port_check(const struct port_cfg *cfg, uint32_t mtu, struct failure *f) {
+  int ifindex;
+  bool up;
+  return cfg->iface[0] == '\0' ? 0 : afpacket_check(cfg->iface, mtu, &ifindex, &up, f);
+}
+
+static int device_failed(const struct port_cfg *cfg, const char *what, int rc, struct failure *f) {
+  const char *name = cfg->iface[0] != '\0' ? cfg->iface : cfg->vdev[0] != '\0' ? cfg->vdev : cfg->device;
+  return fail(f, "port %u (%s): cannot %s: %s", cfg->port, name, what,
+              log_eal_last()[0] != '\0' ? log_eal_last() : rte_strerror(rc < 0 ? -rc : rte_errno));
+}
+
+/* Make the device exist and find DPDK's number for it. */
+static int probe(struct port *p, const struct config *c, unsigned serial, struct failure *f) {
+  const struct port_cfg *cfg = p->cfg;
+  char name[SW_NAME_MAX], args[SW_VDEV_MAX] = "";
+  int rc = 0;
+  log_eal_forget();
+  if (cfg->iface[0] != '\0') {
+    struct afpacket_geometry g = afpacket_geometry(c->mtu, c->ring_frames);
+    snprintf(name, sizeof name, "net_af_packet%u", serial);
+    afpacket_arguments(args, sizeof args, cfg->iface, &g);
+    rc = rte_eal_hotplug_add("vdev", name, args);
+  } else if (cfg->vdev[0] != '\0') {
+    const char *comma = strchr(cfg->vdev, ',');
+    int len = comma != NULL ? (int)(comma - cfg->vdev) : (int)strlen(cfg->vdev);
+    snprintf(name, sizeof name, "%.*s", len, cfg->vdev);
+    if (comma != NULL) snprintf(args, sizeof args, "%s", comma + 1);
+    rc = rte_eal_hotplug_add("vdev", name, args);
+  } else {
+    snprintf(name, sizeof name, "%s", cfg->device);
+    if (rte_eth_dev_get_port_by_name(name, &p->dev) != 0) rc = rte_dev_probe(name);
+  }
+  if (rc < 0) return device_failed(cfg, "open the device", rc, f);
+  rc = rte_eth_dev_get_port_by_name(name, &p->dev);
+  return rc < 0 ? device_failed(cfg, "find the device", rc, f) : 0;
+}
+
+static int configure(struct port *p, const struct config *c, struct rte_mempool *pool, struct failure *f) {
+  struct rte_eth_dev_info info;
+  struct rte_eth_conf conf = {0};
+  uint16_t rxd = DESCRIPTORS, txd = DESCRIPTORS;
+  int rc = rte_eth_dev_info_get(p->dev, &info);
+  if (rc < 0) return device_failed(p->cfg, "ask the device", rc, f);
+  p->afpacket = strcmp(info.driver_name, "net_af_packet") == 0;
+  p->multi_seg = (info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
+  /* The ring driver hands pointers on and never looks at segments, but does not say so. */
+  p->multi_seg |= strcmp(info.driver_name, "net_ring") == 0;
+  if (info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) conf.txmode.offloads |= RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+  /* af_packet claims 1,518 bytes at most, but what counts is the kernel interface. */
+  if (!p->afpacket) {
+    if (info.max_mtu != 0 && info.max_mtu < c->mtu)
+      return fail(f, "port %u: device carries at most %u bytes, the configuration says mtu %u", p->number, info.max_mtu,
+                  c->mtu);
+    conf.rxmode.mtu = c->mtu;
+  }
+  bool interrupt = info.device != NULL && !p->afpacket && info.driver_name != NULL;
+  conf.intr_conf.rxq = interrupt;
+  rc = rte_eth_dev_configure(p->dev, 1, 1, &conf);
+  if (rc < 0 && interrupt) {
+    conf.intr_conf.rxq = 0;
+    rc = rte_eth_dev_configure(p->dev, 1, 1, &conf);
+  }
+  if (rc < 0) return device_failed(p->cfg, "configure the device", rc, f);
+  rc = rte_eth_dev_adjust_nb_rx_tx_desc(p->dev, &rxd, &txd);
+  if (rc == 0) rc = rte_eth_rx_queue_setup(p->dev, 0, rxd, (unsigned)rte_eth_dev_socket_id(p->dev), NULL, pool);
+  if (rc == 0) rc = rte_eth_tx_queue_setup(p->dev, 0, txd, (unsigned)rte_eth_dev_socket_id(p->dev), NULL);
+  if (rc == 0) rc = rte_eth_dev_start(p->dev);
+  if (rc < 0) return device_failed(p->cfg, "start the device", rc, f);
+  return 0;
+}
+
+int port_open(struct port *p, const struct config *c, const struct port_cfg *cfg, unsigned serial,
+              struct rte_mempool *pool, struct failure *f) {
+  p->cfg = cfg;
+  p->number = cfg->port;
+  p->fd = -1;
+  p->kick_at = DC_NEVER;
+  p->max_frame = c->mtu + ETHER_BYTES;
+  if (cfg->iface[0] != '\0' && afpacket_check(cfg->iface, c->mtu, &p->ifindex, &p->up, f) < 0) return -1;
+  if (probe(p, c, serial, f) < 0) return -1;
+  p->open = true;
+  if (configure(p, c, pool, f) < 0) {
+    port_close(p);
+    return -1;
+  }
+  struct rte_ether_addr mac;
+  if (rte_eth_macaddr_get(p->dev, &mac) == 0) memcpy(p->mac, mac.addr_bytes, sizeof p->mac);
+  if (p->afpacket) {
+    struct rte_eth_dev_info info;
+    if (p->ifindex == 0 && rte_eth_dev_info_get(p->dev, &info) == 0) p->ifindex = (int)info.if_index;
+    struct afpacket_geometry g = afpacket_geometry(c->mtu, c->ring_frames);
+    p->fd = afpacket_socket(p->ifindex, &g);
+    if (p->fd < 0) sw_log(SW_WARN, "port %u: the driver's socket was not found: the port is polled", p->number);
+  } else {
+    struct rte_eth_link link;
+    if (rte_eth_promiscuous_enable(p->dev) < 0)
+      sw_log(SW_DEBUG, "port %u: no promiscuous mode", p->number);
+    p->up = rte_eth_link_get_nowait(p->dev, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
+    p->rx_interrupt = rte_eth_dev_rx_intr_enable(p->dev, 0) == 0;
+  }
+  return 0;
+}
+
+void port_close(struct port *p) {
+  if (!p->open) return;
+  for (unsigned i = 0; i < p->nout; i++) rte_pktmbuf_free(p->out[i]);
+  p->nout = 0;
+  (void)rte_eth_dev_stop(p->dev);
+  (void)rte_eth_dev_close(p->dev);
+  p->open = false;
+  p->fd = -1;
+}
+
+void port_send(struct port *p, struct rte_mbuf *m, dc_time now) {
+  if (p->faults.blackhole) {
+    p->counters.blackholed++;
+    rte_pktmbuf_free(m);
+    return;
+  }
+  if (m->pkt_len > p->max_frame) {
+    p->counters.oversized++;
+    rte_pktmbuf_free(m);
+    return;
+  }
+  p->out[p->nout++] = m;
+  if (p->nout == PORT_BURST) port_flush(p, now);
+}
+
+void port_flush(struct port *p, dc_time now) {
+  if (p->nout == 0) return;
+  unsigned sent = rte_eth_tx_burst(p->dev, 0, p->out, (uint16_t)p->nout);
+  for (unsigned i = sent; i < p->nout; i++) rte_pktmbuf_free(p->out[i]);
+  p->counters.tx_full += p->nout - sent;
+  p->counters.bursts++;
+  p->nout = 0;
+  if (p->afpacket && p->fd >= 0) p->kick_at = now + KICK_AFTER;
+}
+
+void port_kick(struct port *p, dc_time now) {
+  if (now < p->kick_at) return;
+  p->kick_at = afpacket_kick(p->fd) ? now + KICK_AFTER : DC_NEVER;
+}

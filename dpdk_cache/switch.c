@@ -1,0 +1,214 @@
+#include "switch.h"
+
+#include <errno.h>
+#include <rte_ethdev.h>
+#include <rte_mempool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+enum {
+  HEADROOM_PAYLOAD = 256, /* what a full frame's headers take at most, for counting packets per byte of cache */
+  SPARE_PER_PORT = 256,   /* mbufs in flight at a port: a burst in, a burst out, descriptors of real devices */
+  SPARE_REAL_PORT = 1536,
+  HEADERS_PER_PORT = 512,
+  POOL_CACHE = 512,       /* DPDK keeps so many mbufs of a pool per core */
+  CORRUPT_FROM = 64,      /* bits are flipped behind so many bytes: in the payload, not in the route */
+};
+
+dc_time sw_now(void) {
+  struct timespec ts;
+  clock_gettime(CLOCK_MONOTONIC, &ts);
+  return (dc_time)ts.tv_sec * DC_SEC + (dc_time)ts.tv_nsec;
+}
+
+/* ---- sizes ---- */
+
+static uint64_t packets_of(const struct dc_node_cfg *core, uint32_t mtu) {
+  uint64_t by_memory = core->memory_bytes / (mtu - HEADROOM_PAYLOAD) + 1;
+  uint64_t by_slots = (uint64_t)core->trees * core->store_slots;
+  return by_memory < by_slots ? by_memory : by_slots;
+}
+
+static uint32_t reserve_of(const struct config *c) {
+  uint32_t reserve = POOL_CACHE;
+  for (unsigned i = 0; i < c->nnodes; i++)
+    for (unsigned p = 0; p < c->nodes[i].nports; p++)
+      reserve += c->nodes[i].ports[p].iface[0] != '\0' ? SPARE_PER_PORT : SPARE_REAL_PORT;
+  return reserve;
+}
+
+void sw_pool_sizes(const struct config *c, uint32_t *data, uint32_t *headers) {
+  uint64_t packets = reserve_of(c), ports = 0;
+  for (unsigned i = 0; i < c->nnodes; i++) {
+    packets += packets_of(&c->nodes[i].core, c->mtu);
+    ports += c->nodes[i].nports;
+  }
+  *data = packets < UINT32_MAX / 2 ? (uint32_t)packets : UINT32_MAX / 2;
+  *headers = (uint32_t)ports * HEADERS_PER_PORT + 4 * DC_NODE_TX_MAX + POOL_CACHE;
+}
+
+/* ---- opening ---- */
+
+static int open_member(struct sw *s, struct member *m, const struct node_cfg *cfg, struct failure *f) {
+  m->cfg = cfg;
+  m->memory_size = dc_node_size(&cfg->core);
+  m->memory = mmap(NULL, m->memory_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (m->memory == MAP_FAILED) {
+    m->memory = NULL;
+    return fail(f, "node %s: no memory for its tables (%zu MB)", cfg->name, m->memory_size >> 20);
+  }
+  m->core = dc_node_init(m->memory, &cfg->core, &packet_buf_ops);
+  for (unsigned i = 0; i < cfg->nports; i++) {
+    static const uint8_t broadcast[6] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+    const struct port_cfg *pc = &cfg->ports[i];
+    struct port *p = &s->ports[s->nports];
+    p->member = m;
+    if (port_open(p, s->cfg, pc, s->nports, s->pools.data, f) < 0) {
+      struct failure inner = *f;
+      return fail(f, "node %s: %s", cfg->name, inner.text);
+    }
+    s->nports++;
+    m->port[pc->port] = p;
+    dc_node_set_port(m->core, pc->port, p->mac, pc->neighbour.has_mac ? pc->neighbour.mac : broadcast);
+  }
+  return 0;
+}
+
+int sw_open(struct sw *s, const struct config *c, struct failure *f) {
+  uint32_t data, headers;
+  unsigned ports = 0;
+  *s = (struct sw){.cfg = c, .random = 0x9e3779b97f4a7c15u, .started = sw_now()};
+  for (unsigned i = 0; i < c->nnodes; i++) ports += c->nodes[i].nports;
+  s->members = calloc(c->nnodes, sizeof *s->members);
+  s->ports = calloc(ports, sizeof *s->ports);
+  if (s->members == NULL || s->ports == NULL) {
+    sw_close(s);
+    return fail(f, "out of memory");
+  }
+  sw_pool_sizes(c, &data, &headers);
+  s->reserve = reserve_of(c) / 2;
+  int rc = packet_pools_open(&s->pools, data, headers, ports_frame_bytes(c), f);
+  for (; rc == 0 && s->nmembers < c->nnodes; s->nmembers++)
+    rc = open_member(s, &s->members[s->nmembers], &c->nodes[s->nmembers], f);
+  if (rc < 0) sw_close(s);
+  return rc;
+}
+
+void sw_close(struct sw *s) {
+  for (unsigned i = 0; i < s->nports; i++) port_close(&s->ports[i]);
+  for (unsigned i = 0; s->members != NULL && i < s->cfg->nnodes; i++) {
+    struct member *m = &s->members[i];
+    if (m->core != NULL) dc_node_clear(m->core);
+    if (m->memory != NULL) munmap(m->memory, m->memory_size);
+  }
+  packet_pools_close(&s->pools);
+  free(s->members);
+  free(s->ports);
+  s->members = NULL;
+  s->ports = NULL;
+  s->nmembers = s->nports = 0;
+}
+
+/* ---- the path of a frame ---- */
+
+static uint64_t next_random(struct sw *s) { /* xorshift64 */
+  s->random ^= s->random << 13;
+  s->random ^= s->random >> 7;
+  s->random ^= s->random << 17;
+  return s->random;
+}
+
+static void corrupt(struct sw *s, struct port *p, struct rte_mbuf *m) {
+  if (m->data_len <= CORRUPT_FROM || (double)(next_random(s) >> 11) * 0x1p-53 >= p->faults.corrupt) return;
+  uint64_t bit = next_random(s) % ((m->data_len - CORRUPT_FROM) * 8u);
+  rte_pktmbuf_mtod(m, uint8_t *)[CORRUPT_FROM + bit / 8] ^= (uint8_t)(1u << bit % 8);
+  p->counters.corrupted++;
+}
+
+/* True when the frame may go on to the node. */
+static bool admit(struct sw *s, struct port *p, struct rte_mbuf *m) {
+  if (p->faults.blackhole) {
+    p->counters.blackholed++;
+    return false;
+  }
+  if (m->nb_segs > 1 && rte_pktmbuf_linearize(m) < 0) {
+    p->counters.segments++;
+    return false;
+  }
+  if (m->pkt_len > p->max_frame) {
+    p->counters.oversized++;
+    return false;
+  }
+  if (p->faults.corrupt > 0) corrupt(s, p, m);
+  return true;
+}
+
+static void send_frame(struct sw *s, struct member *node, const struct dc_tx *tx, dc_time now) {
+  struct port *to = tx->port < DC_NODE_PORTS_MAX ? node->port[tx->port] : NULL;
+  if (to == NULL) {
+    if (tx->buf != NULL) packet_buf_ops.unref(tx->buf);
+    node->no_device++;
+    return;
+  }
+  struct rte_mbuf *m = packet_build(&s->pools, tx, !to->multi_seg);
+  if (m != NULL) port_send(to, m, now);
+}
+
+/* Small packets fill mbufs faster than the byte limits of the content stores foresee. A cache is soft state: when packet
+ * memory runs low the fullest one goes, and frames keep flowing. */
+static void relieve(struct sw *s) {
+  struct member *fullest = NULL;
+  uint64_t most = 0;
+  for (unsigned i = 0; i < s->nmembers; i++) {
+    struct dc_node_counters c;
+    dc_node_counters(s->members[i].core, &c);
+    if (c.bytes > most) {
+      most = c.bytes;
+      fullest = &s->members[i];
+    }
+  }
+  if (fullest == NULL) return;
+  if (s->counters.wipes++ == 0)
+    sw_log(SW_WARN, "packet memory runs low: content store of node %s dropped; raise cache.memory, packets are small",
+           fullest->cfg->name);
+  sw_wipe(fullest, false);
+}
+
+unsigned sw_receive(struct sw *s, struct port *p, dc_time now) {
+  struct rte_mbuf *in[PORT_BURST];
+  unsigned n = rte_eth_rx_burst(p->dev, 0, in, PORT_BURST);
+  if (n == 0) return 0;
+  s->counters.frames_in += n;
+  for (unsigned i = 0; i < n; i++) {
+    struct rte_mbuf *m = in[i];
+    if (i + 1 < n) rte_prefetch0(rte_pktmbuf_mtod(in[i + 1], void *));
+    if (!admit(s, p, m)) {
+      rte_pktmbuf_free(m);
+      continue;
+    }
+    packet_arrived(m);
+    struct dc_frame frame = {
+        .buf = packet_buf(m), .data = rte_pktmbuf_mtod(m, const uint8_t *), .len = m->data_len, .port = p->number};
+    unsigned out = dc_node_handle(p->member->core, now, &frame, s->tx, DC_NODE_TX_MAX);
+    for (unsigned k = 0; k < out; k++) send_frame(s, p->member, &s->tx[k], now);
+  }
+  if (rte_mempool_avail_count(s->pools.data) < s->reserve) relieve(s);
+  return n;
+}
+
+void sw_flush(struct sw *s, dc_time now) {
+  for (unsigned i = 0; i < s->nports; i++) port_flush(&s->ports[i], now);
+}
+
+void sw_wipe(struct member *m, bool restart) {
+  if (restart) dc_node_clear(m->core);
+  else dc_node_wipe(m->core);
+}
+
+struct member *sw_member(struct sw *s, const char *name) {
+  for (unsigned i = 0; i < s->nmembers; i++)
+    if (strcmp(s->members[i].cfg->name, name) == 0) return &s->members[i];
+  return NULL;
+}
