@@ -98,6 +98,8 @@ class StartOrder:
     """The topology's version when the group was accepted."""
     accepted_ns: int
     """When the request arrived."""
+    load: list[dict[str, Any]] = field(default_factory=list)
+    """Arcs that trees of other groups use: {from, to, group, tree}."""
 
 
 class Problem(DatacastError):
@@ -168,14 +170,15 @@ class JsonClient:
         return Unreachable(503, "unreachable", f"no {self.service} at {self.url}: {error or type(error).__name__}",
                            what=self.url, remedy=self.remedy)
 
-    async def request(self, method: str, path: str, body: Any = None, params: dict[str, Any] | None = None) -> Any:
+    async def request(self, method: str, path: str, body: Any = None, params: dict[str, Any] | None = None,
+                      headers: dict[str, str] | None = None) -> Any:
         """The decoded answer; raises Problem for an error status and Unreachable when nobody answers."""
         import httpx
 
         try:
-            answer = await self._http.request(method, path, params=params,
-                                              content=None if body is None else json.dumps(body).encode(),
-                                              headers={"content-type": "application/json"} if body is not None else None)
+            answer = await self._http.request(
+                method, path, params=params, content=None if body is None else json.dumps(body).encode(),
+                headers={**({"content-type": "application/json"} if body is not None else {}), **(headers or {})})
         except (httpx.HTTPError, OSError) as error:
             raise self._unreachable(error) from error
         try:
@@ -222,8 +225,10 @@ class FabricManagerClient(JsonClient):
     async def topology(self) -> dict[str, Any]:
         return await self.request("GET", "/topology")
 
-    async def create_group(self, spec: dict[str, Any]) -> dict[str, Any]:
-        return await self.request("POST", "/groups", spec)
+    async def create_group(self, spec: dict[str, Any], accepted_ns: int | None = None) -> dict[str, Any]:
+        """`accepted_ns`: when the request arrived at the caller."""
+        return await self.request("POST", "/groups", spec,
+                                  headers={"x-datacast-accepted-ns": str(accepted_ns)} if accepted_ns else None)
 
     async def groups(self, state: str | None = None) -> list[dict[str, Any]]:
         return await self.request("GET", "/groups", params={"state": state} if state else None)

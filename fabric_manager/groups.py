@@ -102,7 +102,7 @@ class Groups:
         record = self._groups[group] = self._record(group, "starting", stored, now, now, {})
         self._heard[group] = time.monotonic()
         order = StartOrder(group=group, spec=stored, tree_ids=self.store.take_tree_ids(TREE_IDS_PER_GROUP),
-                           version=self.fabric.version, accepted_ns=accepted_ns)
+                           version=self.fabric.version, accepted_ns=accepted_ns, load=self.load())
         try:
             pid = await self.masters.start(order)
         except OSError as error:

@@ -115,7 +115,8 @@ def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> Fa
     async def order(group: str) -> JSONResponse:
         """What a master needs to take over a group that exists."""
         return JSONResponse({"group": group, "spec": groups.spec_of(group), "version": fabric.version,
-                             "tree_ids": groups.store.take_tree_ids(16), "accepted_ns": time.time_ns()})
+                             "tree_ids": groups.store.take_tree_ids(16), "accepted_ns": time.time_ns(),
+                             "load": [entry for entry in groups.load() if entry["group"] != group]})
 
     @app.post("/trees")
     async def trees(count: Annotated[int, Ge(1), Le(256), Body(embed=True)]) -> JSONResponse:
@@ -149,7 +150,7 @@ def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> Fa
         subscription = hub.subscribe(lambda e: e["type"] in types and (
             group is None or e["type"] in TOPICS["topology"] or e.get("group", e.get("id")) == group))
         if "topology" in types:
-            subscription.put({"type": "topology", **fabric.snapshot(), "load": groups.load()})
+            subscription.put({"type": "topology", **fabric.snapshot()})
         if "cancel" in types and group is not None and groups.pending_cancel(group):
             subscription.put({"type": "cancel", "group": group})
 

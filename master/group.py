@@ -237,7 +237,7 @@ class Group:
         assert self.size is not None
         names = [m.name for m in self._receivers() if m.state != "failed"]
         load: dict[tuple[str, str], int] = {}
-        for entry in self.order.get("load", self.view.load):
+        for entry in self.order["load"]:
             if entry["group"] != self.id:
                 arc = (entry["from"], entry["to"])
                 load[arc] = load.get(arc, 0) + 1

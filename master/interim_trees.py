@@ -10,19 +10,23 @@ def steiner_trees(graph, source, receivers, count=None):
     """Trees as {child: parent}; arcs disjoint per direction."""
     used, trees = set(), []
     wanted = set(receivers)
-    while count is None or len(trees) < count:
-        parent, queue = {source: None}, deque([source])
-        # Spread over the source's ports: each tree starts on an unused one.
+    for first in graph.adj[source]:
+        if count is not None and len(trees) == count:
+            break
+        # One tree per port of the source.
+        if not graph.edges[source, first]["up"]:
+            continue
+        parent, queue = {source: None, first: source}, deque([first])
         while queue and not wanted <= parent.keys():
             node = queue.popleft()
-            if node != source and not graph.nodes[node]["forwards"]:
+            if not graph.nodes[node]["forwards"]:
                 continue
             for peer in graph.adj[node]:
                 if peer not in parent and graph.edges[node, peer]["up"] and (node, peer) not in used:
                     parent[peer] = node
                     queue.append(peer)
         if not wanted <= parent.keys():
-            break
+            continue
         tree = {}
         for name in receivers:
             while name != source and name not in tree:

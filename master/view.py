@@ -22,7 +22,6 @@ class View:
         self.client = client
         self.graph: Any = None
         self.version = 0
-        self.load: list[dict[str, Any]] = []
         self.on_change = on_change
         self._grown = asyncio.Condition()
 
@@ -42,7 +41,7 @@ class View:
     async def _apply(self, event: dict[str, Any]) -> None:
         kind = event["type"]
         if kind == "topology":
-            self.graph, self.load = graph_of(event), event["load"]
+            self.graph = graph_of(event)
         elif self.graph is None or kind not in ("link", "node"):
             return
         elif kind == "link":

@@ -1,0 +1,393 @@
+"""Agents that play the signalling only (docs/signalling.md), over real TCP: they register, split and relay requests,
+aggregate acknowledgements, and emit events as their extents are "sent" at a rate the test sets. No file, no data packet.
+
+The checks a real fabric would make are made here: a sequence number never names two pieces, extents of a tree have no gap,
+no digest is unknown. A violation is kept in `World.violations`; tests assert that it is empty.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from datacast.core import framing
+
+STEP_S = 0.004
+
+
+@dataclass
+class FakeTree:
+    id: int
+    rate: float
+    extents: list[list[int]] = field(default_factory=list)
+    end: int = 0
+    sent: float = 0.0
+    new_packets: int = 0
+    reported: set[tuple[int, str]] = field(default_factory=set)
+
+
+@dataclass
+class Role:
+    """A member's part in a group."""
+
+    kind: str
+    part: dict[str, Any]
+    body: dict[str, Any]
+    had_n: int = 0
+    held: set[int] = field(default_factory=set)
+    extents: dict[int, list[list[int]]] = field(default_factory=dict)
+    blocks: set[int] = field(default_factory=set)
+    state: str = "running"
+    t_first_ns: int | None = None
+    t_done_ns: int | None = None
+    opens: int = 0
+    heard: float = 0.0
+
+
+class World:
+    """What all agents of one fake fabric share. `rates`: pieces/s by the tree's position in its group (the last one
+    repeats); change it while a transfer runs. `sizes`: bytes by source path."""
+
+    def __init__(self, rates: list[float] | None = None) -> None:
+        self.rates = rates or [20_000.0]
+        self.sizes: dict[str, int] = {}
+        self.agents: dict[str, FakeAgent] = {}
+        self.trees: dict[str, dict[int, FakeTree]] = {}
+        self.violations: list[str] = []
+        self.sent_pieces: dict[str, list[int]] = {}
+        self.named: dict[tuple[int, int], int] = {}
+        self.requests: list[tuple[str, str, dict[str, Any]]] = []
+        self._runner: asyncio.Task[None] | None = None
+
+    async def add(self, names: list[str], signalling: str | None = None) -> None:
+        for name in names:
+            agent = self.agents[name] = FakeAgent(name, self)
+            await agent.start()
+            if signalling:
+                await agent.register(signalling)
+        if self._runner is None:
+            self._runner = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        if self._runner:
+            self._runner.cancel()
+            await asyncio.gather(self._runner, return_exceptions=True)
+        for agent in self.agents.values():
+            await agent.die()
+
+    def ops(self, op: str) -> list[tuple[str, dict[str, Any]]]:
+        """(member, request) of every request of this kind that a member carried out."""
+        return [(name, message) for kind, name, message in self.requests if kind == op]
+
+    async def _run(self) -> None:
+        last = time.monotonic()
+        while True:
+            await asyncio.sleep(STEP_S)
+            now = time.monotonic()
+            elapsed, last = now - last, now
+            for agent in list(self.agents.values()):
+                for group, role in list(agent.roles.items()):
+                    if role.kind == "source" and role.state == "running" and not agent.paused:
+                        self._send(agent, group, role, elapsed)
+            for agent in list(self.agents.values()):
+                for group, role in list(agent.roles.items()):
+                    if role.kind == "receiver" and role.state == "running" and not agent.paused:
+                        self._receive(agent, group, role)
+                    if now - role.heard > role.body["lease_ms"] / 1000:
+                        agent.expired.append(group)
+                        del agent.roles[group]
+
+    def _send(self, agent: FakeAgent, group: str, role: Role, elapsed: float) -> None:
+        trees = self.trees[group]
+        for at, tree in enumerate(trees.values()):
+            tree.rate = self.rates[min(at, len(self.rates) - 1)]
+            before = int(tree.sent)
+            tree.sent = min(tree.end, tree.sent + tree.rate * elapsed)
+            for seq in range(before, int(tree.sent)):
+                piece = next(e[2] + seq - e[1] for e in tree.extents if e[1] <= seq < e[1] + e[3])
+                if self.named.setdefault((tree.id, seq), piece) != piece:
+                    self.violations.append(f"tree {tree.id} seq {seq} names two pieces")
+                self.sent_pieces.setdefault(group, []).append(piece)
+                tree.new_packets += 1
+            if int(tree.sent) > before and role.t_first_ns is None:
+                role.t_first_ns = time.time_ns()
+                agent.emit(group, {"event": "first", "t_ns": role.t_first_ns})
+            for extent in tree.extents:
+                half, whole = extent[1] + (extent[3] + 1) // 2, extent[1] + extent[3]
+                for mark, name in ((half, "half"), (whole, "whole")):
+                    if tree.sent >= mark and (extent[1], name) not in tree.reported:
+                        tree.reported.add((extent[1], name))
+                        agent.emit(group, {"event": "progress", "tree": tree.id, "seq": mark})
+
+    def _receive(self, agent: FakeAgent, group: str, role: Role) -> None:
+        body = role.body
+        for tree in self.trees.get(group, {}).values():
+            for extent in role.extents.get(tree.id, ()):
+                ready = min(int(tree.sent), extent[1] + extent[3]) - extent[1]
+                if ready > 0:
+                    role.held.update(range(extent[2], extent[2] + ready))
+                    if role.t_first_ns is None:
+                        role.t_first_ns = time.time_ns()
+                        agent.emit(group, {"event": "first", "t_ns": role.t_first_ns})
+        pieces = -(-body["size"] // body["piece"])
+        blocks = -(-pieces // body["per_block"])
+        if len(role.held) == pieces and len(role.blocks) == blocks and not agent.stall_done:
+            role.state, role.t_done_ns = "done", time.time_ns()
+            agent.emit(group, {"event": "done", "t_ns": role.t_done_ns, "bytes": body["size"], "sha256_blocks": blocks})
+
+
+class FakeAgent:
+    """`fail`: {op: (code, error)} for this member's own part. `paused`: hears nothing and says nothing, as under SIGSTOP."""
+
+    def __init__(self, name: str, world: World) -> None:
+        self.name, self.world = name, world
+        self.addr = ""
+        self.roles: dict[str, Role] = {}
+        self.fail: dict[str, tuple[str, str]] = {}
+        self.mute_events = False
+        self.stall_done = False
+        self.expired: list[str] = []
+        self.paused = False
+        self._resume = asyncio.Event()
+        self._resume.set()
+        self._server: asyncio.Server | None = None
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._up: dict[str, asyncio.StreamWriter] = {}
+        self._children: dict[str, tuple[asyncio.StreamWriter, dict[int, asyncio.Future]]] = {}
+        self._next = 1
+        self._tasks: set[asyncio.Task] = set()
+        self._manager: asyncio.StreamWriter | None = None
+        self.manager_says: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def start(self, port: int = 0) -> None:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", port)
+        self.addr = "127.0.0.1:%d" % self._server.sockets[0].getsockname()[1]
+
+    async def register(self, signalling: str, ports: list[dict[str, Any]] | None = None, pid: int = 4711) -> None:
+        """Register and keep the connection with heartbeats."""
+        host, _, port = signalling.rpartition(":")
+        reader, self._manager = await asyncio.open_connection(host, int(port))
+        self.tell_manager({"type": "register", "node": self.name, "kind": "host", "addr": self.addr, "pid": pid,
+                           "version": "0.1.0", "ports": ports or [], "dest_roots": ["/srv"], "source_roots": ["/"]})
+        answer = await framing.read(reader)
+        assert answer is not None and answer["type"] == "registered", answer
+        self._spawn(self._follow_manager(reader, answer["heartbeat_ms"] / 1000))
+
+    def tell_manager(self, message: dict[str, Any]) -> None:
+        assert self._manager
+        self._manager.write(framing.encode(message))
+
+    async def _follow_manager(self, reader: asyncio.StreamReader, heartbeat_s: float) -> None:
+        async def beat() -> None:
+            while True:
+                await asyncio.sleep(heartbeat_s)
+                if not self.paused:
+                    self.tell_manager({"type": "heartbeat"})
+
+        self._spawn(beat())
+        while (message := await framing.read(reader)) is not None:
+            self.manager_says.put_nowait(message)
+
+    def pause(self) -> None:
+        self.paused = True
+        self._resume.clear()
+
+    def resume(self) -> None:
+        self.paused = False
+        self._resume.set()
+
+    async def die(self) -> None:
+        """As a killed process: every connection is gone."""
+        if self._server:
+            self._server.close()
+        for writer in (*self._writers, *(w for w, _ in self._children.values()), *([self._manager] if self._manager else [])):
+            writer.close()
+        self.roles.clear()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._children.clear()
+
+    # ---- requests ----
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.add(writer)
+        try:
+            while (message := await framing.read(reader)) is not None:
+                await self._resume.wait()
+                results: dict[str, Any] = {}
+                # The own part and the frames to the children in order; the acknowledgements whenever they come.
+                tree = message["tree"]
+                assert tree["n"] == self.name, f"{self.name} got the part of {tree['n']}"
+                if message["op"] == "open":
+                    self._up[message["group"]] = writer
+                results[self.name] = self._own(message, tree.get("b", {}))
+                waiting = [await self._forward(message, child) for child in tree.get("c", ())]
+                self._spawn(self._acknowledge(writer, message, results, waiting))
+        except (OSError, framing.FramingError):
+            pass
+        finally:
+            self._writers.discard(writer)
+            writer.close()
+
+    async def _acknowledge(self, writer, message, results, waiting) -> None:
+        for child, future in waiting:
+            try:
+                results.update(await asyncio.wait_for(future, message["timeout_ms"] / 1000 * 0.8))
+            except (TimeoutError, OSError) as error:
+                results[child["n"]] = {"ok": False, "code": "unreachable", "error": f"{child['n']}: {error!r}"}
+                for grandchild in child.get("c", ()):
+                    await self._acknowledge_orphan(message, grandchild, results)
+        await self._resume.wait()
+        with contextlib.suppress(OSError):
+            writer.write(framing.encode({"type": "ack", "id": message["id"], "results": results}))
+
+    async def _acknowledge_orphan(self, message, child, results) -> None:
+        _, future = await self._forward(message, child)
+        try:
+            results.update(await asyncio.wait_for(future, 0.3))
+        except (TimeoutError, OSError) as error:
+            results[child["n"]] = {"ok": False, "code": "unreachable", "error": f"{child['n']}: {error!r}"}
+
+    async def _forward(self, message, child):
+        future: asyncio.Future = asyncio.get_running_loop().create_future()
+        try:
+            writer, waiting = await self._child(child["a"])
+            number, self._next = self._next, self._next + 1
+            waiting[number] = future
+            writer.write(framing.encode({**message, "id": number, "tree": child,
+                                         "timeout_ms": int(message["timeout_ms"] * 0.8)}))
+        except OSError as error:
+            future.set_exception(error)
+        return child, future
+
+    async def _child(self, addr: str):
+        if addr not in self._children:
+            host, _, port = addr.rpartition(":")
+            reader, writer = await asyncio.open_connection(host, int(port))
+            self._children[addr] = (writer, {})
+            self._spawn(self._relay(addr, reader))
+        return self._children[addr]
+
+    async def _relay(self, addr: str, reader: asyncio.StreamReader) -> None:
+        _, waiting = self._children[addr]
+        try:
+            while (message := await framing.read(reader)) is not None:
+                if message["type"] == "ack":
+                    future = waiting.pop(message["id"], None)
+                    if future and not future.done():
+                        future.set_result(message["results"])
+                elif message["type"] == "event":
+                    await self._resume.wait()
+                    self._pass_up(message)
+        except (OSError, framing.FramingError):
+            pass
+        finally:
+            self._children.pop(addr, None)
+            for future in waiting.values():
+                if not future.done():
+                    future.set_exception(ConnectionResetError("child is gone"))
+
+    def emit(self, group: str, event: dict[str, Any]) -> None:
+        if not self.mute_events:
+            self._pass_up({"type": "event", "group": group, "n": self.name, "t_ns": time.time_ns(), **event})
+
+    def _pass_up(self, message: dict[str, Any]) -> None:
+        writer = self._up.get(message["group"])
+        if writer and not writer.is_closing():
+            writer.write(framing.encode(message))
+
+    # ---- the own part ----
+    def _own(self, message: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
+        op, group, body = message["op"], message["group"], message.get("all", {})
+        self.world.requests.append((op, self.name, message))
+        if op in self.fail:
+            code, error = self.fail[op]
+            return {"ok": False, "code": code, "error": error}
+        if op == "stat":
+            if "path" in part:
+                size = self.world.sizes.get(part["path"])
+                if size is None:
+                    return {"ok": False, "code": "not_found", "error": f"{part['path']}: no such file"}
+                return {"ok": True, "size": size, "mtime_ns": 1}
+            return {"ok": True}
+        if op == "open":
+            return self._open(group, part, body)
+        role = self.roles.get(group)
+        if role is None:
+            return {"ok": False, "code": "no_group", "error": f"{self.name} has no group {group}"}
+        role.heard = time.monotonic()
+        if op in ("assign", "cut", "digest"):
+            if body["n"] <= role.had_n:
+                return {"ok": True}
+            if body["n"] > role.had_n + 1:
+                return {"ok": False, "code": "gap", "error": f"had {role.had_n}, got {body['n']}"}
+            role.had_n = body["n"]
+            getattr(self, f"_{op}")(group, role, body)
+            return {"ok": True}
+        if op == "status":
+            return self._status(group, role)
+        if op == "close":
+            del self.roles[group]
+            return {"ok": True}
+        return {"ok": False, "code": "bad_request", "error": f"unknown op {op}"}
+
+    def _open(self, group: str, part: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
+        role = self.roles.get(group)
+        if role is None:
+            role = self.roles[group] = Role(part["role"], part, body)
+        role.opens += 1
+        role.heard = time.monotonic()
+        if role.kind == "source" and group not in self.world.trees:
+            self.world.trees[group] = {t["id"]: FakeTree(t["id"], self.world.rates[0]) for t in body["trees"]}
+        if role.kind == "source" and body["size"]:
+            pieces = -(-body["size"] // body["piece"])
+            blocks = [[i, f"{i:064x}"] for i in range(-(-pieces // body["per_block"]))]
+            asyncio.get_running_loop().call_soon(self.emit, group, {"event": "digests", "blocks": blocks})
+        return {"ok": True}
+
+    def _assign(self, group: str, role: Role, body: dict[str, Any]) -> None:
+        for extent in body["extents"]:
+            tree = self.world.trees[group][extent[0]]
+            mine = tree.extents if role.kind == "source" else role.extents.setdefault(extent[0], [])
+            end = mine[-1][1] + mine[-1][3] if mine else extent[1]
+            if extent[1] != end or extent[3] < 1:
+                self.world.violations.append(f"{self.name}: extent {extent} does not continue at {end}")
+            mine.append(list(extent))
+            if role.kind == "source":
+                tree.end = extent[1] + extent[3]
+
+    def _cut(self, group: str, role: Role, body: dict[str, Any]) -> None:
+        for tree_id, seq in body["trees"]:
+            tree = self.world.trees[group][tree_id]
+            extents = tree.extents if role.kind == "source" else role.extents.get(tree_id, [])
+            extents[:] = [[e[0], e[1], e[2], min(e[3], seq - e[1])] for e in extents if e[1] < seq]
+            if role.kind == "source":
+                tree.end = min(tree.end, seq)
+                if tree.sent > seq:
+                    self.world.violations.append(f"tree {tree_id}: cut at {seq}, but {tree.sent} was sent")
+                tree.sent = min(tree.sent, tree.end)
+
+    def _digest(self, group: str, role: Role, body: dict[str, Any]) -> None:
+        role.blocks |= {block for block, _ in body["blocks"]}
+
+    def _status(self, group: str, role: Role) -> dict[str, Any]:
+        if role.kind == "source":
+            trees = {str(t.id): {"rate_bps": 1, "new_packets": t.new_packets, "dup_packets": 0, "interests": t.new_packets,
+                                 "merged": 0, "duplicates": 0, "seq": int(t.sent), "queued": 0}
+                     for t in self.world.trees[group].values()}
+            return {"ok": True, "role": "source", "state": "running", "trees": trees}
+        held = min(len(role.held) * role.body["piece"], role.body["size"])
+        trees = {str(t): {"data": 0, "duplicates": 0, "interests": 0, "retransmitted": 0, "srtt_us": 1, "credits": 1,
+                          "seq": 0, "bytes": held} for t in role.extents}
+        return {"ok": True, "role": "receiver", "state": role.state, "bytes": held, "pieces": len(role.held),
+                "blocks_ok": len(role.blocks), "bad_blocks": 0, "t_first_ns": role.t_first_ns,
+                "t_done_ns": role.t_done_ns, "trees": trees}

@@ -1,0 +1,53 @@
+"""Small graphs in the shape that the topologies package gives, written out by hand, and helpers to run async tests."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import networkx as nx
+
+
+def bcube41() -> nx.Graph:
+    """BCube(4,1): host ab has port 0 to switch s0.a and port 1 to s1.b; names as in the paper."""
+    graph = nx.Graph()
+    for a in range(4):
+        for level in range(2):
+            graph.add_node(f"s{level}.{a}", kind="switch", forwards=True)
+    for a in range(4):
+        for b in range(4):
+            host = f"{a}{b}"
+            graph.add_node(host, kind="host", forwards=True)
+            graph.add_edge(host, f"s0.{a}", ports={host: 0, f"s0.{a}": b}, up=True)
+            graph.add_edge(host, f"s1.{b}", ports={host: 1, f"s1.{b}": a}, up=True)
+    return graph
+
+
+def star(hosts: int) -> nx.Graph:
+    """One switch s with hosts h0, h1 …"""
+    graph = nx.Graph()
+    graph.add_node("s", kind="switch", forwards=True)
+    for i in range(hosts):
+        graph.add_node(f"h{i}", kind="host", forwards=False)
+        graph.add_edge(f"h{i}", "s", ports={f"h{i}": 0, "s": i}, up=True)
+    return graph
+
+
+def run(work: Coroutine[Any, Any, Any], timeout: float = 40.0) -> Any:
+    """asyncio.run with a limit: a test that hangs fails."""
+    return asyncio.run(asyncio.wait_for(work, timeout))
+
+
+async def until(condition: Callable[[], Any], what: str, timeout: float = 15.0) -> Any:
+    """Wait for a condition (sync or async); its value when it is true. Fails with `what`."""
+    end = time.monotonic() + timeout
+    while True:
+        value = condition()
+        if asyncio.iscoroutine(value):
+            value = await value
+        if value:
+            return value
+        assert time.monotonic() < end, f"not within {timeout} s: {what}"
+        await asyncio.sleep(0.01)
