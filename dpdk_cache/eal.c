@@ -50,7 +50,9 @@ int eal_start(const struct config *c, size_t pool_bytes, struct failure *f) {
     return fail(f, "the caches need %zu MB of packet buffers, but eal.memory_mb is %zu: raise it or lower cache.memory of "
                 "the nodes (%u of them)", needed, memory, c->nnodes);
   arg(&a, "datacast-switch");
-  arg(&a, "--in-memory"); /* no files shared with others, nothing left behind */
+  /* No files shared with others, nothing left behind. (Without hugepages DPDK keeps no files at all, and refuses
+   * --in-memory.) */
+  arg(&a, c->eal.huge ? "--in-memory" : "--no-shconf");
   arg(&a, "--no-telemetry");
   snprintf(text, sizeof text, "--file-prefix=datacast-%d", (int)getpid());
   arg(&a, text);
@@ -66,13 +68,14 @@ int eal_start(const struct config *c, size_t pool_bytes, struct failure *f) {
   else floating_core(text, sizeof text);
   arg(&a, text);
   log_eal_forget();
-  int rc = rte_eal_init(a.n, a.v);
+  struct args given = a; /* EAL moves what is in the array */
+  int rc = rte_eal_init(given.n, given.v);
   for (int i = 0; i < a.n; i++) free(a.v[i]);
   if (rc < 0)
     return fail(f, "DPDK does not start: %s%s%s", log_eal_last()[0] != '\0' ? log_eal_last() : rte_strerror(rte_errno),
                 c->eal.huge ? "; with eal.huge the machine needs free hugepages (`dpdk-hugepages.py --setup SIZE`)" : "",
                 log_get_level() < SW_DEBUG ? " (--log-level debug shows all)" : "");
-  /* DPDK makes a directory for files that --in-memory never writes. */
+  /* DPDK makes a directory for files that it never writes in these modes. */
   (void)rmdir(rte_eal_get_runtime_dir());
   return 0;
 }
