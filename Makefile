@@ -88,6 +88,8 @@ C_TESTS :=
 -include libdatacast/build.mk
 -include dpdk_cache/build.mk
 -include host_agent/build.mk
+-include p4src/build.mk
+-include tests/conformance/build.mk
 
 test-c: $(C_TESTS) ## the C tests, plain and under ASan and UBSan
 

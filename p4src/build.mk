@@ -1,0 +1,19 @@
+# `make p4`: compile the P4 program for bmv2. p4c is not in Debian; nothing else needs it.
+P4C ?= p4c-bm2-ss
+P4_SRC := $(wildcard p4src/*.p4 p4src/*/*.p4)
+P4_OUT := $(BUILD)/p4/datacast.json $(BUILD)/p4/datacast.p4info.txt
+
+.PHONY: p4
+p4: ## compile the P4 program for bmv2 (needs p4c-bm2-ss on the PATH)
+	@if command -v $(P4C) >/dev/null; then \
+	  $(MAKE) --no-print-directory $(P4_OUT); \
+	else \
+	  echo "datacast: $(P4C) is not on the PATH, so p4src/ is not compiled and the bmv2 data plane is not available." >&2; \
+	  echo "Get p4c and bmv2 from p4lang: packages p4lang-p4c and p4lang-bmv2 (https://p4.org, repository of the" >&2; \
+	  echo "Open Build Service project home:p4lang), or build github.com/p4lang/p4c and behavioral-model; then make p4." >&2; \
+	  exit 3; \
+	fi
+
+$(P4_OUT) &: $(P4_SRC) p4src/build.mk
+	@mkdir -p $(BUILD)/p4
+	$(P4C) --std p4-16 --Werror -o $(BUILD)/p4/datacast.json --p4runtime-files $(BUILD)/p4/datacast.p4info.txt p4src/datacast.p4
