@@ -1,0 +1,172 @@
+"""What every topology graph has in common: attributes, ports, checks.
+
+A topology is an undirected `networkx.Graph`; a link is a full-duplex cable.
+
+- node: `kind` ("host" or "switch"), `forwards` (bool), perhaps `cache` (bool: can be a waypoint; by default what
+  forwards can) and `msd` (int: the deepest label stack it can handle).
+- edge: `ports` ({u: u's port, v: v's port}), perhaps `up` (bool, default True) and `rate_bps` (int).
+- graph: `topology`, the spec it was built from, or the file's name.
+
+The ports of each node are numbered from 0 without gaps.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import networkx as nx
+
+from .errors import LinkError, NodeError, TopologyError, UnknownNode
+
+KINDS = ("host", "switch")
+PORT_MAX = 65534
+"""DC_PORT_MAX: ports travel as 16 bits."""
+
+
+def add_host(g: nx.Graph, name: str, forwards: bool = False) -> None:
+    """A host; `forwards`: it passes on what is for others, as in BCube and Torus."""
+    g.add_node(name, kind="host", forwards=forwards)
+
+
+def add_switch(g: nx.Graph, name: str) -> None:
+    """A switch; it forwards."""
+    g.add_node(name, kind="switch", forwards=True)
+
+
+def add_link(g: nx.Graph, u: str, u_port: int, v: str, v_port: int) -> None:
+    """A cable between two ports."""
+    g.add_edge(u, v, ports={u: u_port, v: v_port})
+
+
+def hosts(g: nx.Graph) -> list[str]:
+    """The hosts' names in the graph's order. O(nodes)."""
+    return [name for name, data in g.nodes(data=True) if data["kind"] == "host"]
+
+
+def switches(g: nx.Graph) -> list[str]:
+    """The switches' names in the graph's order. O(nodes)."""
+    return [name for name, data in g.nodes(data=True) if data["kind"] == "switch"]
+
+
+def port(g: nx.Graph, node: str, towards: str) -> int:
+    """The port of `node` that leads to its neighbour `towards`. O(1).
+
+    Raises
+    ------
+    UnknownNode
+        No such node.
+    LinkError
+        The two are no neighbours.
+    """
+    _known(g, node)
+    _known(g, towards)
+    if not g.has_edge(node, towards):
+        raise LinkError(f"no link between {node} and {towards}", what=f"{node}-{towards}")
+    return int(g.edges[node, towards]["ports"][node])
+
+
+def neighbour(g: nx.Graph, node: str, port: int) -> str:
+    """The node at the other end of a port's cable, whether the link is up or not. O(degree).
+
+    Raises
+    ------
+    UnknownNode
+        No such node.
+    LinkError
+        The node has no such port.
+    """
+    _known(g, node)
+    for peer, data in g.adj[node].items():
+        if data["ports"][node] == port:
+            return peer
+    raise LinkError(f"{node} has no port {port}: it has 0 to {g.degree(node) - 1}", what=node)
+
+
+def _known(g: nx.Graph, node: str) -> None:
+    if node not in g:
+        raise UnknownNode(f"no node {node!r} in topology {g.graph.get('topology', '')}".rstrip(), what=str(node))
+
+
+def validate(g: nx.Graph) -> nx.Graph:
+    """Check everything that this module's head promises; fill in `forwards` and `topology` where they are missing.
+
+    Returns
+    -------
+    networkx.Graph
+        The same graph.
+
+    Raises
+    ------
+    TopologyError, NodeError, LinkError
+        What is wrong, with the culprit in `what`.
+
+    Notes
+    -----
+    O(nodes + links).
+    """
+    if g.is_directed():
+        raise TopologyError("a directed graph: cables are full duplex, so give an undirected one", what="directed")
+    if g.is_multigraph():
+        seen = set()
+        for u, v, _key in g.edges(keys=True):
+            if frozenset((u, v)) in seen:
+                raise LinkError(f"parallel links between {u} and {v}: one link between two nodes is supported",
+                                what=f"{u}-{v}")
+            seen.add(frozenset((u, v)))
+        raise TopologyError("a multigraph: give a simple graph", what="multigraph")
+    if g.number_of_nodes() == 0:
+        raise TopologyError("a topology without nodes", what=str(g.graph.get("topology", "")))
+    for name, data in g.nodes(data=True):
+        _check_node(name, data)
+    if not any(data["kind"] == "host" for _, data in g.nodes(data=True)):
+        raise NodeError("a topology without hosts: give some nodes the attribute kind=host",
+                        what=str(g.graph.get("topology", "")))
+    for u, v, data in g.edges(data=True):
+        _check_link(u, v, data)
+    for name in g.nodes:
+        _check_ports(g, name)
+    g.graph.setdefault("topology", "")
+    return g
+
+
+def _check_node(name: Any, data: dict[str, Any]) -> None:
+    if not isinstance(name, str) or not name:
+        raise NodeError(f"node {name!r}: names are strings that are not empty", what=str(name))
+    kind = data.get("kind")
+    if kind not in KINDS:
+        why = "has no attribute kind" if kind is None else f"has kind {kind!r}"
+        raise NodeError(f"node {name} {why}: give host or switch", what=name)
+    data.setdefault("forwards", kind == "switch")
+    for key in ("forwards", "cache"):
+        if key in data and not isinstance(data[key], bool):
+            raise NodeError(f"node {name}: {key} is {data[key]!r}, give true or false", what=name)
+    msd = data.get("msd")
+    if msd is not None and (isinstance(msd, bool) or not isinstance(msd, int) or msd < 1):
+        raise NodeError(f"node {name}: msd (labels it can handle) is {msd!r}, give a number from 1 on", what=name)
+
+
+def _check_link(u: str, v: str, data: dict[str, Any]) -> None:
+    what = f"{u}-{v}"
+    if u == v:
+        raise LinkError(f"self loop at {u}", what=u)
+    ports = data.get("ports")
+    if not isinstance(ports, dict) or set(ports) != {u, v}:
+        raise LinkError(f"link {what}: ports must name a port of each end, such as {{'{u}': 0, '{v}': 0}}", what=what)
+    for end, number in ports.items():
+        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= PORT_MAX:
+            raise LinkError(f"link {what}: port {number!r} of {end} is no number from 0 to {PORT_MAX}", what=what)
+    if not isinstance(data.get("up", True), bool):
+        raise LinkError(f"link {what}: up is {data['up']!r}, give true or false", what=what)
+    rate = data.get("rate_bps")
+    if rate is not None and (isinstance(rate, bool) or not isinstance(rate, int) or rate < 1):
+        raise LinkError(f"link {what}: rate_bps is {rate!r}, give whole bits per second from 1 on", what=what)
+
+
+def _check_ports(g: nx.Graph, name: str) -> None:
+    numbers = [data["ports"][name] for data in g.adj[name].values()]
+    if len(set(numbers)) != len(numbers):
+        twice = next(number for number in numbers if numbers.count(number) > 1)
+        raise LinkError(f"port {twice} of {name} has two cables", what=name)
+    if numbers and max(numbers) != len(numbers) - 1:
+        missing = next(i for i in range(len(numbers)) if i not in set(numbers))
+        raise LinkError(f"{name} has {len(numbers)} cables but no port {missing}: number its ports from 0 on", what=name)
