@@ -1,7 +1,7 @@
 #include "node_state.h"
 
-/* A tree not used for so long lends its part of the memory to others. */
-#define LEND_AFTER (100 * DC_MS)
+/* A tree not used for so long goes when others need its memory: its group has ended, or stands still. */
+#define STILL_AFTER (250 * DC_MS)
 
 static void pop(struct dc_node *node, struct dc_tree *tree)
 {
@@ -34,17 +34,24 @@ static bool fits(const struct dc_node *node, uint32_t len)
          (node->cfg.memory_packets == 0 || node->packets < node->cfg.memory_packets);
 }
 
+static void forget(struct dc_node *node, struct dc_tree *tree)
+{
+  dc_node_empty(node, tree);
+  dc_tree_remove(&node->trees, tree);
+  node->count.trees_evicted++;
+}
+
+/* Trees that stand still go whole, so that each is looked at once; then the tree gives up what it holds itself. */
 static bool make_room(struct dc_node *node, struct dc_tree *tree, dc_time now, uint32_t len)
 {
-  struct dc_tree *idle = dc_tree_oldest(&node->trees);
   while (!fits(node, len)) {
-    while (idle != NULL && (idle == tree || idle->store.packets == 0) && now - idle->used >= LEND_AFTER)
-      idle = dc_tree_newer(&node->trees, idle);
-    bool lends = idle != NULL && now - idle->used >= LEND_AFTER;
-    struct dc_tree *from = lends ? idle : tree;
-    if (from->store.packets == 0)
+    struct dc_tree *oldest = dc_tree_oldest(&node->trees);
+    if (oldest != tree && now - oldest->used >= STILL_AFTER)
+      forget(node, oldest);
+    else if (tree->store.packets > 0)
+      pop(node, tree);
+    else
       return false;
-    pop(node, from);
   }
   return true;
 }
@@ -84,9 +91,7 @@ struct dc_tree *dc_node_tree(struct dc_node *node, dc_time now, uint32_t id)
     tree = dc_tree_add(&node->trees, &node->cfg, id, now);
     struct dc_tree *oldest = dc_tree_oldest(&node->trees);
     if (tree == NULL && oldest != NULL && now - oldest->used >= node->cfg.idle) {
-      dc_node_empty(node, oldest);
-      dc_tree_remove(&node->trees, oldest);
-      node->count.trees_evicted++;
+      forget(node, oldest);
       tree = dc_tree_add(&node->trees, &node->cfg, id, now);
     }
   }
