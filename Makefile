@@ -88,6 +88,7 @@ C_TESTS :=
 -include libdatacast/build.mk
 -include dpdk_cache/build.mk
 -include host_agent/build.mk
+-include simulation/build.mk
 -include p4src/build.mk
 -include tests/conformance/build.mk
 

@@ -1,0 +1,40 @@
+# The simulator: the engine together with the whole core in one shared library, optimised across both. Two more
+# libraries hold the same core with another store policy (experiments only; the product's is FIFO).
+
+SIM_DIR := simulation
+SIM_OUT := $(BUILD)/simulation
+SIM_SRC := $(wildcard $(SIM_DIR)/src/*.c)
+SIM_CORE := $(wildcard libdatacast/src/*.c)
+SIM_HEADERS := $(wildcard $(SIM_DIR)/src/*.h libdatacast/src/*.h libdatacast/include/datacast/*.h)
+SIM_CFLAGS := $(CFLAGS_BASE) -O3 -flto=auto -fno-semantic-interposition -I$(SIM_DIR)/src -Ilibdatacast/src
+SIM_LIBS := $(SIM_OUT)/libdatacast_sim.so $(SIM_OUT)/libdatacast_sim_lru.so $(SIM_OUT)/libdatacast_sim_lfu.so
+SEEDS ?= 1000
+FIRST ?= 1
+
+BINARIES += $(SIM_LIBS)
+# C_TESTS gets test-sim with the campaigns
+
+.PHONY: sim test-sim
+
+$(SIM_OUT)/libdatacast_sim.so: $(SIM_SRC) $(SIM_CORE) $(SIM_HEADERS) $(SIM_DIR)/build.mk
+	@mkdir -p $(@D)
+	$(CC) $(SIM_CFLAGS) -fPIC -shared $(SIM_SRC) $(SIM_CORE) -lm -o $@.tmp && mv $@.tmp $@
+
+$(SIM_OUT)/libdatacast_sim_%.so: $(SIM_DIR)/policies/store_%.c $(SIM_SRC) $(SIM_CORE) $(SIM_HEADERS) $(SIM_DIR)/build.mk
+	@mkdir -p $(@D)
+	$(CC) $(SIM_CFLAGS) -fPIC -shared $(SIM_SRC) $(filter-out %/store.c,$(SIM_CORE)) $< -lm -o $@.tmp && mv $@.tmp $@
+
+# Fault campaigns: plain for speed, under sanitizers for the tests.
+$(SIM_OUT)/campaign: $(SIM_DIR)/campaign/campaign.c $(SIM_SRC) $(SIM_CORE) $(SIM_HEADERS) $(SIM_DIR)/build.mk
+	@mkdir -p $(@D)
+	$(CC) $(SIM_CFLAGS) $(SIM_DIR)/campaign/campaign.c $(SIM_SRC) $(SIM_CORE) -lm -o $@
+
+$(SIM_OUT)/campaign_asan: $(SIM_DIR)/campaign/campaign.c $(SIM_SRC) $(SIM_CORE) $(SIM_HEADERS) $(SIM_DIR)/build.mk
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_BASE) $(SANITIZE) -I$(SIM_DIR)/src $(SIM_DIR)/campaign/campaign.c $(SIM_SRC) $(SIM_CORE) -lm -o $@
+
+sim: $(SIM_OUT)/campaign ## run fault campaigns in the simulator (SEEDS=1000 FIRST=1)
+	@$(SIM_OUT)/campaign --seeds $(SEEDS) --first $(FIRST)
+
+test-sim: $(SIM_OUT)/campaign_asan
+	@$(SIM_OUT)/campaign_asan --seeds 60 --quiet

@@ -1,0 +1,318 @@
+/* Building a simulation, running it, asking it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine.h"
+
+void *grow(void *array, int n, size_t each)
+{
+  if (n > 0 && (n & (n - 1)) != 0)
+    return array;
+  array = realloc(array, (size_t)(n == 0 ? 1 : 2 * n) * each);
+  if (array == NULL)
+    abort();
+  return array;
+}
+
+uint64_t sim_random(sim *s)
+{
+  uint64_t x = s->rng += UINT64_C(0x9e3779b97f4a7c15); /* splitmix64 */
+  x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+  x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+  return x ^ x >> 31;
+}
+
+bool sim_chance(sim *s, uint32_t ppb) { return ppb > 0 && sim_random(s) % 1000000000 < ppb; }
+
+int sim_fail(sim *s, const char *why)
+{
+  s->error = why;
+  return -1;
+}
+
+const char *sim_error(const sim *s) { return s->error == NULL ? "no error" : s->error; }
+
+sim *sim_new(uint64_t seed, int framing)
+{
+  sim *s = calloc(1, sizeof *s);
+  if (s == NULL)
+    abort();
+  s->rng = seed;
+  s->framing = framing;
+  return s;
+}
+
+/* ---- building ---- */
+
+int sim_vertex(sim *s, bool host)
+{
+  s->vertices = grow(s->vertices, s->n_vertices, sizeof *s->vertices);
+  s->vertices[s->n_vertices] = (struct vertex){.host = host};
+  return s->n_vertices++;
+}
+
+static int one_way(sim *s, int a, int port_a, int b, int port_b, uint64_t rate, uint64_t delay, uint32_t queue)
+{
+  struct vertex *x = &s->vertices[a];
+  if (port_a >= x->ports) {
+    x->out = realloc(x->out, (size_t)(port_a + 1) * sizeof *x->out);
+    if (x->out == NULL)
+      abort();
+    for (int p = x->ports; p <= port_a; p++)
+      x->out[p] = -1;
+    x->ports = (uint16_t)(port_a + 1);
+  }
+  if (x->out[port_a] >= 0)
+    return sim_fail(s, "a port has two cables");
+  s->links = grow(s->links, s->n_links, sizeof *s->links);
+  s->links[s->n_links] = (struct link){
+      .from = a, .to = b, .to_port = (uint16_t)port_b, .up = true, .rate = rate, .delay = delay, .queue = queue};
+  return x->out[port_a] = s->n_links++;
+}
+
+int sim_cable(sim *s, int a, int port_a, int b, int port_b, uint64_t rate, uint64_t delay, uint32_t queue)
+{
+  if (s->ready)
+    return sim_fail(s, "the network cannot change once it runs");
+  if (a < 0 || b < 0 || a >= s->n_vertices || b >= s->n_vertices || a == b)
+    return sim_fail(s, "a cable needs two vertices");
+  if (port_a < 0 || port_b < 0 || port_a >= DC_NODE_PORTS_MAX || port_b >= DC_NODE_PORTS_MAX)
+    return sim_fail(s, "a node has 256 ports");
+  if (rate == 0 || rate > UINT64_C(1000000000000))
+    return sim_fail(s, "a link's rate is between 1 bit/s and 1 Tb/s");
+  int there = one_way(s, a, port_a, b, port_b, rate, delay, queue);
+  return there < 0 || one_way(s, b, port_b, a, port_a, rate, delay, queue) < 0 ? -1 : there;
+}
+
+int sim_group(sim *s, const struct sim_group_cfg *cfg)
+{
+  if (cfg->source < 0 || cfg->source >= s->n_vertices || !s->vertices[cfg->source].host)
+    return sim_fail(s, "the source is not a host");
+  if (cfg->piece == 0 || cfg->piece > DC_PAYLOAD_MAX || cfg->per_block == 0)
+    return sim_fail(s, "a piece has 1 to 65,000 bytes, a block at least one piece");
+  s->groups = grow(s->groups, s->n_groups, sizeof *s->groups);
+  s->groups[s->n_groups] = (struct group){.cfg = *cfg,
+                                          .layout = {.size = cfg->size, .piece = cfg->piece, .per_block = cfg->per_block},
+                                          .start = DC_NEVER,
+                                          .stop = DC_NEVER};
+  return s->n_groups++;
+}
+
+int sim_receiver(sim *s, int group, int vertex)
+{
+  if (group < 0 || group >= s->n_groups)
+    return sim_fail(s, "no such group");
+  struct group *g = &s->groups[group];
+  if (vertex < 0 || vertex >= s->n_vertices || !s->vertices[vertex].host || vertex == g->cfg.source)
+    return sim_fail(s, "a receiver is a host other than the source");
+  if (g->n_trees > 0)
+    return sim_fail(s, "a group's receivers come before its trees");
+  s->members = grow(s->members, s->n_members, sizeof *s->members);
+  struct member *m = &s->members[s->n_members];
+  *m = (struct member){
+      .group = group, .index = g->n, .vertex = vertex, .alive = true, .first = DC_NEVER, .finish = DC_NEVER};
+  void *memory = calloc(1, dc_pieces_size(&g->layout));
+  m->bad = calloc(1, (size_t)dc_layout_pieces(&g->layout) + 1);
+  if (memory == NULL || m->bad == NULL)
+    abort();
+  m->pieces = dc_pieces_init(memory, &g->layout);
+  g->members = grow(g->members, g->n, sizeof *g->members);
+  g->members[g->n] = s->n_members++;
+  return g->n++;
+}
+
+static dc_receiver *new_receiver(const sim *s, const struct tree *t, dc_pieces *pieces)
+{
+  struct dc_receiver_cfg cfg = {.credits = t->cfg.credits,
+                                .adaptive = t->cfg.adaptive,
+                                .rto_min = t->cfg.rto_min,
+                                .rto_max = t->cfg.rto_max,
+                                .rto_init = t->cfg.rto_init,
+                                .reorder = t->cfg.reorder};
+  void *memory = malloc(dc_receiver_size());
+  if (memory == NULL)
+    abort();
+  return dc_receiver_init(memory, s->now, &cfg, pieces);
+}
+
+int sim_tree(sim *s, int group, uint32_t id, const struct sim_tree_cfg *cfg)
+{
+  if (group < 0 || group >= s->n_groups)
+    return sim_fail(s, "no such group");
+  const struct dc_cc_ops *cc = dc_cc_find(cfg->cc);
+  if (cc == NULL)
+    return sim_fail(s, "no such rule of rate control");
+  struct group *g = &s->groups[group];
+  s->trees = grow(s->trees, s->n_trees, sizeof *s->trees);
+  struct tree *t = &s->trees[s->n_trees];
+  *t = (struct tree){
+      .group = group, .id = id, .cfg = *cfg, .first_asker = s->n_askers, .armed = DC_NEVER, .first = DC_NEVER};
+  t->cfg.cc = NULL; /* the caller's string */
+  struct dc_source_cfg source = {.cc = cc,
+                                 .params = {.rate_init = cfg->rate_init,
+                                            .rate_min = cfg->rate_min,
+                                            .rate_max = cfg->rate_max,
+                                            .delta = cfg->delta,
+                                            .interval = cfg->interval,
+                                            .packet_bytes = cfg->packet_bytes},
+                                 .burst_packets = cfg->burst};
+  void *memory = malloc(dc_source_size());
+  if (memory == NULL)
+    abort();
+  t->source = dc_source_init(memory, s->now, &source);
+  for (int i = 0; i < g->n; i++) {
+    struct member *m = &s->members[g->members[i]];
+    s->askers = grow(s->askers, s->n_askers, sizeof *s->askers);
+    s->askers[s->n_askers] = (struct asker){
+        .tree = s->n_trees, .member = g->members[i], .armed = DC_NEVER, .r = new_receiver(s, t, m->pieces)};
+    struct vertex *v = &s->vertices[m->vertex];
+    v->askers = grow(v->askers, v->n_askers, sizeof *v->askers);
+    v->askers[v->n_askers++] = s->n_askers++;
+  }
+  struct vertex *v = &s->vertices[g->cfg.source];
+  v->sources = grow(v->sources, v->n_sources, sizeof *v->sources);
+  v->sources[v->n_sources++] = s->n_trees;
+  g->trees = grow(g->trees, g->n_trees, sizeof *g->trees);
+  g->trees[g->n_trees++] = s->n_trees;
+  return s->n_trees++;
+}
+
+static struct asker *asker_of(const sim *s, int tree, int receiver)
+{
+  if (tree < 0 || tree >= s->n_trees || receiver < 0 || receiver >= s->groups[s->trees[tree].group].n)
+    return NULL;
+  return &s->askers[s->trees[tree].first_asker + receiver];
+}
+
+int sim_route(sim *s, int tree, int receiver, const uint8_t *blob, size_t len)
+{
+  struct asker *a = asker_of(s, tree, receiver);
+  if (a == NULL)
+    return sim_fail(s, "no such receiver in this tree");
+  if (dc_path_parse(&a->path, blob, len) != 0)
+    return sim_fail(s, "a route is malformed");
+  a->routed = true;
+  return 0;
+}
+
+int sim_extent(sim *s, int tree, uint64_t first, uint32_t count)
+{
+  if (tree < 0 || tree >= s->n_trees)
+    return sim_fail(s, "no such tree");
+  struct tree *t = &s->trees[tree];
+  struct group *g = &s->groups[t->group];
+  if (count == 0)
+    return 0;
+  struct dc_extent e = {.seq = dc_extents_end(&t->extents), .count = count, .first = first};
+  if (dc_extents_append(&t->extents, &e) != 0)
+    return sim_fail(s, "too many pieces or extents for one tree");
+  dc_source_set_range(t->source, 0, dc_extents_end(&t->extents));
+  for (int i = 0; i < g->n; i++)
+    if (dc_receiver_assign(s->askers[t->first_asker + i].r, &e) != 0)
+      return sim_fail(s, "too many extents for one tree");
+  return 0;
+}
+
+int sim_schedule(sim *s, int group, uint64_t start, uint64_t stop)
+{
+  if (group < 0 || group >= s->n_groups)
+    return sim_fail(s, "no such group");
+  struct group *g = &s->groups[group];
+  if (g->start != DC_NEVER)
+    return sim_fail(s, "the group is scheduled already");
+  g->start = start;
+  g->stop = stop;
+  if (stop == DC_NEVER)
+    s->unfinished += g->n;
+  events_push(&s->events, start, WHO(WHO_GROUP, group));
+  return 0;
+}
+
+/* ---- running ---- */
+
+uint64_t sim_run(sim *s, uint64_t until, bool whole)
+{
+  if (!s->ready)
+    for (int v = 0; v < s->n_vertices; v++)
+      vertex_prepare(s, v);
+  s->ready = true;
+  while (s->events.n > 0 && !(whole && s->unfinished == 0)) {
+    struct event e = s->events.heap[0];
+    if (e.at > until) {
+      s->now = until;
+      break;
+    }
+    s->now = e.at;
+    s->digest = (s->digest ^ (e.at + e.who)) * UINT64_C(0x100000001b3);
+    int i = (int)WHO_INDEX(e.who);
+    switch (WHO_KIND(e.who)) {
+    case WHO_LINK:
+      link_event(s, i);
+      break;
+    case WHO_ASKER:
+      asker_event(s, i);
+      break;
+    case WHO_SOURCE:
+      source_event(s, i);
+      break;
+    case WHO_STRAY:
+      stray_event(s, (uint32_t)i);
+      break;
+    case WHO_TCP:
+      tcp_event(s, i);
+      break;
+    case WHO_GROUP:
+      group_event(s, i);
+      break;
+    }
+  }
+  return s->now;
+}
+
+uint64_t sim_now(const sim *s) { return s->now; }
+uint64_t sim_hops(const sim *s) { return s->hops; }
+uint64_t sim_digest(const sim *s) { return s->digest ^ s->hops; }
+int sim_links(const sim *s) { return s->n_links; }
+
+void sim_free(sim *s)
+{
+  for (int i = 0; i < s->n_links; i++)
+    for (struct packet *p = s->links[i].head, *next; p != NULL; p = next) {
+      next = p->next;
+      packet_give(p);
+    }
+  for (size_t i = 0; i < sizeof s->strays / sizeof s->strays[0]; i++)
+    if (s->strays[i] != NULL)
+      packet_give(s->strays[i]);
+  for (int i = 0; i < s->n_vertices; i++) {
+    if (s->vertices[i].node != NULL)
+      dc_node_clear(s->vertices[i].node);
+    free(s->vertices[i].memory);
+    free(s->vertices[i].out);
+    free(s->vertices[i].askers);
+    free(s->vertices[i].sources);
+  }
+  for (int i = 0; i < s->n_askers; i++)
+    free(s->askers[i].r);
+  for (int i = 0; i < s->n_trees; i++)
+    free(s->trees[i].source);
+  for (int i = 0; i < s->n_members; i++) {
+    free(s->members[i].pieces);
+    free(s->members[i].bad);
+  }
+  for (int i = 0; i < s->n_groups; i++) {
+    free(s->groups[i].members);
+    free(s->groups[i].trees);
+  }
+  tcp_free(s);
+  pool_free(&s->pool);
+  free(s->links);
+  free(s->vertices);
+  free(s->members);
+  free(s->askers);
+  free(s->trees);
+  free(s->groups);
+  free(s->local);
+  free(s->events.heap);
+  free(s);
+}
