@@ -5,18 +5,14 @@ Times are Unix nanoseconds (`_ns`), rates bit/s (`_bps`), sizes bytes. Only this
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Ge, Le, MaxLen, MinLen
 
-from datacast.core.errors import DatacastError
-
-if TYPE_CHECKING:
-    import httpx
+from datacast.core.problems import JsonClient, segment
 
 DEFAULT_URL = "http://127.0.0.1:7501"
 DEFAULT_SIGNALLING = "127.0.0.1:7500"
@@ -102,114 +98,6 @@ class StartOrder:
     """Arcs that trees of other groups use: {from, to, group, tree}."""
 
 
-class Problem(DatacastError):
-    """An error that crosses HTTP (RFC 9457): status, code for machines, what it is about, and the remedy."""
-
-    def __init__(self, status: int, code: str, message: str, what: str = "", remedy: str = "",
-                 fields: list[dict[str, str]] | None = None) -> None:
-        super().__init__(message, what=what)
-        self.status = status
-        self.code = code
-        self.remedy = remedy
-        self.fields = fields or []
-
-    def to_json(self) -> dict[str, Any]:
-        body: dict[str, Any] = {"type": f"urn:datacast:problem:{self.code}", "title": self.code.replace("_", " "),
-                                "status": self.status, "detail": self.message, "code": self.code,
-                                "what": self.what, "remedy": self.remedy}
-        if self.fields:
-            body["fields"] = self.fields
-        return body
-
-    @classmethod
-    def from_json(cls, status: int, body: Any) -> Problem:
-        if not isinstance(body, dict):
-            return cls(status, "error", f"unexpected answer: HTTP {status}")
-        return cls(status, str(body.get("code", "error")), str(body.get("detail", f"HTTP {status}")),
-                   str(body.get("what", "")), str(body.get("remedy", "")), body.get("fields") or [])
-
-
-class Unreachable(Problem):
-    """The service does not answer."""
-
-
-def http_client(url: str, *, timeout: float, service: str) -> httpx.AsyncClient:
-    """An httpx client for `http://host:port` or `unix:/path`. Raises Problem when the URL is neither."""
-    import httpx
-
-    if url.startswith("unix:"):
-        transport = httpx.AsyncHTTPTransport(uds=url[len("unix:"):])
-        return httpx.AsyncClient(transport=transport, base_url=f"http://{service}", timeout=timeout)
-    if not url.startswith(("http://", "https://")):
-        raise Problem(400, "bad_url", f"{url!r} is no address of a {service}", what=url,
-                      remedy="give http://host:port or unix:/path")
-    # The services are on this machine or on the management network: no proxy of the environment is asked.
-    return httpx.AsyncClient(base_url=url, timeout=timeout, trust_env=False)
-
-
-class JsonClient:
-    """JSON over HTTP with this project's problems as exceptions."""
-
-    service = "service"
-    remedy = ""
-
-    def __init__(self, url: str, timeout: float = 10.0) -> None:
-        self.url = url
-        self._http = http_client(url, timeout=timeout, service=self.service.replace(" ", "-"))
-
-    async def __aenter__(self):
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        await self._http.aclose()
-
-    def _unreachable(self, error: Exception) -> Unreachable:
-        return Unreachable(503, "unreachable", f"no {self.service} at {self.url}: {error or type(error).__name__}",
-                           what=self.url, remedy=self.remedy)
-
-    async def request(self, method: str, path: str, body: Any = None, params: dict[str, Any] | None = None,
-                      headers: dict[str, str] | None = None) -> Any:
-        """The decoded answer; raises Problem for an error status and Unreachable when nobody answers."""
-        import httpx
-
-        try:
-            answer = await self._http.request(
-                method, path, params=params, content=None if body is None else json.dumps(body).encode(),
-                headers={**({"content-type": "application/json"} if body is not None else {}), **(headers or {})})
-        except (httpx.HTTPError, OSError) as error:
-            raise self._unreachable(error) from error
-        try:
-            decoded = answer.json() if answer.content else None
-        except ValueError:
-            decoded = None
-        if answer.status_code >= 400:
-            raise Problem.from_json(answer.status_code, decoded)
-        return decoded
-
-    async def lines(self, path: str, params: dict[str, Any] | None = None) -> AsyncIterator[dict[str, Any]]:
-        """A long-lived stream of JSON lines. Ends when the service ends it; no silence beyond 30 s is accepted."""
-        import httpx
-
-        try:
-            async with self._http.stream("GET", path, params=params,
-                                         timeout=httpx.Timeout(10.0, read=30.0)) as answer:
-                if answer.status_code >= 400:
-                    await answer.aread()
-                    try:
-                        decoded = answer.json()
-                    except ValueError:
-                        decoded = None
-                    raise Problem.from_json(answer.status_code, decoded)
-                async for line in answer.aiter_lines():
-                    if line:
-                        yield json.loads(line)
-        except (httpx.HTTPError, OSError) as error:
-            raise self._unreachable(error) from error
-
-
 class FabricManagerClient(JsonClient):
     """Client of the fabric manager's HTTP API, for masters and the controller."""
 
@@ -234,14 +122,14 @@ class FabricManagerClient(JsonClient):
         return await self.request("GET", "/groups", params={"state": state} if state else None)
 
     async def group(self, group: str) -> dict[str, Any]:
-        return await self.request("GET", f"/groups/{_quote(group)}")
+        return await self.request("GET", f"/groups/{segment(group)}")
 
     async def cancel_group(self, group: str) -> dict[str, Any]:
-        return await self.request("DELETE", f"/groups/{_quote(group)}")
+        return await self.request("DELETE", f"/groups/{segment(group)}")
 
     async def put_progress(self, group: str, progress: dict[str, Any]) -> dict[str, Any]:
         """From a group's master: state, members, trees, and at the end the report."""
-        return await self.request("PUT", f"/groups/{_quote(group)}/progress", progress)
+        return await self.request("PUT", f"/groups/{segment(group)}/progress", progress)
 
     async def tree_ids(self, count: int) -> list[int]:
         """Reserve ids that no other tree has or will have."""
@@ -251,13 +139,13 @@ class FabricManagerClient(JsonClient):
         return await self.request("GET", "/sets")
 
     async def get_set(self, name: str) -> dict[str, Any]:
-        return await self.request("GET", f"/sets/{_quote(name)}")
+        return await self.request("GET", f"/sets/{segment(name)}")
 
     async def put_set(self, name: str, hosts: list[str]) -> dict[str, Any]:
-        return await self.request("PUT", f"/sets/{_quote(name)}", {"hosts": hosts})
+        return await self.request("PUT", f"/sets/{segment(name)}", {"hosts": hosts})
 
     async def delete_set(self, name: str) -> None:
-        await self.request("DELETE", f"/sets/{_quote(name)}")
+        await self.request("DELETE", f"/sets/{segment(name)}")
 
     def events(self, topics: list[str], group: str | None = None) -> AsyncIterator[dict[str, Any]]:
         """Topics: `topology` (a `topology` snapshot first, then `link` and `node`), `groups` (`group`), `control` of one
@@ -266,12 +154,6 @@ class FabricManagerClient(JsonClient):
         if group:
             params["group"] = group
         return self.lines("/events", params)
-
-
-def _quote(segment: str) -> str:
-    from urllib.parse import quote
-
-    return quote(segment, safe="")
 
 
 def graph_of(topology: dict[str, Any]):

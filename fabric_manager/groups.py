@@ -10,7 +10,9 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from .api import FINAL_STATES, GroupSpec, Problem, StartOrder
+from datacast.core.problems import Problem
+
+from .api import FINAL_STATES, GroupSpec, StartOrder
 from .fabric import Fabric
 from .masters import Masters
 from .store import Store

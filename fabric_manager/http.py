@@ -9,12 +9,13 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 from annotated_types import Ge, Le
-from fastapi import Body, FastAPI, Header, Path, Query, Request, Response
-from fastapi.exceptions import RequestValidationError
+from fastapi import Body, FastAPI, Header, Path, Query, Response
 from fastapi.responses import JSONResponse, StreamingResponse
-from starlette.exceptions import HTTPException
 
-from .api import GroupSpec, Name, Problem
+from datacast.core.problems import Problem
+from datacast.core.service import install_problem_handlers
+
+from .api import GroupSpec, Name
 from .fabric import Fabric
 from .groups import Groups
 from .hub import Hub
@@ -24,45 +25,6 @@ PING_S = 5.0
 SetName = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 
 TOPICS = {"topology": {"topology", "link", "node"}, "groups": {"group"}, "control": {"cancel"}}
-
-
-def problem_response(problem: Problem) -> Response:
-    # ensure_ascii: a text that is no Unicode (lone surrogates) can be told all the same.
-    return Response(json.dumps(problem.to_json()), status_code=problem.status, media_type="application/problem+json")
-
-
-def validation_problem(errors: Any) -> Problem:
-    """A request that does not fit its schema, with every field at fault."""
-    fields = []
-    for error in errors:
-        path = [str(part) for part in error["loc"]]
-        name = ".".join(path[1:] if path[:1] in (["body"], ["query"], ["path"], ["header"]) and len(path) > 1 else path)
-        fields.append({"field": name, "message": str(error["msg"])})
-    if any(error["type"] == "json_invalid" for error in errors):
-        return Problem(422, "malformed_json", f"the body is not JSON: {fields[0]['message']}", what="body",
-                       remedy="send a JSON object", fields=[{"field": "body", "message": fields[0]["message"]}])
-    first = fields[0] if fields else {"field": "body", "message": "not valid"}
-    return Problem(422, "invalid", f"{first['field']}: {first['message']}", what=first["field"],
-                   remedy="see /openapi.json for what is accepted", fields=fields)
-
-
-def install_problem_handlers(app: FastAPI) -> None:
-    @app.exception_handler(Problem)
-    async def _problem(_: Request, problem: Problem) -> Response:
-        return problem_response(problem)
-
-    @app.exception_handler(RequestValidationError)
-    async def _invalid(_: Request, error: RequestValidationError) -> Response:
-        return problem_response(validation_problem(error.errors()))
-
-    @app.exception_handler(HTTPException)
-    async def _http(request: Request, error: HTTPException) -> Response:
-        code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "error")
-        response = problem_response(Problem(error.status_code, code, f"{request.method} {request.url.path}: {error.detail}",
-                                            what=request.url.path, remedy="see /openapi.json for what there is"))
-        for name, value in (error.headers or {}).items():
-            response.headers[name] = value
-        return response
 
 
 def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> FastAPI:

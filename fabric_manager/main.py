@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import logging
 import os
 import re
 import signal
 import sys
 
-import uvicorn
-
 from datacast.core.errors import DatacastError
+from datacast.core.service import HttpServer, address_of, listen
 
 from .api import DEFAULT_SIGNALLING
 from .fabric import Fabric
 from .groups import Groups
 from .http import make_app
 from .hub import Hub
-from .listen import address_of, listen
 from .masters import Masters
 from .registry import Registry
 from .store import Store
@@ -64,8 +61,8 @@ class FabricManager:
         self._signalling, self._http = signalling, http
         self._master_command = master_command
         self._tasks: list[asyncio.Task] = []
-        self._server: uvicorn.Server | None = None
-        self.signalling_address = self.http_address = self.url = ""
+        self._server: HttpServer | None = None
+        self.signalling_address = self.url = ""
 
     async def start(self) -> None:
         """Raises ListenError when an address is taken."""
@@ -75,19 +72,10 @@ class FabricManager:
         except DatacastError:
             http_sock.close()
             raise
-        self.http_address, self.signalling_address = address_of(http_sock), address_of(signalling_sock)
-        self.url = self.http_address if self.http_address.startswith("unix:") else f"http://{self.http_address}"
-        app = make_app(self.fabric, self.groups, self.hub, self.registry)
-        config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=2)
-        self._server = uvicorn.Server(config)
-        # Signals are this program's, not the HTTP server's.
-        self._server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign]
-        self._tasks.append(asyncio.create_task(self._server.serve(sockets=[http_sock])))
-        while not self._server.started:
-            if self._tasks[0].done():
-                await self._tasks[0]
-                raise DatacastError(f"the HTTP server did not start at {self.http_address}", what=self.http_address)
-            await asyncio.sleep(0.005)
+        self.signalling_address = address_of(signalling_sock)
+        self._server = HttpServer(make_app(self.fabric, self.groups, self.hub, self.registry), http_sock)
+        self.url = self._server.url
+        await self._server.start()
         await self.registry.start(signalling_sock)
         self.groups.masters = Masters(self.url, self.groups.master_exited, command=self._master_command)
         self.groups.masters.warm_soon()
@@ -105,16 +93,12 @@ class FabricManager:
             await masters.stop()
         await self.registry.stop()
         self.hub.close()
-        for task in self._tasks[1:]:
+        for task in self._tasks:
             task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._server:
-            self._server.should_exit = True
-        if self._tasks:
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await self._server.stop()
         self.store.close()
-        if self.http_address.startswith("unix:"):
-            with contextlib.suppress(OSError):
-                os.unlink(self.http_address[len("unix:"):])
 
 
 def arguments(argv: list[str] | None) -> argparse.Namespace:

@@ -17,7 +17,8 @@ import time
 from typing import Any
 
 from datacast.core.errors import DatacastError
-from datacast.fabric_manager.api import FINAL_STATES, FabricManagerClient, Problem
+from datacast.core.problems import Problem
+from datacast.fabric_manager.api import FINAL_STATES, FabricManagerClient
 
 from .members import Entry, Member
 from .plan import Plan, PlanError, make_plan, per_block

@@ -7,7 +7,8 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from datacast.fabric_manager.api import FabricManagerClient, Problem, graph_of, update_node
+from datacast.core.problems import Problem
+from datacast.fabric_manager.api import FabricManagerClient, graph_of, update_node
 
 log = logging.getLogger("datacast.master")
 

@@ -1,0 +1,52 @@
+"""`datacast-controller`: the REST API in front of the fabric manager."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import sys
+
+from datacast.core.errors import DatacastError
+from datacast.core.service import HttpServer, listen
+from datacast.fabric_manager.api import DEFAULT_URL, ENV_URL, FabricManagerClient
+
+from .api import DEFAULT_LISTEN
+from .app import make_app
+
+
+async def run(args: argparse.Namespace) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    async with FabricManagerClient(args.fabric_manager) as client:
+        server = HttpServer(make_app(client), listen(args.listen))
+        await server.start()
+        print(f"datacast-controller: REST at {server.url} (its description at /docs and /openapi.json), "
+              f"fabric manager at {client.url}", flush=True)
+        await stop.wait()
+        await server.stop()
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="datacast-controller", description="REST API through which groups are started.")
+    parser.add_argument("--listen", default=DEFAULT_LISTEN, metavar="HOST:PORT|unix:PATH",
+                        help="default %(default)s; there is no authentication, so think before you leave loopback")
+    parser.add_argument("--fabric-manager", default=os.environ.get(ENV_URL) or DEFAULT_URL, metavar="URL",
+                        help=f"http://host:port or unix:/path (${ENV_URL}; default %(default)s)")
+    parser.add_argument("-v", "--verbose", action="store_true")
+    args = parser.parse_args(argv)
+    logging.basicConfig(level=logging.INFO if args.verbose else logging.WARNING, stream=sys.stderr,
+                        format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    try:
+        asyncio.run(run(args))
+    except DatacastError as error:
+        print(f"datacast-controller: {error}", file=sys.stderr)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,169 @@
+"""The switches a controller drives: typed, unknown keys refused, immutable once loaded.
+
+A switch numbers its Datacast ports from 0 (the labels); `number` is what OpenFlow or P4Runtime calls the same port.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from datacast.controller.southbound.errors import SwitchError
+from datacast.core.constants import LABEL_ADJ
+
+PORT_MAX = 65534
+"""DC_PORT_MAX: ports travel as 16 bits in a route."""
+LABEL_MAX = (1 << 20) - 1
+OPENFLOW_MSD = 3
+"""Open vSwitch reads three labels (FLOW_MAX_MPLS_LABELS) and drops what it should pop under a fourth."""
+OPENFLOW_NUMBER_MAX = 0xFFFFFEFF
+V1MODEL_NUMBER_MAX = 509
+"""Ports are 9 bits; 510 is the controller's, 511 means drop."""
+
+Name = Annotated[str, Field(min_length=1, max_length=64)]
+Mac = Annotated[str, Field(pattern=r"^([0-9a-f]{2}:){5}[0-9a-f]{2}$")]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Neighbour(_Strict):
+    """Who is at the other end of a cable."""
+
+    node: Name
+    port: int
+    mac: Mac | None = None
+
+
+class PortConfig(_Strict):
+    """A Datacast port."""
+
+    port: int
+    number: int
+    neighbour: Neighbour | None = None
+
+
+class Appliance(_Strict):
+    """The cache appliance of a branch switch: the port it hangs on, its control socket."""
+
+    number: int
+    control: str | None = None
+
+
+class OpenFlow(_Strict):
+    """An OpenFlow 1.3 switch connects to the controller and names itself by its datapath id."""
+
+    dpid: Annotated[int, Field(ge=1, lt=1 << 64)]
+
+
+class P4Runtime(_Strict):
+    """The controller connects to a P4Runtime switch."""
+
+    address: Annotated[str, Field(pattern=r"^.+:\d+$")]
+    device_id: Annotated[int, Field(ge=1, lt=1 << 64)] = 1
+
+
+class Switch(_Strict):
+    """One switch. Exactly one of `openflow` and `p4runtime`."""
+
+    name: Name
+    openflow: OpenFlow | None = None
+    p4runtime: P4Runtime | None = None
+    ports: tuple[PortConfig, ...]
+    appliance: Appliance | None = None
+
+    @property
+    def kind(self) -> str:
+        return "openflow" if self.openflow else "p4runtime"
+
+    @property
+    def msd(self) -> int | None:
+        """The deepest stack this switch can pop from; None: any."""
+        return OPENFLOW_MSD if self.openflow else None
+
+    def port_of(self, number: int) -> int | None:
+        """The Datacast port with this number; None: the appliance's, or none of ours."""
+        return next((p.port for p in self.ports if p.number == number), None)
+
+    @model_validator(mode="after")
+    def _check(self) -> Switch:
+        if (self.openflow is None) == (self.p4runtime is None):
+            raise ValueError(f"switch {self.name}: give either openflow or p4runtime")
+        highest = OPENFLOW_NUMBER_MAX if self.openflow else V1MODEL_NUMBER_MAX
+        lowest = 1 if self.openflow else 0
+        for p in self.ports:
+            if not 0 <= p.port <= min(PORT_MAX, LABEL_MAX - LABEL_ADJ):
+                raise ValueError(f"switch {self.name}: port {p.port} is beyond the label range (0 to {PORT_MAX})")
+        numbers = [p.number for p in self.ports] + ([self.appliance.number] if self.appliance else [])
+        for number in numbers:
+            if not lowest <= number <= highest:
+                raise ValueError(f"switch {self.name}: port number {number} is outside {lowest} to {highest} of "
+                                 f"{self.kind}")
+        if len(set(numbers)) != len(numbers):
+            raise ValueError(f"switch {self.name}: a port number is used twice")
+        if len({p.port for p in self.ports}) != len(self.ports):
+            raise ValueError(f"switch {self.name}: a port is listed twice")
+        return self
+
+
+class Pipeline(_Strict):
+    """What `make p4` compiled."""
+
+    json_file: Annotated[str, Field(alias="json")]
+    p4info: str
+
+
+class Southbound(_Strict):
+    """Everything the controller needs to know of its switches."""
+
+    switches: tuple[Switch, ...]
+    openflow_listen: str = "127.0.0.1:6653"
+    fabric_manager: str | None = None
+    """Where links and switches are reported (its signalling address); None: nowhere."""
+    pipeline: Pipeline | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Southbound:
+        for what, keys in (("name", [s.name for s in self.switches]),
+                           ("datapath id", [s.openflow.dpid for s in self.switches if s.openflow]),
+                           ("P4Runtime device", [(s.p4runtime.address, s.p4runtime.device_id)
+                                                 for s in self.switches if s.p4runtime])):
+            twice = {key for key in keys if keys.count(key) > 1}
+            if twice:
+                raise ValueError(f"{what} {twice.pop()} is claimed by two switches")
+        if self.pipeline is None and any(s.p4runtime for s in self.switches):
+            raise ValueError("P4Runtime switches need `pipeline`: json and p4info, as `make p4` writes them")
+        return self
+
+    def switch(self, name: str) -> Switch:
+        """Raises SwitchError for an unknown name."""
+        for switch in self.switches:
+            if switch.name == name:
+                return switch
+        raise SwitchError("unknown_switch", f"no switch {name!r} is configured", what=name)
+
+
+def parse(data: Any, where: str = "") -> Southbound:
+    """Check a configuration. Raises SwitchError that names the key at fault."""
+    try:
+        return Southbound.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        path = ".".join(str(part) for part in first["loc"])
+        text = str(first["msg"]).removeprefix("Value error, ")
+        raise SwitchError("bad_config", f"{path}: {text}" if path else text, what=path, where=where) from error
+
+
+def load(path: str | Path) -> Southbound:
+    """Read a YAML file. Raises SwitchError."""
+    try:
+        data = yaml.safe_load(Path(path).read_text())
+    except OSError as error:
+        raise SwitchError("bad_config", f"cannot read {path}: {error.strerror}", what=str(path)) from error
+    except yaml.YAMLError as error:
+        raise SwitchError("bad_config", f"not YAML: {error}", what=str(path), where=str(path)) from error
+    return parse(data, where=str(path))
