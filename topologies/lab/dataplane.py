@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import socket
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from datacast.topologies.lab.counters import ask_control
 from datacast.topologies.lab.errors import LabError
 from datacast.topologies.lab.plan import PORTS_PER_PROCESS, Machine
 from datacast.topologies.lab.programs import need_program
@@ -74,26 +73,7 @@ class DpdkPlane(DataPlane):
 
     def counters(self, lab: Lab, machine: Machine) -> dict[str, dict[str, Any]]:
         """Per switch what its control socket says: ports, trees, reasons to drop."""
-        reply = ask_control(self.control(lab, machine), "counters")
-        return {node["name"]: node for node in reply["nodes"]}
-
-
-def ask_control(path: Path, command: str, timeout_s: float = 2.0) -> Any:
-    """One request to a switch's control socket. Raises LabError when it does not answer."""
-    try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
-            sock.settimeout(timeout_s)
-            sock.connect(str(path))
-            sock.sendall(json.dumps({"command": command}).encode() + b"\n")
-            data = b""
-            while not data.endswith(b"\n"):
-                part = sock.recv(1 << 16)
-                if not part:
-                    break
-                data += part
-        return json.loads(data)
-    except (OSError, ValueError) as error:
-        raise LabError(f"no answer from the switch at {path}: {error}", what=str(path)) from error
+        return ask_control(self.control(lab, machine), "counters")["nodes"]
 
 
 PLANES: dict[str, type[DataPlane]] = {plane.name: plane for plane in (DpdkPlane,)}

@@ -44,7 +44,7 @@ class LabOptions:
     mtu: int = 9000
     queue_packets: int = 100
     dataplane: str = "dpdk"
-    rest_port: int = 7480
+    rest_port: int = 7580
     fabric_port: int = 7501
     work: str | None = None
     """Folder for the hosts' files; None: chosen from the room needed."""
@@ -93,6 +93,11 @@ class Lab:
         return self.registry.folder(self.name)
 
     @property
+    def identity(self) -> str:
+        assert self.state is not None
+        return self.state.identity
+
+    @property
     def signalling(self) -> str:
         return f"{self.plan.root_address}:{SIGNALLING_PORT}"
 
@@ -107,6 +112,9 @@ class Lab:
     def host_folder(self, host: str) -> Path:
         """A host's own file tree."""
         return self.work / "hosts" / self.plan.hosts[host].nodes[0].replace("/", "_")
+
+    def agent_address(self, host: str) -> str:
+        return f"{self.plan.hosts[host].address}:{AGENT_PORT}"
 
     # ---- up ----
     def __enter__(self) -> Lab:
@@ -183,7 +191,7 @@ class Lab:
         """Also after it was killed: it starts again with the files it had."""
         machine = self.plan.hosts[host]
         folder = self._folder("hosts", host)
-        command = [need_program("datacast-agent"), "--node", host, "--listen", f"{machine.address}:{AGENT_PORT}",
+        command = [need_program("datacast-agent"), "--node", host, "--listen", self.agent_address(host),
                    "--fabric-manager", self.signalling, "--dest-root", str(folder), "--source-root", "/"]
         for port in machine.ports[host]:
             command += ["--port", f"{port.port}={port.ifname}"]
@@ -211,13 +219,6 @@ class Lab:
         except (OSError, ValueError):
             return False
         return True
-
-    # ---- counters ----
-    def switch_counters(self) -> dict[str, dict[str, Any]]:
-        counters: dict[str, dict[str, Any]] = {}
-        for machine in self.plan.switches:
-            counters.update(self.plane.counters(self, machine))
-        return counters
 
     # ---- down ----
     def down(self) -> None:

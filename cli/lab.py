@@ -1,0 +1,167 @@
+"""`datacast lab`: an emulated data centre up, down, and in one go for one file."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from datacast.core.errors import DatacastError
+
+if TYPE_CHECKING:
+    from datacast.topologies.lab.errors import LabError
+
+FAILED, USAGE, NO_LAB, INTERRUPTED = 1, 2, 3, 130
+
+EXIT_CODES = """Exit codes: 0 all is well (run: delivered to all and verified), 1 something was not delivered, 2 a wrong
+option, 3 the lab could not be brought up or down, 130 interrupted."""
+
+TOPOLOGY = typer.Option("bcube:4,1", "--topology", help="bcube:n,k, fattree:n,k, torus:n,k, or a GraphML or JSON file.")
+LINK = typer.Option("100mbit", "--link", help="Rate of every link, each way.")
+MTU = typer.Option(9000, "--mtu", min=576, max=16000, help="MTU of every link.")
+QUEUE = typer.Option(100, "--queue", min=8, max=10000, help="Packets that the queue of a port holds.")
+DATAPLANE = typer.Option("dpdk", "--dataplane", help="What forwards in the switches: dpdk.")
+NAME = typer.Option(None, "--name", help="Name of the lab, for several at once (default: $DATACAST_LAB, else 'lab').")
+REST_PORT = typer.Option(None, "--rest-port", help="Port of the REST API on loopback.")
+FABRIC_PORT = typer.Option(None, "--fabric-port", help="Port of the fabric manager on loopback.")
+WORK = typer.Option(None, "--work", help="Folder for the hosts' files (default: memory or disk, by size).")
+KEEP = typer.Option(False, "--keep", help="Leave the hosts' files and the logs behind.")
+
+
+def register(app: typer.Typer) -> None:
+    lab = typer.Typer(help="An emulated data centre on this machine (root).", no_args_is_help=True, epilog=EXIT_CODES)
+    lab.command(epilog=EXIT_CODES)(up)
+    lab.command(epilog=EXIT_CODES)(run)
+    lab.command(epilog=EXIT_CODES)(down)
+    lab.command(epilog=EXIT_CODES)(status)
+    app.add_typer(lab, name="lab")
+
+
+def _options(topology: str, link: str, mtu: int, queue: int, dataplane: str, rest_port: int | None,
+             fabric_port: int | None, work: Path | None, keep: bool) -> Any:
+    from datacast.topologies.lab.content import parse_rate
+    from datacast.topologies.lab.lab import LabOptions
+
+    ports = {key: value for key, value in (("rest_port", rest_port), ("fabric_port", fabric_port)) if value}
+    return LabOptions(topology=topology, rate_bps=parse_rate(link), mtu=mtu, queue_packets=queue, dataplane=dataplane,
+                      work=str(work) if work else None, keep=keep, **ports)
+
+
+def _complain(error: DatacastError) -> None:
+    remedy = getattr(error, "remedy", "")
+    message = f"{error.where}: {error.message}" if error.where else error.message
+    print(f"datacast lab: {message}" + (f"\n{remedy}" if remedy else ""), file=sys.stderr)
+
+
+def _fail(error: LabError | DatacastError) -> typer.Exit:
+    from datacast.topologies.lab.errors import Interrupted
+
+    if isinstance(error, Interrupted):
+        print("datacast lab: interrupted; everything was taken down", file=sys.stderr)
+        return typer.Exit(INTERRUPTED)
+    _complain(error)
+    return typer.Exit(NO_LAB)
+
+
+def up(topology: str = TOPOLOGY, link: str = LINK, mtu: int = MTU, queue: int = QUEUE, dataplane: str = DATAPLANE,
+       name: str = NAME, rest_port: int = REST_PORT, fabric_port: int = FABRIC_PORT, work: Path = WORK,
+       keep: bool = KEEP, as_json: bool = typer.Option(False, "--json", help="Print one JSON object when it is up.")) -> None:
+    """Bring a lab up and leave it up until Ctrl-C or `datacast lab down`."""
+    from datacast.cli.lab_show import Screen, up_text
+    from datacast.topologies.lab.down import describe
+    from datacast.topologies.lab.lab import Lab
+    from datacast.topologies.lab.state import lab_name
+
+    screen = Screen(quiet=as_json)
+    try:
+        with screen, Lab(_options(topology, link, mtu, queue, dataplane, rest_port, fabric_port, work, keep),
+                         lab_name(name), screen.step) as lab:
+            lab.up()
+            screen.close()
+            print(json.dumps(describe(lab.state)) if as_json else up_text(lab), flush=True)
+            while True:
+                lab.signals.sleep(0.5)
+                lab.supervisor.check()
+    except DatacastError as error:
+        raise _fail(error) from error
+
+
+def run(topology: str = TOPOLOGY, link: str = LINK, mtu: int = MTU, queue: int = QUEUE, dataplane: str = DATAPLANE,
+        size: str = typer.Option(None, "--size", help="Send so many random bytes, such as 256M (the default)."),
+        file: Path = typer.Option(None, "--file", help="Send this file instead."),
+        source: str = typer.Option(None, "--from", help="Host that has the file (default: the first one)."),
+        to: str = typer.Option("all", "--to", help="Receivers, by comma, or 'all'."),
+        trees: int = typer.Option(None, "--trees", min=1, max=64, help="Most trees to use."),
+        cache: str = typer.Option(None, "--cache", help="Packet cache per tree at a branch node, such as 128K."),
+        credits: int = typer.Option(None, "--credits", min=1, max=4096, help="Interests a receiver may have out (w)."),
+        delta: str = typer.Option(None, "--delta", help="Rate added per interval without a duplicate, such as 5mbit."),
+        cc: str = typer.Option(None, "--cc", help="Rate control by name; 'datacast' is the paper's."),
+        seed: int = typer.Option(None, "--seed", help="Seed of the random bytes."),
+        json_path: Path = typer.Option(None, "--json", help="Write the report to this file ('-': print it)."),
+        name: str = NAME, rest_port: int = REST_PORT, fabric_port: int = FABRIC_PORT, work: Path = WORK,
+        keep: bool = KEEP) -> None:
+    """Bring a lab up, send one file to a group, verify every copy, report beside the ideal, take the lab down."""
+    from datacast.cli.lab_show import Screen, print_report
+    from datacast.topologies.lab import run as lab_run
+    from datacast.topologies.lab.content import parse_rate, parse_size
+    from datacast.topologies.lab.state import lab_name
+
+    quiet = str(json_path) == "-"
+    screen = Screen(quiet=quiet)
+    try:
+        given = {"trees": trees, "cache_bytes": parse_size(cache) if cache else None, "credits": credits, "cc": cc,
+                 "delta_bps": parse_rate(delta) if delta else None}
+        transfer = lab_run.Transfer(
+            source=source, receivers=None if to == "all" else tuple(part.strip() for part in to.split(",") if part.strip()),
+            size=parse_size(size) if size else None if file else 256 << 20, file=file, seed=seed,
+            options={key: value for key, value in given.items() if value is not None})
+        options = _options(topology, link, mtu, queue, dataplane, rest_port, fabric_port, work, keep)
+        lab_run.settle(lab_run.load_topology(topology), transfer)
+    except DatacastError as error:
+        _complain(error)
+        raise typer.Exit(USAGE) from error
+    try:
+        with screen:
+            report = lab_run.run(options, lab_name(name), transfer, screen)
+    except DatacastError as error:
+        raise _fail(error) from error
+    text = json.dumps(report, indent=1)
+    if quiet:
+        print(text)
+    else:
+        print_report(report)
+        if json_path:
+            json_path.write_text(text + "\n")
+            print(f"report: {json_path}")
+    raise typer.Exit(0 if report["ok"] else FAILED)
+
+
+def down(name: str = NAME) -> None:
+    """Take a lab down from another terminal, or clean up after one that was killed."""
+    from datacast.topologies.lab.down import take_down
+    from datacast.topologies.lab.state import lab_name
+
+    try:
+        state = take_down(lab_name(name))
+    except DatacastError as error:
+        raise _fail(error) from error
+    print(f"lab {state.name!r} is down")
+
+
+def status(as_json: bool = typer.Option(False, "--json", help="Print JSON for machines.")) -> None:
+    """List the labs of this machine."""
+    from datacast.topologies.lab.down import describe
+    from datacast.topologies.lab.state import Registry
+
+    labs = [describe(state) for state in Registry().all()]
+    if as_json:
+        print(json.dumps(labs, indent=1))
+        return
+    if not labs:
+        print("no lab is running")
+    for lab in labs:
+        print(f"{lab['name']}: {lab['status']}, {lab['topology']}, process {lab['pid']} with {lab['processes']} more, "
+              f"REST {lab['rest']}, files in {lab['work']}")

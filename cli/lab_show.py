@@ -1,0 +1,140 @@
+"""What a person sees of the lab: progress while it works, the report at the end."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.spinner import Spinner
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from datacast.topologies.lab.lab import Lab
+
+ROWS = 16
+"""Receivers shown one by one while a transfer runs; the rest is in the first bar."""
+PLAIN_S = 5.0
+
+
+class Screen:
+    """Live display on a terminal; a line now and then elsewhere; nothing when quiet. A run.Watcher."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        self.console = Console(stderr=True)
+        self.quiet = quiet
+        self.live: Live | None = None
+        self._spinner = Spinner("dots", "")
+        self._progress = Progress(TextColumn("{task.fields[name]:>10}"), BarColumn(40), TextColumn("{task.percentage:5.1f} %"),
+                                  TextColumn("{task.fields[note]}"), console=self.console)
+        self._tasks: dict[str, TaskID] = {}
+        self._said, self._said_at = "", 0.0
+
+    def __enter__(self) -> Screen:
+        if not self.quiet and self.console.is_terminal:
+            self.live = Live(Group(self._progress, self._spinner), console=self.console, refresh_per_second=8,
+                             transient=True)
+            self.live.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self.live:
+            self.live.stop()
+            self.live = None
+
+    def _plain(self, text: str, always: bool = False) -> None:
+        now = time.monotonic()
+        if not self.quiet and not self.live and (always or now - self._said_at >= PLAIN_S):
+            self._said_at = now
+            print(text, file=sys.stderr, flush=True)
+
+    def _bar(self, name: str, fraction: float, note: str = "") -> None:
+        if name not in self._tasks:
+            self._tasks[name] = self._progress.add_task("", total=1.0, name=name, note=note)
+        self._progress.update(self._tasks[name], completed=fraction, note=note)
+
+    def _clear(self) -> None:
+        for task in self._tasks.values():
+            self._progress.remove_task(task)
+        self._tasks.clear()
+
+    def step(self, text: str) -> None:
+        kind = text.split()[0]
+        self._spinner.update(text=text)
+        if kind != self._said:
+            self._said = kind
+            self._clear()
+            self._plain(f"{text} …", always=True)
+
+    def content(self, done: int, total: int) -> None:
+        self._bar("content", done / total if total else 1.0)
+
+    def verified(self, done: int, total: int) -> None:
+        self._bar("SHA-256", done / total if total else 1.0)
+
+    def group(self, group: dict[str, Any]) -> None:
+        receivers = group["receivers"]
+        rate = sum(tree.get("rate_bps", 0) for tree in group.get("trees", {}).values()) / 1e6
+        note = f"{rate:8.1f} Mb/s over {len(group.get('trees', {}))} trees, {group['state']}"
+        self._bar("group", group["fraction"], note)
+        for name in list(receivers)[:ROWS]:
+            figures = receivers[name]
+            text = f"{figures.get('rate_bps', 0) / 1e6:8.1f} Mb/s" if figures["state"] == "running" else figures["state"]
+            self._bar(name, figures.get("fraction", 0.0), text)
+        self._plain(f"{100 * group['fraction']:5.1f} % {note.strip()}")
+
+
+def up_text(lab: Lab) -> str:
+    hosts = list(lab.plan.hosts)
+    return (f"The lab is up: {lab.options.topology}, {len(hosts)} hosts, {sum(len(m.nodes) for m in lab.plan.switches)} "
+            f"switches ({lab.options.dataplane}), links of {lab.options.rate_bps / 1e6:g} Mb/s, MTU {lab.options.mtu}.\n"
+            f"REST: {lab.rest} (documentation at {lab.rest}/docs)\n"
+            f"Hosts' files: {lab.work}/hosts/<host>, logs: {lab.work}/logs\n"
+            f"In another terminal: datacast send FILE --from {hosts[0]} --to {','.join(hosts[1:3])}\n"
+            "Ctrl-C, or `datacast lab down`, takes it down.")
+
+
+def _number(value: float | None, unit: str = "", digits: int = 3) -> str:
+    return "-" if value is None else f"{value:.{digits}f}{unit}"
+
+
+def print_report(report: dict[str, Any]) -> None:
+    """The report beside the ideal, for people."""
+    console = Console()
+    trees, receivers = report["trees"], report["receivers"]
+    figures = Table(box=None, show_header=False, pad_edge=False)
+    start = report["start_s"]
+    figures.add_row("first data packet after", "-" if start is None else f"{1000 * start:.0f} ms")
+    figures.add_row("finish", _number(report["finish_s"], " s"))
+    figures.add_row("ideal", _number(report["ideal_s"], " s"))
+    figures.add_row("finish over ideal", _number(report["finish_over_ideal"]))
+    figures.add_row("link stress", _number(report["link_stress"], digits=4))
+    figures.add_row("duplicate data ratio", f"{100 * report['duplicate_ratio']:.2f} %")
+    bound = " (the processor set the pace, not the links)" if report["cpu_bound"] else ""
+    figures.add_row("processor busy", f"{100 * report['cpu_busy']:.0f} % of all cores{bound}")
+    console.print(figures)
+    table = Table(title="trees", title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for title in ("tree", "links", "depth", "new packets", "duplicates", "cache hits"):
+        table.add_column(title, justify="right")
+    for i in range(trees["count"]):
+        table.add_row(str(i), *(str(trees[key][i]) for key in ("links", "depths", "new_packets", "duplicates", "cache_hits")))
+    console.print(table)
+    table = Table(title="receivers", title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for title in ("host", "finish s", "Mb/s", "SHA-256", ""):
+        table.add_column(title, justify="left" if title in ("host", "") else "right")
+    for name, figure in receivers.items():
+        table.add_row(name, _number(figure["finish_s"]), _number(figure["goodput_mbps"], digits=1),
+                      "[green]ok[/]" if figure["sha256_ok"] else "[red]wrong[/]", (figure.get("error") or {}).get("message", ""))
+    console.print(table)
+    good = sum(figure["sha256_ok"] for figure in receivers.values())
+    if report["ok"]:
+        console.print(f"[green]delivered to {good} of {len(receivers)} and verified[/]")
+    else:
+        why = (report.get("error") or {}).get("message", "")
+        console.print(f"[red]delivered to {good} of {len(receivers)}[/] {why}")

@@ -1,0 +1,162 @@
+"""What the lab measures by itself: packets on links from the nodes' counters, and the processor's time."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from datacast.core.framing import Decoder, encode
+from datacast.topologies.lab.errors import LabError
+
+if TYPE_CHECKING:
+    from datacast.topologies.lab.lab import Lab
+
+CPU_BOUND = 0.9
+"""Share of all cores, or of one core by one process, from which on the processor sets the pace."""
+
+
+def ask_control(path: Path, op: str, timeout_s: float = 3.0) -> dict[str, Any]:
+    """One request to a switch's control socket (dpdk_cache/README.md). Raises LabError when it does not answer."""
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+            sock.settimeout(timeout_s)
+            sock.connect(str(path))
+            sock.sendall(json.dumps({"op": op}).encode() + b"\n")
+            data = b""
+            while not data.endswith(b"\n"):
+                part = sock.recv(1 << 16)
+                if not part:
+                    break
+                data += part
+        answer = json.loads(data)
+    except (OSError, ValueError) as error:
+        raise LabError(f"no answer from the switch at {path}: {error}", what=str(path)) from error
+    if not answer.get("ok"):
+        raise LabError(f"the switch at {path}: {answer.get('error')}", what=str(path))
+    return answer
+
+
+def ask_agent(node: str, address: str, op: str, body: dict[str, Any], timeout_s: float = 3.0) -> dict[str, Any]:
+    """One signalling request to one agent (docs/signalling.md); its own result. Raises LabError."""
+    host, _, port = address.rpartition(":")
+    request = {"type": "request", "id": 1, "op": op, "timeout_ms": int(timeout_s * 1000), "all": body,
+               "tree": {"n": node, "a": address, "b": body}}
+    try:
+        with socket.create_connection((host, int(port)), timeout=timeout_s) as sock:
+            sock.sendall(encode(request))
+            decoder = Decoder()
+            while part := sock.recv(1 << 16):
+                for message in decoder.feed(part):
+                    if message["type"] == "ack":
+                        return message["results"][node]
+                    if message["type"] == "error":
+                        raise LabError(f"agent {node}: {message.get('error')}", what=node)
+    except (OSError, KeyError) as error:
+        raise LabError(f"no answer from agent {node} at {address}: {error}", what=node) from error
+    raise LabError(f"agent {node} at {address} closed the connection", what=node)
+
+
+@dataclass
+class Traffic:
+    """Sums over all nodes of the lab since they started."""
+
+    data_payload: int = 0
+    """Payload bytes of data packets sent onto links, duplicates and retransmissions included."""
+    hits: dict[int, int] = field(default_factory=dict)
+    """Interests answered from a content store, per tree."""
+    drops: dict[str, int] = field(default_factory=dict)
+    """Frames dropped by nodes, per reason."""
+    silent: list[str] = field(default_factory=list)
+    """Nodes that did not tell."""
+
+    def add(self, counters: dict[str, Any]) -> None:
+        """One node's counters, as switches and agents give them."""
+        for port in counters.get("ports", {}).values():
+            self.data_payload += int(port.get("tx_data_payload", 0))
+        for tree in counters.get("tree_counters", ()):
+            self.hits[int(tree["tree"])] = self.hits.get(int(tree["tree"]), 0) + int(tree.get("hits", 0))
+        for reason, count in counters.get("drop", {}).items():
+            if count:
+                self.drops[reason] = self.drops.get(reason, 0) + int(count)
+
+    def since(self, before: Traffic) -> Traffic:
+        def minus(now: dict[Any, int], then: dict[Any, int]) -> dict[Any, int]:
+            return {key: value - then.get(key, 0) for key, value in now.items() if value != then.get(key, 0)}
+
+        return Traffic(self.data_payload - before.data_payload, minus(self.hits, before.hits),
+                       minus(self.drops, before.drops), sorted({*self.silent, *before.silent}))
+
+
+def traffic(lab: Lab) -> Traffic:
+    """Ask every switch and every agent."""
+    total = Traffic()
+    for machine in lab.plan.switches:
+        try:
+            for counters in lab.plane.counters(lab, machine).values():
+                total.add(counters)
+        except LabError:
+            total.silent += machine.nodes
+    for host in lab.plan.hosts:
+        try:
+            total.add(ask_agent(host, lab.agent_address(host), "node", {"counters": True}))
+        except LabError:
+            total.silent.append(host)
+    return total
+
+
+# ---- processor ----
+@dataclass(frozen=True)
+class CpuSample:
+    """Seconds of processor time so far."""
+
+    busy: float
+    total: float
+    processes: dict[int, tuple[str, float]]
+
+
+def cpu_sample(pids: list[int]) -> CpuSample:
+    """The whole machine from /proc/stat (idle and waiting for disks are not busy; stolen time is), and some processes."""
+    tick = os.sysconf("SC_CLK_TCK")
+    fields = [int(value) for value in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+    total, idle = sum(fields), fields[3] + fields[4]
+    processes = {}
+    for pid in pids:
+        with contextlib.suppress(OSError, ValueError):
+            text = Path(f"/proc/{pid}/stat").read_text()
+            name, rest = text[text.index("(") + 1:text.rindex(")")], text[text.rindex(")") + 2:].split()
+            processes[pid] = (name, (int(rest[11]) + int(rest[12])) / tick)
+    return CpuSample((total - idle) / tick, total / tick, processes)
+
+
+@dataclass(frozen=True)
+class CpuUse:
+    """Between two samples."""
+
+    busy: float
+    """Share of all cores."""
+    highest: float
+    """Share of one core by the busiest process."""
+    seconds: dict[str, float]
+    """Per program."""
+
+    @property
+    def bound(self) -> bool:
+        return self.busy > CPU_BOUND or self.highest > CPU_BOUND + 0.05
+
+
+def cpu_use(before: CpuSample, after: CpuSample) -> CpuUse:
+    total = after.total - before.total
+    wall = total / (os.cpu_count() or 1)
+    seconds: dict[str, float] = {}
+    highest = 0.0
+    for pid, (name, used) in after.processes.items():
+        spent = used - before.processes.get(pid, (name, 0.0))[1]
+        seconds[name] = seconds.get(name, 0.0) + spent
+        highest = max(highest, spent / wall if wall else 0.0)
+    return CpuUse((after.busy - before.busy) / total if total else 0.0, highest,
+                  {name: round(value, 2) for name, value in sorted(seconds.items(), key=lambda item: -item[1])})
