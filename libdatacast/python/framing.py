@@ -21,7 +21,7 @@ Message = dict[str, Any]
 
 
 class FramingError(DatacastError):
-    """The peer sent something that is no frame; the connection is of no more use. `code` goes into the `error` message."""
+    """The peer sent what is no frame; the connection is of no more use. `code` goes into the `error` message."""
 
     code = "bad_frame"
 
@@ -30,7 +30,8 @@ def encode(message: Message) -> bytes:
     """One frame. Raises FramingError when the message is longer than a frame may be."""
     body = json.dumps(message, separators=(",", ":"), allow_nan=False).encode()
     if len(body) > FRAME_MAX:
-        raise FramingError(f"a message of {len(body)} bytes exceeds the limit of {FRAME_MAX}", what=str(message.get("type")))
+        what = str(message.get("type"))
+        raise FramingError(f"a message of {len(body)} bytes exceeds the limit of {FRAME_MAX}", what=what)
     return _LENGTH.pack(len(body)) + body
 
 
@@ -41,9 +42,13 @@ def _length(head: bytes) -> int:
     return length
 
 
+def _not_json(name: str) -> None:
+    raise ValueError(f"{name} is no JSON value")
+
+
 def _decode(body: bytes) -> Message:
     try:
-        message = json.loads(body)
+        message = json.loads(body.decode(), parse_constant=_not_json)
     except (ValueError, RecursionError) as error:
         raise FramingError(f"a frame is not JSON: {error}") from error
     if not isinstance(message, dict) or not isinstance(message.get("type"), str):
@@ -73,7 +78,7 @@ class Decoder:
 
 
 async def read(reader: asyncio.StreamReader) -> Message | None:
-    """The next message; None at the end of the stream. Raises FramingError, also when the stream ends inside a frame."""
+    """The next message; None at the end of the stream. Raises FramingError, also when it ends inside a frame."""
     import asyncio
 
     try:

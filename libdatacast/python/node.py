@@ -49,7 +49,8 @@ class Node:
         """A frame arrives by `port` (HOST: from an endpoint of this host, from the Datacast header on) at `now` ns.
         Returns what leaves: (port, frame), for HOST from the Datacast header on."""
         buf = lib.pybuf_new(frame, len(frame))
-        arrived = ffi.new("struct dc_frame *", {"buf": buf, "data": lib.pybuf_data(buf), "len": len(frame), "port": port})
+        arrived = ffi.new("struct dc_frame *")
+        arrived.buf, arrived.data, arrived.len, arrived.port = buf, lib.pybuf_data(buf), len(frame), port
         sent = []
         for i in range(lib.dc_node_handle(self._node, now, arrived, self._out, lib.DC_NODE_TX_MAX)):
             tx = self._out[i]

@@ -42,7 +42,7 @@ class Header:
 
 @dataclass(frozen=True)
 class Segment:
-    """Ports from the sender on, the sender's own first; `local`: it ends at a waypoint. No port: on the same machine."""
+    """Ports from the sender on, its own first; `local`: it ends at a waypoint. No port: on the same machine."""
 
     ports: tuple[int, ...] = ()
     local: bool = False
@@ -185,7 +185,7 @@ def decode_frame(frame: bytes) -> tuple[list[int], bytes]:
 
 
 def encode_interest(blob: bytes, header: Header, dst: bytes = ANY, src: bytes = NOBODY) -> bytes:
-    """What a receiver with this route sends: a whole frame, or from the header on when its first stop is on its host."""
+    """What a receiver with this route sends: a whole frame, or from the header on when it first asks its own host."""
     path = ffi.new("struct dc_path *")
     if lib.dc_path_parse(path, ffi.from_buffer("uint8_t[]", blob), len(blob)) != 0:
         raise WireError(f"{len(blob)} bytes that are no route from a receiver to the source")
