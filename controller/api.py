@@ -24,13 +24,18 @@ class ControllerClient:
 
         self.url = url or os.environ.get(ENV_URL) or DEFAULT_URL
         if self.url.startswith("unix:"):
-            transport = httpx.HTTPTransport(uds=self.url[len("unix:"):])
+            transport = httpx.HTTPTransport(uds=self.url[len("unix:") :])
             self._http = httpx.Client(transport=transport, base_url="http://controller", timeout=timeout)
         elif self.url.startswith(("http://", "https://")):
             self._http = httpx.Client(base_url=self.url, timeout=timeout, trust_env=False)
         else:
-            raise Problem(400, "bad_url", f"{self.url!r} is no address of a controller", what=self.url,
-                          remedy="give http://host:port or unix:/path")
+            raise Problem(
+                400,
+                "bad_url",
+                f"{self.url!r} is no address of a controller",
+                what=self.url,
+                remedy="give http://host:port or unix:/path",
+            )
 
     def __enter__(self) -> ControllerClient:
         return self
@@ -57,8 +62,13 @@ class ControllerClient:
         return decoded
 
     def _unreachable(self) -> Unreachable:
-        return Unreachable(503, "unreachable", f"no controller at {self.url}", what=self.url,
-                           remedy="start a lab with `datacast lab up` or set --controller")
+        return Unreachable(
+            503,
+            "unreachable",
+            f"no controller at {self.url}",
+            what=self.url,
+            remedy="start a lab with `datacast lab up` or set --controller",
+        )
 
     def health(self) -> dict[str, Any]:
         return self.request("GET", "/healthz")
@@ -83,13 +93,14 @@ class ControllerClient:
         import httpx
 
         try:
-            with self._http.stream("GET", "/events", params={"group": group} if group else None,
-                                   timeout=httpx.Timeout(10.0, read=30.0)) as answer:
+            with self._http.stream(
+                "GET", "/events", params={"group": group} if group else None, timeout=httpx.Timeout(10.0, read=30.0)
+            ) as answer:
                 if answer.status_code >= 400:
                     answer.read()
                     raise Problem.from_json(answer.status_code, answer.json())
                 for line in answer.iter_lines():
                     if line.startswith("data: "):
-                        yield json.loads(line[len("data: "):])
+                        yield json.loads(line[len("data: ") :])
         except (httpx.HTTPError, OSError) as error:
             raise self._unreachable() from error

@@ -18,38 +18,58 @@ from datacast.fabric_manager.api import FabricManagerClient, GroupSpec, GroupSta
 from .metrics import CONTENT_TYPE, RequestMetrics, fabric_metrics, render
 
 PROBLEM_SCHEMA = {
-    "type": "object", "required": ["status", "code", "detail", "what", "remedy"],
+    "type": "object",
+    "required": ["status", "code", "detail", "what", "remedy"],
     "properties": {
-        "type": {"type": "string"}, "title": {"type": "string"}, "status": {"type": "integer"},
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
         "code": {"type": "string", "description": "for machines, such as unknown_host"},
         "detail": {"type": "string", "description": "what went wrong"},
         "what": {"type": "string", "description": "the thing at fault: a host, a field, a group"},
         "remedy": {"type": "string", "description": "what helps"},
-        "fields": {"type": "array", "items": {"type": "object", "properties": {
-            "field": {"type": "string"}, "message": {"type": "string"}}}},
+        "fields": {
+            "type": "array",
+            "items": {"type": "object", "properties": {"field": {"type": "string"}, "message": {"type": "string"}}},
+        },
     },
 }
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    texts = {404: "Not there", 409: "Cannot be done now", 422: "The request is not valid; `fields` names the culprits",
-             503: "The fabric manager does not answer"}
-    return {status: {"description": texts[status], "content": {"application/problem+json": {"schema": PROBLEM_SCHEMA}}}
-            for status in statuses}
+    texts = {
+        404: "Not there",
+        409: "Cannot be done now",
+        422: "The request is not valid; `fields` names the culprits",
+        503: "The fabric manager does not answer",
+    }
+    return {
+        status: {"description": texts[status], "content": {"application/problem+json": {"schema": PROBLEM_SCHEMA}}}
+        for status in statuses
+    }
 
 
 GroupId = Annotated[str, Path(description="as POST /groups returned it", examples=["g-1f3a5b7c"], max_length=64)]
 SetName = Annotated[str, Path(description="name of a set of hosts", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 Hosts = Annotated[list[Name], MinLen(1), MaxLen(8192)]
 
-EXAMPLE = {"source": "00", "receivers": ["02", "10", "21", "23", "31", "33"], "source_path": "/srv/image.raw",
-           "dest_path": "image.raw", "options": {"trees": 2, "cache_bytes": 131072}}
+EXAMPLE = {
+    "source": "00",
+    "receivers": ["02", "10", "21", "23", "31", "33"],
+    "source_path": "/srv/image.raw",
+    "dest_path": "image.raw",
+    "options": {"trees": 2, "cache_bytes": 131072},
+}
 
 
 def make_app(client: FabricManagerClient) -> FastAPI:
-    app = FastAPI(title="Datacast", version="1", description="Reliable group data delivery: one source, many receivers, "
-                  "the same file, over edge-disjoint Steiner trees.", openapi_tags=[
-                      {"name": "groups"}, {"name": "sets"}, {"name": "fabric"}, {"name": "service"}])
+    app = FastAPI(
+        title="Datacast",
+        version="1",
+        description="Reliable group data delivery: one source, many receivers, "
+        "the same file, over edge-disjoint Steiner trees.",
+        openapi_tags=[{"name": "groups"}, {"name": "sets"}, {"name": "fabric"}, {"name": "service"}],
+    )
     install_problem_handlers(app)
     own = RequestMetrics()
 
@@ -63,63 +83,115 @@ def make_app(client: FabricManagerClient) -> FastAPI:
         own.seconds.labels(route).observe(time.perf_counter() - started)
         return response
 
-    @app.post("/groups", status_code=201, tags=["groups"], responses=problems(409, 422, 503), response_class=JSONResponse,
-              summary="Start a group: deliver a file from one host to many")
+    @app.post(
+        "/groups",
+        status_code=201,
+        tags=["groups"],
+        responses=problems(409, 422, 503),
+        response_class=JSONResponse,
+        summary="Start a group: deliver a file from one host to many",
+    )
     async def create(request: Request, spec: Annotated[GroupSpec, Body(examples=[EXAMPLE])]) -> JSONResponse:
         from dataclasses import asdict
 
         group = await client.create_group(asdict(spec), request.state.accepted_ns)
         return JSONResponse(group, status_code=201, headers={"location": f"/groups/{group['id']}"})
 
-    @app.get("/groups", tags=["groups"], responses=problems(422, 503), response_class=JSONResponse,
-             summary="All groups, oldest first, without their per-receiver figures")
-    async def listing(state: Annotated[GroupState | None, Query(description="only groups in this state")] = None
-                      ) -> JSONResponse:
+    @app.get(
+        "/groups",
+        tags=["groups"],
+        responses=problems(422, 503),
+        response_class=JSONResponse,
+        summary="All groups, oldest first, without their per-receiver figures",
+    )
+    async def listing(
+        state: Annotated[GroupState | None, Query(description="only groups in this state")] = None,
+    ) -> JSONResponse:
         return JSONResponse(await client.groups(state))
 
-    @app.get("/groups/{group}", tags=["groups"], responses=problems(404, 422, 503), response_class=JSONResponse,
-             summary="One group: progress, rate, duplicates, retransmissions and state per receiver and per tree")
+    @app.get(
+        "/groups/{group}",
+        tags=["groups"],
+        responses=problems(404, 422, 503),
+        response_class=JSONResponse,
+        summary="One group: progress, rate, duplicates, retransmissions and state per receiver and per tree",
+    )
     async def one(group: GroupId) -> JSONResponse:
         return JSONResponse(await client.group(group))
 
-    @app.delete("/groups/{group}", status_code=202, tags=["groups"], responses=problems(404, 422, 503),
-                response_class=JSONResponse, summary="Cancel a group; one that has ended stays as it is")
+    @app.delete(
+        "/groups/{group}",
+        status_code=202,
+        tags=["groups"],
+        responses=problems(404, 422, 503),
+        response_class=JSONResponse,
+        summary="Cancel a group; one that has ended stays as it is",
+    )
     async def cancel(group: GroupId) -> JSONResponse:
         return JSONResponse(await client.cancel_group(group), status_code=202)
 
-    @app.get("/sets", tags=["sets"], responses=problems(503), response_class=JSONResponse, summary="Named sets of hosts")
+    @app.get(
+        "/sets", tags=["sets"], responses=problems(503), response_class=JSONResponse, summary="Named sets of hosts"
+    )
     async def sets() -> JSONResponse:
         return JSONResponse(await client.sets())
 
-    @app.get("/sets/{name}", tags=["sets"], responses=problems(404, 422, 503), response_class=JSONResponse,
-             summary="One set")
+    @app.get(
+        "/sets/{name}", tags=["sets"], responses=problems(404, 422, 503), response_class=JSONResponse, summary="One set"
+    )
     async def get_set(name: SetName) -> JSONResponse:
         return JSONResponse(await client.get_set(name))
 
-    @app.put("/sets/{name}", tags=["sets"], responses=problems(422, 503), response_class=JSONResponse,
-             summary="Make or replace a set")
-    async def put_set(name: SetName, hosts: Annotated[Hosts, Body(embed=True, examples=[["02", "10"]])]) -> JSONResponse:
+    @app.put(
+        "/sets/{name}",
+        tags=["sets"],
+        responses=problems(422, 503),
+        response_class=JSONResponse,
+        summary="Make or replace a set",
+    )
+    async def put_set(
+        name: SetName, hosts: Annotated[Hosts, Body(embed=True, examples=[["02", "10"]])]
+    ) -> JSONResponse:
         return JSONResponse(await client.put_set(name, hosts))
 
-    @app.delete("/sets/{name}", status_code=204, tags=["sets"], responses=problems(404, 422, 503),
-                summary="Forget a set")
+    @app.delete(
+        "/sets/{name}", status_code=204, tags=["sets"], responses=problems(404, 422, 503), summary="Forget a set"
+    )
     async def delete_set(name: SetName) -> Response:
         await client.delete_set(name)
         return Response(status_code=204)
 
-    @app.get("/topology", tags=["fabric"], responses=problems(503), response_class=JSONResponse,
-             summary="Nodes with their agents, links with their state and what they carry")
+    @app.get(
+        "/topology",
+        tags=["fabric"],
+        responses=problems(503),
+        response_class=JSONResponse,
+        summary="Nodes with their agents, links with their state and what they carry",
+    )
     async def topology() -> JSONResponse:
         return JSONResponse(await client.topology())
 
-    @app.get("/events", tags=["fabric"], response_class=StreamingResponse,
-             responses={200: {"description": "server-sent events: `group`, `link`, `node`",
-                              "content": {"text/event-stream": {}}}, **problems(422, 503)},
-             summary="Changes as they happen (server-sent events)")
-    async def events(topic: Annotated[Literal["all", "groups", "topology"], Query()] = "all",
-                     group: Annotated[str | None, Query(description="only this group", max_length=64)] = None
-                     ) -> StreamingResponse:
-        topics = ["groups"] if topic == "groups" or group else ["topology"] if topic == "topology" else ["groups", "topology"]
+    @app.get(
+        "/events",
+        tags=["fabric"],
+        response_class=StreamingResponse,
+        responses={
+            200: {"description": "server-sent events: `group`, `link`, `node`", "content": {"text/event-stream": {}}},
+            **problems(422, 503),
+        },
+        summary="Changes as they happen (server-sent events)",
+    )
+    async def events(
+        topic: Annotated[Literal["all", "groups", "topology"], Query()] = "all",
+        group: Annotated[str | None, Query(description="only this group", max_length=64)] = None,
+    ) -> StreamingResponse:
+        topics = (
+            ["groups"]
+            if topic == "groups" or group
+            else ["topology"]
+            if topic == "topology"
+            else ["groups", "topology"]
+        )
         stream = client.events(topics, group)
         first = await anext(stream)  # fails here, with a proper status, when there is no fabric manager
 
@@ -138,8 +210,13 @@ def make_app(client: FabricManagerClient) -> FastAPI:
         assert first["type"] == "hello"
         return StreamingResponse(sse(), media_type="text/event-stream", headers={"cache-control": "no-store"})
 
-    @app.get("/metrics", tags=["service"], response_class=Response, responses={200: {"content": {"text/plain": {}}}},
-             summary="Prometheus metrics")
+    @app.get(
+        "/metrics",
+        tags=["service"],
+        response_class=Response,
+        responses={200: {"content": {"text/plain": {}}}},
+        summary="Prometheus metrics",
+    )
     async def metrics() -> Response:
         try:
             health, groups = await client.health(), await client.groups()
@@ -148,8 +225,13 @@ def make_app(client: FabricManagerClient) -> FastAPI:
             health, groups, details = None, [], []
         return Response(render(own.registry, fabric_metrics(health, groups, details)), media_type=CONTENT_TYPE)
 
-    @app.get("/healthz", tags=["service"], responses=problems(503), response_class=JSONResponse,
-             summary="200 when this and the fabric manager answer")
+    @app.get(
+        "/healthz",
+        tags=["service"],
+        responses=problems(503),
+        response_class=JSONResponse,
+        summary="200 when this and the fabric manager answer",
+    )
     async def healthz() -> JSONResponse:
         return JSONResponse({"status": "ok", "fabric_manager": await client.health()})
 

@@ -25,22 +25,38 @@ async def run(args: argparse.Namespace) -> None:
     async with FabricManagerClient(args.fabric_manager) as client:
         server = HttpServer(make_app(client), listen(args.listen))
         await server.start()
-        print(f"datacast-controller: REST at {server.url} (its description at /docs and /openapi.json), "
-              f"fabric manager at {client.url}", flush=True)
+        print(
+            f"datacast-controller: REST at {server.url} (its description at /docs and /openapi.json), "
+            f"fabric manager at {client.url}",
+            flush=True,
+        )
         await stop.wait()
         await server.stop()
 
 
 def main(argv: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="datacast-controller", description="REST API through which groups are started.")
-    parser.add_argument("--listen", default=DEFAULT_LISTEN, metavar="HOST:PORT|unix:PATH",
-                        help="default %(default)s; there is no authentication, so think before you leave loopback")
-    parser.add_argument("--fabric-manager", default=os.environ.get(ENV_URL) or DEFAULT_URL, metavar="URL",
-                        help=f"http://host:port or unix:/path (${ENV_URL}; default %(default)s)")
+    parser = argparse.ArgumentParser(
+        prog="datacast-controller", description="REST API through which groups are started."
+    )
+    parser.add_argument(
+        "--listen",
+        default=DEFAULT_LISTEN,
+        metavar="HOST:PORT|unix:PATH",
+        help="default %(default)s; there is no authentication, so think before you leave loopback",
+    )
+    parser.add_argument(
+        "--fabric-manager",
+        default=os.environ.get(ENV_URL) or DEFAULT_URL,
+        metavar="URL",
+        help=f"http://host:port or unix:/path (${ENV_URL}; default %(default)s)",
+    )
     parser.add_argument("-v", "--verbose", action="store_true")
     args = parser.parse_args(argv)
-    logging.basicConfig(level=logging.INFO if args.verbose else logging.WARNING, stream=sys.stderr,
-                        format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    logging.basicConfig(
+        level=logging.INFO if args.verbose else logging.WARNING,
+        stream=sys.stderr,
+        format="%(asctime)s %(name)s %(levelname)s %(message)s",
+    )
     try:
         asyncio.run(run(args))
     except DatacastError as error:

@@ -15,14 +15,24 @@ class RequestMetrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.requests = Counter("datacast_http_requests", "REST requests by route, method and status",
-                                ["route", "method", "status"], registry=self.registry)
-        self.seconds = Histogram("datacast_http_request_seconds", "Time to answer", ["route"], registry=self.registry,
-                                 buckets=(.001, .0025, .005, .01, .025, .05, .1, .25, 1, 5))
+        self.requests = Counter(
+            "datacast_http_requests",
+            "REST requests by route, method and status",
+            ["route", "method", "status"],
+            registry=self.registry,
+        )
+        self.seconds = Histogram(
+            "datacast_http_request_seconds",
+            "Time to answer",
+            ["route"],
+            registry=self.registry,
+            buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5),
+        )
 
 
-def fabric_metrics(health: dict[str, Any] | None, groups: list[dict[str, Any]],
-                   details: list[dict[str, Any]]) -> CollectorRegistry:
+def fabric_metrics(
+    health: dict[str, Any] | None, groups: list[dict[str, Any]], details: list[dict[str, Any]]
+) -> CollectorRegistry:
     """health: None when the fabric manager does not answer; groups: summaries; details: the running groups whole."""
     registry = CollectorRegistry()
 
@@ -32,14 +42,22 @@ def fabric_metrics(health: dict[str, Any] | None, groups: list[dict[str, Any]],
     gauge("datacast_fabric_manager_up", "1 when the fabric manager answers").set(health is not None)
     if health is None:
         return registry
-    for key, text in (("hosts", "Hosts in the topology"), ("agents", "Hosts whose agent is registered"),
-                      ("switches", "Switches in the topology"), ("links_down", "Links that carry nothing now")):
+    for key, text in (
+        ("hosts", "Hosts in the topology"),
+        ("agents", "Hosts whose agent is registered"),
+        ("switches", "Switches in the topology"),
+        ("links_down", "Links that carry nothing now"),
+    ):
         gauge(f"datacast_{key}", text).set(health[key])
     by_state = gauge("datacast_groups", "Groups that are remembered, by state", ("state",))
     for state in STATES:
         by_state.labels(state).set(sum(g["state"] == state for g in groups))
-    fraction = gauge("datacast_group_fraction", "Part of the file that a running group's receivers hold, 0 to 1", ("group",))
-    receiver = gauge("datacast_receiver_fraction", "Part of the file that a receiver holds, 0 to 1", ("group", "receiver"))
+    fraction = gauge(
+        "datacast_group_fraction", "Part of the file that a running group's receivers hold, 0 to 1", ("group",)
+    )
+    receiver = gauge(
+        "datacast_receiver_fraction", "Part of the file that a receiver holds, 0 to 1", ("group", "receiver")
+    )
     rate = gauge("datacast_tree_rate_bps", "New data a tree sends", ("group", "tree"))
     packets = gauge("datacast_tree_packets", "Data packets the source sent on a tree", ("group", "tree", "kind"))
     for group in details:

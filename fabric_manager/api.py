@@ -115,8 +115,9 @@ class FabricManagerClient(JsonClient):
 
     async def create_group(self, spec: dict[str, Any], accepted_ns: int | None = None) -> dict[str, Any]:
         """`accepted_ns`: when the request arrived at the caller."""
-        return await self.request("POST", "/groups", spec,
-                                  headers={"x-datacast-accepted-ns": str(accepted_ns)} if accepted_ns else None)
+        return await self.request(
+            "POST", "/groups", spec, headers={"x-datacast-accepted-ns": str(accepted_ns)} if accepted_ns else None
+        )
 
     async def groups(self, state: str | None = None) -> list[dict[str, Any]]:
         return await self.request("GET", "/groups", params={"state": state} if state else None)
@@ -165,11 +166,19 @@ def graph_of(topology: dict[str, Any]):
     graph = nx.Graph(**topology.get("attributes", {}))
     graph.graph["defaults"] = topology["defaults"]
     for node in topology["nodes"]:
-        graph.add_node(node["name"], **{**node.get("attributes", {}), "kind": node["kind"], "forwards": node["forwards"]})
+        graph.add_node(
+            node["name"], **{**node.get("attributes", {}), "kind": node["kind"], "forwards": node["forwards"]}
+        )
         update_node(graph, node)
     for link in topology["links"]:
-        graph.add_edge(link["u"], link["v"], ports={link["u"]: link["u_port"], link["v"]: link["v_port"]},
-                       up=link["up"], rate_bps=link["rate_bps"], mtu=link["mtu"])
+        graph.add_edge(
+            link["u"],
+            link["v"],
+            ports={link["u"]: link["u_port"], link["v"]: link["v_port"]},
+            up=link["up"],
+            rate_bps=link["rate_bps"],
+            mtu=link["mtu"],
+        )
     return graph
 
 

@@ -58,8 +58,9 @@ class Fabric:
     """Topology and health. `graph`: networkx.Graph with node attributes `kind`, `forwards` (and perhaps `msd`) and edge
     attributes `ports` ({node: port}), `up`, perhaps `rate_bps` and `mtu`."""
 
-    def __init__(self, graph: nx.Graph, *, spec: str = "", rate_bps: int | None = None, mtu: int = 1500,
-                 queue_packets: int = 100) -> None:
+    def __init__(
+        self, graph: nx.Graph, *, spec: str = "", rate_bps: int | None = None, mtu: int = 1500, queue_packets: int = 100
+    ) -> None:
         self.graph = graph
         self.spec = spec
         self.version = 1
@@ -68,8 +69,9 @@ class Fabric:
         self._edge_at: dict[tuple[str, int], tuple[str, str]] = {}
         for name, data in graph.nodes(data=True):
             kind = data["kind"]
-            self.nodes[name] = Node(name=name, kind=kind, forwards=bool(data.get("forwards", kind == "switch")),
-                                    msd=data.get("msd"))
+            self.nodes[name] = Node(
+                name=name, kind=kind, forwards=bool(data.get("forwards", kind == "switch")), msd=data.get("msd")
+            )
         for u, v, data in graph.edges(data=True):
             for end in (u, v):
                 self._edge_at[(end, int(data["ports"][end]))] = (u, v)
@@ -81,10 +83,13 @@ class Fabric:
 
     def _computed(self, u: str, v: str) -> bool:
         data = self.graph.edges[u, v]
-        return bool(data.get("up", True)
-                    and self.nodes[u].alive and self.nodes[v].alive
-                    and int(data["ports"][u]) not in self.nodes[u].ports_down
-                    and int(data["ports"][v]) not in self.nodes[v].ports_down)
+        return bool(
+            data.get("up", True)
+            and self.nodes[u].alive
+            and self.nodes[v].alive
+            and int(data["ports"][u]) not in self.nodes[u].ports_down
+            and int(data["ports"][v]) not in self.nodes[v].ports_down
+        )
 
     def link_up(self, u: str, v: str) -> bool:
         return self._up[self._key(u, v)]
@@ -109,11 +114,13 @@ class Fabric:
         name = message.get("node")
         node = self.nodes.get(name) if isinstance(name, str) else None
         if node is None:
-            raise FabricError("unknown_node", f"the topology {self.spec or ''} has no node {name!r}".replace("  ", " "),
-                              str(name))
+            raise FabricError(
+                "unknown_node", f"the topology {self.spec or ''} has no node {name!r}".replace("  ", " "), str(name)
+            )
         if node.registered and node.session != session:
-            raise FabricError("duplicate", f"node {name} is registered already, by process {node.pid} at {node.addr}",
-                              node.name)
+            raise FabricError(
+                "duplicate", f"node {name} is registered already, by process {node.pid} at {node.addr}", node.name
+            )
         if message.get("kind") != node.kind:
             raise FabricError("bad_request", f"node {name} is a {node.kind}, not a {message.get('kind')!r}", node.name)
         addr = message.get("addr")
@@ -121,7 +128,8 @@ class Fabric:
             raise FabricError("bad_request", f"node {name}: addr must be host:port, not {addr!r}", node.name)
         ports = message.get("ports", [])
         if not isinstance(ports, list) or not all(
-                isinstance(p, dict) and _is_port(p.get("port")) and isinstance(p.get("up", True), bool) for p in ports):
+            isinstance(p, dict) and _is_port(p.get("port")) and isinstance(p.get("up", True), bool) for p in ports
+        ):
             raise FabricError("bad_request", f"node {name}: ports must be a list of {{port, up}}", node.name)
         pid = message.get("pid")
         if pid != node.pid or not node.seen:
@@ -166,9 +174,18 @@ class Fabric:
 
     # ---- views ----
     def node_json(self, node: Node) -> dict[str, Any]:
-        return {"name": node.name, "kind": node.kind, "forwards": node.forwards, "alive": node.alive,
-                "registered": node.registered, "addr": node.addr, "pid": node.pid, "msd": node.msd,
-                "control": node.control, "dest_roots": node.dest_roots}
+        return {
+            "name": node.name,
+            "kind": node.kind,
+            "forwards": node.forwards,
+            "alive": node.alive,
+            "registered": node.registered,
+            "addr": node.addr,
+            "pid": node.pid,
+            "msd": node.msd,
+            "control": node.control,
+            "dest_roots": node.dest_roots,
+        }
 
     def snapshot(self) -> dict[str, Any]:
         """Everything, as JSON: {version, spec, attributes, defaults, nodes, links}."""
@@ -178,12 +195,25 @@ class Fabric:
             nodes.append({**self.node_json(self.nodes[name]), "attributes": extra})
         links = []
         for u, v, data in self.graph.edges(data=True):
-            links.append({"u": u, "v": v, "u_port": int(data["ports"][u]), "v_port": int(data["ports"][v]),
-                          "up": self.link_up(u, v), "rate_bps": data.get("rate_bps") or self.defaults["rate_bps"],
-                          "mtu": data.get("mtu") or self.defaults["mtu"]})
-        return {"version": self.version, "spec": self.spec, "defaults": self.defaults,
-                "attributes": {k: v for k, v in self.graph.graph.items() if _is_json(v)},
-                "nodes": nodes, "links": links}
+            links.append(
+                {
+                    "u": u,
+                    "v": v,
+                    "u_port": int(data["ports"][u]),
+                    "v_port": int(data["ports"][v]),
+                    "up": self.link_up(u, v),
+                    "rate_bps": data.get("rate_bps") or self.defaults["rate_bps"],
+                    "mtu": data.get("mtu") or self.defaults["mtu"],
+                }
+            )
+        return {
+            "version": self.version,
+            "spec": self.spec,
+            "defaults": self.defaults,
+            "attributes": {k: v for k, v in self.graph.graph.items() if _is_json(v)},
+            "nodes": nodes,
+            "links": links,
+        }
 
     def members(self) -> list[str]:
         """Hosts with a registered agent, in the topology's order."""

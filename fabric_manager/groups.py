@@ -37,25 +37,49 @@ class Groups:
         self._groups: dict[str, dict[str, Any]] = {}
         self._heard: dict[str, float] = {}
         for row in store.groups():
-            self._groups[row["id"]] = self._record(row["id"], row["state"], row["spec"], row["created_ns"],
-                                                   row["updated_ns"], row["progress"])
+            self._groups[row["id"]] = self._record(
+                row["id"], row["state"], row["spec"], row["created_ns"], row["updated_ns"], row["progress"]
+            )
             self._heard[row["id"]] = time.monotonic()
 
     @staticmethod
-    def _record(group: str, state: str, spec: dict[str, Any], created_ns: int, updated_ns: int,
-                progress: dict[str, Any]) -> dict[str, Any]:
-        base = {"size": None, "fraction": 0.0, "rate_bps": 0, "error": None, "trees": {}, "report": None,
-                "finished_ns": None, "receivers": {name: {"state": "waiting"} for name in spec["receivers"]}}
-        return {"id": group, "state": state, "created_ns": created_ns, "updated_ns": updated_ns,
-                "source": spec["source"], "source_path": spec["source_path"], "dest_path": spec["dest_path"],
-                "options": spec["options"], **base, **progress}
+    def _record(
+        group: str, state: str, spec: dict[str, Any], created_ns: int, updated_ns: int, progress: dict[str, Any]
+    ) -> dict[str, Any]:
+        base = {
+            "size": None,
+            "fraction": 0.0,
+            "rate_bps": 0,
+            "error": None,
+            "trees": {},
+            "report": None,
+            "finished_ns": None,
+            "receivers": {name: {"state": "waiting"} for name in spec["receivers"]},
+        }
+        return {
+            "id": group,
+            "state": state,
+            "created_ns": created_ns,
+            "updated_ns": updated_ns,
+            "source": spec["source"],
+            "source_path": spec["source_path"],
+            "dest_path": spec["dest_path"],
+            "options": spec["options"],
+            **base,
+            **progress,
+        }
 
     # ---- asking ----
     def get(self, group: str) -> dict[str, Any]:
         record = self._groups.get(group)
         if record is None:
-            raise Problem(404, "group_not_found", f"there is no group {group!r}", what=group,
-                          remedy="`datacast groups` lists the groups there are")
+            raise Problem(
+                404,
+                "group_not_found",
+                f"there is no group {group!r}",
+                what=group,
+                remedy="`datacast groups` lists the groups there are",
+            )
         return record
 
     def all(self, state: str | None = None) -> list[dict[str, Any]]:
@@ -65,21 +89,49 @@ class Groups:
     def summary(record: dict[str, Any]) -> dict[str, Any]:
         """A group without its per-receiver and per-tree figures."""
         states = [r.get("state") for r in record["receivers"].values()]
-        return {**{k: record[k] for k in ("id", "state", "source", "source_path", "dest_path", "created_ns", "updated_ns",
-                                          "finished_ns", "size", "fraction", "rate_bps", "error")},
-                "receivers": len(states), "receivers_done": states.count("done"),
-                "receivers_failed": states.count("failed"), "trees": len(record["trees"])}
+        return {
+            **{
+                k: record[k]
+                for k in (
+                    "id",
+                    "state",
+                    "source",
+                    "source_path",
+                    "dest_path",
+                    "created_ns",
+                    "updated_ns",
+                    "finished_ns",
+                    "size",
+                    "fraction",
+                    "rate_bps",
+                    "error",
+                )
+            },
+            "receivers": len(states),
+            "receivers_done": states.count("done"),
+            "receivers_failed": states.count("failed"),
+            "trees": len(record["trees"]),
+        }
 
     def spec_of(self, group: str) -> dict[str, Any]:
         record = self.get(group)
-        return {"source": record["source"], "source_path": record["source_path"], "dest_path": record["dest_path"],
-                "receivers": list(record["receivers"]), "options": record["options"]}
+        return {
+            "source": record["source"],
+            "source_path": record["source_path"],
+            "dest_path": record["dest_path"],
+            "receivers": list(record["receivers"]),
+            "options": record["options"],
+        }
 
     def load(self) -> list[dict[str, Any]]:
         """Which trees of running groups a link carries: {from, to, group, tree}, one per arc and tree."""
-        return [{"from": u, "to": v, "group": record["id"], "tree": int(tree)}
-                for record in self._groups.values() if record["state"] not in FINAL_STATES
-                for tree, figures in record["trees"].items() for u, v in figures.get("arcs", ())]
+        return [
+            {"from": u, "to": v, "group": record["id"], "tree": int(tree)}
+            for record in self._groups.values()
+            if record["state"] not in FINAL_STATES
+            for tree, figures in record["trees"].items()
+            for u, v in figures.get("arcs", ())
+        ]
 
     # ---- creating ----
     async def create(self, spec: GroupSpec, accepted_ns: int) -> dict[str, Any]:
@@ -87,15 +139,25 @@ class Groups:
         receivers = self._receivers(spec)
         dest = spec.dest_path or posixpath.basename(spec.source_path)
         if "\0" in spec.source_path or not spec.source_path.startswith("/") or not posixpath.basename(spec.source_path):
-            raise _field("bad_path", "source_path", f"{spec.source_path!r} is no absolute path of a file",
-                         spec.source_path, "give the file's absolute path at the source")
+            raise _field(
+                "bad_path",
+                "source_path",
+                f"{spec.source_path!r} is no absolute path of a file",
+                spec.source_path,
+                "give the file's absolute path at the source",
+            )
         if "\0" in dest or not dest:
             raise _field("bad_path", "dest_path", f"{dest!r} is no path of a file", dest, "give a file's path")
         if self.masters is None:
             raise Problem(503, "stopping", "the fabric manager is stopping")
         group = self._new_id()
-        stored = {"source": spec.source, "receivers": receivers, "source_path": spec.source_path, "dest_path": dest,
-                  "options": asdict(spec.options)}
+        stored = {
+            "source": spec.source,
+            "receivers": receivers,
+            "source_path": spec.source_path,
+            "dest_path": dest,
+            "options": asdict(spec.options),
+        }
         now = time.time_ns()
         self.store.add_group(group, stored, "starting", now)
         for old in self.store.forget_groups(KEEP_GROUPS):
@@ -103,15 +165,24 @@ class Groups:
             self._heard.pop(old, None)
         record = self._groups[group] = self._record(group, "starting", stored, now, now, {})
         self._heard[group] = time.monotonic()
-        order = StartOrder(group=group, spec=stored, tree_ids=self.store.take_tree_ids(TREE_IDS_PER_GROUP),
-                           version=self.fabric.version, accepted_ns=accepted_ns, load=self.load())
+        order = StartOrder(
+            group=group,
+            spec=stored,
+            tree_ids=self.store.take_tree_ids(TREE_IDS_PER_GROUP),
+            version=self.fabric.version,
+            accepted_ns=accepted_ns,
+            load=self.load(),
+        )
         try:
             pid = await self.masters.start(order)
         except OSError as error:
             self._finish(record, "failed", "no_master", f"no master could be started: {error}")
-            raise Problem(503, "no_master", f"no master could be started: {error}",
-                          remedy="see the fabric manager's log") from error
-        log.info("group %s: %s:%s to %d receivers, master %d", group, spec.source, spec.source_path, len(receivers), pid)
+            raise Problem(
+                503, "no_master", f"no master could be started: {error}", remedy="see the fabric manager's log"
+            ) from error
+        log.info(
+            "group %s: %s:%s to %d receivers, master %d", group, spec.source, spec.source_path, len(receivers), pid
+        )
         self.publish({"type": "group", **self.summary(record)})
         return record
 
@@ -124,8 +195,13 @@ class Groups:
     def _receivers(self, spec: GroupSpec) -> list[str]:
         self._check_host("source", spec.source)
         if (spec.receivers is None) == (spec.receiver_set is None):
-            raise _field("no_receivers", "receivers", "give receivers or a receiver_set, one of them", "",
-                         'a list of hosts, or "all", or the name of a set')
+            raise _field(
+                "no_receivers",
+                "receivers",
+                "give receivers or a receiver_set, one of them",
+                "",
+                'a list of hosts, or "all", or the name of a set',
+            )
         if spec.receivers == "all":
             names = [name for name in self.fabric.members() if name != spec.source]
         elif spec.receivers is not None:
@@ -133,8 +209,13 @@ class Groups:
         else:
             sets = self.store.sets()
             if spec.receiver_set not in sets:
-                raise _field("unknown_set", "receiver_set", f"there is no set {spec.receiver_set!r}",
-                             str(spec.receiver_set), "PUT /sets/{name} makes one; GET /sets lists them")
+                raise _field(
+                    "unknown_set",
+                    "receiver_set",
+                    f"there is no set {spec.receiver_set!r}",
+                    str(spec.receiver_set),
+                    "PUT /sets/{name} makes one; GET /sets lists them",
+                )
             names = [name for name in sets[spec.receiver_set] if name != spec.source]
         if not names:
             raise _field("no_receivers", "receivers", "there is no receiver", "", "name at least one host")
@@ -142,23 +223,39 @@ class Groups:
         for name in names:
             self._check_host("receivers", name)
             if name in seen:
-                raise _field("duplicate_receivers", "receivers", f"{name} is named twice among the receivers", name,
-                             "name every receiver once")
+                raise _field(
+                    "duplicate_receivers",
+                    "receivers",
+                    f"{name} is named twice among the receivers",
+                    name,
+                    "name every receiver once",
+                )
             seen.add(name)
         if spec.source in seen:
-            raise _field("source_among_receivers", "receivers", f"the source {spec.source} is among the receivers",
-                         spec.source, "leave it out: it has the file")
+            raise _field(
+                "source_among_receivers",
+                "receivers",
+                f"the source {spec.source} is among the receivers",
+                spec.source,
+                "leave it out: it has the file",
+            )
         for name in (spec.source, *names):
             if not self.fabric.nodes[name].registered:
-                raise Problem(409, "no_agent", f"host {name} has no agent: nothing has registered for it", what=name,
-                              remedy=f"start datacast-agent on {name}, or leave the host out")
+                raise Problem(
+                    409,
+                    "no_agent",
+                    f"host {name} has no agent: nothing has registered for it",
+                    what=name,
+                    remedy=f"start datacast-agent on {name}, or leave the host out",
+                )
         return names
 
     def _check_host(self, field: str, name: str) -> None:
         node = self.fabric.nodes.get(name)
         if node is None:
-            raise _field("unknown_host", field, f"the topology has no host {name!r}", name,
-                         "`datacast topology` lists the hosts")
+            raise _field(
+                "unknown_host", field, f"the topology has no host {name!r}", name, "`datacast topology` lists the hosts"
+            )
         if node.kind != "host":
             raise _field("not_a_host", field, f"{name} is a {node.kind}, not a host", name, "only hosts can be members")
 
@@ -176,8 +273,11 @@ class Groups:
         before = record["state"]
         if before == "cancelling" and state not in FINAL_STATES:
             state = "cancelling"
-        known = {k: v for k, v in update.items()
-                 if k in ("size", "fraction", "rate_bps", "error", "receivers", "trees", "report")}
+        known = {
+            k: v
+            for k, v in update.items()
+            if k in ("size", "fraction", "rate_bps", "error", "receivers", "trees", "report")
+        }
         record.update(known, state=state, updated_ns=time.time_ns())
         if state in FINAL_STATES:
             record["finished_ns"] = record["updated_ns"]
@@ -210,17 +310,28 @@ class Groups:
         if record["state"] == "cancelling":
             self._finish(record, "cancelled", "cancelled", "cancelled; its master was gone, the members' leases end it")
         else:
-            self._finish(record, "failed", "master_died", f"the group's master ended (code {code}); "
-                         "the members' leases end the transfer")
+            self._finish(
+                record,
+                "failed",
+                "master_died",
+                f"the group's master ended (code {code}); the members' leases end the transfer",
+            )
 
     def sweep(self) -> None:
         """Call every few seconds: fails groups whose master (of an earlier fabric manager) says nothing any more."""
         now = time.monotonic()
         for record in self._groups.values():
-            if (record["state"] not in FINAL_STATES and now - self._heard[record["id"]] > MASTER_SILENCE_S
-                    and (self.masters is None or self.masters.pid(record["id"]) is None)):
-                self._finish(record, "cancelled" if record["state"] == "cancelling" else "failed", "master_lost",
-                             f"nothing heard from the group's master for {MASTER_SILENCE_S:.0f} s")
+            if (
+                record["state"] not in FINAL_STATES
+                and now - self._heard[record["id"]] > MASTER_SILENCE_S
+                and (self.masters is None or self.masters.pid(record["id"]) is None)
+            ):
+                self._finish(
+                    record,
+                    "cancelled" if record["state"] == "cancelling" else "failed",
+                    "master_lost",
+                    f"nothing heard from the group's master for {MASTER_SILENCE_S:.0f} s",
+                )
 
     def _finish(self, record: dict[str, Any], state: str, code: str, message: str) -> None:
         now = time.time_ns()

@@ -34,14 +34,20 @@ def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> Fa
     @app.get("/healthz")
     async def healthz() -> JSONResponse:
         nodes = fabric.nodes.values()
-        return JSONResponse({"status": "ok", "topology": fabric.spec, "version": fabric.version,
-                             "hosts": sum(n.kind == "host" for n in nodes),
-                             "agents": sum(n.kind == "host" and n.registered for n in nodes),
-                             "switches": sum(n.kind == "switch" for n in nodes),
-                             "switches_registered": sum(n.kind == "switch" and n.registered for n in nodes),
-                             "links_down": sum(not fabric.link_up(u, v) for u, v in fabric.graph.edges),
-                             "spare_master": groups.masters.spare_pid if groups.masters else None,
-                             "reports": registry.reports})
+        return JSONResponse(
+            {
+                "status": "ok",
+                "topology": fabric.spec,
+                "version": fabric.version,
+                "hosts": sum(n.kind == "host" for n in nodes),
+                "agents": sum(n.kind == "host" and n.registered for n in nodes),
+                "switches": sum(n.kind == "switch" for n in nodes),
+                "switches_registered": sum(n.kind == "switch" and n.registered for n in nodes),
+                "links_down": sum(not fabric.link_up(u, v) for u, v in fabric.graph.edges),
+                "spare_master": groups.masters.spare_pid if groups.masters else None,
+                "reports": registry.reports,
+            }
+        )
 
     @app.get("/topology")
     async def topology() -> Response:
@@ -76,9 +82,16 @@ def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> Fa
     @app.get("/groups/{group}/order")
     async def order(group: str) -> JSONResponse:
         """What a master needs to take over a group that exists."""
-        return JSONResponse({"group": group, "spec": groups.spec_of(group), "version": fabric.version,
-                             "tree_ids": groups.store.take_tree_ids(16), "accepted_ns": time.time_ns(),
-                             "load": [entry for entry in groups.load() if entry["group"] != group]})
+        return JSONResponse(
+            {
+                "group": group,
+                "spec": groups.spec_of(group),
+                "version": fabric.version,
+                "tree_ids": groups.store.take_tree_ids(16),
+                "accepted_ns": time.time_ns(),
+                "load": [entry for entry in groups.load() if entry["group"] != group],
+            }
+        )
 
     @app.post("/trees")
     async def trees(count: Annotated[int, Ge(1), Le(256), Body(embed=True)]) -> JSONResponse:
@@ -102,15 +115,22 @@ def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> Fa
         return Response(status_code=204)
 
     @app.get("/events")
-    async def events(topics: Annotated[str, Query()] = "topology,groups", group: str | None = None) -> StreamingResponse:
+    async def events(
+        topics: Annotated[str, Query()] = "topology,groups", group: str | None = None
+    ) -> StreamingResponse:
         names = [t for t in topics.split(",") if t]
         for name in names:
             if name not in TOPICS:
-                raise Problem(422, "unknown_topic", f"unknown topic {name!r}", what=name,
-                              remedy=f"topics are {', '.join(TOPICS)}")
+                raise Problem(
+                    422, "unknown_topic", f"unknown topic {name!r}", what=name, remedy=f"topics are {', '.join(TOPICS)}"
+                )
         types = set().union(*(TOPICS[name] for name in names)) if names else set()
-        subscription = hub.subscribe(lambda e: e["type"] in types and (
-            group is None or e["type"] in TOPICS["topology"] or e.get("group", e.get("id")) == group))
+        subscription = hub.subscribe(
+            lambda e: (
+                e["type"] in types
+                and (group is None or e["type"] in TOPICS["topology"] or e.get("group", e.get("id")) == group)
+            )
+        )
         if "topology" in types:
             subscription.put({"type": "topology", **fabric.snapshot()})
         if "cancel" in types and group is not None and groups.pending_cancel(group):

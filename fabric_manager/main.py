@@ -50,9 +50,20 @@ def load_topology(text: str):
 class FabricManager:
     """All parts in one event loop. `await start()`, then `await wait()` or `await stop()`."""
 
-    def __init__(self, graph, *, spec: str = "", signalling: str = DEFAULT_SIGNALLING, http: str = "127.0.0.1:7501",
-                 database: str = ":memory:", rate_bps: int | None = None, mtu: int = 1500, queue_packets: int = 100,
-                 heartbeat_ms: int = 1000, master_command: list[str] | None = None) -> None:
+    def __init__(
+        self,
+        graph,
+        *,
+        spec: str = "",
+        signalling: str = DEFAULT_SIGNALLING,
+        http: str = "127.0.0.1:7501",
+        database: str = ":memory:",
+        rate_bps: int | None = None,
+        mtu: int = 1500,
+        queue_packets: int = 100,
+        heartbeat_ms: int = 1000,
+        master_command: list[str] | None = None,
+    ) -> None:
         self.store = Store(database)
         self.hub = Hub()
         self.fabric = Fabric(graph, spec=spec, rate_bps=rate_bps, mtu=mtu, queue_packets=queue_packets)
@@ -102,21 +113,42 @@ class FabricManager:
 
 
 def arguments(argv: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="datacast-fabric-manager", description="Keeps the view of the topology and the "
-                                     "groups; starts a master per group.")
-    parser.add_argument("--topology", required=True, metavar="SPEC|FILE",
-                        help="bcube:4,1, fattree:4,3, torus:4,2 …, or a GraphML or JSON file")
-    parser.add_argument("--signalling", default=DEFAULT_SIGNALLING, metavar="HOST:PORT",
-                        help="where agents and switches register (the management network; default %(default)s)")
-    parser.add_argument("--http", default="127.0.0.1:7501", metavar="HOST:PORT|unix:PATH",
-                        help="where masters and the controller ask (default %(default)s)")
+    parser = argparse.ArgumentParser(
+        prog="datacast-fabric-manager",
+        description="Keeps the view of the topology and the groups; starts a master per group.",
+    )
+    parser.add_argument(
+        "--topology",
+        required=True,
+        metavar="SPEC|FILE",
+        help="bcube:4,1, fattree:4,3, torus:4,2 …, or a GraphML or JSON file",
+    )
+    parser.add_argument(
+        "--signalling",
+        default=DEFAULT_SIGNALLING,
+        metavar="HOST:PORT",
+        help="where agents and switches register (the management network; default %(default)s)",
+    )
+    parser.add_argument(
+        "--http",
+        default="127.0.0.1:7501",
+        metavar="HOST:PORT|unix:PATH",
+        help="where masters and the controller ask (default %(default)s)",
+    )
     parser.add_argument("--database", default="datacast.sqlite", metavar="FILE", help="default ./%(default)s")
     parser.add_argument("--link-rate", metavar="RATE", help="rate of links that do not say theirs, such as 100mbit")
-    parser.add_argument("--mtu", type=int, default=1500, help="MTU of links that do not say theirs (default %(default)s)")
-    parser.add_argument("--queue-packets", type=int, default=100,
-                        help="packets a port's queue holds (default %(default)s)")
-    parser.add_argument("--heartbeat-ms", type=int, default=1000,
-                        help="how often agents report; five missed ones mean gone (default %(default)s)")
+    parser.add_argument(
+        "--mtu", type=int, default=1500, help="MTU of links that do not say theirs (default %(default)s)"
+    )
+    parser.add_argument(
+        "--queue-packets", type=int, default=100, help="packets a port's queue holds (default %(default)s)"
+    )
+    parser.add_argument(
+        "--heartbeat-ms",
+        type=int,
+        default=1000,
+        help="how often agents report; five missed ones mean gone (default %(default)s)",
+    )
     parser.add_argument("-v", "--verbose", action="store_true", help="log every registration and change")
     args = parser.parse_args(argv)
     if not 256 <= args.mtu <= 65535:
@@ -130,24 +162,38 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
 
 async def run(args: argparse.Namespace) -> None:
     graph = load_topology(args.topology)
-    manager = FabricManager(graph, spec=args.topology, signalling=args.signalling, http=args.http, database=args.database,
-                            rate_bps=parse_rate(args.link_rate) if args.link_rate else None, mtu=args.mtu,
-                            queue_packets=args.queue_packets, heartbeat_ms=args.heartbeat_ms)
+    manager = FabricManager(
+        graph,
+        spec=args.topology,
+        signalling=args.signalling,
+        http=args.http,
+        database=args.database,
+        rate_bps=parse_rate(args.link_rate) if args.link_rate else None,
+        mtu=args.mtu,
+        queue_packets=args.queue_packets,
+        heartbeat_ms=args.heartbeat_ms,
+    )
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     await manager.start()
-    print(f"datacast-fabric-manager: {args.topology}, agents register at {manager.signalling_address}, "
-          f"HTTP at {manager.url}", flush=True)
+    print(
+        f"datacast-fabric-manager: {args.topology}, agents register at {manager.signalling_address}, "
+        f"HTTP at {manager.url}",
+        flush=True,
+    )
     await stop.wait()
     await manager.stop()
 
 
 def main(argv: list[str] | None = None) -> None:
     args = arguments(argv)
-    logging.basicConfig(level=logging.INFO if args.verbose else logging.WARNING, stream=sys.stderr,
-                        format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    logging.basicConfig(
+        level=logging.INFO if args.verbose else logging.WARNING,
+        stream=sys.stderr,
+        format="%(asctime)s %(name)s %(levelname)s %(message)s",
+    )
     try:
         asyncio.run(run(args))
     except DatacastError as error:

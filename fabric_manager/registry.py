@@ -21,8 +21,14 @@ CONNECTIONS_MAX = 16384
 class Registry:
     """`publish` gets every change of the fabric. A connection that is silent for `patience` heartbeats is closed."""
 
-    def __init__(self, fabric: Fabric, publish: Callable[[dict[str, Any]], None], *, heartbeat_ms: int = 1000,
-                 patience: float = 5.0) -> None:
+    def __init__(
+        self,
+        fabric: Fabric,
+        publish: Callable[[dict[str, Any]], None],
+        *,
+        heartbeat_ms: int = 1000,
+        patience: float = 5.0,
+    ) -> None:
         self.fabric = fabric
         self.publish = publish
         self.heartbeat_ms = heartbeat_ms
@@ -64,7 +70,9 @@ class Registry:
         except TimeoutError:
             self.reports["silent"] += 1
             log.warning("%s: silent for %.1f s, closed (nodes %s)", peer, self.silence_s, ",".join(names) or "none")
-            self._send(writer, {"type": "error", "code": "silent", "error": f"nothing heard for {self.silence_s:.1f} s"})
+            self._send(
+                writer, {"type": "error", "code": "silent", "error": f"nothing heard for {self.silence_s:.1f} s"}
+            )
         except framing.FramingError as error:
             self.reports["bad_frame"] += 1
             log.warning("%s: %s", peer, error)
@@ -104,7 +112,9 @@ class Registry:
         except FabricError as error:
             self.reports["refused"] += 1
             log.warning("refused a %s: %s", kind, error.message)
-            self._send(writer, {"type": "error", "code": error.code, "error": error.message, "node": message.get("node")})
+            self._send(
+                writer, {"type": "error", "code": error.code, "error": error.message, "node": message.get("node")}
+            )
 
     def _link(self, message: dict[str, Any], names: list[str], writer: asyncio.StreamWriter) -> None:
         # A process with several nodes says which one; an agent has one only.

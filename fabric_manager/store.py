@@ -59,8 +59,11 @@ class Store:
     def _migrate(self) -> None:
         version = self._db.execute("PRAGMA user_version").fetchone()[0]
         if version > len(MIGRATIONS):
-            raise StoreError(f"the database {self.path} is of version {version}, this program knows {len(MIGRATIONS)}: "
-                             "use a newer program or another file", what=self.path)
+            raise StoreError(
+                f"the database {self.path} is of version {version}, this program knows {len(MIGRATIONS)}: "
+                "use a newer program or another file",
+                what=self.path,
+            )
         for number in range(version, len(MIGRATIONS)):
             script = f"BEGIN IMMEDIATE; {MIGRATIONS[number]}; PRAGMA user_version = {number + 1}; COMMIT;"
             self._db.executescript(script)
@@ -70,25 +73,42 @@ class Store:
 
     # ---- groups ----
     def add_group(self, group: str, spec: dict[str, Any], state: str, now_ns: int) -> None:
-        self._db.execute("INSERT INTO groups (id, state, spec, created_ns, updated_ns) VALUES (?, ?, ?, ?, ?)",
-                         (group, state, json.dumps(spec), now_ns, now_ns))
+        self._db.execute(
+            "INSERT INTO groups (id, state, spec, created_ns, updated_ns) VALUES (?, ?, ?, ?, ?)",
+            (group, state, json.dumps(spec), now_ns, now_ns),
+        )
 
     def save_group(self, group: str, state: str, progress: dict[str, Any]) -> None:
-        self._db.execute("UPDATE groups SET state = ?, progress = ?, updated_ns = ? WHERE id = ?",
-                         (state, json.dumps(progress), time.time_ns(), group))
+        self._db.execute(
+            "UPDATE groups SET state = ?, progress = ?, updated_ns = ? WHERE id = ?",
+            (state, json.dumps(progress), time.time_ns(), group),
+        )
 
     def groups(self) -> list[dict[str, Any]]:
         """All groups, oldest first."""
-        rows = self._db.execute("SELECT id, state, spec, created_ns, updated_ns, progress FROM groups "
-                                "ORDER BY created_ns, id")
-        return [{"id": r[0], "state": r[1], "spec": json.loads(r[2]), "created_ns": r[3], "updated_ns": r[4],
-                 "progress": json.loads(r[5])} for r in rows]
+        rows = self._db.execute(
+            "SELECT id, state, spec, created_ns, updated_ns, progress FROM groups ORDER BY created_ns, id"
+        )
+        return [
+            {
+                "id": r[0],
+                "state": r[1],
+                "spec": json.loads(r[2]),
+                "created_ns": r[3],
+                "updated_ns": r[4],
+                "progress": json.loads(r[5]),
+            }
+            for r in rows
+        ]
 
     def forget_groups(self, keep: int) -> list[str]:
         """Delete the oldest finished groups beyond `keep`; returns their ids."""
         marks = ",".join("?" * len(FINAL_STATES))
-        rows = self._db.execute(f"DELETE FROM groups WHERE id IN (SELECT id FROM groups WHERE state IN ({marks}) "
-                                "ORDER BY created_ns DESC LIMIT -1 OFFSET ?) RETURNING id", (*FINAL_STATES, keep))
+        rows = self._db.execute(
+            f"DELETE FROM groups WHERE id IN (SELECT id FROM groups WHERE state IN ({marks}) "
+            "ORDER BY created_ns DESC LIMIT -1 OFFSET ?) RETURNING id",
+            (*FINAL_STATES, keep),
+        )
         return [row[0] for row in rows.fetchall()]
 
     # ---- sets ----
@@ -96,8 +116,10 @@ class Store:
         return {r[0]: json.loads(r[1]) for r in self._db.execute("SELECT name, hosts FROM sets ORDER BY name")}
 
     def put_set(self, name: str, hosts: list[str]) -> None:
-        self._db.execute("INSERT INTO sets VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET hosts = excluded.hosts",
-                         (name, json.dumps(hosts)))
+        self._db.execute(
+            "INSERT INTO sets VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET hosts = excluded.hosts",
+            (name, json.dumps(hosts)),
+        )
 
     def delete_set(self, name: str) -> bool:
         return self._db.execute("DELETE FROM sets WHERE name = ?", (name,)).rowcount > 0

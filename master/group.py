@@ -22,7 +22,7 @@ from datacast.fabric_manager.api import FINAL_STATES, FabricManagerClient
 
 from .members import Entry, Member
 from .plan import Plan, PlanError, make_plan, per_block
-from .schedule import Extent, Scheduler
+from .schedule import Scheduler
 from .signalling import Connection, Results, SignallingError, member_tree, tree_message
 from .view import View
 
@@ -77,6 +77,7 @@ class Group:
         self._stop_reason: str | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._visits: set[str] = set()
+        self._under_way = 0
         self._digests: list[list[Any]] = []
         self._digests_since = 0.0
         self._source_trees: dict[str, dict[str, Any]] = {}
@@ -97,8 +98,11 @@ class Group:
             self.state = "done" if not failed else "failed" if failed == len(self._receivers()) else "partial"
             if failed:
                 names = [m for m in self._receivers() if m.state == "failed"]
-                self.error = {"code": "receivers_failed", "message": f"{failed} of {len(self._receivers())} receivers "
-                              "failed: " + "; ".join(f"{m.name}: {m.error['message']}" for m in names[:8] if m.error)}
+                self.error = {
+                    "code": "receivers_failed",
+                    "message": f"{failed} of {len(self._receivers())} receivers "
+                    "failed: " + "; ".join(f"{m.name}: {m.error['message']}" for m in names[:8] if m.error),
+                }
         except Cancelled as reason:
             self.state, self.error = "cancelled", {"code": "cancelled", "message": reason.message}
         except (GroupError, PlanError) as error:
@@ -108,12 +112,10 @@ class Group:
         except Exception as error:
             log.exception("group %s", self.id)
             self.state, self.error = "failed", {"code": "internal", "message": f"{type(error).__name__}: {error}"}
-        final, self.state = self.state, "running"
-        for member in self.members.values():
-            if not member.final and member.role == "receiver":
-                member.state = "failed" if final != "done" else member.state
-                member.error = member.error or self.error
-        self.state = final
+        final = self.state
+        for member in self._receivers():
+            if not member.final:
+                member.state, member.error = ("cancelled" if final == "cancelled" else "failed"), self.error
         self._make_report()
         # Receivers keep what they have when it may be wanted again; a cancelled group is not.
         await self._close_members(self.error["message"] if self.error else "done", keep=final in ("failed", "partial"))
@@ -209,8 +211,9 @@ class Group:
     async def _stat(self) -> None:
         parts: dict[str, dict[str, Any]] = {}
         for member in self._healthy():
-            parts[member.name] = ({"path": self.spec["source_path"]} if member.role == "source"
-                                  else {"dest": self.spec["dest_path"]})
+            parts[member.name] = (
+                {"path": self.spec["source_path"]} if member.role == "source" else {"dest": self.spec["dest_path"]}
+            )
         results = await self._request("stat", list(self._healthy()), parts=parts)
         self._fail_by(results)
         self._check_source()
@@ -231,8 +234,11 @@ class Group:
         if not any(m.state != "failed" for m in self._receivers()) and self.source and self.source.state != "failed":
             first = next(m for m in self._receivers())
             error = first.error or {"code": "error", "message": "failed"}
-            raise GroupError(error["code"], "no receiver is left: " + "; ".join(
-                f"{m.name}: {m.error['message']}" for m in self._receivers()[:8] if m.error))
+            raise GroupError(
+                error["code"],
+                "no receiver is left: "
+                + "; ".join(f"{m.name}: {m.error['message']}" for m in self._receivers()[:8] if m.error),
+            )
 
     def _make_plan(self) -> None:
         assert self.size is not None
@@ -245,33 +251,45 @@ class Group:
         self.plan = make_plan(self.view.graph, self.spec["source"], names, self.options, load)
         for name, why in self.plan.cut_off.items():
             self.members[name].fail("cut_off", why)
-        self.tree_ids = self.order["tree_ids"][:len(self.plan.trees)]
+        self.tree_ids = self.order["tree_ids"][: len(self.plan.trees)]
         if len(self.tree_ids) < len(self.plan.trees):
             raise GroupError("limit", f"{len(self.plan.trees)} trees, but {len(self.tree_ids)} ids")
         self.block = per_block(self.size, self.plan.payload, self.options.get("block_bytes"))
         frame = self.plan.payload + 14 + 16 + 4 * self.plan.labels
         rate = min(t.transport.rate_max_bps for t in self.plan.trees) / 8 / frame
         guard = 2 * max(t.transport.credits for t in self.plan.trees)
-        self.scheduler = Scheduler(-(-self.size // self.plan.payload), self.block, self.tree_ids, rate,
-                                   guard_pieces=guard, max_pieces=max(1, (64 << 20) // self.plan.payload))
+        self.scheduler = Scheduler(
+            -(-self.size // self.plan.payload),
+            self.block,
+            self.tree_ids,
+            rate,
+            guard_pieces=guard,
+            max_pieces=max(1, (64 << 20) // self.plan.payload),
+        )
 
     def _open_part(self, member: Member) -> dict[str, Any]:
         assert self.plan
         if member.role == "source":
             return {"role": "source", "path": self.spec["source_path"]}
-        routes = {str(tree): planned.routes[member.name].hex() for tree, planned in zip(self.tree_ids, self.plan.trees,
-                                                                                     strict=True)}
+        routes = {
+            str(tree): planned.routes[member.name].hex()
+            for tree, planned in zip(self.tree_ids, self.plan.trees, strict=True)
+        }
         return {"role": "receiver", "dest": self.spec["dest_path"], "routes": routes}
 
     def _open_body(self) -> dict[str, Any]:
         assert self.plan
-        return {"size": self.size, "piece": self.plan.payload, "per_block": self.block, "source": self.spec["source"],
-                "lease_ms": self.options["lease_ms"],
-                "trees": [t.transport.to_json(i) for i, t in zip(self.tree_ids, self.plan.trees, strict=True)]}
+        return {
+            "size": self.size,
+            "piece": self.plan.payload,
+            "per_block": self.block,
+            "source": self.spec["source"],
+            "lease_ms": self.options["lease_ms"],
+            "trees": [t.transport.to_json(i) for i, t in zip(self.tree_ids, self.plan.trees, strict=True)],
+        }
 
     async def _open(self, members: list[Member]) -> None:
-        results = await self._request("open", members, self._open_body(),
-                                      {m.name: self._open_part(m) for m in members})
+        results = await self._request("open", members, self._open_body(), {m.name: self._open_part(m) for m in members})
         self._fail_by(results)
         now = time.monotonic()
         for member in self._healthy():
@@ -289,8 +307,13 @@ class Group:
             self._tree = (names, member_tree(self.view.graph, self.source.name, names))
         return tree_message(self._tree[1], self.source.name, {m.name: m.addr for m in (self.source, *members)}, parts)
 
-    async def _request(self, op: str, members: list[Member], body: dict[str, Any] | None = None,
-                       parts: dict[str, dict[str, Any]] | None = None) -> Results:
+    async def _request(
+        self,
+        op: str,
+        members: list[Member],
+        body: dict[str, Any] | None = None,
+        parts: dict[str, dict[str, Any]] | None = None,
+    ) -> Results:
         """Over the tree, the source first. Raises GroupError when the source's agent is gone."""
         assert self._root and self.source
         try:
@@ -308,11 +331,14 @@ class Group:
 
     async def _deliver(self, index: int, members: list[Member]) -> None:
         entry = self._log[index]
+        self._under_way += 1
         try:
             results = await self._request(entry.op, members, {"n": index + 1, **entry.body})
         except GroupError as error:
             log.warning("group %s: %s", self.id, error)
             return  # seen and mended by the poll
+        finally:
+            self._under_way -= 1
         for member in members:
             self._acknowledged(member, index, results.get(member.name))
 
@@ -398,8 +424,11 @@ class Group:
         """Assign, take over, forward digests."""
         assert self.scheduler
         now = time.monotonic()
-        if self._digests and (len(self._digests) >= DIGESTS_MAX or now - self._digests_since >= DIGEST_DELAY_S
-                              or len(self._digests) == self._blocks()):
+        if self._digests and (
+            len(self._digests) >= DIGESTS_MAX
+            or now - self._digests_since >= DIGEST_DELAY_S
+            or len(self._digests) == self._blocks()
+        ):
             while self._digests:
                 self._tell("digest", {"blocks": self._digests[:DIGESTS_MAX]})
                 del self._digests[:DIGESTS_MAX]
@@ -447,7 +476,9 @@ class Group:
             return
         await self._connect_root()
         everyone = [m for m in self._healthy() if m.opened and not (m.role == "receiver" and m.state == "done")]
-        results = await self._request("open", everyone, self._open_body(), {m.name: self._open_part(m) for m in everyone})
+        results = await self._request(
+            "open", everyone, self._open_body(), {m.name: self._open_part(m) for m in everyone}
+        )
         for member in everyone:
             if not (results.get(member.name) or {}).get("ok"):
                 self._suspect(member)
@@ -467,11 +498,8 @@ class Group:
                 self._suspect(member)
                 continue
             self._figures(member, result, now, elapsed)
-            if member.position < len(self._log) and not member.final and not self._telling():
+            if member.position < len(self._log) and not member.final and not self._under_way:
                 self._suspect(member)
-
-    def _telling(self) -> bool:
-        return any(t.get_coro().__name__ == "_deliver" for t in self._tasks if not t.done())  # type: ignore[union-attr]
 
     def _figures(self, member: Member, result: dict[str, Any], now: float, elapsed: float | None) -> None:
         """A member's status."""
@@ -557,8 +585,9 @@ class Group:
             index = member.position
             entry = self._log[index]
             try:
-                results = await connection.request(entry.op, self.id, {"n": member.name, "a": member.addr},
-                                                   {"n": index + 1, **entry.body}, REQUEST_S)
+                results = await connection.request(
+                    entry.op, self.id, {"n": member.name, "a": member.addr}, {"n": index + 1, **entry.body}, REQUEST_S
+                )
             except SignallingError as error:
                 log.info("group %s: %s: %s", self.id, member.name, error)
                 return False
@@ -578,10 +607,15 @@ class Group:
     def progress(self) -> dict[str, Any]:
         receivers = {m.name: m.to_json(self.size, self.first_ns) for m in self._receivers()}
         live = [r for r in receivers.values() if r["state"] != "failed"] or list(receivers.values())
-        body: dict[str, Any] = {"state": self.state, "error": self.error, "size": self.size,
-                                "fraction": sum(r["fraction"] for r in live) / len(live) if live else 0.0,
-                                "rate_bps": min((r["rate_bps"] for r in live if r["state"] == "running"), default=0),
-                                "trees": self._trees_json(), "report": self.report}
+        body: dict[str, Any] = {
+            "state": self.state,
+            "error": self.error,
+            "size": self.size,
+            "fraction": sum(r["fraction"] for r in live) / len(live) if live else 0.0,
+            "rate_bps": min((r["rate_bps"] for r in live if r["state"] == "running"), default=0),
+            "trees": self._trees_json(),
+            "report": self.report,
+        }
         if receivers:
             body["receivers"] = receivers
         return body
@@ -596,14 +630,22 @@ class Group:
             queue = self.scheduler.trees[tree]
             trees[str(tree)] = {
                 "state": "spent" if queue.spent else "running" if queue.end > queue.sent else "idle",
-                "depth": planned.depth, "links": len(planned.arcs), "arcs": [list(a) for a in planned.arcs],
+                "depth": planned.depth,
+                "links": len(planned.arcs),
+                "arcs": [list(a) for a in planned.arcs],
                 "rate_bps": round(figures.get("packet_rate", 0.0) * frame_bits),
-                "bucket_bps": figures.get("rate_bps", 0), "pieces": queue.assigned, "seq": figures.get("seq", 0),
-                "new_packets": figures.get("new_packets", 0), "dup_packets": figures.get("dup_packets", 0),
-                "interests": figures.get("interests", 0), "merged": figures.get("merged", 0),
+                "bucket_bps": figures.get("rate_bps", 0),
+                "pieces": queue.assigned,
+                "seq": figures.get("seq", 0),
+                "new_packets": figures.get("new_packets", 0),
+                "dup_packets": figures.get("dup_packets", 0),
+                "interests": figures.get("interests", 0),
+                "merged": figures.get("merged", 0),
                 "duplicates": figures.get("duplicates", 0),
-                "retransmissions": sum(int(m.trees.get(str(tree), {}).get("retransmitted", 0))
-                                       for m in self._receivers())}
+                "retransmissions": sum(
+                    int(m.trees.get(str(tree), {}).get("retransmitted", 0)) for m in self._receivers()
+                ),
+            }
         return trees
 
     def _make_report(self) -> None:
@@ -611,8 +653,10 @@ class Group:
         new = sum(t["new_packets"] for t in trees.values())
         dup = sum(t["dup_packets"] for t in trees.values())
         accepted = self.marks[0][1]
-        steps = {name: round((at - before) / 1e6, 3)
-                 for (_, before), (name, at) in zip(self.marks, self.marks[1:], strict=False)}
+        steps = {
+            name: round((at - before) / 1e6, 3)
+            for (_, before), (name, at) in zip(self.marks, self.marks[1:], strict=False)
+        }
         if self.first_ns:
             steps["first_packet"] = round((self.first_ns - self.marks[-1][1]) / 1e6, 3)
         done = [m for m in self._receivers() if m.state == "done" and m.t_done_ns]
@@ -620,15 +664,32 @@ class Group:
         ideal = self.plan.ideal_s(self.size) if self.plan and self.size else None
         self.report = {
             "start_s": (self.first_ns - accepted) / 1e9 if self.first_ns else None,
-            "start_ms": steps, "finish_s": finish, "ideal_s": ideal,
+            "start_ms": steps,
+            "finish_s": finish,
+            "ideal_s": ideal,
             "finish_over_ideal": finish / ideal if finish and ideal else None,
-            "duplicate_ratio": dup / new if new else 0.0, "size": self.size, "takeovers": self.takeovers,
-            "trees": {"count": len(trees), "depth": max((t["depth"] for t in trees.values()), default=0),
-                      "links": [t["links"] for t in trees.values()]},
-            "new_packets": new, "dup_packets": dup,
-            **({"payload": self.plan.payload, "labels": self.plan.labels, "mtu": self.plan.mtu, "per_block": self.block,
-                "transport": [t.transport.to_json(i) for i, t in zip(self.tree_ids, self.plan.trees, strict=True)]}
-               if self.plan else {})}
+            "duplicate_ratio": dup / new if new else 0.0,
+            "size": self.size,
+            "takeovers": self.takeovers,
+            "trees": {
+                "count": len(trees),
+                "depth": max((t["depth"] for t in trees.values()), default=0),
+                "links": [t["links"] for t in trees.values()],
+            },
+            "new_packets": new,
+            "dup_packets": dup,
+            **(
+                {
+                    "payload": self.plan.payload,
+                    "labels": self.plan.labels,
+                    "mtu": self.plan.mtu,
+                    "per_block": self.block,
+                    "transport": [t.transport.to_json(i) for i, t in zip(self.tree_ids, self.plan.trees, strict=True)],
+                }
+                if self.plan
+                else {}
+            ),
+        }
 
     async def _push(self) -> None:
         try:
@@ -663,6 +724,3 @@ class Group:
             except Problem as problem:
                 log.info("control stream: %s", problem)
             await asyncio.sleep(0.5)
-
-
-__all__ = ["Cancelled", "Extent", "Group", "GroupError"]

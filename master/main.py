@@ -33,7 +33,8 @@ async def read_order() -> dict[str, Any] | None:
     """One line of standard input; None when it ends first."""
     reader = asyncio.StreamReader(limit=16 << 20)
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+        lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
+    )
     line = await reader.readline()
     transport.close()
     return json.loads(line) if line.strip() else None
@@ -77,17 +78,27 @@ async def run(args: argparse.Namespace) -> int:
 
 
 def main(argv: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="datacast-master", description="Delivers one group. The fabric manager starts "
-                                     "masters by itself; by hand: --group with the id of a group that has none.")
-    parser.add_argument("--fabric-manager", default=DEFAULT_URL, metavar="URL", help="http://host:port or unix:/path "
-                        "(default %(default)s)")
+    parser = argparse.ArgumentParser(
+        prog="datacast-master",
+        description="Delivers one group. The fabric manager starts "
+        "masters by itself; by hand: --group with the id of a group that has none.",
+    )
+    parser.add_argument(
+        "--fabric-manager",
+        default=DEFAULT_URL,
+        metavar="URL",
+        help="http://host:port or unix:/path (default %(default)s)",
+    )
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--spare", action="store_true", help="wait for the order on the standard input")
     which.add_argument("--group", metavar="ID", help="take over this group")
     parser.add_argument("-v", "--verbose", action="store_true")
     args = parser.parse_args(argv)
-    logging.basicConfig(level=logging.INFO if args.verbose else logging.WARNING, stream=sys.stderr,
-                        format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    logging.basicConfig(
+        level=logging.INFO if args.verbose else logging.WARNING,
+        stream=sys.stderr,
+        format="%(asctime)s %(name)s %(levelname)s %(message)s",
+    )
     logging.getLogger("httpx").setLevel(logging.WARNING)
     try:
         sys.exit(asyncio.run(run(args)))

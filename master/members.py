@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass
 class Member:
-    """A source or receiver. `state`: waiting, open, running, done, failed."""
+    """A source or receiver. `state`: waiting, open, running, done, failed, cancelled."""
 
     name: str
     role: str
@@ -33,7 +33,7 @@ class Member:
 
     @property
     def final(self) -> bool:
-        return self.state in ("done", "failed")
+        return self.state in ("done", "failed", "cancelled")
 
     def fail(self, code: str, message: str) -> None:
         if not self.final:
@@ -41,20 +41,30 @@ class Member:
 
     def to_json(self, size: int | None, first_ns: int | None) -> dict[str, Any]:
         """Figures for a receiver; times count from the source's first data packet."""
+
         def total(key: str) -> int:
             return sum(int(t.get(key, 0)) for t in self.trees.values())
 
         finish_s = (self.t_done_ns - first_ns) / 1e9 if self.t_done_ns and first_ns else None
         held = size if self.state == "done" and size is not None else self.bytes
-        return {"state": self.state, "error": self.error, "bytes": held,
-                "fraction": (1.0 if self.state == "done" else min(1.0, self.bytes / size) if size else 0.0),
-                "rate_bps": round(self.rate_bps) if not self.final else 0,
-                "finish_s": finish_s,
-                "goodput_mbps": size * 8 / finish_s / 1e6 if finish_s and finish_s > 0 and size is not None else None,
-                "sha256_ok": self.sha256_ok, "blocks_ok": self.blocks_ok, "bad_blocks": self.bad_blocks,
-                "duplicates": total("duplicates"), "retransmissions": total("retransmitted"),
-                "interests": total("interests"), "t_first_ns": self.t_first_ns, "t_done_ns": self.t_done_ns,
-                "trees": self.trees}
+        return {
+            "state": self.state,
+            "error": self.error,
+            "bytes": held,
+            "fraction": (1.0 if self.state == "done" else min(1.0, self.bytes / size) if size else 0.0),
+            "rate_bps": round(self.rate_bps) if not self.final else 0,
+            "finish_s": finish_s,
+            "goodput_mbps": size * 8 / finish_s / 1e6 if finish_s and finish_s > 0 and size is not None else None,
+            "sha256_ok": self.sha256_ok,
+            "blocks_ok": self.blocks_ok,
+            "bad_blocks": self.bad_blocks,
+            "duplicates": total("duplicates"),
+            "retransmissions": total("retransmitted"),
+            "interests": total("interests"),
+            "t_first_ns": self.t_first_ns,
+            "t_done_ns": self.t_done_ns,
+            "trees": self.trees,
+        }
 
 
 @dataclass(frozen=True)

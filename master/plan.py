@@ -148,14 +148,21 @@ def payload_size(blobs: list[bytes], mtu: int, wanted: int | None = None) -> tup
     most = min(mtu - wire.LABEL_LEN * labels - wire.HEADER_LEN, PAYLOAD_MAX)
     interest = max((interest_bytes(b) for b in blobs), default=0)
     if interest > mtu:
-        raise PlanError("route_too_long", f"an interest with its route takes {interest} bytes, the MTU is {mtu}: "
-                        "raise the links' MTU", what="mtu")
+        raise PlanError(
+            "route_too_long",
+            f"an interest with its route takes {interest} bytes, the MTU is {mtu}: raise the links' MTU",
+            what="mtu",
+        )
     if most < 64:
-        raise PlanError("mtu_too_small", f"an MTU of {mtu} bytes leaves {most} for the payload under {labels} labels",
-                        what="mtu")
+        raise PlanError(
+            "mtu_too_small", f"an MTU of {mtu} bytes leaves {most} for the payload under {labels} labels", what="mtu"
+        )
     if wanted is not None and wanted > most:
-        raise PlanError("payload_too_big", f"a payload of {wanted} bytes exceeds {most}, which is what an MTU of {mtu} "
-                        f"leaves under {labels} labels", what="payload")
+        raise PlanError(
+            "payload_too_big",
+            f"a payload of {wanted} bytes exceeds {most}, which is what an MTU of {mtu} leaves under {labels} labels",
+            what="payload",
+        )
     return wanted or most, labels
 
 
@@ -165,8 +172,11 @@ def per_block(size: int, payload: int, block_bytes: int | None) -> int:
     return max(1, block // payload, -(-size // payload) // BLOCKS_MAX)
 
 
-def transport(options: dict[str, Any], *, rate_bps: int, frame_bytes: int, queue_packets: int, others: int) -> Transport:
+def transport(
+    options: dict[str, Any], *, rate_bps: int, frame_bytes: int, queue_packets: int, others: int
+) -> Transport:
     """Defaults as the module says; `options` as GroupOptions. `others`: trees of other groups on the busiest link."""
+
     def given(name: str, default: int) -> int:
         value = options.get(name)
         return default if value is None else value
@@ -177,15 +187,24 @@ def transport(options: dict[str, Any], *, rate_bps: int, frame_bytes: int, queue
     credits = max(8, (queue_packets - 4) // 2 // (1 + others))
     return Transport(
         cc=options.get("cc") or "datacast",
-        rate_init_bps=min(rate, given("rate_init_bps", rate // (1 + others))), rate_max_bps=rate,
-        delta_bps=given("delta_bps", max(1, rate // 20)), interval_us=interval,
+        rate_init_bps=min(rate, given("rate_init_bps", rate // (1 + others))),
+        rate_max_bps=rate,
+        delta_bps=given("delta_bps", max(1, rate // 20)),
+        interval_us=interval,
         burst=given("burst", min(max(round(10_000 / packet_us), 4), 32)),
         credits=min(given("credits", credits), CREDITS_MAX),
-        rto_min_ms=given("rto_min_ms", 50), cache_bytes=given("cache_bytes", CACHE_BYTES))
+        rto_min_ms=given("rto_min_ms", 50),
+        cache_bytes=given("cache_bytes", CACHE_BYTES),
+    )
 
 
-def make_plan(graph: nx.Graph, source: str, receivers: list[str], options: dict[str, Any],
-              load: dict[tuple[str, str], int] | None = None) -> Plan:
+def make_plan(
+    graph: nx.Graph,
+    source: str,
+    receivers: list[str],
+    options: dict[str, Any],
+    load: dict[tuple[str, str], int] | None = None,
+) -> Plan:
     """Trees and everything that follows from them.
 
     graph: as fabric_manager.api describes it (edge attributes ports, up, rate_bps, mtu; graph attribute defaults).
@@ -208,9 +227,16 @@ def make_plan(graph: nx.Graph, source: str, receivers: list[str], options: dict[
     payload, labels = payload_size([b for d in drafts for b in d[2].values()], mtu, options.get("payload"))
     frame = wire.ETHER_LEN + wire.LABEL_LEN * labels + wire.HEADER_LEN + payload
     queue = graph.graph.get("defaults", {}).get("queue_packets", 100)
-    planned = tuple(PlannedTree(arcs, depth, blobs, rate,
-                                transport(options, rate_bps=rate, frame_bytes=frame, queue_packets=queue, others=others))
-                    for arcs, depth, blobs, rate, others in drafts)
+    planned = tuple(
+        PlannedTree(
+            arcs,
+            depth,
+            blobs,
+            rate,
+            transport(options, rate_bps=rate, frame_bytes=frame, queue_packets=queue, others=others),
+        )
+        for arcs, depth, blobs, rate, others in drafts
+    )
     return Plan(planned, payload, labels, mtu)
 
 

@@ -73,9 +73,20 @@ class Scheduler:
     EXTENTS_AHEAD = 2
     """The one in flight and the one announced."""
 
-    def __init__(self, pieces: int, per_block: int, trees: list[int], rate: float, *, lead_s: float = 0.25,
-                 min_s: float = 0.2, max_pieces: int = 1 << 16, guard_pieces: int = 64, guard_s: float = 0.1,
-                 gain_s: float = 0.15) -> None:
+    def __init__(
+        self,
+        pieces: int,
+        per_block: int,
+        trees: list[int],
+        rate: float,
+        *,
+        lead_s: float = 0.25,
+        min_s: float = 0.2,
+        max_pieces: int = 1 << 16,
+        guard_pieces: int = 64,
+        guard_s: float = 0.1,
+        gain_s: float = 0.15,
+    ) -> None:
         if pieces < 0 or per_block < 1 or not trees or rate <= 0:
             raise ValueError("pieces >= 0, per_block >= 1, at least one tree and a positive rate are needed")
         self.per_block = per_block

@@ -69,8 +69,9 @@ def member_tree(graph: nx.Graph, root: str, members: Iterable[str], fan_out: int
     return children
 
 
-def tree_message(children: dict[str, list[str]], root: str, addresses: dict[str, str],
-                 parts: dict[str, dict[str, Any]] | None = None) -> dict[str, Any]:
+def tree_message(
+    children: dict[str, list[str]], root: str, addresses: dict[str, str], parts: dict[str, dict[str, Any]] | None = None
+) -> dict[str, Any]:
     """The `tree` of a request: own parts and addresses put in."""
     parts = parts or {}
 
@@ -88,8 +89,9 @@ def tree_message(children: dict[str, list[str]], root: str, addresses: dict[str,
 class Connection:
     """To one agent. `on_event` gets every event; `on_close` is called once when the connection is lost or closed."""
 
-    def __init__(self, address: str, on_event: Callable[[dict[str, Any]], None],
-                 on_close: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self, address: str, on_event: Callable[[dict[str, Any]], None], on_close: Callable[[], None] | None = None
+    ) -> None:
         self.address = address
         self._on_event, self._on_close = on_event, on_close
         self._ids = itertools.count(1)
@@ -131,16 +133,18 @@ class Connection:
         finally:
             for future in self._waiting.values():
                 if not future.done():
-                    future.set_exception(SignallingError(f"connection to {self.address} lost: {self.error}",
-                                                         what=self.address))
+                    future.set_exception(
+                        SignallingError(f"connection to {self.address} lost: {self.error}", what=self.address)
+                    )
             self._waiting.clear()
             if self._writer:
                 self._writer.close()
             if self._on_close:
                 self._on_close()
 
-    async def request(self, op: str, group: str, tree: dict[str, Any], everyone: dict[str, Any] | None = None,
-                      timeout: float = 2.0) -> Results:
+    async def request(
+        self, op: str, group: str, tree: dict[str, Any], everyone: dict[str, Any] | None = None, timeout: float = 2.0
+    ) -> Results:
         """Send a request and wait for the aggregated acknowledgement: {member: result}. Raises SignallingError when the
         connection is gone or nothing comes in time. The request is written before the first suspension, so requests are
         carried out in the order of the calls."""
@@ -149,16 +153,23 @@ class Connection:
         number = next(self._ids)
         future: asyncio.Future[Results] = asyncio.get_running_loop().create_future()
         self._waiting[number] = future
-        message = {"type": "request", "id": number, "op": op, "group": group, "timeout_ms": int(timeout * 1000),
-                   "tree": tree}
+        message = {
+            "type": "request",
+            "id": number,
+            "op": op,
+            "group": group,
+            "timeout_ms": int(timeout * 1000),
+            "tree": tree,
+        }
         if everyone:
             message["all"] = everyone
         try:
             self._writer.write(framing.encode(message))
             return await asyncio.wait_for(future, timeout + GRACE_S)
         except TimeoutError as error:
-            raise SignallingError(f"{self.address} did not acknowledge {op} within {timeout + GRACE_S:g} s",
-                                  what=self.address) from error
+            raise SignallingError(
+                f"{self.address} did not acknowledge {op} within {timeout + GRACE_S:g} s", what=self.address
+            ) from error
         finally:
             self._waiting.pop(number, None)
 

@@ -58,6 +58,7 @@ class View:
 
     async def at(self, version: int, timeout: float) -> None:
         """Until everything up to `version` is in. Raises TimeoutError."""
+
         async def wait() -> None:
             async with self._grown:
                 await self._grown.wait_for(lambda: self.graph is not None and self.version >= version)

@@ -67,11 +67,11 @@ class Decoder:
         self._buffer += data
         messages, at = [], 0
         while len(self._buffer) - at >= _LENGTH.size:
-            length = _length(bytes(self._buffer[at:at + _LENGTH.size]))
+            length = _length(bytes(self._buffer[at : at + _LENGTH.size]))
             end = at + _LENGTH.size + length
             if len(self._buffer) < end:
                 break
-            messages.append(_decode(bytes(self._buffer[at + _LENGTH.size:end])))
+            messages.append(_decode(bytes(self._buffer[at + _LENGTH.size : end])))
             at = end
         del self._buffer[:at]
         return messages

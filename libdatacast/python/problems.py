@@ -16,8 +16,15 @@ if TYPE_CHECKING:
 class Problem(DatacastError):
     """An error that crosses HTTP (RFC 9457): status, code for machines, what it is about, and the remedy."""
 
-    def __init__(self, status: int, code: str, message: str, what: str = "", remedy: str = "",
-                 fields: list[dict[str, str]] | None = None) -> None:
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        what: str = "",
+        remedy: str = "",
+        fields: list[dict[str, str]] | None = None,
+    ) -> None:
         super().__init__(message, what=what)
         self.status = status
         self.code = code
@@ -25,9 +32,15 @@ class Problem(DatacastError):
         self.fields = fields or []
 
     def to_json(self) -> dict[str, Any]:
-        body: dict[str, Any] = {"type": f"urn:datacast:problem:{self.code}", "title": self.code.replace("_", " "),
-                                "status": self.status, "detail": self.message, "code": self.code,
-                                "what": self.what, "remedy": self.remedy}
+        body: dict[str, Any] = {
+            "type": f"urn:datacast:problem:{self.code}",
+            "title": self.code.replace("_", " "),
+            "status": self.status,
+            "detail": self.message,
+            "code": self.code,
+            "what": self.what,
+            "remedy": self.remedy,
+        }
         if self.fields:
             body["fields"] = self.fields
         return body
@@ -36,8 +49,14 @@ class Problem(DatacastError):
     def from_json(cls, status: int, body: Any) -> Problem:
         if not isinstance(body, dict):
             return cls(status, "error", f"unexpected answer: HTTP {status}")
-        return cls(status, str(body.get("code", "error")), str(body.get("detail", f"HTTP {status}")),
-                   str(body.get("what", "")), str(body.get("remedy", "")), body.get("fields") or [])
+        return cls(
+            status,
+            str(body.get("code", "error")),
+            str(body.get("detail", f"HTTP {status}")),
+            str(body.get("what", "")),
+            str(body.get("remedy", "")),
+            body.get("fields") or [],
+        )
 
 
 class Unreachable(Problem):
@@ -49,11 +68,16 @@ def http_client(url: str, *, timeout: float, service: str) -> httpx.AsyncClient:
     import httpx
 
     if url.startswith("unix:"):
-        transport = httpx.AsyncHTTPTransport(uds=url[len("unix:"):])
+        transport = httpx.AsyncHTTPTransport(uds=url[len("unix:") :])
         return httpx.AsyncClient(transport=transport, base_url=f"http://{service}", timeout=timeout)
     if not url.startswith(("http://", "https://")):
-        raise Problem(400, "bad_url", f"{url!r} is no address of a {service}", what=url,
-                      remedy="give http://host:port or unix:/path")
+        raise Problem(
+            400,
+            "bad_url",
+            f"{url!r} is no address of a {service}",
+            what=url,
+            remedy="give http://host:port or unix:/path",
+        )
     # The services are on this machine or on the management network: no proxy of the environment is asked.
     return httpx.AsyncClient(base_url=url, timeout=timeout, trust_env=False)
 
@@ -78,18 +102,33 @@ class JsonClient:
         await self._http.aclose()
 
     def _unreachable(self, error: Exception) -> Unreachable:
-        return Unreachable(503, "unreachable", f"no {self.service} at {self.url}: {error or type(error).__name__}",
-                           what=self.url, remedy=self.remedy)
+        return Unreachable(
+            503,
+            "unreachable",
+            f"no {self.service} at {self.url}: {error or type(error).__name__}",
+            what=self.url,
+            remedy=self.remedy,
+        )
 
-    async def request(self, method: str, path: str, body: Any = None, params: dict[str, Any] | None = None,
-                      headers: dict[str, str] | None = None) -> Any:
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        params: dict[str, Any] | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> Any:
         """The decoded answer; raises Problem for an error status and Unreachable when nobody answers."""
         import httpx
 
         try:
             answer = await self._http.request(
-                method, path, params=params, content=None if body is None else json.dumps(body).encode(),
-                headers={**({"content-type": "application/json"} if body is not None else {}), **(headers or {})})
+                method,
+                path,
+                params=params,
+                content=None if body is None else json.dumps(body).encode(),
+                headers={**({"content-type": "application/json"} if body is not None else {}), **(headers or {})},
+            )
         except (httpx.HTTPError, OSError) as error:
             raise self._unreachable(error) from error
         try:
@@ -105,8 +144,7 @@ class JsonClient:
         import httpx
 
         try:
-            async with self._http.stream("GET", path, params=params,
-                                         timeout=httpx.Timeout(10.0, read=30.0)) as answer:
+            async with self._http.stream("GET", path, params=params, timeout=httpx.Timeout(10.0, read=30.0)) as answer:
                 if answer.status_code >= 400:
                     await answer.aread()
                     try:

@@ -27,7 +27,7 @@ def listen(address: str) -> socket.socket:
     """A bound, listening socket for `host:port` or `unix:/path`. Raises ListenError."""
     try:
         if address.startswith("unix:"):
-            return _listen_unix(address[len("unix:"):])
+            return _listen_unix(address[len("unix:") :])
         host, _, port = address.rpartition(":")
         if not host or not (port.isascii() and port.isdigit()) or int(port) > 65535:
             raise ListenError(f"{address!r} is no address: give host:port or unix:/path", what=address)
@@ -43,7 +43,11 @@ def listen(address: str) -> socket.socket:
             raise
         return sock
     except OSError as error:
-        remedy = "another process listens there: stop it or choose another address" if error.errno == 98 else "choose another"
+        remedy = (
+            "another process listens there: stop it or choose another address"
+            if error.errno == 98
+            else "choose another"
+        )
         raise ListenError(f"cannot listen on {address}: {error.strerror or error} ({remedy})", what=address) from error
 
 
@@ -100,7 +104,7 @@ class HttpServer:
             await asyncio.gather(self._task, return_exceptions=True)
         if self.address.startswith("unix:"):
             with contextlib.suppress(OSError):
-                os.unlink(self.address[len("unix:"):])
+                os.unlink(self.address[len("unix:") :])
 
 
 def problem_response(problem: Problem) -> Response:
@@ -116,11 +120,23 @@ def validation_problem(errors: Any) -> Problem:
         name = ".".join(path[1:] if path[:1] in (["body"], ["query"], ["path"], ["header"]) and len(path) > 1 else path)
         fields.append({"field": name, "message": str(error["msg"])})
     if any(error["type"] == "json_invalid" for error in errors):
-        return Problem(422, "malformed_json", f"the body is not JSON: {fields[0]['message']}", what="body",
-                       remedy="send a JSON object", fields=[{"field": "body", "message": fields[0]["message"]}])
+        return Problem(
+            422,
+            "malformed_json",
+            f"the body is not JSON: {fields[0]['message']}",
+            what="body",
+            remedy="send a JSON object",
+            fields=[{"field": "body", "message": fields[0]["message"]}],
+        )
     first = fields[0] if fields else {"field": "body", "message": "not valid"}
-    return Problem(422, "invalid", f"{first['field']}: {first['message']}", what=first["field"],
-                   remedy="see /openapi.json for what is accepted", fields=fields)
+    return Problem(
+        422,
+        "invalid",
+        f"{first['field']}: {first['message']}",
+        what=first["field"],
+        remedy="see /openapi.json for what is accepted",
+        fields=fields,
+    )
 
 
 def install_problem_handlers(app: FastAPI) -> None:
@@ -135,8 +151,15 @@ def install_problem_handlers(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def _http(request: Request, error: HTTPException) -> Response:
         code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "error")
-        response = problem_response(Problem(error.status_code, code, f"{request.method} {request.url.path}: {error.detail}",
-                                            what=request.url.path, remedy="see /openapi.json for what there is"))
+        response = problem_response(
+            Problem(
+                error.status_code,
+                code,
+                f"{request.method} {request.url.path}: {error.detail}",
+                what=request.url.path,
+                remedy="see /openapi.json for what there is",
+            )
+        )
         for name, value in (error.headers or {}).items():
             response.headers[name] = value
         return response

@@ -169,14 +169,25 @@ class FakeAgent:
 
     async def start(self, port: int = 0) -> None:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", port)
-        self.addr = "127.0.0.1:%d" % self._server.sockets[0].getsockname()[1]
+        self.addr = f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
     async def register(self, signalling: str, ports: list[dict[str, Any]] | None = None, pid: int = 4711) -> None:
         """Register and keep the connection with heartbeats."""
         host, _, port = signalling.rpartition(":")
         reader, self._manager = await asyncio.open_connection(host, int(port))
-        self.tell_manager({"type": "register", "node": self.name, "kind": "host", "addr": self.addr, "pid": pid,
-                           "version": "0.1.0", "ports": ports or [], "dest_roots": ["/srv"], "source_roots": ["/"]})
+        self.tell_manager(
+            {
+                "type": "register",
+                "node": self.name,
+                "kind": "host",
+                "addr": self.addr,
+                "pid": pid,
+                "version": "0.1.0",
+                "ports": ports or [],
+                "dest_roots": ["/srv"],
+                "source_roots": ["/"],
+            }
+        )
         answer = await framing.read(reader)
         assert answer is not None and answer["type"] == "registered", answer
         self._spawn(self._follow_manager(reader, answer["heartbeat_ms"] / 1000))
@@ -208,7 +219,11 @@ class FakeAgent:
         """As a killed process: every connection is gone."""
         if self._server:
             self._server.close()
-        for writer in (*self._writers, *(w for w, _ in self._children.values()), *([self._manager] if self._manager else [])):
+        for writer in (
+            *self._writers,
+            *(w for w, _ in self._children.values()),
+            *([self._manager] if self._manager else []),
+        ):
             writer.close()
         self.roles.clear()
         tasks = list(self._tasks)
@@ -263,8 +278,9 @@ class FakeAgent:
             writer, waiting = await self._child(child["a"])
             number, self._next = self._next, self._next + 1
             waiting[number] = future
-            writer.write(framing.encode({**message, "id": number, "tree": child,
-                                         "timeout_ms": int(message["timeout_ms"] * 0.8)}))
+            writer.write(
+                framing.encode({**message, "id": number, "tree": child, "timeout_ms": int(message["timeout_ms"] * 0.8)})
+            )
         except OSError as error:
             future.set_exception(error)
         return child, future
@@ -381,13 +397,43 @@ class FakeAgent:
 
     def _status(self, group: str, role: Role) -> dict[str, Any]:
         if role.kind == "source":
-            trees = {str(t.id): {"rate_bps": 1, "new_packets": t.new_packets, "dup_packets": 0, "interests": t.new_packets,
-                                 "merged": 0, "duplicates": 0, "seq": int(t.sent), "queued": 0}
-                     for t in self.world.trees[group].values()}
+            trees = {
+                str(t.id): {
+                    "rate_bps": 1,
+                    "new_packets": t.new_packets,
+                    "dup_packets": 0,
+                    "interests": t.new_packets,
+                    "merged": 0,
+                    "duplicates": 0,
+                    "seq": int(t.sent),
+                    "queued": 0,
+                }
+                for t in self.world.trees[group].values()
+            }
             return {"ok": True, "role": "source", "state": "running", "trees": trees}
         held = min(len(role.held) * role.body["piece"], role.body["size"])
-        trees = {str(t): {"data": 0, "duplicates": 0, "interests": 0, "retransmitted": 0, "srtt_us": 1, "credits": 1,
-                          "seq": 0, "bytes": held} for t in role.extents}
-        return {"ok": True, "role": "receiver", "state": role.state, "bytes": held, "pieces": len(role.held),
-                "blocks_ok": len(role.blocks), "bad_blocks": 0, "t_first_ns": role.t_first_ns,
-                "t_done_ns": role.t_done_ns, "trees": trees}
+        trees = {
+            str(t): {
+                "data": 0,
+                "duplicates": 0,
+                "interests": 0,
+                "retransmitted": 0,
+                "srtt_us": 1,
+                "credits": 1,
+                "seq": 0,
+                "bytes": held,
+            }
+            for t in role.extents
+        }
+        return {
+            "ok": True,
+            "role": "receiver",
+            "state": role.state,
+            "bytes": held,
+            "pieces": len(role.held),
+            "blocks_ok": len(role.blocks),
+            "bad_blocks": 0,
+            "t_first_ns": role.t_first_ns,
+            "t_done_ns": role.t_done_ns,
+            "trees": trees,
+        }

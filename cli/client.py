@@ -1,0 +1,404 @@
+"""The commands that talk to the controller: send, groups, status, cancel, topology."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from datacast.controller.api import DEFAULT_URL, ENV_URL, FINAL_STATES, ControllerClient
+from datacast.core.problems import Problem
+
+REFRESH_S = 0.2
+CANCEL_PATIENCE_S = 15.0
+ROWS_MAX = 24
+INTERRUPTED = 130
+
+Controller = Annotated[
+    str,
+    typer.Option("--controller", metavar="URL", envvar=ENV_URL, help="The controller: http://host:port or unix:/path."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.command("send")(send)
+    app.command("groups")(groups)
+    app.command("status")(status)
+    app.command("cancel")(cancel)
+    app.command("topology")(topology)
+
+
+# ---- reading arguments ----
+def parse_size(text: str) -> int:
+    """`128K`, `1M`, `512KiB`, `4096`: bytes, in powers of 1024. Raises typer.BadParameter."""
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(?:i?b)?", text.strip().lower())
+    if not match:
+        raise typer.BadParameter(f"{text!r} is no size: give something like 128K or 1M")
+    return int(float(match[1]) * 1024 ** " kmgt".index(match[2] or " "))
+
+
+def parse_rate(text: str) -> int:
+    """`50mbit`, `1gbit`, `1000000`: bit/s. Raises typer.BadParameter."""
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(?:bit(?:/s)?|bps)?", text.strip().lower())
+    if not match:
+        raise typer.BadParameter(f"{text!r} is no rate: give something like 50mbit")
+    return int(float(match[1]) * 1000 ** " kmgt".index(match[2] or " "))
+
+
+def parse_receivers(texts: list[str]) -> dict[str, Any]:
+    """`all`, `@set`, or hosts, separated by commas or given several times. Raises typer.BadParameter."""
+    names = [name.strip() for text in texts for name in text.split(",") if name.strip()]
+    if not names:
+        raise typer.BadParameter("--to names no host: give hosts, all, or @set")
+    if names == ["all"]:
+        return {"receivers": "all"}
+    if len(names) == 1 and names[0].startswith("@"):
+        return {"receiver_set": names[0][1:]}
+    odd = next((name for name in names if name == "all" or name.startswith("@")), None)
+    if odd:
+        raise typer.BadParameter(f"--to: {odd} stands alone or not at all")
+    return {"receivers": names}
+
+
+# ---- commands ----
+def send(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The file, as a path at the source host.")],
+    source: Annotated[str, typer.Option("--from", metavar="HOST", help="The host that has the file.")],
+    to: Annotated[list[str], typer.Option("--to", metavar="HOST,HOST…|all|@SET", help="The receivers.")],
+    dest: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH",
+            help="Path at the receivers; a relative one is inside the agent's folder. Without it: the file's name.",
+        ),
+    ] = None,
+    trees: Annotated[int | None, typer.Option(metavar="N", min=1, help="Use at most N trees.")] = None,
+    cache: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Cache per tree at branch nodes, such as 128K.")
+    ] = None,
+    credit: Annotated[
+        int | None, typer.Option("--credits", metavar="W", min=1, help="Interests a receiver may have out per tree.")
+    ] = None,
+    rate: Annotated[
+        str | None, typer.Option(metavar="RATE", help="Most that one tree may send, such as 50mbit.")
+    ] = None,
+    cc: Annotated[str | None, typer.Option(metavar="NAME", help="Rate control; the paper's is datacast.")] = None,
+    watch: Annotated[bool, typer.Option("--watch/--no-watch", help="Follow it to the end, or only start it.")] = True,
+    as_json: Json = False,
+    controller: Controller = DEFAULT_URL,
+) -> None:
+    """Deliver a file from one host to many.
+
+    Follows the transfer to its end: exit code 0 when every receiver has the whole verified file, 1 when any has not.
+    Ctrl-C cancels the transfer; start it with --no-watch to leave it running.
+    """
+    options: dict[str, Any] = {
+        "trees": trees,
+        "credits": credit,
+        "cc": cc,
+        "cache_bytes": parse_size(cache) if cache else None,
+        "rate_bps": parse_rate(rate) if rate else None,
+    }
+    spec = {
+        "source": source,
+        "source_path": os.path.abspath(file),
+        **parse_receivers(to),
+        "options": {k: v for k, v in options.items() if v is not None},
+    }
+    if dest is not None:
+        spec["dest_path"] = dest
+    with ControllerClient(controller) as client:
+        group, interrupted = _create(client, spec)
+        if interrupted:
+            _cancel_and_wait(client, group["id"])
+            raise typer.Exit(INTERRUPTED)
+        if not watch:
+            print(json.dumps(group) if as_json else group["id"])
+            return
+        try:
+            group = follow(client, group, quiet=as_json)
+        except KeyboardInterrupt:
+            group = _cancel_and_wait(client, group["id"])
+            if as_json:
+                print(json.dumps(group))
+            raise typer.Exit(INTERRUPTED) from None
+    print(json.dumps(group)) if as_json else show_group(group)
+    raise typer.Exit(0 if group["state"] == "done" else 1)
+
+
+def _create(client: ControllerClient, spec: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+    """The new group, and whether Ctrl-C was pressed meanwhile: a group that nobody knows of must not come about."""
+    pressed: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
+    try:
+        return client.create_group(spec), bool(pressed)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _cancel_and_wait(client: ControllerClient, group: str) -> dict[str, Any]:
+    print(f"datacast: cancelling {group} …", file=sys.stderr)
+    record = client.cancel_group(group)
+    end = time.monotonic() + CANCEL_PATIENCE_S
+    while record["state"] not in FINAL_STATES and time.monotonic() < end:
+        time.sleep(REFRESH_S)
+        record = client.group(group)
+    print(f"datacast: {group} is {record['state']}", file=sys.stderr)
+    return record
+
+
+def groups(
+    state: Annotated[
+        str | None, typer.Option(metavar="STATE", help="Only groups in this state, such as running.")
+    ] = None,
+    as_json: Json = False,
+    controller: Controller = DEFAULT_URL,
+) -> None:
+    """List the groups, oldest first."""
+    with ControllerClient(controller) as client:
+        rows = client.groups(state)
+    if as_json:
+        print(json.dumps(rows))
+        return
+    if not rows:
+        print("no groups" + (f" in state {state}" if state else ""))
+        return
+    table = _table("group", "state", "source", "receivers", "trees", "size", "progress", "file", "error")
+    for row in rows:
+        table.add_row(
+            row["id"],
+            row["state"],
+            row["source"],
+            f"{row['receivers_done']}/{row['receivers']}",
+            str(row["trees"]),
+            _size(row["size"]),
+            f"{row['fraction']:.0%}",
+            row["source_path"],
+            (row["error"] or {}).get("message", ""),
+        )
+    _console().print(table)
+
+
+def status(
+    group: Annotated[str, typer.Argument(metavar="ID", help="The group, as `datacast groups` shows it.")],
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Follow it to the end. Ctrl-C stops the watching only.")
+    ] = False,
+    as_json: Json = False,
+    controller: Controller = DEFAULT_URL,
+) -> None:
+    """Show a group. With --watch the exit code is 0 when it ends well and 1 when it does not."""
+    with ControllerClient(controller) as client:
+        record = client.group(group)
+        if watch:
+            try:
+                record = follow(client, record, quiet=as_json)
+            except KeyboardInterrupt:
+                raise typer.Exit(INTERRUPTED) from None
+    print(json.dumps(record)) if as_json else show_group(record)
+    if watch and record["state"] != "done":
+        raise typer.Exit(1)
+
+
+def cancel(
+    group: Annotated[str, typer.Argument(metavar="ID", help="The group.")],
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it has ended.")] = True,
+    as_json: Json = False,
+    controller: Controller = DEFAULT_URL,
+) -> None:
+    """End a group. Receivers that have the file keep it; the others are left without. One that has ended stays as it is."""
+    with ControllerClient(controller) as client:
+        record = client.cancel_group(group)
+        end = time.monotonic() + CANCEL_PATIENCE_S
+        while wait and record["state"] not in FINAL_STATES and time.monotonic() < end:
+            time.sleep(REFRESH_S)
+            record = client.group(group)
+    print(json.dumps(record) if as_json else f"{record['id']} is {record['state']}")
+    if wait and record["state"] not in FINAL_STATES:
+        raise typer.Exit(1)
+
+
+def topology(
+    links: Annotated[bool, typer.Option("--links", help="Show every link.")] = False,
+    as_json: Json = False,
+    controller: Controller = DEFAULT_URL,
+) -> None:
+    """Show the fabric as the fabric manager sees it."""
+    with ControllerClient(controller) as client:
+        view = client.topology()
+    if as_json:
+        print(json.dumps(view))
+        return
+    nodes = view["nodes"]
+    down = [link for link in view["links"] if not link["up"]]
+    console = _console()
+    hosts = [n for n in nodes if n["kind"] == "host"]
+    console.print(
+        f"{view['spec'] or 'topology'}: {len(hosts)} hosts ({sum(n['registered'] for n in hosts)} with an agent), "
+        f"{len(nodes) - len(hosts)} switches, {len(view['links'])} links ({len(down)} down)",
+        highlight=False,
+    )
+    table = _table("node", "kind", "agent", "links up", "alive")
+    degree: dict[str, list[int]] = {}
+    for link in view["links"]:
+        for end in (link["u"], link["v"]):
+            count = degree.setdefault(end, [0, 0])
+            count[0] += link["up"]
+            count[1] += 1
+    for node in nodes:
+        up, of = degree.get(node["name"], [0, 0])
+        table.add_row(
+            node["name"],
+            node["kind"],
+            node["addr"] or ("registered" if node["registered"] else "-"),
+            f"{up}/{of}",
+            "yes" if node["alive"] else "no",
+        )
+    console.print(table)
+    if links or down:
+        table = _table("link", "ports", "rate", "up", "carries (group/tree)")
+        for link in view["links"] if links else down:
+            table.add_row(
+                f"{link['u']} - {link['v']}",
+                f"{link['u_port']} - {link['v_port']}",
+                _rate(link["rate_bps"]),
+                "yes" if link["up"] else "no",
+                " ".join(f"{c['from']}→{c['to']} {c['group']}/{c['tree']}" for c in link["carries"]),
+            )
+        console.print(table)
+
+
+# ---- showing ----
+def _console() -> Any:
+    from rich.console import Console
+
+    return Console()
+
+
+def _table(*columns: str) -> Any:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold", no_wrap=column in ("group", "state", "size", "receivers"))
+    return table
+
+
+def _size(value: int | None) -> str:
+    if value is None:
+        return "-"
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024 or unit == "GiB":
+            return f"{value:.0f} B" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return ""
+
+
+def _rate(value: float | None) -> str:
+    return "-" if not value else f"{value / 1e6:.1f} Mbit/s"
+
+
+def show_group(group: dict[str, Any]) -> None:
+    """A group for a person: one line, its receivers, its trees."""
+    console = _console()
+    report = group["report"] or {}
+    text = f"{group['id']}: {group['state']}, {group['source']}:{group['source_path']} ({_size(group['size'])})"
+    if report.get("finish_s") is not None and report.get("start_s") is not None:
+        text += f", started in {report['start_s'] * 1000:.0f} ms, finished in {report['finish_s']:.2f} s"
+        if report.get("finish_over_ideal"):
+            text += f" ({report['finish_over_ideal']:.3f} of the ideal), duplicates {report['duplicate_ratio']:.2%}"
+    console.print(text, highlight=False, markup=False)
+    if group["error"]:
+        console.print(f"  {group['error']['message']}", highlight=False, markup=False)
+    table = _table("receiver", "state", "progress", "rate", "finish", "sha256", "retransmitted", "error")
+    for name, receiver in group["receivers"].items():
+        finish = receiver.get("finish_s")
+        table.add_row(
+            name,
+            receiver["state"],
+            f"{receiver.get('fraction', 0):.0%}",
+            _rate(receiver.get("rate_bps")),
+            f"{finish:.2f} s" if finish is not None else "-",
+            "ok" if receiver.get("sha256_ok") else "-",
+            str(receiver.get("retransmissions", "-")),
+            (receiver.get("error") or {}).get("message", ""),
+        )
+    console.print(table)
+    if group["trees"]:
+        table = _table("tree", "state", "depth", "links", "rate", "new packets", "duplicates", "retransmitted")
+        for name, tree in group["trees"].items():
+            table.add_row(
+                name,
+                tree["state"],
+                str(tree["depth"]),
+                str(tree["links"]),
+                _rate(tree["rate_bps"]),
+                str(tree["new_packets"]),
+                str(tree["dup_packets"]),
+                str(tree["retransmissions"]),
+            )
+        console.print(table)
+
+
+def follow(
+    client: ControllerClient, group: dict[str, Any], *, quiet: bool, pause: Callable[[float], None] = time.sleep
+) -> dict[str, Any]:
+    """Until the group has ended, with a bar per receiver on a terminal. A controller that is away for a while (it keeps no
+    state) is waited for."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    progress = Progress(
+        TextColumn("{task.description:>8}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>5.1f} %"),
+        TextColumn("{task.fields[rate]:>14}"),
+        TextColumn("{task.fields[state]}"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=quiet or not console.is_terminal,
+    )
+    rows: dict[str, Any] = {}
+    away_since: float | None = None
+    with progress:
+        while group["state"] not in FINAL_STATES:
+            for name, receiver in list(group["receivers"].items())[:ROWS_MAX]:
+                if name not in rows:
+                    rows[name] = progress.add_task(name, total=1.0, rate="", state="")
+                progress.update(
+                    rows[name],
+                    completed=receiver.get("fraction", 0.0),
+                    rate=_rate(receiver.get("rate_bps")),
+                    state=receiver["state"],
+                )
+            more = len(group["receivers"]) - ROWS_MAX
+            if more > 0:
+                rest = list(group["receivers"].values())[ROWS_MAX:]
+                if "…" not in rows:
+                    rows["…"] = progress.add_task(f"{more} more", total=1.0, rate="", state="")
+                progress.update(
+                    rows["…"],
+                    completed=sum(r.get("fraction", 0.0) for r in rest) / more,
+                    state=f"{sum(r['state'] == 'done' for r in rest)} done",
+                )
+            pause(REFRESH_S)
+            try:
+                group, away_since = client.group(group["id"]), None
+            except Problem as problem:
+                away_since = away_since or time.monotonic()
+                if problem.status != 503 or time.monotonic() - away_since > 30:
+                    raise
+    return group
+
+
+__all__ = ["parse_rate", "parse_receivers", "parse_size", "register"]

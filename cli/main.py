@@ -1,0 +1,106 @@
+"""The `datacast` command. A command's module is imported when it is called: `--help` starts fast, and a part that is not
+installed does not break the rest.
+
+Exit codes: 0 done; 1 the transfer or the program failed; 2 wrong usage or a request that is refused; 3 no such group or set;
+4 the controller does not answer; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Annotated
+
+import typer
+
+from datacast.core.errors import DatacastError
+
+COMMANDS: dict[str, dict[str, str]] = {
+    "datacast.cli.lab": {"lab": "An emulated network on this machine: up, run, down."},
+    "datacast.cli.client": {
+        "send": "Deliver a file from one host to many.",
+        "groups": "List the groups.",
+        "status": "Show a group: receivers, trees, progress.",
+        "cancel": "End a group.",
+        "topology": "Show the fabric: nodes, agents, links.",
+    },
+    "datacast.cli.trees": {"trees": "Compute edge-disjoint Steiner trees and show them."},
+    "datacast.cli.sim": {"sim": "Simulate groups on a topology."},
+    "datacast.cli.doctor": {"doctor": "Say what this machine lacks, and the remedy."},
+}
+
+EPILOG = (
+    "Exit codes: 0 done; 1 failed; 2 wrong usage or refused request; 3 no such group; 4 no controller answers; "
+    "130 interrupted."
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            print(f"datacast {version('datacast')}")
+        except PackageNotFoundError:
+            print("datacast (not installed as a package)")
+        raise typer.Exit
+
+
+def build(argv: list[str]) -> typer.Typer:
+    """The command line for these arguments: the named command for real, the others by name and help only. Raises
+    ImportError when the named command's part cannot be loaded."""
+    app = typer.Typer(
+        name="datacast",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        epilog=EPILOG,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+    @app.callback()
+    def root(
+        version: Annotated[
+            bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+        ] = False,
+    ) -> None:
+        """Reliable group data delivery: one source, many receivers, the same file."""
+
+    called = next((arg for arg in argv if not arg.startswith("-")), None)
+    for module, commands in COMMANDS.items():
+        if called in commands:
+            importlib.import_module(module).register(app)
+        else:
+            for name, text in commands.items():
+                app.command(name, help=text)(lambda: None)
+    return app
+
+
+def main(argv: list[str] | None = None) -> None:
+    argv = sys.argv[1:] if argv is None else argv
+    try:
+        app = build(argv)
+    except ImportError as error:
+        print(
+            f"datacast: `{argv[0]}` cannot be loaded: {error}. Run `datacast doctor`, or `make build` again.",
+            file=sys.stderr,
+        )
+        sys.exit(1)
+    try:
+        app(argv, prog_name="datacast")
+    except DatacastError as error:
+        sys.exit(report(error))
+    except BrokenPipeError:
+        sys.exit(1)
+
+
+def report(error: DatacastError) -> int:
+    """Print an error for a person; the exit code that goes with it."""
+    remedy = getattr(error, "remedy", "")
+    print(f"datacast: {error}{f'; {remedy}' if remedy else ''}", file=sys.stderr)
+    return {404: 3, 409: 2, 422: 2, 400: 2, 503: 4}.get(getattr(error, "status", 0), 1)
+
+
+if __name__ == "__main__":
+    main()
