@@ -101,9 +101,8 @@ class Switch(_Strict):
         numbers = [p.number for p in self.ports] + ([self.appliance.number] if self.appliance else [])
         for number in numbers:
             if not lowest <= number <= highest:
-                raise ValueError(
-                    f"switch {self.name}: port number {number} is outside {lowest} to {highest} of {self.kind}"
-                )
+                raise ValueError(f"switch {self.name}: port number {number} is outside {lowest} to {highest} of "
+                                 f"{self.kind}")
         if len(set(numbers)) != len(numbers):
             raise ValueError(f"switch {self.name}: a port number is used twice")
         if len({p.port for p in self.ports}) != len(self.ports):
@@ -129,11 +128,10 @@ class Southbound(_Strict):
 
     @model_validator(mode="after")
     def _check(self) -> Southbound:
-        for what, keys in (
-            ("name", [s.name for s in self.switches]),
-            ("datapath id", [s.openflow.dpid for s in self.switches if s.openflow]),
-            ("P4Runtime device", [(s.p4runtime.address, s.p4runtime.device_id) for s in self.switches if s.p4runtime]),
-        ):
+        for what, keys in (("name", [s.name for s in self.switches]),
+                           ("datapath id", [s.openflow.dpid for s in self.switches if s.openflow]),
+                           ("P4Runtime device", [(s.p4runtime.address, s.p4runtime.device_id)
+                                                 for s in self.switches if s.p4runtime])):
             twice = {key for key in keys if keys.count(key) > 1}
             if twice:
                 raise ValueError(f"{what} {twice.pop()} is claimed by two switches")

@@ -48,14 +48,9 @@ def desired(switch: Switch, macs: dict[int, str], present: Iterable[int], blocke
     """
     present, blocked = set(present), set(blocked)
     adjacencies = tuple(
-        Adjacency(
-            p.port,
-            p.number,
-            (p.neighbour.mac if p.neighbour and p.neighbour.mac else BROADCAST),
-            macs.get(p.number, ZERO),
-        )
-        for p in switch.ports
-    )
+        Adjacency(p.port, p.number, (p.neighbour.mac if p.neighbour and p.neighbour.mac else BROADCAST),
+                  macs.get(p.number, ZERO))
+        for p in switch.ports)
     appliance = switch.appliance.number if switch.appliance and switch.appliance.number in present else None
     flood = frozenset(p.number for p in switch.ports if p.number in present and p.number not in blocked)
     return Desired(adjacencies, appliance, flood)

@@ -22,13 +22,8 @@ def _tlv(kind: int, value: bytes) -> bytes:
 
 def encode(switch: str, port: int, mac: str) -> bytes:
     """A frame to leave by `port` of `switch`."""
-    body = (
-        _tlv(1, b"\x07" + switch.encode())
-        + _tlv(2, b"\x07" + str(port).encode())
-        + _tlv(3, struct.pack("!H", TTL_S))
-        + _tlv(127, _MARK)
-        + _tlv(0, b"")
-    )
+    body = (_tlv(1, b"\x07" + switch.encode()) + _tlv(2, b"\x07" + str(port).encode()) + _tlv(3, struct.pack("!H", TTL_S))
+            + _tlv(127, _MARK) + _tlv(0, b""))
     return MULTICAST + bytes.fromhex(mac.replace(":", "")) + struct.pack("!H", ETHERTYPE) + body
 
 
@@ -40,7 +35,7 @@ def decode(frame: bytes) -> tuple[str, int] | None:
     while at + 2 <= len(frame):
         (head,) = struct.unpack_from("!H", frame, at)
         kind, length = head >> 9, head & 0x1FF
-        value = frame[at + 2 : at + 2 + length]
+        value = frame[at + 2:at + 2 + length]
         if len(value) < length:
             return None
         if kind == 0:
