@@ -62,7 +62,7 @@ def load_topology(text: str) -> nx.Graph:
     try:
         return topologies.from_file(text) if os.path.exists(text) else topologies.parse(text)
     except DatacastError as error:
-        raise LabError(str(error), what=text, remedy="give bcube:n,k, fattree:n,k, torus:n,k, or a GraphML or JSON file"
+        raise LabError(str(error), what=text, remedy="--topology takes one of these forms, or a GraphML or JSON file"
                        ) from error
 
 

@@ -1,0 +1,135 @@
+"""The emulated cables: rate, queue, MTU, silence; and the management network beside them."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import uuid
+
+import pytest
+from datacast import topologies
+from datacast.topologies.lab.network import Network, burst_bytes
+from datacast.topologies.lab.plan import make_plan
+from datacast.topologies.lab.signals import Signals
+from datacast.topologies.lab.state import MARK, kill_marked
+
+pytestmark = [pytest.mark.root]
+
+RATE = 100_000_000
+SENDER = """
+import socket, sys, time
+name, size, count, seconds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
+sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+sock.setsockopt(socket.SOL_SOCKET, 32, 1 << 26)  # SO_SNDBUFFORCE: the queue is to drop
+sock.bind((name, 0))
+frame = b"\\xff" * 6 + bytes(6) + b"\\x88\\xb5" + bytes(size - 14)
+end, sent = time.monotonic() + seconds, 0
+while time.monotonic() < end and (not count or sent < count):
+    try:
+        sock.send(frame)
+        sent += 1
+    except OSError as error:
+        if count:
+            sent += 1
+        else:
+            time.sleep(0.0005)
+"""
+RECEIVER = """
+import socket, sys, time
+name, seconds, size = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
+sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x88b5))
+sock.setsockopt(socket.SOL_SOCKET, 33, 1 << 24)
+sock.bind((name, 0x88b5))
+sock.settimeout(0.5)
+print("ready", flush=True)
+first, count, total = None, 0, 0
+while first is None or time.monotonic() < first + seconds:
+    try:
+        n = len(sock.recv(1 << 16))
+    except TimeoutError:
+        if first is not None:
+            break
+        continue
+    first = first or time.monotonic()
+    last = time.monotonic()
+    count, total = count + 1, total + n
+print(count, total, last - first)
+"""
+
+
+@pytest.fixture(scope="module")
+def network():
+    identity = uuid.uuid4().hex
+    os.environ[MARK] = identity
+    plan = make_plan(topologies.parse("bcube:2,1"), rate_bps=RATE, mtu=9000, slot=30)
+    with Signals() as signals:
+        made = Network(plan, "dctest30", signals)
+        try:
+            made.up()
+            yield made
+        finally:
+            made.down()
+            kill_marked(identity)
+            os.environ.pop(MARK)
+    assert not os.path.exists("/sys/class/net/dctest30")
+
+
+def measure(network, size: int, count: int, seconds: float) -> tuple[int, int, float]:
+    """Frames from host 00 to switch s0.0: frames, bytes and seconds at the far end."""
+    rx = network.spawn("sw0")([sys.executable, "-c", RECEIVER, "s0.0-eth0", str(seconds), str(size)], stdout=subprocess.PIPE,
+                              stderr=None)
+    assert rx.stdout.readline() == b"ready\n"
+    tx = network.spawn("00")([sys.executable, "-c", SENDER, "00-eth0", str(size), str(count), str(seconds + 0.5)], stdout=None,
+                             stderr=None)
+    count, total, took = rx.communicate(timeout=30)[0].split()
+    tx.wait()
+    return int(count), int(total), float(took)
+
+
+@pytest.mark.parametrize("size", [9014, 1514])
+def test_a_cable_carries_its_rate_and_no_more(network, size):
+    frames, total, took = measure(network, size, 0, 2.0)
+    rate = (total - size) * 8 / took
+    # The bucket's depth comes on top, once.
+    assert 0.985 * RATE < rate < RATE + 1.1 * burst_bytes(RATE, 9000) * 8 / took
+
+
+def test_a_burst_beyond_the_queue_is_cut_at_100_packets(network):
+    frames, _, _ = measure(network, 9014, 400, 3.0)
+    in_bucket = burst_bytes(RATE, 9000) // 9014
+    # What the port sent while the burst was being handed over comes on top.
+    assert 100 + in_bucket <= frames <= 100 + in_bucket + 40
+
+
+def test_data_ports_are_quiet_and_large(network):
+    for machine, port in (("00", "00-eth0"), ("sw0", "s0.0-eth0")):
+        link = json.loads(network.run_in(machine, ["ip", "-j", "addr", "show", "dev", port]))[0]
+        assert link["mtu"] == 9000 and "NOARP" in link["flags"] and "UP" in link["flags"]
+        assert link["addr_info"] == []
+
+
+def test_the_management_network_joins_everyone_and_the_root_side(network):
+    code = "import socket; s = socket.create_server(('0.0.0.0', 7)); print('up', flush=True)\n" \
+           "for _ in range(2): s.accept()[0].send(b'hello')"
+    server = network.spawn("11")([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=None)
+    assert server.stdout.readline() == b"up\n"
+    address = network.plan.hosts["11"].address
+    ask = f"import socket; print(socket.create_connection(('{address}', 7)).recv(9))"
+    assert "hello" in network.run_in("00", [sys.executable, "-c", ask])
+    with socket.create_connection((address, 7), timeout=5) as sock:
+        assert sock.recv(9) == b"hello"
+    server.wait()
+
+
+def test_a_port_taken_down_takes_the_carrier_of_its_peer(network):
+    def carrier() -> str:
+        return json.loads(network.run_in("sw0", ["ip", "-j", "link", "show", "dev", "s0.1-eth0"]))[0]["operstate"]
+
+    before = carrier()
+    network.set_port("10", 0, False)
+    during = carrier()
+    network.set_port("10", 0, True)
+    assert (before, during, carrier()) == ("UP", "DOWN", "UP")

@@ -1,0 +1,85 @@
+"""The lab's layout of a topology: which interface, address and process each thing gets."""
+
+from __future__ import annotations
+
+import ipaddress
+
+import networkx as nx
+import pytest
+from datacast import topologies
+from datacast.topologies.lab.errors import LabError
+from datacast.topologies.lab.plan import IFNAME_MAX, MANAGEMENT, interface_name, make_plan, pack
+
+RATE = 100_000_000
+
+
+@pytest.mark.parametrize(("spec", "hosts", "processes"), [
+    ("bcube:4,1", 16, 1), ("torus:4,2", 16, 0), ("fattree:4,3", 16, 3), ("bcube:4,2", 64, 6), ("leafspine:2,4,4", 16, 1)])
+def test_every_port_has_one_interface_and_every_process_takes_at_most_32(spec, hosts, processes):
+    graph = topologies.parse(spec)
+    plan = make_plan(graph, rate_bps=RATE, mtu=9000)
+    assert (len(plan.hosts), len(plan.switches)) == (hosts, processes)
+    for machine in plan.switches:
+        assert sum(len(machine.ports[node]) for node in machine.nodes) <= 32
+    switches = sorted(n for n, kind in graph.nodes(data="kind") if kind == "switch")
+    assert sorted(node for machine in plan.switches for node in machine.nodes) == switches
+    for machine in [*plan.hosts.values(), *plan.switches]:
+        names = [port.ifname for ports in machine.ports.values() for port in ports]
+        assert len(names) == len(set(names))
+        assert all(len(name) <= IFNAME_MAX for name in names)
+    ends = [(port.node, port.port) for cable in plan.cables for port in (cable.a, cable.b)]
+    assert len(ends) == len(set(ends)) == 2 * graph.number_of_edges()
+    macs = [port.mac for cable in plan.cables for port in (cable.a, cable.b)]
+    assert len(macs) == len(set(macs))
+
+
+def test_both_ends_of_a_cable_know_each_other():
+    plan = make_plan(topologies.parse("bcube:4,1"), rate_bps=RATE, mtu=9000)
+    for cable in plan.cables:
+        for here, there in ((cable.a, cable.b), (cable.b, cable.a)):
+            assert (here.neighbour, here.neighbour_port, here.neighbour_mac) == (there.node, there.port, there.mac)
+
+
+def test_management_addresses_are_distinct_and_each_lab_has_its_own_network():
+    networks = []
+    for slot in (0, 1, 31):
+        plan = make_plan(topologies.parse("bcube:4,1"), rate_bps=RATE, mtu=9000, slot=slot)
+        addresses = [m.address for m in [*plan.hosts.values(), *plan.switches]] + [plan.root_address]
+        assert len(addresses) == len(set(addresses))
+        network = ipaddress.ip_interface(f"{plan.root_address}/{plan.prefix}").network
+        assert all(ipaddress.ip_address(a) in network for a in addresses)
+        assert network.subnet_of(MANAGEMENT)
+        networks.append(network)
+    assert len(set(networks)) == 3
+
+
+def test_a_cable_s_own_rate_and_mtu_win():
+    graph = topologies.parse("bcube:2,0")
+    u, v = next(iter(graph.edges))
+    graph.edges[u, v].update(rate_bps=10_000_000, mtu=1500)
+    plan = make_plan(graph, rate_bps=RATE, mtu=9000)
+    assert sorted((c.rate_bps, c.mtu) for c in plan.cables) == [(10_000_000, 1500), (RATE, 9000)]
+
+
+@pytest.mark.parametrize(("node", "want"), [("00", "00-eth1"), ("s1.3", "s1.3-eth1"), ("a-very-long-switch-name", "n7-eth1"),
+                                            ("rack 3/slot 2", "n7-eth1")])
+def test_interface_names_are_legal(node, want):
+    assert interface_name(node, 7, 1) == want
+
+
+def test_packing_is_tight_and_refuses_what_is_too_large():
+    assert pack({"a": 16, "b": 20, "c": 12, "d": 16}) == [["b", "c"], ["a", "d"]]
+    with pytest.raises(LabError, match="switch big has 33 ports"):
+        pack({"big": 33})
+
+
+def test_a_topology_without_hosts_or_with_a_doubled_port_is_refused():
+    graph = nx.Graph()
+    graph.add_node("s", kind="switch", forwards=True)
+    with pytest.raises(LabError, match="no hosts"):
+        make_plan(graph, rate_bps=RATE, mtu=9000)
+    for host in "ab":
+        graph.add_node(host, kind="host", forwards=False)
+        graph.add_edge(host, "s", ports={host: 0, "s": 5})
+    with pytest.raises(LabError, match="port 5 of s has two cables"):
+        make_plan(graph, rate_bps=RATE, mtu=9000)

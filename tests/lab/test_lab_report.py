@@ -1,0 +1,148 @@
+"""The report's figures from made-up measurements whose answers are known, and the forms of sizes and rates."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+from datacast import topologies
+from datacast.topologies.lab.content import parse_rate, parse_size, sha256_of, write_random
+from datacast.topologies.lab.counters import CpuSample, CpuUse, Traffic, cpu_use
+from datacast.topologies.lab.errors import LabError
+from datacast.topologies.lab.report import Measured, frame_bytes, ideal_s, link_stress, make_report
+from datacast.topologies.lab.run import Transfer, settle
+
+
+def group(**changes):
+    trees = {"1": {"links": 3, "depth": 2, "arcs": [["a", "s"], ["s", "b"], ["s", "c"]], "new_packets": 75, "dup_packets": 3},
+             "2": {"links": 5, "depth": 4, "arcs": [["a", "t"], ["t", "b"]], "new_packets": 25, "dup_packets": 1}}
+    receivers = {name: {"state": "done", "finish_s": 1.0, "goodput_mbps": 8.0} for name in "bc"}
+    return {"id": "g", "state": "done", "trees": trees, "receivers": receivers,
+            "report": {"start_s": 0.1, "finish_s": 1.1, "payload": 8966, "labels": 1}, **changes}
+
+
+def measured(told, size=1_000_000, payload_on_links=3_500_000, verified=("b", "c"), **traffic):
+    rates = {("a", "s"): 10**8, ("s", "b"): 10**8, ("s", "c"): 5 * 10**7, ("a", "t"): 10**8, ("t", "b"): 10**8}
+    return Measured(told, size, rates, Traffic(payload_on_links, **traffic), CpuUse(0.5, 0.3, {}),
+                    {name: name in verified for name in "bc"}, {})
+
+
+def test_the_ideal_counts_every_header_the_shaper_charges():
+    assert frame_bytes(8966, 4) == 9012
+    size = 256 << 20
+    assert ideal_s(size, [10**8, 10**8], 8966, 4) == pytest.approx(size * 8 / 2e8 * 9012 / 8966)
+    assert ideal_s(0, [10**8], 8966, 4) is None
+
+
+def test_link_stress_weighs_trees_by_what_they_carried():
+    assert link_stress(3_500_000, 1_000_000, [(75, 3), (25, 5)]) == 1.0
+    assert link_stress(3_570_000, 1_000_000, [(75, 3), (25, 5)]) == pytest.approx(1.02)
+    assert link_stress(0, 0, []) is None
+
+
+def test_the_report_of_a_good_run():
+    report = make_report(measured(group(), hits={1: 70, 2: 20}))
+    assert report["ok"]
+    assert report["link_stress"] == 1.0
+    assert report["duplicate_ratio"] == pytest.approx(0.04)
+    # The slowest link of a tree is its rate.
+    assert report["ideal_s"] == pytest.approx(8e6 / (1.5e8 * 8966 / 9000))
+    assert report["finish_over_ideal"] == pytest.approx(1.1 / report["ideal_s"])
+    assert report["trees"]["cache_hits"] == [70, 20]
+    assert (report["trees"]["count"], report["trees"]["links"], report["trees"]["depth"]) == (2, [3, 5], 4)
+    assert not report["cpu_bound"]
+
+
+def test_a_copy_with_a_wrong_checksum_is_not_ok():
+    report = make_report(measured(group(), verified=("b",)))
+    assert not report["ok"]
+    assert [report["receivers"][name]["sha256_ok"] for name in "bc"] == [True, False]
+
+
+def test_a_failed_receiver_is_told_with_its_reason():
+    told = group(state="partial")
+    told["receivers"]["c"] = {"state": "failed", "error": {"code": "disk_full", "message": "c: no space"}}
+    report = make_report(measured(told))
+    assert not report["ok"]
+    assert report["receivers"]["c"]["error"]["code"] == "disk_full"
+
+
+def test_an_empty_file_has_no_rate():
+    told = group(trees={}, report={"start_s": None, "finish_s": None, "payload": 8966, "labels": 1})
+    report = make_report(measured(told, size=0, payload_on_links=0))
+    assert report["ok"]
+    assert report["finish_over_ideal"] is None and report["link_stress"] is None and report["duplicate_ratio"] == 0
+
+
+def test_a_node_that_did_not_tell_leaves_no_made_up_stress():
+    assert make_report(measured(group(), silent=["s"]))["link_stress"] is None
+
+
+def test_the_processor_sets_the_pace_when_all_cores_or_one_process_are_full():
+    def use(busy, process):
+        return cpu_use(CpuSample(0, 0, {7: ("x", 0.0)}), CpuSample(busy, 20, {7: ("x", process)}))
+
+    import os
+    cores = os.cpu_count() or 1
+    assert use(19, 1).bound
+    assert use(5, 19.9 / cores).bound
+    assert not use(15, 10 / cores).bound
+
+
+def test_traffic_is_the_difference_of_two_moments():
+    before, after = Traffic(), Traffic()
+    node = {"ports": {"0": {"tx_data_payload": 100}}, "tree_counters": [{"tree": 4, "hits": 2}], "drop": {"version": 1}}
+    before.add(node)
+    after.add(node)
+    after.add({"ports": {"0": {"tx_data_payload": 50}, "1": {"tx_data_payload": 7}},
+               "tree_counters": [{"tree": 4, "hits": 3}, {"tree": 5, "hits": 1}], "drop": {"version": 1, "type": 0}})
+    assert after.since(before) == Traffic(57, {4: 3, 5: 1}, {"version": 1}, [])
+
+
+# ---- what the command line takes ----
+@pytest.mark.parametrize(("text", "size"), [("256M", 256 << 20), ("1", 1), ("0", 0), ("1.5k", 1536), ("4GiB", 4 << 30)])
+def test_sizes(text, size):
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "M", "-1", "12Q", "1 2"])
+def test_bad_sizes(text):
+    with pytest.raises(LabError, match="is no size"):
+        parse_size(text)
+
+
+@pytest.mark.parametrize(("text", "rate"), [("100mbit", 10**8), ("1gbit", 10**9), ("2.5Mbit/s", 2_500_000), ("64000", 64000)])
+def test_rates(text, rate):
+    assert parse_rate(text) == rate
+
+
+@pytest.mark.parametrize("text", ["", "fast", "0mbit", "100mb", "-5mbit"])
+def test_bad_rates(text):
+    with pytest.raises(LabError, match="is no link rate"):
+        parse_rate(text)
+
+
+@pytest.mark.parametrize("size", [0, 1, (4 << 20) + 13])
+def test_content_is_reproducible_and_its_checksum_independent(tmp_path, size):
+    first, second = write_random(tmp_path / "a", size, 7), write_random(tmp_path / "b", size, 7)
+    assert first == second == sha256_of(tmp_path / "a") == hashlib.sha256((tmp_path / "b").read_bytes()).hexdigest()
+    assert (tmp_path / "a").stat().st_size == size
+
+
+@pytest.mark.parametrize(("transfer", "message"), [
+    (Transfer("99", ("01",), 1), "no host '99'"), (Transfer("00", ("s0.0",), 1), "no host 's0.0'"),
+    (Transfer("00", ("00", "01"), 1), "source and among the receivers"), (Transfer("00", ("01", "02", "01"), 1), "01 twice"),
+    (Transfer("00", (), 1), "no receivers"), (Transfer("00", ("01",)), "either --size or --file")])
+def test_a_transfer_that_makes_no_sense_is_refused_before_anything_starts(transfer, message):
+    with pytest.raises(LabError, match=message):
+        settle(topologies.parse("bcube:4,1"), transfer)
+
+
+def test_a_file_that_cannot_be_read_is_refused(tmp_path):
+    with pytest.raises(LabError, match="no file that can be read"):
+        settle(topologies.parse("bcube:4,1"), Transfer("00", ("01",), file=tmp_path / "none"))
+
+
+def test_all_means_every_host_but_the_source():
+    settled = settle(topologies.parse("bcube:4,1"), Transfer(size=1))
+    assert settled.source == "00" and len(settled.receivers) == 15 and "00" not in settled.receivers

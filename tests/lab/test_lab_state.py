@@ -1,0 +1,191 @@
+"""A lab's traces: claimed once, found after a kill -9, and nobody else's process ever touched."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from datacast.topologies.lab.checks import Check, port_taken, require
+from datacast.topologies.lab.down import take_down
+from datacast.topologies.lab.errors import Interrupted, LabError
+from datacast.topologies.lab.lab import clean
+from datacast.topologies.lab.processes import Supervisor
+from datacast.topologies.lab.signals import Signals
+from datacast.topologies.lab.state import MARK, Registry, kill_marked, lab_name, marked, start_time
+
+
+@pytest.fixture
+def registry(tmp_path):
+    return Registry(tmp_path / "run")
+
+
+def sleeper(identity: str, code: str = "import time; time.sleep(60)") -> subprocess.Popen:
+    return subprocess.Popen([sys.executable, "-c", code], env={**os.environ, MARK: identity})
+
+
+def gone(process: subprocess.Popen) -> bool:
+    return process.wait(5) is not None
+
+
+def test_a_running_lab_is_named_with_its_process_and_the_remedy(registry):
+    registry.claim("one")
+    with pytest.raises(LabError, match=f"running already: 'one', process {os.getpid()}") as caught:
+        registry.claim("one")
+    assert "datacast lab down --name one" in caught.value.remedy
+
+
+def test_labs_of_different_names_take_different_networks(registry):
+    assert [registry.claim(name).slot for name in ("a", "b", "c")] == [0, 1, 2]
+    registry.forget("b")
+    assert registry.claim("d").slot == 1
+
+
+def test_a_lab_that_was_killed_is_told_and_cleaned_up(registry, tmp_path):
+    state = registry.claim("dead")
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "file").write_text("x")
+    state.started -= 1  # the process id now belongs to somebody else
+    state.work = str(work)
+    registry.save(state)
+    with pytest.raises(LabError, match="left over"):
+        registry.claim("dead")
+    child = sleeper(state.identity)
+    take_down("dead", registry)
+    assert gone(child)
+    assert not work.exists() and registry.load("dead") is None
+    assert registry.claim("dead").slot == 0
+
+
+def test_only_processes_with_the_lab_s_identity_are_ended(registry):
+    ours, theirs = sleeper("a" * 32), sleeper("b" * 32)
+    try:
+        assert ours.pid in marked("a" * 32) and theirs.pid not in marked("a" * 32)
+        assert kill_marked("a" * 32) == []
+        assert gone(ours) and theirs.poll() is None
+    finally:
+        theirs.kill()
+        theirs.wait()
+
+
+def test_a_process_that_ignores_sigterm_or_is_stopped_is_killed_after_the_grace():
+    deaf = sleeper("c" * 32, "import signal,time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)")
+    stopped = sleeper("c" * 32)
+    stopped.send_signal(signal.SIGSTOP)
+    assert kill_marked("c" * 32, grace_s=0.5) == []
+    assert gone(deaf) and gone(stopped)
+
+
+def test_kept_files_stay(registry, tmp_path):
+    state = registry.claim("kept")
+    work = tmp_path / "work"
+    work.mkdir()
+    state.work, state.keep = str(work), True
+    assert clean(registry, state) == []
+    assert work.is_dir()
+
+
+def test_an_unreadable_state_file_is_no_lab(registry):
+    registry.claim("x")
+    (registry.folder("x") / "state.json").write_text("{")
+    assert registry.load("x") is None and registry.all() == []
+
+
+def test_a_start_time_tells_a_process_from_its_successor():
+    process = sleeper("d" * 32)
+    assert start_time(process.pid) is not None
+    process.kill()
+    process.wait()
+    assert start_time(process.pid) is None
+
+
+@pytest.mark.parametrize("name", ["", "../x", "a/b", "x" * 40, "-x"])
+def test_a_name_that_makes_no_file_name_is_refused(name, monkeypatch):
+    monkeypatch.delenv("DATACAST_LAB", raising=False)
+    if name == "":
+        assert lab_name(name) == "lab"
+    else:
+        with pytest.raises(LabError, match="no name for a lab"):
+            lab_name(name)
+
+
+# ---- signals ----
+def test_a_signal_waits_for_a_safe_moment_and_ends_a_wait():
+    with Signals() as signals:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert signals.pending == signal.SIGINT  # noted, nothing raised
+        with pytest.raises(Interrupted):
+            signals.check()
+        signals.cleaning = True
+        signals.check()  # the clean-up is not interrupted
+
+
+def test_a_wait_ends_soon_after_a_signal():
+    child = subprocess.Popen([sys.executable, "-c", f"import os,signal,time; time.sleep(0.3); os.kill({os.getpid()}, signal.SIGTERM)"])
+    with Signals() as signals:
+        began = time.monotonic()
+        with pytest.raises(Interrupted):
+            signals.sleep(30)
+        assert time.monotonic() - began < 5
+    child.wait()
+
+
+def test_a_wait_that_takes_too_long_names_what_was_awaited():
+    with Signals() as signals, pytest.raises(LabError, match="the moon: not within"):
+        signals.wait(lambda: False, 0.1, "the moon")
+
+
+# ---- processes ----
+def test_a_process_that_ends_by_itself_is_told_with_the_end_of_its_log(tmp_path):
+    with Signals() as signals:
+        supervisor = Supervisor(tmp_path, {}, signals)
+        supervisor.start("brief", [sys.executable, "-c", "import sys; print('no such port'); sys.exit(3)"])
+        with pytest.raises(LabError, match=r"brief ended with status 3:\nno such port"):
+            supervisor.wait(lambda: False, 10, "brief")
+
+
+def test_a_program_that_is_missing_is_told_with_the_remedy(tmp_path):
+    with Signals() as signals, pytest.raises(LabError, match="cannot start /no/such/program") as caught:
+        Supervisor(tmp_path, {}, signals).start("none", ["/no/such/program"])
+    assert "make build" in caught.value.remedy
+
+
+def test_stop_ends_all_and_those_that_will_not_are_killed(tmp_path):
+    with Signals() as signals:
+        supervisor = Supervisor(tmp_path, {}, signals)
+        code = "import signal,time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"
+        deaf = supervisor.start("deaf", [sys.executable, "-c", code])
+        supervisor.start("good", [sys.executable, "-c", "import time; time.sleep(60)"])
+        supervisor.wait(lambda: "deaf" in deaf.tail(), 10, "deaf")
+        supervisor.stop(grace_s=0.3)
+        assert [p.popen.returncode for p in supervisor.processes] == [-signal.SIGKILL, -signal.SIGTERM]
+
+
+# ---- checks ----
+def test_everything_that_is_missing_is_named_at_once_with_its_remedy():
+    with pytest.raises(LabError) as caught:
+        require([Check("a", True, True, "here"), Check("b", False, True, "not there", "get b"),
+                 Check("c", False, False, "not there", "get c"), Check("d", False, True, "gone", "get d")])
+    assert "b: not there" in caught.value.message and "d: gone" in caught.value.message
+    assert caught.value.remedy == "get b\nget d"
+
+
+def test_a_taken_port_names_its_user():
+    code = "import socket,sys; s=socket.create_server(('127.0.0.1',0)); print(s.getsockname()[1],flush=True); sys.stdin.read()"
+    process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        port = process.stdout.readline().strip()
+        assert f"process {process.pid}" in (port_taken(f"127.0.0.1:{port}") or "")
+    finally:
+        process.communicate()
+    assert port_taken(f"127.0.0.1:{port}") is None
+
+
+def test_the_state_file_is_json_that_others_can_read(registry):
+    registry.claim("y")
+    assert json.loads((registry.folder("y") / "state.json").read_text())["pid"] == os.getpid()
