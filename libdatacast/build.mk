@@ -52,3 +52,12 @@ constants: ## write the wire format's constants for C, Python and P4 from libdat
 	@$(if $(wildcard $(PY)),$(PY),/usr/bin/python3) $(CORE_DIR)/tools/gen_constants.py
 
 -include $(CORE_OBJ:.o=.d) $(CORE_OBJ_ASAN:.o=.d) $(CORE_TESTS:=.d) $(CORE_TESTS_ASAN:=.d)
+
+# ---- what a node can do, in numbers ----
+$(BUILD)/bench/node: bench/node.c $(CORE_LIB)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_BASE) $< $(CORE_LIB) -o $@
+
+.PHONY: bench-node
+bench-node: $(BUILD)/bench/node ## frames per second of one node, by kind of work
+	@$<
