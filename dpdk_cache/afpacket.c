@@ -121,6 +121,12 @@ bool afpacket_kick(int fd) {
   return n < 0 && (errno == ENOBUFS || errno == EAGAIN);
 }
 
+uint64_t afpacket_missed(int fd) {
+  struct tpacket_stats stats = {0}; /* reading sets them to zero */
+  socklen_t len = sizeof stats;
+  return getsockopt(fd, SOL_PACKET, PACKET_STATISTICS, &stats, &len) < 0 ? 0 : stats.tp_drops;
+}
+
 void afpacket_clear_error(int fd) {
   int error = 0;
   socklen_t len = sizeof error;

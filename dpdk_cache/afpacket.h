@@ -33,6 +33,9 @@ int afpacket_socket(int ifindex, const struct afpacket_geometry *g) __attribute_
 /* Send what stands in the ring. True when frames may still be left there. */
 bool afpacket_kick(int fd);
 
+/* Frames that found the receive ring full since the last call. */
+uint64_t afpacket_missed(int fd);
+
 /* After EPOLLERR: read the error off, else the socket stays "ready" for ever. */
 void afpacket_clear_error(int fd);
 

@@ -42,11 +42,12 @@ void answer_mac(char out[18], const uint8_t mac[6]) {
 
 /* ---- counters ---- */
 
-static json_t *port_counters(const struct port *p) {
+static json_t *port_counters(struct port *p) {
   struct dc_port_counters c;
   struct rte_eth_stats eth = {0};
   json_t *o = json_object();
   dc_node_port_counters(p->member->core, p->number, &c);
+  port_read_missed(p);
   (void)rte_eth_stats_get(p->dev, &eth);
   put(o, "rx_frames", c.rx_frames);
   put(o, "rx_bytes", c.rx_bytes);
@@ -60,8 +61,8 @@ static json_t *port_counters(const struct port *p) {
   put(o, "segments", p->counters.segments);
   put(o, "blackholed", p->counters.blackholed);
   put(o, "corrupted", p->counters.corrupted);
-  put(o, "device_rx_missed", eth.imissed);
-  put(o, "device_tx_errors", eth.oerrors);
+  put(o, "rx_missed", p->counters.rx_missed);
+  put(o, "tx_errors", eth.oerrors);
   return o;
 }
 
@@ -110,7 +111,7 @@ static json_t *trees_of(const struct member *m) {
   return list;
 }
 
-static json_t *ports_by_number(const struct member *m, json_t *(*one)(const struct port *)) {
+static json_t *ports_by_number(const struct member *m, json_t *(*one)(struct port *)) {
   json_t *o = json_object();
   for (unsigned i = 0; i < DC_NODE_PORTS_MAX; i++) {
     char key[8];
@@ -187,7 +188,7 @@ static json_t *answer_counters(struct sw *s, const json_t *request) {
 
 /* ---- ports, trees, configuration ---- */
 
-static json_t *port_facts(const struct port *p) {
+static json_t *port_facts(struct port *p) {
   struct rte_eth_dev_info info;
   char mac[18];
   json_t *o = json_object(), *next = json_object();

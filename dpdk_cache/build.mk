@@ -16,17 +16,17 @@ BINARIES += $(SWITCH_BIN)
 
 $(SWITCH_OUT)/plain/%.o: $(SWITCH_DIR)/%.c $(SWITCH_DIR)/build.mk
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_BASE) $(SWITCH_CFLAGS) -MMD -MP -c $< -o $@
+	@echo 'CC $<'; $(CC) $(CFLAGS_BASE) $(SWITCH_CFLAGS) -MMD -MP -c $< -o $@
 
 $(SWITCH_OUT)/asan/%.o: $(SWITCH_DIR)/%.c $(SWITCH_DIR)/build.mk
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_BASE) $(SANITIZE) $(SWITCH_CFLAGS) -MMD -MP -c $< -o $@
+	@echo 'CC $< (sanitized)'; $(CC) $(CFLAGS_BASE) $(SANITIZE) $(SWITCH_CFLAGS) -MMD -MP -c $< -o $@
 
 $(SWITCH_BIN): $(SWITCH_OBJ) $(CORE_LIB)
-	$(CC) $(SWITCH_OBJ) $(CORE_LIB) $(SWITCH_LIBS) -o $@
+	@echo 'LD $@'; $(CC) $(SWITCH_OBJ) $(CORE_LIB) $(SWITCH_LIBS) -o $@
 
 $(SWITCH_BIN_ASAN): $(SWITCH_OBJ_ASAN) $(CORE_LIB_ASAN)
 	@mkdir -p $(@D)
-	$(CC) $(SANITIZE) $(SWITCH_OBJ_ASAN) $(CORE_LIB_ASAN) $(SWITCH_LIBS) -o $@
+	@echo 'LD $@'; $(CC) $(SANITIZE) $(SWITCH_OBJ_ASAN) $(CORE_LIB_ASAN) $(SWITCH_LIBS) -o $@
 
 -include $(SWITCH_OBJ:.o=.d) $(SWITCH_OBJ_ASAN:.o=.d)

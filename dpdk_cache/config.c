@@ -86,8 +86,13 @@ static int read_cache(struct yaml_file *y, yaml_node_t *n, void *out, size_t siz
       YAML_FIELD("retx_ms", read_milliseconds, struct dc_node_cfg, retx_min),
       YAML_FIELD("idle_ms", read_milliseconds, struct dc_node_cfg, idle),
       {0}};
+  bool given[sizeof fields / sizeof *fields];
+  struct dc_node_cfg *core = out;
   (void)size;
-  return yaml_read_map(y, n, "cache", fields, out, NULL);
+  if (yaml_read_map(y, n, "cache", fields, core, given) < 0) return -1;
+  if (core->cache_bytes_max < core->cache_bytes && !given[1]) core->cache_bytes_max = core->cache_bytes;
+  if (!given[2]) core->memory_bytes = (uint64_t)core->trees * core->cache_bytes;
+  return 0;
 }
 
 static int check_node(struct yaml_file *y, yaml_node_t *n, struct node_cfg *node) {
@@ -117,6 +122,7 @@ static int read_node(struct yaml_file *y, yaml_node_t *n, void *out, size_t size
   struct node_cfg *node = out;
   node->line = yaml_line(n);
   dc_node_cfg_default(&node->core);
+  node->core.memory_bytes = (uint64_t)node->core.trees * node->core.cache_bytes;
   if (yaml_read_map(y, n, "node", fields, node, NULL) < 0) return -1;
   if (node->name[0] == '\0') return yaml_fail(y, n, "a node's name is empty");
   return check_node(y, n, node);
@@ -203,7 +209,7 @@ int config_load(struct config *c, const char *path, bool appliance, struct failu
       YAML_FIELD("ring_frames", yaml_number, struct config, ring_frames),
       {0}};
   struct yaml_file y;
-  *c = (struct config){.mtu = 9000, .ring_frames = 256};
+  *c = (struct config){.mtu = 9000, .ring_frames = 128};
   if (yaml_open(&y, path, f) < 0) return -1;
   int rc = yaml_read_map(&y, yaml_document_get_root_node(&y.doc), "the configuration", fields, c, NULL);
   if (rc == 0) rc = check_whole(&y, c, appliance);

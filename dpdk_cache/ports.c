@@ -157,3 +157,9 @@ void port_kick(struct port *p, dc_time now) {
   if (now < p->kick_at) return;
   p->kick_at = afpacket_kick(p->fd) ? now + KICK_AFTER : DC_NEVER;
 }
+
+void port_read_missed(struct port *p) {
+  struct rte_eth_stats stats;
+  if (p->afpacket && p->fd >= 0) p->counters.rx_missed += afpacket_missed(p->fd);
+  else if (rte_eth_stats_get(p->dev, &stats) == 0) p->counters.rx_missed = stats.imissed;
+}

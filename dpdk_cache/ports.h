@@ -22,6 +22,7 @@ struct port_sw_counters { /* beside the node's own */
   uint64_t oversized;    /* arrived or to be sent longer than the MTU: dropped */
   uint64_t segments;     /* arrived in more than one segment and could not be joined */
   uint64_t blackholed, corrupted;
+  uint64_t rx_missed;    /* found the device's receive ring full */
   uint64_t bursts;       /* calls of the driver's send */
 };
 
@@ -63,6 +64,8 @@ void port_close(struct port *p) __attribute__((nonnull));
  * take is counted and freed. */
 void port_send(struct port *p, struct rte_mbuf *m, dc_time now) __attribute__((nonnull));
 void port_flush(struct port *p, dc_time now) __attribute__((nonnull));
+/* Bring p->counters.rx_missed up to date. */
+void port_read_missed(struct port *p) __attribute__((nonnull));
 /* Frames that the shaper refused stand in af_packet's ring until the next send: push them when due. */
 void port_kick(struct port *p, dc_time now) __attribute__((nonnull));
 

@@ -1,0 +1,36 @@
+"""Rigs for the switch's tests: plain and under AddressSanitizer."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from switch_rig import BINARY, BINARY_ASAN, ROOT, Rig
+
+
+def _made(target: Path) -> Path:
+    done = subprocess.run(["make", "-s", str(target.relative_to(ROOT))], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return target
+
+
+@pytest.fixture(scope="session")
+def switch_binary() -> Path:
+    """The program, built if need be."""
+    return _made(BINARY)
+
+
+@pytest.fixture(scope="session")
+def asan_binary() -> Path:
+    """The same under AddressSanitizer and UBSan."""
+    return _made(BINARY_ASAN)
+
+
+@pytest.fixture
+def rig3(tmp_path: Path, switch_binary: Path) -> Iterator[Rig]:
+    """Three ports, jumbo frames."""
+    r = Rig(tmp_path, 3)
+    yield r
+    r.close()
