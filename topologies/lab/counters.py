@@ -119,6 +119,15 @@ class CpuSample:
     processes: dict[int, tuple[str, float]]
 
 
+def _program(pid: int) -> str:
+    """The program's name; of a Python script, the script's."""
+    words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+    names = [os.path.basename(word) for word in words if word]
+    if len(names) > 1 and names[0].startswith("python"):
+        return f"datacast-{words[2].split('.')[1]}" if words[1] == "-m" and words[2].count(".") > 1 else names[1]
+    return names[0] if names else "?"
+
+
 def cpu_sample(pids: list[int]) -> CpuSample:
     """The whole machine from /proc/stat (idle and waiting for disks are not busy; stolen time is), and some processes."""
     tick = os.sysconf("SC_CLK_TCK")
@@ -128,8 +137,8 @@ def cpu_sample(pids: list[int]) -> CpuSample:
     for pid in pids:
         with contextlib.suppress(OSError, ValueError):
             text = Path(f"/proc/{pid}/stat").read_text()
-            name, rest = text[text.index("(") + 1:text.rindex(")")], text[text.rindex(")") + 2:].split()
-            processes[pid] = (name, (int(rest[11]) + int(rest[12])) / tick)
+            rest = text[text.rindex(")") + 2:].split()
+            processes[pid] = (_program(pid), (int(rest[11]) + int(rest[12])) / tick)
     return CpuSample((total - idle) / tick, total / tick, processes)
 
 
