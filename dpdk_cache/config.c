@@ -91,8 +91,27 @@ static int read_cache(struct yaml_file *y, yaml_node_t *n, void *out, size_t siz
   (void)size;
   if (yaml_read_map(y, n, "cache", fields, core, given) < 0) return -1;
   if (core->cache_bytes_max < core->cache_bytes && !given[1]) core->cache_bytes_max = core->cache_bytes;
-  if (!given[2]) core->memory_bytes = (uint64_t)core->trees * core->cache_bytes;
+  if (!given[2] && core->trees != 0) core->memory_bytes = (uint64_t)core->trees * core->cache_bytes;
   return 0;
+}
+
+/* The core's name of a field that it refuses, as the key of this file and what it may be. */
+static const char *explained(const char *field) {
+  static const struct {
+    const char *field, *words;
+  } known[] = {
+      {"cache_bytes", "bytes_per_tree must not be 0"},
+      {"cache_bytes_max", "max_bytes_per_tree must not be less than bytes_per_tree"},
+      {"memory_bytes", "memory must not be 0"},
+      {"trees", "trees is out of range"},
+      {"store_slots", "packets_per_tree must be a power of two within the limits"},
+      {"waiting_slots", "waiting_per_tree must be a power of two within the limits"},
+      {"retx_min", "retx_ms must be from 1 to 60000"},
+      {"idle", "idle_ms must not be 0"},
+  };
+  for (unsigned i = 0; i < sizeof known / sizeof *known; i++)
+    if (strcmp(known[i].field, field) == 0) return known[i].words;
+  return field;
 }
 
 static int check_node(struct yaml_file *y, yaml_node_t *n, struct node_cfg *node) {
@@ -107,7 +126,7 @@ static int check_node(struct yaml_file *y, yaml_node_t *n, struct node_cfg *node
     if (p->port > highest) highest = p->port;
   }
   node->core.ports = (uint16_t)(highest + 1);
-  if (dc_node_cfg_check(&node->core, &what) < 0) return yaml_fail(y, n, "node %s: bad value of %s", node->name, what);
+  if (dc_node_cfg_check(&node->core, &what) < 0) return yaml_fail(y, n, "node %s: %s", node->name, explained(what));
   return 0;
 }
 
@@ -134,10 +153,18 @@ static int read_nodes(struct yaml_file *y, yaml_node_t *n, void *out, size_t siz
   return yaml_read_list(y, n, "nodes", read_node, sizeof(struct node_cfg), (void **)&c->nodes, &c->nnodes);
 }
 
+static int read_cores(struct yaml_file *y, yaml_node_t *n, void *out, size_t size) {
+  const char *text = out;
+  if (yaml_text(y, n, out, size) < 0) return -1;
+  if (text[0] < '0' || text[0] > '9' || text[strspn(text, "0123456789,-")] != '\0')
+    return yaml_fail(y, n, "'%s' is no list of processors (such as 2 or 2,4-5)", text);
+  return 0;
+}
+
 static int read_eal(struct yaml_file *y, yaml_node_t *n, void *out, size_t size) {
   static const struct yaml_field fields[] = {YAML_FIELD("huge", yaml_bool, struct eal_cfg, huge),
                                              YAML_FIELD("memory_mb", yaml_number, struct eal_cfg, memory_mb),
-                                             YAML_FIELD("cores", yaml_text, struct eal_cfg, cores),
+                                             YAML_FIELD("cores", read_cores, struct eal_cfg, cores),
                                              {0}};
   (void)size;
   return yaml_read_map(y, n, "eal", fields, out, NULL);

@@ -71,12 +71,12 @@ int eal_start(const struct config *c, size_t pool_bytes, struct failure *f) {
   struct args given = a; /* EAL moves what is in the array */
   int rc = rte_eal_init(given.n, given.v);
   for (int i = 0; i < a.n; i++) free(a.v[i]);
+  /* DPDK makes a directory for files that it never writes in these modes. */
+  (void)rmdir(rte_eal_get_runtime_dir());
   if (rc < 0)
     return fail(f, "DPDK does not start: %s%s%s", log_eal_last()[0] != '\0' ? log_eal_last() : rte_strerror(rte_errno),
                 c->eal.huge ? "; with eal.huge the machine needs free hugepages (`dpdk-hugepages.py --setup SIZE`)" : "",
                 log_get_level() < SW_DEBUG ? " (--log-level debug shows all)" : "");
-  /* DPDK makes a directory for files that it never writes in these modes. */
-  (void)rmdir(rte_eal_get_runtime_dir());
   return 0;
 }
 

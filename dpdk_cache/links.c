@@ -15,6 +15,7 @@ enum { ASK_EVERY = 1000 * 1000 * 1000 /* ns */, BUFFER = 32768 };
 static void set(struct links *k, struct port *p, bool up) {
   if (p->up == up) return;
   p->up = up;
+  if (up && p->afpacket && p->fd >= 0) p->kick_at = 0; /* frames from before it went down stand in the ring still */
   sw_log(SW_INFO, "node %s port %u (%s) is %s", p->member->cfg->name, p->number,
          p->cfg->iface[0] != '\0' ? p->cfg->iface : p->cfg->vdev, up ? "up" : "down");
   k->changed(k->context, p);

@@ -1,0 +1,275 @@
+"""The process as a daemon: sleeping, stopping, hugepages, links, and the fabric manager."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from datacast.core.wire import encode_frame
+from switch_rig import BINARY, Namespace, Rig, rig, wait_for
+
+pytestmark = pytest.mark.root
+HUGE = Path("/sys/kernel/mm/hugepages/hugepages-2048kB")
+
+
+def passes(r: Rig, a: int = 0, b: int = 1) -> bool:
+    r.wires[a].send(encode_frame([1024 + b, 1000], b"through" * 20))
+    got = r.wires[b].receive(2)
+    return got is not None and got.endswith(b"through" * 20)
+
+
+@pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_it_and_nothing_is_left(rig3: Rig, sig: int) -> None:
+    process = rig3.start().ready()
+    pid = process.popen.pid
+    assert passes(rig3)
+    assert process.stop(sig) == 0
+    assert not os.path.exists(process.control)
+    assert not Path(f"/var/run/dpdk/datacast-{pid}").exists()
+    sockets = rig3.ns.command("cat", "/proc/net/packet").splitlines()[1:]
+    assert len(sockets) == len(rig3.wires), "only this test's own sockets are open"
+
+
+def test_killed_it_leaves_no_dpdk_files(rig3: Rig) -> None:
+    process = rig3.start().ready()
+    process.popen.kill()
+    process.popen.wait()
+    assert not Path(f"/var/run/dpdk/datacast-{process.popen.pid}").exists()
+    again = rig3.start(rig3.config(control=process.control)).ready()
+    assert passes(rig3) and again.popen.poll() is None
+
+
+def test_idle_it_sleeps(rig3: Rig, record_property: Any) -> None:
+    """Issue 2 asks for under 10 % of one core for a whole idle lab. The figure is printed; the bound here is loose because
+    the machine may be busy."""
+    process = rig3.start().ready()
+    assert passes(rig3)
+    cpu, sleeps, start = process.cpu_precise(), process.ask("counters")["loop"]["sleeps"], time.monotonic()
+    time.sleep(2)  # what is measured is a span of time
+    share = (process.cpu_precise() - cpu) / (time.monotonic() - start)
+    woken = process.ask("counters")["loop"]["sleeps"] - sleeps
+    record_property("idle_cpu_percent", round(100 * share, 3))
+    print(f"idle: {100 * share:.3f} % of one core, {woken} wake-ups in 2 s, {process.rss_mb():.0f} MB")
+    assert share < 0.05 and woken < 20
+
+
+def test_poll_and_pauses_forward_too(rig3: Rig) -> None:
+    for option in ("--poll", "--pauses"):
+        process = rig3.start(None, BINARY, option, name=option[2:]).ready()
+        assert all(passes(rig3) for _ in range(20)), option
+        assert process.ask("config")["ok"]
+        assert process.stop() == 0
+
+
+def test_devices_that_wake_nobody_are_looked_at_in_pauses(tmp_path: Path, rig3: Rig) -> None:
+    """A ring device beside kernel interfaces: one cannot wake the loop, the others go on."""
+    config = rig3.config()
+    config["nodes"][0]["ports"].append({"port": 9, "vdev": "net_ring0"})
+    process = rig3.start(config).ready()
+    ports = process.ask("ports")["nodes"]["s0.0"]
+    assert ports["9"]["wakes_by"] == "polling" and ports["0"]["wakes_by"] == "socket"
+    # net_ring0 is a loop: what leaves comes back, and its label then sends it out of port 1.
+    rig3.wires[0].send(encode_frame([1024 + 9, 1024 + 1, 1000], b"round trip" * 9))
+    got = rig3.wires[1].receive()
+    assert got is not None and got.endswith(b"round trip" * 9)
+    assert process.counters()["ports"]["9"]["rx_frames"] == 1
+
+
+@contextmanager
+def hugepages(mb: int) -> Iterator[None]:
+    path = HUGE / "nr_hugepages"
+    before = int(path.read_text())
+    used = before - int((HUGE / "free_hugepages").read_text())
+    try:
+        path.write_text(str(used + mb // 2))
+        if int((HUGE / "free_hugepages").read_text()) < mb // 2:
+            pytest.skip(f"this machine gives no {mb} MB of hugepages")
+        yield
+    except OSError as error:
+        pytest.skip(f"hugepages cannot be set up here: {error}")
+    finally:
+        path.write_text(str(before))
+
+
+def test_with_hugepages(rig3: Rig) -> None:
+    if not HUGE.exists():
+        pytest.skip("the kernel has no 2 MB hugepages")
+    with hugepages(256):
+        config = rig3.config(eal={"huge": True, "memory_mb": 192})
+        process = rig3.start(config).ready()
+        assert int((HUGE / "free_hugepages").read_text()) <= 256 // 2 - 192 // 2
+        assert process.ask("config")["huge"] is True
+        assert all(passes(rig3) for _ in range(20))
+        assert process.stop() == 0
+        wait_for("the pages to come back", lambda: int((HUGE / "free_hugepages").read_text()) >= 256 // 2)
+
+
+def test_thirty_two_ports_and_eight_nodes_in_one_process(tmp_path: Path, switch_binary: Path) -> None:
+    """The switches of a BCube(4,1) lab: one process, as many ports as Debian's DPDK has."""
+    with rig(tmp_path, 32) as r:
+        nodes = [{"name": f"s{i // 4}.{i % 4}", "cache": {"memory": "2M"},
+                  "ports": [{"port": p, "iface": r.ifaces[4 * i + p]} for p in range(4)]} for i in range(8)]
+        process = r.start(r.config(nodes=nodes)).ready()
+        for i in range(8):
+            for p in range(4):
+                r.wires[4 * i + p].send(encode_frame([1024 + (p + 1) % 4, 1000], bytes([i, p]) * 4000))
+        for i in range(8):
+            for p in range(4):
+                got = r.wires[4 * i + (p + 1) % 4].receive()
+                assert got is not None and got.endswith(bytes([i, p]) * 4000)
+        cpu, start = process.cpu_precise(), time.monotonic()
+        time.sleep(1)  # a span to measure
+        print(f"32 idle ports: {100 * (process.cpu_precise() - cpu) / (time.monotonic() - start):.3f} % of one core, "
+              f"{process.rss_mb():.0f} MB resident")
+
+
+# ---- links and the fabric manager ----
+
+
+class FabricManager:
+    """The receiving end of docs/signalling.md, by hand."""
+
+    def __init__(self, ns: Namespace) -> None:
+        def listen() -> socket.socket:
+            s = socket.create_server(("127.0.0.1", 0))
+            s.settimeout(15)
+            return s
+
+        self.listener = ns.inside(listen)
+        self.address = f"127.0.0.1:{self.listener.getsockname()[1]}"
+        self.connection: socket.socket | None = None
+
+    def accept(self) -> None:
+        self.connection, _ = self.listener.accept()
+        self.connection.settimeout(10)
+
+    def _exactly(self, n: int) -> bytes:
+        data = b""
+        while len(data) < n:
+            more = self.connection.recv(n - len(data))
+            if not more:
+                raise ConnectionError("the switch hung up")
+            data += more
+        return data
+
+    def receive(self, *types: str) -> dict[str, Any]:
+        while True:
+            (length,) = struct.unpack(">I", self._exactly(4))
+            message = json.loads(self._exactly(length))
+            if not types or message["type"] in types:
+                return message
+
+    def send(self, message: dict[str, Any]) -> None:
+        text = json.dumps(message).encode()
+        self.connection.sendall(struct.pack(">I", len(text)) + text)
+
+    def register_all(self, n: int, heartbeat_ms: int = 100) -> list[dict[str, Any]]:
+        asked = []
+        for _ in range(n):
+            asked.append(self.receive("register"))
+            self.send({"type": "registered", "node": asked[-1]["node"], "heartbeat_ms": heartbeat_ms})
+        return asked
+
+    def close(self) -> None:
+        if self.connection is not None:
+            self.connection.close()
+        self.listener.close()
+
+
+@pytest.fixture
+def manager(rig3: Rig) -> Iterator[FabricManager]:
+    m = FabricManager(rig3.ns)
+    yield m
+    m.close()
+
+
+def test_registration_heartbeats_links_and_coming_back(rig3: Rig, manager: FabricManager) -> None:
+    nodes = [{"name": "s0.0", "ports": rig3.port_list(0, 2), "cache": {"memory": "1M"}},
+             {"name": "s1.0", "ports": [{"port": 5, "iface": rig3.ifaces[2]}], "cache": {"memory": "1M"}}]
+    process = rig3.start(rig3.config(nodes=nodes, fabric_manager=manager.address)).ready()
+    manager.accept()
+    first, second = manager.register_all(2)
+    assert (first["node"], first["kind"], first["pid"]) == ("s0.0", "switch", process.popen.pid)
+    assert first["control"] == process.control
+    assert [(p["port"], p["ifname"], p["up"]) for p in first["ports"]] == [(i, rig3.ifaces[i], True) for i in range(2)]
+    assert second["node"] == "s1.0" and second["ports"][0]["port"] == 5
+    for _ in range(3):
+        assert manager.receive("heartbeat") == {"type": "heartbeat"}
+
+    before = time.time_ns()
+    rig3.ns.ip("link", "set", rig3.wires[2].iface, "down")
+    down = manager.receive("link")
+    assert (down["node"], down["port"], down["up"]) == ("s1.0", 5, False)
+    assert before <= down["t_ns"] <= time.time_ns()
+    rig3.ns.ip("link", "set", rig3.wires[2].iface, "up")
+    up = manager.receive("link")
+    assert (up["node"], up["port"], up["up"]) == ("s1.0", 5, True) and up["n"] == down["n"] + 1
+    manager.send({"type": "ok", "n": up["n"]})
+
+    manager.connection.close()
+    assert passes(rig3), "it forwards with or without the fabric manager"
+    rig3.ns.ip("link", "set", rig3.wires[1].iface, "down")
+    manager.accept()
+    again = manager.register_all(2)
+    assert [p["up"] for p in again[0]["ports"]] == [True, False]
+
+
+def test_a_refused_node_is_tried_again(rig3: Rig, manager: FabricManager) -> None:
+    process = rig3.start(rig3.config(fabric_manager=manager.address)).ready()
+    manager.accept()
+    manager.receive("register")
+    manager.send({"type": "error", "code": "unknown_node", "error": "no such node in the topology"})
+    wait_for("a line in the log", lambda: "refuses node s0.0: no such node in the topology" in process.log)
+    manager.accept()
+    manager.register_all(1)
+    wait_for("registration", lambda: "registered 1 node(s)" in process.log)
+
+
+@pytest.mark.parametrize("garbage", [b"\xff\xff\xff\xff", b"\x00\x00\x00\x02{}", b"\x00\x00\x00\x04nope"])
+def test_a_mad_fabric_manager_does_no_harm(rig3: Rig, manager: FabricManager, garbage: bytes) -> None:
+    process = rig3.start(rig3.config(fabric_manager=manager.address)).ready()
+    manager.accept()
+    manager.receive("register")
+    manager.connection.sendall(garbage)
+    manager.accept()
+    manager.register_all(1)
+    assert passes(rig3) and process.popen.poll() is None
+
+
+def test_a_link_that_goes_and_comes_back_forwards_again(rig3: Rig) -> None:
+    """The interface itself is set down and up under the driver: no spinning meanwhile, and it works afterwards."""
+    process = rig3.start().ready()
+    assert passes(rig3)
+    rig3.ns.ip("link", "set", rig3.ifaces[1], "down")
+    wait_for("down", lambda: not process.ask("ports")["nodes"]["s0.0"]["1"]["up"])
+    sleeps = process.ask("counters")["loop"]["sleeps"]
+    rig3.wires[0].send(encode_frame([1025, 1000], b"lost" * 30))
+    assert rig3.wires[2].silent(1)  # a second in which a loop that spins would show
+    assert process.ask("counters")["loop"]["sleeps"] - sleeps < 100, "spins on a dead interface"
+    rig3.ns.ip("link", "set", rig3.ifaces[1], "up")
+    wait_for("up", lambda: process.ask("ports")["nodes"]["s0.0"]["1"]["up"])
+    while select.select([rig3.wires[1].socket], [], [], 0.2)[0]:
+        rig3.wires[1].socket.recv(65536)
+    assert passes(rig3) and passes(rig3, 1, 0)
+
+
+def test_an_interface_that_vanishes_does_not_stop_the_others(rig3: Rig) -> None:
+    process = rig3.start().ready()
+    rig3.ns.ip("link", "del", rig3.ifaces[2])
+    wait_for("down", lambda: not process.ask("ports")["nodes"]["s0.0"]["2"]["up"])
+    rig3.wires[0].send(encode_frame([1026, 1000], b"nowhere" * 30))
+    assert passes(rig3)
+    sleeps = process.ask("counters")["loop"]["sleeps"]
+    assert rig3.wires[0].silent(1)  # a second in which a loop that spins would show
+    assert process.ask("counters")["loop"]["sleeps"] - sleeps < 100
+    assert process.stop() == 0
