@@ -257,13 +257,11 @@ class Group:
         self.block = per_block(self.size, self.plan.payload, self.options.get("block_bytes"))
         frame = self.plan.payload + 14 + 16 + 4 * self.plan.labels
         rate = min(t.transport.rate_max_bps for t in self.plan.trees) / 8 / frame
-        guard = 2 * max(t.transport.credits for t in self.plan.trees)
         self.scheduler = Scheduler(
             -(-self.size // self.plan.payload),
             self.block,
             self.tree_ids,
             rate,
-            guard_pieces=guard,
             max_pieces=max(1, (64 << 20) // self.plan.payload),
         )
 

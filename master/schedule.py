@@ -6,8 +6,8 @@ that all trees end together by their measured rates. When the pool is empty and 
 slower one is cut and the faster one takes over.
 
 A sequence number that was sent once must never name another piece (the caches know tree and number only). A cut is
-therefore placed ahead of what the source can have sent when it hears of it, and a tree is used again after a cut only
-when the source's own count shows that it had not got that far.
+therefore placed ahead of what the source will have sent when it hears of it, and a tree is used again after a cut only when the
+source's own count shows that it had not got further.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Scheduler:
         lead_s: float = 0.25,
         min_s: float = 0.2,
         max_pieces: int = 1 << 16,
-        guard_pieces: int = 64,
+        guard_pieces: int = 8,
         guard_s: float = 0.1,
         gain_s: float = 0.15,
     ) -> None:
@@ -145,10 +145,14 @@ class Scheduler:
             return self._deal_out(usable, pool, now)
         extents = []
         total_rate = sum(q.rate for q in usable)
+        end_s = (sum(q.backlog(now) for q in usable) + pool) / total_rate
         for queue in sorted(hungry, key=lambda q: q.left_s(now)):
             share = self.pooled * queue.rate / total_rate / 2
             want = int(min(self.max_pieces, max(share, self.per_block, queue.rate * self.min_s)))
-            extents += self._take(queue, want, now, whole_blocks=True)
+            # A slow tree gets no block that it would still be sending when the others are done.
+            most = int((end_s - queue.left_s(now)) * queue.rate)
+            if min(want, most) > 0:
+                extents += self._take(queue, min(want, most), now, whole_blocks=most >= self.per_block)
         return extents
 
     def _hungry(self, queue: TreeQueue, now: float) -> bool:
@@ -186,7 +190,7 @@ class Scheduler:
     def _take(self, queue: TreeQueue, want: int, now: float, *, whole_blocks: bool) -> list[Extent]:
         """Take `want` pieces from the pool for a tree; more than one extent when they are not in one run."""
         extents = []
-        while want > 0 and self._pool:
+        while want >= (self.per_block if whole_blocks and extents else 1) and self._pool:
             first, count = self._pool[0]
             taken = min(count, want)
             if whole_blocks and taken < count:

@@ -1,0 +1,207 @@
+"""The scheduler against simulated sources: rates that differ, change and stall; no piece lost, none twice, no idle tree."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+import pytest
+
+from datacast.master.schedule import Scheduler
+
+STEP_S = 0.005
+SIGNAL_S = 0.01
+POLL_S = 0.25
+
+
+@dataclass
+class Run:
+    """One transfer in simulated time."""
+
+    scheduler: Scheduler
+    rates: dict[int, list[tuple[float, float]]]
+    """Per tree: (from time, pieces/s)."""
+    sent: dict[int, float] = field(default_factory=dict)
+    range_end: dict[int, int] = field(default_factory=dict)
+    extents: dict[int, list] = field(default_factory=dict)
+    names: dict[tuple[int, int], int] = field(default_factory=dict)
+    ends: dict[int, float] = field(default_factory=dict)
+    idle: dict[int, float] = field(default_factory=dict)
+    cuts: int = 0
+    wasted: int = 0
+    now: float = 0.0
+
+    def rate(self, tree: int) -> float:
+        return next(rate for start, rate in reversed(self.rates[tree]) if self.now >= start)
+
+    def go(self, limit: float = 1000.0) -> float:
+        """Until everything is sent. Returns the finish time."""
+        trees = list(self.scheduler.trees)
+        for tree in trees:
+            self.sent[tree], self.range_end[tree], self.extents[tree], self.idle[tree] = 0.0, 0, [], 0.0
+        due: list[tuple[float, str, object]] = []
+        next_poll, reported = 0.0, dict.fromkeys(trees, 0)
+        while not (self.scheduler.all_sent and not due):
+            assert self.now < limit, "the transfer does not end"
+            self.now += STEP_S
+            for tree in trees:
+                before = int(self.sent[tree])
+                self.sent[tree] = min(self.range_end[tree], self.sent[tree] + self.rate(tree) * STEP_S)
+                for seq in range(before, int(self.sent[tree])):
+                    extent = next(e for e in self.extents[tree] if e.seq <= seq < e.seq + e.count)
+                    piece = extent.first + seq - extent.seq
+                    assert self.names.setdefault((tree, seq), piece) == piece, "a sequence number was used again"
+                    self.ends[tree] = self.now
+                if self.sent[tree] >= self.range_end[tree] and self.scheduler.pooled:
+                    self.idle[tree] += STEP_S
+                for extent in self.extents[tree]:
+                    for mark in (extent.seq + (extent.count + 1) // 2, extent.seq + extent.count):
+                        if reported[tree] < mark <= self.sent[tree]:
+                            reported[tree] = mark
+                            self.scheduler.sent(tree, mark, self.now)
+            if self.now >= next_poll:
+                next_poll = self.now + POLL_S
+                for tree in trees:
+                    self.scheduler.status(tree, int(self.sent[tree]), self.rate(tree), self.now)
+            for at, what, value in [d for d in due if d[0] <= self.now]:
+                due.remove((at, what, value))
+                if what == "assign":
+                    assert value.seq == self.range_end[value.tree], "an extent does not continue the last one"
+                    self.extents[value.tree].append(value)
+                    self.range_end[value.tree] = value.seq + value.count
+                else:
+                    # A tree that sped up just then sends some pieces that go over another tree as well.
+                    for seq in range(value.seq, int(self.sent[value.tree])):
+                        self.wasted += 1
+                        self.names[(value.tree, seq)] = -1
+                    self.range_end[value.tree] = min(self.range_end[value.tree], value.seq)
+                    self.extents[value.tree] = [
+                        type(e)(e.tree, e.seq, e.first, min(e.count, value.seq - e.seq))
+                        for e in self.extents[value.tree]
+                        if e.seq < value.seq
+                    ]
+                    self.scheduler.cut_done()
+            for extent in self.scheduler.assign(self.now):
+                due.append((self.now + SIGNAL_S, "assign", extent))
+            cut = self.scheduler.steal(self.now)
+            if cut:
+                self.cuts += 1
+                due.append((self.now + SIGNAL_S, "cut", cut))
+        return self.now
+
+    def check_whole(self, pieces: int) -> None:
+        sent = sorted(piece for piece in self.names.values() if piece >= 0)
+        assert sent == list(range(pieces)), "pieces are missing or were sent twice"
+        assert self.wasted <= 0.01 * pieces + 50
+
+
+def steady(*rates: float) -> dict[int, list[tuple[float, float]]]:
+    return {tree + 1: [(0.0, rate)] for tree, rate in enumerate(rates)}
+
+
+def start(pieces: int, rates: dict, per_block: int = 116, nominal: float = 1388.0) -> Run:
+    return Run(Scheduler(pieces, per_block, list(rates), nominal), rates)
+
+
+@pytest.mark.parametrize("trees", [1, 2, 4])
+def test_equal_trees_end_together_and_never_idle(trees: int) -> None:
+    pieces = 30_000
+    run = start(pieces, steady(*[1388.0] * trees))
+    finish = run.go()
+    run.check_whole(pieces)
+    assert finish == pytest.approx(pieces / (1388 * trees), rel=0.01, abs=0.06)
+    assert max(run.ends.values()) - min(run.ends.values()) < 0.1
+    assert all(idle <= 2 * SIGNAL_S + 2 * STEP_S for idle in run.idle.values())
+
+
+@pytest.mark.parametrize("slow", [700.0, 140.0, 14.0])
+def test_a_slower_tree_gets_less_and_all_end_together(slow: float) -> None:
+    pieces = 20_000
+    run = start(pieces, steady(1388.0, slow))
+    finish = run.go()
+    run.check_whole(pieces)
+    assert finish <= pieces / (1388 + slow) * 1.02 + 0.3
+
+
+def test_a_tree_that_slows_down_at_the_end_is_relieved_by_the_others() -> None:
+    pieces = 20_000
+    run = start(pieces, {1: [(0.0, 1388.0)], 2: [(0.0, 1388.0), (5.0, 50.0)]})
+    finish = run.go()
+    run.check_whole(pieces)
+    ideal = 5.0 + (pieces - 2 * 5 * 1388) / (1388 + 50)
+    assert run.cuts >= 1
+    assert finish <= ideal * 1.05 + 0.5
+
+
+def test_a_tree_that_stands_still_keeps_only_what_a_cut_cannot_take() -> None:
+    pieces = 20_000
+    rates = {1: [(0.0, 1388.0)], 2: [(0.0, 1388.0), (3.0, 0.0), (40.0, 1388.0)]}
+    run = start(pieces, rates)
+    finish = run.go()
+    run.check_whole(pieces)
+    taken = sum(1 for tree, _ in run.names if tree == 1)
+    assert taken > pieces - 3.2 * 1388 - 500
+    assert 40.0 <= finish < 41.0
+
+
+@pytest.mark.parametrize("pieces", [0, 1, 2, 3, 115, 116, 117, 233])
+@pytest.mark.parametrize("trees", [1, 2, 3])
+def test_tiny_files_go_whole(pieces: int, trees: int) -> None:
+    run = start(pieces, steady(*[1388.0] * trees))
+    run.go(limit=10)
+    run.check_whole(pieces)
+
+
+def test_extents_are_whole_blocks_while_there_is_plenty() -> None:
+    scheduler = Scheduler(100_000, 116, [1, 2], 1388.0)
+    extents = scheduler.assign(0.0)
+    assert {e.tree for e in extents} == {1, 2}
+    assert all(e.first % 116 == 0 and e.count % 116 == 0 for e in extents)
+    first = extents[0]
+    assert not scheduler.assign(0.1), "the next extent waits until half of the present one is sent"
+    scheduler.sent(first.tree, first.count // 2, first.count / 2 / 1388)
+    (following,) = [e for e in scheduler.assign(first.count / 2 / 1388) if e.tree == first.tree]
+    assert following.seq == first.seq + first.count and following.count < first.count
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_changing_rates_lose_nothing(seed: int) -> None:
+    rng = random.Random(seed)
+    trees = rng.randint(1, 5)
+    pieces = rng.randint(1, 12_000)
+    rates = {}
+    for tree in range(1, trees + 1):
+        times = sorted(rng.uniform(0, 6) for _ in range(5))
+        rates[tree] = [(0.0, 1388.0), *((t, rng.choice([0.0, 30.0, 300.0, 1000.0, 1388.0])) for t in times), (30.0, 1000.0)]
+    run = start(pieces, rates)
+    run.go(limit=200)
+    run.check_whole(pieces)
+
+
+def test_after_a_cut_that_came_too_late_the_tree_is_not_used_again() -> None:
+    scheduler = Scheduler(4000, 100, [1, 2], 1000.0)
+    now = 0.0
+    while scheduler.pooled:
+        for tree, queue in scheduler.trees.items():
+            scheduler.sent(tree, int(queue.expected(now)) if tree == 1 else min(queue.end, 10), now)
+            scheduler.status(tree, queue.sent, 1000.0 if tree == 1 else 10.0, now)
+        scheduler.assign(now)
+        now += 0.1
+    cut = None
+    while cut is None:
+        now += 0.05
+        scheduler.sent(1, int(scheduler.trees[1].expected(now)), now)
+        scheduler.status(2, 10, 10.0, now)
+        cut = scheduler.steal(now)
+    assert cut.tree == 2
+    scheduler.cut_done()
+    scheduler.status(2, cut.seq + 5, 10.0, now)
+    assert scheduler.trees[2].spent
+    assert all(e.tree == 1 for e in scheduler.assign(now))
+
+
+@pytest.mark.parametrize("bad", [{"pieces": -1}, {"per_block": 0}, {"trees": []}, {"rate": 0.0}])
+def test_senseless_numbers_are_refused(bad: dict) -> None:
+    good = {"pieces": 10, "per_block": 2, "trees": [1], "rate": 1.0}
+    with pytest.raises(ValueError):
+        Scheduler(**{**good, **bad})
