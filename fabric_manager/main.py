@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import sys
+from collections.abc import Callable
 
 from datacast.core.errors import DatacastError
 from datacast.core.service import HttpServer, address_of, listen
@@ -48,7 +49,9 @@ def load_topology(text: str):
 
 
 class FabricManager:
-    """All parts in one event loop. `await start()`, then `await wait()` or `await stop()`."""
+    """All parts in one event loop: `await start()`, at the end `await stop()`."""
+
+    masters_factory: Callable[[str, Callable[[str, int], None]], Masters] = Masters
 
     def __init__(
         self,
@@ -62,7 +65,6 @@ class FabricManager:
         mtu: int = 1500,
         queue_packets: int = 100,
         heartbeat_ms: int = 1000,
-        master_command: list[str] | None = None,
     ) -> None:
         self.store = Store(database)
         self.hub = Hub()
@@ -70,7 +72,6 @@ class FabricManager:
         self.registry = Registry(self.fabric, self.hub.publish, heartbeat_ms=heartbeat_ms)
         self.groups = Groups(self.fabric, self.store, self.hub.publish)
         self._signalling, self._http = signalling, http
-        self._master_command = master_command
         self._tasks: list[asyncio.Task] = []
         self._server: HttpServer | None = None
         self.signalling_address = self.url = ""
@@ -88,7 +89,7 @@ class FabricManager:
         self.url = self._server.url
         await self._server.start()
         await self.registry.start(signalling_sock)
-        self.groups.masters = Masters(self.url, self.groups.master_exited, command=self._master_command)
+        self.groups.masters = self.masters_factory(self.url, self.groups.master_exited)
         self.groups.masters.warm_soon()
         self._tasks.append(asyncio.create_task(self._sweep()))
 

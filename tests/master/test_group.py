@@ -1,0 +1,311 @@
+"""Groups from the order to the end, against agents that play the signalling (services_kit). Real masters as processes are
+in test_process.py."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from lab import lab
+from small import bcube41, run, star, until
+
+SIX = ["02", "10", "21", "23", "31", "33"]
+FAST = 20_000.0
+
+
+def test_a_file_reaches_all_receivers_over_two_trees_and_the_report_says_how() -> None:
+    async def scenario():
+        async with lab(bcube41(), rates=[1388.0]) as it:
+            group = await it.start("00", SIX, 20_000_000)
+            record = await it.end(group)
+            return record, it.world.ops("close"), it.world.sent_pieces[group["id"]], it.world.agents
+
+    record, closed, sent, agents = run(scenario())
+    report = record["report"]
+    assert record["state"] == "done" and record["error"] is None and record["fraction"] == 1.0
+    assert {r["state"] for r in record["receivers"].values()} == {"done"}
+    assert all(r["sha256_ok"] and r["finish_s"] > 0 and r["goodput_mbps"] > 0 for r in record["receivers"].values())
+    assert len(record["trees"]) == 2 and report["trees"]["count"] == 2
+    assert report["start_s"] < 0.3 and sum(report["start_ms"].values()) / 1000 == pytest.approx(report["start_s"], abs=0.01)
+    assert report["finish_over_ideal"] < 1.1
+    assert sorted(sent) == list(range(len(sent))), "every piece goes over one tree once"
+    assert report["new_packets"] == len(sent)
+    assert sorted(name for name, _ in closed) == sorted(["00", *SIX])
+    assert all(not agent.roles for agent in agents.values())
+
+
+def test_payload_and_interests_fit_the_mtu() -> None:
+    async def scenario():
+        async with lab(bcube41(), rates=[FAST]) as it:
+            return await it.end(await it.start("00", SIX, 100_000))
+
+    report = run(scenario())["report"]
+    assert report["payload"] + 4 * report["labels"] + 16 == report["mtu"] == 9000
+
+
+@pytest.mark.parametrize("size", [0, 1, 8999, 1_000_001])
+def test_files_of_odd_sizes(size: int) -> None:
+    async def scenario():
+        async with lab(bcube41(), rates=[FAST]) as it:
+            return await it.end(await it.start("00", SIX, size))
+
+    record = run(scenario())
+    assert record["state"] == "done" and record["size"] == size
+
+
+def test_two_groups_at_once_use_different_tree_ids() -> None:
+    async def scenario():
+        async with lab(bcube41(), rates=[FAST]) as it:
+            groups = [await it.start("00", SIX, 3_000_000), await it.start("12", ["00", "03", "30"], 3_000_000)]
+            return [await it.end(group) for group in groups]
+
+    first, second = run(scenario())
+    assert first["state"] == second["state"] == "done"
+    assert not first["trees"].keys() & second["trees"].keys()
+
+
+@pytest.mark.parametrize("op", ["stat", "open"])
+def test_a_receiver_that_refuses_does_not_stop_the_others(op: str) -> None:
+    async def scenario():
+        async with lab(bcube41(), rates=[FAST]) as it:
+            it.world.agents["21"].fail[op] = ("disk_full", "/srv: 3 bytes free")
+            return await it.end(await it.start("00", SIX, 3_000_000))
+
+    record = run(scenario())
+    assert record["state"] == "partial"
+    assert record["receivers"]["21"]["error"] == {"code": "disk_full", "message": "/srv: 3 bytes free"}
+    assert all(r["state"] == "done" for name, r in record["receivers"].items() if name != "21")
+    assert "21" in record["error"]["message"] and "3 bytes free" in record["error"]["message"]
+
+
+def test_when_every_receiver_refuses_the_group_fails_with_the_reason() -> None:
+    async def scenario():
+        async with lab(star(3), rates=[FAST]) as it:
+            for name in ("h1", "h2"):
+                it.world.agents[name].fail["stat"] = ("outside", "../x is outside /srv")
+            return await it.end(await it.start("h0", ["h1", "h2"], 1000))
+
+    record = run(scenario())
+    assert record["state"] == "failed" and record["error"]["code"] == "outside"
+    assert "h2: ../x is outside /srv" in record["error"]["message"]
+
+
+def test_a_file_that_is_not_there_fails_the_group_with_its_path() -> None:
+    async def scenario():
+        async with lab(star(3)) as it:
+            group = await it.client.create_group({"source": "h0", "receivers": ["h1"], "source_path": "/srv/none"})
+            return await it.end(group)
+
+    record = run(scenario())
+    assert record["state"] == "failed" and record["error"]["code"] == "not_found"
+    assert "/srv/none" in record["error"]["message"] and record["trees"] == {}
+
+
+def test_a_source_file_that_changes_fails_the_group() -> None:
+    async def scenario():
+        async with lab(star(3), rates=[500.0]) as it:
+            group = await it.start("h0", ["h1", "h2"], 20_000_000)
+            await it.running(group)
+            it.world.agents["h0"].emit(group["id"], {"event": "failed", "code": "changed", "error": "file changed"})
+            return await it.end(group)
+
+    record = run(scenario())
+    assert record["state"] == "failed" and record["error"]["code"] == "changed"
+    assert {r["state"] for r in record["receivers"].values()} == {"failed"}
+
+
+@pytest.mark.parametrize("victim", SIX)
+def test_a_receiver_that_dies_is_reported_and_the_others_finish(victim: str) -> None:
+    async def scenario():
+        async with lab(bcube41(), rates=[1000.0]) as it:
+            group = await it.start("00", SIX, 18_000_000, member_timeout_ms=1500)
+            await it.running(group, 200)
+            await it.world.agents[victim].die()
+            return await it.end(group)
+
+    record = run(scenario())
+    assert record["state"] == "partial"
+    assert record["receivers"][victim]["state"] == "failed"
+    assert record["receivers"][victim]["error"]["code"] == "unreachable"
+    assert all(r["state"] == "done" for name, r in record["receivers"].items() if name != victim)
+
+
+def test_a_relay_that_dies_does_not_cut_its_children_off() -> None:
+    # A star gives every receiver to the source; a fan-out of one makes a chain h0 - h1 - h2 - h3.
+    async def scenario(monkeypatch):
+        async with lab(star(5), rates=[1000.0]) as it:
+            group = await it.start("h0", ["h1", "h2", "h3", "h4"], 12_000_000, member_timeout_ms=1500)
+            await it.running(group, 100)
+            await it.world.agents["h1"].die()
+            return await it.end(group)
+
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr("datacast.master.signalling.member_tree.__defaults__", (1,))
+        record = run(scenario(monkeypatch))
+    assert {n: r["state"] for n, r in record["receivers"].items()} == {"h1": "failed", "h2": "done", "h3": "done",
+                                                                       "h4": "done"}
+
+
+@pytest.mark.parametrize("victim", ["02", "33"])
+def test_a_receiver_that_stands_still_gets_what_it_missed(victim: str) -> None:
+    async def scenario():
+        async with lab(bcube41(), rates=[1000.0]) as it:
+            group = await it.start("00", SIX, 40_000_000, member_timeout_ms=20_000)
+            await it.running(group, 300)
+            it.world.agents[victim].pause()
+            told = len(it.world.ops("assign"))
+            await until(lambda: len(it.world.ops("assign")) > told + 5, "the others are told more", 20)
+            it.world.agents[victim].resume()
+            record = await it.end(group, 30)
+            return record
+
+    record = run(scenario(), 60)
+    assert record["state"] == "done", record["error"]
+
+
+def test_an_agent_that_starts_anew_is_told_everything_again() -> None:
+    async def scenario():
+        async with lab(bcube41(), rates=[1000.0]) as it:
+            group = await it.start("00", SIX, 20_000_000, member_timeout_ms=20_000)
+            await it.running(group, 300)
+            it.world.agents["21"].roles.clear()
+            return await it.end(group, 30)
+
+    assert run(scenario(), 60)["state"] == "done"
+
+
+def test_leases_are_renewed_for_as_long_as_it_takes() -> None:
+    async def scenario():
+        async with lab(star(3), rates=[300.0]) as it:
+            group = await it.start("h0", ["h1", "h2"], 8_000_000, lease_ms=1000)
+            record = await it.end(group)
+            return record, [agent.expired for agent in it.world.agents.values()]
+
+    record, expired = run(scenario())
+    assert record["state"] == "done" and record["report"]["finish_s"] > 2.0
+    assert expired == [[], [], []]
+
+
+def test_cancel_ends_the_group_at_every_member_and_keeps_nothing() -> None:
+    async def scenario():
+        async with lab(bcube41(), rates=[200.0]) as it:
+            group = await it.start("00", SIX, 50_000_000)
+            await it.running(group)
+            answer = await it.client.cancel_group(group["id"])
+            record = await it.end(group, 3)
+            again = await it.client.cancel_group(group["id"])
+            return answer, record, again, it.world.ops("close")
+
+    answer, record, again, closed = run(scenario())
+    assert answer["state"] == "cancelling" and record["state"] == again["state"] == "cancelled"
+    assert {r["state"] for r in record["receivers"].values()} == {"cancelled"}
+    assert sorted(name for name, _ in closed) == sorted(["00", *SIX])
+    assert all(message["all"]["keep"] is False for _, message in closed)
+
+
+def test_cancel_before_the_members_answer() -> None:
+    async def scenario():
+        async with lab(star(3)) as it:
+            it.world.agents["h0"].pause()
+            group = await it.start("h0", ["h1", "h2"], 1000)
+            await it.client.cancel_group(group["id"])
+            return await it.end(group, 3)
+
+    assert run(scenario())["state"] == "cancelled"
+
+
+def test_a_slow_tree_is_relieved_at_the_end() -> None:
+    async def scenario():
+        async with lab(bcube41(), rates=[1388.0, 1388.0]) as it:
+            group = await it.start("00", SIX, 40_000_000)
+            await it.running(group, 3000)
+            it.world.rates = [1388.0, 60.0]
+            return await it.end(group)
+
+    record = run(scenario())
+    assert record["state"] == "done" and record["report"]["takeovers"] >= 1
+    pieces = 40_000_000 / record["report"]["payload"]
+    ideal = 1500 / 1388 + (pieces - 3000) / 1448
+    assert record["report"]["finish_s"] < ideal + 0.7
+
+
+def test_completion_is_seen_by_polling_when_events_are_lost() -> None:
+    async def scenario():
+        async with lab(star(4), rates=[FAST]) as it:
+            it.world.agents["h2"].mute_events = True
+            return await it.end(await it.start("h0", ["h1", "h2", "h3"], 3_000_000))
+
+    assert run(scenario())["state"] == "done"
+
+
+def test_a_lost_connection_to_the_source_is_made_again() -> None:
+    async def scenario():
+        async with lab(bcube41(), rates=[1000.0]) as it:
+            group = await it.start("00", SIX, 20_000_000)
+            await it.running(group, 300)
+            for writer in list(it.world.agents["00"]._writers):
+                writer.close()
+            return await it.end(group)
+
+    assert run(scenario())["state"] == "done"
+
+
+def test_a_source_that_dies_fails_the_group_in_time() -> None:
+    async def scenario():
+        async with lab(bcube41(), rates=[1000.0]) as it:
+            group = await it.start("00", SIX, 50_000_000, member_timeout_ms=1000)
+            await it.running(group, 100)
+            await it.world.agents["00"].die()
+            return await it.end(group, 8)
+
+    record = run(scenario())
+    assert record["state"] == "failed" and record["error"]["code"] == "unreachable"
+    assert "source 00" in record["error"]["message"]
+
+
+def test_a_master_that_vanishes_leaves_no_transfer_behind() -> None:
+    async def scenario():
+        async with lab(bcube41(), rates=[200.0]) as it:
+            group = await it.start("00", SIX, 50_000_000, lease_ms=1000)
+            await it.running(group)
+            await it.masters.kill(group["id"])
+            record = await it.end(group, 3)
+            await until(lambda: all(not a.roles for a in it.world.agents.values()), "every lease has ended", 4)
+            return record
+
+    record = run(scenario())
+    assert record["state"] == "failed" and record["error"]["code"] == "master_died"
+
+
+def test_the_fabric_manager_stops_its_groups_in_order() -> None:
+    async def scenario():
+        async with lab(bcube41(), rates=[200.0]) as it:
+            group = await it.start("00", SIX, 50_000_000)
+            await it.running(group)
+            await it.manager.stop()
+            return it.manager.groups.get(group["id"])["state"], it.world.ops("close")
+
+    state, closed = run(scenario())
+    assert state == "cancelled" and len(closed) == 7
+
+
+def test_progress_is_seen_while_it_runs() -> None:
+    async def scenario():
+        async with lab(star(3), rates=[500.0]) as it:
+            group = await it.start("h0", ["h1", "h2"], 8_000_000)
+            seen = []
+
+            async def look():
+                record = await it.client.group(group["id"])
+                seen.append(record)
+                return record["state"] == "done"
+
+            await until(look, "the group is done")
+            await asyncio.sleep(0)
+            return seen
+
+    seen = run(scenario())
+    fractions = [r["fraction"] for r in seen]
+    assert fractions == sorted(fractions) and len({round(f, 3) for f in fractions}) >= 4
+    middle = next(r for r in seen if 0.3 < r["fraction"] < 0.9)
+    assert middle["receivers"]["h1"]["rate_bps"] > 1_000_000 and middle["trees"][next(iter(middle["trees"]))]["rate_bps"] > 0
