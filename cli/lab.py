@@ -73,12 +73,14 @@ def up(topology: str = TOPOLOGY, link: str = LINK, mtu: int = MTU, queue: int = 
     from datacast.cli.lab_show import Screen, up_text
     from datacast.topologies.lab.down import describe
     from datacast.topologies.lab.lab import Lab
+    from datacast.topologies.lab.signals import Signals
     from datacast.topologies.lab.state import lab_name
 
     screen = Screen(quiet=as_json)
     try:
-        with screen, Lab(_options(topology, link, mtu, queue, dataplane, rest_port, fabric_port, work, keep),
-                         lab_name(name), screen.step) as lab:
+        with Signals(last=True) as signals, screen, \
+                Lab(_options(topology, link, mtu, queue, dataplane, rest_port, fabric_port, work, keep), lab_name(name),
+                    screen.step, signals) as lab:
             lab.up()
             screen.close()
             print(json.dumps(describe(lab.state)) if as_json else up_text(lab), flush=True)
@@ -107,6 +109,7 @@ def run(topology: str = TOPOLOGY, link: str = LINK, mtu: int = MTU, queue: int =
     from datacast.cli.lab_show import Screen, print_report
     from datacast.topologies.lab import run as lab_run
     from datacast.topologies.lab.content import parse_rate, parse_size
+    from datacast.topologies.lab.signals import Signals
     from datacast.topologies.lab.state import lab_name
 
     quiet = str(json_path) == "-"
@@ -124,8 +127,8 @@ def run(topology: str = TOPOLOGY, link: str = LINK, mtu: int = MTU, queue: int =
         _complain(error)
         raise typer.Exit(USAGE) from error
     try:
-        with screen:
-            report = lab_run.run(options, lab_name(name), transfer, screen)
+        with Signals(last=True) as signals, screen:
+            report = lab_run.run(options, lab_name(name), transfer, screen, signals)
     except DatacastError as error:
         raise _fail(error) from error
     text = json.dumps(report, indent=1)

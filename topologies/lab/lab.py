@@ -69,15 +69,18 @@ def load_topology(text: str) -> nx.Graph:
 class Lab:
     """`with Lab(options, name) as lab: lab.up()`; leaving the block takes everything down.
 
-    Signals are taken by the lab for the time of the block: they end it at the next safe moment with Interrupted.
+    Signals are taken by the lab for the time of the block (or already by the given `signals`): they end it at the next safe
+    moment with Interrupted.
     """
 
-    def __init__(self, options: LabOptions, name: str, progress: Callable[[str], None] = lambda text: None) -> None:
+    def __init__(self, options: LabOptions, name: str, progress: Callable[[str], None] = lambda text: None,
+                 signals: Signals | None = None) -> None:
         self.options = options
         self.name = name
         self.progress = progress
         self.registry = Registry()
-        self.signals = Signals()
+        self.signals = signals or Signals()
+        self._own_signals = signals is None
         self.plane = data_plane(options.dataplane)
         self.graph = load_topology(options.topology)
         self.state: State | None = None
@@ -123,11 +126,13 @@ class Lab:
             if user := port_taken(f"127.0.0.1:{address}"):
                 raise LabError(f"port {address} of 127.0.0.1, for {what}, is in use by {user}", what=str(address),
                                remedy="stop that process, or give another --rest-port or --fabric-port")
-        self.signals.__enter__()
+        self.signals.check()
+        if self._own_signals:
+            self.signals.__enter__()
         try:
             self.state = self.registry.claim(self.name)
         except BaseException:
-            self.signals.__exit__(None, None, None)
+            self._release_signals()
             raise
         return self
 
@@ -135,6 +140,10 @@ class Lab:
         try:
             self.down()
         finally:
+            self._release_signals()
+
+    def _release_signals(self) -> None:
+        if self._own_signals:
             self.signals.__exit__(None, None, None)
 
     def up(self) -> None:

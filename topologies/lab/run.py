@@ -16,6 +16,7 @@ from datacast.topologies.lab.counters import cpu_sample, cpu_use, traffic
 from datacast.topologies.lab.errors import LabError
 from datacast.topologies.lab.lab import Lab, LabOptions, http_json, load_topology
 from datacast.topologies.lab.report import Measured, make_report
+from datacast.topologies.lab.signals import Signals
 from datacast.topologies.lab.state import marked
 
 if TYPE_CHECKING:
@@ -79,10 +80,11 @@ def room(transfer: Transfer) -> int:
     return size * (len(transfer.receivers or ()) + (transfer.file is None))
 
 
-def run(options: LabOptions, name: str, transfer: Transfer, watcher: Watcher) -> dict[str, Any]:
+def run(options: LabOptions, name: str, transfer: Transfer, watcher: Watcher,
+        signals: Signals | None = None) -> dict[str, Any]:
     """The whole run. Returns the report (report.make_report). Raises LabError, Interrupted among them."""
     transfer = settle(load_topology(options.topology), transfer)
-    with Lab(replace(options, room=room(transfer)), name, watcher.step) as lab:
+    with Lab(replace(options, room=room(transfer)), name, watcher.step, signals) as lab:
         lab.up()
         return send(lab, transfer, watcher)
 

@@ -19,9 +19,13 @@ POLL_S = 0.02
 
 
 class Signals:
-    """`with Signals() as signals:` from before the first process is started until the last one is gone."""
+    """`with Signals() as signals:` from before the first process is started until the last one is gone.
 
-    def __init__(self) -> None:
+    last: the program ends after the block, so later signals are ignored instead of hitting its last breath.
+    """
+
+    def __init__(self, last: bool = False) -> None:
+        self.last = last
         self.pending: int | None = None
         self.cleaning = False
         self._old: dict[int, object] = {}
@@ -33,7 +37,7 @@ class Signals:
 
     def __exit__(self, *exc: object) -> None:
         for signum, handler in self._old.items():
-            signal.signal(signum, handler)  # type: ignore[arg-type]
+            signal.signal(signum, signal.SIG_IGN if self.last else handler)  # type: ignore[arg-type]
 
     def _note(self, signum: int, frame: FrameType | None) -> None:
         if self.cleaning:

@@ -1,0 +1,90 @@
+"""What the lab's tests share: free ports, a quiet watcher, and a look for anything a lab left behind."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from datacast.topologies.lab.state import MARK, Registry
+
+DATACAST = Path(sys.executable).parent / "datacast"
+
+
+class Quiet:
+    """A run.Watcher that shows nothing and calls `hook(group)` on every poll."""
+
+    def __init__(self, hook: Callable[[dict[str, Any]], None] | None = None) -> None:
+        self.hook = hook
+
+    def step(self, text: str) -> None: ...
+    def content(self, done: int, total: int) -> None: ...
+    def verified(self, done: int, total: int) -> None: ...
+
+    def group(self, group: dict[str, Any]) -> None:
+        if self.hook:
+            self.hook(group)
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [sock.getsockname()[1] for sock in sockets]
+    for sock in sockets:
+        sock.close()
+    return ports
+
+
+def unique_name(tag: str) -> str:
+    return f"t{os.getpid()}-{tag}"
+
+
+def eventually(ready: Callable[[], Any], seconds: float, what: str) -> Any:
+    """The first true answer; fails naming `what`."""
+    end = time.monotonic() + seconds
+    while True:
+        answer = ready()
+        if answer:
+            return answer
+        assert time.monotonic() < end, f"{what}: not within {seconds} s"
+        time.sleep(0.02)
+
+
+def traces(name: str, identity: str, slot: int, work: str) -> list[str]:
+    """What is left of a lab on this machine."""
+    left = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                environ, stat = Path(f"/proc/{entry}/environ").read_bytes(), Path(f"/proc/{entry}/stat").read_text()
+            except OSError:
+                continue
+            if f"{MARK}={identity}".encode() in environ and stat.rpartition(")")[2].split()[0] not in "ZX":
+                left.append(f"process {entry}: {Path(f'/proc/{entry}/cmdline').read_bytes()!r}")
+    if os.path.exists(f"/sys/class/net/dclab{slot}"):
+        left.append(f"interface dclab{slot}")
+    left += [path for path in (work, str(Registry().folder(name))) if path and os.path.exists(path)]
+    return left
+
+
+def start_run(name: str, *arguments: str) -> subprocess.Popen[str]:
+    """`datacast lab run` of a small lab as a process of its own."""
+    rest, fabric = free_ports(2)
+    command = [str(DATACAST), "lab", "run", "--topology", "bcube:2,1", "--name", name, "--rest-port", str(rest),
+               "--fabric-port", str(fabric), *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def running_state(name: str, process: subprocess.Popen[str]) -> Any:
+    """The lab's state as soon as it has one with a work folder."""
+
+    def look() -> Any:
+        state = Registry().load(name)
+        assert process.poll() is None, process.communicate()
+        return state if state and state.work else None
+
+    return eventually(look, 30, "the lab's state file")

@@ -1,0 +1,120 @@
+"""Open vSwitch as a lab's data plane: an instance of its own with a private database, in user space, no kernel module.
+
+The controller programs it (OpenFlow 1.3); here it is only started and given its ports. `ovs-vsctl` writes the private
+database: which bridges and ports there are, and where the controller is.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from datacast.topologies.lab.errors import LabError
+
+SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
+REMEDY = "apt-get install openvswitch-switch"
+
+
+@dataclass(frozen=True)
+class Bridge:
+    """A switch: its datapath id, and its ports as OpenFlow number and interface."""
+
+    name: str
+    dpid: int
+    ports: tuple[tuple[int, str], ...]
+
+
+def missing() -> str:
+    """What this machine lacks to run Open vSwitch; empty when nothing."""
+    for program in ("ovs-vswitchd", "ovsdb-server", "ovsdb-tool", "ovs-vsctl"):
+        if shutil.which(program, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin") is None:
+            return f"{program} is not installed"
+    if not os.path.exists(SCHEMA):
+        return f"{SCHEMA} is not there"
+    return "" if os.path.exists("/dev/net/tun") else "/dev/net/tun is not there (Open vSwitch in user space needs it)"
+
+
+class OpenVSwitch:
+    """One instance, everything under `folder`. Whoever uses it runs the two commands, database first."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.socket = folder / "db.sock"
+        self._database = folder / "conf.db"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Keeps its files out of the machine's own Open vSwitch."""
+        folder = str(self.folder)
+        return {"OVS_RUNDIR": folder, "OVS_LOGDIR": folder, "OVS_DBDIR": folder, "OVS_SYSCONFDIR": folder}
+
+    def create(self) -> None:
+        """An empty database. Raises LabError."""
+        if lack := missing():
+            raise LabError(lack, what="openvswitch", remedy=REMEDY)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if len(str(self.folder / "bridge-name-15c.snoop")) > 107:
+            raise LabError(f"the path {self.folder} is too long for a socket's name", what=str(self.folder),
+                           remedy="choose a shorter folder")
+        self._database.unlink(missing_ok=True)
+        self._run(["ovsdb-tool", "create", str(self._database), SCHEMA])
+
+    def database_command(self) -> list[str]:
+        return [_path("ovsdb-server"), str(self._database), f"--remote=punix:{self.socket}",
+                f"--unixctl={self.folder / 'db.ctl'}", "--no-chdir", "-vsyslog:off", "-vconsole:warn"]
+
+    def switch_command(self) -> list[str]:
+        return [_path("ovs-vswitchd"), f"unix:{self.socket}", f"--unixctl={self.folder / 'switch.ctl'}",
+                "--no-chdir", "-vsyslog:off", "-vconsole:warn"]
+
+    def ready(self) -> bool:
+        """The database answers."""
+        return self.socket.exists()
+
+    def configure(self, bridges: list[Bridge], controller: str) -> None:
+        """All bridges in one transaction. `controller`: such as tcp:127.0.0.1:6653. Raises LabError."""
+        command = ["ovs-vsctl", f"--db=unix:{self.socket}", "--no-wait", "--", "init"]
+        for b in bridges:
+            command += ["--", "add-br", b.name,
+                        "--", "set", "bridge", b.name, "datapath_type=netdev", "fail_mode=secure",
+                        "protocols=OpenFlow13", f"other_config:datapath-id={b.dpid:016x}",
+                        "other_config:disable-in-band=true", "mcast_snooping_enable=false",
+                        "--", "set-controller", b.name, controller,
+                        "--", "set", "controller", b.name, "connection_mode=out-of-band", "max_backoff=1000",
+                        "inactivity_probe=5000"]
+            for number, ifname in b.ports:
+                command += ["--", "add-port", b.name, ifname, "--", "set", "interface", ifname,
+                            f"ofport_request={number}"]
+        self._run(command)
+
+    def attached(self, bridges: list[Bridge]) -> bool:
+        """Do all ports have the numbers asked for? Raises LabError for an interface that cannot be opened."""
+        wanted = {ifname: number for b in bridges for number, ifname in b.ports}
+        out = self._run(["ovs-vsctl", f"--db=unix:{self.socket}", "--no-wait", "--format=csv", "--no-headings",
+                         "--columns=name,ofport,error", "list", "interface"])
+        have: dict[str, str] = {}
+        for line in out.splitlines():
+            name, number, error = [part.strip('"') for part in line.split(",", 2)]
+            have[name] = number
+            if name in wanted and error not in ("", "[]"):
+                raise LabError(f"Open vSwitch cannot open {name}: {error}", what=name)
+        return all(have.get(name) == str(number) for name, number in wanted.items())
+
+    def _run(self, command: list[str]) -> str:
+        done = subprocess.run([_path(command[0]), *command[1:]], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, env={**os.environ, **self.environment}, timeout=30,
+                              start_new_session=True)
+        if done.returncode:
+            raise LabError(f"{command[0]}: {done.stdout.strip()}", what=command[0], remedy=REMEDY)
+        return done.stdout
+
+
+def _path(program: str) -> str:
+    """Debian puts the daemons where a user's PATH may not look."""
+    found = shutil.which(program, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+    if found is None:
+        raise LabError(f"{program} is not installed", what=program, remedy=REMEDY)
+    return found
