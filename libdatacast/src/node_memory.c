@@ -59,17 +59,14 @@ static bool make_room(struct dc_node *node, struct dc_tree *tree, dc_time now, u
 void dc_node_store(struct dc_node *node, struct dc_tree *tree, dc_time now, uint32_t seq, dc_buf *buf, uint32_t off,
                    uint32_t len)
 {
-  dc_node_unstore(node, tree, seq); /* a newer copy takes its place, or none does */
   if (len > tree->store.capacity || !make_room(node, tree, now, len))
     return;
 
-  uint64_t bytes = tree->store.bytes, evicted;
+  uint64_t bytes = tree->store.bytes;
   uint32_t packets = tree->store.packets;
-  if (!dc_store_put(&tree->store, &node->ops, seq, buf, off, len, &evicted))
-    return;
+  tree->count.evicted += dc_store_put(&tree->store, &node->ops, seq, buf, off, len);
   node->bytes += tree->store.bytes - bytes; /* may be less than before: unsigned arithmetic comes out right */
   node->packets += (uint64_t)tree->store.packets - packets;
-  tree->count.evicted += evicted;
   tree->count.stored++;
   if (seq > tree->newest || tree->store.packets == 1)
     tree->newest = seq;

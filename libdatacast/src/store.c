@@ -46,21 +46,18 @@ void dc_store_drop(struct dc_store *s, const struct dc_buf_ops *ops, uint32_t se
     take_out(s, ops, seq & s->mask);
 }
 
-bool dc_store_put(struct dc_store *s, const struct dc_buf_ops *ops, uint32_t seq, dc_buf *buf, uint32_t off, uint32_t len,
-                  uint64_t *evicted)
+unsigned dc_store_put(struct dc_store *s, const struct dc_buf_ops *ops, uint32_t seq, dc_buf *buf, uint32_t off,
+                      uint32_t len)
 {
-  *evicted = 0;
-  if (len > s->capacity)
-    return false;
-
+  unsigned evicted = 0;
   uint32_t i = seq & s->mask;
   struct dc_store_slot *at = &s->slot[i];
   if (at->buf != NULL) {
-    *evicted += at->seq != seq;
+    evicted += at->seq != seq;
     take_out(s, ops, i);
   }
   while (s->bytes + len > s->capacity && dc_store_pop(s, ops))
-    ++*evicted;
+    evicted++;
 
   ops->ref(buf);
   *at = (struct dc_store_slot){
@@ -72,5 +69,5 @@ bool dc_store_put(struct dc_store *s, const struct dc_buf_ops *ops, uint32_t seq
   s->newest = i;
   s->packets++;
   s->bytes += len;
-  return true;
+  return evicted;
 }

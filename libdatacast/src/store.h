@@ -36,10 +36,10 @@ void dc_store_init(struct dc_store *s, struct dc_store_slot *slot, uint32_t slot
 /* The packet, or NULL. */
 const struct dc_store_slot *dc_store_find(const struct dc_store *s, uint32_t seq) __attribute__((nonnull));
 
-/* Take in a packet as the newest, in place of one of the same number. Takes a reference of its own. Returns false when
- * it is larger than the store; *evicted counts the packets that had to go. */
-bool dc_store_put(struct dc_store *s, const struct dc_buf_ops *ops, uint32_t seq, dc_buf *buf, uint32_t off, uint32_t len,
-                  uint64_t *evicted) __attribute__((nonnull(1, 2, 7)));
+/* Take in a packet as the newest, in place of one of the same number; `len` is at most the capacity. Takes a reference of
+ * its own. Returns how many other packets had to go. */
+unsigned dc_store_put(struct dc_store *s, const struct dc_buf_ops *ops, uint32_t seq, dc_buf *buf, uint32_t off,
+                      uint32_t len) __attribute__((nonnull(1, 2)));
 
 /* Forget one packet, when it is there. */
 void dc_store_drop(struct dc_store *s, const struct dc_buf_ops *ops, uint32_t seq) __attribute__((nonnull));

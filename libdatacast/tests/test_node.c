@@ -239,6 +239,40 @@ static void a_waypoint_that_only_passes_aggregates_but_stores_nothing(void)
   bench_close(&b);
 }
 
+static void one_route_that_stores_is_enough_to_store(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_switch();
+  bench_open(&b, &cfg);
+  struct asking a = from_child(1, 1, 5);
+  a.pass = true;
+  ask(&b, 1, &a);
+  child_asks(&b, 2, 1, 5, 0);
+  answer(&b, 7, 1, 5, 0, 1000);
+  assert(tree_count(&b, 1).stored == 1);
+  bench_close(&b);
+}
+
+static void the_answer_to_a_repeated_interest_says_nothing_of_the_response_time(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_switch();
+  bench_open(&b, &cfg);
+  child_asks(&b, 1, 1, 1, 0);
+  b.now += 10 * DC_MS;
+  answer(&b, 7, 1, 1, 0, 100);
+  for (uint32_t seq = 2; seq < 20; seq++) {
+    child_asks(&b, 1, 1, seq, 0);
+    b.now += 20 * DC_MS;
+    assert(child_asks(&b, 1, 1, seq, DC_FLAG_RETX) == 1);
+    answer(&b, 7, 1, seq, 0, 100); /* to the first one, as it happens */
+  }
+  child_asks(&b, 1, 1, 30, 0);
+  b.now += 15 * DC_MS - 1;
+  assert(child_asks(&b, 1, 1, 30, DC_FLAG_RETX) == 0); /* still 1.5 x 10 ms */
+  bench_close(&b);
+}
+
 static void data_nobody_asked_for_is_refused_and_never_stored(void)
 {
   struct bench b;
@@ -377,13 +411,13 @@ static void a_tree_too_many_is_refused_until_one_is_idle(void)
   assert(dropped(&b, DC_DROP_TREES) == 1);
 
   b.now += cfg.idle;
-  child_asks(&b, 1, 1000, 6, 0); /* 1000 is used again: 2000 is the one idle longest */
+  child_asks(&b, 1, 2000, 6, 0); /* 1000 had data, 2000 is asked for again: 3000 is the one idle longest */
   assert(child_asks(&b, 1, 77, 5, 0) == 1);
   struct dc_node_counters c;
   dc_node_counters(b.node, &c);
   assert(c.trees == 4 && c.trees_evicted == 1);
-  assert(answer(&b, 7, 2000, 5, 0, 10) == 0 && dropped(&b, DC_DROP_UNKNOWN_TREE) == 1);
-  assert(answer(&b, 7, 77, 5, 0, 10) == 1 && answer(&b, 7, 3000, 5, 0, 10) == 1);
+  assert(answer(&b, 7, 3000, 5, 0, 10) == 0 && dropped(&b, DC_DROP_UNKNOWN_TREE) == 1);
+  assert(answer(&b, 7, 77, 5, 0, 10) == 1 && answer(&b, 7, 2000, 5, 0, 10) == 1);
   bench_close(&b);
 }
 
@@ -396,6 +430,7 @@ static void what_waited_in_a_tree_is_forgotten_with_it(void)
   child_asks(&b, 1, 1, 5, 0);
   b.now += cfg.idle;
   child_asks(&b, 2, 2, 6, 0);
+  assert(tree_count(&b, 2).children == 1 && tree_count(&b, 2).waiting == 1);
   assert(answer(&b, 7, 2, 5, 0, 10) == 0); /* 5 waited in the other tree's table */
   assert(dropped(&b, DC_DROP_UNWANTED) == 1);
   bench_close(&b);
@@ -415,14 +450,17 @@ static void a_child_too_many_is_refused_until_one_is_silent(void)
   a.ret = SEG(false, 1, 999);
   assert(ask(&b, 1, &a) == 0 && dropped(&b, DC_DROP_CHILDREN) == 1);
 
+  a.ret = SEG(false, 1, 0); /* child 0 is heard of again */
+  assert(ask(&b, 1, &a) == 0);
   b.now += DC_SEC;
+  a.ret = SEG(false, 1, 999);
   a.seq = 6;
-  assert(ask(&b, 1, &a) == 1); /* takes the place of child 0, which asked first */
+  assert(ask(&b, 1, &a) == 1); /* takes the place of child 1, silent for longest */
   assert(tree_count(&b, 1).children == DC_CHILDREN_MAX);
-  assert(answer(&b, 7, 1, 5, 0, 10) == DC_CHILDREN_MAX - 1); /* and gets nothing that child 0 asked for */
+  assert(answer(&b, 7, 1, 5, 0, 10) == DC_CHILDREN_MAX - 1); /* and gets nothing that child 1 asked for */
   for (unsigned i = 0; i < b.n; i++) {
     look(&b.tx[i], &seen);
-    assert(seen.label[0] != DC_LABEL_ADJ + 999);
+    assert(seen.label[0] != DC_LABEL_ADJ + 999 && seen.label[0] != DC_LABEL_ADJ + 1);
   }
   assert(answer(&b, 7, 1, 6, 0, 10) == 1);
   bench_close(&b);
@@ -434,12 +472,18 @@ static void waiting_interests_are_bounded(void)
   struct dc_node_cfg cfg = a_switch();
   cfg.waiting_slots = 16; /* 4 sets of 4 */
   bench_open(&b, &cfg);
-  for (uint32_t seq = 0; seq < 16; seq++)
-    assert(child_asks(&b, 1, 1, seq, 0) == 1);
+  static const uint32_t order[16] = {8, 4, 0, 1, 2, 3, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15};
+  for (unsigned i = 0; i < 16; i++) {
+    b.now++;
+    assert(child_asks(&b, 1, 1, order[i], 0) == 1);
+  }
+  b.now += 50 * DC_MS;
+  assert(child_asks(&b, 1, 1, 8, DC_FLAG_RETX) == 1); /* so that 4 is the oldest of 0, 4, 8 and 12, which share a set */
   assert(child_asks(&b, 1, 1, 16, 0) == 0 && dropped(&b, DC_DROP_WAITING) == 1);
-  b.now += 100 * DC_MS;
+  b.now += 50 * DC_MS;
   assert(child_asks(&b, 1, 1, 16, 0) == 1); /* those before were never answered */
   assert(tree_count(&b, 1).waiting == 16);
+  assert(answer(&b, 7, 1, 0, 0, 10) == 1 && answer(&b, 7, 1, 4, 0, 10) == 0);
   bench_close(&b);
 }
 
@@ -727,6 +771,8 @@ int main(void)
   nocache_is_not_held_back_by_an_ordinary_interest();
   a_duplicate_is_passed_on_but_not_stored();
   a_waypoint_that_only_passes_aggregates_but_stores_nothing();
+  one_route_that_stores_is_enough_to_store();
+  the_answer_to_a_repeated_interest_says_nothing_of_the_response_time();
   data_nobody_asked_for_is_refused_and_never_stored();
   the_oldest_packet_leaves_the_store_first();
   sequence_numbers_a_ring_apart_share_a_slot();
