@@ -30,3 +30,31 @@ $(SWITCH_BIN_ASAN): $(SWITCH_OBJ_ASAN) $(CORE_LIB_ASAN)
 	@echo 'LD $@'; $(CC) $(SANITIZE) $(SWITCH_OBJ_ASAN) $(CORE_LIB_ASAN) $(SWITCH_LIBS) -o $@
 
 -include $(SWITCH_OBJ:.o=.d) $(SWITCH_OBJ_ASAN:.o=.d)
+
+# ---- packets per second on ring devices ----
+
+SWITCH_BENCH := $(BUILD)/bench-switch
+SWITCH_PARTS := $(filter-out %/main.o,$(SWITCH_OBJ))
+SWITCH_PARTS_ASAN := $(filter-out %/main.o,$(SWITCH_OBJ_ASAN))
+
+$(SWITCH_BENCH): bench/switch/bench_switch.c $(SWITCH_PARTS) $(CORE_LIB)
+	@echo 'CC $<'; $(CC) $(CFLAGS_BASE) -I$(SWITCH_DIR) $(SWITCH_CFLAGS) $< $(SWITCH_PARTS) $(CORE_LIB) $(SWITCH_LIBS) -o $@
+
+.PHONY: bench-switch
+bench-switch: $(SWITCH_BENCH) ## packets per second of the switch's path: by reference against by copy
+	@$(SWITCH_BENCH) > $(BUILD)/bench-switch.json && echo "$(BUILD)/bench-switch.json"
+
+# ---- tests of packet building: every way a frame can be made, without and with sanitizers ----
+
+C_TESTS += test-c-switch
+
+$(SWITCH_OUT)/plain/test_packet: $(SWITCH_DIR)/tests/test_packet.c $(SWITCH_PARTS) $(CORE_LIB)
+	@echo 'CC $<'; $(CC) $(CFLAGS_BASE) -I$(SWITCH_DIR) $(SWITCH_CFLAGS) $< $(SWITCH_PARTS) $(CORE_LIB) $(SWITCH_LIBS) -o $@
+
+$(SWITCH_OUT)/asan/test_packet: $(SWITCH_DIR)/tests/test_packet.c $(SWITCH_PARTS_ASAN) $(CORE_LIB_ASAN)
+	@echo 'CC $< (sanitized)'; $(CC) $(CFLAGS_BASE) $(SANITIZE) -I$(SWITCH_DIR) $(SWITCH_CFLAGS) $< $(SWITCH_PARTS_ASAN) \
+	  $(CORE_LIB_ASAN) $(SWITCH_LIBS) -o $@
+
+.PHONY: test-c-switch
+test-c-switch: $(SWITCH_OUT)/plain/test_packet $(SWITCH_OUT)/asan/test_packet
+	@for t in $^; do ASAN_OPTIONS=detect_leaks=0 $$t || { echo "failed: $$t" >&2; exit 1; }; done

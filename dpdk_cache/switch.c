@@ -14,6 +14,7 @@ enum {
   SPARE_REAL_PORT = 1536,
   HEADERS_PER_PORT = 512,
   POOL_CACHE = 512,       /* DPDK keeps so many mbufs of a pool per core */
+  CHECK_EVERY = 128,      /* frames */
   CORRUPT_FROM = 64,      /* bits are flipped behind so many bytes: in the payload, not in the route */
 };
 
@@ -194,7 +195,11 @@ unsigned sw_receive(struct sw *s, struct port *p, dc_time now) {
     unsigned out = dc_node_handle(p->member->core, now, &frame, s->tx, DC_NODE_TX_MAX);
     for (unsigned k = 0; k < out; k++) send_frame(s, p->member, &s->tx[k], now);
   }
-  if (rte_mempool_avail_count(s->pools.data) < s->reserve) relieve(s);
+  s->unchecked += n;
+  if (s->unchecked >= CHECK_EVERY) { /* counting what a pool has left is slow */
+    s->unchecked = 0;
+    if (rte_mempool_avail_count(s->pools.data) < s->reserve) relieve(s);
+  }
   return n;
 }
 

@@ -32,6 +32,7 @@ struct sw {
   unsigned nports;
   struct packet_pools pools;
   uint32_t reserve;  /* mbufs that must stay free for frames in flight */
+  uint32_t unchecked;/* frames since the reserve was looked at */
   uint64_t random;   /* state of the fault injector */
   dc_time started;
   struct sw_counters counters;
