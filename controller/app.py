@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from annotated_types import MaxLen, MinLen
 from fastapi import Body, FastAPI, Path, Query, Request, Response
@@ -16,6 +16,9 @@ from datacast.core.service import install_problem_handlers
 from datacast.fabric_manager.api import FabricManagerClient, GroupSpec, GroupState, Name
 
 from .metrics import CONTENT_TYPE, RequestMetrics, fabric_metrics, render
+
+if TYPE_CHECKING:
+    from datacast.controller.southbound.service import Switches
 
 PROBLEM_SCHEMA = {
     "type": "object",
@@ -62,7 +65,10 @@ EXAMPLE = {
 }
 
 
-def make_app(client: FabricManagerClient) -> FastAPI:
+def make_app(client: FabricManagerClient, switches: Switches | None = None) -> FastAPI:
+    """`switches`: those that this controller programs, None where they need no programming."""
+    from datacast.controller.southbound import rest
+
     app = FastAPI(
         title="Datacast",
         version="1",
@@ -71,6 +77,7 @@ def make_app(client: FabricManagerClient) -> FastAPI:
         openapi_tags=[{"name": "groups"}, {"name": "sets"}, {"name": "fabric"}, {"name": "service"}],
     )
     install_problem_handlers(app)
+    app.include_router(rest.router(switches, problems(404)))
     own = RequestMetrics()
 
     @app.middleware("http")
@@ -169,7 +176,10 @@ def make_app(client: FabricManagerClient) -> FastAPI:
         summary="Nodes with their agents, links with their state and what they carry",
     )
     async def topology() -> JSONResponse:
-        return JSONResponse(await client.topology())
+        found = await client.topology()
+        if switches is not None:
+            found["discovered"] = switches.discovered()
+        return JSONResponse(found)
 
     @app.get(
         "/events",

@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import sys
+from typing import TYPE_CHECKING
 
 from datacast.core.errors import DatacastError
 from datacast.core.service import HttpServer, listen
@@ -16,22 +17,38 @@ from datacast.fabric_manager.api import DEFAULT_URL, ENV_URL, FabricManagerClien
 from .api import DEFAULT_LISTEN
 from .app import make_app
 
+if TYPE_CHECKING:
+    from datacast.controller.southbound.service import Switches
+
 
 async def run(args: argparse.Namespace) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
+    switches = load_switches(args.switches) if args.switches else None
     async with FabricManagerClient(args.fabric_manager) as client:
-        server = HttpServer(make_app(client), listen(args.listen))
+        server = HttpServer(make_app(client, switches), listen(args.listen))
         await server.start()
         print(
             f"datacast-controller: REST at {server.url} (its description at /docs and /openapi.json), "
             f"fabric manager at {client.url}",
             flush=True,
         )
+        if switches is not None:
+            switches.start()
+            print(f"datacast-controller: programs {len(switches.config.switches)} switches", flush=True)
         await stop.wait()
         await server.stop()
+        if switches is not None:
+            switches.stop()
+
+
+def load_switches(path: str) -> Switches:
+    """The SDN side, only where it is needed. Raises SwitchError."""
+    from datacast.controller.southbound import config, service
+
+    return service.Switches(config.load(path))
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -49,6 +66,11 @@ def main(argv: list[str] | None = None) -> None:
         default=os.environ.get(ENV_URL) or DEFAULT_URL,
         metavar="URL",
         help=f"http://host:port or unix:/path (${ENV_URL}; default %(default)s)",
+    )
+    parser.add_argument(
+        "--switches",
+        metavar="FILE",
+        help="YAML file of the OpenFlow and P4Runtime switches to program (docs/dataplanes.md)",
     )
     parser.add_argument("-v", "--verbose", action="store_true")
     args = parser.parse_args(argv)

@@ -44,6 +44,8 @@ class PortConfig(_Strict):
 
     port: int
     number: int
+    mac: Mac | None = None
+    """Its own address, for switches that do not tell (P4Runtime)."""
     neighbour: Neighbour | None = None
 
 

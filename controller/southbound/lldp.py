@@ -1,7 +1,7 @@
 """Discovery frames (IEEE 802.1AB): written and read, nothing else. Pure.
 
-Chassis: the switch's name (subtype 7, locally assigned). Port: the Datacast port's number as text (subtype 7). A private
-TLV marks frames of this system, so that another controller's or a host's LLDP is not taken for a link of ours.
+Chassis: the switch's name (subtype 7, locally assigned). Port: the Datacast port's number as text (subtype 7). A
+private TLV marks frames of this system, so that another controller's or a host's LLDP is not taken for a link of ours.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def _tlv(kind: int, value: bytes) -> bytes:
 
 def encode(switch: str, port: int, mac: str) -> bytes:
     """A frame to leave by `port` of `switch`."""
-    body = (_tlv(1, b"\x07" + switch.encode()) + _tlv(2, b"\x07" + str(port).encode()) + _tlv(3, struct.pack("!H", TTL_S))
-            + _tlv(127, _MARK) + _tlv(0, b""))
+    body = (_tlv(1, b"\x07" + switch.encode()) + _tlv(2, b"\x07" + str(port).encode())
+            + _tlv(3, struct.pack("!H", TTL_S)) + _tlv(127, _MARK) + _tlv(0, b""))
     return MULTICAST + bytes.fromhex(mac.replace(":", "")) + struct.pack("!H", ETHERTYPE) + body
 
 

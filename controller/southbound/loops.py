@@ -1,8 +1,8 @@
 """Which ports must not flood, so that ordinary Ethernet meets no loop.
 
-Switches that bridge form a graph of their links; a spanning tree of it stays open, every other link between two bridging
-switches is blocked at both ends. Hosts are leaves and always open. (Datacast's own frames carry their route and use all
-links.)
+Switches that bridge form a graph of their links; a spanning tree of it stays open, every other link between two
+bridging switches is blocked at both ends. Hosts are leaves and always open. (Datacast's own frames carry their route
+and use all links.)
 """
 
 from __future__ import annotations

@@ -32,5 +32,17 @@ class Bmv2:
         if program is None:
             raise LabError(missing(), what=PROGRAM, remedy=REMEDY)
         interfaces = [part for number, ifname in self.ports for part in ("-i", f"{number}@{ifname}")]
-        return [program, "--no-p4", "--device-id", str(self.device_id), *interfaces, "--log-level", "error",
-                "--", "--grpc-server-addr", self.address, "--cpu-port", str(CPU_PORT)]
+        return [
+            program,
+            "--no-p4",
+            "--device-id",
+            str(self.device_id),
+            *interfaces,
+            "--log-level",
+            "error",
+            "--",
+            "--grpc-server-addr",
+            self.address,
+            "--cpu-port",
+            str(CPU_PORT),
+        ]

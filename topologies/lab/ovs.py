@@ -57,18 +57,34 @@ class OpenVSwitch:
             raise LabError(lack, what="openvswitch", remedy=REMEDY)
         self.folder.mkdir(parents=True, exist_ok=True)
         if len(str(self.folder / "bridge-name-15c.snoop")) > 107:
-            raise LabError(f"the path {self.folder} is too long for a socket's name", what=str(self.folder),
-                           remedy="choose a shorter folder")
+            raise LabError(
+                f"the path {self.folder} is too long for a socket's name",
+                what=str(self.folder),
+                remedy="choose a shorter folder",
+            )
         self._database.unlink(missing_ok=True)
         self._run(["ovsdb-tool", "create", str(self._database), SCHEMA])
 
     def database_command(self) -> list[str]:
-        return [_path("ovsdb-server"), str(self._database), f"--remote=punix:{self.socket}",
-                f"--unixctl={self.folder / 'db.ctl'}", "--no-chdir", "-vsyslog:off", "-vconsole:warn"]
+        return [
+            _path("ovsdb-server"),
+            str(self._database),
+            f"--remote=punix:{self.socket}",
+            f"--unixctl={self.folder / 'db.ctl'}",
+            "--no-chdir",
+            "-vsyslog:off",
+            "-vconsole:warn",
+        ]
 
     def switch_command(self) -> list[str]:
-        return [_path("ovs-vswitchd"), f"unix:{self.socket}", f"--unixctl={self.folder / 'switch.ctl'}",
-                "--no-chdir", "-vsyslog:off", "-vconsole:warn"]
+        return [
+            _path("ovs-vswitchd"),
+            f"unix:{self.socket}",
+            f"--unixctl={self.folder / 'switch.ctl'}",
+            "--no-chdir",
+            "-vsyslog:off",
+            "-vconsole:warn",
+        ]
 
     def ready(self) -> bool:
         """The database answers."""
@@ -78,23 +94,61 @@ class OpenVSwitch:
         """All bridges in one transaction. `controller`: such as tcp:127.0.0.1:6653. Raises LabError."""
         command = ["ovs-vsctl", f"--db=unix:{self.socket}", "--no-wait", "--", "init"]
         for b in bridges:
-            command += ["--", "add-br", b.name,
-                        "--", "set", "bridge", b.name, "datapath_type=netdev", "fail_mode=secure",
-                        "protocols=OpenFlow13", f"other_config:datapath-id={b.dpid:016x}",
-                        "other_config:disable-in-band=true", "mcast_snooping_enable=false",
-                        "--", "set-controller", b.name, controller,
-                        "--", "set", "controller", b.name, "connection_mode=out-of-band", "max_backoff=1000",
-                        "inactivity_probe=5000"]
+            command += [
+                "--",
+                "add-br",
+                b.name,
+                "--",
+                "set",
+                "bridge",
+                b.name,
+                "datapath_type=netdev",
+                "fail_mode=secure",
+                "protocols=OpenFlow13",
+                f"other_config:datapath-id={b.dpid:016x}",
+                "other_config:disable-in-band=true",
+                "mcast_snooping_enable=false",
+                "--",
+                "set-controller",
+                b.name,
+                controller,
+                "--",
+                "set",
+                "controller",
+                b.name,
+                "connection_mode=out-of-band",
+                "max_backoff=1000",
+                "inactivity_probe=5000",
+            ]
             for number, ifname in b.ports:
-                command += ["--", "add-port", b.name, ifname, "--", "set", "interface", ifname,
-                            f"ofport_request={number}"]
+                command += [
+                    "--",
+                    "add-port",
+                    b.name,
+                    ifname,
+                    "--",
+                    "set",
+                    "interface",
+                    ifname,
+                    f"ofport_request={number}",
+                ]
         self._run(command)
 
     def attached(self, bridges: list[Bridge]) -> bool:
         """Do all ports have the numbers asked for? Raises LabError for an interface that cannot be opened."""
         wanted = {ifname: number for b in bridges for number, ifname in b.ports}
-        out = self._run(["ovs-vsctl", f"--db=unix:{self.socket}", "--no-wait", "--format=csv", "--no-headings",
-                         "--columns=name,ofport,error", "list", "interface"])
+        out = self._run(
+            [
+                "ovs-vsctl",
+                f"--db=unix:{self.socket}",
+                "--no-wait",
+                "--format=csv",
+                "--no-headings",
+                "--columns=name,ofport,error",
+                "list",
+                "interface",
+            ]
+        )
         have: dict[str, str] = {}
         for line in out.splitlines():
             name, number, error = [part.strip('"') for part in line.split(",", 2)]
@@ -104,9 +158,16 @@ class OpenVSwitch:
         return all(have.get(name) == str(number) for name, number in wanted.items())
 
     def _run(self, command: list[str]) -> str:
-        done = subprocess.run([_path(command[0]), *command[1:]], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, env={**os.environ, **self.environment}, timeout=30,
-                              start_new_session=True)
+        done = subprocess.run(
+            [_path(command[0]), *command[1:]],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, **self.environment},
+            timeout=30,
+            start_new_session=True,
+        )
         if done.returncode:
             raise LabError(f"{command[0]}: {done.stdout.strip()}", what=command[0], remedy=REMEDY)
         return done.stdout

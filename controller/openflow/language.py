@@ -1,0 +1,46 @@
+"""OpenFlow as the manager's language: `have` is the set of the cookies of a switch's rules."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from datacast.controller.openflow import rules
+from datacast.controller.openflow.messages import Barrier, Message, PacketOut, PortFlood, ReadRules
+from datacast.controller.southbound.desired import Desired
+from datacast.controller.southbound.state import Session
+
+
+class OpenFlowLanguage:
+    """Stateless; see manager.Language."""
+
+    def read(self) -> list[Message]:
+        return [ReadRules()]
+
+    def changes(self, wanted: Desired, session: Session) -> tuple[list[Message], set[int]]:
+        ports = rules.Ports({n: p.mac for n, p in session.ports.items()},
+                            {n: p.flood for n, p in session.ports.items() if p.flood is not None})
+        messages = rules.changes(wanted, session.have, ports)
+        for message in messages:
+            if isinstance(message, PortFlood):  # the switch does not tell of what we asked for ourselves
+                session.ports[message.number] = replace(session.ports[message.number], flood=message.flood)
+        foreign = {cookie for cookie in session.have if not rules.is_ours(cookie)}
+        return [*messages, Barrier()], foreign | {rule.cookie for rule in rules.rules(wanted)}
+
+    def packet_out(self, number: int, data: bytes) -> Message:
+        return PacketOut(number, data)
+
+    def rules(self, wanted: Desired, session: Session) -> list[dict[str, Any]]:
+        return [{"purpose": rule.purpose, "priority": rule.priority, "match": dict(rule.match),
+                 "actions": [list(action) for action in rule.actions], "cookie": f"{rule.cookie:016x}",
+                 **session.rule_counters.get(rule.cookie, {})} for rule in rules.rules(wanted)]
+
+
+def drops(wanted: Desired, counters: dict[int, dict[str, int]]) -> dict[str, int]:
+    """Frames refused, by reason, from the counters of the rules that refuse them."""
+    found: dict[str, int] = {}
+    for rule in rules.rules(wanted):
+        if rule.purpose.startswith("drop "):
+            reason = rule.purpose.removeprefix("drop ")
+            found[reason] = found.get(reason, 0) + counters.get(rule.cookie, {}).get("packets", 0)
+    return found

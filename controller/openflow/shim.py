@@ -1,0 +1,252 @@
+"""The only file that imports os-ken: events in, messages out, nothing decided here.
+
+os-ken runs on plain threads (its `native` hub, the default) and is embedded: its application manager is given two
+applications, its own handshake and ours, and each connection that this module accepts. (osken-manager is gone since
+4.0.)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import socket
+import threading
+from typing import Any, Protocol
+
+from os_ken import cfg
+from os_ken.base.app_manager import AppManager, OSKenApp
+from os_ken.controller import controller as osken_controller
+from os_ken.controller import ofp_event
+from os_ken.controller.handler import (
+    CONFIG_DISPATCHER,
+    DEAD_DISPATCHER,
+    MAIN_DISPATCHER,
+    set_ev_cls,
+)
+from os_ken.controller.ofp_handler import OFPHandler
+from os_ken.ofproto import ofproto_v1_3 as ofp
+from os_ken.ofproto import ofproto_v1_3_parser as ofp_parser
+
+from datacast.controller.openflow.messages import (
+    Action,
+    Barrier,
+    FlowAdd,
+    FlowDelete,
+    Message,
+    PacketOut,
+    PortFlood,
+    ReadPorts,
+    ReadRules,
+)
+from datacast.controller.southbound.errors import SwitchError
+from datacast.controller.southbound.state import PortInfo
+
+log = logging.getLogger("datacast.controller.openflow")
+
+ALL_COOKIE_BITS = (1 << 64) - 1
+ECHO_S = 2.0
+ECHOES_MISSED = 3
+UNREADY = ofp.OFPPS_LINK_DOWN | ofp.OFPPS_BLOCKED
+
+
+class Events(Protocol):
+    """What the shim tells. Calls come from os-ken's threads."""
+
+    def openflow_connected(self, dpid: int, connection: Any, ports: list[PortInfo], peer: str) -> None: ...
+    def openflow_disconnected(self, dpid: int, connection: Any) -> None: ...
+    def openflow_rules(self, dpid: int, counters: dict[int, dict[str, int]]) -> None: ...
+    def openflow_ports(self, dpid: int, counters: dict[int, dict[str, int]]) -> None: ...
+    def openflow_port(self, dpid: int, info: PortInfo, gone: bool) -> None: ...
+    def openflow_packet(self, dpid: int, number: int, frame: bytes) -> None: ...
+    def openflow_done(self, dpid: int) -> None: ...
+    def openflow_refused(self, code: str, text: str, dpid: int | None) -> None: ...
+
+
+def port_info(port: Any) -> PortInfo:
+    """A port as os-ken describes it."""
+    name = port.name.decode(errors="replace") if isinstance(port.name, bytes) else str(port.name)
+    up = not port.config & ofp.OFPPC_PORT_DOWN and not port.state & UNREADY
+    return PortInfo(port.port_no, port.hw_addr, up, name, not port.config & ofp.OFPPC_NO_FLOOD)
+
+
+def _action(action: Action) -> Any:
+    kind, *values = action
+    if kind == "pop_mpls":
+        return ofp_parser.OFPActionPopMpls(values[0])
+    if kind == "set_field":
+        return ofp_parser.OFPActionSetField(**{str(values[0]): values[1]})
+    if kind == "output":
+        return ofp_parser.OFPActionOutput(values[0])
+    if kind == "turn":  # a frame never leaves by its own port, unless it has none: Open vSwitch lets us write it
+        return ofp_parser.NXActionRegLoad2(dst="in_port", value=0)
+    if kind == "controller":
+        return ofp_parser.OFPActionOutput(ofp.OFPP_CONTROLLER, ofp.OFPCML_NO_BUFFER)
+    if kind == "normal":
+        return ofp_parser.OFPActionOutput(ofp.OFPP_NORMAL)
+    raise ValueError(f"unknown action {kind!r}")
+
+
+def encode(datapath: Any, message: Message) -> list[Any]:
+    """os-ken's form of a message."""
+    if isinstance(message, FlowAdd):
+        actions = [_action(a) for a in message.actions]
+        instructions = [ofp_parser.OFPInstructionActions(ofp.OFPIT_APPLY_ACTIONS, actions)] if actions else []
+        return [ofp_parser.OFPFlowMod(datapath, cookie=message.cookie, table_id=0, command=ofp.OFPFC_ADD,
+                                      priority=message.priority, match=ofp_parser.OFPMatch(**dict(message.match)),
+                                      instructions=instructions)]
+    if isinstance(message, FlowDelete):
+        return [ofp_parser.OFPFlowMod(datapath, cookie=message.cookie, cookie_mask=ALL_COOKIE_BITS,
+                                      table_id=ofp.OFPTT_ALL, command=ofp.OFPFC_DELETE, out_port=ofp.OFPP_ANY,
+                                      out_group=ofp.OFPG_ANY, match=ofp_parser.OFPMatch())]
+    if isinstance(message, PortFlood):
+        return [ofp_parser.OFPPortMod(datapath, message.number, message.mac,
+                                      config=0 if message.flood else ofp.OFPPC_NO_FLOOD, mask=ofp.OFPPC_NO_FLOOD)]
+    if isinstance(message, PacketOut):
+        return [ofp_parser.OFPPacketOut(datapath, buffer_id=ofp.OFP_NO_BUFFER, in_port=ofp.OFPP_CONTROLLER,
+                                        actions=[ofp_parser.OFPActionOutput(message.number)], data=message.data)]
+    if isinstance(message, ReadRules):
+        return [ofp_parser.OFPFlowStatsRequest(datapath)]
+    if isinstance(message, ReadPorts):
+        return [ofp_parser.OFPPortStatsRequest(datapath, 0, ofp.OFPP_ANY)]
+    if isinstance(message, Barrier):
+        return [ofp_parser.OFPBarrierRequest(datapath)]
+    raise TypeError(f"no OpenFlow form of {message!r}")
+
+
+class Handshake(OFPHandler):
+    """os-ken's handshake, without its own listener, and with an ear for refusals."""
+
+    def start(self) -> None:
+        OSKenApp.start(self)
+
+    def _hello_failed(self, datapath: Any, error_desc: str) -> None:
+        peer = f"{datapath.address[0]}:{datapath.address[1]}"
+        text = f"{peer} speaks another OpenFlow version ({error_desc}); set the switch's protocols to OpenFlow13"
+        App.events.openflow_refused("wrong_version", text, None)
+        super()._hello_failed(datapath, error_desc)
+
+
+class App(OSKenApp):
+    """Our application: hands everything on."""
+
+    OFP_VERSIONS = [ofp.OFP_VERSION]  # noqa: RUF012 - os-ken's own form
+    events: Events
+
+    @set_ev_cls(ofp_event.EventOFPStateChange, [MAIN_DISPATCHER, DEAD_DISPATCHER])
+    def _state(self, ev: Any) -> None:
+        datapath = ev.datapath
+        if datapath.id is None:
+            return
+        if ev.state == MAIN_DISPATCHER:
+            ports = [port_info(p) for p in datapath.ports.values() if p.port_no <= ofp.OFPP_MAX]
+            self.events.openflow_connected(datapath.id, datapath, ports, f"{datapath.address[0]}:{datapath.address[1]}")
+        else:
+            self.events.openflow_disconnected(datapath.id, datapath)
+
+    @set_ev_cls(ofp_event.EventOFPPortStatus, MAIN_DISPATCHER)
+    def _port_status(self, ev: Any) -> None:
+        msg = ev.msg
+        if msg.desc.port_no <= ofp.OFPP_MAX:
+            self.events.openflow_port(msg.datapath.id, port_info(msg.desc), msg.reason == ofp.OFPPR_DELETE)
+
+    @set_ev_cls(ofp_event.EventOFPPacketIn, MAIN_DISPATCHER)
+    def _packet_in(self, ev: Any) -> None:
+        self.events.openflow_packet(ev.msg.datapath.id, ev.msg.match["in_port"], bytes(ev.msg.data))
+
+    @set_ev_cls(ofp_event.EventOFPFlowStatsReply, MAIN_DISPATCHER)
+    def _flow_stats(self, ev: Any) -> None:
+        datapath = ev.msg.datapath
+        rules = datapath.__dict__.setdefault("datacast_rules", {})  # a long answer comes in parts
+        rules.update({e.cookie: {"packets": e.packet_count, "bytes": e.byte_count} for e in ev.msg.body})
+        if not ev.msg.flags & ofp.OFPMPF_REPLY_MORE:
+            del datapath.__dict__["datacast_rules"]
+            self.events.openflow_rules(datapath.id, rules)
+
+    @set_ev_cls(ofp_event.EventOFPPortStatsReply, MAIN_DISPATCHER)
+    def _port_stats(self, ev: Any) -> None:
+        self.events.openflow_ports(ev.msg.datapath.id, {
+            e.port_no: {"rx_frames": e.rx_packets, "rx_bytes": e.rx_bytes, "tx_frames": e.tx_packets,
+                        "tx_bytes": e.tx_bytes, "rx_dropped": e.rx_dropped, "tx_dropped": e.tx_dropped}
+            for e in ev.msg.body if e.port_no <= ofp.OFPP_MAX})
+
+    @set_ev_cls(ofp_event.EventOFPBarrierReply, MAIN_DISPATCHER)
+    def _barrier(self, ev: Any) -> None:
+        self.events.openflow_done(ev.msg.datapath.id)
+
+    @set_ev_cls(ofp_event.EventOFPErrorMsg, [CONFIG_DISPATCHER, MAIN_DISPATCHER])
+    def _error(self, ev: Any) -> None:
+        msg = ev.msg
+        self.events.openflow_refused(
+            "openflow_error", f"the switch refuses a message: {ofp.ofp_error_type_to_str(msg.type)}, "
+            f"{ofp.ofp_error_code_to_str(msg.type, msg.code)}", msg.datapath.id)
+
+
+class OpenFlowServer:
+    """Listens for switches; one per process (os-ken's applications are)."""
+
+    def __init__(self, listen: str, events: Events) -> None:
+        host, _, port = listen.rpartition(":")
+        self._address = (host.strip("[]"), int(port))
+        self._events = events
+        self._socket: socket.socket | None = None
+
+    def start(self) -> None:
+        """Raises SwitchError when the address is taken."""
+        try:
+            self._socket = socket.create_server(self._address, backlog=256, reuse_port=False)
+        except OSError as error:
+            raise SwitchError("listen", f"cannot listen for switches on {self._address[0]}:{self._address[1]}: "
+                              f"{error.strerror or error}", what=f"{self._address[0]}:{self._address[1]}") from error
+        cfg.CONF(args=[], project="os_ken", default_config_files=[])
+        cfg.CONF.set_override("echo_request_interval", ECHO_S)
+        cfg.CONF.set_override("maximum_unreplied_echo_requests", ECHOES_MISSED)
+        App.events = self._events
+        # os-ken's threads inherit this flag from the one that starts them.
+        threading.Thread(target=self._run, name="openflow", daemon=True).start()
+
+    def _run(self) -> None:
+        apps = AppManager.get_instance()
+        for name in list(apps.applications):
+            apps.uninstantiate(name)
+        for cls in (Handshake, App):
+            apps.instantiate(cls).start()
+        server = self._socket
+        while server is not None:
+            try:
+                sock, address = server.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(sock, address), name=f"switch {address}", daemon=True).start()
+
+    def _serve(self, sock: socket.socket, address: Any) -> None:
+        try:
+            osken_controller.datapath_connection_factory(sock, address)
+        except Exception as error:
+            # os-ken's parser raises whatever it likes on a peer that is no switch.
+            text = f"{address[0]}:{address[1]}: {type(error).__name__}: {error}"
+            self._events.openflow_refused("not_openflow", text, None)
+
+    @property
+    def address(self) -> str:
+        assert self._socket is not None
+        name = self._socket.getsockname()
+        return f"{name[0]}:{name[1]}"
+
+    @staticmethod
+    def send(connection: Any, message: Message) -> None:
+        for part in encode(connection, message):
+            connection.send_msg(part)
+
+    @staticmethod
+    def close(connection: Any) -> None:
+        connection.close()
+        # The receiving thread sees the end of the stream at once and closes the socket.
+        with contextlib.suppress(OSError):
+            connection.socket.shutdown(socket.SHUT_RDWR)
+
+    def stop(self) -> None:
+        if self._socket is not None:
+            sock, self._socket = self._socket, None
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+            sock.close()

@@ -1,0 +1,29 @@
+"""P4Runtime as the manager's language: `have` is (entries by key, ports of the flood group or None)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from datacast.controller.p4runtime import entries
+from datacast.controller.p4runtime.entries import Message, PacketOut
+from datacast.controller.southbound.desired import Desired
+from datacast.controller.southbound.state import Session
+
+
+class P4RuntimeLanguage:
+    """Stateless; see manager.Language. The shim reads what is installed by itself when it connects."""
+
+    def read(self) -> list[Message]:
+        return []
+
+    def changes(self, wanted: Desired, session: Session) -> tuple[list[Message], Any]:
+        have, group = session.have
+        return entries.changes(wanted, have, group), (entries.entries(wanted), wanted.flood)
+
+    def packet_out(self, number: int, data: bytes) -> Message:
+        return PacketOut(number, data)
+
+    def rules(self, wanted: Desired, session: Session) -> list[dict[str, Any]]:
+        return [{"purpose": f"{e.table} {e.value}", "table": e.table, "match": {e.field: e.value}, "action": e.action,
+                 "params": dict(e.params), **session.rule_counters.get(e.key, {})}
+                for e in entries.entries(wanted).values()]

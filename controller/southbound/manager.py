@@ -1,0 +1,330 @@
+"""Every switch of the fabric: events in, effects out. Pure: no socket, no thread, no clock.
+
+Times: `now` in seconds of any monotonic clock, `t_ns` Unix nanoseconds. A switch is told what to do by the difference
+between what it has and what it shall have, so the same few lines serve the first contact, a reconnect, a restarted
+controller, a port that appears and a loop that opens.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+from datacast.controller.southbound import lldp
+from datacast.controller.southbound.config import Southbound
+from datacast.controller.southbound.desired import Desired, desired
+from datacast.controller.southbound.errors import SwitchError
+from datacast.controller.southbound.loops import Link, blocked_ends
+from datacast.controller.southbound.state import Close, Effect, Log, Note, PortInfo, Report, Send, Session
+
+log = logging.getLogger("datacast.controller.switches")
+
+LLDP_INTERVAL_S = 2.0
+LLDP_LIFE_S = 3 * LLDP_INTERVAL_S
+
+
+class Language(Protocol):
+    """How one kind of switch is spoken to. `have` is the language's own form of what a switch has."""
+
+    def read(self) -> list[Any]:
+        """Messages that ask what is installed."""
+
+    def changes(self, wanted: Desired, session: Session) -> tuple[list[Any], Any]:
+        """Messages that lead from session.have to `wanted`, and what the switch has afterwards."""
+
+    def packet_out(self, number: int, data: bytes) -> Any:
+        """A frame out of a port."""
+
+    def rules(self, wanted: Desired, session: Session) -> list[dict[str, Any]]:
+        """For people: what is installed, with counters."""
+
+
+class Manager:
+    """The switches of a configuration. `languages`: by Switch.kind."""
+
+    def __init__(self, config: Southbound, languages: Mapping[str, Language]) -> None:
+        self.config = config
+        self.languages = languages
+        self.sessions = {switch.name: Session(switch) for switch in config.switches}
+        self.log = Log()
+        self._dpids = {s.openflow.dpid: s.name for s in config.switches if s.openflow}
+        self._next_lldp = 0.0
+
+    # ---- who ----
+    def switch_of_dpid(self, dpid: int) -> str:
+        """The switch with this datapath id. Raises SwitchError."""
+        try:
+            return self._dpids[dpid]
+        except KeyError:
+            raise SwitchError("unknown_dpid", f"no switch with datapath id {dpid:016x} is configured",
+                              what=f"{dpid:016x}") from None
+
+    def note(self, t_ns: int, level: str, code: str, switch: str, text: str) -> None:
+        """Keep something for the operator and write it to the log."""
+        self.log.add(Note(t_ns, level, code, switch, text))
+        log.log(getattr(logging, level.upper()), "%s%s", f"{switch}: " if switch else "", text)
+
+    # ---- connections ----
+    def connected(self, now: float, t_ns: int, name: str, connection: object, ports: Iterable[PortInfo], *,
+                  peer: str = "", pipeline: Mapping[str, Any] | None = None) -> list[Effect]:
+        """A switch is there. A second one under the same name is refused while the first one lives."""
+        session = self.sessions[name]
+        if session.connected and session.connection is not connection:
+            text = (f"claimed twice: {peer or 'another switch'} says it is {name}, which is connected from "
+                    f"{session.peer or 'elsewhere'}; the newcomer is refused")
+            self.note(t_ns, "error", "claimed_twice", name, text)
+            return [Close(connection, text)]
+        session.connection, session.peer, session.connected_s = connection, peer, now
+        session.connections += 1
+        session.programmed_s, session.have, session.wanted = None, None, None
+        session.pipeline = dict(pipeline or {})
+        session.ports = {p.number: p for p in ports}
+        session.seen.clear()
+        self._check_ports(t_ns, session)
+        self.note(t_ns, "info", "connected", name, f"connected from {peer or 'unknown'}, {len(session.ports)} ports")
+        return [Send(name, m) for m in self._language(session).read()]
+
+    def disconnected(self, t_ns: int, name: str, connection: object) -> list[Effect]:
+        """The control connection is gone. The switch goes on forwarding; its links are taken to be as last seen."""
+        session = self.sessions[name]
+        if session.connection is not connection:
+            return []
+        session.connection, session.programmed_s, session.have = None, None, None
+        session.seen.clear()
+        self.note(t_ns, "warning", "disconnected", name, "control connection lost; it goes on forwarding as programmed")
+        return []
+
+    def refused(self, t_ns: int, code: str, text: str, switch: str = "") -> None:
+        """A shim turned somebody away (wrong version, unknown id, arbitration lost, wrong pipeline …)."""
+        self.note(t_ns, "error", code, switch, text)
+        if switch in self.sessions:
+            self.sessions[switch].problems[code] = text
+
+    # ---- programming ----
+    def installed(self, now: float, name: str, have: Any) -> list[Effect]:
+        """The answer to Language.read: what the switch has. It is then told what is missing."""
+        session = self.sessions[name]
+        if not session.connected or session.have is not None:
+            return []
+        session.have = have
+        self._next_lldp = min(self._next_lldp, now)
+        return self._program(session, now, force=True)
+
+    def programmed(self, now: float, t_ns: int, name: str) -> list[Effect]:
+        """The switch did all it was told: the fabric manager may count on it."""
+        session = self.sessions[name]
+        if not session.connected or session.programmed_s is not None:
+            return []
+        session.programmed_s = now
+        for code in ("arbitration", "pipeline", "unreachable"):
+            session.problems.pop(code, None)
+        took = (now - session.connected_s) * 1000 if session.connected_s is not None else 0.0
+        self.note(t_ns, "info", "programmed", name, f"programmed {took:.0f} ms after it connected")
+        session.registered = True
+        return [Report(self._registration(session))]
+
+    def _program(self, session: Session, now: float, force: bool = False) -> list[Effect]:
+        if session.have is None:
+            return []
+        macs = {n: p.mac for n, p in session.ports.items()}
+        blocked = {p.number for p in session.config.ports if (session.config.name, p.port) in self._blocked()}
+        wanted = desired(session.config, macs, session.ports, blocked)
+        if wanted == session.wanted and not force:
+            return []
+        session.wanted = wanted
+        messages, session.have = self._language(session).changes(wanted, session)
+        return [Send(session.config.name, m) for m in messages]
+
+    def _program_all(self, now: float) -> list[Effect]:
+        return [effect for session in self.sessions.values() for effect in self._program(session, now)]
+
+    def _links(self) -> set[Link]:
+        """Cables between two of our switches that carry: configured, or discovered where nothing is configured."""
+        links: set[Link] = set()
+        for name, session in self.sessions.items():
+            for p in session.config.ports:
+                peer = session.seen.get(p.port)
+                end = (peer[0], peer[1]) if peer else (p.neighbour.node, p.neighbour.port) if p.neighbour else None
+                if end is None or end[0] not in self.sessions or not self._carries(name, p.port):
+                    continue
+                far = self.sessions[end[0]]
+                if any(q.port == end[1] for q in far.config.ports) and self._carries(*end):
+                    links.add(tuple(sorted(((name, p.port), end))))  # type: ignore[arg-type]
+        return links
+
+    def _carries(self, name: str, port: int) -> bool:
+        """Could the port carry? A switch that is not there is taken to: a loop is worse than a detour."""
+        session = self.sessions[name]
+        return not session.ports or session.port_up(port)
+
+    def _blocked(self) -> set[tuple[str, int]]:
+        return blocked_ends(self._links())
+
+    # ---- ports ----
+    def port_changed(self, now: float, t_ns: int, name: str, info: PortInfo, *, gone: bool = False) -> list[Effect]:
+        """PORT_STATUS, or what comes closest. The fabric manager hears of it first."""
+        session = self.sessions[name]
+        before = session.ports.get(info.number)
+        if gone:
+            session.ports.pop(info.number, None)
+        else:
+            session.ports[info.number] = info
+        effects: list[Effect] = []
+        port = session.config.port_of(info.number)
+        up, was = info.up and not gone, before is not None and before.up
+        if port is not None and up != was:
+            session.report = max(session.report + 1, t_ns // 1_000_000)
+            if not up:
+                session.seen.pop(port, None)
+            self.note(t_ns, "warning", "link", name, f"port {port} is {'up' if up else 'down'}")
+            if session.registered:
+                effects.append(Report({"type": "link", "node": name, "port": port, "up": up, "t_ns": t_ns,
+                                       "n": session.report}))
+        appliance = session.config.appliance
+        if appliance is not None and appliance.number == info.number and up != was:
+            self.note(t_ns, "warning", "appliance", name, f"its cache appliance is {'there' if up else 'absent'}")
+            if session.registered:
+                effects.append(Report(self._registration(session)))
+        self._check_ports(t_ns, session)
+        if up and not was:
+            self._next_lldp = now
+        return effects + self._program_all(now)
+
+    def _check_ports(self, t_ns: int, session: Session) -> None:
+        missing = [p for p in session.config.ports if p.number not in session.ports]
+        text = "; ".join(f"port {p.port} should be its port {p.number}, which it does not have" for p in missing)
+        self._standing(t_ns, session, "missing_port", text)
+        appliance = session.config.appliance
+        text = ""
+        if appliance is not None and not session.appliance_present:
+            text = (f"no cache appliance at port {appliance.number}: this switch only forwards, "
+                    "groups cost the source more traffic")
+        self._standing(t_ns, session, "no_appliance", text)
+
+    def _standing(self, t_ns: int, session: Session, code: str, text: str) -> None:
+        if text and session.problems.get(code) != text:
+            self.note(t_ns, "warning", code, session.config.name, text)
+            session.problems[code] = text
+        elif not text:
+            session.problems.pop(code, None)
+
+    # ---- discovery ----
+    def packet_in(self, now: float, t_ns: int, name: str, number: int, frame: bytes) -> list[Effect]:
+        """A frame from a switch: discovery, or nothing we want."""
+        session = self.sessions[name]
+        far, port = lldp.decode(frame), session.config.port_of(number)
+        if far is None or port is None:
+            return []
+        before = session.seen.get(port)
+        session.seen[port] = (*far, now)
+        if before is not None and before[:2] == far:
+            return []
+        p = next(q for q in session.config.ports if q.port == port)
+        if p.neighbour is not None and (p.neighbour.node, p.neighbour.port) != far:
+            self._standing(t_ns, session, f"cabling_{port}",
+                           f"port {port} leads to port {far[1]} of {far[0]}, not to port {p.neighbour.port} of "
+                           f"{p.neighbour.node} as the topology says")
+        else:
+            session.problems.pop(f"cabling_{port}", None)
+        return self._program_all(now)
+
+    def tick(self, now: float) -> list[Effect]:
+        """Discovery frames are due, old findings expire. Call it every half second or so."""
+        if now < self._next_lldp:
+            return []
+        self._next_lldp = now + LLDP_INTERVAL_S
+        effects: list[Effect] = []
+        lost = False
+        for name, session in self.sessions.items():
+            for port in [p for p, (*_, seen) in session.seen.items() if now - seen > LLDP_LIFE_S]:
+                del session.seen[port]
+                lost = True
+            if session.connected and session.have is not None:
+                effects += [Send(name, self._language(session).packet_out(
+                    p.number, lldp.encode(name, p.port, session.ports[p.number].mac)))
+                    for p in session.config.ports if p.number in session.ports and session.ports[p.number].up]
+        return effects + (self._program_all(now) if lost else [])
+
+    # ---- the fabric manager ----
+    def _registration(self, session: Session) -> dict[str, Any]:
+        """docs/signalling.md. `proxy`: we speak for it, and when we go away the switch does not."""
+        message: dict[str, Any] = {
+            "type": "register", "node": session.config.name, "kind": "switch", "pid": os.getpid(), "proxy": True,
+            "cache": session.appliance_present,
+            "ports": [{"port": p.port, "up": session.port_up(p.port)} for p in session.config.ports]}
+        if session.config.msd is not None:
+            message["msd"] = session.config.msd
+        if session.config.appliance is not None and session.config.appliance.control:
+            message["control"] = session.config.appliance.control
+        return message
+
+    def registrations(self) -> list[dict[str, Any]]:
+        """What to tell a fabric manager that knows nothing yet."""
+        return [self._registration(s) for s in self.sessions.values() if s.registered]
+
+    def _language(self, session: Session) -> Language:
+        return self.languages[session.config.kind]
+
+    # ---- counters ----
+    def counted(self, name: str, *, ports: Mapping[int, Mapping[str, int]] | None = None,
+                rules: Mapping[Any, Mapping[str, int]] | None = None, drops: Mapping[str, int] | None = None) -> None:
+        """Counters as they were read."""
+        session = self.sessions[name]
+        if ports is not None:
+            session.port_counters = {n: dict(c) for n, c in ports.items()}
+        if rules is not None:
+            session.rule_counters = {k: dict(c) for k, c in rules.items()}
+        if drops is not None:
+            session.drops = dict(drops)
+
+    # ---- views ----
+    def summary(self, name: str) -> dict[str, Any]:
+        """One line of GET /switches. Raises SwitchError for an unknown name."""
+        session = self._session(name)
+        rules = self._language(session).rules(session.wanted, session) if session.wanted else []
+        config = session.config
+        return {"name": name, "kind": config.kind,
+                "id": f"{config.openflow.dpid:016x}" if config.openflow else
+                      f"{config.p4runtime.address}#{config.p4runtime.device_id}" if config.p4runtime else "",
+                "connected": session.connected, "peer": session.peer, "connections": session.connections,
+                "programmed": session.programmed_s is not None,
+                "programmed_ms": None if session.programmed_s is None or session.connected_s is None else
+                round((session.programmed_s - session.connected_s) * 1000, 1),
+                "ports": len(config.ports), "ports_up": sum(session.port_up(p.port) for p in config.ports),
+                "rules": len(rules), "rules_bound": 2 * len(config.ports) + 12, "msd": config.msd,
+                "appliance": None if config.appliance is None else
+                {"number": config.appliance.number, "present": session.appliance_present,
+                 "control": config.appliance.control},
+                "problems": sorted(session.problems.values())}
+
+    def detail(self, name: str) -> dict[str, Any]:
+        """GET /switches/{id}. Raises SwitchError for an unknown name."""
+        session = self._session(name)
+        wanted = session.wanted
+        ports = []
+        for p in session.config.ports:
+            info, far = session.ports.get(p.number), session.seen.get(p.port)
+            ports.append({"port": p.port, "number": p.number, "name": info.name if info else None,
+                          "mac": info.mac if info else None, "up": session.port_up(p.port),
+                          "floods": wanted is not None and p.number in wanted.flood,
+                          "neighbour": None if p.neighbour is None else
+                          {"node": p.neighbour.node, "port": p.neighbour.port},
+                          "discovered": None if far is None else {"node": far[0], "port": far[1]},
+                          "counters": session.port_counters.get(p.number, {})})
+        return {**self.summary(name), "port_list": ports, "drops": session.drops, "pipeline": session.pipeline,
+                "rule_list": self._language(session).rules(wanted, session) if wanted else []}
+
+    def discovered(self) -> list[dict[str, Any]]:
+        """Links that discovery found, each once."""
+        found = {tuple(sorted(((name, port), far[:2]))) for name, session in self.sessions.items()
+                 for port, far in session.seen.items()}
+        return [{"u": a[0], "u_port": a[1], "v": b[0], "v_port": b[1]} for a, b in sorted(found)]
+
+    def notes(self) -> list[dict[str, Any]]:
+        return [note.__dict__ for note in self.log.notes]
+
+    def _session(self, name: str) -> Session:
+        self.config.switch(name)
+        return self.sessions[name]

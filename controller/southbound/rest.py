@@ -1,0 +1,42 @@
+"""GET /switches and what belongs to it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import JSONResponse
+
+from datacast.controller.southbound.errors import SwitchError
+from datacast.controller.southbound.service import Switches
+from datacast.core.problems import Problem
+
+SwitchName = Annotated[str, Path(description="the switch's name in the topology", max_length=64)]
+
+
+def router(switches: Switches | None, responses: dict[int | str, dict[str, Any]]) -> APIRouter:
+    """Routes for the switches of this controller; None: it drives none. `responses` describes 404 in OpenAPI."""
+    routes = APIRouter(tags=["fabric"])
+
+    @routes.get("/switches", response_class=JSONResponse,
+                summary="Switches this controller programs, links found by discovery, notes for the operator")
+    async def listing() -> JSONResponse:
+        if switches is None:
+            return JSONResponse({"switches": [], "discovered": [], "notes": []})
+        return JSONResponse({"switches": switches.switches(), "discovered": switches.discovered(),
+                             "notes": switches.notes()})
+
+    @routes.get("/switches/{switch}", responses=responses, response_class=JSONResponse,
+                summary="One switch: ports, counters, rules, pipeline, appliance")
+    async def one(switch: SwitchName) -> JSONResponse:
+        try:
+            if switches is None:
+                raise SwitchError("unknown_switch", f"no switch {switch!r}: this controller drives none", what=switch)
+            return JSONResponse(await run_in_threadpool(switches.switch, switch))
+        except SwitchError as error:
+            raise Problem(404, error.code, error.message, what=error.what,
+                          remedy="GET /switches lists those there are; they come from the file given as --switches"
+                          ) from error
+
+    return routes

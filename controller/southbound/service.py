@@ -1,0 +1,249 @@
+"""The switches of a running controller: the manager under a lock, the shims around it, the fabric manager told.
+
+Everything the manager returns is carried out in order while the lock is held, so that a switch hears things in the
+order in which they were decided.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable
+from itertools import groupby
+from typing import Any
+
+from datacast.controller.openflow import language as openflow
+from datacast.controller.openflow.messages import ReadPorts, ReadRules
+from datacast.controller.p4runtime.entries import ReadCounters
+from datacast.controller.p4runtime.language import P4RuntimeLanguage
+from datacast.controller.southbound.config import Southbound
+from datacast.controller.southbound.errors import SwitchError
+from datacast.controller.southbound.manager import Manager
+from datacast.controller.southbound.reporter import Reporter
+from datacast.controller.southbound.state import Close, Effect, PortInfo, Report, Send
+
+log = logging.getLogger("datacast.controller.switches")
+
+TICK_S = 0.5
+COUNTERS_S = 1.0
+"""How long a reader waits for fresh counters."""
+DROP_NAMES = {1: "truncated", 5: "ethertype", 6: "label", 7: "port", 8: "stack", 10: "no_endpoint"}
+"""p4src/shared/reasons.p4; the names of `enum dc_drop`."""
+
+
+class Switches:
+    """`start()`, then views from any thread, then `stop()`. os-ken allows one per process."""
+
+    def __init__(self, config: Southbound) -> None:
+        self.manager = Manager(config, {"openflow": openflow.OpenFlowLanguage(), "p4runtime": P4RuntimeLanguage()})
+        self.config = config
+        self._lock = threading.RLock()
+        self._counted = threading.Condition(self._lock)
+        self._generation: dict[str, dict[str, int]] = {}
+        self._stopped = threading.Event()
+        self._server: Any = None
+        self._clients: dict[str, Any] = {}
+        self._reporter: Reporter | None = None
+
+    # ---- life ----
+    def start(self) -> None:
+        """Raises SwitchError: address taken, no pipeline, a pipeline of another program."""
+        if any(s.openflow for s in self.config.switches):
+            from datacast.controller.openflow.shim import OpenFlowServer
+
+            self._server = OpenFlowServer(self.config.openflow_listen, self)
+            self._server.start()
+        p4 = [s for s in self.config.switches if s.p4runtime]
+        if p4:
+            from datacast.controller.p4runtime.shim import Info, P4RuntimeClient
+
+            assert self.config.pipeline is not None
+            info = Info(self.config.pipeline)
+            self._clients = {s.name: P4RuntimeClient(s, info, self) for s in p4}
+            for client in self._clients.values():
+                client.start()
+        if self.config.fabric_manager:
+            self._reporter = Reporter(self.config.fabric_manager, self._registrations, self._report_refused)
+            self._reporter.start()
+        threading.Thread(target=self._ticks, name="switches", daemon=True).start()
+
+    def stop(self) -> None:
+        """The switches go on forwarding."""
+        self._stopped.set()
+        for client in self._clients.values():
+            client.stop()
+        if self._server:
+            self._server.stop()
+        if self._reporter:
+            self._reporter.stop()
+
+    @property
+    def openflow_address(self) -> str:
+        return self._server.address if self._server else ""
+
+    def _ticks(self) -> None:
+        while not self._stopped.wait(TICK_S):
+            self._do(lambda: self.manager.tick(time.monotonic()))
+
+    # ---- effects ----
+    def _do(self, event: Callable[[], Iterable[Effect]]) -> None:
+        with self._lock:
+            self._carry_out(event())
+
+    def _carry_out(self, effects: Iterable[Effect]) -> None:
+        for key, group in groupby(effects, key=lambda e: e.switch if isinstance(e, Send) else None):
+            if key is not None:
+                self._send(key, [e.message for e in group if isinstance(e, Send)])
+                continue
+            for effect in group:
+                if isinstance(effect, Report) and self._reporter:
+                    self._reporter.send(effect.message)
+                elif isinstance(effect, Close):
+                    effect.connection.close() if not self._server else self._server.close(effect.connection)
+
+    def _send(self, name: str, messages: list[Any]) -> None:
+        session = self.manager.sessions[name]
+        connection = session.connection
+        if connection is None:
+            return
+        if session.config.openflow:
+            for message in messages:
+                self._server.send(connection, message)
+            return
+        try:
+            connection.send(messages)  # type: ignore[attr-defined]
+        except Exception as error:
+            # A write refused, or the session gone: begin again from what the switch then has.
+            text = getattr(error, "details", lambda: "")() or str(error)
+            self.manager.refused(time.time_ns(), "p4runtime", f"the switch refuses a write: {text}", name)
+            connection.close()  # type: ignore[attr-defined]
+
+    def _registrations(self) -> list[dict[str, Any]]:
+        with self._lock:
+            return self.manager.registrations()
+
+    def _report_refused(self, node: str, text: str) -> None:
+        with self._lock:
+            self.manager.refused(time.time_ns(), "fabric_manager", f"the fabric manager refuses: {text}", node)
+
+    # ---- openflow.shim.Events ----
+    def _named(self, dpid: int) -> str | None:
+        try:
+            return self.manager.switch_of_dpid(dpid)
+        except SwitchError:
+            return None
+
+    def openflow_connected(self, dpid: int, connection: Any, ports: list[PortInfo], peer: str) -> None:
+        try:
+            name = self.manager.switch_of_dpid(dpid)
+        except SwitchError as error:
+            with self._lock:
+                self.manager.refused(time.time_ns(), error.code, f"{peer}: {error.message}; it is turned away")
+            self._server.close(connection)
+            return
+        self._do(lambda: self.manager.connected(time.monotonic(), time.time_ns(), name, connection, ports, peer=peer,
+                                                pipeline={"openflow": "1.3", "tables": 1}))
+
+    def openflow_disconnected(self, dpid: int, connection: Any) -> None:
+        if name := self._named(dpid):
+            self._do(lambda: self.manager.disconnected(time.time_ns(), name, connection))
+
+    def openflow_rules(self, dpid: int, counters: dict[int, dict[str, int]]) -> None:
+        if name := self._named(dpid):
+            with self._lock:
+                self._carry_out(self.manager.installed(time.monotonic(), name, set(counters)))
+                wanted = self.manager.sessions[name].wanted
+                self.manager.counted(name, rules=counters, drops=openflow.drops(wanted, counters) if wanted else None)
+                self._fresh(name, "rules")
+
+    def openflow_ports(self, dpid: int, counters: dict[int, dict[str, int]]) -> None:
+        if name := self._named(dpid):
+            with self._lock:
+                self.manager.counted(name, ports=counters)
+                self._fresh(name, "ports")
+
+    def openflow_port(self, dpid: int, info: PortInfo, gone: bool) -> None:
+        t_ns = time.time_ns()
+        if name := self._named(dpid):
+            self._do(lambda: self.manager.port_changed(time.monotonic(), t_ns, name, info, gone=gone))
+
+    def openflow_packet(self, dpid: int, number: int, frame: bytes) -> None:
+        if name := self._named(dpid):
+            self._do(lambda: self.manager.packet_in(time.monotonic(), time.time_ns(), name, number, frame))
+
+    def openflow_done(self, dpid: int) -> None:
+        if name := self._named(dpid):
+            self._do(lambda: self.manager.programmed(time.monotonic(), time.time_ns(), name))
+
+    def openflow_refused(self, code: str, text: str, dpid: int | None) -> None:
+        with self._lock:
+            self.manager.refused(time.time_ns(), code, text, (self._named(dpid) if dpid is not None else None) or "")
+
+    # ---- p4runtime.shim.Events ----
+    def p4_connected(self, name: str, connection: Any, ports: list[PortInfo], peer: str, pipeline: dict[str, Any],
+                     have: Any) -> None:
+        with self._lock:
+            self._carry_out(self.manager.connected(time.monotonic(), time.time_ns(), name, connection, ports, peer=peer,
+                                                   pipeline=pipeline))
+            self._carry_out(self.manager.installed(time.monotonic(), name, have))
+            if self.manager.sessions[name].connection is connection:
+                self._carry_out(self.manager.programmed(time.monotonic(), time.time_ns(), name))
+
+    def p4_disconnected(self, name: str, connection: Any) -> None:
+        self._do(lambda: self.manager.disconnected(time.time_ns(), name, connection))
+        self._clients[name].lost()
+
+    def p4_packet(self, name: str, number: int, frame: bytes) -> None:
+        self._do(lambda: self.manager.packet_in(time.monotonic(), time.time_ns(), name, number, frame))
+
+    def p4_counters(self, name: str, ports: dict[int, dict[str, int]], rules: dict[Any, dict[str, int]],
+                    drops: dict[int, int]) -> None:
+        with self._lock:
+            self.manager.counted(name, ports=ports, rules=rules,
+                                 drops={DROP_NAMES.get(i, str(i)): n for i, n in drops.items() if n})
+            self._fresh(name, "rules")
+            self._fresh(name, "ports")
+
+    def p4_refused(self, code: str, text: str, name: str) -> None:
+        with self._lock:
+            self.manager.refused(time.time_ns(), code, text, name)
+
+    # ---- views, for REST ----
+    def _fresh(self, name: str, what: str) -> None:
+        counts = self._generation.setdefault(name, {"rules": 0, "ports": 0})
+        counts[what] += 1
+        self._counted.notify_all()
+
+    def refresh(self, name: str) -> None:
+        """Read a switch's counters; returns after COUNTERS_S at the latest. Raises SwitchError for an unknown name."""
+        self.config.switch(name)
+        with self._lock:
+            session = self.manager.sessions[name]
+            if not session.connected:
+                return
+            before = dict(self._generation.setdefault(name, {"rules": 0, "ports": 0}))
+            ask = [ReadRules(), ReadPorts()] if session.config.openflow else [ReadCounters()]
+            self._send(name, ask)
+            self._counted.wait_for(lambda: all(self._generation[name][k] > before[k] for k in before), COUNTERS_S)
+
+    def switches(self) -> list[dict[str, Any]]:
+        """GET /switches."""
+        with self._lock:
+            return [self.manager.summary(s.name) for s in self.config.switches]
+
+    def switch(self, name: str) -> dict[str, Any]:
+        """GET /switches/{id}, with fresh counters. Raises SwitchError for an unknown name."""
+        self.refresh(name)
+        with self._lock:
+            return self.manager.detail(name)
+
+    def discovered(self) -> list[dict[str, Any]]:
+        """Links found by discovery, for GET /topology."""
+        with self._lock:
+            return self.manager.discovered()
+
+    def notes(self) -> list[dict[str, Any]]:
+        """What the operator should know, oldest first."""
+        with self._lock:
+            return self.manager.notes()

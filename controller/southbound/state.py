@@ -1,0 +1,110 @@
+"""What is known of one switch, and the effects that events have. Plain values."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from datacast.controller.southbound.config import Switch
+from datacast.controller.southbound.desired import Desired
+
+
+@dataclass(frozen=True)
+class PortInfo:
+    """A port as the switch tells of it. `flood`: takes part in flooding; None: the switch does not say."""
+
+    number: int
+    mac: str
+    up: bool
+    name: str = ""
+    flood: bool | None = None
+
+
+@dataclass
+class Session:
+    """One switch: who it is, whether it is there, what it has."""
+
+    config: Switch
+    connection: object | None = None
+    """The live connection's own token; None: not connected."""
+    peer: str = ""
+    connected_s: float | None = None
+    programmed_s: float | None = None
+    connections: int = 0
+    ports: dict[int, PortInfo] = field(default_factory=dict)
+    have: Any = None
+    """What is installed, in the form of its language; None: not read yet."""
+    wanted: Desired | None = None
+    seen: dict[int, tuple[str, int, float]] = field(default_factory=dict)
+    """Discovered, by Datacast port: (switch, port, when last heard)."""
+    registered: bool = False
+    report: int = -1
+    port_counters: dict[int, dict[str, int]] = field(default_factory=dict)
+    rule_counters: dict[Any, dict[str, int]] = field(default_factory=dict)
+    drops: dict[str, int] = field(default_factory=dict)
+    pipeline: dict[str, Any] = field(default_factory=dict)
+    problems: dict[str, str] = field(default_factory=dict)
+    """Standing ones, by code."""
+
+    @property
+    def connected(self) -> bool:
+        return self.connection is not None
+
+    def port_up(self, port: int) -> bool:
+        number = next(p.number for p in self.config.ports if p.port == port)
+        return number in self.ports and self.ports[number].up
+
+    @property
+    def appliance_present(self) -> bool:
+        a = self.config.appliance
+        return a is not None and a.number in self.ports and self.ports[a.number].up
+
+
+@dataclass(frozen=True)
+class Send:
+    """Say this to a switch."""
+
+    switch: str
+    message: Any
+
+
+@dataclass(frozen=True)
+class Report:
+    """Tell the fabric manager."""
+
+    message: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Close:
+    """End a connection: its peer is not welcome."""
+
+    connection: object
+    why: str
+
+
+Effect = Send | Report | Close
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something for the operator."""
+
+    t_ns: int
+    level: str
+    code: str
+    switch: str
+    text: str
+
+
+@dataclass
+class Log:
+    """The last notes, and a count of all by code."""
+
+    notes: deque[Note] = field(default_factory=lambda: deque(maxlen=256))
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def add(self, note: Note) -> None:
+        self.notes.append(note)
+        self.counts[note.code] = self.counts.get(note.code, 0) + 1
