@@ -187,3 +187,5 @@ def update_node(graph: Any, node: dict[str, Any]) -> None:
     graph.nodes[node["name"]].update(alive=node["alive"], addr=node["addr"], registered=node["registered"])
     if node.get("msd") is not None:
         graph.nodes[node["name"]]["msd"] = node["msd"]
+    if node.get("cache") is not None:
+        graph.nodes[node["name"]]["cache"] = node["cache"]

@@ -2,7 +2,8 @@
 
 A link carries data when its wiring says up, neither end reports its port down, and both nodes live. A host lives while
 its agent is registered (nobody else forwards there or takes part in a group). A switch lives until it registered once and
-its connection went away: switches that never register (Open vSwitch, bmv2) are taken to live.
+its connection went away: switches that never register are taken to live, and so are those for which a controller spoke
+(`proxy`: Open vSwitch, bmv2), for they forward without it.
 
 Every change gets the next version; a snapshot carries the version up to which it is complete.
 """
@@ -42,6 +43,10 @@ class Node:
     version: str | None = None
     control: str | None = None
     msd: int | None = None
+    cache: bool | None = None
+    """Can be a waypoint; None: as the topology says."""
+    proxy: bool = False
+    """Registered by a controller that speaks for it: when that goes away the switch does not."""
     dest_roots: list[str] = field(default_factory=list)
     source_roots: list[str] = field(default_factory=list)
     last_n: int = -1
@@ -51,7 +56,7 @@ class Node:
 
     @property
     def alive(self) -> bool:
-        return self.registered or (self.kind == "switch" and not self.seen)
+        return self.registered or (self.kind == "switch" and (not self.seen or self.proxy))
 
 
 class Fabric:
@@ -141,6 +146,9 @@ class Fabric:
         node.control = _text(message.get("control"))
         if isinstance(message.get("msd"), int):
             node.msd = message["msd"]
+        if isinstance(message.get("cache"), bool):
+            node.cache = message["cache"]
+        node.proxy = message.get("proxy") is True and node.kind == "switch"
         node.dest_roots = _texts(message.get("dest_roots"))
         node.source_roots = _texts(message.get("source_roots"))
         node.ports_down = {p["port"] for p in ports if not p.get("up", True)}
@@ -183,6 +191,7 @@ class Fabric:
             "addr": node.addr,
             "pid": node.pid,
             "msd": node.msd,
+            "cache": node.cache,
             "control": node.control,
             "dest_roots": node.dest_roots,
         }
