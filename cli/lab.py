@@ -40,14 +40,31 @@ def register(app: typer.Typer) -> None:
     app.add_typer(lab, name="lab")
 
 
-def _options(topology: str, link: str, mtu: int, queue: int, dataplane: str, rest_port: int | None,
-             fabric_port: int | None, work: Path | None, keep: bool) -> Any:
+def _options(
+    topology: str,
+    link: str,
+    mtu: int,
+    queue: int,
+    dataplane: str,
+    rest_port: int | None,
+    fabric_port: int | None,
+    work: Path | None,
+    keep: bool,
+) -> Any:
     from datacast.topologies.lab.content import parse_rate
     from datacast.topologies.lab.lab import LabOptions
 
     ports = {key: value for key, value in (("rest_port", rest_port), ("fabric_port", fabric_port)) if value}
-    return LabOptions(topology=topology, rate_bps=parse_rate(link), mtu=mtu, queue_packets=queue, dataplane=dataplane,
-                      work=str(work) if work else None, keep=keep, **ports)
+    return LabOptions(
+        topology=topology,
+        rate_bps=parse_rate(link),
+        mtu=mtu,
+        queue_packets=queue,
+        dataplane=dataplane,
+        work=str(work) if work else None,
+        keep=keep,
+        **ports,
+    )
 
 
 def _complain(error: DatacastError) -> None:
@@ -66,9 +83,19 @@ def _fail(error: LabError | DatacastError) -> typer.Exit:
     return typer.Exit(NO_LAB)
 
 
-def up(topology: str = TOPOLOGY, link: str = LINK, mtu: int = MTU, queue: int = QUEUE, dataplane: str = DATAPLANE,
-       name: str = NAME, rest_port: int = REST_PORT, fabric_port: int = FABRIC_PORT, work: Path = WORK,
-       keep: bool = KEEP, as_json: bool = typer.Option(False, "--json", help="Print one JSON object when it is up.")) -> None:
+def up(
+    topology: str = TOPOLOGY,
+    link: str = LINK,
+    mtu: int = MTU,
+    queue: int = QUEUE,
+    dataplane: str = DATAPLANE,
+    name: str = NAME,
+    rest_port: int = REST_PORT,
+    fabric_port: int = FABRIC_PORT,
+    work: Path = WORK,
+    keep: bool = KEEP,
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object when it is up."),
+) -> None:
     """Bring a lab up and leave it up until Ctrl-C or `datacast lab down`."""
     from datacast.cli.lab_show import Screen, up_text
     from datacast.topologies.lab.down import describe
@@ -78,9 +105,16 @@ def up(topology: str = TOPOLOGY, link: str = LINK, mtu: int = MTU, queue: int = 
 
     screen = Screen(quiet=as_json)
     try:
-        with Signals(last=True) as signals, screen, \
-                Lab(_options(topology, link, mtu, queue, dataplane, rest_port, fabric_port, work, keep), lab_name(name),
-                    screen.step, signals) as lab:
+        with (
+            Signals(last=True) as signals,
+            screen,
+            Lab(
+                _options(topology, link, mtu, queue, dataplane, rest_port, fabric_port, work, keep),
+                lab_name(name),
+                screen.step,
+                signals,
+            ) as lab,
+        ):
             lab.up()
             screen.close()
             print(json.dumps(describe(lab.state)) if as_json else up_text(lab), flush=True)
@@ -91,20 +125,29 @@ def up(topology: str = TOPOLOGY, link: str = LINK, mtu: int = MTU, queue: int = 
         raise _fail(error) from error
 
 
-def run(topology: str = TOPOLOGY, link: str = LINK, mtu: int = MTU, queue: int = QUEUE, dataplane: str = DATAPLANE,
-        size: str = typer.Option(None, "--size", help="Send so many random bytes, such as 256M (the default)."),
-        file: Path = typer.Option(None, "--file", help="Send this file instead."),
-        source: str = typer.Option(None, "--from", help="Host that has the file (default: the first one)."),
-        to: str = typer.Option("all", "--to", help="Receivers, by comma, or 'all'."),
-        trees: int = typer.Option(None, "--trees", min=1, max=64, help="Most trees to use."),
-        cache: str = typer.Option(None, "--cache", help="Packet cache per tree at a branch node, such as 128K."),
-        credits: int = typer.Option(None, "--credits", min=1, max=4096, help="Interests a receiver may have out (w)."),
-        delta: str = typer.Option(None, "--delta", help="Rate added per interval without a duplicate, such as 5mbit."),
-        cc: str = typer.Option(None, "--cc", help="Rate control by name; 'datacast' is the paper's."),
-        seed: int = typer.Option(None, "--seed", help="Seed of the random bytes."),
-        json_path: Path = typer.Option(None, "--json", help="Write the report to this file ('-': print it)."),
-        name: str = NAME, rest_port: int = REST_PORT, fabric_port: int = FABRIC_PORT, work: Path = WORK,
-        keep: bool = KEEP) -> None:
+def run(
+    topology: str = TOPOLOGY,
+    link: str = LINK,
+    mtu: int = MTU,
+    queue: int = QUEUE,
+    dataplane: str = DATAPLANE,
+    size: str = typer.Option(None, "--size", help="Send so many random bytes, such as 256M (the default)."),
+    file: Path = typer.Option(None, "--file", help="Send this file instead."),
+    source: str = typer.Option(None, "--from", help="Host that has the file (default: the first one)."),
+    to: str = typer.Option("all", "--to", help="Receivers, by comma, or 'all'."),
+    trees: int = typer.Option(None, "--trees", min=1, max=64, help="Most trees to use."),
+    cache: str = typer.Option(None, "--cache", help="Packet cache per tree at a branch node, such as 128K."),
+    credits: int = typer.Option(None, "--credits", min=1, max=4096, help="Interests a receiver may have out (w)."),
+    delta: str = typer.Option(None, "--delta", help="Rate added per interval without a duplicate, such as 5mbit."),
+    cc: str = typer.Option(None, "--cc", help="Rate control by name; 'datacast' is the paper's."),
+    seed: int = typer.Option(None, "--seed", help="Seed of the random bytes."),
+    json_path: Path = typer.Option(None, "--json", help="Write the report to this file ('-': print it)."),
+    name: str = NAME,
+    rest_port: int = REST_PORT,
+    fabric_port: int = FABRIC_PORT,
+    work: Path = WORK,
+    keep: bool = KEEP,
+) -> None:
     """Bring a lab up, send one file to a group, verify every copy, report beside the ideal, take the lab down."""
     from datacast.cli.lab_show import Screen, print_report
     from datacast.topologies.lab import run as lab_run
@@ -115,12 +158,21 @@ def run(topology: str = TOPOLOGY, link: str = LINK, mtu: int = MTU, queue: int =
     quiet = str(json_path) == "-"
     screen = Screen(quiet=quiet)
     try:
-        given = {"trees": trees, "cache_bytes": parse_size(cache) if cache else None, "credits": credits, "cc": cc,
-                 "delta_bps": parse_rate(delta) if delta else None}
+        given = {
+            "trees": trees,
+            "cache_bytes": parse_size(cache) if cache else None,
+            "credits": credits,
+            "cc": cc,
+            "delta_bps": parse_rate(delta) if delta else None,
+        }
         transfer = lab_run.Transfer(
-            source=source, receivers=None if to == "all" else tuple(part.strip() for part in to.split(",") if part.strip()),
-            size=parse_size(size) if size else None if file else 256 << 20, file=file, seed=seed,
-            options={key: value for key, value in given.items() if value is not None})
+            source=source,
+            receivers=None if to == "all" else tuple(part.strip() for part in to.split(",") if part.strip()),
+            size=parse_size(size) if size else None if file else 256 << 20,
+            file=file,
+            seed=seed,
+            options={key: value for key, value in given.items() if value is not None},
+        )
         options = _options(topology, link, mtu, queue, dataplane, rest_port, fabric_port, work, keep)
         lab_run.settle(lab_run.load_topology(topology), transfer)
     except DatacastError as error:
@@ -166,5 +218,7 @@ def status(as_json: bool = typer.Option(False, "--json", help="Print JSON for ma
     if not labs:
         print("no lab is running")
     for lab in labs:
-        print(f"{lab['name']}: {lab['status']}, {lab['topology']}, process {lab['pid']} with {lab['processes']} more, "
-              f"REST {lab['rest']}, files in {lab['work']}")
+        print(
+            f"{lab['name']}: {lab['status']}, {lab['topology']}, process {lab['pid']} with {lab['processes']} more, "
+            f"REST {lab['rest']}, files in {lab['work']}"
+        )

@@ -28,15 +28,21 @@ class Screen:
         self.quiet = quiet
         self.live: Live | None = None
         self._spinner = Spinner("dots", "")
-        self._progress = Progress(TextColumn("{task.fields[name]:>10}"), BarColumn(40), TextColumn("{task.percentage:5.1f} %"),
-                                  TextColumn("{task.fields[note]}"), console=self.console)
+        self._progress = Progress(
+            TextColumn("{task.fields[name]:>10}"),
+            BarColumn(40),
+            TextColumn("{task.percentage:5.1f} %"),
+            TextColumn("{task.fields[note]}"),
+            console=self.console,
+        )
         self._tasks: dict[str, TaskID] = {}
         self._said, self._said_at = "", 0.0
 
     def __enter__(self) -> Screen:
         if not self.quiet and self.console.is_terminal:
-            self.live = Live(Group(self._progress, self._spinner), console=self.console, refresh_per_second=8,
-                             transient=True)
+            self.live = Live(
+                Group(self._progress, self._spinner), console=self.console, refresh_per_second=8, transient=True
+            )
             self.live.start()
         return self
 
@@ -85,19 +91,23 @@ class Screen:
         self._bar("group", group["fraction"], note)
         for name in list(receivers)[:ROWS]:
             figures = receivers[name]
-            text = f"{figures.get('rate_bps', 0) / 1e6:8.1f} Mb/s" if figures["state"] == "running" else figures["state"]
+            text = (
+                f"{figures.get('rate_bps', 0) / 1e6:8.1f} Mb/s" if figures["state"] == "running" else figures["state"]
+            )
             self._bar(name, figures.get("fraction", 0.0), text)
         self._plain(f"{100 * group['fraction']:5.1f} % {note.strip()}")
 
 
 def up_text(lab: Lab) -> str:
     hosts = list(lab.plan.hosts)
-    return (f"The lab is up: {lab.options.topology}, {len(hosts)} hosts, {sum(len(m.nodes) for m in lab.plan.switches)} "
-            f"switches ({lab.options.dataplane}), links of {lab.options.rate_bps / 1e6:g} Mb/s, MTU {lab.options.mtu}.\n"
-            f"REST: {lab.rest} (documentation at {lab.rest}/docs)\n"
-            f"Hosts' files: {lab.work}/hosts/<host>, logs: {lab.work}/logs\n"
-            f"In another terminal: datacast send FILE --from {hosts[0]} --to {','.join(hosts[1:3])}\n"
-            "Ctrl-C, or `datacast lab down`, takes it down.")
+    return (
+        f"The lab is up: {lab.options.topology}, {len(hosts)} hosts, {sum(len(m.nodes) for m in lab.plan.switches)} "
+        f"switches ({lab.options.dataplane}), links of {lab.options.rate_bps / 1e6:g} Mb/s, MTU {lab.options.mtu}.\n"
+        f"REST: {lab.rest} (documentation at {lab.rest}/docs)\n"
+        f"Hosts' files: {lab.work}/hosts/<host>, logs: {lab.work}/logs\n"
+        f"In another terminal: datacast send FILE --from {hosts[0]} --to {','.join(hosts[1:3])}\n"
+        "Ctrl-C, or `datacast lab down`, takes it down."
+    )
 
 
 def _number(value: float | None, unit: str = "", digits: int = 3) -> str:
@@ -123,14 +133,21 @@ def print_report(report: dict[str, Any]) -> None:
     for title in ("tree", "links", "depth", "new packets", "duplicates", "cache hits"):
         table.add_column(title, justify="right")
     for i in range(trees["count"]):
-        table.add_row(str(i), *(str(trees[key][i]) for key in ("links", "depths", "new_packets", "duplicates", "cache_hits")))
+        table.add_row(
+            str(i), *(str(trees[key][i]) for key in ("links", "depths", "new_packets", "duplicates", "cache_hits"))
+        )
     console.print(table)
     table = Table(title="receivers", title_justify="left", box=None, pad_edge=False, header_style="bold")
     for title in ("host", "finish s", "Mb/s", "SHA-256", ""):
         table.add_column(title, justify="left" if title in ("host", "") else "right")
     for name, figure in receivers.items():
-        table.add_row(name, _number(figure["finish_s"]), _number(figure["goodput_mbps"], digits=1),
-                      "[green]ok[/]" if figure["sha256_ok"] else "[red]wrong[/]", (figure.get("error") or {}).get("message", ""))
+        table.add_row(
+            name,
+            _number(figure["finish_s"]),
+            _number(figure["goodput_mbps"], digits=1),
+            "[green]ok[/]" if figure["sha256_ok"] else "[red]wrong[/]",
+            (figure.get("error") or {}).get("message", ""),
+        )
     console.print(table)
     good = sum(figure["sha256_ok"] for figure in receivers.values())
     if report["ok"]:

@@ -11,10 +11,27 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = {"libdatacast/python": "core", "topologies": "topologies", "fabric_manager": "fabric_manager", "master": "master",
-           "controller": "controller", "simulation": "simulation", "cli": "cli"}
+FOLDERS = {
+    "libdatacast/python": "core",
+    "topologies": "topologies",
+    "fabric_manager": "fabric_manager",
+    "master": "master",
+    "controller": "controller",
+    "simulation": "simulation",
+    "cli": "cli",
+}
 SERVICES = {"fabric_manager", "master", "controller"}
-C_STANDARD = {"assert.h", "errno.h", "inttypes.h", "limits.h", "stdalign.h", "stdbool.h", "stddef.h", "stdint.h", "string.h"}
+C_STANDARD = {
+    "assert.h",
+    "errno.h",
+    "inttypes.h",
+    "limits.h",
+    "stdalign.h",
+    "stdbool.h",
+    "stddef.h",
+    "stdint.h",
+    "string.h",
+}
 LINES_MAX = 600
 TEST_LINES_MAX = 1000
 BYTES_MAX = 1 << 20
@@ -23,8 +40,9 @@ BYTES_MAX = 1 << 20
 def tracked(*suffixes: str) -> list[Path]:
     """Files of the project (known to git, or new and not ignored); the source tree without git counts everything."""
     try:
-        text = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT, check=True,
-                              capture_output=True).stdout.decode()
+        text = subprocess.run(
+            ["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT, check=True, capture_output=True
+        ).stdout.decode()
         paths = [ROOT / name for name in text.split("\0") if name]
     except (OSError, subprocess.CalledProcessError):
         paths = [path for path in ROOT.rglob("*") if not {".venv", "build", ".git"} & set(path.relative_to(ROOT).parts)]
@@ -62,14 +80,21 @@ def test_a_service_is_used_through_its_api_module_only():
 
 
 def test_mininet_is_imported_in_one_file():
-    users = {path.relative_to(ROOT).as_posix() for _, path in python_of_parts()
-             if any(name.split(".")[0] == "mininet" for name in imports(path))}
+    users = {
+        path.relative_to(ROOT).as_posix()
+        for _, path in python_of_parts()
+        if any(name.split(".")[0] == "mininet" for name in imports(path))
+    }
     assert users == {"topologies/lab/network.py"}
 
 
 def test_nothing_uses_tests_or_bench():
-    wrong = [f"{path.relative_to(ROOT)} imports {name}" for _, path in python_of_parts() for name in imports(path)
-             if name.split(".")[0] in {"tests", "bench"} and "tests" not in path.parts]
+    wrong = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for _, path in python_of_parts()
+        for name in imports(path)
+        if name.split(".")[0] in {"tests", "bench"} and "tests" not in path.parts
+    ]
     assert not wrong
 
 
@@ -78,7 +103,9 @@ def test_the_namespace_package_has_no_init():
 
 
 def test_import_contracts():
-    done = subprocess.run([Path(sys.executable).parent / "lint-imports", "--no-logo"], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(
+        [Path(sys.executable).parent / "lint-imports", "--no-logo"], cwd=ROOT, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -92,8 +119,13 @@ def c_files(folder: str) -> list[Path]:
 
 
 def test_the_core_includes_memory_and_string_functions_only():
-    wrong = [f"{path.name} includes <{name}>" for folder in ("libdatacast/src", "libdatacast/include") for path in c_files(folder)
-             for kind, name in includes(path) if kind == "<" and name not in C_STANDARD and not name.startswith("datacast/")]
+    wrong = [
+        f"{path.name} includes <{name}>"
+        for folder in ("libdatacast/src", "libdatacast/include")
+        for path in c_files(folder)
+        for kind, name in includes(path)
+        if kind == "<" and name not in C_STANDARD and not name.startswith("datacast/")
+    ]
     assert not wrong
 
 
@@ -106,26 +138,49 @@ def test_daemons_use_the_core_s_public_headers_and_their_own(folder):
         for kind, name in includes(path):
             if kind == "<" or name.startswith("datacast/"):
                 continue
-            candidates = [path.parent / name, ROOT / folder / name, ROOT / folder / "include" / name, ROOT / folder / "src" / name]
+            candidates = [
+                path.parent / name,
+                ROOT / folder / name,
+                ROOT / folder / "include" / name,
+                ROOT / folder / "src" / name,
+            ]
             if not any(c.exists() and c.resolve().is_relative_to(ROOT / folder) for c in candidates):
                 wrong.append(f'{path.relative_to(ROOT)} includes "{name}"')
     assert not wrong
 
 
 def test_generated_constants_are_those_of_the_table():
-    done = subprocess.run([sys.executable, "libdatacast/tools/gen_constants.py", "--check"], cwd=ROOT, capture_output=True,
-                          text=True)
+    done = subprocess.run(
+        [sys.executable, "libdatacast/tools/gen_constants.py", "--check"], cwd=ROOT, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_files_stay_small():
-    long = [f"{path.relative_to(ROOT)}: {lines} lines" for path in tracked(".c", ".h", ".py", ".p4")
-            if (lines := path.read_text().count("\n")) > (TEST_LINES_MAX if "tests" in path.parts else LINES_MAX)]
-    large = [f"{path.relative_to(ROOT)}: {size} bytes" for path in tracked() if (size := path.stat().st_size) > BYTES_MAX]
+    long = [
+        f"{path.relative_to(ROOT)}: {lines} lines"
+        for path in tracked(".c", ".h", ".py", ".p4")
+        if (lines := path.read_text().count("\n")) > (TEST_LINES_MAX if "tests" in path.parts else LINES_MAX)
+    ]
+    large = [
+        f"{path.relative_to(ROOT)}: {size} bytes" for path in tracked() if (size := path.stat().st_size) > BYTES_MAX
+    ]
     assert not long + large
 
 
 def test_every_folder_explains_itself():
-    missing = [folder for folder in ("libdatacast", "dpdk_cache", "host_agent", "fabric_manager", "master", "controller",
-                                     "topologies", "topologies/lab") if not (ROOT / folder / "README.md").is_file()]
+    missing = [
+        folder
+        for folder in (
+            "libdatacast",
+            "dpdk_cache",
+            "host_agent",
+            "fabric_manager",
+            "master",
+            "controller",
+            "topologies",
+            "topologies/lab",
+        )
+        if not (ROOT / folder / "README.md").is_file()
+    ]
     assert not missing

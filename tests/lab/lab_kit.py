@@ -74,8 +74,20 @@ def traces(name: str, identity: str, slot: int, work: str) -> list[str]:
 def start_run(name: str, *arguments: str) -> subprocess.Popen[str]:
     """`datacast lab run` of a small lab as a process of its own."""
     rest, fabric = free_ports(2)
-    command = [str(DATACAST), "lab", "run", "--topology", "bcube:2,1", "--name", name, "--rest-port", str(rest),
-               "--fabric-port", str(fabric), *arguments]
+    command = [
+        str(DATACAST),
+        "lab",
+        "run",
+        "--topology",
+        "bcube:2,1",
+        "--name",
+        name,
+        "--rest-port",
+        str(rest),
+        "--fabric-port",
+        str(fabric),
+        *arguments,
+    ]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

@@ -7,8 +7,9 @@ import signal
 import subprocess
 
 import pytest
-from datacast.topologies.lab.state import Registry
 from lab_kit import DATACAST, eventually, free_ports, running_state, start_run, traces, unique_name
+
+from datacast.topologies.lab.state import Registry
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow]
 
@@ -20,9 +21,18 @@ def wait_for(process: subprocess.Popen[str], word: str) -> None:
     pytest.fail(f"the lab ended before {word!r}: {process.communicate()}")
 
 
-@pytest.mark.parametrize(("word", "number"), [
-    ("management", signal.SIGINT), ("namespace", signal.SIGTERM), ("ports", signal.SIGINT), ("switches", signal.SIGINT),
-    ("agent", signal.SIGHUP), ("registration", signal.SIGINT), ("sending", signal.SIGINT)])
+@pytest.mark.parametrize(
+    ("word", "number"),
+    [
+        ("management", signal.SIGINT),
+        ("namespace", signal.SIGTERM),
+        ("ports", signal.SIGINT),
+        ("switches", signal.SIGINT),
+        ("agent", signal.SIGHUP),
+        ("registration", signal.SIGINT),
+        ("sending", signal.SIGINT),
+    ],
+)
 def test_an_interrupt_leaves_nothing_behind(word, number):
     name = unique_name(f"int-{word}")
     process = start_run(name, "--size", "64M")
@@ -90,27 +100,51 @@ def test_a_taken_port_is_named_before_anything_is_made():
     name = unique_name("port")
     with socket.create_server(("127.0.0.1", 0)) as sock:
         port = sock.getsockname()[1]
-        done = subprocess.run([str(DATACAST), "lab", "up", "--name", name, "--rest-port", str(port)], capture_output=True, text=True)
+        done = subprocess.run(
+            [str(DATACAST), "lab", "up", "--name", name, "--rest-port", str(port)], capture_output=True, text=True
+        )
     assert done.returncode == 3
     assert f"port {port}" in done.stderr and f"process {os.getpid()}" in done.stderr and "--rest-port" in done.stderr
     assert Registry().load(name) is None
 
 
 def test_without_root_the_lab_says_so():
-    done = subprocess.run(["setpriv", "--reuid", "65534", "--clear-groups", str(DATACAST), "lab", "up", "--name", unique_name("nobody")],
-                          capture_output=True, text=True)
+    done = subprocess.run(
+        ["setpriv", "--reuid", "65534", "--clear-groups", str(DATACAST), "lab", "up", "--name", unique_name("nobody")],
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 3 and "not root" in done.stderr
 
 
 def test_a_daemon_that_ends_by_itself_ends_the_lab_with_its_log():
     name = unique_name("daemon")
     rest, fabric = free_ports(2)
-    process = subprocess.Popen([str(DATACAST), "lab", "up", "--topology", "bcube:2,1", "--name", name, "--rest-port", str(rest),
-                                "--fabric-port", str(fabric)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [
+            str(DATACAST),
+            "lab",
+            "up",
+            "--topology",
+            "bcube:2,1",
+            "--name",
+            name,
+            "--rest-port",
+            str(rest),
+            "--fabric-port",
+            str(fabric),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     assert process.stdout.readline().startswith("The lab is up")
     state = Registry().load(name)
-    switch = eventually(lambda: [int(p) for p in os.listdir("/proc") if p.isdigit() and _is(p, "datacast-switch", state.identity)],
-                        5, "the switch's process")
+    switch = eventually(
+        lambda: [int(p) for p in os.listdir("/proc") if p.isdigit() and _is(p, "datacast-switch", state.identity)],
+        5,
+        "the switch's process",
+    )
     os.kill(switch[0], signal.SIGKILL)
     _, err = process.communicate(timeout=30)
     assert process.returncode == 3 and "sw0 ended with SIGKILL" in err

@@ -10,6 +10,7 @@ import sys
 import uuid
 
 import pytest
+
 from datacast import topologies
 from datacast.topologies.lab.network import Network, burst_bytes
 from datacast.topologies.lab.plan import make_plan
@@ -79,11 +80,13 @@ def network():
 
 def measure(network, size: int, count: int, seconds: float) -> tuple[int, int, float]:
     """Frames from host 00 to switch s0.0: frames, bytes and seconds at the far end."""
-    rx = network.spawn("sw0")([sys.executable, "-c", RECEIVER, "s0.0-eth0", str(seconds), str(size)], stdout=subprocess.PIPE,
-                              stderr=None)
+    rx = network.spawn("sw0")(
+        [sys.executable, "-c", RECEIVER, "s0.0-eth0", str(seconds), str(size)], stdout=subprocess.PIPE, stderr=None
+    )
     assert rx.stdout.readline() == b"ready\n"
-    tx = network.spawn("00")([sys.executable, "-c", SENDER, "00-eth0", str(size), str(count), str(seconds + 0.5)], stdout=None,
-                             stderr=None)
+    tx = network.spawn("00")(
+        [sys.executable, "-c", SENDER, "00-eth0", str(size), str(count), str(seconds + 0.5)], stdout=None, stderr=None
+    )
     count, total, took = rx.communicate(timeout=30)[0].split()
     tx.wait()
     return int(count), int(total), float(took)
@@ -91,7 +94,7 @@ def measure(network, size: int, count: int, seconds: float) -> tuple[int, int, f
 
 @pytest.mark.parametrize("size", [9014, 1514])
 def test_a_cable_carries_its_rate_and_no_more(network, size):
-    frames, total, took = measure(network, size, 0, 2.0)
+    _, total, took = measure(network, size, 0, 2.0)
     rate = (total - size) * 8 / took
     # The bucket's depth comes on top, once.
     assert 0.985 * RATE < rate < RATE + 1.1 * burst_bytes(RATE, 9000) * 8 / took
@@ -112,8 +115,10 @@ def test_data_ports_are_quiet_and_large(network):
 
 
 def test_the_management_network_joins_everyone_and_the_root_side(network):
-    code = "import socket; s = socket.create_server(('0.0.0.0', 7)); print('up', flush=True)\n" \
-           "for _ in range(2): s.accept()[0].send(b'hello')"
+    code = (
+        "import socket; s = socket.create_server(('0.0.0.0', 7)); print('up', flush=True)\n"
+        "for _ in range(2): s.accept()[0].send(b'hello')"
+    )
     server = network.spawn("11")([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=None)
     assert server.stdout.readline() == b"up\n"
     address = network.plan.hosts["11"].address

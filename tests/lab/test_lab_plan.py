@@ -6,6 +6,7 @@ import ipaddress
 
 import networkx as nx
 import pytest
+
 from datacast import topologies
 from datacast.topologies.lab.errors import LabError
 from datacast.topologies.lab.plan import IFNAME_MAX, MANAGEMENT, interface_name, make_plan, pack
@@ -13,8 +14,16 @@ from datacast.topologies.lab.plan import IFNAME_MAX, MANAGEMENT, interface_name,
 RATE = 100_000_000
 
 
-@pytest.mark.parametrize(("spec", "hosts", "processes"), [
-    ("bcube:4,1", 16, 1), ("torus:4,2", 16, 0), ("fattree:4,3", 16, 3), ("bcube:4,2", 64, 6), ("leafspine:2,4,4", 16, 1)])
+@pytest.mark.parametrize(
+    ("spec", "hosts", "processes"),
+    [
+        ("bcube:4,1", 16, 1),
+        ("torus:4,2", 16, 0),
+        ("fattree:4,3", 16, 3),
+        ("bcube:4,2", 64, 6),
+        ("leafspine:2,4,4", 16, 1),
+    ],
+)
 def test_every_port_has_one_interface_and_every_process_takes_at_most_32(spec, hosts, processes):
     graph = topologies.parse(spec)
     plan = make_plan(graph, rate_bps=RATE, mtu=9000)
@@ -61,8 +70,10 @@ def test_a_cable_s_own_rate_and_mtu_win():
     assert sorted((c.rate_bps, c.mtu) for c in plan.cables) == [(10_000_000, 1500), (RATE, 9000)]
 
 
-@pytest.mark.parametrize(("node", "want"), [("00", "00-eth1"), ("s1.3", "s1.3-eth1"), ("a-very-long-switch-name", "n7-eth1"),
-                                            ("rack 3/slot 2", "n7-eth1")])
+@pytest.mark.parametrize(
+    ("node", "want"),
+    [("00", "00-eth1"), ("s1.3", "s1.3-eth1"), ("a-very-long-switch-name", "n7-eth1"), ("rack 3/slot 2", "n7-eth1")],
+)
 def test_interface_names_are_legal(node, want):
     assert interface_name(node, 7, 1) == want
 

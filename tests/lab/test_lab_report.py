@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 
 import pytest
+
 from datacast import topologies
 from datacast.topologies.lab.content import parse_rate, parse_size, sha256_of, write_random
 from datacast.topologies.lab.counters import CpuSample, CpuUse, Traffic, cpu_use
@@ -14,17 +15,38 @@ from datacast.topologies.lab.run import Transfer, settle
 
 
 def group(**changes):
-    trees = {"1": {"links": 3, "depth": 2, "arcs": [["a", "s"], ["s", "b"], ["s", "c"]], "new_packets": 75, "dup_packets": 3},
-             "2": {"links": 5, "depth": 4, "arcs": [["a", "t"], ["t", "b"]], "new_packets": 25, "dup_packets": 1}}
+    trees = {
+        "1": {
+            "links": 3,
+            "depth": 2,
+            "arcs": [["a", "s"], ["s", "b"], ["s", "c"]],
+            "new_packets": 75,
+            "dup_packets": 3,
+        },
+        "2": {"links": 5, "depth": 4, "arcs": [["a", "t"], ["t", "b"]], "new_packets": 25, "dup_packets": 1},
+    }
     receivers = {name: {"state": "done", "finish_s": 1.0, "goodput_mbps": 8.0} for name in "bc"}
-    return {"id": "g", "state": "done", "trees": trees, "receivers": receivers,
-            "report": {"start_s": 0.1, "finish_s": 1.1, "payload": 8966, "labels": 1}, **changes}
+    return {
+        "id": "g",
+        "state": "done",
+        "trees": trees,
+        "receivers": receivers,
+        "report": {"start_s": 0.1, "finish_s": 1.1, "payload": 8966, "labels": 1},
+        **changes,
+    }
 
 
 def measured(told, size=1_000_000, payload_on_links=3_500_000, verified=("b", "c"), **traffic):
     rates = {("a", "s"): 10**8, ("s", "b"): 10**8, ("s", "c"): 5 * 10**7, ("a", "t"): 10**8, ("t", "b"): 10**8}
-    return Measured(told, size, rates, Traffic(payload_on_links, **traffic), CpuUse(0.5, 0.3, {}),
-                    {name: name in verified for name in "bc"}, {})
+    return Measured(
+        told,
+        size,
+        rates,
+        Traffic(payload_on_links, **traffic),
+        CpuUse(0.5, 0.3, {}),
+        {name: name in verified for name in "bc"},
+        {},
+    )
 
 
 def test_the_ideal_counts_every_header_the_shaper_charges():
@@ -83,6 +105,7 @@ def test_the_processor_sets_the_pace_when_all_cores_or_one_process_are_full():
         return cpu_use(CpuSample(0, 0, {7: ("x", 0.0)}), CpuSample(busy, 20, {7: ("x", process)}))
 
     import os
+
     cores = os.cpu_count() or 1
     assert use(19, 1).bound
     assert use(5, 19.9 / cores).bound
@@ -94,8 +117,13 @@ def test_traffic_is_the_difference_of_two_moments():
     node = {"ports": {"0": {"tx_data_payload": 100}}, "tree_counters": [{"tree": 4, "hits": 2}], "drop": {"version": 1}}
     before.add(node)
     after.add(node)
-    after.add({"ports": {"0": {"tx_data_payload": 50}, "1": {"tx_data_payload": 7}},
-               "tree_counters": [{"tree": 4, "hits": 3}, {"tree": 5, "hits": 1}], "drop": {"version": 1, "type": 0}})
+    after.add(
+        {
+            "ports": {"0": {"tx_data_payload": 50}, "1": {"tx_data_payload": 7}},
+            "tree_counters": [{"tree": 4, "hits": 3}, {"tree": 5, "hits": 1}],
+            "drop": {"version": 1, "type": 0},
+        }
+    )
     assert after.since(before) == Traffic(57, {4: 3, 5: 1}, {"version": 1}, [])
 
 
@@ -111,7 +139,9 @@ def test_bad_sizes(text):
         parse_size(text)
 
 
-@pytest.mark.parametrize(("text", "rate"), [("100mbit", 10**8), ("1gbit", 10**9), ("2.5Mbit/s", 2_500_000), ("64000", 64000)])
+@pytest.mark.parametrize(
+    ("text", "rate"), [("100mbit", 10**8), ("1gbit", 10**9), ("2.5Mbit/s", 2_500_000), ("64000", 64000)]
+)
 def test_rates(text, rate):
     assert parse_rate(text) == rate
 
@@ -129,10 +159,17 @@ def test_content_is_reproducible_and_its_checksum_independent(tmp_path, size):
     assert (tmp_path / "a").stat().st_size == size
 
 
-@pytest.mark.parametrize(("transfer", "message"), [
-    (Transfer("99", ("01",), 1), "no host '99'"), (Transfer("00", ("s0.0",), 1), "no host 's0.0'"),
-    (Transfer("00", ("00", "01"), 1), "source and among the receivers"), (Transfer("00", ("01", "02", "01"), 1), "01 twice"),
-    (Transfer("00", (), 1), "no receivers"), (Transfer("00", ("01",)), "either --size or --file")])
+@pytest.mark.parametrize(
+    ("transfer", "message"),
+    [
+        (Transfer("99", ("01",), 1), "no host '99'"),
+        (Transfer("00", ("s0.0",), 1), "no host 's0.0'"),
+        (Transfer("00", ("00", "01"), 1), "source and among the receivers"),
+        (Transfer("00", ("01", "02", "01"), 1), "01 twice"),
+        (Transfer("00", (), 1), "no receivers"),
+        (Transfer("00", ("01",)), "either --size or --file"),
+    ],
+)
 def test_a_transfer_that_makes_no_sense_is_refused_before_anything_starts(transfer, message):
     with pytest.raises(LabError, match=message):
         settle(topologies.parse("bcube:4,1"), transfer)

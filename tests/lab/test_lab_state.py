@@ -10,6 +10,7 @@ import sys
 import time
 
 import pytest
+
 from datacast.topologies.lab.checks import Check, port_taken, require
 from datacast.topologies.lab.down import take_down
 from datacast.topologies.lab.errors import Interrupted, LabError
@@ -126,7 +127,7 @@ def test_a_signal_waits_for_a_safe_moment_and_ends_a_wait():
 
 
 def test_a_wait_ends_soon_after_a_signal():
-    child = subprocess.Popen([sys.executable, "-c", f"import os,signal,time; time.sleep(0.3); os.kill({os.getpid()}, signal.SIGTERM)"])
+    child = subprocess.Popen([sys.executable, "-c", f"import os, time; time.sleep(0.3); os.kill({os.getpid()}, 15)"])
     with Signals() as signals:
         began = time.monotonic()
         with pytest.raises(Interrupted):
@@ -158,7 +159,7 @@ def test_a_program_that_is_missing_is_told_with_the_remedy(tmp_path):
 def test_stop_ends_all_and_those_that_will_not_are_killed(tmp_path):
     with Signals() as signals:
         supervisor = Supervisor(tmp_path, {}, signals)
-        code = "import signal,time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"
+        code = "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"
         deaf = supervisor.start("deaf", [sys.executable, "-c", code])
         supervisor.start("good", [sys.executable, "-c", "import time; time.sleep(60)"])
         supervisor.wait(lambda: "deaf" in deaf.tail(), 10, "deaf")
@@ -169,8 +170,14 @@ def test_stop_ends_all_and_those_that_will_not_are_killed(tmp_path):
 # ---- checks ----
 def test_everything_that_is_missing_is_named_at_once_with_its_remedy():
     with pytest.raises(LabError) as caught:
-        require([Check("a", True, True, "here"), Check("b", False, True, "not there", "get b"),
-                 Check("c", False, False, "not there", "get c"), Check("d", False, True, "gone", "get d")])
+        require(
+            [
+                Check("a", True, True, "here"),
+                Check("b", False, True, "not there", "get b"),
+                Check("c", False, False, "not there", "get c"),
+                Check("d", False, True, "gone", "get d"),
+            ]
+        )
     assert "b: not there" in caught.value.message and "d: gone" in caught.value.message
     assert caught.value.remedy == "get b\nget d"
 

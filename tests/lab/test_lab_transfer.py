@@ -10,10 +10,11 @@ import sys
 import threading
 
 import pytest
+from lab_kit import DATACAST, Quiet, free_ports, start_run, unique_name
+
 from datacast.topologies.lab.counters import traffic
 from datacast.topologies.lab.lab import Lab, LabOptions, http_json
 from datacast.topologies.lab.run import Transfer, send, settle
-from lab_kit import DATACAST, Quiet, free_ports, start_run, unique_name
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow]
 
@@ -76,8 +77,10 @@ def test_two_groups_from_different_sources_share_the_fabric(lab):
 
     path = lab.work / "shared.bin"
     path.write_bytes(os.urandom(4 << 20))
-    threads = [threading.Thread(target=go, args=("00", FIGURE_10, "from00.bin")),
-               threading.Thread(target=go, args=("11", ("00", "02", "23", "33"), "from11.bin"))]
+    threads = [
+        threading.Thread(target=go, args=("00", FIGURE_10, "from00.bin")),
+        threading.Thread(target=go, args=("11", ("00", "02", "23", "33"), "from11.bin")),
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -90,14 +93,21 @@ def test_two_groups_from_different_sources_share_the_fabric(lab):
 
 
 def test_a_destination_outside_the_allowed_folder_fails_that_receiver_with_the_reason(lab):
-    spec = {"source": "00", "source_path": str(lab.work / "fabric.sqlite"), "receivers": ["01"], "dest_path": "../../outside"}
+    spec = {
+        "source": "00",
+        "source_path": str(lab.work / "fabric.sqlite"),
+        "receivers": ["01"],
+        "dest_path": "../../outside",
+    }
     outcome = refused_or_failed(lab, spec)
     assert "outside" in outcome
     assert not (lab.work / "outside").exists()
 
 
 def test_a_source_file_that_is_not_there_is_told(lab):
-    assert "/no/such/file" in refused_or_failed(lab, {"source": "00", "source_path": "/no/such/file", "receivers": ["01"]})
+    assert "/no/such/file" in refused_or_failed(
+        lab, {"source": "00", "source_path": "/no/such/file", "receivers": ["01"]}
+    )
 
 
 def refused_or_failed(lab, spec) -> str:
@@ -139,8 +149,9 @@ sock.bind((sys.argv[1], 0))
 label = lambda value, bottom: (value << 12 | bottom << 8 | 255).to_bytes(4, "big")
 for i in range(3000):
     ether = b"\\xff" * 6 + bytes(6)
-    stack = rng.choice([b"\\x88\\xb5", b"\\x88\\x47" + label(1000, 1), b"\\x88\\x47" + label(1024 + rng.randrange(9), 0) + label(1000, 1),
-                        b"\\x88\\x47" + label(rng.randrange(1 << 20), 0), b"\\x08\\x00"])
+    stack = rng.choice([b"\\x88\\xb5", b"\\x88\\x47" + label(1000, 1), b"\\x08\\x00",
+                        b"\\x88\\x47" + label(1024 + rng.randrange(9), 0) + label(1000, 1),
+                        b"\\x88\\x47" + label(rng.randrange(1 << 20), 0)])
     head = rng.choice([b"", bytes([0x12, 0, 0, 9]), bytes([0x21]) + bytes(15), bytes([0x11, 0, 0xff, 0xff]) + bytes(12),
                        bytes([0x12, 0, 0, 4]) + rng.randbytes(8) + bytes(4)])
     sock.send(ether + stack + head + rng.randbytes(rng.randrange(0, 1400)))
@@ -150,8 +161,10 @@ for i in range(3000):
 
     def throw(group):
         if group["state"] == "running" and not senders:
-            senders.extend(lab.network.spawn(machine)([sys.executable, "-c", code, port], stdout=None, stderr=None)
-                           for machine, port in (("12", "12-eth0"), ("sw0", "s1.3-eth1")))
+            senders.extend(
+                lab.network.spawn(machine)([sys.executable, "-c", code, port], stdout=None, stderr=None)
+                for machine, port in (("12", "12-eth0"), ("sw0", "s1.3-eth1"))
+            )
 
     report = transfer(lab, Quiet(throw), size=24 << 20)
     stop.set()
@@ -211,5 +224,7 @@ def test_the_command_s_json_goes_to_standard_output_alone():
 def test_doctor_approves_of_this_machine():
     done = subprocess.run([str(DATACAST), "doctor", "--json"], capture_output=True, text=True)
     checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
-    assert all(checks[name]["ok"] for name in ("rights", "kernel", "Mininet", "DPDK", "datacast-switch", "datacast-agent"))
+    assert all(
+        checks[name]["ok"] for name in ("rights", "kernel", "Mininet", "DPDK", "datacast-switch", "datacast-agent")
+    )
     assert done.returncode == (0 if all(c["ok"] for c in checks.values() if c["required"]) else 1)

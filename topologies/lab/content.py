@@ -70,6 +70,9 @@ def choose_folder(total: int) -> Path:
             return shm
     free = shutil.disk_usage(disk).free
     if total + (64 << 20) > free:
-        raise LabError(f"{disk} has {free >> 20} MiB free, the copies take {total >> 20} MiB", what=str(disk),
-                       remedy="use a smaller --size or fewer receivers, or set TMPDIR to a larger file system")
+        raise LabError(
+            f"{disk} has {free >> 20} MiB free, the copies take {total >> 20} MiB",
+            what=str(disk),
+            remedy="use a smaller --size or fewer receivers, or set TMPDIR to a larger file system",
+        )
     return disk

@@ -44,8 +44,14 @@ def ask_control(path: Path, op: str, timeout_s: float = 3.0) -> dict[str, Any]:
 def ask_agent(node: str, address: str, op: str, body: dict[str, Any], timeout_s: float = 3.0) -> dict[str, Any]:
     """One signalling request to one agent (docs/signalling.md); its own result. Raises LabError."""
     host, _, port = address.rpartition(":")
-    request = {"type": "request", "id": 1, "op": op, "timeout_ms": int(timeout_s * 1000), "all": body,
-               "tree": {"n": node, "a": address, "b": body}}
+    request = {
+        "type": "request",
+        "id": 1,
+        "op": op,
+        "timeout_ms": int(timeout_s * 1000),
+        "all": body,
+        "tree": {"n": node, "a": address, "b": body},
+    }
     try:
         with socket.create_connection((host, int(port)), timeout=timeout_s) as sock:
             sock.sendall(encode(request))
@@ -88,8 +94,12 @@ class Traffic:
         def minus(now: dict[Any, int], then: dict[Any, int]) -> dict[Any, int]:
             return {key: value - then.get(key, 0) for key, value in now.items() if value != then.get(key, 0)}
 
-        return Traffic(self.data_payload - before.data_payload, minus(self.hits, before.hits),
-                       minus(self.drops, before.drops), sorted({*self.silent, *before.silent}))
+        return Traffic(
+            self.data_payload - before.data_payload,
+            minus(self.hits, before.hits),
+            minus(self.drops, before.drops),
+            sorted({*self.silent, *before.silent}),
+        )
 
 
 def traffic(lab: Lab) -> Traffic:
@@ -129,7 +139,7 @@ def _program(pid: int) -> str:
 
 
 def cpu_sample(pids: list[int]) -> CpuSample:
-    """The whole machine from /proc/stat (idle and waiting for disks are not busy; stolen time is), and some processes."""
+    """The whole machine from /proc/stat (idle, or waiting for disks, is not busy; stolen time is), and some processes."""
     tick = os.sysconf("SC_CLK_TCK")
     fields = [int(value) for value in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
     total, idle = sum(fields), fields[3] + fields[4]
@@ -137,7 +147,7 @@ def cpu_sample(pids: list[int]) -> CpuSample:
     for pid in pids:
         with contextlib.suppress(OSError, ValueError):
             text = Path(f"/proc/{pid}/stat").read_text()
-            rest = text[text.rindex(")") + 2:].split()
+            rest = text[text.rindex(")") + 2 :].split()
             processes[pid] = (_program(pid), (int(rest[11]) + int(rest[12])) / tick)
     return CpuSample((total - idle) / tick, total / tick, processes)
 
@@ -167,5 +177,8 @@ def cpu_use(before: CpuSample, after: CpuSample) -> CpuUse:
         spent = used - before.processes.get(pid, (name, 0.0))[1]
         seconds[name] = seconds.get(name, 0.0) + spent
         highest = max(highest, spent / wall if wall else 0.0)
-    return CpuUse((after.busy - before.busy) / total if total else 0.0, highest,
-                  {name: round(value, 2) for name, value in sorted(seconds.items(), key=lambda item: -item[1])})
+    return CpuUse(
+        (after.busy - before.busy) / total if total else 0.0,
+        highest,
+        {name: round(value, 2) for name, value in sorted(seconds.items(), key=lambda item: -item[1])},
+    )

@@ -58,18 +58,29 @@ class DpdkPlane(DataPlane):
         """The YAML file of a switch process (dpdk_cache/README.md)."""
         nodes = []
         for node in machine.nodes:
-            ports = [{"port": port.port, "iface": port.ifname,
-                      "neighbour": {"node": port.neighbour, "port": port.neighbour_port,
-                                    "mac": port.neighbour_mac}} for port in machine.ports[node]]
+            ports = [
+                {
+                    "port": port.port,
+                    "iface": port.ifname,
+                    "neighbour": {"node": port.neighbour, "port": port.neighbour_port, "mac": port.neighbour_mac},
+                }
+                for port in machine.ports[node]
+            ]
             nodes.append({"name": node, "ports": ports})
-        return {"nodes": nodes, "control": str(self.control(lab, machine)), "fabric_manager": lab.signalling,
-                "mtu": lab.options.mtu, "eal": {"huge": False}}
+        return {
+            "nodes": nodes,
+            "control": str(self.control(lab, machine)),
+            "fabric_manager": lab.signalling,
+            "mtu": lab.options.mtu,
+            "eal": {"huge": False},
+        }
 
     def start(self, lab: Lab, machine: Machine) -> None:
         config = lab.run_folder / f"{machine.name}.yaml"
         config.write_text(yaml.safe_dump(self.configuration(lab, machine), sort_keys=False))
-        lab.supervisor.start(machine.name, [need_program("datacast-switch"), "--config", str(config)],
-                             lab.network.spawn(machine))
+        lab.supervisor.start(
+            machine.name, [need_program("datacast-switch"), "--config", str(config)], lab.network.spawn(machine)
+        )
 
     def counters(self, lab: Lab, machine: Machine) -> dict[str, dict[str, Any]]:
         """Per switch what its control socket says: ports, trees, reasons to drop."""

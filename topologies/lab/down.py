@@ -21,8 +21,9 @@ def take_down(name: str, registry: Registry | None = None) -> State:
     registry = registry or Registry()
     state = registry.load(name)
     if state is None:
-        raise LabError(f"no lab {name!r} is running", what=name,
-                       remedy="`datacast lab status` lists the labs there are")
+        raise LabError(
+            f"no lab {name!r} is running", what=name, remedy="`datacast lab status` lists the labs there are"
+        )
     if os.geteuid() != 0:
         raise LabError(f"the lab {name!r} belongs to root", what=name, remedy="run as root")
     if state.alive:
@@ -45,6 +46,13 @@ def take_down(name: str, registry: Registry | None = None) -> State:
 
 def describe(state: State) -> dict[str, Any]:
     """For `lab status`."""
-    return {"name": state.name, "status": state.status if state.alive else "left over", "pid": state.pid,
-            "topology": state.topology, "rest": state.rest, "work": state.work, "hosts": state.hosts,
-            "processes": len(marked(state.identity))}
+    return {
+        "name": state.name,
+        "status": state.status if state.alive else "left over",
+        "pid": state.pid,
+        "topology": state.topology,
+        "rest": state.rest,
+        "work": state.work,
+        "hosts": state.hosts,
+        "processes": len(marked(state.identity)),
+    }

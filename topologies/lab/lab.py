@@ -62,19 +62,25 @@ def load_topology(text: str) -> nx.Graph:
     try:
         return topologies.from_file(text) if os.path.exists(text) else topologies.parse(text)
     except DatacastError as error:
-        raise LabError(str(error), what=text, remedy="--topology takes one of these forms, or a GraphML or JSON file"
-                       ) from error
+        raise LabError(
+            str(error), what=text, remedy="--topology takes one of these forms, or a GraphML or JSON file"
+        ) from error
 
 
 class Lab:
     """`with Lab(options, name) as lab: lab.up()`; leaving the block takes everything down.
 
-    Signals are taken by the lab for the time of the block (or already by the given `signals`): they end it at the next safe
-    moment with Interrupted.
+    Signals are taken by the lab for the time of the block (or already by the given `signals`): they end it at the next
+    safe moment with Interrupted.
     """
 
-    def __init__(self, options: LabOptions, name: str, progress: Callable[[str], None] = lambda text: None,
-                 signals: Signals | None = None) -> None:
+    def __init__(
+        self,
+        options: LabOptions,
+        name: str,
+        progress: Callable[[str], None] = lambda text: None,
+        signals: Signals | None = None,
+    ) -> None:
         self.options = options
         self.name = name
         self.progress = progress
@@ -124,8 +130,11 @@ class Lab:
         before_start((*DAEMONS, *self.plane.programs), self.plane.checks)
         for address, what in ((self.options.rest_port, "REST"), (self.options.fabric_port, "the fabric manager")):
             if user := port_taken(f"127.0.0.1:{address}"):
-                raise LabError(f"port {address} of 127.0.0.1, for {what}, is in use by {user}", what=str(address),
-                               remedy="stop that process, or give another --rest-port or --fabric-port")
+                raise LabError(
+                    f"port {address} of 127.0.0.1, for {what}, is in use by {user}",
+                    what=str(address),
+                    remedy="stop that process, or give another --rest-port or --fabric-port",
+                )
         self.signals.check()
         if self._own_signals:
             self.signals.__enter__()
@@ -152,8 +161,14 @@ class Lab:
 
         assert self.state is not None
         options, state = self.options, self.state
-        self.plan = make_plan(self.graph, rate_bps=options.rate_bps, mtu=options.mtu, slot=state.slot,
-                              queue_packets=options.queue_packets, ports_per_process=self.plane.ports_per_machine)
+        self.plan = make_plan(
+            self.graph,
+            rate_bps=options.rate_bps,
+            mtu=options.mtu,
+            slot=state.slot,
+            queue_packets=options.queue_packets,
+            ports_per_process=self.plane.ports_per_machine,
+        )
         base = Path(options.work) if options.work else choose_folder(options.room)
         self.work = Path(tempfile.mkdtemp(prefix=f"datacast-{self.name}-", dir=base))
         root_if = f"dclab{state.slot}"
@@ -177,8 +192,10 @@ class Lab:
         self.progress("registration")
         self.supervisor.wait(self._all_registered, READY_S, "registration of all agents and switches")
         state.status = "up"
-        state.hosts = {host: {"address": machine.address, "folder": str(self.host_folder(host))}
-                       for host, machine in self.plan.hosts.items()}
+        state.hosts = {
+            host: {"address": machine.address, "folder": str(self.host_folder(host))}
+            for host, machine in self.plan.hosts.items()
+        }
         self.registry.save(state)
 
     def _folder(self, *parts: str) -> Path:
@@ -189,28 +206,61 @@ class Lab:
     def _fabric_manager(self) -> None:
         self.progress("fabric manager")
         options = self.options
-        self.supervisor.start("fabric-manager", [
-            need_program("datacast-fabric-manager"), "--topology", options.topology, "--signalling", self.signalling,
-            "--http", f"127.0.0.1:{options.fabric_port}", "--database", str(self.work / "fabric.sqlite"),
-            "--link-rate", f"{options.rate_bps}", "--mtu", str(options.mtu),
-            "--queue-packets", str(options.queue_packets)])
+        self.supervisor.start(
+            "fabric-manager",
+            [
+                need_program("datacast-fabric-manager"),
+                "--topology",
+                options.topology,
+                "--signalling",
+                self.signalling,
+                "--http",
+                f"127.0.0.1:{options.fabric_port}",
+                "--database",
+                str(self.work / "fabric.sqlite"),
+                "--link-rate",
+                f"{options.rate_bps}",
+                "--mtu",
+                str(options.mtu),
+                "--queue-packets",
+                str(options.queue_packets),
+            ],
+        )
         self.supervisor.wait(lambda: self._answers(self.fabric_url + "/healthz"), READY_S, "fabric manager")
 
     def start_agent(self, host: str) -> None:
         """Also after it was killed: it starts again with the files it had."""
         machine = self.plan.hosts[host]
         folder = self._folder("hosts", host)
-        command = [need_program("datacast-agent"), "--node", host, "--listen", self.agent_address(host),
-                   "--fabric-manager", self.signalling, "--dest-root", str(folder), "--source-root", "/"]
+        command = [
+            need_program("datacast-agent"),
+            "--node",
+            host,
+            "--listen",
+            self.agent_address(host),
+            "--fabric-manager",
+            self.signalling,
+            "--dest-root",
+            str(folder),
+            "--source-root",
+            "/",
+        ]
         for port in machine.ports[host]:
             command += ["--port", f"{port.port}={port.ifname}"]
         self.supervisor.start(f"agent-{host}", command, self.network.spawn(machine))
 
     def _controller(self) -> None:
         self.progress("controller")
-        self.supervisor.start("controller", [
-            need_program("datacast-controller"), "--listen", f"127.0.0.1:{self.options.rest_port}",
-            "--fabric-manager", self.fabric_url])
+        self.supervisor.start(
+            "controller",
+            [
+                need_program("datacast-controller"),
+                "--listen",
+                f"127.0.0.1:{self.options.rest_port}",
+                "--fabric-manager",
+                self.fabric_url,
+            ],
+        )
         self.supervisor.wait(lambda: self._answers(self.rest + "/healthz"), READY_S, "controller")
 
     def _all_registered(self) -> bool:
@@ -247,8 +297,9 @@ def clean(registry: Registry, state: State) -> list[str]:
     """End what a lab's state names: processes, interfaces, files. Returns what could not be ended."""
     left = [f"process {pid}" for pid in kill_marked(state.identity)]
     for ifname in state.interfaces:
-        subprocess.run(["ip", "link", "del", ifname], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                       start_new_session=True)
+        subprocess.run(
+            ["ip", "link", "del", ifname], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        )
         if os.path.exists(f"/sys/class/net/{ifname}"):
             left.append(f"interface {ifname}")
     for path in state.paths:
@@ -262,10 +313,13 @@ def clean(registry: Registry, state: State) -> list[str]:
 
 def http_json(method: str, url: str, body: Any = None, timeout_s: float = 10.0) -> Any:
     """One JSON request, past any proxy. Raises OSError (HTTPError among them) or ValueError."""
-    request = urllib.request.Request(url, method=method, data=None if body is None else json.dumps(body).encode(),
-                                     headers={"content-type": "application/json"})
+    request = urllib.request.Request(
+        url,
+        method=method,
+        data=None if body is None else json.dumps(body).encode(),
+        headers={"content-type": "application/json"},
+    )
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with opener.open(request, timeout=timeout_s) as answer:
         text = answer.read()
     return json.loads(text) if text else None
-

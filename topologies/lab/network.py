@@ -1,11 +1,12 @@
 """The lab's network: Mininet nodes and shaped links. The only file that imports Mininet.
 
-Mininet's own TCLink shapes with netem for the length of the queue, which a kernel may lack. Here a port is a token bucket
-(tbf) with a plain queue of 100 packets as its child; both ends of a cable are shaped, so both directions are. The bucket
-charges whole Ethernet frames without preamble and checksum (measured: 9,014-byte frames, 100.02 Mb/s at 100mbit).
+Mininet's own TCLink shapes with netem for the length of the queue, which a kernel may lack. Here a port is a token
+bucket (tbf) with a plain queue of 100 packets as its child; both ends of a cable are shaped, so both directions are.
+The bucket charges whole Ethernet frames without preamble and checksum (measured: 9,014-byte frames, 100.02 Mb/s at
+100mbit).
 
-Mininet moves one interface and runs one command at a time. Here a cable is born in its namespaces, and each namespace is
-set up by one script, so that BCube(4,1) stands in about a second.
+Mininet moves one interface and runs one command at a time. Here a cable is born in its namespaces, and each namespace
+is set up by one script, so that BCube(4,1) stands in about a second.
 """
 
 from __future__ import annotations
@@ -46,32 +47,85 @@ class CableLink(Link):
 
     def __init__(self, cable: Cable, node1: Node, node2: Node) -> None:
         self._mtu = cable.mtu
-        super().__init__(node1, node2, intfName1=cable.a.ifname, intfName2=cable.b.ifname, addr1=cable.a.mac,
-                         addr2=cable.b.mac, intf=PlainIntf)
+        super().__init__(
+            node1,
+            node2,
+            intfName1=cable.a.ifname,
+            intfName2=cable.b.ifname,
+            addr1=cable.a.mac,
+            addr2=cable.b.mac,
+            intf=PlainIntf,
+        )
 
-    def makeIntfPair(self, intfname1, intfname2, addr1=None, addr2=None, node1=None, node2=None,  # noqa: N802
-                     deleteIntfs=True):  # noqa: N803
-        _run(["ip", "link", "add", "name", intfname1, "mtu", str(self._mtu), "address", addr1, "netns", str(node1.pid),
-              "type", "veth", "peer", "name", intfname2, "mtu", str(self._mtu), "address", addr2, "netns",
-              str(node2.pid)], f"cable {intfname1} to {intfname2}")
+    def makeIntfPair(
+        self,
+        intfname1,
+        intfname2,
+        addr1=None,
+        addr2=None,
+        node1=None,
+        node2=None,
+        deleteIntfs=True,
+    ):
+        _run(
+            [
+                "ip",
+                "link",
+                "add",
+                "name",
+                intfname1,
+                "mtu",
+                str(self._mtu),
+                "address",
+                addr1,
+                "netns",
+                str(node1.pid),
+                "type",
+                "veth",
+                "peer",
+                "name",
+                intfname2,
+                "mtu",
+                str(self._mtu),
+                "address",
+                addr2,
+                "netns",
+                str(node2.pid),
+            ],
+            f"cable {intfname1} to {intfname2}",
+        )
 
 
 def _run(command: list[str], what: str, script: str | None = None) -> None:
-    done = subprocess.run(command, input=script, stdin=None if script is not None else subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+    done = subprocess.run(
+        command,
+        input=script,
+        stdin=None if script is not None else subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
     if done.returncode:
-        raise LabError(f"{what}: {' '.join(command[:6])}: {done.stdout.strip()}", what=what,
-                       remedy="`datacast doctor` says what is missing on this machine")
+        raise LabError(
+            f"{what}: {' '.join(command[:6])}: {done.stdout.strip()}",
+            what=what,
+            remedy="`datacast doctor` says what is missing on this machine",
+        )
 
 
 def data_port_script(ifname: str, rate_bps: int, mtu: int, queue_packets: int, up: bool = True) -> str:
     """Shell lines that make an interface a port: no offloads, no ARP, the shaper, up."""
-    lines = [f"ethtool -K {ifname} tx off rx off gso off tso off gro off >/dev/null",
-             f"ip link set {ifname} arp off" + (" up" if up else "")]
+    lines = [
+        f"ethtool -K {ifname} tx off rx off gso off tso off gro off >/dev/null",
+        f"ip link set {ifname} arp off" + (" up" if up else ""),
+    ]
     if rate_bps:
-        lines += [f"tc qdisc add dev {ifname} root handle 5: tbf rate {rate_bps}bit burst {burst_bytes(rate_bps, mtu)} "
-                  f"limit {1 << 30}",
-                  f"tc qdisc add dev {ifname} parent 5:1 handle 6: pfifo limit {queue_packets}"]
+        lines += [
+            f"tc qdisc add dev {ifname} root handle 5: tbf rate {rate_bps}bit burst {burst_bytes(rate_bps, mtu)} "
+            f"limit {1 << 30}",
+            f"tc qdisc add dev {ifname} parent 5:1 handle 6: pfifo limit {queue_packets}",
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -98,23 +152,30 @@ class Network:
         try:
             return Node(name)
         except SystemExit as error:  # Mininet's answer to a missing program
-            raise LabError("Mininet cannot start a node: mnexec or ifconfig is missing", what="mininet",
-                           remedy="apt-get install mininet net-tools") from error
+            raise LabError(
+                "Mininet cannot start a node: mnexec or ifconfig is missing",
+                what="mininet",
+                remedy="apt-get install mininet net-tools",
+            ) from error
 
     def up(self, progress: Callable[[str], None] = lambda text: None) -> None:
         """Make everything. Raises LabError; what was made so far is then for `down`."""
         machines = [*self.plan.hosts.values(), *self.plan.switches]
         progress("management network")
         self._management = self._node("mgmt")
-        self._script(self._management, f"{PROLOGUE}ip link add {BRIDGE} type bridge forward_delay 0\n"
-                                       f"ip link set {BRIDGE} up\n")
+        self._script(
+            self._management, f"{PROLOGUE}ip link add {BRIDGE} type bridge forward_delay 0\nip link set {BRIDGE} up\n"
+        )
         for i, machine in enumerate(machines):
             progress(f"namespace {machine.name}")
             node = self.nodes[machine.name] = self._node(machine.name)
             self._script(node, PROLOGUE)
             self._attach(f"m{i}", MANAGEMENT_IF, node.pid)
-            self._script(node, f"ip addr add {machine.address}/{self.plan.prefix} dev {MANAGEMENT_IF}\n"
-                               f"ip link set {MANAGEMENT_IF} up\n")
+            self._script(
+                node,
+                f"ip addr add {machine.address}/{self.plan.prefix} dev {MANAGEMENT_IF}\n"
+                f"ip link set {MANAGEMENT_IF} up\n",
+            )
         self._attach("root", self.root_if, None)
         _run(["ip", "addr", "add", f"{self.plan.root_address}/{self.plan.prefix}", "dev", self.root_if], self.root_if)
         _run(["ip", "link", "set", self.root_if, "up"], self.root_if)
@@ -126,8 +187,9 @@ class Network:
             link = CableLink(cable, self.nodes[ends[0]], self.nodes[ends[1]])
             for port, machine_name in zip((cable.a, cable.b), ends, strict=True):
                 self.links[(port.node, port.port)] = link
-                scripts[machine_name] += data_port_script(port.ifname, cable.rate_bps, cable.mtu, cable.queue_packets,
-                                                          cable.up)
+                scripts[machine_name] += data_port_script(
+                    port.ifname, cable.rate_bps, cable.mtu, cable.queue_packets, cable.up
+                )
         for machine in machines:
             progress(f"ports of {machine.name}")
             self.signals.check()
@@ -137,8 +199,10 @@ class Network:
         """A veth from the management bridge to a namespace (None: this one)."""
         assert self._management is not None
         peer = ["peer", "name", ifname] + (["netns", str(pid)] if pid else [])
-        _run(["ip", "link", "add", "name", bridge_port, "netns", str(self._management.pid), "type", "veth", *peer],
-             f"management port of {ifname}")
+        _run(
+            ["ip", "link", "add", "name", bridge_port, "netns", str(self._management.pid), "type", "veth", *peer],
+            f"management port of {ifname}",
+        )
         self._script(self._management, f"ip link set {bridge_port} master {BRIDGE} up\n")
 
     @staticmethod
@@ -156,8 +220,14 @@ class Network:
 
     def run_in(self, machine: str, command: list[str]) -> str:
         """Output of a short command inside a machine's namespace. Raises LabError when it fails."""
-        done = subprocess.run(["mnexec", "-a", str(self.nodes[machine].pid), *command], stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+        done = subprocess.run(
+            ["mnexec", "-a", str(self.nodes[machine].pid), *command],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
         if done.returncode:
             raise LabError(f"{machine}: {' '.join(command)}: {done.stdout.strip()}", what=machine)
         return done.stdout
@@ -170,8 +240,12 @@ class Network:
 
     def down(self) -> None:
         """Take everything away; what runs in the namespaces must be gone already."""
-        subprocess.run(["ip", "link", "del", self.root_if], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                       start_new_session=True)
+        subprocess.run(
+            ["ip", "link", "del", self.root_if],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
         nodes = [*self.nodes.values()] + ([self._management] if self._management else [])
         for node in nodes:
             with contextlib.suppress(OSError):

@@ -84,8 +84,8 @@ def interface_name(node: str, index: int, port: int) -> str:
 
 def mac_address(index: int, port: int) -> str:
     """Locally administered: 02:dc, the node's index, the port."""
-    digits = f"02dc{index & 0xffff:04x}{port & 0xffff:04x}"
-    return ":".join(digits[i:i + 2] for i in range(0, 12, 2))
+    digits = f"02dc{index & 0xFFFF:04x}{port & 0xFFFF:04x}"
+    return ":".join(digits[i : i + 2] for i in range(0, 12, 2))
 
 
 def pack(sizes: dict[str, int], most: int = PORTS_PER_PROCESS) -> list[list[str]]:
@@ -96,8 +96,11 @@ def pack(sizes: dict[str, int], most: int = PORTS_PER_PROCESS) -> list[list[str]
     groups: list[tuple[int, list[str]]] = []
     for node in sorted(sizes, key=lambda name: -sizes[name]):
         if sizes[node] > most:
-            raise LabError(f"switch {node} has {sizes[node]} ports, a datacast-switch process takes {most} at most",
-                           what=node, remedy="use a topology with smaller switches")
+            raise LabError(
+                f"switch {node} has {sizes[node]} ports, a datacast-switch process takes {most} at most",
+                what=node,
+                remedy="use a topology with smaller switches",
+            )
         for i, (used, names) in enumerate(groups):
             if used + sizes[node] <= most:
                 groups[i] = (used + sizes[node], [*names, node])
@@ -108,8 +111,15 @@ def pack(sizes: dict[str, int], most: int = PORTS_PER_PROCESS) -> list[list[str]
     return [sorted(names, key=order.__getitem__) for _, names in groups]
 
 
-def make_plan(graph: nx.Graph, *, rate_bps: int, mtu: int, queue_packets: int = 100, slot: int = 0,
-              ports_per_process: int = PORTS_PER_PROCESS) -> Plan:
+def make_plan(
+    graph: nx.Graph,
+    *,
+    rate_bps: int,
+    mtu: int,
+    queue_packets: int = 100,
+    slot: int = 0,
+    ports_per_process: int = PORTS_PER_PROCESS,
+) -> Plan:
     """Lay out the lab for a topology.
 
     Parameters
@@ -140,11 +150,22 @@ def make_plan(graph: nx.Graph, *, rate_bps: int, mtu: int, queue_packets: int = 
         b = Port(v, pv, interface_name(v, index[v], pv), mac_address(index[v], pv), u, pu, mac_address(index[u], pu))
         for port in (a, b):
             if port.port in ports[port.node]:
-                raise LabError(f"port {port.port} of {port.node} has two cables", what=port.node,
-                               remedy="number the ports of every node once each in the topology")
+                raise LabError(
+                    f"port {port.port} of {port.node} has two cables",
+                    what=port.node,
+                    remedy="number the ports of every node once each in the topology",
+                )
             ports[port.node][port.port] = port
-        cables.append(Cable(a, b, _of(data, "rate_bps", rate_bps), _of(data, "mtu", mtu),
-                            _of(data, "queue_packets", queue_packets), bool(data.get("up", True))))
+        cables.append(
+            Cable(
+                a,
+                b,
+                _of(data, "rate_bps", rate_bps),
+                _of(data, "mtu", mtu),
+                _of(data, "queue_packets", queue_packets),
+                bool(data.get("up", True)),
+            )
+        )
     hosts = [name for name, data in graph.nodes(data=True) if data["kind"] == "host"]
     switches = [name for name in graph.nodes if name not in set(hosts)]
     if not hosts:
@@ -156,8 +177,12 @@ def make_plan(graph: nx.Graph, *, rate_bps: int, mtu: int, queue_packets: int = 
     address = network.hosts()
 
     def machine(name: str, nodes: list[str]) -> Machine:
-        return Machine(name, str(next(address)), tuple(nodes),
-                       {node: tuple(ports[node][number] for number in sorted(ports[node])) for node in nodes})
+        return Machine(
+            name,
+            str(next(address)),
+            tuple(nodes),
+            {node: tuple(ports[node][number] for number in sorted(ports[node])) for node in nodes},
+        )
 
     machines = {name: machine(name, [name]) for name in hosts}
     groups_machines = [machine(f"sw{i}", names) for i, names in enumerate(groups)]

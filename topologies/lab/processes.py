@@ -65,12 +65,19 @@ class Supervisor:
         with open(log, "ab") as out:
             try:
                 # A session of its own: Ctrl-C in the terminal reaches the lab only.
-                popen = spawn(command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
-                              env={**os.environ, **self.environment}, start_new_session=True,
-                              preexec_fn=_tied_to_parent)
+                popen = spawn(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=subprocess.STDOUT,
+                    env={**os.environ, **self.environment},
+                    start_new_session=True,
+                    preexec_fn=_tied_to_parent,
+                )
             except OSError as error:
-                raise LabError(f"cannot start {command[0]}: {error.strerror}", what=command[0],
-                               remedy="build it with `make build`") from error
+                raise LabError(
+                    f"cannot start {command[0]}: {error.strerror}", what=command[0], remedy="build it with `make build`"
+                ) from error
         process = Process(name, popen, log)
         self.processes.append(process)
         return process
@@ -79,8 +86,11 @@ class Supervisor:
         """Raises LabError with the end of its log when a process ended by itself."""
         for process in self.processes:
             if not process.running and not process.expected:
-                raise LabError(f"{process.name} ended with {_status(process.popen.returncode)}:\n{process.tail()}",
-                               what=process.name, where=str(process.log))
+                raise LabError(
+                    f"{process.name} ended with {_status(process.popen.returncode)}:\n{process.tail()}",
+                    what=process.name,
+                    where=str(process.log),
+                )
 
     def wait(self, ready: Callable[[], bool], seconds: float, what: str) -> None:
         """Until ready() while all processes live."""

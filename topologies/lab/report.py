@@ -1,4 +1,4 @@
-"""The report of a run beside the ideal. Pure: what was measured in, figures out (design.md, section 1, defines them)."""
+"""The report of a run beside the ideal. Pure: what was measured in, figures out (README.md defines them)."""
 
 from __future__ import annotations
 
@@ -64,30 +64,51 @@ def make_report(measured: Measured) -> dict[str, Any]:
     duplicates = [tree["dup_packets"] for tree in trees]
     receivers = {}
     for name, figures in group["receivers"].items():
-        receivers[name] = {"state": figures["state"], "finish_s": figures.get("finish_s"),
-                           "goodput_mbps": figures.get("goodput_mbps"), "sha256_ok": measured.verified.get(name, False),
-                           "retransmissions": figures.get("retransmissions", 0),
-                           "duplicates": figures.get("duplicates", 0)}
+        receivers[name] = {
+            "state": figures["state"],
+            "finish_s": figures.get("finish_s"),
+            "goodput_mbps": figures.get("goodput_mbps"),
+            "sha256_ok": measured.verified.get(name, False),
+            "retransmissions": figures.get("retransmissions", 0),
+            "duplicates": figures.get("duplicates", 0),
+        }
         if figures.get("error"):
             receivers[name]["error"] = figures["error"]
     finish = told.get("finish_s")
     return {
         "ok": bool(receivers) and all(r["sha256_ok"] and r["state"] == "done" for r in receivers.values()),
-        "group": group["id"], "state": group["state"], "error": group.get("error"), "size": size,
-        "start_s": told.get("start_s"), "start_ms": told.get("start_ms", {}), "finish_s": finish, "ideal_s": ideal,
+        "group": group["id"],
+        "state": group["state"],
+        "error": group.get("error"),
+        "size": size,
+        "start_s": told.get("start_s"),
+        "start_ms": told.get("start_ms", {}),
+        "finish_s": finish,
+        "ideal_s": ideal,
         "finish_over_ideal": ratio(finish, ideal),
-        "link_stress": None if measured.traffic.silent else
-        link_stress(measured.traffic.data_payload, size,
-                    [(tree["new_packets"], tree["links"]) for tree in trees]),
+        "link_stress": None
+        if measured.traffic.silent
+        else link_stress(measured.traffic.data_payload, size, [(tree["new_packets"], tree["links"]) for tree in trees]),
         "duplicate_ratio": sum(duplicates) / sum(new) if sum(new) else 0.0,
-        "trees": {"count": len(trees), "depth": max((tree["depth"] for tree in trees), default=0),
-                  "links": [tree["links"] for tree in trees], "depths": [tree["depth"] for tree in trees],
-                  "new_packets": new, "duplicates": duplicates,
-                  "cache_hits": [measured.traffic.hits.get(tree["id"], 0) for tree in trees],
-                  "arcs": [tree["arcs"] for tree in trees]},
+        "trees": {
+            "count": len(trees),
+            "depth": max((tree["depth"] for tree in trees), default=0),
+            "links": [tree["links"] for tree in trees],
+            "depths": [tree["depth"] for tree in trees],
+            "new_packets": new,
+            "duplicates": duplicates,
+            "cache_hits": [measured.traffic.hits.get(tree["id"], 0) for tree in trees],
+            "arcs": [tree["arcs"] for tree in trees],
+        },
         "receivers": receivers,
-        "cpu_busy": round(measured.cpu.busy, 4), "cpu_bound": measured.cpu.bound,
-        "cpu_busiest_process": round(measured.cpu.highest, 4), "cpu_seconds": measured.cpu.seconds,
-        "drops": measured.traffic.drops, "silent": measured.traffic.silent,
-        "payload": payload, "labels": labels, "transport": told.get("transport", []), "settings": measured.settings,
+        "cpu_busy": round(measured.cpu.busy, 4),
+        "cpu_bound": measured.cpu.bound,
+        "cpu_busiest_process": round(measured.cpu.highest, 4),
+        "cpu_seconds": measured.cpu.seconds,
+        "drops": measured.traffic.drops,
+        "silent": measured.traffic.silent,
+        "payload": payload,
+        "labels": labels,
+        "transport": told.get("transport", []),
+        "settings": measured.settings,
     }

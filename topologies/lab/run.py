@@ -1,4 +1,4 @@
-"""`datacast lab run`: a lab, one file to a group through the REST API as a user would, an independent check, a report."""
+"""`datacast lab run`: a lab, one file to a group through the REST API, an independent check, a report."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Watcher(Protocol):
 
 
 def settle(graph: nx.Graph, transfer: Transfer) -> Transfer:
-    """Source and receivers by name. Raises LabError for unknown, doubled or missing ones, before anything is started."""
+    """Source and receivers by name, before anything is started. Raises LabError for unknown, doubled or missing ones."""
     hosts = [name for name, data in graph.nodes(data=True) if data["kind"] == "host"]
     known = f"the hosts are {', '.join(hosts[:16])}{' …' if len(hosts) > 16 else ''}"
     source = transfer.source or hosts[0]
@@ -80,8 +80,9 @@ def room(transfer: Transfer) -> int:
     return size * (len(transfer.receivers or ()) + (transfer.file is None))
 
 
-def run(options: LabOptions, name: str, transfer: Transfer, watcher: Watcher,
-        signals: Signals | None = None) -> dict[str, Any]:
+def run(
+    options: LabOptions, name: str, transfer: Transfer, watcher: Watcher, signals: Signals | None = None
+) -> dict[str, Any]:
     """The whole run. Returns the report (report.make_report). Raises LabError, Interrupted among them."""
     transfer = settle(load_topology(options.topology), transfer)
     with Lab(replace(options, room=room(transfer)), name, watcher.step, signals) as lab:
@@ -96,8 +97,13 @@ def send(lab: Lab, transfer: Transfer, watcher: Watcher) -> dict[str, Any]:
     watcher.step("sending")
     pids = marked(lab.identity)
     before_traffic, before_cpu = traffic(lab), cpu_sample(pids)
-    spec = {"source": transfer.source, "source_path": str(path), "receivers": list(transfer.receivers),
-            "dest_path": PAYLOAD_NAME, "options": transfer.options}
+    spec = {
+        "source": transfer.source,
+        "source_path": str(path),
+        "receivers": list(transfer.receivers),
+        "dest_path": PAYLOAD_NAME,
+        "options": transfer.options,
+    }
     group = _post(lab, spec)
     while group["state"] not in FINAL:
         lab.signals.sleep(POLL_S)
@@ -106,12 +112,29 @@ def send(lab: Lab, transfer: Transfer, watcher: Watcher) -> dict[str, Any]:
     after_cpu = cpu_sample(marked(lab.identity))
     after_traffic = traffic(lab)
     verified = _verify(lab, transfer.receivers, size, digest, watcher)
-    settings = {"topology": lab.options.topology, "link_bps": lab.options.rate_bps, "mtu": lab.options.mtu,
-                "queue_packets": lab.options.queue_packets, "dataplane": lab.options.dataplane,
-                "from": transfer.source, "to": list(transfer.receivers), "seed": transfer.seed,
-                "options": transfer.options, "sha256": digest}
-    return make_report(Measured(group=group, size=size, rates_bps=_rates(lab), traffic=after_traffic.since(before_traffic),
-                                cpu=cpu_use(before_cpu, after_cpu), verified=verified, settings=settings))
+    settings = {
+        "topology": lab.options.topology,
+        "link_bps": lab.options.rate_bps,
+        "mtu": lab.options.mtu,
+        "queue_packets": lab.options.queue_packets,
+        "dataplane": lab.options.dataplane,
+        "from": transfer.source,
+        "to": list(transfer.receivers),
+        "seed": transfer.seed,
+        "options": transfer.options,
+        "sha256": digest,
+    }
+    return make_report(
+        Measured(
+            group=group,
+            size=size,
+            rates_bps=_rates(lab),
+            traffic=after_traffic.since(before_traffic),
+            cpu=cpu_use(before_cpu, after_cpu),
+            verified=verified,
+            settings=settings,
+        )
+    )
 
 
 def _content(lab: Lab, transfer: Transfer, watcher: Watcher) -> tuple[Path, int, str]:

@@ -36,8 +36,11 @@ def lab_name(name: str | None) -> str:
     """The given name, or the environment's, or the default. Raises LabError for one that makes no file name."""
     name = name or os.environ.get(NAME_ENV) or DEFAULT_NAME
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}", name):
-        raise LabError(f"{name!r} is no name for a lab", what=name,
-                       remedy="use up to 32 letters, digits, dots, dashes and underscores")
+        raise LabError(
+            f"{name!r} is no name for a lab",
+            what=name,
+            remedy="use up to 32 letters, digits, dots, dashes and underscores",
+        )
     return name
 
 
@@ -128,21 +131,30 @@ class Registry:
             self.root.mkdir(parents=True, exist_ok=True, mode=0o755)
             lock = open(self.root / ".lock", "w")  # noqa: SIM115 (closed below)
         except OSError as error:
-            raise LabError(f"cannot write {self.root}: {error.strerror}", what=str(self.root),
-                           remedy="run as root") from error
+            raise LabError(
+                f"cannot write {self.root}: {error.strerror}", what=str(self.root), remedy="run as root"
+            ) from error
         with lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             old = self.load(name)
             if old and old.alive:
-                raise LabError(f"a lab is running already: {name!r}, process {old.pid}, {old.topology}", what=name,
-                               remedy=f"stop it with `datacast lab down{_option(name)}`, or give another --name")
+                raise LabError(
+                    f"a lab is running already: {name!r}, process {old.pid}, {old.topology}",
+                    what=name,
+                    remedy=f"stop it with `datacast lab down{_option(name)}`, or give another --name",
+                )
             if old:
-                raise LabError(f"a lab was left over: {name!r} of process {old.pid}, which is gone", what=name,
-                               remedy=f"clean it up with `datacast lab down{_option(name)}`")
+                raise LabError(
+                    f"a lab was left over: {name!r} of process {old.pid}, which is gone",
+                    what=name,
+                    remedy=f"clean it up with `datacast lab down{_option(name)}`",
+                )
             used = {state.slot for state in self.all()}
             free = [slot for slot in range(SLOTS) if slot not in used]
             if not free:
-                raise LabError(f"{SLOTS} labs are running, that is the most", remedy="stop one with `datacast lab down`")
+                raise LabError(
+                    f"{SLOTS} labs are running, that is the most", remedy="stop one with `datacast lab down`"
+                )
             pid = os.getpid()
             state = State(name=name, identity=uuid.uuid4().hex, slot=free[0], pid=pid, started=start_time(pid) or 0)
             self.save(state)
@@ -165,7 +177,7 @@ def _gentle(pid: int) -> signal.Signals:
 
 
 def kill_marked(identity: str, grace_s: float = 3.0) -> list[int]:
-    """End every process of a lab: SIGTERM (and SIGCONT, they may be stopped), after `grace_s` SIGKILL. Returns those left."""
+    """End every process of a lab: SIGTERM (and SIGCONT, it may be stopped), later SIGKILL. Returns those left."""
     end = time.monotonic() + grace_s
     told: set[int] = set()
     while pids := marked(identity):
