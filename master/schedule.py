@@ -118,7 +118,7 @@ class Scheduler:
         self.sent(tree, seq, now)
         # An idle tree's rate says nothing about what it can do.
         if rate is not None and (queue.end > queue.sent or rate > queue.rate):
-            queue.rate = max(0.5 * queue.rate + 0.5 * rate, self.nominal * 1e-3)
+            queue.rate = max(0.3 * queue.rate + 0.7 * rate, self.nominal * 1e-3)
 
     # ---- what is left ----
     @property
@@ -227,7 +227,7 @@ class Scheduler:
         move = gap * slow.rate * quick.rate / (slow.rate + quick.rate)
         earliest = slow.expected(now) + slow.rate * self.guard_s + self.guard_pieces
         seq = int(max(slow.end - move, earliest))
-        if slow.end - seq < max(1.0, self.gain_s * quick.rate):
+        if slow.end - seq < max(1.0, self.gain_s * slow.rate):
             return None
         self._cutting = Cut(slow.id, seq)
         return self._cutting
