@@ -99,13 +99,19 @@ class Screen:
 
 
 def up_text(lab: Lab) -> str:
-    hosts = list(lab.plan.hosts)
+    """What to do with a lab that is up."""
+    from datacast.topologies.lab.lab import LabOptions
+
+    hosts, options = list(lab.plan.hosts), lab.options
+    switches = sum(len(machine.nodes) for machine in lab.plan.switches)
+    usual = options.rest_port == LabOptions.rest_port
+    address = "" if usual else f"DATACAST_CONTROLLER={lab.rest} "
     return (
-        f"The lab is up: {lab.options.topology}, {len(hosts)} hosts, {sum(len(m.nodes) for m in lab.plan.switches)} "
-        f"switches ({lab.options.dataplane}), links of {lab.options.rate_bps / 1e6:g} Mb/s, MTU {lab.options.mtu}.\n"
+        f"The lab is up: {options.topology}, {len(hosts)} hosts, {switches} switches ({options.dataplane}), "
+        f"links of {options.rate_bps / 1e6:g} Mb/s, MTU {options.mtu}.\n"
         f"REST: {lab.rest} (documentation at {lab.rest}/docs)\n"
         f"Hosts' files: {lab.work}/hosts/<host>, logs: {lab.work}/logs\n"
-        f"In another terminal: datacast send FILE --from {hosts[0]} --to {','.join(hosts[1:3])}\n"
+        f"In another terminal: {address}datacast send FILE --from {hosts[0]} --to {','.join(hosts[1:3])}\n"
         "Ctrl-C, or `datacast lab down`, takes it down."
     )
 

@@ -139,7 +139,7 @@ def _program(pid: int) -> str:
 
 
 def cpu_sample(pids: list[int]) -> CpuSample:
-    """The whole machine from /proc/stat (idle, or waiting for disks, is not busy; stolen time is), and some processes."""
+    """The whole machine from /proc/stat (idle or waiting for disks is not busy; stolen time is), and some processes."""
     tick = os.sysconf("SC_CLK_TCK")
     fields = [int(value) for value in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
     total, idle = sum(fields), fields[3] + fields[4]

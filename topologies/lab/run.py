@@ -52,7 +52,7 @@ class Watcher(Protocol):
 
 
 def settle(graph: nx.Graph, transfer: Transfer) -> Transfer:
-    """Source and receivers by name, before anything is started. Raises LabError for unknown, doubled or missing ones."""
+    """Source and receivers by name, before anything is started. Raises LabError: unknown, doubled or missing ones."""
     hosts = [name for name, data in graph.nodes(data=True) if data["kind"] == "host"]
     known = f"the hosts are {', '.join(hosts[:16])}{' …' if len(hosts) > 16 else ''}"
     source = transfer.source or hosts[0]
