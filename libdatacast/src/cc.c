@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 
-static const struct dc_cc_ops *const rules[] = {&dc_cc_datacast};
+static const struct dc_cc_ops *const rules[] = {&dc_cc_datacast, &dc_cc_steady};
 
 enum { RULES = sizeof rules / sizeof rules[0] };
 

@@ -6,7 +6,7 @@
 #define LAG_RESPONSES 64
 #define LAG_HEARD_MIN (10 * DC_MS)
 #define LAG_HEARD_MAX DC_SEC
-#define LAG_INTERVAL_MIN 16u
+#define LAG_CHILDREN 8u
 
 uint32_t dc_tree_buckets(uint32_t trees)
 {
@@ -164,7 +164,7 @@ uint8_t dc_tree_lag(struct dc_tree *tree, dc_time now)
 {
   if (tree->lag_due == 0) {
     tree->lag = slowest_child(tree, now);
-    tree->lag_due = tree->children->n > LAG_INTERVAL_MIN ? tree->children->n : LAG_INTERVAL_MIN;
+    tree->lag_due = tree->children->n / LAG_CHILDREN + 1;
   }
   tree->lag_due--;
   return tree->lag;

@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "credits.h"
+
 /* Every interest that is out has a slot. Slots are found by sequence number through a hash whose heads lie side by side
  * for neighbouring numbers, and stand in one of three lists, each in the order of sending:
  *   FRESH    sent once: later data that arrives counts against the first ones (loss by gap)
@@ -43,7 +45,7 @@ struct dc_receiver {
 
   bool measured; /* srtt is valid */
   dc_time srtt, rttvar, rto;
-  uint32_t credits;
+  struct dc_credits credits;
 
   struct range refetch[RANGES];
   uint32_t ranges;
@@ -77,7 +79,7 @@ dc_receiver *dc_receiver_init(void *memory, dc_time now, const struct dc_receive
   r->pieces = pieces;
   r->now = now;
   r->rto = cfg->rto_init;
-  r->credits = r->cfg.credits;
+  dc_credits_init(&r->credits, r->cfg.credits, r->cfg.adaptive);
   for (unsigned i = 0; i < LISTS; i++)
     r->list[i] = (struct chain_list){NONE, NONE, 0};
   memset(r->head, 0xff, sizeof r->head);
@@ -193,6 +195,7 @@ void dc_receiver_restart(dc_receiver *r, dc_time now)
       move(r, r->list[l].head, LOST);
   r->measured = false; /* the path may be another one */
   r->rto = r->cfg.rto_init;
+  dc_credits_restart(&r->credits);
 }
 
 uint32_t dc_receiver_refetch(dc_receiver *r, uint64_t first_piece, uint32_t count)
@@ -252,6 +255,7 @@ static void expire(dc_receiver *r)
   for (unsigned l = FRESH; l <= RETRIED; l++)
     while (r->list[l].head != NONE && r->slot[r->list[l].head].sent + r->rto <= r->now) {
       r->count.by_timeout++;
+      dc_credits_lost(&r->credits);
       move(r, r->list[l].head, LOST);
     }
   r->rto = 2 * r->rto < r->cfg.rto_max ? 2 * r->rto : r->cfg.rto_max; /* until the next clean sample */
@@ -266,6 +270,7 @@ static void overtake(dc_receiver *r, uint64_t order)
     next = r->slot[i].next;
     if (++r->slot[i].later >= r->cfg.reorder) {
       r->count.by_gap++;
+      dc_credits_lost(&r->credits);
       move(r, i, LOST);
     }
   }
@@ -285,8 +290,11 @@ enum dc_rx_result dc_receiver_handle(dc_receiver *r, dc_time now, const struct d
   r->count.data++;
   uint16_t i = find(r, h->seq);
   if (i != NONE) {
-    if (!r->slot[i].retried)
-      sample(r, now - r->slot[i].sent); /* Karn: only what was asked for once */
+    if (!r->slot[i].retried) { /* Karn: only what was asked for once */
+      sample(r, now - r->slot[i].sent);
+      dc_credits_sample(&r->credits, r->slot[i].order, r->order, now - r->slot[i].sent);
+    }
+    dc_credits_step(&r->credits);
     overtake(r, r->slot[i].order);
     release(r, i);
   }
@@ -351,11 +359,11 @@ unsigned dc_receiver_poll(dc_receiver *r, dc_time now, struct dc_interest *to, u
     to[n++] = (struct dc_interest){s->seq, (uint8_t)(DC_FLAG_RETX | (s->nocache ? DC_FLAG_NOCACHE : 0))};
   }
   uint32_t seq;
-  while (n < cap && out(r) < r->credits && again(r, &seq)) {
+  while (n < cap && out(r) < r->credits.w && again(r, &seq)) {
     r->slot[take(r, seq)].nocache = true;
     to[n++] = (struct dc_interest){seq, DC_FLAG_NOCACHE};
   }
-  while (n < cap && out(r) < r->credits && ready(r)) {
+  while (n < cap && out(r) < r->credits.w && ready(r)) {
     take(r, r->next);
     to[n++] = (struct dc_interest){r->next++, 0};
   }
@@ -366,7 +374,7 @@ unsigned dc_receiver_poll(dc_receiver *r, dc_time now, struct dc_interest *to, u
 dc_time dc_receiver_next_wake(const dc_receiver *r)
 {
   bool more = r->next < dc_extents_end(&r->extents) && r->next - r->low < DC_RECEIVER_REACH;
-  if (r->list[LOST].n > 0 || (out(r) < r->credits && (more || r->ranges > 0)))
+  if (r->list[LOST].n > 0 || (out(r) < r->credits.w && (more || r->ranges > 0)))
     return r->now;
   return deadline(r);
 }
@@ -386,7 +394,7 @@ void dc_receiver_counters(const dc_receiver *r, struct dc_receiver_counters *to)
 {
   *to = r->count;
   to->outstanding = out(r);
-  to->credits = r->credits;
+  to->credits = r->credits.w > out(r) ? r->credits.w : out(r); /* after a cut more may be out for a while */
   to->srtt = r->srtt;
   to->rto = r->rto;
   to->next_seq = r->next;

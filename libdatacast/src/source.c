@@ -2,13 +2,22 @@
 
 #include <string.h>
 
-/* What is known of a sequence number, in a ring over the window behind the newest one: nothing, sent, or the place in
- * the queue where it waits for tokens (plus one). Two bytes each, so finding and merging are one look. */
+/* What is known of a sequence number, in a ring over the window behind the newest one: nothing, sent, or the place where it
+ * waits for tokens (plus one). Two bytes each, so finding and merging are one look. */
 enum { UNSEEN = 0, SENT = 0xffff };
+
+/* Two queues wait for tokens. HOLES, the numbers below what was sent already, go first: their first interests were lost on
+ * the way, and receivers that have all around them wait for them. */
+enum { HOLES, AHEAD, QUEUES };
 
 struct waiting {
   uint32_t seq;
   uint16_t children; /* who asked: bits over s->child */
+};
+
+struct queue {
+  uint32_t head, n;
+  struct waiting w[DC_SOURCE_QUEUE_MAX];
 };
 
 struct again { /* an interest for what was sent already */
@@ -35,7 +44,7 @@ struct dc_source {
   uint32_t newest;  /* highest number accepted */
   uint32_t next_seq; /* one past the highest number sent */
 
-  uint32_t head, queued;    /* waiting for tokens */
+  uint32_t queued; /* waiting for tokens, in both queues */
   uint32_t dup_head, dups;  /* to be answered at once */
   unsigned children;
   uint64_t uses;
@@ -43,7 +52,7 @@ struct dc_source {
 
   uint64_t cc[DC_CC_STATE / 8];
   struct child child[DC_SOURCE_CHILDREN_MAX];
-  struct waiting queue[DC_SOURCE_QUEUE_MAX];
+  struct queue queue[QUEUES];
   struct again dup[DC_SOURCE_QUEUE_MAX];
   uint16_t seen[DC_SOURCE_WINDOW];
 };
@@ -159,6 +168,17 @@ void dc_source_set_range(dc_source *s, uint32_t begin, uint32_t end)
 
 static void refuse(dc_source *s, enum dc_drop why) { s->count.drop[why]++; }
 
+/* What an interest with cache code 0 finds at a node of which nothing else is known. */
+#define CACHE_BYTES_DEFAULT (128 * 1024)
+
+/* Packets that the caches on the way of this interest hold. */
+static uint32_t depth(const dc_source *s, const struct dc_header *h)
+{
+  uint64_t c = h->cache == 0 ? CACHE_BYTES_DEFAULT : dc_cache_bytes(h->cache);
+  uint64_t n = c / s->cfg.params.packet_bytes;
+  return n < 1 ? 1 : n > DC_SOURCE_WINDOW ? DC_SOURCE_WINDOW : (uint32_t)n;
+}
+
 static void tell(dc_source *s, dc_time now, const struct dc_header *h, bool duplicate)
 {
   struct dc_cc_event e = {.duplicate = duplicate,
@@ -166,7 +186,9 @@ static void tell(dc_source *s, dc_time now, const struct dc_header *h, bool dupl
                           .lag = h->lag,
                           .seq = h->seq,
                           .behind = h->seq < s->next_seq ? s->next_seq - h->seq : 0,
-                          .queued = s->queued};
+                          .queued = s->queued,
+                          .next_seq = s->next_seq,
+                          .depth = depth(s, h)};
   s->cfg.cc->interest(s->cc, now, &e);
   retime(s);
 }
@@ -189,19 +211,22 @@ void dc_source_handle(dc_source *s, dc_time now, const struct dc_header *h, cons
   bool old = !ahead && s->newest - h->seq >= DC_SOURCE_WINDOW;
   uint16_t known = ahead ? UNSEEN : old ? SENT : *slot(s, h->seq);
   if (known == UNSEEN) {
-    if (s->queued == DC_SOURCE_QUEUE_MAX) {
+    if (s->queued == DC_SOURCE_QUEUE_MAX) { /* bounds each of the two */
       refuse(s, DC_DROP_QUEUE);
       return;
     }
     if (ahead)
       move_window(s, h->seq);
-    uint32_t at = (s->head + s->queued++) % DC_SOURCE_QUEUE_MAX;
-    s->queue[at] = (struct waiting){.seq = h->seq, .children = (uint16_t)(1u << child)};
+    uint32_t which = h->seq < s->next_seq ? HOLES : AHEAD;
+    struct queue *q = &s->queue[which];
+    uint32_t at = (q->head + q->n++) % DC_SOURCE_QUEUE_MAX;
+    s->queued++;
+    q->w[at] = (struct waiting){.seq = h->seq, .children = (uint16_t)(1u << child)};
     s->child[child].pending++;
-    *slot(s, h->seq) = (uint16_t)(at + 1);
+    *slot(s, h->seq) = (uint16_t)(which * DC_SOURCE_QUEUE_MAX + at + 1);
     tell(s, now, h, false);
   } else if (known != SENT) {
-    struct waiting *w = &s->queue[known - 1];
+    struct waiting *w = &s->queue[(known - 1u) / DC_SOURCE_QUEUE_MAX].w[(known - 1u) % DC_SOURCE_QUEUE_MAX];
     s->count.merged++;
     if (!(w->children >> child & 1)) {
       w->children |= (uint16_t)(1u << child);
@@ -223,28 +248,32 @@ void dc_source_handle(dc_source *s, dc_time now, const struct dc_header *h, cons
   }
 }
 
-/* The first waiting interest leaves the queue. */
-static void shift(dc_source *s)
+static struct waiting *first(struct queue *q) { return &q->w[q->head]; }
+
+/* The first waiting interest leaves a queue. */
+static void shift(dc_source *s, unsigned which)
 {
-  struct waiting *w = &s->queue[s->head];
+  struct queue *q = &s->queue[which];
+  uint16_t *known = slot(s, first(q)->seq);
   /* The window may have jumped past an entry that waited: then its slot is another number's. */
-  if (*slot(s, w->seq) == s->head + 1)
-    *slot(s, w->seq) = SENT;
-  s->head = (s->head + 1) % DC_SOURCE_QUEUE_MAX;
+  if (*known == which * DC_SOURCE_QUEUE_MAX + q->head + 1)
+    *known = SENT;
+  q->head = (q->head + 1) % DC_SOURCE_QUEUE_MAX;
+  q->n--;
   s->queued--;
 }
 
 /* Forget what was cut off after it had been asked for. */
-static void drop_beyond(dc_source *s)
+static void drop_beyond(dc_source *s, unsigned which)
 {
-  while (s->queued > 0 && s->queue[s->head].seq >= s->end) {
-    struct waiting *w = &s->queue[s->head];
+  struct queue *q = &s->queue[which];
+  while (q->n > 0 && first(q)->seq >= s->end) {
     for (unsigned c = 0; c < DC_SOURCE_CHILDREN_MAX; c++)
-      if (w->children >> c & 1)
+      if (first(q)->children >> c & 1)
         s->child[c].pending--;
     refuse(s, DC_DROP_BEYOND);
-    uint16_t *known = slot(s, w->seq);
-    shift(s);
+    uint16_t *known = slot(s, first(q)->seq);
+    shift(s, which);
     if (*known == SENT)
       *known = UNSEEN;
   }
@@ -263,10 +292,12 @@ unsigned dc_source_poll(dc_source *s, dc_time now, struct dc_source_tx *out, uns
     s->count.dup_packets++;
   }
   for (;; n++) {
-    drop_beyond(s);
+    drop_beyond(s, HOLES);
+    drop_beyond(s, AHEAD);
     if (n == cap || s->queued == 0 || s->tokens < s->cost)
       return n;
-    struct waiting *w = &s->queue[s->head];
+    unsigned which = s->queue[HOLES].n > 0 ? HOLES : AHEAD;
+    struct waiting *w = first(&s->queue[which]);
     unsigned c = (unsigned)__builtin_ctz(w->children);
     out[n] = (struct dc_source_tx){.seq = w->seq, .ret = &s->child[c].ret};
     w->children &= (uint16_t)(w->children - 1);
@@ -276,7 +307,7 @@ unsigned dc_source_poll(dc_source *s, dc_time now, struct dc_source_tx *out, uns
     if (w->seq >= s->next_seq)
       s->next_seq = w->seq + 1;
     if (w->children == 0)
-      shift(s);
+      shift(s, which);
   }
 }
 

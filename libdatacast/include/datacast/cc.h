@@ -24,9 +24,11 @@ struct dc_cc_event {
   uint32_t seq;
   uint32_t behind; /* packets between seq and the newest one sent; 0 for what was not sent yet */
   uint32_t queued; /* interests that wait for tokens, this one included */
+  uint32_t next_seq; /* one past the newest sequence number sent */
+  uint32_t depth;  /* packets that the caches this interest asks for hold (C / packet), at least 1 */
 };
 
-#define DC_CC_STATE 128 /* bytes a rule may keep */
+#define DC_CC_STATE 192 /* bytes a rule may keep */
 
 struct dc_cc_ops {
   const char *name;
@@ -38,6 +40,7 @@ struct dc_cc_ops {
 };
 
 extern const struct dc_cc_ops dc_cc_datacast; /* r <- r/2 on a duplicate, r <- r + delta after T without one */
+extern const struct dc_cc_ops dc_cc_steady;   /* holds the slowest receiver at a steady lag in the caches */
 
 /* By name; NULL when unknown. dc_cc_name(i) lists them, NULL after the last. */
 const struct dc_cc_ops *dc_cc_find(const char *name) __attribute__((nonnull));

@@ -1,0 +1,218 @@
+/* Holds the slowest receiver at a steady place in the caches (docs/decisions/congestion-control.md).
+ *
+ * The interests that nodes send on say how far their slowest child is from falling out of the content store (lag, 0..255 of
+ * its depth D). Between two such reports the source has sent `sent` new packets and the lag has changed by `lag`, so the
+ * slowest receiver has taken sent - lag * D / 255 of them: its rate is measured, not searched for. The source then sends
+ *
+ *     r = R * (1 + k * (target - lag) / 255)
+ *
+ * which keeps the slowest receiver always busy and always inside the caches. Where there is no lag at all the rate is
+ * unknown but higher, and the source probes: by doubling in the beginning, then faster and faster after the last report.
+ *
+ * Duplicates remain as the signal of the cases where this is not enough:
+ *   eviction  (asked for once, so it fell out of the caches): the distance beyond the caches costs one duplicate per packet
+ *             and R / (R - r) of them, so r goes far below R until there is no further one, then straight back to R.
+ *             The duplicates' spacing is the slowest receiver's rate. The gain k is halved: the loop was too slow.
+ *   loss      (asked for again): the way to the caches is congested; as TCP does, r falls once and grows by delta per T. */
+#include "datacast/cc.h"
+
+enum mode { START, HOLD, RECOVER };
+
+enum {
+  TARGET = 140,     /* of 255 */
+  GAIN = 32,        /* k in 64ths */
+  GAIN_MIN = 2,
+  PATIENCE = 4,     /* packets of the slowest receiver without a duplicate that end a recovery */
+  COURTESY = 64     /* intervals of additive increase after a loss */
+};
+
+struct state {
+  struct dc_cc_params p;
+  uint64_t rate, base; /* r, and R as far as known */
+  uint64_t actual;     /* what is really sent, smoothed */
+  dc_time tick;
+  dc_time since, last_dup, cut;
+  dc_time from;        /* the measurement's begin */
+  uint32_t from_sent, tick_sent, sent, dups;
+  uint32_t depth;
+  uint8_t mode, lag, from_lag, gain, step, courtesy;
+  bool lagged;         /* some lag was seen since the last tick */
+  uint8_t calm;        /* ticks without an eviction */
+};
+
+_Static_assert(sizeof(struct state) <= DC_CC_STATE, "state of cc=steady");
+
+static uint64_t clamp(const struct state *s, uint64_t rate)
+{
+  return rate < s->p.rate_min ? s->p.rate_min : rate > s->p.rate_max ? s->p.rate_max : rate;
+}
+
+static uint64_t bits(const struct state *s, uint64_t packets) { return packets * s->p.packet_bytes * 8; }
+
+/* bit/s of so many bits in so long, without overflow for up to 2^33 bits. */
+static uint64_t per_second(uint64_t b, dc_time dt) { return dt == 0 ? UINT64_MAX : b * DC_SEC / dt; }
+
+static void start(void *state, dc_time now, const struct dc_cc_params *p)
+{
+  struct state *s = state;
+  *s = (struct state){.p = *p, .tick = now, .cut = now, .gain = GAIN, .step = 1, .depth = 1};
+  s->rate = s->base = s->actual = clamp(s, p->rate_init);
+}
+
+static void measure_from(struct state *s, dc_time now)
+{
+  s->from = now;
+  s->from_sent = s->sent;
+  s->from_lag = s->lag;
+}
+
+static void follow(struct state *s)
+{
+  if (s->mode == START) {
+    s->rate = s->base;
+    return;
+  }
+  int64_t off = ((int64_t)TARGET - s->lag) * s->gain; /* of 64 * 255 */
+  int64_t add = (int64_t)(s->base / (64 * 255)) * off;
+  s->rate = clamp(s, (uint64_t)((int64_t)s->base + add));
+}
+
+/* The slowest receiver's rate from two reports of its lag. */
+static void measure(struct state *s, dc_time now)
+{
+  uint32_t sent = s->sent - s->from_sent;
+  if (s->lag == 0 || s->from_lag == 0 || s->from_lag == 255 || sent > 4096) {
+    measure_from(s, now);
+    return;
+  }
+  int32_t fell = (s->lag - s->from_lag) * (int32_t)s->depth / 255;
+  uint32_t moved = sent + (uint32_t)(fell < 0 ? -fell : fell);
+  if (moved < 4 || moved < s->depth / 8 || now == s->from)
+    return;
+  int64_t taken = (int64_t)sent - fell;
+  uint64_t r = taken <= 0 ? 0 : per_second(bits(s, (uint64_t)taken), now - s->from);
+  if (r < s->base / 8)
+    r = s->base / 8;
+  r = clamp(s, r);
+  if (s->lag == 255 && r > s->base)
+    r = s->base; /* it fell by more than can be told */
+  s->base = s->mode == START ? r : r > s->base ? s->base + (r - s->base) / 4 : s->base - (s->base - r) / 4;
+  if (s->mode == START)
+    s->mode = HOLD;
+  s->step = 1;
+  measure_from(s, now);
+}
+
+static void evicted(struct state *s, dc_time now)
+{
+  if (s->mode != RECOVER) {
+    if (s->mode == START)
+      s->base = clamp(s, s->base / 2);
+    else
+      s->gain = s->gain / 2 < GAIN_MIN ? GAIN_MIN : s->gain / 2;
+    s->mode = RECOVER;
+    s->since = now;
+    s->dups = 0;
+    s->calm = 0;
+  } else if (++s->dups >= 4 && s->dups < 4096) {
+    uint64_t r = clamp(s, per_second(bits(s, s->dups), now - s->since));
+    if (r < s->base)
+      s->base = r;
+  }
+  s->last_dup = now;
+  s->rate = clamp(s, s->base / 4);
+}
+
+static void lost(struct state *s, dc_time now)
+{
+  s->courtesy = COURTESY;
+  if (now - s->cut < s->p.interval)
+    return;
+  s->cut = now;
+  uint64_t from = s->actual < s->base ? s->actual : s->base;
+  s->base = clamp(s, from / 10 * 7);
+  if (s->mode == START)
+    s->mode = HOLD;
+  if (s->mode != RECOVER)
+    follow(s);
+}
+
+static void recovered(struct state *s, dc_time now)
+{
+  dc_time packet = bits(s, 1) * DC_SEC / s->base;
+  if (now - s->last_dup < PATIENCE * packet || s->lag > TARGET)
+    return;
+  s->mode = HOLD;
+  measure_from(s, now);
+  follow(s);
+}
+
+static void interest(void *state, dc_time now, const struct dc_cc_event *e)
+{
+  struct state *s = state;
+  s->sent = e->next_seq;
+  if (e->duplicate) {
+    if (e->retx)
+      lost(s, now);
+    else
+      evicted(s, now);
+    return;
+  }
+  s->depth = e->depth;
+  s->lag = e->lag;
+  s->lagged |= e->lag > 0;
+  measure(s, now);
+  if (s->mode == RECOVER)
+    recovered(s, now);
+  else
+    follow(s);
+}
+
+static void tick(void *state, dc_time now)
+{
+  struct state *s = state;
+  if (now < s->tick + s->p.interval)
+    return;
+  uint32_t sent = s->sent - s->tick_sent;
+  if (sent < 4096) {
+    uint64_t r = per_second(bits(s, sent), now - s->tick);
+    s->actual = (3 * s->actual + r) / 4;
+  }
+  s->tick_sent = s->sent;
+  uint64_t n = (now - s->tick) / s->p.interval;
+  s->tick += n * s->p.interval;
+
+  if (s->mode == RECOVER) {
+    recovered(s, now);
+    return;
+  }
+  if (++s->calm == 0 && s->gain < GAIN)
+    s->gain++;
+  if (!s->lagged) {
+    uint64_t add = s->p.delta;
+    if (s->mode == START)
+      add = s->base;
+    else if (s->courtesy > 0)
+      s->courtesy--;
+    else {
+      if (s->base / 32 * s->step > add)
+        add = s->base / 32 * s->step;
+      if (s->step < 32)
+        s->step = (uint8_t)(2 * s->step);
+    }
+    s->base = clamp(s, s->base + add);
+  }
+  s->lagged = false;
+  follow(s);
+}
+
+static dc_time next_tick(const void *state)
+{
+  const struct state *s = state;
+  return s->tick + s->p.interval;
+}
+
+static uint64_t rate(const void *state) { return ((const struct state *)state)->rate; }
+
+const struct dc_cc_ops dc_cc_steady = {
+    .name = "steady", .init = start, .interest = interest, .tick = tick, .next_tick = next_tick, .rate = rate};

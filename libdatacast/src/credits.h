@@ -1,0 +1,38 @@
+/* How many interests a receiver may have out: enough for the path's bandwidth times its delay and some packets more that
+ * wait on the way, whoever makes them wait: the slowest link, a cache below a slower part, the source's bucket (after TCP
+ * Vegas; the paper's section 5.2 wants "to saturate the pipe"). */
+#ifndef DATACAST_CREDITS_H
+#define DATACAST_CREDITS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "datacast/time.h"
+
+struct dc_credits {
+  bool adaptive;
+  bool doubling;    /* until the first queue shows */
+  bool cut;         /* a loss was answered in this round */
+  uint32_t least;
+  uint32_t w;       /* in force: follows the goal one by one, so that no burst goes out */
+  uint32_t goal;
+  dc_time shortest; /* round trip ever seen */
+  dc_time fastest;  /* round trip of this round */
+  uint32_t late;    /* samples in a row that showed a queue, while doubling */
+  uint64_t round;   /* ends when an interest of this number or later is answered */
+};
+
+void dc_credits_init(struct dc_credits *c, uint32_t least, bool adaptive) __attribute__((nonnull));
+/* The path may be another one. */
+void dc_credits_restart(struct dc_credits *c) __attribute__((nonnull));
+/* Some data came. */
+static inline void dc_credits_step(struct dc_credits *c)
+{
+  if (c->w < c->goal)
+    c->w++;
+}
+/* An interest that was sent once, as number `order`, was answered after `rtt`; `next` is the number of the next one. */
+void dc_credits_sample(struct dc_credits *c, uint64_t order, uint64_t next, dc_time rtt) __attribute__((nonnull));
+void dc_credits_lost(struct dc_credits *c) __attribute__((nonnull));
+
+#endif

@@ -1,0 +1,1 @@
+"""The deterministic simulator: libdatacast's own code over simulated links (see README.md)."""
