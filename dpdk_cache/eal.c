@@ -74,7 +74,7 @@ int eal_start(const struct config *c, size_t pool_bytes, struct failure *f) {
   /* DPDK makes a directory for files that it never writes in these modes. */
   (void)rmdir(rte_eal_get_runtime_dir());
   if (rc < 0)
-    return fail(f, "DPDK does not start: %s%s%s", log_eal_last()[0] != '\0' ? log_eal_last() : rte_strerror(rte_errno),
+    return fail(f, "DPDK does not start: %s%s%s", log_eal_words()[0] != '\0' ? log_eal_words() : rte_strerror(rte_errno),
                 c->eal.huge ? "; with eal.huge the machine needs free hugepages (`dpdk-hugepages.py --setup SIZE`)" : "",
                 log_get_level() < SW_DEBUG ? " (--log-level debug shows all)" : "");
   return 0;

@@ -13,7 +13,7 @@ static const char *const names[] = {"error", "warn", "info", "debug"};
 
 static char eal_partial[512];
 static size_t eal_partial_len;
-static char eal_last[512];
+static char eal_first[512], eal_last[512], eal_words[1024];
 
 bool log_parse_level(const char *text, enum sw_level *out) {
   for (unsigned i = 0; i < 4; i++)
@@ -58,7 +58,7 @@ static void eal_line(const char *line) {
   sw_log(SW_DEBUG, "%s", line);
   for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++)
     if (strcasestr(line, bad[i]) != NULL) {
-      snprintf(eal_last, sizeof eal_last, "%s", line);
+      snprintf(eal_first[0] == '\0' ? eal_first : eal_last, sizeof eal_last, "%s", line);
       return;
     }
 }
@@ -84,6 +84,9 @@ int log_catch_eal(void) {
   return rte_openlog_stream(stream);
 }
 
-const char *log_eal_last(void) { return eal_last; }
+const char *log_eal_words(void) {
+  snprintf(eal_words, sizeof eal_words, "%s%s%s", eal_first, eal_last[0] != '\0' ? "; " : "", eal_last);
+  return eal_words;
+}
 
-void log_eal_forget(void) { eal_last[0] = '\0'; }
+void log_eal_forget(void) { eal_first[0] = eal_last[0] = '\0'; }

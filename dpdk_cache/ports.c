@@ -8,7 +8,7 @@
 #include "afpacket.h"
 #include "packet.h"
 
-enum { DESCRIPTORS = 512, KICK_AFTER = 1000 * 1000 /* ns */, ETHER_BYTES = 14 };
+enum { DESCRIPTORS = 512, KICK_AFTER = 1000 * 1000 /* ns */, ETHER_BYTES = 14, CRC_BYTES = 4 };
 
 uint32_t ports_frame_bytes(const struct config *c) {
   return afpacket_geometry(c->mtu, c->ring_frames).frame; /* more than any other driver needs */
@@ -23,7 +23,7 @@ int port_check(const struct port_cfg *cfg, uint32_t mtu, struct failure *f) {
 static int device_failed(const struct port_cfg *cfg, const char *what, int rc, struct failure *f) {
   const char *name = cfg->iface[0] != '\0' ? cfg->iface : cfg->vdev[0] != '\0' ? cfg->vdev : cfg->device;
   return fail(f, "port %u (%s): cannot %s: %s", cfg->port, name, what,
-              log_eal_last()[0] != '\0' ? log_eal_last() : rte_strerror(rc < 0 ? -rc : rte_errno));
+              log_eal_words()[0] != '\0' ? log_eal_words() : rte_strerror(rc < 0 ? -rc : rte_errno));
 }
 
 /* Make the device exist and find DPDK's number for it. */
@@ -56,6 +56,7 @@ static int configure(struct port *p, const struct config *c, struct rte_mempool 
   struct rte_eth_dev_info info;
   struct rte_eth_conf conf = {0};
   uint16_t rxd = DESCRIPTORS, txd = DESCRIPTORS;
+  log_eal_forget();
   int rc = rte_eth_dev_info_get(p->dev, &info);
   if (rc < 0) return device_failed(p->cfg, "ask the device", rc, f);
   p->afpacket = strcmp(info.driver_name, "net_af_packet") == 0;
@@ -63,17 +64,17 @@ static int configure(struct port *p, const struct config *c, struct rte_mempool 
   /* The ring driver hands pointers on and never looks at segments, but does not say so. */
   p->multi_seg |= strcmp(info.driver_name, "net_ring") == 0;
   if (info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) conf.txmode.offloads |= RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
-  /* af_packet claims 1,518 bytes at most, but what counts is the kernel interface. */
-  if (!p->afpacket) {
-    if (info.max_mtu != 0 && info.max_mtu < c->mtu)
-      return fail(f, "port %u: device carries at most %u bytes, the configuration says mtu %u", p->number, info.max_mtu,
-                  c->mtu);
-    conf.rxmode.mtu = c->mtu;
-  }
-  bool interrupt = info.device != NULL && !p->afpacket && info.driver_name != NULL;
-  conf.intr_conf.rxq = interrupt;
+  if (!p->afpacket && info.max_mtu != 0 && info.max_mtu < c->mtu)
+    return fail(f, "port %u: the device carries at most %u bytes, the configuration says mtu %u", p->number, info.max_mtu,
+                c->mtu);
+  /* Software drivers (af_packet, memif) claim 1,518 bytes whatever they carry: then the MTU is left alone. */
+  if (info.max_rx_pktlen >= c->mtu + ETHER_BYTES + CRC_BYTES) conf.rxmode.mtu = c->mtu;
+  else if (!p->afpacket)
+    sw_log(SW_WARN, "port %u: driver %s claims frames of at most %u bytes, mtu %u needs more", p->number, info.driver_name,
+           info.max_rx_pktlen, c->mtu);
+  conf.intr_conf.rxq = 1; /* drivers without rx interrupts ignore it or refuse it */
   rc = rte_eth_dev_configure(p->dev, 1, 1, &conf);
-  if (rc < 0 && interrupt) {
+  if (rc < 0) {
     conf.intr_conf.rxq = 0;
     rc = rte_eth_dev_configure(p->dev, 1, 1, &conf);
   }
@@ -113,7 +114,7 @@ int port_open(struct port *p, const struct config *c, const struct port_cfg *cfg
     if (rte_eth_promiscuous_enable(p->dev) < 0)
       sw_log(SW_DEBUG, "port %u: no promiscuous mode", p->number);
     p->up = rte_eth_link_get_nowait(p->dev, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
-    p->rx_interrupt = rte_eth_dev_rx_intr_enable(p->dev, 0) == 0;
+    p->rx_interrupt = rte_eth_dev_rx_intr_ctl_q_get_fd(p->dev, 0) >= 0;
   }
   return 0;
 }

@@ -8,6 +8,7 @@ import select
 import signal
 import socket
 import struct
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from typing import Any
 
 import pytest
 from datacast.core.wire import encode_frame
-from switch_rig import BINARY, Namespace, Rig, rig, wait_for
+from switch_rig import BINARY, Namespace, Rig, Wire, rig, wait_for
 
 pytestmark = pytest.mark.root
 HUGE = Path("/sys/kernel/mm/hugepages/hugepages-2048kB")
@@ -83,6 +84,75 @@ def test_devices_that_wake_nobody_are_looked_at_in_pauses(tmp_path: Path, rig3: 
     got = rig3.wires[1].receive()
     assert got is not None and got.endswith(b"round trip" * 9)
     assert process.counters()["ports"]["9"]["rx_frames"] == 1
+
+
+def test_a_driver_with_rx_interrupts_wakes_the_loop(tmp_path: Path, switch_binary: Path) -> None:
+    if not os.path.exists("/dev/net/tun"):
+        pytest.skip("no /dev/net/tun")
+    with rig(tmp_path, 1, 1500) as r:
+        tap = f"tap{os.getpid() % 100000}"
+        config = r.config()
+        config["nodes"][0]["ports"].append({"port": 1, "vdev": f"net_tap0,iface={tap}"})
+        process = r.start(config).ready()
+        assert process.ask("ports")["nodes"]["s0.0"]["1"]["wakes_by"] == "interrupt"
+        r.ns.ip("link", "set", tap, "up")
+        r.wires.append(Wire(r.ns, tap))
+        assert all(passes(r, 0, 1) and passes(r, 1, 0) for _ in range(20))
+        sleeps = process.ask("counters")["loop"]["sleeps"]
+        assert r.wires[0].silent(1)  # a second in which a loop that polls would show
+        assert process.ask("counters")["loop"]["sleeps"] - sleeps < 20
+
+
+def test_two_switches_over_memif_without_the_kernel(rig3: Rig, tmp_path: Path) -> None:
+    """Jumbo frames between two processes through shared memory (DPDK's memif)."""
+    processes = []
+    for i, role in enumerate(("server", "client")):
+        memif = f"net_memif0,role={role},socket={tmp_path}/memif.sock,socket-abstract=no,bsize=16384"
+        ports = [{"port": 0, "iface": rig3.ifaces[i]}, {"port": 1, "vdev": memif}]
+        processes.append(rig3.start(rig3.config(nodes=[{"name": f"s{i}", "ports": ports, "cache": {"memory": "1M"}}])).ready())
+    for i, process in enumerate(processes):
+        wait_for("memif to connect", lambda p=process, n=f"s{i}": p.ask("ports")["nodes"][n]["1"]["up"])
+    payload = bytes(i % 250 for i in range(8900))
+    for _ in range(10):
+        rig3.wires[0].send(encode_frame([1025, 1024, 1000], payload))
+        got = rig3.wires[1].receive()
+        assert got is not None and got.endswith(payload)
+    assert [p.stop() for p in processes] == [0, 0]
+
+
+def test_no_fan_out_groups_that_could_collide(rig3: Rig) -> None:
+    """The driver's fan-out number is (process id xor interface index) of 16 bits, and a second process that arrives at the
+    same number would not start. Here the numbers are made equal on purpose."""
+    first = rig3.config()
+
+    def add_interface(name: str, index: int) -> None:
+        rig3.ns.ip("link", "add", name, "index", str(index), "mtu", "9000", "type", "veth", "peer", "name", f"{name}-far")
+        rig3.ns.ip("link", "set", name, "up")
+
+    index = 20000
+    add_interface("clash0", index)
+    first["nodes"][0]["ports"] = [{"port": 0, "iface": "clash0"}]
+    one = rig3.start(first).ready()
+    gate_in, gate_out = os.pipe()
+    config = rig3.config()
+    config["nodes"][0]["ports"] = [{"port": 0, "iface": "clash1"}]
+    folder = rig3.path / "clash"
+    folder.mkdir()
+    (folder / "c.yaml").write_text(json.dumps(config))
+    with (folder / "log").open("w") as log:
+        two = subprocess.Popen(["ip", "netns", "exec", rig3.ns.name, "sh", "-c", 'read go; exec "$0" --config "$1"', BINARY,
+                                folder / "c.yaml"], stdin=gate_in, stderr=log)
+    try:
+        add_interface("clash1", (one.popen.pid ^ two.pid ^ index) & 0xFFFF)
+        os.write(gate_out, b"go\n")
+        wait_for("the second switch", lambda: "ready:" in (folder / "log").read_text() or two.poll() is not None)
+        assert two.poll() is None, (folder / "log").read_text()
+    finally:
+        two.terminate()
+        code = two.wait(10)
+        os.close(gate_in)
+        os.close(gate_out)
+    assert code == 0
 
 
 @contextmanager
