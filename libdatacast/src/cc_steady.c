@@ -31,7 +31,7 @@ struct state {
   uint64_t rate, base; /* r, and R as far as known */
   uint64_t actual;     /* what is really sent, smoothed */
   dc_time tick;
-  dc_time since, last_dup, cut;
+  dc_time since, last_dup, last, cut; /* begin of a recovery; last duplicate, interest, answer to a loss */
   dc_time from;        /* the measurement's begin */
   uint32_t from_sent, tick_sent, sent, dups;
   uint32_t depth;
@@ -140,7 +140,9 @@ static void lost(struct state *s, dc_time now)
 static void recovered(struct state *s, dc_time now)
 {
   dc_time packet = bits(s, 1) * DC_SEC / s->base;
-  if (now - s->last_dup < PATIENCE * packet || s->lag > TARGET)
+  dc_time patience = PATIENCE * packet;
+  bool stale = now - s->last > patience && now - s->last > PATIENCE * s->p.interval; /* the last report of a lag */
+  if (now - s->last_dup < patience || (s->lag > TARGET && !stale))
     return;
   s->mode = HOLD;
   measure_from(s, now);
@@ -151,6 +153,7 @@ static void interest(void *state, dc_time now, const struct dc_cc_event *e)
 {
   struct state *s = state;
   s->sent = e->next_seq;
+  s->last = now;
   if (e->duplicate) {
     if (e->retx)
       lost(s, now);

@@ -232,7 +232,8 @@ static void sample(dc_receiver *r, dc_time rtt)
     r->measured = true;
   } else {
     dc_time err = rtt > r->srtt ? rtt - r->srtt : r->srtt - rtt;
-    r->rttvar = (3 * r->rttvar + err) / 4;
+    /* Every packet is a sample, many per round trip: the variance falls slower for it (RFC 7323, appendix G). */
+    r->rttvar = err > r->rttvar ? (3 * r->rttvar + err) / 4 : (63 * r->rttvar + err) / 64;
     r->srtt = (7 * r->srtt + rtt) / 8;
   }
   dc_time rto = r->srtt + 4 * r->rttvar;
@@ -292,7 +293,7 @@ enum dc_rx_result dc_receiver_handle(dc_receiver *r, dc_time now, const struct d
   if (i != NONE) {
     if (!r->slot[i].retried) { /* Karn: only what was asked for once */
       sample(r, now - r->slot[i].sent);
-      dc_credits_sample(&r->credits, r->slot[i].order, r->order, now - r->slot[i].sent);
+      dc_credits_sample(&r->credits, now, r->slot[i].order, r->order, now - r->slot[i].sent);
     }
     dc_credits_step(&r->credits);
     overtake(r, r->slot[i].order);
