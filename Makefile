@@ -41,7 +41,11 @@ RUN_OPTIONS = $(if $(FILE),--file $(FILE),--size $(SIZE)) $(if $(FROM),--from $(
   $(if $(TREES),--trees $(TREES)) $(if $(CACHE),--cache $(CACHE)) $(if $(CREDITS),--credits $(CREDITS)) \
   $(if $(DELTA),--delta $(DELTA)) $(if $(SEED),--seed $(SEED))
 
-.PHONY: help setup build demo lab test test-c test-py lint constants clean
+.PHONY: help setup build binaries demo lab test test-c c-tests test-py lint constants clean
+
+ifndef V
+.SILENT:
+endif
 
 help: ## show the targets
 	@grep -hE '^[a-z0-9_-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -92,9 +96,18 @@ C_TESTS :=
 -include p4src/build.mk
 -include tests/conformance/build.mk
 
-test-c: $(C_TESTS) ## the C tests, plain and under ASan and UBSan
+# Once more from the top after the set-up: pkg-config's answers depend on what it installed.
+AGAIN = $(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
 
-build: setup $(BINARIES) $(if $(wildcard libdatacast/python/build_core.py),$(BUILD)/.binding) ## build everything; leaves the command at .venv/bin/datacast
+build: setup ## build everything; leaves the command at .venv/bin/datacast (V=1 shows the commands)
+	@$(AGAIN) binaries
+
+binaries: $(BINARIES) $(BUILD)/.binding
+
+test-c: setup ## the C tests, plain and under ASan and UBSan
+	@$(AGAIN) c-tests
+
+c-tests: $(C_TESTS)
 
 demo: build ## a file to a group: TOPOLOGY FROM TO SIZE|FILE LINK MTU TREES CACHE CREDITS DELTA DATAPLANE SEED JSON
 	@$(VENV)/bin/datacast lab run $(LAB_OPTIONS) $(RUN_OPTIONS)
@@ -103,7 +116,10 @@ lab: build ## leave a lab up until Ctrl-C, REST on loopback: TOPOLOGY LINK MTU D
 	@$(VENV)/bin/datacast lab up $(LAB_OPTIONS)
 
 # Does its own set-up. Root tests skip, with the reason, without root.
-test: build test-c test-py ## everything: C tests, sanitizers, Python, whole labs
+test: ## everything: C tests, sanitizers, Python, whole labs
+	@echo "set-up and build"; $(MAKE) --no-print-directory build
+	@echo "C tests, plain and under ASan and UBSan"; $(MAKE) --no-print-directory test-c
+	@echo "Python tests and whole labs"; $(MAKE) --no-print-directory test-py
 
 test-py: build
 	@nice -n 5 $(PY) -m pytest $(PYTEST_OPTIONS)
