@@ -41,7 +41,7 @@ RUN_OPTIONS = $(if $(FILE),--file $(FILE),--size $(SIZE)) $(if $(FROM),--from $(
   $(if $(TREES),--trees $(TREES)) $(if $(CACHE),--cache $(CACHE)) $(if $(CREDITS),--credits $(CREDITS)) \
   $(if $(DELTA),--delta $(DELTA)) $(if $(SEED),--seed $(SEED))
 
-.PHONY: help setup build binaries demo lab test test-c c-tests test-py lint constants clean
+.PHONY: help setup build binaries demo lab test test-c c-tests test-py lint constants clean bench-lab
 
 ifndef V
 .SILENT:
@@ -114,6 +114,9 @@ demo: build ## a file to a group: TOPOLOGY FROM TO SIZE|FILE LINK MTU TREES CACH
 
 lab: build ## leave a lab up until Ctrl-C, REST on loopback: TOPOLOGY LINK MTU DATAPLANE
 	@$(VENV)/bin/datacast lab up $(LAB_OPTIONS)
+
+bench-lab: build ## the lab's figures of docs/results.md once more: ONLY=demo,empty
+	@$(PY) bench/lab/figures.py $(if $(ONLY),--only "$(ONLY)")
 
 # Does its own set-up. Root tests skip, with the reason, without root.
 test: ## everything: C tests, sanitizers, Python, whole labs

@@ -90,8 +90,8 @@ def run(
         return send(lab, transfer, watcher)
 
 
-def send(lab: Lab, transfer: Transfer, watcher: Watcher) -> dict[str, Any]:
-    """One file over a lab that is up. `transfer` as settle() returns it."""
+def send(lab: Lab, transfer: Transfer, watcher: Watcher, dest: str = PAYLOAD_NAME) -> dict[str, Any]:
+    """One file over a lab that is up, to `dest` in each receiver's folder. `transfer` as settle() returns it."""
     assert transfer.source is not None and transfer.receivers is not None
     path, size, digest = _content(lab, transfer, watcher)
     watcher.step("sending")
@@ -101,7 +101,7 @@ def send(lab: Lab, transfer: Transfer, watcher: Watcher) -> dict[str, Any]:
         "source": transfer.source,
         "source_path": str(path),
         "receivers": list(transfer.receivers),
-        "dest_path": PAYLOAD_NAME,
+        "dest_path": dest,
         "options": transfer.options,
     }
     group = _post(lab, spec)
@@ -111,7 +111,7 @@ def send(lab: Lab, transfer: Transfer, watcher: Watcher) -> dict[str, Any]:
         watcher.group(group)
     after_cpu = cpu_sample(marked(lab.identity))
     after_traffic = traffic(lab)
-    verified = _verify(lab, transfer.receivers, size, digest, watcher)
+    verified = _verify(lab, transfer.receivers, dest, size, digest, watcher)
     settings = {
         "topology": lab.options.topology,
         "link_bps": lab.options.rate_bps,
@@ -158,7 +158,9 @@ def _content(lab: Lab, transfer: Transfer, watcher: Watcher) -> tuple[Path, int,
     return path, total, write_random(path, total, seed, step)
 
 
-def _verify(lab: Lab, receivers: tuple[str, ...], size: int, digest: str, watcher: Watcher) -> dict[str, bool]:
+def _verify(
+    lab: Lab, receivers: tuple[str, ...], dest: str, size: int, digest: str, watcher: Watcher
+) -> dict[str, bool]:
     """SHA-256 of every received file against the original, two at a time, apart from what Datacast itself checked."""
     watcher.step("verifying")
     done = {host: 0 for host in receivers}
@@ -168,7 +170,7 @@ def _verify(lab: Lab, receivers: tuple[str, ...], size: int, digest: str, watche
             lab.signals.check()
             done[host] = count
 
-        path = lab.host_folder(host) / PAYLOAD_NAME
+        path = lab.host_folder(host) / dest
         return path.is_file() and path.stat().st_size == size and sha256_of(path, step) == digest
 
     with ThreadPoolExecutor(2) as pool:
