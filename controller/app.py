@@ -77,7 +77,7 @@ def make_app(client: FabricManagerClient, switches: Switches | None = None) -> F
         openapi_tags=[{"name": "groups"}, {"name": "sets"}, {"name": "fabric"}, {"name": "service"}],
     )
     install_problem_handlers(app)
-    app.include_router(rest.router(switches, problems(404)))
+    app.include_router(rest.router(switches, problems(404, 422)))
     own = RequestMetrics()
 
     @app.middleware("http")

@@ -342,7 +342,7 @@ class Groups:
 
     def _save(self, record: dict[str, Any]) -> None:
         keep = ("size", "fraction", "rate_bps", "error", "receivers", "trees", "report", "finished_ns")
-        self.store.save_group(record["id"], record["state"], {k: record[k] for k in keep})
+        self.store.save_group(record["id"], record["state"], {k: record[k] for k in keep}, record["updated_ns"])
 
     # ---- sets ----
     def put_set(self, name: str, hosts: list[str]) -> dict[str, Any]:

@@ -35,7 +35,10 @@ class Masters:
         """Start a spare unless there is one. Raises OSError when no process can be started."""
         if self._stopping or (self._spare and self._spare.returncode is None):
             return
-        self._spare = await asyncio.create_subprocess_exec(*self.command, stdin=asyncio.subprocess.PIPE)
+        # Not this process's standard output: who reads that must see its end when the fabric manager ends.
+        self._spare = await asyncio.create_subprocess_exec(
+            *self.command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL
+        )
 
     def warm_soon(self, delay: float = 0.0) -> None:
         async def later() -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import time
 from pathlib import Path
 from typing import Any
 
@@ -78,10 +77,10 @@ class Store:
             (group, state, json.dumps(spec), now_ns, now_ns),
         )
 
-    def save_group(self, group: str, state: str, progress: dict[str, Any]) -> None:
+    def save_group(self, group: str, state: str, progress: dict[str, Any], now_ns: int) -> None:
         self._db.execute(
             "UPDATE groups SET state = ?, progress = ?, updated_ns = ? WHERE id = ?",
-            (state, json.dumps(progress), time.time_ns(), group),
+            (state, json.dumps(progress), now_ns, group),
         )
 
     def groups(self) -> list[dict[str, Any]]:

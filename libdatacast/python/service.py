@@ -150,6 +150,17 @@ def install_problem_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def _http(request: Request, error: HTTPException) -> Response:
+        if error.status_code == 400:  # FastAPI could not parse the body at all, for instance for its depth
+            return problem_response(
+                Problem(
+                    422,
+                    "malformed_json",
+                    "the body is not JSON that can be read",
+                    what="body",
+                    remedy="send a JSON object",
+                    fields=[{"field": "body", "message": str(error.detail)}],
+                )
+            )
         code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "error")
         response = problem_response(
             Problem(

@@ -1,0 +1,155 @@
+"""The view of the fabric: who is registered, which links are up, what is reported twice or out of order. No I/O."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+from small import bcube41, star
+
+from datacast.fabric_manager.api import graph_of, update_node
+from datacast.fabric_manager.fabric import Fabric, FabricError
+
+
+def register(fabric: Fabric, name: str, session: int = 1, **more: Any) -> list[dict[str, Any]]:
+    kind = fabric.nodes[name].kind if name in fabric.nodes else "host"
+    message = {"type": "register", "node": name, "kind": kind, "addr": "10.0.0.1:7600", "pid": 100, "ports": [], **more}
+    return fabric.register(message, session, 1)
+
+
+def whole(fabric: Fabric) -> Fabric:
+    for session, name in enumerate(fabric.nodes, 1):
+        if fabric.nodes[name].kind == "host":
+            register(fabric, name, session)
+    return fabric
+
+
+def up(changes: list[dict[str, Any]]) -> dict[str, bool]:
+    return {f"{c['u']}-{c['v']}": c["up"] for c in changes if c["type"] == "link"}
+
+
+def test_a_host_lives_while_its_agent_is_registered_and_a_switch_that_never_registered_lives() -> None:
+    fabric = Fabric(star(2))
+    assert not fabric.link_up("h0", "s") and fabric.nodes["s"].alive and not fabric.nodes["h0"].alive
+    assert up(register(fabric, "h0", 1)) == {"s-h0": True} or up([]) == {}
+    assert fabric.link_up("h0", "s") and fabric.members() == ["h0"]
+    assert list(up(fabric.disconnect(1, 2)).values()) == [False]
+    assert fabric.members() == []
+
+
+def test_a_switch_that_registered_and_went_away_takes_its_links_down() -> None:
+    fabric = whole(Fabric(star(3)))
+    register(fabric, "s", 50, addr=None)
+    assert all(fabric.link_up(f"h{i}", "s") for i in range(3))
+    assert list(up(fabric.disconnect(50, 2)).values()) == [False] * 3
+    assert not fabric.nodes["s"].alive
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"node": "zz"}, "unknown_node"),
+        ({"node": 7}, "unknown_node"),
+        ({"kind": "switch"}, "bad_request"),
+        ({"addr": "nonsense"}, "bad_request"),
+        ({"addr": None}, "bad_request"),
+        ({"addr": "h:99999"}, "bad_request"),
+        ({"ports": {}}, "bad_request"),
+        ({"ports": [{"port": -1}]}, "bad_request"),
+        ({"ports": [{"port": True}]}, "bad_request"),
+        ({"ports": [{"port": 0, "up": 1}]}, "bad_request"),
+    ],
+)
+def test_registrations_that_make_no_sense_are_refused(change: dict[str, Any], code: str) -> None:
+    fabric = Fabric(star(2))
+    before = fabric.snapshot()
+    message = {"type": "register", "node": "h0", "kind": "host", "addr": "h:1", "ports": [], **change}
+    with pytest.raises(FabricError) as caught:
+        fabric.register(message, 1, 1)
+    assert caught.value.code == code
+    assert fabric.snapshot() == before
+
+
+def test_a_second_agent_for_a_host_is_refused_while_the_first_lives() -> None:
+    fabric = Fabric(star(2))
+    register(fabric, "h0", 1)
+    with pytest.raises(FabricError, match="h0 is registered already, by process 100 at 10.0.0.1:7600"):
+        register(fabric, "h0", 2)
+    fabric.disconnect(1, 2)
+    register(fabric, "h0", 2)
+    assert fabric.nodes["h0"].session == 2
+
+
+def test_the_end_of_an_old_connection_does_not_take_the_new_registration_away() -> None:
+    fabric = Fabric(star(2))
+    register(fabric, "h0", 1)
+    fabric.disconnect(1, 2)
+    register(fabric, "h0", 2)
+    assert fabric.disconnect(1, 3) == [] and fabric.nodes["h0"].registered
+
+
+def test_link_reports_are_taken_in_order_and_once() -> None:
+    fabric = whole(Fabric(bcube41()))
+    assert list(up(fabric.link_report("00", 0, False, 5, 9)).values()) == [False]
+    assert fabric.link_report("00", 0, True, 5, 9) == [], "the same number again"
+    assert fabric.link_report("00", 0, True, 4, 9) == [], "an older one"
+    assert fabric.link_report("00", 0, False, 6, 9) == [], "nothing new"
+    (change,) = fabric.link_report("00", 0, True, 7, 1234)
+    assert change["up"] and change["t_ns"] == 1234 and change["version"] == fabric.version
+
+
+def test_a_link_is_up_only_when_both_ends_say_so() -> None:
+    fabric = whole(Fabric(bcube41()))
+    register(fabric, "s0.0", 90, addr=None)
+    fabric.link_report("00", 0, False, 1, 1)
+    fabric.link_report("s0.0", 0, False, 1, 1)
+    assert fabric.link_report("00", 0, True, 2, 1) == [] and not fabric.link_up("00", "s0.0")
+    assert list(up(fabric.link_report("s0.0", 0, True, 2, 1)).values()) == [True]
+
+
+def test_numbers_start_anew_with_a_new_process_but_not_with_a_new_connection() -> None:
+    fabric = whole(Fabric(star(2)))
+    fabric.link_report("h0", 0, False, 50, 1)
+    session = fabric.nodes["h0"].session
+    fabric.disconnect(session, 1)
+    register(fabric, "h0", 70, pid=100, ports=[{"port": 0, "up": True}])
+    assert fabric.link_report("h0", 0, False, 50, 1) == [], "repeated after the connection was made again"
+    fabric.disconnect(70, 1)
+    register(fabric, "h0", 71, pid=101)
+    assert list(up(fabric.link_report("h0", 0, False, 1, 1)).values()) == [False]
+
+
+def test_a_registration_brings_the_state_of_all_ports() -> None:
+    fabric = Fabric(bcube41())
+    changes = register(fabric, "00", 1, ports=[{"port": 0, "up": False}, {"port": 1, "up": True}])
+    assert up(changes) in ({"00-s1.0": True}, {"s1.0-00": True})
+    assert not fabric.link_up("00", "s0.0")
+
+
+def test_a_port_without_a_link_is_named() -> None:
+    fabric = whole(Fabric(star(2)))
+    with pytest.raises(FabricError, match="node h0 has no link at port 9"):
+        fabric.link_report("h0", 9, False, 1, 1)
+
+
+def test_snapshot_and_changes_make_the_same_graph() -> None:
+    fabric = Fabric(bcube41(), rate_bps=10**8, mtu=9000)
+    graph = graph_of(fabric.snapshot())
+    changes = itertools.chain(
+        *(register(fabric, name, n) for n, name in enumerate(["00", "01", "33"], 1)),
+        fabric.link_report("00", 1, False, 1, 1),
+        fabric.disconnect(2, 1),
+    )
+    versions = []
+    for change in changes:
+        versions.append(change["version"])
+        if change["type"] == "link":
+            graph.edges[change["u"], change["v"]]["up"] = change["up"]
+        else:
+            update_node(graph, change)
+    fresh = graph_of(fabric.snapshot())
+    assert dict(graph.nodes(data=True)) == dict(fresh.nodes(data=True))
+    assert {e: graph.edges[e] for e in graph.edges} == {e: fresh.edges[e] for e in graph.edges}
+    assert versions == sorted(set(versions)) and versions[-1] == fabric.version
+    assert fresh.edges["00", "s0.0"]["rate_bps"] == 10**8 and fresh.edges["00", "s0.0"]["mtu"] == 9000

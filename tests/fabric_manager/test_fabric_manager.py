@@ -1,0 +1,338 @@
+"""The fabric manager over its two servers: signalling and HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lab import lab
+from small import bcube41, run, star, until
+
+from datacast.core import framing
+from datacast.core.problems import Problem, Unreachable
+from datacast.core.service import ListenError, listen
+from datacast.fabric_manager.api import FabricManagerClient
+from datacast.fabric_manager.groups import MASTER_SILENCE_S
+from datacast.fabric_manager.main import FabricManager, UsageError, parse_rate
+
+
+async def connect(address: str):
+    host, _, port = address.rpartition(":")
+    return await asyncio.open_connection(host, int(port))
+
+
+async def ask(address: str, *frames: bytes) -> list[dict[str, Any]]:
+    """Send frames; everything that comes back until the server closes or has answered each."""
+    reader, writer = await connect(address)
+    writer.write(b"".join(frames))
+    answers = []
+    with contextlib.suppress(TimeoutError, OSError):
+        while len(answers) < len(frames):
+            answer = await asyncio.wait_for(framing.read(reader), 3)
+            if answer is None:
+                break
+            answers.append(answer)
+    writer.close()
+    return answers
+
+
+REGISTER = {"type": "register", "node": "h0", "kind": "host", "addr": "10.0.0.1:7600", "pid": 1, "ports": []}
+
+
+def test_register_heartbeat_and_link_reports() -> None:
+    async def scenario():
+        async with lab(star(2), agents=[]) as it:
+            link = {"type": "link", "port": 0, "up": False, "t_ns": 5, "n": 12}
+            reader, writer = await connect(it.manager.signalling_address)
+            for message in (REGISTER, {"type": "heartbeat"}, link, link):
+                writer.write(framing.encode(message))
+            answers = [await framing.read(reader) for _ in range(3)]
+            topology = await it.client.topology()
+            health = await it.client.health()
+            writer.close()
+            await until(lambda: not it.manager.fabric.nodes["h0"].registered, "h0 is lost when its connection ends")
+            return answers, topology, health
+
+    answers, topology, health = run(scenario())
+    assert answers == [{"type": "registered", "node": "h0", "heartbeat_ms": 1000}, {"type": "ok", "n": 12},
+                       {"type": "ok", "n": 12}]
+    (link,) = [link for link in topology["links"] if "h0" in (link["u"], link["v"])]
+    assert link["up"] is False
+    assert health["agents"] == 1 and health["reports"]["link"] == 2 and health["reports"]["heartbeat"] == 1
+
+
+@pytest.mark.parametrize(
+    ("frame", "code"),
+    [
+        (struct.pack("!I", 5 << 20), "bad_frame"),
+        (struct.pack("!I", 3) + b"{x}", "bad_frame"),
+        (struct.pack("!I", 2) + b"[]", "bad_frame"),
+        (struct.pack("!I", 2) + b"{}", "bad_frame"),
+        (struct.pack("!I", 4) + b"\xff\xfe\x00\x01", "bad_frame"),
+        (framing.encode({"type": "dance"}), "bad_request"),
+        (framing.encode({"type": "register", "node": "nobody", "kind": "host"}), "unknown_node"),
+        (framing.encode({"type": "link", "port": 0, "up": True, "n": 1}), "bad_request"),
+    ],
+)
+def test_bad_frames_get_an_error_and_harm_nobody(frame: bytes, code: str) -> None:
+    async def scenario():
+        async with lab(star(2)) as it:
+            answers = await ask(it.manager.signalling_address, frame)
+            return answers, await it.client.health()
+
+    answers, health = run(scenario())
+    assert [a["type"] for a in answers] == ["error"] and answers[0]["code"] == code
+    assert health["agents"] == 2
+
+
+def test_a_second_process_for_the_same_host_is_told_so() -> None:
+    async def scenario():
+        async with lab(star(2)) as it:
+            return await ask(it.manager.signalling_address, framing.encode(REGISTER))
+
+    (answer,) = run(scenario())
+    assert answer["code"] == "duplicate" and "h0 is registered already" in answer["error"]
+
+
+def test_an_agent_that_falls_silent_is_lost() -> None:
+    async def scenario():
+        async with lab(star(2), heartbeat_ms=60) as it:
+            assert it.manager.fabric.members() == ["h0", "h1"]
+            it.world.agents["h1"].pause()
+            await until(lambda: it.manager.fabric.members() == ["h0"], "h1 is lost", 3)
+            return await it.client.health()
+
+    assert run(scenario())["reports"]["silent"] == 1
+
+
+def test_the_event_stream_starts_with_a_snapshot_and_goes_on_with_changes() -> None:
+    async def scenario():
+        async with lab(star(3)) as it:
+            events = []
+
+            async def follow():
+                async for event in it.client.events(["topology"]):
+                    events.append(event)
+
+            following = asyncio.create_task(follow())
+            await until(lambda: any(e["type"] == "topology" for e in events), "the snapshot")
+            it.world.agents["h1"].tell_manager({"type": "link", "port": 0, "up": False, "n": 1, "t_ns": 77})
+            await until(lambda: events[-1]["type"] == "link", "the link change")
+            await it.world.agents["h2"].die()
+            await until(lambda: events[-1].get("u") == "h2" or events[-1].get("v") == "h2", "the lost agent's link")
+            following.cancel()
+            return events
+
+    events = run(scenario())
+    assert [e["type"] for e in events] == ["hello", "topology", "link", "node", "link"]
+    assert events[2]["up"] is False and events[2]["t_ns"] == 77
+    assert events[3]["name"] == "h2" and events[3]["alive"] is False
+    versions = [e["version"] for e in events[1:]]
+    assert versions == list(range(versions[0], versions[0] + 4))
+
+
+def test_link_load_by_group_while_it_runs() -> None:
+    async def scenario():
+        async with lab(bcube41(), rates=[300.0]) as it:
+            group = await it.start("00", ["33"], 20_000_000)
+
+            async def loaded():
+                links = (await it.client.topology())["links"]
+                return [c for link in links for c in link["carries"]]
+
+            carries = await until(loaded, "links carry the group")
+            record = await it.client.group(group["id"])
+            await it.client.cancel_group(group["id"])
+            await it.end(group)
+            return group, carries, record, await loaded()
+
+    group, carries, record, after = run(scenario())
+    arcs = {(c["from"], c["to"], str(c["tree"])) for c in carries}
+    assert arcs == {(u, v, tree) for tree, t in record["trees"].items() for u, v in t["arcs"]}
+    assert {c["group"] for c in carries} == {group["id"]} and after == []
+
+
+def test_sets_are_kept_and_used() -> None:
+    async def scenario():
+        async with lab(star(4), rates=[20_000.0]) as it:
+            await it.client.put_set("rack", ["h0", "h1", "h3"])
+            it.world.sizes["/f"] = 1000
+            group = await it.client.create_group({"source": "h0", "receiver_set": "rack", "source_path": "/f"})
+            record = await it.end(group)
+            listed = await it.client.sets()
+            await it.client.delete_set("rack")
+            with pytest.raises(Problem) as gone:
+                await it.client.get_set("rack")
+            return record, listed, gone.value
+
+    record, listed, gone = run(scenario())
+    assert record["state"] == "done" and list(record["receivers"]) == ["h1", "h3"]
+    assert listed == {"rack": ["h0", "h1", "h3"]} and gone.code == "set_not_found"
+
+
+def test_groups_are_there_after_a_restart_and_lost_masters_are_noticed(tmp_path: Path, monkeypatch) -> None:
+    database = str(tmp_path / "fm.sqlite")
+
+    async def before():
+        async with lab(star(3), rates=[20_000.0], database=database) as it:
+            done = await it.end(await it.start("h0", ["h1"], 1000))
+            # One that was running when the power went: in the database, with no master anywhere.
+            it.manager.store.add_group("g-dead", {**it.manager.groups.spec_of(done["id"])}, "running", 1)
+            return done
+
+    async def after():
+        async with lab(star(3), database=database) as it:
+            first = await it.client.groups()
+            lost = await it.end({"id": "g-dead"}, 10)
+            return first, lost, await it.client.group(first[1]["id"])
+
+    done = run(before())
+    monkeypatch.setattr("datacast.fabric_manager.groups.MASTER_SILENCE_S", 0.5)
+    first, lost, again = run(after())
+    assert MASTER_SILENCE_S > 5
+    assert {g["id"]: g["state"] for g in first} == {done["id"]: "done", "g-dead": "running"}
+    assert again == done
+    assert lost["state"] == "failed" and lost["error"]["code"] == "master_lost"
+
+
+def test_a_group_survives_a_fabric_manager_that_is_killed_and_started_again(tmp_path: Path) -> None:
+    topology = tmp_path / "star.json"
+    topology.write_text(json.dumps(_node_link(star(3))))
+
+    async def scenario():
+        from fake_agents import World
+
+        world = World([400.0])
+        world.sizes["/f"] = 15_000_000
+        manager, addresses = await start_process(tmp_path, topology)
+        client = FabricManagerClient(addresses["http"])
+        second = None
+        try:
+            await world.add(["h0", "h1", "h2"], addresses["signalling"])
+            group = await client.create_group({"source": "h0", "receivers": "all", "source_path": "/f"})
+            await until(lambda: world.sent_pieces.get(group["id"]), "data flows")
+            manager.kill()
+            await manager.wait()
+            sent = len(world.sent_pieces[group["id"]])
+            await until(lambda: len(world.sent_pieces[group["id"]]) > sent + 100, "data flows without it")
+            second, _ = await start_process(tmp_path, topology, addresses)
+
+            async def ended():
+                record = await client.group(group["id"])
+                return record if record["state"] not in ("starting", "running") else None
+
+            return await until(ended, "the group ends"), world.violations
+        finally:
+            await client.close()
+            await world.stop()
+            for process in (manager, second):
+                if process and process.returncode is None:
+                    process.terminate()
+                if process:
+                    await process.wait()
+                    process._transport.close()
+
+    record, violations = run(scenario(), 60)
+    assert record["state"] == "done" and record["report"]["finish_s"] > 2 and violations == []
+
+
+async def start_process(folder: Path, topology: Path, addresses: dict[str, str] | None = None):
+    """`datacast-fabric-manager` as a process; it and its two addresses."""
+    args = addresses or {"signalling": "127.0.0.1:0", "http": "127.0.0.1:0"}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "datacast.fabric_manager.main", "--topology", str(topology), "--database",
+        str(folder / "fm.sqlite"), "--signalling", args["signalling"], "--http", args["http"].removeprefix("http://"),
+        "--link-rate", "100mbit", "--mtu", "9000", stdout=asyncio.subprocess.PIPE,
+    )
+    line = (await asyncio.wait_for(process.stdout.readline(), 20)).decode()
+    words = line.replace(",", "").split()
+    return process, {"signalling": words[words.index("at") + 1], "http": words[-1]}
+
+
+def _node_link(graph: Any) -> dict[str, Any]:
+    from datacast.topologies import to_json
+
+    document = to_json(graph)
+    return json.loads(document) if isinstance(document, str) else document
+
+
+def test_ctrl_c_leaves_no_process_and_no_socket(tmp_path: Path) -> None:
+    socket_path = tmp_path / "fm.sock"
+    topology = tmp_path / "star.json"
+    topology.write_text(json.dumps(_node_link(star(2))))
+
+    async def scenario():
+        process, addresses = await start_process(
+            tmp_path, topology, {"signalling": "127.0.0.1:0", "http": f"unix:{socket_path}"}
+        )
+        async with FabricManagerClient(addresses["http"]) as client:
+
+            async def spare():
+                return (await client.health())["spare_master"]
+
+            pid = await until(spare, "a spare master")
+        process.send_signal(signal.SIGINT)
+        code = await asyncio.wait_for(process.wait(), 10)
+        process._transport.close()
+        return code, pid
+
+    code, pid = run(scenario())
+    assert code == 0 and not socket_path.exists() and not Path(f"/proc/{pid}").exists()
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        (["--topology", "nonsense:1"], "nonsense"),
+        (["--topology", "bcube:4,1", "--link-rate", "fast"], "'fast' is no rate"),
+        (["--topology", "bcube:4,1", "--mtu", "10"], "--mtu 10"),
+        (["--topology", "bcube:4,1", "--http", "nowhere"], "'nowhere' is no address"),
+        (["--topology", "bcube:4,1", "--database", "/proc/none/d"], "/proc/none/d"),
+    ],
+)
+def test_bad_options_say_what_is_wrong(args: list[str], text: str, tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-m", "datacast.fabric_manager.main", "--database", str(tmp_path / "d"), *args],
+                          capture_output=True, text=True, timeout=30)
+    assert done.returncode in (1, 2) and text in done.stderr and "Traceback" not in done.stderr
+
+
+def test_an_address_in_use_is_named() -> None:
+    sock = listen("127.0.0.1:0")
+    address = f"127.0.0.1:{sock.getsockname()[1]}"
+
+    async def scenario():
+        manager = FabricManager(star(2), signalling=address, http="127.0.0.1:0")
+        with pytest.raises(ListenError, match=f"cannot listen on {address}.*another process listens there"):
+            await manager.start()
+        manager.store.close()
+
+    run(scenario())
+    sock.close()
+
+
+def test_nobody_there() -> None:
+    async def scenario():
+        async with FabricManagerClient("http://127.0.0.1:9") as client:
+            with pytest.raises(Unreachable, match="no fabric manager at http://127.0.0.1:9"):
+                await client.health()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(("text", "rate"), [("100mbit", 10**8), ("1gbit", 10**9), ("2.5Gbit/s", 25 * 10**8), ("64000", 64000)])
+def test_rates(text: str, rate: int) -> None:
+    assert parse_rate(text) == rate
+
+
+@pytest.mark.parametrize("text", ["", "fast", "-1mbit", "0", "1 apple"])
+def test_rates_that_are_none(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_rate(text)
