@@ -49,8 +49,8 @@ static void sort_in(struct dc_store *s, uint32_t i)
 }
 
 const struct dc_store_slot *dc_store_find(const struct dc_store *s, uint32_t seq);
-bool dc_store_put(struct dc_store *s, const struct dc_buf_ops *ops, uint32_t seq, dc_buf *buf, uint32_t off, uint32_t len,
-                  uint64_t *evicted);
+unsigned dc_store_put(struct dc_store *s, const struct dc_buf_ops *ops, uint32_t seq, dc_buf *buf, uint32_t off,
+                      uint32_t len);
 
 const struct dc_store_slot *dc_store_find(const struct dc_store *found, uint32_t seq)
 {
@@ -62,12 +62,11 @@ const struct dc_store_slot *dc_store_find(const struct dc_store *found, uint32_t
   return hit;
 }
 
-bool dc_store_put(struct dc_store *s, const struct dc_buf_ops *ops, uint32_t seq, dc_buf *buf, uint32_t off, uint32_t len,
-                  uint64_t *evicted)
+unsigned dc_store_put(struct dc_store *s, const struct dc_buf_ops *ops, uint32_t seq, dc_buf *buf, uint32_t off,
+                      uint32_t len)
 {
-  if (!fifo_put(s, ops, seq, buf, off, len, evicted))
-    return false;
+  unsigned evicted = fifo_put(s, ops, seq, buf, off, len);
   uses_of(s)[seq & s->mask] = 0;
   sort_in(s, seq & s->mask);
-  return true;
+  return evicted;
 }
