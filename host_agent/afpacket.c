@@ -1,0 +1,210 @@
+/* AF_PACKET: a TPACKET_V2 ring to receive (V3 hands frames out in blocks, later), sendmmsg to send. The queueing
+ * discipline is not bypassed: the lab's shapers and a host's own stand behind it. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/if_packet.h>
+#include <net/if.h>
+#include <net/if_arp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "agent_limits.h"
+#include "datacast/constants.h"
+#include "netif.h"
+
+#ifndef PACKET_IGNORE_OUTGOING
+#define PACKET_IGNORE_OUTGOING 23
+#endif
+
+enum { ETH_ALL = 0x0003 };
+
+struct slot {
+  struct dc_buf buf; /* first: the buffer is the slot */
+  struct tpacket2_hdr *head;
+};
+
+struct afpacket {
+  struct netif base;
+  uint8_t *map;
+  size_t map_len;
+  struct slot *slot;
+  uint32_t slots, next;
+};
+
+static void give_back(struct dc_buf *b)
+{
+  struct slot *s = (struct slot *)(void *)b;
+  __atomic_store_n(&s->head->tp_status, TP_STATUS_KERNEL, __ATOMIC_RELEASE);
+}
+
+static unsigned rx(struct netif *n, netif_rx_fn *fn, void *arg, unsigned budget)
+{
+  struct afpacket *a = (struct afpacket *)(void *)n;
+  unsigned got = 0;
+  while (got < budget) {
+    struct slot *s = &a->slot[a->next];
+    if (s->buf.refs > 0) /* all the way round, and this one is still being sent */
+      break;
+    if (!(__atomic_load_n(&s->head->tp_status, __ATOMIC_ACQUIRE) & TP_STATUS_USER))
+      break;
+    a->next = a->next + 1 == a->slots ? 0 : a->next + 1;
+    got++;
+    if (s->head->tp_snaplen < s->head->tp_len) {
+      n->rx_truncated++;
+      give_back(&s->buf);
+      continue;
+    }
+    s->buf.refs = 1;
+    s->buf.data = (uint8_t *)s->head + s->head->tp_mac;
+    fn(arg, &s->buf, s->head->tp_snaplen);
+  }
+  return got;
+}
+
+static int send_frames(struct netif *n, const struct dc_tx *tx, unsigned count)
+{
+  struct mmsghdr msg[PORT_BATCH];
+  struct iovec iov[2 * PORT_BATCH];
+  if (count > PORT_BATCH)
+    count = PORT_BATCH;
+  for (unsigned i = 0; i < count; i++) {
+    struct iovec *v = &iov[2 * i];
+    v[0] = (struct iovec){(void *)(uintptr_t)tx[i].prefix, tx[i].prefix_len};
+    v[1] = (struct iovec){tx[i].buf == NULL ? NULL : tx[i].buf->data + tx[i].off, tx[i].len};
+    msg[i] = (struct mmsghdr){.msg_hdr = {.msg_iov = v, .msg_iovlen = tx[i].buf == NULL ? 1 : 2}};
+  }
+  int sent = sendmmsg(n->fd, msg, count, MSG_DONTWAIT);
+  return sent < 0 ? -errno : sent;
+}
+
+static void close_socket(struct netif *n)
+{
+  struct afpacket *a = (struct afpacket *)(void *)n;
+  if (a->map != NULL)
+    munmap(a->map, a->map_len);
+  if (n->fd >= 0)
+    close(n->fd);
+  free(a->slot);
+  free(a);
+}
+
+static const struct netif_ops afpacket_ops = {.rx = rx, .send = send_frames, .close = close_socket};
+
+/* Only the two EtherTypes of the data plane come up here. */
+static int set_filter(int fd)
+{
+  struct sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 12),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, DC_ETHERTYPE_MPLS, 1, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, DC_ETHERTYPE_DATACAST, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, 0x40000),
+      BPF_STMT(BPF_RET | BPF_K, 0),
+  };
+  struct sock_fprog prog = {.len = sizeof code / sizeof code[0], .filter = code};
+  return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof prog);
+}
+
+static bool ask_interface(struct netif *n, struct fault *why)
+{
+  struct ifreq r;
+  memset(&r, 0, sizeof r);
+  memcpy(r.ifr_name, n->name, sizeof r.ifr_name - 1);
+  n->ifindex = (int)if_nametoindex(n->name);
+  if (n->ifindex == 0)
+    return fault_set(why, "not_found", "interface %s does not exist", n->name);
+  if (ioctl(n->fd, SIOCGIFHWADDR, &r) < 0)
+    return fault_set(why, "io", "interface %s: %s", n->name, strerror(errno));
+  if (r.ifr_hwaddr.sa_family != ARPHRD_ETHER)
+    return fault_set(why, "bad_request", "interface %s is not Ethernet", n->name);
+  memcpy(n->mac, r.ifr_hwaddr.sa_data, 6);
+  if (ioctl(n->fd, SIOCGIFMTU, &r) < 0)
+    return fault_set(why, "io", "interface %s: %s", n->name, strerror(errno));
+  n->mtu = (uint32_t)r.ifr_mtu;
+  if (n->mtu < 576)
+    return fault_set(why, "bad_request", "interface %s: an MTU of %u is too small", n->name, n->mtu);
+  if (ioctl(n->fd, SIOCGIFFLAGS, &r) == 0)
+    n->up = (r.ifr_flags & IFF_UP) != 0 && (r.ifr_flags & IFF_RUNNING) != 0;
+  return true;
+}
+
+static bool map_ring(struct afpacket *a, struct fault *why)
+{
+  struct netif *n = &a->base;
+  int version = TPACKET_V2;
+  uint32_t frame = ((uint32_t)sizeof(struct tpacket2_hdr) + (uint32_t)sizeof(struct sockaddr_ll) + 64u + DC_ETHER_LEN + n->mtu + 15u) / 16u * 16u;
+  uint32_t block = 64u << 10;
+  while (block < frame)
+    block *= 2;
+  uint32_t per_block = block / frame, blocks = RING_BYTES / block;
+  struct tpacket_req req = {
+      .tp_block_size = block, .tp_block_nr = blocks, .tp_frame_size = frame, .tp_frame_nr = per_block * blocks};
+  if (setsockopt(n->fd, SOL_PACKET, PACKET_VERSION, &version, sizeof version) < 0 ||
+      setsockopt(n->fd, SOL_PACKET, PACKET_RX_RING, &req, sizeof req) < 0)
+    return fault_set(why, "io", "interface %s: no receive ring: %s", n->name, strerror(errno));
+  a->map_len = (size_t)block * blocks;
+  void *map = mmap(NULL, a->map_len, PROT_READ | PROT_WRITE, MAP_SHARED, n->fd, 0);
+  if (map == MAP_FAILED)
+    return fault_set(why, "io", "interface %s: the receive ring cannot be mapped: %s", n->name, strerror(errno));
+  a->map = map;
+  a->slots = req.tp_frame_nr;
+  a->slot = calloc(a->slots, sizeof *a->slot);
+  if (a->slot == NULL)
+    return fault_set(why, "io", "out of memory");
+  for (uint32_t i = 0; i < a->slots; i++) {
+    a->slot[i].head = (struct tpacket2_hdr *)(void *)(a->map + (size_t)(i / per_block) * block + (size_t)(i % per_block) * frame);
+    a->slot[i].buf.give_back = give_back;
+    a->slot[i].buf.cap = frame;
+  }
+  return true;
+}
+
+static bool open_socket(struct afpacket *a, struct fault *why)
+{
+  struct netif *n = &a->base;
+  int on = 1, bytes = SOCKET_SEND_BYTES;
+  /* Protocol 0: nothing arrives before filter and ring stand. */
+  n->fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (n->fd < 0)
+    return fault_set(why, "denied", "interface %s: no packet socket: %s (needs root or CAP_NET_RAW)", n->name,
+                     strerror(errno));
+  if (!ask_interface(n, why))
+    return false;
+  if (set_filter(n->fd) < 0)
+    return fault_set(why, "io", "interface %s: packet filter: %s", n->name, strerror(errno));
+  if (setsockopt(n->fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &on, sizeof on) < 0)
+    return fault_set(why, "io", "interface %s: PACKET_IGNORE_OUTGOING: %s", n->name, strerror(errno));
+  /* The queueing discipline is to be the bound, not the socket: its 100 frames of 9,000 bytes must fit. */
+  if (setsockopt(n->fd, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof bytes) < 0 &&
+      setsockopt(n->fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes) < 0)
+    return fault_set(why, "io", "interface %s: send buffer: %s", n->name, strerror(errno));
+  if (!map_ring(a, why))
+    return false;
+  struct sockaddr_ll sll = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_ALL), .sll_ifindex = n->ifindex};
+  if (bind(n->fd, (struct sockaddr *)&sll, sizeof sll) < 0)
+    return fault_set(why, "io", "interface %s: %s", n->name, strerror(errno));
+  return true;
+}
+
+struct netif *afpacket_open(const char *name, struct fault *why)
+{
+  struct afpacket *a = calloc(1, sizeof *a);
+  if (a == NULL) {
+    fault_set(why, "io", "out of memory");
+    return NULL;
+  }
+  a->base.ops = &afpacket_ops;
+  a->base.fd = -1;
+  snprintf(a->base.name, sizeof a->base.name, "%s", name);
+  if (!open_socket(a, why)) {
+    close_socket(&a->base);
+    return NULL;
+  }
+  return &a->base;
+}

@@ -1,0 +1,49 @@
+/* What can grow in the agent has its limit here (the core's are in datacast/limits.h). */
+#ifndef AGENT_LIMITS_H
+#define AGENT_LIMITS_H
+
+enum {
+  /* Signalling (docs/signalling.md). */
+  MESSAGE_MAX = 4 << 20,     /* bytes of one frame */
+  INPUT_BUDGET = 24 << 20,   /* bytes of unfinished frames of all connections together */
+  OUTPUT_MAX = 16 << 20,     /* bytes that wait for one slow reader; then the connection is closed */
+  CONNECTIONS_MAX = 128,     /* that others opened to us */
+  PEERS_MAX = 256,           /* connections to children that are kept */
+  CALLS_MAX = 8192,          /* requests under way to children */
+  TREE_DEPTH_MAX = 64,
+  TREE_MEMBERS_MAX = 8192,
+  TREE_CHILDREN_MAX = 128,
+  NAME_MAX_LEN = 64,         /* of a node or a group */
+  TIMEOUT_DEFAULT_MS = 2000, /* of a request */
+  TIMEOUT_MAX_MS = 60000,
+
+  /* Groups. */
+  GROUPS_DEFAULT = 64,
+  GROUPS_LIMIT = 1024,
+  GROUP_TREES_MAX = 32,
+  TREES_MAX = 1024,          /* of all groups together */
+  SOURCE_EXTENTS_MAX = 65536,/* that one tree of a source remembers */
+  ROOTS_MAX = 16,
+  LEASE_DEFAULT_MS = 30000,
+  LEASE_MAX_MS = 24 * 3600 * 1000,
+
+  /* Files. */
+  BLOCKS_MAX = 1 << 18,
+  DIGESTS_AHEAD = 8,         /* blocks that a source hashes beyond those assigned */
+  VERIFY_AT_ONCE = 4,        /* blocks of one group that wait for the worker */
+  DIGESTS_PER_EVENT = 1024,
+
+  /* Ports. */
+  PORT_QUEUE = 256,          /* frames that wait for one port; a power of two */
+  PORT_BATCH = 32,           /* frames of one system call */
+  RX_BUDGET = 64,            /* frames taken from one port before the others get their turn */
+  RING_BYTES = 2 << 20,      /* receive ring of one port */
+  SOCKET_SEND_BYTES = 4 << 20,
+
+  /* Registration. */
+  LINK_REPORTS_MAX = 256
+};
+
+#define PIECES_MAX (UINT64_C(1) << 27)
+
+#endif

@@ -1,0 +1,298 @@
+#include "conn.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "log.h"
+
+enum { READ_STEP = 16 << 10, KEEP_BYTES = 64 << 10, FRAME_HEAD = 4 };
+#define DRAIN_LIMIT (2 * DC_SEC)
+
+static ssize_t plain_read(struct conn *c, void *p, size_t n) { return recv(c->watch.fd, p, n, 0); }
+static ssize_t plain_write(struct conn *c, const void *p, size_t n) { return send(c->watch.fd, p, n, MSG_NOSIGNAL); }
+static const struct conn_io plain = {.read = plain_read, .write = plain_write};
+
+/* ---- bytes ---- */
+
+static bool room(struct bytes *b, size_t n)
+{
+  if (b->at == b->len)
+    b->at = b->len = 0;
+  if (b->cap - b->len >= n)
+    return true;
+  if (b->at > 0) {
+    memmove(b->p, b->p + b->at, b->len - b->at);
+    b->len -= b->at;
+    b->at = 0;
+    if (b->cap - b->len >= n)
+      return true;
+  }
+  size_t cap = b->cap == 0 ? 4096 : b->cap;
+  while (cap - b->len < n)
+    cap *= 2;
+  uint8_t *p = realloc(b->p, cap);
+  if (p == NULL)
+    return false;
+  b->p = p;
+  b->cap = cap;
+  return true;
+}
+
+/* An empty buffer that was large once gives its memory back. */
+static void shrink(struct bytes *b)
+{
+  if (b->at == b->len && b->cap > KEEP_BYTES) {
+    free(b->p);
+    *b = (struct bytes){0};
+  }
+}
+
+/* ---- life ---- */
+
+static void interest(struct conn *c)
+{
+  bool write = c->connecting || c->out.at < c->out.len;
+  if (write != c->writing) {
+    c->writing = write;
+    loop_rewatch(c->loop, &c->watch, EPOLLIN | (write ? (uint32_t)EPOLLOUT : 0));
+  }
+}
+
+static void end(struct timer *t, dc_time now)
+{
+  (void)now;
+  struct conn *c = (struct conn *)(void *)((char *)t - offsetof(struct conn, end));
+  c->ops->closed(c, c->why);
+  conn_free(c);
+}
+
+static void fail(struct conn *c, const char *why)
+{
+  if (c->broken)
+    return;
+  c->broken = true;
+  if (c->why[0] == '\0')
+    snprintf(c->why, sizeof c->why, "%s", why);
+  if (c->watch.ready != NULL)
+    loop_unwatch(c->loop, &c->watch);
+  loop_timer(c->loop, &c->end, c->loop->now);
+}
+
+static void flush(struct conn *c)
+{
+  while (c->out.at < c->out.len) {
+    ssize_t n = c->io->write(c, c->out.p + c->out.at, c->out.len - c->out.at);
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+      break;
+    if (n <= 0) {
+      fail(c, n < 0 ? strerror(errno) : "closed");
+      return;
+    }
+    c->out.at += (size_t)n;
+  }
+  shrink(&c->out);
+  interest(c);
+  if (c->draining && c->out.at == c->out.len)
+    fail(c, "closed");
+}
+
+void conn_send(struct conn *c, const json_t *m)
+{
+  if (c->broken || c->draining)
+    return;
+  size_t n = json_dumpb(m, NULL, 0, JSON_COMPACT);
+  if (n == 0 || n > MESSAGE_MAX) {
+    fail(c, "a message of ours is too long");
+    return;
+  }
+  if (c->out.len - c->out.at + n + FRAME_HEAD > OUTPUT_MAX || !room(&c->out, n + FRAME_HEAD)) {
+    fail(c, "it does not read what we send");
+    return;
+  }
+  uint32_t head = htonl((uint32_t)n);
+  memcpy(c->out.p + c->out.len, &head, FRAME_HEAD);
+  json_dumpb(m, (char *)c->out.p + c->out.len + FRAME_HEAD, n, JSON_COMPACT);
+  c->out.len += n + FRAME_HEAD;
+  if (!c->connecting)
+    flush(c);
+}
+
+void conn_drain(struct conn *c, const char *why)
+{
+  if (c->broken || c->draining)
+    return;
+  snprintf(c->why, sizeof c->why, "%s", why);
+  c->draining = true;
+  loop_timer(c->loop, &c->end, c->loop->now + DRAIN_LIMIT);
+  if (!c->connecting)
+    flush(c);
+}
+
+void conn_free(struct conn *c)
+{
+  loop_timer(c->loop, &c->end, DC_NEVER);
+  if (c->watch.ready != NULL)
+    loop_unwatch(c->loop, &c->watch);
+  close(c->watch.fd);
+  *c->budget -= c->in.cap;
+  free(c->in.p);
+  free(c->out.p);
+  loop_bury(c->loop, c);
+}
+
+/* ---- input ---- */
+
+static void refuse(struct conn *c, const char *why)
+{
+  log_warn("connection of %s: %s", c->peer, why);
+  json_t *m = json_pack("{s:s,s:s,s:s}", "type", "error", "code", "bad_request", "error", why);
+  conn_send(c, m);
+  json_decref(m);
+  conn_drain(c, why);
+}
+
+/* One frame from the input. False when none is whole, or the connection ends. */
+static bool take(struct conn *c)
+{
+  uint32_t n;
+  size_t have = c->in.len - c->in.at;
+  if (c->broken || c->draining || have < FRAME_HEAD)
+    return false;
+  memcpy(&n, c->in.p + c->in.at, FRAME_HEAD);
+  n = ntohl(n);
+  if (n > MESSAGE_MAX) {
+    refuse(c, "a frame is longer than 4 MiB");
+    return false;
+  }
+  if (have - FRAME_HEAD < n)
+    return false;
+  json_error_t error;
+  json_t *m = json_loadb((const char *)c->in.p + c->in.at + FRAME_HEAD, n, JSON_REJECT_DUPLICATES, &error);
+  c->in.at += FRAME_HEAD + (size_t)n;
+  if (m == NULL) {
+    refuse(c, "a frame is not JSON");
+    return false;
+  }
+  if (!json_is_object(m) || !json_is_string(json_object_get(m, "type"))) {
+    json_decref(m);
+    refuse(c, "a frame is not an object with a type");
+    return false;
+  }
+  c->ops->message(c, m);
+  json_decref(m);
+  return true;
+}
+
+static void read_some(struct conn *c)
+{
+  size_t cap = c->in.cap;
+  if (!room(&c->in, READ_STEP)) {
+    fail(c, "out of memory");
+    return;
+  }
+  *c->budget += c->in.cap - cap;
+  if (*c->budget > INPUT_BUDGET && c->in.cap > KEEP_BYTES) {
+    refuse(c, "too much unfinished input on this host's connections");
+    return;
+  }
+  ssize_t n = c->io->read(c, c->in.p + c->in.len, c->in.cap - c->in.len);
+  if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+    return;
+  if (n <= 0) {
+    fail(c, n < 0 ? strerror(errno) : "closed by the other side");
+    return;
+  }
+  c->in.len += (size_t)n;
+  while (take(c))
+    ;
+  cap = c->in.cap;
+  shrink(&c->in);
+  *c->budget -= cap - c->in.cap;
+}
+
+static void ready(struct watch *w, uint32_t events)
+{
+  struct conn *c = (struct conn *)(void *)((char *)w - offsetof(struct conn, watch));
+  if (c->connecting && (events & (EPOLLOUT | EPOLLERR | EPOLLHUP))) {
+    int error = 0;
+    socklen_t len = sizeof error;
+    if (getsockopt(w->fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0 || error != 0) {
+      fail(c, strerror(error != 0 ? error : errno));
+      return;
+    }
+    c->connecting = false;
+    flush(c);
+  } else if (events & EPOLLOUT) {
+    flush(c);
+  }
+  if (!c->broken && (events & (EPOLLIN | EPOLLERR | EPOLLHUP)))
+    read_some(c);
+}
+
+struct conn *conn_new(struct loop *loop, int fd, bool connecting, const char *peer, size_t *budget,
+                      const struct conn_ops *ops, void *owner)
+{
+  int on = 1;
+  struct conn *c = calloc(1, sizeof *c);
+  if (c == NULL) {
+    close(fd);
+    return NULL;
+  }
+  *c = (struct conn){.watch = {.fd = fd, .ready = ready}, .end = {.fire = end, .at = DC_NEVER}, .loop = loop,
+                     .io = &plain, .ops = ops, .budget = budget, .owner = owner, .connecting = connecting,
+                     .writing = connecting};
+  snprintf(c->peer, sizeof c->peer, "%s", peer);
+  (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* small messages that somebody waits for */
+  if (loop_watch(loop, &c->watch, EPOLLIN | (connecting ? (uint32_t)EPOLLOUT : 0)) < 0) {
+    close(fd);
+    free(c);
+    return NULL;
+  }
+  return c;
+}
+
+/* ---- addresses ---- */
+
+bool address_parse(const char *text, struct sockaddr_storage *to, socklen_t *len)
+{
+  char host[64];
+  const char *colon = strrchr(text, ':');
+  if (colon == NULL || (size_t)(colon - text) >= sizeof host || colon[1] == '\0')
+    return false;
+  const char *from = text, *until = colon;
+  if (*from == '[' && until > from && until[-1] == ']') {
+    from++;
+    until--;
+  }
+  snprintf(host, sizeof host, "%.*s", (int)(until - from), from);
+  struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM}, *a;
+  if (getaddrinfo(host, colon + 1, &hints, &a) != 0)
+    return false;
+  memset(to, 0, sizeof *to);
+  memcpy(to, a->ai_addr, a->ai_addrlen);
+  *len = a->ai_addrlen;
+  freeaddrinfo(a);
+  return true;
+}
+
+int address_connect(const struct sockaddr_storage *to, socklen_t len)
+{
+  int fd = socket(to->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0)
+    return -errno;
+  if (connect(fd, (const struct sockaddr *)to, len) < 0 && errno != EINPROGRESS) {
+    int error = -errno;
+    close(fd);
+    return error;
+  }
+  return fd;
+}

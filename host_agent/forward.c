@@ -1,0 +1,365 @@
+#include "forward.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+
+#include "datacast/constants.h"
+
+/* Endpoint polls of one round; then the ports are looked at again. */
+enum { POLLS_PER_ROUND = 64 };
+
+static const uint8_t no_address[6];
+
+/* ---- endpoints ---- */
+
+static struct endpoint **bucket_of(const struct forward *f, uint32_t tree)
+{
+  uint32_t h = (uint32_t)(tree * UINT64_C(0x9e3779b97f4a7c15) >> 32);
+  return (struct endpoint **)(uintptr_t)&f->bucket[h % ENDPOINT_BUCKETS];
+}
+
+struct endpoint *forward_find(const struct forward *f, uint32_t tree)
+{
+  struct endpoint *e = *bucket_of(f, tree);
+  while (e != NULL && e->tree != tree)
+    e = e->hash_next;
+  return e;
+}
+
+static void wake(struct timer *t, dc_time now)
+{
+  (void)now;
+  forward_mark((struct endpoint *)(void *)((char *)t - offsetof(struct endpoint, timer)));
+}
+
+bool forward_add(struct forward *f, struct endpoint *e, uint32_t tree, const struct endpoint_ops *ops)
+{
+  if (forward_find(f, tree) != NULL)
+    return false;
+  struct endpoint **b = bucket_of(f, tree);
+  *e = (struct endpoint){.tree = tree, .ops = ops, .forward = f, .timer = {.fire = wake, .at = DC_NEVER}, .hash_next = *b};
+  *b = e;
+  f->endpoints++;
+  return true;
+}
+
+void forward_mark(struct endpoint *e)
+{
+  struct forward *f = e->forward;
+  if (e->marked)
+    return;
+  e->marked = true;
+  e->next_marked = NULL;
+  *(f->first_marked == NULL ? &f->first_marked : &f->last_marked->next_marked) = e;
+  f->last_marked = e;
+}
+
+static void unmark(struct endpoint *e)
+{
+  struct forward *f = e->forward;
+  if (!e->marked)
+    return;
+  struct endpoint *before = NULL, *x = f->first_marked;
+  while (x != e) {
+    before = x;
+    x = x->next_marked;
+  }
+  *(before == NULL ? &f->first_marked : &before->next_marked) = e->next_marked;
+  if (f->last_marked == e)
+    f->last_marked = before;
+  e->marked = false;
+}
+
+void forward_remove(struct endpoint *e)
+{
+  struct forward *f = e->forward;
+  struct endpoint **at = bucket_of(f, e->tree);
+  while (*at != e)
+    at = &(*at)->hash_next;
+  *at = e->hash_next;
+  unmark(e);
+  loop_timer(f->loop, &e->timer, DC_NEVER);
+  f->endpoints--;
+}
+
+void forward_wake(struct endpoint *e, dc_time at) { loop_timer(e->forward->loop, &e->timer, at); }
+
+/* A frame from the node for this host: the prefix (a rewritten header) and then the buffer's bytes. */
+static void to_endpoint(struct forward *f, dc_time now, const struct dc_tx *tx)
+{
+  uint8_t joined[DC_HEADER_LEN + DC_ROUTE_MAX];
+  const uint8_t *p = tx->buf == NULL ? tx->prefix : tx->buf->data + tx->off;
+  size_t len = tx->len;
+  if (tx->prefix_len > 0) {
+    len += tx->prefix_len;
+    if (len > sizeof joined) {
+      f->count.drop[DC_DROP_ROUTE]++;
+      return;
+    }
+    memcpy(joined, tx->prefix, tx->prefix_len);
+    if (tx->buf != NULL)
+      memcpy(joined + tx->prefix_len, tx->buf->data + tx->off, tx->len);
+    p = joined;
+  }
+
+  struct dc_header h;
+  enum dc_drop why = dc_header_parse(p, len, &h);
+  if (why != DC_DROP_NONE) {
+    f->count.drop[why]++;
+    return;
+  }
+  if (h.type == DC_TYPE_HELLO) {
+    f->count.hellos++;
+    return;
+  }
+  struct endpoint *e = forward_find(f, h.tree);
+  if (e == NULL || (h.type == DC_TYPE_DATA ? (void *)e->ops->data : (void *)e->ops->interest) == NULL) {
+    f->count.drop[DC_DROP_UNKNOWN_TREE]++;
+    return;
+  }
+  if (h.type == DC_TYPE_DATA) {
+    e->ops->data(e, now, &h, p + DC_HEADER_LEN);
+    return;
+  }
+  struct dc_segment ret;
+  why = dc_interest_at_source(p, len, &h, &ret);
+  if (why == DC_DROP_NONE && ret.n > 0 && ret.port[0] >= f->ports)
+    why = DC_DROP_PORT;
+  if (why == DC_DROP_NONE && ret.n == 0 && !ret.local)
+    why = DC_DROP_ROUTE; /* to an endpoint of this same host: the source holds the file already */
+  if (why != DC_DROP_NONE) {
+    f->count.drop[why]++;
+    return;
+  }
+  e->ops->interest(e, now, &h, &ret);
+}
+
+/* ---- the node ---- */
+
+static void through_node(struct forward *f, dc_time now, const struct dc_frame *frame)
+{
+  unsigned n = dc_node_handle(f->node, now, frame, f->out, DC_NODE_TX_MAX);
+  for (unsigned i = 0; i < n; i++) {
+    struct dc_tx *tx = &f->out[i];
+    if (tx->port != DC_PORT_HOST) {
+      port_push(f->port[tx->port], tx);
+    } else {
+      to_endpoint(f, now, tx);
+      buf_unref(tx->buf);
+    }
+  }
+}
+
+/* Data for the node itself may end in its content store, which must not hold the receive ring. */
+static bool may_be_kept(const uint8_t *p, uint32_t len)
+{
+  bool bottom;
+  const uint32_t at = DC_ETHER_LEN + DC_LABEL_LEN;
+  return len > at && p[12] == DC_ETHERTYPE_MPLS >> 8 && p[13] == (DC_ETHERTYPE_MPLS & 0xff) &&
+         dc_label_read(p + DC_ETHER_LEN, &bottom) == DC_LABEL_LOCAL && (p[at] & 0x0f) == DC_TYPE_DATA;
+}
+
+static void from_port(void *arg, struct dc_buf *buf, uint32_t len)
+{
+  struct forward *f = arg;
+  struct port *p = f->rx_port;
+  const uint8_t *d = buf->data;
+  if (f->no_forward && len >= DC_ETHER_LEN && d[12] == DC_ETHERTYPE_MPLS >> 8 && d[13] == (DC_ETHERTYPE_MPLS & 0xff)) {
+    f->count.not_forwarded++;
+    buf_unref(buf);
+    return;
+  }
+  if (may_be_kept(d, len)) {
+    struct dc_buf *copy = bufpool_copy(&f->pool, buf, len);
+    buf_unref(buf);
+    if (copy == NULL) {
+      p->extra.no_buffer++;
+      return;
+    }
+    buf = copy;
+  }
+  struct dc_frame frame = {.buf = buf, .data = buf->data, .len = len, .port = p->number};
+  through_node(f, f->loop->now, &frame);
+}
+
+static void from_host(struct forward *f, dc_time now, struct dc_buf *buf, uint32_t len)
+{
+  struct dc_frame frame = {.buf = buf, .data = buf->data, .len = len, .port = DC_PORT_HOST};
+  through_node(f, now, &frame);
+}
+
+/* ---- what endpoints send ---- */
+
+static void count_own(struct port *p, const struct dc_tx *tx, bool data, uint32_t payload)
+{
+  p->own.tx_frames++;
+  p->own.tx_bytes += (uint64_t)tx->prefix_len + tx->len;
+  p->own.tx_data += data;
+  p->own.tx_data_payload += payload;
+}
+
+bool forward_crowded(const struct forward *f, const struct dc_segment *seg)
+{
+  return seg->n > 0 && seg->port[0] < f->ports && port_crowded(f->port[seg->port[0]]);
+}
+
+bool forward_data(struct forward *f, dc_time now, const struct dc_segment *ret, const struct dc_header *h,
+                  struct dc_buf *buf)
+{
+  if (ret->n == 0) {
+    buf->data = buf->mem + DC_PREFIX_MAX - DC_HEADER_LEN;
+    size_t front = dc_data_write(buf->data, DC_HEADER_LEN, ret, h, no_address, no_address);
+    from_host(f, now, buf, (uint32_t)front + h->length);
+    return front > 0;
+  }
+  if (ret->port[0] >= f->ports) {
+    buf_unref(buf);
+    return false;
+  }
+  struct port *p = f->port[ret->port[0]];
+  struct dc_tx tx = {.buf = buf, .off = DC_PREFIX_MAX, .len = h->length, .port = p->number};
+  tx.prefix_len = (uint16_t)dc_data_write(tx.prefix, sizeof tx.prefix, ret, h, p->neighbour, p->nif->mac);
+  count_own(p, &tx, true, h->length);
+  port_push(p, &tx);
+  return true;
+}
+
+bool forward_interest(struct forward *f, dc_time now, const struct dc_path *path, const struct dc_header *h)
+{
+  if (path->first.n > 0 && path->first.port[0] >= f->ports)
+    return false;
+  struct port *p = path->first.n > 0 ? f->port[path->first.port[0]] : NULL;
+  const uint8_t *dst = p == NULL ? no_address : p->neighbour, *src = p == NULL ? no_address : p->nif->mac;
+
+  struct dc_tx tx = {.buf = NULL};
+  if (p != NULL) { /* mostly it fits the prefix, and no buffer is needed */
+    tx.port = p->number;
+    tx.prefix_len = (uint16_t)dc_interest_write(tx.prefix, sizeof tx.prefix, path, h, dst, src);
+  }
+  if (tx.prefix_len == 0) {
+    tx.buf = bufpool_get(&f->pool, DC_PREFIX_MAX + path->rest_len);
+    if (tx.buf == NULL)
+      return false;
+    tx.len = (uint32_t)dc_interest_write(tx.buf->data, tx.buf->cap, path, h, dst, src);
+  }
+  if (p == NULL) {
+    from_host(f, now, tx.buf, tx.len);
+    return true;
+  }
+  count_own(p, &tx, false, 0);
+  port_push(p, &tx);
+  return true;
+}
+
+/* ---- rounds ---- */
+
+static void poll_endpoints(struct forward *f, dc_time now)
+{
+  for (unsigned i = 0; i < POLLS_PER_ROUND && f->first_marked != NULL; i++) {
+    struct endpoint *e = f->first_marked;
+    f->first_marked = e->next_marked;
+    e->marked = false;
+    if (e->ops->poll(e, now))
+      forward_mark(e);
+  }
+}
+
+void forward_round(void *arg, dc_time now)
+{
+  struct forward *f = arg;
+  unsigned got = 0;
+  for (uint16_t i = 0; i < f->ports; i++) {
+    f->rx_port = f->port[i];
+    unsigned n = f->port[i]->nif->ops->rx(f->port[i]->nif, from_port, f, RX_BUDGET);
+    got += n;
+    f->loop->busy |= n == RX_BUDGET;
+  }
+  poll_endpoints(f, now);
+  f->loop->busy |= f->first_marked != NULL;
+  f->loop->packets = got > 0;
+  for (uint16_t i = 0; i < f->ports; i++)
+    if (f->port[i]->n > 0)
+      port_flush(f->port[i], now);
+}
+
+/* ---- set-up ---- */
+
+static bool make_node(struct forward *f, const struct forward_cfg *cfg, uint32_t largest, size_t pool_limit,
+                      struct fault *why)
+{
+  struct dc_node_cfg n;
+  dc_node_cfg_default(&n);
+  n.ports = f->ports;
+  n.endpoint = true;
+  n.cache_bytes = cfg->cache_bytes;
+  n.cache_bytes_max = cfg->cache_memory > cfg->cache_bytes ? cfg->cache_memory : cfg->cache_bytes;
+  n.memory_bytes = cfg->cache_memory;
+  n.memory_packets = (uint32_t)(pool_limit / 2 / largest); /* half of the buffers, however short the packets are */
+  n.trees = cfg->cache_trees;
+  const char *what;
+  if (dc_node_cfg_check(&n, &what) != 0)
+    return fault_set(why, "bad_request", "the node's %s is out of range", what);
+  f->node_size = dc_node_size(&n);
+  f->node_memory = mmap(NULL, f->node_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (f->node_memory == MAP_FAILED) {
+    f->node_memory = NULL;
+    return fault_set(why, "io", "no memory for %u trees", cfg->cache_trees);
+  }
+  f->node = dc_node_init(f->node_memory, &n, &bufpool_ops);
+  for (uint16_t i = 0; i < f->ports; i++)
+    dc_node_set_port(f->node, i, f->port[i]->nif->mac, f->port[i]->neighbour);
+  return true;
+}
+
+bool forward_open(struct forward *f, struct loop *loop, const struct forward_cfg *cfg, struct netif **nif,
+                  const uint8_t (*neighbour)[6], uint16_t ports, struct fault *why)
+{
+  memset(f, 0, sizeof *f);
+  f->loop = loop;
+  f->no_forward = cfg->no_forward;
+  f->port = calloc(ports, sizeof *f->port);
+  uint32_t largest = 0;
+  bool ok = f->port != NULL;
+  for (uint16_t i = 0; i < ports; i++) {
+    struct port *p = ok ? calloc(1, sizeof *p) : NULL;
+    if (p == NULL) {
+      nif[i]->ops->close(nif[i]);
+      ok = fault_set(why, "io", "out of memory");
+      continue;
+    }
+    port_init(p, i, nif[i], loop, &f->pool);
+    memcpy(p->neighbour, neighbour[i], 6);
+    f->port[f->ports++] = p;
+    if (nif[i]->mtu > largest)
+      largest = nif[i]->mtu;
+    if (loop_watch(loop, &p->watch, EPOLLIN) < 0)
+      ok = fault_set(why, "io", "epoll");
+  }
+  largest += DC_ETHER_LEN + DC_PREFIX_MAX;
+  size_t limit = 2 * (size_t)cfg->cache_memory + (8u << 20);
+  bufpool_init(&f->pool, largest, limit);
+  if (ok && make_node(f, cfg, largest, limit, why)) {
+    loop->round = forward_round;
+    loop->arg = f;
+    return true;
+  }
+  forward_close(f);
+  return false;
+}
+
+void forward_close(struct forward *f)
+{
+  f->loop->round = NULL;
+  if (f->node != NULL)
+    dc_node_clear(f->node);
+  for (uint16_t i = 0; i < f->ports; i++) {
+    port_close(f->port[i]);
+    free(f->port[i]);
+  }
+  free(f->port);
+  if (f->node_memory != NULL)
+    munmap(f->node_memory, f->node_size);
+  bufpool_close(&f->pool);
+}

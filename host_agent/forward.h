@@ -1,0 +1,92 @@
+/* Frames between the ports, this host's node and its endpoints.
+ *
+ * No call here leads back into itself: a frame that reaches an endpoint only marks it, and marked endpoints are polled one
+ * after another at the end of the round. What they send goes to a port's queue or once through the node, whose output
+ * marks endpoints again. A round has a budget; what is left is done in the next one. */
+#ifndef AGENT_FORWARD_H
+#define AGENT_FORWARD_H
+
+#include "datacast/endpoint.h"
+#include "datacast/node.h"
+#include "port.h"
+
+struct endpoint;
+
+struct endpoint_ops {
+  /* Of this endpoint's tree. `payload` is h->length bytes, valid during the call. */
+  void (*data)(struct endpoint *e, dc_time now, const struct dc_header *h, const uint8_t *payload);
+  void (*interest)(struct endpoint *e, dc_time now, const struct dc_header *h, const struct dc_segment *ret);
+  /* Send what may be sent (at most a batch; true: more is ready) and set the timer. */
+  bool (*poll)(struct endpoint *e, dc_time now);
+};
+
+/* One side of one tree on this host. */
+struct endpoint {
+  uint32_t tree;
+  const struct endpoint_ops *ops;
+  struct forward *forward;
+  struct timer timer; /* marks it */
+  struct endpoint *next_marked, *hash_next;
+  bool marked;
+};
+
+enum { ENDPOINT_BUCKETS = 1024 };
+
+struct forward_counters {
+  uint64_t drop[DC_DROP_MAX]; /* frames for endpoints that were refused */
+  uint64_t not_forwarded;     /* --no-forward: another's frames */
+  uint64_t hellos;
+};
+
+struct forward {
+  struct loop *loop;
+  struct bufpool pool;
+  struct port **port;
+  uint16_t ports;
+  dc_node *node;
+  void *node_memory;
+  size_t node_size;
+  bool no_forward;
+  struct endpoint *bucket[ENDPOINT_BUCKETS];
+  struct endpoint *first_marked, *last_marked;
+  uint32_t endpoints;
+  struct forward_counters count;
+  struct port *rx_port; /* during rx */
+  struct dc_tx out[DC_NODE_TX_MAX];
+};
+
+struct forward_cfg {
+  uint32_t cache_bytes;  /* C when an interest names none */
+  uint32_t cache_memory; /* all content stores together */
+  uint32_t cache_trees;
+  bool no_forward;
+};
+
+/* `ports` interfaces, owned from now on also on failure. False with *why. */
+bool forward_open(struct forward *f, struct loop *loop, const struct forward_cfg *cfg, struct netif **nif,
+                  const uint8_t (*neighbour)[6], uint16_t ports, struct fault *why) __attribute__((nonnull(1, 2, 3, 4, 7)));
+void forward_close(struct forward *f) __attribute__((nonnull));
+
+/* The loop's hook. */
+void forward_round(void *forward, dc_time now);
+
+/* Endpoints. False when the tree id is taken on this host. */
+bool forward_add(struct forward *f, struct endpoint *e, uint32_t tree, const struct endpoint_ops *ops)
+    __attribute__((nonnull));
+void forward_remove(struct endpoint *e) __attribute__((nonnull));
+void forward_mark(struct endpoint *e) __attribute__((nonnull));
+/* Come back to this endpoint at `at`. */
+void forward_wake(struct endpoint *e, dc_time at) __attribute__((nonnull));
+struct endpoint *forward_find(const struct forward *f, uint32_t tree) __attribute__((nonnull));
+
+/* A data packet of an endpoint: buf holds `h->length` payload bytes at mem + DC_PREFIX_MAX (takes over the reference).
+ * False when the segment leads nowhere here. */
+bool forward_data(struct forward *f, dc_time now, const struct dc_segment *ret, const struct dc_header *h,
+                  struct dc_buf *buf) __attribute__((nonnull));
+/* An interest of an endpoint. False when the route leads nowhere here, or no buffer is free. */
+bool forward_interest(struct forward *f, dc_time now, const struct dc_path *path, const struct dc_header *h)
+    __attribute__((nonnull));
+/* Is the way out over this segment congested here? */
+bool forward_crowded(const struct forward *f, const struct dc_segment *seg) __attribute__((nonnull));
+
+#endif

@@ -1,0 +1,336 @@
+#include "group.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "receiver.h"
+#include "source.h"
+
+static const char *const role_names[] = {"relay", "source", "receiver"};
+static const char *const state_names[] = {"running", "done", "failed"};
+
+void groups_init(struct groups *all, struct host *host, uint32_t limit)
+{
+  *all = (struct groups){.host = host, .limit = limit};
+}
+
+void groups_close(struct groups *all)
+{
+  while (all->first != NULL)
+    group_close(all->first, "the agent stops", all->host->keep_partial);
+}
+
+struct group *group_find(const struct groups *all, const char *id)
+{
+  struct group *g = all->first;
+  while (g != NULL && strcmp(g->id, id) != 0)
+    g = g->next;
+  return g;
+}
+
+uint32_t group_payload_max(const struct host *h)
+{
+  uint32_t buffer = h->forward->pool.size[BUF_SIZES - 1] - DC_PREFIX_MAX;
+  return buffer < DC_PAYLOAD_MAX ? buffer : DC_PAYLOAD_MAX;
+}
+
+/* ---- events ---- */
+
+void group_event(struct group *g, const char *event, json_t *fields)
+{
+  json_t *e = json_pack("{s:s,s:s,s:s,s:s}", "type", "event", "group", g->id, "n", g->all->host->name, "event", event);
+  if (e != NULL && fields != NULL)
+    json_object_update(e, fields);
+  json_decref(fields);
+  if (e != NULL && g->all->emit != NULL)
+    g->all->emit(g->all->arg, g, e);
+  json_decref(e);
+}
+
+void group_first(struct group *g)
+{
+  g->t_first_ns = loop_realtime_ns();
+  group_event(g, "first", json_pack("{s:I}", "t_ns", (json_int_t)g->t_first_ns));
+}
+
+static void tell_failed(struct group *g)
+{
+  group_event(g, "failed", json_pack("{s:s,s:s}", "code", g->fault.code, "error", g->fault.text));
+}
+
+void group_fail(struct group *g, const struct fault *why)
+{
+  if (g->state == GROUP_FAILED)
+    return;
+  g->state = GROUP_FAILED;
+  g->fault = *why;
+  log_warn("group %s: failed (%s): %s", g->id, why->code, why->text);
+  if (g->source != NULL)
+    source_stop(g);
+  if (g->receiver != NULL)
+    receiver_stop(g, false);
+  tell_failed(g);
+}
+
+/* ---- life ---- */
+
+static void expire(struct timer *t, dc_time now)
+{
+  (void)now;
+  struct group *g = (struct group *)(void *)((char *)t - offsetof(struct group, lease));
+  group_close(g, "its lease ended: nothing was heard of the group", false);
+}
+
+void group_renew(struct group *g)
+{
+  struct loop *l = g->all->host->loop;
+  loop_timer(l, &g->lease, l->now + g->lease_ms * DC_MS);
+}
+
+void group_close(struct group *g, const char *reason, bool keep)
+{
+  struct groups *all = g->all;
+  log_info("group %s: closed as %s, %s: %s", g->id, role_names[g->role], state_names[g->state], reason);
+  if (g->source != NULL)
+    source_close(g);
+  if (g->receiver != NULL)
+    receiver_close(g, keep);
+  loop_timer(all->host->loop, &g->lease, DC_NEVER);
+  struct group **at = &all->first;
+  while (*at != g)
+    at = &(*at)->next;
+  *at = g->next;
+  all->n--;
+  loop_bury(all->host->loop, g);
+}
+
+struct opening {
+  enum role role;
+  uint64_t lease_ms;
+  struct dc_layout layout;
+  struct tree_params trees[GROUP_TREES_MAX];
+  int n;
+};
+
+static bool parse(const struct groups *all, const json_t *whole, const json_t *part, struct opening *o, struct fault *why)
+{
+  const char *role = need_string(part, "role", 16, why);
+  if (role == NULL)
+    return false;
+  for (o->role = ROLE_RELAY; strcmp(role, role_names[o->role]) != 0; o->role++)
+    if (o->role == ROLE_RECEIVER)
+      return fault_set(why, "bad_request", "role \"%s\" is none of source, receiver, relay", role);
+  if (!get_integer(whole, "lease_ms", 100, LEASE_MAX_MS, LEASE_DEFAULT_MS, &o->lease_ms, why))
+    return false;
+  if (o->role == ROLE_RELAY)
+    return true;
+  o->n = params_trees(whole, o->trees, why);
+  return o->n >= 0 && params_layout(whole, group_payload_max(all->host), &o->layout, why);
+}
+
+static struct group *create(struct groups *all, const char *id, const struct opening *o, const json_t *part,
+                            struct fault *why)
+{
+  if (all->n >= all->limit) {
+    fault_set(why, "limit", "this host takes part in %u groups already", all->n);
+    return NULL;
+  }
+  struct group *g = calloc(1, sizeof *g);
+  if (g == NULL) {
+    fault_set(why, "io", "out of memory");
+    return NULL;
+  }
+  *g = (struct group){.all = all, .role = o->role, .layout = o->layout, .lease = {.fire = expire, .at = DC_NEVER}};
+  snprintf(g->id, sizeof g->id, "%s", id);
+  bool ok = true;
+  if (o->role != ROLE_RELAY) {
+    const char *path = need_string(part, o->role == ROLE_SOURCE ? "path" : "dest", 4095, why);
+    ok = path != NULL && (o->role == ROLE_SOURCE ? source_open(g, path, why) : receiver_open(g, path, why));
+  }
+  if (!ok) {
+    free(g);
+    return NULL;
+  }
+  g->next = all->first;
+  all->first = g;
+  all->n++;
+  return g;
+}
+
+static bool update(struct group *g, const struct opening *o, const json_t *part, struct fault *why)
+{
+  if (g->source != NULL)
+    return source_trees(g, o->trees, o->n, why);
+  if (g->receiver == NULL)
+    return true;
+  if (!receiver_trees(g, o->trees, o->n, why) || !receiver_routes(g, json_object_get(part, "routes"), why))
+    return false;
+  receiver_go(g);
+  return true;
+}
+
+bool group_open(struct groups *all, const char *id, const json_t *whole, const json_t *part, struct conn *parent,
+                struct fault *why)
+{
+  struct opening o = {.role = ROLE_RELAY};
+  if (!parse(all, whole, part, &o, why))
+    return false;
+  struct group *g = group_find(all, id);
+  if (g != NULL && g->role == ROLE_RELAY && o.role != ROLE_RELAY) { /* it takes a part after all */
+    group_close(g, "opened in another role", false);
+    g = NULL;
+  }
+  bool fresh = g == NULL;
+  if (fresh) {
+    g = create(all, id, &o, part, why);
+    if (g == NULL)
+      return false;
+  } else if (g->role != o.role && o.role != ROLE_RELAY) {
+    return fault_set(why, "bad_request", "this host is %s of the group already", role_names[g->role]);
+  } else if (o.role != ROLE_RELAY && memcmp(&g->layout, &o.layout, sizeof o.layout) != 0) {
+    return fault_set(why, "bad_request", "the group is open with another size or another cut into pieces");
+  }
+  bool moved = g->parent != parent;
+  g->parent = parent;
+  g->lease_ms = o.lease_ms;
+  group_renew(g);
+  if (o.role != ROLE_RELAY && g->state != GROUP_FAILED && !update(g, &o, part, why)) {
+    if (fresh)
+      group_close(g, why->text, false);
+    return false;
+  }
+  if (fresh)
+    log_info("group %s: opened as %s, %" PRIu64 " bytes, %d trees", g->id, role_names[g->role], g->layout.size, o.n);
+  else if (moved && g->state == GROUP_FAILED)
+    tell_failed(g);
+  else if (moved && g->source != NULL)
+    source_repeat(g);
+  else if (moved && g->receiver != NULL)
+    receiver_repeat(g);
+  return true;
+}
+
+/* ---- operations on an open group ---- */
+
+/* An array of arrays of n integers; false with *why. */
+static bool row(const json_t *list, size_t i, unsigned n, uint64_t *to, const char *what, struct fault *why)
+{
+  const json_t *r = json_array_get(list, i);
+  bool ok = json_is_array(r) && json_array_size(r) >= n;
+  for (unsigned k = 0; ok && k < n; k++) {
+    const json_t *v = json_array_get(r, k);
+    ok = json_is_integer(v) && json_integer_value(v) >= 0;
+    to[k] = ok ? (uint64_t)json_integer_value(v) : 0;
+  }
+  return ok || fault_set(why, "bad_request", "%s[%zu] is not a row of %u whole numbers", what, i, n);
+}
+
+static const json_t *rows(const json_t *whole, const char *key, struct fault *why)
+{
+  const json_t *list = json_object_get(whole, key);
+  if (!json_is_array(list))
+    fault_set(why, "bad_request", "%s must be an array", key);
+  return json_is_array(list) ? list : NULL;
+}
+
+static bool assign(struct group *g, const json_t *whole, struct fault *why)
+{
+  const json_t *list = rows(whole, "extents", why);
+  if (list == NULL)
+    return false;
+  for (size_t i = 0; i < json_array_size(list); i++) {
+    uint64_t v[4];
+    if (!row(list, i, 4, v, "extents", why))
+      return false;
+    if (v[0] > UINT32_MAX || v[1] > UINT32_MAX || v[3] == 0 || v[3] > UINT32_MAX || v[2] > PIECES_MAX)
+      return fault_set(why, "bad_request", "extents[%zu] is out of range", i);
+    struct dc_extent e = {.seq = (uint32_t)v[1], .first = v[2], .count = (uint32_t)v[3]};
+    if (g->source != NULL && !source_assign(g, (uint32_t)v[0], &e, why))
+      return false;
+    if (g->receiver != NULL && !receiver_assign(g, (uint32_t)v[0], &e, why))
+      return false;
+  }
+  return true;
+}
+
+static bool digest(struct group *g, const json_t *whole, struct fault *why)
+{
+  const json_t *list = rows(whole, "blocks", why);
+  if (list == NULL)
+    return false;
+  for (size_t i = 0; g->receiver != NULL && i < json_array_size(list); i++) {
+    uint64_t block;
+    uint8_t digest[32];
+    if (!row(list, i, 1, &block, "blocks", why))
+      return false;
+    const json_t *hex = json_array_get(json_array_get(list, i), 1);
+    if (block > UINT32_MAX || !json_is_string(hex) ||
+        !hex_read(digest, 32, json_string_value(hex), json_string_length(hex)))
+      return fault_set(why, "bad_request", "blocks[%zu] is not [block, SHA-256 as hex]", i);
+    if (!receiver_digest(g, (uint32_t)block, digest, why))
+      return false;
+  }
+  return true;
+}
+
+static bool cut(struct group *g, const json_t *whole, struct fault *why)
+{
+  const json_t *list = rows(whole, "trees", why);
+  if (list == NULL)
+    return false;
+  for (size_t i = 0; i < json_array_size(list); i++) {
+    uint64_t v[2];
+    if (!row(list, i, 2, v, "trees", why))
+      return false;
+    if (v[0] > UINT32_MAX || v[1] > UINT32_MAX)
+      return fault_set(why, "bad_request", "trees[%zu] is out of range", i);
+    if (g->source != NULL)
+      source_cut(g, (uint32_t)v[0], (uint32_t)v[1]);
+    if (g->receiver != NULL)
+      receiver_cut(g, (uint32_t)v[0], (uint32_t)v[1]);
+  }
+  return true;
+}
+
+bool group_order(struct group *g, enum group_order what, const json_t *whole, struct fault *why)
+{
+  uint64_t n;
+  if (!get_integer(whole, "n", 1, (UINT64_C(1) << 53) - 1, 0, &n, why))
+    return false;
+  if (g->role == ROLE_RELAY || (n > 0 && n <= g->had_n))
+    return true;
+  if (n > g->had_n + 1)
+    return fault_set(why, "gap", "number %" PRIu64 " came, the last one here was %" PRIu64, n, g->had_n);
+  bool ok = what == GROUP_ASSIGN ? assign(g, whole, why) : what == GROUP_CUT ? cut(g, whole, why) : digest(g, whole, why);
+  if (ok && n > 0)
+    g->had_n = n;
+  return ok;
+}
+
+bool group_reroute(struct group *g, const json_t *part, struct fault *why)
+{
+  if (g->receiver == NULL)
+    return true;
+  if (!receiver_routes(g, json_object_get(part, "routes"), why))
+    return false;
+  receiver_go(g);
+  return true;
+}
+
+json_t *group_status(struct group *g)
+{
+  json_t *s = g->source != NULL ? source_status(g) : g->receiver != NULL ? receiver_status(g) : json_object();
+  json_object_set_new(s, "role", json_string(role_names[g->role]));
+  json_object_set_new(s, "n", json_integer((json_int_t)g->had_n));
+  json_object_set_new(s, "state", json_string(state_names[g->state]));
+  if (g->state == GROUP_FAILED) {
+    json_object_set_new(s, "code", json_string(g->fault.code));
+    json_object_set_new(s, "error", json_string(g->fault.text));
+  }
+  if (g->role == ROLE_RECEIVER) {
+    json_object_set_new(s, "t_first_ns", g->t_first_ns == 0 ? json_null() : json_integer((json_int_t)g->t_first_ns));
+    json_object_set_new(s, "t_done_ns", g->t_done_ns == 0 ? json_null() : json_integer((json_int_t)g->t_done_ns));
+  }
+  return s;
+}

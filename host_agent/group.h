@@ -1,0 +1,68 @@
+/* Groups this host takes part in: what is common to all roles. */
+#ifndef AGENT_GROUP_H
+#define AGENT_GROUP_H
+
+#include "host.h"
+#include "params.h"
+
+enum role { ROLE_RELAY, ROLE_SOURCE, ROLE_RECEIVER };
+enum group_state { GROUP_RUNNING, GROUP_DONE, GROUP_FAILED };
+
+struct source;
+struct receiver;
+struct conn;
+
+struct group {
+  struct groups *all;
+  struct group *next;
+  char id[NAME_MAX_LEN + 1];
+  enum role role;
+  enum group_state state;
+  struct fault fault; /* GROUP_FAILED */
+  struct dc_layout layout;
+  uint64_t lease_ms;
+  struct timer lease;
+  struct conn *parent; /* where events go; NULL when it is gone */
+  struct source *source;
+  struct receiver *receiver;
+  uint64_t had_n; /* number of the last assign, cut or digest applied */
+  uint64_t t_first_ns, t_done_ns; /* realtime; 0: not yet */
+};
+
+struct groups {
+  struct host *host;
+  struct group *first;
+  uint32_t n, limit, trees;
+  void (*emit)(void *arg, struct group *g, json_t *event); /* borrows event */
+  void *arg;
+};
+
+void groups_init(struct groups *all, struct host *host, uint32_t limit) __attribute__((nonnull));
+void groups_close(struct groups *all) __attribute__((nonnull));
+
+struct group *group_find(const struct groups *all, const char *id) __attribute__((nonnull));
+/* The group was named by a request. */
+void group_renew(struct group *g) __attribute__((nonnull));
+void group_close(struct group *g, const char *reason, bool keep) __attribute__((nonnull));
+
+/* `open`: create or update. False with *why. */
+bool group_open(struct groups *all, const char *id, const json_t *whole, const json_t *part, struct conn *parent,
+                struct fault *why) __attribute__((nonnull(1, 2, 3, 6)));
+/* `assign`, `digest`, `cut`: the argument is the message's `all`. Its `n` numbers them: one that was applied already changes
+ * nothing, one out of turn is refused (`gap`). */
+enum group_order { GROUP_ASSIGN, GROUP_DIGEST, GROUP_CUT };
+bool group_order(struct group *g, enum group_order what, const json_t *whole, struct fault *why) __attribute__((nonnull));
+/* `reroute`: own part. */
+bool group_reroute(struct group *g, const json_t *part, struct fault *why) __attribute__((nonnull(1, 3)));
+json_t *group_status(struct group *g) __attribute__((nonnull)); /* a new reference */
+
+/* For the roles: tell the master; `fields` (stolen, may be NULL) joins the event. */
+void group_event(struct group *g, const char *event, json_t *fields) __attribute__((nonnull(1, 2)));
+/* This member is out: endpoints stop, the master hears why. */
+void group_fail(struct group *g, const struct fault *why) __attribute__((nonnull));
+void group_first(struct group *g) __attribute__((nonnull)); /* first data packet, told once */
+
+/* Largest payload of one packet on this host. */
+uint32_t group_payload_max(const struct host *h) __attribute__((nonnull));
+
+#endif

@@ -1,0 +1,64 @@
+#include "log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum log_level log_threshold = LOG_INFO;
+static char log_name[80] = "agent";
+
+static const char *const names[] = {"error", "warn", "info", "debug"};
+
+void log_open(const char *name, enum log_level threshold)
+{
+  snprintf(log_name, sizeof log_name, "agent %s", name);
+  log_threshold = threshold;
+}
+
+bool log_level_parse(const char *text, enum log_level *out)
+{
+  for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++)
+    if (strcmp(text, names[i]) == 0) {
+      *out = (enum log_level)i;
+      return true;
+    }
+  return false;
+}
+
+void log_write(enum log_level level, const char *format, ...)
+{
+  if (level > log_threshold)
+    return;
+  struct timespec ts;
+  struct tm tm;
+  clock_gettime(CLOCK_REALTIME, &ts);
+  localtime_r(&ts.tv_sec, &tm);
+
+  char line[1024];
+  size_t at = strftime(line, sizeof line, "%H:%M:%S", &tm);
+  at += (size_t)snprintf(line + at, sizeof line - at, ".%03ld %s %s: ", ts.tv_nsec / 1000000, log_name, names[level]);
+  va_list ap;
+  va_start(ap, format);
+  int n = vsnprintf(line + at, sizeof line - at - 1, format, ap);
+  va_end(ap);
+  if (n > 0)
+    at += (size_t)n < sizeof line - at - 1 ? (size_t)n : sizeof line - at - 2;
+  for (size_t i = 0; i < at; i++) /* text of peers and file names may hold anything */
+    if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
+      line[i] = '?';
+  line[at++] = '\n';
+  if (write(STDERR_FILENO, line, at) < 0)
+    return; /* nobody reads it: nothing to be done */
+}
+
+bool fault_set(struct fault *f, const char *code, const char *format, ...)
+{
+  snprintf(f->code, sizeof f->code, "%s", code);
+  va_list ap;
+  va_start(ap, format);
+  vsnprintf(f->text, sizeof f->text, format, ap);
+  va_end(ap);
+  return false;
+}

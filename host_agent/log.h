@@ -1,0 +1,34 @@
+/* Log lines on standard error, one event each. */
+#ifndef AGENT_LOG_H
+#define AGENT_LOG_H
+
+#include <stdbool.h>
+
+enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
+
+extern enum log_level log_threshold;
+
+/* The name stands in every line. */
+void log_open(const char *name, enum log_level threshold);
+bool log_level_parse(const char *text, enum log_level *out);
+void log_write(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#define log_error(...) log_write(LOG_ERROR, __VA_ARGS__)
+#define log_warn(...) log_write(LOG_WARN, __VA_ARGS__)
+#define log_info(...) log_write(LOG_INFO, __VA_ARGS__)
+#define log_debug(...) \
+  do {                 \
+    if (log_threshold >= LOG_DEBUG) \
+      log_write(LOG_DEBUG, __VA_ARGS__); \
+  } while (0)
+
+/* Why something failed: a code of docs/signalling.md and a sentence for people. */
+struct fault {
+  char code[24];
+  char text[400];
+};
+
+/* Fill it; always false, so that a check can `return fault_set(...)`. */
+bool fault_set(struct fault *f, const char *code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+#endif

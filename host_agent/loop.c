@@ -1,0 +1,197 @@
+#include "loop.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+/* The kernel may put wake-ups that lie so near together into one. */
+#define TIMER_SLACK_NS 20000ul
+
+static dc_time read_clock(clockid_t id)
+{
+  struct timespec ts;
+  clock_gettime(id, &ts);
+  return (dc_time)ts.tv_sec * DC_SEC + (dc_time)ts.tv_nsec;
+}
+
+dc_time loop_clock(void) { return read_clock(CLOCK_MONOTONIC); }
+uint64_t loop_realtime_ns(void) { return read_clock(CLOCK_REALTIME); }
+
+int loop_open(struct loop *l)
+{
+  memset(l, 0, sizeof *l);
+  l->epoll = epoll_create1(EPOLL_CLOEXEC);
+  if (l->epoll < 0)
+    return -errno;
+  l->now = loop_clock();
+  (void)prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS, 0, 0, 0); /* without it timers are 30 us later, nothing worse */
+  return 0;
+}
+
+static void dig(struct loop *l)
+{
+  for (uint32_t i = 0; i < l->graves; i++)
+    free(l->grave[i]);
+  l->graves = 0;
+}
+
+void loop_close(struct loop *l)
+{
+  dig(l);
+  free(l->grave);
+  free(l->heap);
+  if (l->epoll >= 0)
+    close(l->epoll);
+}
+
+int loop_watch(struct loop *l, struct watch *w, uint32_t events)
+{
+  struct epoll_event ev = {.events = events, .data.ptr = w};
+  return epoll_ctl(l->epoll, EPOLL_CTL_ADD, w->fd, &ev) < 0 ? -errno : 0;
+}
+
+void loop_rewatch(struct loop *l, struct watch *w, uint32_t events)
+{
+  struct epoll_event ev = {.events = events, .data.ptr = w};
+  (void)epoll_ctl(l->epoll, EPOLL_CTL_MOD, w->fd, &ev); /* fails only for a descriptor that is not there: our own bug */
+}
+
+void loop_unwatch(struct loop *l, struct watch *w)
+{
+  if (w->fd >= 0)
+    (void)epoll_ctl(l->epoll, EPOLL_CTL_DEL, w->fd, NULL);
+  w->ready = NULL;
+}
+
+/* ---- timers: a binary heap ---- */
+
+static void put(struct loop *l, uint32_t i, struct timer *t)
+{
+  l->heap[i] = t;
+  t->pos = i + 1;
+}
+
+static void up(struct loop *l, uint32_t i, struct timer *t)
+{
+  for (; i > 0 && l->heap[(i - 1) / 2]->at > t->at; i = (i - 1) / 2)
+    put(l, i, l->heap[(i - 1) / 2]);
+  put(l, i, t);
+}
+
+static void down(struct loop *l, uint32_t i, struct timer *t)
+{
+  for (;;) {
+    uint32_t child = 2 * i + 1;
+    if (child >= l->n)
+      break;
+    if (child + 1 < l->n && l->heap[child + 1]->at < l->heap[child]->at)
+      child++;
+    if (l->heap[child]->at >= t->at)
+      break;
+    put(l, i, l->heap[child]);
+    i = child;
+  }
+  put(l, i, t);
+}
+
+static void place(struct loop *l, uint32_t i, struct timer *t)
+{
+  if (i > 0 && l->heap[(i - 1) / 2]->at > t->at)
+    up(l, i, t);
+  else
+    down(l, i, t);
+}
+
+void loop_timer(struct loop *l, struct timer *t, dc_time at)
+{
+  t->at = at;
+  if (at == DC_NEVER) {
+    if (t->pos == 0)
+      return;
+    uint32_t i = t->pos - 1;
+    t->pos = 0;
+    struct timer *last = l->heap[--l->n];
+    if (last != t)
+      place(l, i, last);
+    return;
+  }
+  if (t->pos == 0) {
+    if (l->n == l->cap) {
+      uint32_t cap = l->cap == 0 ? 64 : 2 * l->cap;
+      struct timer **heap = realloc(l->heap, cap * sizeof *heap);
+      if (heap == NULL)
+        abort(); /* a few hundred bytes: the machine is at its end */
+      l->heap = heap;
+      l->cap = cap;
+    }
+    up(l, l->n++, t);
+    return;
+  }
+  place(l, t->pos - 1, t);
+}
+
+void loop_bury(struct loop *l, void *p)
+{
+  if (l->graves == l->grave_cap) {
+    uint32_t cap = l->grave_cap == 0 ? 16 : 2 * l->grave_cap;
+    void **grave = realloc(l->grave, cap * sizeof *grave);
+    if (grave == NULL)
+      abort();
+    l->grave = grave;
+    l->grave_cap = cap;
+  }
+  l->grave[l->graves++] = p;
+}
+
+/* ---- rounds ---- */
+
+static struct timespec span(dc_time t)
+{
+  return (struct timespec){.tv_sec = (time_t)(t / DC_SEC), .tv_nsec = (long)(t % DC_SEC)};
+}
+
+static void wait_for_events(struct loop *l)
+{
+  struct epoll_event ev[32];
+  struct timespec ts = {0, 0}, *limit = &ts;
+  if (!l->busy) {
+    dc_time at = l->n > 0 ? l->heap[0]->at : DC_NEVER;
+    if (l->packets && l->gap > 0) { /* let what comes one by one gather */
+      struct timespec pause = span(l->gap);
+      (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+      l->now = loop_clock();
+    }
+    if (at == DC_NEVER)
+      limit = NULL;
+    else if (at > l->now)
+      ts = span(at - l->now);
+  }
+  int n = epoll_pwait2(l->epoll, ev, sizeof ev / sizeof ev[0], limit, NULL);
+  l->now = loop_clock();
+  for (int i = 0; i < n; i++) {
+    struct watch *w = ev[i].data.ptr;
+    if (w->ready != NULL)
+      w->ready(w, ev[i].events);
+  }
+}
+
+void loop_run(struct loop *l)
+{
+  while (!l->stop) {
+    wait_for_events(l);
+    while (l->n > 0 && l->heap[0]->at <= l->now) {
+      struct timer *t = l->heap[0];
+      loop_timer(l, t, DC_NEVER);
+      t->fire(t, l->now);
+    }
+    l->busy = l->packets = false;
+    if (l->round != NULL)
+      l->round(l->arg, l->now);
+    l->rounds++;
+    dig(l);
+  }
+}

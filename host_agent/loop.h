@@ -1,0 +1,58 @@
+/* The event loop: file descriptors by epoll, timers by a heap, and one hook per round for the packets.
+ *
+ * A round is: wait, file descriptors, timers, hook. Between rounds with packets it may pause (`gap`), so that frames that
+ * come one by one are taken together; with nothing to do it sleeps until a timer, without any tick of its own. */
+#ifndef AGENT_LOOP_H
+#define AGENT_LOOP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "datacast/time.h"
+
+struct watch {
+  int fd;
+  void (*ready)(struct watch *w, uint32_t events); /* NULL once removed */
+};
+
+struct timer {
+  void (*fire)(struct timer *t, dc_time now);
+  dc_time at;   /* DC_NEVER: not set */
+  uint32_t pos; /* in the heap, plus one; 0: not in it */
+};
+
+struct loop {
+  int epoll;
+  struct timer **heap;
+  uint32_t n, cap;
+  dc_time now;        /* CLOCK_MONOTONIC, taken once per round */
+  dc_time gap;        /* least time between two rounds with packets */
+  bool stop;
+  bool busy;          /* the hook left work behind: come back at once */
+  bool packets;       /* the hook had packets in this round */
+  void (*round)(void *arg, dc_time now);
+  void *arg;
+  void **grave;       /* freed at the end of the round: a later event of the same round may still name them */
+  uint32_t graves, grave_cap;
+  uint64_t rounds;
+};
+
+dc_time loop_clock(void);
+uint64_t loop_realtime_ns(void);
+
+int loop_open(struct loop *l) __attribute__((nonnull)); /* 0 or -errno */
+void loop_close(struct loop *l) __attribute__((nonnull));
+void loop_run(struct loop *l) __attribute__((nonnull)); /* until `stop` */
+
+int loop_watch(struct loop *l, struct watch *w, uint32_t events) __attribute__((nonnull)); /* 0 or -errno */
+void loop_rewatch(struct loop *l, struct watch *w, uint32_t events) __attribute__((nonnull));
+void loop_unwatch(struct loop *l, struct watch *w) __attribute__((nonnull));
+
+/* Set or move a timer; DC_NEVER takes it out. */
+void loop_timer(struct loop *l, struct timer *t, dc_time at) __attribute__((nonnull));
+
+/* free(p) at the end of this round. */
+void loop_bury(struct loop *l, void *p) __attribute__((nonnull));
+
+#endif

@@ -1,0 +1,151 @@
+/* datacast-agent: puts the parts of a host together and runs the loop. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "group.h"
+#include "links.h"
+#include "options.h"
+#include "registration.h"
+#include "signal_tree.h"
+
+struct agent {
+  struct loop loop;
+  struct forward forward;
+  struct worker worker;
+  struct host host;
+  struct groups groups;
+  struct signalling signalling;
+  struct registration registration;
+  struct links links;
+  struct watch signals;
+};
+
+static struct agent agent;
+
+static void on_signal(struct watch *w, uint32_t events)
+{
+  (void)events;
+  struct signalfd_siginfo info;
+  if (read(w->fd, &info, sizeof info) != sizeof info)
+    return;
+  log_info("stopping on %s", strsignal((int)info.ssi_signo));
+  agent.loop.stop = true;
+}
+
+static bool take_signals(struct agent *a, struct fault *why)
+{
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGHUP);
+  sigprocmask(SIG_BLOCK, &set, NULL); /* before the worker starts: its thread inherits it */
+  signal(SIGPIPE, SIG_IGN);
+  a->signals = (struct watch){.fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), .ready = on_signal};
+  if (a->signals.fd < 0 || loop_watch(&a->loop, &a->signals, EPOLLIN) < 0)
+    return fault_set(why, "io", "signals: %s", strerror(errno));
+  return true;
+}
+
+static bool open_ports(struct agent *a, const struct options *o, struct fault *why)
+{
+  static struct netif *nif[DC_NODE_PORTS_MAX];
+  static uint8_t neighbour[DC_NODE_PORTS_MAX][6];
+  for (uint16_t i = 0; i < o->ports; i++) {
+    nif[i] = afpacket_open(o->port[i].ifname, why);
+    if (nif[i] == NULL) {
+      while (i-- > 0)
+        nif[i]->ops->close(nif[i]);
+      return false;
+    }
+    memcpy(neighbour[i], o->port[i].neighbour, 6);
+  }
+  return forward_open(&a->forward, &a->loop, &o->forward, nif, (const uint8_t(*)[6])neighbour, o->ports, why);
+}
+
+static bool open_folders(struct agent *a, const struct options *o, struct fault *why)
+{
+  for (unsigned i = 0; i < o->dest_roots; i++)
+    if (!roots_add(&a->host.dest_roots, o->dest_root[i], why))
+      return false;
+  for (unsigned i = 0; i < o->source_roots; i++)
+    if (!roots_add(&a->host.source_roots, o->source_root[i], why))
+      return false;
+  return true;
+}
+
+/* Parts in the order of their needs; what was opened is closed again in reverse. */
+static int run(struct agent *a, const struct options *o)
+{
+  struct fault why;
+  int code = 1, rc;
+  a->host = (struct host){.name = o->node, .loop = &a->loop, .forward = &a->forward, .worker = &a->worker,
+                          .sync = o->sync, .keep_partial = o->keep_partial};
+  if (!open_folders(a, o, &why) || !take_signals(a, &why))
+    goto out;
+  if (!open_ports(a, o, &why))
+    goto out;
+  rc = worker_open(&a->worker, &a->loop);
+  if (rc < 0) {
+    fault_set(&why, "io", "no worker thread: %s", strerror(-rc));
+    goto close_worker;
+  }
+  groups_init(&a->groups, &a->host, o->groups);
+  if (!signalling_open(&a->signalling, &a->loop, &a->groups, o->listen, &why))
+    goto close_worker;
+  if (!registration_open(&a->registration, &a->host, o->manager, o->listen, &why))
+    goto close_signalling;
+  if (!links_open(&a->links, &a->forward, registration_link, &a->registration, &why))
+    goto close_registration;
+
+  a->loop.gap = o->gap_us * DC_US;
+  log_info("ready on %s with %u ports", o->listen, o->ports);
+  loop_run(&a->loop);
+  groups_close(&a->groups);
+  code = 0;
+
+  links_close(&a->links);
+close_registration:
+  registration_close(&a->registration);
+close_signalling:
+  signalling_close(&a->signalling);
+close_worker:
+  worker_close(&a->worker);
+  forward_close(&a->forward);
+out:
+  if (code != 0)
+    log_error("%s", why.text);
+  roots_close(&a->host.dest_roots);
+  roots_close(&a->host.source_roots);
+  if (a->signals.fd > 0)
+    close(a->signals.fd);
+  return code;
+}
+
+int main(int argc, char **argv)
+{
+  static struct options o;
+  switch (options_parse(&o, argc, argv)) {
+  case OPTIONS_DONE:
+    return 0;
+  case OPTIONS_BAD:
+    return 2;
+  case OPTIONS_RUN:
+    break;
+  }
+  log_open(o.node, o.level);
+  int rc = loop_open(&agent.loop);
+  if (rc < 0) {
+    log_error("epoll: %s", strerror(-rc));
+    return 1;
+  }
+  rc = run(&agent, &o);
+  loop_close(&agent.loop);
+  return rc;
+}

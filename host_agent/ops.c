@@ -1,0 +1,143 @@
+#include "ops.h"
+
+#include <string.h>
+
+#include "source.h"
+#include "status.h"
+#include "target.h"
+
+struct request {
+  struct groups *groups;
+  struct group *group; /* NULL where none is needed */
+  const char *id;
+  const json_t *whole, *part;
+  struct conn *from;
+  json_t *result;
+};
+
+json_t *ops_refusal(const struct fault *why)
+{
+  return json_pack("{s:b,s:s,s:s}", "ok", 0, "code", why->code, "error", why->text);
+}
+
+static bool op_stat(struct request *r, struct fault *why)
+{
+  const struct host *h = r->groups->host;
+  if (json_object_get(r->part, "path") != NULL) {
+    const char *path = need_string(r->part, "path", 4095, why);
+    return path != NULL && source_stat(r->groups->host, path, r->result, why);
+  }
+  const char *dest = need_string(r->part, "dest", 4095, why);
+  uint64_t size;
+  if (dest == NULL || !get_integer(r->part, "size", 0, (UINT64_C(1) << 53) - 1, 0, &size, why) ||
+      !target_check(&h->dest_roots, dest, size, why))
+    return false;
+  json_object_set_new(r->result, "dest", json_string(dest));
+  return true;
+}
+
+static bool op_open(struct request *r, struct fault *why)
+{
+  return group_open(r->groups, r->id, r->whole, r->part, r->from, why);
+}
+
+static bool op_assign(struct request *r, struct fault *why) { return group_order(r->group, GROUP_ASSIGN, r->whole, why); }
+static bool op_digest(struct request *r, struct fault *why) { return group_order(r->group, GROUP_DIGEST, r->whole, why); }
+static bool op_cut(struct request *r, struct fault *why) { return group_order(r->group, GROUP_CUT, r->whole, why); }
+static bool op_reroute(struct request *r, struct fault *why) { return group_reroute(r->group, r->part, why); }
+
+static bool op_status(struct request *r, struct fault *why)
+{
+  (void)why;
+  json_t *s = group_status(r->group);
+  json_object_update(r->result, s);
+  json_decref(s);
+  return true;
+}
+
+static bool op_close(struct request *r, struct fault *why)
+{
+  (void)why;
+  const char *reason = json_string_value(json_object_get(r->whole, "reason"));
+  if (r->group != NULL) /* closing twice is no error */
+    group_close(r->group, reason == NULL ? "asked to" : reason, json_is_true(json_object_get(r->whole, "keep")));
+  return true;
+}
+
+static bool op_node(struct request *r, struct fault *why)
+{
+  (void)why;
+  status_node(r->groups, r->result);
+  return true;
+}
+
+static bool op_ping(struct request *r, struct fault *why)
+{
+  (void)r;
+  (void)why;
+  return true;
+}
+
+static const struct op {
+  const char *name;
+  bool (*run)(struct request *r, struct fault *why);
+  bool names_group, needs_group, own_part, numbered;
+} table[] = {
+    {"stat", op_stat, false, false, true, false},
+    {"open", op_open, true, false, true, false},
+    {"assign", op_assign, true, true, false, true},
+    {"digest", op_digest, true, true, false, true},
+    {"cut", op_cut, true, true, false, true},
+    {"reroute", op_reroute, true, true, true, false},
+    {"status", op_status, true, true, false, false},
+    {"close", op_close, true, false, false, false},
+    {"node", op_node, false, false, false, false},
+    {"ping", op_ping, false, false, false, false},
+};
+
+static bool run(struct request *r, const char *name, struct fault *why)
+{
+  const struct op *op = NULL;
+  for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+    if (strcmp(table[i].name, name) == 0)
+      op = &table[i];
+  if (op == NULL)
+    return fault_set(why, "bad_request", "op \"%.40s\" is not known", name);
+  if (op->own_part && r->part == NULL)
+    return true; /* this host only passes the message on */
+  if (op->own_part && !json_is_object(r->part))
+    return fault_set(why, "bad_request", "b must be an object");
+  if (r->whole != NULL && !json_is_object(r->whole))
+    return fault_set(why, "bad_request", "all must be an object");
+  if (op->names_group && !name_ok(r->id))
+    return fault_set(why, "bad_request", "group must be a name of 1 to %d letters, digits or ._-", NAME_MAX_LEN);
+  if (op->names_group)
+    r->group = group_find(r->groups, r->id);
+  if (op->needs_group && r->group == NULL)
+    return fault_set(why, "no_group", "group %s is not open on this host", r->id);
+  if (r->group != NULL)
+    group_renew(r->group);
+  bool ok = true;
+  if (op->numbered && !due(r, &ok, why))
+    return ok;
+  ok = op->run(r, why);
+  return op->numbered ? told(r, ok) : ok;
+}
+
+json_t *ops_run(struct groups *groups, const char *op, const char *group, const json_t *whole, const json_t *part,
+                struct conn *from)
+{
+  static json_t *nothing; /* an `all` that is absent is empty */
+  if (nothing == NULL)
+    nothing = json_object();
+  struct fault why = {"", ""};
+  struct request r = {.groups = groups, .id = group, .whole = whole == NULL ? nothing : whole, .part = part, .from = from,
+                      .result = json_pack("{s:b}", "ok", 1)};
+  if (run(&r, op, &why))
+    return r.result;
+  json_decref(r.result);
+  json_t *refusal = ops_refusal(&why);
+  if (strcmp(why.code, "gap") == 0)
+    json_object_set_new(refusal, "n", json_integer((json_int_t)r.group->had_n));
+  return refusal;
+}

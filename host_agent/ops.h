@@ -1,0 +1,15 @@
+/* The operations of docs/signalling.md, on this host alone. */
+#ifndef AGENT_OPS_H
+#define AGENT_OPS_H
+
+#include "group.h"
+
+/* One request's part for this host. Returns the result object (a new reference; never NULL but without memory).
+ * `whole` (the message's `all`) and `part` (`b`) may be NULL. */
+json_t *ops_run(struct groups *groups, const char *op, const char *group, const json_t *whole, const json_t *part,
+                struct conn *from) __attribute__((nonnull(1, 2)));
+
+/* {"ok":false,"code":…,"error":…} */
+json_t *ops_refusal(const struct fault *why) __attribute__((nonnull));
+
+#endif

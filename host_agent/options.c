@@ -1,0 +1,234 @@
+#include "options.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "params.h"
+
+static const char usage[] =
+    "usage: datacast-agent --node NAME --listen ADDR:PORT --port N=IFACE[,MAC] … [options]\n"
+    "\n"
+    "One agent per host: it sends and receives files for groups, and forwards and caches for others.\n"
+    "\n"
+    "  --node NAME             this host's name in the topology, such as 00\n"
+    "  --listen ADDR:PORT      where masters and other agents reach it, on the management network\n"
+    "  --fabric-manager ADDR:PORT\n"
+    "                          register there (kept up; it may start later)\n"
+    "  --port N=IFACE[,MAC]    data port N (from 0, without gaps); MAC of its neighbour, else broadcast\n"
+    "  --dest-root DIR         files may be received beneath DIR (repeat for more; none: nothing is received)\n"
+    "  --source-root DIR       files may be sent from beneath DIR (repeat for more; default: /)\n"
+    "  --no-forward            this host neither forwards nor caches for others\n"
+    "  --cache SIZE            content store of a tree when the group names none (default 128K)\n"
+    "  --cache-trees N         trees that may have one at once (default 64)\n"
+    "  --cache-memory SIZE     all content stores together (default 12M)\n"
+    "  --groups N              groups at once (default 64)\n"
+    "  --no-sync               do not wait for the disk before a received file is renamed\n"
+    "  --keep-partial          leave unfinished files in place when the agent stops\n"
+    "  --gather USEC           least time between two looks at the ports (default 100): more packets per wake-up,\n"
+    "                          at the price of as much delay\n"
+    "  --log-level LEVEL       error, warn, info or debug (default info); the log goes to standard error\n"
+    "  --help, --version\n"
+    "\n"
+    "It needs root, or CAP_NET_RAW and CAP_NET_ADMIN. SIGTERM or Ctrl-C stops it and removes its temporary files.\n"
+    "Exit codes: 0 stopped as asked, 1 it could not run, 2 wrong usage.\n";
+
+enum {
+  OPT_NODE = 256,
+  OPT_LISTEN,
+  OPT_MANAGER,
+  OPT_PORT,
+  OPT_DEST,
+  OPT_SOURCE,
+  OPT_NO_FORWARD,
+  OPT_CACHE,
+  OPT_CACHE_TREES,
+  OPT_CACHE_MEMORY,
+  OPT_GROUPS,
+  OPT_NO_SYNC,
+  OPT_KEEP,
+  OPT_GATHER,
+  OPT_LOG,
+  OPT_HELP,
+  OPT_VERSION
+};
+
+static const struct option longs[] = {
+    {"node", required_argument, NULL, OPT_NODE},
+    {"listen", required_argument, NULL, OPT_LISTEN},
+    {"fabric-manager", required_argument, NULL, OPT_MANAGER},
+    {"port", required_argument, NULL, OPT_PORT},
+    {"dest-root", required_argument, NULL, OPT_DEST},
+    {"source-root", required_argument, NULL, OPT_SOURCE},
+    {"no-forward", no_argument, NULL, OPT_NO_FORWARD},
+    {"cache", required_argument, NULL, OPT_CACHE},
+    {"cache-trees", required_argument, NULL, OPT_CACHE_TREES},
+    {"cache-memory", required_argument, NULL, OPT_CACHE_MEMORY},
+    {"groups", required_argument, NULL, OPT_GROUPS},
+    {"no-sync", no_argument, NULL, OPT_NO_SYNC},
+    {"keep-partial", no_argument, NULL, OPT_KEEP},
+    {"gather", required_argument, NULL, OPT_GATHER},
+    {"log-level", required_argument, NULL, OPT_LOG},
+    {"help", no_argument, NULL, OPT_HELP},
+    {"version", no_argument, NULL, OPT_VERSION},
+    {NULL, 0, NULL, 0},
+};
+
+static bool number(const char *text, uint32_t min, uint32_t max, uint32_t *to)
+{
+  char *end;
+  unsigned long long n = strtoull(text, &end, 10);
+  if (*text < '0' || *text > '9' || *end != '\0' || n < min || n > max)
+    return false;
+  *to = (uint32_t)n;
+  return true;
+}
+
+bool options_bytes(const char *text, uint32_t *to)
+{
+  char *end;
+  if (*text < '0' || *text > '9')
+    return false;
+  unsigned long long n = strtoull(text, &end, 10);
+  unsigned shift = *end == 'K' || *end == 'k' ? 10 : *end == 'M' || *end == 'm' ? 20 : *end == 'G' || *end == 'g' ? 30 : 0;
+  end += shift > 0;
+  if (*end != '\0' || n > UINT32_MAX >> shift)
+    return false;
+  *to = (uint32_t)(n << shift);
+  return true;
+}
+
+bool options_port(char *text, uint16_t *to_number, struct port_option *to)
+{
+  char *equals = strchr(text, '=');
+  uint32_t n;
+  if (equals == NULL)
+    return false;
+  *equals = '\0';
+  if (!number(text, 0, DC_NODE_PORTS_MAX - 1, &n))
+    return false;
+  char *comma = strchr(equals + 1, ',');
+  memset(to->neighbour, 0xff, 6);
+  if (comma != NULL) {
+    *comma = '\0';
+    unsigned m[6];
+    int used = 0;
+    if (sscanf(comma + 1, "%2x:%2x:%2x:%2x:%2x:%2x%n", &m[0], &m[1], &m[2], &m[3], &m[4], &m[5], &used) != 6 ||
+        comma[1 + used] != '\0')
+      return false;
+    for (unsigned i = 0; i < 6; i++)
+      to->neighbour[i] = (uint8_t)m[i];
+  }
+  size_t len = strlen(equals + 1);
+  if (len == 0 || len >= IF_NAMESIZE)
+    return false;
+  to->ifname = equals + 1;
+  *to_number = (uint16_t)n;
+  return true;
+}
+
+static enum options_result bad(const char *option, const char *value, const char *wanted)
+{
+  fprintf(stderr, "datacast-agent: --%s %s: %s\n", option, value, wanted);
+  return OPTIONS_BAD;
+}
+
+static bool add_folder(const char **list, unsigned *n, const char *path)
+{
+  if (*n == ROOTS_MAX || path[0] != '/')
+    return false;
+  list[(*n)++] = path;
+  return true;
+}
+
+static enum options_result take(struct options *o, int c, const char *name, char *value)
+{
+  uint16_t n;
+  struct port_option port;
+  switch (c) {
+  case OPT_NODE:
+    o->node = value;
+    return name_ok(value) ? OPTIONS_RUN : bad(name, value, "a name has 1 to 64 letters, digits or ._-");
+  case OPT_LISTEN:
+    o->listen = value;
+    return OPTIONS_RUN;
+  case OPT_MANAGER:
+    o->manager = value;
+    return OPTIONS_RUN;
+  case OPT_PORT:
+    if (!options_port(value, &n, &port))
+      return bad(name, value, "wanted N=IFACE or N=IFACE,02:00:00:00:00:01, N from 0 to 255");
+    if (o->port[n].ifname != NULL)
+      return bad(name, value, "this port was given already");
+    o->port[n] = port;
+    o->ports++;
+    return OPTIONS_RUN;
+  case OPT_DEST:
+    return add_folder(o->dest_root, &o->dest_roots, value) ? OPTIONS_RUN : bad(name, value, "wanted an absolute path, at most 16 of them");
+  case OPT_SOURCE:
+    return add_folder(o->source_root, &o->source_roots, value) ? OPTIONS_RUN : bad(name, value, "wanted an absolute path, at most 16 of them");
+  case OPT_NO_FORWARD:
+    o->forward.no_forward = true;
+    return OPTIONS_RUN;
+  case OPT_CACHE:
+    return options_bytes(value, &o->forward.cache_bytes) && o->forward.cache_bytes > 0 ? OPTIONS_RUN : bad(name, value, "wanted a size such as 128K");
+  case OPT_CACHE_TREES:
+    return number(value, 1, 4096, &o->forward.cache_trees) ? OPTIONS_RUN : bad(name, value, "wanted a number from 1 to 4096");
+  case OPT_CACHE_MEMORY:
+    return options_bytes(value, &o->forward.cache_memory) && o->forward.cache_memory >= 1 << 20 ? OPTIONS_RUN : bad(name, value, "wanted a size of at least 1M");
+  case OPT_GROUPS:
+    return number(value, 1, GROUPS_LIMIT, &o->groups) ? OPTIONS_RUN : bad(name, value, "wanted a number from 1 to 1024");
+  case OPT_NO_SYNC:
+    o->sync = false;
+    return OPTIONS_RUN;
+  case OPT_KEEP:
+    o->keep_partial = true;
+    return OPTIONS_RUN;
+  case OPT_GATHER:
+    return number(value, 0, 10000, &o->gap_us) ? OPTIONS_RUN : bad(name, value, "wanted microseconds from 0 to 10000");
+  case OPT_LOG:
+    return log_level_parse(value, &o->level) ? OPTIONS_RUN : bad(name, value, "wanted error, warn, info or debug");
+  case OPT_HELP:
+    fputs(usage, stdout);
+    return OPTIONS_DONE;
+  case OPT_VERSION:
+    puts("datacast-agent 0.1.0");
+    return OPTIONS_DONE;
+  default:
+    fputs("try datacast-agent --help\n", stderr);
+    return OPTIONS_BAD;
+  }
+}
+
+static enum options_result complain(const char *what)
+{
+  fprintf(stderr, "datacast-agent: %s\ntry datacast-agent --help\n", what);
+  return OPTIONS_BAD;
+}
+
+enum options_result options_parse(struct options *o, int argc, char **argv)
+{
+  *o = (struct options){.forward = {.cache_bytes = 128u << 10, .cache_memory = 12u << 20, .cache_trees = 64},
+                        .groups = GROUPS_DEFAULT, .gap_us = 100, .sync = true, .level = LOG_INFO};
+  int c, index = 0;
+  while ((c = getopt_long(argc, argv, "", longs, &index)) != -1) {
+    enum options_result r = take(o, c, c >= OPT_NODE && c <= OPT_VERSION ? longs[index].name : "", optarg);
+    if (r != OPTIONS_RUN)
+      return r;
+  }
+  if (optind < argc)
+    return complain("there are arguments that belong to no option");
+  if (o->node == NULL)
+    return complain("--node is missing");
+  if (o->listen == NULL)
+    return complain("--listen is missing");
+  if (o->ports == 0)
+    return complain("at least one --port is needed");
+  for (uint16_t i = 0; i < o->ports; i++)
+    if (o->port[i].ifname == NULL)
+      return complain("ports must be numbered from 0 without gaps");
+  if (o->source_roots == 0)
+    o->source_root[o->source_roots++] = "/";
+  return OPTIONS_RUN;
+}

@@ -1,0 +1,38 @@
+/* The command line. */
+#ifndef AGENT_OPTIONS_H
+#define AGENT_OPTIONS_H
+
+#include "agent_limits.h"
+#include "datacast/limits.h"
+#include "forward.h"
+#include "log.h"
+
+struct port_option {
+  const char *ifname;
+  uint8_t neighbour[6];
+};
+
+struct options {
+  const char *node, *listen, *manager;
+  struct port_option port[DC_NODE_PORTS_MAX];
+  uint16_t ports;
+  const char *dest_root[ROOTS_MAX], *source_root[ROOTS_MAX];
+  unsigned dest_roots, source_roots;
+  struct forward_cfg forward;
+  uint32_t groups;
+  uint32_t gap_us;
+  bool sync, keep_partial;
+  enum log_level level;
+};
+
+enum options_result { OPTIONS_RUN, OPTIONS_DONE, OPTIONS_BAD }; /* go on; exit 0; exit 2 */
+
+/* Errors are printed. */
+enum options_result options_parse(struct options *o, int argc, char **argv) __attribute__((nonnull));
+
+/* "128K", "16M", "4096": bytes; false when malformed or more than 4 GiB - 1. */
+bool options_bytes(const char *text, uint32_t *to) __attribute__((nonnull));
+/* "0=eth0" or "0=eth0,02:00:00:00:00:01". False when malformed. `text` is changed. */
+bool options_port(char *text, uint16_t *number, struct port_option *to) __attribute__((nonnull));
+
+#endif

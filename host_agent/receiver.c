@@ -1,0 +1,541 @@
+#include "receiver.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "datacast/receiver.h"
+#include "target.h"
+
+#define CROWDED_WAIT (500 * DC_US)
+/* A block whose checksum failed so many times will not come right: the digest or the disk is at fault. */
+enum { BAD_MAX = 8, BATCH = 32, BATCHES_PER_POLL = 4 };
+
+struct receiver_tree {
+  struct endpoint endpoint; /* first */
+  struct group *group;
+  struct tree_params params;
+  uint8_t cache_code;
+  dc_receiver *core;
+  struct dc_path *path; /* NULL: no route yet */
+  uint64_t bytes, unroutable;
+  bool attached;
+};
+
+enum block_state {
+  BLOCK_OPEN,
+  BLOCK_WHOLE,    /* to be verified */
+  BLOCK_VERIFYING,
+  BLOCK_OK
+};
+
+struct receiver {
+  struct target target;
+  dc_pieces *pieces;
+  struct receiver_tree *tree[GROUP_TREES_MAX];
+  unsigned trees;
+  uint64_t bytes;
+  /* blocks */
+  uint32_t blocks, ok, waiting, cursor, verifying;
+  uint64_t bad;
+  uint8_t *state, *fails, *known; /* per block: block_state, failures, digest is known */
+  uint8_t (*digest)[32];
+  bool allocating, finishing;
+};
+
+static struct host *host_of(const struct group *g) { return g->all->host; }
+
+static void fail_errno(struct group *g, int error)
+{
+  struct fault why;
+  target_fault(&why, error, g->receiver->target.name);
+  group_fail(g, &why);
+}
+
+/* ---- the end ---- */
+
+static void tell_done(struct group *g)
+{
+  group_event(g, "done",
+              json_pack("{s:I,s:I,s:I,s:I}", "t_ns", (json_int_t)g->t_done_ns, "bytes", (json_int_t)g->layout.size,
+                        "sha256_blocks", (json_int_t)g->receiver->ok, "bad_blocks", (json_int_t)g->receiver->bad));
+}
+
+void receiver_repeat(struct group *g)
+{
+  if (g->state == GROUP_DONE)
+    tell_done(g);
+}
+
+static void finished(struct job *j)
+{
+  struct group *g = j->owner;
+  g->receiver->finishing = false;
+  if (g->state != GROUP_RUNNING)
+    return;
+  if (j->error != 0) {
+    fail_errno(g, j->error == EINTR ? EIO : j->error);
+    return;
+  }
+  g->state = GROUP_DONE;
+  g->t_done_ns = loop_realtime_ns();
+  log_info("group %s: %s is whole and verified (%llu bytes)", g->id, j->name, (unsigned long long)g->layout.size);
+  tell_done(g);
+}
+
+static void finish_if_whole(struct group *g)
+{
+  struct receiver *r = g->receiver;
+  if (g->state != GROUP_RUNNING || r->finishing || !dc_pieces_whole(r->pieces) || r->ok < r->blocks)
+    return;
+  struct job *j = target_finish(&r->target, host_of(g)->sync);
+  if (j == NULL) {
+    fail_errno(g, ENOMEM);
+    return;
+  }
+  r->finishing = true;
+  j->done = finished;
+  j->owner = g;
+  worker_submit(host_of(g)->worker, j);
+}
+
+/* ---- blocks ---- */
+
+static void verify_more(struct group *g);
+
+static void ask_again(struct group *g, uint32_t block)
+{
+  struct receiver *r = g->receiver;
+  uint64_t first = (uint64_t)block * g->layout.per_block;
+  uint32_t asked = 0;
+  dc_pieces_drop_block(r->pieces, block);
+  for (unsigned i = 0; i < r->trees; i++) {
+    asked += dc_receiver_refetch(r->tree[i]->core, first, g->layout.per_block);
+    forward_mark(&r->tree[i]->endpoint);
+  }
+  log_warn("group %s: block %u failed its checksum, %u pieces are fetched again past the caches", g->id, block, asked);
+  group_event(g, "bad_block", json_pack("{s:I,s:I}", "block", (json_int_t)block, "pieces", (json_int_t)asked));
+}
+
+static void verified(struct job *j)
+{
+  struct group *g = j->owner;
+  struct receiver *r = g->receiver;
+  uint32_t block = (uint32_t)j->tag;
+  r->verifying--;
+  if (g->state != GROUP_RUNNING)
+    return;
+  if (j->error != 0) {
+    if (j->error != EINTR)
+      fail_errno(g, j->error > 0 ? j->error : EIO);
+    return;
+  }
+  if (memcmp(j->digest, r->digest[block], 32) == 0) {
+    r->state[block] = BLOCK_OK;
+    r->ok++;
+  } else {
+    r->state[block] = BLOCK_OPEN;
+    r->bad++;
+    if (++r->fails[block] == BAD_MAX) {
+      struct fault why;
+      fault_set(&why, "checksum", "block %u failed its checksum %d times", block, BAD_MAX);
+      group_fail(g, &why);
+      return;
+    }
+    ask_again(g, block);
+  }
+  verify_more(g);
+  finish_if_whole(g);
+}
+
+static void verify(struct group *g, uint32_t block)
+{
+  struct receiver *r = g->receiver;
+  struct job *j = job_new(JOB_HASH);
+  if (j == NULL) {
+    fail_errno(g, ENOMEM);
+    return;
+  }
+  uint64_t bytes = (uint64_t)g->layout.piece * g->layout.per_block;
+  j->file = file_ref(r->target.file);
+  j->off = block * bytes;
+  j->len = g->layout.size - j->off < bytes ? g->layout.size - j->off : bytes;
+  j->flush = host_of(g)->sync;
+  j->done = verified;
+  j->owner = g;
+  j->tag = block;
+  r->state[block] = BLOCK_VERIFYING;
+  r->waiting--;
+  r->verifying++;
+  worker_submit(host_of(g)->worker, j);
+}
+
+/* Hand waiting blocks to the worker, a few at a time so that groups take turns. */
+static void verify_more(struct group *g)
+{
+  struct receiver *r = g->receiver;
+  while (r->waiting > 0 && r->verifying < VERIFY_AT_ONCE && g->state == GROUP_RUNNING) {
+    while (r->state[r->cursor] != BLOCK_WHOLE)
+      r->cursor = r->cursor + 1 < r->blocks ? r->cursor + 1 : 0;
+    verify(g, r->cursor);
+  }
+}
+
+static void look_at_block(struct group *g, uint32_t block)
+{
+  struct receiver *r = g->receiver;
+  if (r->state[block] != BLOCK_OPEN || !r->known[block] || !dc_pieces_block_whole(r->pieces, block))
+    return;
+  r->state[block] = BLOCK_WHOLE;
+  if (r->waiting++ == 0)
+    r->cursor = block;
+  verify_more(g);
+}
+
+bool receiver_digest(struct group *g, uint32_t block, const uint8_t digest[32], struct fault *why)
+{
+  struct receiver *r = g->receiver;
+  if (block >= r->blocks)
+    return fault_set(why, "bad_request", "block %u: the file has %u blocks", block, r->blocks);
+  if (r->known[block] && memcmp(r->digest[block], digest, 32) != 0 && r->state[block] == BLOCK_OK)
+    return fault_set(why, "changed", "block %u was verified with another digest", block);
+  memcpy(r->digest[block], digest, 32);
+  r->known[block] = 1;
+  if (g->state == GROUP_RUNNING)
+    look_at_block(g, block);
+  return true;
+}
+
+/* ---- the transport ---- */
+
+static void on_data(struct endpoint *e, dc_time now, const struct dc_header *h, const uint8_t *payload)
+{
+  struct receiver_tree *t = (struct receiver_tree *)(void *)e;
+  struct group *g = t->group;
+  struct receiver *r = g->receiver;
+  uint64_t piece;
+  forward_mark(e);
+  if (dc_receiver_handle(t->core, now, h, &piece) != DC_RX_NEW)
+    return;
+  if (g->t_first_ns == 0)
+    group_first(g);
+  struct fault why;
+  if (!target_write(&r->target, piece * g->layout.piece, payload, h->length, &why)) {
+    group_fail(g, &why);
+    return;
+  }
+  t->bytes += h->length;
+  r->bytes += h->length;
+  look_at_block(g, (uint32_t)(piece / g->layout.per_block));
+}
+
+static bool poll(struct endpoint *e, dc_time now)
+{
+  struct receiver_tree *t = (struct receiver_tree *)(void *)e;
+  struct dc_interest out[BATCH];
+  if (t->path == NULL || t->group->receiver->target.file == NULL)
+    return false;
+  unsigned n = BATCH;
+  for (unsigned i = 0; i < BATCHES_PER_POLL && n == BATCH; i++) {
+    if (forward_crowded(e->forward, &t->path->first)) {
+      forward_wake(e, now + CROWDED_WAIT);
+      return false;
+    }
+    n = dc_receiver_poll(t->core, now, out, BATCH);
+    for (unsigned k = 0; k < n; k++) {
+      struct dc_header h = {.flags = out[k].flags, .tree = t->params.id, .seq = out[k].seq, .cache = t->cache_code};
+      if (!forward_interest(e->forward, now, t->path, &h))
+        t->unroutable++; /* as if lost: the timer asks again */
+    }
+  }
+  if (n == BATCH)
+    return true;
+  dc_time at = dc_receiver_next_wake(t->core);
+  forward_wake(e, at == DC_NEVER || at > now ? at : now + 100 * DC_US);
+  return false;
+}
+
+static const struct endpoint_ops receiver_ops = {.data = on_data, .interest = NULL, .poll = poll};
+
+/* ---- trees ---- */
+
+static struct receiver_tree *find_tree(struct receiver *r, uint32_t id)
+{
+  for (unsigned i = 0; i < r->trees; i++)
+    if (r->tree[i]->params.id == id)
+      return r->tree[i];
+  return NULL;
+}
+
+static void detach(struct receiver_tree *t)
+{
+  if (t->attached)
+    forward_remove(&t->endpoint);
+  t->attached = false;
+}
+
+static void drop_tree(struct group *g, unsigned i)
+{
+  struct receiver *r = g->receiver;
+  struct receiver_tree *t = r->tree[i];
+  detach(t);
+  loop_bury(host_of(g)->loop, t->core);
+  loop_bury(host_of(g)->loop, t->path);
+  loop_bury(host_of(g)->loop, t);
+  r->tree[i] = r->tree[--r->trees];
+  g->all->trees--;
+}
+
+static bool add_tree(struct group *g, const struct tree_params *p, struct fault *why)
+{
+  struct receiver *r = g->receiver;
+  if (g->all->trees >= TREES_MAX)
+    return fault_set(why, "limit", "this host has %d trees already", TREES_MAX);
+  struct receiver_tree *t = calloc(1, sizeof *t);
+  void *memory = t == NULL ? NULL : aligned_alloc(64, (dc_receiver_size() + 63) / 64 * 64);
+  if (memory == NULL) {
+    free(t);
+    return fault_set(why, "io", "out of memory");
+  }
+  if (!forward_add(host_of(g)->forward, &t->endpoint, p->id, &receiver_ops)) {
+    free(memory);
+    free(t);
+    return fault_set(why, "bad_request", "tree %u is another group's on this host", p->id);
+  }
+  t->attached = true;
+  t->group = g;
+  t->params = *p;
+  t->cache_code = dc_cache_code(p->cache_bytes);
+  struct dc_receiver_cfg cfg;
+  dc_receiver_cfg_default(&cfg);
+  cfg.credits = p->credits;
+  cfg.adaptive = p->adaptive;
+  cfg.rto_min = p->rto_min;
+  if (cfg.rto_max < p->rto_min)
+    cfg.rto_max = p->rto_min;
+  if (cfg.rto_init < p->rto_min)
+    cfg.rto_init = p->rto_min;
+  t->core = dc_receiver_init(memory, host_of(g)->loop->now, &cfg, r->pieces);
+  r->tree[r->trees++] = t;
+  g->all->trees++;
+  return true;
+}
+
+bool receiver_trees(struct group *g, const struct tree_params *p, int n, struct fault *why)
+{
+  struct receiver *r = g->receiver;
+  if (g->state != GROUP_RUNNING)
+    return true;
+  for (unsigned i = 0; i < r->trees;) {
+    bool wanted = false;
+    for (int k = 0; k < n; k++)
+      wanted |= p[k].id == r->tree[i]->params.id;
+    if (wanted)
+      i++;
+    else
+      drop_tree(g, i);
+  }
+  for (int k = 0; k < n; k++)
+    if (find_tree(r, p[k].id) == NULL && !add_tree(g, &p[k], why))
+      return false;
+  return true;
+}
+
+static bool set_route(struct group *g, struct receiver_tree *t, const json_t *v, struct fault *why)
+{
+  uint8_t blob[DC_ROUTE_MAX];
+  size_t len = json_is_string(v) ? json_string_length(v) : 1;
+  struct dc_path *path = calloc(1, sizeof *path);
+  if (path == NULL)
+    return fault_set(why, "io", "out of memory");
+  if (len % 2 != 0 || len / 2 > sizeof blob || !hex_read(blob, len / 2, json_string_value(v), len) ||
+      dc_path_parse(path, blob, len / 2) != 0) {
+    free(path);
+    return fault_set(why, "bad_request", "the route of tree %u is malformed", t->params.id);
+  }
+  if (path->first.n > 0 && path->first.port[0] >= host_of(g)->forward->ports) {
+    unsigned port = path->first.port[0];
+    free(path);
+    return fault_set(why, "bad_request", "the route of tree %u leaves by port %u, which this host does not have",
+                     t->params.id, port);
+  }
+  bool changed = t->path != NULL && (t->path->rest_len != path->rest_len || t->path->stops != path->stops ||
+                                     memcmp(t->path->rest, path->rest, path->rest_len) != 0 ||
+                                     t->path->first.n != path->first.n || t->path->first.local != path->first.local ||
+                                     memcmp(t->path->first.port, path->first.port, path->first.n * sizeof path->first.port[0]) != 0);
+  free(t->path);
+  t->path = path;
+  if (changed)
+    dc_receiver_restart(t->core, host_of(g)->loop->now);
+  return true;
+}
+
+bool receiver_routes(struct group *g, const json_t *routes, struct fault *why)
+{
+  const char *key;
+  json_t *v;
+  if (routes == NULL || g->state != GROUP_RUNNING)
+    return true;
+  if (!json_is_object(routes))
+    return fault_set(why, "bad_request", "routes must be an object of tree id to hex");
+  json_object_foreach((json_t *)(uintptr_t)routes, key, v) {
+    char *end;
+    unsigned long id = strtoul(key, &end, 10);
+    struct receiver_tree *t = *key == '\0' || *end != '\0' || id > UINT32_MAX ? NULL : find_tree(g->receiver, (uint32_t)id);
+    if (t == NULL)
+      return fault_set(why, "bad_request", "routes: tree \"%.20s\" is not of this group", key);
+    if (!set_route(g, t, v, why))
+      return false;
+  }
+  return true;
+}
+
+bool receiver_assign(struct group *g, uint32_t tree, const struct dc_extent *e, struct fault *why)
+{
+  struct receiver *r = g->receiver;
+  if (g->state != GROUP_RUNNING)
+    return true;
+  struct receiver_tree *t = find_tree(r, tree);
+  if (t == NULL)
+    return fault_set(why, "bad_request", "tree %u is not of this group", tree);
+  uint64_t pieces = dc_layout_pieces(&g->layout);
+  if (e->first >= pieces || e->count > pieces - e->first)
+    return fault_set(why, "bad_request", "the extent reaches beyond the file's %llu pieces", (unsigned long long)pieces);
+  int rc = dc_receiver_assign(t->core, e);
+  if (rc == -ENOSPC)
+    return fault_set(why, "limit", "tree %u has too many extents that are not received yet", tree);
+  if (rc < 0)
+    return fault_set(why, "bad_request", "tree %u: the extent at %u does not follow the last one", tree, e->seq);
+  forward_mark(&t->endpoint);
+  return true;
+}
+
+void receiver_cut(struct group *g, uint32_t tree, uint32_t seq)
+{
+  struct receiver_tree *t = find_tree(g->receiver, tree);
+  if (t == NULL || g->state != GROUP_RUNNING)
+    return;
+  dc_receiver_cut(t->core, seq);
+  forward_mark(&t->endpoint);
+}
+
+/* ---- beginning and end ---- */
+
+static void allocate_more(struct group *g);
+
+static void allocated(struct job *j)
+{
+  struct group *g = j->owner;
+  g->receiver->allocating = false;
+  if (g->state != GROUP_RUNNING)
+    return;
+  if (j->error > 0 && j->error != EINTR)
+    fail_errno(g, j->error);
+  else
+    allocate_more(g);
+}
+
+static void allocate_more(struct group *g)
+{
+  struct receiver *r = g->receiver;
+  struct job *j = r->allocating || r->target.file == NULL ? NULL : target_allocate(&r->target);
+  if (j == NULL)
+    return;
+  r->allocating = true;
+  j->done = allocated;
+  j->owner = g;
+  worker_submit(host_of(g)->worker, j);
+}
+
+static void free_all(struct receiver *r)
+{
+  free(r->pieces);
+  free(r->state);
+  free(r->fails);
+  free(r->known);
+  free(r->digest);
+}
+
+bool receiver_open(struct group *g, const char *dest, struct fault *why)
+{
+  struct receiver *r = calloc(1, sizeof *r);
+  if (r == NULL)
+    return fault_set(why, "io", "out of memory");
+  r->blocks = dc_layout_blocks(&g->layout);
+  size_t n = r->blocks > 0 ? r->blocks : 1;
+  void *memory = calloc(1, dc_pieces_size(&g->layout)); /* touched as pieces come */
+  r->state = calloc(n, 1);
+  r->fails = calloc(n, 1);
+  r->known = calloc(n, 1);
+  r->digest = calloc(n, 32);
+  if (memory == NULL || r->state == NULL || r->fails == NULL || r->known == NULL || r->digest == NULL) {
+    fault_set(why, "io", "out of memory for %u blocks", r->blocks);
+    free(memory);
+    free_all(r);
+    free(r);
+    return false;
+  }
+  r->pieces = dc_pieces_init(memory, &g->layout);
+  if (!target_open(&r->target, &host_of(g)->dest_roots, dest, g->layout.size, g->id, why)) {
+    free_all(r);
+    free(r);
+    return false;
+  }
+  g->receiver = r;
+  return true;
+}
+
+void receiver_go(struct group *g)
+{
+  struct receiver *r = g->receiver;
+  if (g->state != GROUP_RUNNING)
+    return;
+  for (unsigned i = 0; i < r->trees; i++)
+    forward_mark(&r->tree[i]->endpoint);
+  allocate_more(g);
+  finish_if_whole(g);
+}
+
+void receiver_stop(struct group *g, bool keep)
+{
+  struct receiver *r = g->receiver;
+  for (unsigned i = 0; i < r->trees; i++)
+    detach(r->tree[i]);
+  target_close(&r->target, keep, host_of(g)->worker);
+}
+
+void receiver_close(struct group *g, bool keep)
+{
+  struct receiver *r = g->receiver;
+  receiver_stop(g, keep);
+  worker_forget(host_of(g)->worker, g);
+  while (r->trees > 0)
+    drop_tree(g, 0);
+  free_all(r);
+  loop_bury(host_of(g)->loop, r);
+  g->receiver = NULL;
+}
+
+json_t *receiver_status(struct group *g)
+{
+  struct receiver *r = g->receiver;
+  json_t *trees = json_object();
+  for (unsigned i = 0; i < r->trees; i++) {
+    struct receiver_tree *t = r->tree[i];
+    struct dc_receiver_counters c;
+    dc_receiver_counters(t->core, &c);
+    char id[16];
+    snprintf(id, sizeof id, "%u", t->params.id);
+    json_object_set_new(
+        trees, id,
+        json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "data", (json_int_t)c.data, "duplicates",
+                  (json_int_t)c.duplicates, "interests", (json_int_t)c.interests, "retransmitted",
+                  (json_int_t)c.retransmitted, "by_gap", (json_int_t)c.by_gap, "by_timeout", (json_int_t)c.by_timeout,
+                  "outstanding", (json_int_t)c.outstanding, "srtt_us", (json_int_t)(c.srtt / DC_US), "rto_us",
+                  (json_int_t)(c.rto / DC_US), "credits", (json_int_t)c.credits, "seq", (json_int_t)c.next_seq, "bytes",
+                  (json_int_t)t->bytes));
+  }
+  return json_pack("{s:I,s:I,s:I,s:I,s:o}", "bytes", (json_int_t)r->bytes, "pieces",
+                   (json_int_t)dc_pieces_held(r->pieces), "blocks_ok", (json_int_t)r->ok, "bad_blocks",
+                   (json_int_t)r->bad, "trees", trees);
+}

@@ -1,0 +1,161 @@
+#include "registration.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BACKOFF_MIN (100 * DC_MS)
+#define BACKOFF_MAX (5 * DC_SEC)
+#define ANSWER_LIMIT (3 * DC_SEC)
+#define VERSION "0.1.0"
+
+static void try_again(struct registration *r, const char *why)
+{
+  if (r->backoff == BACKOFF_MIN || r->registered)
+    log_warn("fabric manager %s: %s; trying again", r->manager, why);
+  r->registered = false;
+  loop_timer(r->host->loop, &r->timer, r->host->loop->now + r->backoff);
+  r->backoff = 2 * r->backoff < BACKOFF_MAX ? 2 * r->backoff : BACKOFF_MAX;
+}
+
+static json_t *roots(const struct roots *r)
+{
+  json_t *list = json_array();
+  for (unsigned i = 0; i < r->n; i++)
+    json_array_append_new(list, json_string(r->root[i].path[0] == '\0' ? "/" : r->root[i].path));
+  return list;
+}
+
+static void send_register(struct registration *r)
+{
+  const struct forward *f = r->host->forward;
+  json_t *ports = json_array();
+  for (uint16_t i = 0; i < f->ports; i++) {
+    const struct netif *n = f->port[i]->nif;
+    char mac[18];
+    snprintf(mac, sizeof mac, "%02x:%02x:%02x:%02x:%02x:%02x", n->mac[0], n->mac[1], n->mac[2], n->mac[3], n->mac[4],
+             n->mac[5]);
+    json_array_append_new(ports, json_pack("{s:i,s:s,s:s,s:b,s:I}", "port", (int)i, "ifname", n->name, "mac", mac, "up",
+                                           n->up ? 1 : 0, "mtu", (json_int_t)n->mtu));
+  }
+  json_t *m = json_pack("{s:s,s:s,s:s,s:s,s:i,s:s,s:o,s:o,s:o}", "type", "register", "node", r->host->name, "kind", "host",
+                        "addr", r->addr, "pid", (int)getpid(), "version", VERSION, "ports", ports, "dest_roots",
+                        roots(&r->host->dest_roots), "source_roots", roots(&r->host->source_roots));
+  conn_send(r->conn, m);
+  json_decref(m);
+}
+
+static void send_report(struct registration *r, const struct link_report *x)
+{
+  json_t *m = json_pack("{s:s,s:i,s:b,s:I,s:I}", "type", "link", "port", (int)x->port, "up", x->up ? 1 : 0, "t_ns",
+                        (json_int_t)x->t_ns, "n", (json_int_t)x->n);
+  conn_send(r->conn, m);
+  json_decref(m);
+}
+
+void registration_link(void *arg, uint16_t port, bool up)
+{
+  struct registration *r = arg;
+  if (r->manager == NULL)
+    return;
+  if (r->reports == LINK_REPORTS_MAX) /* each registration tells the present state; the oldest change goes */
+    memmove(r->report, r->report + 1, --r->reports * sizeof r->report[0]);
+  struct link_report *x = &r->report[r->reports++];
+  *x = (struct link_report){.n = ++r->last_n, .t_ns = loop_realtime_ns(), .port = port, .up = up};
+  if (r->registered)
+    send_report(r, x);
+}
+
+static void message(struct conn *c, json_t *m)
+{
+  struct registration *r = c->owner;
+  const char *type = json_string_value(json_object_get(m, "type"));
+  if (strcmp(type, "registered") == 0) {
+    json_int_t ms = json_integer_value(json_object_get(m, "heartbeat_ms"));
+    r->heartbeat = (ms >= 10 && ms <= 60000 ? (dc_time)ms : 1000) * DC_MS;
+    r->registered = true;
+    r->backoff = BACKOFF_MIN;
+    log_info("registered at the fabric manager %s", r->manager);
+    for (unsigned i = 0; i < r->reports; i++)
+      send_report(r, &r->report[i]);
+    loop_timer(r->host->loop, &r->timer, r->host->loop->now + r->heartbeat);
+  } else if (strcmp(type, "ok") == 0) {
+    json_int_t n = json_integer_value(json_object_get(m, "n"));
+    unsigned gone = 0;
+    while (gone < r->reports && (json_int_t)r->report[gone].n <= n)
+      gone++;
+    r->reports -= gone;
+    memmove(r->report, r->report + gone, r->reports * sizeof r->report[0]);
+  } else if (strcmp(type, "error") == 0) {
+    const char *text = json_string_value(json_object_get(m, "error"));
+    log_error("the fabric manager refuses this agent: %s", text == NULL ? "no reason given" : text);
+    r->registered = false;
+    r->backoff = 1 * DC_SEC;
+    conn_drain(c, "refused");
+  }
+}
+
+static void closed(struct conn *c, const char *why)
+{
+  struct registration *r = c->owner;
+  r->conn = NULL;
+  try_again(r, why);
+}
+
+static const struct conn_ops ops = {.message = message, .closed = closed};
+
+static void connect_now(struct registration *r)
+{
+  struct sockaddr_storage to;
+  socklen_t len;
+  int fd = address_parse(r->manager, &to, &len) ? address_connect(&to, len) : -1;
+  r->conn = fd < 0 ? NULL : conn_new(r->host->loop, fd, true, r->manager, &r->budget, &ops, r);
+  if (r->conn == NULL) {
+    try_again(r, fd < 0 ? strerror(-fd) : "out of memory");
+    return;
+  }
+  send_register(r);
+  loop_timer(r->host->loop, &r->timer, r->host->loop->now + ANSWER_LIMIT);
+}
+
+static void due(struct timer *t, dc_time now)
+{
+  struct registration *r = (struct registration *)(void *)((char *)t - offsetof(struct registration, timer));
+  if (r->conn == NULL) {
+    connect_now(r);
+  } else if (!r->registered) {
+    conn_free(r->conn);
+    r->conn = NULL;
+    try_again(r, "no answer");
+  } else {
+    json_t *m = json_pack("{s:s}", "type", "heartbeat");
+    conn_send(r->conn, m);
+    json_decref(m);
+    loop_timer(r->host->loop, t, now + r->heartbeat);
+  }
+}
+
+bool registration_open(struct registration *r, struct host *host, const char *manager, const char *addr, struct fault *why)
+{
+  *r = (struct registration){.host = host, .backoff = BACKOFF_MIN, .timer = {.fire = due, .at = DC_NEVER}};
+  if (manager == NULL)
+    return true;
+  struct sockaddr_storage to;
+  socklen_t len;
+  if (!address_parse(manager, &to, &len))
+    return fault_set(why, "bad_request", "%s is not an address such as 198.18.0.1:7500", manager);
+  r->manager = strdup(manager);
+  r->addr = strdup(addr);
+  connect_now(r);
+  return true;
+}
+
+void registration_close(struct registration *r)
+{
+  loop_timer(r->host->loop, &r->timer, DC_NEVER);
+  if (r->conn != NULL)
+    conn_free(r->conn);
+  free(r->manager);
+  free(r->addr);
+}

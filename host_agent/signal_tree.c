@@ -1,0 +1,500 @@
+#include "signal_tree.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+#include <netdb.h>
+
+#include "ops.h"
+
+/* Less time than this is not worth another connection. */
+#define TIME_MIN (2 * DC_MS)
+
+/* A connection that somebody opened to us. */
+struct accepted {
+  struct signalling *all;
+  struct conn *conn;
+  struct accepted *next;
+};
+
+/* A kept connection to a child. */
+struct peer {
+  struct signalling *all;
+  struct conn *conn;
+  char addr[72];
+  struct call *calls;
+  uint64_t used;
+  struct peer *next;
+};
+
+/* A request that waits for children. */
+struct pending {
+  struct signalling *all;
+  struct conn *from; /* NULL: it went away, nobody wants the answer */
+  json_t *message;   /* id, op, group, all */
+  json_t *results;
+  dc_time deadline;
+  unsigned waiting;
+  bool split; /* all children have been contacted */
+  struct pending *next;
+};
+
+/* A subtree handed to a child. */
+struct call {
+  struct pending *pending;
+  struct peer *peer;
+  json_t *tree;
+  uint64_t id;
+  struct timer timer;
+  struct call *next;
+};
+
+static void contact(struct pending *p, json_t *tree, dc_time limit);
+
+/* ---- answers ---- */
+
+static void finish(struct pending *p)
+{
+  if (p->waiting > 0 || !p->split)
+    return;
+  struct signalling *s = p->all;
+  if (p->from != NULL) {
+    json_t *ack = json_pack("{s:s,s:O,s:O}", "type", "ack", "id", json_object_get(p->message, "id"), "results", p->results);
+    conn_send(p->from, ack);
+    json_decref(ack);
+  }
+  struct pending **at = &s->pending;
+  while (*at != p)
+    at = &(*at)->next;
+  *at = p->next;
+  json_decref(p->message);
+  json_decref(p->results);
+  free(p);
+}
+
+static void unreachable(struct pending *p, const json_t *tree, const char *reason)
+{
+  struct fault why;
+  const char *addr = json_string_value(json_object_get(tree, "a"));
+  fault_set(&why, "unreachable", "%s (%s): %s", json_string_value(json_object_get(tree, "n")),
+            addr == NULL ? "no address" : addr, reason);
+  json_object_set_new(p->results, json_string_value(json_object_get(tree, "n")), ops_refusal(&why));
+}
+
+/* Go around a child: contact its children from here. */
+static void around(struct pending *p, const json_t *tree, const char *reason)
+{
+  unreachable(p, tree, reason);
+  const json_t *c = json_object_get(tree, "c");
+  for (size_t i = 0; i < json_array_size(c); i++)
+    contact(p, json_array_get(c, i), p->deadline);
+}
+
+/* ---- calls to children ---- */
+
+static void forget(struct call *c)
+{
+  struct call **at = &c->peer->calls;
+  while (*at != c)
+    at = &(*at)->next;
+  *at = c->next;
+  c->peer->all->calls_n--;
+  loop_timer(c->peer->all->loop, &c->timer, DC_NEVER);
+}
+
+/* The call is over without an answer. */
+static void give_up(struct call *c, const char *reason)
+{
+  struct pending *p = c->pending;
+  forget(c);
+  around(p, c->tree, reason);
+  p->waiting--;
+  json_decref(c->tree);
+  free(c);
+  finish(p);
+}
+
+static void too_late(struct timer *t, dc_time now)
+{
+  (void)now;
+  give_up((struct call *)(void *)((char *)t - offsetof(struct call, timer)), "no answer in time");
+}
+
+static void answered(struct call *c, const json_t *results)
+{
+  struct pending *p = c->pending;
+  forget(c);
+  const char *name;
+  json_t *v;
+  unsigned n = 0;
+  json_object_foreach((json_t *)(uintptr_t)results, name, v) {
+    if (++n > TREE_MEMBERS_MAX)
+      break;
+    json_object_set(p->results, name, v);
+  }
+  const char *child = json_string_value(json_object_get(c->tree, "n"));
+  if (json_object_get(p->results, child) == NULL)
+    unreachable(p, c->tree, "its answer does not name it");
+  p->waiting--;
+  json_decref(c->tree);
+  free(c);
+  finish(p);
+}
+
+/* ---- connections to children ---- */
+
+static void relay_event(struct signalling *s, json_t *m)
+{
+  const char *id = json_string_value(json_object_get(m, "group"));
+  struct group *g = id == NULL ? NULL : group_find(s->groups, id);
+  if (g != NULL && g->parent != NULL)
+    conn_send(g->parent, m);
+}
+
+static void peer_message(struct conn *conn, json_t *m)
+{
+  struct peer *peer = conn->owner;
+  const char *type = json_string_value(json_object_get(m, "type"));
+  if (strcmp(type, "event") == 0) {
+    relay_event(peer->all, m);
+    return;
+  }
+  json_int_t id = json_integer_value(json_object_get(m, "id"));
+  struct call *c = peer->calls;
+  while (c != NULL && (json_int_t)c->id != id)
+    c = c->next;
+  if (strcmp(type, "ack") == 0 && c != NULL && json_is_object(json_object_get(m, "results")))
+    answered(c, json_object_get(m, "results"));
+  else if (strcmp(type, "error") == 0 && c != NULL)
+    give_up(c, "it refused the message");
+  else
+    log_debug("%s: a message of type %.20s that nothing waits for", peer->addr, type);
+}
+
+static void drop_peer(struct peer *peer)
+{
+  struct peer **at = &peer->all->peers;
+  while (*at != peer)
+    at = &(*at)->next;
+  *at = peer->next;
+  peer->all->peers_n--;
+  loop_bury(peer->all->loop, peer);
+}
+
+static void peer_closed(struct conn *conn, const char *why)
+{
+  struct peer *peer = conn->owner;
+  char reason[96];
+  snprintf(reason, sizeof reason, "%s", why);
+  drop_peer(peer); /* first, so that going around opens a new one if it names the same address */
+  while (peer->calls != NULL)
+    give_up(peer->calls, reason);
+}
+
+static const struct conn_ops peer_ops = {.message = peer_message, .closed = peer_closed};
+
+/* Too many: the one unused for the longest time goes. */
+static bool make_room(struct signalling *s)
+{
+  if (s->peers_n < PEERS_MAX)
+    return true;
+  struct peer *oldest = NULL;
+  for (struct peer *p = s->peers; p != NULL; p = p->next)
+    if (p->calls == NULL && (oldest == NULL || p->used < oldest->used))
+      oldest = p;
+  if (oldest == NULL)
+    return false;
+  conn_free(oldest->conn);
+  drop_peer(oldest);
+  return true;
+}
+
+static struct peer *find_peer(struct signalling *s, const char *addr, const char **reason)
+{
+  struct peer *p = s->peers;
+  while (p != NULL && (strcmp(p->addr, addr) != 0 || p->conn->broken))
+    p = p->next;
+  if (p != NULL)
+    return p;
+  struct sockaddr_storage to;
+  socklen_t len;
+  *reason = "its address is malformed";
+  if (strlen(addr) >= sizeof p->addr || !address_parse(addr, &to, &len))
+    return NULL;
+  *reason = "too many connections";
+  if (!make_room(s))
+    return NULL;
+  int fd = address_connect(&to, len);
+  if (fd < 0) {
+    *reason = strerror(-fd);
+    return NULL;
+  }
+  *reason = "out of memory";
+  p = calloc(1, sizeof *p);
+  if (p == NULL) {
+    close(fd);
+    return NULL;
+  }
+  p->all = s;
+  snprintf(p->addr, sizeof p->addr, "%s", addr);
+  p->conn = conn_new(s->loop, fd, true, addr, &s->budget, &peer_ops, p);
+  if (p->conn == NULL) {
+    free(p);
+    return NULL;
+  }
+  p->next = s->peers;
+  s->peers = p;
+  s->peers_n++;
+  return p;
+}
+
+/* Hand a subtree to its root, to be answered within a part of the time that is left. */
+static void contact(struct pending *p, json_t *tree, dc_time limit)
+{
+  struct signalling *s = p->all;
+  const char *addr = json_string_value(json_object_get(tree, "a"));
+  const char *reason = "it has no address";
+  if (limit <= s->loop->now + TIME_MIN) {
+    around(p, tree, "no time was left"); /* its children come here again and end here as well */
+    return;
+  }
+  dc_time left = limit - s->loop->now, theirs = left / 4 * 3;
+  struct call *c = s->calls_n >= CALLS_MAX ? NULL : calloc(1, sizeof *c);
+  struct peer *peer = addr == NULL || c == NULL ? NULL : find_peer(s, addr, &reason);
+  if (peer == NULL) {
+    free(c);
+    around(p, tree, reason);
+    return;
+  }
+  *c = (struct call){.pending = p, .peer = peer, .tree = json_incref(tree), .id = ++s->next_id,
+                     .timer = {.fire = too_late, .at = DC_NEVER}, .next = peer->calls};
+  peer->calls = c;
+  peer->used = ++s->clock;
+  s->calls_n++;
+  p->waiting++;
+  loop_timer(s->loop, &c->timer, s->loop->now + theirs);
+
+  json_t *m = json_copy(p->message);
+  json_object_set_new(m, "id", json_integer((json_int_t)c->id));
+  json_object_set_new(m, "timeout_ms", json_integer((json_int_t)(theirs / DC_MS > 0 ? theirs / DC_MS : 1)));
+  json_object_set(m, "tree", tree);
+  conn_send(peer->conn, m);
+  json_decref(m);
+}
+
+/* ---- requests ---- */
+
+/* Names, addresses and limits of a tree. False with *why. */
+static bool check_tree(const json_t *tree, unsigned depth, unsigned *members, struct fault *why)
+{
+  if (!json_is_object(tree))
+    return fault_set(why, "bad_request", "tree must be an object");
+  if (depth > TREE_DEPTH_MAX)
+    return fault_set(why, "limit", "the tree is deeper than %d", TREE_DEPTH_MAX);
+  if (++*members > TREE_MEMBERS_MAX)
+    return fault_set(why, "limit", "the tree has more than %d members", TREE_MEMBERS_MAX);
+  const char *name = json_string_value(json_object_get(tree, "n"));
+  if (!name_ok(name))
+    return fault_set(why, "bad_request", "a member of the tree has no proper name in \"n\"");
+  const json_t *c = json_object_get(tree, "c");
+  if (c != NULL && !json_is_array(c))
+    return fault_set(why, "bad_request", "tree: \"c\" of %s must be an array", name);
+  if (json_array_size(c) > TREE_CHILDREN_MAX)
+    return fault_set(why, "limit", "%s has more than %d children", name, TREE_CHILDREN_MAX);
+  for (size_t i = 0; i < json_array_size(c); i++)
+    if (!check_tree(json_array_get(c, i), depth + 1, members, why))
+      return false;
+  return true;
+}
+
+static void refuse(struct conn *conn, const json_t *id, const struct fault *why)
+{
+  json_t *m = json_pack("{s:s,s:s,s:s}", "type", "error", "code", why->code, "error", why->text);
+  if (json_is_integer(id))
+    json_object_set(m, "id", (json_t *)(uintptr_t)id);
+  conn_send(conn, m);
+  json_decref(m);
+}
+
+static void own_part(struct pending *p, const json_t *tree)
+{
+  struct signalling *s = p->all;
+  const char *name = json_string_value(json_object_get(tree, "n"));
+  const char *own = s->groups->host->name;
+  json_t *result;
+  if (strcmp(name, own) == 0) {
+    result = ops_run(s->groups, json_string_value(json_object_get(p->message, "op")),
+                     json_string_value(json_object_get(p->message, "group")), json_object_get(p->message, "all"),
+                     json_object_get(tree, "b"), p->from);
+  } else {
+    struct fault why;
+    fault_set(&why, "bad_request", "the agent at this address is %s, not %s", own, name);
+    result = ops_refusal(&why);
+  }
+  json_object_set_new(p->results, name, result);
+}
+
+static void request(struct signalling *s, struct conn *from, json_t *m)
+{
+  struct fault why;
+  const json_t *id = json_object_get(m, "id");
+  json_t *tree = json_object_get(m, "tree");
+  uint64_t timeout;
+  unsigned members = 0;
+  if (!json_is_integer(id))
+    fault_set(&why, "bad_request", "id must be an integer");
+  else if (need_string(m, "op", 32, &why) != NULL && get_integer(m, "timeout_ms", 1, TIMEOUT_MAX_MS, TIMEOUT_DEFAULT_MS, &timeout, &why) &&
+           check_tree(tree, 1, &members, &why)) {
+    struct pending *p = calloc(1, sizeof *p);
+    if (p == NULL)
+      return; /* the sender's own timeout tells */
+    *p = (struct pending){.all = s, .from = from, .results = json_object(), .deadline = s->loop->now + timeout * DC_MS,
+                          .message = json_copy(m), .next = s->pending};
+    json_object_del(p->message, "tree");
+    s->pending = p;
+    /* Children first: they work while this host does. */
+    json_t *c = json_object_get(tree, "c");
+    for (size_t i = 0; i < json_array_size(c); i++)
+      contact(p, json_array_get(c, i), p->deadline);
+    own_part(p, tree);
+    p->split = true;
+    finish(p);
+    return;
+  }
+  refuse(from, id, &why);
+}
+
+/* ---- connections that others opened ---- */
+
+static void accepted_message(struct conn *conn, json_t *m)
+{
+  struct accepted *a = conn->owner;
+  const char *type = json_string_value(json_object_get(m, "type"));
+  if (strcmp(type, "request") == 0) {
+    request(a->all, conn, m);
+    return;
+  }
+  struct fault why;
+  fault_set(&why, "bad_request", "a message of type \"%.20s\" is not for an agent", type);
+  refuse(conn, json_object_get(m, "id"), &why);
+}
+
+static void accepted_closed(struct conn *conn, const char *why)
+{
+  struct accepted *a = conn->owner;
+  struct signalling *s = a->all;
+  log_debug("connection of %s: %s", conn->peer, why);
+  for (struct pending *p = s->pending; p != NULL; p = p->next)
+    if (p->from == conn)
+      p->from = NULL;
+  for (struct group *g = s->groups->first; g != NULL; g = g->next)
+    if (g->parent == conn)
+      g->parent = NULL; /* its lease runs on; a new master may open it again */
+  struct accepted **at = &s->accepted;
+  while (*at != a)
+    at = &(*at)->next;
+  *at = a->next;
+  s->conns--;
+  free(a);
+}
+
+static const struct conn_ops accepted_ops = {.message = accepted_message, .closed = accepted_closed};
+
+static void incoming(struct watch *w, uint32_t events)
+{
+  (void)events;
+  struct signalling *s = (struct signalling *)(void *)((char *)w - offsetof(struct signalling, listen));
+  struct sockaddr_storage from;
+  socklen_t len = sizeof from;
+  int fd = accept4(w->fd, (struct sockaddr *)&from, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  if (fd < 0)
+    return;
+  char host[48] = "?", port[8] = "?", name[64];
+  (void)getnameinfo((struct sockaddr *)&from, len, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
+  snprintf(name, sizeof name, "%s:%s", host, port);
+  struct accepted *a = s->conns >= CONNECTIONS_MAX ? NULL : calloc(1, sizeof *a);
+  if (a == NULL) {
+    log_warn("connection of %s refused: there are %u already", name, s->conns);
+    close(fd);
+    return;
+  }
+  a->all = s;
+  a->conn = conn_new(s->loop, fd, false, name, &s->budget, &accepted_ops, a);
+  if (a->conn == NULL) {
+    free(a);
+    return;
+  }
+  a->next = s->accepted;
+  s->accepted = a;
+  s->conns++;
+}
+
+static void emit(void *arg, struct group *g, json_t *event)
+{
+  (void)arg;
+  if (g->parent != NULL)
+    conn_send(g->parent, event);
+}
+
+bool signalling_open(struct signalling *s, struct loop *loop, struct groups *groups, const char *listen_on,
+                     struct fault *why)
+{
+  memset(s, 0, sizeof *s);
+  s->loop = loop;
+  s->groups = groups;
+  s->listen = (struct watch){.fd = -1, .ready = incoming};
+  struct sockaddr_storage to;
+  socklen_t len;
+  int on = 1;
+  if (!address_parse(listen_on, &to, &len))
+    return fault_set(why, "bad_request", "%s is not an address such as 198.18.0.2:7600", listen_on);
+  s->listen.fd = socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (s->listen.fd < 0)
+    return fault_set(why, "io", "socket: %s", strerror(errno));
+  (void)setsockopt(s->listen.fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (bind(s->listen.fd, (struct sockaddr *)&to, len) < 0 || listen(s->listen.fd, 64) < 0) {
+    fault_set(why, "io", "cannot listen on %s: %s", listen_on, strerror(errno));
+    close(s->listen.fd);
+    return false;
+  }
+  int rc = loop_watch(loop, &s->listen, EPOLLIN);
+  if (rc < 0) {
+    close(s->listen.fd);
+    return fault_set(why, "io", "epoll: %s", strerror(-rc));
+  }
+  groups->emit = emit;
+  groups->arg = s;
+  return true;
+}
+
+void signalling_close(struct signalling *s)
+{
+  s->groups->emit = NULL;
+  loop_unwatch(s->loop, &s->listen);
+  close(s->listen.fd);
+  for (struct accepted *a = s->accepted, *next; a != NULL; a = next) {
+    next = a->next;
+    conn_free(a->conn);
+    free(a);
+  }
+  for (struct peer *p = s->peers, *next; p != NULL; p = next) {
+    next = p->next;
+    for (struct call *c = p->calls, *after; c != NULL; c = after) {
+      after = c->next;
+      loop_timer(s->loop, &c->timer, DC_NEVER);
+      json_decref(c->tree);
+      free(c);
+    }
+    conn_free(p->conn);
+    free(p);
+  }
+  for (struct pending *p = s->pending, *next; p != NULL; p = next) {
+    next = p->next;
+    json_decref(p->message);
+    json_decref(p->results);
+    free(p);
+  }
+}

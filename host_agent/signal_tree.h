@@ -1,0 +1,34 @@
+/* Signalling over a tree that travels inside the message (docs/signalling.md; the paper's section 3).
+ *
+ * A request comes in with the tree of members below this host. The host applies its own part, hands every subtree to its
+ * child over a kept connection, and answers once with everybody's results. A child that cannot be reached costs time but
+ * nobody else's part: its own children are contacted from here. Time is divided on the way down: a child gets three quarters
+ * of what is left, the rest is for going around it. */
+#ifndef AGENT_SIGNAL_TREE_H
+#define AGENT_SIGNAL_TREE_H
+
+#include "conn.h"
+#include "group.h"
+
+struct call;
+struct peer;
+struct pending;
+
+struct signalling {
+  struct loop *loop;
+  struct groups *groups;
+  struct watch listen;
+  size_t budget; /* input bytes of all connections */
+  unsigned conns, peers_n, calls_n;
+  struct accepted *accepted;
+  struct peer *peers;
+  struct pending *pending;
+  uint64_t next_id, clock;
+};
+
+/* Listen on an address. False with *why. */
+bool signalling_open(struct signalling *s, struct loop *loop, struct groups *groups, const char *listen,
+                     struct fault *why) __attribute__((nonnull));
+void signalling_close(struct signalling *s) __attribute__((nonnull));
+
+#endif

@@ -1,0 +1,486 @@
+#include "source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "datacast/source.h"
+#include "extent_map.h"
+
+/* How often the path is looked at: is it still this file? */
+#define CHECK_EVERY (250 * DC_MS)
+/* Digests gather for so long before they are told. */
+#define TELL_AFTER (2 * DC_MS)
+/* A way out that is congested here is tried again after this. */
+#define CROWDED_WAIT (500 * DC_US)
+enum { BATCH = 16, BATCHES_PER_POLL = 4 };
+
+struct source_tree {
+  struct endpoint endpoint; /* first: the tree is its endpoint */
+  struct group *group;
+  struct tree_params params;
+  dc_source *core;
+  struct extent_map extents;
+  uint32_t sent; /* one past the highest sequence number sent */
+  uint32_t mark; /* progress is told when `sent` gets there */
+  uint64_t read_errors;
+  bool attached;
+};
+
+struct source {
+  char *path;
+  struct file *file;
+  struct stat stat; /* as it was opened */
+  struct source_tree *tree[GROUP_TREES_MAX];
+  unsigned trees;
+  struct timer check, tell;
+  struct group *group;
+  /* digests, in the order of blocks */
+  uint32_t blocks, hashed, told, wanted; /* wanted: one past the highest block assigned */
+  bool hashing;
+  uint8_t (*digest)[32];
+};
+
+static bool errno_fault(struct fault *why, int error, const char *path)
+{
+  switch (error) {
+  case ENOENT:
+  case ENOTDIR:
+    return fault_set(why, "not_found", "%s: %s", path, strerror(error));
+  case EACCES:
+  case EPERM:
+    return fault_set(why, "denied", "%s: %s", path, strerror(error));
+  case EXDEV:
+  case ELOOP:
+    return fault_set(why, "outside", "%s leads out of the allowed folder", path);
+  default:
+    return fault_set(why, "io", "%s: %s", path, strerror(error));
+  }
+}
+
+static int open_file(struct host *h, const char *path, int flags, struct stat *st, struct fault *why)
+{
+  const char *rest;
+  const struct root *root = roots_of(&h->source_roots, path, &rest, why);
+  if (root == NULL)
+    return -1;
+  int fd = root_open(root, rest, flags | O_NONBLOCK | O_NOCTTY, 0);
+  if (fd < 0 || fstat(fd, st) < 0) {
+    errno_fault(why, fd < 0 ? -fd : errno, path);
+    if (fd >= 0)
+      close(fd);
+    return -1;
+  }
+  if (!S_ISREG(st->st_mode)) {
+    if (S_ISDIR(st->st_mode))
+      fault_set(why, "is_directory", "%s is a folder, not a file", path);
+    else
+      fault_set(why, "denied", "%s is not a regular file", path);
+    close(fd);
+    return -1;
+  }
+  return fd;
+}
+
+static uint64_t mtime_ns(const struct stat *st)
+{
+  return (uint64_t)st->st_mtim.tv_sec * DC_SEC + (uint64_t)st->st_mtim.tv_nsec;
+}
+
+bool source_stat(struct host *h, const char *path, json_t *to, struct fault *why)
+{
+  struct stat st;
+  int fd = open_file(h, path, O_RDONLY, &st, why);
+  if (fd < 0)
+    return false;
+  close(fd);
+  json_object_set_new(to, "size", json_integer(st.st_size));
+  json_object_set_new(to, "mtime_ns", json_integer((json_int_t)mtime_ns(&st)));
+  return true;
+}
+
+/* ---- the file stays the same ---- */
+
+static bool same(const struct stat *a, const struct stat *b)
+{
+  return a->st_size == b->st_size && mtime_ns(a) == mtime_ns(b) && a->st_ino == b->st_ino && a->st_dev == b->st_dev;
+}
+
+static void fail_changed(struct group *g)
+{
+  struct fault why;
+  fault_set(&why, "changed", "%s changed while it was sent", g->source->path);
+  group_fail(g, &why);
+}
+
+static void check(struct timer *t, dc_time now)
+{
+  struct source *s = (struct source *)(void *)((char *)t - offsetof(struct source, check));
+  struct group *g = s->group;
+  if (g->state != GROUP_RUNNING)
+    return;
+  struct fault why;
+  struct stat st;
+  int fd = open_file(g->all->host, s->path, O_PATH, &st, &why);
+  if (fd < 0) {
+    group_fail(g, &why);
+    return;
+  }
+  close(fd);
+  if (!same(&st, &s->stat))
+    fail_changed(g);
+  else
+    loop_timer(g->all->host->loop, t, now + CHECK_EVERY);
+}
+
+/* ---- digests ---- */
+
+static void tell(struct timer *t, dc_time now)
+{
+  (void)now;
+  struct source *s = (struct source *)(void *)((char *)t - offsetof(struct source, tell));
+  while (s->told < s->hashed && s->group->state == GROUP_RUNNING) {
+    json_t *list = json_array();
+    for (unsigned i = 0; i < DIGESTS_PER_EVENT && s->told < s->hashed; i++, s->told++) {
+      char hex[65];
+      hex_write(hex, s->digest[s->told], 32);
+      json_array_append_new(list, json_pack("[i,s]", (int)s->told, hex));
+    }
+    group_event(s->group, "digests", json_pack("{s:o}", "blocks", list));
+  }
+}
+
+static void hash_on(struct source *s);
+
+static void hashed(struct job *j)
+{
+  struct group *g = j->owner;
+  struct source *s = g->source;
+  s->hashing = false;
+  if (g->state != GROUP_RUNNING)
+    return;
+  if (j->error == EINTR)
+    return;
+  if (j->error > 0) {
+    struct fault why;
+    errno_fault(&why, j->error, s->path);
+    group_fail(g, &why);
+    return;
+  }
+  if (j->error < 0 || !same(&j->stat, &s->stat)) {
+    fail_changed(g);
+    return;
+  }
+  memcpy(s->digest[s->hashed++], j->digest, 32);
+  if (s->tell.pos == 0)
+    loop_timer(g->all->host->loop, &s->tell, g->all->host->loop->now + TELL_AFTER);
+  hash_on(s);
+}
+
+/* Hash the next block, if it is not too far ahead of what was assigned. Reading it also brings it into the page cache, so
+ * that the loop's own reads find it there. */
+static void hash_on(struct source *s)
+{
+  struct group *g = s->group;
+  if (s->hashing || s->hashed == s->blocks || s->hashed >= (uint64_t)s->wanted + DIGESTS_AHEAD)
+    return;
+  struct job *j = job_new(JOB_HASH);
+  if (j == NULL)
+    return;
+  uint64_t block = (uint64_t)g->layout.piece * g->layout.per_block;
+  j->file = file_ref(s->file);
+  j->off = s->hashed * block;
+  j->len = g->layout.size - j->off < block ? g->layout.size - j->off : block;
+  j->done = hashed;
+  j->owner = g;
+  s->hashing = true;
+  worker_submit(g->all->host->worker, j);
+}
+
+void source_repeat(struct group *g)
+{
+  struct source *s = g->source;
+  s->told = 0;
+  if (s->hashed > 0)
+    loop_timer(g->all->host->loop, &s->tell, g->all->host->loop->now);
+}
+
+/* ---- the transport ---- */
+
+static void on_interest(struct endpoint *e, dc_time now, const struct dc_header *h, const struct dc_segment *ret)
+{
+  struct source_tree *t = (struct source_tree *)(void *)e;
+  dc_source_handle(t->core, now, h, ret);
+  forward_mark(e);
+}
+
+/* One data packet. False when the group is no more. */
+static bool send_piece(struct source_tree *t, dc_time now, const struct dc_source_tx *tx)
+{
+  struct group *g = t->group;
+  struct source *s = g->source;
+  struct forward *f = t->endpoint.forward;
+  uint64_t piece;
+  if (!extent_map_piece(&t->extents, tx->seq, &piece))
+    return true; /* cut off meanwhile */
+  uint32_t len = dc_layout_piece_len(&g->layout, piece);
+  struct dc_buf *buf = bufpool_get(&f->pool, DC_PREFIX_MAX + len);
+  if (buf == NULL)
+    return true; /* as if lost on the link; the pool has counted it */
+  ssize_t got;
+  do
+    got = pread(s->file->fd, buf->mem + DC_PREFIX_MAX, len, (off_t)(piece * g->layout.piece));
+  while (got < 0 && errno == EINTR);
+  if (got != (ssize_t)len) {
+    buf_unref(buf);
+    struct fault why;
+    if (got < 0) {
+      errno_fault(&why, errno, s->path);
+      group_fail(g, &why);
+    } else {
+      fail_changed(g);
+    }
+    return false;
+  }
+  struct dc_header h = {.flags = (uint8_t)(tx->flags | (tx->seq + 1 == extent_map_end(&t->extents) ? DC_FLAG_LAST : 0)),
+                        .length = (uint16_t)len,
+                        .tree = t->params.id,
+                        .seq = tx->seq};
+  if (g->t_first_ns == 0)
+    group_first(g);
+  forward_data(f, now, tx->ret, &h, buf);
+  if (tx->seq >= t->sent)
+    t->sent = tx->seq + 1;
+  return true;
+}
+
+static bool poll(struct endpoint *e, dc_time now)
+{
+  struct source_tree *t = (struct source_tree *)(void *)e;
+  struct dc_source_tx tx[BATCH];
+  unsigned n = BATCH;
+  for (unsigned i = 0; i < BATCHES_PER_POLL && n == BATCH; i++) {
+    n = dc_source_poll(t->core, now, tx, BATCH);
+    for (unsigned k = 0; k < n; k++)
+      if (!send_piece(t, now, &tx[k]))
+        return false; /* and the tree may be gone */
+    if (n > 0 && forward_crowded(e->forward, tx[n - 1].ret)) {
+      n = 0;
+      forward_wake(e, now + CROWDED_WAIT);
+      break;
+    }
+  }
+  if (t->sent >= t->mark) {
+    t->mark = extent_map_mark(&t->extents, t->sent);
+    group_event(t->group, "progress", json_pack("{s:I,s:I}", "tree", (json_int_t)t->params.id, "seq", (json_int_t)t->sent));
+  }
+  if (n == BATCH)
+    return true;
+  if (e->timer.pos == 0 || e->timer.at != now + CROWDED_WAIT) {
+    dc_time at = dc_source_next_wake(t->core);
+    forward_wake(e, at == DC_NEVER || at > now ? at : now + 100 * DC_US);
+  }
+  return false;
+}
+
+static const struct endpoint_ops source_ops = {.data = NULL, .interest = on_interest, .poll = poll};
+
+/* ---- trees ---- */
+
+static struct source_tree *find_tree(struct source *s, uint32_t id)
+{
+  for (unsigned i = 0; i < s->trees; i++)
+    if (s->tree[i]->params.id == id)
+      return s->tree[i];
+  return NULL;
+}
+
+static void detach(struct source_tree *t)
+{
+  if (t->attached)
+    forward_remove(&t->endpoint);
+  t->attached = false;
+}
+
+static void drop_tree(struct source *s, unsigned i)
+{
+  struct source_tree *t = s->tree[i];
+  struct groups *all = s->group->all;
+  detach(t);
+  extent_map_free(&t->extents);
+  loop_bury(all->host->loop, t->core); /* a poll of it may be on the stack */
+  loop_bury(all->host->loop, t);
+  s->tree[i] = s->tree[--s->trees];
+  all->trees--;
+}
+
+static bool add_tree(struct group *g, const struct tree_params *p, struct fault *why)
+{
+  struct source *s = g->source;
+  struct forward *f = g->all->host->forward;
+  if (g->all->trees >= TREES_MAX)
+    return fault_set(why, "limit", "this host has %d trees already", TREES_MAX);
+  struct source_tree *t = calloc(1, sizeof *t);
+  void *memory = t == NULL ? NULL : aligned_alloc(64, (dc_source_size() + 63) / 64 * 64);
+  if (memory == NULL) {
+    free(t);
+    return fault_set(why, "io", "out of memory");
+  }
+  if (!forward_add(f, &t->endpoint, p->id, &source_ops)) {
+    free(memory);
+    free(t);
+    return fault_set(why, "bad_request", "tree %u is another group's on this host", p->id);
+  }
+  t->attached = true;
+  t->group = g;
+  t->params = *p;
+  struct dc_source_cfg cfg = {.cc = p->cc, .params = p->rate, .burst_packets = p->burst};
+  if (cfg.params.packet_bytes == 0) /* Ethernet, two labels, header: the shortest way over a switch to a host */
+    cfg.params.packet_bytes = DC_ETHER_LEN + 2 * DC_LABEL_LEN + DC_HEADER_LEN + g->layout.piece;
+  t->core = dc_source_init(memory, g->all->host->loop->now, &cfg);
+  t->mark = UINT32_MAX;
+  s->tree[s->trees++] = t;
+  g->all->trees++;
+  return true;
+}
+
+bool source_trees(struct group *g, const struct tree_params *p, int n, struct fault *why)
+{
+  struct source *s = g->source;
+  for (unsigned i = 0; i < s->trees;) {
+    bool wanted = false;
+    for (int k = 0; k < n; k++)
+      wanted |= p[k].id == s->tree[i]->params.id;
+    if (wanted)
+      i++;
+    else
+      drop_tree(s, i);
+  }
+  for (int k = 0; k < n; k++)
+    if (find_tree(s, p[k].id) == NULL && !add_tree(g, &p[k], why))
+      return false;
+  return true;
+}
+
+bool source_assign(struct group *g, uint32_t tree, const struct dc_extent *e, struct fault *why)
+{
+  struct source *s = g->source;
+  struct source_tree *t = find_tree(s, tree);
+  if (t == NULL)
+    return fault_set(why, "bad_request", "tree %u is not of this group", tree);
+  uint64_t pieces = dc_layout_pieces(&g->layout);
+  if (e->first >= pieces || e->count > pieces - e->first)
+    return fault_set(why, "bad_request", "the extent reaches beyond the file's %llu pieces", (unsigned long long)pieces);
+  bool known = t->extents.n > 0 && e->seq < extent_map_end(&t->extents);
+  if (e->seq < t->sent && !known)
+    return fault_set(why, "bad_request", "sequence number %u of tree %u was sent already", e->seq, tree);
+  int rc = extent_map_append(&t->extents, e);
+  if (rc == -ENOSPC)
+    return fault_set(why, "limit", "tree %u has too many extents", tree);
+  if (rc < 0)
+    return fault_set(why, "bad_request", "tree %u: the extent at %u does not follow the last one (%u)", tree, e->seq,
+                     extent_map_end(&t->extents));
+  dc_source_set_range(t->core, extent_map_begin(&t->extents), extent_map_end(&t->extents));
+  t->mark = extent_map_mark(&t->extents, t->sent);
+  uint32_t last = (uint32_t)((e->first + e->count - 1) / g->layout.per_block);
+  if (last + 1 > s->wanted)
+    s->wanted = last + 1;
+  hash_on(s);
+  return true;
+}
+
+void source_cut(struct group *g, uint32_t tree, uint32_t seq)
+{
+  struct source_tree *t = find_tree(g->source, tree);
+  if (t == NULL)
+    return;
+  extent_map_cut(&t->extents, seq);
+  dc_source_set_range(t->core, extent_map_begin(&t->extents), extent_map_end(&t->extents));
+  t->mark = extent_map_mark(&t->extents, t->sent);
+  forward_mark(&t->endpoint);
+}
+
+/* ---- beginning and end ---- */
+
+bool source_open(struct group *g, const char *path, struct fault *why)
+{
+  struct host *h = g->all->host;
+  struct stat st;
+  int fd = open_file(h, path, O_RDONLY, &st, why);
+  if (fd < 0)
+    return false;
+  if ((uint64_t)st.st_size != g->layout.size) {
+    close(fd);
+    return fault_set(why, "changed", "%s has %lld bytes, the group was made for %llu", path, (long long)st.st_size,
+                     (unsigned long long)g->layout.size);
+  }
+  struct source *s = calloc(1, sizeof *s);
+  struct file *file = file_new(fd);
+  uint32_t blocks = dc_layout_blocks(&g->layout);
+  uint8_t(*digest)[32] = calloc(blocks > 0 ? blocks : 1, 32);
+  char *copy = strdup(path);
+  if (s == NULL || file == NULL || digest == NULL || copy == NULL) {
+    free(s);
+    file_unref(file);
+    free(digest);
+    free(copy);
+    return fault_set(why, "io", "out of memory");
+  }
+  (void)posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL); /* several trees read at several places, but forwards */
+  *s = (struct source){.path = copy, .file = file, .stat = st, .group = g, .blocks = blocks, .digest = digest,
+                       .check = {.fire = check, .at = DC_NEVER}, .tell = {.fire = tell, .at = DC_NEVER}};
+  g->source = s;
+  loop_timer(h->loop, &s->check, h->loop->now + CHECK_EVERY);
+  hash_on(s);
+  return true;
+}
+
+void source_stop(struct group *g)
+{
+  struct source *s = g->source;
+  struct host *h = g->all->host;
+  for (unsigned i = 0; i < s->trees; i++)
+    detach(s->tree[i]);
+  loop_timer(h->loop, &s->check, DC_NEVER);
+  loop_timer(h->loop, &s->tell, DC_NEVER);
+}
+
+void source_close(struct group *g)
+{
+  struct source *s = g->source;
+  source_stop(g);
+  worker_forget(g->all->host->worker, g);
+  while (s->trees > 0)
+    drop_tree(s, 0);
+  file_unref(s->file);
+  free(s->digest);
+  free(s->path);
+  loop_bury(g->all->host->loop, s);
+  g->source = NULL;
+}
+
+json_t *source_status(struct group *g)
+{
+  struct source *s = g->source;
+  json_t *trees = json_object();
+  for (unsigned i = 0; i < s->trees; i++) {
+    struct source_tree *t = s->tree[i];
+    struct dc_source_counters c;
+    dc_source_counters(t->core, &c);
+    uint64_t dropped = 0;
+    for (unsigned k = 0; k < DC_DROP_MAX; k++)
+      dropped += c.drop[k];
+    char id[16];
+    snprintf(id, sizeof id, "%u", t->params.id);
+    json_object_set_new(
+        trees, id,
+        json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "rate_bps", (json_int_t)c.rate, "new_packets",
+                  (json_int_t)c.new_packets, "dup_packets", (json_int_t)c.dup_packets, "interests",
+                  (json_int_t)c.interests, "merged", (json_int_t)c.merged, "duplicates", (json_int_t)c.duplicates,
+                  "refetches", (json_int_t)c.refetches, "refused", (json_int_t)dropped, "seq", (json_int_t)t->sent,
+                  "queued", (json_int_t)c.queued));
+  }
+  return json_pack("{s:I,s:I,s:o}", "blocks", (json_int_t)s->blocks, "hashed", (json_int_t)s->hashed, "trees", trees);
+}

@@ -1,0 +1,21 @@
+/* The source's part of a group: answers interests from the file, hashes blocks ahead, notices when the file changes. */
+#ifndef AGENT_SOURCE_H
+#define AGENT_SOURCE_H
+
+#include "group.h"
+
+bool source_open(struct group *g, const char *path, struct fault *why) __attribute__((nonnull));
+/* Trees as the master wants them now: new ones begin, missing ones end, known ones go on. */
+bool source_trees(struct group *g, const struct tree_params *t, int n, struct fault *why) __attribute__((nonnull(1, 4)));
+bool source_assign(struct group *g, uint32_t tree, const struct dc_extent *e, struct fault *why) __attribute__((nonnull));
+void source_cut(struct group *g, uint32_t tree, uint32_t seq) __attribute__((nonnull));
+/* Tell all digests known so far (a new master listens). */
+void source_repeat(struct group *g) __attribute__((nonnull));
+json_t *source_status(struct group *g) __attribute__((nonnull));
+void source_stop(struct group *g) __attribute__((nonnull)); /* no more answers */
+void source_close(struct group *g) __attribute__((nonnull));
+
+/* `stat`: size and mtime_ns of a file that may be sent, into `to`. */
+bool source_stat(struct host *h, const char *path, json_t *to, struct fault *why) __attribute__((nonnull));
+
+#endif

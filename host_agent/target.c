@@ -1,0 +1,242 @@
+#include "target.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+/* Reserved at once when the file is opened, and by every further job: a reservation holds up writes to the file. */
+enum { ALLOCATE_FIRST = 16 << 20, ALLOCATE_STEP = 32 << 20 };
+
+bool target_fault(struct fault *why, int error, const char *name)
+{
+  switch (error) {
+  case ENOSPC:
+  case EDQUOT:
+    return fault_set(why, "disk_full", "%s: %s", name, strerror(error));
+  case EFBIG:
+    return fault_set(why, "disk_full", "%s: the file system takes no file of this size", name);
+  case EACCES:
+  case EPERM:
+  case EROFS:
+    return fault_set(why, "not_writable", "%s: %s", name, strerror(error));
+  case EXDEV:
+  case ELOOP:
+    return fault_set(why, "outside", "%s leads out of the allowed folder", name);
+  case EISDIR:
+    return fault_set(why, "is_directory", "%s is a folder; give the file's whole path", name);
+  case ENOTDIR:
+    return fault_set(why, "not_writable", "%s: a part of the path is not a folder", name);
+  default:
+    return fault_set(why, "io", "%s: %s", name, strerror(error));
+  }
+}
+
+/* Split into folder and name. */
+static bool split(const char *dest, const char *rest, char folder[PATH_MAX], char name[256], struct fault *why)
+{
+  size_t n = strlen(rest);
+  if (n == 0 || rest[n - 1] == '/')
+    return target_fault(why, EISDIR, dest);
+  const char *slash = strrchr(rest, '/');
+  const char *last = slash == NULL ? rest : slash + 1;
+  if (strcmp(last, ".") == 0)
+    return target_fault(why, EISDIR, dest);
+  if (strlen(last) > 255)
+    return fault_set(why, "bad_request", "the file name of %s is longer than 255 bytes", dest);
+  snprintf(folder, PATH_MAX, "%.*s", slash == NULL ? 0 : (int)(slash - rest), rest);
+  snprintf(name, 256, "%s", last);
+  return true;
+}
+
+/* Open the folder, or the deepest part of it that exists (*whole false); with `make`, create what is missing. */
+static int open_folder(const struct root *root, const char *folder, bool make, bool *whole)
+{
+  *whole = true;
+  int fd = root_open(root, folder, O_PATH | O_DIRECTORY, 0);
+  if (fd != -ENOENT)
+    return fd;
+  *whole = make;
+
+  char part[PATH_MAX];
+  int parent = root_open(root, "", O_PATH | O_DIRECTORY, 0);
+  for (const char *p = folder; parent >= 0 && *p != '\0';) {
+    p += strspn(p, "/");
+    size_t n = strcspn(p, "/");
+    if (n == 0)
+      break;
+    snprintf(part, sizeof part, "%.*s", (int)(p + n - folder), folder);
+    fd = root_open(root, part, O_PATH | O_DIRECTORY, 0);
+    if (fd == -ENOENT) {
+      if (!make)
+        return parent;
+      char one[256];
+      if (n >= sizeof one) {
+        close(parent);
+        return -ENAMETOOLONG;
+      }
+      snprintf(one, sizeof one, "%.*s", (int)n, p);
+      if (mkdirat(parent, one, 0777) < 0 && errno != EEXIST) {
+        int error = -errno;
+        close(parent);
+        return error;
+      }
+      fd = root_open(root, part, O_PATH | O_DIRECTORY, 0);
+    }
+    close(parent);
+    parent = fd;
+    p += n;
+  }
+  return parent;
+}
+
+/* Is the folder writable, is there room, is the name not a folder's? */
+static bool fits(int dir, const char *dest, const char *name, bool whole, uint64_t size, struct fault *why)
+{
+  struct stat st;
+  if (whole && fstatat(dir, name, &st, 0) == 0 && S_ISDIR(st.st_mode))
+    return target_fault(why, EISDIR, dest);
+  if (faccessat(dir, ".", W_OK | X_OK, AT_EACCESS) < 0)
+    return target_fault(why, errno, dest);
+  struct statvfs fs;
+  if (fstatvfs(dir, &fs) == 0) {
+    uint64_t room = (uint64_t)(geteuid() == 0 ? fs.f_bfree : fs.f_bavail) * fs.f_frsize;
+    if (fs.f_blocks > 0 && size > room)
+      return fault_set(why, "disk_full", "%s: %llu bytes are needed, %llu are free", dest, (unsigned long long)size,
+                       (unsigned long long)room);
+  }
+  return true;
+}
+
+bool target_check(const struct roots *roots, const char *dest, uint64_t size, struct fault *why)
+{
+  const char *rest;
+  char folder[PATH_MAX], name[256];
+  const struct root *root = roots_of(roots, dest, &rest, why);
+  if (root == NULL || !split(dest, rest, folder, name, why))
+    return false;
+  bool whole;
+  int dir = open_folder(root, folder, false, &whole);
+  if (dir < 0)
+    return target_fault(why, -dir, dest);
+  bool ok = fits(dir, dest, name, whole, size, why);
+  close(dir);
+  return ok;
+}
+
+bool target_open(struct target *t, const struct roots *roots, const char *dest, uint64_t size, const char *group,
+                 struct fault *why)
+{
+  memset(t, 0, sizeof *t);
+  t->dir = -1;
+  t->size = size;
+  const char *rest;
+  char folder[PATH_MAX];
+  const struct root *root = roots_of(roots, dest, &rest, why);
+  if (root == NULL || !split(dest, rest, folder, t->name, why))
+    return false;
+  bool whole;
+  int path = open_folder(root, folder, true, &whole);
+  if (path < 0)
+    return target_fault(why, -path, dest);
+  if (!fits(path, dest, t->name, true, size, why)) {
+    close(path);
+    return false;
+  }
+  t->dir = openat(path, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* one that can be synced */
+  if (t->dir < 0) {
+    target_fault(why, errno, dest);
+    close(path);
+    return false;
+  }
+  close(path);
+
+  int room = 255 - (int)strlen(group) - (int)sizeof "..datacast-" + 1;
+  snprintf(t->temp, sizeof t->temp, ".%.*s.datacast-%s", room, t->name, group);
+  (void)unlinkat(t->dir, t->temp, 0); /* of an agent that was killed */
+  int fd = openat(t->dir, t->temp, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+  t->file = fd < 0 ? NULL : file_new(fd);
+  if (t->file == NULL) {
+    target_fault(why, fd < 0 ? errno : ENOMEM, dest);
+    target_close(t, fd < 0, NULL);
+    return false;
+  }
+  uint64_t first = size < ALLOCATE_FIRST ? size : ALLOCATE_FIRST;
+  if (first > 0 && fallocate(fd, 0, 0, (off_t)first) < 0 && errno != EOPNOTSUPP) {
+    target_fault(why, errno, dest);
+    target_close(t, false, NULL);
+    return false;
+  }
+  t->allocated = first;
+  return true;
+}
+
+bool target_write(struct target *t, uint64_t off, const uint8_t *p, size_t len, struct fault *why)
+{
+  while (len > 0) {
+    ssize_t n = pwrite(t->file->fd, p, len, (off_t)off);
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n <= 0)
+      return target_fault(why, n < 0 ? errno : ENOSPC, t->name);
+    p += n;
+    off += (uint64_t)n;
+    len -= (size_t)n;
+  }
+  return true;
+}
+
+struct job *target_allocate(struct target *t)
+{
+  if (t->allocated == t->size)
+    return NULL;
+  struct job *j = job_new(JOB_ALLOCATE);
+  if (j == NULL)
+    return NULL;
+  j->file = file_ref(t->file);
+  j->off = t->allocated;
+  j->len = t->size - t->allocated < ALLOCATE_STEP ? t->size - t->allocated : ALLOCATE_STEP;
+  t->allocated += j->len;
+  return j;
+}
+
+static void name_job(struct target *t, struct job *j)
+{
+  j->file = t->file;
+  j->dir = t->dir;
+  memcpy(j->temp, t->temp, sizeof j->temp);
+  memcpy(j->name, t->name, sizeof j->name);
+  t->file = NULL;
+  t->dir = -1;
+}
+
+struct job *target_finish(struct target *t, bool sync)
+{
+  struct job *j = job_new(JOB_FINISH);
+  if (j != NULL) {
+    name_job(t, j);
+    j->sync = sync;
+  }
+  return j;
+}
+
+void target_close(struct target *t, bool keep, struct worker *w)
+{
+  if (t->file != NULL && !keep) {
+    (void)unlinkat(t->dir, t->temp, 0);
+    struct job *j = w == NULL ? NULL : job_new(JOB_DROP);
+    if (j != NULL) {
+      j->file = t->file;
+      t->file = NULL;
+      worker_submit(w, j);
+    }
+  }
+  file_unref(t->file);
+  t->file = NULL;
+  if (t->dir >= 0)
+    close(t->dir);
+  t->dir = -1;
+}

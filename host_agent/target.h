@@ -1,0 +1,35 @@
+/* A receiver's file: written in place into a temporary file in the destination's folder, renamed when whole. */
+#ifndef AGENT_TARGET_H
+#define AGENT_TARGET_H
+
+#include "roots.h"
+#include "worker.h"
+
+struct target {
+  int dir;            /* the destination's folder */
+  char name[256], temp[256];
+  struct file *file;  /* NULL once given away */
+  uint64_t size, allocated;
+};
+
+/* Could a file of `size` bytes be written there now? Creates nothing. */
+bool target_check(const struct roots *roots, const char *dest, uint64_t size, struct fault *why) __attribute__((nonnull));
+
+/* Create missing folders and the temporary file `.NAME.datacast-GROUP`, reserve its first part. False with *why. */
+bool target_open(struct target *t, const struct roots *roots, const char *dest, uint64_t size, const char *group,
+                 struct fault *why) __attribute__((nonnull));
+
+/* False with *why (disk_full, io). */
+bool target_write(struct target *t, uint64_t off, const uint8_t *p, size_t len, struct fault *why) __attribute__((nonnull));
+
+/* A job that reserves the next part; NULL when all is reserved. */
+struct job *target_allocate(struct target *t) __attribute__((nonnull));
+/* A job that renames the file; the target gives file and folder away. NULL without memory. */
+struct job *target_finish(struct target *t, bool sync) __attribute__((nonnull));
+/* Close; unless `keep`, remove the temporary file; its blocks are freed by a job of `w`, if there is one. */
+void target_close(struct target *t, bool keep, struct worker *w) __attribute__((nonnull(1)));
+
+/* The fault of an errno met while writing. */
+bool target_fault(struct fault *why, int error, const char *name) __attribute__((nonnull));
+
+#endif
