@@ -66,8 +66,8 @@ void dc_tree_touch(struct dc_tree_table *t, struct dc_tree *tree, dc_time now) _
 void dc_tree_sample(struct dc_tree *tree, dc_time took) __attribute__((nonnull));
 
 /* How near the slowest child that asks is to falling out of the content store: 0 not behind what is stored, 255 out.
- * Children that told of such a thing below themselves count with what they told. Made anew only once per as many
- * interests as there are children, so that it costs O(1) each. */
+ * Children that told of such a thing below themselves count with what they told. Made anew once per an eighth as
+ * many interests as there are children, so that it costs O(1) each. */
 uint8_t dc_tree_lag(struct dc_tree *tree, dc_time now) __attribute__((nonnull));
 
 #endif
