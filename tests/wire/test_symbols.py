@@ -9,7 +9,7 @@ import pytest
 
 ALLOWED = "#include <string.h>\nint f(const char *s); int f(const char *s) { return (int)strlen(s); }\n"
 FOREIGN = {
-    "clock_gettime": "#include <time.h>\nint f(struct timespec *); int f(struct timespec *t) { return clock_gettime(0, t); }\n",
+    "clock_gettime": "#include <time.h>\nint f(void *t); int f(void *t) { return clock_gettime(0, t); }\n",
     "malloc": "#include <stdlib.h>\nvoid *f(void); void *f(void) { return malloc(7); }\n",
     "random": "#include <stdlib.h>\nlong f(void); long f(void) { return random(); }\n",
     "send": '#include <sys/socket.h>\nlong f(void); long f(void) { return send(0, "", 0, 0); }\n',
