@@ -51,11 +51,16 @@ static struct packet *copy(sim *s, const struct packet *p)
   return c;
 }
 
+static bool lost(sim *s, const struct link *l, const struct packet *p)
+{
+  return sim_chance(s, p->data ? l->faults.loss_data : l->faults.loss_interest);
+}
+
 /* Returns the packet that goes on in order, or NULL. */
 static struct packet *spoil(sim *s, int link, struct packet *p, dc_time arrives)
 {
   struct link *l = &s->links[link];
-  if (sim_chance(s, p->data ? l->faults.loss_data : l->faults.loss_interest)) {
+  if (!l->faults.early && lost(s, l, p)) {
     lose(s, l, p);
     return NULL;
   }
@@ -84,7 +89,7 @@ void link_send(sim *s, int link, struct packet *p)
     l->leaving = l->leaving->next;
     l->waiting--;
   }
-  if (!l->up) {
+  if (!l->up || (l->faults.early && lost(s, l, p))) {
     lose(s, l, p);
     return;
   }

@@ -1,0 +1,206 @@
+"""What all experiments have in common: the setting, one run of it, the result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from datacast.topologies import hosts, parse
+
+from .. import networks
+from ..engine import PAPER, Faults, Simulation, TreeConfig
+from ..errors import ExperimentError
+
+Row = dict[str, Any]
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The paper's section 6.2, and every knob of it. Rates in bit/s, times in ns, sizes in bytes."""
+
+    cc: str = "datacast"
+    topology: str = "bcube:4,1"
+    source: str = "00"
+    receivers: int = 0
+    """How many (0: the six of Figure 10), taken from the topology's hosts by the seed."""
+    cache: tuple[int, ...] = ()
+    rate: int = 1_000_000_000
+    slow: int = 100_000_000
+    delay: int = 5_000
+    queue: int = 100
+    mtu: int = 1500
+    delta: int = 5_000_000
+    interval: int = 1_000_000
+    rate_init: int = 0
+    """0: half the link's rate, as in the paper."""
+    credits: int = 16
+    adaptive: bool = False
+    rto_min: int = 10_000_000
+    loss: float = 0.0
+    loss_on_wire: bool = False
+    seconds: float = 10.0
+    """Length of the ideal transfer."""
+    size: int = 0
+    """Bytes of the file; 0: what the slowest link carries in `seconds`."""
+    seed: int = 1
+    policy: str = "fifo"
+    trees: int = 0
+
+    def check(self) -> None:
+        """Raises ExperimentError for what makes no sense."""
+        for name in ("rate", "slow", "mtu", "credits", "interval", "seconds", "queue"):
+            if getattr(self, name) <= 0:
+                raise ExperimentError(f"{name} must be above zero, not {getattr(self, name)}", what=name)
+        if self.slow > self.rate:
+            raise ExperimentError(f"the slow link ({self.slow} bit/s) is faster than the others ({self.rate})", what="slow")
+        if not 64 <= self.mtu <= 65000:
+            raise ExperimentError(f"mtu must be between 64 and 65000, not {self.mtu}", what="mtu")
+        if self.credits > 4096:
+            raise ExperimentError(f"at most 4096 credits, not {self.credits}", what="credits")
+        if not 0 <= self.loss < 1:
+            raise ExperimentError(f"loss must be from 0 to below 1, not {self.loss}", what="loss")
+        if any(c < self.mtu for c in self.cache):
+            raise ExperimentError("a cache must hold at least one packet", what="cache")
+
+    @property
+    def piece(self) -> int:
+        """Payload of a data packet with the paper's 16-byte header."""
+        return self.mtu - 16
+
+    @property
+    def goodput(self) -> float:
+        """The most that the slowest link can deliver, bit/s of payload."""
+        return self.slow * self.piece / self.mtu
+
+    def tree(self) -> TreeConfig:
+        """The transport's configuration."""
+        return TreeConfig(
+            cc=self.cc, rate_init=self.rate_init or self.rate // 2, rate_min=max(1000, self.rate // 1000),
+            rate_max=self.rate, delta=self.delta, interval=self.interval, packet_bytes=self.mtu, credits=self.credits,
+            adaptive=self.adaptive, rto_min=self.rto_min, rto_init=max(100_000_000, 4 * self.rto_min),
+        )  # fmt: skip
+
+    def with_(self, **changes: Any) -> Setting:
+        """A copy with some fields changed."""
+        return replace(self, **changes)
+
+
+@dataclass
+class Result:
+    """What an experiment found: one row per line of its table."""
+
+    name: str
+    title: str
+    setting: Setting
+    rows: list[Row]
+    columns: dict[str, str] = field(default_factory=dict)
+    """Column -> heading of the table; the rows may hold more."""
+    notes: list[str] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """For machines."""
+        return {"experiment": self.name, "title": self.title, "setting": self.setting.__dict__, "rows": self.rows,
+                "notes": self.notes}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A named experiment. `defaults` are what it changes in the Setting."""
+
+    name: str
+    title: str
+    run: Callable[[Setting, Report], Result]
+    plot: Callable[[Result, Any], None]
+    defaults: dict[str, Any] = field(default_factory=dict)
+    help: str = ""
+
+
+def members(s: Setting, g: Any) -> list[str]:
+    """The group's receivers."""
+    if s.receivers == 0 and s.topology == "bcube:4,1" and s.source == "00":
+        return networks.FIGURE10_RECEIVERS
+    others = [h for h in hosts(g) if h != s.source]
+    if s.source not in g:
+        raise ExperimentError(f"{s.topology} has no host {s.source}", what="source")
+    n = s.receivers or 6
+    if n > len(others):
+        raise ExperimentError(f"{s.topology} has {len(others)} other hosts, not {n}", what="receivers")
+    import random
+
+    return sorted(random.Random(s.seed).sample(others, n))
+
+
+@dataclass
+class Micro:
+    """One group on one tree, as in the paper's micro benchmarks: built, not run yet."""
+
+    sim: Simulation
+    group: Any
+    slow_link: tuple[str, str]
+    receivers: list[str]
+
+
+def micro(s: Setting, cache: int) -> Micro:
+    """The paper's Figure 10(a): one tree, the first receiver behind a slow link."""
+    s.check()
+    g = parse(s.topology)
+    receivers = members(s, g)
+    arcs = (networks.FIGURE10_TREE if receivers == networks.FIGURE10_RECEIVERS
+            else networks.shortest_path_tree(g, s.source, receivers))  # fmt: skip
+    sim = Simulation(s.seed, PAPER, s.policy)
+    sim.graph(g, s.rate, s.delay, s.queue)
+    leaves = {c for c, _ in arcs} - {p for _, p in arcs}
+    slow = next(r for r in receivers if r in leaves)
+    link = (dict(arcs)[slow], slow)
+    sim.rate(*link, s.slow)
+    if s.loss > 0:
+        sim.faults(*link, Faults(loss_data=s.loss, early=not s.loss_on_wire))
+    size = s.size or int(s.goodput * s.seconds / 8)
+    group = sim.group(s.source, receivers, size, s.piece, cache)
+    group.tree(arcs, s.tree())
+    group.assign()
+    group.schedule()
+    return Micro(sim, group, link, receivers)
+
+
+def measure(s: Setting, cache: int) -> Row:
+    """Run one micro benchmark: throughput, finish, duplicates, stress."""
+    m = micro(s, cache)
+    ideal = m.group.pieces * s.mtu * 8 / s.slow
+    m.sim.run(until=int(50 * ideal * 1e9) + 10**9)
+    finish = m.group.finish() / 1e9
+    tree = m.group.tree_stats()[0]
+    slow = m.group.asker_stats(0, m.slow_link[1])
+    return {
+        "cache_kb": cache / 1024,
+        "throughput_mbps": m.group.size * 8 / finish / 1e6,
+        "duplicate_ratio": m.group.duplicate_ratio(),
+        "finish_s": finish,
+        "finish_over_ideal": finish / ideal,
+        "link_stress": m.sim.link_stress(),
+        "new_packets": tree["new_packets"],
+        "duplicates": tree["dup_packets"],
+        "retransmitted": slow["retransmitted"],
+        "timeouts": slow["by_timeout"],
+        "packet_hops": m.sim.hops,
+        "digest": f"{m.sim.digest:016x}",
+    }
+
+
+def theorem1(s: Setting) -> float:
+    """Cache bytes above which the paper's rule works at the full rate."""
+    return s.slow**2 * (s.interval / 1e9) / (2 * s.delta) / 8
+
+
+def theorem2(s: Setting, delta: float | None = None) -> float:
+    """The paper's duplicate data ratio at the full rate."""
+    growth = (s.delta if delta is None else delta) / (s.interval / 1e9)
+    return growth / (growth + s.slow**2 / (2 * s.mtu * 8))
+
+
+def jain(rates: list[float]) -> float:
+    """Jain's fairness index."""
+    squares = sum(r * r for r in rates)
+    return 1.0 if squares == 0 else sum(rates) ** 2 / (len(rates) * squares)

@@ -1,0 +1,16 @@
+"""All experiments by name."""
+
+from __future__ import annotations
+
+from ..errors import ExperimentError
+from . import micro
+from .base import Experiment
+
+EXPERIMENTS: dict[str, Experiment] = {e.name: e for module in (micro,) for e in module.EXPERIMENTS}
+
+
+def find(name: str) -> Experiment:
+    """By name. Raises ExperimentError with the names there are."""
+    if name not in EXPERIMENTS:
+        raise ExperimentError(f"no experiment {name!r}; there are {', '.join(EXPERIMENTS)}", what=name)
+    return EXPERIMENTS[name]

@@ -1,0 +1,67 @@
+"""Networks and trees of the experiments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import networkx as nx
+
+from .errors import ExperimentError
+
+Arcs = list[tuple[str, str]]
+"""A tree as (child, parent) pairs."""
+
+FIGURE10_RECEIVERS = ["02", "10", "21", "23", "31", "33"]
+
+FIGURE10_TREE: Arcs = [
+    ("s0.0", "00"), ("01", "s0.0"), ("02", "s0.0"), ("03", "s0.0"),
+    ("s1.1", "01"), ("11", "s1.1"), ("21", "s1.1"), ("31", "s1.1"), ("s0.1", "11"), ("10", "s0.1"),
+    ("s1.3", "03"), ("23", "s1.3"), ("33", "s1.3"),
+]  # fmt: skip
+"""The tree of the paper's Figure 10(a) in a BCube(4,1)."""
+
+
+def shortest_path_tree(g: nx.Graph, source: str, receivers: Sequence[str]) -> Arcs:
+    """One tree of shortest paths (BFS in the order of names), pruned to the receivers. Hosts that do not forward carry
+    nothing for others. O(nodes + links)."""
+    parent: dict[str, str] = {source: ""}
+    queue = [source]
+    for node in queue:
+        if node != source and not g.nodes[node]["forwards"]:
+            continue
+        for peer in sorted(g.adj[node]):
+            if peer not in parent and g.edges[node, peer].get("up", True):
+                parent[peer] = node
+                queue.append(peer)
+    arcs: dict[str, str] = {}
+    for receiver in receivers:
+        if receiver not in parent:
+            raise ExperimentError(f"{receiver} cannot be reached from {source}", what=receiver)
+        node = receiver
+        while node != source and node not in arcs:
+            arcs[node] = parent[node]
+            node = parent[node]
+    return list(arcs.items())
+
+
+def path(arcs: Arcs, receiver: str) -> list[str]:
+    """The vertices from the source to a receiver."""
+    parent = dict(arcs)
+    out = [receiver]
+    while out[-1] in parent:
+        out.append(parent[out[-1]])
+    return out[::-1]
+
+
+def steiner_trees(g: nx.Graph, source: str, receivers: Sequence[str], limit: int | None = None) -> list[Arcs]:
+    """Edge-disjoint Steiner trees of the core's tree engine (the paper's Figure 3)."""
+    try:
+        from datacast.core import trees as engine
+    except ImportError:
+        return [shortest_path_tree(g, source, receivers)]
+    return _arcs(engine.steiner_trees(g, source, list(receivers)))[:limit]
+
+
+def _arcs(found: Any) -> list[Arcs]:
+    return [list(tree.arcs) for tree in found]
