@@ -1,0 +1,180 @@
+#include "datacast/hello.h"
+
+#include <string.h>
+
+#include "bytes.h"
+
+enum state { DOWN = 1, INIT = 2, UP = 3 }; /* RFC 5880, section 4.1 */
+
+enum { FORGIVE = 64 }; /* intervals a link stays up before its earlier failures are forgotten */
+
+void dc_hello_cfg_default(struct dc_hello_cfg *cfg)
+{
+  *cfg = (struct dc_hello_cfg){.fast = 25 * DC_MS,
+                               .slow = 250 * DC_MS,
+                               .timeout_min = 110 * DC_MS,
+                               .timeout_intervals = 5,
+                               .busy = 2 * DC_SEC,
+                               .hold_min = 50 * DC_MS,
+                               .hold_max = 5 * DC_SEC};
+}
+
+const char *dc_link_name(enum dc_link link)
+{
+  static const char *const name[] = {"unknown", "up", "silent", "unheard"};
+  return (unsigned)link < sizeof name / sizeof name[0] ? name[link] : "?";
+}
+
+void dc_hello_init(struct dc_hello *h, dc_time now, const struct dc_hello_cfg *cfg, uint32_t instance)
+{
+  memset(h, 0, sizeof *h);
+  h->cfg = *cfg;
+  if (h->cfg.fast < DC_MS)
+    h->cfg.fast = DC_MS;
+  if (h->cfg.slow < h->cfg.fast)
+    h->cfg.slow = h->cfg.fast;
+  if (h->cfg.timeout_intervals < 3)
+    h->cfg.timeout_intervals = 3;
+  h->instance = instance;
+  h->state = DOWN;
+  h->link = DC_LINK_UNKNOWN;
+  h->heard = h->hello = h->next = now;
+  h->polled = DC_NEVER;
+  h->hold = cfg->hold_min;
+}
+
+static dc_time interval(const struct dc_hello *h, dc_time now)
+{
+  return now < h->busy_until ? h->cfg.fast : h->cfg.slow;
+}
+
+static dc_time timeout(const struct dc_hello *h)
+{
+  dc_time t = 3 * h->peer_interval + 4 * h->deviation, most = h->cfg.timeout_intervals * h->peer_interval;
+  if (t > most)
+    t = most;
+  return t < h->cfg.timeout_min ? h->cfg.timeout_min : t;
+}
+
+static void fail(struct dc_hello *h, dc_time now, enum dc_link why)
+{
+  if (h->link == DC_LINK_UP && now - h->up_since > FORGIVE * h->cfg.slow)
+    h->hold = h->cfg.hold_min;
+  h->held_until = now + h->hold;
+  h->hold = 2 * h->hold < h->cfg.hold_max ? 2 * h->hold : h->cfg.hold_max;
+  h->failures++;
+  h->state = DOWN;
+  h->link = why;
+  h->met = false;
+  h->next = now; /* tell the other side at once */
+}
+
+static void rise(struct dc_hello *h, dc_time now)
+{
+  h->state = UP;
+  h->link = DC_LINK_UP;
+  h->up_since = now;
+  h->next = now;
+}
+
+/* The neighbour's timing: how far its hellos stray from the interval it announced. */
+static void observe(struct dc_hello *h, dc_time now, dc_time announced)
+{
+  if (h->met && h->peer_interval == announced) {
+    dc_time gap = now - h->hello, err = gap > announced ? gap - announced : announced - gap;
+    h->deviation = (3 * h->deviation + err) / 4;
+  } else {
+    h->deviation = 0;
+  }
+  h->peer_interval = announced;
+  h->hello = now;
+  h->met = true;
+}
+
+enum dc_drop dc_hello_handle(struct dc_hello *h, dc_time now, const struct dc_header *header, const uint8_t *rest)
+{
+  if (header->type != DC_TYPE_HELLO)
+    return DC_DROP_TYPE;
+  if (header->length < DC_HELLO_LEN - DC_HEADER_LEN)
+    return DC_DROP_TRUNCATED;
+  uint8_t theirs = rest[0];
+  dc_time announced = dc_get16(rest + 2) * DC_MS;
+  if (theirs < DOWN || theirs > UP || rest[1] != 0 || announced == 0)
+    return DC_DROP_RESERVED;
+  if (header->tree == h->instance)
+    return DC_DROP_UNWANTED; /* our own, come back: a loop in the cabling is no neighbour */
+  if (h->met && header->tree == h->peer_instance && (int32_t)(header->seq - h->peer_seq) <= 0)
+    return DC_DROP_UNWANTED; /* out of date */
+  bool hears = dc_get32(rest + 4) == h->instance; /* else it speaks to what was here before */
+  if (!hears && theirs == UP)
+    theirs = INIT;
+  bool restarted = h->met && header->tree != h->peer_instance;
+  h->peer_instance = header->tree;
+  h->peer_seq = header->seq;
+  observe(h, now, announced);
+  h->heard = now;
+
+  if (h->state == UP && (theirs == DOWN || restarted)) {
+    fail(h, now, DC_LINK_UNHEARD);
+    h->met = true;
+  }
+  if (h->state == UP || now < h->held_until)
+    return DC_DROP_NONE;
+  enum state was = h->state;
+  if (hears && theirs >= INIT)
+    rise(h, now);
+  else
+    h->state = INIT;
+  if (h->state != was)
+    h->next = now;
+  return DC_DROP_NONE;
+}
+
+void dc_hello_heard(struct dc_hello *h, dc_time now) { h->heard = now; }
+
+void dc_hello_busy(struct dc_hello *h, dc_time now)
+{
+  if (now >= h->busy_until && h->cfg.fast < h->cfg.slow)
+    h->next = now; /* announce the shorter interval at once */
+  h->busy_until = now + h->cfg.busy;
+}
+
+unsigned dc_hello_poll(struct dc_hello *h, dc_time now, uint8_t out[DC_HELLO_LEN])
+{
+  /* This process slept past its time: whatever could not be heard meanwhile proves nothing. */
+  if (h->polled != DC_NEVER && now > h->polled + h->cfg.fast / 2)
+    h->heard += now - h->polled;
+  if (h->heard > now)
+    h->heard = now;
+  if (h->met && now - h->heard >= timeout(h)) {
+    if (h->state == UP)
+      fail(h, now, DC_LINK_SILENT);
+    h->state = DOWN;
+    h->met = false;
+  }
+  unsigned n = 0;
+  if (now >= h->next) {
+    dc_time every = interval(h, now);
+    struct dc_header header = {.type = DC_TYPE_HELLO,
+                               .length = DC_HELLO_LEN - DC_HEADER_LEN,
+                               .tree = h->instance,
+                               .seq = ++h->seq};
+    dc_header_write(out, &header);
+    uint8_t *rest = out + DC_HEADER_LEN;
+    rest[0] = h->state;
+    rest[1] = 0;
+    uint64_t ms = every / DC_MS;
+    dc_put16(rest + 2, (uint16_t)(ms > 65535 ? 65535 : ms));
+    dc_put32(rest + 4, h->met ? h->peer_instance : 0);
+    h->next = now + every;
+    n = DC_HELLO_LEN;
+  }
+  h->polled = dc_hello_next_wake(h);
+  return n;
+}
+
+dc_time dc_hello_next_wake(const struct dc_hello *h)
+{
+  dc_time silent = h->met ? h->heard + timeout(h) : DC_NEVER;
+  return silent < h->next ? silent : h->next;
+}

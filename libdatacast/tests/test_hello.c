@@ -1,0 +1,206 @@
+/* Two ends of a link say hello over a channel that can be cut in each direction; time is virtual. */
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "datacast/hello.h"
+
+enum { A, B, QUEUE = 256 };
+
+struct flight {
+  dc_time at;
+  uint8_t bytes[DC_HELLO_LEN];
+};
+
+static struct dc_hello end[2];
+static struct flight queue[2][QUEUE]; /* towards end i */
+static unsigned queued[2];
+static bool cut[2];                 /* towards end i */
+static dc_time stalled_until[2];    /* end i does not run before */
+static dc_time now, delay;
+static dc_time down_at[2];          /* when end i saw its link fail for the first time since cleared */
+static unsigned sent[2];
+
+static void start(void)
+{
+  struct dc_hello_cfg cfg;
+  dc_hello_cfg_default(&cfg);
+  memset(queued, 0, sizeof queued);
+  memset(cut, 0, sizeof cut);
+  memset(stalled_until, 0, sizeof stalled_until);
+  memset(down_at, 0, sizeof down_at);
+  memset(sent, 0, sizeof sent);
+  now = 1000 * DC_SEC;
+  delay = 100 * DC_US;
+  dc_hello_init(&end[A], now, &cfg, 0xaaaa);
+  dc_hello_init(&end[B], now, &cfg, 0xbbbb);
+}
+
+static void turn(int i)
+{
+  unsigned kept = 0;
+  for (unsigned k = 0; k < queued[i]; k++) {
+    if (queue[i][k].at > now) {
+      queue[i][kept++] = queue[i][k];
+      continue;
+    }
+    struct dc_header h;
+    assert(dc_header_parse(queue[i][k].bytes, DC_HELLO_LEN, &h) == DC_DROP_NONE);
+    assert(dc_hello_handle(&end[i], now, &h, queue[i][k].bytes + DC_HEADER_LEN) == DC_DROP_NONE);
+  }
+  queued[i] = kept;
+  uint8_t out[DC_HELLO_LEN];
+  if (dc_hello_poll(&end[i], now, out) != 0) {
+    sent[i]++;
+    if (!cut[!i]) {
+      assert(queued[!i] < QUEUE);
+      struct flight *f = &queue[!i][queued[!i]++];
+      f->at = now + delay;
+      memcpy(f->bytes, out, DC_HELLO_LEN);
+    }
+  }
+  if (end[i].link >= DC_LINK_SILENT && down_at[i] == 0)
+    down_at[i] = now;
+}
+
+static void run(dc_time span)
+{
+  for (dc_time until = now + span; now < until; now += 500 * DC_US)
+    for (int i = A; i <= B; i++)
+      if (now >= stalled_until[i])
+        turn(i);
+}
+
+static void busy(void)
+{
+  dc_hello_busy(&end[A], now);
+  dc_hello_busy(&end[B], now);
+}
+
+static void a_link_comes_up_and_stays(void)
+{
+  start();
+  run(20 * DC_MS);
+  assert(end[A].link == DC_LINK_UP && end[B].link == DC_LINK_UP);
+  run(10 * DC_SEC);
+  assert(end[A].link == DC_LINK_UP && end[A].failures == 0 && end[B].failures == 0);
+  assert(sent[A] < 10 * 4 + 8); /* slow while idle */
+}
+
+static void a_neighbour_that_never_speaks_is_not_watched(void)
+{
+  start();
+  cut[A] = cut[B] = true;
+  run(5 * DC_SEC);
+  assert(end[A].link == DC_LINK_UNKNOWN && end[A].failures == 0);
+}
+
+static void silence_in_one_direction_is_seen_at_both_ends(void)
+{
+  start();
+  run(100 * DC_MS);
+  busy();
+  run(500 * DC_MS);
+  dc_time when = now;
+  cut[B] = true; /* nothing reaches B any more */
+  run(300 * DC_MS);
+  assert(end[B].link == DC_LINK_SILENT && down_at[B] - when <= 125 * DC_MS);
+  assert(end[A].link == DC_LINK_UNHEARD && down_at[A] - when <= 150 * DC_MS);
+  cut[B] = false;
+  run(500 * DC_MS);
+  assert(end[A].link == DC_LINK_UP && end[B].link == DC_LINK_UP);
+}
+
+static void data_counts_as_a_sign_of_life(void)
+{
+  start();
+  run(100 * DC_MS);
+  busy();
+  run(200 * DC_MS);
+  cut[A] = true; /* hellos to A are stuck behind data that arrives */
+  for (int i = 0; i < 400; i++) {
+    dc_hello_heard(&end[A], now);
+    run(1 * DC_MS);
+  }
+  assert(end[A].failures == 0 && end[B].failures == 0);
+}
+
+static void a_process_that_did_not_run_blames_nobody(void)
+{
+  start();
+  run(100 * DC_MS);
+  busy();
+  run(200 * DC_MS);
+  cut[A] = true;
+  stalled_until[A] = now + 80 * DC_MS; /* A sleeps, and its arrivals with it */
+  run(81 * DC_MS);
+  cut[A] = false;
+  run(200 * DC_MS);
+  assert(end[A].failures == 0);
+}
+
+static void a_restarted_neighbour_is_noticed_and_trusted_again(void)
+{
+  start();
+  run(100 * DC_MS);
+  struct dc_hello_cfg cfg;
+  dc_hello_cfg_default(&cfg);
+  dc_hello_init(&end[B], now, &cfg, 0xbbbc);
+  run(20 * DC_MS);
+  assert(end[A].failures == 1);
+  run(1 * DC_SEC);
+  assert(end[A].link == DC_LINK_UP && end[B].link == DC_LINK_UP);
+}
+
+static void a_flapping_link_is_held_longer_each_time(void)
+{
+  start();
+  run(100 * DC_MS);
+  dc_time hold = 0;
+  for (int i = 0; i < 6; i++) {
+    for (int k = 0; k < 40; k++) {
+      busy();
+      run(250 * DC_MS);
+    }
+    assert(end[A].link == DC_LINK_UP);
+    cut[A] = cut[B] = true;
+    run(400 * DC_MS);
+    assert(end[A].link == DC_LINK_SILENT && end[A].hold > hold);
+    hold = end[A].hold;
+    cut[A] = cut[B] = false;
+  }
+}
+
+static void nonsense_is_refused(void)
+{
+  start();
+  run(50 * DC_MS);
+  struct dc_header h = {.type = DC_TYPE_HELLO, .length = 8, .tree = 0xcccc, .seq = 1};
+  uint8_t rest[8] = {9, 0, 0, 25, 0, 0, 0, 0};
+  assert(dc_hello_handle(&end[A], now, &h, rest) == DC_DROP_RESERVED); /* no such state */
+  rest[0] = 1, rest[1] = 1;
+  assert(dc_hello_handle(&end[A], now, &h, rest) == DC_DROP_RESERVED);
+  rest[1] = 0, rest[3] = 0;
+  assert(dc_hello_handle(&end[A], now, &h, rest) == DC_DROP_RESERVED); /* no interval */
+  rest[3] = 25, h.tree = 0xaaaa;
+  assert(dc_hello_handle(&end[A], now, &h, rest) == DC_DROP_UNWANTED); /* its own */
+  h.tree = 0xbbbb, h.seq = 1;
+  assert(dc_hello_handle(&end[A], now, &h, rest) == DC_DROP_UNWANTED); /* old */
+  h.length = 4;
+  assert(dc_hello_handle(&end[A], now, &h, rest) == DC_DROP_TRUNCATED);
+  assert(end[A].link == DC_LINK_UP);
+}
+
+int main(void)
+{
+  a_link_comes_up_and_stays();
+  a_neighbour_that_never_speaks_is_not_watched();
+  silence_in_one_direction_is_seen_at_both_ends();
+  data_counts_as_a_sign_of_life();
+  a_process_that_did_not_run_blames_nobody();
+  a_restarted_neighbour_is_noticed_and_trusted_again();
+  a_flapping_link_is_held_longer_each_time();
+  nonsense_is_refused();
+  puts("test_hello: ok");
+  return 0;
+}
