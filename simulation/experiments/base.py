@@ -47,6 +47,9 @@ class Setting:
     seed: int = 1
     policy: str = "fifo"
     trees: int = 0
+    """Most trees (0: as many as there are)."""
+    tcp: str = "cubic"
+    """TCP's flavour in figure13b: cubic or newreno."""
 
     def check(self) -> None:
         """Raises ExperimentError for what makes no sense."""
@@ -98,6 +101,8 @@ class Result:
     columns: dict[str, str] = field(default_factory=dict)
     """Column -> heading of the table; the rows may hold more."""
     notes: list[str] = field(default_factory=list)
+    series: list[list[float]] = field(default_factory=list)
+    """Values over time, for the plot: one list per step."""
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""
