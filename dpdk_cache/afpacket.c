@@ -24,7 +24,7 @@ enum { FRAME_OVERHEAD = 66 + ETH_HLEN + 4, FRAME_ALIGN = 1024, PAGE = 4096, BLOC
 
 struct afpacket_geometry afpacket_geometry(uint32_t mtu, uint32_t frames) {
   uint32_t frame = (mtu + FRAME_OVERHEAD + FRAME_ALIGN - 1) / FRAME_ALIGN * FRAME_ALIGN;
-  uint32_t best = 0;
+  uint32_t best = PAGE / FRAME_ALIGN; /* whole pages in any case */
   double best_use = 0;
   /* The kernel takes a power of two of pages per block: choose the number of frames that fills one best. */
   for (uint32_t n = 1; n * frame <= BLOCK_MAX; n++) {

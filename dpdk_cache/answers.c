@@ -154,7 +154,6 @@ static json_t *packet_counters(struct sw *s) {
   put(o, "pool_free", rte_mempool_avail_count(s->pools.data));
   put(o, "headers_size", s->pools.headers->size);
   put(o, "headers_free", rte_mempool_avail_count(s->pools.headers));
-  put(o, "wipes", s->counters.wipes);
   return o;
 }
 
@@ -222,6 +221,7 @@ static json_t *node_config(const struct member *m) {
   put(o, "bytes_per_tree", c->cache_bytes);
   put(o, "max_bytes_per_tree", c->cache_bytes_max);
   put(o, "memory", c->memory_bytes);
+  put(o, "memory_packets", c->memory_packets);
   put(o, "trees", c->trees);
   put(o, "packets_per_tree", c->store_slots);
   put(o, "waiting_per_tree", c->waiting_slots);

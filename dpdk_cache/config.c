@@ -8,6 +8,11 @@
 
 #include "yaml_read.h"
 
+enum {
+  HEADERS_MOST = 256,     /* bytes of headers in a full data packet, at most */
+  PACKETS_MOST = 1 << 28, /* no machine holds so many; keeps sums within 32 bits */
+};
+
 /* ---- readers of this file's own kinds ---- */
 
 static int read_mac(struct yaml_file *y, yaml_node_t *n, void *out, size_t size) {
@@ -192,6 +197,14 @@ static int read_address(struct yaml_file *y, yaml_node_t *n, void *out, size_t s
 
 /* ---- the whole ---- */
 
+/* Each stored packet takes a whole mbuf, so the node's memory is bounded in packets too: as many as there are of nearly the
+ * MTU's size. */
+static void bound_packets(struct dc_node_cfg *core, uint32_t mtu) {
+  uint64_t by_memory = core->memory_bytes / (mtu - HEADERS_MOST) + 1, by_slots = (uint64_t)core->trees * core->store_slots;
+  uint64_t packets = by_memory < by_slots ? by_memory : by_slots;
+  core->memory_packets = packets < PACKETS_MOST ? (uint32_t)packets : PACKETS_MOST;
+}
+
 static int check_whole(struct yaml_file *y, struct config *c, bool appliance) {
   unsigned ports = 0;
   for (unsigned i = 0; i < c->nnodes; i++) {
@@ -221,6 +234,7 @@ static int check_whole(struct yaml_file *y, struct config *c, bool appliance) {
         }
   if (c->mtu < SW_MTU_MIN || c->mtu > SW_MTU_MAX)
     return fail(y->f, "%s: mtu %u is out of range (%d to %d)", y->path, c->mtu, SW_MTU_MIN, SW_MTU_MAX);
+  for (unsigned i = 0; i < c->nnodes; i++) bound_packets(&c->nodes[i].core, c->mtu);
   if (c->ring_frames < SW_RING_MIN || c->ring_frames > SW_RING_MAX)
     return fail(y->f, "%s: ring_frames %u is out of range (%d to %d)", y->path, c->ring_frames, SW_RING_MIN, SW_RING_MAX);
   return 0;

@@ -13,7 +13,7 @@ static const char *const names[] = {"error", "warn", "info", "debug"};
 
 static char eal_partial[512];
 static size_t eal_partial_len;
-static char eal_first[512], eal_last[512], eal_words[1024];
+static char eal_first[512], eal_last[512], eal_words[1032];
 
 bool log_parse_level(const char *text, enum sw_level *out) {
   for (unsigned i = 0; i < 4; i++)

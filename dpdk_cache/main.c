@@ -62,10 +62,6 @@ static int check_ports(const struct config *c, struct failure *f) {
   return 0;
 }
 
-/* Privileges: everything that needs them (interfaces, hugepages, the send buffers) is open when this is called, so a
- * daemon may drop its capabilities here. */
-static void drop_privileges(void) {}
-
 static int serve(struct program *p, struct failure *f) {
   const char *socket = p->options.control != NULL ? p->options.control : p->config.control;
   p->signals.ready = on_signal;
@@ -74,7 +70,7 @@ static int serve(struct program *p, struct failure *f) {
   if (p->config.fabric_manager[0] != '\0') fabric_open(&p->fabric, &p->loop, p->config.fabric_manager, socket);
   /* Last: who sees the socket may rely on everything else. */
   if (socket[0] == '\0' || (p->control = control_open(&p->loop, socket, f)) != NULL) {
-    drop_privileges();
+    /* Everything that needs rights (interfaces, hugepages, send buffers) is open now: capabilities can be dropped here. */
     sw_log(SW_INFO, "ready: %u node(s), %u port(s), MTU %u, %u packets of cache memory%s%s", p->sw.nmembers, p->sw.nports,
            p->config.mtu, p->sw.pools.data->size, socket[0] != '\0' ? ", control socket " : "", socket);
     loop_run(&p->loop);

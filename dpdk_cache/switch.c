@@ -9,12 +9,10 @@
 #include <time.h>
 
 enum {
-  HEADROOM_PAYLOAD = 256, /* what a full frame's headers take at most, for counting packets per byte of cache */
   SPARE_PER_PORT = 256,   /* mbufs in flight at a port: a burst in, a burst out, descriptors of real devices */
   SPARE_REAL_PORT = 1536,
   HEADERS_PER_PORT = 512,
   POOL_CACHE = 512,       /* DPDK keeps so many mbufs of a pool per core */
-  CHECK_EVERY = 128,      /* frames */
   CORRUPT_FROM = 64,      /* bits are flipped behind so many bytes: in the payload, not in the route */
 };
 
@@ -26,13 +24,7 @@ dc_time sw_now(void) {
 
 /* ---- sizes ---- */
 
-static uint64_t packets_of(const struct dc_node_cfg *core, uint32_t mtu) {
-  uint64_t by_memory = core->memory_bytes / (mtu - HEADROOM_PAYLOAD) + 1;
-  uint64_t by_slots = (uint64_t)core->trees * core->store_slots;
-  return by_memory < by_slots ? by_memory : by_slots;
-}
-
-static uint32_t reserve_of(const struct config *c) {
+static uint32_t in_flight(const struct config *c) {
   uint32_t reserve = POOL_CACHE;
   for (unsigned i = 0; i < c->nnodes; i++)
     for (unsigned p = 0; p < c->nodes[i].nports; p++)
@@ -41,9 +33,9 @@ static uint32_t reserve_of(const struct config *c) {
 }
 
 void sw_pool_sizes(const struct config *c, uint32_t *data, uint32_t *headers) {
-  uint64_t packets = reserve_of(c), ports = 0;
+  uint64_t packets = in_flight(c), ports = 0;
   for (unsigned i = 0; i < c->nnodes; i++) {
-    packets += packets_of(&c->nodes[i].core, c->mtu);
+    packets += c->nodes[i].core.memory_packets;
     ports += c->nodes[i].nports;
   }
   *data = packets < UINT32_MAX / 2 ? (uint32_t)packets : UINT32_MAX / 2;
@@ -61,6 +53,7 @@ static int open_member(struct sw *s, struct member *m, const struct node_cfg *cf
     return fail(f, "node %s: no memory for its tables (%zu MB)", cfg->name, m->memory_size >> 20);
   }
   m->core = dc_node_init(m->memory, &cfg->core, &packet_buf_ops);
+  if (m->core == NULL) return fail(f, "node %s: its limits were refused", cfg->name);
   for (unsigned i = 0; i < cfg->nports; i++) {
     static const uint8_t broadcast[6] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
     const struct port_cfg *pc = &cfg->ports[i];
@@ -89,7 +82,6 @@ int sw_open(struct sw *s, const struct config *c, struct failure *f) {
     return fail(f, "out of memory");
   }
   sw_pool_sizes(c, &data, &headers);
-  s->reserve = reserve_of(c) / 2;
   int rc = packet_pools_open(&s->pools, data, headers, ports_frame_bytes(c), f);
   for (; rc == 0 && s->nmembers < c->nnodes; s->nmembers++)
     rc = open_member(s, &s->members[s->nmembers], &c->nodes[s->nmembers], f);
@@ -157,26 +149,6 @@ static void send_frame(struct sw *s, struct member *node, const struct dc_tx *tx
   if (m != NULL) port_send(to, m, now);
 }
 
-/* Small packets fill mbufs faster than the byte limits of the content stores foresee. A cache is soft state: when packet
- * memory runs low the fullest one goes, and frames keep flowing. */
-static void relieve(struct sw *s) {
-  struct member *fullest = NULL;
-  uint64_t most = 0;
-  for (unsigned i = 0; i < s->nmembers; i++) {
-    struct dc_node_counters c;
-    dc_node_counters(s->members[i].core, &c);
-    if (c.bytes > most) {
-      most = c.bytes;
-      fullest = &s->members[i];
-    }
-  }
-  if (fullest == NULL) return;
-  if (s->counters.wipes++ == 0)
-    sw_log(SW_WARN, "packet memory runs low: content store of node %s dropped; raise cache.memory, packets are small",
-           fullest->cfg->name);
-  sw_wipe(fullest, false);
-}
-
 unsigned sw_receive(struct sw *s, struct port *p, dc_time now) {
   struct rte_mbuf *in[PORT_BURST];
   unsigned n = rte_eth_rx_burst(p->dev, 0, in, PORT_BURST);
@@ -194,11 +166,6 @@ unsigned sw_receive(struct sw *s, struct port *p, dc_time now) {
         .buf = packet_buf(m), .data = rte_pktmbuf_mtod(m, const uint8_t *), .len = m->data_len, .port = p->number};
     unsigned out = dc_node_handle(p->member->core, now, &frame, s->tx, DC_NODE_TX_MAX);
     for (unsigned k = 0; k < out; k++) send_frame(s, p->member, &s->tx[k], now);
-  }
-  s->unchecked += n;
-  if (s->unchecked >= CHECK_EVERY) { /* counting what a pool has left is slow */
-    s->unchecked = 0;
-    if (rte_mempool_avail_count(s->pools.data) < s->reserve) relieve(s);
   }
   return n;
 }

@@ -21,7 +21,6 @@ struct member { /* one node */
 struct sw_counters {
   uint64_t rounds, sleeps; /* of the loop: with work, and waits */
   uint64_t frames_in;
-  uint64_t wipes; /* content stores dropped because packet memory ran low */
 };
 
 struct sw {
@@ -31,8 +30,6 @@ struct sw {
   struct port *ports;
   unsigned nports;
   struct packet_pools pools;
-  uint32_t reserve;  /* mbufs that must stay free for frames in flight */
-  uint32_t unchecked;/* frames since the reserve was looked at */
   uint64_t random;   /* state of the fault injector */
   dc_time started;
   struct sw_counters counters;

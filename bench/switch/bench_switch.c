@@ -153,6 +153,7 @@ static void configure(struct bench *b) {
   b->node.core.ports = PORTS;
   b->node.core.cache_bytes = b->node.core.cache_bytes_max = 1 << 20;
   b->node.core.memory_bytes = 4 << 20;
+  b->node.core.memory_packets = 4096;
   for (unsigned i = 0; i < PORTS; i++) {
     b->ports[i].port = (uint16_t)i;
     snprintf(b->ports[i].vdev, sizeof b->ports[i].vdev, "net_ring%u", i);

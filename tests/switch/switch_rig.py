@@ -1,4 +1,4 @@
-"""A switch under test: a network namespace with veth pairs, a datacast-switch on one end of each, raw sockets on the other."""
+"""A switch under test: a network namespace with veth pairs, the switch on one end of each, raw sockets on the other."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ class Namespace:
         ip("-n", self.name, *args)
 
     def command(self, *args: str) -> str:
-        return subprocess.run(["ip", "netns", "exec", self.name, *args], check=True, capture_output=True, text=True).stdout
+        done = subprocess.run(["ip", "netns", "exec", self.name, *args], check=True, capture_output=True, text=True)
+        return done.stdout
 
     def inside(self, make: Callable[[], T]) -> T:
         """make() called in the namespace: sockets made there stay there."""
@@ -216,7 +217,8 @@ class Rig:
         node = {"name": "s0.0", "ports": self.port_list(), "cache": {"memory": "4M", **more.pop("cache", {})}}
         return {"nodes": [node], "mtu": self.mtu, **more}
 
-    def start(self, config: dict[str, Any] | None = None, binary: Path = BINARY, *options: str, name: str = "") -> Process:
+    def start(self, config: dict[str, Any] | None = None, binary: Path = BINARY, *options: str,
+              name: str = "") -> Process:
         folder = self.path / (name or f"run{len(self.processes)}")
         folder.mkdir()
         process = Process(self.ns, folder, config if config is not None else self.config(), binary, *options)

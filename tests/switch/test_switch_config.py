@@ -1,4 +1,4 @@
-"""Bad configurations and bad surroundings: the error names the thing and the line, the exit code says which kind it is."""
+"""Bad configurations and surroundings: the error names the thing and the line, the exit code says which kind it is."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ def run(path: Path, text: str, *options: str, prefix: tuple[str, ...] = ()) -> s
     ("nodes:\n  - name: a\n    ports:\n      - {port: 0, vdev: net_null0, neighbour: {mac: 'zz:00'}}",
      ["c.yaml:4:", "'zz:00' is not an Ethernet address"]),
     ("nodes:\n  - name: a\n    ports: [" + PORT + "]\n    cache: {bytes_per_tree: 12X}", ["c.yaml:4:", "'12X'"]),
-    ("nodes:\n  - name: a\n    ports: [" + PORT + "]\n    cache: {packets_per_tree: 1000}", ["node a", "packets_per_tree must be a power of two"]),
+    ("nodes:\n  - name: a\n    ports: [" + PORT + "]\n    cache: {packets_per_tree: 1000}",
+     ["node a", "packets_per_tree must be a power of two"]),
     ("nodes:\n  - name: a\n    ports: [" + PORT + "]\n    cache: {trees: 0}", ["node a", "trees is out of range"]),
     ("nodes:\n" + NODE.replace("port: 0", "port: 1") + "# appliance", ["appliance"]),
 ])
@@ -67,7 +68,8 @@ def test_more_ports_than_this_dpdk_has(tmp_path: Path, switch_binary: Path) -> N
     ports = ", ".join(f"{{port: {i}, vdev: net_null{i}}}" for i in range(33))
     done = run(tmp_path, f"nodes:\n  - {{name: a, ports: [{ports}]}}")
     assert done.returncode == USAGE
-    assert "33 ports, but this DPDK has at most 32 ports per process: split the nodes over several processes" in done.stderr
+    assert "33 ports, but this DPDK has at most 32 ports per process" in done.stderr
+    assert "split the nodes over several processes" in done.stderr
 
 
 def test_caches_that_do_not_fit_the_memory(tmp_path: Path, switch_binary: Path) -> None:

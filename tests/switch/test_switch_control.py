@@ -52,7 +52,8 @@ def test_the_client_prints_json_and_says_by_its_exit_code_how_it_went(rig3: Rig)
 
 
 @pytest.mark.parametrize("line, word", [
-    (b"{", "not JSON"), (b"[1]", "object"), (b"{}", "'op'"), (b'{"op":7}', "'op'"), (b'{"op":"counters","node":3}', "'node'"),
+    (b"{", "not JSON"), (b"[1]", "object"), (b"{}", "'op'"), (b'{"op":7}', "'op'"),
+    (b'{"op":"counters","node":3}', "'node'"),
     (b'{"op":"counters","node":"x"}', "no node 'x'"), (b'{"op":"fault"}', "needs 'node' and 'port'"),
     (b'{"op":"fault","node":"s0.0","port":77,"blackhole":true}', "no port 77"),
     (b'{"op":"fault","node":"s0.0","port":-1,"blackhole":true}', "no port -1"),

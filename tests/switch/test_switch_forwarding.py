@@ -7,9 +7,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from switch_rig import BINARY, Rig, rig, wait_for
+
 from datacast.core import constants as c
 from datacast.core.wire import Header, Segment, encode_data, encode_frame, encode_header
-from switch_rig import BINARY, Rig, rig, wait_for
 
 pytestmark = pytest.mark.root
 
@@ -77,8 +78,8 @@ def test_a_burst_arrives_whole_and_in_order(rig3: Rig) -> None:
 def test_a_slow_link_costs_frames_but_stops_nothing(rig3: Rig) -> None:
     """Behind a shaped port the ring fills up: what does not fit is counted, other ports go on, what fits arrives."""
     config = rig3.config(ring_frames=64)
-    rig3.ns.command("tc", "qdisc", "add", "dev", rig3.ifaces[1], "root", "handle", "1:", "tbf", "rate", "10mbit", "burst",
-                    "20k", "limit", "200k")
+    rig3.ns.command("tc", "qdisc", "add", "dev", rig3.ifaces[1], "root", "handle", "1:", "tbf", "rate", "10mbit",
+                    "burst", "20k", "limit", "200k")
     process = rig3.start(config).ready()
     sent = 0
     while process.counters()["drop"]["tx_full"] == 0:
@@ -86,7 +87,7 @@ def test_a_slow_link_costs_frames_but_stops_nothing(rig3: Rig) -> None:
         for _ in range(20):  # fewer than the receive ring holds
             rig3.wires[0].send(data_frame([1025, 1000], b"s" * 8000, sent))
             sent += 1
-        wait_for("the burst", lambda: process.counters()["ports"]["0"]["rx_frames"] == sent)
+        wait_for("the burst", lambda n=sent: process.counters()["ports"]["0"]["rx_frames"] == n)
     rig3.wires[0].send(data_frame([1026, 1000], b"other" * 100))
     got = rig3.wires[2].receive(2)
     assert got is not None and got.endswith(b"other" * 100), "a full port must not hold up another one"
@@ -118,8 +119,7 @@ def test_two_switches_side_by_side_and_one_with_two_nodes(rig3: Rig) -> None:
     first = rig3.config()
     first["nodes"][0]["ports"] = [{"port": 0, "iface": rig3.ifaces[0]}]
     second = rig3.config()
-    second["nodes"] = [{"name": f"s1.{i}", "ports": [{"port": 3, "iface": rig3.ifaces[1 + i]}], "cache": {"memory": "1M"}}
-                       for i in range(2)]
+    second["nodes"] = [{"name": f"s1.{i}", "ports": [{"port": 3, "iface": rig3.ifaces[1 + i]}]} for i in range(2)]
     one, two = rig3.start(first, BINARY), rig3.start(second, BINARY)
     one.ready()
     two.ready()

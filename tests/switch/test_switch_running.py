@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from datacast.core.wire import encode_frame
 from switch_rig import BINARY, Namespace, Rig, Wire, rig, wait_for
+
+from datacast.core.wire import encode_frame
 
 pytestmark = pytest.mark.root
 HUGE = Path("/sys/kernel/mm/hugepages/hugepages-2048kB")
@@ -51,8 +52,8 @@ def test_killed_it_leaves_no_dpdk_files(rig3: Rig) -> None:
 
 
 def test_idle_it_sleeps(rig3: Rig, record_property: Any) -> None:
-    """Issue 2 asks for under 10 % of one core for a whole idle lab. The figure is printed; the bound here is loose because
-    the machine may be busy."""
+    """Issue 2 asks for under 10 % of one core for a whole idle lab. The figure is printed; the bound is loose, as the
+    machine may be busy."""
     process = rig3.start().ready()
     assert passes(rig3)
     cpu, sleeps, start = process.cpu_precise(), process.ask("counters")["loop"]["sleeps"], time.monotonic()
@@ -109,7 +110,8 @@ def test_two_switches_over_memif_without_the_kernel(rig3: Rig, tmp_path: Path) -
     for i, role in enumerate(("server", "client")):
         memif = f"net_memif0,role={role},socket={tmp_path}/memif.sock,socket-abstract=no,bsize=16384"
         ports = [{"port": 0, "iface": rig3.ifaces[i]}, {"port": 1, "vdev": memif}]
-        processes.append(rig3.start(rig3.config(nodes=[{"name": f"s{i}", "ports": ports, "cache": {"memory": "1M"}}])).ready())
+        nodes = [{"name": f"s{i}", "ports": ports, "cache": {"memory": "1M"}}]
+        processes.append(rig3.start(rig3.config(nodes=nodes)).ready())
     for i, process in enumerate(processes):
         wait_for("memif to connect", lambda p=process, n=f"s{i}": p.ask("ports")["nodes"][n]["1"]["up"])
     payload = bytes(i % 250 for i in range(8900))
@@ -121,12 +123,12 @@ def test_two_switches_over_memif_without_the_kernel(rig3: Rig, tmp_path: Path) -
 
 
 def test_no_fan_out_groups_that_could_collide(rig3: Rig) -> None:
-    """The driver's fan-out number is (process id xor interface index) of 16 bits, and a second process that arrives at the
-    same number would not start. Here the numbers are made equal on purpose."""
+    """The driver's fan-out number is process id xor interface index, and a second process with the same number would
+    not start. Here the numbers are made equal on purpose."""
     first = rig3.config()
 
     def add_interface(name: str, index: int) -> None:
-        rig3.ns.ip("link", "add", name, "index", str(index), "mtu", "9000", "type", "veth", "peer", "name", f"{name}-far")
+        rig3.ns.ip("link", "add", name, "index", str(index), "mtu", "9000", "type", "veth", "peer", "name", f"{name}x")
         rig3.ns.ip("link", "set", name, "up")
 
     index = 20000
@@ -140,8 +142,8 @@ def test_no_fan_out_groups_that_could_collide(rig3: Rig) -> None:
     folder.mkdir()
     (folder / "c.yaml").write_text(json.dumps(config))
     with (folder / "log").open("w") as log:
-        two = subprocess.Popen(["ip", "netns", "exec", rig3.ns.name, "sh", "-c", 'read go; exec "$0" --config "$1"', BINARY,
-                                folder / "c.yaml"], stdin=gate_in, stderr=log)
+        two = subprocess.Popen(["ip", "netns", "exec", rig3.ns.name, "sh", "-c", 'read go; exec "$0" --config "$1"',
+                                BINARY, folder / "c.yaml"], stdin=gate_in, stderr=log)
     try:
         add_interface("clash1", (one.popen.pid ^ two.pid ^ index) & 0xFFFF)
         os.write(gate_out, b"go\n")
