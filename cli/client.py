@@ -214,7 +214,8 @@ def cancel(
     as_json: Json = False,
     controller: Controller = DEFAULT_URL,
 ) -> None:
-    """End a group. Receivers that have the file keep it; the others are left without. One that has ended stays as it is."""
+    """End a group. Receivers that have the file keep it; the others are left without. One that has ended stays as it
+    is."""
     with ControllerClient(controller) as client:
         record = client.cancel_group(group)
         end = time.monotonic() + CANCEL_PATIENCE_S
@@ -351,8 +352,8 @@ def show_group(group: dict[str, Any]) -> None:
 def follow(
     client: ControllerClient, group: dict[str, Any], *, quiet: bool, pause: Callable[[float], None] = time.sleep
 ) -> dict[str, Any]:
-    """Until the group has ended, with a bar per receiver on a terminal. A controller that is away for a while (it keeps no
-    state) is waited for."""
+    """Until the group has ended, with a bar per receiver on a terminal. A controller that is away for a while (it
+    keeps no state) is waited for."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 

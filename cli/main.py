@@ -1,8 +1,8 @@
-"""The `datacast` command. A command's module is imported when it is called: `--help` starts fast, and a part that is not
-installed does not break the rest.
+"""The `datacast` command. A command's module is imported when it is called: `--help` starts fast, and a part that is
+not installed does not break the rest.
 
-Exit codes: 0 done; 1 the transfer or the program failed; 2 wrong usage or a request that is refused; 3 no such group or set;
-4 the controller does not answer; 130 interrupted.
+Exit codes: 0 done; 1 the transfer or the program failed; 2 wrong usage or a request that is refused; 3 no such group
+or set; 4 the controller does not answer; 130 interrupted.
 """
 
 from __future__ import annotations

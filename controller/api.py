@@ -16,8 +16,8 @@ FINAL_STATES = ("done", "partial", "failed", "cancelled")
 
 
 class ControllerClient:
-    """For `http://host:port` or `unix:/path`; None: $DATACAST_CONTROLLER or the default. Raises Problem (Unreachable when
-    nobody answers)."""
+    """For `http://host:port` or `unix:/path`; None: $DATACAST_CONTROLLER or the default. Raises Problem (Unreachable
+    when nobody answers)."""
 
     def __init__(self, url: str | None = None, timeout: float = 10.0) -> None:
         import httpx

@@ -149,8 +149,8 @@ class FabricManagerClient(JsonClient):
         await self.request("DELETE", f"/sets/{segment(name)}")
 
     def events(self, topics: list[str], group: str | None = None) -> AsyncIterator[dict[str, Any]]:
-        """Topics: `topology` (a `topology` snapshot first, then `link` and `node`), `groups` (`group`), `control` of one
-        group (`cancel`)."""
+        """Topics: `topology` (a `topology` snapshot first, then `link` and `node`), `groups` (`group`), `control` of
+        one group (`cancel`)."""
         params: dict[str, Any] = {"topics": ",".join(topics)}
         if group:
             params["group"] = group
@@ -158,9 +158,9 @@ class FabricManagerClient(JsonClient):
 
 
 def graph_of(topology: dict[str, Any]):
-    """The networkx.Graph of a topology answer or event: node attributes `kind`, `forwards`, `alive`, `addr`, `msd`; edge
-    attributes `ports` ({node: port}), `up`, `rate_bps`, `mtu`; graph attributes as the builder set them, and `defaults`.
-    A host that is not alive does not forward."""
+    """The networkx.Graph of a topology answer or event: node attributes `kind`, `forwards`, `alive`, `addr`, `msd`;
+    edge attributes `ports` ({node: port}), `up`, `rate_bps`, `mtu`; graph attributes as the builder set them, and
+    `defaults`. A host that is not alive does not forward."""
     import networkx as nx
 
     graph = nx.Graph(**topology.get("attributes", {}))

@@ -1,9 +1,9 @@
 """The fabric as it stands: the wiring, who is registered, which links are up. Pure: reports in, changes out.
 
 A link carries data when its wiring says up, neither end reports its port down, and both nodes live. A host lives while
-its agent is registered (nobody else forwards there or takes part in a group). A switch lives until it registered once and
-its connection went away: switches that never register are taken to live, and so are those for which a controller spoke
-(`proxy`: Open vSwitch, bmv2), for they forward without it.
+its agent is registered (nobody else forwards there or takes part in a group). A switch lives until it registered once
+and its connection went away: switches that never register are taken to live, and so are those for which a controller
+spoke (`proxy`: Open vSwitch, bmv2), for they forward without it.
 
 Every change gets the next version; a snapshot carries the version up to which it is complete.
 """

@@ -1,7 +1,7 @@
 """`datacast-master`: runs one group, then ends.
 
-As a spare (`--spare`) it has loaded everything and follows the topology before its group is known; the order comes as one
-JSON line on the standard input. A spare whose standard input ends without an order ends as well.
+As a spare (`--spare`) it has loaded everything and follows the topology before its group is known; the order comes as
+one JSON line on the standard input. A spare whose standard input ends without an order ends as well.
 """
 
 from __future__ import annotations

@@ -12,9 +12,10 @@ Transport (paper, section 5.2 and 5.4; everything can be given in the group's op
   T is held between 0.2 and 2 ms, so that a rate cut to nothing is back within 40 ms; with jumbo frames at 100 Mbit/s
   that raises the 1.19 % to 3.5 % for a group whose slowest receiver is always behind.
 - w: a receiver's credits bound what can queue at a port: w data packets of this tree, and in the other direction of a
-  cable, with the data of another tree, as many interests. A queue of Q packets therefore holds two times w, divided by the
-  trees of other groups on the link: w = (Q - 4) / 2 / (1 + others). For Q = 100 that is 48, which at 100 Mbit/s and
-  9,000 bytes lasts 34 ms: several round trips, and a receiver that stands still for less than that stays in step.
+  cable, with the data of another tree, as many interests. A queue of Q packets therefore holds two times w, divided
+  by the trees of other groups on the link: w = (Q - 4) / 2 / (1 + others). For Q = 100 that is 48, which at 100
+  Mbit/s and 9,000 bytes lasts 34 ms: several round trips, and a receiver that stands still for less than that stays
+  in step.
 - Bucket: 10 ms of packets, between 4 and 32: it evens out the source's own sleeping without filling a queue.
 - RTO floor: 50 ms, above the time interests wait for tokens at full rate (w packets).
 """
@@ -90,10 +91,14 @@ class Plan:
     cut_off: dict[str, str] = field(default_factory=dict)
     """Receivers that no tree reaches, and why."""
 
+    @property
+    def frame_bytes(self) -> int:
+        """A full data frame with its deepest stack."""
+        return wire.ETHER_LEN + wire.LABEL_LEN * self.labels + wire.HEADER_LEN + self.payload
+
     def ideal_s(self, size: int) -> float:
         """The file's bytes over what all trees' links carry, every header on them counted (design.md, section 1)."""
-        overhead = wire.ETHER_LEN + wire.LABEL_LEN * self.labels + wire.HEADER_LEN
-        return size * 8 / sum(t.rate_bps * self.payload / (self.payload + overhead) for t in self.trees)
+        return size * 8 / sum(t.rate_bps * self.payload / self.frame_bytes for t in self.trees)
 
 
 @dataclass(frozen=True)

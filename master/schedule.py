@@ -1,13 +1,13 @@
 """Which pieces go over which tree (paper, section 4.2). Pure: reports and `now` in, extents and cuts out.
 
 Guided self-scheduling: a tree that is about to run dry gets the next extent while the present one is in flight, so it
-never idles. An extent is its share of half of what is left, whole blocks while there is plenty; the rest is dealt out so
-that all trees end together by their measured rates. When the pool is empty and one tree will end well after another, the
-slower one is cut and the faster one takes over.
+never idles. An extent is its share of half of what is left, whole blocks while there is plenty; the rest is dealt out
+so that all trees end together by their measured rates. When the pool is empty and one tree will end well after
+another, the slower one is cut and the faster one takes over.
 
 A sequence number that was sent once must never name another piece (the caches know tree and number only). A cut is
-therefore placed ahead of what the source will have sent when it hears of it, and a tree is used again after a cut only when the
-source's own count shows that it had not got further.
+therefore placed ahead of what the source will have sent when it hears of it, and a tree is used again after a cut
+only when the source's own count shows that it had not got further.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class TreeQueue:
 class Scheduler:
     """`pieces` of the file, `per_block`, tree ids, and the rate (pieces/s) a tree is believed to have at first.
 
-    lead_s: a tree is given more when it has less than this left. guard_pieces and guard_s: how far ahead of the source a
-    cut is placed. gain_s: a cut is worth it when it ends the transfer so much earlier.
+    lead_s: a tree is given more when it has less than this left. guard_pieces and guard_s: how far ahead of the
+    source a cut is placed. gain_s: a cut is worth it when it ends the transfer so much earlier.
     """
 
     EXTENTS_AHEAD = 2
@@ -211,8 +211,8 @@ class Scheduler:
         return extents
 
     def steal(self, now: float) -> Cut | None:
-        """The cut that lets a tree that is done take over from the slowest, if it is worth it. One at a time: apply it at
-        all members, then call `cut_done`."""
+        """The cut that lets a tree that is done take over from the slowest, if it is worth it. One at a time: apply
+        it at all members, then call `cut_done`."""
         if self._pool or self._cutting is not None:
             return None
         usable = [q for q in self.trees.values() if not q.spent and q.cut_at is None]
@@ -233,7 +233,8 @@ class Scheduler:
         return self._cutting
 
     def release(self, tree: int, seq: int) -> Cut | None:
-        """Cut a broken tree at `seq` for good: what lies behind goes to the others. None while another cut is under way."""
+        """Cut a broken tree at `seq` for good: what lies behind goes to the others. None while another cut is under
+        way."""
         queue = self.trees[tree]
         if self._cutting is not None:
             return None

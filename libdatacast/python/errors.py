@@ -2,7 +2,8 @@
 
 
 class DatacastError(Exception):
-    """What went wrong (`message`), with which thing (`what`: a host, a file, an option) and `where` (file, process, line).
+    """What went wrong (`message`), with which thing (`what`: a host, a file, an option) and `where` (file, process,
+    line).
 
     Parts subclass it; whoever shows an error to a person needs to know this class only.
     """

@@ -1,4 +1,5 @@
-"""The server side that Datacast's HTTP services share: listening, uvicorn inside a running loop, problems as answers."""
+"""The server side that Datacast's HTTP services share: listening, uvicorn inside a running loop, problems as
+answers."""
 
 from __future__ import annotations
 

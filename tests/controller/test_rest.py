@@ -71,7 +71,9 @@ def test_every_bad_group_is_refused_with_its_code_and_field_and_nothing_is_start
         async with lab(star(4), agents=["h0", "h1", "h2"]) as it, rest(it.manager.url) as http:
             for change, status, code, field in BAD_GROUPS:
                 body = {k: v for k, v in {**GOOD, **change}.items() if v is not None or k == "options"}
-                answer = await http.post("/groups", content=json.dumps(body), headers={"content-type": "application/json"})
+                answer = await http.post(
+                    "/groups", content=json.dumps(body), headers={"content-type": "application/json"}
+                )
                 check_problem(answer, status, code, field)
             return (await http.get("/groups")).json()
 
@@ -92,8 +94,15 @@ def test_a_group_from_post_to_done() -> None:
     async def scenario():
         async with lab(bcube41(), rates=[1388.0]) as it, rest(it.manager.url) as http:
             it.world.sizes["/srv/file"] = 6_000_000
-            answer = await http.post("/groups", json={"source": "00", "receivers": "all", "source_path": "/srv/file",
-                                                      "options": {"trees": 1, "cache_bytes": 65536, "credits": 20}})
+            answer = await http.post(
+                "/groups",
+                json={
+                    "source": "00",
+                    "receivers": "all",
+                    "source_path": "/srv/file",
+                    "options": {"trees": 1, "cache_bytes": 65536, "credits": 20},
+                },
+            )
             record = await it.end(answer.json())
             shown = (await http.get(answer.headers["location"])).json()
             listed = (await http.get("/groups", params={"state": "done"})).json()
@@ -144,7 +153,9 @@ def test_sets() -> None:
     async def scenario():
         async with lab(star(4)) as it, rest(it.manager.url) as http:
             check_problem(await http.put("/sets/rack", json={"hosts": ["zz"]}), 422, "unknown_host", "hosts")
-            check_problem(await http.put("/sets/rack", json={"hosts": ["h1", "h1"]}), 422, "duplicate_receivers", "hosts")
+            check_problem(
+                await http.put("/sets/rack", json={"hosts": ["h1", "h1"]}), 422, "duplicate_receivers", "hosts"
+            )
             check_problem(await http.put("/sets/rack", json={"hosts": []}), 422, "invalid", "hosts")
             check_problem(await http.put("/sets/-bad-", json={"hosts": ["h1"]}), 422, "invalid", "name")
             assert (await http.put("/sets/rack", json={"hosts": ["h1", "h2"]})).json()["name"] == "rack"
@@ -170,8 +181,16 @@ def test_topology_and_health() -> None:
 def test_without_a_fabric_manager_everything_says_503_and_metrics_say_down() -> None:
     async def scenario():
         async with rest("http://127.0.0.1:9") as http:
-            requests = [("GET", "/groups"), ("GET", "/groups/g-1"), ("DELETE", "/groups/g-1"), ("POST", "/groups"),
-                        ("GET", "/topology"), ("GET", "/healthz"), ("GET", "/sets"), ("GET", "/events")]
+            requests = [
+                ("GET", "/groups"),
+                ("GET", "/groups/g-1"),
+                ("DELETE", "/groups/g-1"),
+                ("POST", "/groups"),
+                ("GET", "/topology"),
+                ("GET", "/healthz"),
+                ("GET", "/sets"),
+                ("GET", "/events"),
+            ]
             for method, path in requests:
                 answer = await http.request(method, path, json=GOOD if method == "POST" else None)
                 body = check_problem(answer, 503, "unreachable")
@@ -199,12 +218,17 @@ def test_metrics_parse_and_count() -> None:
             return group["id"], text, again, (await http.get("/metrics")).text
 
     group, text, again, after = run(scenario())
-    values = {(s.name, *sorted(s.labels.items())): s.value for f in text_string_to_metric_families(text) for s in f.samples}
+    samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+    values = {(s.name, *sorted(s.labels.items())): s.value for s in samples}
     assert values[("datacast_agents",)] == 3 and values[("datacast_fabric_manager_up",)] == 1
     assert values[("datacast_groups", ("state", "running"))] == 1
     assert ("datacast_receiver_fraction", ("group", group), ("receiver", "h2")) in values
-    counted = [s for f in text_string_to_metric_families(again) for s in f.samples
-               if s.name == "datacast_http_requests_total" and s.labels["route"] == "/metrics"]
+    counted = [
+        s
+        for f in text_string_to_metric_families(again)
+        for s in f.samples
+        if s.name == "datacast_http_requests_total" and s.labels["route"] == "/metrics"
+    ]
     assert counted and counted[0].value >= 1
     assert "datacast_receiver_fraction{" not in after, "ended groups leave no series behind"
 

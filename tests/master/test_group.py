@@ -1,5 +1,5 @@
-"""Groups from the order to the end, against agents that play the signalling (services_kit). Real masters as processes are
-in test_process.py."""
+"""Groups from the order to the end, against agents that play the signalling (services_kit). Real masters as processes
+are in test_process.py."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def test_a_file_reaches_all_receivers_over_two_trees_and_the_report_says_how() -
     assert {r["state"] for r in record["receivers"].values()} == {"done"}
     assert all(r["sha256_ok"] and r["finish_s"] > 0 and r["goodput_mbps"] > 0 for r in record["receivers"].values())
     assert len(record["trees"]) == 2 and report["trees"]["count"] == 2
-    assert report["start_s"] < 0.3 and sum(report["start_ms"].values()) / 1000 == pytest.approx(report["start_s"], abs=0.01)
+    assert report["start_s"] < 0.3
+    assert sum(report["start_ms"].values()) / 1000 == pytest.approx(report["start_s"], abs=0.01)
     assert report["finish_over_ideal"] < 1.1
     assert sorted(sent) == list(range(len(sent))), "every piece goes over one tree once"
     assert report["new_packets"] == len(sent)
@@ -142,8 +143,12 @@ def test_a_relay_that_dies_does_not_cut_its_children_off() -> None:
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr("datacast.master.signalling.member_tree.__defaults__", (1,))
         record = run(scenario(monkeypatch))
-    assert {n: r["state"] for n, r in record["receivers"].items()} == {"h1": "failed", "h2": "done", "h3": "done",
-                                                                       "h4": "done"}
+    assert {n: r["state"] for n, r in record["receivers"].items()} == {
+        "h1": "failed",
+        "h2": "done",
+        "h3": "done",
+        "h4": "done",
+    }
 
 
 @pytest.mark.parametrize("victim", ["02", "33"])
@@ -308,4 +313,5 @@ def test_progress_is_seen_while_it_runs() -> None:
     fractions = [r["fraction"] for r in seen]
     assert fractions == sorted(fractions) and len({round(f, 3) for f in fractions}) >= 4
     middle = next(r for r in seen if 0.3 < r["fraction"] < 0.9)
-    assert middle["receivers"]["h1"]["rate_bps"] > 1_000_000 and middle["trees"][next(iter(middle["trees"]))]["rate_bps"] > 0
+    assert middle["receivers"]["h1"]["rate_bps"] > 1_000_000
+    assert all(tree["rate_bps"] > 0 for tree in middle["trees"].values())

@@ -1,4 +1,5 @@
-"""The scheduler against simulated sources: rates that differ, change and stall; no piece lost, none twice, no idle tree."""
+"""The scheduler against simulated sources: rates that differ, change and stall; no piece lost, none twice, no idle
+tree."""
 
 from __future__ import annotations
 
@@ -172,7 +173,11 @@ def test_changing_rates_lose_nothing(seed: int) -> None:
     rates = {}
     for tree in range(1, trees + 1):
         times = sorted(rng.uniform(0, 6) for _ in range(5))
-        rates[tree] = [(0.0, 1388.0), *((t, rng.choice([0.0, 30.0, 300.0, 1000.0, 1388.0])) for t in times), (30.0, 1000.0)]
+        rates[tree] = [
+            (0.0, 1388.0),
+            *((t, rng.choice([0.0, 30.0, 300.0, 1000.0, 1388.0])) for t in times),
+            (30.0, 1000.0),
+        ]
     run = start(pieces, rates)
     run.go(limit=200)
     run.check_whole(pieces)

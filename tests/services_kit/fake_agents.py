@@ -1,8 +1,9 @@
 """Agents that play the signalling only (docs/signalling.md), over real TCP: they register, split and relay requests,
-aggregate acknowledgements, and emit events as their extents are "sent" at a rate the test sets. No file, no data packet.
+aggregate acknowledgements, and emit events as their extents are "sent" at a rate the test sets. No file, no data
+packet.
 
-The checks a real fabric would make are made here: a sequence number never names two pieces, extents of a tree have no gap,
-no digest is unknown. A violation is kept in `World.violations`; tests assert that it is empty.
+The checks a real fabric would make are made here: a sequence number never names two pieces, extents of a tree have no
+gap, no digest is unknown. A violation is kept in `World.violations`; tests assert that it is empty.
 """
 
 from __future__ import annotations
@@ -140,7 +141,8 @@ class World:
 
 
 class FakeAgent:
-    """`fail`: {op: (code, error)} for this member's own part. `paused`: hears nothing and says nothing, as under SIGSTOP."""
+    """`fail`: {op: (code, error)} for this member's own part. `paused`: hears nothing and says nothing, as under
+    SIGSTOP."""
 
     def __init__(self, name: str, world: World) -> None:
         self.name, self.world = name, world

@@ -58,8 +58,8 @@ class InProcessMasters:
         group = self.groups[name]
         for task in tuple(group._tasks):
             task.cancel()
-        if group._root:
-            await group._root.close()
+        if group.crew._root:
+            await group.crew._root.close()
         self._tasks[name].cancel()
         await asyncio.gather(self._tasks[name], return_exceptions=True)
 
@@ -100,8 +100,14 @@ class Lab:
 
 
 @asynccontextmanager
-async def lab(graph: Any, *, rates: list[float] | None = None, processes: bool = False, agents: list[str] | None = None,
-              **settings: Any):
+async def lab(
+    graph: Any,
+    *,
+    rates: list[float] | None = None,
+    processes: bool = False,
+    agents: list[str] | None = None,
+    **settings: Any,
+):
     """`processes`: real master processes; otherwise masters are tasks. `settings` as FabricManager."""
     settings = {"signalling": "127.0.0.1:0", "http": "127.0.0.1:0", "rate_bps": 100_000_000, "mtu": 9000, **settings}
     manager = FabricManager(graph, **settings)

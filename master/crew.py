@@ -1,0 +1,307 @@
+"""Talking to the members of one group: the common tree, the numbered log, and members that do not answer.
+
+Requests go over a tree of the members, the source's agent first. What must be carried out in order (`assign`, `cut`,
+`digest`) is put on a log and numbered; it is sent without waiting for earlier acknowledgements, and every member's
+place in the log is known. A member that does not answer leaves the common tree, so that it holds nobody up, and is
+visited over a connection of its own; when it is back it gets what it missed. When it stays away it has failed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any
+
+from datacast.core.errors import DatacastError
+
+from .members import Entry, Member
+from .signalling import Connection, Results, SignallingError, member_tree, tree_message
+from .view import View
+
+log = logging.getLogger("datacast.master")
+
+REQUEST_S = 2.0
+VISIT_S = 0.5
+
+
+class GroupError(DatacastError):
+    """The group as a whole has failed; `code` for machines."""
+
+    def __init__(self, code: str, message: str, what: str = "") -> None:
+        super().__init__(message, what=what)
+        self.code = code
+
+
+class Crew:
+    """`opening(member)` gives the member's own part of `open`, `opening(None)` what is the same for all. `on_event`
+    gets every event, `wake` is called when something changed, `spawn` runs a coroutine for as long as the group."""
+
+    def __init__(
+        self,
+        group: str,
+        view: View,
+        *,
+        timeout_s: float,
+        opening: Callable[[Member | None], dict[str, Any]],
+        on_event: Callable[[dict[str, Any]], None],
+        wake: Callable[[], None],
+        spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Task[Any]],
+    ) -> None:
+        self.group, self.view, self.timeout_s = group, view, timeout_s
+        self.members: dict[str, Member] = {}
+        self._opening, self._on_event, self._wake, self._spawn = opening, on_event, wake, spawn
+        self._log: list[Entry] = []
+        self._root: Connection | None = None
+        self._tree: tuple[frozenset[str], dict[str, list[str]]] = (frozenset(), {})
+        self._visits: set[str] = set()
+        self._under_way = 0
+        self._rewire = False
+
+    # ---- who there is ----
+    def join(self, source: str, receivers: Iterable[str]) -> None:
+        """Addresses from the topology. Raises GroupError when the source has no agent."""
+        for name in (source, *receivers):
+            addr = self.view.address(name) if name in self.view.graph else None
+            member = self.members[name] = Member(name, "source" if name == source else "receiver", addr or "")
+            if not addr:
+                member.fail("no_agent", f"host {name} has no agent")
+        self.check_source()
+
+    @property
+    def source(self) -> Member:
+        return next(iter(self.members.values()))
+
+    @property
+    def receivers(self) -> list[Member]:
+        return [m for m in self.members.values() if m.role == "receiver"]
+
+    def check_source(self) -> None:
+        """Raises GroupError when the source has failed."""
+        if self.source.state == "failed":
+            error = self.source.error or {"code": "error", "message": "failed"}
+            raise GroupError(error["code"], f"source {self.source.name}: {error['message']}", self.source.name)
+
+    def in_touch(self) -> list[Member]:
+        """Those in the common tree."""
+        return [m for m in self.members.values() if m.state != "failed" and not m.suspect]
+
+    def _at_work(self) -> list[Member]:
+        return [m for m in self.in_touch() if m.opened and not (m.role == "receiver" and m.state == "done")]
+
+    # ---- over the common tree ----
+    async def connect(self) -> None:
+        """To the source's agent. Raises GroupError."""
+        self._root = Connection(self.source.addr, self._on_event, self._wake)
+        try:
+            await self._root.connect(REQUEST_S)
+        except SignallingError as error:
+            raise self._source_gone(error) from error
+
+    def _source_gone(self, error: SignallingError) -> GroupError:
+        return GroupError("unreachable", f"source {self.source.name}: {error.message}", self.source.name)
+
+    async def request(
+        self,
+        op: str,
+        members: list[Member],
+        body: dict[str, Any] | None = None,
+        parts: dict[str, dict[str, Any]] | None = None,
+    ) -> Results:
+        """The source first. Raises GroupError when the source's agent does not answer."""
+        assert self._root
+        names = frozenset(m.name for m in members)
+        if self._tree[0] != names:
+            self._tree = (names, member_tree(self.view.graph, self.source.name, names))
+        addresses = {m.name: m.addr for m in (self.source, *members)}
+        tree = tree_message(self._tree[1], self.source.name, addresses, parts)
+        try:
+            return await self._root.request(op, self.group, tree, body, REQUEST_S)
+        except SignallingError as error:
+            raise self._source_gone(error) from error
+
+    async def first(self, op: str, parts: dict[str, dict[str, Any]], body: dict[str, Any] | None = None) -> Results:
+        """`stat` and the first `open`: a member that refuses or does not answer has failed. Raises GroupError when the
+        source has, or no receiver is left."""
+        asked = self.in_touch()
+        results = await self.request(op, asked, body, parts)
+        for member in asked:
+            result = results.get(member.name)
+            if result is None:
+                member.fail("unreachable", f"{member.name} did not answer")
+            elif not result.get("ok"):
+                member.fail(str(result.get("code", "error")), str(result.get("error") or result.get("code", "refused")))
+        self.check_source()
+        if all(m.state == "failed" for m in self.receivers):
+            errors = [f"{m.name}: {m.error['message']}" for m in self.receivers[:8] if m.error]
+            code = (self.receivers[0].error or {}).get("code", "error")
+            raise GroupError(code, "no receiver is left: " + "; ".join(errors))
+        return results
+
+    async def open(self) -> None:
+        """Raises GroupError as `first`."""
+        await self.first("open", {m.name: self._opening(m) for m in self.in_touch()}, self._opening(None))
+        now = time.monotonic()
+        for member in self.in_touch():
+            member.opened, member.heard, member.state = True, now, "open"
+
+    async def status(self) -> Results:
+        """Of all in the common tree; mends the tree and the connection to the source first. Raises GroupError."""
+        if self._root is None or not self._root.alive:
+            self._check_patience()
+            await self.connect()
+            self._rewire = True
+        if self._rewire:
+            await self._open_again()
+        try:
+            return await self.request("status", [m for m in self.in_touch() if m.opened])
+        except GroupError:
+            if self._root:
+                await self._root.close()
+            raise
+
+    def _check_patience(self) -> None:
+        if time.monotonic() - self.source.heard > self.timeout_s:
+            self.source.fail("unreachable", f"the agent did not answer for {self.timeout_s:g} s")
+            self._wake()
+            self.check_source()
+
+    async def _open_again(self) -> None:
+        """The common tree has changed: events must come over it, and nobody may have missed anything."""
+        self._rewire = False
+        members = self._at_work()
+        results = await self.request("open", members, self._opening(None), {m.name: self._opening(m) for m in members})
+        for member in members:
+            if not (results.get(member.name) or {}).get("ok"):
+                self.suspect(member)
+        assert self._root
+        await self._replay(self.source, self._root)
+
+    async def close(self, reason: str, keep: bool) -> None:
+        """Tell all members, as far as they can be reached, and end the connection."""
+        if self._root is None:
+            return
+        members = [m for m in self.members.values() if m.opened and not m.suspect]
+        with contextlib.suppress(DatacastError):
+            await self.request("close", members, {"reason": reason[:500], "keep": keep})
+        await self._root.close()
+
+    # ---- the log ----
+    def tell(self, op: str, body: dict[str, Any]) -> asyncio.Task[Any]:
+        """Put an entry on the log and send it to all in the common tree."""
+        index = len(self._log)
+        self._log.append(Entry(op, body))
+        # The request is written when the coroutine first runs; tasks first run in the order they were made.
+        return self._spawn(self._deliver(index, self._at_work()))
+
+    async def _deliver(self, index: int, members: list[Member]) -> None:
+        entry = self._log[index]
+        self._under_way += 1
+        try:
+            results = await self.request(entry.op, members, {"n": index + 1, **entry.body})
+        except GroupError as error:
+            log.warning("group %s: %s", self.group, error)
+            return  # seen and mended by the next status
+        finally:
+            self._under_way -= 1
+        for member in members:
+            self._acknowledged(member, index, results.get(member.name))
+
+    def _acknowledged(self, member: Member, index: int, result: dict[str, Any] | None) -> bool:
+        """Note a member's answer to an entry. False when it has to be told again, or is out."""
+        if result is not None and result.get("ok"):
+            member.heard = time.monotonic()
+            if member.position == index:
+                member.position += 1
+            return member.position > index
+        code = "unreachable" if result is None else str(result.get("code", "error"))
+        if code == "no_group":
+            member.opened, member.position = False, 0
+        if code in ("unreachable", "no_group", "gap"):
+            self.suspect(member)
+        else:
+            member.fail(code, f"{self._log[index].op}: {(result or {}).get('error', 'refused')}")
+            self._wake()
+        return False
+
+    def noticed(self, member: Member, result: dict[str, Any]) -> bool:
+        """A member's answer to `status`. False when it says that something is wrong with it."""
+        if not result.get("ok"):
+            if result.get("code") == "no_group" and not member.final:
+                member.opened, member.position = False, 0
+            self.suspect(member)
+            return False
+        member.heard = time.monotonic()
+        if isinstance(result.get("n"), int):
+            # An acknowledgement may have been lost, but not what it was for.
+            member.position = max(member.position, min(result["n"], len(self._log)))
+        if member.position < len(self._log) and not member.final and not self._under_way:
+            self.suspect(member)
+        return True
+
+    # ---- members that do not answer ----
+    def suspect(self, member: Member) -> None:
+        """Take it out of the common tree until it has everything again."""
+        if member.final or member.suspect:
+            return
+        log.warning("group %s: %s is out of touch", self.group, member.name)
+        member.suspect = self._rewire = True
+        if member.name not in self._visits:
+            self._visits.add(member.name)
+            self._spawn(self._visit(member))
+        self._wake()
+
+    async def _visit(self, member: Member) -> None:
+        """Until a member is back or has failed."""
+        try:
+            while member.suspect and not member.final:
+                connection = Connection(self.view.address(member.name) or member.addr, self._on_event)
+                try:
+                    await connection.connect(VISIT_S)
+                    await self._recover(member, connection)
+                except SignallingError as error:
+                    if time.monotonic() - member.heard > self.timeout_s:
+                        member.fail(
+                            "unreachable",
+                            f"{member.name} did not answer for {self.timeout_s:g} s: {error.message}",
+                        )
+                        self._wake()
+                finally:
+                    await connection.close()
+                if member.suspect and not member.final:
+                    await asyncio.sleep(VISIT_S)
+        finally:
+            self._visits.discard(member.name)
+
+    async def _recover(self, member: Member, connection: Connection) -> None:
+        member.addr = connection.address
+        part = {"n": member.name, "a": member.addr, "b": self._opening(member)}
+        results = await connection.request("open", self.group, part, self._opening(None), REQUEST_S)
+        result = results.get(member.name, {})
+        if not result.get("ok"):
+            member.fail(str(result.get("code", "error")), str(result.get("error", "refused to open the group")))
+            self._wake()
+            return
+        member.opened = True
+        if await self._replay(member, connection):
+            member.suspect, member.heard = False, time.monotonic()
+            self._rewire = True
+            log.warning("group %s: %s is back", self.group, member.name)
+
+    async def _replay(self, member: Member, connection: Connection) -> bool:
+        """Entries of the log that a member has not acknowledged, one after another. False when it broke off."""
+        while member.position < len(self._log) and not member.final:
+            index = member.position
+            entry = self._log[index]
+            body = {"n": index + 1, **entry.body}
+            try:
+                part = {"n": member.name, "a": member.addr}
+                results = await connection.request(entry.op, self.group, part, body, REQUEST_S)
+            except SignallingError as error:
+                log.info("group %s: %s: %s", self.group, member.name, error)
+                return False
+            if not self._acknowledged(member, index, results.get(member.name)):
+                return False
+        return True

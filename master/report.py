@@ -1,0 +1,109 @@
+"""What a master tells about its group: progress while it runs, the report at the end."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+from .members import Member
+from .plan import Plan
+from .schedule import Scheduler
+
+
+def trees_json(
+    plan: Plan, ids: list[int], scheduler: Scheduler, figures: dict[str, dict[str, Any]], receivers: list[Member]
+) -> dict[str, Any]:
+    """Per tree, by id. `figures`: the source's last status with `packet_rate` in new numbers per second."""
+    trees: dict[str, Any] = {}
+    for tree, planned in zip(ids, plan.trees, strict=True):
+        name, queue = str(tree), scheduler.trees[tree]
+        source = figures.get(name, {})
+        trees[name] = {
+            "state": "spent" if queue.spent else "running" if queue.end > queue.sent else "idle",
+            "depth": planned.depth,
+            "links": len(planned.arcs),
+            "arcs": [list(arc) for arc in planned.arcs],
+            "rate_bps": round(source.get("packet_rate", 0.0) * 8 * plan.payload),
+            "bucket_bps": source.get("rate_bps", 0),
+            "pieces": queue.assigned,
+            **{
+                key: source.get(key, 0)
+                for key in ("seq", "new_packets", "dup_packets", "interests", "merged", "duplicates")
+            },
+            "retransmissions": sum(int(m.trees.get(name, {}).get("retransmitted", 0)) for m in receivers),
+        }
+    return trees
+
+
+def progress_json(
+    state: str,
+    error: dict[str, str] | None,
+    size: int | None,
+    first_ns: int | None,
+    receivers: list[Member],
+    trees: dict[str, Any],
+    report: dict[str, Any] | None,
+) -> dict[str, Any]:
+    """The body for PUT /groups/{id}/progress. The group's fraction is that of its receivers that have not failed; its
+    rate is that of the slowest."""
+    told = {m.name: m.to_json(size, first_ns) for m in receivers}
+    live = [r for r in told.values() if r["state"] != "failed"] or list(told.values())
+    body: dict[str, Any] = {
+        "state": state,
+        "error": error,
+        "size": size,
+        "fraction": sum(r["fraction"] for r in live) / len(live) if live else 0.0,
+        "rate_bps": min((r["rate_bps"] for r in live if r["state"] == "running"), default=0),
+        "trees": trees,
+        "report": report,
+    }
+    return {**body, "receivers": told} if told else body
+
+
+def final_report(
+    marks: list[tuple[str, int]],
+    first_ns: int | None,
+    size: int | None,
+    plan: Plan | None,
+    ids: list[int],
+    per_block: int,
+    receivers: list[Member],
+    trees: dict[str, Any],
+    takeovers: int,
+) -> dict[str, Any]:
+    """`marks`: (step, when it was over), the first being the acceptance of the request. `start_s` counts from there
+    to the source's first data packet, `finish_s` from that to the last receiver that is done."""
+    new = sum(t["new_packets"] for t in trees.values())
+    dup = sum(t["dup_packets"] for t in trees.values())
+    steps = {name: round((at - before) / 1e6, 3) for (_, before), (name, at) in pairwise(marks)}
+    if first_ns:
+        steps["first_packet"] = round((first_ns - marks[-1][1]) / 1e6, 3)
+    ends = [m.t_done_ns for m in receivers if m.state == "done" and m.t_done_ns]
+    finish = (max(ends) - first_ns) / 1e9 if ends and first_ns else None
+    ideal = plan.ideal_s(size) if plan and size else None
+    report: dict[str, Any] = {
+        "start_s": (first_ns - marks[0][1]) / 1e9 if first_ns else None,
+        "start_ms": steps,
+        "finish_s": finish,
+        "ideal_s": ideal,
+        "finish_over_ideal": finish / ideal if finish and ideal else None,
+        "duplicate_ratio": dup / new if new else 0.0,
+        "size": size,
+        "takeovers": takeovers,
+        "trees": {
+            "count": len(trees),
+            "depth": max((t["depth"] for t in trees.values()), default=0),
+            "links": [t["links"] for t in trees.values()],
+        },
+        "new_packets": new,
+        "dup_packets": dup,
+    }
+    if plan:
+        report |= {
+            "payload": plan.payload,
+            "labels": plan.labels,
+            "mtu": plan.mtu,
+            "per_block": per_block,
+            "transport": [t.transport.to_json(i) for i, t in zip(ids, plan.trees, strict=True)],
+        }
+    return report
