@@ -1,0 +1,489 @@
+"""Edge-disjoint Steiner trees over a topology graph (paper, section 4): the C engine behind networkx names.
+
+    g = topologies.parse("bcube:8,3")
+    found = steiner_trees(g, "0000", ["0001", "7777"])
+    for tree in found.trees:
+        print(tree.id, tree.depth, tree.arcs)
+
+Sizes in what follows: V nodes, E links, R receivers, T trees.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import networkx as nx
+import numpy as np
+
+from ._core import ffi, lib
+from .errors import DatacastError
+
+KINDS = {"bcube": lib.DC_NET_BCUBE, "torus": lib.DC_NET_TORUS, "hypercube": lib.DC_NET_HYPERCUBE,
+         "fattree": lib.DC_NET_FATTREE}
+KIND_NAMES = {number: name for name, number in KINDS.items()}
+TREES_MAX = int(lib.DC_TREES_MAX)
+
+
+class TreeError(DatacastError):
+    """A question about trees that makes no sense; `what` names the culprit, `code` is stable."""
+
+    code = "trees"
+
+
+class UnknownNode(TreeError):
+    """No such node in the graph."""
+
+    code = "unknown_node"
+
+
+class MemberError(TreeError):
+    """A group that is none: empty, a member twice, the source among the receivers, a switch as a member."""
+
+    code = "bad_member"
+
+
+class LinkError(TreeError):
+    """No such link, or one that the engine cannot use."""
+
+    code = "bad_link"
+
+
+class Unreachable(TreeError):
+    """Some receivers are cut off. `receivers` lists them, `trees` is the TreeSet of the others (None when there are none)."""
+
+    code = "unreachable"
+
+    def __init__(self, receivers: list[str], trees: TreeSet | None) -> None:
+        shown = ", ".join(receivers[:8]) + (f" and {len(receivers) - 8} more" if len(receivers) > 8 else "")
+        super().__init__(f"no path over links that are up to: {shown}", what=",".join(receivers))
+        self.receivers = receivers
+        self.trees = trees
+
+
+@dataclass(frozen=True)
+class Tree:
+    """One Steiner tree.
+
+    Attributes
+    ----------
+    id : int
+        Its number in the set; kept through repairs.
+    arcs : list of (parent, child)
+        Node names, parents before children.
+    depth : int
+        Links from the source to the farthest receiver.
+    parent : dict
+        Child to parent, without the source.
+    """
+
+    id: int
+    arcs: list[tuple[str, str]]
+    depth: int
+
+    @cached_property
+    def parent(self) -> dict[str, str]:
+        return {child: parent for parent, child in self.arcs}
+
+
+@dataclass(frozen=True)
+class Repaired:
+    """What a repair did, by tree ids: trees that differ now, trees that are gone, trees that are new."""
+
+    changed: list[int] = field(default_factory=list)
+    lost: list[int] = field(default_factory=list)
+    added: list[int] = field(default_factory=list)
+
+
+class Network:
+    """A topology in the engine's arrays. Make it once and ask it often; links go down and come up with `set_up`.
+
+    Parameters
+    ----------
+    graph : networkx.Graph
+        As topologies/graph.py describes it. Taken over as it is now; later changes to it are not seen.
+
+    Raises
+    ------
+    LinkError
+        A self loop, or port numbers that are not dense.
+
+    Notes
+    -----
+    O(V + E) in Python; about 50 bytes per link.
+    """
+
+    def __init__(self, graph: nx.Graph) -> None:
+        if graph.is_multigraph() or graph.is_directed():
+            raise LinkError("the graph must be simple and undirected: cables are full duplex, without parallels")
+        self.names: list[str] = list(graph.nodes)
+        self.index: dict[str, int] = {name: i for i, name in enumerate(self.names)}
+        index = self.index
+        flags = np.zeros(len(self.names), np.uint8)
+        msd = np.zeros(len(self.names), np.uint16)
+        degrees = []
+        for i, (name, data) in enumerate(graph.nodes(data=True)):
+            host = data.get("kind") == "host"
+            forwards = bool(data.get("forwards", not host))
+            flags[i] = (host * lib.DC_NODE_HOST + forwards * lib.DC_NODE_FORWARDS
+                        + (forwards and bool(data.get("cache", True))) * lib.DC_NODE_CACHE)
+            msd[i] = min(int(data.get("msd") or 0), 65535)
+            if host:
+                degrees.append(graph.degree(name))
+        links = np.empty((graph.number_of_edges(), 4), np.uint32)
+        down = []
+        for i, (u, v, data) in enumerate(graph.edges(data=True)):
+            if u == v:
+                raise LinkError(f"self loop at {u}", what=u)
+            ports = data["ports"]
+            links[i] = index[u], index[v], ports[u], ports[v]
+            if not data.get("up", True):
+                down.append((u, v))
+        self.flags = flags
+        self._links = links
+        kind, numbers = _spec(graph.graph.get("topology", ""))
+        cfg = ffi.new("struct dc_net_cfg *")
+        cfg.nodes, cfg.links, cfg.kind = len(self.names), len(links), kind
+        # No set can have more trees than the second-best connected host has links: two members are the least.
+        degrees.sort()
+        cfg.trees = self.most = max(1, min(degrees[-2] if len(degrees) > 1 else 1, TREES_MAX))
+        cfg.n, cfg.k = numbers
+        self.bytes = int(lib.dc_net_size(cfg))
+        self._memory = ffi.new("uint64_t[]", self.bytes // 8 + 1)
+        self._net = lib.dc_net_init(self._memory, cfg, ffi.from_buffer("struct dc_net_link[]", links),
+                                    ffi.from_buffer("uint8_t[]", flags), ffi.from_buffer("uint16_t[]", msd))
+        if self._net == ffi.NULL:
+            raise LinkError("the ports of some node are not numbered from 0 on, once each; topologies.validate names it")
+        # Arcs, as the engine numbers them: by the node they enter and its port.
+        degree = np.bincount(links[:, :2].ravel(), minlength=len(self.names)) if len(links) else np.zeros(len(self.names), int)
+        first = np.concatenate(([0], np.cumsum(degree)))
+        self.first = first
+        at_u, at_v = first[links[:, 0]] + links[:, 2], first[links[:, 1]] + links[:, 3]
+        self.to = np.empty(2 * len(links), np.uint32)
+        self.to[at_u], self.to[at_v] = links[:, 1], links[:, 0]
+        self._arc: dict[tuple[int, int], int] | None = None
+        self._graph = weakref.ref(graph)
+        for u, v in down:
+            self.set_up(u, v, False)
+
+    @property
+    def kind(self) -> str:
+        """The structured construction in use ("bcube", …), or "any"."""
+        return KIND_NAMES.get(int(lib.dc_net_kind(self._net)), "any")
+
+    @property
+    def links(self) -> int:
+        return len(self._links)
+
+    def node(self, name: str) -> int:
+        """The engine's number of a node. Raises UnknownNode."""
+        try:
+            return self.index[name]
+        except (KeyError, TypeError):
+            raise UnknownNode(f"no node {name!r} in the topology", what=str(name)) from None
+
+    def arc(self, parent: str, child: str) -> int:
+        """The engine's number of the arc parent -> child. Raises UnknownNode, LinkError."""
+        u, v = self.node(parent), self.node(child)
+        row = self.to[self.first[v]:self.first[v + 1]]
+        where = np.flatnonzero(row == u)
+        if len(where) == 0:
+            raise LinkError(f"no link between {parent} and {child}", what=f"{parent}-{child}")
+        return int(self.first[v] + where[0])
+
+    def set_up(self, u: str, v: str, up: bool) -> int:
+        """Take a link up or down for trees computed from now on; TreeSet.repair tells those that are there. O(degree)."""
+        arc = self.arc(u, v)
+        lib.dc_net_set_up(self._net, arc, up)
+        return arc
+
+    def is_up(self, u: str, v: str) -> bool:
+        return bool(lib.dc_net_is_up(self._net, self.arc(u, v)))
+
+    def members(self, source: str, receivers: Iterable[str]) -> tuple[int, np.ndarray]:
+        """A group's numbers, checked. Raises UnknownNode, MemberError."""
+        if isinstance(receivers, str):
+            receivers = [receivers]
+        names = list(receivers)
+        s = self.node(source)
+        if not names:
+            raise MemberError("a group without receivers", what="receivers")
+        numbers = np.fromiter((self.node(name) for name in names), np.uint32, len(names))
+        for number in (s, *numbers[(self.flags[numbers] & lib.DC_NODE_HOST) == 0][:1]):
+            if not self.flags[number] & lib.DC_NODE_HOST:
+                raise MemberError(f"{self.names[number]} is a switch; only hosts can be members", what=self.names[number])
+        if (numbers == s).any():
+            raise MemberError(f"the source {source} is among the receivers", what=source)
+        unique, counts = np.unique(numbers, return_counts=True)
+        if len(unique) != len(numbers):
+            twice = self.names[unique[counts > 1][0]]
+            raise MemberError(f"receiver {twice} is named twice", what=twice)
+        return s, numbers
+
+    def steiner_trees(self, source: str, receivers: Iterable[str], max_trees: int | None = None,
+                      load: Mapping[tuple[str, str], int] | None = None, exact: bool = True) -> TreeSet:
+        """As the function `steiner_trees`."""
+        s, numbers = self.members(source, receivers)
+        found = TreeSet(self, s, numbers, max_trees, load)
+        found.compute(exact)
+        cut = found.cut_off()
+        if cut:
+            rest = np.array([n for n in numbers if self.names[n] not in set(cut)], np.uint32)
+            other = None
+            if len(rest):
+                other = TreeSet(self, s, rest, max_trees, load)
+                other.compute(exact)
+            raise Unreachable(cut, other)
+        return found
+
+
+def _spec(text: Any) -> tuple[int, tuple[int, int]]:
+    """Kind and sizes of a structured topology's spec; the engine checks that the graph is one."""
+    name, _, rest = str(text).partition(":")
+    try:
+        sizes = [int(part) for part in rest.split(",")]
+    except ValueError:
+        return lib.DC_NET_ANY, (0, 0)
+    kind = KINDS.get(name, lib.DC_NET_ANY)
+    if kind == lib.DC_NET_HYPERCUBE and len(sizes) == 1:
+        sizes = [2, sizes[0]]
+    if kind == lib.DC_NET_ANY or len(sizes) != 2 or min(sizes) < 0 or max(sizes) > 1 << 20:
+        return lib.DC_NET_ANY, (0, 0)
+    return kind, (sizes[0], sizes[1])
+
+
+class TreeSet(Sequence[Tree]):
+    """The trees of one group. Its ids are stable: `repair` keeps a tree's id, and a lost tree's id stays empty.
+
+    Attributes
+    ----------
+    network : Network
+    source : str
+    receivers : list of str
+    trees : list of Tree
+    bound_degree, bound_maxflow : int
+        The paper's upper bound (section 6.1.2), and the least max-flow from the source to a receiver.
+    """
+
+    def __init__(self, network: Network, source: int, receivers: np.ndarray, max_trees: int | None = None,
+                 load: Mapping[tuple[str, str], int] | None = None) -> None:
+        if max_trees is not None and max_trees < 1:
+            raise TreeError(f"max_trees is {max_trees}: give at least 1", what="max_trees")
+        self.network = network
+        self._source, self._receivers = source, np.ascontiguousarray(receivers, np.uint32)
+        self.bytes = int(lib.dc_trees_size(network._net))
+        self._memory = ffi.new("uint64_t[]", self.bytes // 8 + 1)
+        self._set = lib.dc_trees_init(self._memory, network._net)
+        self._query = ffi.new("struct dc_trees_query *")
+        self._receiver_buffer = ffi.from_buffer("uint32_t[]", self._receivers)
+        self._query.source, self._query.receiver = source, self._receiver_buffer
+        self._query.receivers = len(self._receivers)
+        self._query.most = min(max_trees or TREES_MAX, TREES_MAX)
+        self._load = None
+        if load:
+            self._load = np.zeros(len(network.to), np.uint16)
+            for (parent, child), n in load.items():
+                self._load[network.arc(parent, child)] = min(int(n), 65535)
+            self._load_buffer = ffi.from_buffer("uint16_t[]", self._load)
+            self._query.load = self._load_buffer
+
+    def compute(self, exact: bool = True) -> int:
+        """Compute the trees anew; returns their number. `exact`: go to the max-flow bound where the quick way falls short."""
+        self._forget()
+        return int(lib.dc_trees_compute(self._set, self._query))
+
+    def _forget(self) -> None:
+        self.__dict__.pop("trees", None)
+        self.__dict__.pop("bound_maxflow", None)
+
+    @property
+    def source(self) -> str:
+        return self.network.names[self._source]
+
+    @property
+    def receivers(self) -> list[str]:
+        return [self.network.names[i] for i in self._receivers]
+
+    @property
+    def ids(self) -> list[int]:
+        """Ids of the trees that are there."""
+        return _bits(lib.dc_trees_held(self._set))
+
+    def arcs_of(self, tree: int) -> tuple[np.ndarray, np.ndarray]:
+        """(parents, children) of a tree as node numbers, parents before children. O(tree)."""
+        v = len(self.network.names)
+        node, arc = np.empty(v, np.uint32), np.empty(v, np.uint32)
+        n = lib.dc_trees_nodes(self._set, tree, ffi.from_buffer("uint32_t[]", node), ffi.from_buffer("uint32_t[]", arc))
+        return self.network.to[arc[:n]], node[:n].copy()
+
+    @cached_property
+    def trees(self) -> list[Tree]:
+        names = self.network.names
+        out = []
+        for tree in self.ids:
+            parents, children = self.arcs_of(tree)
+            arcs = [(names[p], names[c]) for p, c in zip(parents.tolist(), children.tolist(), strict=True)]
+            out.append(Tree(tree, arcs, self.depth(tree)))
+        return out
+
+    def depth(self, tree: int) -> int:
+        """Links from the source to the farthest receiver of a tree."""
+        return int(lib.dc_trees_depth(self._set, tree))
+
+    def __len__(self) -> int:
+        return int(lib.dc_trees_held(self._set)).bit_count()
+
+    def __getitem__(self, i: Any) -> Any:
+        return self.trees[i]
+
+    def __iter__(self) -> Iterator[Tree]:
+        return iter(self.trees)
+
+    @property
+    def bound_degree(self) -> int:
+        return int(lib.dc_trees_bound_degree(self._set))
+
+    @cached_property
+    def bound_maxflow(self) -> int:
+        return int(lib.dc_trees_bound_maxflow(self._set))
+
+    def cut_off(self) -> list[str]:
+        """Receivers that no path reaches. O(1) when there are trees, else O(V + E)."""
+        if len(self):
+            return []
+        reached = np.zeros(len(self._receivers), np.uint8)
+        lib.dc_trees_reachable(self._set, ffi.from_buffer("uint8_t[]", reached))
+        return [self.network.names[i] for i in self._receivers[reached == 0]]
+
+    def repair(self, changed: Iterable[tuple[str, str, bool]]) -> Repaired:
+        """Links went down or came up: mend the trees that lost an arc, and only those (Figure 3).
+
+        Parameters
+        ----------
+        changed : iterable of (u, v, up)
+            Links, by the names of their ends. The network is told as well.
+
+        Returns
+        -------
+        Repaired
+            Trees that have not changed keep every arc. A tree that cannot be mended over free links is lost; where links
+            come back or a tree was lost, new ones are tried, up to the bound.
+
+        Raises
+        ------
+        UnknownNode, LinkError
+        """
+        arcs = np.array([self.network.set_up(u, v, up) for u, v, up in changed], np.uint32)
+        if len(arcs) == 0:
+            return Repaired()
+        done = lib.dc_trees_repair(self._set, ffi.from_buffer("uint32_t[]", arcs), len(arcs))
+        self._forget()
+        return Repaired(_bits(done.changed), _bits(done.lost), _bits(done.added))
+
+    def to_json(self) -> dict[str, Any]:
+        """Trees and bounds for machines."""
+        return {"source": self.source, "receivers": self.receivers,
+                "trees": [{"id": t.id, "arcs": [list(a) for a in t.arcs], "depth": t.depth} for t in self.trees],
+                "bound_degree": self.bound_degree, "bound_maxflow": self.bound_maxflow}
+
+
+def _bits(mask: int) -> list[int]:
+    return [i for i in range(TREES_MAX) if mask >> i & 1]
+
+
+def steiner_trees(graph: nx.Graph | Network, source: str, receivers: Iterable[str], max_trees: int | None = None,
+                  load: Mapping[tuple[str, str], int] | None = None, exact: bool = True) -> TreeSet:
+    """As many edge-disjoint Steiner trees as there are, from a source to all receivers (paper, section 4.1, Figure 3).
+
+    Parameters
+    ----------
+    graph : networkx.Graph or Network
+        A topology; give a Network when you ask more than once.
+    source : str
+        A host.
+    receivers : iterable of str
+        Other hosts, once each.
+    max_trees : int, optional
+        No more than so many.
+    load : mapping of (parent, child) to int, optional
+        Trees of other groups on each arc: among equal choices the one with less load is taken.
+    exact : bool
+        Go to the max-flow bound where the quick way falls short of it.
+
+    Returns
+    -------
+    TreeSet
+        Arc-disjoint trees (a cable's two directions are two arcs), each with every receiver, pruned to the group.
+
+    Raises
+    ------
+    UnknownNode, MemberError, LinkError, TreeError
+        Input that makes no sense.
+    Unreachable
+        Receivers that are cut off; its `trees` are those of the others.
+
+    Notes
+    -----
+    An unbroken structured topology costs the members' paths, O(T R depth); with failures and in other graphs O(T (V + E)),
+    and what the exchange of arcs takes.
+    """
+    network = graph if isinstance(graph, Network) else Network(graph)
+    return network.steiner_trees(source, receivers, max_trees, load, exact)
+
+
+def signalling_tree(graph: nx.Graph, root: str, members: Iterable[str], fanout: int = 16) -> dict[str, list[str]]:
+    """The tree over members along which signalling goes (paper, section 3): breadth first, near members below near ones.
+
+    Parameters
+    ----------
+    graph : networkx.Graph
+        A topology; links that are down are not used.
+    root : str
+        The member that the master speaks to.
+    members : iterable of str
+        All members, the root among them or not.
+    fanout : int
+        Children of a member at most.
+
+    Returns
+    -------
+    dict
+        Member to its children. Every member is in it; those that no link reaches stand below the root like the others.
+
+    Raises
+    ------
+    UnknownNode, TreeError
+
+    Notes
+    -----
+    One breadth-first search in the topology from the root, O(V + E); then members in its order are hung up at the earliest
+    member that has room, so the depth is the least that the fan-out allows.
+    """
+    if fanout < 1:
+        raise TreeError(f"fanout is {fanout}: give at least 1", what="fanout")
+    wanted = dict.fromkeys(members)
+    wanted.pop(root, None)
+    for name in (root, *wanted):
+        if name not in graph:
+            raise UnknownNode(f"no node {name!r} in the topology", what=str(name))
+    seen, order = {root}, [root]
+    for node in order:
+        for peer, data in graph.adj[node].items():
+            if peer not in seen and data.get("up", True):
+                seen.add(peer)
+                order.append(peer)
+    near = [name for name in order if name in wanted]
+    near += [name for name in wanted if name not in seen]
+    tree: dict[str, list[str]] = {root: []}
+    parents = [root]
+    at = 0
+    for name in near:
+        if len(tree[parents[at]]) == fanout:
+            at += 1
+        tree[parents[at]].append(name)
+        tree[name] = []
+        parents.append(name)
+    return tree

@@ -1,0 +1,109 @@
+#include "trees_bfs.h"
+
+/* Search over free arcs from the source, whose own arcs `from`..`end` it may use, until `wanted` receivers are seen; returns
+ * how many were. next[v] is the arc by which v was reached, later[v] its distance, stamp[v] tells that it was. */
+static uint32_t spread(struct dc_trees *s, uint32_t from, uint32_t end, uint32_t wanted)
+{
+  const struct dc_net *net = s->net;
+  uint32_t *queue = s->queue, *next = s->next, n = 1, found = 0, now = dc_new_stamp(s);
+  queue[0] = s->source;
+  s->stamp[s->source] = now;
+  for (uint32_t i = 0; i < n && found < wanted; i++) {
+    uint32_t v = queue[i];
+    uint32_t a = i == 0 ? from : net->first[v], e = i == 0 ? end : net->first[v + 1];
+    for (; a < e; a++) {
+      uint32_t u = net->to[a], into = net->rev[a];
+      if (s->use[into] != DC_USE_FREE)
+        continue;
+      if (s->stamp[u] == now) {
+        /* As near by another way: the one with less load. */
+        if (s->load != NULL && u != s->source && i > 0 && s->later[u] == s->later[v] + 1 &&
+            dc_load(s, into) < dc_load(s, next[u]))
+          next[u] = into;
+        continue;
+      }
+      s->stamp[u] = now;
+      next[u] = into;
+      s->later[u] = i == 0 ? 1 : s->later[v] + 1;
+      queue[n++] = u;
+      found += s->role[u];
+    }
+  }
+  return found;
+}
+
+bool dc_bfs_tree(struct dc_trees *s, unsigned t, uint32_t spare)
+{
+  const struct dc_net *net = s->net;
+  uint32_t first = net->first[s->source], end = net->first[s->source + 1];
+  if (spare == 0 || !s->branching) {
+    /* The first link that nobody uses; the least loaded of them. */
+    uint32_t best = DC_NO_ARC;
+    for (uint32_t a = first; a < end; a++)
+      if (s->use[net->rev[a]] == DC_USE_FREE &&
+          (best == DC_NO_ARC || dc_load(s, net->rev[a]) < dc_load(s, net->rev[best])))
+        best = a;
+    if (best == DC_NO_ARC)
+      return false;
+    first = best;
+    end = best + 1;
+  }
+  uint32_t found = spread(s, first, end, s->receivers), now = s->now;
+  uint32_t *parent = dc_parents(s, t);
+  for (uint32_t i = 0; i < s->receivers; i++)
+    for (uint32_t v = s->receiver[i]; v != s->source && s->stamp[v] == now && parent[v] == DC_NO_ARC;) {
+      uint32_t arc = s->next[v];
+      dc_set_enter(s, t, v, arc);
+      v = net->to[arc];
+    }
+  return found == s->receivers;
+}
+
+uint32_t dc_trees_floor(struct dc_trees *s, uint32_t source, unsigned times)
+{
+  const struct dc_net *net = s->net;
+  uint32_t *queue = s->queue, *next = s->next, n = 0;
+  for (; times > 0; times--) {
+    uint32_t now = dc_new_stamp(s);
+    n = 0;
+    queue[n++] = source;
+    s->stamp[source] = now;
+    for (uint32_t i = 0; i < n; i++) {
+      uint32_t v = queue[i], end = net->first[v + 1];
+      for (uint32_t a = net->first[v]; a < end; a++) {
+        uint32_t u = net->to[a];
+        if (s->stamp[u] == now || (net->base[a] & DC_USE_DOWN) != 0)
+          continue;
+        s->stamp[u] = now;
+        next[u] = a;
+        queue[n++] = u;
+      }
+    }
+  }
+  return n;
+}
+
+uint32_t dc_trees_reachable(struct dc_trees *s, uint8_t *reached)
+{
+  const struct dc_net *net = s->net;
+  uint32_t *queue = s->queue, n = 1, now = dc_new_stamp(s), missing = 0;
+  queue[0] = s->source;
+  s->stamp[s->source] = now;
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t v = queue[i];
+    if (i > 0 && (net->flags[v] & DC_NODE_FORWARDS) == 0)
+      continue;
+    for (uint32_t a = net->first[v]; a < net->first[v + 1]; a++) {
+      uint32_t u = net->to[a];
+      if (s->stamp[u] == now || !dc_net_is_up(net, a))
+        continue;
+      s->stamp[u] = now;
+      queue[n++] = u;
+    }
+  }
+  for (uint32_t i = 0; i < s->receivers; i++) {
+    reached[i] = s->stamp[s->receiver[i]] == now;
+    missing += !reached[i];
+  }
+  return missing;
+}

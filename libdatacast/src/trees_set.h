@@ -1,0 +1,80 @@
+/* The trees of one group, in plain arrays: for every tree the arc by which each node is entered. */
+#ifndef DATACAST_TREES_SET_H
+#define DATACAST_TREES_SET_H
+
+#include "trees_address.h"
+
+#define DC_ROOT (UINT32_MAX - 1) /* the source's "arc" */
+
+/* Depths that are none: not joined to the source (yet), and: left by the tree, but still in its list. */
+enum { DC_DEPTH_OPEN = UINT16_MAX, DC_DEPTH_LEFT = UINT16_MAX - 1 };
+
+enum { DC_ROLE_RECEIVER = 1 };
+
+struct dc_trees {
+  const struct dc_net *net;
+  uint8_t *use;     /* arc -> DC_USE_* or tree + 1 */
+  uint32_t *parent; /* [trees][nodes]: arc by which the tree enters, DC_NO_ARC, or DC_ROOT */
+  uint16_t *depth;  /* [trees][nodes] */
+  uint32_t *list;   /* [trees][nodes]: the tree's nodes without the source, parents before children */
+  uint32_t length[DC_TREES_MAX];
+  uint64_t held;   /* trees that are whole */
+  uint64_t rough;  /* trees whose list and depths must be made anew */
+  uint32_t source, receivers, most;
+  const uint16_t *load;
+  bool branching;  /* the source may have several children in one tree */
+  uint8_t *role;
+  uint32_t *receiver;
+  struct dc_relative relative;
+  uint32_t *relative_words;
+  /* For searches: a node is marked when stamp[v] == now. */
+  uint32_t *queue, *later, *next, *stamp;
+  uint32_t now;
+  uint8_t *taken; /* arc -> when it was last taken from another tree */
+};
+
+static inline uint32_t *dc_parents(const struct dc_trees *s, unsigned t)
+{
+  return s->parent + (size_t)t * s->net->nodes;
+}
+
+static inline uint16_t *dc_depths(const struct dc_trees *s, unsigned t)
+{
+  return s->depth + (size_t)t * s->net->nodes;
+}
+
+static inline uint32_t *dc_list(const struct dc_trees *s, unsigned t)
+{
+  return s->list + (size_t)t * s->net->nodes;
+}
+
+static inline unsigned dc_load(const struct dc_trees *s, uint32_t arc)
+{
+  return s->load == NULL ? 0 : s->load[arc];
+}
+
+static inline uint32_t dc_new_stamp(struct dc_trees *s)
+{
+  return ++s->now;
+}
+
+/* Forget all trees, take over which links are up, and set the group. */
+void dc_set_clear(struct dc_trees *s, const struct dc_trees_query *q) __attribute__((nonnull));
+
+/* Empty one tree: its arcs become free. */
+void dc_set_release(struct dc_trees *s, unsigned t) __attribute__((nonnull));
+
+/* Prune tree t to the paths of the receivers it reaches, make its list and depths anew. Returns the receivers it misses. */
+uint32_t dc_set_prune(struct dc_trees *s, unsigned t) __attribute__((nonnull));
+
+/* Let tree t enter v by an arc, or leave it. The tree is rough afterwards. */
+void dc_set_enter(struct dc_trees *s, unsigned t, uint32_t v, uint32_t arc) __attribute__((nonnull));
+void dc_set_leave(struct dc_trees *s, unsigned t, uint32_t v) __attribute__((nonnull));
+
+/* Does tree t lead from the source to v? O(depth). */
+bool dc_set_joined(const struct dc_trees *s, unsigned t, uint32_t v) __attribute__((nonnull));
+
+/* Does v have a child in tree t? O(degree). */
+bool dc_set_has_child(const struct dc_trees *s, unsigned t, uint32_t v) __attribute__((nonnull));
+
+#endif
