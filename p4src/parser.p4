@@ -1,7 +1,7 @@
 #ifndef DATACAST_PARSER_P4
 #define DATACAST_PARSER_P4
 
-// Ethernet and at most two labels. A frame that ends too early arrives with its error in standard_metadata.
+// Ethernet and the stack to its bottom. A frame that ends too early arrives with its error in standard_metadata.
 parser DatacastParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
                       inout standard_metadata_t standard_metadata) {
     state start {
@@ -33,8 +33,11 @@ parser DatacastParser(packet_in packet, out headers_t hdr, inout metadata_t meta
     }
 
     state below {
-        packet.extract(hdr.below);
-        transition accept;
+        packet.extract(hdr.below.next); // one too many is an error, too
+        transition select(hdr.below.last.bottom) {
+            0: below;
+            default: accept;
+        }
     }
 }
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from datacast.controller.openflow import rules
-from datacast.controller.openflow.messages import Barrier, Message, PacketOut, PortFlood, ReadRules
+from datacast.controller.openflow.messages import Barrier, Message, PacketOut, ReadRules
 from datacast.controller.southbound.desired import Desired
 from datacast.controller.southbound.state import Session
 
@@ -18,12 +17,7 @@ class OpenFlowLanguage:
         return [ReadRules()]
 
     def changes(self, wanted: Desired, session: Session) -> tuple[list[Message], set[int]]:
-        ports = rules.Ports({n: p.mac for n, p in session.ports.items()},
-                            {n: p.flood for n, p in session.ports.items() if p.flood is not None})
-        messages = rules.changes(wanted, session.have, ports)
-        for message in messages:
-            if isinstance(message, PortFlood):  # the switch does not tell of what we asked for ourselves
-                session.ports[message.number] = replace(session.ports[message.number], flood=message.flood)
+        messages = rules.changes(wanted, session.have)
         foreign = {cookie for cookie in session.have if not rules.is_ours(cookie)}
         return [*messages, Barrier()], foreign | {rule.cookie for rule in rules.rules(wanted)}
 
@@ -31,7 +25,7 @@ class OpenFlowLanguage:
         return PacketOut(number, data)
 
     def rules(self, wanted: Desired, session: Session) -> list[dict[str, Any]]:
-        return [{"purpose": rule.purpose, "priority": rule.priority, "match": dict(rule.match),
+        return [{"purpose": rule.purpose, "table": rule.table, "priority": rule.priority, "match": dict(rule.match),
                  "actions": [list(action) for action in rule.actions], "cookie": f"{rule.cookie:016x}",
                  **session.rule_counters.get(rule.cookie, {})} for rule in rules.rules(wanted)]
 

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-Match = tuple[tuple[str, int | str], ...]
-"""Fields by their OXM names, in order."""
+Match = tuple[tuple[str, int | str | tuple[int, int]], ...]
+"""Fields by their OXM names, in order; (value, mask) where only some bits count."""
 Action = tuple[str | int, ...]
-"""("pop_mpls", ethertype), ("set_field", name, value), ("output", number), ("turn",), ("controller",), ("normal",).
+"""("pop_mpls", ethertype), ("set_field", name, value), ("output", number), ("keep_label",), ("goto", table),
+("turn",), ("controller",), ("normal",).
 
-"turn" lets a frame leave by the port it came in."""
+"keep_label" puts the top label into LABEL_REGISTER; "turn" lets a frame leave by the port it came in. Both are Open
+vSwitch's own (Nicira extensions)."""
+
+LABEL_REGISTER = "reg0"
 
 
 @dataclass(frozen=True)
 class FlowAdd:
-    """Install a rule; one with the same priority and match is replaced at once, without a gap."""
+    """Install a rule; one with the same table, priority and match is replaced at once, without a gap."""
 
+    table: int
     priority: int
     match: Match
     actions: tuple[Action, ...]
@@ -27,15 +32,6 @@ class FlowDelete:
     """Remove every rule with this cookie."""
 
     cookie: int
-
-
-@dataclass(frozen=True)
-class PortFlood:
-    """Let a port take part in flooding, or not. `mac` is the port's own address: the protocol asks for it."""
-
-    number: int
-    mac: str
-    flood: bool
 
 
 @dataclass(frozen=True)
@@ -61,4 +57,4 @@ class Barrier:
     """Answered when everything before it is done."""
 
 
-Message = FlowAdd | FlowDelete | PortFlood | PacketOut | ReadRules | ReadPorts | Barrier
+Message = FlowAdd | FlowDelete | PacketOut | ReadRules | ReadPorts | Barrier

@@ -1,6 +1,10 @@
 """From what a switch shall do to OpenFlow rules, and from the rules it has to what must change. Pure.
 
-At most two rules per port (a label at the bottom of the stack or not) and EXTRA_RULES more, none per group or tree.
+Table POP looks at the kind of frame: it keeps the top label in a register, pops it, and table OUT sends the frame where
+that label said, with one rule per port. A port that would close a loop of ordinary Ethernet costs one more, which refuses
+what comes in there; the switch floods out of it all the same, and the other end refuses. So there are at most two rules
+per port and EXTRA_RULES more, none per group or tree. (Popping by label takes two rules per port by itself, because what
+lies under the bottom label has another EtherType; then nothing would be left for loops.)
 
 A rule's cookie says whose it is and what it says: the upper half is ours (COOKIE), the lower a checksum of the rule's
 whole text. So after a reconnect or a restart of the controller, rules that are right are known by their cookie and stay
@@ -14,14 +18,7 @@ import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from datacast.controller.openflow.messages import (
-    Action,
-    FlowAdd,
-    FlowDelete,
-    Match,
-    Message,
-    PortFlood,
-)
+from datacast.controller.openflow.messages import LABEL_REGISTER, Action, FlowAdd, FlowDelete, Match, Message
 from datacast.controller.southbound.desired import Adjacency, Desired
 from datacast.core.constants import ETHERTYPE_DATACAST, ETHERTYPE_MPLS, LABEL_ADJ, LABEL_LOCAL
 
@@ -31,14 +28,19 @@ COOKIE = 0xDA7ACA57
 EXTRA_RULES = 12
 """Bound on the rules that are not a port's."""
 
-LABELS, REFUSALS, APPLIANCE, REST = 300, 200, 100, 0
+POP, OUT = 0, 1
+"""Tables."""
+LOCAL, LABELS, PORTS, REST = 400, 300, 200, 0
 """Priorities."""
+BELOW_ADJ = (0, (1 << 20) - LABEL_ADJ)
+"""Value and mask of the labels under LABEL_ADJ, which is a power of two."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One entry of table 0. `purpose` names it for people and counters; it is no part of what the switch gets."""
+    """One entry. `purpose` names it for people and counters; it is no part of what the switch gets."""
 
+    table: int
     priority: int
     match: Match
     actions: tuple[Action, ...]
@@ -46,7 +48,7 @@ class Rule:
 
     @property
     def cookie(self) -> int:
-        text = repr((self.priority, self.match, self.actions)).encode()
+        text = repr((self.table, self.priority, self.match, self.actions)).encode()
         return COOKIE << 32 | zlib.crc32(text)
 
 
@@ -54,75 +56,51 @@ def is_ours(cookie: int) -> bool:
     return cookie >> 32 == COOKIE
 
 
-def _label(label: int, bottom: int) -> Match:
-    return (("eth_type", ETHERTYPE_MPLS), ("mpls_label", label), ("mpls_bos", bottom))
+def _local(bottom: int) -> Match:
+    return (("eth_type", ETHERTYPE_MPLS), ("mpls_label", LABEL_LOCAL), ("mpls_bos", bottom))
 
 
-def _adjacency(a: Adjacency) -> Iterable[Rule]:
-    for bottom, below in ((0, ETHERTYPE_MPLS), (1, ETHERTYPE_DATACAST)):
-        yield Rule(
-            LABELS,
-            _label(LABEL_ADJ + a.port, bottom),
-            (
-                ("pop_mpls", below),
-                ("set_field", "eth_dst", a.dst),
-                ("set_field", "eth_src", a.src),
-                ("turn",),
-                ("output", a.number),
-            ),
-            f"adj {a.port}{' bottom' if bottom else ''}",
-        )
+def _pop(bottom: int, below: int) -> Rule:
+    return Rule(POP, LABELS, (("eth_type", ETHERTYPE_MPLS), ("mpls_bos", bottom)),
+                (("keep_label",), ("pop_mpls", below), ("goto", OUT)), f"pop{' bottom' if bottom else ''}")
+
+
+def _adjacency(a: Adjacency) -> Rule:
+    return Rule(OUT, LABELS, ((LABEL_REGISTER, LABEL_ADJ + a.port),),
+                (("set_field", "eth_dst", a.dst), ("set_field", "eth_src", a.src), ("turn",), ("output", a.number)),
+                f"adj {a.port}")
 
 
 def rules(desired: Desired) -> list[Rule]:
     """Every rule of a switch."""
-    found = [rule for a in desired.adjacencies for rule in _adjacency(a)]
+    found = [_pop(0, ETHERTYPE_MPLS), _pop(1, ETHERTYPE_DATACAST), *(_adjacency(a) for a in desired.adjacencies)]
     if desired.appliance is not None:
-        found.append(
-            Rule(
-                LABELS,
-                _label(LABEL_LOCAL, 1),
-                (("pop_mpls", ETHERTYPE_DATACAST), ("turn",), ("output", desired.appliance)),
-                "local",
-            )
-        )
+        found.append(Rule(POP, LOCAL, _local(1),
+                          (("pop_mpls", ETHERTYPE_DATACAST), ("turn",), ("output", desired.appliance)), "local"))
         # Only what it sends under a label goes anywhere: its machine's own chatter stays out of the network.
-        found.append(Rule(APPLIANCE, (("in_port", desired.appliance),), (), "drop appliance"))
+        found.append(Rule(POP, PORTS, (("in_port", desired.appliance),), (), "drop ethertype"))
     else:
-        found.append(Rule(LABELS, _label(LABEL_LOCAL, 1), (), "drop no_endpoint"))
-    found += [
-        Rule(LABELS, _label(LABEL_LOCAL, 0), (), "drop stack"),
-        Rule(REFUSALS, (("eth_type", ETHERTYPE_MPLS),), (), "drop label"),
-        Rule(REFUSALS, (("eth_type", ETHERTYPE_DATACAST),), (), "drop no_endpoint"),
-        Rule(REFUSALS, (("eth_type", ETHERTYPE_LLDP),), (("controller",),), "discovery"),
-        Rule(REST, (), (("normal",),), "ethernet"),
-    ]
-    return found
+        found.append(Rule(POP, LOCAL, _local(1), (), "drop no_endpoint"))
+    # A port that closes a loop: its other end refuses what is flooded there, as this end does.
+    found += [Rule(POP, PORTS, (("in_port", a.number),), (), "drop ethertype") for a in desired.adjacencies
+              if a.number not in desired.flood]
+    return [*found,
+            Rule(POP, LOCAL, _local(0), (), "drop stack"),
+            Rule(POP, LABELS, (("eth_type", ETHERTYPE_DATACAST),), (), "drop no_endpoint"),
+            Rule(POP, LABELS, (("eth_type", ETHERTYPE_LLDP),), (("controller",),), "discovery"),
+            Rule(POP, REST, (), (("normal",),), "ethernet"),
+            Rule(OUT, PORTS, ((LABEL_REGISTER, BELOW_ADJ),), (), "drop label"),
+            Rule(OUT, REST, (), (), "drop port")]
 
 
-@dataclass(frozen=True)
-class Ports:
-    """What a switch told of its ports: own address and whether it floods, by number."""
-
-    macs: dict[int, str]
-    floods: dict[int, bool]
-
-
-def changes(wanted: Desired, have: Iterable[int], ports: Ports) -> list[Message]:
+def changes(wanted: Desired, have: Iterable[int]) -> list[Message]:
     """Messages that make a switch what it shall be.
 
     `have`: cookies of the rules it has. New rules first, so that one which replaces another with the same match does so
-    without a gap; then what is left over of ours; ports that must not flood before those that may.
+    without a gap; of these, those that refuse before those that let pass; then what is left over of ours goes.
     """
     want = {rule.cookie: rule for rule in rules(wanted)}
     have = set(have)
-    messages: list[Message] = [
-        FlowAdd(r.priority, r.match, r.actions, cookie) for cookie, r in want.items() if cookie not in have
-    ]
-    messages += [FlowDelete(cookie) for cookie in sorted(have) if is_ours(cookie) and cookie not in want]
-    flood = [
-        PortFlood(number, ports.macs[number], number in wanted.flood)
-        for number, floods in ports.floods.items()
-        if number in ports.macs and floods != (number in wanted.flood)
-    ]
-    return messages + sorted(flood, key=lambda m: m.flood)
+    new = sorted((r for cookie, r in want.items() if cookie not in have), key=lambda r: bool(r.actions))
+    messages: list[Message] = [FlowAdd(r.table, r.priority, r.match, r.actions, r.cookie) for r in new]
+    return messages + [FlowDelete(cookie) for cookie in sorted(have) if is_ours(cookie) and cookie not in want]

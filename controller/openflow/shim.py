@@ -8,9 +8,11 @@ applications, its own handshake and ours, and each connection that this module a
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import socket
 import threading
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from os_ken import cfg
@@ -28,13 +30,13 @@ from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as ofp_parser
 
 from datacast.controller.openflow.messages import (
+    LABEL_REGISTER,
     Action,
     Barrier,
     FlowAdd,
     FlowDelete,
     Message,
     PacketOut,
-    PortFlood,
     ReadPorts,
     ReadRules,
 )
@@ -66,7 +68,7 @@ def port_info(port: Any) -> PortInfo:
     """A port as os-ken describes it."""
     name = port.name.decode(errors="replace") if isinstance(port.name, bytes) else str(port.name)
     up = not port.config & ofp.OFPPC_PORT_DOWN and not port.state & UNREADY
-    return PortInfo(port.port_no, port.hw_addr, up, name, not port.config & ofp.OFPPC_NO_FLOOD)
+    return PortInfo(port.port_no, port.hw_addr, up, name)
 
 
 def _action(action: Action) -> Any:
@@ -77,6 +79,8 @@ def _action(action: Action) -> Any:
         return ofp_parser.OFPActionSetField(**{str(values[0]): values[1]})
     if kind == "output":
         return ofp_parser.OFPActionOutput(values[0])
+    if kind == "keep_label":
+        return ofp_parser.NXActionRegMove(src_field="mpls_label", dst_field=LABEL_REGISTER, n_bits=20)
     if kind == "turn":  # a frame never leaves by its own port, unless it has none: Open vSwitch lets us write it
         return ofp_parser.NXActionRegLoad2(dst="in_port", value=0)
     if kind == "controller":
@@ -89,18 +93,16 @@ def _action(action: Action) -> Any:
 def encode(datapath: Any, message: Message) -> list[Any]:
     """os-ken's form of a message."""
     if isinstance(message, FlowAdd):
-        actions = [_action(a) for a in message.actions]
+        actions = [_action(a) for a in message.actions if a[0] != "goto"]
         instructions = [ofp_parser.OFPInstructionActions(ofp.OFPIT_APPLY_ACTIONS, actions)] if actions else []
-        return [ofp_parser.OFPFlowMod(datapath, cookie=message.cookie, table_id=0, command=ofp.OFPFC_ADD,
+        instructions += [ofp_parser.OFPInstructionGotoTable(a[1]) for a in message.actions if a[0] == "goto"]
+        return [ofp_parser.OFPFlowMod(datapath, cookie=message.cookie, table_id=message.table, command=ofp.OFPFC_ADD,
                                       priority=message.priority, match=ofp_parser.OFPMatch(**dict(message.match)),
                                       instructions=instructions)]
     if isinstance(message, FlowDelete):
         return [ofp_parser.OFPFlowMod(datapath, cookie=message.cookie, cookie_mask=ALL_COOKIE_BITS,
                                       table_id=ofp.OFPTT_ALL, command=ofp.OFPFC_DELETE, out_port=ofp.OFPP_ANY,
                                       out_group=ofp.OFPG_ANY, match=ofp_parser.OFPMatch())]
-    if isinstance(message, PortFlood):
-        return [ofp_parser.OFPPortMod(datapath, message.number, message.mac,
-                                      config=0 if message.flood else ofp.OFPPC_NO_FLOOD, mask=ofp.OFPPC_NO_FLOOD)]
     if isinstance(message, PacketOut):
         return [ofp_parser.OFPPacketOut(datapath, buffer_id=ofp.OFP_NO_BUFFER, in_port=ofp.OFPP_CONTROLLER,
                                         actions=[ofp_parser.OFPActionOutput(message.number)], data=message.data)]
@@ -113,6 +115,22 @@ def encode(datapath: Any, message: Message) -> list[Any]:
     raise TypeError(f"no OpenFlow form of {message!r}")
 
 
+def on(event: Any, states: Any) -> Callable[[Callable[[Any, Any], None]], Callable[[Any, Any], None]]:
+    """set_ev_cls for a handler that never raises: under the native hub os-ken would silently stop handling events."""
+
+    def decorate(handler: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
+        @functools.wraps(handler)
+        def guarded(self: Any, ev: Any) -> None:
+            try:
+                handler(self, ev)
+            except Exception:
+                log.exception("%s failed", handler.__name__)
+
+        return set_ev_cls(event, states)(guarded)
+
+    return decorate
+
+
 class Handshake(OFPHandler):
     """os-ken's handshake, without its own listener, and with an ear for refusals."""
 
@@ -122,7 +140,7 @@ class Handshake(OFPHandler):
     def _hello_failed(self, datapath: Any, error_desc: str) -> None:
         peer = f"{datapath.address[0]}:{datapath.address[1]}"
         text = f"{peer} speaks another OpenFlow version ({error_desc}); set the switch's protocols to OpenFlow13"
-        App.events.openflow_refused("wrong_version", text, None)
+        App.sink.openflow_refused("wrong_version", text, None)
         super()._hello_failed(datapath, error_desc)
 
 
@@ -130,53 +148,53 @@ class App(OSKenApp):
     """Our application: hands everything on."""
 
     OFP_VERSIONS = [ofp.OFP_VERSION]  # noqa: RUF012 - os-ken's own form
-    events: Events
+    sink: Events
 
-    @set_ev_cls(ofp_event.EventOFPStateChange, [MAIN_DISPATCHER, DEAD_DISPATCHER])
+    @on(ofp_event.EventOFPStateChange, [MAIN_DISPATCHER, DEAD_DISPATCHER])
     def _state(self, ev: Any) -> None:
         datapath = ev.datapath
         if datapath.id is None:
             return
         if ev.state == MAIN_DISPATCHER:
             ports = [port_info(p) for p in datapath.ports.values() if p.port_no <= ofp.OFPP_MAX]
-            self.events.openflow_connected(datapath.id, datapath, ports, f"{datapath.address[0]}:{datapath.address[1]}")
+            self.sink.openflow_connected(datapath.id, datapath, ports, f"{datapath.address[0]}:{datapath.address[1]}")
         else:
-            self.events.openflow_disconnected(datapath.id, datapath)
+            self.sink.openflow_disconnected(datapath.id, datapath)
 
-    @set_ev_cls(ofp_event.EventOFPPortStatus, MAIN_DISPATCHER)
+    @on(ofp_event.EventOFPPortStatus, MAIN_DISPATCHER)
     def _port_status(self, ev: Any) -> None:
         msg = ev.msg
         if msg.desc.port_no <= ofp.OFPP_MAX:
-            self.events.openflow_port(msg.datapath.id, port_info(msg.desc), msg.reason == ofp.OFPPR_DELETE)
+            self.sink.openflow_port(msg.datapath.id, port_info(msg.desc), msg.reason == ofp.OFPPR_DELETE)
 
-    @set_ev_cls(ofp_event.EventOFPPacketIn, MAIN_DISPATCHER)
+    @on(ofp_event.EventOFPPacketIn, MAIN_DISPATCHER)
     def _packet_in(self, ev: Any) -> None:
-        self.events.openflow_packet(ev.msg.datapath.id, ev.msg.match["in_port"], bytes(ev.msg.data))
+        self.sink.openflow_packet(ev.msg.datapath.id, ev.msg.match["in_port"], bytes(ev.msg.data))
 
-    @set_ev_cls(ofp_event.EventOFPFlowStatsReply, MAIN_DISPATCHER)
+    @on(ofp_event.EventOFPFlowStatsReply, MAIN_DISPATCHER)
     def _flow_stats(self, ev: Any) -> None:
         datapath = ev.msg.datapath
         rules = datapath.__dict__.setdefault("datacast_rules", {})  # a long answer comes in parts
         rules.update({e.cookie: {"packets": e.packet_count, "bytes": e.byte_count} for e in ev.msg.body})
         if not ev.msg.flags & ofp.OFPMPF_REPLY_MORE:
             del datapath.__dict__["datacast_rules"]
-            self.events.openflow_rules(datapath.id, rules)
+            self.sink.openflow_rules(datapath.id, rules)
 
-    @set_ev_cls(ofp_event.EventOFPPortStatsReply, MAIN_DISPATCHER)
+    @on(ofp_event.EventOFPPortStatsReply, MAIN_DISPATCHER)
     def _port_stats(self, ev: Any) -> None:
-        self.events.openflow_ports(ev.msg.datapath.id, {
+        self.sink.openflow_ports(ev.msg.datapath.id, {
             e.port_no: {"rx_frames": e.rx_packets, "rx_bytes": e.rx_bytes, "tx_frames": e.tx_packets,
                         "tx_bytes": e.tx_bytes, "rx_dropped": e.rx_dropped, "tx_dropped": e.tx_dropped}
             for e in ev.msg.body if e.port_no <= ofp.OFPP_MAX})
 
-    @set_ev_cls(ofp_event.EventOFPBarrierReply, MAIN_DISPATCHER)
+    @on(ofp_event.EventOFPBarrierReply, MAIN_DISPATCHER)
     def _barrier(self, ev: Any) -> None:
-        self.events.openflow_done(ev.msg.datapath.id)
+        self.sink.openflow_done(ev.msg.datapath.id)
 
-    @set_ev_cls(ofp_event.EventOFPErrorMsg, [CONFIG_DISPATCHER, MAIN_DISPATCHER])
+    @on(ofp_event.EventOFPErrorMsg, [CONFIG_DISPATCHER, MAIN_DISPATCHER])
     def _error(self, ev: Any) -> None:
         msg = ev.msg
-        self.events.openflow_refused(
+        self.sink.openflow_refused(
             "openflow_error", f"the switch refuses a message: {ofp.ofp_error_type_to_str(msg.type)}, "
             f"{ofp.ofp_error_code_to_str(msg.type, msg.code)}", msg.datapath.id)
 
@@ -200,7 +218,7 @@ class OpenFlowServer:
         cfg.CONF(args=[], project="os_ken", default_config_files=[])
         cfg.CONF.set_override("echo_request_interval", ECHO_S)
         cfg.CONF.set_override("maximum_unreplied_echo_requests", ECHOES_MISSED)
-        App.events = self._events
+        App.sink = self._events
         # os-ken's threads inherit this flag from the one that starts them.
         threading.Thread(target=self._run, name="openflow", daemon=True).start()
 

@@ -143,7 +143,7 @@ class Switches:
             self._server.close(connection)
             return
         self._do(lambda: self.manager.connected(time.monotonic(), time.time_ns(), name, connection, ports, peer=peer,
-                                                pipeline={"openflow": "1.3", "tables": 1}))
+                                                pipeline={"openflow": "1.3", "tables": 2}))
 
     def openflow_disconnected(self, dpid: int, connection: Any) -> None:
         if name := self._named(dpid):

@@ -12,13 +12,12 @@ from datacast.controller.southbound.desired import Desired
 
 @dataclass(frozen=True)
 class PortInfo:
-    """A port as the switch tells of it. `flood`: takes part in flooding; None: the switch does not say."""
+    """A port as the switch tells of it."""
 
     number: int
     mac: str
     up: bool
     name: str = ""
-    flood: bool | None = None
 
 
 @dataclass

@@ -33,7 +33,7 @@ struct headers_t {
     packet_out_t packet_out;
     ethernet_t   ethernet;
     mpls_t       label; // the top of the stack, which this switch pops
-    mpls_t       below; // the label under it; the rest of the stack is none of this switch's business
+    mpls_t[BELOW_MAX] below; // the labels under it, read only to see that the stack has a bottom
 }
 
 struct metadata_t {

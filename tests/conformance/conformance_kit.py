@@ -1,0 +1,181 @@
+"""Namespaces, wires and processes for switches under test."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import itertools
+import os
+import select
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+ROOT = Path(__file__).resolve().parents[2]
+ETH_P_ALL = 3
+PACKET_OUTGOING = 4
+CLONE_NEWNET = 0x40000000
+MTU = 9000
+_serial = itertools.count()
+_libc = ctypes.CDLL(None, use_errno=True)
+T = TypeVar("T")
+
+
+def wait_for(what: str, probe: Callable[[], T], seconds: float = 10) -> T:
+    """probe() as soon as it is true; fails with the last value when that does not happen."""
+    deadline = time.monotonic() + seconds
+    while not (value := probe()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{what}: not within {seconds} s (last: {value!r})")
+        time.sleep(0.01)
+    return value
+
+
+class Namespace:
+    """A network namespace of its own: all that runs in it goes with `close`."""
+
+    def __init__(self) -> None:
+        self.name = f"dccf-{os.getpid()}-{next(_serial)}"
+        self._run("ip", "netns", "add", self.name)
+        self.command("sh", "-c", "echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6; ip link set lo up")
+        self.processes: list[Process] = []
+
+    @staticmethod
+    def _run(*command: str) -> str:
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, f"{' '.join(command)}: {done.stderr.strip()}"
+        return done.stdout
+
+    def command(self, *command: str) -> str:
+        return self._run("ip", "netns", "exec", self.name, *command)
+
+    def cable(self, a: str, b: str) -> None:
+        """A veth pair, both ends here and up, without offloads."""
+        self.command("ip", "link", "add", a, "mtu", str(MTU), "type", "veth", "peer", "name", b, "mtu", str(MTU))
+        for name in (a, b):
+            self.command("ethtool", "-K", name, "tx", "off", "rx", "off", "gso", "off", "tso", "off", "gro", "off")
+            self.command("ip", "link", "set", name, "arp", "off", "up")
+
+    def inside(self, make: Callable[[], T]) -> T:
+        """make() called in the namespace: sockets made there stay there."""
+        result: list[T] = []
+
+        def run() -> None:
+            fd = os.open(f"/run/netns/{self.name}", os.O_RDONLY)
+            try:
+                if _libc.setns(fd, CLONE_NEWNET) == 0:
+                    result.append(make())
+            finally:
+                os.close(fd)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join()
+        assert result, f"could not work inside {self.name}"
+        return result[0]
+
+    def start(self, name: str, command: Sequence[str], folder: Path, env: Mapping[str, str] | None = None) -> Process:
+        process = Process(self, name, command, folder, env or {})
+        self.processes.append(process)
+        return process
+
+    def close(self) -> None:
+        for process in reversed(self.processes):
+            process.stop()
+        self._run("ip", "netns", "del", self.name)
+
+
+class Process:
+    """A program in a namespace, with its log."""
+
+    def __init__(self, ns: Namespace, name: str, command: Sequence[str], folder: Path, env: Mapping[str, str]) -> None:
+        self.name = name
+        self._log = folder / f"{name}.log"
+        with self._log.open("w") as out:
+            self.popen = subprocess.Popen(["ip", "netns", "exec", ns.name, *command], stdin=subprocess.DEVNULL,
+                                          stdout=out, stderr=subprocess.STDOUT, env={**os.environ, **env})
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text(errors="replace")
+
+    def alive(self) -> bool:
+        assert self.popen.poll() is None, f"{self.name} ended with {self.popen.returncode}:\n{self.log[-2000:]}"
+        return True
+
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        if self.popen.poll() is None:
+            self.popen.send_signal(number)
+            try:
+                self.popen.wait(5)
+            except subprocess.TimeoutExpired:
+                self.popen.kill()
+                self.popen.wait()
+
+
+class Wire:
+    """The far end of a port: a raw socket."""
+
+    def __init__(self, ns: Namespace, iface: str) -> None:
+        self.iface = iface
+
+        def make() -> socket.socket:
+            sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+            sock.bind((iface, ETH_P_ALL))
+            return sock
+
+        self.socket = ns.inside(make)
+
+    def send(self, frame: bytes) -> None:
+        self.socket.send(frame)
+
+    def read(self) -> bytes | None:
+        """A frame that has arrived from the switch; None: there is none."""
+        while True:
+            try:
+                frame, address = self.socket.recvfrom(65536, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return None
+            if address[2] != PACKET_OUTGOING and frame[12:14] != b"\x88\xcc":  # discovery is not under test here
+                return frame
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+def gather(wires: Sequence[Wire], expected: int, quiet_s: float, patience_s: float) -> dict[int, list[bytes]]:
+    """What arrives at the wires: until `expected` frames came and then nothing for `quiet_s`, at most `patience_s`."""
+    found: dict[int, list[bytes]] = {}
+    count, end = 0, time.monotonic() + patience_s
+    quiet = time.monotonic() + quiet_s
+    while (now := time.monotonic()) < end and (count < expected or now < quiet):
+        until = end if count < expected else min(end, quiet)
+        select.select([w.socket for w in wires], [], [], max(0.0, until - now))
+        for i, wire in enumerate(wires):
+            while (frame := wire.read()) is not None:
+                found.setdefault(i, []).append(frame)
+                count += 1
+                quiet = time.monotonic() + quiet_s
+    return found
+
+
+def ask(path: Path, request: dict[str, Any]) -> Any:
+    """One request to datacast-switch's control socket."""
+    import json
+
+    with contextlib.closing(socket.socket(socket.AF_UNIX)) as sock:
+        sock.settimeout(5)
+        sock.connect(str(path))
+        sock.sendall(json.dumps(request).encode() + b"\n")
+        data = b""
+        while not data.endswith(b"\n"):
+            part = sock.recv(1 << 20)
+            assert part, "the control connection was closed"
+            data += part
+    return json.loads(data)

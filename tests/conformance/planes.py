@@ -1,0 +1,212 @@
+"""The three data planes as one switch each, with PORTS ports at the ends of wires, and all that belongs to it.
+
+dpdk: `datacast-switch` owns the ports. ovs, bmv2: the switch forwards, programmed by the real `datacast-controller`; a
+`datacast-switch --appliance` hangs on one further port.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any
+
+import httpx
+import yaml
+from conformance_kit import MTU, ROOT, Namespace, Process, Wire, ask, wait_for
+
+PORTS = 8
+NODE = "s0"
+APPLIANCE = 100
+CACHE = {"bytes_per_tree": "16K", "memory": "1M", "trees": 16, "retx_ms": 20}
+SWITCH = ROOT / "build" / "datacast-switch"
+P4 = ROOT / "build" / "p4"
+PIPELINE = {"json": str(P4 / "datacast.json"), "p4info": str(P4 / "datacast.p4info.txt")}
+
+
+class Plane(ABC):
+    """A running switch. `depth`: the deepest stack it takes (None: any). `bridges`: forwards ordinary Ethernet."""
+
+    name: str
+    depth: int | None = None
+    bridges = True
+    looks_below = True
+    """Sees that a label must follow and does not."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.ns = Namespace()
+        try:
+            for i in range(PORTS):
+                self.ns.cable(f"p{i}", f"w{i}")
+            self.wires = [Wire(self.ns, f"w{i}") for i in range(PORTS)]
+            self.start()
+        except BaseException:
+            self.ns.close()
+            raise
+
+    @staticmethod
+    def missing() -> str:
+        """Why this plane cannot run here; empty: it can."""
+        return "" if SWITCH.exists() else "build/datacast-switch is not built (make build)"
+
+    @abstractmethod
+    def start(self) -> None:
+        """Start everything; returns when frames are forwarded."""
+
+    def close(self) -> None:
+        for wire in self.wires:
+            wire.close()
+        self.ns.close()
+
+    # ---- datacast-switch, as the switch or as its appliance ----
+    @property
+    def control(self) -> Path:
+        return self.folder / "cache.sock"
+
+    def _datacast_switch(self, ports: list[dict[str, Any]], *options: str) -> Process:
+        config = {"nodes": [{"name": NODE, "ports": ports, "cache": CACHE}], "control": str(self.control), "mtu": MTU,
+                  "eal": {"huge": False}}
+        path = self.folder / "cache.yaml"
+        path.write_text(yaml.safe_dump(config))
+        process = self.ns.start("datacast-switch", [str(SWITCH), "--config", str(path), *options], self.folder)
+        wait_for("the cache", lambda: process.alive() and self.control.exists() and " ready: " in process.log, 30)
+        return process
+
+    def node(self) -> dict[str, Any]:
+        """Counters of the node behind this switch."""
+        return ask(self.control, {"op": "counters"})["nodes"][NODE]
+
+    def trees(self) -> dict[int, dict[str, Any]]:
+        """Counters per tree of the node behind this switch."""
+        return {t["tree"]: t for t in ask(self.control, {"op": "trees"})["nodes"][NODE]}
+
+
+class DpdkPlane(Plane):
+    """Whitebox."""
+
+    name = "dpdk"
+    depth = 50
+    """The label popped, and DC_SEG_MAX + 1 under it."""
+    bridges = False
+
+    def start(self) -> None:
+        self._datacast_switch([{"port": i, "iface": f"p{i}"} for i in range(PORTS)])
+
+
+class ControlledPlane(Plane):
+    """A switch that our controller programs, and its appliance."""
+
+    first_number: int
+
+    def controller(self) -> None:
+        """Start the controller; returns when the switch is programmed."""
+        ports = [{"port": i, "number": self.first_number + i, "mac": f"02:dc:00:00:00:{i:02x}"} for i in range(PORTS)]
+        config = {"switches": [{"name": NODE, "ports": ports, "appliance": {"number": APPLIANCE}, **self.address()}],
+                  **self.settings()}
+        path = self.folder / "switches.yaml"
+        path.write_text(yaml.safe_dump(config))
+        self.rest = self.folder / "rest.sock"
+        self.rest.unlink(missing_ok=True)
+        self.process = self.ns.start("controller", [
+            sys.executable, "-m", "datacast.controller.main", "--listen", f"unix:{self.rest}", "--switches", str(path),
+            "--verbose"], self.folder)
+        wait_for("the controller", lambda: self.process.alive() and self.rest.exists(), 30)
+        try:
+            wait_for("programming", lambda: self.process.alive() and self.switch()["programmed"], 20)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.switch()}\n{self.process.log}") from error
+
+    def address(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def settings(self) -> dict[str, Any]:
+        return {}
+
+    def switch(self) -> dict[str, Any]:
+        """GET /switches/s0."""
+        with httpx.Client(transport=httpx.HTTPTransport(uds=str(self.rest)), base_url="http://controller") as client:
+            answer = client.get(f"/switches/{NODE}")
+            answer.raise_for_status()
+            return answer.json()
+
+    def appliance(self) -> None:
+        self.ns.cable("ap", "aq")
+        self._datacast_switch([{"port": 0, "iface": "aq"}], "--appliance")
+
+
+class OvsPlane(ControlledPlane):
+    """Open vSwitch in user space."""
+
+    name = "ovs"
+    depth = 3
+    looks_below = False
+    first_number = 1
+
+    @staticmethod
+    def missing() -> str:
+        from datacast.topologies.lab import ovs
+
+        return Plane.missing() or ovs.missing()
+
+    def address(self) -> dict[str, Any]:
+        return {"openflow": {"dpid": 0xDC}}
+
+    def settings(self) -> dict[str, Any]:
+        return {"openflow_listen": "127.0.0.1:6653"}
+
+    def start(self) -> None:
+        from datacast.topologies.lab.ovs import Bridge, OpenVSwitch
+
+        self.appliance()
+        self.ovs = OpenVSwitch(self.folder / "ovs")
+        self.ovs.create()
+        database = self.ns.start("ovsdb-server", self.ovs.database_command(), self.folder, self.ovs.environment)
+        wait_for("the database", lambda: database.alive() and self.ovs.ready())
+        self.vswitchd = self.ns.start("ovs-vswitchd", self.ovs.switch_command(), self.folder, self.ovs.environment)
+        self.bridges_made = [Bridge(NODE, 0xDC, (*((i + 1, f"p{i}") for i in range(PORTS)), (APPLIANCE, "ap")))]
+        self.ovs.configure(self.bridges_made, "tcp:127.0.0.1:6653")
+        wait_for("the ports", lambda: self.vswitchd.alive() and self.ovs.attached(self.bridges_made), 20)
+        self.controller()
+
+
+class Bmv2Plane(ControlledPlane):
+    """bmv2 with the program of p4src/."""
+
+    name = "bmv2"
+    depth = 50
+    """BELOW_MAX of p4src/shared/target.p4, and the label popped."""
+    first_number = 0
+
+    @staticmethod
+    def missing() -> str:
+        from datacast.topologies.lab import bmv2
+
+        if lack := Plane.missing() or bmv2.missing():
+            return lack
+        if all(os.path.exists(path) for path in PIPELINE.values()):
+            return ""
+        return "" if shutil.which("p4c-bm2-ss") else "p4c-bm2-ss is not on the PATH and build/p4 is not there (make p4)"
+
+    def address(self) -> dict[str, Any]:
+        return {"p4runtime": {"address": "127.0.0.1:9559", "device_id": 1}}
+
+    def settings(self) -> dict[str, Any]:
+        return {"pipeline": PIPELINE}
+
+    def start(self) -> None:
+        import subprocess
+
+        from datacast.topologies.lab.bmv2 import Bmv2
+
+        if shutil.which("p4c-bm2-ss"):
+            subprocess.run(["make", "-s", "p4"], cwd=ROOT, check=True)
+        self.appliance()
+        switch = Bmv2(1, "127.0.0.1:9559", (*((i, f"p{i}") for i in range(PORTS)), (APPLIANCE, "ap")))
+        self.bmv2 = self.ns.start("bmv2", switch.command(), self.folder)
+        self.controller()
+
+
+PLANES: dict[str, type[Plane]] = {plane.name: plane for plane in (DpdkPlane, OvsPlane, Bmv2Plane)}
