@@ -44,13 +44,18 @@ static uint32_t upto(const struct extent_map *m, uint32_t seq)
   return lo;
 }
 
-bool extent_map_piece(const struct extent_map *m, uint32_t seq, uint64_t *piece)
+const struct dc_extent *extent_map_find(const struct extent_map *m, uint32_t seq)
 {
   uint32_t k = upto(m, seq);
-  if (k == 0 || seq - m->e[k - 1].seq >= m->e[k - 1].count)
-    return false;
-  *piece = m->e[k - 1].first + (seq - m->e[k - 1].seq);
-  return true;
+  return k == 0 || seq - m->e[k - 1].seq >= m->e[k - 1].count ? NULL : &m->e[k - 1];
+}
+
+bool extent_map_piece(const struct extent_map *m, uint32_t seq, uint64_t *piece)
+{
+  const struct dc_extent *e = extent_map_find(m, seq);
+  if (e != NULL)
+    *piece = e->first + (seq - e->seq);
+  return e != NULL;
 }
 
 void extent_map_cut(struct extent_map *m, uint32_t seq)

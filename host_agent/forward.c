@@ -278,7 +278,7 @@ void forward_round(void *arg, dc_time now)
   }
   poll_endpoints(f, now);
   f->loop->busy |= f->first_marked != NULL;
-  f->loop->packets = got > 0;
+  f->loop->packets = got;
   for (uint16_t i = 0; i < f->ports; i++)
     if (f->port[i]->n > 0)
       port_flush(f->port[i], now);

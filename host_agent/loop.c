@@ -149,6 +149,26 @@ void loop_bury(struct loop *l, void *p)
 
 /* ---- rounds ---- */
 
+#define GATHER_PACKETS 8
+#define GATHER_FROM_PPS 500 /* slower than this, every packet is taken at once */
+#define RATE_WINDOW (10 * DC_MS)
+
+/* The pause that suits the present rate of packets. */
+static void measure(struct loop *l)
+{
+  l->rate_packets += l->packets;
+  dc_time took = l->now - l->rate_since;
+  if (took < RATE_WINDOW)
+    return;
+  dc_time each = l->rate_packets == 0 ? DC_NEVER : took / l->rate_packets;
+  if (each > DC_SEC / GATHER_FROM_PPS)
+    l->gap = 0;
+  else
+    l->gap = GATHER_PACKETS * each < l->gather_max ? GATHER_PACKETS * each : l->gather_max;
+  l->rate_since = l->now;
+  l->rate_packets = 0;
+}
+
 static struct timespec span(dc_time t)
 {
   return (struct timespec){.tv_sec = (time_t)(t / DC_SEC), .tv_nsec = (long)(t % DC_SEC)};
@@ -160,7 +180,7 @@ static void wait_for_events(struct loop *l)
   struct timespec ts = {0, 0}, *limit = &ts;
   if (!l->busy) {
     dc_time at = l->n > 0 ? l->heap[0]->at : DC_NEVER;
-    if (l->packets && l->gap > 0) { /* let what comes one by one gather */
+    if (l->packets > 0 && l->gap > 0) { /* let what comes one by one gather */
       struct timespec pause = span(l->gap);
       (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
       l->now = loop_clock();
@@ -188,10 +208,12 @@ void loop_run(struct loop *l)
       loop_timer(l, t, DC_NEVER);
       t->fire(t, l->now);
     }
-    l->busy = l->packets = false;
+    l->busy = false;
+    l->packets = 0;
     if (l->round != NULL)
       l->round(l->arg, l->now);
     l->rounds++;
+    measure(l);
     dig(l);
   }
 }

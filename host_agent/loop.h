@@ -1,7 +1,8 @@
 /* The event loop: file descriptors by epoll, timers by a heap, and one hook per round for the packets.
  *
- * A round is: wait, file descriptors, timers, hook. Between rounds with packets it may pause (`gap`), so that frames that
- * come one by one are taken together; with nothing to do it sleeps until a timer, without any tick of its own. */
+ * A round is: wait, file descriptors, timers, hook. A wake-up costs more than a packet, so while packets come quickly it
+ * pauses after each round for as long as GATHER_PACKETS take to come (at most gather_max), and no arrival wakes it
+ * meanwhile. When they come slowly it does not pause, and with nothing to do it sleeps without any tick of its own. */
 #ifndef AGENT_LOOP_H
 #define AGENT_LOOP_H
 
@@ -27,10 +28,12 @@ struct loop {
   struct timer **heap;
   uint32_t n, cap;
   dc_time now;        /* CLOCK_MONOTONIC, taken once per round */
-  dc_time gap;        /* least time between two rounds with packets */
+  dc_time gather_max; /* longest pause */
+  dc_time gap, rate_since; /* pause after a round with packets; the rate is measured from then on */
+  uint32_t rate_packets;
   bool stop;
   bool busy;          /* the hook left work behind: come back at once */
-  bool packets;       /* the hook had packets in this round */
+  uint32_t packets;   /* that the hook took in this round */
   void (*round)(void *arg, dc_time now);
   void *arg;
   void **grave;       /* freed at the end of the round: a later event of the same round may still name them */

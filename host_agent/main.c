@@ -104,7 +104,7 @@ static int run(struct agent *a, const struct options *o)
   if (!links_open(&a->links, &a->forward, registration_link, &a->registration, &why))
     goto close_registration;
 
-  a->loop.gap = o->gap_us * DC_US;
+  a->loop.gather_max = o->gather_us * DC_US;
   log_info("ready on %s with %u ports", o->listen, o->ports);
   loop_run(&a->loop);
   groups_close(&a->groups);

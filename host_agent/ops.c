@@ -81,18 +81,13 @@ static bool op_ping(struct request *r, struct fault *why)
 static const struct op {
   const char *name;
   bool (*run)(struct request *r, struct fault *why);
-  bool names_group, needs_group, own_part, numbered;
+  bool names_group, needs_group, own_part;
 } table[] = {
-    {"stat", op_stat, false, false, true, false},
-    {"open", op_open, true, false, true, false},
-    {"assign", op_assign, true, true, false, true},
-    {"digest", op_digest, true, true, false, true},
-    {"cut", op_cut, true, true, false, true},
-    {"reroute", op_reroute, true, true, true, false},
-    {"status", op_status, true, true, false, false},
-    {"close", op_close, true, false, false, false},
-    {"node", op_node, false, false, false, false},
-    {"ping", op_ping, false, false, false, false},
+    {"stat", op_stat, false, false, true},    {"open", op_open, true, false, true},
+    {"assign", op_assign, true, true, false}, {"digest", op_digest, true, true, false},
+    {"cut", op_cut, true, true, false},       {"reroute", op_reroute, true, true, true},
+    {"status", op_status, true, true, false}, {"close", op_close, true, false, false},
+    {"node", op_node, false, false, false},   {"ping", op_ping, false, false, false},
 };
 
 static bool run(struct request *r, const char *name, struct fault *why)
@@ -117,11 +112,7 @@ static bool run(struct request *r, const char *name, struct fault *why)
     return fault_set(why, "no_group", "group %s is not open on this host", r->id);
   if (r->group != NULL)
     group_renew(r->group);
-  bool ok = true;
-  if (op->numbered && !due(r, &ok, why))
-    return ok;
-  ok = op->run(r, why);
-  return op->numbered ? told(r, ok) : ok;
+  return op->run(r, why);
 }
 
 json_t *ops_run(struct groups *groups, const char *op, const char *group, const json_t *whole, const json_t *part,

@@ -26,8 +26,8 @@ static const char usage[] =
     "  --groups N              groups at once (default 64)\n"
     "  --no-sync               do not wait for the disk before a received file is renamed\n"
     "  --keep-partial          leave unfinished files in place when the agent stops\n"
-    "  --gather USEC           least time between two looks at the ports (default 100): more packets per wake-up,\n"
-    "                          at the price of as much delay\n"
+    "  --gather USEC           longest pause between two looks at the ports while packets come quickly (default 2000):\n"
+    "                          fewer wake-ups, at the price of as much delay; 0: none\n"
     "  --log-level LEVEL       error, warn, info or debug (default info); the log goes to standard error\n"
     "  --help, --version\n"
     "\n"
@@ -186,7 +186,7 @@ static enum options_result take(struct options *o, int c, const char *name, char
     o->keep_partial = true;
     return OPTIONS_RUN;
   case OPT_GATHER:
-    return number(value, 0, 10000, &o->gap_us) ? OPTIONS_RUN : bad(name, value, "wanted microseconds from 0 to 10000");
+    return number(value, 0, 10000, &o->gather_us) ? OPTIONS_RUN : bad(name, value, "wanted microseconds from 0 to 10000");
   case OPT_LOG:
     return log_level_parse(value, &o->level) ? OPTIONS_RUN : bad(name, value, "wanted error, warn, info or debug");
   case OPT_HELP:
@@ -210,7 +210,7 @@ static enum options_result complain(const char *what)
 enum options_result options_parse(struct options *o, int argc, char **argv)
 {
   *o = (struct options){.forward = {.cache_bytes = 128u << 10, .cache_memory = 12u << 20, .cache_trees = 64},
-                        .groups = GROUPS_DEFAULT, .gap_us = 100, .sync = true, .level = LOG_INFO};
+                        .groups = GROUPS_DEFAULT, .gather_us = 2000, .sync = true, .level = LOG_INFO};
   int c, index = 0;
   while ((c = getopt_long(argc, argv, "", longs, &index)) != -1) {
     enum options_result r = take(o, c, c >= OPT_NODE && c <= OPT_VERSION ? longs[index].name : "", optarg);

@@ -20,7 +20,7 @@ struct options {
   unsigned dest_roots, source_roots;
   struct forward_cfg forward;
   uint32_t groups;
-  uint32_t gap_us;
+  uint32_t gather_us;
   bool sync, keep_partial;
   enum log_level level;
 };

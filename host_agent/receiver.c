@@ -10,6 +10,8 @@
 #define CROWDED_WAIT (500 * DC_US)
 /* A block whose checksum failed so many times will not come right: the digest or the disk is at fault. */
 enum { BAD_MAX = 8, BATCH = 32, BATCHES_PER_POLL = 4 };
+/* A tree's pieces mostly follow one another: they are put together and written with one call. */
+enum { STAGE_BYTES = 128 << 10 };
 
 struct receiver_tree {
   struct endpoint endpoint; /* first */
@@ -20,6 +22,9 @@ struct receiver_tree {
   struct dc_path *path; /* NULL: no route yet */
   uint64_t bytes, unroutable;
   bool attached;
+  uint8_t *stage; /* arrived, not written yet: file bytes [stage_at, stage_at + staged) */
+  uint64_t stage_at;
+  size_t staged;
 };
 
 enum block_state {
@@ -50,6 +55,43 @@ static void fail_errno(struct group *g, int error)
   struct fault why;
   target_fault(&why, error, g->receiver->target.name);
   group_fail(g, &why);
+}
+
+/* ---- writing ---- */
+
+static bool write_stage(struct receiver_tree *t, struct fault *why)
+{
+  size_t n = t->staged;
+  t->staged = 0;
+  return n == 0 || target_write(&t->group->receiver->target, t->stage_at, t->stage, n, why);
+}
+
+static bool stage(struct receiver_tree *t, uint64_t at, const uint8_t *p, size_t n, struct fault *why)
+{
+  if ((t->staged > 0 && at != t->stage_at + t->staged) || t->staged + n > STAGE_BYTES)
+    if (!write_stage(t, why))
+      return false;
+  if (t->stage == NULL)
+    t->stage = malloc(STAGE_BYTES);
+  if (t->stage == NULL || n > STAGE_BYTES)
+    return target_write(&t->group->receiver->target, at, p, n, why);
+  if (t->staged == 0)
+    t->stage_at = at;
+  memcpy(t->stage + t->staged, p, n);
+  t->staged += n;
+  return true;
+}
+
+/* Everything that arrived is in the file. */
+static bool write_all(struct group *g)
+{
+  struct fault why;
+  for (unsigned i = 0; i < g->receiver->trees; i++)
+    if (!write_stage(g->receiver->tree[i], &why)) {
+      group_fail(g, &why);
+      return false;
+    }
+  return true;
 }
 
 /* ---- the end ---- */
@@ -186,6 +228,8 @@ static void look_at_block(struct group *g, uint32_t block)
   struct receiver *r = g->receiver;
   if (r->state[block] != BLOCK_OPEN || !r->known[block] || !dc_pieces_block_whole(r->pieces, block))
     return;
+  if (!write_all(g))
+    return;
   r->state[block] = BLOCK_WHOLE;
   if (r->waiting++ == 0)
     r->cursor = block;
@@ -220,7 +264,7 @@ static void on_data(struct endpoint *e, dc_time now, const struct dc_header *h, 
   if (g->t_first_ns == 0)
     group_first(g);
   struct fault why;
-  if (!target_write(&r->target, piece * g->layout.piece, payload, h->length, &why)) {
+  if (!stage(t, piece * g->layout.piece, payload, h->length, &why)) {
     group_fail(g, &why);
     return;
   }
@@ -278,7 +322,11 @@ static void drop_tree(struct group *g, unsigned i)
 {
   struct receiver *r = g->receiver;
   struct receiver_tree *t = r->tree[i];
+  struct fault why;
+  if (g->state == GROUP_RUNNING && !write_stage(t, &why))
+    group_fail(g, &why);
   detach(t);
+  free(t->stage);
   loop_bury(host_of(g)->loop, t->core);
   loop_bury(host_of(g)->loop, t->path);
   loop_bury(host_of(g)->loop, t);
@@ -499,8 +547,13 @@ void receiver_go(struct group *g)
 void receiver_stop(struct group *g, bool keep)
 {
   struct receiver *r = g->receiver;
-  for (unsigned i = 0; i < r->trees; i++)
+  for (unsigned i = 0; i < r->trees; i++) {
+    struct fault why;
     detach(r->tree[i]);
+    if (keep && r->target.file != NULL && !write_stage(r->tree[i], &why))
+      log_warn("group %s: %s", g->id, why.text); /* what was verified is in the file already */
+    r->tree[i]->staged = 0;
+  }
   target_close(&r->target, keep, host_of(g)->worker);
 }
 

@@ -15,7 +15,7 @@
 #define TELL_AFTER (2 * DC_MS)
 /* A way out that is congested here is tried again after this. */
 #define CROWDED_WAIT (500 * DC_US)
-enum { BATCH = 16, BATCHES_PER_POLL = 4 };
+enum { BATCH = 16, BATCHES_PER_POLL = 4, AHEAD_BYTES = 128 << 10 };
 
 struct source_tree {
   struct endpoint endpoint; /* first: the tree is its endpoint */
@@ -25,7 +25,9 @@ struct source_tree {
   struct extent_map extents;
   uint32_t sent; /* one past the highest sequence number sent */
   uint32_t mark; /* progress is told when `sent` gets there */
-  uint64_t read_errors;
+  uint8_t *ahead; /* file bytes [ahead_at, ahead_at + ahead_n), read with one call */
+  uint64_t ahead_at;
+  size_t ahead_n;
   bool attached;
 };
 
@@ -66,7 +68,7 @@ static int open_file(struct host *h, const char *path, int flags, struct stat *s
   const struct root *root = roots_of(&h->source_roots, path, &rest, why);
   if (root == NULL)
     return -1;
-  int fd = root_open(root, rest, flags | O_NONBLOCK | O_NOCTTY, 0);
+  int fd = root_open(root, rest, flags, 0);
   if (fd < 0 || fstat(fd, st) < 0) {
     errno_fault(why, fd < 0 ? -fd : errno, path);
     if (fd >= 0)
@@ -92,7 +94,7 @@ static uint64_t mtime_ns(const struct stat *st)
 bool source_stat(struct host *h, const char *path, json_t *to, struct fault *why)
 {
   struct stat st;
-  int fd = open_file(h, path, O_RDONLY, &st, why);
+  int fd = open_file(h, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, &st, why);
   if (fd < 0)
     return false;
   close(fd);
@@ -216,11 +218,58 @@ static void on_interest(struct endpoint *e, dc_time now, const struct dc_header 
   forward_mark(e);
 }
 
+/* n bytes of the file. 0, an errno, or -1 when the file is shorter. */
+static int read_at(const struct source *s, uint8_t *to, size_t n, uint64_t at)
+{
+  while (n > 0) {
+    ssize_t got = pread(s->file->fd, to, n, (off_t)at);
+    if (got < 0 && errno == EINTR)
+      continue;
+    if (got <= 0)
+      return got < 0 ? errno : -1;
+    to += got;
+    at += (uint64_t)got;
+    n -= (size_t)got;
+  }
+  return 0;
+}
+
+/* A piece's bytes. New pieces follow one another, so several are read together; `end` is where this run of them ends. */
+static int read_piece(struct source_tree *t, uint8_t *to, uint32_t n, uint64_t at, uint64_t end)
+{
+  struct source *s = t->group->source;
+  if (at < t->ahead_at || at + n > t->ahead_at + t->ahead_n) {
+    if (t->ahead == NULL)
+      t->ahead = malloc(AHEAD_BYTES);
+    if (t->ahead == NULL || n > AHEAD_BYTES || end <= at + n)
+      return read_at(s, to, n, at);
+    t->ahead_n = 0;
+    size_t many = end - at < AHEAD_BYTES ? (size_t)(end - at) : AHEAD_BYTES;
+    int rc = read_at(s, t->ahead, many, at);
+    if (rc != 0)
+      return rc;
+    t->ahead_at = at;
+    t->ahead_n = many;
+  }
+  memcpy(to, t->ahead + (at - t->ahead_at), n);
+  return 0;
+}
+
+/* Where the file's bytes end that this tree sends one after another from `seq` on; `at` when it was sent before. */
+static uint64_t run_end(const struct source_tree *t, uint32_t seq, uint64_t at)
+{
+  const struct dc_layout *l = &t->group->layout;
+  const struct dc_extent *e = extent_map_find(&t->extents, seq);
+  if (e == NULL || seq < t->sent)
+    return at;
+  uint64_t end = (e->first + e->count) * l->piece;
+  return end < l->size ? end : l->size;
+}
+
 /* One data packet. False when the group is no more. */
 static bool send_piece(struct source_tree *t, dc_time now, const struct dc_source_tx *tx)
 {
   struct group *g = t->group;
-  struct source *s = g->source;
   struct forward *f = t->endpoint.forward;
   uint64_t piece;
   if (!extent_map_piece(&t->extents, tx->seq, &piece))
@@ -229,15 +278,13 @@ static bool send_piece(struct source_tree *t, dc_time now, const struct dc_sourc
   struct dc_buf *buf = bufpool_get(&f->pool, DC_PREFIX_MAX + len);
   if (buf == NULL)
     return true; /* as if lost on the link; the pool has counted it */
-  ssize_t got;
-  do
-    got = pread(s->file->fd, buf->mem + DC_PREFIX_MAX, len, (off_t)(piece * g->layout.piece));
-  while (got < 0 && errno == EINTR);
-  if (got != (ssize_t)len) {
+  uint64_t at = piece * g->layout.piece;
+  int rc = read_piece(t, buf->mem + DC_PREFIX_MAX, len, at, run_end(t, tx->seq, at));
+  if (rc != 0) {
     buf_unref(buf);
     struct fault why;
-    if (got < 0) {
-      errno_fault(&why, errno, s->path);
+    if (rc > 0) {
+      errno_fault(&why, rc, g->source->path);
       group_fail(g, &why);
     } else {
       fail_changed(g);
@@ -309,6 +356,7 @@ static void drop_tree(struct source *s, unsigned i)
   struct source_tree *t = s->tree[i];
   struct groups *all = s->group->all;
   detach(t);
+  free(t->ahead);
   extent_map_free(&t->extents);
   loop_bury(all->host->loop, t->core); /* a poll of it may be on the stack */
   loop_bury(all->host->loop, t);
@@ -408,7 +456,7 @@ bool source_open(struct group *g, const char *path, struct fault *why)
 {
   struct host *h = g->all->host;
   struct stat st;
-  int fd = open_file(h, path, O_RDONLY, &st, why);
+  int fd = open_file(h, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, &st, why);
   if (fd < 0)
     return false;
   if ((uint64_t)st.st_size != g->layout.size) {

@@ -84,16 +84,19 @@ static json_t *trees(const struct forward *f)
   return list;
 }
 
-static uint64_t resident_bytes(void)
+/* "VmRSS" (now) or "VmHWM" (most so far) of this program, in bytes. Not getrusage: its peak is older than exec. */
+static uint64_t resident_bytes(const char *key)
 {
-  unsigned long size = 0, resident = 0;
-  FILE *f = fopen("/proc/self/statm", "re");
-  if (f != NULL) {
-    if (fscanf(f, "%lu %lu", &size, &resident) != 2)
-      resident = 0;
-    fclose(f);
-  }
-  return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+  unsigned long kib = 0;
+  char line[128];
+  FILE *f = fopen("/proc/self/status", "re");
+  if (f == NULL)
+    return 0;
+  while (fgets(line, sizeof line, f) != NULL)
+    if (strncmp(line, key, strlen(key)) == 0 && sscanf(line + strlen(key), ": %lu", &kib) == 1)
+      break;
+  fclose(f);
+  return (uint64_t)kib * 1024;
 }
 
 static json_t *process(const struct groups *groups)
@@ -106,8 +109,8 @@ static json_t *process(const struct groups *groups)
   json_t *o = json_object();
   json_object_set_new(o, "pid", number((uint64_t)getpid()));
   json_object_set_new(o, "cpu_ns", number(cpu));
-  json_object_set_new(o, "rss_bytes", number(resident_bytes()));
-  json_object_set_new(o, "rss_peak_bytes", number((uint64_t)u.ru_maxrss * 1024));
+  json_object_set_new(o, "rss_bytes", number(resident_bytes("VmRSS")));
+  json_object_set_new(o, "rss_peak_bytes", number(resident_bytes("VmHWM")));
   json_object_set_new(o, "rounds", number(f->loop->rounds));
   json_object_set_new(o, "buffer_bytes", number(f->pool.bytes));
   json_object_set_new(o, "buffers_in_use", number(f->pool.in_use));
