@@ -48,6 +48,8 @@ class Setting:
     policy: str = "fifo"
     trees: int = 0
     """Most trees (0: as many as there are)."""
+    cases: int = 100
+    """Of a sweep."""
     tcp: str = "cubic"
     """TCP's flavour in figure13b: cubic or newreno."""
 
