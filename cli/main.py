@@ -93,6 +93,8 @@ def main(argv: list[str] | None = None) -> None:
         sys.exit(report(error))
     except BrokenPipeError:
         sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
 
 
 def report(error: DatacastError) -> int:

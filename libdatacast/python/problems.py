@@ -69,7 +69,7 @@ def http_client(url: str, *, timeout: float, service: str) -> httpx.AsyncClient:
 
     if url.startswith("unix:"):
         transport = httpx.AsyncHTTPTransport(uds=url[len("unix:") :])
-        return httpx.AsyncClient(transport=transport, base_url=f"http://{service}", timeout=timeout)
+        return httpx.AsyncClient(transport=transport, base_url="http://unix", timeout=timeout)
     if not url.startswith(("http://", "https://")):
         raise Problem(
             400,
@@ -90,7 +90,7 @@ class JsonClient:
 
     def __init__(self, url: str, timeout: float = 10.0) -> None:
         self.url = url
-        self._http = http_client(url, timeout=timeout, service=self.service.replace(" ", "-"))
+        self._http = http_client(url, timeout=timeout, service=self.service)
 
     async def __aenter__(self):
         return self

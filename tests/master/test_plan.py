@@ -1,0 +1,169 @@
+"""Payload, labels, blocks and transport parameters: what follows from links and routes. The routes are the engine's."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from small import bcube41, star
+
+from datacast.core import constants as wire
+from datacast.master.plan import PlanError, data_labels, interest_bytes, make_plan, parse_route, payload_size, per_block
+from datacast.master.plan import transport as make_transport
+
+SIX = ["02", "10", "21", "23", "31", "33"]
+
+
+def stop(flags: int, ret: list[int], fwd: list[int]) -> bytes:
+    return struct.pack(f"!BBBB{len(ret) + len(fwd)}H", flags, len(ret), len(fwd), 0, *ret, *fwd)
+
+
+# A receiver, a waypoint two switches away, the source three links further on.
+FWD, RET, STORE = wire.STOP_FWD_LOCAL, wire.STOP_RET_LOCAL, wire.STOP_STORE
+ROUTE = stop(FWD, [], [0, 7]) + stop(STORE, [1, 2], [3, 4, 5]) + stop(RET, [6, 7, 8], [])
+
+
+def graph(mtu: int = 9000, rate: int | None = 10**8, make=bcube41):
+    made = make()
+    made.graph["defaults"] = {"queue_packets": 100, "rate_bps": rate, "mtu": mtu}
+    for *_, data in made.edges(data=True):
+        data.update(rate_bps=rate, mtu=mtu)
+    return made
+
+
+def test_labels_of_data_frames() -> None:
+    # Waypoint to receiver: two ports, the first is the sender's own, no LOCAL. Source to waypoint: three, and LOCAL.
+    assert data_labels(ROUTE) == max(1, 2 + 1)
+    assert data_labels(stop(0, [], [0]) + stop(0, [4], [])) == 0
+    assert data_labels(stop(FWD, [], []) + stop(STORE, [], [0]) + stop(RET, [4], [])) == 1
+
+
+def test_interests_count_labels_header_and_the_stops_still_to_come() -> None:
+    first = 4 * (1 + 1) + 16 + (len(ROUTE) - len(stop(FWD, [], [0, 7])))
+    assert interest_bytes(ROUTE) == first
+
+
+@pytest.mark.parametrize("blob", [ROUTE[:-1], ROUTE + b"\0", b"\1\2", stop(0, [], [0])[:3] + b"\1" + b"\0\0"])
+def test_routes_that_are_none(blob: bytes) -> None:
+    with pytest.raises(ValueError):
+        parse_route(blob)
+
+
+@pytest.mark.parametrize("mtu", [1500, 9000, 16000])
+def test_a_full_frame_fills_the_mtu_and_no_more(mtu: int) -> None:
+    payload, labels = payload_size([ROUTE], mtu)
+    assert payload + 4 * labels + wire.HEADER_LEN == mtu
+
+
+def test_a_payload_that_is_given_must_fit() -> None:
+    assert payload_size([ROUTE], 1500, 1000) == (1000, 3)
+    with pytest.raises(PlanError, match="1473 bytes exceeds 1472"):
+        payload_size([ROUTE], 1500, 1473)
+
+
+def test_an_interest_that_does_not_fit_is_refused_with_the_remedy() -> None:
+    long = stop(0, [], [0] * 20) + b"".join(stop(STORE, [1] * 20, [2] * 20) for _ in range(4)) + stop(0, [1] * 20, [])
+    with pytest.raises(PlanError, match="raise the links' MTU") as caught:
+        payload_size([long], 300)
+    assert caught.value.code == "route_too_long"
+
+
+def test_the_smallest_mtu_of_the_trees_counts() -> None:
+    made = graph()
+    made.edges["00", "s0.0"]["mtu"] = 1500
+    plan = make_plan(made, "00", SIX, {})
+    assert plan.mtu == 1500 and plan.payload <= 1484
+
+
+def test_arcs_are_disjoint_and_reach_every_receiver() -> None:
+    made = graph()
+    plan = make_plan(made, "00", SIX, {})
+    arcs = [arc for tree in plan.trees for arc in tree.arcs]
+    assert len(plan.trees) == 2 and len(arcs) == len(set(arcs))
+    for tree in plan.trees:
+        assert set(SIX) <= {v for _, v in tree.arcs} and set(tree.routes) == set(SIX)
+
+
+def test_fewer_trees_when_asked() -> None:
+    assert len(make_plan(graph(), "00", SIX, {"trees": 1}).trees) == 1
+
+
+def test_links_that_are_down_are_not_used() -> None:
+    made = graph()
+    made.edges["00", "s0.0"]["up"] = False
+    plan = make_plan(made, "00", SIX, {})
+    assert len(plan.trees) == 1
+    assert not any({"00", "s0.0"} == set(arc) for tree in plan.trees for arc in tree.arcs)
+
+
+def test_a_source_that_is_cut_off_is_named() -> None:
+    made = graph(make=lambda: star(3))
+    made.edges["h0", "s"]["up"] = False
+    with pytest.raises(PlanError, match="h0") as caught:
+        make_plan(made, "h0", ["h1", "h2"], {})
+    assert caught.value.code == "no_tree"
+
+
+def test_ideal_counts_every_header() -> None:
+    plan = make_plan(graph(), "00", SIX, {})
+    fraction = plan.payload / (plan.payload + 14 + 4 * plan.labels + 16)
+    assert plan.ideal_s(10**8) == pytest.approx(8 * 10**8 / (2 * 10**8 * fraction))
+
+
+def test_credits_keep_a_queue_of_100_packets_from_overflowing() -> None:
+    for others in range(4):
+        credits = make_transport({}, rate_bps=10**8, frame_bytes=9014, queue_packets=100, others=others).credits
+        assert credits * 2 * (1 + others) <= 100 and credits >= 8
+
+
+def test_rate_increase_keeps_the_papers_duplicate_ratio() -> None:
+    t = make_transport({}, rate_bps=10**8, frame_bytes=1500, queue_packets=100, others=0)
+    assert (t.delta_bps, t.interval_us) == (5_000_000, 1000)
+    slope = t.delta_bps / (t.interval_us * 1e-6)
+    assert slope / (slope + 10**16 / (2 * 1500 * 8)) == pytest.approx(0.0119, abs=0.0002)  # Theorem 2
+
+
+def test_what_is_given_is_taken() -> None:
+    given = {
+        "cc": "other",
+        "rate_bps": 10**7,
+        "rate_init_bps": 10**6,
+        "delta_bps": 7,
+        "interval_us": 9,
+        "burst": 3,
+        "credits": 5,
+        "rto_min_ms": 11,
+        "cache_bytes": 0,
+    }
+    t = make_transport(given, rate_bps=10**8, frame_bytes=9014, queue_packets=100, others=2)
+    assert t.to_json(4) == {
+        "id": 4,
+        "cc": "other",
+        "rate_init_bps": 10**6,
+        "rate_max_bps": 10**7,
+        "delta_bps": 7,
+        "interval_us": 9,
+        "burst": 3,
+        "credits": 5,
+        "rto_min_ms": 11,
+        "cache_bytes": 0,
+    }
+
+
+def test_links_that_other_groups_use_start_slower_and_queue_less() -> None:
+    made = graph()
+    alone = make_plan(made, "00", SIX, {})
+    load = {arc: 1 for arc in alone.trees[0].arcs}
+    first, second = make_plan(made, "00", SIX, {}, load).trees
+    busy = first if any(load.get(arc) for arc in first.arcs) else second
+    assert busy.transport.rate_init_bps == 5 * 10**7 and busy.transport.credits == 24
+
+
+@pytest.mark.parametrize(
+    ("size", "payload"), [(0, 8976), (1, 8976), (256 << 20, 8976), (4 << 30, 1400), (1 << 44, 8976)]
+)
+def test_blocks_are_about_a_mebibyte_and_not_too_many(size: int, payload: int) -> None:
+    pieces = per_block(size, payload, None)
+    assert pieces >= 1 and size / (pieces * payload) <= 8193
+    if size <= 4 << 30:
+        assert 0.98 * (1 << 20) <= pieces * payload <= 1 << 20

@@ -1,0 +1,115 @@
+"""Masters as the fabric manager starts them: real processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from lab import lab
+from small import bcube41, run, star, until
+
+SIX = ["02", "10", "21", "23", "31", "33"]
+
+
+async def warm(it, than: int | None = None) -> int:
+    """Wait for a spare master that follows the topology already; its pid."""
+    pid = await until(lambda: it.masters.spare_pid if it.masters.spare_pid != than else None, "a new spare")
+    await until(lambda: it.manager.hub._subscriptions, "the spare follows the topology")
+    return pid
+
+
+def test_from_post_to_the_first_packet_with_a_warm_spare() -> None:
+    async def scenario():
+        async with lab(bcube41(), rates=[1388.0], processes=True) as it:
+            records, spares = [], []
+            for _ in range(3):
+                spares.append(await warm(it, spares[-1] if spares else None))
+                records.append(await it.end(await it.start("00", SIX, 1_000_000)))
+            return records, spares
+
+    records, spares = run(scenario(), 60)
+    assert [r["state"] for r in records] == ["done"] * 3 and len(set(spares)) == 3
+    # The fake source takes 4 ms steps; the bound is the product's, with this machine's noise in it.
+    assert min(r["report"]["start_s"] for r in records) < 0.15
+    steps = records[0]["report"]["start_ms"]
+    assert set(steps) == {"order", "topology", "stat", "trees", "open", "assign", "first_packet"}
+
+
+def test_a_group_right_after_the_start_does_not_need_the_spare_to_be_ready() -> None:
+    async def scenario():
+        async with lab(star(3), rates=[20_000.0], processes=True) as it:
+            return [await it.end(await it.start("h0", ["h1", "h2"], 100_000)) for _ in range(2)]
+
+    assert [r["state"] for r in run(scenario(), 60)] == ["done", "done"]
+
+
+def test_a_killed_master_leaves_no_transfer_and_no_process() -> None:
+    async def scenario():
+        async with lab(bcube41(), rates=[200.0], processes=True) as it:
+            group = await it.start("00", SIX, 50_000_000, lease_ms=1000)
+            await it.running(group)
+            os.kill(it.masters.pid(group["id"]), signal.SIGKILL)
+            record = await it.end(group, 5)
+            await until(lambda: all(not agent.roles for agent in it.world.agents.values()), "every lease has ended", 5)
+            return record
+
+    record = run(scenario(), 60)
+    assert record["state"] == "failed" and record["error"]["code"] == "master_died"
+
+
+def test_a_master_told_to_stop_closes_the_group_at_all_members() -> None:
+    async def scenario():
+        async with lab(bcube41(), rates=[200.0], processes=True) as it:
+            group = await it.start("00", SIX, 50_000_000)
+            await it.running(group)
+            os.kill(it.masters.pid(group["id"]), signal.SIGTERM)
+            return await it.end(group, 5), it.world.ops("close")
+
+    record, closed = run(scenario(), 60)
+    assert record["state"] == "cancelled" and "told to stop" in record["error"]["message"]
+    assert sorted(name for name, _ in closed) == sorted(["00", *SIX])
+
+
+def test_a_spare_ends_with_its_fabric_manager() -> None:
+    async def scenario():
+        async with lab(star(2), processes=True) as it:
+            return await warm(it)
+
+    pid = run(scenario(), 60)
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_a_spare_that_died_is_no_obstacle() -> None:
+    async def scenario():
+        async with lab(star(3), rates=[20_000.0], processes=True) as it:
+            pid = await warm(it)
+            os.kill(pid, signal.SIGKILL)
+            await until(lambda: it.masters.spare_pid is None, "its end is noticed")
+            return await it.end(await it.start("h0", ["h1", "h2"], 100_000))
+
+    assert run(scenario(), 60)["state"] == "done"
+
+
+@pytest.mark.parametrize(
+    ("args", "order", "code", "text"),
+    [
+        (["--spare", "--fabric-manager", "http://127.0.0.1:9"], "", 0, ""),
+        (
+            ["--group", "g-1", "--fabric-manager", "http://127.0.0.1:9"],
+            "",
+            1,
+            "no fabric manager at http://127.0.0.1:9",
+        ),
+        (["--spare", "--fabric-manager", "nonsense"], "", 1, "'nonsense' is no address of a fabric manager"),
+        ([], "", 2, "--spare"),
+    ],
+)
+def test_a_master_by_hand(args: list[str], order: str, code: int, text: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "datacast.master.main", *args], input=order, capture_output=True, text=True, timeout=30
+    )
+    assert done.returncode == code and text in done.stderr and "Traceback" not in done.stderr
