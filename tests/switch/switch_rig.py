@@ -24,6 +24,7 @@ BINARY = ROOT / "build" / "datacast-switch"
 BINARY_ASAN = ROOT / "build" / "asan" / "datacast-switch"
 ETH_P_ALL = 3
 PACKET_OUTGOING = 4
+SO_RCVBUFFORCE = 33
 CLONE_NEWNET = 0x40000000
 _serial = itertools.count()
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -95,7 +96,7 @@ class Wire:
 
         def make() -> socket.socket:
             s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
-            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 20)
+            s.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 8 << 20)
             s.bind((iface, ETH_P_ALL))
             return s
 
