@@ -3,8 +3,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -111,6 +113,13 @@ static bool fits(int dir, const char *dest, const char *name, bool whole, uint64
   return true;
 }
 
+/* A file in memory: reserving it would take and clear every page at once, with the file locked. fits() has looked. */
+static bool in_memory(int fd)
+{
+  struct statfs fs;
+  return fstatfs(fd, &fs) == 0 && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
+}
+
 bool target_check(const struct roots *roots, const char *dest, uint64_t size, struct fault *why)
 {
   const char *rest;
@@ -163,6 +172,10 @@ bool target_open(struct target *t, const struct roots *roots, const char *dest, 
     target_fault(why, fd < 0 ? errno : ENOMEM, dest);
     target_close(t, fd < 0, NULL);
     return false;
+  }
+  if (in_memory(fd)) {
+    t->allocated = size;
+    return true;
   }
   uint64_t first = size < ALLOCATE_FIRST ? size : ALLOCATE_FIRST;
   if (first > 0 && fallocate(fd, 0, 0, (off_t)first) < 0 && errno != EOPNOTSUPP) {
