@@ -23,11 +23,12 @@ TOPOLOGY = typer.Option("bcube:4,1", "--topology", help="bcube:n,k, fattree:n,k,
 LINK = typer.Option("100mbit", "--link", help="Rate of every link, each way.")
 MTU = typer.Option(9000, "--mtu", min=576, max=16000, help="MTU of every link.")
 QUEUE = typer.Option(100, "--queue", min=8, max=10000, help="Packets that the queue of a port holds.")
-DATAPLANE = typer.Option("dpdk", "--dataplane", help="What forwards in the switches: dpdk.")
+DATAPLANE = typer.Option("dpdk", "--dataplane", help="What forwards in switches: dpdk, ovs, bmv2, by turns ovs+dpdk.")
 NAME = typer.Option(None, "--name", help="Name of the lab, for several at once (default: $DATACAST_LAB, else 'lab').")
 REST_PORT = typer.Option(None, "--rest-port", help="Port of the REST API on loopback.")
 FABRIC_PORT = typer.Option(None, "--fabric-port", help="Port of the fabric manager on loopback.")
 WORK = typer.Option(None, "--work", help="Folder for the hosts' files (default: memory or disk, by size).")
+REALTIME = typer.Option(True, help="Let switches and agents run before everything else on this machine.")
 KEEP = typer.Option(False, "--keep", help="Leave the hosts' files and the logs behind.")
 
 
@@ -49,6 +50,7 @@ def _options(
     rest_port: int | None,
     fabric_port: int | None,
     work: Path | None,
+    realtime: bool,
     keep: bool,
 ) -> Any:
     from datacast.topologies.lab.content import parse_rate
@@ -62,6 +64,7 @@ def _options(
         queue_packets=queue,
         dataplane=dataplane,
         work=str(work) if work else None,
+        realtime=realtime,
         keep=keep,
         **ports,
     )
@@ -93,6 +96,7 @@ def up(
     rest_port: int = REST_PORT,
     fabric_port: int = FABRIC_PORT,
     work: Path = WORK,
+    realtime: bool = REALTIME,
     keep: bool = KEEP,
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object when it is up."),
 ) -> None:
@@ -109,7 +113,7 @@ def up(
             Signals(last=True) as signals,
             screen,
             Lab(
-                _options(topology, link, mtu, queue, dataplane, rest_port, fabric_port, work, keep),
+                _options(topology, link, mtu, queue, dataplane, rest_port, fabric_port, work, realtime, keep),
                 lab_name(name),
                 screen.step,
                 signals,
@@ -146,6 +150,7 @@ def run(
     rest_port: int = REST_PORT,
     fabric_port: int = FABRIC_PORT,
     work: Path = WORK,
+    realtime: bool = REALTIME,
     keep: bool = KEEP,
 ) -> None:
     """Bring a lab up, send one file to a group, verify every copy, report beside the ideal, take the lab down."""
@@ -173,7 +178,7 @@ def run(
             seed=seed,
             options={key: value for key, value in given.items() if value is not None},
         )
-        options = _options(topology, link, mtu, queue, dataplane, rest_port, fabric_port, work, keep)
+        options = _options(topology, link, mtu, queue, dataplane, rest_port, fabric_port, work, realtime, keep)
         lab_run.settle(lab_run.load_topology(topology), transfer)
     except DatacastError as error:
         _complain(error)

@@ -49,7 +49,7 @@ ROWS = [
 def one(row: Row, out: Path) -> dict[str, Any]:
     path = out / f"{row.name.replace(' ', '-')}.json"
     command = [str(DATACAST), "lab", "run", *shlex.split(row.arguments), "--json", str(path)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run(command, capture_output=True, text=True)
     if not path.exists():
         raise SystemExit(f"{row.name}: {done.stderr}")
     return json.loads(path.read_text())

@@ -34,6 +34,13 @@ class DataPlane(ABC):
     def start(self, lab: Lab, machine: Machine) -> None:
         """Start the switches of one machine under the lab's supervisor."""
 
+    def controller_config(self, lab: Lab) -> dict[str, Any]:
+        """The controller's file of switches to program (docs/dataplanes.md); empty: it has none to program."""
+        return {}
+
+    def ready(self, lab: Lab) -> None:  # noqa: B027 - most have nothing to do
+        """Everything is up and registered."""
+
     @abstractmethod
     def counters(self, lab: Lab, machine: Machine) -> dict[str, dict[str, Any]]:
         """Counters of every switch of a machine: see DpdkPlane.counters."""
@@ -78,20 +85,25 @@ class DpdkPlane(DataPlane):
     def start(self, lab: Lab, machine: Machine) -> None:
         config = lab.run_folder / f"{machine.name}.yaml"
         config.write_text(yaml.safe_dump(self.configuration(lab, machine), sort_keys=False))
-        lab.supervisor.start(
-            machine.name, [need_program("datacast-switch"), "--config", str(config)], lab.network.spawn(machine)
-        )
+        command = [need_program("datacast-switch"), "--config", str(config)]
+        lab.supervisor.start(machine.name, command, lab.network.spawn(machine), lab.options.realtime)
 
     def counters(self, lab: Lab, machine: Machine) -> dict[str, dict[str, Any]]:
         """Per switch what its control socket says: ports, trees, reasons to drop."""
         return ask_control(self.control(lab, machine), "counters")["nodes"]
 
 
-PLANES: dict[str, type[DataPlane]] = {plane.name: plane for plane in (DpdkPlane,)}
-
-
 def data_plane(name: str) -> DataPlane:
-    """Raises LabError for an unknown name."""
-    if name not in PLANES:
-        raise LabError(f"no data plane {name!r}", what=name, remedy=f"choose one of: {', '.join(PLANES)}")
-    return PLANES[name]()
+    """By name; `ovs+dpdk` for switches that take turns. Raises LabError for an unknown name."""
+    from datacast.topologies.lab.bmv2 import Bmv2Plane
+    from datacast.topologies.lab.mixed import MixedPlane
+    from datacast.topologies.lab.ovs import OvsPlane
+
+    planes: dict[str, type[DataPlane]] = {plane.name: plane for plane in (DpdkPlane, OvsPlane, Bmv2Plane)}
+    names = name.split("+")
+    for one in names:
+        if one not in planes or names.count(one) > 1:
+            remedy = f"choose one of {', '.join(planes)}, or several joined by +"
+            raise LabError(f"no data plane {name!r}", what=name, remedy=remedy)
+    chosen = [planes[one]() for one in names]
+    return chosen[0] if len(chosen) == 1 else MixedPlane(chosen)

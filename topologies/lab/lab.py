@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import yaml
+
 from datacast.topologies.lab.checks import before_start, port_taken
 from datacast.topologies.lab.content import choose_folder
 from datacast.topologies.lab.dataplane import data_plane
@@ -50,6 +52,8 @@ class LabOptions:
     """Folder for the hosts' files; None: chosen from the room needed."""
     room: int = 0
     """Bytes the hosts' files will take together."""
+    realtime: bool = True
+    """Switches and agents run before everything else on the machine, as if they had machines of their own."""
     keep: bool = False
     """Leave the hosts' files and the logs when it goes down."""
 
@@ -191,6 +195,7 @@ class Lab:
         self._controller()
         self.progress("registration")
         self.supervisor.wait(self._all_registered, READY_S, "registration of all agents and switches")
+        self.plane.ready(self)
         state.status = "up"
         state.hosts = {
             host: {"address": machine.address, "folder": str(self.host_folder(host))}
@@ -246,21 +251,25 @@ class Lab:
             "/",
         ]
         for port in machine.ports[host]:
-            command += ["--port", f"{port.port}={port.ifname}"]
-        self.supervisor.start(f"agent-{host}", command, self.network.spawn(machine))
+            command += ["--port", f"{port.port}={port.ifname},{port.neighbour_mac}"]
+        if not self.plan.forwards[host]:
+            command.append("--no-forward")
+        self.supervisor.start(f"agent-{host}", command, self.network.spawn(machine), self.options.realtime)
 
     def _controller(self) -> None:
         self.progress("controller")
-        self.supervisor.start(
-            "controller",
-            [
-                need_program("datacast-controller"),
-                "--listen",
-                f"127.0.0.1:{self.options.rest_port}",
-                "--fabric-manager",
-                self.fabric_url,
-            ],
-        )
+        command = [
+            need_program("datacast-controller"),
+            "--listen",
+            f"127.0.0.1:{self.options.rest_port}",
+            "--fabric-manager",
+            self.fabric_url,
+        ]
+        if switches := self.plane.controller_config(self):
+            path = self.run_folder / "switches.yaml"
+            path.write_text(yaml.safe_dump(switches, sort_keys=False))
+            command += ["--switches", str(path), "--verbose"]
+        self.supervisor.start("controller", command)
         self.supervisor.wait(lambda: self._answers(self.rest + "/healthz"), READY_S, "controller")
 
     def _all_registered(self) -> bool:

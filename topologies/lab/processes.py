@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,20 @@ _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def _tied_to_parent() -> None:
-    """In the child: be told when the lab dies, also from kill -9."""
+NICE = -10
+
+
+def _in_child(realtime: bool) -> None:
+    """Be told when the lab dies, also from kill -9. Go before whatever else the machine does.
+
+    realtime: as a real machine of its own would, a woken daemon runs at once (SCHED_RR; its threads that hash files are
+    ordinary ones). The kernel keeps 5 % of each core for others. Where that is not allowed, a raised priority serves.
+    """
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, NICE)
+        if realtime:
+            os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
 
 
 @dataclass
@@ -58,7 +70,9 @@ class Supervisor:
         self.signals = signals
         self.processes: list[Process] = []
 
-    def start(self, name: str, command: list[str], spawn: Callable[..., Any] = subprocess.Popen) -> Process:
+    def start(
+        self, name: str, command: list[str], spawn: Callable[..., Any] = subprocess.Popen, realtime: bool = False
+    ) -> Process:
         """Raises LabError when the program is not there."""
         self.signals.check()
         log = self.logs / f"{name}.log"
@@ -72,7 +86,7 @@ class Supervisor:
                     stderr=subprocess.STDOUT,
                     env={**os.environ, **self.environment},
                     start_new_session=True,
-                    preexec_fn=_tied_to_parent,
+                    preexec_fn=partial(_in_child, realtime),
                 )
             except OSError as error:
                 raise LabError(
