@@ -191,7 +191,6 @@ bool group_open(struct groups *all, const char *id, const json_t *whole, const j
   } else if (o.role != ROLE_RELAY && memcmp(&g->layout, &o.layout, sizeof o.layout) != 0) {
     return fault_set(why, "bad_request", "the group is open with another size or another cut into pieces");
   }
-  bool moved = g->parent != parent;
   g->parent = parent;
   g->lease_ms = o.lease_ms;
   group_renew(g);
@@ -202,11 +201,11 @@ bool group_open(struct groups *all, const char *id, const json_t *whole, const j
   }
   if (fresh)
     log_info("group %s: opened as %s, %" PRIu64 " bytes, %d trees", g->id, role_names[g->role], g->layout.size, o.n);
-  else if (moved && g->state == GROUP_FAILED)
+  else if (g->state == GROUP_FAILED) /* whoever opens again may not know what was told before */
     tell_failed(g);
-  else if (moved && g->source != NULL)
+  else if (g->source != NULL)
     source_repeat(g);
-  else if (moved && g->receiver != NULL)
+  else if (g->receiver != NULL)
     receiver_repeat(g);
   return true;
 }

@@ -136,6 +136,8 @@ void loop_timer(struct loop *l, struct timer *t, dc_time at)
 
 void loop_bury(struct loop *l, void *p)
 {
+  if (p == NULL)
+    return;
   if (l->graves == l->grave_cap) {
     uint32_t cap = l->grave_cap == 0 ? 16 : 2 * l->grave_cap;
     void **grave = realloc(l->grave, cap * sizeof *grave);

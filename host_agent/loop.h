@@ -55,7 +55,7 @@ void loop_unwatch(struct loop *l, struct watch *w) __attribute__((nonnull));
 /* Set or move a timer; DC_NEVER takes it out. */
 void loop_timer(struct loop *l, struct timer *t, dc_time at) __attribute__((nonnull));
 
-/* free(p) at the end of this round. */
-void loop_bury(struct loop *l, void *p) __attribute__((nonnull));
+/* free(p) at the end of this round; NULL is nothing. */
+void loop_bury(struct loop *l, void *p) __attribute__((nonnull(1)));
 
 #endif

@@ -13,7 +13,7 @@ void receiver_cut(struct group *g, uint32_t tree, uint32_t seq) __attribute__((n
 bool receiver_digest(struct group *g, uint32_t block, const uint8_t digest[32], struct fault *why) __attribute__((nonnull));
 /* Begin or go on after trees, routes, extents or digests changed; an empty file is done at once. */
 void receiver_go(struct group *g) __attribute__((nonnull));
-/* Tell `done` again (a new master listens). */
+/* Tell `done` again. */
 void receiver_repeat(struct group *g) __attribute__((nonnull));
 json_t *receiver_status(struct group *g) __attribute__((nonnull));
 void receiver_stop(struct group *g, bool keep) __attribute__((nonnull)); /* no more interests; the temporary file goes */

@@ -63,7 +63,7 @@ static bool climbs(const char *path)
 static const char *behind(const char *folder, const char *path)
 {
   size_t n = strlen(folder);
-  if (strncmp(folder, path, n) != 0 || path[n] != '/')
+  if (strncmp(folder, path, n) != 0 || (path[n] != '/' && path[n] != '\0'))
     return NULL;
   path += n;
   return path + strspn(path, "/");

@@ -9,7 +9,7 @@ bool source_open(struct group *g, const char *path, struct fault *why) __attribu
 bool source_trees(struct group *g, const struct tree_params *t, int n, struct fault *why) __attribute__((nonnull(1, 4)));
 bool source_assign(struct group *g, uint32_t tree, const struct dc_extent *e, struct fault *why) __attribute__((nonnull));
 void source_cut(struct group *g, uint32_t tree, uint32_t seq) __attribute__((nonnull));
-/* Tell all digests known so far (a new master listens). */
+/* Tell all digests known so far again. */
 void source_repeat(struct group *g) __attribute__((nonnull));
 json_t *source_status(struct group *g) __attribute__((nonnull));
 void source_stop(struct group *g) __attribute__((nonnull)); /* no more answers */

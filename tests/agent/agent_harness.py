@@ -1,0 +1,452 @@
+"""Agents in network namespaces of their own, and a small master that drives them over the signalling.
+
+Every namespace's name begins with `dca` and this process's id; `Net.close` removes them all.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import json
+import os
+import re
+import select
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from datacast.core import wire
+from datacast.core.framing import Decoder, Message, encode
+from datacast.core.wire import Segment, Stop
+
+ROOT = Path(__file__).resolve().parents[2]
+PLAIN = ROOT / "build" / "datacast-agent"
+ASAN = ROOT / "build" / "datacast-agent-asan"
+PORT = 7600
+CLONE_NEWNET = 0x40000000
+_libc = ctypes.CDLL(None, use_errno=True)
+_serial = 0
+
+T = TypeVar("T")
+
+
+def run(*command: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, f"{' '.join(command)}: {done.stderr}"
+    return done.stdout
+
+
+def inside(namespace: str, act: Callable[[], T]) -> T:
+    """Call `act` in a thread that has entered the namespace; sockets made there stay in it."""
+    result: list[Any] = []
+
+    def enter() -> None:
+        try:
+            with open(f"/run/netns/{namespace}") as handle:
+                if _libc.setns(handle.fileno(), CLONE_NEWNET) != 0:
+                    raise OSError(ctypes.get_errno(), "setns")
+            result.append((True, act()))
+        except BaseException as error:
+            result.append((False, error))
+
+    thread = threading.Thread(target=enter)
+    thread.start()
+    thread.join()
+    ok, value = result[0]
+    if not ok:
+        raise value
+    return value
+
+
+def until(condition: Callable[[], T], what: str, timeout: float = 10.0) -> T:
+    """The first true value of the condition."""
+    end = time.monotonic() + timeout
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < end, f"waited {timeout:g} s in vain for {what}"
+        time.sleep(0.02)
+
+
+class Client:
+    """One signalling connection: requests, and the events that come meanwhile."""
+
+    def __init__(self, namespace: str, address: str) -> None:
+        host, _, port = address.rpartition(":")
+        self.sock = inside(namespace, lambda: socket.create_connection((host, int(port)), timeout=5))
+        self.decoder = Decoder()
+        self.events: list[Message] = []
+        self.other: list[Message] = []
+        self.acks: dict[int, Message] = {}
+        self.id = 0
+        self.closed = False
+
+    def pump(self, timeout: float = 0.0) -> bool:
+        """Take what has arrived; False when nothing came in time."""
+        if self.closed or not select.select([self.sock], [], [], timeout)[0]:
+            return False
+        try:
+            data = self.sock.recv(1 << 16)
+        except ConnectionError:
+            data = b""
+        if not data:
+            self.closed = True
+            return False
+        for message in self.decoder.feed(data):
+            if message["type"] == "event":
+                self.events.append(message)
+            elif message["type"] == "ack":
+                self.acks[message["id"]] = message
+            else:
+                self.other.append(message)
+        return True
+
+    def send(self, op: str, tree: Message, everyone: Message | None = None, group: str | None = None,
+             timeout_ms: int = 3000) -> int:
+        self.id += 1
+        message: Message = {"type": "request", "id": self.id, "op": op, "timeout_ms": timeout_ms, "tree": tree}
+        if everyone is not None:
+            message["all"] = everyone
+        if group is not None:
+            message["group"] = group
+        self.sock.sendall(encode(message))
+        return self.id
+
+    def request(self, op: str, tree: Message, everyone: Message | None = None, group: str | None = None,
+                timeout_ms: int = 3000) -> dict[str, Message]:
+        """All members' results."""
+        number = self.send(op, tree, everyone, group, timeout_ms)
+        end = time.monotonic() + timeout_ms / 1000 + 2
+        while number not in self.acks:
+            errors = [m for m in self.other if m["type"] == "error" and m.get("id") in (number, None)]
+            assert not errors, errors
+            assert not self.closed, "the agent closed the connection"
+            assert time.monotonic() < end, f"no answer to {op}"
+            self.pump(0.1)
+        return self.acks.pop(number)["results"]
+
+    def wait(self, condition: Callable[[], T], what: str, timeout: float = 20.0) -> T:
+        """Until the condition over `events` holds."""
+        end = time.monotonic() + timeout
+        while True:
+            value = condition()
+            if value:
+                return value
+            assert not self.closed, f"the agent closed the connection before {what}"
+            assert time.monotonic() < end, f"waited {timeout:g} s in vain for {what}; events: {self.events[-5:]}"
+            self.pump(0.05)
+
+    def event(self, event: str, node: str | None = None) -> Message | None:
+        for message in self.events:
+            if message["event"] == event and node in (None, message["n"]):
+                return message
+        return None
+
+    def close(self) -> None:
+        self.sock.close()
+
+
+@dataclass
+class Agent:
+    name: str
+    namespace: str
+    address: str
+    folder: Path
+    process: subprocess.Popen[bytes]
+    log: Path
+    sanitized: bool
+
+    def text(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def rss_peak(self) -> int:
+        return int(re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{self.process.pid}/status").read_text())[1]) * 1024  # type: ignore[index]
+
+    def cpu_s(self) -> float:
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def stop(self, sig: int = signal.SIGTERM) -> int:
+        if self.process.poll() is None:
+            self.process.send_signal(sig)
+        return self.process.wait(10)
+
+    def leftovers(self) -> list[str]:
+        return sorted(str(p.relative_to(self.folder)) for p in self.folder.rglob(".*datacast-*"))
+
+
+class Net:
+    """Hosts joined by veth cables, and a management network beside them."""
+
+    def __init__(self, folder: Path, program: Path = PLAIN) -> None:
+        global _serial
+        _serial += 1
+        self.prefix = f"dca{os.getpid()}-{_serial}"
+        self.folder = folder
+        self.program = program
+        self.agents: dict[str, Agent] = {}
+        self.ports: dict[str, list[str]] = {}
+        self.clients: list[Client] = []
+        self.management = self._namespace("m")
+        run("ip", "-n", self.management, "link", "add", "br0", "type", "bridge")
+        run("ip", "-n", self.management, "addr", "add", "198.18.0.1/24", "dev", "br0")
+        run("ip", "-n", self.management, "link", "set", "br0", "up")
+
+    def _namespace(self, name: str) -> str:
+        namespace = f"{self.prefix}-{name}"
+        run("ip", "netns", "add", namespace)
+        run("ip", "netns", "exec", namespace, "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1",
+            "net.ipv6.conf.default.disable_ipv6=1")
+        run("ip", "-n", namespace, "link", "set", "lo", "up")
+        return namespace
+
+    def namespace(self, host: str) -> str:
+        return f"{self.prefix}-{host}"
+
+    def address(self, host: str) -> str:
+        return f"198.18.0.{2 + list(self.ports).index(host)}:{PORT}"
+
+    def host(self, name: str) -> None:
+        namespace = self._namespace(name)
+        self.ports[name] = []
+        ip = self.address(name).partition(":")[0]
+        run("ip", "-n", namespace, "link", "add", "eth-m", "type", "veth", "peer", "name", f"m-{name}", "netns",
+            self.management)
+        run("ip", "-n", namespace, "addr", "add", f"{ip}/24", "dev", "eth-m")
+        run("ip", "-n", namespace, "link", "set", "eth-m", "up")
+        run("ip", "-n", self.management, "link", "set", f"m-{name}", "master", "br0", "up")
+
+    def cable(self, a: str, b: str, mtu: int = 9000, rate: str | None = None) -> None:
+        """Joins the next free ports of two hosts."""
+        ends = []
+        for host in (a, b):
+            ends.append((host, f"p{len(self.ports[host])}"))
+            self.ports[host].append(ends[-1][1])
+        (a, pa), (b, pb) = ends
+        run("ip", "-n", self.namespace(a), "link", "add", pa, "mtu", str(mtu), "type", "veth", "peer", "name", pb, "mtu",
+            str(mtu), "netns", self.namespace(b))
+        for host, port in ends:
+            run("ip", "-n", self.namespace(host), "link", "set", port, "up")
+            if rate:
+                run("tc", "-n", self.namespace(host), "qdisc", "add", "dev", port, "root", "handle", "5:", "tbf", "rate",
+                    rate, "burst", "20000", "limit", "10000000")
+                run("tc", "-n", self.namespace(host), "qdisc", "add", "dev", port, "parent", "5:1", "pfifo", "limit", "100")
+
+    def start(self, name: str, *options: str, dest: Path | None = None, program: Path | None = None) -> Agent:
+        program = program or self.program
+        folder = dest or self.folder / name
+        folder.mkdir(parents=True, exist_ok=True)
+        log = self.folder / f"{name}.log"
+        command = [str(program), "--node", name, "--listen", self.address(name), "--dest-root", str(folder),
+                   "--log-level", "debug", "--no-sync", *options]
+        for number, port in enumerate(self.ports[name]):
+            command += ["--port", f"{number}={port}"]
+        before = log.stat().st_size if log.exists() else 0
+        with log.open("ab") as handle:
+            process = subprocess.Popen(["ip", "netns", "exec", self.namespace(name), *command], stderr=handle,
+                                       stdin=subprocess.DEVNULL)
+        agent = Agent(name, self.namespace(name), self.address(name), folder, process, log, program == ASAN)
+        self.agents[name] = agent
+        until(lambda: "ready on" in agent.text()[before:] or process.poll() is not None, f"agent {name}")
+        assert process.poll() is None, agent.text()
+        return agent
+
+    def client(self, host: str) -> Client:
+        client = Client(self.management, self.address(host))
+        self.clients.append(client)
+        return client
+
+    def member(self, name: str, body: Message | None = None, children: Iterable[Message] = ()) -> Message:
+        entry: Message = {"n": name, "a": self.address(name)}
+        if body is not None:
+            entry["b"] = body
+        if children:
+            entry["c"] = list(children)
+        return entry
+
+    def close(self) -> None:
+        problems = []
+        for client in self.clients:
+            client.close()
+        for agent in self.agents.values():
+            killed = agent.process.poll() == -signal.SIGKILL
+            code = agent.stop()
+            if code != 0 and not killed:
+                problems.append(f"agent {agent.name} ended with {code}: {agent.text()[-2000:]}")
+        for host in [*self.ports, "m"]:
+            subprocess.run(["ip", "netns", "del", self.namespace(host)], capture_output=True)
+        assert not problems, problems
+
+
+def make_pair(net: Net, *options: str, cables: int = 1, mtu: int = 9000, rate: str | None = None) -> Net:
+    """a, the source, and b, on one cable or several."""
+    for host in "ab":
+        net.host(host)
+    for _ in range(cables):
+        net.cable("a", "b", mtu, rate)
+    for host in "ab":
+        net.start(host, *options)
+    return net
+
+
+def make_line(net: Net, *options: str) -> Net:
+    """a - b - c: b forwards and caches."""
+    for host in "abc":
+        net.host(host)
+    net.cable("a", "b")
+    net.cable("b", "c")
+    for host in "abc":
+        net.start(host, *options)
+    return net
+
+
+def path_direct(port: int = 0) -> bytes:
+    """From a receiver on the source's own cable, which is plugged into the same port at both ends."""
+    return wire.encode_route([Stop(fwd=Segment((port,))), Stop(ret=Segment((port,)))])
+
+
+def path_middle() -> bytes:
+    """From the middle of a line, through its own node, to the source at the left."""
+    return wire.encode_route([Stop(fwd=Segment((), True)), Stop(fwd=Segment((0,)), ret=Segment(()), store=True),
+                              Stop(ret=Segment((0,), True))])
+
+
+def path_end() -> bytes:
+    """From the right end of a line over the waypoint in the middle."""
+    return wire.encode_route([Stop(fwd=Segment((0,), True)), Stop(fwd=Segment((0,)), ret=Segment((1,)), store=True),
+                              Stop(ret=Segment((0,), True))])
+
+
+@dataclass
+class Transfer:
+    """A group with one tree, driven as a master would."""
+
+    net: Net
+    source: str
+    path: Path
+    receivers: dict[str, bytes]
+    """Route of each receiver."""
+    dest: dict[str, str] = field(default_factory=dict)
+    group: str = "g-1"
+    piece: int = 8000
+    per_block: int = 100
+    rate: int = 1_000_000_000
+    credits: int = 32
+    lease_ms: int = 20_000
+    tree: int = 7
+    extra: Message = field(default_factory=dict)
+    known: int = 0
+    client: Client = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.size = self.path.stat().st_size
+        self.client = self.net.client(self.source)
+        for name in self.receivers:
+            self.dest.setdefault(name, str(self.net.agents[name].folder / "got"))
+
+    @property
+    def pieces(self) -> int:
+        return -(-self.size // self.piece)
+
+    def members(self, bodies: bool = False) -> Message:
+        children = [
+            self.net.member(name, {"role": "receiver", "dest": self.dest[name], "routes": {str(self.tree): blob.hex()}}
+                            if bodies else None)
+            for name, blob in self.receivers.items()
+        ]
+        return self.net.member(self.source, {"role": "source", "path": str(self.path)} if bodies else None, children)
+
+    def open(self) -> dict[str, Message]:
+        tree = {"id": self.tree, "cc": "datacast", "rate_init_bps": self.rate, "rate_max_bps": self.rate,
+                "delta_bps": self.rate // 20, "interval_us": 1000, "burst": 8, "credits": self.credits,
+                "rto_min_ms": 10, "cache_bytes": 131072, **self.extra}
+        everyone = {"size": self.size, "piece": self.piece, "per_block": self.per_block, "source": self.source,
+                    "lease_ms": self.lease_ms, "trees": [tree]}
+        return self.client.request("open", self.members(bodies=True), everyone, self.group)
+
+    def assign(self, first: int = 0, count: int | None = None) -> dict[str, Message]:
+        count = self.pieces - first if count is None else count
+        return self.client.request("assign", self.members(), {"extents": [[self.tree, first, first, count]]}, self.group)
+
+    def pass_digests(self) -> None:
+        """Hand the source's digests to everybody, as they come."""
+        self.pass_digests_to(*self.receivers)
+
+    def pass_digests_to(self, *names: str) -> None:
+        blocks = [b for e in self.client.events if e["event"] == "digests" and e["group"] == self.group for b in e["blocks"]]
+        if len(blocks) > self.known:
+            fresh, self.known = blocks[self.known:], len(blocks)
+            results = self.client.request("digest", self.members(), {"blocks": fresh}, self.group)
+            for name in names:
+                assert results[name]["ok"] or results[name]["code"] in ("unreachable", "no_group"), results
+
+    def ended(self, name: str) -> Message | None:
+        for message in self.client.events:
+            if message["group"] == self.group and message["n"] == name and message["event"] in ("done", "failed"):
+                return message
+        return None
+
+    def wait_ended(self, names: Iterable[str] | None = None, timeout: float = 30.0) -> dict[str, Message]:
+        names = list(self.receivers if names is None else names)
+
+        def all_ended() -> bool:
+            self.pass_digests()
+            return all(self.ended(name) for name in names)
+
+        self.client.wait(all_ended, f"the end of {names}", timeout)
+        return {name: self.ended(name) for name in names}  # type: ignore[misc]
+
+    def status(self) -> dict[str, Message]:
+        return self.client.request("status", self.members(), group=self.group)
+
+    def close(self, keep: bool = False) -> dict[str, Message]:
+        return self.client.request("close", self.members(), {"reason": "test", "keep": keep}, self.group)
+
+    def deliver(self, timeout: float = 30.0) -> dict[str, Message]:
+        """The whole way; every receiver's file is compared with the source's."""
+        results = self.open()
+        assert all(r["ok"] for r in results.values()), results
+        if self.pieces:
+            results = self.assign()
+            assert all(r["ok"] for r in results.values()), results
+        ended = self.wait_ended(timeout=timeout)
+        for name, event in ended.items():
+            assert event["event"] == "done", event
+            assert event["bytes"] == self.size
+            assert digest(Path(self.dest[name])) == digest(self.path), f"the file at {name} differs"
+        return ended
+
+
+def digest(path: Path) -> str:
+    total = hashlib.sha256()
+    with path.open("rb") as handle:
+        while part := handle.read(1 << 20):
+            total.update(part)
+    return total.hexdigest()
+
+
+def random_file(path: Path, size: int) -> Path:
+    with path.open("wb") as handle:
+        while size > 0:
+            handle.write(os.urandom(min(size, 1 << 20)))
+            size -= 1 << 20
+    return path
+
+
+def node_counters(net: Net, host: str) -> Message:
+    client = Client(net.management, net.address(host))
+    try:
+        return client.request("node", net.member(host, {"counters": True}), {"counters": True})[host]
+    finally:
+        client.close()
+
+
+def frames(message: Any) -> bytes:
+    return encode(message) if isinstance(message, dict) else json.dumps(message).encode()

@@ -1,0 +1,188 @@
+"""Files between agents: sizes, groups at once, waypoints, limits on memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from agent_harness import (
+    ASAN,
+    PLAIN,
+    Net,
+    Transfer,
+    digest,
+    make_line,
+    make_pair,
+    node_counters,
+    path_direct,
+    path_end,
+    path_middle,
+    random_file,
+    run,
+)
+
+pytestmark = pytest.mark.root
+
+PIECE = 8000
+
+
+@pytest.mark.parametrize(
+    "size",
+    [0, 1, PIECE, 3 * PIECE + 17, 100 * PIECE, 100 * PIECE + 1, 50_000_000],
+    ids=["empty", "1-byte", "one-piece", "odd", "one-block", "block-and-a-byte", "50-MB"],
+)
+def test_file_of_any_size(pair: Net, tmp_path: Path, size: int) -> None:
+    transfer = Transfer(pair, "a", random_file(tmp_path / "src", size), {"b": path_direct()}, piece=PIECE)
+    ended = transfer.deliver()
+    assert ended["b"]["sha256_blocks"] == -(-size // (100 * PIECE))
+    status = transfer.status()
+    assert status["b"]["state"] == "done"
+    assert status["b"]["pieces"] == transfer.pieces
+    assert status["a"]["trees"]["7"]["new_packets"] == transfer.pieces
+    assert (transfer.client.event("first", "b") is not None) == (size > 0)
+    assert transfer.close()["b"]["ok"]
+    assert pair.agents["b"].leftovers() == []
+
+
+@pytest.mark.parametrize("program", [PLAIN, ASAN], ids=["plain", "asan"])
+def test_waypoint_in_the_middle_answers_once_for_both(
+    make_net: Callable[[Path], Net], tmp_path: Path, program: Path
+) -> None:
+    net = make_line(make_net(program))
+    source = random_file(tmp_path / "src", 20_000_003)
+    transfer = Transfer(net, "a", source, {"b": path_middle(), "c": path_end()})
+    transfer.deliver()
+    sent = transfer.status()["a"]["trees"]["7"]
+    assert sent["new_packets"] == transfer.pieces
+    assert sent["dup_packets"] <= transfer.pieces // 50
+    middle = node_counters(net, "b")
+    tree = middle["tree_counters"][0]
+    assert tree["aggregated"] + tree["hits"] >= transfer.pieces * 0.9
+    payload = middle["ports"]["1"]["tx_data_payload"]
+    assert transfer.size <= payload <= transfer.size * 1.05
+    assert node_counters(net, "a")["ports"]["0"]["tx_data_payload"] >= transfer.size
+
+
+def test_line_with_standard_mtu_and_small_pieces(make_net: Callable[[Path], Net], tmp_path: Path) -> None:
+    net = make_pair(make_net(PLAIN), mtu=1500)
+    transfer = Transfer(net, "a", random_file(tmp_path / "src", 5_000_001), {"b": path_direct()}, piece=1448, per_block=500)
+    transfer.deliver()
+
+
+def test_pieces_too_long_for_the_cable_are_counted_and_dropped(make_net: Callable[[Path], Net], tmp_path: Path) -> None:
+    net = make_pair(make_net(PLAIN), mtu=1500)
+    transfer = Transfer(net, "a", random_file(tmp_path / "src", 20_000), {"b": path_direct()}, piece=1500)
+    assert all(r["ok"] for r in transfer.open().values())
+    transfer.assign()
+    transfer.client.wait(lambda: node_counters(net, "a")["drop"]["oversized"] > 0, "a frame longer than the MTU")
+    assert transfer.status()["b"]["pieces"] < transfer.pieces
+    too_long = Transfer(net, "a", transfer.path, {"b": path_direct()}, piece=9000, group="g-2", tree=8)
+    assert too_long.open()["b"]["code"] == "limit"
+
+
+def test_groups_at_once_in_both_directions(pair: Net, tmp_path: Path) -> None:
+    there = Transfer(pair, "a", random_file(tmp_path / "one", 8_000_001), {"b": path_direct()}, group="g-there", tree=1)
+    back = Transfer(pair, "b", random_file(tmp_path / "two", 8_000_002), {"a": path_direct()}, group="g-back", tree=2)
+    third = Transfer(pair, "a", random_file(tmp_path / "three", 3_000_000), {"b": path_direct()}, group="g-third", tree=3,
+                     dest={"b": str(pair.agents["b"].folder / "deep" / "er" / "third")})
+    for transfer in (there, back, third):
+        assert all(r["ok"] for r in transfer.open().values())
+    for transfer in (there, back, third):
+        assert all(r["ok"] for r in transfer.assign().values())
+    for transfer in (there, back, third):
+        for name, event in transfer.wait_ended().items():
+            assert event["event"] == "done"
+            assert digest(Path(transfer.dest[name])) == digest(transfer.path)
+    assert node_counters(pair, "a")["process"]["groups"] == 3
+
+
+def test_extents_come_piece_by_piece_and_digests_late(pair: Net, tmp_path: Path) -> None:
+    transfer = Transfer(pair, "a", random_file(tmp_path / "src", 300 * PIECE), {"b": path_direct()})
+    transfer.open()
+    for first in range(0, 300, 60):
+        assert all(r["ok"] for r in transfer.assign(first, 60).values())
+    transfer.client.wait(lambda: transfer.status()["b"]["pieces"] == 300, "all pieces")
+    assert transfer.status()["b"]["blocks_ok"] == 0 and transfer.ended("b") is None
+    marks = [e["seq"] for e in transfer.client.events if e["event"] == "progress"]
+    assert marks[-1] == 300 and marks == sorted(marks)
+    transfer.wait_ended()
+    assert digest(Path(transfer.dest["b"])) == digest(transfer.path)
+
+
+def test_two_trees_share_the_pieces(make_net: Callable[[Path], Net], tmp_path: Path) -> None:
+    net = make_pair(make_net(PLAIN), cables=2)
+    source = random_file(tmp_path / "src", 400 * PIECE)
+    transfer = Transfer(net, "a", source, {"b": path_direct()})
+    second = path_direct(1).hex()
+    rate = {"rate_max_bps": 10**9, "credits": 16, "rto_min_ms": 10, "burst": 8}
+    everyone = {"size": transfer.size, "piece": PIECE, "per_block": 100, "source": "a", "lease_ms": 10000,
+                "trees": [{"id": 1, **rate}, {"id": 2, **rate}]}
+    bodies = net.member("a", {"role": "source", "path": str(source)}, [
+        net.member("b", {"role": "receiver", "dest": transfer.dest["b"],
+                         "routes": {"1": path_direct().hex(), "2": second}})])
+    results = transfer.client.request("open", bodies, everyone, "g-1")
+    assert all(r["ok"] for r in results.values()), results
+    extents = [[1, 0, 0, 150], [2, 1000, 150, 100], [1, 150, 250, 50], [2, 1100, 300, 100]]
+    transfer.client.request("assign", transfer.members(), {"extents": extents}, "g-1")
+    transfer.wait_ended()
+    assert digest(Path(transfer.dest["b"])) == digest(source)
+    trees = transfer.status()["b"]["trees"]
+    assert (trees["1"]["data"], trees["2"]["data"]) == (200, 200)
+    ports = node_counters(net, "a")["ports"]
+    assert ports["0"]["tx_data"] == 200 and ports["1"]["tx_data"] == 200
+
+
+def test_cut_hands_the_rest_to_another_tree(make_net: Callable[[Path], Net], tmp_path: Path) -> None:
+    net = make_pair(make_net(PLAIN), cables=2)
+    source = random_file(tmp_path / "src", 200 * PIECE)
+    transfer = Transfer(net, "a", source, {"b": path_direct()})
+    run("ip", "-n", net.namespace("b"), "link", "set", "p0", "down")  # tree 1 gets nowhere
+    rate = {"rate_max_bps": 10**9, "credits": 16, "rto_min_ms": 10, "burst": 8}
+    everyone = {"size": transfer.size, "piece": PIECE, "per_block": 100, "lease_ms": 10000,
+                "trees": [{"id": 1, **rate}, {"id": 2, **rate}]}
+    second = path_direct(1).hex()
+    bodies = net.member("a", {"role": "source", "path": str(source)}, [
+        net.member("b", {"role": "receiver", "dest": transfer.dest["b"],
+                         "routes": {"1": path_direct().hex(), "2": second}})])
+    transfer.client.request("open", bodies, everyone, "g-1")
+    transfer.client.request("assign", transfer.members(), {"extents": [[1, 0, 0, 200]]}, "g-1")
+    assert transfer.status()["b"]["pieces"] == 0
+    transfer.client.request("cut", transfer.members(), {"trees": [[1, 0]]}, "g-1")
+    transfer.client.request("assign", transfer.members(), {"extents": [[2, 0, 0, 200]]}, "g-1")
+    transfer.wait_ended()
+    assert digest(Path(transfer.dest["b"])) == digest(source)
+
+
+def test_reroute_goes_on_from_what_is_there(make_net: Callable[[Path], Net], tmp_path: Path) -> None:
+    net = make_pair(make_net(PLAIN), cables=2)
+    source = random_file(tmp_path / "src", 2000 * PIECE)
+    transfer = Transfer(net, "a", source, {"b": path_direct()}, per_block=500, rate=100_000_000)
+    transfer.open()
+    transfer.assign()
+    transfer.client.wait(lambda: transfer.status()["b"]["pieces"] > 200, "the first pieces")
+    run("ip", "-n", net.namespace("a"), "link", "set", "p0", "down")
+    blob = path_direct(1).hex()
+    results = transfer.client.request(
+        "reroute", net.member("a", None, [net.member("b", {"routes": {"7": blob}})]), group="g-1")
+    assert results["b"]["ok"], results
+    transfer.wait_ended()
+    assert digest(Path(transfer.dest["b"])) == digest(source)
+    assert transfer.status()["b"]["trees"]["7"]["data"] <= transfer.pieces + 2 * transfer.credits
+
+
+@pytest.mark.slow
+def test_memory_stays_bounded_with_a_large_file(pair: Net, tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
+    source = tmp_path / "sparse"
+    with source.open("wb") as handle:
+        handle.truncate(1 << 30)
+        handle.seek(123_456_789)
+        handle.write(os.urandom(1 << 20))
+    transfer = Transfer(pair, "a", source, {"b": path_direct()}, piece=8900, per_block=500, rate=10**10, credits=64)
+    transfer.deliver(timeout=100)
+    for name in "ab":
+        peak = pair.agents[name].rss_peak()
+        record_property(f"rss_peak_{name}", peak)
+        print(f"agent {name}: {peak / 2**20:.1f} MiB resident at most, {pair.agents[name].cpu_s():.2f} s of processor")
+        assert peak <= 64 << 20
