@@ -23,8 +23,12 @@ enum {
   GAIN = 32,        /* k in 64ths */
   GAIN_MIN = 2,
   PATIENCE = 4,     /* packets of the slowest receiver without a duplicate that end a recovery */
-  COURTESY = 64     /* intervals of additive increase after a loss */
+  REPORTS = 4,      /* of lags that a round needs at least */
+  COURTESY = 64     /* rounds of additive increase after a loss */
 };
+
+/* A round ends when interests come in that answer what was sent after it began: about a round trip. A receiver asks for
+ * number n + w when it gets n, and w is the longest queue of interests that was seen lately. */
 
 struct state {
   struct dc_cc_params p;
@@ -32,12 +36,17 @@ struct state {
   uint64_t actual;     /* what is really sent, smoothed */
   dc_time tick;
   dc_time since, last_dup, last, cut; /* begin of a recovery; last duplicate, interest, answer to a loss */
-  dc_time from;        /* the measurement's begin */
+  dc_time gap;         /* longest pause between two duplicates of this recovery */
+  dc_time from, begun; /* the measurement's begin, the round's */
   uint32_t from_sent, tick_sent, sent, dups;
+  uint32_t asked, window;   /* one past the newest number asked for; w */
+  uint32_t round, settled;  /* `asked` at the end of this round; and when lags again belong to the present rate */
   uint32_t depth;
   uint8_t mode, lag, from_lag, gain, step, courtesy;
-  bool lagged;         /* some lag was seen since the last tick */
-  uint8_t calm;        /* ticks without an eviction */
+  bool lagged;         /* some lag was seen in this round */
+  uint8_t reports;     /* of lags in this round, at least so many */
+  bool starved;        /* the queue of interests was empty in this round */
+  uint8_t calm;        /* rounds without an eviction */
 };
 
 _Static_assert(sizeof(struct state) <= DC_CC_STATE, "state of cc=steady");
@@ -55,9 +64,11 @@ static uint64_t per_second(uint64_t b, dc_time dt) { return dt == 0 ? UINT64_MAX
 static void start(void *state, dc_time now, const struct dc_cc_params *p)
 {
   struct state *s = state;
-  *s = (struct state){.p = *p, .tick = now, .cut = now, .gain = GAIN, .step = 1, .depth = 1};
+  *s = (struct state){.p = *p, .tick = now, .cut = now, .begun = now, .gain = GAIN, .step = 1, .depth = 1};
   s->rate = s->base = s->actual = clamp(s, p->rate_init);
 }
+
+static uint32_t round_end(const struct state *s) { return s->sent + s->window; }
 
 static void measure_from(struct state *s, dc_time now)
 {
@@ -81,7 +92,7 @@ static void follow(struct state *s)
 static void measure(struct state *s, dc_time now)
 {
   uint32_t sent = s->sent - s->from_sent;
-  if (s->lag == 0 || s->from_lag == 0 || s->from_lag == 255 || sent > 4096) {
+  if (s->lag == 0 || s->from_lag == 0 || s->from_lag == 255 || sent > 4096 || s->asked < s->settled) {
     measure_from(s, now);
     return;
   }
@@ -100,6 +111,7 @@ static void measure(struct state *s, dc_time now)
   if (s->mode == START)
     s->mode = HOLD;
   s->step = 1;
+  s->settled = round_end(s);
   measure_from(s, now);
 }
 
@@ -114,21 +126,25 @@ static void evicted(struct state *s, dc_time now)
     s->since = now;
     s->dups = 0;
     s->calm = 0;
+    s->gap = 0;
   } else if (++s->dups >= 4 && s->dups < 4096) {
     uint64_t r = clamp(s, per_second(bits(s, s->dups), now - s->since));
     if (r < s->base)
       s->base = r;
   }
+  if (s->dups > 0 && now - s->last_dup > s->gap)
+    s->gap = now - s->last_dup;
   s->last_dup = now;
-  s->rate = clamp(s, s->base / 4);
+  s->rate = clamp(s, s->base / 8);
 }
 
 static void lost(struct state *s, dc_time now)
 {
   s->courtesy = COURTESY;
-  if (now - s->cut < s->p.interval)
+  if (now - s->cut < s->p.interval || s->asked < s->settled)
     return;
   s->cut = now;
+  s->settled = round_end(s);
   uint64_t from = s->actual < s->base ? s->actual : s->base;
   s->base = clamp(s, from / 10 * 7);
   if (s->mode == START)
@@ -140,11 +156,12 @@ static void lost(struct state *s, dc_time now)
 static void recovered(struct state *s, dc_time now)
 {
   dc_time packet = bits(s, 1) * DC_SEC / s->base;
-  dc_time patience = PATIENCE * packet;
+  dc_time patience = PATIENCE * packet > 2 * s->gap ? PATIENCE * packet : 2 * s->gap;
   bool stale = now - s->last > patience && now - s->last > PATIENCE * s->p.interval; /* the last report of a lag */
   if (now - s->last_dup < patience || (s->lag > TARGET && !stale))
     return;
   s->mode = HOLD;
+  s->settled = s->round = round_end(s);
   measure_from(s, now);
   follow(s);
 }
@@ -161,9 +178,16 @@ static void interest(void *state, dc_time now, const struct dc_cc_event *e)
       evicted(s, now);
     return;
   }
+  if (e->seq >= s->asked)
+    s->asked = e->seq + 1;
+  if (e->queued > s->window)
+    s->window = e->queued;
+  s->starved |= e->queued <= 1;
   s->depth = e->depth;
   s->lag = e->lag;
   s->lagged |= e->lag > 0;
+  if (s->reports < REPORTS)
+    s->reports++;
   measure(s, now);
   if (s->mode == RECOVER)
     recovered(s, now);
@@ -171,42 +195,55 @@ static void interest(void *state, dc_time now, const struct dc_cc_event *e)
     follow(s);
 }
 
+/* Probe for more where the slowest receiver shows no lag. */
+static void grow(struct state *s)
+{
+  uint64_t add = s->p.delta;
+  if (s->mode == START) {
+    add = s->base;
+  } else if (s->courtesy > 0) {
+    s->courtesy--;
+  } else {
+    if (s->base / 32 * s->step > add)
+      add = s->base / 32 * s->step;
+    if (s->step < 32)
+      s->step = (uint8_t)(2 * s->step);
+  }
+  /* With too few interests to use the rate, it says nothing of the receivers, and must not run away. */
+  uint64_t most = s->starved && s->mode != START ? 4 * s->actual : s->p.rate_max;
+  if (s->base < most)
+    s->base = clamp(s, s->base + add < most ? s->base + add : most);
+}
+
+static void end_round(struct state *s, dc_time now)
+{
+  uint32_t sent = s->sent - s->tick_sent;
+  if (sent < 65536)
+    s->actual = (s->actual + per_second(bits(s, sent), now - s->begun)) / 2;
+  s->tick_sent = s->sent;
+  s->begun = now;
+  if (++s->calm == 0 && s->gain < GAIN)
+    s->gain++;
+  if (!s->lagged)
+    grow(s);
+  s->lagged = s->starved = false;
+  s->reports = 0;
+  s->window -= s->window / 32;
+  s->round = round_end(s);
+  follow(s);
+}
+
 static void tick(void *state, dc_time now)
 {
   struct state *s = state;
   if (now < s->tick + s->p.interval)
     return;
-  uint32_t sent = s->sent - s->tick_sent;
-  if (sent < 4096) {
-    uint64_t r = per_second(bits(s, sent), now - s->tick);
-    s->actual = (3 * s->actual + r) / 4;
-  }
-  s->tick_sent = s->sent;
   uint64_t n = (now - s->tick) / s->p.interval;
   s->tick += n * s->p.interval;
-
-  if (s->mode == RECOVER) {
+  if (s->mode == RECOVER)
     recovered(s, now);
-    return;
-  }
-  if (++s->calm == 0 && s->gain < GAIN)
-    s->gain++;
-  if (!s->lagged) {
-    uint64_t add = s->p.delta;
-    if (s->mode == START)
-      add = s->base;
-    else if (s->courtesy > 0)
-      s->courtesy--;
-    else {
-      if (s->base / 32 * s->step > add)
-        add = s->base / 32 * s->step;
-      if (s->step < 32)
-        s->step = (uint8_t)(2 * s->step);
-    }
-    s->base = clamp(s, s->base + add);
-  }
-  s->lagged = false;
-  follow(s);
+  else if (s->asked >= s->round && s->reports >= REPORTS)
+    end_round(s, now);
 }
 
 static dc_time next_tick(const void *state)

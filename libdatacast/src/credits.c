@@ -7,7 +7,7 @@ enum { FEW = 8, MANY = 16 };
 /* So many samples in a row that show too many end the doubling at once (as HyStart does), within the round. */
 enum { LATE = 8 };
 /* After so many rounds with a queue, a quarter more is tried for two rounds: one to get there, one to measure. Trials that
- * failed make the next one rarer. Where nearly all credits wait, they wait for sure, and there is nothing to try. */
+ * failed make the next one rarer. */
 enum { HELD = 8, HELD_MAX = 4096, TRIAL = 2 };
 
 void dc_credits_init(struct dc_credits *c, uint32_t least, bool adaptive)
@@ -61,13 +61,13 @@ static void end_round(struct dc_credits *c)
   if (waiting < FEW) {
     c->held = 0;
     if (!c->cut)
-      set(c, c->doubling ? 2 * (uint64_t)c->w : c->w + 1u + c->w / 32);
+      set(c, c->doubling ? 2 * (uint64_t)c->w : c->w + 1u + c->w / 8);
     return;
   }
   c->doubling = false;
   if (waiting > MANY)
     set(c, c->w - (waiting - MANY));
-  if (++c->held >= c->next && waiting < c->w / 5 * 4u) {
+  if (++c->held >= c->next) {
     c->trying = TRIAL;
     c->before = c->w;
     c->pace_before = c->pace;
@@ -85,7 +85,7 @@ void dc_credits_sample(struct dc_credits *c, dc_time now, uint64_t order, uint64
     c->shortest = rtt;
   if (rtt < c->fastest)
     c->fastest = rtt;
-  c->late = queued(c, rtt) > MANY ? c->late + 1 : 0;
+  c->late = queued(c, rtt) > MANY + c->w / 8 ? c->late + 1 : 0;
   if (c->doubling && c->late >= LATE) {
     c->doubling = false;
     set(c, c->w);

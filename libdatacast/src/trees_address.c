@@ -206,24 +206,66 @@ static void fill_hypercube(struct dc_net *net)
   }
 }
 
-/* Torus, trees 2i (leaves the source upwards in dimension i) and 2i+1 (downwards), the parent's port after Tang et al.: a
- * digit is positive up to n/2 and negative beyond. Where digit i has the tree's sign: as in BCube, one step towards 0 in
- * the first dimension before i that is not 0. Where it is 0: from the neighbour that has the sign. Where it has the other
- * sign: the long way round the ring of dimension i. */
+/* Torus, trees 2i (leaves the source upwards in dimension i) and 2i+1 (downwards); a digit is positive up to n/2, negative
+ * beyond. Independent trees in the manner of Tang et al. (2010), but combed so that none goes the long way round a ring:
+ * its depth is near the diameter (27 of 24 hops in Torus(16,3), where the long way takes 31).
+ *
+ * Let Z be the dimensions where node x is not 0, and before(i) the one before i in Z, around. Every node has an arc from
+ * further inside and one from further outside for each dimension in Z, and two for each other dimension.
+ * - i not in Z: tree (i,+) comes from x + e_i, tree (i,-) from x - e_i.
+ * - i in Z, l = before(i), |Z| > 1: the inner arc of l and the outer arc of i serve two trees: the one that left the source
+ *   on x's side of dimension i, and the one that left it on the other side of dimension l. The first takes the inner arc
+ *   where |x_i| is odd, the second where it is even. So whoever takes an outer arc takes an inner one next.
+ * - |Z| = 1: the tree of x's side comes along the axis; the tree of the other side comes from outside where |x_i| is even,
+ *   and from the side (in place of tree (i+1,+), which comes from outside then) where it is odd.
+ * A test walks all trees of many sizes. */
+static void comb(struct dc_net *net, uint32_t x, const uint32_t *d)
+{
+  uint32_t n = net->n, k = net->k, z = 0, positive = n % 4 == 3 && n > 3 ? n / 2 + 1 : n / 2;
+  bool negative[DIGITS_MAX];
+  uint32_t size[DIGITS_MAX];
+  for (uint32_t i = 0; i < k; i++) {
+    z += d[i] != 0;
+    negative[i] = d[i] > positive;
+    size[i] = negative[i] ? n - d[i] : d[i];
+  }
+  for (uint32_t i = 0; i < k; i++) {
+    uint32_t inner = 2 * i + (negative[i] ? 0 : 1), outer = inner ^ 1;
+    uint32_t own = 2 * i + negative[i], other = own ^ 1; /* trees */
+    if (d[i] == 0) {
+      uint32_t lender = (i + k - 1) % k; /* the axis x lies on, if it lends tree (i,+) its outer arc */
+      bool lent = z == 1 && k > 1 && n > 3 && d[lender] != 0 && size[lender] % 2 == 1;
+      if (!lent)
+        net->port[(size_t)(2 * i) * net->nodes + x] = (uint8_t)(2 * i);
+      net->port[(size_t)(2 * i + 1) * net->nodes + x] = (uint8_t)(2 * i + 1);
+    } else if (z == 1) {
+      uint32_t side = 2 * ((i + 1) % k);
+      bool lends = k > 1 && n > 3 && size[i] % 2 == 1;
+      net->port[(size_t)own * net->nodes + x] = (uint8_t)inner;
+      net->port[(size_t)other * net->nodes + x] = (uint8_t)(lends ? side : outer);
+      if (lends)
+        net->port[(size_t)side * net->nodes + x] = (uint8_t)outer;
+    } else {
+      uint32_t l = step(k, d, i), l_inner = 2 * l + (negative[l] ? 0 : 1), l_other = 2 * l + !negative[l];
+      if (n == 3) {
+        net->port[(size_t)own * net->nodes + x] = (uint8_t)l_inner;
+        net->port[(size_t)other * net->nodes + x] = (uint8_t)outer;
+        continue;
+      }
+      bool odd = size[i] % 2 == 1;
+      net->port[(size_t)own * net->nodes + x] = (uint8_t)(odd ? l_inner : outer);
+      net->port[(size_t)l_other * net->nodes + x] = (uint8_t)(odd ? outer : l_inner);
+    }
+  }
+}
+
 static void fill_torus(struct dc_net *net)
 {
-  uint32_t d[DIGITS_MAX], n = net->n;
+  uint32_t d[DIGITS_MAX];
   memset(net->port, DC_NO_PORT, (size_t)2 * net->k * net->nodes);
   for (uint32_t x = 1; x < net->hosts; x++) {
-    split(x, n, net->k, d);
-    for (uint32_t t = 0; t < 2 * net->k; t++) {
-      uint32_t i = t / 2;
-      bool negative = t % 2 != 0, has = d[i] != 0 && (d[i] > n / 2) == negative;
-      uint32_t l = has ? step(net->k, d, i) : i;
-      /* Port 2l leads up, 2l+1 down. */
-      bool up = has ? d[l] > n / 2 : d[i] == 0 ? !negative : d[i] <= n / 2;
-      net->port[(size_t)t * net->nodes + x] = (uint8_t)(2 * l + (up ? 0 : 1));
-    }
+    split(x, net->n, net->k, d);
+    comb(net, x, d);
   }
 }
 

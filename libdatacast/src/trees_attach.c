@@ -26,7 +26,7 @@ static bool meets(const struct search *q, uint32_t u)
   return dc_set_joined(s, q->t, u);
 }
 
-enum { LEVELS_BEYOND = 1, LOCK = 4, SEARCHES_PER_TICK = 8, TICKS = 250, NEEDS_MAX = 1024 };
+enum { LEVELS_BEYOND = 2, LOCK = 4, SEARCHES_PER_TICK = 8, TICKS = 250 };
 
 static bool locked(const struct search *q, uint32_t arc)
 {
@@ -128,16 +128,6 @@ bool dc_attach_free(struct dc_trees *s, unsigned t, uint32_t v)
 
 /* ---- exchange ---- */
 
-struct need {
-  uint32_t v;
-  unsigned t;
-};
-
-struct needs {
-  unsigned n;
-  struct need at[NEEDS_MAX];
-};
-
 static bool needed(const struct dc_trees *s, unsigned t, uint32_t v)
 {
   return (s->role[v] & DC_ROLE_RECEIVER) != 0 || dc_set_has_child(s, t, v);
@@ -155,7 +145,7 @@ static void drop_dangling(struct dc_trees *s, unsigned t, uint32_t v)
 }
 
 /* Put the path that a search found into its tree; whom it robs needs another way. */
-static bool take_path(struct search *q, struct needs *needs)
+static bool take_path(struct search *q)
 {
   struct dc_trees *s = q->s;
   for (uint32_t u = q->found; u != q->v;) {
@@ -167,9 +157,9 @@ static bool take_path(struct search *q, struct needs *needs)
       uint32_t up = s->net->to[arc];
       dc_set_leave(s, loser, u);
       if (needed(s, loser, u)) {
-        if (needs->n == NEEDS_MAX)
+        if (s->needs == DC_NEEDS_MAX)
           return false;
-        needs->at[needs->n++] = (struct need){u, loser};
+        dc_need_add(s, loser, u);
       }
       drop_dangling(s, loser, up);
       s->taken[arc] = (uint8_t)q->tick;
@@ -183,42 +173,48 @@ static bool take_path(struct search *q, struct needs *needs)
   return true;
 }
 
+/* Meet the needs from `floor` on, those that come up on the way first. */
+static uint64_t meet(struct dc_trees *s, unsigned floor, uint64_t may_lose, unsigned budget, unsigned *searches)
+{
+  uint64_t failed = 0;
+  while (s->needs > floor) {
+    struct dc_need need = s->need[--s->needs];
+    if ((failed >> need.t & 1) != 0 || dc_set_joined(s, need.t, need.v) || !needed(s, need.t, need.v))
+      continue;
+    struct search q = {.s = s, .t = need.t, .v = need.v};
+    bool found = look(&q);
+    if (!found) {
+      q.may_lose = may_lose & ~(UINT64_C(1) << need.t) & ~failed;
+      q.tick = 1 + (*searches)++ / SEARCHES_PER_TICK;
+      found = q.may_lose != 0 && look(&q);
+      if (!found && q.may_lose != 0) {
+        q.tick = 0;
+        found = look(&q);
+      }
+    }
+    if (!found || *searches > budget || !take_path(&q))
+      failed |= UINT64_C(1) << need.t;
+  }
+  return failed;
+}
+
 uint64_t dc_attach_exchange(struct dc_trees *s, uint64_t trees, uint64_t may_lose, unsigned budget)
 {
-  struct needs needs = {.n = 0};
   uint64_t failed = 0;
   unsigned searches = 0;
-  memset(s->taken, 0, s->net->arcs);
+  if (may_lose != 0)
+    memset(s->taken, 0, s->net->arcs);
   if (budget > SEARCHES_PER_TICK * TICKS)
     budget = SEARCHES_PER_TICK * TICKS;
-  for (unsigned t = 0; t < s->net->trees; t++) {
-    if ((trees >> t & 1) == 0)
-      continue;
-    for (uint32_t i = 0; i < s->receivers; i++) {
-      if (dc_set_joined(s, t, s->receiver[i]))
-        continue;
-      needs.at[needs.n++] = (struct need){s->receiver[i], t};
-      while (needs.n > 0) {
-        struct need need = needs.at[--needs.n];
-        if ((failed >> need.t & 1) != 0 || dc_set_joined(s, need.t, need.v) || !needed(s, need.t, need.v))
-          continue;
-        struct search q = {.s = s, .t = need.t, .v = need.v};
-        bool found = look(&q);
-        if (!found) {
-          q.may_lose = may_lose & ~(UINT64_C(1) << need.t) & ~failed;
-          q.tick = 1 + searches++ / SEARCHES_PER_TICK;
-          found = q.may_lose != 0 && look(&q);
-          if (!found && q.may_lose != 0) {
-            q.tick = 0;
-            found = look(&q);
-          }
+  failed |= meet(s, 0, may_lose, budget, &searches);
+  if (s->needs_more) {
+    s->needs_more = false;
+    for (unsigned t = 0; t < s->net->trees; t++)
+      for (uint32_t i = 0; (trees >> t & 1) != 0 && i < s->receivers && (failed >> t & 1) == 0; i++)
+        if (!dc_set_joined(s, t, s->receiver[i])) {
+          dc_need_add(s, t, s->receiver[i]);
+          failed |= meet(s, 0, may_lose, budget, &searches);
         }
-        if (!found || searches > budget || !take_path(&q, &needs))
-          failed |= UINT64_C(1) << need.t;
-      }
-      if ((failed >> t & 1) != 0)
-        break;
-    }
   }
   for (unsigned t = 0; t < s->net->trees; t++)
     if ((s->rough >> t & 1) != 0 && dc_set_prune(s, t) != 0)

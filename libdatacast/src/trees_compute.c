@@ -11,21 +11,22 @@ static uint64_t low_bits(unsigned n)
   return n >= 64 ? UINT64_MAX : (UINT64_C(1) << n) - 1;
 }
 
-/* The generic construction: one tree after the other, each a breadth-first search over what is left. */
-static uint64_t search_all(struct dc_trees *s, unsigned wanted)
+/* All receivers that tree t does not reach. */
+static void need_rest(struct dc_trees *s, unsigned t)
 {
-  const struct dc_net *net = s->net;
-  uint64_t missing = 0;
-  uint32_t out = 0;
-  for (uint32_t a = net->first[s->source]; a < net->first[s->source + 1]; a++)
-    out += s->use[net->rev[a]] == DC_USE_FREE;
-  for (unsigned t = 0; t < wanted; t++) {
-    if (!dc_bfs_tree(s, t, wanted == 1 ? 1 : 0))
-      missing |= UINT64_C(1) << t;
-    else
+  for (uint32_t i = 0; i < s->receivers; i++)
+    if (dc_parents(s, t)[s->receiver[i]] == DC_NO_ARC)
+      dc_need_add(s, t, s->receiver[i]);
+}
+
+/* The generic construction: one tree after the other, each a breadth-first search over what is left. */
+static void search_all(struct dc_trees *s, unsigned wanted)
+{
+  for (unsigned t = 0; t < wanted; t++)
+    if (dc_bfs_tree(s, t, wanted == 1 ? 1 : 0))
       dc_set_prune(s, t);
-  }
-  return missing;
+    else
+      need_rest(s, t);
 }
 
 /* Empty the tree that misses most. */
@@ -51,21 +52,22 @@ unsigned dc_trees_compute(struct dc_trees *s, const struct dc_trees_query *q)
     return 0;
 
   uint64_t all = low_bits(wanted), missing;
-  if (s->net->kind == DC_NET_FATTREE)
-    missing = dc_walk_fattree(s);
+  if (s->net->kind == DC_NET_FATTREE ? !dc_walk_fattree(s) : s->net->structured == 0)
+    search_all(s, wanted);
   else if (s->net->structured != 0)
-    missing = dc_walk_structured(s, wanted);
-  else
-    missing = search_all(s, wanted);
-  while (missing != 0) {
-    missing = dc_attach_exchange(s, missing, all, BUDGET);
+    dc_walk_structured(s, wanted);
+  while (s->needs != 0 || s->needs_more) {
+    missing = dc_attach_exchange(s, all, all, BUDGET);
     if (missing == 0)
       break;
     uint64_t before = all;
     give_up_one(s, missing);
-    for (unsigned t = 0; t < s->net->trees; t++)
+    for (unsigned t = 0; t < s->net->trees; t++) {
       if ((before >> t & 1) != 0 && s->length[t] == 0)
-        all &= ~(UINT64_C(1) << t), missing &= ~(UINT64_C(1) << t);
+        all &= ~(UINT64_C(1) << t);
+      if ((missing & all) >> t & 1)
+        need_rest(s, t);
+    }
   }
   s->held = all;
   return (unsigned)__builtin_popcountll(all);

@@ -2,21 +2,12 @@
 #include "trees_bfs.h"
 #include "trees_maxflow.h"
 
-enum { ORPHANS_MAX = 256 };
-
-struct orphan {
-  uint32_t v;
-  unsigned t;
-};
-
 struct dc_trees_repaired dc_trees_repair(struct dc_trees *s, const uint32_t *arc, uint32_t arcs)
 {
   const struct dc_net *net = s->net;
   struct dc_trees_repaired r = {0, 0, 0};
   uint64_t broken = 0;
   bool back = false;
-  struct orphan orphan[ORPHANS_MAX];
-  uint32_t orphans = 0;
   for (uint32_t i = 0; i < arcs; i++) {
     uint32_t both[2] = {arc[i], net->rev[arc[i]]};
     for (int j = 0; j < 2; j++) {
@@ -34,24 +25,18 @@ struct dc_trees_repaired dc_trees_repair(struct dc_trees *s, const uint32_t *arc
         unsigned t = *use - 1u;
         broken |= UINT64_C(1) << t;
         dc_set_leave(s, t, dc_owner(net, both[j]));
-        if (orphans < ORPHANS_MAX)
-          orphan[orphans++] = (struct orphan){dc_owner(net, both[j]), t};
+        dc_need_add(s, t, dc_owner(net, both[j]));
       }
       *use |= DC_USE_DOWN;
     }
   }
-  /* What hangs below a broken link is joined as a whole; whatever that leaves open, receiver by receiver. */
-  for (uint32_t i = 0; i < orphans; i++)
-    if (!dc_set_joined(s, orphan[i].t, orphan[i].v))
-      (void)dc_attach_free(s, orphan[i].t, orphan[i].v);
+  /* What hangs below a broken link is joined as a whole, over free arcs. */
+  uint64_t failed = dc_attach_exchange(s, broken, 0, 0);
+  r.changed = broken & ~failed;
   for (unsigned t = 0; t < net->trees; t++) {
-    if ((broken >> t & 1) == 0)
-      continue;
     uint64_t bit = UINT64_C(1) << t;
-    if (dc_attach_exchange(s, bit, 0, 0) == 0) {
-      r.changed |= bit;
+    if ((failed & bit) == 0)
       continue;
-    }
     /* As the paper does: release it and search for a new one. */
     dc_set_release(s, t);
     if (dc_bfs_tree(s, t, 1) && dc_set_prune(s, t) == 0) {

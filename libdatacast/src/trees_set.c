@@ -68,6 +68,8 @@ void dc_set_clear(struct dc_trees *s, const struct dc_trees_query *q)
   for (uint32_t i = 0; i < s->receivers; i++)
     s->role[s->receiver[i]] = 0;
   s->held = s->rough = 0;
+  s->needs = 0;
+  s->needs_more = false;
   s->source = q->source;
   s->receivers = q->receivers;
   s->most = q->most < net->trees ? q->most : net->trees;

@@ -11,6 +11,13 @@ enum { DC_DEPTH_OPEN = UINT16_MAX, DC_DEPTH_LEFT = UINT16_MAX - 1 };
 
 enum { DC_ROLE_RECEIVER = 1 };
 
+/* A node that a tree still has to reach. */
+struct dc_need {
+  uint32_t v;
+  unsigned t;
+};
+enum { DC_NEEDS_MAX = 2048 };
+
 struct dc_trees {
   const struct dc_net *net;
   uint8_t *use;     /* arc -> DC_USE_* or tree + 1 */
@@ -30,6 +37,9 @@ struct dc_trees {
   /* For searches: a node is marked when stamp[v] == now. */
   uint32_t *queue, *later, *next, *stamp;
   uint32_t now;
+  struct dc_need need[DC_NEEDS_MAX];
+  unsigned needs;
+  bool needs_more; /* than there is room for: look at every receiver */
   uint8_t *taken; /* arc -> when it was last taken from another tree */
 };
 
@@ -51,6 +61,14 @@ static inline uint32_t *dc_list(const struct dc_trees *s, unsigned t)
 static inline unsigned dc_load(const struct dc_trees *s, uint32_t arc)
 {
   return s->load == NULL ? 0 : s->load[arc];
+}
+
+static inline void dc_need_add(struct dc_trees *s, unsigned t, uint32_t v)
+{
+  if (s->needs == DC_NEEDS_MAX)
+    s->needs_more = true;
+  else
+    s->need[s->needs++] = (struct dc_need){v, t};
 }
 
 static inline uint32_t dc_new_stamp(struct dc_trees *s)

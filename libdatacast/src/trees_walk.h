@@ -4,11 +4,12 @@
 
 #include "trees_set.h"
 
-/* Structured trees of the network (chosen by their number) into trees 0..wanted-1 of an empty set. Receivers that a walk
- * could not join are left out of that tree; returns a bit per tree that misses some. */
-uint64_t dc_walk_structured(struct dc_trees *s, unsigned wanted) __attribute__((nonnull));
+/* Trees 0..wanted-1 of an empty set from the structured trees whose first link is up. When there are more of those than are
+ * wanted, a tree follows several: each node takes the nearest way, which makes the tree shallower and is a way round
+ * failures. Receivers that a walk could not join become needs. */
+void dc_walk_structured(struct dc_trees *s, unsigned wanted) __attribute__((nonnull));
 
-/* Fattree: the one tree, over the cores and links with the least load. */
-uint64_t dc_walk_fattree(struct dc_trees *s) __attribute__((nonnull));
+/* Fattree: the one tree, over the cores and links with the least load. False, and the set empty, when a link of it is down. */
+bool dc_walk_fattree(struct dc_trees *s) __attribute__((nonnull));
 
 #endif
