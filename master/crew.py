@@ -16,15 +16,18 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 from datacast.core.errors import DatacastError
+from datacast.core.trees import signalling_tree
 
 from .members import Entry, Member
-from .signalling import Connection, Results, SignallingError, member_tree, tree_message
+from .signalling import Connection, Results, SignallingError, tree_message
 from .view import View
 
 log = logging.getLogger("datacast.master")
 
 REQUEST_S = 2.0
 VISIT_S = 0.5
+FAN_OUT = 16
+"""Most children of a member in the signalling tree."""
 
 
 class GroupError(DatacastError):
@@ -114,7 +117,7 @@ class Crew:
         assert self._root
         names = frozenset(m.name for m in members)
         if self._tree[0] != names:
-            self._tree = (names, member_tree(self.view.graph, self.source.name, names))
+            self._tree = (names, signalling_tree(self.view.graph, self.source.name, names, FAN_OUT))
         addresses = {m.name: m.addr for m in (self.source, *members)}
         tree = tree_message(self._tree[1], self.source.name, addresses, parts)
         try:

@@ -173,7 +173,7 @@ class Group:
         await self.crew.connect()
         await self._stat()
         self._mark("stat")
-        self._make_plan()
+        await self._make_plan()
         self._mark("trees")
         await self.crew.open()
         self._mark("open")
@@ -193,7 +193,7 @@ class Group:
             raise GroupError("bad_answer", f"source {self.crew.source.name} told no size of {path}")
         self.size = size
 
-    def _make_plan(self) -> None:
+    async def _make_plan(self) -> None:
         assert self.size is not None
         names = [m.name for m in self.crew.receivers if m.state != "failed"]
         load: dict[tuple[str, str], int] = {}
@@ -201,12 +201,13 @@ class Group:
             if entry["group"] != self.id:
                 arc = (entry["from"], entry["to"])
                 load[arc] = load.get(arc, 0) + 1
-        self.plan = make_plan(self.view.graph, self.spec["source"], names, self.options, load)
+        self.plan = make_plan(self.view.graph, self.spec["source"], names, self.options, load, self.view.network)
         for name, why in self.plan.cut_off.items():
             self.crew.members[name].fail("cut_off", why)
         self.tree_ids = self.order["tree_ids"][: len(self.plan.trees)]
-        if len(self.tree_ids) < len(self.plan.trees):
-            raise GroupError("limit", f"{len(self.plan.trees)} trees, but {len(self.tree_ids)} ids")
+        missing = len(self.plan.trees) - len(self.tree_ids)
+        if missing > 0:
+            self.tree_ids += await self.client.tree_ids(missing)
         self.block = per_block(self.size, self.plan.payload, self.options["block_bytes"])
         self.scheduler = Scheduler(
             -(-self.size // self.plan.payload),

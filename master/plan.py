@@ -22,14 +22,13 @@ Transport (paper, section 5.2 and 5.4; everything can be given in the group's op
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from datacast.core import constants as wire
 from datacast.core.errors import DatacastError
-
-from . import interim_trees
+from datacast.core.routes import RouteError, Routes, routes
+from datacast.core.trees import Network, TreeError, TreeSet, Unreachable, steiner_trees
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -39,7 +38,7 @@ BLOCKS_MAX = 8192
 CACHE_BYTES = 128 << 10
 RATE_UNKNOWN = 10**9
 """Bit/s of a link that nobody gave a rate."""
-PAYLOAD_MAX = 65000
+PAYLOAD_MIN = 64
 CREDITS_MAX = 4096
 T_MIN_US, T_MAX_US = 200, 2000
 
@@ -101,64 +100,11 @@ class Plan:
         return size * 8 / sum(t.rate_bps * self.payload / self.frame_bytes for t in self.trees)
 
 
-@dataclass(frozen=True)
-class Stop:
-    flags: int
-    ret: tuple[int, ...]
-    fwd: tuple[int, ...]
-    size: int
-
-    def labels(self, ports: tuple[int, ...], local_flag: int) -> int:
-        """Labels of a frame that leaves over the segment: its first port is the sender's own and needs none."""
-        return len(ports) - 1 + bool(self.flags & local_flag) if ports else 0
-
-
-def parse_route(blob: bytes) -> list[Stop]:
-    """The stops of a route blob. Raises ValueError."""
-    stops, at = [], 0
-    while at < len(blob):
-        try:
-            flags, n_ret, n_fwd, reserved = struct.unpack_from("!BBBB", blob, at)
-            ports = struct.unpack_from(f"!{n_ret + n_fwd}H", blob, at + 4)
-        except struct.error as error:
-            raise ValueError(f"a route ends inside a stop at byte {at}") from error
-        if reserved:
-            raise ValueError(f"a route's reserved byte {at + 3} is not zero")
-        size = wire.STOP_LEN + 2 * (n_ret + n_fwd)
-        stops.append(Stop(flags, ports[:n_ret], ports[n_ret:], size))
-        at += size
-    return stops
-
-
-def data_labels(blob: bytes) -> int:
-    """Deepest stack of a data frame on its way back over this route."""
-    return max((s.labels(s.ret, wire.STOP_RET_LOCAL) for s in parse_route(blob)), default=0)
-
-
-def interest_bytes(blob: bytes) -> int:
-    """Longest interest on this route, without the Ethernet header: labels, header, and the stops still to come."""
-    stops = parse_route(blob)
-    rest, longest = len(blob), 0
-    for stop in stops:
-        rest -= stop.size
-        if stop.fwd:
-            labels = stop.labels(stop.fwd, wire.STOP_FWD_LOCAL)
-            longest = max(longest, wire.LABEL_LEN * labels + wire.HEADER_LEN + rest)
-    return longest
-
-
-def payload_size(blobs: list[bytes], mtu: int, wanted: int | None = None) -> tuple[int, int]:
+def payload_size(found: list[Routes], mtu: int, wanted: int | None = None) -> tuple[int, int]:
     """(payload bytes, labels) that fit `mtu` on every segment of these routes in both directions. Raises PlanError."""
-    labels = max((data_labels(b) for b in blobs), default=0)
-    most = min(mtu - wire.LABEL_LEN * labels - wire.HEADER_LEN, PAYLOAD_MAX)
-    interest = max((interest_bytes(b) for b in blobs), default=0)
-    if interest > mtu:
-        raise PlanError(
-            "route_too_long",
-            f"an interest with its route takes {interest} bytes, the MTU is {mtu}: raise the links' MTU",
-            what="mtu",
-        )
-    if most < 64:
+    labels = max(route.labels for route in found)
+    most = min(route.payload(mtu) for route in found)
+    if most < PAYLOAD_MIN:
         raise PlanError(
             "mtu_too_small", f"an MTU of {mtu} bytes leaves {most} for the payload under {labels} labels", what="mtu"
         )
@@ -209,48 +155,40 @@ def make_plan(
     receivers: list[str],
     options: dict[str, Any],
     load: dict[tuple[str, str], int] | None = None,
+    network: Network | None = None,
 ) -> Plan:
     """Trees and everything that follows from them.
 
-    graph: as fabric_manager.api describes it (edge attributes ports, up, rate_bps, mtu; graph attribute defaults).
-    load: trees of other groups per arc. Raises PlanError when no receiver can be reached, or nothing fits the MTU.
+    graph: as fabric_manager.api.graph_of makes it (edge attributes ports, up, rate_bps, mtu; graph attribute
+    defaults). load: trees of other groups per arc. network: the graph as the tree engine has it, if it is there
+    already. Receivers that are cut off are named in the plan, the others get their trees. Raises PlanError when no
+    receiver can be reached, no route can be written, or nothing fits the MTU.
     """
     load = load or {}
-    trees = interim_trees.steiner_trees(graph, source, receivers, options.get("trees"))
-    if not trees:
-        raise PlanError("no_tree", f"no tree of links that are up leads from {source} to all receivers", what=source)
-    drafts = []
-    mtus = []
-    for tree in trees:
-        arcs = tuple((parent, child) for child, parent in tree.items())
-        blobs = interim_trees.routes(graph, tree, source, receivers)
-        links = [graph.edges[u, v] for u, v in arcs]
-        mtus += [link["mtu"] for link in links]
-        rate = min((link["rate_bps"] for link in links if link["rate_bps"]), default=RATE_UNKNOWN)
-        drafts.append((arcs, _depth(arcs, source), blobs, rate, max((load.get(arc, 0) for arc in arcs), default=0)))
-    mtu = min(mtus)
-    payload, labels = payload_size([b for d in drafts for b in d[2].values()], mtu, options.get("payload"))
+    cut_off: dict[str, str] = {}
+    try:
+        found: TreeSet | None = steiner_trees(network or graph, source, receivers, options.get("trees"), load)
+    except Unreachable as error:
+        found = error.trees
+        cut_off = {name: f"no path over links that are up leads from {source} to {name}" for name in error.receivers}
+    except TreeError as error:
+        raise PlanError(error.code, error.message, error.what) from error
+    if not found:
+        raise PlanError("no_tree", f"no path over links that are up leads from {source} to any receiver", what=source)
+    try:
+        found_routes = routes(found)
+        trees = found.trees
+        links = [[graph.edges[arc] for arc in tree.arcs] for tree in trees]
+        mtu = min(link["mtu"] for row in links for link in row)
+        payload, labels = payload_size(found_routes, mtu, options.get("payload"))
+    except RouteError as error:
+        raise PlanError(error.code, error.message, error.what) from error
     frame = wire.ETHER_LEN + wire.LABEL_LEN * labels + wire.HEADER_LEN + payload
     queue = graph.graph.get("defaults", {}).get("queue_packets", 100)
-    planned = tuple(
-        PlannedTree(
-            arcs,
-            depth,
-            blobs,
-            rate,
-            transport(options, rate_bps=rate, frame_bytes=frame, queue_packets=queue, others=others),
-        )
-        for arcs, depth, blobs, rate, others in drafts
-    )
-    return Plan(planned, payload, labels, mtu)
-
-
-def _depth(arcs: tuple[tuple[str, str], ...], source: str) -> int:
-    parent = {v: u for u, v in arcs}
-    depth = 0
-    for node in parent:
-        hops = 0
-        while node != source:
-            node, hops = parent[node], hops + 1
-        depth = max(depth, hops)
-    return depth
+    planned = []
+    for tree, route, row in zip(trees, found_routes, links, strict=True):
+        rate = min((link["rate_bps"] for link in row if link["rate_bps"]), default=RATE_UNKNOWN)
+        others = max((load.get(arc, 0) for arc in tree.arcs), default=0)
+        parameters = transport(options, rate_bps=rate, frame_bytes=frame, queue_packets=queue, others=others)
+        planned.append(PlannedTree(tuple(tree.arcs), tree.depth, route.blobs, rate, parameters))
+    return Plan(tuple(planned), payload, labels, mtu, cut_off)

@@ -1,6 +1,6 @@
 """Signalling to the members (paper, section 3): the tree of members inside one message, acknowledgements aggregated.
 
-`member_tree` is pure. `Connection` is one TCP connection to an agent: requests with their acknowledgements, events.
+`Connection` is one TCP connection to an agent: requests with their acknowledgements, events.
 """
 
 from __future__ import annotations
@@ -8,18 +8,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections import deque
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from datacast.core import framing
 from datacast.core.errors import DatacastError
 
-if TYPE_CHECKING:
-    import networkx as nx
-
-FAN_OUT = 16
-"""Most children a member gets; more hang below its first ones."""
 GRACE_S = 0.5
 """How much longer than the time given to the members an acknowledgement is waited for."""
 
@@ -28,45 +22,6 @@ Results = dict[str, dict[str, Any]]
 
 class SignallingError(DatacastError):
     """A member cannot be reached, or what it says cannot be understood."""
-
-
-def member_tree(graph: nx.Graph, root: str, members: Iterable[str], fan_out: int = FAN_OUT) -> dict[str, list[str]]:
-    """Children of every member in the breadth-first tree of the topology, other nodes left out.
-
-    graph: networkx.Graph; root: the source. Members that the walk does not reach hang below the root (the management
-    network may reach them all the same). O(V + E).
-    """
-    wanted = {m for m in members if m != root}
-    children: dict[str, list[str]] = {root: []}
-    above = {root: root}  # of each node met, the nearest member on the way to the root
-    queue = deque([root])
-    missing = set(wanted)
-    while queue and missing:
-        node = queue.popleft()
-        for neighbour in graph.adj[node]:
-            if neighbour in above:
-                continue
-            if neighbour in wanted:
-                children.setdefault(above[node], []).append(neighbour)
-                children[neighbour] = []
-                above[neighbour] = neighbour
-                missing.discard(neighbour)
-            else:
-                above[neighbour] = above[node]
-            queue.append(neighbour)
-    for name in sorted(missing):
-        children[root].append(name)
-        children[name] = []
-    # Too many children: the surplus goes below the first ones, in turn.
-    order = deque([root])
-    while order:
-        node = order.popleft()
-        kids = children[node]
-        for at, kid in enumerate(kids[fan_out:]):
-            children[kids[at % fan_out]].append(kid)
-        del kids[fan_out:]
-        order.extend(kids)
-    return children
 
 
 def tree_message(

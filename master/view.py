@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from datacast.core.problems import Problem
+from datacast.core.trees import Network
 from datacast.fabric_manager.api import FabricManagerClient, graph_of, update_node
 
 log = logging.getLogger("datacast.master")
@@ -17,11 +18,13 @@ RETRY_MAX_S = 2.0
 
 
 class View:
-    """`graph` is None until the first snapshot. `on_change` gets every later `link` and `node` event."""
+    """`graph` is None until the first snapshot; `network` is the same for the tree engine, made ahead of its use.
+    `on_change` gets every later `link` and `node` event."""
 
     def __init__(self, client: FabricManagerClient, on_change: Callable[[dict[str, Any]], None] | None = None) -> None:
         self.client = client
         self.graph: Any = None
+        self.network: Network | None = None
         self.version = 0
         self.on_change = on_change
         self._grown = asyncio.Condition()
@@ -43,12 +46,18 @@ class View:
         kind = event["type"]
         if kind == "topology":
             self.graph = graph_of(event)
+            self.network = Network(self.graph)
         elif self.graph is None or kind not in ("link", "node"):
             return
         elif kind == "link":
             self.graph.edges[event["u"], event["v"]]["up"] = event["up"]
+            if self.network:
+                self.network.set_up(event["u"], event["v"], event["up"])
         else:
+            before = self.graph.nodes[event["name"]].get("msd")
             update_node(self.graph, event)
+            if self.graph.nodes[event["name"]].get("msd") != before:
+                self.network = Network(self.graph)
         async with self._grown:
             # A fabric manager that started again counts from the beginning: a snapshot always holds.
             self.version = event["version"]

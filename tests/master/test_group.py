@@ -91,6 +91,19 @@ def test_when_every_receiver_refuses_the_group_fails_with_the_reason() -> None:
     assert "h2: ../x is outside /srv" in record["error"]["message"]
 
 
+def test_a_receiver_that_is_cut_off_does_not_stop_the_others() -> None:
+    async def scenario():
+        async with lab(bcube41(), rates=[FAST]) as it:
+            for n, port in enumerate((0, 1), 1):
+                it.world.agents["21"].tell_manager({"type": "link", "port": port, "up": False, "n": n, "t_ns": 1})
+            await until(lambda: not it.manager.fabric.link_up("21", "s1.1"), "the links are down")
+            return await it.end(await it.start("00", SIX, 3_000_000))
+
+    record = run(scenario())
+    assert record["state"] == "partial" and record["receivers"]["21"]["error"]["code"] == "cut_off"
+    assert [n for n, r in record["receivers"].items() if r["state"] != "done"] == ["21"]
+
+
 def test_a_file_that_is_not_there_fails_the_group_with_its_path() -> None:
     async def scenario():
         async with lab(star(3)) as it:
@@ -141,7 +154,7 @@ def test_a_relay_that_dies_does_not_cut_its_children_off() -> None:
             return await it.end(group)
 
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr("datacast.master.signalling.member_tree.__defaults__", (1,))
+        monkeypatch.setattr("datacast.master.crew.FAN_OUT", 1)
         record = run(scenario(monkeypatch))
     assert {n: r["state"] for n, r in record["receivers"].items()} == {
         "h1": "failed",

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import struct
-
 import pytest
-from small import bcube41, star
+from small import bcube41, chain, star
 
 from datacast.core import constants as wire
-from datacast.master.plan import PlanError, data_labels, interest_bytes, make_plan, parse_route, payload_size, per_block
+from datacast.core.routes import Routes
+from datacast.master.plan import PlanError, make_plan, payload_size, per_block
 from datacast.master.plan import transport as make_transport
 
 SIX = ["02", "10", "21", "23", "31", "33"]
 
 
-def stop(flags: int, ret: list[int], fwd: list[int]) -> bytes:
-    return struct.pack(f"!BBBB{len(ret) + len(fwd)}H", flags, len(ret), len(fwd), 0, *ret, *fwd)
-
-
-# A receiver, a waypoint two switches away, the source three links further on.
-FWD, RET, STORE = wire.STOP_FWD_LOCAL, wire.STOP_RET_LOCAL, wire.STOP_STORE
-ROUTE = stop(FWD, [], [0, 7]) + stop(STORE, [1, 2], [3, 4, 5]) + stop(RET, [6, 7, 8], [])
+# As the engine tells it: three labels on data frames, interests of 60 bytes.
+ROUTES = Routes(tree=0, blobs={}, labels=3, interest=60)
 
 
 def graph(mtu: int = 9000, rate: int | None = 10**8, make=bcube41):
@@ -31,41 +25,48 @@ def graph(mtu: int = 9000, rate: int | None = 10**8, make=bcube41):
     return made
 
 
-def test_labels_of_data_frames() -> None:
-    # Waypoint to receiver: two ports, the first is the sender's own, no LOCAL. Source to waypoint: three, and LOCAL.
-    assert data_labels(ROUTE) == max(1, 2 + 1)
-    assert data_labels(stop(0, [], [0]) + stop(0, [4], [])) == 0
-    assert data_labels(stop(FWD, [], []) + stop(STORE, [], [0]) + stop(RET, [4], [])) == 1
-
-
-def test_interests_count_labels_header_and_the_stops_still_to_come() -> None:
-    first = 4 * (1 + 1) + 16 + (len(ROUTE) - len(stop(FWD, [], [0, 7])))
-    assert interest_bytes(ROUTE) == first
-
-
-@pytest.mark.parametrize("blob", [ROUTE[:-1], ROUTE + b"\0", b"\1\2", stop(0, [], [0])[:3] + b"\1" + b"\0\0"])
-def test_routes_that_are_none(blob: bytes) -> None:
-    with pytest.raises(ValueError):
-        parse_route(blob)
-
-
 @pytest.mark.parametrize("mtu", [1500, 9000, 16000])
 def test_a_full_frame_fills_the_mtu_and_no_more(mtu: int) -> None:
-    payload, labels = payload_size([ROUTE], mtu)
+    payload, labels = payload_size([ROUTES], mtu)
     assert payload + 4 * labels + wire.HEADER_LEN == mtu
 
 
 def test_a_payload_that_is_given_must_fit() -> None:
-    assert payload_size([ROUTE], 1500, 1000) == (1000, 3)
+    assert payload_size([ROUTES], 1500, 1000) == (1000, 3)
     with pytest.raises(PlanError, match="1473 bytes exceeds 1472"):
-        payload_size([ROUTE], 1500, 1473)
+        payload_size([ROUTES], 1500, 1473)
 
 
-def test_an_interest_that_does_not_fit_is_refused_with_the_remedy() -> None:
-    long = stop(0, [], [0] * 20) + b"".join(stop(STORE, [1] * 20, [2] * 20) for _ in range(4)) + stop(0, [1] * 20, [])
-    with pytest.raises(PlanError, match="raise the links' MTU") as caught:
-        payload_size([long], 300)
-    assert caught.value.code == "route_too_long"
+def test_an_interest_that_does_not_fit_fails_the_plan() -> None:
+    made = graph(mtu=40)
+    with pytest.raises(PlanError, match=r"an interest of tree \d needs an MTU of \d+, the links have 40") as caught:
+        make_plan(made, "00", SIX, {})
+    assert caught.value.code == "mtu"
+
+
+def test_an_mtu_that_leaves_next_to_nothing_is_refused() -> None:
+    with pytest.raises(PlanError, match="an MTU of 64 bytes leaves 36 for the payload under 3 labels") as caught:
+        make_plan(graph(mtu=64), "00", SIX, {})
+    assert caught.value.code == "mtu_too_small"
+
+
+def test_receivers_that_are_cut_off_are_named_and_the_others_get_their_trees() -> None:
+    made = graph()
+    for link in made.edges("21"):
+        made.edges[link]["up"] = False
+    plan = make_plan(made, "00", SIX, {})
+    assert list(plan.cut_off) == ["21"] and "from 00 to 21" in plan.cut_off["21"]
+    assert len(plan.trees) == 2 and all(set(t.routes) == set(SIX) - {"21"} for t in plan.trees)
+
+
+def test_a_switch_that_cannot_handle_the_labels_is_named() -> None:
+    made = graph(make=lambda: chain(6))
+    made.nodes["s2"]["msd"] = 1
+    for node in made:
+        made.nodes[node]["cache"] = False
+    with pytest.raises(PlanError) as caught:
+        make_plan(made, "h0", ["h1"], {})
+    assert caught.value.code == "msd" and caught.value.what.startswith("s")
 
 
 def test_the_smallest_mtu_of_the_trees_counts() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
+from itertools import pairwise
 from typing import Any
 
 import networkx as nx
@@ -32,6 +33,17 @@ def star(hosts: int) -> nx.Graph:
     for i in range(hosts):
         graph.add_node(f"h{i}", kind="host", forwards=False)
         graph.add_edge(f"h{i}", "s", ports={f"h{i}": 0, "s": i}, up=True)
+    return graph
+
+
+def chain(switches: int) -> nx.Graph:
+    """h0 - s0 - s1 … - h1."""
+    graph = nx.Graph()
+    names = ["h0", *(f"s{i}" for i in range(switches)), "h1"]
+    for name in names:
+        graph.add_node(name, kind="host" if name[0] == "h" else "switch", forwards=name[0] == "s")
+    for u, v in pairwise(names):
+        graph.add_edge(u, v, ports={u: 0 if u == "h0" else 1, v: 0}, up=True)
     return graph
 
 
