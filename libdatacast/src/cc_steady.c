@@ -23,6 +23,7 @@ enum {
   GAIN = 32,        /* k in 64ths */
   GAIN_MIN = 2,
   PATIENCE = 4,     /* packets of the slowest receiver without a duplicate that end a recovery */
+  LONG = 4,         /* rounds can seem long when w has become smaller: at most so many times the shortest one */
   REPORTS = 4,      /* of lags that a round needs at least */
   COURTESY = 64     /* rounds of additive increase after a loss */
 };
@@ -38,9 +39,11 @@ struct state {
   dc_time since, last_dup, last, cut; /* begin of a recovery; last duplicate, interest, answer to a loss */
   dc_time gap;         /* longest pause between two duplicates of this recovery */
   dc_time from, begun; /* the measurement's begin, the round's */
+  dc_time shortest;    /* round lately */
   uint32_t from_sent, tick_sent, sent, dups;
   uint32_t asked, window;   /* one past the newest number asked for; w */
   uint32_t round, settled;  /* `asked` at the end of this round; and when lags again belong to the present rate */
+  dc_time changed;          /* that rate is in force since */
   uint32_t depth;
   uint8_t mode, lag, from_lag, gain, step, courtesy;
   bool lagged;         /* some lag was seen in this round */
@@ -64,7 +67,7 @@ static uint64_t per_second(uint64_t b, dc_time dt) { return dt == 0 ? UINT64_MAX
 static void start(void *state, dc_time now, const struct dc_cc_params *p)
 {
   struct state *s = state;
-  *s = (struct state){.p = *p, .tick = now, .cut = now, .begun = now, .gain = GAIN, .step = 1, .depth = 1};
+  *s = (struct state){.p = *p, .tick = now, .cut = now, .begun = now, .shortest = DC_SEC, .gain = GAIN, .step = 1, .depth = 1};
   s->rate = s->base = s->actual = clamp(s, p->rate_init);
 }
 
@@ -92,7 +95,8 @@ static void follow(struct state *s)
 static void measure(struct state *s, dc_time now)
 {
   uint32_t sent = s->sent - s->from_sent;
-  if (s->lag == 0 || s->from_lag == 0 || s->from_lag == 255 || sent > 4096 || s->asked < s->settled) {
+  bool settled = s->asked >= s->settled || now - s->changed > LONG * s->shortest;
+  if (s->lag == 0 || s->from_lag == 0 || s->from_lag == 255 || sent > 4096 || !settled) {
     measure_from(s, now);
     return;
   }
@@ -112,6 +116,7 @@ static void measure(struct state *s, dc_time now)
     s->mode = HOLD;
   s->step = 1;
   s->settled = round_end(s);
+  s->changed = now;
   measure_from(s, now);
 }
 
@@ -141,10 +146,9 @@ static void evicted(struct state *s, dc_time now)
 static void lost(struct state *s, dc_time now)
 {
   s->courtesy = COURTESY;
-  if (now - s->cut < s->p.interval || s->asked < s->settled)
+  if (now - s->cut < s->p.interval || now - s->cut < s->shortest)
     return;
   s->cut = now;
-  s->settled = round_end(s);
   uint64_t from = s->actual < s->base ? s->actual : s->base;
   s->base = clamp(s, from / 10 * 7);
   if (s->mode == START)
@@ -162,6 +166,7 @@ static void recovered(struct state *s, dc_time now)
     return;
   s->mode = HOLD;
   s->settled = s->round = round_end(s);
+  s->changed = now;
   measure_from(s, now);
   follow(s);
 }
@@ -221,6 +226,10 @@ static void end_round(struct state *s, dc_time now)
   if (sent < 65536)
     s->actual = (s->actual + per_second(bits(s, sent), now - s->begun)) / 2;
   s->tick_sent = s->sent;
+  if (now - s->begun < s->shortest)
+    s->shortest = now - s->begun;
+  else
+    s->shortest += s->shortest / 64;
   s->begun = now;
   if (++s->calm == 0 && s->gain < GAIN)
     s->gain++;
@@ -242,7 +251,7 @@ static void tick(void *state, dc_time now)
   s->tick += n * s->p.interval;
   if (s->mode == RECOVER)
     recovered(s, now);
-  else if (s->asked >= s->round && s->reports >= REPORTS)
+  else if (s->reports >= REPORTS && (s->asked >= s->round || now - s->begun > LONG * s->shortest))
     end_round(s, now);
 }
 

@@ -82,7 +82,7 @@ class Setting:
     def tree(self) -> TreeConfig:
         """The transport's configuration."""
         return TreeConfig(
-            cc=self.cc, rate_init=self.rate_init or self.rate // 2, rate_min=max(1000, self.rate // 1000),
+            cc=self.cc, rate_init=self.rate_init or self.rate // 2, rate_min=min(self.rate // 1000, 80 * self.mtu),
             rate_max=self.rate, delta=self.delta, interval=self.interval, packet_bytes=self.mtu, credits=self.credits,
             adaptive=self.adaptive, rto_min=self.rto_min, rto_init=max(100_000_000, 4 * self.rto_min),
         )  # fmt: skip

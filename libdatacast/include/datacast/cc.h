@@ -28,7 +28,7 @@ struct dc_cc_event {
   uint32_t depth;  /* packets that the caches this interest asks for hold (C / packet), at least 1 */
 };
 
-#define DC_CC_STATE 192 /* bytes a rule may keep */
+#define DC_CC_STATE 256 /* bytes a rule may keep */
 
 struct dc_cc_ops {
   const char *name;
