@@ -54,9 +54,10 @@ class View:
             if self.network:
                 self.network.set_up(event["u"], event["v"], event["up"])
         else:
-            before = self.graph.nodes[event["name"]].get("msd")
+            node = self.graph.nodes[event["name"]]
+            before = node.get("msd"), node.get("cache")
             update_node(self.graph, event)
-            if self.graph.nodes[event["name"]].get("msd") != before:
+            if (node.get("msd"), node.get("cache")) != before:
                 self.network = Network(self.graph)
         async with self._grown:
             # A fabric manager that started again counts from the beginning: a snapshot always holds.
