@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+from datacast.topologies.lab.controlled import ControlledPlane, give_room
 from datacast.topologies.lab.errors import LabError
+from datacast.topologies.lab.plan import Machine
+from datacast.topologies.lab.programs import ROOT
+
+if TYPE_CHECKING:
+    from datacast.topologies.lab.checks import Check
+    from datacast.topologies.lab.lab import Lab
+    from datacast.topologies.lab.processes import Process
 
 PROGRAM = "simple_switch_grpc"
 CPU_PORT = 510
 """p4src/shared/target.p4."""
+GRPC_PORT = 9559
+P4 = ROOT / "build" / "p4"
+PIPELINE = {"json": str(P4 / "datacast.json"), "p4info": str(P4 / "datacast.p4info.txt")}
 REMEDY = "install p4lang's packages p4lang-p4c and p4lang-bmv2, or build them; then `make p4`"
 
 
@@ -46,3 +59,41 @@ class Bmv2:
             "--cpu-port",
             str(CPU_PORT),
         ]
+
+
+class Bmv2Plane(ControlledPlane):
+    """One `simple_switch_grpc` per switch."""
+
+    name = "bmv2"
+    first_number = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._switches: list[tuple[Process, int]] = []
+
+    def checks(self) -> list[Check]:
+        from datacast.topologies.lab.checks import Check
+
+        lack = missing()
+        if not lack:
+            lack = next((f"{path} is not there" for path in PIPELINE.values() if not os.path.exists(path)), "")
+        return [Check("bmv2", not lack, True, lack or "found", REMEDY if lack else "")]
+
+    def _server(self, machine: Machine, node: str) -> str:
+        return f"{machine.address}:{GRPC_PORT + machine.nodes.index(node)}"
+
+    def start_switches(self, lab: Lab, machine: Machine) -> None:
+        for i, node in enumerate(machine.nodes):
+            switch = Bmv2(i + 1, self._server(machine, node), self.numbered(machine, node))
+            process = lab.supervisor.start(f"{machine.name}-bmv2-{i}", switch.command(), lab.network.spawn(machine))
+            self._switches.append((process, len(switch.ports)))
+
+    def address(self, lab: Lab, machine: Machine, node: str) -> dict[str, Any]:
+        return {"p4runtime": {"address": self._server(machine, node), "device_id": machine.nodes.index(node) + 1}}
+
+    def settings(self, lab: Lab) -> dict[str, Any]:
+        return {"pipeline": PIPELINE}
+
+    def ready(self, lab: Lab) -> None:
+        for process, ports in self._switches:
+            give_room(lab, process, ports)

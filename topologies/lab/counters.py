@@ -73,6 +73,8 @@ class Traffic:
 
     data_payload: int = 0
     """Payload bytes of data packets sent onto links, duplicates and retransmissions included."""
+    data_packets: int = 0
+    """Data packets sent onto links by switches that count no bytes (taps.py)."""
     hits: dict[int, int] = field(default_factory=dict)
     """Interests answered from a content store, per tree."""
     drops: dict[str, int] = field(default_factory=dict)
@@ -83,7 +85,10 @@ class Traffic:
     def add(self, counters: dict[str, Any]) -> None:
         """One node's counters, as switches and agents give them."""
         for port in counters.get("ports", {}).values():
-            self.data_payload += int(port.get("tx_data_payload", 0))
+            if "tx_data_payload" in port:
+                self.data_payload += int(port["tx_data_payload"])
+            else:
+                self.data_packets += int(port.get("tx_data", 0))
         for tree in counters.get("tree_counters", ()):
             self.hits[int(tree["tree"])] = self.hits.get(int(tree["tree"]), 0) + int(tree.get("hits", 0))
         for reason, count in counters.get("drop", {}).items():
@@ -96,6 +101,7 @@ class Traffic:
 
         return Traffic(
             self.data_payload - before.data_payload,
+            self.data_packets - before.data_packets,
             minus(self.hits, before.hits),
             minus(self.drops, before.drops),
             sorted({*self.silent, *before.silent}),

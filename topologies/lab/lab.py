@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import subprocess
-import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -17,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from datacast.topologies.lab import workspace
 from datacast.topologies.lab.checks import before_start, port_taken
-from datacast.topologies.lab.content import choose_folder
 from datacast.topologies.lab.dataplane import data_plane
 from datacast.topologies.lab.errors import LabError
 from datacast.topologies.lab.plan import AGENT_PORT, Plan, make_plan
@@ -173,12 +172,18 @@ class Lab:
             queue_packets=options.queue_packets,
             ports_per_process=self.plane.ports_per_machine,
         )
-        base = Path(options.work) if options.work else choose_folder(options.room)
-        self.work = Path(tempfile.mkdtemp(prefix=f"datacast-{self.name}-", dir=base))
+        memory = not options.work and not options.keep and workspace.in_memory(options.room)
+        if memory:
+            self.work = self.run_folder / "files"
+        else:
+            base = workspace.disk_folder(options.room, options.work)
+            self.work = base / f"datacast-{self.name}-{state.identity[:8]}"
         root_if = f"dclab{state.slot}"
+        # Written down before it is made: whoever cleans up must know.
         state.work, state.topology, state.keep, state.rest = str(self.work), options.topology, options.keep, self.rest
         state.interfaces = [root_if]
         self.registry.save(state)
+        workspace.make(self.work, memory)
         environment = {MARK: state.identity}
         os.environ.update(environment)  # Mininet's shells take it from here
         self.supervisor = Supervisor(self._folder("logs"), environment, self.signals)
@@ -314,7 +319,8 @@ def clean(registry: Registry, state: State) -> list[str]:
     for path in state.paths:
         shutil.rmtree(path, ignore_errors=True)
     if state.work and not state.keep:
-        shutil.rmtree(state.work, ignore_errors=True)
+        if not workspace.remove(Path(state.work)):
+            left.append(f"folder {state.work}")
     if not left:
         registry.forget(state.name)
     return left

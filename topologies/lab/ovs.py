@@ -11,11 +11,20 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from datacast.topologies.lab.controlled import ControlledPlane, give_room
 from datacast.topologies.lab.errors import LabError
+from datacast.topologies.lab.plan import Machine
+
+if TYPE_CHECKING:
+    from datacast.topologies.lab.checks import Check
+    from datacast.topologies.lab.lab import Lab
+    from datacast.topologies.lab.processes import Process
 
 SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
 REMEDY = "apt-get install openvswitch-switch"
+CONTROLLER_PORT = 6653
 
 
 @dataclass(frozen=True)
@@ -179,3 +188,53 @@ def _path(program: str) -> str:
     if found is None:
         raise LabError(f"{program} is not installed", what=program, remedy=REMEDY)
     return found
+
+
+class OvsPlane(ControlledPlane):
+    """One Open vSwitch in user space per machine; each switch is a bridge of it."""
+
+    name = "ovs"
+    first_number = 1
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._switches: list[tuple[Process, int]] = []
+
+    def checks(self) -> list[Check]:
+        from datacast.topologies.lab.checks import Check
+
+        lack = missing()
+        return [Check("Open vSwitch", not lack, True, lack or "found", REMEDY if lack else "")]
+
+    def dpid(self, lab: Lab, node: str) -> int:
+        """The datapath id: the node's place in the topology, from 1."""
+        return 1 + list(lab.graph.nodes).index(node)
+
+    def start_switches(self, lab: Lab, machine: Machine) -> None:
+        ovs = OpenVSwitch(lab.run_folder / f"{machine.name}-ovs")
+        ovs.create()
+        spawn = lab.network.spawn(machine)
+
+        def inside(command: list[str], **options: Any) -> Any:
+            return spawn(command, **{**options, "env": {**options.get("env", {}), **ovs.environment}})
+
+        lab.supervisor.start(f"{machine.name}-ovsdb", ovs.database_command(), inside)
+        lab.supervisor.wait(ovs.ready, 10, "Open vSwitch's database")
+        process = lab.supervisor.start(f"{machine.name}-ovs", ovs.switch_command(), inside)
+        bridges = [
+            Bridge(f"br{i}", self.dpid(lab, node), self.numbered(machine, node)) for i, node in enumerate(machine.nodes)
+        ]
+        ovs.configure(bridges, f"tcp:{lab.plan.root_address}:{CONTROLLER_PORT}")
+        lab.supervisor.wait(lambda: ovs.attached(bridges), 20, "Open vSwitch's ports")
+        self._switches.append((process, sum(len(b.ports) for b in bridges)))
+
+    def address(self, lab: Lab, machine: Machine, node: str) -> dict[str, Any]:
+        return {"openflow": {"dpid": self.dpid(lab, node)}}
+
+    def settings(self, lab: Lab) -> dict[str, Any]:
+        return {"openflow_listen": f"{lab.plan.root_address}:{CONTROLLER_PORT}"}
+
+    def ready(self, lab: Lab) -> None:
+        """It sends to all ports by one socket, which it makes when it first sends (discovery sees to that)."""
+        for process, ports in self._switches:
+            give_room(lab, process, ports + 1)

@@ -75,6 +75,8 @@ def make_report(measured: Measured) -> dict[str, Any]:
         if figures.get("error"):
             receivers[name]["error"] = figures["error"]
     finish = told.get("finish_s")
+    # A switch that counts packets only: all but the file's last are full ones.
+    carried = measured.traffic.data_payload + measured.traffic.data_packets * payload
     return {
         "ok": bool(receivers) and all(r["sha256_ok"] and r["state"] == "done" for r in receivers.values()),
         "group": group["id"],
@@ -88,7 +90,7 @@ def make_report(measured: Measured) -> dict[str, Any]:
         "finish_over_ideal": ratio(finish, ideal),
         "link_stress": None
         if measured.traffic.silent
-        else link_stress(measured.traffic.data_payload, size, [(tree["new_packets"], tree["links"]) for tree in trees]),
+        else link_stress(carried, size, [(tree["new_packets"], tree["links"]) for tree in trees]),
         "duplicate_ratio": sum(duplicates) / sum(new) if sum(new) else 0.0,
         "trees": {
             "count": len(trees),

@@ -1,0 +1,198 @@
+"""What Open vSwitch and bmv2 have in common in a lab: the controller programs them, cache appliances hang on them.
+
+Every switch gets an appliance (any switch may become a branch node of some tree), all of a machine in as few
+`datacast-switch --appliance` processes as DPDK's ports allow. The link to it is unshaped and takes a label more than
+the network: an appliance's frames carry the switch's own port as a label.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import socket
+import struct
+from abc import abstractmethod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from datacast.core import constants as wire
+from datacast.topologies.lab.counters import ask_control
+from datacast.topologies.lab.dataplane import DataPlane
+from datacast.topologies.lab.plan import PORTS_PER_PROCESS, Machine
+from datacast.topologies.lab.programs import need_program
+from datacast.topologies.lab.taps import Tap, inside
+
+if TYPE_CHECKING:
+    from datacast.topologies.lab.lab import Lab
+    from datacast.topologies.lab.processes import Process
+
+SEND_ROOM = 1 << 26
+PIDFD_GETFD = 438
+SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def appliance_ifnames(index: int) -> tuple[str, str]:
+    """The switch's end and the appliance's, for the machine's switch with this index."""
+    return f"ca{index}-sw", f"ca{index}-dc"
+
+
+class ControlledPlane(DataPlane):
+    """Base of the data planes that need a controller."""
+
+    ports_per_machine = 4096
+    programs = ("datacast-switch",)
+    first_number: int
+    """What the switch calls Datacast's port 0."""
+
+    def __init__(self) -> None:
+        self._machines: dict[str, Machine] = {}
+        self._taps: dict[tuple[str, int], Tap] = {}
+
+    # ---- numbers and names ----
+    def number(self, port: int) -> int:
+        return port + self.first_number
+
+    def appliance_number(self, machine: Machine, node: str) -> int:
+        return self.first_number + max((p.port for p in machine.ports[node]), default=-1) + 1
+
+    def appliance_mtu(self, lab: Lab) -> int:
+        return lab.options.mtu + wire.LABEL_LEN
+
+    def _controls(self, lab: Lab, machine: Machine) -> list[tuple[Path, tuple[str, ...]]]:
+        """Per appliance process its control socket and its nodes."""
+        return [
+            (
+                lab.run_folder / f"{machine.name}-c{i // PORTS_PER_PROCESS}.sock",
+                machine.nodes[i : i + PORTS_PER_PROCESS],
+            )
+            for i in range(0, len(machine.nodes), PORTS_PER_PROCESS)
+        ]
+
+    def numbered(self, machine: Machine, node: str) -> tuple[tuple[int, str], ...]:
+        """All ports of a switch, the appliance's last: number and interface."""
+        ports = [(self.number(p.port), p.ifname) for p in machine.ports[node]]
+        ports.append((self.appliance_number(machine, node), appliance_ifnames(machine.nodes.index(node))[0]))
+        return tuple(ports)
+
+    # ---- starting ----
+    def start(self, lab: Lab, machine: Machine) -> None:
+        from datacast.topologies.lab.network import data_port_script
+
+        self._machines[machine.name] = machine
+        script, mtu = "", self.appliance_mtu(lab)
+        for i in range(len(machine.nodes)):
+            ends = appliance_ifnames(i)
+            script += f"ip link add name {ends[0]} mtu {mtu} type veth peer name {ends[1]} mtu {mtu}\n"
+            script += "".join(data_port_script(end, 0, mtu, 0) for end in ends)
+        lab.network.run_in(machine.name, ["sh", "-euc", script])
+        for i, (control, nodes) in enumerate(self._controls(lab, machine)):
+            config = {
+                "nodes": [
+                    {"name": node, "ports": [{"port": 0, "iface": appliance_ifnames(machine.nodes.index(node))[1]}]}
+                    for node in nodes
+                ],
+                "control": str(control),
+                "mtu": mtu,
+                "eal": {"huge": False},
+            }
+            path = lab.run_folder / f"{machine.name}-c{i}.yaml"
+            path.write_text(yaml.safe_dump(config, sort_keys=False))
+            lab.supervisor.start(
+                f"{machine.name}-appliances{i}",
+                [need_program("datacast-switch"), "--appliance", "--config", str(path)],
+                lab.network.spawn(machine),
+            )
+        self.start_switches(lab, machine)
+        pid = lab.network.nodes[machine.name].pid
+        ports = [(node, p.port, p.ifname) for node in machine.nodes for p in machine.ports[node]]
+        taps = inside(pid, lambda: [Tap(ifname) for _, _, ifname in ports])
+        self._taps.update({(node, port): tap for (node, port, _), tap in zip(ports, taps, strict=True)})
+
+    @abstractmethod
+    def start_switches(self, lab: Lab, machine: Machine) -> None:
+        """Start the switches of one machine; their appliances' interfaces are there."""
+
+    @abstractmethod
+    def address(self, lab: Lab, machine: Machine, node: str) -> dict[str, Any]:
+        """How the controller and the switch meet: the key `openflow` or `p4runtime` of a switch."""
+
+    def settings(self, lab: Lab) -> dict[str, Any]:
+        """Further keys of the controller's file."""
+        return {}
+
+    # ---- the controller ----
+    def controller_config(self, lab: Lab) -> dict[str, Any]:
+        """docs/dataplanes.md."""
+        switches = []
+        for machine in self._machines.values():
+            controls = {node: str(path) for path, nodes in self._controls(lab, machine) for node in nodes}
+            for node in machine.nodes:
+                ports = [
+                    {
+                        "port": p.port,
+                        "number": self.number(p.port),
+                        "mac": p.mac,
+                        "neighbour": {"node": p.neighbour, "port": p.neighbour_port, "mac": p.neighbour_mac},
+                    }
+                    for p in machine.ports[node]
+                ]
+                switches.append(
+                    {
+                        "name": node,
+                        "ports": ports,
+                        "appliance": {"number": self.appliance_number(machine, node), "control": controls[node]},
+                        **self.address(lab, machine, node),
+                    }
+                )
+        return {"switches": switches, "fabric_manager": lab.signalling, **self.settings(lab)}
+
+    # ---- counters ----
+    def counters(self, lab: Lab, machine: Machine) -> dict[str, dict[str, Any]]:
+        """Per switch: data packets by port (tx_data), and its appliance's trees and drops."""
+        found: dict[str, dict[str, Any]] = {}
+        for control, nodes in self._controls(lab, machine):
+            answer = ask_control(control, "counters")["nodes"]
+            for node in nodes:
+                own = answer[node]
+                ports = {str(p.port): {"tx_data": self._taps[node, p.port].packets()} for p in machine.ports[node]}
+                found[node] = {"ports": ports, "drop": own["drop"], "tree_counters": own["tree_counters"]}
+        return found
+
+
+def enlarge_buffers(pid: int, room: int) -> int:
+    """Give every packet socket of a process `room` bytes each way; how many there were.
+
+    The usual 208 KB are about a dozen jumbo frames. What waits in a shaped port's queue counts as sent and not yet done,
+    so the switch loses frames however long the queue is (Open vSwitch sends to all its ports by one socket); and it
+    loses what arrives while it does not run for a few milliseconds.
+    """
+    pidfd = os.pidfd_open(pid)
+    count = 0
+    try:
+        for name in os.listdir(f"/proc/{pid}/fd"):
+            try:
+                if not os.readlink(f"/proc/{pid}/fd/{name}").startswith("socket:"):
+                    continue
+            except OSError:
+                continue
+            fd = _libc.syscall(PIDFD_GETFD, pidfd, int(name), 0)
+            if fd < 0:
+                continue
+            with socket.socket(fileno=fd) as sock:
+                if sock.family == socket.AF_PACKET:
+                    sock.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, struct.pack("i", room))
+                    sock.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, struct.pack("i", room))
+                    count += 1
+    finally:
+        os.close(pidfd)
+    return count
+
+
+def give_room(lab: Lab, process: Process, sockets: int, most_s: float = 10.0) -> None:
+    """enlarge_buffers once the process has `sockets` packet sockets or more."""
+    lab.supervisor.wait(
+        lambda: enlarge_buffers(process.pid, SEND_ROOM) >= sockets, most_s, f"packet sockets of {process.name}"
+    )
