@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import random
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -54,25 +52,3 @@ def sha256_of(path: Path, step: Callable[[int], None] = lambda done: None) -> st
             done += len(chunk)
             step(done)
     return digest.hexdigest()
-
-
-def choose_folder(total: int) -> Path:
-    """Where copies of `total` bytes go: memory while they take at most a quarter of what is free, else disk.
-
-    Raises LabError when neither has the room.
-    """
-    shm = Path("/dev/shm")
-    disk = Path(os.environ.get("TMPDIR", "/var/tmp"))
-    if shm.is_dir() and os.access(shm, os.W_OK) and total <= shutil.disk_usage(shm).free // 2:
-        with open("/proc/meminfo") as lines:
-            available = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable")) * 1024
-        if total <= available // 4:
-            return shm
-    free = shutil.disk_usage(disk).free
-    if total + (64 << 20) > free:
-        raise LabError(
-            f"{disk} has {free >> 20} MiB free, the copies take {total >> 20} MiB",
-            what=str(disk),
-            remedy="use a smaller --size or fewer receivers, or set TMPDIR to a larger file system",
-        )
-    return disk

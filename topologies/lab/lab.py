@@ -172,18 +172,13 @@ class Lab:
             queue_packets=options.queue_packets,
             ports_per_process=self.plane.ports_per_machine,
         )
-        memory = not options.work and not options.keep and workspace.in_memory(options.room)
-        if memory:
-            self.work = self.run_folder / "files"
-        else:
-            base = workspace.disk_folder(options.room, options.work)
-            self.work = base / f"datacast-{self.name}-{state.identity[:8]}"
+        self.work = workspace.choose(options.room, options.work) / f"datacast-{self.name}-{state.identity[:8]}"
         root_if = f"dclab{state.slot}"
         # Written down before it is made: whoever cleans up must know.
         state.work, state.topology, state.keep, state.rest = str(self.work), options.topology, options.keep, self.rest
         state.interfaces = [root_if]
         self.registry.save(state)
-        workspace.make(self.work, memory)
+        self.work.mkdir(mode=0o755)
         environment = {MARK: state.identity}
         os.environ.update(environment)  # Mininet's shells take it from here
         self.supervisor = Supervisor(self._folder("logs"), environment, self.signals)
@@ -319,8 +314,7 @@ def clean(registry: Registry, state: State) -> list[str]:
     for path in state.paths:
         shutil.rmtree(path, ignore_errors=True)
     if state.work and not state.keep:
-        if not workspace.remove(Path(state.work)):
-            left.append(f"folder {state.work}")
+        shutil.rmtree(state.work, ignore_errors=True)
     if not left:
         registry.forget(state.name)
     return left
