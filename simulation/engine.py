@@ -199,10 +199,12 @@ class Simulation:
             self.cable(u, v, data.get("rate_bps", rate), delay, queue, data["ports"])
 
     def group(self, source: str, receivers: Sequence[str], size: int, piece: int = 1484, cache: int = 128 * 1024,
-              per_block: int = 1024) -> Group:
-        """A group of receivers that want `size` bytes from `source`. Trees are added to it."""
+              per_block: int = 1024, waiting: int = 0) -> Group:
+        """A group of receivers that want `size` bytes from `source`. Trees are added to it. `waiting`: waiting interests
+        that a node has room for per tree (0: enough for all credits there may be)."""
         cfg = self._ffi.new("struct sim_group_cfg *", {"source": self.vertex(source), "size": size, "piece": piece,
-                                                       "per_block": per_block, "cache_bytes": cache})
+                                                       "per_block": per_block, "cache_bytes": cache,
+                                                       "waiting": waiting})
         number = self._check(self._lib.sim_group(self._sim, cfg))
         for r in receivers:
             self._check(self._lib.sim_receiver(self._sim, number, self.vertex(r)))

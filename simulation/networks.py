@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import networkx as nx
+
+from datacast.core import trees as engine
+from datacast.core.routes import Routes, routes
 
 from .errors import ExperimentError
 
@@ -54,14 +56,8 @@ def path(arcs: Arcs, receiver: str) -> list[str]:
     return out[::-1]
 
 
-def steiner_trees(g: nx.Graph, source: str, receivers: Sequence[str], limit: int | None = None) -> list[Arcs]:
-    """Edge-disjoint Steiner trees of the core's tree engine (the paper's Figure 3)."""
-    try:
-        from datacast.core import trees as engine
-    except ImportError:
-        return [shortest_path_tree(g, source, receivers)]
-    return _arcs(engine.steiner_trees(g, source, list(receivers)))[:limit]
-
-
-def _arcs(found: Any) -> list[Arcs]:
-    return [list(tree.arcs) for tree in found]
+def steiner_trees(g: nx.Graph, source: str, receivers: Sequence[str], most: int = 0) -> tuple[list[Arcs], list[Routes]]:
+    """Edge-disjoint Steiner trees and their routes, from the core's tree engine (the paper's Figure 3). At most `most`
+    trees unless it is 0."""
+    found = engine.steiner_trees(g, source, receivers, most or None)
+    return [[(child, parent) for parent, child in tree.arcs] for tree in found], routes(found)

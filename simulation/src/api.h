@@ -24,6 +24,7 @@ struct sim_group_cfg {
   uint32_t piece;    /* payload bytes of a data packet */
   uint32_t per_block;
   uint64_t cache_bytes; /* C */
+  uint32_t waiting;  /* waiting interests that a node has room for per tree; 0: enough for all credits there may be */
 };
 int sim_group(sim *s, const struct sim_group_cfg *cfg);
 int sim_receiver(sim *s, int group, int vertex);
@@ -89,7 +90,7 @@ struct sim_asker_stats { /* a receiver in one tree */
   uint32_t credits, outstanding;
 };
 struct sim_link_stats {
-  uint64_t frames, bytes, data, payload, dropped, lost;
+  uint64_t frames, bytes, data, data_bytes, payload, dropped, lost;
   uint32_t queue_max;
 };
 struct sim_node_stats {

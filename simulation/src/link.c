@@ -107,6 +107,7 @@ void link_send(sim *s, int link, struct packet *p)
   l->count.bytes += p->wire;
   if (p->data) {
     l->count.data++;
+    l->count.data_bytes += p->wire;
     l->count.payload += p->payload;
   }
   if (l->faulty) {

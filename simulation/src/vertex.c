@@ -17,13 +17,13 @@ void vertex_prepare(sim *s, int v)
 {
   struct vertex *x = &s->vertices[v];
   struct dc_node_cfg cfg;
-  uint32_t credits = 16, piece = DC_PAYLOAD_MAX;
+  uint32_t waiting = 0, piece = DC_PAYLOAD_MAX;
   uint64_t cache = 1;
   for (int i = 0; i < s->n_trees; i++) {
     const struct tree *t = &s->trees[i];
     const struct group *g = &s->groups[t->group];
-    uint32_t most = t->cfg.adaptive ? 1024 : t->cfg.credits;
-    credits = most > credits ? most : credits;
+    uint32_t most = g->cfg.waiting != 0 ? g->cfg.waiting : t->cfg.adaptive ? 2 * DC_CREDITS_MAX : 8 * t->cfg.credits;
+    waiting = most > waiting ? most : waiting;
     piece = g->layout.piece < piece ? g->layout.piece : piece;
     cache = g->cfg.cache_bytes > cache ? g->cfg.cache_bytes : cache;
   }
@@ -36,7 +36,7 @@ void vertex_prepare(sim *s, int v)
   cfg.memory_bytes = UINT64_C(1) << 40;
   cfg.trees = s->n_trees == 0 ? 1 : (uint32_t)s->n_trees;
   cfg.store_slots = power_above(2 * cache / (piece == 0 ? 1 : piece) + 1);
-  cfg.waiting_slots = power_above(8 * credits);
+  cfg.waiting_slots = power_above(waiting);
   x->memory = calloc(1, dc_node_size(&cfg) + 64);
   if (x->memory == NULL)
     abort();
