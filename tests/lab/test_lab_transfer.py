@@ -10,7 +10,7 @@ import sys
 import threading
 
 import pytest
-from lab_kit import DATACAST, Quiet, free_ports, start_run, unique_name
+from lab_kit import DATACAST, Quiet, eventually, free_ports, start_run, unique_name
 
 from datacast.topologies.lab.counters import traffic
 from datacast.topologies.lab.lab import Lab, LabOptions, http_json
@@ -125,13 +125,32 @@ def refused_or_failed(lab, spec) -> str:
     return json.dumps([group["error"], group["receivers"]])
 
 
+def restart_agent(lab, host, between=lambda: None):
+    """Kill a host's agent, do something, start it again, and wait until it is registered."""
+    agent = next(p for p in reversed(lab.supervisor.processes) if p.name == f"agent-{host}")
+    agent.expected = True
+    agent.popen.kill()
+    agent.popen.wait()
+    eventually(lambda: not registered(lab, host), 20, f"the fabric manager's notice of the end of agent {host}")
+    between()
+    lab.start_agent(host)
+    eventually(lambda: registered(lab, host), 20, f"agent {host} again")
+
+
+def registered(lab, host) -> bool:
+    nodes = http_json("GET", lab.rest + "/topology")["nodes"]
+    return next(node["registered"] for node in nodes if node["name"] == host)
+
+
 def test_a_full_disk_fails_that_receiver_only(lab):
     folder = str(lab.host_folder("21"))
-    lab.network.run_in("21", ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder])
+    restart_agent(
+        lab, "21", lambda: lab.network.run_in("21", ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder])
+    )
     try:
         report = transfer(lab, size=4 << 20)
     finally:
-        lab.network.run_in("21", ["umount", folder])
+        restart_agent(lab, "21", lambda: lab.network.run_in("21", ["umount", folder]))
     states = {host: figures["state"] for host, figures in report["receivers"].items()}
     assert states.pop("21") == "failed" and set(states.values()) == {"done"}
     assert report["receivers"]["21"]["error"]["code"] == "disk_full"
@@ -186,12 +205,8 @@ def test_a_receiver_that_dies_does_not_stop_the_others(lab):
             victim.expected = True
             victim.popen.send_signal(signal.SIGKILL)
 
-    try:
-        report = transfer(lab, Quiet(kill), size=24 << 20)
-    finally:
-        victim.popen.wait()
-        lab.start_agent("10")
-        lab.supervisor.wait(lab._all_registered, 30, "agent 10 again")
+    report = transfer(lab, Quiet(kill), size=24 << 20)
+    restart_agent(lab, "10")
     assert killed
     states = {host: figures["state"] for host, figures in report["receivers"].items()}
     assert states.pop("10") == "failed" and set(states.values()) == {"done"}, report["receivers"]
