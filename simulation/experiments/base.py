@@ -52,6 +52,8 @@ class Setting:
     """Of a sweep."""
     tcp: str = "cubic"
     """TCP's flavour in figure13b: cubic or newreno."""
+    engine: str = "datacast"
+    """What simulates: datacast (this project's own) or ns3."""
 
     def check(self) -> None:
         """Raises ExperimentError for what makes no sense."""
@@ -124,6 +126,17 @@ class Experiment:
     help: str = ""
 
 
+def simulation(s: Setting, framing: int) -> Simulation:
+    """An empty network in the engine that the setting names."""
+    if s.engine == "datacast":
+        return Simulation(s.seed, framing, s.policy)
+    if s.engine == "ns3":
+        from ..ns3 import Ns3Simulation
+
+        return Ns3Simulation(s.seed, framing, s.policy)
+    raise ExperimentError(f"no engine {s.engine!r}; there are datacast and ns3", what=s.engine)
+
+
 def members(s: Setting, g: Any) -> list[str]:
     """The group's receivers."""
     if s.receivers == 0 and s.topology == "bcube:4,1" and s.source == "00":
@@ -156,7 +169,7 @@ def micro(s: Setting, cache: int) -> Micro:
     receivers = members(s, g)
     arcs = (networks.FIGURE10_TREE if receivers == networks.FIGURE10_RECEIVERS
             else networks.shortest_path_tree(g, s.source, receivers))  # fmt: skip
-    sim = Simulation(s.seed, PAPER, s.policy)
+    sim = simulation(s, PAPER)
     sim.graph(g, s.rate, s.delay, s.queue)
     leaves = {c for c, _ in arcs} - {p for _, p in arcs}
     slow = next(r for r in receivers if r in leaves)

@@ -8,7 +8,7 @@ from datacast.topologies import parse
 
 from .. import networks
 from ..engine import PAPER, SECOND, Group, Simulation
-from .base import Experiment, Report, Result, Row, Setting, jain
+from .base import Experiment, Report, Result, Row, Setting, jain, simulation
 
 STEP = SECOND // 10
 SETTLE = SECOND
@@ -21,7 +21,7 @@ def _phases(unit: int) -> list[tuple[int, int]]:
 
 def _network(s: Setting) -> Simulation:
     s.check()
-    sim = Simulation(s.seed, PAPER, s.policy)
+    sim = simulation(s, PAPER)
     sim.graph(parse("bcube:4,1"), s.rate, s.delay, s.queue)
     return sim
 

@@ -107,3 +107,9 @@ uint64_t sim_digest(const sim *s);  /* of every event so far: two runs that agre
 int sim_links(const sim *s);
 /* Books that must balance; NULL, or what does not. Written for the fault campaigns. */
 const char *sim_check(sim *s);
+
+/* ---- for another simulator ---- */
+/* All of it as text, before the first sim_run (simulation/ns3/README.md says how it reads); NULL when something in it cannot
+ * be said so. The caller gives it back with sim_text_free. */
+char *sim_describe(sim *s);
+void sim_text_free(char *text);

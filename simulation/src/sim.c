@@ -147,7 +147,7 @@ int sim_tree(sim *s, int group, uint32_t id, const struct sim_tree_cfg *cfg)
   struct tree *t = &s->trees[s->n_trees];
   *t = (struct tree){
       .group = group, .id = id, .cfg = *cfg, .first_asker = s->n_askers, .armed = DC_NEVER, .first = DC_NEVER};
-  t->cfg.cc = NULL; /* the caller's string */
+  t->cfg.cc = cc->name; /* not the caller's string */
   struct dc_source_cfg source = {.cc = cc,
                                  .params = {.rate_init = cfg->rate_init,
                                             .rate_min = cfg->rate_min,

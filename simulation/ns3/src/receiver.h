@@ -26,6 +26,7 @@ public:
   int Assign(size_t i, const dc_extent &e);
   void Data(uint32_t tree, const dc_header &h, const uint8_t *payload, uint32_t real) override;
 
+  NodeModel *Where() const { return m_node; }
   bool Whole() const { return dc_pieces_whole(m_pieces); }
   uint64_t Pieces() const { return dc_pieces_held(m_pieces); }
   uint64_t Wrong() const { return m_wrong; }

@@ -55,9 +55,15 @@ private:
   std::istringstream m_in;
 };
 
-World::~World()
+World::World(const Changes &changes) : m_changes(changes) { SetSeed(1); }
+
+World::~World() { ns3::Simulator::Destroy(); }
+
+// ns-3's random variables take the seed when they are made, so this comes before them.
+void World::SetSeed(uint64_t seed)
 {
-  ns3::Simulator::Destroy();
+  ns3::RngSeedManager::SetSeed(1);
+  ns3::RngSeedManager::SetRun(m_changes.seed.value_or(seed));
 }
 
 bool World::Line(const std::string &line)
@@ -73,7 +79,7 @@ bool World::Line(const std::string &line)
   if (m_ready)
     throw Error("the scenario cannot change once it runs");
   if (verb == "seed")
-    m_seed = w.Number("seed");
+    SetSeed(w.Number("seed"));
   else if (verb == "framing") {
     std::string f = w.Word("framing");
     if (f != "paper" && f != "ethernet")
@@ -290,8 +296,6 @@ void World::RouteLine(Words &w)
 // The links that a route's data takes, for the link stress: along the interests' ports, each link's other direction.
 void World::Arcs(uint32_t tree, const std::vector<uint8_t> &blob, uint32_t receiver)
 {
-  uint32_t at = m_groups[m_trees[tree].group].receivers[receiver]->Vertex();
-  (void)at;
   size_t done = 0;
   NodeModel *node = m_groups[m_trees[tree].group].receivers[receiver]->Where();
   while (done < blob.size()) {
@@ -376,8 +380,6 @@ void World::Prepare()
   cfg.waiting_slots = PowerAbove(8 * credits);
   for (NodeModel *node : m_nodes)
     node->Prepare(cfg);
-  ns3::RngSeedManager::SetSeed(1);
-  ns3::RngSeedManager::SetRun(m_changes.seed.value_or(m_seed));
   if (m_changes.loss && std::none_of(m_links.begin(), m_links.end(), [](Link *l) { return l->loss != nullptr; }))
     throw Error("--loss: the scenario has no `loss` line that says where");
   if (m_changes.size)

@@ -46,7 +46,7 @@ struct Group {
 
 class World {
 public:
-  explicit World(const Changes &changes) : m_changes(changes) {}
+  explicit World(const Changes &changes);
   ~World();
 
   // One line of a scenario (see the README); false for one that is no part of the world, such as `run`. Throws Error.
@@ -72,7 +72,6 @@ private:
   void Arcs(uint32_t tree, const std::vector<uint8_t> &blob, uint32_t receiver);
   void Assign(uint32_t tree, const dc_extent &e);
   void Prepare();
-  void Schedule();
   void SetSeed(uint64_t seed);
   void Completed();
   uint64_t Payload() const;
@@ -80,7 +79,6 @@ private:
   Changes m_changes;
   Framing m_framing = Framing::ETHERNET;
   bool m_ready = false, m_whole = false;
-  uint64_t m_seed = 1;
   uint32_t m_unfinished = 0;
   std::vector<std::unique_ptr<NodeModel>> m_owned;
   std::vector<std::unique_ptr<Link>> m_ownedLinks;
