@@ -314,7 +314,7 @@ def show_group(group: dict[str, Any]) -> None:
     text = f"{group['id']}: {group['state']}, {group['source']}:{group['source_path']} ({_size(group['size'])})"
     if report.get("finish_s") is not None and report.get("start_s") is not None:
         text += f", started in {report['start_s'] * 1000:.0f} ms, finished in {report['finish_s']:.2f} s"
-        if report.get("finish_over_ideal"):
+        if report.get("finish_over_ideal") and report["ideal_s"] > 0.1:  # of tiny files it says nothing
             text += f" ({report['finish_over_ideal']:.3f} of the ideal), duplicates {report['duplicate_ratio']:.2%}"
     console.print(text, highlight=False, markup=False)
     if group["error"]:

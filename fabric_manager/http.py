@@ -44,7 +44,7 @@ def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> Fa
                 "switches": sum(n.kind == "switch" for n in nodes),
                 "switches_registered": sum(n.kind == "switch" and n.registered for n in nodes),
                 "links_down": sum(not fabric.link_up(u, v) for u, v in fabric.graph.edges),
-                "spare_master": groups.masters.spare_pid if groups.masters else None,
+                "spare_masters": groups.masters.spare_pids if groups.masters else [],
                 "reports": registry.reports,
             }
         )

@@ -51,7 +51,7 @@ def load_topology(text: str):
 class FabricManager:
     """All parts in one event loop: `await start()`, at the end `await stop()`."""
 
-    masters_factory: Callable[[str, Callable[[str, int], None]], Masters] = Masters
+    masters_factory: Callable[..., Masters] = Masters
 
     def __init__(
         self,
@@ -65,13 +65,14 @@ class FabricManager:
         mtu: int = 1500,
         queue_packets: int = 100,
         heartbeat_ms: int = 1000,
+        spares: int = 2,
     ) -> None:
         self.store = Store(database)
         self.hub = Hub()
         self.fabric = Fabric(graph, spec=spec, rate_bps=rate_bps, mtu=mtu, queue_packets=queue_packets)
         self.registry = Registry(self.fabric, self.hub.publish, heartbeat_ms=heartbeat_ms)
         self.groups = Groups(self.fabric, self.store, self.hub.publish)
-        self._signalling, self._http = signalling, http
+        self._signalling, self._http, self._spares = signalling, http, spares
         self._tasks: list[asyncio.Task] = []
         self._server: HttpServer | None = None
         self.signalling_address = self.url = ""
@@ -89,7 +90,7 @@ class FabricManager:
         self.url = self._server.url
         await self._server.start()
         await self.registry.start(signalling_sock)
-        self.groups.masters = self.masters_factory(self.url, self.groups.master_exited)
+        self.groups.masters = self.masters_factory(self.url, self.groups.master_exited, spares=self._spares)
         self.groups.masters.warm_soon()
         self._tasks.append(asyncio.create_task(self._sweep()))
 
@@ -150,12 +151,20 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
         default=1000,
         help="how often agents report; five missed ones mean gone (default %(default)s)",
     )
+    parser.add_argument(
+        "--spares",
+        type=int,
+        default=2,
+        help="masters kept warm for groups to come, some 90 MB each (default %(default)s)",
+    )
     parser.add_argument("-v", "--verbose", action="store_true", help="log every registration and change")
     args = parser.parse_args(argv)
     if not 256 <= args.mtu <= 65535:
         parser.error(f"--mtu {args.mtu}: must be between 256 and 65535")
     if args.queue_packets < 8:
         parser.error(f"--queue-packets {args.queue_packets}: must be at least 8")
+    if not 0 <= args.spares <= 64:
+        parser.error(f"--spares {args.spares}: must be between 0 and 64")
     if not 50 <= args.heartbeat_ms <= 60_000:
         parser.error(f"--heartbeat-ms {args.heartbeat_ms}: must be between 50 and 60000")
     return args
@@ -173,6 +182,7 @@ async def run(args: argparse.Namespace) -> None:
         mtu=args.mtu,
         queue_packets=args.queue_packets,
         heartbeat_ms=args.heartbeat_ms,
+        spares=args.spares,
     )
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

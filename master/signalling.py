@@ -8,11 +8,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import logging
 from collections.abc import Callable
 from typing import Any
 
 from datacast.core import framing
 from datacast.core.errors import DatacastError
+
+log = logging.getLogger("datacast.master")
 
 GRACE_S = 0.5
 """How much longer than the time given to the members an acknowledgement is waited for."""
@@ -79,7 +82,10 @@ class Connection:
                         results = message.get("results")
                         future.set_result(results if isinstance(results, dict) else {})
                 elif kind == "event":
-                    self._on_event(message)
+                    try:
+                        self._on_event(message)
+                    except (KeyError, TypeError, ValueError) as error:
+                        log.warning("%s: an event that makes no sense (%r): %.200s", self.address, error, message)
                 elif kind == "error":
                     raise SignallingError(f"{self.address}: {message.get('error')}", what=self.address)
             self.error = "closed by the agent"

@@ -256,6 +256,24 @@ def test_completion_is_seen_by_polling_when_events_are_lost() -> None:
     assert run(scenario())["state"] == "done"
 
 
+def test_events_that_make_no_sense_are_ignored() -> None:
+    async def scenario():
+        async with lab(star(3), rates=[1000.0]) as it:
+            group = await it.start("h0", ["h1", "h2"], 9_000_000)
+            await it.running(group)
+            for odd in (
+                {"event": "progress"},
+                {"event": "progress", "tree": "x", "seq": []},
+                {"event": 7},
+                {"n": ["h0"]},
+            ):
+                it.world.agents["h0"].emit(group["id"], odd)
+            it.world.agents["h0"].emit(group["id"], {"event": "digests", "blocks": 3})
+            return await it.end(group)
+
+    assert run(scenario())["state"] == "done"
+
+
 def test_a_lost_connection_to_the_source_is_made_again() -> None:
     async def scenario():
         async with lab(bcube41(), rates=[1000.0]) as it:

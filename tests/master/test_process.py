@@ -15,19 +15,24 @@ from small import bcube41, run, star, until
 SIX = ["02", "10", "21", "23", "31", "33"]
 
 
-async def warm(it, than: int | None = None) -> int:
-    """Wait for a spare master that follows the topology already; its pid."""
-    pid = await until(lambda: it.masters.spare_pid if it.masters.spare_pid != than else None, "a new spare")
-    await until(lambda: it.manager.hub._subscriptions, "the spare follows the topology")
-    return pid
+async def warm(it, than: int | None = None, spares: int = 1) -> list[int]:
+    """Wait for spare masters that follow the topology already, the first not being `than`; their pids."""
+
+    def there():
+        pids = it.masters.spare_pids
+        return (
+            pids if len(pids) == spares and pids[0] != than and len(it.manager.hub._subscriptions) >= spares else None
+        )
+
+    return await until(there, "the spares follow the topology")
 
 
 def test_from_post_to_the_first_packet_with_a_warm_spare() -> None:
     async def scenario():
-        async with lab(bcube41(), rates=[1388.0], processes=True) as it:
+        async with lab(bcube41(), rates=[1388.0], processes=True, spares=1) as it:
             records, spares = [], []
             for _ in range(3):
-                spares.append(await warm(it, spares[-1] if spares else None))
+                spares += await warm(it, spares[-1] if spares else None)
                 records.append(await it.end(await it.start("00", SIX, 1_000_000)))
             return records, spares
 
@@ -39,9 +44,21 @@ def test_from_post_to_the_first_packet_with_a_warm_spare() -> None:
     assert set(steps) == {"order", "topology", "stat", "trees", "open", "assign", "first_packet"}
 
 
+def test_two_groups_at_once_find_a_spare_each() -> None:
+    async def scenario():
+        async with lab(star(4), rates=[20_000.0], processes=True, spares=2) as it:
+            pids = await warm(it, spares=2)
+            groups = [await it.start("h0", ["h1"], 100_000), await it.start("h2", ["h3"], 100_000)]
+            used = [it.masters.pid(group["id"]) for group in groups]
+            return pids, used, [(await it.end(group))["state"] for group in groups]
+
+    pids, used, states = run(scenario(), 60)
+    assert used == pids and states == ["done", "done"]
+
+
 def test_a_group_right_after_the_start_does_not_need_the_spare_to_be_ready() -> None:
     async def scenario():
-        async with lab(star(3), rates=[20_000.0], processes=True) as it:
+        async with lab(star(3), rates=[20_000.0], processes=True, spares=1) as it:
             return [await it.end(await it.start("h0", ["h1", "h2"], 100_000)) for _ in range(2)]
 
     assert [r["state"] for r in run(scenario(), 60)] == ["done", "done"]
@@ -49,7 +66,7 @@ def test_a_group_right_after_the_start_does_not_need_the_spare_to_be_ready() -> 
 
 def test_a_killed_master_leaves_no_transfer_and_no_process() -> None:
     async def scenario():
-        async with lab(bcube41(), rates=[200.0], processes=True) as it:
+        async with lab(bcube41(), rates=[200.0], processes=True, spares=1) as it:
             group = await it.start("00", SIX, 50_000_000, lease_ms=1000)
             await it.running(group)
             os.kill(it.masters.pid(group["id"]), signal.SIGKILL)
@@ -63,7 +80,7 @@ def test_a_killed_master_leaves_no_transfer_and_no_process() -> None:
 
 def test_a_master_told_to_stop_closes_the_group_at_all_members() -> None:
     async def scenario():
-        async with lab(bcube41(), rates=[200.0], processes=True) as it:
+        async with lab(bcube41(), rates=[200.0], processes=True, spares=1) as it:
             group = await it.start("00", SIX, 50_000_000)
             await it.running(group)
             os.kill(it.masters.pid(group["id"]), signal.SIGTERM)
@@ -76,19 +93,19 @@ def test_a_master_told_to_stop_closes_the_group_at_all_members() -> None:
 
 def test_a_spare_ends_with_its_fabric_manager() -> None:
     async def scenario():
-        async with lab(star(2), processes=True) as it:
+        async with lab(star(2), processes=True, spares=1) as it:
             return await warm(it)
 
-    pid = run(scenario(), 60)
+    (pid,) = run(scenario(), 60)
     assert not Path(f"/proc/{pid}").exists()
 
 
 def test_a_spare_that_died_is_no_obstacle() -> None:
     async def scenario():
-        async with lab(star(3), rates=[20_000.0], processes=True) as it:
-            pid = await warm(it)
+        async with lab(star(3), rates=[20_000.0], processes=True, spares=1) as it:
+            (pid,) = await warm(it)
             os.kill(pid, signal.SIGKILL)
-            await until(lambda: it.masters.spare_pid is None, "its end is noticed")
+            await until(lambda: not it.masters.spare_pids, "its end is noticed")
             return await it.end(await it.start("h0", ["h1", "h2"], 100_000))
 
     assert run(scenario(), 60)["state"] == "done"

@@ -23,11 +23,11 @@ class InProcessMasters:
     """The interface of fabric_manager.masters.Masters, with masters as tasks. `kill(group)` ends one as SIGKILL would:
     nobody is told anything."""
 
-    def __init__(self, url: str, exited: Any) -> None:
+    def __init__(self, url: str, exited: Any, spares: int) -> None:
         self.url, self.exited = url, exited
         self.groups: dict[str, Group] = {}
         self._tasks: dict[str, asyncio.Task] = {}
-        self.spare_pid = None
+        self.spare_pids: list[int] = []
 
     def warm_soon(self, delay: float = 0.0) -> None:
         pass
