@@ -61,6 +61,9 @@ static json_t *port_counters(struct port *p) {
   put(o, "segments", p->counters.segments);
   put(o, "blackholed", p->counters.blackholed);
   put(o, "corrupted", p->counters.corrupted);
+  put(o, "hellos_sent", p->link.sent);
+  put(o, "hellos_received", p->link.received);
+  put(o, "hellos_refused", p->link.refused);
   put(o, "rx_missed", p->counters.rx_missed);
   put(o, "tx_errors", eth.oerrors);
   return o;
@@ -187,13 +190,20 @@ static json_t *answer_counters(struct sw *s, const json_t *request) {
 
 /* ---- ports, trees, configuration ---- */
 
+static const char *blackhole_name(const struct port_faults *f) {
+  return f->blackhole_rx && f->blackhole_tx ? "both" : f->blackhole_rx ? "rx" : f->blackhole_tx ? "tx" : "off";
+}
+
 static json_t *port_facts(struct port *p) {
   struct rte_eth_dev_info info;
   char mac[18];
   json_t *o = json_object(), *next = json_object();
   answer_mac(mac, p->mac);
   put_text(o, "mac", mac);
-  put_bool(o, "up", p->up);
+  put_bool(o, "up", p->link.up);
+  put_bool(o, "carrier", p->link.carrier);
+  put_text(o, "link", dc_link_name(p->link.hello.link));
+  put(o, "link_failures", p->link.hello.failures);
   if (p->cfg->iface[0] != '\0') put_text(o, "ifname", p->cfg->iface);
   if (rte_eth_dev_info_get(p->dev, &info) == 0) put_text(o, "driver", info.driver_name);
   put_text(o, "wakes_by", p->afpacket && p->fd >= 0 ? "socket" : p->rx_interrupt ? "interrupt" : "polling");
@@ -207,7 +217,7 @@ static json_t *port_facts(struct port *p) {
     put_text(next, "mac", mac);
   }
   json_object_set_new(o, "neighbour", next);
-  put_bool(o, "blackhole", p->faults.blackhole);
+  put_text(o, "blackhole", blackhole_name(&p->faults));
   json_object_set_new(o, "corrupt", json_real(p->faults.corrupt));
   return o;
 }
@@ -270,14 +280,20 @@ static json_t *answer_fault(struct sw *s, const json_t *request) {
   json_int_t n = json_integer_value(port);
   if (n < 0 || n >= DC_NODE_PORTS_MAX || m->port[n] == NULL)
     return answer_error("node %s has no port %" JSON_INTEGER_FORMAT, name, n);
-  if (black != NULL && !json_is_boolean(black)) return answer_error("'blackhole' must be true or false");
+  const char *way = json_is_boolean(black) ? (json_is_true(black) ? "both" : "off") : json_string_value(black);
+  if (black != NULL && (way == NULL || (strcmp(way, "rx") != 0 && strcmp(way, "tx") != 0 && strcmp(way, "both") != 0 &&
+                                        strcmp(way, "off") != 0)))
+    return answer_error("'blackhole' must be \"rx\", \"tx\", \"both\" (or true) or \"off\" (or false)");
   if (corrupt != NULL && (!json_is_number(corrupt) || json_number_value(corrupt) < 0 || json_number_value(corrupt) > 1))
     return answer_error("'corrupt' must be a probability from 0 to 1");
   if (black == NULL && corrupt == NULL) return answer_error("fault needs 'blackhole' or 'corrupt'");
-  if (black != NULL) m->port[n]->faults.blackhole = json_is_true(black);
-  if (corrupt != NULL) m->port[n]->faults.corrupt = json_number_value(corrupt);
-  sw_log(SW_INFO, "node %s port %d: blackhole %s, corrupt %g", name, (int)n, m->port[n]->faults.blackhole ? "on" : "off",
-         m->port[n]->faults.corrupt);
+  struct port_faults *faults = &m->port[n]->faults;
+  if (black != NULL) {
+    faults->blackhole_rx = strcmp(way, "rx") == 0 || strcmp(way, "both") == 0;
+    faults->blackhole_tx = strcmp(way, "tx") == 0 || strcmp(way, "both") == 0;
+  }
+  if (corrupt != NULL) faults->corrupt = json_number_value(corrupt);
+  sw_log(SW_INFO, "node %s port %d: blackhole %s, corrupt %g", name, (int)n, blackhole_name(faults), faults->corrupt);
   return answer_ok();
 }
 

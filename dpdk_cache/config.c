@@ -247,6 +247,7 @@ int config_load(struct config *c, const char *path, bool appliance, struct failu
       YAML_FIELD("fabric_manager", read_address, struct config, fabric_manager),
       YAML_FIELD("eal", read_eal, struct config, eal),
       YAML_FIELD("mtu", yaml_number, struct config, mtu),
+      YAML_FIELD("no_hello", yaml_bool, struct config, no_hello),
       YAML_FIELD("ring_frames", yaml_number, struct config, ring_frames),
       {0}};
   struct yaml_file y;

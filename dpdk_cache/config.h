@@ -55,6 +55,7 @@ struct config {
   char fabric_manager[SW_NAME_MAX]; /* "address:port", "" when there is none */
   struct eal_cfg eal;
   uint32_t mtu;
+  bool no_hello;
   uint32_t ring_frames; /* frames of an af_packet port's rings, each way */
 };
 

@@ -62,13 +62,14 @@ static void closed(struct conn *c, const char *why) { later((struct fabric *)c, 
 static json_t *ports_of(const struct member *m) {
   json_t *list = json_array();
   for (unsigned i = 0; i < DC_NODE_PORTS_MAX; i++) {
-    const struct port *p = m->port[i];
+    struct port *p = m->port[i];
     char mac[18];
     if (p == NULL) continue;
+    p->told = p->link.up;
     answer_mac(mac, p->mac);
     json_array_append_new(list, json_pack("{s:i,s:s,s:s,s:b}", "port", (int)i, "ifname",
                                           p->cfg->iface[0] != '\0' ? p->cfg->iface : p->cfg->device, "mac", mac, "up",
-                                          p->up));
+                                          p->link.up));
   }
   return list;
 }
@@ -89,10 +90,22 @@ static void connected(struct conn *c) {
   register_next(fm);
 }
 
+static void send_link(struct fabric *fm, struct port *p) {
+  json_t *m = json_pack("{s:s,s:s,s:i,s:b,s:I,s:I}", "type", "link", "node", p->member->cfg->name, "port",
+                        (int)p->number, "up", p->link.up, "t_ns", (json_int_t)wall_clock_ns(), "n",
+                        (json_int_t)++fm->links_sent);
+  if (!p->link.up) json_object_set_new(m, "reason", json_string(linkstate_reason(&p->link)));
+  p->told = p->link.up;
+  send_message(fm, m);
+}
+
 static void registered(struct fabric *fm, const json_t *m) {
   json_int_t ms = json_integer_value(json_object_get(m, "heartbeat_ms"));
   if (fm->registered == fm->loop->sw->nmembers) return;
   fm->heartbeat = (ms > 0 ? (dc_time)ms : 1000) * DC_MS;
+  struct port *const *port = fm->loop->sw->members[fm->registered].port;
+  for (unsigned i = 0; i < DC_NODE_PORTS_MAX; i++) /* what changed while the answer was on its way */
+    if (port[i] != NULL && port[i]->told != port[i]->link.up) send_link(fm, port[i]);
   if (++fm->registered < fm->loop->sw->nmembers) {
     register_next(fm);
     return;
@@ -213,10 +226,7 @@ void fabric_close(struct fabric *fm) {
   fm->open = false;
 }
 
-void fabric_link(struct fabric *fm, const struct port *p) {
+void fabric_link(struct fabric *fm, struct port *p) {
   /* A node that is not registered yet tells its links when it is. */
-  if (!fm->open || (size_t)(p->member - fm->loop->sw->members) >= fm->registered) return;
-  send_message(fm, json_pack("{s:s,s:s,s:i,s:b,s:I,s:I}", "type", "link", "node", p->member->cfg->name, "port",
-                             (int)p->number, "up", p->up, "t_ns", (json_int_t)wall_clock_ns(), "n",
-                             (json_int_t)++fm->links_sent));
+  if (fm->open && (size_t)(p->member - fm->loop->sw->members) < fm->registered) send_link(fm, p);
 }

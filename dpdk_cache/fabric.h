@@ -26,7 +26,7 @@ struct fabric {
 /* address: as config.c checked it. */
 void fabric_open(struct fabric *fm, struct loop *l, const char *address, const char *control) __attribute__((nonnull));
 void fabric_close(struct fabric *fm) __attribute__((nonnull));
-/* A port's carrier changed. */
-void fabric_link(struct fabric *fm, const struct port *p) __attribute__((nonnull));
+/* A port's link changed. */
+void fabric_link(struct fabric *fm, struct port *p) __attribute__((nonnull));
 
 #endif

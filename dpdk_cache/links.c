@@ -12,13 +12,27 @@
 
 enum { ASK_EVERY = 1000 * 1000 * 1000 /* ns */, BUFFER = 32768 };
 
-static void set(struct links *k, struct port *p, bool up) {
-  if (p->up == up) return;
-  p->up = up;
-  if (up && p->afpacket && p->fd >= 0) p->kick_at = 0; /* frames from before it went down stand in the ring still */
-  sw_log(SW_INFO, "node %s port %u (%s) is %s", p->member->cfg->name, p->number,
-         p->cfg->iface[0] != '\0' ? p->cfg->iface : p->cfg->vdev, up ? "up" : "down");
+static void link_changed(void *arg, struct port *p) {
+  struct links *k = arg;
+  const char *name = p->cfg->iface[0] != '\0' ? p->cfg->iface : p->cfg->vdev;
+  if (p->link.up) sw_log(SW_INFO, "node %s port %u (%s) is up", p->member->cfg->name, p->number, name);
+  else
+    sw_log(SW_WARN, "node %s port %u (%s) is down: %s", p->member->cfg->name, p->number, name,
+           linkstate_reason(&p->link));
   k->changed(k->context, p);
+}
+
+static void set(struct links *k, struct port *p, bool carrier) {
+  if (p->link.carrier == carrier) return;
+  if (carrier && p->afpacket && p->fd >= 0) p->kick_at = 0; /* frames from before it went down stand in the ring still */
+  linkstate_carrier(&p->link, sw_now(), carrier);
+  k->loop->sw->hello_wanted = true;
+  if (linkstate_settle(&p->link)) link_changed(k, p);
+}
+
+static void say_hello(struct timer *t, dc_time now) {
+  struct links *k = (struct links *)((char *)t - offsetof(struct links, hello));
+  t->at = sw_hello(k->loop->sw, now, link_changed, k);
 }
 
 static void message(struct links *k, const struct nlmsghdr *h) {
@@ -85,6 +99,9 @@ int links_open(struct links *k, struct loop *l, void (*changed)(void *, struct p
   for (unsigned i = 0; i < l->sw->nports; i++) ask |= l->sw->ports[i].ifindex == 0;
   k->timer = (struct timer){.at = ask ? 0 : DC_NEVER, .due = ask_devices};
   loop_add_timer(l, &k->timer);
+  k->hello = (struct timer){.at = 0, .due = say_hello};
+  loop_add_timer(l, &k->hello);
+  l->hello = &k->hello;
   return 0;
 }
 

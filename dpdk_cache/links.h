@@ -6,9 +6,10 @@
 
 struct links {
   struct watch watch; /* first: the callback casts back */
-  struct timer timer;
+  struct timer timer; /* asks devices that do not tell */
+  struct timer hello;
   struct loop *loop;
-  void (*changed)(void *context, struct port *p); /* p->up is new */
+  void (*changed)(void *context, struct port *p); /* p->link.up is new */
   void *context;
 };
 

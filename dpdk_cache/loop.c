@@ -14,6 +14,7 @@ enum {
   PAUSE_MOST = 1000 * 1000,   /* ns */
   SERVE_EVERY = 1000 * 1000,  /* ns: connections are served at least so often under load */
   INTERRUPTS_MAX = 64,
+  BUSY_EVERY = 20 * 1000 * 1000, /* ns: so often the hellos hear that there is traffic */
 };
 
 /* ---- what wakes us ---- */
@@ -92,6 +93,10 @@ static dc_time due(struct loop *l, dc_time now) {
     struct port *p = &l->sw->ports[i];
     if (p->kick_at <= now) port_kick(p, now);
     if (p->kick_at < next) next = p->kick_at;
+  }
+  if (l->hello != NULL && (l->sw->hello_wanted || (l->sw->traffic && now >= l->busy_at))) {
+    if (l->sw->traffic) l->busy_at = now + BUSY_EVERY;
+    l->hello->at = 0;
   }
   for (struct timer *t = l->timers; t != NULL; t = t->next) {
     if (t->at <= now) t->due(t, now);

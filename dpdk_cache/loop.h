@@ -24,10 +24,12 @@ struct loop {
   struct watcher watcher;
   enum loop_wait wait;
   struct timer *timers;
+  struct timer *hello;    /* one of them: due at once when the switch asks for it */
   int interrupts;         /* DPDK's epoll, for drivers with rx interrupts; -1: none */
   struct watch interrupt_watch;
   bool pauses;            /* some port cannot wake us */
   dc_time pause;
+  dc_time busy_at;        /* when the hellos are told next that there is traffic */
   bool stop;
 };
 

@@ -112,6 +112,7 @@ int main(int argc, char **argv) {
     sw_log(SW_ERROR, "%s", f.text);
     return EXIT_USAGE;
   }
+  p.config.no_hello |= p.options.no_hello;
   int code = 0;
   if (check_ports(&p.config, &f) < 0) {
     sw_log(SW_ERROR, "%s", f.text);

@@ -17,6 +17,7 @@ static const char help[] =
     "  --config FILE      the YAML configuration (dpdk_cache/README.md describes it)\n"
     "  --check            read the configuration, look at the interfaces, start nothing\n"
     "  --appliance        every node is a cache appliance: one port, to the switch it serves\n"
+    "  --no-hello         say no hello: only a lost carrier shows that a link failed (`no_hello: true`)\n"
     "  --control PATH     the control socket, in place of the configuration's `control`\n"
     "  --poll             poll all the time in place of sleeping when idle (one busy core)\n"
     "  --pauses           sleep between polls in place of waiting for the devices to wake us\n"
@@ -48,6 +49,7 @@ enum options_do options_parse(struct options *o, int argc, char **argv) {
       {"appliance", no_argument, NULL, 'a'},    {"control", required_argument, NULL, 's'},
       {"poll", no_argument, NULL, 'p'},         {"pauses", no_argument, NULL, 'w'},
       {"log-level", required_argument, NULL, 'l'}, {"ctl", required_argument, NULL, 't'},
+      {"no-hello", no_argument, NULL, 'n'},
       {"version", no_argument, NULL, 'v'},      {"help", no_argument, NULL, 'h'},
       {NULL, 0, NULL, 0}};
   enum sw_level level;
@@ -57,6 +59,7 @@ enum options_do options_parse(struct options *o, int argc, char **argv) {
       case 'c': o->config = optarg; break;
       case 'k': check = true; break;
       case 'a': o->appliance = true; break;
+      case 'n': o->no_hello = true; break;
       case 's': o->control = optarg; break;
       case 'p': o->wait = LOOP_BUSY; break;
       case 'w': o->wait = LOOP_PAUSES; break;

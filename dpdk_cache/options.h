@@ -11,7 +11,7 @@ struct options {
   const char *config;
   const char *control; /* NULL: as the configuration says */
   const char *ask_socket, *ask_op, *ask_arguments;
-  bool appliance;
+  bool appliance, no_hello;
   enum loop_wait wait;
 };
 

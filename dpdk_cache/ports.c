@@ -94,7 +94,8 @@ int port_open(struct port *p, const struct config *c, const struct port_cfg *cfg
   p->fd = -1;
   p->kick_at = DC_NEVER;
   p->max_frame = c->mtu + ETHER_BYTES;
-  if (cfg->iface[0] != '\0' && afpacket_check(cfg->iface, c->mtu, &p->ifindex, &p->up, f) < 0) return -1;
+  bool carrier = false;
+  if (cfg->iface[0] != '\0' && afpacket_check(cfg->iface, c->mtu, &p->ifindex, &carrier, f) < 0) return -1;
   if (probe(p, c, serial, f) < 0) return -1;
   p->open = true;
   if (configure(p, c, pool, f) < 0) {
@@ -113,9 +114,10 @@ int port_open(struct port *p, const struct config *c, const struct port_cfg *cfg
     struct rte_eth_link link;
     if (rte_eth_promiscuous_enable(p->dev) < 0)
       sw_log(SW_DEBUG, "port %u: no promiscuous mode", p->number);
-    p->up = rte_eth_link_get_nowait(p->dev, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
+    carrier = rte_eth_link_get_nowait(p->dev, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
     p->rx_interrupt = rte_eth_dev_rx_intr_ctl_q_get_fd(p->dev, 0) >= 0;
   }
+  p->link.carrier = carrier;
   return 0;
 }
 
@@ -130,7 +132,7 @@ void port_close(struct port *p) {
 }
 
 void port_send(struct port *p, struct rte_mbuf *m, dc_time now) {
-  if (p->faults.blackhole) {
+  if (p->faults.blackhole_tx) {
     p->counters.blackholed++;
     rte_pktmbuf_free(m);
     return;

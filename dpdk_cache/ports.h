@@ -2,6 +2,7 @@
 #ifndef SWITCH_PORTS_H
 #define SWITCH_PORTS_H
 
+#include <daemon/linkstate.h>
 #include <datacast/time.h>
 #include <rte_mbuf.h>
 #include <stdbool.h>
@@ -13,8 +14,8 @@
 enum { PORT_BURST = 32 };
 
 struct port_faults { /* test means: what issue 6 asks of a link */
-  bool blackhole;    /* frames vanish both ways, the carrier stays */
-  double corrupt;    /* part of the arriving frames that get one bit flipped under the headers */
+  bool blackhole_rx, blackhole_tx; /* what arrives, what is sent vanishes; the carrier stays */
+  double corrupt;    /* part of the arriving data packets that get one bit of their payload flipped */
 };
 
 struct port_sw_counters { /* beside the node's own */
@@ -35,7 +36,8 @@ struct port {
   uint32_t max_frame; /* bytes, with the Ethernet header */
   bool open;
   bool multi_seg;   /* the driver sends chains of mbufs */
-  bool up;
+  struct linkstate link;
+  bool told;        /* what the fabric manager was told last: up */
   int ifindex;      /* of the kernel interface, 0 when there is none */
   int fd;           /* wakes when frames arrive: the driver's socket or interrupt; -1: must be polled */
   bool afpacket;

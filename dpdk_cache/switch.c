@@ -4,6 +4,7 @@
 #include <rte_ethdev.h>
 #include <rte_mempool.h>
 #include <stdlib.h>
+#include <sys/random.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -13,7 +14,6 @@ enum {
   SPARE_REAL_PORT = 1536,
   HEADERS_PER_PORT = 512,
   POOL_CACHE = 512,       /* DPDK keeps so many mbufs of a pool per core */
-  CORRUPT_FROM = 64,      /* bits are flipped behind so many bytes: in the payload, not in the route */
 };
 
 dc_time sw_now(void) {
@@ -63,6 +63,10 @@ static int open_member(struct sw *s, struct member *m, const struct node_cfg *cf
       struct failure inner = *f;
       return fail(f, "node %s: %s", cfg->name, inner.text);
     }
+    uint32_t instance = 0;
+    if (getrandom(&instance, sizeof instance, 0) != sizeof instance) instance = (uint32_t)s->started;
+    /* An appliance's neighbour is a switch that says none. */
+    linkstate_init(&p->link, s->started, instance, !s->cfg->no_hello && !cfg->appliance, p->link.carrier);
     s->nports++;
     m->port[pc->port] = p;
     dc_node_set_port(m->core, pc->port, p->mac, pc->neighbour.has_mac ? pc->neighbour.mac : broadcast);
@@ -113,16 +117,30 @@ static uint64_t next_random(struct sw *s) { /* xorshift64 */
   return s->random;
 }
 
+/* Where the payload of a data packet begins in the frame; 0: it is none. */
+static uint32_t payload_at(const uint8_t *p, uint32_t len) {
+  uint32_t at = DC_ETHER_LEN;
+  bool bottom = len >= at && p[12] == DC_ETHERTYPE_DATACAST >> 8 && p[13] == (DC_ETHERTYPE_DATACAST & 0xff);
+  if (!bottom && (len < at || p[12] != DC_ETHERTYPE_MPLS >> 8 || p[13] != (DC_ETHERTYPE_MPLS & 0xff))) return 0;
+  for (; !bottom && at + DC_LABEL_LEN <= len; at += DC_LABEL_LEN) (void)dc_label_read(p + at, &bottom);
+  struct dc_header h;
+  return bottom && dc_header_parse(p + at, len - at, &h) == DC_DROP_NONE && h.type == DC_TYPE_DATA && h.length > 0
+             ? at + DC_HEADER_LEN
+             : 0;
+}
+
 static void corrupt(struct sw *s, struct port *p, struct rte_mbuf *m) {
-  if (m->data_len <= CORRUPT_FROM || (double)(next_random(s) >> 11) * 0x1p-53 >= p->faults.corrupt) return;
-  uint64_t bit = next_random(s) % ((m->data_len - CORRUPT_FROM) * 8u);
-  rte_pktmbuf_mtod(m, uint8_t *)[CORRUPT_FROM + bit / 8] ^= (uint8_t)(1u << bit % 8);
+  uint8_t *data = rte_pktmbuf_mtod(m, uint8_t *);
+  uint32_t from = payload_at(data, m->data_len);
+  if (from == 0 || from >= m->data_len || (double)(next_random(s) >> 11) * 0x1p-53 >= p->faults.corrupt) return;
+  uint64_t bit = next_random(s) % ((m->data_len - from) * 8u);
+  data[from + bit / 8] ^= (uint8_t)(1u << bit % 8);
   p->counters.corrupted++;
 }
 
 /* True when the frame may go on to the node. */
-static bool admit(struct sw *s, struct port *p, struct rte_mbuf *m) {
-  if (p->faults.blackhole) {
+static bool admit(struct sw *s, struct port *p, struct rte_mbuf *m, dc_time now) {
+  if (p->faults.blackhole_rx) {
     p->counters.blackholed++;
     return false;
   }
@@ -133,6 +151,11 @@ static bool admit(struct sw *s, struct port *p, struct rte_mbuf *m) {
   if (m->pkt_len > p->max_frame) {
     p->counters.oversized++;
     return false;
+  }
+  switch (linkstate_frame(&p->link, now, rte_pktmbuf_mtod(m, const uint8_t *), m->data_len)) {
+    case LINK_HELLO: s->hello_wanted = true; return false;
+    case LINK_TRAFFIC: s->traffic = true; break;
+    case LINK_OTHER: break;
   }
   if (p->faults.corrupt > 0) corrupt(s, p, m);
   return true;
@@ -157,7 +180,7 @@ unsigned sw_receive(struct sw *s, struct port *p, dc_time now) {
   for (unsigned i = 0; i < n; i++) {
     struct rte_mbuf *m = in[i];
     if (i + 1 < n) rte_prefetch0(rte_pktmbuf_mtod(in[i + 1], void *));
-    if (!admit(s, p, m)) {
+    if (!admit(s, p, m, now)) {
       rte_pktmbuf_free(m);
       continue;
     }
@@ -168,6 +191,27 @@ unsigned sw_receive(struct sw *s, struct port *p, dc_time now) {
     for (unsigned k = 0; k < out; k++) send_frame(s, p->member, &s->tx[k], now);
   }
   return n;
+}
+
+dc_time sw_hello(struct sw *s, dc_time now, void (*changed)(void *context, struct port *p), void *context) {
+  static const uint8_t broadcast[6] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+  dc_time next = DC_NEVER;
+  for (unsigned i = 0; i < s->nports; i++) {
+    struct port *p = &s->ports[i];
+    struct dc_tx tx = {.buf = NULL, .port = p->number};
+    if (s->traffic) linkstate_busy(&p->link, now);
+    tx.prefix_len = (uint16_t)linkstate_poll(
+        &p->link, now, p->cfg->neighbour.has_mac ? p->cfg->neighbour.mac : broadcast, p->mac, tx.prefix);
+    if (tx.prefix_len > 0) {
+      send_frame(s, p->member, &tx, now);
+      port_flush(p, now);
+    }
+    if (linkstate_settle(&p->link)) changed(context, p);
+    dc_time at = linkstate_next_wake(&p->link);
+    if (at < next) next = at;
+  }
+  s->traffic = s->hello_wanted = false;
+  return next;
 }
 
 void sw_flush(struct sw *s, dc_time now) {

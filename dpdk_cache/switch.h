@@ -33,6 +33,8 @@ struct sw {
   uint64_t random;   /* state of the fault injector */
   dc_time started;
   struct sw_counters counters;
+  bool hello_wanted; /* a hello came or traffic began: the hellos are to be looked at now */
+  bool traffic;      /* frames of Datacast came since the hellos were looked at */
   struct dc_tx tx[DC_NODE_TX_MAX];
 };
 
@@ -49,6 +51,10 @@ void sw_close(struct sw *s) __attribute__((nonnull));
  * frames that arrived. */
 unsigned sw_receive(struct sw *s, struct port *p, dc_time now) __attribute__((nonnull));
 void sw_flush(struct sw *s, dc_time now) __attribute__((nonnull));
+
+/* Hellos: judges every link (changed: its state is new) and sends what is due. When to come back. */
+dc_time sw_hello(struct sw *s, dc_time now, void (*changed)(void *context, struct port *p), void *context)
+    __attribute__((nonnull(1, 3)));
 
 /* Forget waiting interests and content stores too (a restart), or the content stores only. */
 void sw_wipe(struct member *m, bool restart) __attribute__((nonnull));

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 
 #include "datacast/constants.h"
 
@@ -110,8 +111,8 @@ static void to_endpoint(struct forward *f, dc_time now, const struct dc_tx *tx)
     f->count.drop[why]++;
     return;
   }
-  if (h.type == DC_TYPE_HELLO) {
-    f->count.hellos++;
+  if (h.type == DC_TYPE_HELLO) { /* one that was routed here: a hello never leaves its link */
+    f->count.drop[DC_DROP_TYPE]++;
     return;
   }
   struct endpoint *e = forward_find(f, h.tree);
@@ -166,6 +167,17 @@ static void from_port(void *arg, struct dc_buf *buf, uint32_t len)
   struct forward *f = arg;
   struct port *p = f->rx_port;
   const uint8_t *d = buf->data;
+  switch (linkstate_frame(&p->link, f->loop->now, d, len)) {
+  case LINK_HELLO:
+    f->hello_at = 0; /* it may want an answer */
+    buf_unref(buf);
+    return;
+  case LINK_TRAFFIC:
+    f->traffic = true;
+    break;
+  case LINK_OTHER:
+    break;
+  }
   if (f->no_forward && len >= DC_ETHER_LEN && d[12] == DC_ETHERTYPE_MPLS >> 8 && d[13] == (DC_ETHERTYPE_MPLS & 0xff)) {
     f->count.not_forwarded++;
     buf_unref(buf);
@@ -253,6 +265,66 @@ bool forward_interest(struct forward *f, dc_time now, const struct dc_path *path
   return true;
 }
 
+/* ---- links ---- */
+
+static void settle(struct forward *f, struct port *p)
+{
+  if (!linkstate_settle(&p->link))
+    return;
+  const char *reason = linkstate_reason(&p->link);
+  if (p->link.up)
+    log_info("port %u (%s) is up", p->number, p->nif->name);
+  else
+    log_warn("port %u (%s) is down: %s", p->number, p->nif->name, reason);
+  if (f->link_changed != NULL)
+    f->link_changed(f->link_arg, p->number, p->link.up, reason);
+}
+
+void forward_carrier(void *arg, uint16_t port, bool carrier)
+{
+  struct forward *f = arg;
+  struct port *p = f->port[port];
+  p->nif->up = carrier;
+  linkstate_carrier(&p->link, f->loop->now, carrier);
+  f->hello_at = 0;
+  loop_timer(f->loop, &f->hello, f->loop->now);
+  settle(f, p);
+}
+
+static void hello_due(struct timer *t, dc_time now)
+{
+  (void)t; /* the round that follows sees what arrived first */
+  (void)now;
+}
+
+/* After everything that arrived: an arrival is proof, and the round may have come late. */
+static void say_hello(struct forward *f, dc_time now)
+{
+  if (f->traffic) {
+    for (uint16_t i = 0; i < f->ports; i++) {
+      linkstate_busy(&f->port[i]->link, now);
+      if (linkstate_next_wake(&f->port[i]->link) <= now)
+        f->hello_at = 0;
+    }
+    f->traffic = false;
+  }
+  if (now < f->hello_at)
+    return;
+  f->hello_at = DC_NEVER;
+  for (uint16_t i = 0; i < f->ports; i++) {
+    struct port *p = f->port[i];
+    struct dc_tx tx = {.buf = NULL, .port = i};
+    tx.prefix_len = (uint16_t)linkstate_poll(&p->link, now, p->neighbour, p->nif->mac, tx.prefix);
+    if (tx.prefix_len > 0)
+      port_push(p, &tx);
+    settle(f, p);
+    dc_time at = linkstate_next_wake(&p->link);
+    if (at < f->hello_at)
+      f->hello_at = at;
+  }
+  loop_timer(f->loop, &f->hello, f->hello_at);
+}
+
 /* ---- rounds ---- */
 
 static void poll_endpoints(struct forward *f, dc_time now)
@@ -276,6 +348,7 @@ void forward_round(void *arg, dc_time now)
     got += n;
     f->loop->busy |= n == RX_BUDGET;
   }
+  say_hello(f, now);
   poll_endpoints(f, now);
   f->loop->busy |= f->first_marked != NULL;
   f->loop->packets = got;
@@ -319,6 +392,7 @@ bool forward_open(struct forward *f, struct loop *loop, const struct forward_cfg
   memset(f, 0, sizeof *f);
   f->loop = loop;
   f->no_forward = cfg->no_forward;
+  f->hello = (struct timer){.fire = hello_due, .at = DC_NEVER};
   f->port = calloc(ports, sizeof *f->port);
   uint32_t largest = 0;
   bool ok = f->port != NULL;
@@ -331,6 +405,10 @@ bool forward_open(struct forward *f, struct loop *loop, const struct forward_cfg
     }
     port_init(p, i, nif[i], loop, &f->pool);
     memcpy(p->neighbour, neighbour[i], 6);
+    uint32_t instance = 0;
+    if (getrandom(&instance, sizeof instance, 0) != sizeof instance)
+      instance = (uint32_t)loop_realtime_ns();
+    linkstate_init(&p->link, loop->now, instance, !cfg->no_hello, nif[i]->up);
     f->port[f->ports++] = p;
     if (nif[i]->mtu > largest)
       largest = nif[i]->mtu;
@@ -343,6 +421,7 @@ bool forward_open(struct forward *f, struct loop *loop, const struct forward_cfg
   if (ok && make_node(f, cfg, largest, limit, why)) {
     loop->round = forward_round;
     loop->arg = f;
+    loop_timer(loop, &f->hello, loop->now);
     return true;
   }
   forward_close(f);
@@ -352,6 +431,7 @@ bool forward_open(struct forward *f, struct loop *loop, const struct forward_cfg
 void forward_close(struct forward *f)
 {
   f->loop->round = NULL;
+  loop_timer(f->loop, &f->hello, DC_NEVER);
   if (f->node != NULL)
     dc_node_clear(f->node);
   for (uint16_t i = 0; i < f->ports; i++) {

@@ -35,7 +35,6 @@ enum { ENDPOINT_BUCKETS = 1024 };
 struct forward_counters {
   uint64_t drop[DC_DROP_MAX]; /* frames for endpoints that were refused */
   uint64_t not_forwarded;     /* --no-forward: another's frames */
-  uint64_t hellos;
 };
 
 struct forward {
@@ -52,6 +51,11 @@ struct forward {
   uint32_t endpoints;
   struct forward_counters count;
   struct port *rx_port; /* during rx */
+  struct timer hello;   /* wakes for the next hello or verdict; both are made in the round, after what arrived */
+  dc_time hello_at;
+  bool traffic;         /* frames of Datacast came in this round */
+  void (*link_changed)(void *arg, uint16_t port, bool up, const char *reason);
+  void *link_arg;
   struct dc_tx out[DC_NODE_TX_MAX];
 };
 
@@ -59,7 +63,7 @@ struct forward_cfg {
   uint32_t cache_bytes;  /* C when an interest names none */
   uint32_t cache_memory; /* all content stores together */
   uint32_t cache_trees;
-  bool no_forward;
+  bool no_forward, no_hello;
 };
 
 /* `ports` interfaces, owned from now on also on failure. False with *why. */
@@ -69,6 +73,9 @@ void forward_close(struct forward *f) __attribute__((nonnull));
 
 /* The loop's hook. */
 void forward_round(void *forward, dc_time now);
+
+/* Carrier of a port changed. */
+void forward_carrier(void *forward, uint16_t port, bool carrier);
 
 /* Endpoints. False when the tree id is taken on this host. */
 bool forward_add(struct forward *f, struct endpoint *e, uint32_t tree, const struct endpoint_ops *ops)

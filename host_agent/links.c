@@ -20,9 +20,7 @@ static void take(struct links *l, int ifindex, bool up)
     struct netif *n = f->port[i]->nif;
     if (n->ifindex != ifindex || n->up == up)
       continue;
-    n->up = up;
-    log_info("port %u (%s) is %s", i, n->name, up ? "up" : "down");
-    l->changed(l->arg, i, up);
+    forward_carrier(f, i, up);
   }
 }
 
@@ -63,10 +61,9 @@ static void ready(struct watch *w, uint32_t events)
   }
 }
 
-bool links_open(struct links *l, struct forward *f, void (*changed)(void *arg, uint16_t port, bool up), void *arg,
-                struct fault *why)
+bool links_open(struct links *l, struct forward *f, struct fault *why)
 {
-  *l = (struct links){.forward = f, .changed = changed, .arg = arg};
+  *l = (struct links){.forward = f};
   struct sockaddr_nl to = {.nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK};
   l->watch = (struct watch){.fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE), .ready = ready};
   if (l->watch.fd < 0 || bind(l->watch.fd, (struct sockaddr *)&to, sizeof to) < 0 ||

@@ -101,7 +101,9 @@ static int run(struct agent *a, const struct options *o)
     goto close_worker;
   if (!registration_open(&a->registration, &a->host, o->manager, o->listen, &why))
     goto close_signalling;
-  if (!links_open(&a->links, &a->forward, registration_link, &a->registration, &why))
+  a->forward.link_changed = registration_link;
+  a->forward.link_arg = &a->registration;
+  if (!links_open(&a->links, &a->forward, &why))
     goto close_registration;
 
   a->loop.gather_max = o->gather_us * DC_US;
@@ -111,6 +113,7 @@ static int run(struct agent *a, const struct options *o)
   code = 0;
 
   links_close(&a->links);
+  a->forward.link_changed = NULL;
 close_registration:
   registration_close(&a->registration);
 close_signalling:

@@ -20,6 +20,7 @@ static const char usage[] =
     "  --dest-root DIR         files may be received beneath DIR (repeat for more; none: nothing is received)\n"
     "  --source-root DIR       files may be sent from beneath DIR (repeat for more; default: /)\n"
     "  --no-forward            this host neither forwards nor caches for others\n"
+    "  --no-hello              say no hello on the data ports: only a lost carrier shows that a link failed\n"
     "  --cache SIZE            content store of a tree when the group names none (default 128K)\n"
     "  --cache-trees N         trees that may have one at once (default 64)\n"
     "  --cache-memory SIZE     all content stores together (default 12M)\n"
@@ -42,6 +43,7 @@ enum {
   OPT_DEST,
   OPT_SOURCE,
   OPT_NO_FORWARD,
+  OPT_NO_HELLO,
   OPT_CACHE,
   OPT_CACHE_TREES,
   OPT_CACHE_MEMORY,
@@ -62,6 +64,7 @@ static const struct option longs[] = {
     {"dest-root", required_argument, NULL, OPT_DEST},
     {"source-root", required_argument, NULL, OPT_SOURCE},
     {"no-forward", no_argument, NULL, OPT_NO_FORWARD},
+    {"no-hello", no_argument, NULL, OPT_NO_HELLO},
     {"cache", required_argument, NULL, OPT_CACHE},
     {"cache-trees", required_argument, NULL, OPT_CACHE_TREES},
     {"cache-memory", required_argument, NULL, OPT_CACHE_MEMORY},
@@ -170,6 +173,9 @@ static enum options_result take(struct options *o, int c, const char *name, char
     return add_folder(o->source_root, &o->source_roots, value) ? OPTIONS_RUN : bad(name, value, "wanted an absolute path, at most 16 of them");
   case OPT_NO_FORWARD:
     o->forward.no_forward = true;
+    return OPTIONS_RUN;
+  case OPT_NO_HELLO:
+    o->forward.no_hello = true;
     return OPTIONS_RUN;
   case OPT_CACHE:
     return options_bytes(value, &o->forward.cache_bytes) && o->forward.cache_bytes > 0 ? OPTIONS_RUN : bad(name, value, "wanted a size such as 128K");

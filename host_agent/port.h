@@ -7,6 +7,7 @@
 #define AGENT_PORT_H
 
 #include "agent_limits.h"
+#include "daemon/linkstate.h"
 #include "datacast/node.h"
 #include "loop.h"
 #include "netif.h"
@@ -26,6 +27,7 @@ struct port {
   struct bufpool *pool;
   uint16_t number;
   uint8_t neighbour[6];
+  struct linkstate link;
   struct watch watch;
   struct timer retry;
   bool blocked;       /* the kernel said later; `retry` is set */

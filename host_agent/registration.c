@@ -37,7 +37,7 @@ static void send_register(struct registration *r)
     snprintf(mac, sizeof mac, "%02x:%02x:%02x:%02x:%02x:%02x", n->mac[0], n->mac[1], n->mac[2], n->mac[3], n->mac[4],
              n->mac[5]);
     json_array_append_new(ports, json_pack("{s:i,s:s,s:s,s:b,s:I}", "port", (int)i, "ifname", n->name, "mac", mac, "up",
-                                           n->up ? 1 : 0, "mtu", (json_int_t)n->mtu));
+                                           f->port[i]->link.up ? 1 : 0, "mtu", (json_int_t)n->mtu));
   }
   json_t *m = json_pack("{s:s,s:s,s:s,s:s,s:i,s:s,s:o,s:o,s:o}", "type", "register", "node", r->host->name, "kind", "host",
                         "addr", r->addr, "pid", (int)getpid(), "version", VERSION, "ports", ports, "dest_roots",
@@ -50,11 +50,13 @@ static void send_report(struct registration *r, const struct link_report *x)
 {
   json_t *m = json_pack("{s:s,s:i,s:b,s:I,s:I}", "type", "link", "port", (int)x->port, "up", x->up ? 1 : 0, "t_ns",
                         (json_int_t)x->t_ns, "n", (json_int_t)x->n);
+  if (x->reason != NULL)
+    json_object_set_new(m, "reason", json_string(x->reason));
   conn_send(r->conn, m);
   json_decref(m);
 }
 
-void registration_link(void *arg, uint16_t port, bool up)
+void registration_link(void *arg, uint16_t port, bool up, const char *reason)
 {
   struct registration *r = arg;
   if (r->manager == NULL)
@@ -62,7 +64,7 @@ void registration_link(void *arg, uint16_t port, bool up)
   if (r->reports == LINK_REPORTS_MAX) /* each registration tells the present state; the oldest change goes */
     memmove(r->report, r->report + 1, --r->reports * sizeof r->report[0]);
   struct link_report *x = &r->report[r->reports++];
-  *x = (struct link_report){.n = ++r->last_n, .t_ns = loop_realtime_ns(), .port = port, .up = up};
+  *x = (struct link_report){.n = ++r->last_n, .t_ns = loop_realtime_ns(), .port = port, .up = up, .reason = reason};
   if (r->registered)
     send_report(r, x);
 }

@@ -9,6 +9,7 @@ struct link_report {
   uint64_t n, t_ns;
   uint16_t port;
   bool up;
+  const char *reason; /* why it is down; a literal */
 };
 
 struct registration {
@@ -28,6 +29,6 @@ struct registration {
 bool registration_open(struct registration *r, struct host *host, const char *manager, const char *addr, struct fault *why)
     __attribute__((nonnull(1, 2, 4, 5)));
 void registration_close(struct registration *r) __attribute__((nonnull));
-void registration_link(void *registration, uint16_t port, bool up);
+void registration_link(void *registration, uint16_t port, bool up, const char *reason);
 
 #endif

@@ -38,7 +38,13 @@ static json_t *port_status(const struct forward *f, uint16_t i)
   dc_node_port_counters(f->node, i, &c);
   json_t *o = json_object();
   json_object_set_new(o, "ifname", json_string(p->nif->name));
-  json_object_set_new(o, "up", json_boolean(p->nif->up));
+  json_object_set_new(o, "up", json_boolean(p->link.up));
+  json_object_set_new(o, "carrier", json_boolean(p->link.carrier));
+  json_object_set_new(o, "link", json_string(dc_link_name(p->link.hello.link)));
+  json_object_set_new(o, "hellos_sent", number(p->link.sent));
+  json_object_set_new(o, "hellos_received", number(p->link.received));
+  json_object_set_new(o, "hellos_refused", number(p->link.refused));
+  json_object_set_new(o, "link_failures", number(p->link.hello.failures));
   json_object_set_new(o, "mtu", number(p->nif->mtu));
   json_object_set_new(o, "rx_frames", number(c.rx_frames));
   json_object_set_new(o, "rx_bytes", number(c.rx_bytes));
@@ -132,7 +138,6 @@ void status_node(struct groups *groups, json_t *to)
   json_object_set_new(to, "trees", number(c.trees));
   json_object_set_new(to, "trees_evicted", number(c.trees_evicted));
   json_object_set_new(to, "bytes", number(c.bytes));
-  json_object_set_new(to, "hellos", number(f->count.hellos));
   json_object_set_new(to, "drop", drops(f, &c));
   json_t *ports = json_object();
   for (uint16_t i = 0; i < f->ports; i++) {

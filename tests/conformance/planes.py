@@ -68,7 +68,7 @@ class Plane(ABC):
 
     def _datacast_switch(self, ports: list[dict[str, Any]], *options: str) -> Process:
         config = {"nodes": [{"name": NODE, "ports": ports, "cache": CACHE}], "control": str(self.control), "mtu": MTU,
-                  "eal": {"huge": False}}
+                  "eal": {"huge": False}, "no_hello": True}
         path = self.folder / "cache.yaml"
         path.write_text(yaml.safe_dump(config))
         process = self.ns.start("datacast-switch", [str(SWITCH), "--config", str(path), *options], self.folder)

@@ -126,7 +126,7 @@ class Process:
     def __init__(self, ns: Namespace, path: Path, config: dict[str, Any], binary: Path = BINARY, *options: str) -> None:
         self.path = path
         self.control = config.get("control", str(path / "switch.sock"))
-        config = {"control": self.control, **config}
+        config = {"control": self.control, "no_hello": True, **config}
         (path / "switch.yaml").write_text(yaml.safe_dump(config))
         self.log_path = path / "switch.log"
         self.log_file = self.log_path.open("w")

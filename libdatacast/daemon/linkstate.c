@@ -1,0 +1,73 @@
+#include "daemon/linkstate.h"
+
+#include <string.h>
+
+static bool failed(const struct linkstate *l)
+{
+  return l->watched && (l->hello.link == DC_LINK_SILENT || l->hello.link == DC_LINK_UNHEARD);
+}
+
+void linkstate_init(struct linkstate *l, dc_time now, uint32_t instance, bool watched, bool carrier)
+{
+  struct dc_hello_cfg cfg;
+  memset(l, 0, sizeof *l);
+  dc_hello_cfg_default(&cfg);
+  dc_hello_init(&l->hello, now, &cfg, instance);
+  l->watched = watched;
+  l->carrier = l->up = carrier;
+}
+
+enum link_frame linkstate_frame(struct linkstate *l, dc_time now, const uint8_t *p, size_t len)
+{
+  if (len < DC_ETHER_LEN)
+    return LINK_OTHER;
+  unsigned type = (unsigned)p[12] << 8 | p[13];
+  const uint8_t *at = p + DC_ETHER_LEN;
+  if (l->watched && type == DC_ETHERTYPE_DATACAST && len > DC_ETHER_LEN && (at[0] & 0x0f) == DC_TYPE_HELLO) {
+    struct dc_header h;
+    enum dc_drop why = dc_header_parse(at, len - DC_ETHER_LEN, &h);
+    if (why == DC_DROP_NONE)
+      why = dc_hello_handle(&l->hello, now, &h, at + DC_HEADER_LEN);
+    if (why == DC_DROP_NONE)
+      l->received++;
+    else
+      l->refused++;
+    return LINK_HELLO;
+  }
+  dc_hello_heard(&l->hello, now);
+  return type == DC_ETHERTYPE_DATACAST || type == DC_ETHERTYPE_MPLS ? LINK_TRAFFIC : LINK_OTHER;
+}
+
+void linkstate_busy(struct linkstate *l, dc_time now) { dc_hello_busy(&l->hello, now); }
+
+void linkstate_carrier(struct linkstate *l, dc_time now, bool carrier)
+{
+  if (carrier && !l->carrier)
+    dc_hello_busy(&l->hello, now); /* says hello at once: the neighbour's carrier came back as well */
+  l->carrier = carrier;
+}
+
+unsigned linkstate_poll(struct linkstate *l, dc_time now, const uint8_t neighbour[6], const uint8_t own[6],
+                        uint8_t out[LINK_HELLO_BYTES])
+{
+  if (!l->watched || dc_hello_poll(&l->hello, now, out + DC_ETHER_LEN) == 0 || !l->carrier)
+    return 0;
+  dc_ether_write(out, neighbour, own, DC_ETHERTYPE_DATACAST);
+  l->sent++;
+  return LINK_HELLO_BYTES;
+}
+
+dc_time linkstate_next_wake(const struct linkstate *l) { return l->watched ? dc_hello_next_wake(&l->hello) : DC_NEVER; }
+
+bool linkstate_settle(struct linkstate *l)
+{
+  bool up = l->carrier && !failed(l);
+  bool changed = up != l->up;
+  l->up = up;
+  return changed;
+}
+
+const char *linkstate_reason(const struct linkstate *l)
+{
+  return !l->carrier ? "carrier" : failed(l) ? dc_link_name(l->hello.link) : NULL;
+}

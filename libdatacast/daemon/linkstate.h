@@ -1,0 +1,47 @@
+/* One data port's link as its owner sees it: carrier and hellos together.
+ *
+ * The link is up while there is carrier and the hellos (datacast/hello.h) did not fail. A neighbour that never says hello
+ * leaves carrier alone to decide. Whole Ethernet frames in and out; no clock and no socket here. */
+#ifndef DAEMON_LINKSTATE_H
+#define DAEMON_LINKSTATE_H
+
+#include "datacast/hello.h"
+
+enum { LINK_HELLO_BYTES = DC_ETHER_LEN + DC_HELLO_LEN };
+
+/* What an arriving frame is to the link. */
+enum link_frame {
+  LINK_HELLO,   /* taken; it is for nobody else */
+  LINK_TRAFFIC, /* of Datacast */
+  LINK_OTHER
+};
+
+struct linkstate {
+  struct dc_hello hello;
+  bool watched; /* hellos are sent and judged */
+  bool carrier;
+  bool up;             /* as last settled */
+  uint64_t sent, received, refused; /* hellos */
+};
+
+/* `instance`: random, another one at every start. */
+void linkstate_init(struct linkstate *l, dc_time now, uint32_t instance, bool watched, bool carrier)
+    __attribute__((nonnull));
+
+/* A frame arrived. */
+enum link_frame linkstate_frame(struct linkstate *l, dc_time now, const uint8_t *p, size_t len) __attribute__((nonnull));
+/* Data moves through this machine. */
+void linkstate_busy(struct linkstate *l, dc_time now) __attribute__((nonnull));
+void linkstate_carrier(struct linkstate *l, dc_time now, bool carrier) __attribute__((nonnull));
+
+/* After everything that arrived: judges, and writes the hello that is due. Its length or 0. */
+unsigned linkstate_poll(struct linkstate *l, dc_time now, const uint8_t neighbour[6], const uint8_t own[6],
+                        uint8_t out[LINK_HELLO_BYTES]) __attribute__((nonnull));
+dc_time linkstate_next_wake(const struct linkstate *l) __attribute__((nonnull));
+
+/* True when `up` changed since the last call. */
+bool linkstate_settle(struct linkstate *l) __attribute__((nonnull));
+/* Why it is not up: "carrier", "silent" or "unheard"; NULL while it is up. */
+const char *linkstate_reason(const struct linkstate *l) __attribute__((nonnull));
+
+#endif

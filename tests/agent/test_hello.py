@@ -1,0 +1,46 @@
+"""An agent's links: what its hellos find, and what the fabric manager is told."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agent_harness import PLAIN, Client, Net, make_pair, until
+
+pytestmark = pytest.mark.root
+
+
+def link(net: Net, host: str, port: int = 0) -> dict[str, Any]:
+    client = Client(net.management, net.address(host))
+    try:
+        return client.request("node", net.member(host, {}), {"counters": True})[host]["ports"][str(port)]
+    finally:
+        client.close()
+
+
+def test_two_agents_find_each_other(pair: Net) -> None:
+    until(lambda: link(pair, "a")["link"] == link(pair, "b")["link"] == "up", "both directions")
+    assert link(pair, "a")["up"] and link(pair, "a")["link_failures"] == 0
+
+
+def test_a_neighbour_that_stops_is_silent_and_comes_back(pair: Net) -> None:
+    until(lambda: link(pair, "a")["link"] == link(pair, "b")["link"] == "up", "both directions")
+    process = pair.agents["b"].process
+    process.send_signal(signal.SIGSTOP)
+    try:
+        until(lambda: "is down: silent" in pair.agents["a"].text(), "silence", 3)
+        shown = link(pair, "a")
+        assert (shown["up"], shown["carrier"], shown["link"], shown["link_failures"]) == (False, True, "silent", 1)
+    finally:
+        process.send_signal(signal.SIGCONT)
+    until(lambda: link(pair, "a")["up"] and link(pair, "b")["up"], "both ends up again")
+    assert "is down: silent" not in pair.agents["b"].text(), "it was stopped itself: no fault of its neighbour"
+
+
+def test_without_hellos_carrier_alone_decides(make_net: Callable[[Path], Net]) -> None:
+    net = make_pair(make_net(PLAIN), "--no-hello")
+    shown = link(net, "a")
+    assert (shown["link"], shown["up"], shown["hellos_sent"], shown["hellos_received"]) == ("unknown", True, 0, 0)
