@@ -133,7 +133,10 @@ def print_report(report: dict[str, Any]) -> None:
     figures.add_row("link stress", _number(report["link_stress"], digits=4))
     figures.add_row("duplicate data ratio", f"{100 * report['duplicate_ratio']:.2f} %")
     bound = " (the processor set the pace, not the links)" if report["cpu_bound"] else ""
-    figures.add_row("processor busy", f"{100 * report['cpu_busy']:.0f} % of all cores{bound}")
+    figures.add_row(
+        "processor busy",
+        f"{100 * report['cpu_busy']:.0f} % of all cores, {100 * report['cpu_lab']:.0f} % by the lab{bound}",
+    )
     console.print(figures)
     table = Table(title="trees", title_justify="left", box=None, pad_edge=False, header_style="bold")
     for title in ("tree", "links", "depth", "new packets", "duplicates", "cache hits"):

@@ -112,6 +112,13 @@ def test_the_processor_sets_the_pace_when_all_cores_or_one_process_are_full():
     assert not use(15, 10 / cores).bound
 
 
+def test_what_others_use_does_not_count_where_the_lab_goes_first():
+    idle = CpuSample(0, 0, {7: ("x", 0.0)}, 0)
+    assert cpu_use(idle, CpuSample(20, 20, {7: ("x", 1.0)}, 1)).bound
+    assert not cpu_use(idle, CpuSample(20, 20, {7: ("x", 1.0)}, 1), first=True).bound
+    assert cpu_use(idle, CpuSample(20, 20, {7: ("x", 1.0)}, 18), first=True).bound
+
+
 def test_traffic_is_the_difference_of_two_moments():
     before, after = Traffic(), Traffic()
     node = {"ports": {"0": {"tx_data_payload": 100}}, "tree_counters": [{"tree": 4, "hits": 2}], "drop": {"version": 1}}

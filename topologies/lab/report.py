@@ -105,6 +105,7 @@ def make_report(measured: Measured) -> dict[str, Any]:
         "receivers": receivers,
         "cpu_busy": round(measured.cpu.busy, 4),
         "cpu_bound": measured.cpu.bound,
+        "cpu_lab": round(measured.cpu.lab, 4),
         "cpu_busiest_process": round(measured.cpu.highest, 4),
         "cpu_seconds": measured.cpu.seconds,
         "drops": measured.traffic.drops,

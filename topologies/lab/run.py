@@ -130,7 +130,7 @@ def send(lab: Lab, transfer: Transfer, watcher: Watcher, dest: str = PAYLOAD_NAM
             size=size,
             rates_bps=_rates(lab),
             traffic=after_traffic.since(before_traffic),
-            cpu=cpu_use(before_cpu, after_cpu),
+            cpu=cpu_use(before_cpu, after_cpu, lab.options.realtime),
             verified=verified,
             settings=settings,
         )
