@@ -1,10 +1,10 @@
 """From what a switch shall do to OpenFlow rules, and from the rules it has to what must change. Pure.
 
 Table POP looks at the kind of frame: it keeps the top label in a register, pops it, and table OUT sends the frame where
-that label said, with one rule per port. A port that would close a loop of ordinary Ethernet costs one more, which refuses
-what comes in there; the switch floods out of it all the same, and the other end refuses. So there are at most two rules
-per port and EXTRA_RULES more, none per group or tree. (Popping by label takes two rules per port by itself, because what
-lies under the bottom label has another EtherType; then nothing would be left for loops.)
+that label said, with one rule per port. A port that would close a loop of ordinary Ethernet costs one more, which
+refuses what comes in there; the switch floods out of it all the same, and the other end refuses. So there are at most
+two rules per port and EXTRA_RULES more, none per group or tree. (Popping by label takes two rules per port by itself,
+because what lies under the bottom label has another EtherType; then nothing would be left for loops.)
 
 A rule's cookie says whose it is and what it says: the upper half is ours (COOKIE), the lower a checksum of the rule's
 whole text. So after a reconnect or a restart of the controller, rules that are right are known by their cookie and stay
@@ -30,7 +30,7 @@ EXTRA_RULES = 12
 
 POP, OUT = 0, 1
 """Tables."""
-LOCAL, LABELS, PORTS, REST = 400, 300, 200, 0
+LOCAL, LABELS, STACKS, PORTS, REST = 400, 300, 250, 200, 0
 """Priorities."""
 BELOW_ADJ = (0, (1 << 20) - LABEL_ADJ)
 """Value and mask of the labels under LABEL_ADJ, which is a power of two."""
@@ -86,6 +86,7 @@ def rules(desired: Desired) -> list[Rule]:
               if a.number not in desired.flood]
     return [*found,
             Rule(POP, LOCAL, _local(0), (), "drop stack"),
+            Rule(POP, STACKS, (("eth_type", ETHERTYPE_MPLS),), (), "drop truncated"),
             Rule(POP, LABELS, (("eth_type", ETHERTYPE_DATACAST),), (), "drop no_endpoint"),
             Rule(POP, LABELS, (("eth_type", ETHERTYPE_LLDP),), (("controller",),), "discovery"),
             Rule(POP, REST, (), (("normal",),), "ethernet"),

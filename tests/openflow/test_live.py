@@ -1,0 +1,291 @@
+"""The SDN side with real sockets: os-ken, switches that speak OpenFlow byte by byte, a fabric manager that listens."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from datacast.controller.openflow import rules
+from datacast.controller.southbound.config import parse
+from datacast.controller.southbound.service import Switches
+from datacast.core import framing
+
+HELLO, ERROR, ECHO_REQUEST, ECHO_REPLY, FEATURES_REQUEST, FEATURES_REPLY = 0, 1, 2, 3, 5, 6
+PACKET_IN, PORT_STATUS, PACKET_OUT, FLOW_MOD, MULTIPART_REQUEST, MULTIPART_REPLY = 10, 12, 13, 14, 18, 19
+BARRIER_REQUEST, BARRIER_REPLY = 20, 21
+FLOW, PORT_DESC = 1, 13
+LINK_DOWN = 1
+
+
+def wait_for(what: str, probe: Callable[[], Any], seconds: float = 10) -> Any:
+    deadline = time.monotonic() + seconds
+    while not (value := probe()):
+        assert time.monotonic() < deadline, f"{what}: not within {seconds} s (last: {value!r})"
+        time.sleep(0.002)
+    return value
+
+
+class WireSwitch:
+    """An OpenFlow switch of a few ports, from its TCP connection on. Keeps the cookies of its rules."""
+
+    def __init__(self, address: str, dpid: int, ports: int = 3, version: int = 4,
+                 cookies: set[int] | None = None) -> None:
+        host, _, port = address.rpartition(":")
+        self.dpid, self.ports, self.version = dpid, ports, version
+        self.cookies: set[int] = set() if cookies is None else cookies
+        self.mods = 0
+        self.errors: list[bytes] = []
+        self.closed = threading.Event()
+        self.connected_s = time.monotonic()
+        self.barrier_s: float | None = None
+        self.sock = socket.create_connection((host, int(port)))
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.send(HELLO, b"", 1)
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def send(self, kind: int, body: bytes, xid: int) -> None:
+        self.sock.sendall(struct.pack("!BBHI", self.version, kind, 8 + len(body), xid) + body)
+
+    def close(self) -> None:
+        self.sock.close()
+
+    @staticmethod
+    def port(number: int, down: bool = False) -> bytes:
+        return struct.pack("!I4x6s2x16sII24x", number, bytes([2, 0, 0, 0, 0, number & 255]), f"p{number}".encode(), 0,
+                           LINK_DOWN if down else 0)
+
+    def port_status(self, number: int, down: bool) -> None:
+        self.send(PORT_STATUS, struct.pack("!B7x", 2) + self.port(number, down), 0)
+
+    def packet_in(self, number: int, frame: bytes) -> None:
+        match = struct.pack("!HHIIxxxx", 1, 12, 0x80000004, number)
+        self.send(PACKET_IN, struct.pack("!IHBBQ", 0xFFFFFFFF, len(frame), 1, 0, 0) + match + b"\0\0" + frame, 0)
+
+    def _run(self) -> None:
+        data = b""
+        try:
+            while part := self.sock.recv(65536):
+                data += part
+                while len(data) >= 8 and len(data) >= (length := struct.unpack_from("!H", data, 2)[0]):
+                    self._message(data[1], struct.unpack_from("!I", data, 4)[0], data[8:length])
+                    data = data[length:]
+        except OSError:
+            pass
+        self.closed.set()
+
+    def _message(self, kind: int, xid: int, body: bytes) -> None:
+        if kind == FEATURES_REQUEST:
+            self.send(FEATURES_REPLY, struct.pack("!QIBBxxII", self.dpid, 0, 254, 0, 79, 0), xid)
+        elif kind == ECHO_REQUEST:
+            self.send(ECHO_REPLY, body, xid)
+        elif kind == ERROR:
+            self.errors.append(body)
+        elif kind == BARRIER_REQUEST:
+            self.send(BARRIER_REPLY, b"", xid)
+            self.barrier_s = time.monotonic()
+        elif kind == FLOW_MOD:
+            self.mods += 1
+            cookie, _, _, command = struct.unpack_from("!QQBB", body)
+            (self.cookies.add if command == 0 else self.cookies.discard)(cookie)
+        elif kind == MULTIPART_REQUEST:
+            what = struct.unpack_from("!H", body)[0]
+            if what == PORT_DESC:
+                answer = b"".join(self.port(n) for n in range(1, self.ports + 1))
+            elif what == FLOW:
+                answer = b"".join(struct.pack("!HBxIIHHHH4xQQQHH4x", 56, 0, 0, 0, 1, 0, 0, 0, cookie, 5, 500, 1, 4)
+                                  for cookie in sorted(self.cookies))
+            else:
+                answer = b""
+            self.send(MULTIPART_REPLY, struct.pack("!HH4x", what, 0) + answer, xid)
+
+
+class FabricManager:
+    """Listens as docs/signalling.md says; keeps what it hears with the time it came."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[float, dict[str, Any]]] = []
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self.socket.getsockname()[1]}"
+        self._open: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                sock, _ = self.socket.accept()
+            except OSError:
+                return
+            self._open.append(sock)
+            threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
+
+    def _serve(self, sock: socket.socket) -> None:
+        decoder = framing.Decoder()
+        try:
+            while data := sock.recv(65536):
+                for message in decoder.feed(data):
+                    self.heard.append((time.monotonic(), message))
+                    if message["type"] == "register":
+                        answer = {"type": "registered", "node": message["node"], "heartbeat_ms": 1000}
+                        sock.sendall(framing.encode(answer))
+        except OSError:
+            pass
+
+    def of(self, kind: str) -> list[dict[str, Any]]:
+        return [m for _, m in list(self.heard) if m["type"] == kind]
+
+    def drop_all(self) -> None:
+        for sock in self._open:
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+        self._open.clear()
+
+    def close(self) -> None:
+        self.socket.close()
+        self.drop_all()
+
+
+def config(switches: int, manager: FabricManager) -> dict[str, Any]:
+    return {"openflow_listen": "127.0.0.1:0", "fabric_manager": manager.address, "switches": [
+        {"name": f"s{i}", "openflow": {"dpid": i + 1}, "appliance": {"number": 5},
+         "ports": [{"port": p, "number": p + 1} for p in range(4)]} for i in range(switches)]}
+
+
+@pytest.fixture
+def manager() -> Iterator[FabricManager]:
+    one = FabricManager()
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def service(manager: FabricManager) -> Iterator[Switches]:
+    one = Switches(parse(config(8, manager)))
+    one.start()
+    yield one
+    one.stop()
+
+
+def codes(service: Switches) -> list[str]:
+    return [note["code"] for note in service.notes()]
+
+
+def test_eight_switches_are_programmed_within_a_second_and_reported(service: Switches, manager: FabricManager) -> None:
+    """The switches of BCube(4,1)."""
+    switches = [WireSwitch(service.openflow_address, i + 1, ports=5) for i in range(8)]
+    wait_for("programming", lambda: all(s["programmed"] for s in service.switches()))
+    slowest = max(s.barrier_s - s.connected_s for s in switches if s.barrier_s is not None)
+    print(f"slowest of 8 switches: {slowest * 1000:.0f} ms")
+    assert slowest < 1.0
+    assert all(len(s.cookies) <= 2 * 4 + rules.EXTRA_RULES for s in switches)
+    wait_for("the registrations", lambda: {m["node"] for m in manager.of("register")} == {f"s{i}" for i in range(8)})
+    assert all(m["msd"] == 3 and m["cache"] and m["proxy"] for m in manager.of("register"))
+
+
+def test_link_down_reaches_the_fabric_manager_within_20_ms(service: Switches, manager: FabricManager) -> None:
+    switch = WireSwitch(service.openflow_address, 1, ports=5)
+    wait_for("the registration", lambda: manager.of("register"))
+    took = []
+    for i in range(10):  # the best of ten: this machine does other things, too
+        count = len(manager.of("link"))
+        start = time.monotonic()
+        switch.port_status(2, down=i % 2 == 0)
+        wait_for("the report", lambda count=count: len(manager.of("link")) > count)
+        at, message = [h for h in manager.heard if h[1]["type"] == "link"][-1]
+        took.append(at - start)
+        assert (message["node"], message["port"], message["up"]) == ("s0", 1, i % 2 == 1)
+    print(f"PORT_STATUS to fabric manager: best {min(took) * 1e3:.1f} ms, worst {max(took) * 1e3:.1f} ms")
+    assert min(took) < 0.020
+
+
+def test_after_the_fabric_manager_was_away_it_is_told_everything(service: Switches, manager: FabricManager) -> None:
+    switch = WireSwitch(service.openflow_address, 1, ports=5)
+    wait_for("the registration", lambda: manager.of("register"))
+    manager.drop_all()
+    switch.port_status(2, down=True)
+    wait_for("the second registration", lambda: len(manager.of("register")) > 1)
+    wait_for("the state of the link", lambda: {"port": 1, "up": False} in manager.of("register")[-1]["ports"]
+             or [m for m in manager.of("link") if m["port"] == 1])
+
+
+def test_a_switch_that_comes_back_keeps_its_rules(service: Switches, manager: FabricManager) -> None:
+    first = WireSwitch(service.openflow_address, 1, ports=5)
+    wait_for("programming", lambda: service.switch("s0")["programmed"])
+    cookies = set(first.cookies)
+    stale, lost = rules.COOKIE << 32 | 99, sorted(cookies)[3]
+    first.close()
+    wait_for("the loss", lambda: not service.switch("s0")["connected"])
+    again = WireSwitch(service.openflow_address, 1, ports=5, cookies=(cookies - {lost}) | {stale, 0x55})
+    wait_for("programming", lambda: service.switch("s0")["programmed"])
+    assert again.mods == 2 and again.cookies == cookies | {0x55}
+
+
+def test_a_restarted_controller_sends_no_rule(manager: FabricManager) -> None:
+    one = Switches(parse(config(1, manager)))
+    one.start()
+    first = WireSwitch(one.openflow_address, 1, ports=5)
+    wait_for("programming", lambda: one.switch("s0")["programmed"])
+    one.stop()
+    two = Switches(parse(config(1, manager)))
+    two.start()
+    again = WireSwitch(two.openflow_address, 1, ports=5, cookies=set(first.cookies))
+    wait_for("programming", lambda: two.switch("s0")["programmed"])
+    assert again.mods == 0
+    two.stop()
+
+
+def test_a_switch_of_another_version_is_turned_away_and_told(service: Switches) -> None:
+    old = WireSwitch(service.openflow_address, 1, version=1)
+    assert old.closed.wait(5) and old.errors
+    note = wait_for("the note", lambda: [n for n in service.notes() if n["code"] == "wrong_version"])[0]
+    assert "OpenFlow13" in note["text"]
+
+
+def test_an_unknown_switch_is_turned_away_and_named(service: Switches) -> None:
+    stranger = WireSwitch(service.openflow_address, 0x4242)
+    assert stranger.closed.wait(5)
+    note = wait_for("the note", lambda: [n for n in service.notes() if n["code"] == "unknown_dpid"])[0]
+    assert "0000000000004242" in note["text"]
+
+
+def test_a_datapath_id_claimed_twice(service: Switches) -> None:
+    first = WireSwitch(service.openflow_address, 1, ports=5)
+    wait_for("programming", lambda: service.switch("s0")["programmed"])
+    second = WireSwitch(service.openflow_address, 1, ports=5)
+    assert second.closed.wait(5) and not first.closed.is_set()
+    assert "claimed_twice" in codes(service) and service.switch("s0")["connected"]
+
+
+def test_what_is_no_switch_at_all(service: Switches) -> None:
+    host, _, port = service.openflow_address.rpartition(":")
+    with socket.create_connection((host, int(port))) as sock:
+        sock.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 10)
+        sock.settimeout(5)
+        while sock.recv(4096):
+            pass
+    WireSwitch(service.openflow_address, 1, ports=5)
+    wait_for("programming", lambda: service.switch("s0")["programmed"])
+
+
+def test_discovery_frames_cross_a_real_connection(service: Switches) -> None:
+    from datacast.controller.southbound import lldp
+
+    a, b = (WireSwitch(service.openflow_address, n, ports=5) for n in (1, 2))
+    wait_for("programming", lambda: all(service.switch(f"s{i}")["programmed"] for i in (0, 1)))
+    b.packet_in(3, lldp.encode("s0", 1, "02:00:00:00:00:02"))
+    wait_for("the link", lambda: service.discovered() == [{"u": "s0", "u_port": 1, "v": "s1", "v_port": 2}])
+    assert not a.closed.is_set()
+
+
+def test_counters_of_a_switch(service: Switches) -> None:
+    WireSwitch(service.openflow_address, 1, ports=5)
+    wait_for("programming", lambda: service.switch("s0")["programmed"])
+    detail = service.switch("s0")
+    assert all(rule["packets"] == 5 and rule["bytes"] == 500 for rule in detail["rule_list"])
+    assert detail["drops"]["label"] == 5 and len(detail["port_list"]) == 4

@@ -1,0 +1,333 @@
+"""The manager: connections, reconnects, ports, appliances, discovery, loops. Events in, effects out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from fake_switch import FakeSwitch
+from scapy.layers.l2 import ARP, Ether
+
+from datacast.controller.openflow import rules
+from datacast.controller.openflow.language import OpenFlowLanguage
+from datacast.controller.openflow.messages import Barrier, FlowAdd, PacketOut, ReadRules
+from datacast.controller.southbound import lldp
+from datacast.controller.southbound.config import parse
+from datacast.controller.southbound.errors import SwitchError
+from datacast.controller.southbound.loops import blocked_ends
+from datacast.controller.southbound.manager import LLDP_INTERVAL_S, LLDP_LIFE_S, Manager
+from datacast.controller.southbound.state import Close, PortInfo, Report, Send
+
+T = 1_700_000_000_000_000_000
+APPLIANCE = 9
+MS = 1_000_000
+
+
+def ring(n: int = 3, appliance: bool = True) -> dict[str, Any]:
+    """n switches in a ring by ports 0 and 1, a host at port 2 of each, an appliance."""
+    switches = []
+    for i in range(n):
+        left, right = f"s{(i - 1) % n}", f"s{(i + 1) % n}"
+        ports = [{"port": 0, "number": 1, "neighbour": {"node": left, "port": 1}},
+                 {"port": 1, "number": 2, "neighbour": {"node": right, "port": 0}},
+                 {"port": 2, "number": 3, "neighbour": {"node": f"h{i}", "port": 0}}]
+        one: dict[str, Any] = {"name": f"s{i}", "openflow": {"dpid": i + 1}, "ports": ports}
+        if appliance:
+            one["appliance"] = {"number": APPLIANCE, "control": f"/run/s{i}.sock"}
+        switches.append(one)
+    return {"switches": switches}
+
+
+class World:
+    """A manager, fake switches that do what it says, and the fabric manager's ear."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self.manager = Manager(parse(config), {"openflow": OpenFlowLanguage()})
+        self.switches = {s.name: FakeSwitch({p.number for p in s.ports} | {APPLIANCE})
+                         for s in self.manager.config.switches}
+        self.reports: list[dict[str, Any]] = []
+        self.closed: list[object] = []
+        self.sent: list[tuple[str, Any]] = []
+        self.now = 100.0
+
+    @property
+    def t_ns(self) -> int:
+        return T + int(self.now * 1e9)
+
+    def do(self, effects: list[Any]) -> list[Any]:
+        """Carry out; a read is answered, a barrier too."""
+        for effect in effects:
+            if isinstance(effect, Send):
+                self.sent.append((effect.switch, effect.message))
+                switch = self.switches[effect.switch]
+                switch.tell(effect.message)
+                if isinstance(effect.message, ReadRules):
+                    self.do(self.manager.installed(self.now, effect.switch, switch.cookies()))
+                elif isinstance(effect.message, Barrier):
+                    self.do(self.manager.programmed(self.now, self.t_ns, effect.switch))
+            elif isinstance(effect, Report):
+                self.reports.append(effect.message)
+            elif isinstance(effect, Close):
+                self.closed.append(effect.connection)
+        return effects
+
+    def ports(self, name: str, *, without: tuple[int, ...] = ()) -> list[PortInfo]:
+        return [PortInfo(n, f"02:00:00:00:0{name[1]}:{n:02x}", True, f"eth{n}")
+                for n in sorted(self.switches[name].ports) if n not in without]
+
+    def connect(self, name: str, token: object | None = None, **kwargs: Any) -> object:
+        token = token or object()
+        self.do(self.manager.connected(self.now, self.t_ns, name, token, self.ports(name, **kwargs), peer="10.0.0.9:1"))
+        return token
+
+    def connect_all(self) -> dict[str, object]:
+        return {name: self.connect(name) for name in self.switches}
+
+    def port(self, name: str, number: int, up: bool, gone: bool = False) -> list[Any]:
+        info = replace(next(p for p in self.ports(name) if p.number == number), up=up)
+        return self.do(self.manager.port_changed(self.now, self.t_ns, name, info, gone=gone))
+
+    def floods_in(self, name: str) -> set[int]:
+        """Datacast ports of a switch at which ordinary Ethernet is let in."""
+        frame = bytes(Ether(dst="ff:ff:ff:ff:ff:ff") / ARP())
+        return {number - 1 for number in (1, 2, 3) if self.switches[name].receive(number, frame)}
+
+    def codes(self) -> list[str]:
+        return [note.code for note in self.manager.log.notes]
+
+    def discover(self) -> None:
+        """Every LLDP frame that was sent arrives at the other end of its cable."""
+        names = list(self.switches)
+        for i, name in enumerate(names):
+            for number, frame in self.switches[name].out:
+                if number in (1, 2):
+                    peer = names[(i + (1 if number == 2 else -1)) % len(names)]
+                    self.do(self.manager.packet_in(self.now, self.t_ns, peer, 3 - number, frame))
+            self.switches[name].out.clear()
+
+
+@pytest.fixture
+def world() -> World:
+    return World(ring())
+
+
+# ---- connections ----
+def test_a_switch_that_connects_is_asked_programmed_and_reported(world: World) -> None:
+    world.connect("s0")
+    kinds = [type(m).__name__ for _, m in world.sent]
+    assert kinds[0] == "ReadRules" and kinds[-1] == "Barrier" and set(kinds[1:-1]) == {"FlowAdd"}
+    report, = world.reports
+    assert report["type"] == "register" and report["node"] == "s0" and report["kind"] == "switch"
+    assert report["proxy"] is True and report["cache"] is True and report["msd"] == 3
+    assert report["control"] == "/run/s0.sock"
+    assert report["ports"] == [{"port": p, "up": True} for p in range(3)]
+    assert world.manager.summary("s0")["programmed"] and world.manager.summary("s0")["rules"] <= 2 * 3 + 12
+
+
+def test_a_switch_that_reconnects_gets_what_it_lost_and_nothing_else(world: World) -> None:
+    token = world.connect("s0")
+    switch, before = world.switches["s0"], world.switches["s0"].cookies()
+    world.do(world.manager.disconnected(world.t_ns, "s0", token))
+    lost = switch.rules.pop(3)
+    switch.tell(FlowAdd(0, 5, (("in_port", 1),), (), rules.COOKIE << 32 | 7))
+    world.sent.clear()
+    world.connect("s0")
+    adds = [m for _, m in world.sent if isinstance(m, FlowAdd)]
+    assert [a.cookie for a in adds] == [lost.cookie]
+    assert switch.cookies() == before
+
+
+def test_a_restarted_controller_touches_nothing(world: World) -> None:
+    world.connect_all()
+    after = World(ring())
+    after.switches = world.switches
+    after.connect_all()
+    assert not [m for _, m in after.sent if not isinstance(m, ReadRules | Barrier)]
+    assert sorted(r["node"] for r in after.reports) == ["s0", "s1", "s2"]
+
+
+def test_a_lost_connection_changes_no_link(world: World) -> None:
+    token = world.connect("s0")
+    world.reports.clear()
+    world.do(world.manager.disconnected(world.t_ns, "s0", token))
+    assert world.reports == [] and not world.manager.summary("s0")["connected"]
+    assert [r["node"] for r in world.manager.registrations()] == ["s0"], "it still stands for the fabric manager"
+
+
+def test_a_datapath_id_claimed_twice_is_refused_and_the_first_stays(world: World) -> None:
+    first = world.connect("s0")
+    second = object()
+    world.connect("s0", second)
+    assert world.closed == [second] and world.codes()[-1] == "claimed_twice"
+    world.do(world.manager.disconnected(world.t_ns, "s0", second))
+    assert world.manager.sessions["s0"].connection is first
+    world.do(world.manager.disconnected(world.t_ns, "s0", first))
+    world.connect("s0", second)
+    assert world.manager.sessions["s0"].connection is second
+
+
+def test_an_unknown_datapath_id(world: World) -> None:
+    with pytest.raises(SwitchError, match="000000000000002a") as error:
+        world.manager.switch_of_dpid(42)
+    assert error.value.code == "unknown_dpid"
+
+
+def test_an_answer_that_comes_late_or_twice_is_ignored(world: World) -> None:
+    token = world.connect("s0")
+    assert world.manager.installed(world.now, "s0", set()) == []
+    world.do(world.manager.disconnected(world.t_ns, "s0", token))
+    assert world.manager.installed(world.now, "s0", set()) == []
+    assert world.manager.programmed(world.now, world.t_ns, "s0") == []
+
+
+# ---- ports ----
+def test_port_status_is_reported_first_and_numbered(world: World) -> None:
+    world.connect_all()
+    world.reports.clear()
+    effects = world.port("s1", 2, up=False)
+    assert isinstance(effects[0], Report)
+    world.now += 0.001
+    world.port("s1", 2, up=True)
+    down, up = world.reports
+    assert (down["type"], down["node"], down["port"], down["up"]) == ("link", "s1", 1, False)
+    assert up["up"] is True and up["n"] > down["n"] and down["t_ns"] < up["t_ns"]
+
+
+def test_the_same_state_twice_is_one_report(world: World) -> None:
+    world.connect_all()
+    world.reports.clear()
+    world.port("s1", 3, up=False)
+    world.port("s1", 3, up=False)
+    assert len(world.reports) == 1
+
+
+def test_a_port_that_vanishes_is_down_and_a_problem_until_it_is_back(world: World) -> None:
+    world.connect_all()
+    world.port("s1", 3, up=True, gone=True)
+    assert world.reports[-1]["up"] is False
+    assert any("port 2 should be its port 3" in p for p in world.manager.summary("s1")["problems"])
+    world.port("s1", 3, up=True)
+    assert world.reports[-1]["up"] is True and world.manager.summary("s1")["problems"] == []
+
+
+def test_an_absent_appliance_is_told_and_local_dropped(world: World) -> None:
+    world.connect("s0", without=(APPLIANCE,))
+    assert world.reports[-1]["cache"] is False
+    assert "no_appliance" in world.codes()
+    assert any("only forwards" in p for p in world.manager.summary("s0")["problems"])
+    assert any(r["purpose"] == "drop no_endpoint" and r["match"].get("mpls_label") == 1000
+               for r in world.manager.detail("s0")["rule_list"])
+
+
+def test_an_appliance_that_comes_later_is_used(world: World) -> None:
+    world.connect("s0", without=(APPLIANCE,))
+    world.port("s0", APPLIANCE, up=True)
+    assert world.reports[-1]["type"] == "register" and world.reports[-1]["cache"] is True
+    assert "local" in {r["purpose"] for r in world.manager.detail("s0")["rule_list"]}
+    assert world.manager.summary("s0")["problems"] == []
+    assert {r.cookie for r in rules.rules(world.manager.sessions["s0"].wanted)} == world.switches["s0"].cookies()
+
+
+# ---- discovery ----
+def test_lldp_frames_are_written_and_read_back() -> None:
+    frame = lldp.encode("s0.1", 17, "02:00:00:00:00:01")
+    assert lldp.decode(frame) == ("s0.1", 17)
+    assert lldp.decode(frame + bytes(20)) == ("s0.1", 17)
+    for cut in range(len(frame) - 2):
+        assert lldp.decode(frame[:cut]) in (None, ("s0.1", 17))
+    foreign = bytes(frame).replace(b"datacast", b"somebody")
+    assert lldp.decode(foreign) is None
+
+
+def test_links_are_discovered_and_expire(world: World) -> None:
+    world.connect_all()
+    world.do(world.manager.tick(world.now))
+    assert all(isinstance(m, PacketOut) for _, m in world.sent[-9:])
+    world.discover()
+    assert world.manager.discovered() == [
+        {"u": "s0", "u_port": 0, "v": "s2", "v_port": 1}, {"u": "s0", "u_port": 1, "v": "s1", "v_port": 0},
+        {"u": "s1", "u_port": 1, "v": "s2", "v_port": 0}]
+    assert world.manager.detail("s0")["port_list"][1]["discovered"] == {"node": "s1", "port": 0}
+    world.now += LLDP_INTERVAL_S / 2
+    assert world.manager.tick(world.now) == []
+    world.now += LLDP_LIFE_S + 1
+    world.do(world.manager.tick(world.now))
+    assert world.manager.discovered() == []
+
+
+def test_a_cable_that_leads_elsewhere_is_told(world: World) -> None:
+    world.connect_all()
+    world.do(world.manager.packet_in(world.now, world.t_ns, "s0", 3, lldp.encode("s1", 2, "02:00:00:00:00:01")))
+    assert any("port 2 leads to port 2 of s1" in p for p in world.manager.summary("s0")["problems"])
+
+
+def test_garbage_from_a_switch_is_nothing(world: World) -> None:
+    world.connect_all()
+    for frame in (b"", b"\0" * 13, bytes(Ether(type=0x88CC)), lldp.encode("s1", 0, "02:00:00:00:00:01")[:25]):
+        assert world.manager.packet_in(world.now, world.t_ns, "s0", 1, frame) == []
+    assert world.manager.packet_in(world.now, world.t_ns, "s0", 77, lldp.encode("s1", 0, "02:00:00:00:00:01")) == []
+
+
+# ---- loops ----
+def test_a_ring_is_open_in_one_place_at_both_ends_and_hosts_are_never_blocked(world: World) -> None:
+    world.connect_all()
+    shut = {(name, port) for name in world.switches for port in {0, 1, 2} - world.floods_in(name)}
+    assert shut == {("s1", 1), ("s2", 0)}
+
+
+def test_when_a_link_of_the_tree_goes_the_blocked_one_opens(world: World) -> None:
+    world.connect_all()
+    world.port("s0", 2, up=False)
+    world.port("s1", 1, up=False)
+    assert all(world.floods_in(name) == {0, 1, 2} for name in world.switches)
+    world.port("s0", 2, up=True)
+    world.port("s1", 1, up=True)
+    assert sum(3 - len(world.floods_in(name)) for name in world.switches) == 2
+
+
+def test_a_cable_found_by_discovery_counts_where_none_is_configured() -> None:
+    config = ring()
+    for switch in config["switches"]:
+        for port in switch["ports"]:
+            del port["neighbour"]
+    world = World(config)
+    world.connect_all()
+    assert all(world.floods_in(name) == {0, 1, 2} for name in world.switches)
+    world.do(world.manager.tick(world.now))
+    world.discover()
+    assert sum(3 - len(world.floods_in(name)) for name in world.switches) == 2
+
+
+@pytest.mark.parametrize("n", [3, 5, 8])
+def test_blocked_ends_leave_a_spanning_tree(n: int) -> None:
+    links = {((f"s{i}", j), (f"s{j}", i)) for i in range(n) for j in range(i)}
+    blocked = blocked_ends(links)
+    kept = [link for link in links if link[0] not in blocked and link[1] not in blocked]
+    assert len(kept) == n - 1 and len(blocked) == 2 * (len(links) - n + 1)
+    reached, new = {"s0"}, True
+    while new:
+        new = {b[0] for a, b in kept if a[0] in reached} | {a[0] for a, b in kept if b[0] in reached}
+        new -= reached
+        reached |= new
+    assert len(reached) == n
+    assert blocked_ends({(b, a) for a, b in links}) == blocked
+
+
+# ---- the configuration ----
+@pytest.mark.parametrize(("change", "text"), [
+    ({"colour": 1}, "colour"),
+    ({"switches": [{"name": "a", "ports": []}]}, "either openflow or p4runtime"),
+    ({"switches": [{"name": "a", "openflow": {"dpid": 1}, "ports": [{"port": 65535, "number": 1}]}]}, "label range"),
+    ({"switches": [{"name": "a", "openflow": {"dpid": 1}, "ports": [{"port": 0, "number": 0}]}]}, "outside 1 to"),
+    ({"switches": [{"name": "a", "openflow": {"dpid": 1},
+                    "ports": [{"port": 0, "number": 1}, {"port": 1, "number": 1}]}]}, "used twice"),
+    ({"switches": [{"name": name, "openflow": {"dpid": 1}, "ports": []} for name in "ab"]}, "claimed by two"),
+    ({"switches": [{"name": "a", "p4runtime": {"address": "x:1"}, "ports": []}]}, "make p4"),
+    ({"switches": [{"name": "a", "p4runtime": {"address": "x:1"}, "ports": [{"port": 0, "number": 510}]}],
+      "pipeline": {"json": "a", "p4info": "b"}}, "outside 0 to 509"),
+])
+def test_a_configuration_that_makes_no_sense_names_the_culprit(change: dict[str, Any], text: str) -> None:
+    with pytest.raises(SwitchError, match=text) as error:
+        parse({**ring(), **change})
+    assert error.value.code == "bad_config"
