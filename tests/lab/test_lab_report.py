@@ -113,10 +113,10 @@ def test_the_processor_sets_the_pace_when_all_cores_or_one_process_are_full():
 
 
 def test_what_others_use_does_not_count_where_the_lab_goes_first():
-    idle = CpuSample(0, 0, {7: ("x", 0.0)}, 0)
-    assert cpu_use(idle, CpuSample(20, 20, {7: ("x", 1.0)}, 1)).bound
-    assert not cpu_use(idle, CpuSample(20, 20, {7: ("x", 1.0)}, 1), first=True).bound
-    assert cpu_use(idle, CpuSample(20, 20, {7: ("x", 1.0)}, 18), first=True).bound
+    idle = CpuSample(0, 0, {7: ("x", 0.0)})
+    assert cpu_use(idle, CpuSample(20, 20, {7: ("x", 1.0)})).bound
+    assert not cpu_use(idle, CpuSample(20, 20, {7: ("x", 1.0)}), first=True).bound
+    assert cpu_use(idle, CpuSample(20, 20, {7: ("x", 18.0), 8: ("y", 1.0)}), first=True).bound
 
 
 def test_traffic_is_the_difference_of_two_moments():
@@ -131,7 +131,7 @@ def test_traffic_is_the_difference_of_two_moments():
             "drop": {"version": 1, "type": 0},
         }
     )
-    assert after.since(before) == Traffic(57, {4: 3, 5: 1}, {"version": 1}, [])
+    assert after.since(before) == Traffic(57, 0, {4: 3, 5: 1}, {"version": 1}, [])
 
 
 # ---- what the command line takes ----

@@ -133,8 +133,6 @@ class CpuSample:
     busy: float
     total: float
     processes: dict[int, tuple[str, float]]
-    interrupts: float = 0.0
-    """Of it, in interrupts, where the kernel counts those apart."""
 
 
 def _program(pid: int) -> str:
@@ -157,7 +155,7 @@ def cpu_sample(pids: list[int]) -> CpuSample:
             text = Path(f"/proc/{pid}/stat").read_text()
             rest = text[text.rindex(")") + 2 :].split()
             processes[pid] = (_program(pid), (int(rest[11]) + int(rest[12])) / tick)
-    return CpuSample((total - idle) / tick, total / tick, processes, (fields[5] + fields[6]) / tick)
+    return CpuSample((total - idle) / tick, total / tick, processes)
 
 
 @dataclass(frozen=True)
@@ -171,7 +169,7 @@ class CpuUse:
     seconds: dict[str, float]
     """Per program."""
     lab: float = 0.0
-    """Share of all cores by the lab's processes, and by the kernel for packets."""
+    """Share of all cores by the lab's processes."""
     first: bool = False
     """Switches and agents went before everything else on the machine."""
 
@@ -194,6 +192,6 @@ def cpu_use(before: CpuSample, after: CpuSample, first: bool = False) -> CpuUse:
         (after.busy - before.busy) / total if total else 0.0,
         highest,
         {name: round(value, 2) for name, value in sorted(seconds.items(), key=lambda item: -item[1])},
-        (sum(seconds.values()) + after.interrupts - before.interrupts) / total if total else 0.0,
+        sum(seconds.values()) / total if total else 0.0,
         first,
     )
