@@ -113,16 +113,6 @@ class Groups:
             "trees": len(record["trees"]),
         }
 
-    def spec_of(self, group: str) -> dict[str, Any]:
-        record = self.get(group)
-        return {
-            "source": record["source"],
-            "source_path": record["source_path"],
-            "dest_path": record["dest_path"],
-            "receivers": list(record["receivers"]),
-            "options": record["options"],
-        }
-
     def load(self) -> list[dict[str, Any]]:
         """Which trees of running groups a link carries: {from, to, group, tree}, one per arc and tree."""
         return [

@@ -79,20 +79,6 @@ def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> Fa
     async def progress(group: str, update: Annotated[dict[str, Any], Body()]) -> JSONResponse:
         return JSONResponse(groups.progress(group, update))
 
-    @app.get("/groups/{group}/order")
-    async def order(group: str) -> JSONResponse:
-        """What a master needs to take over a group that exists."""
-        return JSONResponse(
-            {
-                "group": group,
-                "spec": groups.spec_of(group),
-                "version": fabric.version,
-                "tree_ids": groups.store.take_tree_ids(16),
-                "accepted_ns": time.time_ns(),
-                "load": [entry for entry in groups.load() if entry["group"] != group],
-            }
-        )
-
     @app.post("/trees")
     async def trees(count: Annotated[int, Ge(1), Le(256), Body(embed=True)]) -> JSONResponse:
         return JSONResponse({"ids": groups.store.take_tree_ids(count)})

@@ -26,7 +26,7 @@ class Masters:
     def __init__(
         self, url: str, exited: Callable[[str, int], None], *, spares: int = 2, command: list[str] | None = None
     ) -> None:
-        self.command = command or [sys.executable, "-m", "datacast.master.main", "--spare", "--fabric-manager", url]
+        self.command = command or [sys.executable, "-m", "datacast.master.main", "--fabric-manager", url]
         self.exited = exited
         self.spares = spares
         self._waiting: list[asyncio.subprocess.Process] = []

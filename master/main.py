@@ -1,7 +1,7 @@
 """`datacast-master`: runs one group, then ends.
 
-As a spare (`--spare`) it has loaded everything and follows the topology before its group is known; the order comes as
-one JSON line on the standard input. A spare whose standard input ends without an order ends as well.
+It has loaded everything and follows the topology before its group is known; the order comes as one JSON line on the
+standard input. When that ends without an order, the master ends as well.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ import logging
 import signal
 import sys
 import time
+from dataclasses import asdict
 from typing import Any
 
 import networkx  # noqa: F401  (loaded ahead: a group must not wait for it)
 
 from datacast.core.errors import DatacastError
-from datacast.fabric_manager.api import DEFAULT_URL, FabricManagerClient
+from datacast.fabric_manager.api import DEFAULT_URL, FabricManagerClient, StartOrder
 
 from .group import Group
 from .view import View
@@ -29,15 +30,24 @@ log = logging.getLogger("datacast.master")
 EXIT_CODES = {"done": 0, "partial": 1, "failed": 1, "cancelled": 3}
 
 
+class OrderError(DatacastError):
+    """What came on the standard input is no order."""
+
+
 async def read_order() -> dict[str, Any] | None:
-    """One line of standard input; None when it ends first."""
+    """One line of standard input; None when it ends first. Raises OrderError."""
     reader = asyncio.StreamReader(limit=16 << 20)
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
     )
     line = await reader.readline()
     transport.close()
-    return json.loads(line) if line.strip() else None
+    if not line.strip():
+        return None
+    try:
+        return asdict(StartOrder(**json.loads(line)))
+    except (ValueError, TypeError) as error:
+        raise OrderError(f"the order on the standard input cannot be read: {error}") from error
 
 
 async def run(args: argparse.Namespace) -> int:
@@ -50,17 +60,14 @@ async def run(args: argparse.Namespace) -> int:
     following = asyncio.create_task(view.follow())
     stopped = asyncio.create_task(stop.wait())
     try:
-        if args.spare:
-            waiting = asyncio.create_task(read_order())
-            await asyncio.wait((waiting, stopped), return_when=asyncio.FIRST_COMPLETED)
-            if not waiting.done():
-                waiting.cancel()
-                return 0
-            order = waiting.result()
-            if order is None:
-                return 0
-        else:
-            order = await client.request("GET", f"/groups/{args.group}/order")
+        waiting = asyncio.create_task(read_order())
+        await asyncio.wait((waiting, stopped), return_when=asyncio.FIRST_COMPLETED)
+        if not waiting.done():
+            waiting.cancel()
+            return 0
+        order = waiting.result()
+        if order is None:
+            return 0
         gc.freeze()
         group = Group(order, view, client, received_ns=time.time_ns())
         running = asyncio.create_task(group.run())
@@ -80,8 +87,8 @@ async def run(args: argparse.Namespace) -> int:
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="datacast-master",
-        description="Delivers one group. The fabric manager starts "
-        "masters by itself; by hand: --group with the id of a group that has none.",
+        description="Delivers one group, then ends. The fabric manager starts masters ahead of their use and gives each "
+        "its order as a JSON line on the standard input (fabric_manager.api.StartOrder); without one it ends as well.",
     )
     parser.add_argument(
         "--fabric-manager",
@@ -89,9 +96,6 @@ def main(argv: list[str] | None = None) -> None:
         metavar="URL",
         help="http://host:port or unix:/path (default %(default)s)",
     )
-    which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--spare", action="store_true", help="wait for the order on the standard input")
-    which.add_argument("--group", metavar="ID", help="take over this group")
     parser.add_argument("-v", "--verbose", action="store_true")
     args = parser.parse_args(argv)
     logging.basicConfig(

@@ -114,15 +114,11 @@ def test_a_spare_that_died_is_no_obstacle() -> None:
 @pytest.mark.parametrize(
     ("args", "order", "code", "text"),
     [
-        (["--spare", "--fabric-manager", "http://127.0.0.1:9"], "", 0, ""),
-        (
-            ["--group", "g-1", "--fabric-manager", "http://127.0.0.1:9"],
-            "",
-            1,
-            "no fabric manager at http://127.0.0.1:9",
-        ),
-        (["--spare", "--fabric-manager", "nonsense"], "", 1, "'nonsense' is no address of a fabric manager"),
-        ([], "", 2, "--spare"),
+        (["--fabric-manager", "http://127.0.0.1:9"], "", 0, ""),
+        (["--fabric-manager", "http://127.0.0.1:9"], "{\n", 1, "the order on the standard input cannot be read"),
+        (["--fabric-manager", "http://127.0.0.1:9"], '{"group": 1}\n', 1, "missing 4 required"),
+        (["--fabric-manager", "nonsense"], "", 1, "'nonsense' is no address of a fabric manager"),
+        (["--gruop"], "", 2, "--gruop"),
     ],
 )
 def test_a_master_by_hand(args: list[str], order: str, code: int, text: str) -> None:
