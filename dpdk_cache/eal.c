@@ -44,7 +44,8 @@ static bool uses_pci(const struct config *c) {
 int eal_start(const struct config *c, size_t pool_bytes, struct failure *f) {
   struct args a = {0};
   char text[CORES_TEXT];
-  size_t needed = pool_bytes / MB + SPARE_MB;
+  /* A sixteenth more than the sum: where a pool does not fit in one piece it is put together of several. */
+  size_t needed = pool_bytes / MB + pool_bytes / MB / 16 + SPARE_MB;
   size_t memory = c->eal.memory_mb != 0 ? c->eal.memory_mb : needed;
   if (memory < needed)
     return fail(f, "the caches need %zu MB of packet buffers, but eal.memory_mb is %zu: raise it or lower cache.memory of "
