@@ -34,11 +34,6 @@ SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def appliance_ifnames(index: int) -> tuple[str, str]:
-    """The switch's end and the appliance's, for the machine's switch with this index."""
-    return f"ca{index}-sw", f"ca{index}-dc"
-
-
 class ControlledPlane(DataPlane):
     """Base of the data planes that need a controller."""
 
@@ -58,6 +53,11 @@ class ControlledPlane(DataPlane):
     def appliance_number(self, machine: Machine, node: str) -> int:
         return self.first_number + max((p.port for p in machine.ports[node]), default=-1) + 1
 
+    def appliance_ifnames(self, machine: Machine, node: str) -> tuple[str, str]:
+        """The switch's end and the appliance's."""
+        index = machine.nodes.index(node)
+        return f"{self.name}-c{index}", f"{self.name}-a{index}"
+
     def appliance_mtu(self, lab: Lab) -> int:
         return lab.options.mtu + wire.LABEL_LEN
 
@@ -65,7 +65,7 @@ class ControlledPlane(DataPlane):
         """Per appliance process its control socket and its nodes."""
         return [
             (
-                lab.run_folder / f"{machine.name}-c{i // PORTS_PER_PROCESS}.sock",
+                lab.run_folder / f"{machine.name}-{self.name}-c{i // PORTS_PER_PROCESS}.sock",
                 machine.nodes[i : i + PORTS_PER_PROCESS],
             )
             for i in range(0, len(machine.nodes), PORTS_PER_PROCESS)
@@ -74,7 +74,7 @@ class ControlledPlane(DataPlane):
     def numbered(self, machine: Machine, node: str) -> tuple[tuple[int, str], ...]:
         """All ports of a switch, the appliance's last: number and interface."""
         ports = [(self.number(p.port), p.ifname) for p in machine.ports[node]]
-        ports.append((self.appliance_number(machine, node), appliance_ifnames(machine.nodes.index(node))[0]))
+        ports.append((self.appliance_number(machine, node), self.appliance_ifnames(machine, node)[0]))
         return tuple(ports)
 
     # ---- starting ----
@@ -83,25 +83,25 @@ class ControlledPlane(DataPlane):
 
         self._machines[machine.name] = machine
         script, mtu = "", self.appliance_mtu(lab)
-        for i in range(len(machine.nodes)):
-            ends = appliance_ifnames(i)
+        for node in machine.nodes:
+            ends = self.appliance_ifnames(machine, node)
             script += f"ip link add name {ends[0]} mtu {mtu} type veth peer name {ends[1]} mtu {mtu}\n"
             script += "".join(data_port_script(end, 0, mtu, 0) for end in ends)
         lab.network.run_in(machine.name, ["sh", "-euc", script])
         for i, (control, nodes) in enumerate(self._controls(lab, machine)):
             config = {
                 "nodes": [
-                    {"name": node, "ports": [{"port": 0, "iface": appliance_ifnames(machine.nodes.index(node))[1]}]}
+                    {"name": node, "ports": [{"port": 0, "iface": self.appliance_ifnames(machine, node)[1]}]}
                     for node in nodes
                 ],
                 "control": str(control),
                 "mtu": mtu,
                 "eal": {"huge": False},
             }
-            path = lab.run_folder / f"{machine.name}-c{i}.yaml"
+            path = lab.run_folder / f"{machine.name}-{self.name}-c{i}.yaml"
             path.write_text(yaml.safe_dump(config, sort_keys=False))
             lab.supervisor.start(
-                f"{machine.name}-appliances{i}",
+                f"{machine.name}-{self.name}-appliances{i}",
                 [need_program("datacast-switch"), "--appliance", "--config", str(path)],
                 lab.network.spawn(machine),
             )
@@ -165,9 +165,9 @@ class ControlledPlane(DataPlane):
 def enlarge_buffers(pid: int, room: int) -> int:
     """Give every packet socket of a process `room` bytes each way; how many there were.
 
-    The usual 208 KB are about a dozen jumbo frames. What waits in a shaped port's queue counts as sent and not yet done,
-    so the switch loses frames however long the queue is (Open vSwitch sends to all its ports by one socket); and it
-    loses what arrives while it does not run for a few milliseconds.
+    The usual 208 KB are about a dozen jumbo frames. What waits in a shaped port's queue counts as sent and not yet
+    done, so the switch loses frames however long the queue is (Open vSwitch sends to all its ports by one socket); and
+    it loses what arrives while it does not run for a few milliseconds.
     """
     pidfd = os.pidfd_open(pid)
     count = 0
