@@ -192,6 +192,10 @@ class Crew:
         await self._root.close()
 
     # ---- the log ----
+    @property
+    def entries(self) -> int:
+        return len(self._log)
+
     def tell(self, op: str, body: dict[str, Any]) -> asyncio.Task[Any]:
         """Put an entry on the log and send it to all in the common tree."""
         index = len(self._log)

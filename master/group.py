@@ -279,7 +279,7 @@ class Group:
                 await asyncio.wait_for(self._wake.wait(), DIGEST_DELAY_S if self._digests else TICK_S)
         poll.cancel()
         with contextlib.suppress(GroupError):
-            self._status_in(await self.crew.status())
+            self._status_in(await self.crew.status(), time.monotonic())
 
     def _feed(self) -> None:
         """Assign, take over, forward digests."""
@@ -301,22 +301,25 @@ class Group:
             self._spawn(self._cut([[cut.tree, cut.seq]]))
 
     async def _cut(self, cuts: list[list[int]]) -> None:
+        index = self.crew.entries
         await self.crew.tell("cut", {"trees": cuts})
+        while self.crew.source.position <= index and not self.crew.source.final:
+            await asyncio.sleep(TICK_S)  # its agent is out of touch
         assert self.scheduler
-        self.scheduler.cut_done()
+        self.scheduler.cut_done(time.monotonic())
         self._wake.set()
 
     async def _poll_loop(self) -> None:
         while True:
             started = time.monotonic()
             try:
-                self._status_in(await self.crew.status())
+                self._status_in(await self.crew.status(), started)
             except GroupError as error:
                 log.warning("group %s: %s", self.id, error)
             await self._push()
             await asyncio.sleep(max(0.02, POLL_S - (time.monotonic() - started)))
 
-    def _status_in(self, results: Results) -> None:
+    def _status_in(self, results: Results, asked: float) -> None:
         now = time.monotonic()
         elapsed = now - self._polled_at if self._polled_at else None
         self._polled_at = now
@@ -325,14 +328,14 @@ class Group:
             if member is None or member.suspect or not self.crew.noticed(member, result):
                 continue
             if member.role == "source":
-                self._source_figures(result, now, elapsed)
+                self._source_figures(result, now, elapsed, asked)
             else:
                 self._receiver_figures(member, result, elapsed)
             if result.get("state") == "failed":
                 member.fail(str(result.get("code", "error")), str(result.get("error", "failed")))
                 self._wake.set()
 
-    def _source_figures(self, result: dict[str, Any], now: float, elapsed: float | None) -> None:
+    def _source_figures(self, result: dict[str, Any], now: float, elapsed: float | None, asked: float) -> None:
         for tree, figures in (result.get("trees") or {}).items():
             seq = figures.get("seq")
             if not isinstance(seq, int):
@@ -342,7 +345,7 @@ class Group:
             rate = max(0, seq - before) / elapsed if elapsed else None
             self._source_trees[tree] = {**figures, "packet_rate": rate or 0.0}
             if self.scheduler:
-                self.scheduler.status(int(tree), seq, rate, now)
+                self.scheduler.status(int(tree), seq, rate, now, asked)
 
     def _receiver_figures(self, member: Member, result: dict[str, Any], elapsed: float | None) -> None:
         held = int(result.get("bytes", 0))

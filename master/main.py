@@ -87,8 +87,9 @@ async def run(args: argparse.Namespace) -> int:
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="datacast-master",
-        description="Delivers one group, then ends. The fabric manager starts masters ahead of their use and gives each "
-        "its order as a JSON line on the standard input (fabric_manager.api.StartOrder); without one it ends as well.",
+        description="Delivers one group, then ends. The fabric manager starts masters ahead of their use and gives "
+        "each its order as a JSON line on the standard input (fabric_manager.api.StartOrder); without one it ends "
+        "as well.",
     )
     parser.add_argument(
         "--fabric-manager",

@@ -97,6 +97,7 @@ class Scheduler:
         self.trees = {tree: TreeQueue(tree, rate) for tree in trees}
         self._pool: deque[tuple[int, int]] = deque([(0, pieces)] if pieces else [])
         self._cutting: Cut | None = None
+        self._cut_done_at = 0.0
 
     # ---- reports ----
     def sent(self, tree: int, seq: int, now: float) -> None:
@@ -108,12 +109,14 @@ class Scheduler:
         while queue.extents and queue.extents[0].seq + queue.extents[0].count <= queue.sent:
             queue.extents.popleft()
 
-    def status(self, tree: int, seq: int, rate: float | None, now: float) -> None:
-        """The source's own count `seq` (one past the newest sent), and the measured rate in pieces/s."""
+    def status(self, tree: int, seq: int, rate: float | None, now: float, asked: float | None = None) -> None:
+        """The source's own count `seq` (one past the newest sent), and the measured rate in pieces/s. `asked`: when it
+        was asked for (None: now); an answer to an earlier question says nothing about a cut."""
         queue = self.trees.get(tree)
         if queue is None:
             return
-        if queue.cut_at is not None and self._cutting is None:
+        settled = self._cutting is None and (now if asked is None else asked) >= self._cut_done_at
+        if queue.cut_at is not None and settled:
             queue.spent, queue.cut_at = queue.spent or seq > queue.cut_at, None
         self.sent(tree, seq, now)
         # An idle tree's rate says nothing about what it can do.
@@ -242,11 +245,12 @@ class Scheduler:
         self._cutting = Cut(tree, min(seq, queue.end))
         return self._cutting
 
-    def cut_done(self) -> None:
-        """Every member has applied the cut: its pieces are free again."""
+    def cut_done(self, now: float) -> None:
+        """The source has applied the cut, and every member will before it hears of more: its pieces are free again."""
         cut, self._cutting = self._cutting, None
         if cut is None:
             raise ValueError("no cut is under way")
+        self._cut_done_at = now
         queue = self.trees[cut.tree]
         kept: deque[Extent] = deque()
         freed: list[tuple[int, int]] = []

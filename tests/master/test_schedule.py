@@ -81,7 +81,7 @@ class Run:
                         for e in self.extents[value.tree]
                         if e.seq < value.seq
                     ]
-                    self.scheduler.cut_done()
+                    self.scheduler.cut_done(self.now)
             for extent in self.scheduler.assign(self.now):
                 due.append((self.now + SIGNAL_S, "assign", extent))
             cut = self.scheduler.steal(self.now)
@@ -199,8 +199,10 @@ def test_after_a_cut_that_came_too_late_the_tree_is_not_used_again() -> None:
         scheduler.status(2, 10, 10.0, now)
         cut = scheduler.steal(now)
     assert cut.tree == 2
-    scheduler.cut_done()
-    scheduler.status(2, cut.seq + 5, 10.0, now)
+    scheduler.cut_done(now)
+    scheduler.status(2, cut.seq - 1, 10.0, now + 0.1, asked=now - 0.1)
+    assert scheduler.trees[2].cut_at is not None, "an answer from before the cut settles nothing"
+    scheduler.status(2, cut.seq + 5, 10.0, now + 0.2)
     assert scheduler.trees[2].spent
     assert all(e.tree == 1 for e in scheduler.assign(now))
 
