@@ -146,7 +146,7 @@ static struct group *create(struct groups *all, const char *id, const struct ope
   bool ok = true;
   if (o->role != ROLE_RELAY) {
     const char *path = need_string(part, o->role == ROLE_SOURCE ? "path" : "dest", 4095, why);
-    ok = path != NULL && (o->role == ROLE_SOURCE ? source_open(g, path, why) : receiver_open(g, path, why));
+    ok = path != NULL && (o->role == ROLE_SOURCE ? source_open(g, path, part, why) : receiver_open(g, path, why));
   }
   if (!ok) {
     free(g);

@@ -4,58 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "datacast/receiver.h"
-#include "target.h"
+#include "receiver_state.h"
 
 #define CROWDED_WAIT (500 * DC_US)
-/* A block whose checksum failed so many times will not come right: the digest or the disk is at fault. */
-enum { BAD_MAX = 8, BATCH = 32, BATCHES_PER_POLL = 4 };
+enum { BATCH = 32, BATCHES_PER_POLL = 4 };
 /* A tree's pieces mostly follow one another: they are put together and written with one call. */
 enum { STAGE_BYTES = 128 << 10 };
-
-struct receiver_tree {
-  struct endpoint endpoint; /* first */
-  struct group *group;
-  struct tree_params params;
-  uint8_t cache_code;
-  dc_receiver *core;
-  struct dc_path *path; /* NULL: no route yet */
-  uint64_t bytes, unroutable;
-  bool attached;
-  uint8_t *stage; /* arrived, not written yet: file bytes [stage_at, stage_at + staged) */
-  uint64_t stage_at;
-  size_t staged;
-};
-
-enum block_state {
-  BLOCK_OPEN,
-  BLOCK_WHOLE,    /* to be verified */
-  BLOCK_VERIFYING,
-  BLOCK_OK
-};
-
-struct receiver {
-  struct target target;
-  dc_pieces *pieces;
-  struct receiver_tree *tree[GROUP_TREES_MAX];
-  unsigned trees;
-  uint64_t bytes;
-  /* blocks */
-  uint32_t blocks, ok, waiting, cursor, verifying;
-  uint64_t bad;
-  uint8_t *state, *fails, *known; /* per block: block_state, failures, digest is known */
-  uint8_t (*digest)[32];
-  bool allocating, finishing;
-};
-
-static struct host *host_of(const struct group *g) { return g->all->host; }
-
-static void fail_errno(struct group *g, int error)
-{
-  struct fault why;
-  target_fault(&why, error, g->receiver->target.name);
-  group_fail(g, &why);
-}
 
 /* ---- writing ---- */
 
@@ -83,7 +37,7 @@ static bool stage(struct receiver_tree *t, uint64_t at, const uint8_t *p, size_t
 }
 
 /* Everything that arrived is in the file. */
-static bool write_all(struct group *g)
+bool receiver_write_all(struct group *g)
 {
   struct fault why;
   for (unsigned i = 0; i < g->receiver->trees; i++)
@@ -91,162 +45,6 @@ static bool write_all(struct group *g)
       group_fail(g, &why);
       return false;
     }
-  return true;
-}
-
-/* ---- the end ---- */
-
-static void tell_done(struct group *g)
-{
-  group_event(g, "done",
-              json_pack("{s:I,s:I,s:I,s:I}", "t_ns", (json_int_t)g->t_done_ns, "bytes", (json_int_t)g->layout.size,
-                        "sha256_blocks", (json_int_t)g->receiver->ok, "bad_blocks", (json_int_t)g->receiver->bad));
-}
-
-void receiver_repeat(struct group *g)
-{
-  if (g->state == GROUP_DONE)
-    tell_done(g);
-}
-
-static void finished(struct job *j)
-{
-  struct group *g = j->owner;
-  g->receiver->finishing = false;
-  if (g->state != GROUP_RUNNING)
-    return;
-  if (j->error != 0) {
-    fail_errno(g, j->error == EINTR ? EIO : j->error);
-    return;
-  }
-  g->state = GROUP_DONE;
-  g->t_done_ns = loop_realtime_ns();
-  log_info("group %s: %s is whole and verified (%llu bytes)", g->id, j->name, (unsigned long long)g->layout.size);
-  tell_done(g);
-}
-
-static void finish_if_whole(struct group *g)
-{
-  struct receiver *r = g->receiver;
-  if (g->state != GROUP_RUNNING || r->finishing || !dc_pieces_whole(r->pieces) || r->ok < r->blocks)
-    return;
-  struct job *j = target_finish(&r->target, host_of(g)->sync);
-  if (j == NULL) {
-    fail_errno(g, ENOMEM);
-    return;
-  }
-  r->finishing = true;
-  j->done = finished;
-  j->owner = g;
-  worker_submit(host_of(g)->worker, j);
-}
-
-/* ---- blocks ---- */
-
-static void verify_more(struct group *g);
-
-static void ask_again(struct group *g, uint32_t block)
-{
-  struct receiver *r = g->receiver;
-  uint64_t first = (uint64_t)block * g->layout.per_block;
-  uint32_t asked = 0;
-  dc_pieces_drop_block(r->pieces, block);
-  for (unsigned i = 0; i < r->trees; i++) {
-    asked += dc_receiver_refetch(r->tree[i]->core, first, g->layout.per_block);
-    forward_mark(&r->tree[i]->endpoint);
-  }
-  log_warn("group %s: block %u failed its checksum, %u pieces are fetched again past the caches", g->id, block, asked);
-  group_event(g, "bad_block", json_pack("{s:I,s:I}", "block", (json_int_t)block, "pieces", (json_int_t)asked));
-}
-
-static void verified(struct job *j)
-{
-  struct group *g = j->owner;
-  struct receiver *r = g->receiver;
-  uint32_t block = (uint32_t)j->tag;
-  r->verifying--;
-  if (g->state != GROUP_RUNNING)
-    return;
-  if (j->error != 0) {
-    if (j->error != EINTR)
-      fail_errno(g, j->error > 0 ? j->error : EIO);
-    return;
-  }
-  if (memcmp(j->digest, r->digest[block], 32) == 0) {
-    r->state[block] = BLOCK_OK;
-    r->ok++;
-  } else {
-    r->state[block] = BLOCK_OPEN;
-    r->bad++;
-    if (++r->fails[block] == BAD_MAX) {
-      struct fault why;
-      fault_set(&why, "checksum", "block %u failed its checksum %d times", block, BAD_MAX);
-      group_fail(g, &why);
-      return;
-    }
-    ask_again(g, block);
-  }
-  verify_more(g);
-  finish_if_whole(g);
-}
-
-static void verify(struct group *g, uint32_t block)
-{
-  struct receiver *r = g->receiver;
-  struct job *j = job_new(JOB_HASH);
-  if (j == NULL) {
-    fail_errno(g, ENOMEM);
-    return;
-  }
-  uint64_t bytes = (uint64_t)g->layout.piece * g->layout.per_block;
-  j->file = file_ref(r->target.file);
-  j->off = block * bytes;
-  j->len = g->layout.size - j->off < bytes ? g->layout.size - j->off : bytes;
-  j->flush = host_of(g)->sync;
-  j->done = verified;
-  j->owner = g;
-  j->tag = block;
-  r->state[block] = BLOCK_VERIFYING;
-  r->waiting--;
-  r->verifying++;
-  worker_submit(host_of(g)->worker, j);
-}
-
-/* Hand waiting blocks to the worker, a few at a time so that groups take turns. */
-static void verify_more(struct group *g)
-{
-  struct receiver *r = g->receiver;
-  while (r->waiting > 0 && r->verifying < VERIFY_AT_ONCE && g->state == GROUP_RUNNING) {
-    while (r->state[r->cursor] != BLOCK_WHOLE)
-      r->cursor = r->cursor + 1 < r->blocks ? r->cursor + 1 : 0;
-    verify(g, r->cursor);
-  }
-}
-
-static void look_at_block(struct group *g, uint32_t block)
-{
-  struct receiver *r = g->receiver;
-  if (r->state[block] != BLOCK_OPEN || !r->known[block] || !dc_pieces_block_whole(r->pieces, block))
-    return;
-  if (!write_all(g))
-    return;
-  r->state[block] = BLOCK_WHOLE;
-  if (r->waiting++ == 0)
-    r->cursor = block;
-  verify_more(g);
-}
-
-bool receiver_digest(struct group *g, uint32_t block, const uint8_t digest[32], struct fault *why)
-{
-  struct receiver *r = g->receiver;
-  if (block >= r->blocks)
-    return fault_set(why, "bad_request", "block %u: the file has %u blocks", block, r->blocks);
-  if (r->known[block] && memcmp(r->digest[block], digest, 32) != 0 && r->state[block] == BLOCK_OK)
-    return fault_set(why, "changed", "block %u was verified with another digest", block);
-  memcpy(r->digest[block], digest, 32);
-  r->known[block] = 1;
-  if (g->state == GROUP_RUNNING)
-    look_at_block(g, block);
   return true;
 }
 
@@ -270,14 +68,14 @@ static void on_data(struct endpoint *e, dc_time now, const struct dc_header *h, 
   }
   t->bytes += h->length;
   r->bytes += h->length;
-  look_at_block(g, (uint32_t)(piece / g->layout.per_block));
+  blocks_look_at(g, (uint32_t)(piece / g->layout.per_block));
 }
 
 static bool poll(struct endpoint *e, dc_time now)
 {
   struct receiver_tree *t = (struct receiver_tree *)(void *)e;
   struct dc_interest out[BATCH];
-  if (t->path == NULL || t->group->receiver->target.file == NULL)
+  if (t->path == NULL || t->group->receiver->target.file == NULL || t->group->receiver->resuming > 0)
     return false;
   unsigned n = BATCH;
   for (unsigned i = 0; i < BATCHES_PER_POLL && n == BATCH; i++) {
@@ -478,7 +276,7 @@ static void allocated(struct job *j)
   if (g->state != GROUP_RUNNING)
     return;
   if (j->error > 0 && j->error != EINTR)
-    fail_errno(g, j->error);
+    blocks_fail_errno(g, j->error);
   else
     allocate_more(g);
 }
@@ -501,6 +299,7 @@ static void free_all(struct receiver *r)
   free(r->state);
   free(r->fails);
   free(r->known);
+  free(r->claimed);
   free(r->digest);
 }
 
@@ -515,8 +314,9 @@ bool receiver_open(struct group *g, const char *dest, struct fault *why)
   r->state = calloc(n, 1);
   r->fails = calloc(n, 1);
   r->known = calloc(n, 1);
+  r->claimed = calloc(n, 1);
   r->digest = calloc(n, 32);
-  if (memory == NULL || r->state == NULL || r->fails == NULL || r->known == NULL || r->digest == NULL) {
+  if (memory == NULL || r->state == NULL || r->fails == NULL || r->known == NULL || r->claimed == NULL || r->digest == NULL) {
     fault_set(why, "io", "out of memory for %u blocks", r->blocks);
     free(memory);
     free_all(r);
@@ -524,12 +324,14 @@ bool receiver_open(struct group *g, const char *dest, struct fault *why)
     return false;
   }
   r->pieces = dc_pieces_init(memory, &g->layout);
-  if (!target_open(&r->target, &host_of(g)->dest_roots, dest, g->layout.size, g->id, why)) {
+  if (!target_open(&r->target, &host_of(g)->dest_roots, dest, &g->layout, g->id, why)) {
     free_all(r);
     free(r);
     return false;
   }
   g->receiver = r;
+  if (r->target.resumed)
+    blocks_resume(g);
   return true;
 }
 
@@ -541,7 +343,7 @@ void receiver_go(struct group *g)
   for (unsigned i = 0; i < r->trees; i++)
     forward_mark(&r->tree[i]->endpoint);
   allocate_more(g);
-  finish_if_whole(g);
+  blocks_go(g);
 }
 
 void receiver_stop(struct group *g, bool keep)
@@ -588,7 +390,7 @@ json_t *receiver_status(struct group *g)
                   (json_int_t)(c.rto / DC_US), "credits", (json_int_t)c.credits, "seq", (json_int_t)c.next_seq, "bytes",
                   (json_int_t)t->bytes));
   }
-  return json_pack("{s:I,s:I,s:I,s:I,s:o}", "bytes", (json_int_t)r->bytes, "pieces",
+  return json_pack("{s:I,s:I,s:I,s:I,s:I,s:o}", "blocks_resumed", (json_int_t)r->resumed, "bytes", (json_int_t)r->bytes, "pieces",
                    (json_int_t)dc_pieces_held(r->pieces), "blocks_ok", (json_int_t)r->ok, "bad_blocks",
                    (json_int_t)r->bad, "trees", trees);
 }

@@ -100,6 +100,7 @@ bool source_stat(struct host *h, const char *path, json_t *to, struct fault *why
   close(fd);
   json_object_set_new(to, "size", json_integer(st.st_size));
   json_object_set_new(to, "mtime_ns", json_integer((json_int_t)mtime_ns(&st)));
+  json_object_set_new(to, "inode", json_integer((json_int_t)st.st_ino));
   return true;
 }
 
@@ -452,17 +453,32 @@ void source_cut(struct group *g, uint32_t tree, uint32_t seq)
 
 /* ---- beginning and end ---- */
 
-bool source_open(struct group *g, const char *path, struct fault *why)
+/* Is it the file that the group was made for? */
+static bool as_before(const struct group *g, const char *path, const json_t *part, const struct stat *st, struct fault *why)
+{
+  uint64_t mtime, inode;
+  if ((uint64_t)st->st_size != g->layout.size)
+    return fault_set(why, "changed", "%s has %lld bytes, the group was made for %llu", path, (long long)st->st_size,
+                     (unsigned long long)g->layout.size);
+  if (!get_integer(part, "mtime_ns", 0, INT64_MAX, mtime_ns(st), &mtime, why) ||
+      !get_integer(part, "inode", 0, INT64_MAX, st->st_ino, &inode, why))
+    return false;
+  if (mtime != mtime_ns(st) || inode != st->st_ino)
+    return fault_set(why, "changed", "%s is not the file any more that the group was made for (%s)", path,
+                     inode != st->st_ino ? "another file of that name" : "written to since");
+  return true;
+}
+
+bool source_open(struct group *g, const char *path, const json_t *part, struct fault *why)
 {
   struct host *h = g->all->host;
   struct stat st;
   int fd = open_file(h, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, &st, why);
   if (fd < 0)
     return false;
-  if ((uint64_t)st.st_size != g->layout.size) {
+  if (!as_before(g, path, part, &st, why)) {
     close(fd);
-    return fault_set(why, "changed", "%s has %lld bytes, the group was made for %llu", path, (long long)st.st_size,
-                     (unsigned long long)g->layout.size);
+    return false;
   }
   struct source *s = calloc(1, sizeof *s);
   struct file *file = file_new(fd);

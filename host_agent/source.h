@@ -4,7 +4,8 @@
 
 #include "group.h"
 
-bool source_open(struct group *g, const char *path, struct fault *why) __attribute__((nonnull));
+/* `part` may hold `mtime_ns` and `inode` as `stat` told them: then another file at this path is refused (`changed`). */
+bool source_open(struct group *g, const char *path, const json_t *part, struct fault *why) __attribute__((nonnull));
 /* Trees as the master wants them now: new ones begin, missing ones end, known ones go on. */
 bool source_trees(struct group *g, const struct tree_params *t, int n, struct fault *why) __attribute__((nonnull(1, 4)));
 bool source_assign(struct group *g, uint32_t tree, const struct dc_extent *e, struct fault *why) __attribute__((nonnull));
@@ -15,7 +16,7 @@ json_t *source_status(struct group *g) __attribute__((nonnull));
 void source_stop(struct group *g) __attribute__((nonnull)); /* no more answers */
 void source_close(struct group *g) __attribute__((nonnull));
 
-/* `stat`: size and mtime_ns of a file that may be sent, into `to`. */
+/* `stat`: size, mtime_ns and inode of a file that may be sent, into `to`. */
 bool source_stat(struct host *h, const char *path, json_t *to, struct fault *why) __attribute__((nonnull));
 
 #endif

@@ -95,8 +95,8 @@ static int open_folder(const struct root *root, const char *folder, bool make, b
   return parent;
 }
 
-/* Is the folder writable, is there room, is the name not a folder's? */
-static bool fits(int dir, const char *dest, const char *name, bool whole, uint64_t size, struct fault *why)
+/* Is the folder writable, is there room (beside `held` bytes that it takes already), is the name not a folder's? */
+static bool fits(int dir, const char *dest, const char *name, bool whole, uint64_t size, uint64_t held, struct fault *why)
 {
   struct stat st;
   if (whole && fstatat(dir, name, &st, 0) == 0 && S_ISDIR(st.st_mode))
@@ -105,7 +105,7 @@ static bool fits(int dir, const char *dest, const char *name, bool whole, uint64
     return target_fault(why, errno, dest);
   struct statvfs fs;
   if (fstatvfs(dir, &fs) == 0) {
-    uint64_t room = (uint64_t)(geteuid() == 0 ? fs.f_bfree : fs.f_bavail) * fs.f_frsize;
+    uint64_t room = (uint64_t)(geteuid() == 0 ? fs.f_bfree : fs.f_bavail) * fs.f_frsize + held;
     if (fs.f_blocks > 0 && size > room)
       return fault_set(why, "disk_full", "%s: %llu bytes are needed, %llu are free", dest, (unsigned long long)size,
                        (unsigned long long)room);
@@ -131,14 +131,69 @@ bool target_check(const struct roots *roots, const char *dest, uint64_t size, st
   int dir = open_folder(root, folder, false, &whole);
   if (dir < 0)
     return target_fault(why, -dir, dest);
-  bool ok = fits(dir, dest, name, whole, size, why);
+  bool ok = fits(dir, dest, name, whole, size, 0, why);
   close(dir);
   return ok;
 }
 
-bool target_open(struct target *t, const struct roots *roots, const char *dest, uint64_t size, const char *group,
-                 struct fault *why)
+/* ---- the table of verified blocks ---- */
+
+struct head {
+  char magic[8];
+  uint64_t size;
+  uint32_t piece, per_block;
+};
+
+static const char magic[8] = "dcverif1"; /* host byte order: it is read on the host that wrote it */
+
+static off_t table_at(const struct target *t) { return (off_t)((t->size + 4095) / 4096 * 4096); }
+
+static struct head head_of(const struct dc_layout *l)
 {
+  struct head h = {.size = l->size, .piece = l->piece, .per_block = l->per_block};
+  memcpy(h.magic, magic, sizeof h.magic);
+  return h;
+}
+
+void target_read_verified(const struct target *t, uint8_t (*digest)[32], uint32_t blocks)
+{
+  size_t want = (size_t)blocks * 32, got = 0;
+  while (got < want) {
+    ssize_t n = pread(t->file->fd, (uint8_t *)digest + got, want - got, table_at(t) + (off_t)(sizeof(struct head) + got));
+    if (n <= 0)
+      break; /* the end of the table as far as it was written */
+    got += (size_t)n;
+  }
+  memset((uint8_t *)digest + got, 0, want - got);
+}
+
+void target_note_verified(const struct target *t, uint32_t block, const uint8_t digest[32])
+{
+  if (t->file != NULL && pwrite(t->file->fd, digest, 32, table_at(t) + (off_t)(sizeof(struct head) + 32ull * block)) < 0)
+    log_debug("%s: %s", t->temp, strerror(errno)); /* it would be fetched again, nothing worse */
+}
+
+/* The temporary file of an agent that was killed, when it is ours alone and of this layout; else -1. */
+static int open_again(const struct target *t, const struct dc_layout *l, uint64_t *held)
+{
+  struct head h, wanted = head_of(l);
+  struct stat st;
+  int fd = openat(t->dir, t->temp, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  if (fd < 0)
+    return -1;
+  if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 1 && st.st_uid == geteuid() &&
+      pread(fd, &h, sizeof h, table_at(t)) == sizeof h && memcmp(&h, &wanted, sizeof h) == 0) {
+    *held = (uint64_t)st.st_blocks * 512;
+    return fd;
+  }
+  close(fd);
+  return -1;
+}
+
+bool target_open(struct target *t, const struct roots *roots, const char *dest, const struct dc_layout *layout,
+                 const char *group, struct fault *why)
+{
+  uint64_t size = layout->size, held = 0;
   memset(t, 0, sizeof *t);
   t->dir = -1;
   t->size = size;
@@ -151,10 +206,6 @@ bool target_open(struct target *t, const struct roots *roots, const char *dest, 
   int path = open_folder(root, folder, true, &whole);
   if (path < 0)
     return target_fault(why, -path, dest);
-  if (!fits(path, dest, t->name, true, size, why)) {
-    close(path);
-    return false;
-  }
   t->dir = openat(path, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* one that can be synced */
   if (t->dir < 0) {
     target_fault(why, errno, dest);
@@ -165,12 +216,28 @@ bool target_open(struct target *t, const struct roots *roots, const char *dest, 
 
   int room = 255 - (int)strlen(group) - (int)sizeof "..datacast-" + 1;
   snprintf(t->temp, sizeof t->temp, ".%.*s.datacast-%s", room, t->name, group);
-  (void)unlinkat(t->dir, t->temp, 0); /* of an agent that was killed */
-  int fd = openat(t->dir, t->temp, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+  int fd = open_again(t, layout, &held);
+  t->resumed = fd >= 0;
+  if (!fits(t->dir, dest, t->name, true, size, held, why)) {
+    if (fd >= 0)
+      close(fd);
+    target_close(t, true, NULL);
+    return false;
+  }
+  if (fd < 0) {
+    (void)unlinkat(t->dir, t->temp, 0); /* of no use */
+    fd = openat(t->dir, t->temp, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+  }
   t->file = fd < 0 ? NULL : file_new(fd);
   if (t->file == NULL) {
     target_fault(why, fd < 0 ? errno : ENOMEM, dest);
     target_close(t, fd < 0, NULL);
+    return false;
+  }
+  struct head h = head_of(layout);
+  if (!t->resumed && pwrite(fd, &h, sizeof h, table_at(t)) != sizeof h) {
+    target_fault(why, errno, dest);
+    target_close(t, false, NULL);
     return false;
   }
   if (in_memory(fd)) {
@@ -219,6 +286,7 @@ struct job *target_allocate(struct target *t)
 static void name_job(struct target *t, struct job *j)
 {
   j->file = t->file;
+  j->len = t->size;
   j->dir = t->dir;
   memcpy(j->temp, t->temp, sizeof j->temp);
   memcpy(j->name, t->name, sizeof j->name);

@@ -1,7 +1,12 @@
-/* A receiver's file: written in place into a temporary file in the destination's folder, renamed when whole. */
+/* A receiver's file: written in place into a temporary file in the destination's folder, renamed when whole.
+ *
+ * Behind the file's bytes the temporary file holds the SHA-256 of every block that was verified (zeros: not yet). An agent
+ * that is killed and opened again for the same group goes on from them: each is hashed once more before it is believed. The
+ * table is cut off before the rename. */
 #ifndef AGENT_TARGET_H
 #define AGENT_TARGET_H
 
+#include "datacast/pieces.h"
 #include "roots.h"
 #include "worker.h"
 
@@ -10,14 +15,20 @@ struct target {
   char name[256], temp[256];
   struct file *file;  /* NULL once given away */
   uint64_t size, allocated;
+  bool resumed;       /* the temporary file was there already, of the same group and layout */
 };
 
 /* Could a file of `size` bytes be written there now? Creates nothing. */
 bool target_check(const struct roots *roots, const char *dest, uint64_t size, struct fault *why) __attribute__((nonnull));
 
-/* Create missing folders and the temporary file `.NAME.datacast-GROUP`, reserve its first part. False with *why. */
-bool target_open(struct target *t, const struct roots *roots, const char *dest, uint64_t size, const char *group,
-                 struct fault *why) __attribute__((nonnull));
+/* Create missing folders and the temporary file `.NAME.datacast-GROUP`, or go on with it; reserve its first part. False
+ * with *why. */
+bool target_open(struct target *t, const struct roots *roots, const char *dest, const struct dc_layout *layout,
+                 const char *group, struct fault *why) __attribute__((nonnull));
+
+/* The digests of the blocks that were verified once, zeros for the others. */
+void target_read_verified(const struct target *t, uint8_t (*digest)[32], uint32_t blocks) __attribute__((nonnull));
+void target_note_verified(const struct target *t, uint32_t block, const uint8_t digest[32]) __attribute__((nonnull));
 
 /* False with *why (disk_full, io). */
 bool target_write(struct target *t, uint64_t off, const uint8_t *p, size_t len, struct fault *why) __attribute__((nonnull));

@@ -23,7 +23,7 @@ void file_unref(struct file *f);
 enum job_kind {
   JOB_HASH,     /* SHA-256 of [off, off + len); `stat` of the file afterwards; `flush`: start writing it back */
   JOB_ALLOCATE, /* reserve [off, off + len) */
-  JOB_FINISH,   /* (sync,) rename temp to name; the temporary file is removed on failure */
+  JOB_FINISH,   /* cut to len bytes, (sync,) rename temp to name; the temporary file is removed on failure */
   JOB_DROP      /* close the file: the last owner frees an unlinked file's blocks, which takes time */
 };
 

@@ -1,0 +1,222 @@
+/* A receiver's blocks: verified one after another, fetched again when they are bad, taken over from before; the end. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "receiver.h"
+#include "receiver_state.h"
+
+/* A block whose checksum failed so many times will not come right: the digest or the disk is at fault. */
+enum { BAD_MAX = 8 };
+
+void blocks_fail_errno(struct group *g, int error)
+{
+  struct fault why;
+  target_fault(&why, error, g->receiver->target.name);
+  group_fail(g, &why);
+}
+
+/* ---- the end ---- */
+
+static void tell_done(struct group *g)
+{
+  group_event(g, "done",
+              json_pack("{s:I,s:I,s:I,s:I}", "t_ns", (json_int_t)g->t_done_ns, "bytes", (json_int_t)g->layout.size,
+                        "sha256_blocks", (json_int_t)g->receiver->ok, "bad_blocks", (json_int_t)g->receiver->bad));
+}
+
+void receiver_repeat(struct group *g)
+{
+  if (g->state == GROUP_DONE)
+    tell_done(g);
+}
+
+static void finished(struct job *j)
+{
+  struct group *g = j->owner;
+  g->receiver->finishing = false;
+  if (g->state != GROUP_RUNNING)
+    return;
+  if (j->error != 0) {
+    blocks_fail_errno(g, j->error == EINTR ? EIO : j->error);
+    return;
+  }
+  g->state = GROUP_DONE;
+  g->t_done_ns = loop_realtime_ns();
+  log_info("group %s: %s is whole and verified (%llu bytes)", g->id, j->name, (unsigned long long)g->layout.size);
+  tell_done(g);
+}
+
+static void finish_if_whole(struct group *g)
+{
+  struct receiver *r = g->receiver;
+  if (g->state != GROUP_RUNNING || r->finishing || !dc_pieces_whole(r->pieces) || r->ok < r->blocks)
+    return;
+  struct job *j = target_finish(&r->target, host_of(g)->sync);
+  if (j == NULL) {
+    blocks_fail_errno(g, ENOMEM);
+    return;
+  }
+  r->finishing = true;
+  j->done = finished;
+  j->owner = g;
+  worker_submit(host_of(g)->worker, j);
+}
+
+/* ---- blocks ---- */
+
+static void verify_more(struct group *g);
+
+static void ask_again(struct group *g, uint32_t block)
+{
+  struct receiver *r = g->receiver;
+  uint64_t first = (uint64_t)block * g->layout.per_block;
+  uint32_t asked = 0;
+  dc_pieces_drop_block(r->pieces, block);
+  for (unsigned i = 0; i < r->trees; i++) {
+    asked += dc_receiver_refetch(r->tree[i]->core, first, g->layout.per_block);
+    forward_mark(&r->tree[i]->endpoint);
+  }
+  log_warn("group %s: block %u failed its checksum, %u pieces are fetched again past the caches", g->id, block, asked);
+  group_event(g, "bad_block", json_pack("{s:I,s:I}", "block", (json_int_t)block, "pieces", (json_int_t)asked));
+}
+
+/* A block from before was hashed. What did not survive is fetched in its turn: nothing was asked for yet. */
+static void claim_checked(struct group *g, uint32_t block, bool good)
+{
+  struct receiver *r = g->receiver;
+  r->claimed[block] = 0;
+  r->resumed += good;
+  if (!good) {
+    r->state[block] = BLOCK_OPEN;
+    dc_pieces_drop_block(r->pieces, block);
+  }
+  if (--r->resuming > 0)
+    return;
+  log_info("group %s: goes on from %u of %u blocks that it had verified before", g->id, r->resumed, r->blocks);
+  for (unsigned i = 0; i < r->trees; i++)
+    forward_mark(&r->tree[i]->endpoint);
+}
+
+static void verified(struct job *j)
+{
+  struct group *g = j->owner;
+  struct receiver *r = g->receiver;
+  uint32_t block = (uint32_t)j->tag;
+  r->verifying--;
+  if (g->state != GROUP_RUNNING)
+    return;
+  if (j->error != 0 && !(j->error < 0 && r->claimed[block])) {
+    if (j->error != EINTR)
+      blocks_fail_errno(g, j->error > 0 ? j->error : EIO);
+    return;
+  }
+  bool good = j->error == 0 && memcmp(j->digest, r->digest[block], 32) == 0;
+  if (good) {
+    r->state[block] = BLOCK_OK;
+    r->ok++;
+  }
+  if (r->claimed[block]) {
+    claim_checked(g, block, good);
+  } else if (good) {
+    target_note_verified(&r->target, block, r->digest[block]);
+  } else {
+    r->state[block] = BLOCK_OPEN;
+    r->bad++;
+    if (++r->fails[block] == BAD_MAX) {
+      struct fault why;
+      fault_set(&why, "checksum", "block %u failed its checksum %d times", block, BAD_MAX);
+      group_fail(g, &why);
+      return;
+    }
+    ask_again(g, block);
+  }
+  verify_more(g);
+  finish_if_whole(g);
+}
+
+static void verify(struct group *g, uint32_t block)
+{
+  struct receiver *r = g->receiver;
+  struct job *j = job_new(JOB_HASH);
+  if (j == NULL) {
+    blocks_fail_errno(g, ENOMEM);
+    return;
+  }
+  uint64_t bytes = (uint64_t)g->layout.piece * g->layout.per_block;
+  j->file = file_ref(r->target.file);
+  j->off = block * bytes;
+  j->len = g->layout.size - j->off < bytes ? g->layout.size - j->off : bytes;
+  j->flush = host_of(g)->sync;
+  j->done = verified;
+  j->owner = g;
+  j->tag = block;
+  r->state[block] = BLOCK_VERIFYING;
+  r->waiting--;
+  r->verifying++;
+  worker_submit(host_of(g)->worker, j);
+}
+
+/* Hand waiting blocks to the worker, a few at a time so that groups take turns. */
+static void verify_more(struct group *g)
+{
+  struct receiver *r = g->receiver;
+  while (r->waiting > 0 && r->verifying < VERIFY_AT_ONCE && g->state == GROUP_RUNNING) {
+    while (r->state[r->cursor] != BLOCK_WHOLE)
+      r->cursor = r->cursor + 1 < r->blocks ? r->cursor + 1 : 0;
+    verify(g, r->cursor);
+  }
+}
+
+void blocks_look_at(struct group *g, uint32_t block)
+{
+  struct receiver *r = g->receiver;
+  if (r->state[block] != BLOCK_OPEN || !r->known[block] || !dc_pieces_block_whole(r->pieces, block))
+    return;
+  if (!receiver_write_all(g))
+    return;
+  r->state[block] = BLOCK_WHOLE;
+  if (r->waiting++ == 0)
+    r->cursor = block;
+  verify_more(g);
+}
+
+bool receiver_digest(struct group *g, uint32_t block, const uint8_t digest[32], struct fault *why)
+{
+  struct receiver *r = g->receiver;
+  if (block >= r->blocks)
+    return fault_set(why, "bad_request", "block %u: the file has %u blocks", block, r->blocks);
+  if (r->known[block] && memcmp(r->digest[block], digest, 32) != 0 && r->state[block] == BLOCK_OK)
+    return fault_set(why, "changed", "block %u was verified with another digest", block);
+  memcpy(r->digest[block], digest, 32);
+  r->known[block] = 1;
+  if (g->state == GROUP_RUNNING)
+    blocks_look_at(g, block);
+  return true;
+}
+
+void blocks_resume(struct group *g)
+{
+  struct receiver *r = g->receiver;
+  static const uint8_t none[32];
+  target_read_verified(&r->target, r->digest, r->blocks);
+  uint64_t pieces = dc_layout_pieces(&g->layout);
+  for (uint32_t b = 0; b < r->blocks; b++) {
+    if (memcmp(r->digest[b], none, 32) == 0)
+      continue;
+    uint64_t first = (uint64_t)b * g->layout.per_block, end = first + g->layout.per_block;
+    for (uint64_t p = first; p < end && p < pieces; p++)
+      dc_pieces_add(r->pieces, p);
+    r->known[b] = r->claimed[b] = 1;
+    r->state[b] = BLOCK_WHOLE;
+    if (r->waiting++ == 0)
+      r->cursor = b;
+    r->resuming++;
+  }
+}
+
+void blocks_go(struct group *g)
+{
+  verify_more(g);
+  finish_if_whole(g);
+}

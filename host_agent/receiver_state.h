@@ -1,0 +1,60 @@
+/* A receiver's inside, shared by its transport (receiver.c) and its blocks (blocks.c). */
+#ifndef AGENT_RECEIVER_STATE_H
+#define AGENT_RECEIVER_STATE_H
+
+#include "datacast/receiver.h"
+#include "group.h"
+#include "target.h"
+
+struct receiver_tree {
+  struct endpoint endpoint; /* first */
+  struct group *group;
+  struct tree_params params;
+  uint8_t cache_code;
+  dc_receiver *core;
+  struct dc_path *path; /* NULL: no route yet */
+  uint64_t bytes, unroutable;
+  bool attached;
+  uint8_t *stage; /* arrived, not written yet: file bytes [stage_at, stage_at + staged) */
+  uint64_t stage_at;
+  size_t staged;
+};
+
+enum block_state {
+  BLOCK_OPEN,
+  BLOCK_WHOLE,    /* to be verified */
+  BLOCK_VERIFYING,
+  BLOCK_OK
+};
+
+struct receiver {
+  struct target target;
+  dc_pieces *pieces;
+  struct receiver_tree *tree[GROUP_TREES_MAX];
+  unsigned trees;
+  uint64_t bytes;
+  /* blocks */
+  uint32_t blocks, ok, waiting, cursor, verifying;
+  uint32_t resuming, resumed; /* blocks held from before: to be hashed again, found good */
+  uint64_t bad;
+  uint8_t *state, *fails, *known; /* per block: block_state, failures, digest is known */
+  uint8_t *claimed;               /* per block: held from before, not hashed again yet */
+  uint8_t (*digest)[32];
+  bool allocating, finishing;
+};
+
+static inline struct host *host_of(const struct group *g) { return g->all->host; }
+
+/* receiver.c: everything that arrived is in the file; false when the group failed of it. */
+bool receiver_write_all(struct group *g) __attribute__((nonnull));
+
+/* blocks.c */
+void blocks_fail_errno(struct group *g, int error) __attribute__((nonnull));
+/* Blocks that were verified before count as held, and are hashed once more before anything is asked for. */
+void blocks_resume(struct group *g) __attribute__((nonnull));
+/* A piece of the block came, or its digest. */
+void blocks_look_at(struct group *g, uint32_t block) __attribute__((nonnull));
+/* Go on with what waits: verify, finish. */
+void blocks_go(struct group *g) __attribute__((nonnull));
+
+#endif

@@ -1,0 +1,169 @@
+"""Agents that are killed in the middle of a transfer and go on afterwards."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agent_harness import Net, Transfer, digest, path_direct, random_file, until
+
+pytestmark = pytest.mark.root
+
+RATE = 80_000_000
+SIZE, PIECE, PER_BLOCK = 8_000_003, 8000, 20
+BLOCKS = -(-SIZE // (PIECE * PER_BLOCK))
+
+
+def begin(net: Net, tmp_path: Path) -> Transfer:
+    path = tmp_path / "src"
+    transfer = Transfer(net, "a", path if path.exists() else random_file(path, SIZE), {"b": path_direct()}, rate=RATE,
+                        piece=PIECE, per_block=PER_BLOCK)
+    assert all(r["ok"] for r in transfer.open().values())
+    assert all(r["ok"] for r in transfer.assign().values())
+    return transfer
+
+
+def verified(transfer: Transfer) -> int:
+    transfer.pass_digests()
+    return int(transfer.status()["b"]["blocks_ok"])
+
+
+def kill(net: Net, host: str) -> None:
+    agent = net.agents[host]
+    agent.process.send_signal(signal.SIGKILL)
+    agent.process.wait()
+
+
+def again(net: Net, tmp_path: Path) -> Transfer:
+    """A second master's view: everything is told once more."""
+    return begin(net, tmp_path)
+
+
+def temporary(net: Net) -> Path:
+    [name] = net.agents["b"].leftovers()
+    return net.agents["b"].folder / name
+
+
+def finish(transfer: Transfer) -> dict[str, Any]:
+    ended = transfer.wait_ended()["b"]
+    assert ended["event"] == "done", ended
+    assert Path(transfer.dest["b"]).stat().st_size == SIZE, "the table behind the bytes is gone"
+    assert digest(Path(transfer.dest["b"])) == digest(transfer.path)
+    return transfer.status()["b"]
+
+
+def test_receiver_goes_on_from_what_it_had_verified(pair: Net, tmp_path: Path) -> None:
+    first = begin(pair, tmp_path)
+    until(lambda: verified(first) >= 10, "ten blocks")
+    kill(pair, "b")
+    pair.start("b")
+    second = again(pair, tmp_path)
+    until(lambda: second.status()["b"]["blocks_resumed"] >= 10, "blocks taken over")
+    status = finish(second)
+    kept = status["blocks_resumed"]
+    assert 10 <= kept < BLOCKS and status["bad_blocks"] == 0
+    received = status["trees"]["7"]["data"]
+    assert received <= second.pieces - kept * PER_BLOCK + 64, "what was verified is not fetched again"
+    assert pair.agents["b"].leftovers() == []
+
+
+def test_blocks_damaged_meanwhile_are_fetched_again(pair: Net, tmp_path: Path) -> None:
+    first = begin(pair, tmp_path)
+    until(lambda: verified(first) >= 10, "ten blocks")
+    kill(pair, "b")
+    with temporary(pair).open("r+b") as handle:
+        handle.seek(PIECE * PER_BLOCK * 3 + 17)
+        byte = handle.read(1)
+        handle.seek(-1, 1)
+        handle.write(bytes([byte[0] ^ 0x20]))
+    pair.start("b")
+    second = again(pair, tmp_path)
+    status = finish(second)
+    assert 9 <= status["blocks_resumed"] < BLOCKS
+    assert second.pieces - status["trees"]["7"]["data"] <= status["blocks_resumed"] * PER_BLOCK
+
+
+@pytest.mark.parametrize("what", ["cut", "symlink", "hard-link", "fifo", "other-layout"])
+def test_a_temporary_file_of_no_use_is_replaced(pair: Net, tmp_path: Path, what: str) -> None:
+    first = begin(pair, tmp_path)
+    until(lambda: verified(first) >= 5, "five blocks")
+    kill(pair, "b")
+    path, victim = temporary(pair), tmp_path / "victim"
+    victim.write_text("not ours")
+    if what == "cut":
+        os.truncate(path, 100)
+    elif what == "other-layout":
+        with path.open("r+b") as handle:
+            handle.seek(-(-SIZE // 4096) * 4096 + 16)
+            handle.write(b"\x01")
+    elif what == "hard-link":
+        os.link(path, tmp_path / "other")
+    else:
+        path.unlink()
+        path.symlink_to(victim) if what == "symlink" else os.mkfifo(path)
+    pair.start("b")
+    second = again(pair, tmp_path)
+    assert finish(second)["blocks_resumed"] == 0
+    assert victim.read_text() == "not ours"
+
+
+def test_close_with_keep_is_resumed_too(pair: Net, tmp_path: Path) -> None:
+    first = begin(pair, tmp_path)
+    until(lambda: verified(first) >= 10, "ten blocks")
+    had = verified(first)
+    assert first.close(keep=True)["b"]["ok"]
+    second = again(pair, tmp_path)
+    assert finish(second)["blocks_resumed"] >= had
+
+
+def test_another_digest_than_the_verified_one_is_refused(pair: Net, tmp_path: Path) -> None:
+    first = begin(pair, tmp_path)
+    until(lambda: verified(first) >= 10, "ten blocks")
+    kill(pair, "b")
+    pair.start("b")
+    second = again(pair, tmp_path)
+    until(lambda: second.status()["b"]["blocks_resumed"] >= 10, "blocks taken over")
+    refused = second.client.request("digest", second.members(), {"blocks": [[0, "00" * 32]]}, "g-1")["b"]
+    assert refused["code"] == "changed", refused
+
+
+def test_source_killed_and_resumed(pair: Net, tmp_path: Path) -> None:
+    first = begin(pair, tmp_path)
+    until(lambda: verified(first) >= 10, "ten blocks")
+    kill(pair, "a")
+    pair.start("a")
+    second = again(pair, tmp_path)
+    status = finish(second)
+    assert status["blocks_resumed"] == 0 and status["bad_blocks"] == 0, "the receiver never stopped"
+    assert status["trees"]["7"]["data"] <= second.pieces + 200
+    sent = second.status()["a"]["trees"]["7"]
+    assert sent["new_packets"] + sent["dup_packets"] < second.pieces, "it went on in the middle"
+
+
+def test_source_file_that_changed_is_refused(pair: Net, tmp_path: Path) -> None:
+    path = random_file(tmp_path / "src", SIZE)
+    client = pair.client("a")
+    told = client.request("stat", pair.member("a", {"path": str(path)}))["a"]
+    marks = {"mtime_ns": told["mtime_ns"], "inode": told["inode"]}
+
+    def open_with(group: str, **given: int) -> dict[str, Any]:
+        body = {"role": "source", "path": str(path), **given}
+        everyone = {"size": SIZE, "piece": PIECE, "per_block": PER_BLOCK, "source": "a", "trees": []}
+        return client.request("open", pair.member("a", body), everyone, group)["a"]
+
+    assert open_with("g-same", **marks)["ok"]
+    stat = path.stat()
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns + 1))
+    assert open_with("g-touched", **marks)["code"] == "changed"
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert open_with("g-back", **marks)["ok"]
+    copy = tmp_path / "copy"
+    copy.write_bytes(path.read_bytes())
+    os.utime(copy, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    copy.replace(path)
+    refused = open_with("g-replaced", **marks)
+    assert refused["code"] == "changed" and "another file" in refused["error"]
+    assert open_with("g-unmarked")["ok"]
