@@ -1,0 +1,118 @@
+/* Timers come in order whatever is set, moved and taken out; watches removed during a round are not called. */
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "loop.h"
+
+enum { TIMERS = 500 };
+
+struct tick {
+  struct timer timer; /* first */
+  dc_time wanted;
+};
+
+static struct tick tick[TIMERS];
+static struct loop loop;
+static unsigned fired, pending;
+static dc_time last;
+
+static void fire(struct timer *t, dc_time now)
+{
+  struct tick *x = (struct tick *)(void *)t;
+  CHECK(x->wanted <= now);
+  CHECK(x->wanted >= last);
+  CHECK(t->pos == 0);
+  last = x->wanted;
+  fired++;
+  if (--pending == 0)
+    loop.stop = true;
+}
+
+static void timers(unsigned seed)
+{
+  srand(seed);
+  CHECK(loop_open(&loop) == 0);
+  dc_time base = loop_clock();
+  fired = pending = 0;
+  last = 0;
+  for (unsigned i = 0; i < TIMERS; i++)
+    tick[i] = (struct tick){.timer = {.fire = fire, .at = DC_NEVER}};
+  for (unsigned step = 0; step < 5 * TIMERS; step++) { /* set, move, take out */
+    struct tick *x = &tick[rand() % TIMERS];
+    x->wanted = rand() % 4 == 0 ? DC_NEVER : base + (dc_time)(rand() % 20000) * DC_US;
+    loop_timer(&loop, &x->timer, x->wanted);
+  }
+  for (unsigned i = 0; i < TIMERS; i++) {
+    CHECK((tick[i].timer.pos != 0) == (tick[i].timer.at != DC_NEVER));
+    pending += tick[i].timer.pos != 0;
+  }
+  CHECK(pending == loop.n && pending > 0);
+  unsigned expected = pending;
+  loop_run(&loop);
+  CHECK(fired == expected && loop.n == 0);
+  loop_close(&loop);
+}
+
+static struct watch one, two;
+static unsigned calls;
+
+static void ready(struct watch *w, uint32_t events)
+{
+  CHECK(events & EPOLLIN);
+  CHECK(w->ready == ready);
+  calls++;
+  loop_unwatch(&loop, w == &one ? &two : &one); /* the other one waits in the same round */
+  loop.stop = true;
+}
+
+static void removal_in_a_round(void)
+{
+  int a[2], b[2];
+  CHECK(loop_open(&loop) == 0);
+  CHECK(pipe(a) == 0 && pipe(b) == 0);
+  CHECK(write(a[1], "x", 1) == 1 && write(b[1], "x", 1) == 1);
+  one = (struct watch){.fd = a[0], .ready = ready};
+  two = (struct watch){.fd = b[0], .ready = ready};
+  CHECK(loop_watch(&loop, &one, EPOLLIN) == 0 && loop_watch(&loop, &two, EPOLLIN) == 0);
+  loop_run(&loop);
+  CHECK(calls == 1);
+  loop_bury(&loop, malloc(100));
+  loop_bury(&loop, NULL);
+  loop_close(&loop); /* under AddressSanitizer: nothing is left */
+  close(a[0]), close(a[1]), close(b[0]), close(b[1]);
+}
+
+static unsigned rounds;
+
+static void slow_packets(void *arg, dc_time now)
+{
+  (void)arg;
+  (void)now;
+  loop.packets = 1;
+  loop.busy = true;
+  if (++rounds == 3)
+    loop.stop = true;
+}
+
+static void no_pause_for_few_packets(void)
+{
+  CHECK(loop_open(&loop) == 0);
+  loop.gather_max = 2 * DC_MS;
+  loop.round = slow_packets;
+  loop.busy = true;
+  loop_run(&loop);
+  CHECK(loop.gap == 0);
+  loop_close(&loop);
+}
+
+int main(void)
+{
+  for (unsigned seed = 1; seed <= 5; seed++)
+    timers(seed);
+  removal_in_a_round();
+  no_pause_for_few_packets();
+  puts("loop: ok");
+  return 0;
+}
