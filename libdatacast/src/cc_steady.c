@@ -13,7 +13,7 @@
  *   eviction  (asked for once, so it fell out of the caches): the distance beyond the caches costs one duplicate per packet
  *             and R / (R - r) of them, so r goes far below R until there is no further one, then straight back to R.
  *             The duplicates' spacing is the slowest receiver's rate. The gain k is halved: the loop was too slow.
- *   loss      (asked for again): the way to the caches is congested; as TCP does, r falls once and grows by delta per T. */
+ *   loss      (asked for again): the way to the caches is congested; as TCP does, r falls, and comes back to where it was. */
 #include "datacast/cc.h"
 
 enum mode { START, HOLD, RECOVER };
@@ -22,6 +22,7 @@ enum {
   TARGET = 140,     /* of 255 */
   GAIN = 32,        /* k in 64ths */
   GAIN_MIN = 2,
+  RUN = 4,          /* duplicates in a row that tell a rate */
   PATIENCE = 4,     /* packets of the slowest receiver without a duplicate that end a recovery */
   LONG = 4,         /* rounds can seem long when w has become smaller: at most so many times the shortest one */
   REPORTS = 4,      /* of lags that a round needs at least */
@@ -40,7 +41,9 @@ struct state {
   dc_time gap;         /* longest pause between two duplicates of this recovery */
   dc_time from, begun; /* the measurement's begin, the round's */
   dc_time shortest;    /* round lately */
-  uint32_t from_sent, tick_sent, sent, dups;
+  uint64_t least, ceiling; /* of R in this recovery; r when a loss was told */
+  uint32_t from_sent, tick_sent, sent;
+  uint32_t run, dup_seq;   /* duplicates with numbers in a row; the last one */
   uint32_t asked, window;   /* one past the newest number asked for; w */
   uint32_t round, settled;  /* `asked` at the end of this round; and when lags again belong to the present rate */
   dc_time changed;          /* that rate is in force since */
@@ -120,7 +123,7 @@ static void measure(struct state *s, dc_time now)
   measure_from(s, now);
 }
 
-static void evicted(struct state *s, dc_time now)
+static void evicted(struct state *s, dc_time now, uint32_t seq)
 {
   if (s->mode != RECOVER) {
     if (s->mode == START)
@@ -128,29 +131,37 @@ static void evicted(struct state *s, dc_time now)
     else
       s->gain = s->gain / 2 < GAIN_MIN ? GAIN_MIN : s->gain / 2;
     s->mode = RECOVER;
-    s->since = now;
-    s->dups = 0;
+    s->least = s->base / 8;
+    s->run = 0;
     s->calm = 0;
     s->gap = 0;
-  } else if (++s->dups >= 4 && s->dups < 4096) {
-    uint64_t r = clamp(s, per_second(bits(s, s->dups), now - s->since));
-    if (r < s->base)
-      s->base = r;
-  }
-  if (s->dups > 0 && now - s->last_dup > s->gap)
+  } else if (now - s->last_dup > s->gap) {
     s->gap = now - s->last_dup;
+  }
+  /* One receiver that asks for number after number shows its own rate. */
+  if (s->run == 0 || seq != s->dup_seq + 1) {
+    s->since = now;
+    s->run = 1;
+  } else if (++s->run > RUN) {
+    uint64_t r = clamp(s, per_second(bits(s, s->run - 1u), now - s->since));
+    if (r < s->base)
+      s->base = r > s->least ? r : s->least;
+    s->run = s->run > 1024 ? 0 : s->run;
+  }
+  s->dup_seq = seq;
   s->last_dup = now;
   s->rate = clamp(s, s->base / 8);
 }
 
+/* As Cubic does: a little lower, quickly back to where it was lost, then slowly on. */
 static void lost(struct state *s, dc_time now)
 {
-  s->courtesy = COURTESY;
   if (now - s->cut < s->p.interval || now - s->cut < s->shortest)
     return;
   s->cut = now;
-  uint64_t from = s->actual < s->base ? s->actual : s->base;
-  s->base = clamp(s, from / 10 * 7);
+  s->ceiling = s->actual < s->base ? s->actual : s->base;
+  s->courtesy = COURTESY;
+  s->base = clamp(s, s->ceiling / 10 * 8);
   if (s->mode == START)
     s->mode = HOLD;
   if (s->mode != RECOVER)
@@ -180,7 +191,7 @@ static void interest(void *state, dc_time now, const struct dc_cc_event *e)
     if (e->retx)
       lost(s, now);
     else
-      evicted(s, now);
+      evicted(s, now, e->seq);
     return;
   }
   if (e->seq >= s->asked)
@@ -208,6 +219,8 @@ static void grow(struct state *s)
     add = s->base;
   } else if (s->courtesy > 0) {
     s->courtesy--;
+    if (s->base < s->ceiling && (s->ceiling - s->base) / 8 > add)
+      add = (s->ceiling - s->base) / 8;
   } else {
     if (s->base / 32 * s->step > add)
       add = s->base / 32 * s->step;

@@ -2,8 +2,11 @@
 
 #include "datacast/limits.h"
 
-/* Packets that may wait on the way: fewer, and the window grows; more, and it shrinks. */
-enum { FEW = 8, MANY = 16 };
+/* Packets that may wait on the way: fewer, and the window grows; more, and it shrinks. A fourth of the window may wait for other
+ * traffic: on a busy link every interest and every packet does. */
+static uint64_t few(uint32_t w) { return 8 + w / 4; }
+static uint64_t many(uint32_t w) { return 16 + w / 4; }
+
 /* So many samples in a row that show too many end the doubling at once (as HyStart does), within the round. */
 enum { LATE = 8 };
 /* After so many rounds with a queue, a quarter more is tried for two rounds: one to get there, one to measure. Trials that
@@ -58,15 +61,15 @@ static void end_round(struct dc_credits *c)
       judge(c);
     return;
   }
-  if (waiting < FEW) {
+  if (waiting < few(c->w)) {
     c->held = 0;
     if (!c->cut)
       set(c, c->doubling ? 2 * (uint64_t)c->w : c->w + 1u + c->w / 8);
     return;
   }
   c->doubling = false;
-  if (waiting > MANY)
-    set(c, c->w - (waiting - MANY));
+  if (waiting > many(c->w))
+    set(c, c->w - (waiting - many(c->w)));
   if (++c->held >= c->next) {
     c->trying = TRIAL;
     c->before = c->w;
@@ -85,7 +88,7 @@ void dc_credits_sample(struct dc_credits *c, dc_time now, uint64_t order, uint64
     c->shortest = rtt;
   if (rtt < c->fastest)
     c->fastest = rtt;
-  c->late = queued(c, rtt) > MANY + c->w / 8 ? c->late + 1 : 0;
+  c->late = queued(c, rtt) > many(c->w) + c->w / 8 ? c->late + 1 : 0;
   if (c->doubling && c->late >= LATE) {
     c->doubling = false;
     set(c, c->w);
@@ -104,7 +107,7 @@ void dc_credits_sample(struct dc_credits *c, dc_time now, uint64_t order, uint64
 /* Only a loss with a queue is a sign of congestion. */
 void dc_credits_lost(struct dc_credits *c)
 {
-  if (!c->adaptive || c->cut || c->fastest == DC_NEVER || queued(c, c->fastest) < MANY)
+  if (!c->adaptive || c->cut || c->fastest == DC_NEVER || queued(c, c->fastest) < many(c->w))
     return;
   c->cut = true;
   c->doubling = false;

@@ -310,6 +310,10 @@ void dc_address_init(struct dc_net *net, enum dc_net_kind kind)
     fill_hypercube(net);
   fill_far(net);
   uint32_t digits = digits_of(net);
+  net->wide = kind == DC_NET_HYPERCUBE ? digits : kind == DC_NET_TORUS ? digits * (net->n / 2) : 2 * digits;
+  for (size_t i = 0; i < (size_t)trees * net->nodes; i++)
+    if (net->far[i] != DC_FAR && net->far[i] > net->high)
+      net->high = net->far[i];
   net->fold = (uint32_t)power(net->n, (digits + 1) / 2);
 }
 

@@ -1,6 +1,7 @@
 #include "trees_attach.h"
 #include "trees_bfs.h"
 #include "trees_maxflow.h"
+#include "trees_shorten.h"
 #include "trees_walk.h"
 
 /* Searches that an exchange of arcs may take before a tree is given up. */
@@ -57,6 +58,8 @@ unsigned dc_trees_compute(struct dc_trees *s, const struct dc_trees_query *q)
   else if (s->net->structured != 0)
     dc_walk_structured(s, wanted);
   while (s->needs != 0 || s->needs_more) {
+    for (unsigned t = 0; t < s->net->trees; t++)
+      dc_set_list(s, t);
     missing = dc_attach_exchange(s, all, all, BUDGET);
     if (missing == 0)
       break;
@@ -69,6 +72,9 @@ unsigned dc_trees_compute(struct dc_trees *s, const struct dc_trees_query *q)
         need_rest(s, t);
     }
   }
+  for (unsigned t = 0; t < s->net->trees; t++)
+    if ((s->detoured & all) >> t & 1)
+      dc_shorten(s, t);
   s->held = all;
   return (unsigned)__builtin_popcountll(all);
 }

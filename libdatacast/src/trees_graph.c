@@ -94,6 +94,9 @@ uint32_t dc_net_arc(const struct dc_net *net, uint32_t v, uint32_t port)
 void dc_net_set_up(struct dc_net *net, uint32_t arc, bool up)
 {
   uint32_t both[2] = {arc, net->rev[arc]};
+  if (up == dc_net_is_up(net, arc))
+    return;
+  net->down += up ? UINT32_MAX : 1;
   for (int i = 0; i < 2; i++)
     net->base[both[i]] = (uint8_t)(up ? net->base[both[i]] & ~DC_USE_DOWN : net->base[both[i]] | DC_USE_DOWN);
 }

@@ -17,11 +17,13 @@ enum { DC_NO_PORT = 255, DC_FAR = 255 };
 struct dc_net {
   uint32_t nodes, arcs;
   uint32_t trees;
+  uint32_t down; /* links that are */
   enum dc_net_kind kind;
   uint32_t n, k;
   uint32_t hosts;      /* structured: they come first */
   uint32_t per_level;  /* BCube: switches of one level */
   uint32_t structured; /* trees of the structured construction */
+  uint32_t wide, high; /* structured: the diameter, and the height of the trees */
   uint32_t fold;       /* BCube, Torus: n^(half of the digits), see trees_address.c */
   uint32_t *first;     /* nodes + 1 */
   uint32_t *to;        /* arc -> where it comes from */

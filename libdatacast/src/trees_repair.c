@@ -24,6 +24,7 @@ struct dc_trees_repaired dc_trees_repair(struct dc_trees *s, const uint32_t *arc
       if (*use != DC_USE_FREE && *use <= DC_TREES_MAX) {
         unsigned t = *use - 1u;
         broken |= UINT64_C(1) << t;
+        dc_set_list(s, t);
         dc_set_leave(s, t, dc_owner(net, both[j]));
         dc_need_add(s, t, dc_owner(net, both[j]));
       }

@@ -260,6 +260,7 @@ struct dc_routes_result dc_trees_routes(struct dc_trees *s, unsigned tree, uint8
                      .tail = s->later, .out = out, .cap = cap, .below_source = DC_NO_NODE};
   r.result = (struct dc_routes_result){.error = DC_ROUTES_OK, .node = DC_NO_NODE};
   size_t end = 0;
+  dc_set_list(s, tree);
   if (!take_notes(&r, tree))
     return r.result;
   for (uint32_t i = 0; i < s->receivers; i++) {

@@ -59,15 +59,21 @@ static void forget(struct dc_trees *s, unsigned t)
 void dc_set_clear(struct dc_trees *s, const struct dc_trees_query *q)
 {
   const struct dc_net *net = s->net;
-  if (s->source != DC_NO_NODE)
+  if (s->bare != 0) {
+    size_t all = (size_t)net->nodes * net->trees;
+    memset(s->parent, 0xff, all * sizeof *s->parent);
+    memset(s->depth, 0xff, all * sizeof *s->depth);
+    memset(s->length, 0, sizeof s->length);
+  } else if (s->source != DC_NO_NODE) {
     for (unsigned t = 0; t < net->trees; t++) {
       forget(s, t);
       dc_parents(s, t)[s->source] = DC_NO_ARC;
       dc_depths(s, t)[s->source] = DC_DEPTH_OPEN;
     }
+  }
   for (uint32_t i = 0; i < s->receivers; i++)
     s->role[s->receiver[i]] = 0;
-  s->held = s->rough = 0;
+  s->held = s->rough = s->detoured = s->bare = 0;
   s->needs = 0;
   s->needs_more = false;
   s->source = q->source;
@@ -91,6 +97,7 @@ void dc_set_clear(struct dc_trees *s, const struct dc_trees_query *q)
 
 void dc_set_release(struct dc_trees *s, unsigned t)
 {
+  dc_set_list(s, t);
   const uint32_t *parent = dc_parents(s, t), *list = dc_list(s, t);
   for (uint32_t i = 0; i < s->length[t]; i++)
     if (s->use[parent[list[i]]] == t + 1)
@@ -144,6 +151,7 @@ uint32_t dc_set_prune(struct dc_trees *s, unsigned t)
   memcpy(list, fresh, length * sizeof *list);
   s->length[t] = length;
   s->rough &= ~(UINT64_C(1) << t);
+  s->bare &= ~(UINT64_C(1) << t);
   return missing;
 }
 
@@ -203,6 +211,8 @@ uint64_t dc_trees_held(const struct dc_trees *s)
 uint32_t dc_trees_depth(const struct dc_trees *s, unsigned tree)
 {
   uint32_t most = 0;
+  if ((s->bare >> tree & 1) != 0)
+    return s->height[tree];
   const uint16_t *depth = dc_depths(s, tree);
   const uint32_t *list = dc_list(s, tree);
   for (uint32_t i = 0; i < s->length[tree]; i++)
@@ -211,8 +221,9 @@ uint32_t dc_trees_depth(const struct dc_trees *s, unsigned tree)
   return most;
 }
 
-uint32_t dc_trees_nodes(const struct dc_trees *s, unsigned tree, uint32_t *node, uint32_t *arc)
+uint32_t dc_trees_nodes(struct dc_trees *s, unsigned tree, uint32_t *node, uint32_t *arc)
 {
+  dc_set_list(s, tree);
   const uint32_t *list = dc_list(s, tree), *parent = dc_parents(s, tree);
   for (uint32_t i = 0; i < s->length[tree]; i++) {
     if (node != NULL)

@@ -26,7 +26,11 @@ struct dc_trees {
   uint32_t *list;   /* [trees][nodes]: the tree's nodes without the source, parents before children */
   uint32_t length[DC_TREES_MAX];
   uint64_t held;   /* trees that are whole */
+  uint64_t detoured; /* trees in which a walk had to leave the structured way */
+  uint32_t deepest[DC_TREES_MAX]; /* what is deeper for a detour deserves another look */
   uint64_t rough;  /* trees whose list and depths must be made anew */
+  uint64_t bare;   /* trees of which only the parents are known, and the height: no list and no depths yet */
+  uint32_t height[DC_TREES_MAX]; /* of bare trees */
   uint32_t source, receivers, most;
   const uint16_t *load;
   bool branching;  /* the source may have several children in one tree */
@@ -79,6 +83,9 @@ static inline uint32_t dc_new_stamp(struct dc_trees *s)
 /* Forget all trees, take over which links are up, and set the group. */
 void dc_set_clear(struct dc_trees *s, const struct dc_trees_query *q) __attribute__((nonnull));
 
+/* Give a bare tree its list and depths. */
+static inline void dc_set_list(struct dc_trees *s, unsigned t);
+
 /* Empty one tree: its arcs become free. */
 void dc_set_release(struct dc_trees *s, unsigned t) __attribute__((nonnull));
 
@@ -94,5 +101,11 @@ bool dc_set_joined(const struct dc_trees *s, unsigned t, uint32_t v) __attribute
 
 /* Does v have a child in tree t? O(degree). */
 bool dc_set_has_child(const struct dc_trees *s, unsigned t, uint32_t v) __attribute__((nonnull));
+
+static inline void dc_set_list(struct dc_trees *s, unsigned t)
+{
+  if ((s->bare >> t & 1) != 0)
+    (void)dc_set_prune(s, t);
+}
 
 #endif

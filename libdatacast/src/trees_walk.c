@@ -32,22 +32,35 @@ static inline uint32_t arc_at(const struct dc_trees *s, struct place p, uint32_t
   return net->first[p.v] + relative_port;
 }
 
-/* The arc into p of the nearest of the tree's rows that is free, or DC_NO_ARC. */
-static inline uint32_t straight(const struct walk *w, struct place p, uint32_t *relative_port)
+/* On the present path, which does not lead to the source yet. */
+static inline bool under_way(const struct walk *w, uint32_t v)
+{
+  return w->parent[v] != DC_NO_ARC && w->depth[v] == DC_DEPTH_OPEN;
+}
+
+/* The arc into p of the nearest of the tree's rows that is free, or DC_NO_ARC. As long as each node takes its nearest row, a
+ * path comes nearer with every step; after a detour it could come round to itself. */
+static uint32_t straight(const struct walk *w, struct place p, bool *detoured, uint32_t *relative_port)
 {
   const struct dc_trees *s = w->s;
-  uint32_t best = DC_NO_ARC, least = DC_FAR;
+  uint32_t best = DC_NO_ARC, least = DC_FAR, blocked = DC_FAR;
   for (unsigned i = 0; i < w->own; i++) {
     uint32_t far = w->far[i][p.x];
     if (far >= least)
       continue;
     uint32_t arc = arc_at(s, p, w->port[i][p.x]);
-    if (s->use[arc] != DC_USE_FREE)
+    if (s->use[arc] != DC_USE_FREE || (*detoured && under_way(w, s->net->to[arc]))) {
+      blocked = blocked < far ? blocked : far;
       continue;
+    }
     least = far;
     best = arc;
     *relative_port = w->port[i][p.x];
   }
+  bool before = *detoured;
+  *detoured |= blocked < least || best == DC_NO_ARC;
+  if (!before && best != DC_NO_ARC && *detoured && under_way(w, s->net->to[best]))
+    return straight(w, p, detoured, relative_port);
   return best;
 }
 
@@ -69,7 +82,7 @@ static uint32_t detour(const struct walk *w, struct place p, uint32_t *relative_
   uint32_t best = DC_NO_ARC, least = UINT32_MAX;
   for (uint32_t a = net->first[p.v]; a < net->first[p.v + 1]; a++) {
     uint32_t u = net->to[a];
-    if (s->use[a] != DC_USE_FREE || (w->parent[u] != DC_NO_ARC && w->depth[u] == DC_DEPTH_OPEN))
+    if (s->use[a] != DC_USE_FREE || under_way(w, u))
       continue;
     if (u == s->source && !s->branching && s->length[w->t] != 0)
       continue;
@@ -101,10 +114,10 @@ static bool walk_up(const struct walk *w, struct place p)
   const struct dc_net *net = s->net;
   uint32_t *path = dc_list(s, w->t) + s->length[w->t], top = 0, most = net->nodes - 1 - s->length[w->t];
   uint8_t tag = (uint8_t)(w->t + 1);
-  bool stuck = false;
+  bool stuck = false, detoured = false;
 
   while (w->parent[p.v] == DC_NO_ARC) {
-    uint32_t relative_port = 0, arc = straight(w, p, &relative_port);
+    uint32_t relative_port = 0, arc = straight(w, p, &detoured, &relative_port);
     if (arc == DC_NO_ARC) {
       arc = detour(w, p, &relative_port);
       if (arc == DC_NO_ARC || top == most) {
@@ -117,14 +130,14 @@ static bool walk_up(const struct walk *w, struct place p)
     path[top++] = p.v;
     p = move(net, p, arc, relative_port);
   }
-  /* Into itself: the straight way from a detour came round. */
-  if (stuck || w->depth[p.v] == DC_DEPTH_OPEN) {
+  if (stuck) {
     while (top-- > 0) {
       s->use[w->parent[path[top]]] = DC_USE_FREE;
       w->parent[path[top]] = DC_NO_ARC;
     }
     return false;
   }
+  s->detoured |= (uint64_t)detoured << w->t;
   unsigned d = w->depth[p.v];
   for (uint32_t j = top; j-- > 0;)
     w->depth[path[j]] = (uint16_t)++d;
@@ -135,6 +148,72 @@ static bool walk_up(const struct walk *w, struct place p)
   }
   s->length[w->t] += top;
   return true;
+}
+
+/* ---- nothing is down ---- */
+
+/* All receivers one step up at a time: a node's arc follows from its address, so nodes that are met twice get the same one
+ * again, and there is nothing to wait for and little to guess. `v` and `x` are the nodes and their relative addresses, and
+ * become those of the next step. Both return the entries of the next step. */
+static uint32_t step_up(const struct walk *w, uint32_t *v, uint32_t *x, uint32_t n)
+{
+  struct dc_trees *s = w->s;
+  const uint32_t *to = s->net->to;
+  const uint8_t *ports = w->port[0];
+  uint32_t *parent = w->parent, degree = s->net->first[1], m = 0;
+  uint8_t *use = s->use, tag = (uint8_t)(w->t + 1);
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t port = ports[x[i]], at = v[i], arc = at * degree + port, up = to[arc], up_x = to[x[i] * degree + port];
+    bool fresh = parent[at] == DC_NO_ARC;
+    parent[at] = arc;
+    use[arc] = tag;
+    v[m] = up;
+    x[m] = up_x;
+    m += fresh & (parent[up] == DC_NO_ARC);
+  }
+  return m;
+}
+
+/* BCube: from a host to a switch and on to the next host. */
+static uint32_t step_over(const struct walk *w, uint32_t *v, uint32_t *x, uint32_t n)
+{
+  struct dc_trees *s = w->s;
+  const struct dc_net *net = s->net;
+  const uint32_t *to = net->to, *digit = s->relative.digit;
+  const uint8_t *ports = w->port[0];
+  uint32_t *parent = w->parent, m = 0;
+  uint32_t wide = net->n, levels = net->k + 1, back = net->hosts * (wide - levels);
+  uint8_t *use = s->use, tag = (uint8_t)(w->t + 1);
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t level = ports[x[i]], at = v[i], arc = at * levels + level, sw = to[arc], sw_x = to[x[i] * levels + level];
+    bool fresh = (parent[at] == DC_NO_ARC) & (parent[sw] == DC_NO_ARC);
+    parent[at] = arc;
+    use[arc] = tag;
+    uint32_t port = ports[sw_x], moved = port + digit[level];
+    moved -= moved >= wide ? wide : 0;
+    /* The rows of the switches begin after the hosts'. */
+    uint32_t over = sw * wide - back + moved, up = to[over];
+    parent[sw] = over;
+    use[over] = tag;
+    v[m] = up;
+    x[m] = to[sw_x * wide - back + port];
+    m += fresh & (parent[up] == DC_NO_ARC);
+  }
+  return m;
+}
+
+static void walk_together(const struct walk *w, const uint32_t *relative)
+{
+  struct dc_trees *s = w->s;
+  uint32_t n = s->receivers, *v = s->queue, *x = s->next, high = 0;
+  memcpy(v, s->receiver, n * sizeof *v);
+  memcpy(x, relative, n * sizeof *x);
+  for (uint32_t i = 0; i < n; i++)
+    high = w->far[0][x[i]] > high ? w->far[0][x[i]] : high;
+  while (n > 0)
+    n = s->net->kind == DC_NET_BCUBE ? step_over(w, v, x, n) : step_up(w, v, x, n);
+  s->bare |= UINT64_C(1) << w->t;
+  s->height[w->t] = high;
 }
 
 /* Structured trees whose first link is up, those with the least load first. */
@@ -172,6 +251,11 @@ void dc_walk_structured(struct dc_trees *s, unsigned wanted)
         w.far[w.rows++] = net->far + (size_t)row[i] * net->nodes;
         w.own += later == t;
       }
+    s->deepest[t] = w.own > 1 ? net->wide : net->high;
+    if (net->down == 0 && w.own == 1) {
+      walk_together(&w, relative);
+      continue;
+    }
     for (uint32_t i = 0; i < s->receivers; i++)
       if (w.parent[s->receiver[i]] == DC_NO_ARC && !walk_up(&w, (struct place){s->receiver[i], relative[i]}))
         dc_need_add(s, t, s->receiver[i]);

@@ -51,8 +51,12 @@ def deliver(s: Setting, g: nx.Graph, receivers: list[str]) -> tuple[Simulation, 
     sim.graph(g, s.rate, s.delay, s.queue)
     piece = min(r.payload(s.mtu) for r in routes)
     group = sim.group(s.source, receivers, s.size, piece, s.cache[0], waiting=WAITING)
+    frame = s.mtu + ETHERNET_HEADER
     for arcs, r in zip(trees, routes, strict=True):
-        group.tree(arcs, s.tree().with_(packet_bytes=s.mtu + ETHERNET_HEADER), routes=r.blobs)
+        # A tree's link may carry the interests of another tree, which runs over the same cable the other way.
+        shared = any((parent, child) in set(other) for other in trees if other is not arcs for child, parent in arcs)
+        most = s.rate * frame // (frame + ETHERNET_HEADER + r.interest) if shared else s.rate
+        group.tree(arcs, s.tree().with_(packet_bytes=frame, rate_max=most), routes=r.blobs)
     group.assign()
     group.schedule()
     if s.loss > 0:

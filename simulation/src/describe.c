@@ -43,6 +43,9 @@ static int port_of(const struct vertex *v, int link)
 
 static bool network(const sim *s, struct text *t)
 {
+  struct dc_node_cfg room;
+  vertex_room(s, &room);
+  put(t, "room %u %u %u %u\n", room.cache_bytes, room.trees, room.store_slots, room.waiting_slots);
   for (int i = 0; i < s->n_vertices; i++)
     put(t, "vertex %s\n", s->vertices[i].host ? "host" : "switch");
   for (int i = 0; i + 1 < s->n_links; i += 2) { /* sim_cable makes both directions, side by side */

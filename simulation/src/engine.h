@@ -185,6 +185,7 @@ void link_event(sim *s, int link);
 void stray_event(sim *s, uint32_t i);
 
 /* vertex.c */
+void vertex_room(const sim *s, struct dc_node_cfg *cfg); /* all but ports and endpoint */
 void vertex_prepare(sim *s, int v);
 void vertex_frame(sim *s, int v, uint16_t port, struct packet *p);
 void vertex_local(sim *s, int v, struct packet *p); /* later in this same moment */

@@ -12,11 +12,9 @@ static uint32_t power_above(uint64_t n)
   return p;
 }
 
-/* The node is made with room for what the groups can ever ask of it; untouched memory costs nothing. */
-void vertex_prepare(sim *s, int v)
+/* Room for what the groups can ever ask of a node; untouched memory costs nothing. */
+void vertex_room(const sim *s, struct dc_node_cfg *cfg)
 {
-  struct vertex *x = &s->vertices[v];
-  struct dc_node_cfg cfg;
   uint32_t waiting = 0, piece = DC_PAYLOAD_MAX;
   uint64_t cache = 1;
   for (int i = 0; i < s->n_trees; i++) {
@@ -27,22 +25,29 @@ void vertex_prepare(sim *s, int v)
     piece = g->layout.piece < piece ? g->layout.piece : piece;
     cache = g->cfg.cache_bytes > cache ? g->cfg.cache_bytes : cache;
   }
-  dc_node_cfg_default(&cfg);
+  dc_node_cfg_default(cfg);
+  cfg->cache_bytes = (uint32_t)(cache < UINT32_MAX ? cache : UINT32_MAX);
+  if (cfg->cache_bytes_max < cfg->cache_bytes)
+    cfg->cache_bytes_max = cfg->cache_bytes;
+  cfg->memory_bytes = UINT64_C(1) << 40;
+  cfg->trees = s->n_trees == 0 ? 1 : (uint32_t)s->n_trees;
+  cfg->store_slots = power_above(2 * cache / (piece == 0 ? 1 : piece) + 1);
+  cfg->waiting_slots = power_above(waiting);
+}
+
+void vertex_prepare(sim *s, int v)
+{
+  struct vertex *x = &s->vertices[v];
+  struct dc_node_cfg cfg;
+  vertex_room(s, &cfg);
   cfg.ports = x->ports == 0 ? 1 : x->ports;
   cfg.endpoint = x->host;
-  cfg.cache_bytes = (uint32_t)(cache < UINT32_MAX ? cache : UINT32_MAX);
-  if (cfg.cache_bytes_max < cfg.cache_bytes)
-    cfg.cache_bytes_max = cfg.cache_bytes;
-  cfg.memory_bytes = UINT64_C(1) << 40;
-  cfg.trees = s->n_trees == 0 ? 1 : (uint32_t)s->n_trees;
-  cfg.store_slots = power_above(2 * cache / (piece == 0 ? 1 : piece) + 1);
-  cfg.waiting_slots = power_above(waiting);
   x->memory = calloc(1, dc_node_size(&cfg) + 64);
   if (x->memory == NULL)
     abort();
   uintptr_t aligned = ((uintptr_t)x->memory + 63) & ~(uintptr_t)63;
   x->node = dc_node_init((void *)aligned, &cfg, &packet_ops);
-  x->cache_bytes = cache;
+  x->cache_bytes = cfg.cache_bytes;
 }
 
 /* A frame to send becomes a packet: in place when nobody else holds the buffer and the new front fits before it. */

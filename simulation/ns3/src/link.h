@@ -33,7 +33,7 @@ struct Link {
   ns3::Ptr<Loss> loss;
   bool early = false;              // what is lost is lost before it takes the link's time
   uint64_t frames = 0, bytes = 0;  // as ns-3's own trace of the physical layer says, PPP header included
-  uint64_t data = 0, payload = 0, dropped = 0;
+  uint64_t data = 0, dataBytes = 0, payload = 0, dropped = 0;
   uint32_t queueMax = 0;
 
   void Begun(ns3::Ptr<const ns3::Packet> packet)

@@ -95,6 +95,7 @@ void OneLink(std::ostream &out, const Link &l)
   j.Put("frames", l.frames);
   j.Put("bytes", l.bytes);
   j.Put("data", l.data);
+  j.Put("data_bytes", l.dataBytes);
   j.Put("payload", l.payload);
   j.Put("dropped", l.dropped);
   j.Put("lost", l.loss == nullptr ? 0 : l.loss->lost);

@@ -87,6 +87,11 @@ bool World::Line(const std::string &line)
     m_framing = f == "paper" ? Framing::PAPER : Framing::ETHERNET;
     if (!m_owned.empty())
       throw Error("framing comes before the vertices");
+  } else if (verb == "room") {
+    m_room.cache = w.Small("cache");
+    m_room.trees = w.Small("trees", DC_NODE_TREES_MAX);
+    m_room.store = w.Small("store slots", DC_NODE_SLOTS_MAX);
+    m_room.waiting = w.Small("waiting slots", DC_NODE_SLOTS_MAX);
   } else if (verb == "vertex")
     Vertex(w);
   else if (verb == "cable")
@@ -360,24 +365,30 @@ static uint32_t PowerAbove(uint64_t n)
   return p;
 }
 
-// Nodes get room for what the groups can ask of them, as in simulation/src/vertex.c.
+// Nodes get the room that the scenario says, or more when the command line changed what is asked of them.
 void World::Prepare()
 {
   dc_node_cfg cfg;
-  uint32_t credits = 16, piece = DC_PAYLOAD_MAX;
-  uint64_t cache = 1;
-  for (const Tree &t : m_trees) {
-    credits = std::max(credits, t.adaptive ? 1024u : t.credits);
-    piece = std::min(piece, m_groups[t.group].layout.piece);
-    cache = std::max(cache, m_groups[t.group].cacheBytes);
-  }
   dc_node_cfg_default(&cfg);
-  cfg.cache_bytes = static_cast<uint32_t>(cache);
+  cfg.cache_bytes = m_room.cache;
+  cfg.trees = std::max<uint32_t>(1, m_room.trees);
+  cfg.store_slots = m_room.store;
+  cfg.waiting_slots = m_room.waiting;
+  for (const Tree &t : m_trees) {
+    const Group &g = m_groups[t.group];
+    if (m_changes.cache) {
+      cfg.cache_bytes = std::max(cfg.cache_bytes, static_cast<uint32_t>(g.cacheBytes));
+      cfg.store_slots = std::max(cfg.store_slots, PowerAbove(2 * g.cacheBytes / g.layout.piece + 1));
+    }
+    if (m_changes.credits)
+      cfg.waiting_slots = std::max(cfg.waiting_slots, PowerAbove(8 * t.credits));
+  }
   cfg.cache_bytes_max = std::max(cfg.cache_bytes_max, cfg.cache_bytes);
   cfg.memory_bytes = UINT64_C(1) << 40;
-  cfg.trees = std::max<uint32_t>(1, static_cast<uint32_t>(m_trees.size()));
-  cfg.store_slots = PowerAbove(2 * cache / piece + 1);
-  cfg.waiting_slots = PowerAbove(8 * credits);
+  const char *what;
+  cfg.ports = 1;
+  if (dc_node_cfg_check(&cfg, &what) != 0)
+    throw Error(std::string("nodes cannot have this room: ") + what);
   for (NodeModel *node : m_nodes)
     node->Prepare(cfg);
   if (m_changes.loss && std::none_of(m_links.begin(), m_links.end(), [](Link *l) { return l->loss != nullptr; }))

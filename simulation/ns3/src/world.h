@@ -80,6 +80,9 @@ private:
   Framing m_framing = Framing::ETHERNET;
   bool m_ready = false, m_whole = false;
   uint32_t m_unfinished = 0;
+  struct {
+    uint32_t cache = 128 * 1024, trees = 1, store = 256, waiting = 256;
+  } m_room; // of every node
   std::vector<std::unique_ptr<NodeModel>> m_owned;
   std::vector<std::unique_ptr<Link>> m_ownedLinks;
   std::vector<NodeModel *> m_nodes;
