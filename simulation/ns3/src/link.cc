@@ -27,7 +27,7 @@ bool Loss::DoCorrupt(ns3::Ptr<ns3::Packet> packet)
 
 void Link::Send(const ns3::Ptr<ns3::Packet> &packet, int size)
 {
-  uint32_t bytes = packet->GetSize() + PPP_BYTES;
+  uint32_t wire = packet->GetSize() + PPP_BYTES;
   if (early && loss->IsCorrupt(packet))
     return;
   if (!device->Send(packet, device->GetBroadcast(), PROTOCOL)) {
@@ -36,7 +36,7 @@ void Link::Send(const ns3::Ptr<ns3::Packet> &packet, int size)
   }
   if (size >= 0) {
     data++;
-    dataBytes += bytes;
+    dataBytes += wire;
     payload += static_cast<uint64_t>(size);
   }
   queueMax = std::max(queueMax, queue->GetNPackets() + 1);

@@ -38,12 +38,11 @@ void NodeModel::Prepare(dc_node_cfg cfg)
 {
   cfg.ports = static_cast<uint16_t>(std::max<size_t>(1, m_out.size()));
   cfg.endpoint = m_host;
-  size_t size = (dc_node_size(&cfg) + 63) / 64 * 64;
-  m_memory = std::aligned_alloc(64, size);
+  m_memory = std::calloc(1, dc_node_size(&cfg) + 64); // untouched memory costs nothing
   if (m_memory == nullptr)
     throw std::bad_alloc();
-  std::memset(m_memory, 0, size);
-  m_core = dc_node_init(m_memory, &cfg, &frameOps);
+  uintptr_t aligned = (reinterpret_cast<uintptr_t>(m_memory) + 63) & ~uintptr_t{63};
+  m_core = dc_node_init(reinterpret_cast<void *>(aligned), &cfg, &frameOps);
 }
 
 void NodeModel::Receive(ns3::Ptr<ns3::NetDevice> device, ns3::Ptr<const ns3::Packet> packet, uint16_t,
