@@ -46,6 +46,8 @@ class Setting:
     """Bytes of the file; 0: what the slowest link carries in `seconds`."""
     seed: int = 1
     policy: str = "fifo"
+    framing: str = ""
+    """Bytes of a frame: paper (16-byte headers) or ethernet (as on the wire); empty: the experiment's choice."""
     trees: int = 0
     """Most trees (0: as many as there are)."""
     cases: int = 100

@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 from ..engine import PAPER, SECOND, Simulation
-from .base import Experiment, Report, Result, Row, Setting
+from .base import Experiment, Report, Result, Row, Setting, simulation
 
 CREDITS_MAX = 4096
 KB = 1024
@@ -35,7 +35,7 @@ def build(s: Setting, c: Row) -> tuple[Simulation, Any, float, float]:
     """A tree of switches with receivers at random leaves, one behind a slow link. Returns the simulation, the group,
     the ideal finish (s) and the round trip to the farthest receiver (s)."""
     rng = random.Random(c["seed"])
-    sim = Simulation(c["seed"], PAPER)
+    sim = simulation(s.with_(seed=c["seed"]), PAPER)
     slow = max(10_000, round(c["rate"] / c["ratio"]))
     sim.host("src")
     sim.switch("w")
