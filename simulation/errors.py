@@ -9,3 +9,5 @@ class SimulationError(DatacastError):
 
 class ExperimentError(SimulationError):
     """An experiment that does not exist, or impossible parameters."""
+
+    status = 422
