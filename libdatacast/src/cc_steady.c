@@ -21,7 +21,10 @@ enum mode { START, HOLD, RECOVER };
 enum {
   TARGET = 140,     /* of 255 */
   GAIN = 32,        /* k in 64ths */
-  GAIN_MIN = 2,
+  GAIN_MIN = 4,
+  SPAN = 6,         /* packets, and a fourth of the depth, between the two reports of a measurement */
+  STALE = 2,        /* reports after a change of rate that still tell of the time before it */
+  CALM = 32,        /* rounds without an eviction that let the gain grow again */
   RUN = 4,          /* duplicates in a row that tell a rate */
   PATIENCE = 4,     /* packets of the slowest receiver without a duplicate that end a recovery */
   LONG = 4,         /* rounds can seem long when w has become smaller: at most so many times the shortest one */
@@ -46,7 +49,8 @@ struct state {
   uint32_t run, dup_seq;   /* duplicates with numbers in a row; the last one */
   uint32_t asked, window;   /* one past the newest number asked for; w */
   uint32_t round, settled;  /* `asked` at the end of this round; and when lags again belong to the present rate */
-  dc_time changed;          /* that rate is in force since */
+  dc_time changed;          /* that rate is in force since, */
+  uint32_t changed_sent;    /* and after so many packets */
   uint32_t depth;
   uint8_t mode, lag, from_lag, gain, step, courtesy;
   bool lagged;         /* some lag was seen in this round */
@@ -94,21 +98,22 @@ static void follow(struct state *s)
   s->rate = clamp(s, (uint64_t)((int64_t)s->base + add));
 }
 
-/* The slowest receiver's rate from two reports of its lag. */
+/* The slowest receiver's rate from two reports of its lag, far enough apart, and both of the present rate. */
 static void measure(struct state *s, dc_time now)
 {
   uint32_t sent = s->sent - s->from_sent;
-  bool settled = s->asked >= s->settled || now - s->changed > LONG * s->shortest;
+  bool settled = (s->asked >= s->settled && s->sent - s->changed_sent >= STALE) || now - s->changed > LONG * s->shortest;
   if (s->lag == 0 || s->from_lag == 0 || s->from_lag == 255 || sent > 4096 || !settled) {
     measure_from(s, now);
     return;
   }
-  int32_t fell = (s->lag - s->from_lag) * (int32_t)s->depth / 255;
-  uint32_t moved = sent + (uint32_t)(fell < 0 ? -fell : fell);
-  if (moved < 4 || moved < s->depth / 8 || now == s->from)
+  /* In 255ths of a packet, as the lag is told. */
+  int64_t fell = ((int64_t)s->lag - s->from_lag) * s->depth;
+  uint64_t moved = sent + (uint64_t)(fell < 0 ? -fell : fell) / 255;
+  if (moved < SPAN || moved < s->depth / 4 || now == s->from)
     return;
-  int64_t taken = (int64_t)sent - fell;
-  uint64_t r = taken <= 0 ? 0 : per_second(bits(s, (uint64_t)taken), now - s->from);
+  int64_t taken = (int64_t)sent * 255 - fell;
+  uint64_t r = taken <= 0 ? 0 : per_second(bits(s, (uint64_t)taken) / 255, now - s->from);
   if (r < s->base / 8)
     r = s->base / 8;
   r = clamp(s, r);
@@ -120,6 +125,7 @@ static void measure(struct state *s, dc_time now)
   s->step = 1;
   s->settled = round_end(s);
   s->changed = now;
+  s->changed_sent = s->sent;
   measure_from(s, now);
 }
 
@@ -178,6 +184,7 @@ static void recovered(struct state *s, dc_time now)
   s->mode = HOLD;
   s->settled = s->round = round_end(s);
   s->changed = now;
+  s->changed_sent = s->sent;
   measure_from(s, now);
   follow(s);
 }
@@ -244,8 +251,10 @@ static void end_round(struct state *s, dc_time now)
   else
     s->shortest += s->shortest / 64;
   s->begun = now;
-  if (++s->calm == 0 && s->gain < GAIN)
+  if (++s->calm >= CALM && s->gain < GAIN) {
     s->gain++;
+    s->calm = 0;
+  }
   if (!s->lagged)
     grow(s);
   s->lagged = s->starved = false;

@@ -66,7 +66,8 @@ static unsigned too_deep(const struct routes *r, const uint32_t *node, unsigned 
 {
   for (unsigned i = 0; i <= n; i++) {
     unsigned msd = r->net->msd[node[i]];
-    unsigned up = i == 0 ? 0 : n - i + local_up, down = i == n ? 0 : i + local_down;
+    /* At the ends too: what a cache appliance sends comes to its switch with the label of the first port still on. */
+    unsigned up = n - i + local_up, down = i + local_down;
     if (msd != 0 && (up > msd || down > msd))
       return i == 0 || i == n ? (n > 1 ? 1 : n) : i;
   }
