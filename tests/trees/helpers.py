@@ -110,6 +110,9 @@ def check_routes(g: nx.Graph, found: TreeSet, routes, source: str, receivers: li
                     left = len(stop.fwd.ports) - 1 - k + stop.fwd.local
                     assert left <= (g.nodes[node].get("msd") or 10**6)
                 back = stops[i + 1].ret
+                # A cache appliance's frames come to its switch with the first port's label still on.
+                for own, seg in ((lower, stop.fwd), (node, back)):
+                    assert len(seg.ports) + seg.local <= (g.nodes[own].get("msd") or 10**6)
                 at = node
                 for k, port in enumerate(back.ports):
                     at = peers[at][port]
