@@ -45,6 +45,7 @@ def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> Fa
                 "switches_registered": sum(n.kind == "switch" and n.registered for n in nodes),
                 "links_down": sum(not fabric.link_up(u, v) for u, v in fabric.graph.edges),
                 "spare_masters": groups.masters.spare_pids if groups.masters else [],
+                "streams": hub.streams,
                 "reports": registry.reports,
             }
         )

@@ -45,6 +45,11 @@ class Hub:
     def unsubscribe(self, subscription: Subscription) -> None:
         self._subscriptions.discard(subscription)
 
+    @property
+    def streams(self) -> int:
+        """How many read along now."""
+        return len(self._subscriptions)
+
     def publish(self, event: dict[str, Any]) -> None:
         for subscription in tuple(self._subscriptions):
             subscription.put(event)

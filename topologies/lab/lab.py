@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -196,6 +197,8 @@ class Lab:
         self.progress("registration")
         self.supervisor.wait(self._all_registered, READY_S, "registration of all agents and switches")
         self.plane.ready(self)
+        self.progress("masters")
+        self.supervisor.wait(self._masters_wait, READY_S, "masters that wait for groups")
         state.status = "up"
         state.hosts = {
             host: {"address": machine.address, "folder": str(self.host_folder(host))}
@@ -250,6 +253,9 @@ class Lab:
             "--source-root",
             "/",
         ]
+        # The management network is the lab's own, in namespaces of its own.
+        if "--insecure" in _help(command[0]):
+            command.append("--insecure")
         for port in machine.ports[host]:
             command += ["--port", f"{port.port}={port.ifname},{port.neighbour_mac}"]
         if not self.plan.forwards[host]:
@@ -276,6 +282,13 @@ class Lab:
         with contextlib.suppress(OSError, ValueError):
             nodes = http_json("GET", self.rest + "/topology")["nodes"]
             return all(node.get("registered") for node in nodes)
+        return False
+
+    def _masters_wait(self) -> bool:
+        """Whether every spare master follows the topology: the first group then need not wait for Python to start."""
+        with contextlib.suppress(OSError, ValueError):
+            health = http_json("GET", self.fabric_url + "/healthz")
+            return 0 < len(health["spare_masters"]) <= health["streams"]
         return False
 
     @staticmethod
@@ -318,6 +331,11 @@ def clean(registry: Registry, state: State) -> list[str]:
     if not left:
         registry.forget(state.name)
     return left
+
+
+@cache
+def _help(program: str) -> str:
+    return subprocess.run([program, "--help"], capture_output=True, text=True, start_new_session=True).stdout
 
 
 def http_json(method: str, url: str, body: Any = None, timeout_s: float = 10.0) -> Any:
