@@ -108,8 +108,9 @@ class Client:
                 self.other.append(message)
         return True
 
-    def send(self, op: str, tree: Message, everyone: Message | None = None, group: str | None = None,
-             timeout_ms: int = 3000) -> int:
+    def send(
+        self, op: str, tree: Message, everyone: Message | None = None, group: str | None = None, timeout_ms: int = 3000
+    ) -> int:
         self.id += 1
         message: Message = {"type": "request", "id": self.id, "op": op, "timeout_ms": timeout_ms, "tree": tree}
         if everyone is not None:
@@ -119,8 +120,9 @@ class Client:
         self.sock.sendall(encode(message))
         return self.id
 
-    def request(self, op: str, tree: Message, everyone: Message | None = None, group: str | None = None,
-                timeout_ms: int = 3000) -> dict[str, Message]:
+    def request(
+        self, op: str, tree: Message, everyone: Message | None = None, group: str | None = None, timeout_ms: int = 3000
+    ) -> dict[str, Message]:
         """All members' results."""
         number = self.send(op, tree, everyone, group, timeout_ms)
         end = time.monotonic() + timeout_ms / 1000 + 2
@@ -202,8 +204,16 @@ class Net:
     def _namespace(self, name: str) -> str:
         namespace = f"{self.prefix}-{name}"
         run("ip", "netns", "add", namespace)
-        run("ip", "netns", "exec", namespace, "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1",
-            "net.ipv6.conf.default.disable_ipv6=1")
+        run(
+            "ip",
+            "netns",
+            "exec",
+            namespace,
+            "sysctl",
+            "-qw",
+            "net.ipv6.conf.all.disable_ipv6=1",
+            "net.ipv6.conf.default.disable_ipv6=1",
+        )
         run("ip", "-n", namespace, "link", "set", "lo", "up")
         return namespace
 
@@ -217,8 +227,21 @@ class Net:
         namespace = self._namespace(name)
         self.ports[name] = []
         ip = self.address(name).partition(":")[0]
-        run("ip", "-n", namespace, "link", "add", "eth-m", "type", "veth", "peer", "name", f"m-{name}", "netns",
-            self.management)
+        run(
+            "ip",
+            "-n",
+            namespace,
+            "link",
+            "add",
+            "eth-m",
+            "type",
+            "veth",
+            "peer",
+            "name",
+            f"m-{name}",
+            "netns",
+            self.management,
+        )
         run("ip", "-n", namespace, "addr", "add", f"{ip}/24", "dev", "eth-m")
         run("ip", "-n", namespace, "link", "set", "eth-m", "up")
         run("ip", "-n", self.management, "link", "set", f"m-{name}", "master", "br0", "up")
@@ -230,28 +253,88 @@ class Net:
             ends.append((host, f"p{len(self.ports[host])}"))
             self.ports[host].append(ends[-1][1])
         (a, pa), (b, pb) = ends
-        run("ip", "-n", self.namespace(a), "link", "add", pa, "mtu", str(mtu), "type", "veth", "peer", "name", pb, "mtu",
-            str(mtu), "netns", self.namespace(b))
+        run(
+            "ip",
+            "-n",
+            self.namespace(a),
+            "link",
+            "add",
+            pa,
+            "mtu",
+            str(mtu),
+            "type",
+            "veth",
+            "peer",
+            "name",
+            pb,
+            "mtu",
+            str(mtu),
+            "netns",
+            self.namespace(b),
+        )
         for host, port in ends:
             run("ip", "-n", self.namespace(host), "link", "set", port, "up")
             if rate:
-                run("tc", "-n", self.namespace(host), "qdisc", "add", "dev", port, "root", "handle", "5:", "tbf", "rate",
-                    rate, "burst", "20000", "limit", "10000000")
-                run("tc", "-n", self.namespace(host), "qdisc", "add", "dev", port, "parent", "5:1", "pfifo", "limit", "100")
+                run(
+                    "tc",
+                    "-n",
+                    self.namespace(host),
+                    "qdisc",
+                    "add",
+                    "dev",
+                    port,
+                    "root",
+                    "handle",
+                    "5:",
+                    "tbf",
+                    "rate",
+                    rate,
+                    "burst",
+                    "20000",
+                    "limit",
+                    "10000000",
+                )
+                run(
+                    "tc",
+                    "-n",
+                    self.namespace(host),
+                    "qdisc",
+                    "add",
+                    "dev",
+                    port,
+                    "parent",
+                    "5:1",
+                    "pfifo",
+                    "limit",
+                    "100",
+                )
 
     def start(self, name: str, *options: str, dest: Path | None = None, program: Path | None = None) -> Agent:
         program = program or self.program
         folder = dest or self.folder / name
         folder.mkdir(parents=True, exist_ok=True)
         log = self.folder / f"{name}.log"
-        command = [str(program), "--node", name, "--listen", self.address(name), "--dest-root", str(folder),
-                   "--log-level", "debug", "--no-sync", *options]
+        command = [
+            str(program),
+            "--node",
+            name,
+            "--listen",
+            self.address(name),
+            "--dest-root",
+            str(folder),
+            "--log-level",
+            "debug",
+            "--no-sync",
+            *([] if "--tls-ca" in options else ["--insecure"]),
+            *options,
+        ]
         for number, port in enumerate(self.ports[name]):
             command += ["--port", f"{number}={port}"]
         before = log.stat().st_size if log.exists() else 0
         with log.open("ab") as handle:
-            process = subprocess.Popen(["ip", "netns", "exec", self.namespace(name), *command], stderr=handle,
-                                       stdin=subprocess.DEVNULL)
+            process = subprocess.Popen(
+                ["ip", "netns", "exec", self.namespace(name), *command], stderr=handle, stdin=subprocess.DEVNULL
+            )
         agent = Agent(name, self.namespace(name), self.address(name), folder, process, log, program == ASAN)
         self.agents[name] = agent
         until(lambda: "ready on" in agent.text()[before:] or process.poll() is not None, f"agent {name}")
@@ -314,14 +397,24 @@ def path_direct(port: int = 0) -> bytes:
 
 def path_middle() -> bytes:
     """From the middle of a line, through its own node, to the source at the left."""
-    return wire.encode_route([Stop(fwd=Segment((), True)), Stop(fwd=Segment((0,)), ret=Segment(()), store=True),
-                              Stop(ret=Segment((0,), True))])
+    return wire.encode_route(
+        [
+            Stop(fwd=Segment((), True)),
+            Stop(fwd=Segment((0,)), ret=Segment(()), store=True),
+            Stop(ret=Segment((0,), True)),
+        ]
+    )
 
 
 def path_end() -> bytes:
     """From the right end of a line over the waypoint in the middle."""
-    return wire.encode_route([Stop(fwd=Segment((0,), True)), Stop(fwd=Segment((0,)), ret=Segment((1,)), store=True),
-                              Stop(ret=Segment((0,), True))])
+    return wire.encode_route(
+        [
+            Stop(fwd=Segment((0,), True)),
+            Stop(fwd=Segment((0,)), ret=Segment((1,)), store=True),
+            Stop(ret=Segment((0,), True)),
+        ]
+    )
 
 
 @dataclass
@@ -357,32 +450,56 @@ class Transfer:
 
     def members(self, bodies: bool = False) -> Message:
         children = [
-            self.net.member(name, {"role": "receiver", "dest": self.dest[name], "routes": {str(self.tree): blob.hex()}}
-                            if bodies else None)
+            self.net.member(
+                name,
+                {"role": "receiver", "dest": self.dest[name], "routes": {str(self.tree): blob.hex()}}
+                if bodies
+                else None,
+            )
             for name, blob in self.receivers.items()
         ]
         return self.net.member(self.source, {"role": "source", "path": str(self.path)} if bodies else None, children)
 
     def open(self) -> dict[str, Message]:
-        tree = {"id": self.tree, "cc": "datacast", "rate_init_bps": self.rate, "rate_max_bps": self.rate,
-                "delta_bps": self.rate // 20, "interval_us": 1000, "burst": 8, "credits": self.credits,
-                "rto_min_ms": 10, "cache_bytes": 131072, **self.extra}
-        everyone = {"size": self.size, "piece": self.piece, "per_block": self.per_block, "source": self.source,
-                    "lease_ms": self.lease_ms, "trees": [tree]}
+        tree = {
+            "id": self.tree,
+            "cc": "datacast",
+            "rate_init_bps": self.rate,
+            "rate_max_bps": self.rate,
+            "delta_bps": self.rate // 20,
+            "interval_us": 1000,
+            "burst": 8,
+            "credits": self.credits,
+            "rto_min_ms": 10,
+            "cache_bytes": 131072,
+            **self.extra,
+        }
+        everyone = {
+            "size": self.size,
+            "piece": self.piece,
+            "per_block": self.per_block,
+            "source": self.source,
+            "lease_ms": self.lease_ms,
+            "trees": [tree],
+        }
         return self.client.request("open", self.members(bodies=True), everyone, self.group)
 
     def assign(self, first: int = 0, count: int | None = None) -> dict[str, Message]:
         count = self.pieces - first if count is None else count
-        return self.client.request("assign", self.members(), {"extents": [[self.tree, first, first, count]]}, self.group)
+        return self.client.request(
+            "assign", self.members(), {"extents": [[self.tree, first, first, count]]}, self.group
+        )
 
     def pass_digests(self) -> None:
         """Hand the source's digests to everybody, as they come."""
         self.pass_digests_to(*self.receivers)
 
     def pass_digests_to(self, *names: str) -> None:
-        blocks = [b for e in self.client.events if e["event"] == "digests" and e["group"] == self.group for b in e["blocks"]]
+        blocks = [
+            b for e in self.client.events if e["event"] == "digests" and e["group"] == self.group for b in e["blocks"]
+        ]
         if len(blocks) > self.known:
-            fresh, self.known = blocks[self.known:], len(blocks)
+            fresh, self.known = blocks[self.known :], len(blocks)
             results = self.client.request("digest", self.members(), {"blocks": fresh}, self.group)
             for name in names:
                 assert results[name]["ok"] or results[name]["code"] in ("unreachable", "no_group"), results

@@ -14,7 +14,8 @@ from agent_harness import ASAN, PLAIN, ROOT, Net, make_line, make_pair
 def programs() -> None:
     done = subprocess.run(
         ["nice", "-n", "5", "make", "-C", str(ROOT), "-j2", str(PLAIN.relative_to(ROOT)), str(ASAN.relative_to(ROOT))],
-        capture_output=True, text=True,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
 

@@ -24,13 +24,23 @@ def _label(value: int, bottom: bool) -> bytes:
 LOCAL = _label(c.LABEL_LOCAL, True)
 
 
-def header(version: int = c.VERSION, kind: int = c.TYPE_DATA, flags: int = 0, length: int = 0, tree: int = 1, seq: int = 0,
-           stops: int = 0, lag: int = 0, cache: int = 0, reserved: int = 0) -> bytes:
+def header(
+    version: int = c.VERSION,
+    kind: int = c.TYPE_DATA,
+    flags: int = 0,
+    length: int = 0,
+    tree: int = 1,
+    seq: int = 0,
+    stops: int = 0,
+    lag: int = 0,
+    cache: int = 0,
+    reserved: int = 0,
+) -> bytes:
     return struct.pack("!BBHIIBBBB", version << 4 | kind, flags, length, tree, seq, stops, lag, cache, reserved)
 
 
 def garbage_frames(seed: int, count: int, tree: int) -> list[bytes]:
-    """One of every kind first, then `count` mutations of good frames. No data packet among them is a valid one of `tree`."""
+    """One of every kind first, then `count` mutations of good frames. None is a valid data packet of `tree`."""
     print(f"garbage of seed {seed}")
     pick = random.Random(seed)
     other = tree ^ 0xFFFF
@@ -70,7 +80,7 @@ def garbage_frames(seed: int, count: int, tree: int) -> list[bytes]:
             at = pick.randrange(12, len(frame)) if len(frame) > 12 else 0
             frame[at] = pick.randrange(256)
         if pick.random() < 0.3:
-            del frame[pick.randrange(14, len(frame) + 1):]
+            del frame[pick.randrange(14, len(frame) + 1) :]
         if pick.random() < 0.1:
             frame += pick.randbytes(pick.randrange(1500))
         if bytes(struct.pack("!I", tree)) in bytes(frame):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from agent_harness import (
     run,
     until,
 )
+from garbage import garbage_frames, send_frames
 
 pytestmark = pytest.mark.root
 
@@ -126,7 +128,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     run("umount", "-l", str(folder))
 
 
-def test_disk_full_at_open_and_the_others_finish(make_net: Callable[[Path], Net], tmp_path: Path, small_disk: Path) -> None:
+def test_disk_full_at_open_and_the_others_finish(
+    make_net: Callable[[Path], Net], tmp_path: Path, small_disk: Path
+) -> None:
     net = make_net(PLAIN)
     for host in "abc":
         net.host(host)
@@ -147,7 +151,7 @@ def test_disk_full_at_open_and_the_others_finish(make_net: Callable[[Path], Net]
 
 
 def test_disk_fills_up_half_way(make_net: Callable[[Path], Net], tmp_path: Path, small_disk: Path) -> None:
-    """Two groups that fit one at a time: what is written first wins, the other one fails with the reason."""
+    """It had room when the group was opened; somebody else takes it meanwhile."""
     net = make_net(PLAIN)
     for host in "ab":
         net.host(host)
@@ -159,10 +163,10 @@ def test_disk_fills_up_half_way(make_net: Callable[[Path], Net], tmp_path: Path,
     transfer = Transfer(net, "a", random_file(tmp_path / "src", 36_000_000), {"b": path_direct()}, rate=SLOW)
     hog = small_disk / "hog"
     assert all(r["ok"] for r in transfer.open().values())
-    with hog.open("wb") as handle:  # takes what is left, whichever of the two comes first
+    with hog.open("wb", buffering=0) as handle:  # takes what is left, whichever of the two comes first
         try:
             while handle.write(bytes(1 << 20)):
-                handle.flush()
+                pass
         except OSError:
             pass
     transfer.assign()
@@ -172,6 +176,16 @@ def test_disk_fills_up_half_way(make_net: Callable[[Path], Net], tmp_path: Path,
         assert [p.name for p in small_disk.iterdir()] == ["hog"]
     else:
         assert digest(Path(transfer.dest["b"])) == digest(transfer.path)
+
+
+def test_longest_file_name(pair: Net, tmp_path: Path) -> None:
+    """The temporary file's name is shortened, not the file's."""
+    folder = pair.agents["b"].folder
+    transfer = Transfer(
+        pair, "a", random_file(tmp_path / "src", 1000), {"b": path_direct()}, dest={"b": str(folder / ("n" * 255))}
+    )
+    transfer.deliver()
+    assert [p.name for p in folder.iterdir()] == ["n" * 255]
 
 
 def test_source_file_changes(pair: Net, tmp_path: Path) -> None:
@@ -227,7 +241,7 @@ def test_corrupt_block_is_fetched_again_past_the_cache(line: Net, tmp_path: Path
     for name in "bc":
         if ended[name]["event"] == "done":
             assert digest(Path(transfer.dest[name])) == digest(transfer.path)
-            assert ended[name]["bad_blocks"] >= 1
+            assert name == "b" or ended[name]["bad_blocks"] >= 1  # b may have heard the right digest in time
         else:  # the right digest came after the last try
             assert ended[name]["code"] == "checksum"
     assert transfer.status()["a"]["trees"]["7"]["refetches"] > 0
@@ -244,7 +258,9 @@ def test_block_that_never_comes_right_fails(pair: Net, tmp_path: Path) -> None:
 
 
 def test_receiver_killed_and_the_other_finishes(line: Net, tmp_path: Path) -> None:
-    transfer = Transfer(line, "a", random_file(tmp_path / "src", 10_000_000), {"b": path_middle(), "c": path_end()}, rate=SLOW)
+    transfer = Transfer(
+        line, "a", random_file(tmp_path / "src", 10_000_000), {"b": path_middle(), "c": path_end()}, rate=SLOW
+    )
     transfer.open()
     transfer.assign()
     transfer.client.wait(lambda: transfer.client.event("first", "c"), "the first data")
@@ -276,7 +292,9 @@ def test_stop_removes_temporary_files(pair: Net, tmp_path: Path, sig: int) -> No
 
 def test_close_half_way_removes_or_keeps(pair: Net, tmp_path: Path) -> None:
     for group, keep in (("g-drop", False), ("g-keep", True)):
-        transfer = Transfer(pair, "a", random_file(tmp_path / "src", 10_000_000), {"b": path_direct()}, rate=SLOW, group=group)
+        transfer = Transfer(
+            pair, "a", random_file(tmp_path / "src", 10_000_000), {"b": path_direct()}, rate=SLOW, group=group
+        )
         transfer.open()
         transfer.assign()
         transfer.client.wait(lambda t=transfer: t.client.event("first", "b"), "the first data")
@@ -286,7 +304,9 @@ def test_close_half_way_removes_or_keeps(pair: Net, tmp_path: Path) -> None:
 
 
 def test_lease_ends_when_the_master_is_silent(pair: Net, tmp_path: Path) -> None:
-    transfer = Transfer(pair, "a", random_file(tmp_path / "src", 50_000_000), {"b": path_direct()}, rate=SLOW, lease_ms=1000)
+    transfer = Transfer(
+        pair, "a", random_file(tmp_path / "src", 50_000_000), {"b": path_direct()}, rate=SLOW, lease_ms=1000
+    )
     transfer.open()
     transfer.assign()
     transfer.client.wait(lambda: transfer.client.event("first", "b"), "the first data")
@@ -314,10 +334,10 @@ def test_master_comes_back_and_adopts_the_group(pair: Net, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("program", [PLAIN, ASAN], ids=["plain", "asan"])
 def test_garbage_frames_are_counted_and_dropped(make_net: Callable[[Path], Net], tmp_path: Path, program: Path) -> None:
-    from garbage import garbage_frames, send_frames
-
     net = make_line(make_net(program))
-    transfer = Transfer(net, "a", random_file(tmp_path / "src", 4_000_000), {"b": path_middle(), "c": path_end()}, rate=SLOW)
+    transfer = Transfer(
+        net, "a", random_file(tmp_path / "src", 4_000_000), {"b": path_middle(), "c": path_end()}, rate=SLOW
+    )
     transfer.open()
     transfer.assign()
     transfer.client.wait(lambda: transfer.client.event("first", "c"), "the first data")
@@ -337,7 +357,6 @@ def test_idle_agent_takes_no_processor_time(pair: Net, tmp_path: Path) -> None:
     transfer = Transfer(pair, "a", random_file(tmp_path / "src", 2_000_000), {"b": path_direct()})
     transfer.deliver()
     transfer.close()
-    import time
 
     time.sleep(2.2)  # the hellos are quick for two seconds after data
     before = node_counters(pair, "b")["process"]

@@ -66,7 +66,7 @@ def test_what_cannot_run_says_why(make_net: object, change: list[str], told: str
     net.host("b")
     net.cable("a", "b")
     options = {"--node": "a", "--listen": net.address("a"), "--port": "0=p0", change[0]: change[1]}
-    command = ["ip", "netns", "exec", net.namespace("a"), str(PLAIN)]
+    command = ["ip", "netns", "exec", net.namespace("a"), str(PLAIN), "--insecure"]
     for name, value in options.items():
         command += [name, value]
     done = subprocess.run(command, capture_output=True, text=True, timeout=10)
@@ -79,6 +79,22 @@ def test_what_cannot_run_says_why(make_net: object, change: list[str], told: str
 def test_address_in_use(make_net: object, tmp_path: Path) -> None:
     net: Net = make_pair(make_net(PLAIN))  # type: ignore[operator]
     done = subprocess.run(
-        ["ip", "netns", "exec", net.namespace("a"), str(PLAIN), "--node", "a", "--listen", net.address("a"), "--port", "0=p0"],
-        capture_output=True, text=True, timeout=10)
+        [
+            "ip",
+            "netns",
+            "exec",
+            net.namespace("a"),
+            str(PLAIN),
+            "--node",
+            "a",
+            "--listen",
+            net.address("a"),
+            "--port",
+            "0=p0",
+            "--insecure",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=10,
+    )
     assert done.returncode == 1 and "Address already in use" in done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import socket
@@ -14,11 +15,9 @@ import pytest
 from agent_harness import (
     ASAN,
     PLAIN,
-    Client,
     Net,
     Transfer,
     inside,
-    make_line,
     make_pair,
     path_direct,
     random_file,
@@ -56,7 +55,9 @@ def test_signalling_takes_about_a_millisecond(line: Net) -> None:
         client.request("ping", tree)
         took.append(time.perf_counter() - start)
     took.sort()
-    print(f"two children over one parent, acknowledged: median {took[25] * 1e3:.2f} ms, slowest {took[-1] * 1e3:.2f} ms")
+    print(
+        f"two children over one parent, acknowledged: median {took[25] * 1e3:.2f} ms, slowest {took[-1] * 1e3:.2f} ms"
+    )
     assert took[25] < 0.02
 
 
@@ -111,25 +112,78 @@ BAD_REQUESTS = [
     {"op": "open", "group": "g", "b": []},
     {"op": "open", "group": "g", "b": {"role": "king"}},
     {"op": "open", "group": "g", "b": {"role": "source", "path": "/etc/hostname"}, "all": {"trees": []}},
-    {"op": "open", "group": "g", "b": {"role": "receiver"}, "all": {"size": 1, "piece": 1, "per_block": 1, "trees": []}},
-    {"op": "open", "group": "g", "b": {"role": "receiver", "dest": "x"}, "all": {"size": -1, "piece": 1, "per_block": 1, "trees": []}},
-    {"op": "open", "group": "g", "b": {"role": "receiver", "dest": "x"}, "all": {"size": 1, "piece": 0, "per_block": 1, "trees": []}},
-    {"op": "open", "group": "g", "b": {"role": "receiver", "dest": "x"}, "all": {"size": 1 << 52, "piece": 1, "per_block": 1, "trees": []}},
-    {"op": "open", "group": "g", "b": {"role": "receiver", "dest": "x"}, "all": {"size": 1 << 30, "piece": 1000, "per_block": 1, "trees": []}},
-    {"op": "open", "group": "g", "b": {"role": "receiver", "dest": "x"},
-     "all": {"size": 1, "piece": 1, "per_block": 1, "trees": [{"id": 1, "rate_max_bps": 10**8, "cc": "nonsense"}]}},
-    {"op": "open", "group": "g", "b": {"role": "receiver", "dest": "x"},
-     "all": {"size": 1, "piece": 1, "per_block": 1, "trees": [{"id": 1 << 32, "rate_max_bps": 10**8}]}},
-    {"op": "open", "group": "g", "b": {"role": "receiver", "dest": "x"},
-     "all": {"size": 1, "piece": 1, "per_block": 1, "trees": [{"id": 1, "rate_max_bps": 10**8}] * 2}},
-    {"op": "open", "group": "g", "b": {"role": "receiver", "dest": "x", "routes": {"1": "zz"}},
-     "all": {"size": 1, "piece": 1, "per_block": 1, "trees": [{"id": 1, "rate_max_bps": 10**8}]}},
-    {"op": "open", "group": "g", "b": {"role": "receiver", "dest": "x", "routes": {"2": "00"}},
-     "all": {"size": 1, "piece": 1, "per_block": 1, "trees": [{"id": 1, "rate_max_bps": 10**8}]}},
-    {"op": "open", "group": "g", "b": {"role": "receiver", "dest": "x", "routes": {"1": path_direct(9).hex()}},
-     "all": {"size": 1, "piece": 1, "per_block": 1, "trees": [{"id": 1, "rate_max_bps": 10**8}]}},
-    {"op": "open", "group": "g", "b": {"role": "receiver", "dest": "x"},
-     "all": {"size": 1, "piece": 1, "per_block": 1, "lease_ms": 0, "trees": []}},
+    {
+        "op": "open",
+        "group": "g",
+        "b": {"role": "receiver"},
+        "all": {"size": 1, "piece": 1, "per_block": 1, "trees": []},
+    },
+    {
+        "op": "open",
+        "group": "g",
+        "b": {"role": "receiver", "dest": "x"},
+        "all": {"size": -1, "piece": 1, "per_block": 1, "trees": []},
+    },
+    {
+        "op": "open",
+        "group": "g",
+        "b": {"role": "receiver", "dest": "x"},
+        "all": {"size": 1, "piece": 0, "per_block": 1, "trees": []},
+    },
+    {
+        "op": "open",
+        "group": "g",
+        "b": {"role": "receiver", "dest": "x"},
+        "all": {"size": 1 << 52, "piece": 1, "per_block": 1, "trees": []},
+    },
+    {
+        "op": "open",
+        "group": "g",
+        "b": {"role": "receiver", "dest": "x"},
+        "all": {"size": 1 << 30, "piece": 1000, "per_block": 1, "trees": []},
+    },
+    {
+        "op": "open",
+        "group": "g",
+        "b": {"role": "receiver", "dest": "x"},
+        "all": {"size": 1, "piece": 1, "per_block": 1, "trees": [{"id": 1, "rate_max_bps": 10**8, "cc": "nonsense"}]},
+    },
+    {
+        "op": "open",
+        "group": "g",
+        "b": {"role": "receiver", "dest": "x"},
+        "all": {"size": 1, "piece": 1, "per_block": 1, "trees": [{"id": 1 << 32, "rate_max_bps": 10**8}]},
+    },
+    {
+        "op": "open",
+        "group": "g",
+        "b": {"role": "receiver", "dest": "x"},
+        "all": {"size": 1, "piece": 1, "per_block": 1, "trees": [{"id": 1, "rate_max_bps": 10**8}] * 2},
+    },
+    {
+        "op": "open",
+        "group": "g",
+        "b": {"role": "receiver", "dest": "x", "routes": {"1": "zz"}},
+        "all": {"size": 1, "piece": 1, "per_block": 1, "trees": [{"id": 1, "rate_max_bps": 10**8}]},
+    },
+    {
+        "op": "open",
+        "group": "g",
+        "b": {"role": "receiver", "dest": "x", "routes": {"2": "00"}},
+        "all": {"size": 1, "piece": 1, "per_block": 1, "trees": [{"id": 1, "rate_max_bps": 10**8}]},
+    },
+    {
+        "op": "open",
+        "group": "g",
+        "b": {"role": "receiver", "dest": "x", "routes": {"1": path_direct(9).hex()}},
+        "all": {"size": 1, "piece": 1, "per_block": 1, "trees": [{"id": 1, "rate_max_bps": 10**8}]},
+    },
+    {
+        "op": "open",
+        "group": "g",
+        "b": {"role": "receiver", "dest": "x"},
+        "all": {"size": 1, "piece": 1, "per_block": 1, "lease_ms": 0, "trees": []},
+    },
     {"op": "assign", "group": "absent", "all": {"extents": []}},
     {"op": "status"},
     {"op": "stat", "b": {}},
@@ -164,8 +218,21 @@ def test_bad_orders_leave_the_group_alone(pair: Net, tmp_path: Path) -> None:
         assert not results["b"]["ok"], (op, everyone, results)
         assert results["b"]["code"] in ("bad_request", "limit"), results
 
-    for extents in (None, 7, [7], [[7]], [[7, 0, 0]], [[7, 0, 0, 0]], [[7, 0, 0, 101]], [[7, 0, 100, 1]], [[8, 0, 0, 1]],
-                    [[7, -1, 0, 1]], [["7", 0, 0, 1]], [[7, 1 << 32, 0, 1]], [[7, 0, 1 << 53, 1]]):
+    for extents in (
+        None,
+        7,
+        [7],
+        [[7]],
+        [[7, 0, 0]],
+        [[7, 0, 0, 0]],
+        [[7, 0, 0, 101]],
+        [[7, 0, 100, 1]],
+        [[8, 0, 0, 1]],
+        [[7, -1, 0, 1]],
+        [["7", 0, 0, 1]],
+        [[7, 1 << 32, 0, 1]],
+        [[7, 0, 1 << 53, 1]],
+    ):
         refused("assign", {"extents": extents})
     for blocks in (None, [[0]], [[0, 7]], [[0, "00"]], [[1, "00" * 32]], [["0", "00" * 32]], [[0, "ZZ" * 32]]):
         refused("digest", {"blocks": blocks})
@@ -252,12 +319,30 @@ def test_random_messages_never_hurt(make_net: Callable[[Path], Net]) -> None:
     print(f"seed {seed}")
     pick = random.Random(seed)
     good = [
-        json.dumps({"type": "request", "id": 1, "op": op, "group": "g", "timeout_ms": 50,
-                    "all": {"size": 10000, "piece": 1000, "per_block": 2, "lease_ms": 500, "extents": [[1, 0, 0, 10]],
-                            "blocks": [[0, "00" * 32]], "trees": [{"id": 1, "rate_max_bps": 10**7}]},
-                    "tree": {"n": "b", "a": net.address("b"),
-                             "b": {"role": "receiver", "dest": "x", "routes": {"1": path_direct().hex()}},
-                             "c": [{"n": "a", "a": net.address("a"), "b": {"role": "relay"}}]}}).encode()
+        json.dumps(
+            {
+                "type": "request",
+                "id": 1,
+                "op": op,
+                "group": "g",
+                "timeout_ms": 50,
+                "all": {
+                    "size": 10000,
+                    "piece": 1000,
+                    "per_block": 2,
+                    "lease_ms": 500,
+                    "extents": [[1, 0, 0, 10]],
+                    "blocks": [[0, "00" * 32]],
+                    "trees": [{"id": 1, "rate_max_bps": 10**7}],
+                },
+                "tree": {
+                    "n": "b",
+                    "a": net.address("b"),
+                    "b": {"role": "receiver", "dest": "x", "routes": {"1": path_direct().hex()}},
+                    "c": [{"n": "a", "a": net.address("a"), "b": {"role": "relay"}}],
+                },
+            }
+        ).encode()
         for op in ("open", "assign", "digest", "cut", "reroute", "status", "close", "node", "ping", "stat")
     ]
     for _ in range(60):
@@ -281,10 +366,8 @@ def test_many_connections_are_bounded(pair: Net) -> None:
         closed = 0
         for sock in socks[-8:]:
             sock.settimeout(2)
-            try:
+            with contextlib.suppress(OSError):
                 closed += sock.recv(1) == b""
-            except OSError:
-                pass
         assert closed == 8
     finally:
         for sock in socks:
