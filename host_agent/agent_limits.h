@@ -4,9 +4,6 @@
 
 enum {
   /* Signalling (docs/signalling.md). */
-  MESSAGE_MAX = 4 << 20,     /* bytes of one frame */
-  INPUT_BUDGET = 24 << 20,   /* bytes of unfinished frames of all connections together */
-  OUTPUT_MAX = 16 << 20,     /* bytes that wait for one slow reader; then the connection is closed */
   CONNECTIONS_MAX = 128,     /* that others opened to us */
   PEERS_MAX = 256,           /* connections to children that are kept */
   CALLS_MAX = 8192,          /* requests under way to children */

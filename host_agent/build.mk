@@ -3,7 +3,7 @@
 AGENT_DIR := host_agent
 AGENT_OUT := $(BUILD)/host_agent
 AGENT_CFLAGS := -D_GNU_SOURCE -I$(AGENT_DIR) -Ilibdatacast
-AGENT_LIBS := -ljansson -lcrypto -lpthread
+AGENT_LIBS := -ljansson -lssl -lcrypto -lpthread
 AGENT_SRC := $(wildcard $(AGENT_DIR)/*.c)
 AGENT_OBJ := $(patsubst $(AGENT_DIR)/%.c,$(AGENT_OUT)/plain/%.o,$(AGENT_SRC))
 AGENT_OBJ_ASAN := $(patsubst $(AGENT_DIR)/%.c,$(AGENT_OUT)/asan/%.o,$(AGENT_SRC))

@@ -73,6 +73,24 @@ void group_fail(struct group *g, const struct fault *why)
   tell_failed(g);
 }
 
+static void tell_again(struct group *g)
+{
+  if (g->state == GROUP_FAILED)
+    tell_failed(g);
+  else if (g->source != NULL)
+    source_repeat(g);
+  else if (g->receiver != NULL)
+    receiver_repeat(g);
+}
+
+void group_adopt(struct group *g, struct conn *from)
+{
+  if (g->parent != NULL)
+    return;
+  g->parent = from;
+  tell_again(g);
+}
+
 /* ---- life ---- */
 
 static void expire(struct timer *t, dc_time now)
@@ -201,12 +219,8 @@ bool group_open(struct groups *all, const char *id, const json_t *whole, const j
   }
   if (fresh)
     log_info("group %s: opened as %s, %" PRIu64 " bytes, %d trees", g->id, role_names[g->role], g->layout.size, o.n);
-  else if (g->state == GROUP_FAILED) /* whoever opens again may not know what was told before */
-    tell_failed(g);
-  else if (g->source != NULL)
-    source_repeat(g);
-  else if (g->receiver != NULL)
-    receiver_repeat(g);
+  else
+    tell_again(g); /* whoever opens again may not know what was told before */
   return true;
 }
 

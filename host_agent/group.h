@@ -43,6 +43,9 @@ void groups_close(struct groups *all) __attribute__((nonnull));
 struct group *group_find(const struct groups *all, const char *id) __attribute__((nonnull));
 /* The group was named by a request. */
 void group_renew(struct group *g) __attribute__((nonnull));
+/* When nobody hears the group's events any more (the connection they went over is gone), `from` does from now on, and is
+ * told what may have been missed. */
+void group_adopt(struct group *g, struct conn *from) __attribute__((nonnull));
 void group_close(struct group *g, const char *reason, bool keep) __attribute__((nonnull));
 
 /* `open`: create or update. False with *why. */

@@ -2,6 +2,7 @@
 #ifndef AGENT_HOST_H
 #define AGENT_HOST_H
 
+#include "daemon/tls.h"
 #include "forward.h"
 #include "roots.h"
 #include "worker.h"
@@ -12,6 +13,7 @@ struct host {
   struct forward *forward;
   struct worker *worker;
   struct roots dest_roots, source_roots;
+  struct security security;
   bool sync; /* fsync before the rename */
   bool keep_partial; /* at the end of the process too */
 };

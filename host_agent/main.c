@@ -87,6 +87,12 @@ static int run(struct agent *a, const struct options *o)
   int code = 1, rc;
   a->host = (struct host){.name = o->node, .loop = &a->loop, .forward = &a->forward, .worker = &a->worker,
                           .sync = o->sync, .keep_partial = o->keep_partial};
+  a->host.security.insecure = o->insecure;
+  if (o->tls_ca != NULL) {
+    a->host.security.ctx = tls_open(o->tls_ca, o->tls_cert, o->tls_key, "agent", o->node, &why);
+    if (a->host.security.ctx == NULL)
+      goto out;
+  }
   if (!open_folders(a, o, &why) || !take_signals(a, &why))
     goto out;
   if (!open_ports(a, o, &why))
@@ -124,6 +130,7 @@ close_worker:
 out:
   if (code != 0)
     log_error("%s", why.text);
+  tls_close(a->host.security.ctx);
   roots_close(&a->host.dest_roots);
   roots_close(&a->host.source_roots);
   if (a->signals.fd > 0)
@@ -142,7 +149,9 @@ int main(int argc, char **argv)
   case OPTIONS_RUN:
     break;
   }
-  log_open(o.node, o.level);
+  char name[80];
+  snprintf(name, sizeof name, "agent %s", o.node);
+  log_open(name, o.level);
   int rc = loop_open(&agent.loop);
   if (rc < 0) {
     log_error("epoll: %s", strerror(-rc));

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 #include "bufpool.h"
-#include "log.h"
+#include "daemon/log.h"
 
 struct netif;
 

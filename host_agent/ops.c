@@ -110,8 +110,11 @@ static bool run(struct request *r, const char *name, struct fault *why)
     r->group = group_find(r->groups, r->id);
   if (op->needs_group && r->group == NULL)
     return fault_set(why, "no_group", "group %s is not open on this host", r->id);
-  if (r->group != NULL)
+  if (r->group != NULL) {
     group_renew(r->group);
+    if (r->from != NULL && op->needs_group)
+      group_adopt(r->group, r->from);
+  }
   return op->run(r, why);
 }
 

@@ -16,6 +16,9 @@ static const char usage[] =
     "  --listen ADDR:PORT      where masters and other agents reach it, on the management network\n"
     "  --fabric-manager ADDR:PORT\n"
     "                          register there (kept up; it may start later)\n"
+    "  --tls-ca FILE, --tls-cert FILE, --tls-key FILE\n"
+    "                          PEM files of `datacast certs`: signalling by TLS 1.3, both sides authenticated\n"
+    "  --insecure              plain TCP without certificates, also beyond the loopback interface\n"
     "  --port N=IFACE[,MAC]    data port N (from 0, without gaps); MAC of its neighbour, else broadcast\n"
     "  --dest-root DIR         files may be received beneath DIR (repeat for more; none: nothing is received)\n"
     "  --source-root DIR       files may be sent from beneath DIR (repeat for more; default: /)\n"
@@ -39,6 +42,10 @@ enum {
   OPT_NODE = 256,
   OPT_LISTEN,
   OPT_MANAGER,
+  OPT_TLS_CA,
+  OPT_TLS_CERT,
+  OPT_TLS_KEY,
+  OPT_INSECURE,
   OPT_PORT,
   OPT_DEST,
   OPT_SOURCE,
@@ -60,6 +67,10 @@ static const struct option longs[] = {
     {"node", required_argument, NULL, OPT_NODE},
     {"listen", required_argument, NULL, OPT_LISTEN},
     {"fabric-manager", required_argument, NULL, OPT_MANAGER},
+    {"tls-ca", required_argument, NULL, OPT_TLS_CA},
+    {"tls-cert", required_argument, NULL, OPT_TLS_CERT},
+    {"tls-key", required_argument, NULL, OPT_TLS_KEY},
+    {"insecure", no_argument, NULL, OPT_INSECURE},
     {"port", required_argument, NULL, OPT_PORT},
     {"dest-root", required_argument, NULL, OPT_DEST},
     {"source-root", required_argument, NULL, OPT_SOURCE},
@@ -159,6 +170,18 @@ static enum options_result take(struct options *o, int c, const char *name, char
   case OPT_MANAGER:
     o->manager = value;
     return OPTIONS_RUN;
+  case OPT_TLS_CA:
+    o->tls_ca = value;
+    return OPTIONS_RUN;
+  case OPT_TLS_CERT:
+    o->tls_cert = value;
+    return OPTIONS_RUN;
+  case OPT_TLS_KEY:
+    o->tls_key = value;
+    return OPTIONS_RUN;
+  case OPT_INSECURE:
+    o->insecure = true;
+    return OPTIONS_RUN;
   case OPT_PORT:
     if (!options_port(value, &n, &port))
       return bad(name, value, "wanted N=IFACE or N=IFACE,02:00:00:00:00:01, N from 0 to 255");
@@ -229,6 +252,11 @@ enum options_result options_parse(struct options *o, int argc, char **argv)
     return complain("--node is missing");
   if (o->listen == NULL)
     return complain("--listen is missing");
+  int given = (o->tls_ca != NULL) + (o->tls_cert != NULL) + (o->tls_key != NULL);
+  if (given != 0 && given != 3)
+    return complain("--tls-ca, --tls-cert and --tls-key belong together");
+  if (o->tls_ca != NULL && o->insecure)
+    return complain("--insecure and certificates exclude each other");
   if (o->ports == 0)
     return complain("at least one --port is needed");
   for (uint16_t i = 0; i < o->ports; i++)

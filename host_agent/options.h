@@ -5,7 +5,7 @@
 #include "agent_limits.h"
 #include "datacast/limits.h"
 #include "forward.h"
-#include "log.h"
+#include "daemon/log.h"
 
 struct port_option {
   const char *ifname;
@@ -21,6 +21,8 @@ struct options {
   struct forward_cfg forward;
   uint32_t groups;
   uint32_t gather_us;
+  const char *tls_ca, *tls_cert, *tls_key;
+  bool insecure;
   bool sync, keep_partial;
   enum log_level level;
 };

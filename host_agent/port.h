@@ -9,7 +9,7 @@
 #include "agent_limits.h"
 #include "daemon/linkstate.h"
 #include "datacast/node.h"
-#include "loop.h"
+#include "daemon/loop.h"
 #include "netif.h"
 
 struct port_extra { /* beside the node's own counters */

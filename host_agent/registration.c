@@ -1,5 +1,6 @@
 #include "registration.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,10 +112,23 @@ static void connect_now(struct registration *r)
 {
   struct sockaddr_storage to;
   socklen_t len;
-  int fd = address_parse(r->manager, &to, &len) ? address_connect(&to, len) : -1;
+  int fd = -EINVAL;
+  if (address_parse(r->manager, &to, &len)) {
+    const struct security *s = &r->host->security;
+    fd = s->ctx != NULL || security_allows_plain(s, &to) ? address_connect(&to, len) : -EPERM;
+  }
   r->conn = fd < 0 ? NULL : conn_new(r->host->loop, fd, true, r->manager, &r->budget, &ops, r);
   if (r->conn == NULL) {
-    try_again(r, fd < 0 ? strerror(-fd) : "out of memory");
+    try_again(r, fd == -EPERM ? "plain TCP leaves this machine: give --tls-ca, --tls-cert, --tls-key or --insecure"
+                 : fd < 0     ? strerror(-fd)
+                              : "out of memory");
+    return;
+  }
+  struct tls_expect whom = {"fabric-manager", NULL};
+  if (r->host->security.ctx != NULL && !conn_secure(r->conn, r->host->security.ctx, false, whom)) {
+    conn_free(r->conn);
+    r->conn = NULL;
+    try_again(r, "out of memory");
     return;
   }
   send_register(r);

@@ -24,7 +24,7 @@ struct accepted {
 struct peer {
   struct signalling *all;
   struct conn *conn;
-  char addr[72];
+  char addr[72], name[NAME_MAX_LEN + 1]; /* whom we expect there */
   struct call *calls;
   uint64_t used;
   struct peer *next;
@@ -187,7 +187,7 @@ static void drop_peer(struct peer *peer)
 static void peer_closed(struct conn *conn, const char *why)
 {
   struct peer *peer = conn->owner;
-  char reason[96];
+  char reason[160];
   snprintf(reason, sizeof reason, "%s", why);
   drop_peer(peer); /* first, so that going around opens a new one if it names the same address */
   while (peer->calls != NULL)
@@ -212,10 +212,10 @@ static bool make_room(struct signalling *s)
   return true;
 }
 
-static struct peer *find_peer(struct signalling *s, const char *addr, const char **reason)
+static struct peer *find_peer(struct signalling *s, const char *addr, const char *name, const char **reason)
 {
   struct peer *p = s->peers;
-  while (p != NULL && (strcmp(p->addr, addr) != 0 || p->conn->broken))
+  while (p != NULL && (strcmp(p->addr, addr) != 0 || strcmp(p->name, name) != 0 || p->conn->broken))
     p = p->next;
   if (p != NULL)
     return p;
@@ -223,6 +223,10 @@ static struct peer *find_peer(struct signalling *s, const char *addr, const char
   socklen_t len;
   *reason = "its address is malformed";
   if (strlen(addr) >= sizeof p->addr || !address_parse(addr, &to, &len))
+    return NULL;
+  const struct security *security = &s->groups->host->security;
+  *reason = "plain TCP leaves this machine; agents need certificates or --insecure";
+  if (security->ctx == NULL && !security_allows_plain(security, &to))
     return NULL;
   *reason = "too many connections";
   if (!make_room(s))
@@ -240,7 +244,13 @@ static struct peer *find_peer(struct signalling *s, const char *addr, const char
   }
   p->all = s;
   snprintf(p->addr, sizeof p->addr, "%s", addr);
+  snprintf(p->name, sizeof p->name, "%s", name);
   p->conn = conn_new(s->loop, fd, true, addr, &s->budget, &peer_ops, p);
+  struct tls_expect whom = {"agent", p->name};
+  if (p->conn != NULL && security->ctx != NULL && !conn_secure(p->conn, security->ctx, false, whom)) {
+    conn_free(p->conn);
+    p->conn = NULL;
+  }
   if (p->conn == NULL) {
     free(p);
     return NULL;
@@ -263,7 +273,7 @@ static void contact(struct pending *p, json_t *tree, dc_time limit)
   }
   dc_time left = limit - s->loop->now, theirs = left / 4 * 3;
   struct call *c = s->calls_n >= CALLS_MAX ? NULL : calloc(1, sizeof *c);
-  struct peer *peer = addr == NULL || c == NULL ? NULL : find_peer(s, addr, &reason);
+  struct peer *peer = addr == NULL || c == NULL ? NULL : find_peer(s, addr, json_string_value(json_object_get(tree, "n")), &reason);
   if (peer == NULL) {
     free(c);
     around(p, tree, reason);
@@ -423,6 +433,12 @@ static void incoming(struct watch *w, uint32_t events)
   }
   a->all = s;
   a->conn = conn_new(s->loop, fd, false, name, &s->budget, &accepted_ops, a);
+  const struct security *security = &s->groups->host->security;
+  struct tls_expect whom = {"master agent", NULL};
+  if (a->conn != NULL && security->ctx != NULL && !conn_secure(a->conn, security->ctx, true, whom)) {
+    conn_free(a->conn);
+    a->conn = NULL;
+  }
   if (a->conn == NULL) {
     free(a);
     return;
@@ -451,6 +467,10 @@ bool signalling_open(struct signalling *s, struct loop *loop, struct groups *gro
   int on = 1;
   if (!address_parse(listen_on, &to, &len))
     return fault_set(why, "bad_request", "%s is not an address such as 198.18.0.2:7600", listen_on);
+  const struct security *security = &groups->host->security;
+  if (security->ctx == NULL && !security_allows_plain(security, &to))
+    return fault_set(why, "denied", "listening on %s without TLS is refused: give --tls-ca, --tls-cert and --tls-key (made by "
+                     "`datacast certs`), or --insecure on a network where everybody is trusted", listen_on);
   s->listen.fd = socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (s->listen.fd < 0)
     return fault_set(why, "io", "socket: %s", strerror(errno));

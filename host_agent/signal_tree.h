@@ -7,7 +7,7 @@
 #ifndef AGENT_SIGNAL_TREE_H
 #define AGENT_SIGNAL_TREE_H
 
-#include "conn.h"
+#include "daemon/conn.h"
 #include "group.h"
 
 struct call;

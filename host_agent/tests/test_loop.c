@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "loop.h"
+#include "daemon/loop.h"
 
 enum { TIMERS = 500 };
 

@@ -332,6 +332,25 @@ def test_master_comes_back_and_adopts_the_group(pair: Net, tmp_path: Path) -> No
     assert third.client.wait(lambda: third.ended("b"), "done told again")["event"] == "done"
 
 
+def test_events_find_their_way_again_after_a_connection_broke(line: Net, tmp_path: Path) -> None:
+    """The agent in the middle of the signalling's tree starts anew: its child's events come over the next request."""
+    transfer = Transfer(line, "a", random_file(tmp_path / "src", 4_000_000), {"b": path_direct()}, rate=SLOW)
+
+    def below(body: bool) -> dict[str, object]:
+        role = {"role": "receiver", "dest": transfer.dest["b"], "routes": {"7": path_direct().hex()}}
+        relay = line.member("c", {"role": "relay"} if body else None, [line.member("b", role if body else None)])
+        return line.member("a", {"role": "source", "path": str(transfer.path)} if body else None, [relay])
+
+    transfer.members = lambda bodies=False: below(bodies)  # type: ignore[method-assign]
+    assert all(r["ok"] for r in transfer.open().values())
+    transfer.assign()
+    transfer.client.wait(lambda: transfer.client.event("first", "b"), "the first data, over c")
+    line.agents["c"].process.send_signal(signal.SIGKILL)
+    line.agents["c"].process.wait()
+    assert transfer.client.wait(lambda: (transfer.pass_digests(), transfer.ended("b"))[1], "the end")["event"] == "done"
+    assert digest(Path(transfer.dest["b"])) == digest(transfer.path)
+
+
 @pytest.mark.parametrize("program", [PLAIN, ASAN], ids=["plain", "asan"])
 def test_garbage_frames_are_counted_and_dropped(make_net: Callable[[Path], Net], tmp_path: Path, program: Path) -> None:
     net = make_line(make_net(program))

@@ -248,6 +248,7 @@ class Lab:
             self.agent_address(host),
             "--fabric-manager",
             self.signalling,
+            "--insecure",
             "--dest-root",
             str(folder),
             "--source-root",

@@ -3,8 +3,8 @@
  * A round is: wait, file descriptors, timers, hook. A wake-up costs more than a packet, so while packets come quickly it
  * pauses after each round for as long as GATHER_PACKETS take to come (at most gather_max), and no arrival wakes it
  * meanwhile. When they come slowly it does not pause, and with nothing to do it sleeps without any tick of its own. */
-#ifndef AGENT_LOOP_H
-#define AGENT_LOOP_H
+#ifndef DAEMON_LOOP_H
+#define DAEMON_LOOP_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-#include "log.h"
+#include "daemon/log.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -7,13 +7,13 @@
 #include <unistd.h>
 
 enum log_level log_threshold = LOG_INFO;
-static char log_name[80] = "agent";
+static char log_name[80] = "datacast";
 
 static const char *const names[] = {"error", "warn", "info", "debug"};
 
 void log_open(const char *name, enum log_level threshold)
 {
-  snprintf(log_name, sizeof log_name, "agent %s", name);
+  snprintf(log_name, sizeof log_name, "%s", name);
   log_threshold = threshold;
 }
 

@@ -1,4 +1,4 @@
-#include "conn.h"
+#include "daemon/conn.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -10,14 +10,27 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "log.h"
+#include "daemon/log.h"
 
 enum { READ_STEP = 16 << 10, KEEP_BYTES = 64 << 10, FRAME_HEAD = 4 };
 #define DRAIN_LIMIT (2 * DC_SEC)
 
-static ssize_t plain_read(struct conn *c, void *p, size_t n) { return recv(c->watch.fd, p, n, 0); }
-static ssize_t plain_write(struct conn *c, const void *p, size_t n) { return send(c->watch.fd, p, n, MSG_NOSIGNAL); }
-static const struct conn_io plain = {.read = plain_read, .write = plain_write};
+#define HANDSHAKE_LIMIT (5 * DC_SEC)
+
+static ssize_t get(struct conn *c, void *p, size_t n)
+{
+  return c->tls != NULL ? tls_read(c->tls, p, n) : recv(c->watch.fd, p, n, 0);
+}
+
+static ssize_t put(struct conn *c, const void *p, size_t n)
+{
+  return c->tls != NULL ? tls_write(c->tls, p, n) : send(c->watch.fd, p, n, MSG_NOSIGNAL);
+}
+
+static const char *words(const struct conn *c, int error)
+{
+  return error == EPROTO && c->tls != NULL ? tls_broken(c->tls) : strerror(error);
+}
 
 /* ---- bytes ---- */
 
@@ -58,7 +71,7 @@ static void shrink(struct bytes *b)
 
 static void interest(struct conn *c)
 {
-  bool write = c->connecting || c->out.at < c->out.len;
+  bool write = c->connecting || (c->handshaking ? c->hand_write : c->out.at < c->out.len);
   if (write != c->writing) {
     c->writing = write;
     loop_rewatch(c->loop, &c->watch, EPOLLIN | (write ? (uint32_t)EPOLLOUT : 0));
@@ -69,6 +82,8 @@ static void end(struct timer *t, dc_time now)
 {
   (void)now;
   struct conn *c = (struct conn *)(void *)((char *)t - offsetof(struct conn, end));
+  if (c->why[0] == '\0')
+    snprintf(c->why, sizeof c->why, "no TLS handshake within %d s", (int)(HANDSHAKE_LIMIT / DC_SEC));
   c->ops->closed(c, c->why);
   conn_free(c);
 }
@@ -87,14 +102,14 @@ static void fail(struct conn *c, const char *why)
 
 static void flush(struct conn *c)
 {
-  while (c->out.at < c->out.len) {
-    ssize_t n = c->io->write(c, c->out.p + c->out.at, c->out.len - c->out.at);
+  while (!c->handshaking && c->out.at < c->out.len) {
+    ssize_t n = put(c, c->out.p + c->out.at, c->out.len - c->out.at);
     if (n < 0 && errno == EINTR)
       continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
       break;
     if (n <= 0) {
-      fail(c, n < 0 ? strerror(errno) : "closed");
+      fail(c, n < 0 ? words(c, errno) : "closed");
       return;
     }
     c->out.at += (size_t)n;
@@ -122,7 +137,7 @@ void conn_send(struct conn *c, const json_t *m)
   memcpy(c->out.p + c->out.len, &head, FRAME_HEAD);
   json_dumpb(m, (char *)c->out.p + c->out.len + FRAME_HEAD, n, JSON_COMPACT);
   c->out.len += n + FRAME_HEAD;
-  if (!c->connecting)
+  if (!c->connecting && !c->handshaking)
     flush(c);
 }
 
@@ -133,7 +148,7 @@ void conn_drain(struct conn *c, const char *why)
   snprintf(c->why, sizeof c->why, "%s", why);
   c->draining = true;
   loop_timer(c->loop, &c->end, c->loop->now + DRAIN_LIMIT);
-  if (!c->connecting)
+  if (!c->connecting && !c->handshaking)
     flush(c);
 }
 
@@ -142,6 +157,7 @@ void conn_free(struct conn *c)
   loop_timer(c->loop, &c->end, DC_NEVER);
   if (c->watch.ready != NULL)
     loop_unwatch(c->loop, &c->watch);
+  tls_free(c->tls);
   close(c->watch.fd);
   *c->budget -= c->in.cap;
   free(c->in.p);
@@ -204,11 +220,11 @@ static void read_some(struct conn *c)
     refuse(c, "too much unfinished input on this host's connections");
     return;
   }
-  ssize_t n = c->io->read(c, c->in.p + c->in.len, c->in.cap - c->in.len);
+  ssize_t n = get(c, c->in.p + c->in.len, c->in.cap - c->in.len);
   if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
     return;
   if (n <= 0) {
-    fail(c, n < 0 ? strerror(errno) : "closed by the other side");
+    fail(c, n < 0 ? words(c, errno) : "closed by the other side");
     return;
   }
   c->in.len += (size_t)n;
@@ -217,6 +233,37 @@ static void read_some(struct conn *c)
   cap = c->in.cap;
   shrink(&c->in);
   *c->budget -= cap - c->in.cap;
+}
+
+/* A step of the handshake. False while it is not over. */
+static bool shake(struct conn *c)
+{
+  struct fault why;
+  enum tls_step step = tls_handshake(c->tls, &why);
+  c->hand_write = step == TLS_WANT_WRITE;
+  if (step == TLS_WANT_READ || step == TLS_WANT_WRITE) {
+    interest(c);
+    return false;
+  }
+  if (step == TLS_FAILED || (step == TLS_STRANGER && !c->server)) {
+    log_warn("TLS with %s: %s", c->peer, why.text);
+    fail(c, why.text);
+    return false;
+  }
+  c->handshaking = false;
+  loop_timer(c->loop, &c->end, DC_NEVER);
+  if (step == TLS_STRANGER) { /* it learns why */
+    log_warn("TLS with %s: %s", c->peer, why.text);
+    json_t *m = json_pack("{s:s,s:s,s:s}", "type", "error", "code", "denied", "error", why.text);
+    conn_send(c, m);
+    json_decref(m);
+    conn_drain(c, why.text);
+    return false;
+  }
+  size_t used = strlen(c->peer);
+  snprintf(c->peer + used, sizeof c->peer - used, " (%s)", tls_peer(c->tls));
+  flush(c);
+  return true;
 }
 
 static void ready(struct watch *w, uint32_t events)
@@ -230,12 +277,20 @@ static void ready(struct watch *w, uint32_t events)
       return;
     }
     c->connecting = false;
-    flush(c);
+    if (c->tls == NULL)
+      flush(c);
+  } else if (c->handshaking) {
+    ;
   } else if (events & EPOLLOUT) {
     flush(c);
   }
-  if (!c->broken && (events & (EPOLLIN | EPOLLERR | EPOLLHUP)))
+  if (c->broken || (c->handshaking && !shake(c)))
+    return;
+  if (!c->broken && (c->tls != NULL || (events & (EPOLLIN | EPOLLERR | EPOLLHUP)))) {
     read_some(c);
+    while (c->tls != NULL && !c->broken && !c->draining && tls_pending(c->tls))
+      read_some(c);
+  }
 }
 
 struct conn *conn_new(struct loop *loop, int fd, bool connecting, const char *peer, size_t *budget,
@@ -248,7 +303,7 @@ struct conn *conn_new(struct loop *loop, int fd, bool connecting, const char *pe
     return NULL;
   }
   *c = (struct conn){.watch = {.fd = fd, .ready = ready}, .end = {.fire = end, .at = DC_NEVER}, .loop = loop,
-                     .io = &plain, .ops = ops, .budget = budget, .owner = owner, .connecting = connecting,
+                     .ops = ops, .budget = budget, .owner = owner, .connecting = connecting,
                      .writing = connecting};
   snprintf(c->peer, sizeof c->peer, "%s", peer);
   (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* small messages that somebody waits for */
@@ -258,6 +313,17 @@ struct conn *conn_new(struct loop *loop, int fd, bool connecting, const char *pe
     return NULL;
   }
   return c;
+}
+
+bool conn_secure(struct conn *c, struct tls_ctx *ctx, bool server, struct tls_expect expect)
+{
+  c->tls = tls_new(ctx, c->watch.fd, server, expect);
+  if (c->tls == NULL)
+    return false;
+  c->handshaking = true;
+  c->server = server;
+  loop_timer(c->loop, &c->end, c->loop->now + HANDSHAKE_LIMIT);
+  return true;
 }
 
 /* ---- addresses ---- */

@@ -1,4 +1,4 @@
-#include "loop.h"
+#include "daemon/loop.h"
 
 #include <errno.h>
 #include <stdlib.h>

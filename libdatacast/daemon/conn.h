@@ -1,23 +1,24 @@
-/* One signalling connection: frames of JSON over TCP (docs/signalling.md), never blocking.
+/* One signalling connection: frames of JSON over TCP (docs/signalling.md), with or without TLS, never blocking.
  *
- * Bytes go through two functions, so that TLS can stand between them and the socket. Memory is bounded: a frame's length
+ * Memory is bounded: a frame's length
  * is checked before its bytes are taken, all unfinished frames share one budget, and a reader that lets too much wait is
  * cut off. `closed` never comes from inside conn_send. */
-#ifndef AGENT_CONN_H
-#define AGENT_CONN_H
+#ifndef DAEMON_CONN_H
+#define DAEMON_CONN_H
 
 #include <jansson.h>
 #include <sys/socket.h>
 
-#include "agent_limits.h"
-#include "loop.h"
+#include "daemon/loop.h"
+#include "daemon/tls.h"
+
+enum {
+  MESSAGE_MAX = 4 << 20,   /* bytes of one frame */
+  INPUT_BUDGET = 24 << 20, /* bytes of unfinished frames of all connections together */
+  OUTPUT_MAX = 16 << 20    /* bytes that wait for one slow reader; then the connection is closed */
+};
 
 struct conn;
-
-struct conn_io {
-  ssize_t (*read)(struct conn *c, void *p, size_t n);        /* as read(2) */
-  ssize_t (*write)(struct conn *c, const void *p, size_t n); /* as send(2) */
-};
 
 struct conn_ops {
   void (*message)(struct conn *c, json_t *m); /* borrowed; an object with a string `type` */
@@ -33,19 +34,23 @@ struct conn {
   struct watch watch;
   struct timer end; /* closes it outside of anybody's call */
   struct loop *loop;
-  const struct conn_io *io;
+  struct tls *tls; /* NULL: plain */
   const struct conn_ops *ops;
   size_t *budget; /* input bytes all connections hold */
   void *owner;
   struct bytes in, out;
-  bool connecting, draining, broken, writing;
-  char why[96];
-  char peer[72];
+  bool connecting, handshaking, draining, broken, writing;
+  bool server, hand_write; /* TLS: we are the server; the handshake wants to write */
+  char why[160];
+  char peer[72 + TLS_IDENTITY_MAX];
 };
 
 /* Take over a connected (or connecting) socket. NULL without memory; the socket is closed then. */
 struct conn *conn_new(struct loop *loop, int fd, bool connecting, const char *peer, size_t *budget,
                       const struct conn_ops *ops, void *owner) __attribute__((nonnull(1, 4, 5, 6)));
+/* Put TLS on a connection just made. What is sent before the handshake's end waits. A peer that is not whom we expect is cut
+ * off. False without memory. */
+bool conn_secure(struct conn *c, struct tls_ctx *ctx, bool server, struct tls_expect expect) __attribute__((nonnull));
 /* Queue a message; borrowed. On a broken connection it is dropped: `closed` tells. */
 void conn_send(struct conn *c, const json_t *m) __attribute__((nonnull));
 /* Send what is queued, then close. */

@@ -1,6 +1,6 @@
 /* Log lines on standard error, one event each. */
-#ifndef AGENT_LOG_H
-#define AGENT_LOG_H
+#ifndef DAEMON_LOG_H
+#define DAEMON_LOG_H
 
 #include <stdbool.h>
 

@@ -1,0 +1,289 @@
+"""Signalling by TLS: who may speak, who is believed, and what the log says of the others."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agent_harness import PLAIN, Client, Net, Transfer, digest, inside, path_end, path_middle, random_file, run, until
+from datacast.core.framing import Decoder, encode
+
+pytestmark = pytest.mark.root
+
+MANAGER = "198.18.0.1:7500"
+
+
+class Authority:
+    """An authority, and certificates of it made with the openssl command."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self.folder, self.serial = folder, 0
+        self.ca = folder / "ca.pem"
+        self._key("ca")
+        run("openssl", "req", "-x509", "-key", str(folder / "ca.key"), "-out", str(self.ca), "-days", "30", "-subj", "/CN=test",
+            "-addext", "basicConstraints=critical,CA:TRUE")
+
+    def _key(self, name: str) -> None:
+        run("openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", str(self.folder / f"{name}.key"))
+
+    def issue(self, identity: str, uri: str | None = None, days: tuple[int, int] = (-1, 30)) -> tuple[str, str]:
+        """Certificate and key of ROLE/NAME."""
+        self.serial += 1
+        name = f"{self.serial}-{identity.replace('/', '-')}"
+        base = self.folder / name
+        self._key(name)
+        run("openssl", "req", "-new", "-key", f"{base}.key", "-out", f"{base}.csr", "-subj", f"/CN={identity.replace('/', ' ')}")
+        extensions = self.folder / f"{name}.ext"
+        extensions.write_text(f"subjectAltName=URI:{uri or 'datacast://' + identity}\nbasicConstraints=CA:FALSE\n")
+        # `openssl ca` alone can set both dates.
+        (self.folder / "index.txt").touch()
+        (self.folder / "serial").write_text(f"{self.serial:04d}\n")
+        (self.folder / "ca.cnf").write_text(
+            f"[ca]\ndefault_ca=d\n[d]\ndatabase={self.folder}/index.txt\nserial={self.folder}/serial\n"
+            f"new_certs_dir={self.folder}\ndefault_md=sha256\npolicy=p\nunique_subject=no\n[p]\ncommonName=supplied\n")
+        begin, end = (time.strftime("%Y%m%d%H%M%SZ", time.gmtime(time.time() + d * 86400)) for d in days)
+        run("openssl", "ca", "-batch", "-notext", "-config", str(self.folder / "ca.cnf"), "-cert", str(self.ca), "-keyfile",
+            str(self.folder / "ca.key"), "-in", f"{base}.csr", "-out", f"{base}.pem", "-startdate", begin, "-enddate", end,
+            "-extfile", str(extensions))
+        return f"{base}.pem", f"{base}.key"
+
+    def options(self, identity: str, **more: Any) -> list[str]:
+        cert, key = self.issue(identity, **more)
+        return ["--tls-ca", str(self.ca), "--tls-cert", cert, "--tls-key", key]
+
+    def context(self, identity: str, server: bool = False, **more: Any) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(self.ca)
+        context.load_cert_chain(*self.issue(identity, **more))
+        return context
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path / "authority")
+
+
+class TlsClient(Client):
+    """A master that speaks TLS."""
+
+    def __init__(self, namespace: str, address: str, context: ssl.SSLContext) -> None:
+        super().__init__(namespace, address)
+        self.sock = context.wrap_socket(self.sock)
+
+    def pump(self, timeout: float = 0.0) -> bool:
+        if self.sock.pending() == 0:  # type: ignore[attr-defined]
+            return super().pump(timeout)
+        return super().pump(0) or self._take_pending()
+
+    def _take_pending(self) -> bool:
+        for message in self.decoder.feed(self.sock.recv(1 << 16)):
+            (self.events if message["type"] == "event" else self.other).append(message)
+        return True
+
+
+def two_hosts(net: Net) -> Net:
+    for host in "ab":
+        net.host(host)
+    net.cable("a", "b")
+    return net
+
+
+def test_a_file_over_a_tree_of_tls_connections(make_net: Callable[[Path], Net], tmp_path: Path, authority: Authority) -> None:
+    net = make_net(PLAIN)
+    for host in "abc":
+        net.host(host)
+    net.cable("a", "b")
+    net.cable("b", "c")
+    for host in "abc":
+        net.start(host, *authority.options(f"agent/{host}"))
+    transfer = Transfer.__new__(Transfer)
+    context = authority.context("master/g-1")
+    original, net.client = net.client, lambda host: TlsClient(net.management, net.address(host), context)  # type: ignore[method-assign]
+    try:
+        transfer.__init__(net, "a", random_file(tmp_path / "src", 3_000_001), {"b": path_middle(), "c": path_end()})  # type: ignore[misc]
+    finally:
+        net.client = original  # type: ignore[method-assign]
+    transfer.deliver()
+    for name in "bc":
+        assert digest(Path(transfer.dest[name])) == digest(transfer.path)
+    transfer.client.close()
+
+
+STRANGERS = {
+    "another-authority": "of another authority",
+    "expired": "has expired",
+    "not-yet": "is not valid yet",
+    "wrong-role": "it is switch/s0.0, expected is master agent",
+    "no-identity": "names no role",
+    "no-certificate": "it shows no certificate",
+    "plain": "it does not speak TLS",
+    "tls-1.2": "it does not speak TLS 1.3",
+}
+
+
+def stranger(authority: Authority, other: Authority, kind: str) -> ssl.SSLContext | None:
+    if kind == "plain":
+        return None
+    if kind == "no-certificate":
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.load_verify_locations(authority.ca)
+        return context
+    if kind == "another-authority":
+        context = other.context("master/g")
+        context.load_verify_locations(authority.ca)
+        return context
+    if kind == "expired":
+        return authority.context("master/g", days=(-9, -1))
+    if kind == "not-yet":
+        return authority.context("master/g", days=(2, 9))
+    if kind == "no-identity":
+        return authority.context("master/g", uri="https://example.org/master/g")
+    context = authority.context("switch/s0.0" if kind == "wrong-role" else "master/g")
+    if kind == "tls-1.2":
+        context.maximum_version = ssl.TLSVersion.TLSv1_2
+    return context
+
+
+@pytest.mark.parametrize("kind", STRANGERS)
+def test_strangers_get_nothing_and_the_log_says_why(make_net: Callable[[Path], Net], tmp_path: Path, authority: Authority,
+                                                    kind: str) -> None:
+    net = two_hosts(make_net(PLAIN))
+    agent = net.start("a", *authority.options("agent/a"))
+    context = stranger(authority, Authority(tmp_path / "other"), kind)
+    raw = inside(net.management, lambda: socket.create_connection(("198.18.0.2", 7600), timeout=5))
+    request = encode({"type": "request", "id": 1, "op": "ping", "tree": net.member("a")})
+    answers: list[Any] = []
+    with contextlib.suppress(OSError), raw:
+        sock = context.wrap_socket(raw) if context else raw
+        sock.sendall(request)
+        decoder = Decoder()
+        while data := sock.recv(1 << 16):
+            if context:
+                answers += decoder.feed(data)
+    assert all(m["type"] == "error" for m in answers), answers
+    until(lambda: STRANGERS[kind] in agent.text(), f"a line about it in {agent.text()[-500:]}")
+    good = TlsClient(net.management, net.address("a"), authority.context("master/g"))
+    assert good.request("ping", net.member("a"))["a"]["ok"]
+    good.close()
+
+
+@pytest.mark.parametrize(("kind", "reason"), [
+    ("good", ""), ("another-name", "it is agent/z, expected is agent/b"), ("expired", "has expired"),
+    ("another-authority", "of another authority"), ("master", "it is master/b, expected is agent/b"), ("plain", "TLS")])
+def test_a_child_must_be_whom_the_tree_names(make_net: Callable[[Path], Net], tmp_path: Path, authority: Authority, kind: str,
+                                             reason: str) -> None:
+    """The child is a Python server here: an agent refuses to start with another's certificate."""
+    net = two_hosts(make_net(PLAIN))
+    agent = net.start("a", *authority.options("agent/a"))
+    other = Authority(tmp_path / "other")
+    identity = {"another-name": "agent/z", "master": "master/b"}.get(kind, "agent/b")
+    maker = other if kind == "another-authority" else authority
+    context = maker.context(identity, server=True, days=(-9, -1) if kind == "expired" else (-1, 30))
+    if maker is other:
+        context.load_verify_locations(authority.ca)
+    server = inside(net.namespace("b"), lambda: socket.create_server(("198.18.0.3", 7600)))
+    server.settimeout(10)
+    client = TlsClient(net.management, net.address("a"), authority.context("master/g"))
+    try:
+        number = client.send("ping", net.member("a", children=[net.member("b")]))
+        child, _ = server.accept()
+        child.settimeout(5)
+        heard = b""
+        with contextlib.suppress(OSError), child:
+            sock = child if kind == "plain" else context.wrap_socket(child, server_side=True)
+            if kind == "plain":
+                sock.sendall(b"hello, this is no TLS at all\n")
+            decoder = Decoder()
+            while not heard and (data := sock.recv(1 << 16)):
+                for message in decoder.feed(data) if kind != "plain" else []:
+                    heard = data
+                    sock.sendall(encode({"type": "ack", "id": message["id"], "results": {"b": {"ok": True}}}))
+            client.wait(lambda: number in client.acks, "the answer")
+        results = client.wait(lambda: client.acks.get(number), "the answer")["results"]
+        assert results["a"]["ok"] and results["b"]["ok"] is (kind == "good")
+        if kind != "good":
+            assert not heard, "nothing was told to a stranger"
+            assert results["b"]["code"] == "unreachable" and reason in results["b"]["error"], results["b"]
+            assert reason in agent.text()
+    finally:
+        client.close()
+        server.close()
+
+
+@pytest.fixture
+def manager(make_net: Callable[[Path], Net]) -> Iterator[tuple[Net, socket.socket]]:
+    net = two_hosts(make_net(PLAIN))
+    server = inside(net.management, lambda: socket.create_server(("198.18.0.1", 7500)))
+    server.settimeout(10)
+    yield net, server
+    server.close()
+
+
+def test_registration_checks_the_fabric_manager(manager: tuple[Net, socket.socket], authority: Authority) -> None:
+    net, server = manager
+    agent = net.start("a", "--fabric-manager", MANAGER, *authority.options("agent/a"))
+    false, true = authority.context("controller/c", server=True), authority.context("fabric-manager/main", server=True)
+    first, _ = server.accept()
+    first.settimeout(10)
+    with contextlib.suppress(OSError), first:
+        sock = false.wrap_socket(first, server_side=True)
+        assert sock.recv(1 << 16) == b"", "it does not register at somebody else"
+    until(lambda: "it is controller/c, expected is fabric-manager" in agent.text(), "the agent's line")
+    second, _ = server.accept()
+    second.settimeout(10)
+    with second, true.wrap_socket(second, server_side=True) as sock:
+        [message] = Decoder().feed(sock.recv(1 << 16))
+        assert (message["type"], message["node"]) == ("register", "a")
+        peer = sock.getpeercert()
+        assert peer and ("URI", "datacast://agent/a") in peer["subjectAltName"]  # type: ignore[comparison-overlap]
+        sock.sendall(encode({"type": "registered", "node": "a", "heartbeat_ms": 50}))
+        until(lambda: "registered at the fabric manager" in agent.text(), "the agent's line")
+
+
+def start(net: Net, *options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["ip", "netns", "exec", net.namespace("a"), str(PLAIN), "--node", "a", "--listen", net.address("a"),
+                           "--port", "0=p0", *options], capture_output=True, text=True, timeout=10)
+
+
+def test_start_refuses_what_is_not_safe(make_net: Callable[[Path], Net], tmp_path: Path, authority: Authority) -> None:
+    net = two_hosts(make_net(PLAIN))
+    plain = start(net)
+    assert plain.returncode == 1 and "without TLS is refused" in plain.stderr and "--insecure" in plain.stderr
+    half = start(net, "--tls-ca", str(authority.ca))
+    assert half.returncode == 2 and "belong together" in half.stderr
+    for options, words in [
+        (authority.options("agent/b"), "is the certificate of agent/b; this is agent/a"),
+        (authority.options("master/a"), "is the certificate of master/a"),
+        (authority.options("agent/a", days=(-9, -1)), "has expired"),
+        (authority.options("agent/a", uri="urn:x"), "names nobody"),
+        (["--tls-ca", str(tmp_path / "absent"), *authority.options("agent/a")[2:]], "holds no certificate of an authority"),
+        ([*authority.options("agent/a")[:4], "--tls-key", authority.issue("agent/a")[1]], "is not the private key of"),
+    ]:
+        done = start(net, *options)
+        assert done.returncode == 1 and words in done.stderr, done.stderr
+    loopback = subprocess.Popen(["ip", "netns", "exec", net.namespace("a"), str(PLAIN), "--node", "a", "--listen",
+                                 "127.0.0.1:7600", "--port", "0=p0"], stderr=subprocess.PIPE, text=True)
+    assert loopback.stderr is not None and "ready on" in loopback.stderr.readline()
+    loopback.terminate()
+    assert loopback.wait(10) == 0
+    loopback.stderr.close()
+
+
+def test_a_connection_that_never_shakes_hands_ends(make_net: Callable[[Path], Net], authority: Authority) -> None:
+    net = two_hosts(make_net(PLAIN))
+    agent = net.start("a", *authority.options("agent/a"))
+    raw = inside(net.management, lambda: socket.create_connection(("198.18.0.2", 7600), timeout=12))
+    assert raw.recv(1) == b""
+    assert "no TLS handshake within 5 s" in agent.text()
+    raw.close()
