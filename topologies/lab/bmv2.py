@@ -85,7 +85,9 @@ class Bmv2Plane(ControlledPlane):
     def start_switches(self, lab: Lab, machine: Machine) -> None:
         for i, node in enumerate(machine.nodes):
             switch = Bmv2(i + 1, self._server(machine, node), self.numbered(machine, node))
-            process = lab.supervisor.start(f"{machine.name}-bmv2-{i}", switch.command(), lab.network.spawn(machine))
+            process = lab.supervisor.start(
+                f"{machine.name}-bmv2-{i}", switch.command(), lab.network.spawn(machine), lab.options.realtime
+            )
             self._switches.append((process, len(switch.ports)))
 
     def address(self, lab: Lab, machine: Machine, node: str) -> dict[str, Any]:

@@ -104,6 +104,7 @@ class ControlledPlane(DataPlane):
                 f"{machine.name}-{self.name}-appliances{i}",
                 [need_program("datacast-switch"), "--appliance", "--config", str(path)],
                 lab.network.spawn(machine),
+                lab.options.realtime,
             )
         self.start_switches(lab, machine)
         pid = lab.network.nodes[machine.name].pid

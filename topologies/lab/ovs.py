@@ -220,7 +220,7 @@ class OvsPlane(ControlledPlane):
 
         lab.supervisor.start(f"{machine.name}-ovsdb", ovs.database_command(), inside)
         lab.supervisor.wait(ovs.ready, 10, "Open vSwitch's database")
-        process = lab.supervisor.start(f"{machine.name}-ovs", ovs.switch_command(), inside)
+        process = lab.supervisor.start(f"{machine.name}-ovs", ovs.switch_command(), inside, lab.options.realtime)
         bridges = [
             Bridge(f"br{i}", self.dpid(lab, node), self.numbered(machine, node)) for i, node in enumerate(machine.nodes)
         ]
