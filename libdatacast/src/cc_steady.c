@@ -21,7 +21,7 @@ enum mode { START, HOLD, RECOVER };
 enum {
   TARGET = 140,     /* of 255 */
   GAIN = 32,        /* k in 64ths */
-  GAIN_MIN = 4,
+  GAIN_MIN = 8,
   SPAN = 6,         /* packets, and a fourth of the depth, between the two reports of a measurement */
   STALE = 2,        /* reports after a change of rate that still tell of the time before it */
   CALM = 32,        /* rounds without an eviction that let the gain grow again */
@@ -119,7 +119,9 @@ static void measure(struct state *s, dc_time now)
   r = clamp(s, r);
   if (s->lag == 255 && r > s->base)
     r = s->base; /* it fell by more than can be told */
-  s->base = s->mode == START ? r : r > s->base ? s->base + (r - s->base) / 4 : s->base - (s->base - r) / 4;
+  /* The fewer packets, the less sure. */
+  uint64_t weight = s->mode == START ? 64 : moved < 16 ? moved : 16;
+  s->base = r > s->base ? s->base + (r - s->base) / 64 * weight : s->base - (s->base - r) / 64 * weight;
   if (s->mode == START)
     s->mode = HOLD;
   s->step = 1;
@@ -229,8 +231,7 @@ static void grow(struct state *s)
     if (s->base < s->ceiling && (s->ceiling - s->base) / 8 > add)
       add = (s->ceiling - s->base) / 8;
   } else {
-    if (s->base / 32 * s->step > add)
-      add = s->base / 32 * s->step;
+    add = s->base / 32 * s->step;
     if (s->step < 32)
       s->step = (uint8_t)(2 * s->step);
   }

@@ -141,9 +141,9 @@ uint32_t dc_set_prune(struct dc_trees *s, unsigned t)
   }
   for (uint32_t i = 0; i < s->length[t]; i++) {
     uint32_t v = list[i];
-    if (s->stamp[v] == now || parent[v] == DC_NO_ARC)
+    if (s->stamp[v] == now)
       continue;
-    if (s->use[parent[v]] == t + 1)
+    if (parent[v] != DC_NO_ARC && s->use[parent[v]] == t + 1)
       s->use[parent[v]] = DC_USE_FREE;
     parent[v] = DC_NO_ARC;
     depth[v] = DC_DEPTH_OPEN;
