@@ -2,7 +2,7 @@
 
 /* Search over free arcs from the source, whose own arcs `from`..`end` it may use, until `wanted` receivers are seen; returns
  * how many were. next[v] is the arc by which v was reached, later[v] its distance, stamp[v] tells that it was. */
-static uint32_t spread(struct dc_trees *s, uint32_t from, uint32_t end, uint32_t wanted)
+static uint32_t spread(struct dc_trees *s, uint32_t from, uint32_t end, uint32_t wanted, uint32_t *visited)
 {
   const struct dc_net *net = s->net;
   uint32_t *queue = s->queue, *next = s->next, n = 1, found = 0, now = dc_new_stamp(s);
@@ -29,6 +29,7 @@ static uint32_t spread(struct dc_trees *s, uint32_t from, uint32_t end, uint32_t
       found += s->role[u];
     }
   }
+  *visited = n;
   return found;
 }
 
@@ -48,7 +49,7 @@ bool dc_bfs_tree(struct dc_trees *s, unsigned t, uint32_t spare)
     first = best;
     end = best + 1;
   }
-  uint32_t found = spread(s, first, end, s->receivers), now = s->now;
+  uint32_t visited, found = spread(s, first, end, s->receivers, &visited), now = s->now;
   uint32_t *parent = dc_parents(s, t);
   for (uint32_t i = 0; i < s->receivers; i++)
     for (uint32_t v = s->receiver[i]; v != s->source && s->stamp[v] == now && parent[v] == DC_NO_ARC;) {
@@ -57,6 +58,38 @@ bool dc_bfs_tree(struct dc_trees *s, unsigned t, uint32_t spare)
       v = net->to[arc];
     }
   return found == s->receivers;
+}
+
+void dc_bfs_shallow(struct dc_trees *s, unsigned t)
+{
+  const struct dc_net *net = s->net;
+  uint32_t *parent = dc_parents(s, t), *list = dc_list(s, t), visited, length = 0;
+  uint16_t *depth = dc_depths(s, t);
+  if (!s->branching)
+    return;
+  dc_set_list(s, t);
+  for (uint32_t i = 0; i < s->length[t]; i++)
+    s->use[parent[list[i]]] = DC_USE_FREE;
+  if (spread(s, net->first[s->source], net->first[s->source + 1], s->receivers, &visited) < s->receivers) {
+    for (uint32_t i = 0; i < s->length[t]; i++)
+      s->use[parent[list[i]]] = (uint8_t)(t + 1);
+    return;
+  }
+  for (uint32_t i = 0; i < s->length[t]; i++) {
+    parent[list[i]] = DC_NO_ARC;
+    depth[list[i]] = DC_DEPTH_OPEN;
+  }
+  for (uint32_t i = 0; i < s->receivers; i++)
+    for (uint32_t v = s->receiver[i]; parent[v] == DC_NO_ARC; v = net->to[parent[v]]) {
+      parent[v] = s->next[v];
+      depth[v] = (uint16_t)s->later[v];
+      s->use[parent[v]] = (uint8_t)(t + 1);
+    }
+  /* The search saw parents before children. */
+  for (uint32_t i = 1; i < visited; i++)
+    if (parent[s->queue[i]] != DC_NO_ARC)
+      list[length++] = s->queue[i];
+  s->length[t] = length;
 }
 
 uint32_t dc_trees_floor(struct dc_trees *s, uint32_t source, unsigned times)

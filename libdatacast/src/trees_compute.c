@@ -7,6 +7,9 @@
 /* Searches that an exchange of arcs may take before a tree is given up. */
 enum { BUDGET = 600 };
 
+/* Receivers up to which a tree that detours made deep is searched anew; with more, that takes longer than it is worth. */
+enum { SMALL = 512 };
+
 static uint64_t low_bits(unsigned n)
 {
   return n >= 64 ? UINT64_MAX : (UINT64_C(1) << n) - 1;
@@ -73,8 +76,12 @@ unsigned dc_trees_compute(struct dc_trees *s, const struct dc_trees_query *q)
     }
   }
   for (unsigned t = 0; t < s->net->trees; t++)
-    if ((s->detoured & all) >> t & 1)
-      dc_shorten(s, t);
+    if (((s->detoured & all) >> t & 1) != 0 && dc_trees_depth(s, t) > s->deepest) {
+      if (s->receivers <= SMALL)
+        dc_bfs_shallow(s, t);
+      else
+        dc_shorten(s, t);
+    }
   s->held = all;
   return (unsigned)__builtin_popcountll(all);
 }

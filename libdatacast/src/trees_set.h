@@ -27,7 +27,7 @@ struct dc_trees {
   uint32_t length[DC_TREES_MAX];
   uint64_t held;   /* trees that are whole */
   uint64_t detoured; /* trees in which a walk had to leave the structured way */
-  uint32_t deepest[DC_TREES_MAX]; /* what is deeper for a detour deserves another look */
+  uint32_t deepest; /* a tree that is deeper for a detour deserves another look */
   uint64_t rough;  /* trees whose list and depths must be made anew */
   uint64_t bare;   /* trees of which only the parents are known, and the height: no list and no depths yet */
   uint32_t height[DC_TREES_MAX]; /* of bare trees */

@@ -95,8 +95,11 @@ static uint32_t detour(const struct walk *w, struct place p, uint32_t *relative_
         cost = w->far[i][x] < cost ? w->far[i][x] : cost;
       cost = 2 * cost + 3;
     }
-    if (wanted_later(w, p, rp))
+    if (wanted_later(w, p, rp)) {
+      if (u == s->source)
+        continue; /* the only way that tree leaves the source */
       cost += 8;
+    }
     cost = cost * 256 + (dc_load(s, a) < 255 ? dc_load(s, a) : 255);
     if (cost < least) {
       least = cost;
@@ -239,6 +242,7 @@ void dc_walk_structured(struct dc_trees *s, unsigned wanted)
   const struct dc_net *net = s->net;
   unsigned row[ROWS_MAX], have = choose_rows(s, row);
   dc_relative_init(net, &s->relative, s->relative_words, s->source);
+  s->deepest = have > wanted ? net->wide : net->high;
   uint32_t *relative = s->later;
   for (uint32_t i = 0; i < s->receivers; i++)
     relative[i] = dc_relative_host(net, &s->relative, s->receiver[i]);
@@ -251,7 +255,6 @@ void dc_walk_structured(struct dc_trees *s, unsigned wanted)
         w.far[w.rows++] = net->far + (size_t)row[i] * net->nodes;
         w.own += later == t;
       }
-    s->deepest[t] = w.own > 1 ? net->wide : net->high;
     if (net->down == 0 && w.own == 1) {
       walk_together(&w, relative);
       continue;

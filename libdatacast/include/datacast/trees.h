@@ -116,7 +116,7 @@ uint32_t dc_trees_depth(const struct dc_trees *s, unsigned tree) __attribute__((
 
 /* The tree's nodes without the source, parents before children, and the arc by which each is entered. Writes both
  * (either may be NULL) and returns their number (at most V - 1). */
-uint32_t dc_trees_nodes(const struct dc_trees *s, unsigned tree, uint32_t *node, uint32_t *arc);
+uint32_t dc_trees_nodes(struct dc_trees *s, unsigned tree, uint32_t *node, uint32_t *arc);
 
 /* The arc by which the tree enters v; DC_NO_ARC for the source and for what is not in it. */
 uint32_t dc_trees_parent(const struct dc_trees *s, unsigned tree, uint32_t v) __attribute__((nonnull));

@@ -25,7 +25,7 @@ uint32_t dc_trees_load(struct dc_trees *s, unsigned tree, const uint32_t *arc, u
 void dc_trees_reset(struct dc_trees *s, const struct dc_trees_query *q);
 uint64_t dc_trees_held(const struct dc_trees *s);
 uint32_t dc_trees_depth(const struct dc_trees *s, unsigned tree);
-uint32_t dc_trees_nodes(const struct dc_trees *s, unsigned tree, uint32_t *node, uint32_t *arc);
+uint32_t dc_trees_nodes(struct dc_trees *s, unsigned tree, uint32_t *node, uint32_t *arc);
 uint32_t dc_trees_bound_degree(const struct dc_trees *s);
 uint32_t dc_trees_bound_maxflow(struct dc_trees *s);
 uint32_t dc_trees_reachable(struct dc_trees *s, uint8_t *reached);
