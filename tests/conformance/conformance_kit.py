@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import itertools
 import os
 import select
@@ -142,6 +143,10 @@ class Wire:
                 frame, address = self.socket.recvfrom(65536, socket.MSG_DONTWAIT)
             except BlockingIOError:
                 return None
+            except OSError as error:
+                if error.errno != errno.ENETDOWN:  # told once when the interface goes down
+                    raise
+                continue
             if address[2] != PACKET_OUTGOING and frame[12:14] != b"\x88\xcc":  # discovery is not under test here
                 return frame
 

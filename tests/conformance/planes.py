@@ -20,7 +20,7 @@ from conformance_kit import MTU, ROOT, Namespace, Process, Wire, ask, wait_for
 PORTS = 8
 NODE = "s0"
 APPLIANCE = 100
-CACHE = {"bytes_per_tree": "16K", "memory": "1M", "trees": 16, "retx_ms": 20}
+CACHE = {"bytes_per_tree": "16K", "memory": "4M", "trees": 512, "retx_ms": 20}
 SWITCH = ROOT / "build" / "datacast-switch"
 P4 = ROOT / "build" / "p4"
 PIPELINE = {"json": str(P4 / "datacast.json"), "p4info": str(P4 / "datacast.p4info.txt")}

@@ -1,0 +1,218 @@
+"""Switches and their controller through accidents, on the real thing: kills, restarts, ports and appliances that go.
+
+Each test leaves the data plane as it found it.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from typing import Any
+
+import pytest
+import scenarios
+from conformance_kit import gather, wait_for
+from planes import APPLIANCE, NODE, PORTS, Bmv2Plane, ControlledPlane, OvsPlane, Plane
+from scenarios import adj, data, interest, onward, stack
+
+pytestmark = [pytest.mark.root, pytest.mark.timeout(180)]
+EXTRA_RULES = 12
+
+
+@pytest.fixture
+def controlled(plane: Plane) -> ControlledPlane:
+    if not isinstance(plane, ControlledPlane):
+        pytest.skip(f"{plane.name} has no controller")
+    return plane
+
+
+@pytest.fixture
+def ovs(plane: Plane) -> OvsPlane:
+    if not isinstance(plane, OvsPlane):
+        pytest.skip("only for Open vSwitch")
+    return plane
+
+
+def forwards(plane: Plane, port: int = 1, count: int = 1) -> bool:
+    """Do `count` frames for a port arrive there, and nothing elsewhere?"""
+    for _ in range(count):
+        plane.wires[0].send(bytes(stack(adj(port)) / data()))
+    came = gather(plane.wires, count, 0.03, 2.0)
+    return {p: len(frames) for p, frames in came.items()} == {port: count}
+
+
+def restart(plane: ControlledPlane, number: int = signal.SIGKILL) -> None:
+    plane.process.stop(number)
+    plane.ns.processes.remove(plane.process)
+    plane.controller()
+
+
+def test_a_killed_controller_and_a_new_one_disturb_no_frame(controlled: ControlledPlane) -> None:
+    assert forwards(controlled)
+    before = {r["purpose"]: r.get("packets") for r in controlled.switch()["rule_list"]}
+    controlled.process.stop(signal.SIGKILL)
+    controlled.ns.processes.remove(controlled.process)
+    assert all(forwards(controlled, port) for port in range(1, PORTS)), "without a controller"
+    controlled.controller()
+    assert all(forwards(controlled, port) for port in range(1, PORTS))
+    after = controlled.switch()
+    assert all(r.get("packets", 0) >= (before[r["purpose"]] or 0) for r in after["rule_list"]), "no counter began anew"
+    if isinstance(controlled, Bmv2Plane):
+        assert after["pipeline"]["pushed"] is False
+
+
+def test_frames_flow_while_the_controller_restarts(controlled: ControlledPlane) -> None:
+    sent = 0
+    controlled.process.stop(signal.SIGKILL)
+    controlled.ns.processes.remove(controlled.process)
+    import threading
+
+    ready = threading.Event()
+
+    def start() -> None:
+        controlled.controller()
+        ready.set()
+
+    thread = threading.Thread(target=start)
+    thread.start()
+    got = 0
+    while not ready.is_set():
+        controlled.wires[0].send(bytes(stack(adj(2)) / data(seq=sent)))
+        sent += 1
+        time.sleep(0.005)  # 200 frames a second: far below what any of the switches carries
+        while controlled.wires[2].read() is not None:
+            got += 1
+    thread.join()
+    got += sum(len(frames) for frames in gather(controlled.wires, 0, 0.1, 1.0).values())
+    assert sent > 50 and got == sent
+
+
+@pytest.mark.parametrize("groups", [1, 10, 100])
+def test_rules_do_not_grow_with_groups(controlled: ControlledPlane, groups: int) -> None:
+    """Two trees per group, interests from two receivers each: the appliance knows them, the switch does not."""
+    base = 10_000 + groups * 1000
+    before = controlled.switch()
+    for tree in range(base, base + 2 * groups):
+        controlled.wires[1].send(interest(tree, 0, 1))
+        controlled.wires[2].send(interest(tree, 0, 2))
+        came = gather(controlled.wires, 1, 0.0, 2.0)
+        assert list(came) == [0] and came[0][0][12:] == onward(tree, 0)[12:]
+    after = controlled.switch()
+    print(f"{controlled.name}: {after['rules']} rules with {groups} groups")
+    assert after["rules"] == before["rules"] <= 2 * PORTS + EXTRA_RULES
+
+    def local(switch: dict[str, Any]) -> int:
+        return next(r["packets"] for r in switch["rule_list"] if r["purpose"] in ("local", "segment 1000"))
+
+    wait_for("the counter of LOCAL", lambda: local(controlled.switch()) - local(before) == 4 * groups, 8)
+
+
+def test_counters_tell_what_was_dropped_and_why(controlled: ControlledPlane) -> None:
+    before = controlled.switch()["drops"]
+    for frame in (stack(17) / data(), stack(adj(PORTS)) / data(), stack(1000, adj(1)) / data(), stack() / data()):
+        controlled.wires[0].send(bytes(frame))
+    assert gather(controlled.wires, 0, 0.1, 1.0) == {}
+    after = wait_for("the counters", lambda: (d := controlled.switch()["drops"])
+                     and d.get("no_endpoint", 0) > before.get("no_endpoint", 0) and d, 8)
+    grown = {reason: n - before.get(reason, 0) for reason, n in after.items() if n != before.get(reason, 0)}
+    assert grown == {"label": 1, "port": 1, "stack": 1, "no_endpoint": 1}
+
+
+def test_port_counters_count_both_ways(controlled: ControlledPlane) -> None:
+    def counters() -> dict[int, dict[str, int]]:
+        return {p["port"]: p["counters"] for p in controlled.switch()["port_list"]}
+
+    before = counters()
+    assert forwards(controlled, 6, 20)
+    wait_for("the counters", lambda: counters()[6]["tx_frames"] - before[6]["tx_frames"] >= 20
+             and counters()[0]["rx_frames"] - before[0]["rx_frames"] >= 20, 8)
+
+
+# ---- Open vSwitch only ----
+def test_a_restarted_switch_gets_its_rules_again(ovs: OvsPlane) -> None:
+    ovs.vswitchd.stop(signal.SIGKILL)
+    ovs.ns.processes.remove(ovs.vswitchd)
+    wait_for("the loss", lambda: not ovs.switch()["connected"], 15)
+    ovs.vswitchd = ovs.ns.start("ovs-vswitchd", ovs.ovs.switch_command(), ovs.folder, ovs.ovs.environment)
+    wait_for("programming", lambda: ovs.switch()["programmed"], 20)
+    wait_for("the ports", lambda: ovs.switch()["ports_up"] == PORTS, 10)
+    assert wait_for("forwarding", lambda: forwards(ovs), 10)
+
+
+def test_an_appliance_that_goes_and_comes_back(ovs: OvsPlane) -> None:
+    ovs.ns.command("ip", "link", "set", "aq", "down")
+    wait_for("the loss", lambda: not ovs.switch()["appliance"]["present"], 5)
+    assert any("only forwards" in p for p in ovs.switch()["problems"])
+    assert forwards(ovs), "it still forwards"
+    ovs.ns.command("ip", "link", "set", "aq", "up")
+    wait_for("its return", lambda: ovs.switch()["appliance"]["present"], 5)
+    assert ovs.switch()["problems"] == []
+    scenario = scenarios.node_scenarios(lambda: 77_777)[0]
+
+    def works() -> bool:
+        step = scenario.steps[0]
+        ovs.wires[step.send[0][0]].send(step.send[0][1])
+        return list(gather(ovs.wires, 1, 0.03, 0.5)) == [0]
+
+    wait_for("the appliance to answer", works, 10)
+
+
+def test_a_port_that_goes_down_is_seen(ovs: OvsPlane) -> None:
+    ovs.ns.command("ip", "link", "set", "w7", "down")
+    wait_for("the port", lambda: not ovs.switch()["port_list"][7]["up"], 5)
+    ovs.ns.command("ip", "link", "set", "w7", "up")
+    wait_for("the port", lambda: ovs.switch()["port_list"][7]["up"], 5)
+    assert forwards(ovs, 7)
+
+
+# ---- bmv2 only ----
+def test_a_second_p4runtime_controller_takes_over_and_the_first_says_so(plane: Plane) -> None:
+    if not isinstance(plane, Bmv2Plane):
+        pytest.skip("only for bmv2")
+    import socket
+    import threading
+
+    from planes import PIPELINE
+
+    from datacast.controller.p4runtime.shim import Connection, Info
+    from datacast.controller.southbound.config import Pipeline, parse
+
+    switch = parse({"switches": [{"name": NODE, "p4runtime": {"address": "127.0.0.1:9559"},
+                                  "ports": [{"port": 0, "number": 0}], "appliance": {"number": APPLIANCE}}],
+                    "pipeline": PIPELINE}).switches[0]
+    told: list[str] = []
+
+    class Ear:
+        def __getattr__(self, name: str):
+            return lambda *args, **kwargs: told.append(name)
+
+    def take_over() -> Connection:
+        """gRPC's threads stay in the namespace they are born in: reach the switch through a relay."""
+        server = socket.create_server(("127.0.0.1", 0))
+
+        def relay() -> None:
+            near, _ = server.accept()
+            far = plane.ns.inside(lambda: socket.create_connection(("127.0.0.1", 9559)))
+
+            def pump(a: socket.socket, b: socket.socket) -> None:
+                try:
+                    while part := a.recv(65536):
+                        b.sendall(part)
+                    b.shutdown(socket.SHUT_WR)
+                except OSError:
+                    pass
+
+            threading.Thread(target=pump, args=(far, near), daemon=True).start()
+            pump(near, far)
+
+        threading.Thread(target=relay, daemon=True).start()
+        there = switch.model_copy(update={"p4runtime": switch.p4runtime.model_copy(
+            update={"address": f"127.0.0.1:{server.getsockname()[1]}"})})
+        return Connection(there, Info(Pipeline(**PIPELINE)), Ear())
+
+    other = take_over()
+    assert other.open() is False, "the pipeline is there already"
+    wait_for("the note", lambda: "arbitration lost" in plane.process.log, 10)
+    assert forwards(plane), "frames flow on"
+    other.close()
+    wait_for("the first controller's return", lambda: plane.switch()["programmed"], 20)
