@@ -23,6 +23,7 @@ enum {
   GAIN = 32,        /* k in 64ths */
   GAIN_MIN = 8,
   SPAN = 6,         /* packets, and a fourth of the depth, between the two reports of a measurement */
+  DEAD = 8,         /* who takes less than that part of what is sent, all of a sudden, is not slow */
   STALE = 2,        /* reports after a change of rate that still tell of the time before it */
   CALM = 32,        /* rounds without an eviction that let the gain grow again */
   RUN = 4,          /* duplicates in a row that tell a rate */
@@ -113,6 +114,10 @@ static void measure(struct state *s, dc_time now)
   if (moved < SPAN || moved < s->depth / 4 || now == s->from)
     return;
   int64_t taken = (int64_t)sent * 255 - fell;
+  if (s->mode == HOLD && taken < (int64_t)sent * 255 / DEAD) { /* it stands still: gone, most likely, and soon forgotten */
+    measure_from(s, now);
+    return;
+  }
   uint64_t r = taken <= 0 ? 0 : per_second(bits(s, (uint64_t)taken) / 255, now - s->from);
   if (r < s->base / 8)
     r = s->base / 8;
@@ -164,7 +169,7 @@ static void evicted(struct state *s, dc_time now, uint32_t seq)
 /* As Cubic does: a little lower, quickly back to where it was lost, then slowly on. */
 static void lost(struct state *s, dc_time now)
 {
-  if (now - s->cut < s->p.interval || now - s->cut < s->shortest)
+  if (s->mode == RECOVER || now - s->cut < s->p.interval || now - s->cut < s->shortest)
     return;
   s->cut = now;
   s->ceiling = s->actual < s->base ? s->actual : s->base;
@@ -172,8 +177,7 @@ static void lost(struct state *s, dc_time now)
   s->base = clamp(s, s->ceiling / 10 * 8);
   if (s->mode == START)
     s->mode = HOLD;
-  if (s->mode != RECOVER)
-    follow(s);
+  follow(s);
 }
 
 static void recovered(struct state *s, dc_time now)
@@ -228,8 +232,9 @@ static void grow(struct state *s)
     add = s->base;
   } else if (s->courtesy > 0) {
     s->courtesy--;
-    if (s->base < s->ceiling && (s->ceiling - s->base) / 8 > add)
-      add = (s->ceiling - s->base) / 8;
+    uint64_t back = s->base < s->ceiling ? (s->ceiling - s->base) / 8 : s->base / 16;
+    if (back > add)
+      add = back;
   } else {
     add = s->base / 32 * s->step;
     if (s->step < 32)

@@ -6,6 +6,10 @@
 #define LAG_RESPONSES 64
 #define LAG_HEARD_MIN (10 * DC_MS)
 #define LAG_HEARD_MAX DC_SEC
+/* One that has fallen out of the content store is heard of again soon, for it misses: if not, it is gone. */
+#define LAG_OUT_RESPONSES 4
+#define LAG_OUT_MIN (2 * DC_MS)
+#define LAG_OUT_MAX (50 * DC_MS)
 #define LAG_CHILDREN 8u
 
 uint32_t dc_tree_buckets(uint32_t trees)
@@ -136,13 +140,15 @@ void dc_tree_sample(struct dc_tree *tree, dc_time took)
     tree->response -= (tree->response - took) / 8;
 }
 
+static dc_time within(dc_time t, dc_time low, dc_time high)
+{
+  return t < low ? low : t > high ? high : t;
+}
+
 static uint8_t slowest_child(const struct dc_tree *tree, dc_time now)
 {
-  dc_time horizon = tree->response * LAG_RESPONSES;
-  if (horizon < LAG_HEARD_MIN)
-    horizon = LAG_HEARD_MIN;
-  else if (horizon > LAG_HEARD_MAX)
-    horizon = LAG_HEARD_MAX;
+  dc_time horizon = within(tree->response * LAG_RESPONSES, LAG_HEARD_MIN, LAG_HEARD_MAX);
+  dc_time patience = within(tree->response * LAG_OUT_RESPONSES, LAG_OUT_MIN, LAG_OUT_MAX);
 
   /* Packets like those it holds that the store has room for. */
   uint64_t depth = tree->store.bytes == 0 ? 0 : tree->store.capacity * tree->store.packets / tree->store.bytes;
@@ -152,6 +158,8 @@ static uint8_t slowest_child(const struct dc_tree *tree, dc_time now)
     if (now - c->heard > horizon)
       continue;
     uint64_t own = depth > 0 && c->seq < tree->newest ? 255 * (uint64_t)(tree->newest - c->seq) / depth : 0;
+    if (own >= 255 && now - c->heard > patience)
+      continue;
     if (own > lag)
       lag = own;
     if (c->lag > lag)

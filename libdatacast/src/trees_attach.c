@@ -28,6 +28,15 @@ static bool meets(const struct search *q, uint32_t u)
 
 enum { LEVELS_BEYOND = 2, LOCK = 4, SEARCHES_PER_TICK = 8, TICKS = 250 };
 
+/* xorshift: the seed moves on, the order stays the same for the same seed. */
+static uint32_t random_below(struct dc_trees *s, uint32_t n)
+{
+  s->seed ^= s->seed << 13;
+  s->seed ^= s->seed >> 17;
+  s->seed ^= s->seed << 5;
+  return s->seed % n;
+}
+
 static bool locked(const struct search *q, uint32_t arc)
 {
   unsigned when = q->s->taken[arc];
@@ -58,9 +67,10 @@ static bool look(struct search *q)
           break;
         level_end = nears;
       }
-      uint32_t v = near[i];
-      for (uint32_t a = net->first[v]; a < net->first[v + 1]; a++) {
-        uint32_t u = net->to[a];
+      uint32_t v = near[i], row = net->first[v], degree = net->first[v + 1] - row;
+      uint32_t turn = s->seed == 0 ? 0 : random_below(s, degree);
+      for (uint32_t j = 0; j < degree; j++) {
+        uint32_t a = row + (j + turn < degree ? j + turn : j + turn - degree), u = net->to[a];
         uint8_t use = s->use[a];
         if (s->stamp[u] == seen)
           continue;
@@ -178,6 +188,12 @@ static uint64_t meet(struct dc_trees *s, unsigned floor, uint64_t may_lose, unsi
 {
   uint64_t failed = 0;
   while (s->needs > floor) {
+    if (s->seed != 0) {
+      uint32_t pick = floor + random_below(s, s->needs - floor);
+      struct dc_need swap = s->need[pick];
+      s->need[pick] = s->need[s->needs - 1];
+      s->need[s->needs - 1] = swap;
+    }
     struct dc_need need = s->need[--s->needs];
     if ((failed >> need.t & 1) != 0 || dc_set_joined(s, need.t, need.v) || !needed(s, need.t, need.v))
       continue;

@@ -46,9 +46,10 @@ static void give_up_one(struct dc_trees *s, uint64_t trees)
   dc_set_release(s, worst);
 }
 
-unsigned dc_trees_compute(struct dc_trees *s, const struct dc_trees_query *q)
+static unsigned compute(struct dc_trees *s, const struct dc_trees_query *q, uint32_t seed)
 {
   dc_set_clear(s, q);
+  s->seed = seed;
   unsigned wanted = dc_trees_bound_degree(s);
   if (wanted > s->most)
     wanted = s->most;
@@ -84,4 +85,32 @@ unsigned dc_trees_compute(struct dc_trees *s, const struct dc_trees_query *q)
     }
   s->held = all;
   return (unsigned)__builtin_popcountll(all);
+}
+
+unsigned dc_trees_compute(struct dc_trees *s, const struct dc_trees_query *q)
+{
+  return compute(s, q, 0);
+}
+
+/* Work for further attempts, in arcs; one attempt looks at some of them many times. */
+enum { ATTEMPTS_MIN = 8, ATTEMPTS_MAX = 256, ATTEMPT_ARCS = 1 << 20 };
+
+unsigned dc_trees_exact(struct dc_trees *s, const struct dc_trees_query *q, unsigned wanted)
+{
+  unsigned best = (unsigned)__builtin_popcountll(s->held), attempts = ATTEMPT_ARCS / (s->net->arcs + 1);
+  uint32_t best_seed = 0, last = 0;
+  if (wanted > q->most)
+    wanted = q->most;
+  attempts = attempts < ATTEMPTS_MIN ? ATTEMPTS_MIN : attempts > ATTEMPTS_MAX ? ATTEMPTS_MAX : attempts;
+  for (uint32_t i = 1; i <= attempts && best < wanted; i++) {
+    last = i * 2654435761u;
+    unsigned trees = compute(s, q, last);
+    if (trees > best) {
+      best = trees;
+      best_seed = last;
+    }
+  }
+  if (last != best_seed)
+    (void)compute(s, q, best_seed);
+  return best;
 }

@@ -33,6 +33,7 @@ struct dc_trees {
   uint32_t height[DC_TREES_MAX]; /* of bare trees */
   uint32_t source, receivers, most;
   const uint16_t *load;
+  uint32_t seed; /* of exchanges: 0, or another order of searches */
   bool branching;  /* the source may have several children in one tree */
   uint8_t *role;
   uint32_t *receiver;

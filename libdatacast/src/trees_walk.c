@@ -219,20 +219,34 @@ static void walk_together(const struct walk *w, const uint32_t *relative)
   s->height[w->t] = high;
 }
 
-/* Structured trees whose first link is up, those with the least load first. */
+/* What speaks against a structured tree: load on its first link (tree i leaves the source by port i), and links that are
+ * down where it starts. */
+static uint32_t drawback(const struct dc_trees *s, unsigned row)
+{
+  const struct dc_net *net = s->net;
+  uint32_t out = net->first[s->source] + row, y = net->to[out], down = 0;
+  for (uint32_t a = net->first[y]; a < net->first[y + 1]; a++)
+    down += (net->base[a] & DC_USE_DOWN) != 0;
+  return dc_load(s, net->rev[out]) * 256u + down;
+}
+
+/* Structured trees whose first link is up, the best first. */
 static unsigned choose_rows(const struct dc_trees *s, unsigned *rows)
 {
   const struct dc_net *net = s->net;
+  uint32_t cost[ROWS_MAX];
   unsigned n = 0;
   for (unsigned i = 0; i < net->structured; i++) {
-    /* Tree i leaves the source by port i. */
-    uint32_t out = net->first[s->source] + i;
-    if ((net->base[out] & DC_USE_DOWN) != 0)
+    if ((net->base[net->first[s->source] + i] & DC_USE_DOWN) != 0)
       continue;
+    uint32_t c = drawback(s, i);
     unsigned at = n++;
-    for (; at > 0 && dc_load(s, net->rev[net->first[s->source] + rows[at - 1]]) > dc_load(s, net->rev[out]); at--)
+    for (; at > 0 && cost[at - 1] > c; at--) {
       rows[at] = rows[at - 1];
+      cost[at] = cost[at - 1];
+    }
     rows[at] = i;
+    cost[at] = c;
   }
   return n;
 }
