@@ -293,7 +293,12 @@ class TreeSet(Sequence[Tree]):
     def compute(self, exact: bool = True) -> int:
         """Compute the trees anew; returns their number. `exact`: go to the max-flow bound where the quick way falls short."""
         self._forget()
-        return int(lib.dc_trees_compute(self._set, self._query))
+        found = int(lib.dc_trees_compute(self._set, self._query))
+        if exact and 0 < found < min(self.bound_degree, self._query.most):
+            wanted = min(self.bound_maxflow, self._query.most)
+            if found < wanted:
+                found = int(lib.dc_trees_exact(self._set, self._query, wanted))
+        return found
 
     def _forget(self) -> None:
         self.__dict__.pop("trees", None)
@@ -348,6 +353,8 @@ class TreeSet(Sequence[Tree]):
 
     @cached_property
     def bound_maxflow(self) -> int:
+        if not len(self) and self.cut_off():
+            return 0
         return int(lib.dc_trees_bound_maxflow(self._set))
 
     def cut_off(self) -> list[str]:

@@ -91,9 +91,10 @@ struct dc_trees_query {
  * costs O(its members' paths); a broken one O(T (V + E)) and what the exchange of arcs takes, which is bounded. */
 unsigned dc_trees_compute(struct dc_trees *s, const struct dc_trees_query *q) __attribute__((nonnull));
 
-/* The same for a generic or failed case, exactly: as many trees as the least max-flow allows, where the theorem of
- * Bang-Jensen, Frank and Jackson (1995) holds. See trees_packing.c. Returns the number of trees, never less than held. */
-unsigned dc_trees_exact(struct dc_trees *s, unsigned wanted) __attribute__((nonnull));
+/* Where dc_trees_compute fell short of `wanted` (the max-flow bound): further attempts with the exchanges in other orders,
+ * a fixed number by the network's size. Returns the number of trees, never less than the set held. Same input, same trees.
+ * What is known about reaching the bound: docs/decisions/trees-exact.md. */
+unsigned dc_trees_exact(struct dc_trees *s, const struct dc_trees_query *q, unsigned wanted) __attribute__((nonnull));
 
 /* Links went down or came up (dc_net_set_up was called for each): mend the trees that lost an arc, leave the others
  * untouched, and add trees where there is room again (not above the query's `most`). `arc`: both kinds, either direction.

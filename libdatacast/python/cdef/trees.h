@@ -19,6 +19,7 @@ struct dc_trees_query {
   uint32_t source; const uint32_t *receiver; uint32_t receivers; uint32_t most; const uint16_t *load; ...;
 };
 unsigned dc_trees_compute(struct dc_trees *s, const struct dc_trees_query *q);
+unsigned dc_trees_exact(struct dc_trees *s, const struct dc_trees_query *q, unsigned wanted);
 struct dc_trees_repaired { uint64_t changed, lost, added; ...; };
 struct dc_trees_repaired dc_trees_repair(struct dc_trees *s, const uint32_t *arc, uint32_t arcs);
 uint32_t dc_trees_load(struct dc_trees *s, unsigned tree, const uint32_t *arc, uint32_t arcs);
