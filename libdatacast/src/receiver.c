@@ -284,12 +284,17 @@ enum dc_rx_result dc_receiver_handle(dc_receiver *r, dc_time now, const struct d
     r->count.unknown++;
     return DC_RX_UNKNOWN;
   }
+  uint16_t i = find(r, h->seq);
   if (h->length != dc_layout_piece_len(dc_pieces_layout(r->pieces), *piece)) {
+    /* Damaged on the way, and a cache may hold it so: the next interest for it goes past the caches. */
     r->count.bad_length++;
+    if (i != NONE) {
+      r->slot[i].nocache = true;
+      move(r, i, LOST);
+    }
     return DC_RX_LENGTH;
   }
   r->count.data++;
-  uint16_t i = find(r, h->seq);
   if (i != NONE) {
     if (!r->slot[i].retried) { /* Karn: only what was asked for once */
       sample(r, now - r->slot[i].sent);

@@ -33,8 +33,8 @@ static void search_all(struct dc_trees *s, unsigned wanted)
       need_rest(s, t);
 }
 
-/* Empty the tree that misses most. */
-static void give_up_one(struct dc_trees *s, uint64_t trees)
+/* Empty the tree that misses most; returns its bit. */
+static uint64_t give_up_one(struct dc_trees *s, uint64_t trees)
 {
   unsigned worst = 0;
   uint32_t least = UINT32_MAX;
@@ -44,6 +44,7 @@ static void give_up_one(struct dc_trees *s, uint64_t trees)
       worst = t;
     }
   dc_set_release(s, worst);
+  return UINT64_C(1) << worst;
 }
 
 static unsigned compute(struct dc_trees *s, const struct dc_trees_query *q, uint32_t seed)
@@ -67,14 +68,10 @@ static unsigned compute(struct dc_trees *s, const struct dc_trees_query *q, uint
     missing = dc_attach_exchange(s, all, all, BUDGET);
     if (missing == 0)
       break;
-    uint64_t before = all;
-    give_up_one(s, missing);
-    for (unsigned t = 0; t < s->net->trees; t++) {
-      if ((before >> t & 1) != 0 && s->length[t] == 0)
-        all &= ~(UINT64_C(1) << t);
+    all &= ~give_up_one(s, missing);
+    for (unsigned t = 0; t < s->net->trees; t++)
       if ((missing & all) >> t & 1)
         need_rest(s, t);
-    }
   }
   for (unsigned t = 0; t < s->net->trees; t++)
     if (((s->detoured & all) >> t & 1) != 0 && dc_trees_depth(s, t) > s->deepest) {
