@@ -93,7 +93,7 @@ static void ignore_outgoing(int fd) {
   };
   struct sock_fprog prog = {.len = sizeof code / sizeof *code, .filter = code};
   if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof prog) < 0)
-    sw_log(SW_DEBUG, "no filter for outgoing frames: %s", strerror(errno));
+    log_debug("no filter for outgoing frames: %s", strerror(errno));
 }
 
 int afpacket_socket(int ifindex, const struct afpacket_geometry *g) {
@@ -111,7 +111,7 @@ int afpacket_socket(int ifindex, const struct afpacket_geometry *g) {
   int room = (int)(2u * g->frame * g->count);
   if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof room) < 0 &&
       setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof room) < 0)
-    sw_log(SW_WARN, "cannot enlarge a send buffer: %s", strerror(errno));
+    log_warn("cannot enlarge a send buffer: %s", strerror(errno));
   ignore_outgoing(fd);
   return fd;
 }

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "log.h"
+#include "failure.h"
 
 struct afpacket_geometry {
   uint32_t frame, block, count; /* framesz, blocksz and framecnt of the driver */

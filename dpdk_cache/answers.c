@@ -293,7 +293,7 @@ static json_t *answer_fault(struct sw *s, const json_t *request) {
     faults->blackhole_tx = strcmp(way, "tx") == 0 || strcmp(way, "both") == 0;
   }
   if (corrupt != NULL) faults->corrupt = json_number_value(corrupt);
-  sw_log(SW_INFO, "node %s port %d: blackhole %s, corrupt %g", name, (int)n, blackhole_name(faults), faults->corrupt);
+  log_info("node %s port %d: blackhole %s, corrupt %g", name, (int)n, blackhole_name(faults), faults->corrupt);
   return answer_ok();
 }
 

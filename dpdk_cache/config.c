@@ -1,11 +1,12 @@
 #include "config.h"
 
-#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <rte_config.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/conn.h"
 #include "yaml_read.h"
 
 enum {
@@ -175,22 +176,20 @@ static int read_eal(struct yaml_file *y, yaml_node_t *n, void *out, size_t size)
   return yaml_read_map(y, n, "eal", fields, out, NULL);
 }
 
+static int read_tls(struct yaml_file *y, yaml_node_t *n, void *out, size_t size) {
+  static const struct yaml_field fields[] = {YAML_NEEDED("ca", yaml_text, struct tls_cfg, ca),
+                                             YAML_NEEDED("cert", yaml_text, struct tls_cfg, cert),
+                                             YAML_NEEDED("key", yaml_text, struct tls_cfg, key),
+                                             {0}};
+  (void)size;
+  return yaml_read_map(y, n, "tls", fields, out, NULL);
+}
+
 static int read_address(struct yaml_file *y, yaml_node_t *n, void *out, size_t size) {
-  char host[SW_NAME_MAX];
-  struct in6_addr addr;
+  struct sockaddr_storage addr;
+  socklen_t len;
   if (yaml_text(y, n, out, size) < 0) return -1;
-  memcpy(host, out, size);
-  char *colon = strrchr(host, ':');
-  bool ok = colon != NULL && atoi(colon + 1) > 0 && atoi(colon + 1) <= UINT16_MAX;
-  if (ok) {
-    *colon = '\0';
-    if (host[0] == '[' && colon[-1] == ']') {
-      colon[-1] = '\0';
-      ok = inet_pton(AF_INET6, host + 1, &addr) == 1;
-    } else {
-      ok = inet_pton(AF_INET, host, &addr) == 1;
-    }
-  }
+  bool ok = address_parse(out, &addr, &len) && ((struct sockaddr_in *)&addr)->sin_port != 0; /* in both families there */
   if (!ok) return yaml_fail(y, n, "'%s' is not address:port (such as 198.18.0.1:7500 or [fd00::1]:7500)", (char *)out);
   return 0;
 }
@@ -234,6 +233,14 @@ static int check_whole(struct yaml_file *y, struct config *c, bool appliance) {
         }
   if (c->mtu < SW_MTU_MIN || c->mtu > SW_MTU_MAX)
     return fail(y->f, "%s: mtu %u is out of range (%d to %d)", y->path, c->mtu, SW_MTU_MIN, SW_MTU_MAX);
+  struct sockaddr_storage addr;
+  socklen_t len;
+  struct security plain = {.insecure = c->insecure};
+  if (c->tls.ca[0] != '\0' && c->insecure) return fail(y->f, "%s: tls and insecure exclude each other", y->path);
+  if (c->tls.ca[0] == '\0' && c->fabric_manager[0] != '\0' && address_parse(c->fabric_manager, &addr, &len) &&
+      !security_allows_plain(&plain, &addr))
+    return fail(y->f, "%s: plain TCP to the fabric manager at %s is refused: give 'tls' (files made by `datacast certs`), or "
+                "'insecure: true' on a network where everybody is trusted", y->path, c->fabric_manager);
   for (unsigned i = 0; i < c->nnodes; i++) bound_packets(&c->nodes[i].core, c->mtu);
   if (c->ring_frames < SW_RING_MIN || c->ring_frames > SW_RING_MAX)
     return fail(y->f, "%s: ring_frames %u is out of range (%d to %d)", y->path, c->ring_frames, SW_RING_MIN, SW_RING_MAX);
@@ -245,6 +252,8 @@ int config_load(struct config *c, const char *path, bool appliance, struct failu
       YAML_NEEDED("nodes", read_nodes, struct config, nodes),
       YAML_FIELD("control", yaml_text, struct config, control),
       YAML_FIELD("fabric_manager", read_address, struct config, fabric_manager),
+      YAML_FIELD("tls", read_tls, struct config, tls),
+      YAML_FIELD("insecure", yaml_bool, struct config, insecure),
       YAML_FIELD("eal", read_eal, struct config, eal),
       YAML_FIELD("mtu", yaml_number, struct config, mtu),
       YAML_FIELD("no_hello", yaml_bool, struct config, no_hello),

@@ -7,12 +7,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "log.h"
+#include "failure.h"
 
 enum {
   SW_NAME_MAX = 64,
   SW_PATH_MAX = 104,  /* what fits a Unix socket's address, with its end */
   SW_VDEV_MAX = 256,
+  SW_FILE_MAX = 1024,
   SW_MTU_MIN = 576,
   SW_MTU_MAX = 16000,
   SW_RING_MIN = 16,
@@ -53,6 +54,10 @@ struct config {
   unsigned nnodes;
   char control[SW_PATH_MAX];
   char fabric_manager[SW_NAME_MAX]; /* "address:port", "" when there is none */
+  struct tls_cfg {
+    char ca[SW_FILE_MAX], cert[SW_FILE_MAX], key[SW_FILE_MAX]; /* PEM; all or none */
+  } tls;
+  bool insecure; /* plain TCP beyond the loopback interface */
   struct eal_cfg eal;
   uint32_t mtu;
   bool no_hello;

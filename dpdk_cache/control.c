@@ -10,25 +10,27 @@
 #include <unistd.h>
 
 #include "answers.h"
+#include "daemon/conn.h"
 
 enum { REQUEST_MAX = 64 << 10, CLIENTS_MAX = 32 };
 
 struct client {
-  struct conn conn; /* first: callbacks cast back */
+  struct conn *conn;
   struct control *control;
   struct client *next;
 };
 
 struct control {
   struct watch watch; /* first */
-  struct loop *loop;
+  struct rounds *rounds;
   char path[SW_PATH_MAX];
+  size_t budget;
   struct client *clients;
   unsigned nclients;
 };
 
 static void client_closed(struct conn *conn, const char *why) {
-  struct client *client = (struct client *)conn, **at = &client->control->clients;
+  struct client *client = conn->owner, **at = &client->control->clients;
   (void)why;
   while (*at != client) at = &(*at)->next;
   *at = client->next;
@@ -36,32 +38,24 @@ static void client_closed(struct conn *conn, const char *why) {
   free(client);
 }
 
-static void answer_line(struct client *client, const char *line, size_t len) {
-  json_error_t error;
-  json_t *request = json_loadb(line, len, JSON_REJECT_DUPLICATES, &error);
-  json_t *answer = json_is_object(request) ? answer_request(client->control->loop->sw, request, &client->control->loop->stop)
-                   : request != NULL       ? answer_error("a request is an object with 'op'")
-                                           : answer_error("not JSON: %s", error.text);
-  char *text = json_dumps(answer, JSON_COMPACT);
-  if (text == NULL || !conn_write(&client->conn, text, strlen(text)) || !conn_write(&client->conn, "\n", 1))
-    client->conn.closing = true;
-  free(text);
+static void client_message(struct conn *conn, json_t *request) {
+  struct rounds *r = ((struct client *)conn->owner)->control->rounds;
+  json_t *answer = answer_request(r->sw, request, &r->stop);
+  conn_send(conn, answer);
   json_decref(answer);
-  json_decref(request);
 }
 
-static void client_received(struct conn *conn) {
-  char *end;
-  while (conn->in_len > 0 && (end = memchr(conn->in, '\n', conn->in_len)) != NULL) {
-    size_t len = (size_t)(end - conn->in);
-    answer_line((struct client *)conn, conn->in, len);
-    conn_take(conn, len + 1);
-  }
+static void client_malformed(struct conn *conn, const char *why) {
+  json_t *answer = answer_error("%s", why);
+  conn_send(conn, answer);
+  json_decref(answer);
 }
+
+static const struct conn_ops client_ops = {
+    .message = client_message, .closed = client_closed, .malformed = client_malformed};
 
 static void accept_client(struct watch *w, uint32_t events) {
   struct control *c = (struct control *)w;
-  struct failure f;
   (void)events;
   int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (fd < 0) return;
@@ -71,13 +65,12 @@ static void accept_client(struct watch *w, uint32_t events) {
     return;
   }
   client->control = c;
-  client->conn.received = client_received;
-  client->conn.closed = client_closed;
-  if (conn_start(&client->conn, &c->loop->watcher, fd, false, REQUEST_MAX, &f) < 0) {
-    close(fd);
+  client->conn = conn_new(&c->rounds->loop, fd, false, "the control socket", &c->budget, &client_ops, client);
+  if (client->conn == NULL) {
     free(client);
     return;
   }
+  conn_lines(client->conn, REQUEST_MAX);
   client->next = c->clients;
   c->clients = client;
   c->nclients++;
@@ -120,7 +113,7 @@ static int listen_at(const char *path, struct failure *f) {
   return -1;
 }
 
-struct control *control_open(struct loop *l, const char *path, struct failure *f) {
+struct control *control_open(struct rounds *l, const char *path, struct failure *f) {
   if (strlen(path) >= SW_PATH_MAX) {
     fail(f, "control socket %s: the path is too long (at most %d characters)", path, SW_PATH_MAX - 1);
     return NULL;
@@ -130,10 +123,11 @@ struct control *control_open(struct loop *l, const char *path, struct failure *f
   struct control *c = calloc(1, sizeof *c);
   if (c == NULL) fail(f, "out of memory");
   if (c != NULL) {
-    c->loop = l;
+    c->rounds = l;
     c->watch = (struct watch){.fd = fd, .ready = accept_client};
     memcpy(c->path, path, strlen(path) + 1);
-    if (watch_add(&l->watcher, &c->watch, EPOLLIN, f) == 0) return c;
+    if (loop_watch(&l->loop, &c->watch, EPOLLIN) == 0) return c;
+    fail(f, "control socket: epoll");
   }
   free(c);
   close(fd);
@@ -145,11 +139,11 @@ void control_close(struct control *c) {
   if (c == NULL) return;
   while (c->clients != NULL) {
     struct client *next = c->clients->next;
-    conn_stop(&c->clients->conn);
+    conn_free(c->clients->conn);
     free(c->clients);
     c->clients = next;
   }
-  watch_remove(&c->loop->watcher, &c->watch);
+  loop_unwatch(&c->rounds->loop, &c->watch);
   close(c->watch.fd);
   (void)unlink(c->path);
   free(c);

@@ -2,13 +2,12 @@
 #ifndef SWITCH_CONTROL_H
 #define SWITCH_CONTROL_H
 
-#include "conn.h"
-#include "loop.h"
+#include "rounds.h"
 
 struct control;
 
 /* Serve on `path`. A socket file that nobody serves any more is replaced; one that is in use is an error. NULL with f. */
-struct control *control_open(struct loop *l, const char *path, struct failure *f) __attribute__((nonnull));
+struct control *control_open(struct rounds *l, const char *path, struct failure *f) __attribute__((nonnull));
 void control_close(struct control *c);
 
 /* The client: send one request line, print the answer indented. Returns the program's exit code. */

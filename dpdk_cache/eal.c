@@ -77,7 +77,7 @@ int eal_start(const struct config *c, size_t pool_bytes, struct failure *f) {
   if (rc < 0)
     return fail(f, "DPDK does not start: %s%s%s", log_eal_words()[0] != '\0' ? log_eal_words() : rte_strerror(rte_errno),
                 c->eal.huge ? "; with eal.huge the machine needs free hugepages (`dpdk-hugepages.py --setup SIZE`)" : "",
-                log_get_level() < SW_DEBUG ? " (--log-level debug shows all)" : "");
+                log_threshold < LOG_DEBUG ? " (--log-level debug shows all)" : "");
   return 0;
 }
 

@@ -20,7 +20,8 @@ struct program {
   struct options options;
   struct config config;
   struct sw sw;
-  struct loop loop;
+  struct rounds rounds;
+  struct security security;
   struct links links;
   struct fabric fabric;
   struct control *control;
@@ -31,8 +32,8 @@ static void on_signal(struct watch *w, uint32_t events) {
   struct signalfd_siginfo info;
   (void)events;
   if (read(w->fd, &info, sizeof info) != sizeof info) return;
-  sw_log(SW_INFO, "%s: stopping", info.ssi_signo == SIGINT ? "interrupted" : "terminated");
-  p->loop.stop = true;
+  log_info("%s: stopping", info.ssi_signo == SIGINT ? "interrupted" : "terminated");
+  p->rounds.stop = true;
 }
 
 static void on_link(void *context, struct port *port) {
@@ -65,15 +66,16 @@ static int check_ports(const struct config *c, struct failure *f) {
 static int serve(struct program *p, struct failure *f) {
   const char *socket = p->options.control != NULL ? p->options.control : p->config.control;
   p->signals.ready = on_signal;
-  if (watch_add(&p->loop.watcher, &p->signals, EPOLLIN, f) < 0) return -1;
-  if (links_open(&p->links, &p->loop, on_link, p, f) < 0) return -1;
-  if (p->config.fabric_manager[0] != '\0') fabric_open(&p->fabric, &p->loop, p->config.fabric_manager, socket);
+  if (loop_watch(&p->rounds.loop, &p->signals, EPOLLIN) < 0) return fail(f, "epoll: signals");
+  if (links_open(&p->links, &p->rounds, on_link, p, f) < 0) return -1;
+  if (p->config.fabric_manager[0] != '\0')
+    fabric_open(&p->fabric, &p->rounds, p->config.fabric_manager, socket, &p->security);
   /* Last: who sees the socket may rely on everything else. */
-  if (socket[0] == '\0' || (p->control = control_open(&p->loop, socket, f)) != NULL) {
+  if (socket[0] == '\0' || (p->control = control_open(&p->rounds, socket, f)) != NULL) {
     /* Everything that needs rights (interfaces, hugepages, send buffers) is open now: capabilities can be dropped here. */
-    sw_log(SW_INFO, "ready: %u node(s), %u port(s), MTU %u, %u packets of cache memory%s%s", p->sw.nmembers, p->sw.nports,
+    log_info("ready: %u node(s), %u port(s), MTU %u, %u packets of cache memory%s%s", p->sw.nmembers, p->sw.nports,
            p->config.mtu, p->sw.pools.data->size, socket[0] != '\0' ? ", control socket " : "", socket);
-    loop_run(&p->loop);
+    rounds_run(&p->rounds);
     control_close(p->control);
     fabric_close(&p->fabric);
     links_close(&p->links);
@@ -84,16 +86,26 @@ static int serve(struct program *p, struct failure *f) {
   return -1;
 }
 
+static int open_security(struct program *p, struct failure *f) {
+  const struct tls_cfg *t = &p->config.tls;
+  struct fault why;
+  p->security.insecure = p->config.insecure;
+  if (t->ca[0] == '\0') return 0;
+  p->security.ctx = tls_open(t->ca, t->cert, t->key, "switch", NULL, &why);
+  return p->security.ctx == NULL ? fail(f, "%s", why.text) : 0;
+}
+
 static int run(struct program *p, struct failure *f) {
   uint32_t data, headers;
   sw_pool_sizes(&p->config, &data, &headers);
+  if (open_security(p, f) < 0) return -1;
   if (eal_start(&p->config, packet_pools_bytes(data, headers, ports_frame_bytes(&p->config)), f) < 0) return -1;
   int rc = sw_open(&p->sw, &p->config, f);
   if (rc == 0) {
-    rc = loop_open(&p->loop, &p->sw, p->options.wait, f);
+    rc = rounds_open(&p->rounds, &p->sw, p->options.wait, f);
     if (rc == 0) {
       rc = serve(p, f);
-      loop_close(&p->loop);
+      rounds_close(&p->rounds);
     }
     sw_close(&p->sw);
   }
@@ -109,20 +121,21 @@ int main(int argc, char **argv) {
   if (what == OPTIONS_BAD) return EXIT_USAGE;
   if (what == OPTIONS_ASK) return control_ask(p.options.ask_socket, p.options.ask_op, p.options.ask_arguments);
   if (config_load(&p.config, p.options.config, p.options.appliance, &f) < 0) {
-    sw_log(SW_ERROR, "%s", f.text);
+    log_error("%s", f.text);
     return EXIT_USAGE;
   }
   p.config.no_hello |= p.options.no_hello;
   int code = 0;
   if (check_ports(&p.config, &f) < 0) {
-    sw_log(SW_ERROR, "%s", f.text);
+    log_error("%s", f.text);
     code = EXIT_USAGE;
   } else if (what == OPTIONS_CHECK) {
     printf("%s: %u node(s), good\n", p.options.config, p.config.nnodes);
   } else if ((p.signals.fd = block_signals(&f)) < 0 || log_catch_eal() < 0 || run(&p, &f) < 0) {
-    sw_log(SW_ERROR, "%s", f.text);
+    log_error("%s", f.text);
     code = EXIT_RUNTIME;
   }
+  tls_close(p.security.ctx);
   config_free(&p.config);
   return code;
 }

@@ -52,9 +52,10 @@ enum options_do options_parse(struct options *o, int argc, char **argv) {
       {"no-hello", no_argument, NULL, 'n'},
       {"version", no_argument, NULL, 'v'},      {"help", no_argument, NULL, 'h'},
       {NULL, 0, NULL, 0}};
-  enum sw_level level;
+  enum log_level level = LOG_INFO;
   bool check = false;
   *o = (struct options){.wait = LOOP_EVENTS};
+  log_open("datacast-switch", level);
   for (int c; (c = getopt_long(argc, argv, "+:c:h", known, NULL)) != -1;) switch (c) {
       case 'c': o->config = optarg; break;
       case 'k': check = true; break;
@@ -65,8 +66,8 @@ enum options_do options_parse(struct options *o, int argc, char **argv) {
       case 'w': o->wait = LOOP_PAUSES; break;
       case 't': o->ask_socket = optarg; break;
       case 'l':
-        if (!log_parse_level(optarg, &level)) return bad("'%s' is no log level (error, warn, info, debug)", optarg);
-        log_set_level(level);
+        if (!log_level_parse(optarg, &level)) return bad("'%s' is no log level (error, warn, info, debug)", optarg);
+        log_open("datacast-switch", level);
         break;
       case 'v': puts("datacast-switch " DATACAST_VERSION); return OPTIONS_DONE;
       case 'h': fputs(help, stdout); return OPTIONS_DONE;

@@ -2,8 +2,8 @@
 #ifndef SWITCH_OPTIONS_H
 #define SWITCH_OPTIONS_H
 
-#include "log.h"
-#include "loop.h"
+#include "failure.h"
+#include "rounds.h"
 
 enum options_do { OPTIONS_RUN, OPTIONS_CHECK, OPTIONS_ASK, OPTIONS_DONE, OPTIONS_BAD };
 

@@ -14,7 +14,7 @@
 #include <rte_mbuf.h>
 #include <stdbool.h>
 
-#include "log.h"
+#include "failure.h"
 
 struct packet_counters {
   uint64_t in_place, shared, cloned, linear, bare; /* frames; bare: a prefix and nothing else */

@@ -70,7 +70,7 @@ static int configure(struct port *p, const struct config *c, struct rte_mempool 
   /* Software drivers (af_packet, memif) claim 1,518 bytes whatever they carry: then the MTU is left alone. */
   if (info.max_rx_pktlen >= c->mtu + ETHER_BYTES + CRC_BYTES) conf.rxmode.mtu = c->mtu;
   else if (!p->afpacket)
-    sw_log(SW_WARN, "port %u: driver %s claims frames of at most %u bytes, mtu %u needs more", p->number, info.driver_name,
+    log_warn("port %u: driver %s claims frames of at most %u bytes, mtu %u needs more", p->number, info.driver_name,
            info.max_rx_pktlen, c->mtu);
   conf.intr_conf.rxq = 1; /* drivers without rx interrupts ignore it or refuse it */
   rc = rte_eth_dev_configure(p->dev, 1, 1, &conf);
@@ -109,11 +109,11 @@ int port_open(struct port *p, const struct config *c, const struct port_cfg *cfg
     if (p->ifindex == 0 && rte_eth_dev_info_get(p->dev, &info) == 0) p->ifindex = (int)info.if_index;
     struct afpacket_geometry g = afpacket_geometry(c->mtu, c->ring_frames);
     p->fd = afpacket_socket(p->ifindex, &g);
-    if (p->fd < 0) sw_log(SW_WARN, "port %u: the driver's socket was not found: the port is polled", p->number);
+    if (p->fd < 0) log_warn("port %u: the driver's socket was not found: the port is polled", p->number);
   } else {
     struct rte_eth_link link;
     if (rte_eth_promiscuous_enable(p->dev) < 0)
-      sw_log(SW_DEBUG, "port %u: no promiscuous mode", p->number);
+      log_debug("port %u: no promiscuous mode", p->number);
     carrier = rte_eth_link_get_nowait(p->dev, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
     p->rx_interrupt = rte_eth_dev_rx_intr_ctl_q_get_fd(p->dev, 0) >= 0;
   }

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "config.h"
-#include "watch.h"
+#include "daemon/loop.h"
 
 enum { PORT_BURST = 32 };
 

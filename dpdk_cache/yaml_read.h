@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <yaml.h>
 
-#include "log.h"
+#include "failure.h"
 
 struct yaml_file {
   const char *path;

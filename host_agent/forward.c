@@ -280,11 +280,17 @@ static void settle(struct forward *f, struct port *p)
     f->link_changed(f->link_arg, p->number, p->link.up, reason);
 }
 
-void forward_carrier(void *arg, uint16_t port, bool carrier)
+void forward_carrier(void *arg, int ifindex, bool carrier, bool gone)
 {
   struct forward *f = arg;
-  struct port *p = f->port[port];
-  p->nif->up = carrier;
+  struct port *p = NULL;
+  for (uint16_t i = 0; i < f->ports; i++)
+    if (f->port[i]->nif->ifindex == ifindex)
+      p = f->port[i];
+  if (p == NULL || p->link.carrier == carrier)
+    return;
+  if (gone)
+    log_warn("interface %s is gone", p->nif->name);
   linkstate_carrier(&p->link, f->loop->now, carrier);
   f->hello_at = 0;
   loop_timer(f->loop, &f->hello, f->loop->now);

@@ -74,8 +74,8 @@ void forward_close(struct forward *f) __attribute__((nonnull));
 /* The loop's hook. */
 void forward_round(void *forward, dc_time now);
 
-/* Carrier of a port changed. */
-void forward_carrier(void *forward, uint16_t port, bool carrier);
+/* Carrier of an interface, as carrier_fn. */
+void forward_carrier(void *forward, int ifindex, bool carrier, bool gone);
 
 /* Endpoints. False when the tree id is taken on this host. */
 bool forward_add(struct forward *f, struct endpoint *e, uint32_t tree, const struct endpoint_ops *ops)

@@ -8,8 +8,8 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "daemon/carrier.h"
 #include "group.h"
-#include "links.h"
 #include "options.h"
 #include "registration.h"
 #include "signal_tree.h"
@@ -22,7 +22,7 @@ struct agent {
   struct groups groups;
   struct signalling signalling;
   struct registration registration;
-  struct links links;
+  struct carrier carrier;
   struct watch signals;
 };
 
@@ -109,7 +109,7 @@ static int run(struct agent *a, const struct options *o)
     goto close_signalling;
   a->forward.link_changed = registration_link;
   a->forward.link_arg = &a->registration;
-  if (!links_open(&a->links, &a->forward, &why))
+  if (!carrier_open(&a->carrier, &a->loop, forward_carrier, &a->forward, &why))
     goto close_registration;
 
   a->loop.gather_max = o->gather_us * DC_US;
@@ -118,7 +118,7 @@ static int run(struct agent *a, const struct options *o)
   groups_close(&a->groups);
   code = 0;
 
-  links_close(&a->links);
+  carrier_close(&a->carrier);
   a->forward.link_changed = NULL;
 close_registration:
   registration_close(&a->registration);

@@ -29,7 +29,7 @@ struct netif {
   int ifindex;
   uint8_t mac[6];
   uint32_t mtu;
-  bool up; /* carrier */
+  bool up; /* carrier, as it was opened */
   uint64_t rx_truncated; /* longer than the ring's slots */
 };
 

@@ -175,12 +175,12 @@ int main(int argc, char **argv) {
     return 2;
   }
   configure(&b);
-  log_set_level(SW_WARN);
+  log_open("bench-switch", LOG_WARN);
   sw_pool_sizes(&b.cfg, &data, &headers);
   if (log_catch_eal() < 0 ||
       eal_start(&b.cfg, packet_pools_bytes(data, headers, ports_frame_bytes(&b.cfg)), &f) < 0 ||
       sw_open(&b.sw, &b.cfg, &f) < 0) {
-    sw_log(SW_ERROR, "%s", f.text);
+    log_error("%s", f.text);
     return 1;
   }
   printf("{\"unit\": \"million frames out per second, one core\", \"rounds\": %u, \"results\": [", rounds);

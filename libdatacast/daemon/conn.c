@@ -125,18 +125,21 @@ void conn_send(struct conn *c, const json_t *m)
   if (c->broken || c->draining)
     return;
   size_t n = json_dumpb(m, NULL, 0, JSON_COMPACT);
-  if (n == 0 || n > MESSAGE_MAX) {
+  if (n == 0 || (n > MESSAGE_MAX && c->lines == 0)) {
     fail(c, "a message of ours is too long");
     return;
   }
-  if (c->out.len - c->out.at + n + FRAME_HEAD > OUTPUT_MAX || !room(&c->out, n + FRAME_HEAD)) {
+  if ((c->lines == 0 && c->out.len - c->out.at + n + FRAME_HEAD > OUTPUT_MAX) || !room(&c->out, n + FRAME_HEAD)) {
     fail(c, "it does not read what we send");
     return;
   }
   uint32_t head = htonl((uint32_t)n);
-  memcpy(c->out.p + c->out.len, &head, FRAME_HEAD);
-  json_dumpb(m, (char *)c->out.p + c->out.len + FRAME_HEAD, n, JSON_COMPACT);
-  c->out.len += n + FRAME_HEAD;
+  size_t front = c->lines > 0 ? 0 : FRAME_HEAD;
+  memcpy(c->out.p + c->out.len, &head, front);
+  json_dumpb(m, (char *)c->out.p + c->out.len + front, n, JSON_COMPACT);
+  c->out.len += n + front;
+  if (c->lines > 0)
+    c->out.p[c->out.len++] = '\n';
   if (!c->connecting && !c->handshaking)
     flush(c);
 }
@@ -174,6 +177,33 @@ static void refuse(struct conn *c, const char *why)
   conn_send(c, m);
   json_decref(m);
   conn_drain(c, why);
+}
+
+/* One line from the input. False when none is whole, or the connection ends. */
+static bool take_line(struct conn *c)
+{
+  size_t have = c->in.len - c->in.at;
+  const char *line = (const char *)c->in.p + c->in.at, *end = have == 0 ? NULL : memchr(line, '\n', have);
+  if (c->broken || c->draining)
+    return false;
+  if ((end == NULL ? have : (size_t)(end - line)) > c->lines) {
+    fail(c, "a line is too long");
+    return false;
+  }
+  if (end == NULL)
+    return false;
+  json_error_t error;
+  json_t *m = json_loadb(line, (size_t)(end - line), JSON_REJECT_DUPLICATES, &error);
+  c->in.at += (size_t)(end - line) + 1;
+  if (json_is_object(m)) {
+    c->ops->message(c, m);
+  } else {
+    char why[sizeof error.text + 16];
+    snprintf(why, sizeof why, "%s%s", m == NULL ? "not JSON: " : "a request is an object with 'op'", m == NULL ? error.text : "");
+    c->ops->malformed(c, why);
+  }
+  json_decref(m);
+  return true;
 }
 
 /* One frame from the input. False when none is whole, or the connection ends. */
@@ -228,7 +258,7 @@ static void read_some(struct conn *c)
     return;
   }
   c->in.len += (size_t)n;
-  while (take(c))
+  while (c->lines > 0 ? take_line(c) : take(c))
     ;
   cap = c->in.cap;
   shrink(&c->in);
@@ -314,6 +344,8 @@ struct conn *conn_new(struct loop *loop, int fd, bool connecting, const char *pe
   }
   return c;
 }
+
+void conn_lines(struct conn *c, uint32_t max) { c->lines = max; }
 
 bool conn_secure(struct conn *c, struct tls_ctx *ctx, bool server, struct tls_expect expect)
 {

@@ -1,4 +1,4 @@
-/* One signalling connection: frames of JSON over TCP (docs/signalling.md), with or without TLS, never blocking.
+/* One connection of JSON messages: signalling, or a control socket. Signalling: frames of JSON over TCP (docs/signalling.md), with or without TLS, never blocking.
  *
  * Memory is bounded: a frame's length
  * is checked before its bytes are taken, all unfinished frames share one budget, and a reader that lets too much wait is
@@ -23,6 +23,7 @@ struct conn;
 struct conn_ops {
   void (*message)(struct conn *c, json_t *m); /* borrowed; an object with a string `type` */
   void (*closed)(struct conn *c, const char *why); /* the connection is freed afterwards */
+  void (*malformed)(struct conn *c, const char *why); /* lines only: not a JSON object; the connection goes on */
 };
 
 struct bytes {
@@ -40,6 +41,7 @@ struct conn {
   void *owner;
   struct bytes in, out;
   bool connecting, handshaking, draining, broken, writing;
+  uint32_t lines;  /* not 0: one message per line, of at most so many bytes */
   bool server, hand_write; /* TLS: we are the server; the handshake wants to write */
   char why[160];
   char peer[72 + TLS_IDENTITY_MAX];
@@ -48,6 +50,8 @@ struct conn {
 /* Take over a connected (or connecting) socket. NULL without memory; the socket is closed then. */
 struct conn *conn_new(struct loop *loop, int fd, bool connecting, const char *peer, size_t *budget,
                       const struct conn_ops *ops, void *owner) __attribute__((nonnull(1, 4, 5, 6)));
+/* Lines in place of frames, at most `max` bytes each; `type` is not needed then, and answers have no limit. */
+void conn_lines(struct conn *c, uint32_t max) __attribute__((nonnull));
 /* Put TLS on a connection just made. What is sent before the handshake's end waits. A peer that is not whom we expect is cut
  * off. False without memory. */
 bool conn_secure(struct conn *c, struct tls_ctx *ctx, bool server, struct tls_expect expect) __attribute__((nonnull));

@@ -176,9 +176,44 @@ static struct timespec span(dc_time t)
   return (struct timespec){.tv_sec = (time_t)(t / DC_SEC), .tv_nsec = (long)(t % DC_SEC)};
 }
 
+static unsigned dispatch(struct loop *l, const struct timespec *limit)
+{
+  struct epoll_event ev[64];
+  int n = epoll_pwait2(l->epoll, ev, sizeof ev / sizeof ev[0], limit, NULL);
+  l->now = loop_clock();
+  for (int i = 0; i < n; i++) {
+    struct watch *w = ev[i].data.ptr;
+    if (w->ready != NULL)
+      w->ready(w, ev[i].events);
+  }
+  return n > 0 ? (unsigned)n : 0;
+}
+
+static void fire(struct loop *l)
+{
+  while (l->n > 0 && l->heap[0]->at <= l->now) {
+    struct timer *t = l->heap[0];
+    loop_timer(l, t, DC_NEVER);
+    t->fire(t, l->now);
+  }
+}
+
+unsigned loop_serve(struct loop *l, dc_time until)
+{
+  struct timespec ts = {0, 0};
+  if (l->n > 0 && l->heap[0]->at < until)
+    until = l->heap[0]->at;
+  l->now = loop_clock();
+  if (until != DC_NEVER && until > l->now)
+    ts = span(until - l->now);
+  unsigned n = dispatch(l, until == DC_NEVER ? NULL : &ts);
+  fire(l);
+  dig(l);
+  return n;
+}
+
 static void wait_for_events(struct loop *l)
 {
-  struct epoll_event ev[32];
   struct timespec ts = {0, 0}, *limit = &ts;
   if (!l->busy) {
     dc_time at = l->n > 0 ? l->heap[0]->at : DC_NEVER;
@@ -192,24 +227,14 @@ static void wait_for_events(struct loop *l)
     else if (at > l->now)
       ts = span(at - l->now);
   }
-  int n = epoll_pwait2(l->epoll, ev, sizeof ev / sizeof ev[0], limit, NULL);
-  l->now = loop_clock();
-  for (int i = 0; i < n; i++) {
-    struct watch *w = ev[i].data.ptr;
-    if (w->ready != NULL)
-      w->ready(w, ev[i].events);
-  }
+  (void)dispatch(l, limit);
 }
 
 void loop_run(struct loop *l)
 {
   while (!l->stop) {
     wait_for_events(l);
-    while (l->n > 0 && l->heap[0]->at <= l->now) {
-      struct timer *t = l->heap[0];
-      loop_timer(l, t, DC_NEVER);
-      t->fire(t, l->now);
-    }
+    fire(l);
     l->busy = false;
     l->packets = 0;
     if (l->round != NULL)

@@ -52,6 +52,10 @@ int loop_watch(struct loop *l, struct watch *w, uint32_t events) __attribute__((
 void loop_rewatch(struct loop *l, struct watch *w, uint32_t events) __attribute__((nonnull));
 void loop_unwatch(struct loop *l, struct watch *w) __attribute__((nonnull));
 
+/* For a program with rounds of its own: wait for descriptors and timers until `until` (at most), call what is ready and due.
+ * The hook is not called. Returns how many descriptors were ready. */
+unsigned loop_serve(struct loop *l, dc_time until) __attribute__((nonnull));
+
 /* Set or move a timer; DC_NEVER takes it out. */
 void loop_timer(struct loop *l, struct timer *t, dc_time at) __attribute__((nonnull));
 

@@ -78,6 +78,7 @@ class DpdkPlane(DataPlane):
             "nodes": nodes,
             "control": str(self.control(lab, machine)),
             "fabric_manager": lab.signalling,
+            "insecure": True,
             "mtu": lab.options.mtu,
             "eal": {"huge": False},
         }

@@ -1,17 +1,8 @@
-/* One line per event on stderr, and errors that travel up as text. */
-#ifndef SWITCH_LOG_H
-#define SWITCH_LOG_H
+/* Errors that travel up as text, and DPDK's own words about them. */
+#ifndef SWITCH_FAILURE_H
+#define SWITCH_FAILURE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
-enum sw_level { SW_ERROR, SW_WARN, SW_INFO, SW_DEBUG };
-
-/* "error", "warn", "info" or "debug"; false when it is none of them. */
-bool log_parse_level(const char *text, enum sw_level *out) __attribute__((nonnull));
-void log_set_level(enum sw_level level);
-enum sw_level log_get_level(void);
-void sw_log(enum sw_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3), nonnull(2)));
+#include "daemon/log.h"
 
 /* What went wrong, in words for the person at the terminal. */
 struct failure {

@@ -1,4 +1,4 @@
-#include "loop.h"
+#include "rounds.h"
 
 #include <rte_ethdev.h>
 #include <rte_interrupts.h>
@@ -30,14 +30,14 @@ static void interrupt_ready(struct watch *w, uint32_t events) {
   (void)rte_epoll_wait(w->fd, e, INTERRUPTS_MAX, 0); /* reads the descriptors off */
 }
 
-static int watch_port(struct loop *l, struct port *p, struct failure *f) {
+static int watch_port(struct rounds *l, struct port *p, struct failure *f) {
   if (p->afpacket && p->fd >= 0) {
     p->watch = (struct watch){.fd = p->fd, .ready = port_ready};
-    return watch_add(&l->watcher, &p->watch, EPOLLIN, f);
+    return loop_watch(&l->loop, &p->watch, EPOLLIN) < 0 ? fail(f, "epoll: cannot watch a port") : 0;
   }
   if (p->rx_interrupt &&
       rte_eth_dev_rx_intr_ctl_q(p->dev, 0, l->interrupts, RTE_INTR_EVENT_ADD, p) == 0) {
-    sw_log(SW_DEBUG, "port %u of node %s: rx interrupt", p->number, p->member->cfg->name);
+    log_debug("port %u of node %s: rx interrupt", p->number, p->member->cfg->name);
     return 0;
   }
   p->rx_interrupt = false;
@@ -45,40 +45,35 @@ static int watch_port(struct loop *l, struct port *p, struct failure *f) {
   return 0;
 }
 
-int loop_open(struct loop *l, struct sw *s, enum loop_wait wait, struct failure *f) {
-  *l = (struct loop){.sw = s, .wait = wait, .interrupts = -1};
-  if (watcher_open(&l->watcher, f) < 0) return -1;
+int rounds_open(struct rounds *l, struct sw *s, enum loop_wait wait, struct failure *f) {
+  *l = (struct rounds){.sw = s, .wait = wait, .interrupts = -1};
+  if (loop_open(&l->loop) < 0) return fail(f, "epoll: cannot be made");
   /* Sleeps end when they are due, not 50 microseconds later. */
   (void)prctl(PR_SET_TIMERSLACK, 1UL);
   l->interrupts = epoll_create1(EPOLL_CLOEXEC);
   l->interrupt_watch = (struct watch){.fd = l->interrupts, .ready = interrupt_ready};
-  int rc = l->interrupts < 0 ? fail(f, "epoll: cannot be made") : watch_add(&l->watcher, &l->interrupt_watch, EPOLLIN, f);
+  int rc = l->interrupts < 0 || loop_watch(&l->loop, &l->interrupt_watch, EPOLLIN) < 0 ? fail(f, "epoll: cannot be made") : 0;
   if (wait == LOOP_PAUSES) l->pauses = true;
   for (unsigned i = 0; rc == 0 && wait == LOOP_EVENTS && i < s->nports; i++) rc = watch_port(l, &s->ports[i], f);
-  if (rc < 0) loop_close(l);
+  if (rc < 0) rounds_close(l);
   return rc;
 }
 
-void loop_close(struct loop *l) {
+void rounds_close(struct rounds *l) {
   for (unsigned i = 0; i < l->sw->nports; i++) {
     struct port *p = &l->sw->ports[i];
-    if (p->watch.ready != NULL) watch_remove(&l->watcher, &p->watch);
+    if (p->watch.ready != NULL) loop_unwatch(&l->loop, &p->watch);
     if (l->wait == LOOP_EVENTS && p->rx_interrupt)
       (void)rte_eth_dev_rx_intr_ctl_q(p->dev, 0, l->interrupts, RTE_INTR_EVENT_DEL, p);
     p->watch.ready = NULL;
   }
   if (l->interrupts >= 0) close(l->interrupts);
-  watcher_close(&l->watcher);
-}
-
-void loop_add_timer(struct loop *l, struct timer *t) {
-  t->next = l->timers;
-  l->timers = t;
+  loop_close(&l->loop);
 }
 
 /* ---- one round ---- */
 
-static unsigned round_of_ports(struct loop *l, dc_time now) {
+static unsigned round_of_ports(struct rounds *l, dc_time now) {
   struct sw *s = l->sw;
   unsigned frames = 0;
   for (unsigned i = 0; i < s->nports; i++) frames += sw_receive(s, &s->ports[i], now);
@@ -86,8 +81,8 @@ static unsigned round_of_ports(struct loop *l, dc_time now) {
   return frames;
 }
 
-/* Call what is due and return when the next thing is. */
-static dc_time due(struct loop *l, dc_time now) {
+/* Push what is due, and return when the next port is. Timers are the loop's own. */
+static dc_time due(struct rounds *l, dc_time now) {
   dc_time next = DC_NEVER;
   for (unsigned i = 0; i < l->sw->nports; i++) {
     struct port *p = &l->sw->ports[i];
@@ -96,16 +91,12 @@ static dc_time due(struct loop *l, dc_time now) {
   }
   if (l->hello != NULL && (l->sw->hello_wanted || (l->sw->traffic && now >= l->busy_at))) {
     if (l->sw->traffic) l->busy_at = now + BUSY_EVERY;
-    l->hello->at = 0;
-  }
-  for (struct timer *t = l->timers; t != NULL; t = t->next) {
-    if (t->at <= now) t->due(t, now);
-    if (t->at < next) next = t->at;
+    loop_timer(&l->loop, l->hello, now);
   }
   return next;
 }
 
-static bool arm_interrupts(struct loop *l) {
+static bool arm_interrupts(struct rounds *l) {
   bool any = false;
   for (unsigned i = 0; i < l->sw->nports; i++) {
     struct port *p = &l->sw->ports[i];
@@ -116,28 +107,28 @@ static bool arm_interrupts(struct loop *l) {
   return any;
 }
 
-static void disarm_interrupts(struct loop *l) {
+static void disarm_interrupts(struct rounds *l) {
   for (unsigned i = 0; i < l->sw->nports; i++)
     if (l->sw->ports[i].rx_interrupt) (void)rte_eth_dev_rx_intr_disable(l->sw->ports[i].dev, 0);
 }
 
 /* Nothing arrived in the last round. */
-static void rest(struct loop *l, dc_time now, dc_time next, dc_time last_work) {
-  dc_time wait = next == DC_NEVER ? DC_NEVER : next > now ? next - now : 0;
+static void rest(struct rounds *l, dc_time now, dc_time next, dc_time last_work) {
+  dc_time until = next;
   if (l->pauses) {
     if (now - last_work < SPIN) return;
     l->pause = l->pause == 0 ? PAUSE_FIRST : l->pause < PAUSE_MOST / 2 ? l->pause * 2 : PAUSE_MOST;
-    if (l->pause < wait) wait = l->pause;
+    if (now + l->pause < until) until = now + l->pause;
   }
   bool armed = arm_interrupts(l);
   /* A frame that came before the interrupt was armed raises none. */
-  if (armed && round_of_ports(l, now) > 0) wait = 0;
+  if (armed && round_of_ports(l, now) > 0) until = now;
   l->sw->counters.sleeps++;
-  (void)watcher_wait(&l->watcher, wait);
+  (void)loop_serve(&l->loop, until);
   if (armed) disarm_interrupts(l);
 }
 
-void loop_run(struct loop *l) {
+void rounds_run(struct rounds *l) {
   dc_time served = 0, last_work = sw_now();
   while (!l->stop) {
     dc_time now = sw_now();
@@ -150,7 +141,7 @@ void loop_run(struct loop *l) {
     bool busy = frames > 0 || l->wait == LOOP_BUSY;
     if (busy && now - served < SERVE_EVERY) continue;
     dc_time next = due(l, now);
-    if (busy) (void)watcher_wait(&l->watcher, 0);
+    if (busy) (void)loop_serve(&l->loop, now);
     else rest(l, now, next, last_work);
     served = now;
   }

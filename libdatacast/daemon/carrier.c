@@ -1,4 +1,4 @@
-#include "links.h"
+#include "daemon/carrier.h"
 
 #include <errno.h>
 #include <linux/netlink.h>
@@ -13,35 +13,24 @@
 #define IFF_LOWER_UP 0x10000
 #endif
 
-static void take(struct links *l, int ifindex, bool up)
-{
-  struct forward *f = l->forward;
-  for (uint16_t i = 0; i < f->ports; i++) {
-    struct netif *n = f->port[i]->nif;
-    if (n->ifindex != ifindex || n->up == up)
-      continue;
-    forward_carrier(f, i, up);
-  }
-}
-
-static void ask_all(struct links *l)
+static void ask_all(struct carrier *c)
 {
   struct {
     struct nlmsghdr head;
     struct ifinfomsg info;
   } m = {.head = {.nlmsg_len = sizeof m, .nlmsg_type = RTM_GETLINK, .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP}};
-  (void)send(l->watch.fd, &m, sizeof m, 0); /* the next change asks again */
+  (void)send(c->watch.fd, &m, sizeof m, 0); /* the next change asks again */
 }
 
 static void ready(struct watch *w, uint32_t events)
 {
   (void)events;
-  struct links *l = (struct links *)(void *)((char *)w - offsetof(struct links, watch));
+  struct carrier *c = (struct carrier *)(void *)((char *)w - offsetof(struct carrier, watch));
   _Alignas(struct nlmsghdr) char buffer[32 << 10];
   for (;;) {
     ssize_t got = recv(w->fd, buffer, sizeof buffer, MSG_DONTWAIT);
     if (got < 0 && errno == ENOBUFS) { /* changes were lost: look at all */
-      ask_all(l);
+      ask_all(c);
       continue;
     }
     if (got <= 0)
@@ -56,27 +45,30 @@ static void ready(struct watch *w, uint32_t events)
         continue;
       const struct ifinfomsg *info = NLMSG_DATA(h);
       bool up = h->nlmsg_type == RTM_NEWLINK && (info->ifi_flags & IFF_UP) && (info->ifi_flags & IFF_LOWER_UP);
-      take(l, info->ifi_index, up);
+      c->tell(c->arg, info->ifi_index, up, h->nlmsg_type == RTM_DELLINK);
     }
   }
 }
 
-bool links_open(struct links *l, struct forward *f, struct fault *why)
+bool carrier_open(struct carrier *c, struct loop *loop, carrier_fn *tell, void *arg, struct fault *why)
 {
-  *l = (struct links){.forward = f};
+  *c = (struct carrier){.loop = loop, .tell = tell, .arg = arg};
   struct sockaddr_nl to = {.nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK};
-  l->watch = (struct watch){.fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE), .ready = ready};
-  if (l->watch.fd < 0 || bind(l->watch.fd, (struct sockaddr *)&to, sizeof to) < 0 ||
-      loop_watch(f->loop, &l->watch, EPOLLIN) < 0)
-    return fault_set(why, "io", "netlink: %s", strerror(errno));
-  ask_all(l); /* what changed since the ports were opened */
+  c->watch = (struct watch){.fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE), .ready = ready};
+  if (c->watch.fd < 0 || bind(c->watch.fd, (struct sockaddr *)&to, sizeof to) < 0 || loop_watch(loop, &c->watch, EPOLLIN) < 0) {
+    fault_set(why, "io", "netlink: %s", strerror(errno));
+    carrier_close(c);
+    return false;
+  }
+  ask_all(c);
   return true;
 }
 
-void links_close(struct links *l)
+void carrier_close(struct carrier *c)
 {
-  if (l->watch.fd >= 0) {
-    loop_unwatch(l->forward->loop, &l->watch);
-    close(l->watch.fd);
+  if (c->watch.fd >= 0) {
+    loop_unwatch(c->loop, &c->watch);
+    close(c->watch.fd);
   }
+  c->watch.fd = -1;
 }

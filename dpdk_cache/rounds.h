@@ -1,0 +1,32 @@
+/* The loop: take what arrived, send, sleep when there is nothing to do.
+ *
+ * Ports whose driver can wake us (af_packet's socket, an rx interrupt) cost nothing while idle. The others are looked at
+ * after growing pauses, up to a millisecond. docs/decisions/ has the measurements. */
+#ifndef SWITCH_ROUNDS_H
+#define SWITCH_ROUNDS_H
+
+#include <stdbool.h>
+
+#include "daemon/loop.h"
+#include "switch.h"
+
+enum loop_wait { LOOP_EVENTS, LOOP_PAUSES, LOOP_BUSY };
+
+struct rounds {
+  struct sw *sw;
+  struct loop loop;       /* descriptors and timers */
+  enum loop_wait wait;
+  struct timer *hello;    /* due at once when the switch asks for it */
+  int interrupts;         /* DPDK's epoll, for drivers with rx interrupts; -1: none */
+  struct watch interrupt_watch;
+  bool pauses;            /* some port cannot wake us */
+  dc_time pause;
+  dc_time busy_at;        /* when the hellos are told next that there is traffic */
+  bool stop;
+};
+
+int rounds_open(struct rounds *l, struct sw *s, enum loop_wait wait, struct failure *f) __attribute__((nonnull));
+void rounds_close(struct rounds *l) __attribute__((nonnull));
+void rounds_run(struct rounds *l) __attribute__((nonnull)); /* until l->stop */
+
+#endif
