@@ -33,6 +33,19 @@ static bool waypoint(const struct routes *r, uint32_t v)
   return (r->note[v] & KIND) != PLAIN;
 }
 
+/* A branch node that cannot store (a switch without its appliance) only forwards: its consumers' interests meet at the
+ * next node above that can, the source's own host at last. Where there is none, one_route says so. */
+static void store_above(struct routes *r, uint32_t v)
+{
+  while (v != r->s->source) {
+    v = r->net->to[r->parent[v]];
+    if ((r->net->flags[v] & DC_NODE_CACHE) != 0) {
+      r->note[v] |= STORES;
+      return;
+    }
+  }
+}
+
 /* Count consumers, and let every branch node that can store do so. */
 static bool take_notes(struct routes *r, unsigned t)
 {
@@ -47,8 +60,12 @@ static bool take_notes(struct routes *r, unsigned t)
     r->note[net->to[r->parent[list[i]]]] += one;
   for (uint32_t i = 0; i <= s->length[t]; i++) {
     uint32_t v = i == 0 ? s->source : list[i - 1], consumers = r->note[v] >> CONSUMER_SHIFT;
-    if (consumers < 2 || (net->flags[v] & DC_NODE_CACHE) == 0)
+    if (consumers < 2)
       continue;
+    if ((net->flags[v] & DC_NODE_CACHE) == 0) {
+      store_above(r, v);
+      continue;
+    }
     if (consumers > DC_CHILDREN_MAX)
       return fail(r, DC_ROUTES_CHILDREN, v);
     r->note[v] |= STORES;

@@ -60,3 +60,18 @@ def test_where_no_waypoint_helps_the_switch_is_named() -> None:
     with pytest.raises(RouteError, match="s") as error:
         routes(steiner_trees(graph, "0000", ["1111"]))
     assert error.value.code == "msd" and error.value.what in topologies.switches(graph)
+
+
+def test_a_branch_without_an_appliance_leaves_the_work_to_the_next_waypoint_above() -> None:
+    """s0.0 has none, and all that is below it meets at the source's own host, which forwards in BCube."""
+    graph = topologies.parse("bcube:4,1")
+    for name in topologies.switches(graph):
+        graph.nodes[name].update(msd=OPENFLOW_MSD, cache=name != "s0.0")
+    trees = steiner_trees(graph, "00", ["02", "10", "21", "23", "31", "33"])
+    branching = {tree.id for tree in trees if sum(arc[0] == "s0.0" for arc in tree.arcs) > 1}
+    assert branching, "s0.0 is a branch node"
+    for one in routes(trees):
+        if one.tree in branching:
+            for blob in one.blobs.values():
+                above = decode_route(blob)[-2]
+                assert above.store and not above.fwd.ports and not above.fwd.local, "not the source's own node"
