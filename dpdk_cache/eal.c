@@ -34,7 +34,7 @@ static void floating_core(char *out, size_t cap) {
   snprintf(out + used, cap - used, any ? ")" : "0)");
 }
 
-static bool uses_pci(const struct config *c) {
+bool eal_uses_pci(const struct config *c) {
   for (unsigned i = 0; i < c->nnodes; i++)
     for (unsigned p = 0; p < c->nodes[i].nports; p++)
       if (c->nodes[i].ports[p].device[0] != '\0' && c->nodes[i].ports[p].vdev[0] == '\0') return true;
@@ -58,7 +58,7 @@ int eal_start(const struct config *c, size_t pool_bytes, struct failure *f) {
   snprintf(text, sizeof text, "--file-prefix=datacast-%d", (int)getpid());
   arg(&a, text);
   if (!c->eal.huge) arg(&a, "--no-huge");
-  if (!uses_pci(c)) {
+  if (!eal_uses_pci(c)) {
     arg(&a, "--no-pci");
     arg(&a, "--iova-mode=va");
   }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "control.h"
+#include "daemon/privileges.h"
 #include "eal.h"
 #include "fabric.h"
 #include "links.h"
@@ -14,6 +15,10 @@
 #include "switch.h"
 
 enum { EXIT_RUNTIME = 1, EXIT_USAGE = 2 };
+
+/* Packet sockets and their buffers, pinned memory, sockets and files in other people's folders. */
+#define START_NEEDS \
+  (PRIVILEGE(CAP_NET_RAW) | PRIVILEGE(CAP_NET_ADMIN) | PRIVILEGE(CAP_IPC_LOCK) | PRIVILEGE(CAP_DAC_OVERRIDE))
 
 struct program {
   struct watch signals; /* first: the callback casts back */
@@ -72,7 +77,8 @@ static int serve(struct program *p, struct failure *f) {
     fabric_open(&p->fabric, &p->rounds, p->config.fabric_manager, socket, &p->security);
   /* Last: who sees the socket may rely on everything else. */
   if (socket[0] == '\0' || (p->control = control_open(&p->rounds, socket, f)) != NULL) {
-    /* Everything that needs rights (interfaces, hugepages, send buffers) is open now: capabilities can be dropped here. */
+    struct fault why;
+    if (!privileges_keep(0, &why)) log_warn("%s", why.text); /* everything that needs rights is open now */
     log_info("ready: %u node(s), %u port(s), MTU %u, %u packets of cache memory%s%s", p->sw.nmembers, p->sw.nports,
            p->config.mtu, p->sw.pools.data->size, socket[0] != '\0' ? ", control socket " : "", socket);
     rounds_run(&p->rounds);
@@ -98,7 +104,10 @@ static int open_security(struct program *p, struct failure *f) {
 static int run(struct program *p, struct failure *f) {
   uint32_t data, headers;
   sw_pool_sizes(&p->config, &data, &headers);
+  struct fault why;
   if (open_security(p, f) < 0) return -1;
+  /* DPDK's own threads keep what is there when they start; PCI devices and hugepages need more than can be told. */
+  if (!p->config.eal.huge && !eal_uses_pci(&p->config) && !privileges_keep(START_NEEDS, &why)) log_warn("%s", why.text);
   if (eal_start(&p->config, packet_pools_bytes(data, headers, ports_frame_bytes(&p->config)), f) < 0) return -1;
   int rc = sw_open(&p->sw, &p->config, f);
   if (rc == 0) {

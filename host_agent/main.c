@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "daemon/carrier.h"
+#include "daemon/privileges.h"
 #include "group.h"
 #include "options.h"
 #include "registration.h"
@@ -97,20 +98,23 @@ static int run(struct agent *a, const struct options *o)
     goto out;
   if (!open_ports(a, o, &why))
     goto out;
-  rc = worker_open(&a->worker, &a->loop);
-  if (rc < 0) {
-    fault_set(&why, "io", "no worker thread: %s", strerror(-rc));
-    goto close_worker;
-  }
   groups_init(&a->groups, &a->host, o->groups);
   if (!signalling_open(&a->signalling, &a->loop, &a->groups, o->listen, &why))
-    goto close_worker;
+    goto close_forward;
   if (!registration_open(&a->registration, &a->host, o->manager, o->listen, &why))
     goto close_signalling;
   a->forward.link_changed = registration_link;
   a->forward.link_arg = &a->registration;
   if (!carrier_open(&a->carrier, &a->loop, forward_carrier, &a->forward, &why))
     goto close_registration;
+  /* Sockets, ports and folders are open; files of others are still to be read and written. Before the worker starts. */
+  if (!privileges_keep(PRIVILEGE(CAP_DAC_OVERRIDE) | PRIVILEGE(CAP_DAC_READ_SEARCH), &why))
+    goto close_carrier;
+  rc = worker_open(&a->worker, &a->loop);
+  if (rc < 0) {
+    fault_set(&why, "io", "no worker thread: %s", strerror(-rc));
+    goto close_worker;
+  }
 
   a->loop.gather_max = o->gather_us * DC_US;
   log_info("ready on %s with %u ports", o->listen, o->ports);
@@ -118,14 +122,16 @@ static int run(struct agent *a, const struct options *o)
   groups_close(&a->groups);
   code = 0;
 
+close_worker:
+  worker_close(&a->worker);
+close_carrier:
   carrier_close(&a->carrier);
   a->forward.link_changed = NULL;
 close_registration:
   registration_close(&a->registration);
 close_signalling:
   signalling_close(&a->signalling);
-close_worker:
-  worker_close(&a->worker);
+close_forward:
   forward_close(&a->forward);
 out:
   if (code != 0)

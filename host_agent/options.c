@@ -35,7 +35,8 @@ static const char usage[] =
     "  --log-level LEVEL       error, warn, info or debug (default info); the log goes to standard error\n"
     "  --help, --version\n"
     "\n"
-    "It needs root, or CAP_NET_RAW and CAP_NET_ADMIN. SIGTERM or Ctrl-C stops it and removes its temporary files.\n"
+    "It needs root, or CAP_NET_RAW and CAP_NET_ADMIN to start; afterwards it keeps CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH at\n"
+    "most. SIGTERM or Ctrl-C stops it and removes its temporary files.\n"
     "Exit codes: 0 stopped as asked, 1 it could not run, 2 wrong usage.\n";
 
 enum {

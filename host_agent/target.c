@@ -105,7 +105,7 @@ static bool fits(int dir, const char *dest, const char *name, bool whole, uint64
     return target_fault(why, errno, dest);
   struct statvfs fs;
   if (fstatvfs(dir, &fs) == 0) {
-    uint64_t room = (uint64_t)(geteuid() == 0 ? fs.f_bfree : fs.f_bavail) * fs.f_frsize + held;
+    uint64_t room = (uint64_t)fs.f_bavail * fs.f_frsize + held;
     if (fs.f_blocks > 0 && size > room)
       return fault_set(why, "disk_full", "%s: %llu bytes are needed, %llu are free", dest, (unsigned long long)size,
                        (unsigned long long)room);

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from agent_harness import ASAN, PLAIN, ROOT, Net, make_line, make_pair
+
+sys.path.append(str(ROOT / "tests" / "services_kit"))
 
 
 @pytest.fixture(scope="session", autouse=True)

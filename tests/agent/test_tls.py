@@ -6,66 +6,18 @@ import contextlib
 import socket
 import ssl
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_harness import PLAIN, Client, Net, Transfer, digest, inside, path_end, path_middle, random_file, run, until
+from agent_harness import PLAIN, Client, Net, Transfer, digest, inside, path_end, path_middle, random_file, until
+from authority import Authority
 from datacast.core.framing import Decoder, encode
 
 pytestmark = pytest.mark.root
 
 MANAGER = "198.18.0.1:7500"
-
-
-class Authority:
-    """An authority, and certificates of it made with the openssl command."""
-
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir()
-        self.folder, self.serial = folder, 0
-        self.ca = folder / "ca.pem"
-        self._key("ca")
-        run("openssl", "req", "-x509", "-key", str(folder / "ca.key"), "-out", str(self.ca), "-days", "30", "-subj", "/CN=test",
-            "-addext", "basicConstraints=critical,CA:TRUE")
-
-    def _key(self, name: str) -> None:
-        run("openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", str(self.folder / f"{name}.key"))
-
-    def issue(self, identity: str, uri: str | None = None, days: tuple[int, int] = (-1, 30)) -> tuple[str, str]:
-        """Certificate and key of ROLE/NAME."""
-        self.serial += 1
-        name = f"{self.serial}-{identity.replace('/', '-')}"
-        base = self.folder / name
-        self._key(name)
-        run("openssl", "req", "-new", "-key", f"{base}.key", "-out", f"{base}.csr", "-subj", f"/CN={identity.replace('/', ' ')}")
-        extensions = self.folder / f"{name}.ext"
-        extensions.write_text(f"subjectAltName=URI:{uri or 'datacast://' + identity}\nbasicConstraints=CA:FALSE\n")
-        # `openssl ca` alone can set both dates.
-        (self.folder / "index.txt").touch()
-        (self.folder / "serial").write_text(f"{self.serial:04d}\n")
-        (self.folder / "ca.cnf").write_text(
-            f"[ca]\ndefault_ca=d\n[d]\ndatabase={self.folder}/index.txt\nserial={self.folder}/serial\n"
-            f"new_certs_dir={self.folder}\ndefault_md=sha256\npolicy=p\nunique_subject=no\n[p]\ncommonName=supplied\n")
-        begin, end = (time.strftime("%Y%m%d%H%M%SZ", time.gmtime(time.time() + d * 86400)) for d in days)
-        run("openssl", "ca", "-batch", "-notext", "-config", str(self.folder / "ca.cnf"), "-cert", str(self.ca), "-keyfile",
-            str(self.folder / "ca.key"), "-in", f"{base}.csr", "-out", f"{base}.pem", "-startdate", begin, "-enddate", end,
-            "-extfile", str(extensions))
-        return f"{base}.pem", f"{base}.key"
-
-    def options(self, identity: str, **more: Any) -> list[str]:
-        cert, key = self.issue(identity, **more)
-        return ["--tls-ca", str(self.ca), "--tls-cert", cert, "--tls-key", key]
-
-    def context(self, identity: str, server: bool = False, **more: Any) -> ssl.SSLContext:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_REQUIRED
-        context.load_verify_locations(self.ca)
-        context.load_cert_chain(*self.issue(identity, **more))
-        return context
 
 
 @pytest.fixture
@@ -287,3 +239,26 @@ def test_a_connection_that_never_shakes_hands_ends(make_net: Callable[[Path], Ne
     assert raw.recv(1) == b""
     assert "no TLS handshake within 5 s" in agent.text()
     raw.close()
+
+
+def capabilities(pid: int) -> dict[str, set[int]]:
+    """Per kind (CapPrm, CapEff, CapBnd …) the numbers set, over all threads."""
+    found: dict[str, set[int]] = {}
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for line in (task / "status").read_text().splitlines():
+            name, _, value = line.partition(":")
+            if name.startswith("Cap"):
+                found.setdefault(name, set()).update(i for i in range(64) if int(value, 16) >> i & 1)
+            elif name == "NoNewPrivs":
+                assert value.strip() == "1"
+    return found
+
+
+def test_the_agent_keeps_what_files_need_only(make_net: Callable[[Path], Net], authority: Authority) -> None:
+    net = two_hosts(make_net(PLAIN))
+    agent = net.start("a", *authority.options("agent/a"))
+    pid = agent.process.pid
+    caps = capabilities(pid)
+    dac_override, dac_read_search = 1, 2
+    assert caps["CapPrm"] == caps["CapEff"] == {dac_override, dac_read_search}
+    assert caps["CapInh"] == caps["CapAmb"] == set()

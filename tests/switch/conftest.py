@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from switch_rig import BINARY, BINARY_ASAN, ROOT, Rig
+
+sys.path.append(str(ROOT / "tests" / "services_kit"))
 
 
 def _made(target: Path) -> Path:

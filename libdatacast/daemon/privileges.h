@@ -1,0 +1,16 @@
+/* Giving up capabilities that a daemon does not need any more. */
+#ifndef DAEMON_PRIVILEGES_H
+#define DAEMON_PRIVILEGES_H
+
+#include <linux/capability.h>
+#include <stdint.h>
+
+#include "daemon/log.h"
+
+#define PRIVILEGE(cap) (UINT64_C(1) << (cap))
+
+/* Keep of the present capabilities those in `keep` (PRIVILEGE(CAP_…) | …), in this thread and those it starts later; no
+ * program that is started can have more (no_new_privs). False with *why. */
+bool privileges_keep(uint64_t keep, struct fault *why) __attribute__((nonnull));
+
+#endif
