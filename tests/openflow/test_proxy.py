@@ -1,0 +1,55 @@
+"""A controller speaks for switches at the fabric manager: its end is not theirs."""
+
+from __future__ import annotations
+
+from datacast import topologies
+from datacast.fabric_manager.fabric import Fabric
+
+
+def registration(node: str, **more) -> dict:
+    ports = [{"port": p} for p in range(4)]
+    return {"type": "register", "node": node, "kind": "switch", "pid": 7, "ports": ports, **more}
+
+
+def down(fabric: Fabric) -> int:
+    return sum(not fabric.link_up(u, v) for u, v in fabric.graph.edges)
+
+
+def fabric_with(**more) -> Fabric:
+    fabric = Fabric(topologies.parse("bcube:4,1"))
+    for i, host in enumerate(topologies.hosts(fabric.graph)):
+        message = {"type": "register", "node": host, "kind": "host", "addr": f"198.18.0.{i + 1}:7600"}
+        fabric.register(message, 100 + i, 1)
+    for switch in topologies.switches(fabric.graph):
+        fabric.register(registration(switch, **more), 1, 1)
+    assert down(fabric) == 0
+    return fabric
+
+
+def test_when_the_controller_ends_its_switches_go_on() -> None:
+    fabric = fabric_with(proxy=True, msd=3, cache=True)
+    changes = fabric.disconnect(1, 2)
+    assert down(fabric) == 0 and not [c for c in changes if c["type"] == "link"]
+    switches = [n for n in fabric.snapshot()["nodes"] if n["kind"] == "switch"]
+    assert all(n["alive"] and not n["registered"] and n["msd"] == 3 for n in switches)
+
+
+def test_a_link_that_was_down_stays_down_without_the_controller_until_the_next_one_says_otherwise() -> None:
+    fabric = fabric_with(proxy=True)
+    fabric.link_report("s0.0", 2, False, 5, 2)
+    fabric.disconnect(1, 3)
+    assert down(fabric) == 1
+    fabric.register(registration("s0.0", proxy=True), 2, 4)
+    assert down(fabric) == 0
+
+
+def test_when_a_switch_process_ends_its_links_do() -> None:
+    fabric = fabric_with()
+    fabric.disconnect(1, 2)
+    assert down(fabric) == 32
+
+
+def test_an_appliance_that_goes_is_told_on() -> None:
+    fabric = fabric_with(proxy=True, cache=True)
+    change = fabric.register(registration("s0.0", proxy=True, cache=False), 1, 2)[0]
+    assert change["type"] == "node" and change["cache"] is False
