@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -145,6 +146,9 @@ def run(
     delta: str = typer.Option(None, "--delta", help="Rate added per interval without a duplicate, such as 5mbit."),
     cc: str = typer.Option(None, "--cc", help="Rate control by name; 'datacast' is the paper's."),
     seed: int = typer.Option(None, "--seed", help="Seed of the random bytes."),
+    fault: list[str] = typer.Option(
+        [], "--fault", help="Break something meanwhile, such as 'link 00:0 down at 2s'; again for more."
+    ),
     json_path: Path = typer.Option(None, "--json", help="Write the report to this file ('-': print it)."),
     name: str = NAME,
     rest_port: int = REST_PORT,
@@ -157,6 +161,7 @@ def run(
     from datacast.cli.lab_show import Screen, print_report
     from datacast.topologies.lab import run as lab_run
     from datacast.topologies.lab.content import parse_rate, parse_size
+    from datacast.topologies.lab.faults import parse_faults
     from datacast.topologies.lab.signals import Signals
     from datacast.topologies.lab.state import lab_name
 
@@ -179,7 +184,8 @@ def run(
             options={key: value for key, value in given.items() if value is not None},
         )
         options = _options(topology, link, mtu, queue, dataplane, rest_port, fabric_port, work, realtime, keep)
-        lab_run.settle(lab_run.load_topology(topology), transfer)
+        graph = lab_run.load_topology(topology)
+        transfer = replace(lab_run.settle(graph, transfer), faults=parse_faults(fault, graph, dataplane))
     except DatacastError as error:
         _complain(error)
         raise typer.Exit(USAGE) from error

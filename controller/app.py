@@ -137,6 +137,41 @@ def make_app(client: FabricManagerClient, switches: Switches | None = None) -> F
     async def cancel(group: GroupId) -> JSONResponse:
         return JSONResponse(await client.cancel_group(group), status_code=202)
 
+    @app.post(
+        "/groups/{group}/resume",
+        status_code=202,
+        tags=["groups"],
+        responses=problems(404, 409, 422, 503),
+        response_class=JSONResponse,
+        summary="Start a group again that has failed or reached some receivers; they go on from what they have",
+    )
+    async def resume(group: GroupId) -> JSONResponse:
+        return JSONResponse(await client.resume_group(group), status_code=202)
+
+    @app.post(
+        "/groups/{group}/receivers",
+        status_code=202,
+        tags=["groups"],
+        responses=problems(404, 409, 422, 503),
+        response_class=JSONResponse,
+        summary="One receiver more; it is served when the others are done",
+    )
+    async def add_receiver(group: GroupId, host: Annotated[Name, Body(embed=True, examples=["32"])]) -> JSONResponse:
+        return JSONResponse(await client.add_receiver(group, host), status_code=202)
+
+    @app.delete(
+        "/groups/{group}/receivers/{host}",
+        status_code=202,
+        tags=["groups"],
+        responses=problems(404, 409, 422, 503),
+        response_class=JSONResponse,
+        summary="One receiver less; what it has is dropped",
+    )
+    async def remove_receiver(
+        group: GroupId, host: Annotated[str, Path(description="a host's name", max_length=128)]
+    ) -> JSONResponse:
+        return JSONResponse(await client.remove_receiver(group, host), status_code=202)
+
     @app.get(
         "/sets", tags=["sets"], responses=problems(503), response_class=JSONResponse, summary="Named sets of hosts"
     )

@@ -60,6 +60,10 @@ class GroupOptions:
     """Members drop a group of which they have heard nothing for so long."""
     member_timeout_ms: Annotated[int, Ge(500), Le(600_000)] = 5000
     """A receiver that does not answer for so long has failed."""
+    aside_ms: Annotated[int, Ge(0), Le(600_000)] = 2000
+    """A receiver that was away, or is behind the others, for so long is served when the others are done; 0: never."""
+    quorum: Annotated[int, Ge(1), Le(8192)] | None = None
+    """Start when so many receivers are ready; those without an agent are served later. None: all must have one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +100,8 @@ class StartOrder:
     """When the request arrived."""
     load: list[dict[str, Any]] = field(default_factory=list)
     """Arcs that trees of other groups use: {from, to, group, tree}."""
+    adopt: dict[str, Any] | None = None
+    """Take over from a master that died: size, file, payload, per_block, rest ((first, count) of pieces)."""
 
 
 class FabricManagerClient(JsonClient):
@@ -127,6 +133,16 @@ class FabricManagerClient(JsonClient):
 
     async def cancel_group(self, group: str) -> dict[str, Any]:
         return await self.request("DELETE", f"/groups/{segment(group)}")
+
+    async def resume_group(self, group: str) -> dict[str, Any]:
+        """Start a group again that has not reached all; receivers go on from what they have verified."""
+        return await self.request("POST", f"/groups/{segment(group)}/resume")
+
+    async def add_receiver(self, group: str, host: str) -> dict[str, Any]:
+        return await self.request("POST", f"/groups/{segment(group)}/receivers", {"host": host})
+
+    async def remove_receiver(self, group: str, host: str) -> dict[str, Any]:
+        return await self.request("DELETE", f"/groups/{segment(group)}/receivers/{segment(host)}")
 
     async def put_progress(self, group: str, progress: dict[str, Any]) -> dict[str, Any]:
         """From a group's master: state, members, trees, and at the end the report."""

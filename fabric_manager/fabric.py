@@ -45,6 +45,8 @@ class Node:
     msd: int | None = None
     cache: bool | None = None
     """Can be a waypoint; None: as the topology says."""
+    expected: bool = False
+    """Taken to live although it has not registered: this process is new, the node perhaps is not."""
     proxy: bool = False
     """Registered by a controller that speaks for it: when that goes away the switch does not."""
     dest_roots: list[str] = field(default_factory=list)
@@ -56,7 +58,7 @@ class Node:
 
     @property
     def alive(self) -> bool:
-        return self.registered or (self.kind == "switch" and (not self.seen or self.proxy))
+        return self.registered or self.expected or (self.kind == "switch" and (not self.seen or self.proxy))
 
 
 class Fabric:
@@ -113,6 +115,24 @@ class Fabric:
         self.version += 1
         return {"type": "node", "version": self.version, **self.node_json(node)}
 
+    # ---- after a restart ----
+    def expect_all(self) -> None:
+        """Take every host to live for now: groups run, and agents need a moment to find the new process."""
+        for node in self.nodes.values():
+            node.expected = not node.registered and not node.seen
+        self._refresh(list(self.graph.edges))
+
+    def expect_none(self, now_ns: int) -> list[dict[str, Any]]:
+        """The moment is over: who has not registered is gone."""
+        changes = []
+        for node in self.nodes.values():
+            if node.expected:
+                node.expected = False
+                if not node.registered:
+                    changes.append(self._node_change(node))
+                    changes += self._refresh(list(self.graph.edges(node.name)), now_ns)
+        return changes
+
     # ---- reports ----
     def register(self, message: dict[str, Any], session: int, now_ns: int) -> list[dict[str, Any]]:
         """A `register` message of a connection. Returns the changes; raises FabricError when it is refused."""
@@ -160,7 +180,7 @@ class Fabric:
         changes = []
         for node in self.nodes.values():
             if node.registered and node.session == session:
-                node.registered, node.session = False, None
+                node.registered, node.session, node.expected = False, None, False
                 changes.append(self._node_change(node))
                 changes += self._refresh(list(self.graph.edges(node.name)), now_ns)
         return changes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import posixpath
@@ -22,6 +23,8 @@ log = logging.getLogger("datacast.fabric_manager")
 TREE_IDS_PER_GROUP = 16
 MASTER_SILENCE_S = 15.0
 """A master that is no child of this process and says nothing for so long is lost; its members' leases end the group."""
+RESTARTS_MAX = 3
+"""Masters that may die of one group."""
 KEEP_GROUPS = 1000
 """Finished groups that are remembered."""
 
@@ -36,11 +39,23 @@ class Groups:
         self.masters: Masters | None = None
         self._groups: dict[str, dict[str, Any]] = {}
         self._heard: dict[str, float] = {}
+        self._specs: dict[str, dict[str, Any]] = {}
+        self._adopt: dict[str, dict[str, Any]] = {}
+        self._restarts: dict[str, int] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
         for row in store.groups():
             self._groups[row["id"]] = self._record(
                 row["id"], row["state"], row["spec"], row["created_ns"], row["updated_ns"], row["progress"]
             )
             self._heard[row["id"]] = time.monotonic()
+            self._specs[row["id"]] = row["spec"]
+            if row["adopt"]:
+                self._adopt[row["id"]] = row["adopt"]
+
+    @property
+    def unfinished(self) -> bool:
+        """Some group has not ended, as far as is known."""
+        return any(record["state"] not in FINAL_STATES for record in self._groups.values())
 
     @staticmethod
     def _record(
@@ -54,6 +69,7 @@ class Groups:
             "trees": {},
             "report": None,
             "finished_ns": None,
+            "reactions": [],
             "receivers": {name: {"state": "waiting"} for name in spec["receivers"]},
         }
         return {
@@ -152,9 +168,11 @@ class Groups:
         self.store.add_group(group, stored, "starting", now)
         for old in self.store.forget_groups(KEEP_GROUPS):
             self._groups.pop(old, None)
-            self._heard.pop(old, None)
+            for kept in (self._heard, self._specs, self._adopt, self._restarts):
+                kept.pop(old, None)
         record = self._groups[group] = self._record(group, "starting", stored, now, now, {})
         self._heard[group] = time.monotonic()
+        self._specs[group] = stored
         order = StartOrder(
             group=group,
             spec=stored,
@@ -229,8 +247,14 @@ class Groups:
                 spec.source,
                 "leave it out: it has the file",
             )
+        quorum = spec.options.quorum
+        if quorum is not None and quorum > len(names):
+            raise _field("bad_quorum", "quorum", f"a quorum of {quorum} of {len(names)} receivers", str(quorum), "")
+        ready = sum(self.fabric.nodes[name].registered for name in names)
         for name in (spec.source, *names):
-            if not self.fabric.nodes[name].registered:
+            if not self.fabric.nodes[name].registered and not (
+                quorum is not None and ready >= quorum and name != spec.source
+            ):
                 raise Problem(
                     409,
                     "no_agent",
@@ -266,8 +290,10 @@ class Groups:
         known = {
             k: v
             for k, v in update.items()
-            if k in ("size", "fraction", "rate_bps", "error", "receivers", "trees", "report")
+            if k in ("size", "fraction", "rate_bps", "error", "receivers", "trees", "report", "reactions")
         }
+        if isinstance(update.get("adopt"), dict):
+            self._keep_adopt(group, update["adopt"])
         record.update(known, state=state, updated_ns=time.time_ns())
         if state in FINAL_STATES:
             record["finished_ns"] = record["updated_ns"]
@@ -299,6 +325,12 @@ class Groups:
             return
         if record["state"] == "cancelling":
             self._finish(record, "cancelled", "cancelled", "cancelled; its master was gone, the members' leases end it")
+        elif group in self._adopt and self._restarts.get(group, 0) < RESTARTS_MAX and self.masters is not None:
+            self._restarts[group] = self._restarts.get(group, 0) + 1
+            log.warning("group %s: its master ended (code %d); another one takes over", group, code)
+            task = asyncio.get_running_loop().create_task(self._hand_over(record))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
         else:
             self._finish(
                 record,
@@ -306,6 +338,100 @@ class Groups:
                 "master_died",
                 f"the group's master ended (code {code}); the members' leases end the transfer",
             )
+
+    def _keep_adopt(self, group: str, adopt: dict[str, Any]) -> None:
+        # The first one goes to the disk: after a power loss receivers tell what they have.
+        if group not in self._adopt:
+            self.store.save_adopt(group, adopt)
+        self._adopt[group] = adopt
+
+    async def _hand_over(self, record: dict[str, Any]) -> None:
+        """Give a group to another master."""
+        group = record["id"]
+        order = StartOrder(
+            group=group,
+            spec=self._specs[group],
+            tree_ids=self.store.take_tree_ids(TREE_IDS_PER_GROUP),
+            version=self.fabric.version,
+            accepted_ns=time.time_ns(),
+            load=self.load(),
+            adopt=self._adopt.get(group),
+        )
+        try:
+            if self.masters is None:
+                raise OSError("the fabric manager is stopping")
+            await self.masters.start(order)
+            self._heard[group] = time.monotonic()
+        except OSError as error:
+            self._finish(record, "failed", "no_master", f"no master could be started: {error}")
+
+    async def resume(self, group: str) -> dict[str, Any]:
+        """Start a group again that has failed or reached a part of its receivers. Raises Problem."""
+        record = self.get(group)
+        if record["state"] not in ("failed", "partial"):
+            raise Problem(
+                409,
+                "not_resumable",
+                f"group {group} is {record['state']}; only one that failed or is partial can be resumed",
+                what=group,
+            )
+        for name in (record["source"], *self._specs[group]["receivers"]):
+            if not self.fabric.nodes[name].registered:
+                raise Problem(
+                    409,
+                    "no_agent",
+                    f"host {name} has no agent: nothing has registered for it",
+                    what=name,
+                    remedy=f"start datacast-agent on {name}",
+                )
+        adopt = self._adopt.get(group)
+        if adopt:  # what was sent says nothing about receivers that were started again
+            self._adopt[group] = {
+                **adopt,
+                "rest": [[0, -(-adopt["size"] // adopt["payload"])]] if adopt["size"] else [],
+            }
+        record.update(state="starting", error=None, report=None, finished_ns=None, updated_ns=time.time_ns())
+        self._restarts[group] = 0
+        self._save(record)
+        await self._hand_over(record)
+        self.publish({"type": "group", **self.summary(record)})
+        return record
+
+    # ---- receivers come and go ----
+    def add_receiver(self, group: str, host: str) -> dict[str, Any]:
+        """Raises Problem."""
+        record = self._running(group)
+        self._check_host("host", host)
+        if host == record["source"]:
+            raise _field("source_among_receivers", "host", f"{host} is the group's source", host, "it has the file")
+        if not self.fabric.nodes[host].registered:
+            raise Problem(
+                409, "no_agent", f"host {host} has no agent", what=host, remedy=f"start datacast-agent on {host}"
+            )
+        spec = self._specs[group]
+        if host not in spec["receivers"]:
+            spec["receivers"] = [*spec["receivers"], host]
+            self.store.save_spec(group, spec)
+            record["receivers"] = {**record["receivers"], host: {"state": "waiting"}}
+        self.publish({"type": "join", "group": group, "host": host})
+        return record
+
+    def remove_receiver(self, group: str, host: str) -> dict[str, Any]:
+        """Raises Problem."""
+        record = self._running(group)
+        spec = self._specs[group]
+        if host not in spec["receivers"]:
+            raise Problem(404, "no_receiver", f"{host} is no receiver of group {group}", what=host)
+        spec["receivers"] = [name for name in spec["receivers"] if name != host]
+        self.store.save_spec(group, spec)
+        self.publish({"type": "leave", "group": group, "host": host})
+        return record
+
+    def _running(self, group: str) -> dict[str, Any]:
+        record = self.get(group)
+        if record["state"] not in ("starting", "running"):
+            raise Problem(409, "ended", f"group {group} is {record['state']}", what=group)
+        return record
 
     def sweep(self) -> None:
         """Call every few seconds: fails groups whose master (of an earlier fabric manager) says nothing any more."""
@@ -331,7 +457,7 @@ class Groups:
         self.publish({"type": "group", **self.summary(record)})
 
     def _save(self, record: dict[str, Any]) -> None:
-        keep = ("size", "fraction", "rate_bps", "error", "receivers", "trees", "report", "finished_ns")
+        keep = ("size", "fraction", "rate_bps", "error", "receivers", "trees", "report", "finished_ns", "reactions")
         self.store.save_group(record["id"], record["state"], {k: record[k] for k in keep}, record["updated_ns"])
 
     # ---- sets ----

@@ -24,7 +24,7 @@ from .registry import Registry
 PING_S = 5.0
 SetName = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 
-TOPICS = {"topology": {"topology", "link", "node"}, "groups": {"group"}, "control": {"cancel"}}
+TOPICS = {"topology": {"topology", "link", "node"}, "groups": {"group"}, "control": {"cancel", "join", "leave"}}
 
 
 def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> FastAPI:
@@ -72,6 +72,11 @@ def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> Fa
     async def one(group: str) -> JSONResponse:
         return JSONResponse(groups.get(group))
 
+    @app.get("/groups/{group}/master")
+    async def master(group: str) -> JSONResponse:
+        groups.get(group)
+        return JSONResponse({"pid": groups.masters.pid(group) if groups.masters else None})
+
     @app.delete("/groups/{group}")
     async def cancel(group: str) -> JSONResponse:
         return JSONResponse(groups.cancel(group))
@@ -79,6 +84,18 @@ def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> Fa
     @app.put("/groups/{group}/progress")
     async def progress(group: str, update: Annotated[dict[str, Any], Body()]) -> JSONResponse:
         return JSONResponse(groups.progress(group, update))
+
+    @app.post("/groups/{group}/resume")
+    async def resume(group: str) -> JSONResponse:
+        return JSONResponse(await groups.resume(group))
+
+    @app.post("/groups/{group}/receivers")
+    async def add_receiver(group: str, host: Annotated[Name, Body(embed=True)]) -> JSONResponse:
+        return JSONResponse(groups.add_receiver(group, host))
+
+    @app.delete("/groups/{group}/receivers/{host}")
+    async def remove_receiver(group: str, host: str) -> JSONResponse:
+        return JSONResponse(groups.remove_receiver(group, host))
 
     @app.post("/trees")
     async def trees(count: Annotated[int, Ge(1), Le(256), Body(embed=True)]) -> JSONResponse:

@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import sys
+import time
 from collections.abc import Callable
 
 from datacast.core.errors import DatacastError
@@ -24,6 +25,8 @@ from .registry import Registry
 from .store import Store
 
 SWEEP_S = 2.0
+EXPECT_S = 8.0
+"""After a restart with groups that run, hosts are taken to live for so long without having registered."""
 
 
 class UsageError(DatacastError):
@@ -88,11 +91,19 @@ class FabricManager:
         self.signalling_address = address_of(signalling_sock)
         self._server = HttpServer(make_app(self.fabric, self.groups, self.hub, self.registry), http_sock)
         self.url = self._server.url
+        if self.groups.unfinished:
+            self.fabric.expect_all()
+            self._tasks.append(asyncio.create_task(self._end_of_patience()))
         await self._server.start()
         await self.registry.start(signalling_sock)
         self.groups.masters = self.masters_factory(self.url, self.groups.master_exited, spares=self._spares)
         self.groups.masters.warm_soon()
         self._tasks.append(asyncio.create_task(self._sweep()))
+
+    async def _end_of_patience(self) -> None:
+        await asyncio.sleep(EXPECT_S)
+        for change in self.fabric.expect_none(time.time_ns()):
+            self.hub.publish(change)
 
     async def _sweep(self) -> None:
         while True:

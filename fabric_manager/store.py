@@ -30,6 +30,9 @@ MIGRATIONS = (
     CREATE TABLE tree_ids (next INTEGER NOT NULL) STRICT;
     INSERT INTO tree_ids VALUES (1);
     """,
+    """
+    ALTER TABLE groups ADD COLUMN adopt TEXT;
+    """,
 )
 
 TREE_ID_MAX = 0xFFFFFFFF
@@ -83,10 +86,17 @@ class Store:
             (state, json.dumps(progress), now_ns, group),
         )
 
+    def save_spec(self, group: str, spec: dict[str, Any]) -> None:
+        self._db.execute("UPDATE groups SET spec = ? WHERE id = ?", (json.dumps(spec), group))
+
+    def save_adopt(self, group: str, adopt: dict[str, Any]) -> None:
+        """What another master would need to take the group over."""
+        self._db.execute("UPDATE groups SET adopt = ? WHERE id = ?", (json.dumps(adopt), group))
+
     def groups(self) -> list[dict[str, Any]]:
         """All groups, oldest first."""
         rows = self._db.execute(
-            "SELECT id, state, spec, created_ns, updated_ns, progress FROM groups ORDER BY created_ns, id"
+            "SELECT id, state, spec, created_ns, updated_ns, progress, adopt FROM groups ORDER BY created_ns, id"
         )
         return [
             {
@@ -96,6 +106,7 @@ class Store:
                 "created_ns": r[3],
                 "updated_ns": r[4],
                 "progress": json.loads(r[5]),
+                "adopt": json.loads(r[6]) if r[6] else None,
             }
             for r in rows
         ]

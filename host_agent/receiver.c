@@ -68,6 +68,10 @@ static void on_data(struct endpoint *e, dc_time now, const struct dc_header *h, 
   }
   t->bytes += h->length;
   r->bytes += h->length;
+  if (t->rerouted) {
+    t->rerouted = false;
+    group_event(g, "resumed", json_pack("{s:I,s:I}", "tree", (json_int_t)t->params.id, "t_ns", (json_int_t)loop_realtime_ns()));
+  }
   blocks_look_at(g, (uint32_t)(piece / g->layout.per_block));
 }
 
@@ -211,8 +215,10 @@ static bool set_route(struct group *g, struct receiver_tree *t, const json_t *v,
                                      memcmp(t->path->first.port, path->first.port, path->first.n * sizeof path->first.port[0]) != 0);
   free(t->path);
   t->path = path;
-  if (changed)
+  if (changed) {
+    t->rerouted = true;
     dc_receiver_restart(t->core, host_of(g)->loop->now);
+  }
   return true;
 }
 

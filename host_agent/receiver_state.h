@@ -15,6 +15,7 @@ struct receiver_tree {
   struct dc_path *path; /* NULL: no route yet */
   uint64_t bytes, unroutable;
   bool attached;
+  bool rerouted; /* nothing new came over the changed route yet */
   uint8_t *stage; /* arrived, not written yet: file bytes [stage_at, stage_at + staged) */
   uint64_t stage_at;
   size_t staged;

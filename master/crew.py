@@ -26,6 +26,7 @@ log = logging.getLogger("datacast.master")
 
 REQUEST_S = 2.0
 VISIT_S = 0.5
+LIMIT_S = 0.1
 FAN_OUT = 16
 """Most children of a member in the signalling tree."""
 
@@ -52,10 +53,12 @@ class Crew:
         on_event: Callable[[dict[str, Any]], None],
         wake: Callable[[], None],
         spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Task[Any]],
+        may_return: Callable[[Member], bool] = lambda member: True,
     ) -> None:
         self.group, self.view, self.timeout_s = group, view, timeout_s
         self.members: dict[str, Member] = {}
         self._opening, self._on_event, self._wake, self._spawn = opening, on_event, wake, spawn
+        self._may_return = may_return
         self._log: list[Entry] = []
         self._root: Connection | None = None
         self._tree: tuple[frozenset[str], dict[str, list[str]]] = (frozenset(), {})
@@ -64,12 +67,15 @@ class Crew:
         self._rewire = False
 
     # ---- who there is ----
-    def join(self, source: str, receivers: Iterable[str]) -> None:
-        """Addresses from the topology. Raises GroupError when the source has no agent."""
+    def join(self, source: str, receivers: Iterable[str], wait: bool = False) -> None:
+        """Addresses from the topology. Raises GroupError when the source has no agent. wait: receivers without an agent
+        are set aside."""
         for name in (source, *receivers):
             addr = self.view.address(name) if name in self.view.graph else None
             member = self.members[name] = Member(name, "source" if name == source else "receiver", addr or "")
-            if not addr:
+            if not addr and wait and member.role == "receiver":
+                member.aside = True
+            elif not addr:
                 member.fail("no_agent", f"host {name} has no agent")
         self.check_source()
 
@@ -89,7 +95,7 @@ class Crew:
 
     def in_touch(self) -> list[Member]:
         """Those in the common tree."""
-        return [m for m in self.members.values() if m.state != "failed" and not m.suspect]
+        return [m for m in self.members.values() if m.state != "failed" and not m.suspect and not m.aside]
 
     def _at_work(self) -> list[Member]:
         return [m for m in self.in_touch() if m.opened and not (m.role == "receiver" and m.state == "done")]
@@ -150,6 +156,34 @@ class Crew:
         for member in self.in_touch():
             member.opened, member.heard, member.state = True, now, "open"
 
+    async def adopt(self) -> Results:
+        """Take over a group that another master began: the log goes on behind what the members have had, with empty
+        entries for what is not known any more. Returns their status; `open` gives them this master's trees."""
+        asked = self.in_touch()
+        results = await self.request("status", asked)
+        now = time.monotonic()
+        for member in asked:
+            result = results.get(member.name) or {}
+            member.heard = now
+            if result.get("ok"):
+                member.opened, member.position = True, int(result.get("n", 0))
+        for _ in range(max((m.position for m in asked), default=0)):
+            self._log.append(Entry("assign", {"extents": []}))
+        opened = await self.request("open", asked, self._opening(None), {m.name: self._opening(m) for m in asked})
+        for member in asked:
+            if (opened.get(member.name) or {}).get("ok"):
+                member.opened, member.state = True, "open"
+                if member.position < len(self._log):
+                    self.suspect(member)
+            elif member.role == "source":
+                answer = opened.get(member.name) or {}
+                raise GroupError(
+                    str(answer.get("code", "unreachable")), str(answer.get("error", "no answer")), member.name
+                )
+            else:
+                self.suspect(member)
+        return results
+
     async def status(self) -> Results:
         """Of all in the common tree; mends the tree and the connection to the source first. Raises GroupError."""
         if self._root is None or not self._root.alive:
@@ -190,6 +224,47 @@ class Crew:
         with contextlib.suppress(DatacastError):
             await self.request("close", members, {"reason": reason[:500], "keep": keep})
         await self._root.close()
+
+    async def reroute(self, routes: dict[str, dict[str, str]]) -> None:
+        """New routes for the members concerned, and nobody else. One that does not acknowledge gets `open` later."""
+        members = [m for m in self.in_touch() if m.opened and not m.final and m.name in routes]
+        if not members:
+            return
+        results = await self.request("reroute", members, None, {m.name: {"routes": routes[m.name]} for m in members})
+        for member in members:
+            if (results.get(member.name) or {}).get("ok"):
+                member.heard = time.monotonic()
+            else:
+                self.suspect(member)
+
+    def rewire(self) -> None:
+        """Send `open` to all before the next status."""
+        self._rewire = True
+
+    async def reopen(self) -> None:
+        """`open` to all in the common tree: trees were added."""
+        await self._open_again()
+
+    async def dismiss(self, member: Member, reason: str, keep: bool) -> None:
+        """`close` for one member."""
+        opened, member.opened, member.position = member.opened, False, 0
+        if not opened:
+            return
+        connection = Connection(self.view.address(member.name) or member.addr, self._on_event)
+        try:
+            await connection.connect(VISIT_S)
+            part = {"n": member.name, "a": member.addr}
+            await connection.request("close", self.group, part, {"reason": reason, "keep": keep}, REQUEST_S)
+        except SignallingError as error:
+            log.info("group %s: %s: %s", self.group, member.name, error)
+        finally:
+            await connection.close()
+
+    def call_back(self, member: Member) -> None:
+        """Serve one that was set aside."""
+        member.aside, member.away_since, member.heard = False, None, time.monotonic()
+        member.suspect = False
+        self.suspect(member)
 
     # ---- the log ----
     @property
@@ -255,6 +330,7 @@ class Crew:
             return
         log.warning("group %s: %s is out of touch", self.group, member.name)
         member.suspect = self._rewire = True
+        member.away_since = member.away_since or member.heard or time.monotonic()
         if member.name not in self._visits:
             self._visits.add(member.name)
             self._spawn(self._visit(member))
@@ -263,7 +339,7 @@ class Crew:
     async def _visit(self, member: Member) -> None:
         """Until a member is back or has failed."""
         try:
-            while member.suspect and not member.final:
+            while member.suspect and not member.final and not member.aside:
                 connection = Connection(self.view.address(member.name) or member.addr, self._on_event)
                 try:
                     await connection.connect(VISIT_S)
@@ -284,6 +360,14 @@ class Crew:
 
     async def _recover(self, member: Member, connection: Connection) -> None:
         member.addr = connection.address
+        if not self._may_return(member):
+            member.aside = True
+            if member.opened:
+                member.opened, member.position = False, 0
+                body = {"reason": "served when the others are done", "keep": True}
+                await connection.request("close", self.group, {"n": member.name, "a": member.addr}, body, REQUEST_S)
+            self._wake()
+            return
         part = {"n": member.name, "a": member.addr, "b": self._opening(member)}
         results = await connection.request("open", self.group, part, self._opening(None), REQUEST_S)
         result = results.get(member.name, {})
@@ -293,7 +377,7 @@ class Crew:
             return
         member.opened = True
         if await self._replay(member, connection):
-            member.suspect, member.heard = False, time.monotonic()
+            member.suspect, member.heard, member.away_since = False, time.monotonic(), None
             self._rewire = True
             log.warning("group %s: %s is back", self.group, member.name)
 
@@ -309,6 +393,11 @@ class Crew:
             except SignallingError as error:
                 log.info("group %s: %s: %s", self.group, member.name, error)
                 return False
-            if not self._acknowledged(member, index, results.get(member.name)):
+            result = results.get(member.name)
+            if (result or {}).get("code") == "limit" and not member.aside:
+                await asyncio.sleep(LIMIT_S)  # it takes more extents when it has received some
+                member.heard = time.monotonic()
+                continue
+            if not self._acknowledged(member, index, result):
                 return False
         return True

@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import statistics
 import time
 from collections.abc import Coroutine
+from dataclasses import replace
 from typing import Any
 
 from datacast.core.errors import DatacastError
@@ -19,8 +21,9 @@ from datacast.core.problems import Problem
 from datacast.fabric_manager.api import FINAL_STATES, FabricManagerClient
 
 from .crew import Crew, GroupError
+from .forest import Change, Forest, to_json
 from .members import Member
-from .plan import Plan, PlanError, make_plan, per_block
+from .plan import Plan, PlanError, PlannedTree, make_plan, per_block
 from .report import final_report, progress_json, trees_json
 from .schedule import Scheduler
 from .signalling import Results
@@ -66,6 +69,17 @@ class Group:
         self._digests_since = 0.0
         self._source_trees: dict[str, dict[str, Any]] = {}
         self._polled_at = 0.0
+        self.forest: Forest | None = None
+        self.ideal_s: float | None = None
+        self.reactions: list[dict[str, Any]] = []
+        self._changes: list[dict[str, Any]] = []
+        self._others = False
+        """The receivers to be served are others than before."""
+        self._reacting = asyncio.Lock()
+        self._releases: set[int] = set()
+        self._finale = False
+        self._file: dict[str, Any] = {}
+        self._aside_s = self.options.get("aside_ms", 2000) / 1000
         self.crew = Crew(
             self.id,
             view,
@@ -74,6 +88,7 @@ class Group:
             on_event=self._on_event,
             wake=self._wake.set,
             spawn=self._spawn,
+            may_return=self._may_return,
         )
 
     # ---- from outside ----
@@ -110,6 +125,8 @@ class Group:
             self.crew.receivers,
             self._trees(),
             self.takeovers,
+            self.ideal_s,
+            self.reactions,
         )
         # Receivers keep what they have when it may be wanted again; a cancelled group is not.
         reason = self.error["message"] if self.error else "done"
@@ -169,17 +186,30 @@ class Group:
         except TimeoutError:
             raise GroupError("no_topology", "the fabric manager's topology did not arrive within 10 s") from None
         self._mark("topology")
-        self.crew.join(self.spec["source"], self.spec["receivers"])
+        self.crew.join(self.spec["source"], self.spec["receivers"], self.options.get("quorum") is not None)
         await self.crew.connect()
         await self._stat()
         self._mark("stat")
         await self._make_plan()
         self._mark("trees")
-        await self.crew.open()
+        if self.order.get("adopt"):
+            for name, result in (await self.crew.adopt()).items():
+                if result.get("ok") and result.get("state") == "done":
+                    self._member_done(self.crew.members[name], result.get("t_done_ns"))
+        else:
+            await self.crew.open()
+        self._check_quorum()
         self._mark("open")
         self.state = "running"
         self._feed()
         self._mark("assign")
+        self._kick()
+
+    def _check_quorum(self) -> None:
+        quorum = self.options.get("quorum")
+        ready = sum(m.opened for m in self.crew.receivers)
+        if quorum is not None and ready < quorum:
+            raise GroupError("quorum", f"{ready} receivers are ready, the quorum is {quorum}")
 
     async def _stat(self) -> None:
         path = self.spec["source_path"]
@@ -188,33 +218,58 @@ class Group:
             for m in self.crew.in_touch()
         }
         results = await self.crew.first("stat", parts)
-        size = results[self.crew.source.name].get("size")
+        told = results[self.crew.source.name]
+        size = told.get("size")
         if not isinstance(size, int) or size < 0:
             raise GroupError("bad_answer", f"source {self.crew.source.name} told no size of {path}")
         self.size = size
+        self._file = {key: told[key] for key in ("mtime_ns", "inode") if isinstance(told.get(key), int)}
+        adopt = self.order.get("adopt")
+        if adopt and (size != adopt["size"] or self._file != adopt["file"]):
+            raise GroupError("changed", f"{path} is not the file any more that the group was started with", path)
 
     async def _make_plan(self) -> None:
         assert self.size is not None
-        names = [m.name for m in self.crew.receivers if m.state != "failed"]
+        adopt = self.order.get("adopt")
+        options = {**self.options, "payload": adopt["payload"]} if adopt else self.options
+        names = [m.name for m in self.crew.receivers if m.state != "failed" and not m.aside]
         load: dict[tuple[str, str], int] = {}
         for entry in self.order["load"]:
             if entry["group"] != self.id:
                 arc = (entry["from"], entry["to"])
                 load[arc] = load.get(arc, 0) + 1
-        self.plan = make_plan(self.view.graph, self.spec["source"], names, self.options, load, self.view.network)
+        self.plan = make_plan(self.view.graph, self.spec["source"], names, options, load, self.view.network)
+        self.view.on_change = self._on_change
+        assert self.plan.found is not None
         for name, why in self.plan.cut_off.items():
             self.crew.members[name].fail("cut_off", why)
         self.tree_ids = self.order["tree_ids"][: len(self.plan.trees)]
         missing = len(self.plan.trees) - len(self.tree_ids)
         if missing > 0:
             self.tree_ids += await self.client.tree_ids(missing)
-        self.block = per_block(self.size, self.plan.payload, self.options["block_bytes"])
+        self.block = (
+            adopt["per_block"] if adopt else per_block(self.size, self.plan.payload, self.options["block_bytes"])
+        )
+        self.ideal_s = self.plan.ideal_s(self.size)
+        self.forest = Forest(
+            self.view.graph,
+            self.plan.found.network,
+            self.spec["source"],
+            self.plan.found,
+            list(self.plan.found_routes),
+            ids=self.tree_ids,
+            payload=self.plan.payload,
+            labels=self.plan.labels,
+            most=self.options.get("trees"),
+            load=load,
+        )
         self.scheduler = Scheduler(
             -(-self.size // self.plan.payload),
             self.block,
             self.tree_ids,
             min(t.transport.rate_max_bps for t in self.plan.trees) / 8 / self.plan.frame_bytes,
             max_pieces=max(1, EXTENT_BYTES_MAX // self.plan.payload),
+            pool=[tuple(part) for part in adopt["rest"]] if adopt else None,
         )
 
     def _opening(self, member: Member | None) -> dict[str, Any]:
@@ -231,8 +286,8 @@ class Group:
                 "trees": [planned.transport.to_json(tree) for tree, planned in pairs],
             }
         if member.role == "source":
-            return {"role": "source", "path": self.spec["source_path"]}
-        routes = {str(tree): planned.routes[member.name].hex() for tree, planned in pairs}
+            return {"role": "source", "path": self.spec["source_path"], **self._file}
+        routes = {str(tree): p.routes[member.name].hex() for tree, p in pairs if member.name in p.routes}
         return {"role": "receiver", "dest": self.spec["dest_path"], "routes": routes}
 
     # ---- events ----
@@ -257,6 +312,8 @@ class Group:
             member.fail(str(event.get("code", "error")), str(event.get("error", "failed")))
         elif kind == "bad_block":
             member.bad_blocks += 1
+        elif kind == "resumed":
+            self._resumed(member.name, int(event["tree"]), int(event["t_ns"]))
         self._wake.set()
 
     def _member_done(self, member: Member, t_ns: int | None) -> None:
@@ -273,6 +330,8 @@ class Group:
             if self._stop_reason:
                 raise Cancelled(self._stop_reason)
             self.crew.check_source()
+            if not self._finale and all(m.final or m.aside for m in self.crew.receivers):
+                await self._serve_those_aside()
             self._feed()
             self._wake.clear()
             with contextlib.suppress(TimeoutError):
@@ -294,6 +353,7 @@ class Group:
         extents = self.scheduler.assign(now)
         if extents:
             self.crew.tell("assign", {"extents": [[e.tree, e.seq, e.first, e.count] for e in extents]})
+        self._release(now)
         cut = self.scheduler.steal(now)
         if cut:
             self.takeovers += 1
@@ -309,6 +369,211 @@ class Group:
         self.scheduler.cut_done(time.monotonic())
         self._wake.set()
 
+    # ---- links come and go ----
+    def _on_change(self, event: dict[str, Any]) -> None:
+        if event["type"] == "link":
+            self._changes.append({**event, "received_ns": time.time_ns()})
+            self._kick()
+
+    def _kick(self) -> None:
+        if self.state == "running" and (self._changes or self._others) and not self._reacting.locked():
+            self._spawn(self._react())
+
+    def _wanted(self) -> list[str]:
+        """Receivers that the trees must reach."""
+        gone = ("done", "failed", "cancelled") if self._finale else ("failed", "cancelled")
+        return [m.name for m in self.crew.receivers if m.state not in gone and not m.aside]
+
+    async def _react(self) -> None:
+        """Until nothing is left to react to."""
+        async with self._reacting:
+            while self._changes or self._others:
+                events, self._changes, self._others = self._changes, [], False
+                try:
+                    await self._react_to(events)
+                except GroupError as error:
+                    log.warning("group %s: %s", self.id, error)  # the source's agent is away: `open` brings the routes
+                    self.crew.rewire()
+        self._wake.set()
+
+    async def _react_to(self, events: list[dict[str, Any]]) -> None:
+        assert self.forest and self.scheduler
+        entry: dict[str, Any] = {
+            "links": [[e["u"], e["v"], e["up"]] for e in events],
+            "reported_ns": min((e["t_ns"] for e in events if e.get("t_ns")), default=None),
+            "received_ns": min((e["received_ns"] for e in events), default=None),
+        }
+        before = {number: dict(way.routes) for number, way in self.forest.ways.items()}
+        change = self.forest.update([(e["u"], e["v"], e["up"]) for e in events], self._wanted())
+        entry["recomputed_ns"] = time.time_ns()
+        if change.nothing:
+            return
+        for tree in change.lost:
+            self.scheduler.lose(tree)
+            self._releases.add(tree)
+        self._take_over_ways()
+        routes: dict[str, dict[str, str]] = {}
+        for number in change.changed:
+            for name, blob in self.forest.ways[number].routes.items():
+                if before.get(number, {}).get(name) != blob:
+                    routes.setdefault(name, {})[str(number)] = blob.hex()
+        entry |= {**to_json(change), "members": sorted(routes), "resumed_ns": None, "all_resumed_ns": None}
+        entry["waiting"] = {name: len(trees) for name, trees in routes.items()}
+        self.reactions.append(entry)
+        log.warning("group %s: %s", self.id, {k: entry[k] for k in entry if not k.endswith("_ns")})
+        await self.crew.reroute(routes)
+        entry["signalled_ns"] = time.time_ns()
+        now = time.monotonic()
+        for tree in change.revived:
+            self._releases.discard(tree)
+            self.scheduler.revive(tree, now)
+        self._note_absences(change, now)
+        if change.unnamed:
+            await self._add_trees(change.unnamed)
+
+    def _take_over_ways(self) -> None:
+        """The plan's trees as they are now, in the order of their ids."""
+        assert self.forest and self.plan
+        trees = []
+        for number, old in zip(self.tree_ids, self.plan.trees, strict=True):
+            way = self.forest.ways[number]
+            trees.append(replace(old, arcs=way.arcs, depth=way.depth, routes=way.routes))
+        self.plan = replace(self.plan, trees=tuple(trees))
+
+    async def _add_trees(self, slots: list[int]) -> None:
+        """More trees than ever before: new ids for them."""
+        assert self.forest and self.plan and self.scheduler
+        try:
+            ids = await self.client.tree_ids(len(slots))
+        except Problem as problem:
+            log.warning("group %s: no ids for new trees: %s", self.id, problem)
+            return
+        trees: list[PlannedTree] = list(self.plan.trees)
+        for slot, number in zip(slots, ids, strict=True):
+            self.forest.name(slot, number)
+            way = self.forest.ways[number]
+            trees.append(replace(trees[0], arcs=way.arcs, depth=way.depth, routes=way.routes))
+        self.tree_ids = [*self.tree_ids, *ids]
+        self.plan = replace(self.plan, trees=tuple(trees))
+        await self.crew.reopen()
+        for number in ids:
+            self.scheduler.add(number)
+
+    def _release(self, now: float) -> None:
+        """Give what lost trees would still have sent to the others, one cut at a time."""
+        assert self.scheduler
+        queues = self.scheduler.trees
+        if not any(queue.usable for queue in queues.values()):
+            return
+        for tree in sorted(self._releases):
+            if self.scheduler.cutting:
+                return
+            if queues[tree].cut_at is not None:
+                continue
+            self._releases.discard(tree)
+            cut = self.scheduler.release(tree, now)
+            if cut:
+                self._spawn(self._cut([[cut.tree, cut.seq]]))
+
+    def _resumed(self, name: str, tree: int, t_ns: int) -> None:
+        """A receiver got its first new packet over a changed route."""
+        for entry in reversed(self.reactions):
+            if tree in entry.get("changed", ()) and name in entry["members"]:
+                if t_ns >= entry["recomputed_ns"]:
+                    entry["resumed_ns"] = min(entry["resumed_ns"] or t_ns, t_ns)
+                    entry["all_resumed_ns"] = max(entry["all_resumed_ns"] or t_ns, t_ns)
+                return
+
+    # ---- receivers come and go ----
+    def _note_absences(self, change: Change, now: float) -> None:
+        for name in change.cut_off:
+            member = self.crew.members[name]
+            member.away_since = member.away_since or now
+        for name in change.back:
+            member = self.crew.members[name]
+            if member.suspect or member.final:
+                continue
+            if self._may_return(member):
+                member.away_since = None
+            else:
+                self._set_aside(member, "no link reached it")
+
+    def _may_return(self, member: Member) -> bool:
+        """One that was away for long would slow the others down with questions about what they had long ago."""
+        if member.role != "receiver" or self._finale or member.away_since is None or not self._aside_s:
+            return True
+        others = any(not m.final and not m.aside and m is not member for m in self.crew.receivers)
+        return not others or time.monotonic() - member.away_since <= self._aside_s
+
+    def _set_aside(self, member: Member, why: str) -> None:
+        log.warning("group %s: %s is set aside: %s", self.id, member.name, why)
+        member.aside = self._others = True
+        self._spawn(self.crew.dismiss(member, "served when the others are done", keep=True))
+        self._kick()
+        self._wake.set()
+
+    async def _serve_those_aside(self) -> None:
+        """The others are done: trees for those who were set aside."""
+        waiting = [m for m in self.crew.receivers if m.aside and not m.final]
+        self._finale = True
+        for member in waiting:
+            member.aside = False
+        self._others = True
+        await self._react()
+        for member in waiting:
+            self.crew.call_back(member)
+
+    def _look_after_members(self) -> None:
+        """Those that are cut off for too long fail, those that are far behind are set aside."""
+        now = time.monotonic()
+        off = self.forest.cut_off if self.forest else set()
+        working = [m for m in self.crew.receivers if not m.final and not m.aside and not m.suspect]
+        for member in working:
+            if member.name in off:
+                member.away_since = member.away_since or now
+                if now - member.away_since > self.crew.timeout_s:
+                    member.fail("cut_off", f"no link reached {member.name} for {self.crew.timeout_s:g} s")
+                    self._others = True
+                    self._wake.set()
+        done = [self.size or 0 for m in self.crew.receivers if m.state == "done"]
+        present = [m for m in working if m.name not in off]
+        if self._finale or not self._aside_s or len(present) + len(done) < 2:
+            return
+        held = statistics.median_high([*done, *(m.bytes for m in present)])
+        rate = statistics.median_high([m.rate_bps for m in present]) if present else 0.0
+        for member in present:
+            if rate and (held - member.bytes) * 8 / rate > self._aside_s and len(present) + len(done) > 1:
+                self._set_aside(member, f"{held - member.bytes} bytes behind")
+                return
+
+    async def join(self, name: str) -> None:
+        """A receiver more. When data flows already it is served after the others."""
+        known = self.crew.members.get(name)
+        if known is not None and known.state not in ("failed", "cancelled"):
+            return
+        addr = self.view.address(name)
+        member = self.crew.members[name] = Member(name, "receiver", addr or "", heard=time.monotonic())
+        if not addr:
+            member.fail("no_agent", f"host {name} has no agent")
+        elif self._finale:
+            self._others = True
+            await self._react()
+            self.crew.suspect(member)
+        else:
+            member.aside = True
+        self._wake.set()
+
+    async def leave(self, name: str) -> None:
+        """A receiver less: what it has is dropped."""
+        member = self.crew.members.get(name)
+        if member is None or member.role != "receiver" or member.final:
+            return
+        member.state, member.error = "cancelled", {"code": "left", "message": f"{name} left the group"}
+        self._others = True
+        await self.crew.dismiss(member, "left the group", keep=False)
+        self._kick()
+        self._wake.set()
+
     async def _poll_loop(self) -> None:
         while True:
             started = time.monotonic()
@@ -316,6 +581,8 @@ class Group:
                 self._status_in(await self.crew.status(), started)
             except GroupError as error:
                 log.warning("group %s: %s", self.id, error)
+            self._look_after_members()
+            self._kick()
             await self._push()
             await asyncio.sleep(max(0.02, POLL_S - (time.monotonic() - started)))
 
@@ -334,6 +601,17 @@ class Group:
             if result.get("state") == "failed":
                 member.fail(str(result.get("code", "error")), str(result.get("error", "failed")))
                 self._wake.set()
+        self._skipped(now)
+
+    def _skipped(self, now: float) -> None:
+        """What all receivers have passed, because they hold it, the source is never asked for."""
+        working = [m for m in self.crew.receivers if not m.final and not m.aside]
+        if not self.scheduler or not working or any(m.suspect for m in working):
+            return
+        for tree in self.scheduler.trees:
+            passed = [m.trees.get(str(tree), {}).get("seq") for m in working]
+            if all(isinstance(seq, int) for seq in passed):
+                self.scheduler.sent(tree, min(passed), now)
 
     def _source_figures(self, result: dict[str, Any], now: float, elapsed: float | None, asked: float) -> None:
         for tree, figures in (result.get("trees") or {}).items():
@@ -369,9 +647,19 @@ class Group:
 
     def progress(self) -> dict[str, Any]:
         """As the fabric manager takes it."""
-        return progress_json(
+        body = progress_json(
             self.state, self.error, self.size, self.first_ns, self.crew.receivers, self._trees(), self.report
         )
+        body["reactions"] = self.reactions[-20:]
+        if self.scheduler and self.plan and self.state == "running":
+            body["adopt"] = {
+                "size": self.size,
+                "file": self._file,
+                "payload": self.plan.payload,
+                "per_block": self.block,
+                "rest": self.scheduler.rest(),
+            }
+        return body
 
     async def _push(self) -> None:
         try:
@@ -403,6 +691,10 @@ class Group:
                 async for event in self.client.events(["control"], self.id):
                     if event["type"] == "cancel":
                         self.cancel("cancelled on request")
+                    elif event["type"] == "join" and self.state == "running":
+                        await self.join(event["host"])
+                    elif event["type"] == "leave" and self.state == "running":
+                        await self.leave(event["host"])
             except Problem as problem:
                 log.info("control stream: %s", problem)
             await asyncio.sleep(0.5)

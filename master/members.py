@@ -21,6 +21,10 @@ class Member:
     suspect: bool = False
     """Did not answer: asked over a connection of its own, out of the common tree, until it answers again."""
     heard: float = 0.0
+    aside: bool = False
+    """Was away or behind for too long: it is served when the others are done."""
+    away_since: float | None = None
+    """Since when nothing is heard of it, or no link reaches it."""
     bytes: int = 0
     last_bytes: int = 0
     rate_bps: float = 0.0
@@ -48,7 +52,7 @@ class Member:
         finish_s = (self.t_done_ns - first_ns) / 1e9 if self.t_done_ns and first_ns else None
         held = size if self.state == "done" and size is not None else self.bytes
         return {
-            "state": self.state,
+            "state": "aside" if self.aside and not self.final else self.state,
             "error": self.error,
             "bytes": held,
             "fraction": (1.0 if self.state == "done" else min(1.0, self.bytes / size) if size else 0.0),

@@ -89,6 +89,9 @@ class Plan:
     mtu: int
     cut_off: dict[str, str] = field(default_factory=dict)
     """Receivers that no tree reaches, and why."""
+    found: TreeSet | None = field(default=None, compare=False, repr=False)
+    """The engine's set, for repairs, and its routes."""
+    found_routes: tuple[Routes, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def frame_bytes(self) -> int:
@@ -191,4 +194,4 @@ def make_plan(
         others = max((load.get(arc, 0) for arc in tree.arcs), default=0)
         parameters = transport(options, rate_bps=rate, frame_bytes=frame, queue_packets=queue, others=others)
         planned.append(PlannedTree(tuple(tree.arcs), tree.depth, route.blobs, rate, parameters))
-    return Plan(tuple(planned), payload, labels, mtu, cut_off)
+    return Plan(tuple(planned), payload, labels, mtu, cut_off, found, tuple(found_routes))

@@ -7,7 +7,7 @@ from typing import Any
 
 from .members import Member
 from .plan import Plan
-from .schedule import Scheduler
+from .schedule import Scheduler, TreeQueue
 
 
 def trees_json(
@@ -16,10 +16,16 @@ def trees_json(
     """Per tree, by id. `figures`: the source's last status with `packet_rate` in new numbers per second."""
     trees: dict[str, Any] = {}
     for tree, planned in zip(ids, plan.trees, strict=True):
-        name, queue = str(tree), scheduler.trees[tree]
+        name, queue = str(tree), scheduler.trees.get(tree) or TreeQueue(tree, 0.0)
         source = figures.get(name, {})
         trees[name] = {
-            "state": "spent" if queue.spent else "running" if queue.end > queue.sent else "idle",
+            "state": "lost"
+            if queue.lost
+            else "spent"
+            if queue.spent
+            else "running"
+            if queue.end > queue.sent
+            else "idle",
             "depth": planned.depth,
             "links": len(planned.arcs),
             "arcs": [list(arc) for arc in planned.arcs],
@@ -70,9 +76,12 @@ def final_report(
     receivers: list[Member],
     trees: dict[str, Any],
     takeovers: int,
+    ideal_s: float | None = None,
+    reactions: list[dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """`marks`: (step, when it was over), the first being the acceptance of the request. `start_s` counts from there
-    to the source's first data packet, `finish_s` from that to the last receiver that is done."""
+    to the source's first data packet, `finish_s` from that to the last receiver that is done. `ideal_s`: of the trees the
+    group was planned with. `reactions`: what was done about links that failed or came back, with times."""
     new = sum(t["new_packets"] for t in trees.values())
     dup = sum(t["dup_packets"] for t in trees.values())
     steps = {name: round((at - before) / 1e6, 3) for (_, before), (name, at) in pairwise(marks)}
@@ -80,7 +89,7 @@ def final_report(
         steps["first_packet"] = round((first_ns - marks[-1][1]) / 1e6, 3)
     ends = [m.t_done_ns for m in receivers if m.state == "done" and m.t_done_ns]
     finish = (max(ends) - first_ns) / 1e9 if ends and first_ns else None
-    ideal = plan.ideal_s(size) if plan and size else None
+    ideal = ideal_s if size else None
     report: dict[str, Any] = {
         "start_s": (first_ns - marks[0][1]) / 1e9 if first_ns else None,
         "start_ms": steps,
@@ -90,6 +99,7 @@ def final_report(
         "duplicate_ratio": dup / new if new else 0.0,
         "size": size,
         "takeovers": takeovers,
+        "reactions": reactions or [],
         "trees": {
             "count": len(trees),
             "depth": max((t["depth"] for t in trees.values()), default=0),

@@ -48,8 +48,14 @@ class TreeQueue:
     """Waiting for the source's count after a cut."""
     spent: bool = False
     """Gets nothing any more."""
+    lost: bool = False
+    """Its links are gone; gets nothing until it is revived."""
     assigned: int = 0
     """Pieces given to it in all, less those taken back."""
+
+    @property
+    def usable(self) -> bool:
+        return not self.spent and not self.lost and self.cut_at is None
 
     def expected(self, now: float) -> float:
         """How far the source is by now, guessed from its last report and its rate."""
@@ -86,6 +92,7 @@ class Scheduler:
         guard_pieces: int = 8,
         guard_s: float = 0.1,
         gain_s: float = 0.15,
+        pool: list[tuple[int, int]] | None = None,
     ) -> None:
         if pieces < 0 or per_block < 1 or not trees or rate <= 0:
             raise ValueError("pieces >= 0, per_block >= 1, at least one tree and a positive rate are needed")
@@ -95,7 +102,8 @@ class Scheduler:
         self.guard_pieces, self.guard_s = guard_pieces, guard_s
         self.max_pieces = max(max_pieces, per_block)
         self.trees = {tree: TreeQueue(tree, rate) for tree in trees}
-        self._pool: deque[tuple[int, int]] = deque([(0, pieces)] if pieces else [])
+        self._pool: deque[tuple[int, int]] = deque(pool if pool is not None else [(0, pieces)] if pieces else [])
+        self.pieces = pieces
         self._cutting: Cut | None = None
         self._cut_done_at = 0.0
 
@@ -133,11 +141,31 @@ class Scheduler:
     def all_sent(self) -> bool:
         return not self._pool and all(q.sent >= q.end for q in self.trees.values())
 
+    def rest(self) -> list[tuple[int, int]]:
+        """(first, count) of all pieces, those that were not sent yet first: what another master would start with."""
+        unsent = sorted(
+            [*self._pool]
+            + [
+                (e.first + max(0, q.sent - e.seq), e.count - max(0, q.sent - e.seq))
+                for q in self.trees.values()
+                for e in q.extents
+                if e.seq + e.count > q.sent
+            ]
+        )
+        sent, at = [], 0
+        for first, count in unsent:
+            if first > at:
+                sent.append((at, first - at))
+            at = max(at, first + count)
+        if at < self.pieces:
+            sent.append((at, self.pieces - at))
+        return unsent + sent
+
     # ---- decisions ----
     def assign(self, now: float) -> list[Extent]:
         """Extents to announce now."""
         pool = self.pooled
-        usable = [q for q in self.trees.values() if not q.spent and q.cut_at is None]
+        usable = [q for q in self.trees.values() if q.usable]
         if not pool or not usable or self._cutting is not None:
             return []
         smallest = sum(max(self.per_block, q.rate * self.min_s) for q in usable)
@@ -218,7 +246,7 @@ class Scheduler:
         it at all members, then call `cut_done`."""
         if self._pool or self._cutting is not None:
             return None
-        usable = [q for q in self.trees.values() if not q.spent and q.cut_at is None]
+        usable = [q for q in self.trees.values() if q.usable]
         slow = max(self.trees.values(), key=lambda q: q.left_s(now))
         others = [q for q in usable if q is not slow]
         if not others or slow.cut_at is not None:
@@ -235,15 +263,34 @@ class Scheduler:
         self._cutting = Cut(slow.id, seq)
         return self._cutting
 
-    def release(self, tree: int, seq: int) -> Cut | None:
-        """Cut a broken tree at `seq` for good: what lies behind goes to the others. None while another cut is under
-        way."""
+    def lose(self, tree: int) -> None:
+        """A tree has lost its links: it gets nothing any more; `release` takes back what it has."""
+        self.trees[tree].lost = True
+
+    def revive(self, tree: int, now: float) -> None:
+        """A lost tree has links again. Its numbers go on; after a cut it waits for the source's count, as always."""
         queue = self.trees[tree]
-        if self._cutting is not None:
+        queue.lost, queue.rate, queue.sent_at = False, self.nominal, now
+
+    def add(self, tree: int) -> None:
+        """One more tree."""
+        self.trees.setdefault(tree, TreeQueue(tree, self.nominal))
+
+    def release(self, tree: int, now: float) -> Cut | None:
+        """The cut that takes back from a lost tree what its source cannot have sent yet. None while another cut is under
+        way or where there is nothing to take."""
+        queue = self.trees[tree]
+        if self._cutting is not None or queue.cut_at is not None:
             return None
-        queue.spent = True
-        self._cutting = Cut(tree, min(seq, queue.end))
+        seq = int(queue.expected(now) + queue.rate * self.guard_s) + self.guard_pieces
+        if seq >= queue.end:
+            return None
+        self._cutting = Cut(tree, seq)
         return self._cutting
+
+    @property
+    def cutting(self) -> bool:
+        return self._cutting is not None
 
     def cut_done(self, now: float) -> None:
         """The source has applied the cut, and every member will before it hears of more: its pieces are free again."""

@@ -44,9 +44,9 @@ class View:
 
     async def _apply(self, event: dict[str, Any]) -> None:
         kind = event["type"]
+        missed: list[dict[str, Any]] = []
         if kind == "topology":
-            self.graph = graph_of(event)
-            self.network = Network(self.graph)
+            missed = self._snapshot(event)
         elif self.graph is None or kind not in ("link", "node"):
             return
         elif kind == "link":
@@ -63,8 +63,32 @@ class View:
             # A fabric manager that started again counts from the beginning: a snapshot always holds.
             self.version = event["version"]
             self._grown.notify_all()
-        if kind != "topology" and self.on_change:
-            self.on_change(event)
+        for change in missed if kind == "topology" else [event]:
+            if self.on_change:
+                self.on_change(change)
+
+    def _snapshot(self, event: dict[str, Any]) -> list[dict[str, Any]]:
+        """The links that differ from what was known, as `link` events. The tree engine's network stays when only the
+        state of links and nodes has changed: running groups hold on to it."""
+        before, self.graph = self.graph, graph_of(event)
+        if before is None or not _same_wiring(before, self.graph):
+            self.network = Network(self.graph)
+            return []
+        now = self.graph
+        # Those who know the old graph go on with it.
+        changes = []
+        for u, v, data in now.edges(data=True):
+            if before.edges[u, v]["up"] != data["up"]:
+                changes.append(
+                    {"type": "link", "version": event["version"], "u": u, "v": v, "up": data["up"], "t_ns": None}
+                )
+                before.edges[u, v]["up"] = data["up"]
+                if self.network:
+                    self.network.set_up(u, v, data["up"])
+        for name, data in now.nodes(data=True):
+            before.nodes[name].update(data)
+        self.graph = before
+        return changes
 
     async def at(self, version: int, timeout: float) -> None:
         """Until everything up to `version` is in. Raises TimeoutError."""
@@ -77,3 +101,15 @@ class View:
 
     def address(self, host: str) -> str | None:
         return self.graph.nodes[host].get("addr")
+
+
+def _same_wiring(a: Any, b: Any) -> bool:
+    """Nodes with their abilities, links with their ports."""
+
+    def nodes(graph: Any) -> dict[str, Any]:
+        return {n: (d["kind"], d["forwards"], d.get("msd"), d.get("cache")) for n, d in graph.nodes(data=True)}
+
+    def links(graph: Any) -> dict[Any, Any]:
+        return {frozenset((u, v)): (d["ports"], d["mtu"], d["rate_bps"]) for u, v, d in graph.edges(data=True)}
+
+    return nodes(a) == nodes(b) and links(a) == links(b)

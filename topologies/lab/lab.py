@@ -54,6 +54,8 @@ class LabOptions:
     """Bytes the hosts' files will take together."""
     realtime: bool = True
     """Switches and agents run before everything else on the machine, as if they had machines of their own."""
+    apart: tuple[str, ...] = ()
+    """Switches with a process of their own, whatever else would fit in."""
     keep: bool = False
     """Leave the hosts' files and the logs when it goes down."""
 
@@ -172,6 +174,7 @@ class Lab:
             slot=state.slot,
             queue_packets=options.queue_packets,
             ports_per_process=self.plane.ports_per_machine,
+            apart=options.apart,
         )
         self.work = workspace.choose(options.room, options.work) / f"datacast-{self.name}-{state.identity[:8]}"
         root_if = f"dclab{state.slot}"

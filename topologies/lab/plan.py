@@ -119,6 +119,7 @@ def make_plan(
     queue_packets: int = 100,
     slot: int = 0,
     ports_per_process: int = PORTS_PER_PROCESS,
+    apart: tuple[str, ...] = (),
 ) -> Plan:
     """Lay out the lab for a topology.
 
@@ -131,6 +132,8 @@ def make_plan(
         Of every cable, each way. The queue is the paper's 100 packets (section 6.2).
     slot : int
         Which /20 of 198.18.0.0/15 the management network takes.
+    apart : tuple of str
+        Switches that share their process with no other.
 
     Raises
     ------
@@ -171,7 +174,8 @@ def make_plan(
     if not hosts:
         raise LabError("the topology has no hosts", remedy="give it nodes of kind host")
     network = list(MANAGEMENT.subnets(new_prefix=SLOT_PREFIX))[slot]
-    groups = pack({name: len(ports[name]) for name in switches}, ports_per_process)
+    groups = pack({name: len(ports[name]) for name in switches if name not in apart}, ports_per_process)
+    groups += [[name] for name in switches if name in apart]
     if len(hosts) + len(groups) + 3 > network.num_addresses:
         raise LabError(f"{len(hosts)} hosts are more than the management network {network} holds")
     address = network.hosts()

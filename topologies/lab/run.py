@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import time
 import urllib.error
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from datacast.topologies.lab.content import sha256_of, write_random
 from datacast.topologies.lab.counters import cpu_sample, cpu_use, traffic
 from datacast.topologies.lab.errors import LabError
+from datacast.topologies.lab.faults import Fault, Injector, switches_apart
 from datacast.topologies.lab.lab import Lab, LabOptions, http_json, load_topology
 from datacast.topologies.lab.report import Measured, make_report
 from datacast.topologies.lab.signals import Signals
@@ -40,6 +42,7 @@ class Transfer:
     seed: int | None = None
     options: dict[str, Any] = field(default_factory=dict)
     """As `options` of `POST /groups`."""
+    faults: tuple[Fault, ...] = ()
 
 
 class Watcher(Protocol):
@@ -85,7 +88,8 @@ def run(
 ) -> dict[str, Any]:
     """The whole run. Returns the report (report.make_report). Raises LabError, Interrupted among them."""
     transfer = settle(load_topology(options.topology), transfer)
-    with Lab(replace(options, room=room(transfer)), name, watcher.step, signals) as lab:
+    options = replace(options, room=room(transfer), apart=switches_apart(transfer.faults))
+    with Lab(options, name, watcher.step, signals) as lab:
         lab.up()
         return send(lab, transfer, watcher)
 
@@ -104,11 +108,14 @@ def send(lab: Lab, transfer: Transfer, watcher: Watcher, dest: str = PAYLOAD_NAM
         "dest_path": dest,
         "options": transfer.options,
     }
-    group = _post(lab, spec)
-    while group["state"] not in FINAL:
-        lab.signals.sleep(POLL_S)
-        group = _get(lab, f"/groups/{group['id']}")
-        watcher.group(group)
+    with Injector(lab, transfer.faults) as injector:
+        started = time.monotonic()
+        group = _post(lab, spec)
+        injector.go(group["id"], started)
+        while group["state"] not in FINAL:
+            lab.signals.sleep(POLL_S)
+            group = _get(lab, f"/groups/{group['id']}")
+            watcher.group(group)
     after_cpu = cpu_sample(marked(lab.identity))
     after_traffic = traffic(lab)
     verified = _verify(lab, transfer.receivers, dest, size, digest, watcher)
@@ -124,7 +131,7 @@ def send(lab: Lab, transfer: Transfer, watcher: Watcher, dest: str = PAYLOAD_NAM
         "options": transfer.options,
         "sha256": digest,
     }
-    return make_report(
+    report = make_report(
         Measured(
             group=group,
             size=size,
@@ -135,6 +142,8 @@ def send(lab: Lab, transfer: Transfer, watcher: Watcher, dest: str = PAYLOAD_NAM
             settings=settings,
         )
     )
+    reactions = (group.get("report") or {}).get("reactions") or group.get("reactions", [])
+    return {**report, "faults": injector.report(reactions), "reactions": reactions}
 
 
 def _content(lab: Lab, transfer: Transfer, watcher: Watcher) -> tuple[Path, int, str]:

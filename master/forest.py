@@ -1,0 +1,196 @@
+"""The trees of a running group while links come and go (paper, section 4.1, Figure 3: repair). Pure.
+
+A *tree id* names a stream of the source: its sequence numbers, its rate, its caches. Which arcs carry it is the
+receivers' business, because routes lie in their interests. So a repaired tree keeps its id; an id whose tree could not
+be repaired keeps serving what was already sent, over the arcs of another tree; and when links come back an id without
+a tree of its own gets the new one. Nothing that a receiver holds is lost, and no number ever changes its piece.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from datacast.core.routes import RouteError, Routes, routes
+from datacast.core.trees import Network, Tree, TreeSet, Unreachable
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+Delta = tuple[str, str, bool]
+
+
+@dataclass
+class Way:
+    """What a tree id goes over. `slot`: the tree of the set; None: it borrows another's arcs."""
+
+    arcs: tuple[tuple[str, str], ...]
+    depth: int
+    routes: dict[str, bytes]
+    slot: int | None
+
+
+@dataclass(frozen=True)
+class Change:
+    """What an update did: ids whose routes differ, ids that lost their tree, ids that have one again, trees that no id
+    has, and receivers that no link reaches any more or again."""
+
+    changed: list[int] = field(default_factory=list)
+    lost: list[int] = field(default_factory=list)
+    revived: list[int] = field(default_factory=list)
+    unnamed: list[int] = field(default_factory=list)
+    cut_off: list[str] = field(default_factory=list)
+    back: list[str] = field(default_factory=list)
+
+    @property
+    def nothing(self) -> bool:
+        return not (self.changed or self.lost or self.revived or self.unnamed or self.cut_off or self.back)
+
+
+class Forest:
+    """`network` is the engine's view of `graph`, shared with others: links are set in it by `update`. `found` is the set
+    the group was planned with, `ids` name its trees in order. `payload` must fit every later route: a tree for which it
+    does not is not used."""
+
+    def __init__(
+        self,
+        graph: nx.Graph,
+        network: Network,
+        source: str,
+        found: TreeSet,
+        found_routes: list[Routes],
+        *,
+        ids: list[int],
+        payload: int,
+        labels: int,
+        most: int | None = None,
+        load: dict[tuple[str, str], int] | None = None,
+    ) -> None:
+        self.graph, self.network, self.source = graph, network, source
+        self.payload, self.labels, self.most, self.load = payload, labels, most, load
+        self.cut_off: set[str] = set()
+        self._set: TreeSet | None = found
+        self._low: Network | None = None
+        self.ways: dict[int, Way] = {
+            number: Way(tuple(tree.arcs), tree.depth, dict(route.blobs), tree.id)
+            for number, tree, route in zip(ids, found.trees, found_routes, strict=True)
+        }
+
+    @property
+    def receivers(self) -> list[str]:
+        """Those that the trees reach now."""
+        return self._set.receivers if self._set is not None else []
+
+    def update(self, deltas: list[Delta], wanted: list[str]) -> Change:
+        """Links went down or came up, or other receivers are `wanted`. Only broken trees change. O(1) in what is whole;
+        with receivers that come or go as computing anew."""
+        for u, v, up in deltas:
+            self.network.set_up(u, v, up)
+        before_off = set(self.cut_off)
+        held = self._set
+        if held is not None and set(held.receivers) == set(wanted) - self.cut_off:
+            held.repair(deltas)
+        if not wanted:
+            return Change()
+        gained = any(up for _, _, up in deltas)
+        if (
+            held is None
+            or len(held) == 0
+            or (self.cut_off and gained)
+            or set(held.receivers) != set(wanted) - self.cut_off
+        ):
+            self._compute(wanted)
+        change = self._assign()
+        return Change(
+            *change,
+            sorted((self.cut_off - before_off) & set(wanted)),
+            sorted((before_off - self.cut_off) & set(wanted)),
+        )
+
+    def _compute(self, wanted: list[str]) -> None:
+        try:
+            self._set = self.network.steiner_trees(self.source, wanted, self.most, self.load)
+            self.cut_off = set()
+        except Unreachable as error:
+            self.cut_off = set(error.receivers)
+            self._set = error.trees
+
+    # ---- ids and trees ----
+    def _assign(self) -> tuple[list[int], list[int], list[int], list[int]]:
+        if self._set is None or len(self._set) == 0:
+            lost = [number for number, way in self.ways.items() if way.slot is not None]
+            for number in lost:
+                self.ways[number].slot = None
+            return [], lost, [], []
+        trees = {tree.id: tree for tree in self._set.trees}
+        usable = {slot: found for slot, tree in trees.items() if (found := self._routes(tree)) is not None}
+        had = {number: way.slot for number, way in self.ways.items()}
+        arcs = {slot: frozenset(trees[slot].arcs) for slot in usable}
+        taken: dict[int, int] = {}
+        free = set(usable)
+        # A tree stays with the id that has most of its arcs already: fewer routes change.
+        pairs = sorted(
+            (
+                (len(arcs[slot] & frozenset(way.arcs)), way.slot is not None, -number, slot)
+                for number, way in self.ways.items()
+                for slot in usable
+            ),
+            reverse=True,
+        )
+        for prefer_own in (True, False):
+            for _, own, minus, slot in pairs:
+                if own == prefer_own and slot in free and -minus not in taken:
+                    taken[-minus] = slot
+                    free.discard(slot)
+        spare = min(usable, key=lambda slot: trees[slot].depth, default=None)
+        changed, lost, revived = [], [], []
+        for number, way in self.ways.items():
+            slot = taken.get(number)
+            if slot is None and had[number] is not None:
+                lost.append(number)
+            if slot is not None and had[number] is None:
+                revived.append(number)
+            way.slot = slot
+            use = slot if slot is not None else spare
+            if use is None:
+                continue
+            if way.arcs != tuple(trees[use].arcs) or way.routes != usable[use].blobs:
+                way.arcs, way.depth, way.routes = tuple(trees[use].arcs), trees[use].depth, dict(usable[use].blobs)
+                changed.append(number)
+        return changed, lost, revived, sorted(free)
+
+    def name(self, slot: int, number: int) -> None:
+        """Give a tree that no id has a new one."""
+        assert self._set is not None
+        tree = next(tree for tree in self._set.trees if tree.id == slot)
+        found = self._routes(tree)
+        assert found is not None
+        self.ways[number] = Way(tuple(tree.arcs), tree.depth, dict(found.blobs), slot)
+
+    def _routes(self, tree: Tree) -> Routes | None:
+        """None when the group's pieces do not fit its links."""
+        mtu = min(self.graph.edges[arc]["mtu"] for arc in tree.arcs)
+        for network in (self.network, None):
+            try:
+                found = routes(network or self._shallow(), [tree], self.source, self.receivers)[0]
+                if found.payload(mtu) >= self.payload:
+                    return found
+            except RouteError:
+                pass
+        return None
+
+    def _shallow(self) -> Network:
+        """The same network with segments no deeper than the group's payload leaves room for."""
+        if self._low is None:
+            low = self.graph.copy()
+            for _, data in low.nodes(data=True):
+                data["msd"] = min(int(data.get("msd") or self.labels), self.labels)
+            for _, _, data in low.edges(data=True):
+                data["up"] = True
+            self._low = Network(low)
+        return self._low
+
+
+def to_json(change: Change) -> dict[str, Any]:
+    """The parts of a change that say something."""
+    return {key: value for key, value in change.__dict__.items() if value}
