@@ -2,7 +2,10 @@
 
 #include <string.h>
 
-enum { DIGITS_MAX = 32 };
+enum {
+  DIGITS_MAX = 32,
+  COMB_MIN = 10 /* rings from here on are combed: below, the long way is no longer */
+};
 
 static uint64_t power(uint64_t n, uint32_t k)
 {
@@ -207,8 +210,9 @@ static void fill_hypercube(struct dc_net *net)
 }
 
 /* Torus, trees 2i (leaves the source upwards in dimension i) and 2i+1 (downwards); a digit is positive up to n/2, negative
- * beyond. Independent trees in the manner of Tang et al. (2010), but combed so that none goes the long way round a ring:
- * its depth is near the diameter (27 of 24 hops in Torus(16,3), where the long way takes 31).
+ * beyond. Trees in the manner of Tang et al. (2010): small rings go the long way round where they have to; for large ones
+ * the trees are combed so that none does, and the depth is near the diameter (27 links in Torus(16,3), where the diameter is
+ * 24 and the long way takes 31).
  *
  * Let Z be the dimensions where node x is not 0, and before(i) the one before i in Z, around. Every node has an arc from
  * further inside and one from further outside for each dimension in Z, and two for each other dimension.
@@ -216,12 +220,14 @@ static void fill_hypercube(struct dc_net *net)
  * - i in Z, l = before(i), |Z| > 1: the inner arc of l and the outer arc of i serve two trees: the one that left the source
  *   on x's side of dimension i, and the one that left it on the other side of dimension l. The first takes the inner arc
  *   where |x_i| is odd, the second where it is even. So whoever takes an outer arc takes an inner one next.
+ *   In small rings: the first takes the inner arc, and the tree that left on the other side of i takes the outer one.
  * - |Z| = 1: the tree of x's side comes along the axis; the tree of the other side comes from outside where |x_i| is even,
  *   and from the side (in place of tree (i+1,+), which comes from outside then) where it is odd.
  * A test walks all trees of many sizes. */
 static void comb(struct dc_net *net, uint32_t x, const uint32_t *d)
 {
-  uint32_t n = net->n, k = net->k, z = 0, positive = n % 4 == 3 && n > 3 ? n / 2 + 1 : n / 2;
+  uint32_t n = net->n, k = net->k, z = 0, positive = n % 4 == 3 && n >= COMB_MIN ? n / 2 + 1 : n / 2;
+  bool combed = n >= COMB_MIN && k > 1;
   bool negative[DIGITS_MAX];
   uint32_t size[DIGITS_MAX];
   for (uint32_t i = 0; i < k; i++) {
@@ -234,20 +240,20 @@ static void comb(struct dc_net *net, uint32_t x, const uint32_t *d)
     uint32_t own = 2 * i + negative[i], other = own ^ 1; /* trees */
     if (d[i] == 0) {
       uint32_t lender = (i + k - 1) % k; /* the axis x lies on, if it lends tree (i,+) its outer arc */
-      bool lent = z == 1 && k > 1 && n > 3 && d[lender] != 0 && size[lender] % 2 == 1;
+      bool lent = z == 1 && combed && d[lender] != 0 && size[lender] % 2 == 1;
       if (!lent)
         net->port[(size_t)(2 * i) * net->nodes + x] = (uint8_t)(2 * i);
       net->port[(size_t)(2 * i + 1) * net->nodes + x] = (uint8_t)(2 * i + 1);
     } else if (z == 1) {
       uint32_t side = 2 * ((i + 1) % k);
-      bool lends = k > 1 && n > 3 && size[i] % 2 == 1;
+      bool lends = combed && size[i] % 2 == 1;
       net->port[(size_t)own * net->nodes + x] = (uint8_t)inner;
       net->port[(size_t)other * net->nodes + x] = (uint8_t)(lends ? side : outer);
       if (lends)
         net->port[(size_t)side * net->nodes + x] = (uint8_t)outer;
     } else {
       uint32_t l = step(k, d, i), l_inner = 2 * l + (negative[l] ? 0 : 1), l_other = 2 * l + !negative[l];
-      if (n == 3) {
+      if (!combed) {
         net->port[(size_t)own * net->nodes + x] = (uint8_t)l_inner;
         net->port[(size_t)other * net->nodes + x] = (uint8_t)outer;
         continue;
