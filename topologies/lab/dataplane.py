@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from datacast.topologies.lab.lab import Lab
 
 
+EAL_MEMORY_MB = 2048
+"""Address room for the packet pools of a switch process; memory that is not needed is never touched."""
+
+
 class DataPlane(ABC):
     """One kind of switch."""
 
@@ -80,7 +84,7 @@ class DpdkPlane(DataPlane):
             "fabric_manager": lab.signalling,
             "insecure": True,
             "mtu": lab.options.mtu,
-            "eal": {"huge": False},
+            "eal": {"huge": False, "memory_mb": EAL_MEMORY_MB},
         }
 
     def start(self, lab: Lab, machine: Machine) -> None:
