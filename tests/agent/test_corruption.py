@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 from agent_harness import PLAIN, ROOT, Net, Transfer, digest, random_file, until
+
 from datacast.core import wire
 from datacast.core.wire import Segment, Stop
 
@@ -37,7 +38,9 @@ class Star:
         self.log = folder / "s.log"
         with self.log.open("wb") as handle:
             self.process = subprocess.Popen(
-                ["ip", "netns", "exec", net.namespace("s"), str(SWITCH), "--config", str(folder / "s.yaml")], stderr=handle)
+                ["ip", "netns", "exec", net.namespace("s"), str(SWITCH), "--config", str(folder / "s.yaml")],
+                stderr=handle,
+            )
         until(lambda: " ready: " in self.log.read_text() or self.process.poll() is not None, "the switch")
         assert self.process.poll() is None, self.log.read_text()
         for host in "abc":
@@ -57,8 +60,13 @@ class Star:
         return self.ask("counters")["nodes"]["s"]
 
     def route(self, port: int) -> bytes:
-        return wire.encode_route([Stop(fwd=Segment((0,), True)), Stop(fwd=Segment((TO_SOURCE,)), ret=Segment((port,)), store=True),
-                                  Stop(ret=Segment((0,), True))])
+        return wire.encode_route(
+            [
+                Stop(fwd=Segment((0,), True)),
+                Stop(fwd=Segment((TO_SOURCE,)), ret=Segment((port,)), store=True),
+                Stop(ret=Segment((0,), True)),
+            ]
+        )
 
 
 @pytest.fixture
@@ -71,8 +79,9 @@ def star(make_net: Callable[[Path], Net], tmp_path: Path) -> Iterator[Star]:
 
 
 def test_a_stored_corrupt_packet_is_bypassed_and_leaves_the_cache(star: Star, tmp_path: Path) -> None:
-    transfer = Transfer(star.net, "a", random_file(tmp_path / "src", 10 * 8000), {"b": star.route(1), "c": star.route(2)},
-                        per_block=10)
+    transfer = Transfer(
+        star.net, "a", random_file(tmp_path / "src", 10 * 8000), {"b": star.route(1), "c": star.route(2)}, per_block=10
+    )
     assert all(r["ok"] for r in transfer.open().values())
     star.corrupt(TO_SOURCE, 1.0)
     transfer.assign()
@@ -91,8 +100,9 @@ def test_a_stored_corrupt_packet_is_bypassed_and_leaves_the_cache(star: Star, tm
 @pytest.mark.parametrize("port", [TO_SOURCE, TO_B], ids=["above-the-cache", "nowhere-near-data"])
 def test_random_corruption_costs_time_and_never_a_wrong_file(star: Star, tmp_path: Path, port: int) -> None:
     """Interests arrive at b's port, and they carry no payload: nothing there is touched."""
-    transfer = Transfer(star.net, "a", random_file(tmp_path / "src", 6_000_003), {"b": star.route(1), "c": star.route(2)},
-                        per_block=20)
+    transfer = Transfer(
+        star.net, "a", random_file(tmp_path / "src", 6_000_003), {"b": star.route(1), "c": star.route(2)}, per_block=20
+    )
     assert all(r["ok"] for r in transfer.open().values())
     star.corrupt(port, 0.02)
     transfer.assign()

@@ -19,8 +19,15 @@ BLOCKS = -(-SIZE // (PIECE * PER_BLOCK))
 
 def begin(net: Net, tmp_path: Path) -> Transfer:
     path = tmp_path / "src"
-    transfer = Transfer(net, "a", path if path.exists() else random_file(path, SIZE), {"b": path_direct()}, rate=RATE,
-                        piece=PIECE, per_block=PER_BLOCK)
+    transfer = Transfer(
+        net,
+        "a",
+        path if path.exists() else random_file(path, SIZE),
+        {"b": path_direct()},
+        rate=RATE,
+        piece=PIECE,
+        per_block=PER_BLOCK,
+    )
     assert all(r["ok"] for r in transfer.open().values())
     assert all(r["ok"] for r in transfer.assign().values())
     return transfer

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from agent_harness import PLAIN, Client, Net, Transfer, digest, inside, path_end, path_middle, random_file, until
 from authority import Authority
+
 from datacast.core.framing import Decoder, encode
 
 pytestmark = pytest.mark.root
@@ -50,7 +51,9 @@ def two_hosts(net: Net) -> Net:
     return net
 
 
-def test_a_file_over_a_tree_of_tls_connections(make_net: Callable[[Path], Net], tmp_path: Path, authority: Authority) -> None:
+def test_a_file_over_a_tree_of_tls_connections(
+    make_net: Callable[[Path], Net], tmp_path: Path, authority: Authority
+) -> None:
     net = make_net(PLAIN)
     for host in "abc":
         net.host(host)
@@ -108,8 +111,9 @@ def stranger(authority: Authority, other: Authority, kind: str) -> ssl.SSLContex
 
 
 @pytest.mark.parametrize("kind", STRANGERS)
-def test_strangers_get_nothing_and_the_log_says_why(make_net: Callable[[Path], Net], tmp_path: Path, authority: Authority,
-                                                    kind: str) -> None:
+def test_strangers_get_nothing_and_the_log_says_why(
+    make_net: Callable[[Path], Net], tmp_path: Path, authority: Authority, kind: str
+) -> None:
     net = two_hosts(make_net(PLAIN))
     agent = net.start("a", *authority.options("agent/a"))
     context = stranger(authority, Authority(tmp_path / "other"), kind)
@@ -130,11 +134,20 @@ def test_strangers_get_nothing_and_the_log_says_why(make_net: Callable[[Path], N
     good.close()
 
 
-@pytest.mark.parametrize(("kind", "reason"), [
-    ("good", ""), ("another-name", "it is agent/z, expected is agent/b"), ("expired", "has expired"),
-    ("another-authority", "of another authority"), ("master", "it is master/b, expected is agent/b"), ("plain", "TLS")])
-def test_a_child_must_be_whom_the_tree_names(make_net: Callable[[Path], Net], tmp_path: Path, authority: Authority, kind: str,
-                                             reason: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("good", ""),
+        ("another-name", "it is agent/z, expected is agent/b"),
+        ("expired", "has expired"),
+        ("another-authority", "of another authority"),
+        ("master", "it is master/b, expected is agent/b"),
+        ("plain", "TLS"),
+    ],
+)
+def test_a_child_must_be_whom_the_tree_names(
+    make_net: Callable[[Path], Net], tmp_path: Path, authority: Authority, kind: str, reason: str
+) -> None:
     """The child is a Python server here: an agent refuses to start with another's certificate."""
     net = two_hosts(make_net(PLAIN))
     agent = net.start("a", *authority.options("agent/a"))
@@ -204,8 +217,25 @@ def test_registration_checks_the_fabric_manager(manager: tuple[Net, socket.socke
 
 
 def start(net: Net, *options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["ip", "netns", "exec", net.namespace("a"), str(PLAIN), "--node", "a", "--listen", net.address("a"),
-                           "--port", "0=p0", *options], capture_output=True, text=True, timeout=10)
+    return subprocess.run(
+        [
+            "ip",
+            "netns",
+            "exec",
+            net.namespace("a"),
+            str(PLAIN),
+            "--node",
+            "a",
+            "--listen",
+            net.address("a"),
+            "--port",
+            "0=p0",
+            *options,
+        ],
+        capture_output=True,
+        text=True,
+        timeout=10,
+    )
 
 
 def test_start_refuses_what_is_not_safe(make_net: Callable[[Path], Net], tmp_path: Path, authority: Authority) -> None:
@@ -219,13 +249,31 @@ def test_start_refuses_what_is_not_safe(make_net: Callable[[Path], Net], tmp_pat
         (authority.options("master/a"), "is the certificate of master/a"),
         (authority.options("agent/a", days=(-9, -1)), "has expired"),
         (authority.options("agent/a", uri="urn:x"), "names nobody"),
-        (["--tls-ca", str(tmp_path / "absent"), *authority.options("agent/a")[2:]], "holds no certificate of an authority"),
+        (
+            ["--tls-ca", str(tmp_path / "absent"), *authority.options("agent/a")[2:]],
+            "holds no certificate of an authority",
+        ),
         ([*authority.options("agent/a")[:4], "--tls-key", authority.issue("agent/a")[1]], "is not the private key of"),
     ]:
         done = start(net, *options)
         assert done.returncode == 1 and words in done.stderr, done.stderr
-    loopback = subprocess.Popen(["ip", "netns", "exec", net.namespace("a"), str(PLAIN), "--node", "a", "--listen",
-                                 "127.0.0.1:7600", "--port", "0=p0"], stderr=subprocess.PIPE, text=True)
+    loopback = subprocess.Popen(
+        [
+            "ip",
+            "netns",
+            "exec",
+            net.namespace("a"),
+            str(PLAIN),
+            "--node",
+            "a",
+            "--listen",
+            "127.0.0.1:7600",
+            "--port",
+            "0=p0",
+        ],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     assert loopback.stderr is not None and "ready on" in loopback.stderr.readline()
     loopback.terminate()
     assert loopback.wait(10) == 0

@@ -22,8 +22,20 @@ class Authority:
         self.folder, self.serial = folder, 0
         self.ca = folder / "ca.pem"
         self._key("ca")
-        openssl("req", "-x509", "-key", str(folder / "ca.key"), "-out", str(self.ca), "-days", "30", "-subj", "/CN=test",
-            "-addext", "basicConstraints=critical,CA:TRUE")
+        openssl(
+            "req",
+            "-x509",
+            "-key",
+            str(folder / "ca.key"),
+            "-out",
+            str(self.ca),
+            "-days",
+            "30",
+            "-subj",
+            "/CN=test",
+            "-addext",
+            "basicConstraints=critical,CA:TRUE",
+        )
 
     def _key(self, name: str) -> None:
         openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", str(self.folder / f"{name}.key"))
@@ -34,7 +46,9 @@ class Authority:
         name = f"{self.serial}-{identity.replace('/', '-')}"
         base = self.folder / name
         self._key(name)
-        openssl("req", "-new", "-key", f"{base}.key", "-out", f"{base}.csr", "-subj", f"/CN={identity.replace('/', ' ')}")
+        openssl(
+            "req", "-new", "-key", f"{base}.key", "-out", f"{base}.csr", "-subj", f"/CN={identity.replace('/', ' ')}"
+        )
         extensions = self.folder / f"{name}.ext"
         extensions.write_text(f"subjectAltName=URI:{uri or 'datacast://' + identity}\nbasicConstraints=CA:FALSE\n")
         # `openssl ca` alone can set both dates.
@@ -42,11 +56,30 @@ class Authority:
         (self.folder / "serial").write_text(f"{self.serial:04d}\n")
         (self.folder / "ca.cnf").write_text(
             f"[ca]\ndefault_ca=d\n[d]\ndatabase={self.folder}/index.txt\nserial={self.folder}/serial\n"
-            f"new_certs_dir={self.folder}\ndefault_md=sha256\npolicy=p\nunique_subject=no\n[p]\ncommonName=supplied\n")
+            f"new_certs_dir={self.folder}\ndefault_md=sha256\npolicy=p\nunique_subject=no\n[p]\ncommonName=supplied\n"
+        )
         begin, end = (time.strftime("%Y%m%d%H%M%SZ", time.gmtime(time.time() + d * 86400)) for d in days)
-        openssl("ca", "-batch", "-notext", "-config", str(self.folder / "ca.cnf"), "-cert", str(self.ca), "-keyfile",
-            str(self.folder / "ca.key"), "-in", f"{base}.csr", "-out", f"{base}.pem", "-startdate", begin, "-enddate", end,
-            "-extfile", str(extensions))
+        openssl(
+            "ca",
+            "-batch",
+            "-notext",
+            "-config",
+            str(self.folder / "ca.cnf"),
+            "-cert",
+            str(self.ca),
+            "-keyfile",
+            str(self.folder / "ca.key"),
+            "-in",
+            f"{base}.csr",
+            "-out",
+            f"{base}.pem",
+            "-startdate",
+            begin,
+            "-enddate",
+            end,
+            "-extfile",
+            str(extensions),
+        )
         return f"{base}.pem", f"{base}.key"
 
     def options(self, identity: str, **more: Any) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import socket
 import threading
 import time
@@ -11,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from datacast.core.framing import Decoder, encode
 from switch_rig import Process, Rig, wait_for
+
+from datacast.core.framing import Decoder, encode
 
 pytestmark = pytest.mark.root
 
@@ -57,7 +59,9 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
 class Traffic:
     """A frame every two milliseconds through both switches, one way."""
 
-    FRAME = bytes(12) + b"\x88\x47" + (1025 << 12 | 255).to_bytes(4, "big") + (1025 << 12 | 0x100 | 255).to_bytes(4, "big")
+    FRAME = (
+        bytes(12) + b"\x88\x47" + (1025 << 12 | 255).to_bytes(4, "big") + (1025 << 12 | 0x100 | 255).to_bytes(4, "big")
+    )
 
     def __init__(self, pair: Pair) -> None:
         self.pair, self.ended = pair, threading.Event()
@@ -90,8 +94,10 @@ def second_of_day() -> float:
     return local.tm_hour * 3600 + local.tm_min * 60 + local.tm_sec + now % 1
 
 
-@pytest.mark.parametrize(("way", "first", "second"), [("rx", ["silent"], ["unheard"]), ("tx", ["unheard"], ["silent"]),
-                                                      ("both", ["silent"], ["silent"])])
+@pytest.mark.parametrize(
+    ("way", "first", "second"),
+    [("rx", ["silent"], ["unheard"]), ("tx", ["unheard"], ["silent"]), ("both", ["silent"], ["silent"])],
+)
 def test_a_black_hole_is_found_in_each_direction(pair: Pair, way: str, first: list[str], second: list[str]) -> None:
     pair.wait_alive()
     with Traffic(pair):
@@ -101,7 +107,8 @@ def test_a_black_hole_is_found_in_each_direction(pair: Pair, way: str, first: li
             assert pair.ends[0].ask("fault", node="s0.0", port=1, blackhole=way)["ok"]
             for i, reasons in ((0, first), (1, second)):
                 what = f"port 1 .* is down: {reasons[0]}"
-                wait_for(f"s0.{i}: {reasons}", lambda i=i, w=what: len(stamps(pair.ends[i], w)) == count)  # type: ignore[misc]
+                end, needed = pair.ends[i], count
+                wait_for(f"s0.{i}: {reasons}", lambda end=end, what=what, n=needed: len(stamps(end, what)) == n)  # type: ignore[misc]
                 took = (stamps(pair.ends[i], what)[-1] - began) * 1000
                 assert 100 < took <= DETECTED_MS, f"s0.{i} found it {reasons[0]} after {took:.0f} ms"
             assert not pair.ends[0].ask("ports")["nodes"]["s0.0"]["1"]["up"]
@@ -122,9 +129,9 @@ def test_a_switch_that_dies_is_silence_and_its_return_is_seen(pair: Pair) -> Non
 
 def test_a_stopped_process_does_not_blame_its_neighbours(pair: Pair) -> None:
     pair.wait_alive()
-    pair.ends[0].popen.send_signal(19)
+    pair.ends[0].popen.send_signal(signal.SIGSTOP)
     wait_for("the other end's verdict", lambda: "is down: silent" in pair.ends[1].log, 3)
-    pair.ends[0].popen.send_signal(18)
+    pair.ends[0].popen.send_signal(signal.SIGCONT)
     pair.wait_alive()
     assert "is down: silent" not in pair.ends[0].log
 
@@ -167,7 +174,12 @@ def test_idle_hellos_are_few(pair: Pair) -> None:
 def test_malformed_hellos_are_counted_and_change_nothing(pair: Pair) -> None:
     pair.wait_alive()
     hello = bytes(12) + b"\x88\xb5\x13\x00"
-    for bad in (hello, hello + bytes(12), hello + b"\x00\x08" + bytes(12), hello + b"\x00\x08" + bytes(12) + b"\x09" * 8):
+    for bad in (
+        hello,
+        hello + bytes(12),
+        hello + b"\x00\x08" + bytes(12),
+        hello + b"\x00\x08" + bytes(12) + b"\x09" * 8,
+    ):
         pair.rig.wires[0].send(bad)
     wait_for("refusals", lambda: pair.ends[0].counters("s0.0")["ports"]["0"]["hellos_refused"] == 4)
     assert pair.alive()
@@ -182,8 +194,10 @@ def test_the_fabric_manager_hears_the_reason(tmp_path: Path) -> None:
         rig.ns.ip("link", "set", end, "up")
     try:
         node = {"cache": {"memory": "1M"}}
-        nodes = [{"name": "s0.0", "ports": [{"port": 0, "iface": a}], **node},
-                 {"name": "s0.1", "ports": [{"port": 0, "iface": b}], **node}]
+        nodes = [
+            {"name": "s0.0", "ports": [{"port": 0, "iface": a}], **node},
+            {"name": "s0.1", "ports": [{"port": 0, "iface": b}], **node},
+        ]
         process = rig.start({"nodes": nodes, "no_hello": False, "fabric_manager": "127.0.0.1:7500"}).ready()
         server.settimeout(10)
         conn, _ = server.accept()

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 from authority import Authority
-from datacast.core.framing import Decoder, encode
 from switch_rig import Process, Rig, wait_for
+
+from datacast.core.framing import Decoder, encode
 
 pytestmark = pytest.mark.root
 
@@ -58,14 +59,23 @@ def test_it_registers_by_tls(rig3: Rig, server: socket.socket, authority: Author
     wait_for("the switch's line", lambda: "registered 1 node(s)" in process.log)
 
 
-@pytest.mark.parametrize(("kind", "words"), [
-    ("wrong-role", "it is agent/00, expected is fabric-manager"), ("expired", "its certificate has expired"),
-    ("another-authority", "of another authority")])
-def test_a_false_fabric_manager_hears_nothing(rig3: Rig, server: socket.socket, authority: Authority, tmp_path: Path,
-                                              kind: str, words: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("wrong-role", "it is agent/00, expected is fabric-manager"),
+        ("expired", "its certificate has expired"),
+        ("another-authority", "of another authority"),
+    ],
+)
+def test_a_false_fabric_manager_hears_nothing(
+    rig3: Rig, server: socket.socket, authority: Authority, tmp_path: Path, kind: str, words: str
+) -> None:
     maker = Authority(tmp_path / "other") if kind == "another-authority" else authority
-    context = maker.context("agent/00" if kind == "wrong-role" else "fabric-manager/main", server=True,
-                            days=(-9, -1) if kind == "expired" else (-1, 30))
+    context = maker.context(
+        "agent/00" if kind == "wrong-role" else "fabric-manager/main",
+        server=True,
+        days=(-9, -1) if kind == "expired" else (-1, 30),
+    )
     context.load_verify_locations(authority.ca)
     process = start(rig3, authority)
     heard = b""
@@ -75,11 +85,15 @@ def test_a_false_fabric_manager_hears_nothing(rig3: Rig, server: socket.socket, 
     wait_for("the switch's line", lambda: words in process.log)
 
 
-@pytest.mark.parametrize(("more", "code", "words"), [
-    ({"fabric_manager": "198.18.0.1:7500"}, 2, "plain TCP to the fabric manager at 198.18.0.1:7500 is refused"),
-    ({"tls": {"ca": "a", "cert": "b"}}, 2, "key"),
-    ({"insecure": True, "tls": {"ca": "a", "cert": "b", "key": "c"}}, 2, "exclude each other"),
-    ({"tls": {"ca": "/absent/ca", "cert": "b", "key": "c"}}, 1, "/absent/ca holds no certificate of an authority")])
+@pytest.mark.parametrize(
+    ("more", "code", "words"),
+    [
+        ({"fabric_manager": "198.18.0.1:7500"}, 2, "plain TCP to the fabric manager at 198.18.0.1:7500 is refused"),
+        ({"tls": {"ca": "a", "cert": "b"}}, 2, "key"),
+        ({"insecure": True, "tls": {"ca": "a", "cert": "b", "key": "c"}}, 2, "exclude each other"),
+        ({"tls": {"ca": "/absent/ca", "cert": "b", "key": "c"}}, 1, "/absent/ca holds no certificate of an authority"),
+    ],
+)
 def test_what_is_not_safe_is_refused(rig3: Rig, more: dict[str, Any], code: int, words: str) -> None:
     process = rig3.start(rig3.config(**more))
     assert process.popen.wait(20) == code
@@ -99,5 +113,9 @@ def test_capabilities_are_gone_when_it_runs(rig3: Rig) -> None:
     assert int(shown["CapEff"], 16) == int(shown["CapPrm"], 16) == int(shown["CapInh"], 16) == 0
     assert shown["NoNewPrivs"] == "1"
     for task in Path(f"/proc/{process.popen.pid}/task").iterdir():
-        effective = next(int(line.split()[1], 16) for line in (task / "status").read_text().splitlines() if line.startswith("CapEff"))
-        assert effective & ~(1 << 1 | 1 << 12 | 1 << 13 | 1 << 14) == 0, "DPDK's own threads have what the start needed, at most"
+        effective = next(
+            int(line.split()[1], 16) for line in (task / "status").read_text().splitlines() if line.startswith("CapEff")
+        )
+        assert effective & ~(1 << 1 | 1 << 12 | 1 << 13 | 1 << 14) == 0, (
+            "DPDK's own threads have what the start needed, at most"
+        )
