@@ -26,7 +26,8 @@ enum {
   DEAD = 8,         /* who takes less than that part of what is sent, all of a sudden, is not slow */
   STALE = 2,        /* reports after a change of rate that still tell of the time before it */
   CALM = 32,        /* rounds without an eviction that let the gain grow again */
-  RUN = 4,          /* duplicates in a row that tell a rate */
+  RUN = 4,          /* duplicates in a row that tell a rate, */
+  LONG_RUN = 32,    /* and that it may be higher than was thought */
   PATIENCE = 4,     /* packets of the slowest receiver without a duplicate that end a recovery */
   LONG = 4,         /* rounds can seem long when w has become smaller: at most so many times the shortest one */
   REPORTS = 4,      /* of lags that a round needs at least */
@@ -159,6 +160,8 @@ static void evicted(struct state *s, dc_time now, uint32_t seq)
     uint64_t r = clamp(s, per_second(bits(s, s->run - 1u), now - s->since));
     if (r < s->base)
       s->base = r > s->least ? r : s->least;
+    else if (s->run >= LONG_RUN)
+      s->base = r;
     s->run = s->run > 1024 ? 0 : s->run;
   }
   s->dup_seq = seq;

@@ -201,8 +201,11 @@ static void plan(struct world *w)
     }
     if (f->kind == LATE)
       f->at = w->start / 2; /* before it could have started */
-    if (f->until > w->last_fault)
-      w->last_fault = f->until;
+    uint64_t until = f->until;
+    if (f->kind == SLOW) /* what stands in its queue by then still leaves at the slow rate */
+      until += (uint64_t)(w->adaptive ? 101 : w->credits) * (w->piece + 120) * 8 * SEC / (w->rate / (2 + f->ppb % 50));
+    if (until > w->last_fault)
+      w->last_fault = until;
   }
 }
 
