@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -58,7 +59,8 @@ class Screen:
         now = time.monotonic()
         if not self.quiet and not self.live and (always or now - self._said_at >= PLAIN_S):
             self._said_at = now
-            print(text, file=sys.stderr, flush=True)
+            with contextlib.suppress(OSError):  # the reader is gone; the work goes on
+                print(text, file=sys.stderr, flush=True)
 
     def _bar(self, name: str, fraction: float, note: str = "") -> None:
         if name not in self._tasks:

@@ -39,7 +39,7 @@ def test_an_interrupt_leaves_nothing_behind(word, number):
     wait_for(process, word)
     state = Registry().load(name)
     process.send_signal(number)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=90)
     assert process.returncode == 130, out + err
     assert "interrupted" in err
     assert traces(name, state.identity, state.slot, state.work) == []
@@ -58,8 +58,20 @@ def test_impatient_ctrl_c_does_not_break_the_clean_up():
             process.wait(0.05)
         except subprocess.TimeoutExpired:
             continue
-    process.communicate(timeout=30)
+    process.communicate(timeout=90)
     assert process.returncode == 130
+    assert traces(name, state.identity, state.slot, state.work) == []
+
+
+def test_a_reader_that_goes_away_does_not_keep_the_lab_from_cleaning_up():
+    name = unique_name("pipe")
+    process = start_run(name, "--size", "8M")
+    wait_for(process, "agent")
+    state = Registry().load(name)
+    process.stdout.close()
+    process.stderr.close()
+    process.send_signal(signal.SIGHUP)
+    process.wait(60)
     assert traces(name, state.identity, state.slot, state.work) == []
 
 
@@ -72,9 +84,9 @@ def test_lab_down_cleans_up_after_a_kill(word):
     process.kill()
     process.communicate()
     again = start_run(name, "--size", "1K")
-    _, err = again.communicate(timeout=30)
+    _, err = again.communicate(timeout=90)
     assert again.returncode == 3 and "left over" in err and f"datacast lab down --name {name}" in err
-    done = subprocess.run([str(DATACAST), "lab", "down", "--name", name], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([str(DATACAST), "lab", "down", "--name", name], capture_output=True, text=True, timeout=90)
     assert done.returncode == 0, done.stderr
     assert traces(name, state.identity, state.slot, state.work) == []
 
@@ -84,12 +96,12 @@ def test_a_lab_that_runs_is_named_and_lab_down_ends_it():
     first = start_run(name, "--size", "256M")
     state = running_state(name, first)
     second = start_run(name, "--size", "1K")
-    _, err = second.communicate(timeout=30)
+    _, err = second.communicate(timeout=90)
     assert second.returncode == 3
     assert f"running already: '{name}', process {first.pid}" in err and "datacast lab down" in err
-    done = subprocess.run([str(DATACAST), "lab", "down", "--name", name], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([str(DATACAST), "lab", "down", "--name", name], capture_output=True, text=True, timeout=90)
     assert done.returncode == 0, done.stderr
-    first.communicate(timeout=10)
+    first.communicate(timeout=60)
     assert first.returncode == 130
     assert traces(name, state.identity, state.slot, state.work) == []
 
@@ -146,7 +158,7 @@ def test_a_daemon_that_ends_by_itself_ends_the_lab_with_its_log():
         "the switch's process",
     )
     os.kill(switch[0], signal.SIGKILL)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=90)
     assert process.returncode == 3 and "sw0 ended with SIGKILL" in err
     assert traces(name, state.identity, state.slot, state.work) == []
 

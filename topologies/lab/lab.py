@@ -311,7 +311,8 @@ class Lab:
         if self.state is None:
             return
         self.signals.cleaning = True
-        self.progress("taking the lab down")
+        with contextlib.suppress(OSError):  # nobody listens any more
+            self.progress("taking the lab down")
         if self._network_made:
             self.supervisor.stop()
             self.network.down()

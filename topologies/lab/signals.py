@@ -6,6 +6,7 @@ only notes the signal; the lab asks `check()` between its steps, and every wait 
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import sys
 import time
@@ -41,7 +42,8 @@ class Signals:
 
     def _note(self, signum: int, frame: FrameType | None) -> None:
         if self.cleaning:
-            print("the lab is being taken down, a moment", file=sys.stderr)
+            with contextlib.suppress(OSError, RuntimeError):
+                print("the lab is being taken down, a moment", file=sys.stderr)
         if self.pending is None:
             self.pending = signum
 
