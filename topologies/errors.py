@@ -7,6 +7,7 @@ class TopologyError(DatacastError):
     """Root of this package's errors; `what` names the culprit."""
 
     code = "topology"
+    status = 422
 
 
 class SpecError(TopologyError):

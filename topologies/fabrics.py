@@ -32,7 +32,8 @@ def leafspine(spines: int, leaves: int, hosts: int, nics: int = 1) -> nx.Graph:
     """
     spec = f"leafspine:{spines},{leaves},{hosts},{nics}"
     if min(spines, leaves, hosts, nics) < 1 or leaves % nics:
-        raise SpecError(f"{spec}: needs spines,leaves,hosts,nics of at least 1, and leaves a multiple of nics", what=spec)
+        raise SpecError(f"{spec}: needs spines,leaves,hosts,nics of at least 1, and leaves a multiple of nics",
+                        what=spec)
     check_size(spec, leaves + spines + leaves // nics * hosts)
     g = nx.Graph(topology=spec)
     for pod in range(leaves // nics):

@@ -15,7 +15,7 @@ BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "n
 
 
 def to_json(g: nx.Graph) -> dict[str, Any]:
-    """Node-link form, ready for `json.dumps`; `from_json` takes it back, node and link order included. O(nodes + links)."""
+    """Node-link form, ready for `json.dumps`; `from_json` takes it back, order included. O(nodes + links)."""
     return {
         "directed": False,
         "multigraph": False,
@@ -86,8 +86,8 @@ def _number_ports(g: nx.Graph) -> None:
     if numbered:
         for u, v, data in g.edges(data=True):
             if "ports" not in data:
-                raise LinkError(f"link {u}-{v} has no ports but {numbered[0][0]}-{numbered[0][1]} has: number all or none",
-                                what=f"{u}-{v}")
+                raise LinkError(f"link {u}-{v} has no ports but {numbered[0][0]}-{numbered[0][1]} has: "
+                                "number all or none", what=f"{u}-{v}")
         return
     used = dict.fromkeys(g.nodes, 0)
     for u, v, data in g.edges(data=True):
@@ -150,8 +150,6 @@ def _typed(data: dict[str, Any]) -> dict[str, Any]:
             out[key] = BOOLEANS.get(out[key].strip().lower(), out[key])
     for key in ("msd", "rate_bps", "source_port", "target_port"):
         value = out.get(key)
-        if isinstance(value, str) and value.strip().isdigit():
-            out[key] = int(value)
-        elif isinstance(value, float) and value.is_integer():
+        if (isinstance(value, str) and value.strip().isdigit()) or (isinstance(value, float) and value.is_integer()):
             out[key] = int(value)
     return out

@@ -169,4 +169,5 @@ def _check_ports(g: nx.Graph, name: str) -> None:
         raise LinkError(f"port {twice} of {name} has two cables", what=name)
     if numbers and max(numbers) != len(numbers) - 1:
         missing = next(i for i in range(len(numbers)) if i not in set(numbers))
-        raise LinkError(f"{name} has {len(numbers)} cables but no port {missing}: number its ports from 0 on", what=name)
+        raise LinkError(f"{name} has {len(numbers)} cables but no port {missing}: number its ports from 0 on",
+                        what=name)

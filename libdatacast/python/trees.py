@@ -29,9 +29,10 @@ TREES_MAX = int(lib.DC_TREES_MAX)
 
 
 class TreeError(DatacastError):
-    """A question about trees that makes no sense; `what` names the culprit, `code` is stable."""
+    """A question about trees that makes no sense; `what` names the culprit, `code` is stable, `status` HTTP's."""
 
     code = "trees"
+    status = 422
 
 
 class UnknownNode(TreeError):
@@ -56,6 +57,7 @@ class Unreachable(TreeError):
     """Some receivers are cut off. `receivers` lists them, `trees` is the TreeSet of the others (None when there are none)."""
 
     code = "unreachable"
+    status = 0
 
     def __init__(self, receivers: list[str], trees: TreeSet | None) -> None:
         shown = ", ".join(receivers[:8]) + (f" and {len(receivers) - 8} more" if len(receivers) > 8 else "")

@@ -1,12 +1,29 @@
 #include "trees_bfs.h"
 
+/* later[v]: the load on the way to v above, the distance in the low half. */
+enum { DISTANCE = 0xffff, LOAD_SHIFT = 16, LOAD_MAX = 0xffff };
+
+static inline uint32_t distance(const struct dc_trees *s, uint32_t v)
+{
+  return s->later[v] & DISTANCE;
+}
+
+static inline uint32_t onward(const struct dc_trees *s, uint32_t v, uint32_t arc)
+{
+  if (s->load == NULL)
+    return s->later[v] + 1;
+  uint32_t load = (s->later[v] >> LOAD_SHIFT) + dc_load(s, arc);
+  return (load < LOAD_MAX ? load : LOAD_MAX) << LOAD_SHIFT | (distance(s, v) + 1);
+}
+
 /* Search over free arcs from the source, whose own arcs `from`..`end` it may use, until `wanted` receivers are seen; returns
- * how many were. next[v] is the arc by which v was reached, later[v] its distance, stamp[v] tells that it was. */
+ * how many were. next[v] is the arc by which v was reached, stamp[v] tells that it was. */
 static uint32_t spread(struct dc_trees *s, uint32_t from, uint32_t end, uint32_t wanted, uint32_t *visited)
 {
   const struct dc_net *net = s->net;
   uint32_t *queue = s->queue, *next = s->next, n = 1, found = 0, now = dc_new_stamp(s);
   queue[0] = s->source;
+  s->later[s->source] = 0;
   s->stamp[s->source] = now;
   for (uint32_t i = 0; i < n && found < wanted; i++) {
     uint32_t v = queue[i];
@@ -16,15 +33,16 @@ static uint32_t spread(struct dc_trees *s, uint32_t from, uint32_t end, uint32_t
       if (s->use[into] != DC_USE_FREE)
         continue;
       if (s->stamp[u] == now) {
-        /* As near by another way: the one with less load. */
-        if (s->load != NULL && u != s->source && i > 0 && s->later[u] == s->later[v] + 1 &&
-            dc_load(s, into) < dc_load(s, next[u]))
+        /* As near by another way: the one with less load on the whole of it. */
+        if (s->load != NULL && u != s->source && distance(s, u) == distance(s, v) + 1 && onward(s, v, into) < s->later[u]) {
           next[u] = into;
+          s->later[u] = onward(s, v, into);
+        }
         continue;
       }
       s->stamp[u] = now;
       next[u] = into;
-      s->later[u] = i == 0 ? 1 : s->later[v] + 1;
+      s->later[u] = onward(s, v, into);
       queue[n++] = u;
       found += s->role[u];
     }
@@ -82,7 +100,7 @@ void dc_bfs_shallow(struct dc_trees *s, unsigned t)
   for (uint32_t i = 0; i < s->receivers; i++)
     for (uint32_t v = s->receiver[i]; parent[v] == DC_NO_ARC; v = net->to[parent[v]]) {
       parent[v] = s->next[v];
-      depth[v] = (uint16_t)s->later[v];
+      depth[v] = (uint16_t)distance(s, v);
       s->use[parent[v]] = (uint8_t)(t + 1);
     }
   /* The search saw parents before children. */

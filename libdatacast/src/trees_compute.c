@@ -47,10 +47,11 @@ static uint64_t give_up_one(struct dc_trees *s, uint64_t trees)
   return UINT64_C(1) << worst;
 }
 
-static unsigned compute(struct dc_trees *s, const struct dc_trees_query *q, uint32_t seed)
+static unsigned compute(struct dc_trees *s, const struct dc_trees_query *q, uint32_t seed, bool branching)
 {
   dc_set_clear(s, q);
   s->seed = seed;
+  s->branching |= branching;
   unsigned wanted = dc_trees_bound_degree(s);
   if (wanted > s->most)
     wanted = s->most;
@@ -86,7 +87,9 @@ static unsigned compute(struct dc_trees *s, const struct dc_trees_query *q, uint
 
 unsigned dc_trees_compute(struct dc_trees *s, const struct dc_trees_query *q)
 {
-  return compute(s, q, 0);
+  unsigned trees = compute(s, q, 0, false);
+  /* A source that cannot aggregate has one child per tree; but better two children than no tree. */
+  return trees != 0 || s->branching ? trees : compute(s, q, 0, true);
 }
 
 /* Work for further attempts, in arcs; one attempt looks at some of them many times. */
@@ -94,6 +97,8 @@ enum { ATTEMPTS_MIN = 8, ATTEMPTS_MAX = 256, ATTEMPT_ARCS = 1 << 20 };
 
 unsigned dc_trees_exact(struct dc_trees *s, const struct dc_trees_query *q, unsigned wanted)
 {
+  if (s->branching && (s->net->flags[s->source] & DC_NODE_CACHE) == 0)
+    return (unsigned)__builtin_popcountll(s->held);
   unsigned best = (unsigned)__builtin_popcountll(s->held), attempts = ATTEMPT_ARCS / (s->net->arcs + 1);
   uint32_t best_seed = 0, last = 0;
   if (wanted > q->most)
@@ -101,13 +106,13 @@ unsigned dc_trees_exact(struct dc_trees *s, const struct dc_trees_query *q, unsi
   attempts = attempts < ATTEMPTS_MIN ? ATTEMPTS_MIN : attempts > ATTEMPTS_MAX ? ATTEMPTS_MAX : attempts;
   for (uint32_t i = 1; i <= attempts && best < wanted; i++) {
     last = i * 2654435761u;
-    unsigned trees = compute(s, q, last);
+    unsigned trees = compute(s, q, last, false);
     if (trees > best) {
       best = trees;
       best_seed = last;
     }
   }
   if (last != best_seed)
-    (void)compute(s, q, best_seed);
+    (void)compute(s, q, best_seed, false);
   return best;
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import networkx as nx
+
 from datacast import topologies
 from datacast.core.trees import TreeSet
 from datacast.core.wire import decode_route
@@ -71,8 +72,6 @@ def check_trees(g: nx.Graph, found: TreeSet, source: str, receivers: list[str]) 
         for u, v in tree.arcs:
             assert u in seen, "a child before its parent"
             seen.add(v)
-        if not (g.nodes[source]["forwards"] and g.nodes[source].get("cache", True)):
-            assert sum(u == source for u, _ in tree.arcs) == 1, "a source that cannot cache has several children"
 
 
 def check_routes(g: nx.Graph, found: TreeSet, routes, source: str, receivers: list[str]) -> None:
@@ -95,7 +94,7 @@ def check_routes(g: nx.Graph, found: TreeSet, routes, source: str, receivers: li
                 path.append(at)
             node, walked, stores = r, [r], set()
             for i, stop in enumerate(stops):
-                assert bool(stop.store) <= (cache[node] and consumers.get(node, 0) >= 2)
+                assert bool(stop.store) <= (cache[node] and consumers.get(node, 0) >= 2) or not all(cache.values())
                 if stop.store:
                     stores.add(node)
                 if i and 0 < i < len(stops) - 1:
@@ -103,6 +102,7 @@ def check_routes(g: nx.Graph, found: TreeSet, routes, source: str, receivers: li
                 if i + 1 == len(stops):
                     break
                 lower, below = node, [node]
+                assert len(stop.fwd.ports) + stop.fwd.local <= (g.nodes[node].get("msd") or 10**6), "an appliance's first label"
                 for k, port in enumerate(stop.fwd.ports):
                     node = peers[node][port]
                     walked.append(node)
@@ -114,6 +114,7 @@ def check_routes(g: nx.Graph, found: TreeSet, routes, source: str, receivers: li
                 for own, seg in ((lower, stop.fwd), (node, back)):
                     assert len(seg.ports) + seg.local <= (g.nodes[own].get("msd") or 10**6)
                 at = node
+                assert len(back.ports) + back.local <= (g.nodes[at].get("msd") or 10**6)
                 for k, port in enumerate(back.ports):
                     at = peers[at][port]
                     assert at == below[-2 - k]

@@ -213,6 +213,7 @@ class Injector:
         self.errors: dict[int, str] = {}
         self.seen: list[dict[str, Any]] = []
         self._group = ""
+        self._started: list[Any] = []
         self._end = threading.Event()
         self._threads: list[threading.Thread] = []
 
@@ -257,8 +258,14 @@ class Injector:
                 except (LabError, OSError) as error:
                     self.errors[index] = str(error)
 
+        def stay() -> None:
+            run()
+            # The kernel ends what a thread has started together with the thread (PR_SET_PDEATHSIG).
+            while any(process.running for process in self._started):
+                time.sleep(0.2)
+
         if self.faults:
-            self._start(run)
+            threading.Thread(target=stay, daemon=True).start()
 
     # ---- doing it ----
     def _process(self, name: str) -> Any:
@@ -299,6 +306,13 @@ class Injector:
             self._kill(fault.kind)
 
     def _finish(self, index: int, fault: Fault) -> None:
+        known = list(self.lab.supervisor.processes)
+        try:
+            self._end_fault(fault)
+        finally:
+            self._started += [p for p in self.lab.supervisor.processes if p not in known]
+
+    def _end_fault(self, fault: Fault) -> None:
         lab = self.lab
         if fault.kind == "agent":
             lab.start_agent(fault.node)

@@ -1,0 +1,176 @@
+"""`datacast trees`: edge-disjoint Steiner trees of a topology, as a table, as JSON or drawn."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from datacast import topologies
+from datacast.core.errors import DatacastError
+
+
+class TreesUsageError(DatacastError):
+    """Options of `datacast trees` that do not go together; exit code 2."""
+
+    status = 422
+
+
+EPILOG = ("A link failure rate takes that share of all links down, by --seed; a group of N is N receivers and a source, drawn "
+          "by --seed from the hosts that a path joins. Exit codes: 0 done; 1 some receivers are cut off (the trees of the "
+          "others are shown); 2 wrong usage.")
+
+
+def register(app: typer.Typer) -> None:
+    app.command("trees", epilog=EPILOG)(trees)
+
+
+def trees(
+    topology: Annotated[str | None, typer.Option(help=f"A builder's form: {topologies.FORMS}")] = None,
+    graph: Annotated[Path | None, typer.Option(help="A GraphML or node-link JSON file.")] = None,
+    source: Annotated[str | None, typer.Option(help="The source; drawn when not given.")] = None,
+    receivers: Annotated[str | None, typer.Option(help="Receivers, with commas between.")] = None,
+    group: Annotated[int | None, typer.Option(help="Draw so many receivers.")] = None,
+    lfr: Annotated[float, typer.Option(help="Link failure rate, 0 to 1.")] = 0.0,
+    down: Annotated[str | None, typer.Option(help="Links that are down: A-B,C-D.")] = None,
+    seed: Annotated[int, typer.Option(help="Of failures and group.")] = 1,
+    max_trees: Annotated[int | None, typer.Option(help="No more trees than this.")] = None,
+    repeat: Annotated[int, typer.Option(help="Compute so many times; median and p99 of the processor time.")] = 20,
+    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    svg: Annotated[Path | None, typer.Option(help="Draw small ones into this file.")] = None,
+) -> None:
+    """Compute edge-disjoint Steiner trees and show them.
+
+    datacast trees --topology bcube:8,3 --lfr 0.01 --group 1024 --seed 7 --repeat 50
+
+    datacast trees --topology torus:4,2 --source 00 --receivers 12,13,21,33 --svg trees.svg
+    """
+    from datacast.core.trees import Network, TreeSet, Unreachable
+
+    g, rng = _graph(topology, graph), random.Random(seed)
+    _fail(g, lfr, down, rng)
+    network = Network(g)
+    who, to = _group(g, source, receivers, group, rng)
+    if repeat < 1:
+        raise TreesUsageError(f"--repeat is {repeat}: give at least 1", what="repeat")
+    unreachable: list[str] = []
+    found: TreeSet | None
+    try:
+        found = network.steiner_trees(who, to, max_trees)
+    except Unreachable as error:
+        unreachable, found = error.receivers, error.trees
+    times = []
+    for _ in range(repeat if found is not None else 0):
+        begin = time.thread_time_ns()
+        found.compute()
+        times.append((time.thread_time_ns() - begin) / 1e6)
+    result = _result(found, unreachable, sorted(times))
+    if svg is not None:
+        from .trees_svg import draw
+
+        svg.write_text(draw(g, found.trees if found is not None else [], who, to))
+    if as_json:
+        print(json.dumps(result))
+    else:
+        _table(g, who, to, result)
+    if unreachable:
+        if not as_json:
+            print(f"datacast: {Unreachable(unreachable, found)}; the trees above are those of the others", file=sys.stderr)
+        raise typer.Exit(1)
+
+
+def _graph(topology: str | None, path: Path | None) -> Any:
+    if (topology is None) == (path is None):
+        raise TreesUsageError("give either --topology or --graph", what="topology")
+    if path is not None:
+        return topologies.from_file(path)
+    assert topology is not None
+    return topologies.from_file(topology) if os.path.exists(topology) else topologies.parse(topology)
+
+
+def _fail(g: Any, rate: float, down: str | None, rng: random.Random) -> None:
+    if not 0 <= rate <= 1:
+        raise TreesUsageError(f"--lfr is {rate}: give a share from 0 to 1", what="lfr")
+    links = list(g.edges)
+    for u, v in rng.sample(links, round(rate * len(links))):
+        g.edges[u, v]["up"] = False
+    for text in filter(None, (down or "").split(",")):
+        # Names may have hyphens: try every place to cut.
+        cuts = [(text[:i], text[i + 1:]) for i, c in enumerate(text) if c == "-"]
+        link = next((cut for cut in cuts if g.has_edge(*cut)), None)
+        if link is None:
+            raise TreesUsageError(f"--down: no link {text}; give the names of its ends, as in A-B", what=text)
+        g.edges[link]["up"] = False
+
+
+def _group(g: Any, source: str | None, receivers: str | None, size: int | None, rng: random.Random) -> tuple[str, list[str]]:
+    if (receivers is None) == (size is None):
+        raise TreesUsageError("give either --receivers or --group", what="receivers")
+    names = topologies.hosts(g)
+    if source is None:
+        source = rng.choice([name for name in names if any(d.get("up", True) for d in g.adj[name].values())] or names)
+    if receivers is not None:
+        return source, [name for name in receivers.split(",") if name]
+    assert size is not None
+    if source not in g:
+        return source, names[:1]
+    joined = _joined(g, source)
+    choice = [name for name in names if name in joined and name != source]
+    if not 1 <= size <= len(choice):
+        raise TreesUsageError(f"--group is {size}: {len(choice)} hosts can be reached from {source}", what="group")
+    return source, rng.sample(choice, size)
+
+
+def _joined(g: Any, source: str) -> set[str]:
+    """Nodes that a path of links that are up joins to the source."""
+    seen, queue = {source}, [source]
+    for node in queue:
+        if node != source and not g.nodes[node]["forwards"]:
+            continue
+        for peer, data in g.adj[node].items():
+            if peer not in seen and data.get("up", True):
+                seen.add(peer)
+                queue.append(peer)
+    return seen
+
+
+def _result(found: Any, unreachable: list[str], times: list[float]) -> dict[str, Any]:
+    if found is None:
+        return {"trees": [], "bound_degree": 0, "bound_maxflow": 0, "unreachable": unreachable,
+                "time_ms": {"median": None, "p99": None}}
+    return {
+        "source": found.source,
+        "trees": [{"id": t.id, "arcs": [list(arc) for arc in t.arcs], "depth": t.depth} for t in found.trees],
+        "bound_degree": found.bound_degree,
+        "bound_maxflow": found.bound_maxflow,
+        "unreachable": unreachable,
+        "time_ms": {"median": times[len(times) // 2], "p99": times[min(len(times) - 1, int(len(times) * 0.99))]},
+    }
+
+
+def _table(g: Any, source: str, receivers: list[str], result: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    down = sum(not data.get("up", True) for _, _, data in g.edges(data=True))
+    table = Table(title=f"{g.graph.get('topology') or 'graph'}: {len(receivers)} receivers, source {source}, "
+                        f"{down} of {g.number_of_edges()} links down")
+    for head in ("tree", "depth", "arcs"):
+        table.add_column(head, justify="right")
+    table.add_column("parent>child, first ones" if any(len(t["arcs"]) > 24 for t in result["trees"]) else "parent>child")
+    for tree in result["trees"]:
+        arcs = [f"{u}>{v}" for u, v in tree["arcs"]]
+        table.add_row(str(tree["id"]), str(tree["depth"]), str(len(arcs)),
+                      " ".join(arcs[:24]) + (" …" if len(arcs) > 24 else ""))
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    console.print(table)
+    ms = result["time_ms"]
+    shown = f"; {ms['median']:.3f} ms median, {ms['p99']:.3f} ms p99" if ms["median"] is not None else ""
+    console.print(f"{len(result['trees'])} trees; bounds: {result['bound_maxflow']} by max-flow, "
+                  f"{result['bound_degree']} by degree{shown}", highlight=False)

@@ -1,0 +1,90 @@
+"""`datacast trees`: the keys of its JSON, its picture, its answers to bad input."""
+
+import json
+import xml.etree.ElementTree as ET
+
+import networkx as nx
+import pytest
+
+from datacast.cli.main import main
+
+
+def run(capsys, *args):
+    code = 0
+    try:
+        main(["trees", *args])
+    except SystemExit as stop:
+        code = stop.code or 0
+    out = capsys.readouterr()
+    return code, out.out, out.err
+
+
+def test_json_of_a_seeded_group(capsys):
+    args = ("--topology", "bcube:4,2", "--lfr", "0.05", "--group", "20", "--seed", "7", "--repeat", "5", "--json")
+    code, out, _ = run(capsys, *args)
+    result = json.loads(out)
+    assert code == 0
+    assert {"trees", "bound_degree", "bound_maxflow", "unreachable", "time_ms"} <= set(result)
+    assert len(result["trees"]) == result["bound_maxflow"] <= result["bound_degree"]
+    assert result["unreachable"] == []
+    assert 0 < result["time_ms"]["median"] <= result["time_ms"]["p99"]
+    used = [tuple(arc) for tree in result["trees"] for arc in tree["arcs"]]
+    assert len(used) == len(set(used))
+    again = json.loads(run(capsys, *args)[1])
+    assert again["trees"] == result["trees"]
+
+
+def test_a_file_and_names(capsys, tmp_path):
+    g = nx.Graph()
+    for name, kind in (("A", "host"), ("B", "host"), ("C", "host"), ("x", "switch"), ("y", "switch")):
+        g.add_node(name, kind=kind)
+    g.add_edges_from([("A", "x"), ("A", "y"), ("B", "x"), ("B", "y"), ("C", "x"), ("C", "y"), ("x", "y")])
+    path = tmp_path / "net.graphml"
+    nx.write_graphml(g, path)
+    code, out, _ = run(capsys, "--graph", str(path), "--source", "A", "--receivers", "B,C", "--json")
+    assert code == 0
+    assert len(json.loads(out)["trees"]) == 2
+    code, out, _ = run(capsys, "--graph", str(path), "--source", "A", "--receivers", "B,C")
+    assert "2 trees" in out
+
+
+def test_cut_off_receivers(capsys):
+    code, out, err = run(capsys, "--topology", "fattree:4,2", "--source", "000", "--receivers", "001,110", "--down", "001-s0.00")
+    assert code == 1
+    assert "001" in err and "1 trees" in out
+    code, out, _ = run(capsys, "--topology", "fattree:4,2", "--source", "000", "--receivers", "001,110", "--down", "001-s0.00",
+                       "--json")
+    result = json.loads(out)
+    assert (code, result["unreachable"], len(result["trees"])) == (1, ["001"], 1)
+
+
+def test_svg(capsys, tmp_path):
+    for spec, source, to, arcs in (("torus:4,2", "00", "33", None), ("fattree:4,3", "0000", "1111", 6)):
+        path = tmp_path / "trees.svg"
+        code, out, _ = run(capsys, "--topology", spec, "--source", source, "--receivers", to, "--svg", str(path), "--json")
+        assert code == 0
+        lines = ET.parse(path).getroot().findall("{http://www.w3.org/2000/svg}line")
+        drawn = sum("marker-end" in line.attrib for line in lines)
+        assert drawn == sum(len(t["arcs"]) for t in json.loads(out)["trees"])
+        assert arcs is None or drawn == arcs
+
+
+@pytest.mark.parametrize(("args", "text"), [
+    (["--topology", "torus:2,3", "--group", "4"], "torus:2,3"),
+    (["--topology", "bcube:4,1", "--source", "00", "--receivers", "00"], "00"),
+    (["--topology", "bcube:4,1", "--source", "00", "--receivers", "77"], "77"),
+    (["--topology", "bcube:4,1", "--source", "77", "--group", "2"], "77"),
+    (["--topology", "bcube:4,1", "--group", "16"], "15 hosts"),
+    (["--topology", "bcube:4,1", "--group", "2", "--lfr", "2"], "lfr"),
+    (["--topology", "bcube:4,1", "--group", "2", "--repeat", "0"], "repeat"),
+    (["--topology", "bcube:4,1", "--group", "2", "--down", "00-01"], "00-01"),
+    (["--topology", "bcube:4,1"], "--receivers"),
+    (["--group", "2"], "--topology"),
+    (["--graph", "no-such-file.json", "--group", "2"], "no-such-file.json"),
+    (["--topology", "bcube:8,3", "--group", "2", "--svg", "x.svg"], "too many to draw"),
+])
+def test_bad_input_names_the_culprit(capsys, args, text):
+    code, _, err = run(capsys, *args)
+    assert code == 2
+    assert text in err
+    assert "Traceback" not in err

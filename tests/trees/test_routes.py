@@ -1,0 +1,101 @@
+"""Routes: waypoints where the tree branches and where labels would be too many; what cannot be written is refused."""
+
+import networkx as nx
+import pytest
+from helpers import check_routes, group
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from datacast import topologies
+from datacast.core.routes import RouteError, routes
+from datacast.core.trees import Network, steiner_trees
+from datacast.core.wire import check_path, decode_route
+
+
+def line(n: int, **switch) -> nx.Graph:
+    """Host a, n switches in a row, host b."""
+    names = ["a", *[f"s{i}" for i in range(n)], "b"]
+    nodes = [{"id": v, "kind": "host" if v in "ab" else "switch", **({} if v in "ab" else switch)} for v in names]
+    return topologies.from_json({"nodes": nodes, "edges": [{"source": u, "target": v} for u, v in zip(names, names[1:], strict=False)]})
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@given(spec=st.sampled_from(["fattree:4,3", "bcube:4,1", "leafspine:4,8,6,4", "jellyfish:16,3,2,3", "fattree:4,4", "torus:5,2"]),
+       msd=st.integers(2, 4), size=st.integers(1, 8), seed=st.integers(0, 10**6))
+def test_no_switch_sees_more_labels_than_it_can_handle(spec, msd, size, seed):
+    g = topologies.parse(spec)
+    for s in topologies.switches(g):
+        g.nodes[s]["msd"] = msd
+    source, receivers = group(g, size, seed)
+    found = steiner_trees(g, source, receivers)
+    check_routes(g, found, routes(found), source, receivers)
+
+
+def test_a_straight_path_needs_no_waypoint():
+    (one,) = routes(steiner_trees(line(5), "a", ["b"]))
+    stops = decode_route(one.blobs["b"])
+    assert [s.store for s in stops] == [False, False]
+    assert (len(stops[0].fwd.ports), one.labels) == (6, 5)
+    check_path(one.blobs["b"])
+
+
+def test_waypoints_split_a_path_that_is_too_deep():
+    (one,) = routes(steiner_trees(line(6, msd=3), "a", ["b"]))
+    stops = decode_route(one.blobs["b"])
+    assert len(stops) > 2 and not any(s.store for s in stops)
+    assert one.labels <= 3
+
+
+def test_an_msd_that_no_waypoint_can_help():
+    with pytest.raises(RouteError) as caught:
+        routes(steiner_trees(line(6, msd=3, cache=False), "a", ["b"]))
+    assert caught.value.code == "msd"
+    assert caught.value.what.startswith("s")
+
+
+def test_a_path_too_long_for_one_segment():
+    g = line(70)
+    (one,) = routes(steiner_trees(g, "a", ["b"]))
+    assert len(decode_route(one.blobs["b"])) == 3
+    with pytest.raises(RouteError) as caught:
+        routes(steiner_trees(line(70, cache=False), "a", ["b"]))
+    assert caught.value.code == "long"
+
+
+def test_a_branch_that_cannot_cache_needs_one_above_it():
+    g = topologies.leafspine(1, 2, 3)
+    for s in topologies.switches(g):
+        g.nodes[s]["cache"] = False
+    with pytest.raises(RouteError) as caught:
+        routes(steiner_trees(g, "0.0", ["0.1", "1.0"]))
+    assert (caught.value.code, caught.value.what) == ("cache", "s0.0")
+    g.nodes["s0.0"]["cache"] = True
+    found = steiner_trees(g, "0.0", ["0.1", "1.0", "1.1"])
+    check_routes(g, found, routes(found), "0.0", ["0.1", "1.0", "1.1"])
+
+
+def test_more_children_than_a_waypoint_can_have():
+    g = topologies.leafspine(1, 1, 140)
+    with pytest.raises(RouteError) as caught:
+        routes(steiner_trees(g, "0.0", [f"0.{i}" for i in range(1, 140)]))
+    assert (caught.value.code, caught.value.what) == ("children", "s0.0")
+
+
+def test_payload_counts_labels_and_interests():
+    (one, *_rest) = routes(steiner_trees(topologies.bcube(4, 1), "00", ["33", "12"]))
+    assert one.payload(1500) == 1500 - 16 - 4 * one.labels
+    with pytest.raises(RouteError) as caught:
+        one.payload(one.interest - 1)
+    assert caught.value.code == "mtu"
+
+
+def test_routes_of_trees_from_elsewhere():
+    g = topologies.torus(4, 2)
+    receivers = ["12", "33", "21"]
+    found = steiner_trees(g, "00", receivers)
+    same = routes(found)
+    assert routes(g, found.trees, "00", receivers) == same
+    assert [r.blobs for r in routes(Network(g), [t.parent for t in found.trees], "00", receivers)] == [r.blobs for r in same]
+    with pytest.raises(RouteError) as caught:
+        routes(g, [{"12": "02", "02": "01", "01": "00"}], "00", receivers)
+    assert caught.value.code == "missing"
