@@ -301,6 +301,9 @@ class Crew:
         code = "unreachable" if result is None else str(result.get("code", "error"))
         if code == "no_group":
             member.opened, member.position = False, 0
+        if code == "gap":  # started again since, or an earlier one is still on its way
+            had = (result or {}).get("n")
+            member.position = had if isinstance(had, int) and had < index else min(member.position, index)
         if code in ("unreachable", "no_group", "gap"):
             self.suspect(member)
         else:
@@ -398,6 +401,6 @@ class Crew:
                 await asyncio.sleep(LIMIT_S)  # it takes more extents when it has received some
                 member.heard = time.monotonic()
                 continue
-            if not self._acknowledged(member, index, result):
+            if not self._acknowledged(member, index, result) and (result or {}).get("code") != "gap":
                 return False
         return True

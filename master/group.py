@@ -72,6 +72,8 @@ class Group:
         self.forest: Forest | None = None
         self.ideal_s: float | None = None
         self.reactions: list[dict[str, Any]] = []
+        if order.get("adopt"):
+            self.first_ns, self.reactions = order["adopt"].get("first_ns"), list(order["adopt"].get("reactions", ()))
         self._changes: list[dict[str, Any]] = []
         self._others = False
         """The receivers to be served are others than before."""
@@ -653,6 +655,8 @@ class Group:
         body["reactions"] = self.reactions[-20:]
         if self.scheduler and self.plan and self.state == "running":
             body["adopt"] = {
+                "first_ns": self.first_ns,
+                "reactions": self.reactions[-20:],
                 "size": self.size,
                 "file": self._file,
                 "payload": self.plan.payload,

@@ -347,12 +347,17 @@ class FakeAgent:
             if body["n"] <= role.had_n:
                 return {"ok": True}
             if body["n"] > role.had_n + 1:
-                return {"ok": False, "code": "gap", "error": f"had {role.had_n}, got {body['n']}"}
+                return {"ok": False, "code": "gap", "error": f"had {role.had_n}", "n": role.had_n}
             role.had_n = body["n"]
             getattr(self, f"_{op}")(group, role, body)
             return {"ok": True}
         if op == "status":
             return self._status(group, role)
+        if op == "reroute":
+            role.part = {**role.part, "routes": {**role.part.get("routes", {}), **part.get("routes", {})}}
+            for tree in part.get("routes", {}):
+                self.emit(group, {"event": "resumed", "tree": int(tree), "t_ns": time.time_ns()})
+            return {"ok": True}
         if op == "close":
             del self.roles[group]
             return {"ok": True}
@@ -363,6 +368,10 @@ class FakeAgent:
         if role is None:
             role = self.roles[group] = Role(part["role"], part, body)
         role.opens += 1
+        role.part, role.body = {**role.part, **part}, body
+        if role.kind == "source" and group in self.world.trees:
+            for tree in body["trees"]:
+                self.world.trees[group].setdefault(tree["id"], FakeTree(tree["id"], self.world.rates[0]))
         role.heard = time.monotonic()
         if role.kind == "source" and group not in self.world.trees:
             self.world.trees[group] = {t["id"]: FakeTree(t["id"], self.world.rates[0]) for t in body["trees"]}

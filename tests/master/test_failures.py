@@ -1,0 +1,105 @@
+"""Links that fail and come back, receivers that come and go, masters that die, against agents that play the signalling."""
+
+from __future__ import annotations
+
+from lab import lab
+from small import bcube41, run, until
+
+SIX = ["02", "10", "21", "23", "31", "33"]
+SIZE = 12_000_000
+RATE = 700.0
+
+
+def tell(it, host: str, n: int, port: int, up: bool) -> None:
+    it.world.agents[host].tell_manager({"type": "link", "port": port, "up": up, "n": n, "t_ns": 1})
+
+
+async def master_of(it, group):
+    return await until(lambda: it.masters.groups.get(group["id"]), "its master")
+
+
+def test_a_lost_tree_leaves_its_share_to_the_other_and_comes_back_with_the_link() -> None:
+    async def scenario():
+        async with lab(bcube41(), rates=[RATE]) as it:
+            group = await it.start("00", SIX, SIZE)
+            await it.running(group, 100)
+            master = await master_of(it, group)
+            tell(it, "21", 1, 0, False)
+            await until(lambda: any(r.get("lost") for r in master.reactions), "a tree is lost")
+            lost = next(r["lost"] for r in master.reactions if r.get("lost"))
+            assert master.scheduler.trees[lost[0]].lost
+            await until(lambda: it.world.ops("reroute"), "somebody is rerouted")
+            tell(it, "21", 2, 0, True)
+            await until(lambda: not master.scheduler.trees[lost[0]].lost, "it is used again")
+            return await it.end(group), lost
+
+    record, lost = run(scenario())
+    assert record["state"] == "done" and len(record["trees"]) == 2
+    reactions = record["report"]["reactions"]
+    assert [r for r in reactions if r.get("revived") == lost]
+    for reaction in reactions:
+        assert reaction["received_ns"] <= reaction["recomputed_ns"] <= reaction["signalled_ns"]
+
+
+def test_a_link_that_no_tree_uses_signals_nobody() -> None:
+    async def scenario():
+        async with lab(bcube41(), rates=[RATE]) as it:
+            group = await it.start("00", ["02"], SIZE // 4)
+            await it.running(group, 10)
+            master = await master_of(it, group)
+            used = {node for way in master.forest.ways.values() for arc in way.arcs for node in arc}
+            idle = next(name for name in ("33", "32", "13") if name not in used)
+            tell(it, idle, 1, 0, False)
+            await until(lambda: not it.manager.fabric.link_up(idle, f"s0.{idle[0]}"), "the link is down")
+            return await it.end(group), it.world.ops("reroute")
+
+    record, rerouted = run(scenario())
+    assert record["state"] == "done" and rerouted == [] and record["report"]["reactions"] == []
+
+
+def test_a_receiver_without_links_does_not_hold_up_the_others() -> None:
+    async def scenario():
+        async with lab(bcube41(), rates=[RATE]) as it:
+            group = await it.start("00", SIX, SIZE, member_timeout_ms=1000)
+            await it.running(group, 50)
+            master = await master_of(it, group)
+            it.world.agents["21"].stall_done = True
+            for n, port in enumerate((0, 1), 1):
+                tell(it, "21", n, port, False)
+            await until(lambda: "21" in master.forest.cut_off, "it is seen to be cut off")
+            assert "21" not in master.forest.receivers and len(master.forest.receivers) == 5
+            return await it.end(group)
+
+    record = run(scenario())
+    assert record["state"] == "partial" and record["receivers"]["21"]["error"]["code"] == "cut_off"
+    assert all(r["state"] == "done" for name, r in record["receivers"].items() if name != "21")
+
+
+def test_another_master_takes_over_when_one_dies() -> None:
+    async def scenario():
+        async with lab(bcube41(), rates=[RATE]) as it:
+            group = await it.start("00", SIX, SIZE)
+            await it.running(group, 200)
+            await until(lambda: it.manager.groups._adopt.get(group["id"]), "what another needs is kept")
+            first = await master_of(it, group)
+            await it.masters.kill(group["id"])
+            await until(lambda: it.masters.groups[group["id"]] is not first, "another master")
+            # These agents make no second set of trees out of a second `open`: its ids are added.
+            return await it.end(group)
+
+    assert run(scenario())["state"] == "done"
+
+
+def test_a_receiver_that_leaves_is_not_waited_for_and_one_that_joins_gets_the_file() -> None:
+    async def scenario():
+        async with lab(bcube41(), rates=[RATE]) as it:
+            it.world.agents["21"].stall_done = True
+            group = await it.start("00", ["02", "21"], SIZE // 3)
+            await it.running(group, 50)
+            await it.client.add_receiver(group["id"], "33")
+            await it.client.remove_receiver(group["id"], "21")
+            return await it.end(group)
+
+    record = run(scenario())
+    assert record["state"] == "done"
+    assert record["receivers"]["33"]["state"] == "done" and record["receivers"]["21"]["state"] == "cancelled"
