@@ -41,7 +41,7 @@ RUN_OPTIONS = $(if $(FILE),--file $(FILE),--size $(SIZE)) $(if $(FROM),--from $(
   $(if $(TREES),--trees $(TREES)) $(if $(CACHE),--cache $(CACHE)) $(if $(CREDITS),--credits $(CREDITS)) \
   $(if $(DELTA),--delta $(DELTA)) $(if $(SEED),--seed $(SEED))
 
-.PHONY: help setup build binaries demo lab test test-c c-tests test-py lint constants clean bench-lab
+.PHONY: help setup build binaries demo lab test test-c c-tests test-py test-faults lint constants clean bench-lab
 
 ifndef V
 .SILENT:
@@ -127,6 +127,9 @@ test: ## everything: C tests, sanitizers, Python, whole labs
 
 test-py: build
 	@nice -n 5 $(PY) -m pytest $(PYTEST_OPTIONS)
+
+test-faults: build ## the fault matrix on real labs, some ten minutes
+	@DATACAST_FAULTS=1 nice -n 5 $(PY) -m pytest tests/lab/test_fault_matrix.py
 
 lint: $(BUILD)/.venv ## ruff, import contracts, folder layout
 	@$(VENV)/bin/ruff check .

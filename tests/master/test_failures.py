@@ -1,4 +1,4 @@
-"""Links that fail and come back, receivers that come and go, masters that die, against agents that play the signalling."""
+"""Links that fail and come back, receivers that come and go, masters that die; the agents play the signalling only."""
 
 from __future__ import annotations
 
@@ -84,7 +84,6 @@ def test_another_master_takes_over_when_one_dies() -> None:
             first = await master_of(it, group)
             await it.masters.kill(group["id"])
             await until(lambda: it.masters.groups[group["id"]] is not first, "another master")
-            # These agents make no second set of trees out of a second `open`: its ids are added.
             return await it.end(group)
 
     assert run(scenario())["state"] == "done"
