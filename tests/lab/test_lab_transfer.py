@@ -138,8 +138,10 @@ def restart_agent(lab, host, between=lambda: None):
 
 
 def registered(lab, host) -> bool:
-    nodes = http_json("GET", lab.rest + "/topology")["nodes"]
-    return next(node["registered"] for node in nodes if node["name"] == host)
+    """Its agent is known and its links carry data again."""
+    topology = http_json("GET", lab.rest + "/topology")
+    known = next(node["registered"] for node in topology["nodes"] if node["name"] == host)
+    return known and all(link["up"] for link in topology["links"] if host in (link["u"], link["v"]))
 
 
 def test_a_full_disk_fails_that_receiver_only(lab):
