@@ -22,9 +22,11 @@ class TreesUsageError(DatacastError):
     status = 422
 
 
-EPILOG = ("A link failure rate takes that share of all links down, by --seed; a group of N is N receivers and a source, drawn "
-          "by --seed from the hosts that a path joins. Exit codes: 0 done; 1 some receivers are cut off (the trees of the "
-          "others are shown); 2 wrong usage.")
+EPILOG = (
+    "A link failure rate takes that share of all links down, by --seed; a group of N is N receivers and a source, drawn "
+    "by --seed from the hosts that a path joins. Exit codes: 0 done; 1 some receivers are cut off (the trees of the "
+    "others are shown); 2 wrong usage."
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -81,7 +83,9 @@ def trees(
         _table(g, who, to, result)
     if unreachable:
         if not as_json:
-            print(f"datacast: {Unreachable(unreachable, found)}; the trees above are those of the others", file=sys.stderr)
+            print(
+                f"datacast: {Unreachable(unreachable, found)}; the trees above are those of the others", file=sys.stderr
+            )
         raise typer.Exit(1)
 
 
@@ -102,14 +106,16 @@ def _fail(g: Any, rate: float, down: str | None, rng: random.Random) -> None:
         g.edges[u, v]["up"] = False
     for text in filter(None, (down or "").split(",")):
         # Names may have hyphens: try every place to cut.
-        cuts = [(text[:i], text[i + 1:]) for i, c in enumerate(text) if c == "-"]
+        cuts = [(text[:i], text[i + 1 :]) for i, c in enumerate(text) if c == "-"]
         link = next((cut for cut in cuts if g.has_edge(*cut)), None)
         if link is None:
             raise TreesUsageError(f"--down: no link {text}; give the names of its ends, as in A-B", what=text)
         g.edges[link]["up"] = False
 
 
-def _group(g: Any, source: str | None, receivers: str | None, size: int | None, rng: random.Random) -> tuple[str, list[str]]:
+def _group(
+    g: Any, source: str | None, receivers: str | None, size: int | None, rng: random.Random
+) -> tuple[str, list[str]]:
     if (receivers is None) == (size is None):
         raise TreesUsageError("give either --receivers or --group", what="receivers")
     names = topologies.hosts(g)
@@ -142,8 +148,13 @@ def _joined(g: Any, source: str) -> set[str]:
 
 def _result(found: Any, unreachable: list[str], times: list[float]) -> dict[str, Any]:
     if found is None:
-        return {"trees": [], "bound_degree": 0, "bound_maxflow": 0, "unreachable": unreachable,
-                "time_ms": {"median": None, "p99": None}}
+        return {
+            "trees": [],
+            "bound_degree": 0,
+            "bound_maxflow": 0,
+            "unreachable": unreachable,
+            "time_ms": {"median": None, "p99": None},
+        }
     return {
         "source": found.source,
         "trees": [{"id": t.id, "arcs": [list(arc) for arc in t.arcs], "depth": t.depth} for t in found.trees],
@@ -159,18 +170,26 @@ def _table(g: Any, source: str, receivers: list[str], result: dict[str, Any]) ->
     from rich.table import Table
 
     down = sum(not data.get("up", True) for _, _, data in g.edges(data=True))
-    table = Table(title=f"{g.graph.get('topology') or 'graph'}: {len(receivers)} receivers, source {source}, "
-                        f"{down} of {g.number_of_edges()} links down")
+    table = Table(
+        title=f"{g.graph.get('topology') or 'graph'}: {len(receivers)} receivers, source {source}, "
+        f"{down} of {g.number_of_edges()} links down"
+    )
     for head in ("tree", "depth", "arcs"):
         table.add_column(head, justify="right")
-    table.add_column("parent>child, first ones" if any(len(t["arcs"]) > 24 for t in result["trees"]) else "parent>child")
+    table.add_column(
+        "parent>child, first ones" if any(len(t["arcs"]) > 24 for t in result["trees"]) else "parent>child"
+    )
     for tree in result["trees"]:
         arcs = [f"{u}>{v}" for u, v in tree["arcs"]]
-        table.add_row(str(tree["id"]), str(tree["depth"]), str(len(arcs)),
-                      " ".join(arcs[:24]) + (" …" if len(arcs) > 24 else ""))
+        table.add_row(
+            str(tree["id"]), str(tree["depth"]), str(len(arcs)), " ".join(arcs[:24]) + (" …" if len(arcs) > 24 else "")
+        )
     console = Console(width=None if sys.stdout.isatty() else 160)
     console.print(table)
     ms = result["time_ms"]
     shown = f"; {ms['median']:.3f} ms median, {ms['p99']:.3f} ms p99" if ms["median"] is not None else ""
-    console.print(f"{len(result['trees'])} trees; bounds: {result['bound_maxflow']} by max-flow, "
-                  f"{result['bound_degree']} by degree{shown}", highlight=False)
+    console.print(
+        f"{len(result['trees'])} trees; bounds: {result['bound_maxflow']} by max-flow, "
+        f"{result['bound_degree']} by degree{shown}",
+        highlight=False,
+    )

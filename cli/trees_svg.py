@@ -31,12 +31,17 @@ def draw(g: Any, trees: list[Any], source: str, receivers: list[str]) -> str:
     at = _places(g)
     width = max(x for x, _ in at.values()) + MARGIN
     height = max(y for _, y in at.values()) + MARGIN + 20 * len(trees)
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" font-family="sans-serif" '
-           'font-size="11">', '<rect width="100%" height="100%" fill="white"/>']
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" font-family="sans-serif" '
+        'font-size="11">',
+        '<rect width="100%" height="100%" fill="white"/>',
+    ]
     for i, _tree in enumerate(trees):
         colour = COLOURS[i % len(COLOURS)]
-        out.append(f'<marker id="m{i}" viewBox="0 0 6 6" refX="6" refY="3" markerWidth="6" markerHeight="6" orient="auto">'
-                   f'<path d="M0 0 6 3 0 6z" fill="{colour}"/></marker>')
+        out.append(
+            f'<marker id="m{i}" viewBox="0 0 6 6" refX="6" refY="3" markerWidth="6" markerHeight="6" orient="auto">'
+            f'<path d="M0 0 6 3 0 6z" fill="{colour}"/></marker>'
+        )
     for u, v, data in g.edges(data=True):
         dash = "" if data.get("up", True) else ' stroke-dasharray="3 4"'
         out.append(_line(at[u], at[v], 0, f'stroke="#ccc"{dash}'))
@@ -51,13 +56,19 @@ def draw(g: Any, trees: list[Any], source: str, receivers: list[str]) -> str:
         if data["kind"] == "host":
             out.append(f'<circle cx="{x}" cy="{y}" r="{SIZE}" fill="{fill}" stroke="#444"/>')
         else:
-            out.append(f'<rect x="{x - SIZE}" y="{y - 11}" width="{2 * SIZE}" height="22" fill="{fill}" stroke="#444"/>')
-        out.append(f'<text x="{x}" y="{y + 4}" text-anchor="middle" font-size="{11 if len(name) < 6 else 8}">'
-                   f'{escape(name)}</text>')
+            out.append(
+                f'<rect x="{x - SIZE}" y="{y - 11}" width="{2 * SIZE}" height="22" fill="{fill}" stroke="#444"/>'
+            )
+        out.append(
+            f'<text x="{x}" y="{y + 4}" text-anchor="middle" font-size="{11 if len(name) < 6 else 8}">'
+            f"{escape(name)}</text>"
+        )
     for i, tree in enumerate(trees):
         y = height - 20 * (len(trees) - i) + 6
-        out.append(f'<text x="20" y="{y:.0f}" fill="{COLOURS[i % len(COLOURS)]}">tree {tree.id}: {len(tree.arcs)} arcs, '
-                   f'depth {tree.depth}</text>')
+        out.append(
+            f'<text x="20" y="{y:.0f}" fill="{COLOURS[i % len(COLOURS)]}">tree {tree.id}: {len(tree.arcs)} arcs, '
+            f"depth {tree.depth}</text>"
+        )
     return "\n".join([*out, "</svg>", ""])
 
 
@@ -73,8 +84,11 @@ def _places(g: Any) -> dict[str, tuple[float, float]]:
         rows.setdefault(name.partition(".")[0] if "." in name else "s", []).append(name)
     layers = [hosts, *(rows[level] for level in sorted(rows))]
     wide = max(len(layer) for layer in layers) * STEP * 0.6
-    return {name: (MARGIN + (i + 0.5) * wide / len(layer), MARGIN + (len(layers) - 1 - level) * 1.8 * STEP)
-            for level, layer in enumerate(layers) for i, name in enumerate(layer)}
+    return {
+        name: (MARGIN + (i + 0.5) * wide / len(layer), MARGIN + (len(layers) - 1 - level) * 1.8 * STEP)
+        for level, layer in enumerate(layers)
+        for i, name in enumerate(layer)
+    }
 
 
 def _line(a: tuple[float, float], b: tuple[float, float], shift: float, style: str) -> str:
@@ -83,5 +97,7 @@ def _line(a: tuple[float, float], b: tuple[float, float], shift: float, style: s
     length = max((dx * dx + dy * dy) ** 0.5, 1)
     sx, sy = -dy / length * shift, dx / length * shift
     cut = (SIZE + 1) / length
-    return (f'<line x1="{a[0] + dx * cut + sx:.1f}" y1="{a[1] + dy * cut + sy:.1f}" x2="{b[0] - dx * cut + sx:.1f}" '
-            f'y2="{b[1] - dy * cut + sy:.1f}" {style}/>')
+    return (
+        f'<line x1="{a[0] + dx * cut + sx:.1f}" y1="{a[1] + dy * cut + sy:.1f}" x2="{b[0] - dx * cut + sx:.1f}" '
+        f'y2="{b[1] - dy * cut + sy:.1f}" {style}/>'
+    )

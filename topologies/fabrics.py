@@ -32,8 +32,9 @@ def leafspine(spines: int, leaves: int, hosts: int, nics: int = 1) -> nx.Graph:
     """
     spec = f"leafspine:{spines},{leaves},{hosts},{nics}"
     if min(spines, leaves, hosts, nics) < 1 or leaves % nics:
-        raise SpecError(f"{spec}: needs spines,leaves,hosts,nics of at least 1, and leaves a multiple of nics",
-                        what=spec)
+        raise SpecError(
+            f"{spec}: needs spines,leaves,hosts,nics of at least 1, and leaves a multiple of nics", what=spec
+        )
     check_size(spec, leaves + spines + leaves // nics * hosts)
     g = nx.Graph(topology=spec)
     for pod in range(leaves // nics):
@@ -75,8 +76,11 @@ def jellyfish(switches: int, degree: int, hosts: int = 1, seed: int = 1) -> nx.G
     """
     spec = f"jellyfish:{switches},{degree},{hosts},{seed}"
     if degree < 2 or switches <= degree or hosts < 1 or switches * degree % 2 or seed < 0:
-        raise SpecError(f"{spec}: needs switches,degree,hosts,seed with degree of at least 2 and below switches, "
-                        "an even product of both, and at least 1 host", what=spec)
+        raise SpecError(
+            f"{spec}: needs switches,degree,hosts,seed with degree of at least 2 and below switches, "
+            "an even product of both, and at least 1 host",
+            what=spec,
+        )
     check_size(spec, switches * (1 + hosts))
     attempt = 0
     while True:

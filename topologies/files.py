@@ -61,8 +61,12 @@ def from_json(obj: Any) -> nx.Graph:
     for link in links:
         if not isinstance(link, dict) or "source" not in link or "target" not in link:
             raise LinkError(f"link {link!r} has no source and target", what=str(link))
-        _add(g, str(link["source"]), str(link["target"]),
-             {str(key): value for key, value in link.items() if key not in ("source", "target", "key")})
+        _add(
+            g,
+            str(link["source"]),
+            str(link["target"]),
+            {str(key): value for key, value in link.items() if key not in ("source", "target", "key")},
+        )
     _number_ports(g)
     return validate(g)
 
@@ -86,8 +90,10 @@ def _number_ports(g: nx.Graph) -> None:
     if numbered:
         for u, v, data in g.edges(data=True):
             if "ports" not in data:
-                raise LinkError(f"link {u}-{v} has no ports but {numbered[0][0]}-{numbered[0][1]} has: "
-                                "number all or none", what=f"{u}-{v}")
+                raise LinkError(
+                    f"link {u}-{v} has no ports but {numbered[0][0]}-{numbered[0][1]} has: number all or none",
+                    what=f"{u}-{v}",
+                )
         return
     used = dict.fromkeys(g.nodes, 0)
     for u, v, data in g.edges(data=True):

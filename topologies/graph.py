@@ -110,8 +110,9 @@ def validate(g: nx.Graph) -> nx.Graph:
         seen = set()
         for u, v, _key in g.edges(keys=True):
             if frozenset((u, v)) in seen:
-                raise LinkError(f"parallel links between {u} and {v}: one link between two nodes is supported",
-                                what=f"{u}-{v}")
+                raise LinkError(
+                    f"parallel links between {u} and {v}: one link between two nodes is supported", what=f"{u}-{v}"
+                )
             seen.add(frozenset((u, v)))
         raise TopologyError("a multigraph: give a simple graph", what="multigraph")
     if g.number_of_nodes() == 0:
@@ -119,8 +120,9 @@ def validate(g: nx.Graph) -> nx.Graph:
     for name, data in g.nodes(data=True):
         _check_node(name, data)
     if not any(data["kind"] == "host" for _, data in g.nodes(data=True)):
-        raise NodeError("a topology without hosts: give some nodes the attribute kind=host",
-                        what=str(g.graph.get("topology", "")))
+        raise NodeError(
+            "a topology without hosts: give some nodes the attribute kind=host", what=str(g.graph.get("topology", ""))
+        )
     for u, v, data in g.edges(data=True):
         _check_link(u, v, data)
     for name in g.nodes:
@@ -169,5 +171,6 @@ def _check_ports(g: nx.Graph, name: str) -> None:
         raise LinkError(f"port {twice} of {name} has two cables", what=name)
     if numbers and max(numbers) != len(numbers) - 1:
         missing = next(i for i in range(len(numbers)) if i not in set(numbers))
-        raise LinkError(f"{name} has {len(numbers)} cables but no port {missing}: number its ports from 0 on",
-                        what=name)
+        raise LinkError(
+            f"{name} has {len(numbers)} cables but no port {missing}: number its ports from 0 on", what=name
+        )

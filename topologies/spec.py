@@ -18,8 +18,10 @@ BUILDERS: dict[str, Callable[..., nx.Graph]] = {
     "leafspine": fabrics.leafspine,
     "jellyfish": fabrics.jellyfish,
 }
-FORMS = "bcube:n,k  fattree:n,k  torus:n,k  hypercube:d  leafspine:spines,leaves,hosts[,nics]  " \
-        "jellyfish:switches,degree[,hosts[,seed]]"
+FORMS = (
+    "bcube:n,k  fattree:n,k  torus:n,k  hypercube:d  leafspine:spines,leaves,hosts[,nics]  "
+    "jellyfish:switches,degree[,hosts[,seed]]"
+)
 
 
 def parse(spec: str) -> nx.Graph:

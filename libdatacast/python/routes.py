@@ -23,13 +23,21 @@ class RouteError(TreeError):
 
 REASONS = {
     lib.DC_ROUTES_MISSING: ("missing", "receiver {0} is not in tree {1}"),
-    lib.DC_ROUTES_MSD: ("msd", "{0} cannot handle the labels of a segment of tree {1} (attribute msd), and no waypoint can be "
-                               "put where it would help"),
-    lib.DC_ROUTES_LONG: ("long", "a segment of tree {1} near {0} is longer than {2} links, with no node that can be a waypoint"),
+    lib.DC_ROUTES_MSD: (
+        "msd",
+        "{0} cannot handle the labels of a segment of tree {1} (attribute msd), and no waypoint can be "
+        "put where it would help",
+    ),
+    lib.DC_ROUTES_LONG: (
+        "long",
+        "a segment of tree {1} near {0} is longer than {2} links, with no node that can be a waypoint",
+    ),
     lib.DC_ROUTES_STOPS: ("stops", "the route of receiver {0} in tree {1} does not fit an interest"),
     lib.DC_ROUTES_CHILDREN: ("children", "{0} would have more children in tree {1} than the {3} a waypoint can have"),
-    lib.DC_ROUTES_CACHE: ("cache", "tree {1} branches at {0}, which cannot be a waypoint (attribute cache), "
-                                   "and none lies above it"),
+    lib.DC_ROUTES_CACHE: (
+        "cache",
+        "tree {1} branches at {0}, which cannot be a waypoint (attribute cache), and none lies above it",
+    ),
 }
 
 
@@ -57,13 +65,20 @@ class Routes:
     def payload(self, mtu: int) -> int:
         """Bytes of payload that fit a frame on every segment. Raises RouteError when an interest does not fit."""
         if self.interest > mtu:
-            raise RouteError(f"an interest of tree {self.tree} needs an MTU of {self.interest}, the links have {mtu}",
-                             what=str(self.tree), code="mtu")
+            raise RouteError(
+                f"an interest of tree {self.tree} needs an MTU of {self.interest}, the links have {mtu}",
+                what=str(self.tree),
+                code="mtu",
+            )
         return min(mtu - LABEL_LEN * self.labels - HEADER_LEN, int(lib.DC_PAYLOAD_MAX))
 
 
-def routes(graph: nx.Graph | Network | TreeSet, trees: TreeSet | Iterable[Tree] | Iterable[Mapping[str, str]] | None = None,
-           source: str | None = None, receivers: Sequence[str] | None = None) -> list[Routes]:
+def routes(
+    graph: nx.Graph | Network | TreeSet,
+    trees: TreeSet | Iterable[Tree] | Iterable[Mapping[str, str]] | None = None,
+    source: str | None = None,
+    receivers: Sequence[str] | None = None,
+) -> list[Routes]:
     """Every receiver's route in every tree.
 
     Parameters
@@ -119,8 +134,12 @@ def routes(graph: nx.Graph | Network | TreeSet, trees: TreeSet | Iterable[Tree] 
     return result
 
 
-def _load(graph: nx.Graph | Network | TreeSet, trees: Iterable[Tree] | Iterable[Mapping[str, str]], source: str | None,
-          receivers: Sequence[str] | None) -> TreeSet:
+def _load(
+    graph: nx.Graph | Network | TreeSet,
+    trees: Iterable[Tree] | Iterable[Mapping[str, str]],
+    source: str | None,
+    receivers: Sequence[str] | None,
+) -> TreeSet:
     """A TreeSet of trees that came from elsewhere, each in a set of its own: their arcs may overlap."""
     if source is None or receivers is None:
         raise UnknownNode("give the source and the receivers", what="source")
@@ -132,7 +151,9 @@ def _load(graph: nx.Graph | Network | TreeSet, trees: Iterable[Tree] | Iterable[
         parent = tree.parent if isinstance(tree, Tree) else tree
         number = tree.id if isinstance(tree, Tree) else i
         if not 0 <= number < network.most:
-            raise RouteError(f"tree {number}: this topology has at most {network.most} trees", what=str(number), code="trees")
+            raise RouteError(
+                f"tree {number}: this topology has at most {network.most} trees", what=str(number), code="trees"
+            )
         arcs = np.array([network.arc(p, c) for c, p in parent.items()], np.uint32)
         lib.dc_trees_load(loaded._set, number, ffi.from_buffer("uint32_t[]", arcs), len(arcs))
     return loaded

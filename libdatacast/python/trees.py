@@ -22,8 +22,12 @@ import numpy as np
 from ._core import ffi, lib
 from .errors import DatacastError
 
-KINDS = {"bcube": lib.DC_NET_BCUBE, "torus": lib.DC_NET_TORUS, "hypercube": lib.DC_NET_HYPERCUBE,
-         "fattree": lib.DC_NET_FATTREE}
+KINDS = {
+    "bcube": lib.DC_NET_BCUBE,
+    "torus": lib.DC_NET_TORUS,
+    "hypercube": lib.DC_NET_HYPERCUBE,
+    "fattree": lib.DC_NET_FATTREE,
+}
 KIND_NAMES = {number: name for name, number in KINDS.items()}
 TREES_MAX = int(lib.DC_TREES_MAX)
 
@@ -130,8 +134,11 @@ class Network:
         for i, (name, data) in enumerate(graph.nodes(data=True)):
             host = data.get("kind") == "host"
             forwards = bool(data.get("forwards", not host))
-            flags[i] = (host * lib.DC_NODE_HOST + forwards * lib.DC_NODE_FORWARDS
-                        + (forwards and bool(data.get("cache", True))) * lib.DC_NODE_CACHE)
+            flags[i] = (
+                host * lib.DC_NODE_HOST
+                + forwards * lib.DC_NODE_FORWARDS
+                + (forwards and bool(data.get("cache", True))) * lib.DC_NODE_CACHE
+            )
             msd[i] = min(int(data.get("msd") or 0), 65535)
             if host:
                 degrees.append(graph.degree(name))
@@ -155,12 +162,23 @@ class Network:
         cfg.n, cfg.k = numbers
         self.bytes = int(lib.dc_net_size(cfg))
         self._memory = ffi.new("uint64_t[]", self.bytes // 8 + 1)
-        self._net = lib.dc_net_init(self._memory, cfg, ffi.from_buffer("struct dc_net_link[]", links),
-                                    ffi.from_buffer("uint8_t[]", flags), ffi.from_buffer("uint16_t[]", msd))
+        self._net = lib.dc_net_init(
+            self._memory,
+            cfg,
+            ffi.from_buffer("struct dc_net_link[]", links),
+            ffi.from_buffer("uint8_t[]", flags),
+            ffi.from_buffer("uint16_t[]", msd),
+        )
         if self._net == ffi.NULL:
-            raise LinkError("the ports of some node are not numbered from 0 on, once each; topologies.validate names it")
+            raise LinkError(
+                "the ports of some node are not numbered from 0 on, once each; topologies.validate names it"
+            )
         # Arcs, as the engine numbers them: by the node they enter and its port.
-        degree = np.bincount(links[:, :2].ravel(), minlength=len(self.names)) if len(links) else np.zeros(len(self.names), int)
+        degree = (
+            np.bincount(links[:, :2].ravel(), minlength=len(self.names))
+            if len(links)
+            else np.zeros(len(self.names), int)
+        )
         first = np.concatenate(([0], np.cumsum(degree)))
         self.first = first
         at_u, at_v = first[links[:, 0]] + links[:, 2], first[links[:, 1]] + links[:, 3]
@@ -190,7 +208,7 @@ class Network:
     def arc(self, parent: str, child: str) -> int:
         """The engine's number of the arc parent -> child. Raises UnknownNode, LinkError."""
         u, v = self.node(parent), self.node(child)
-        row = self.to[self.first[v]:self.first[v + 1]]
+        row = self.to[self.first[v] : self.first[v + 1]]
         where = np.flatnonzero(row == u)
         if len(where) == 0:
             raise LinkError(f"no link between {parent} and {child}", what=f"{parent}-{child}")
@@ -216,7 +234,9 @@ class Network:
         numbers = np.fromiter((self.node(name) for name in names), np.uint32, len(names))
         for number in (s, *numbers[(self.flags[numbers] & lib.DC_NODE_HOST) == 0][:1]):
             if not self.flags[number] & lib.DC_NODE_HOST:
-                raise MemberError(f"{self.names[number]} is a switch; only hosts can be members", what=self.names[number])
+                raise MemberError(
+                    f"{self.names[number]} is a switch; only hosts can be members", what=self.names[number]
+                )
         if (numbers == s).any():
             raise MemberError(f"the source {source} is among the receivers", what=source)
         unique, counts = np.unique(numbers, return_counts=True)
@@ -225,8 +245,14 @@ class Network:
             raise MemberError(f"receiver {twice} is named twice", what=twice)
         return s, numbers
 
-    def steiner_trees(self, source: str, receivers: Iterable[str], max_trees: int | None = None,
-                      load: Mapping[tuple[str, str], int] | None = None, exact: bool = True) -> TreeSet:
+    def steiner_trees(
+        self,
+        source: str,
+        receivers: Iterable[str],
+        max_trees: int | None = None,
+        load: Mapping[tuple[str, str], int] | None = None,
+        exact: bool = True,
+    ) -> TreeSet:
         """As the function `steiner_trees`."""
         s, numbers = self.members(source, receivers)
         found = TreeSet(self, s, numbers, max_trees, load)
@@ -270,8 +296,14 @@ class TreeSet(Sequence[Tree]):
         The paper's upper bound (section 6.1.2), and the least max-flow from the source to a receiver.
     """
 
-    def __init__(self, network: Network, source: int, receivers: np.ndarray, max_trees: int | None = None,
-                 load: Mapping[tuple[str, str], int] | None = None) -> None:
+    def __init__(
+        self,
+        network: Network,
+        source: int,
+        receivers: np.ndarray,
+        max_trees: int | None = None,
+        load: Mapping[tuple[str, str], int] | None = None,
+    ) -> None:
         if max_trees is not None and max_trees < 1:
             raise TreeError(f"max_trees is {max_trees}: give at least 1", what="max_trees")
         self.network = network
@@ -394,17 +426,27 @@ class TreeSet(Sequence[Tree]):
 
     def to_json(self) -> dict[str, Any]:
         """Trees and bounds for machines."""
-        return {"source": self.source, "receivers": self.receivers,
-                "trees": [{"id": t.id, "arcs": [list(a) for a in t.arcs], "depth": t.depth} for t in self.trees],
-                "bound_degree": self.bound_degree, "bound_maxflow": self.bound_maxflow}
+        return {
+            "source": self.source,
+            "receivers": self.receivers,
+            "trees": [{"id": t.id, "arcs": [list(a) for a in t.arcs], "depth": t.depth} for t in self.trees],
+            "bound_degree": self.bound_degree,
+            "bound_maxflow": self.bound_maxflow,
+        }
 
 
 def _bits(mask: int) -> list[int]:
     return [i for i in range(TREES_MAX) if mask >> i & 1]
 
 
-def steiner_trees(graph: nx.Graph | Network, source: str, receivers: Iterable[str], max_trees: int | None = None,
-                  load: Mapping[tuple[str, str], int] | None = None, exact: bool = True) -> TreeSet:
+def steiner_trees(
+    graph: nx.Graph | Network,
+    source: str,
+    receivers: Iterable[str],
+    max_trees: int | None = None,
+    load: Mapping[tuple[str, str], int] | None = None,
+    exact: bool = True,
+) -> TreeSet:
     """As many edge-disjoint Steiner trees as there are, from a source to all receivers (paper, section 4.1, Figure 3).
 
     Parameters

@@ -82,7 +82,7 @@ static unsigned compute(struct dc_trees *s, const struct dc_trees_query *q, uint
         dc_shorten(s, t);
     }
   s->held = all;
-  return (unsigned)__builtin_popcountll(all);
+  return dc_bits(all);
 }
 
 unsigned dc_trees_compute(struct dc_trees *s, const struct dc_trees_query *q)
@@ -98,8 +98,8 @@ enum { ATTEMPTS_MIN = 8, ATTEMPTS_MAX = 256, ATTEMPT_ARCS = 1 << 20 };
 unsigned dc_trees_exact(struct dc_trees *s, const struct dc_trees_query *q, unsigned wanted)
 {
   if (s->branching && (s->net->flags[s->source] & DC_NODE_CACHE) == 0)
-    return (unsigned)__builtin_popcountll(s->held);
-  unsigned best = (unsigned)__builtin_popcountll(s->held), attempts = ATTEMPT_ARCS / (s->net->arcs + 1);
+    return dc_bits(s->held);
+  unsigned best = dc_bits(s->held), attempts = ATTEMPT_ARCS / (s->net->arcs + 1);
   uint32_t best_seed = 0, last = 0;
   if (wanted > q->most)
     wanted = q->most;

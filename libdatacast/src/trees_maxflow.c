@@ -68,7 +68,7 @@ uint32_t dc_trees_bound_degree(const struct dc_trees *s)
 
 uint32_t dc_trees_bound_maxflow(struct dc_trees *s)
 {
-  uint32_t least = dc_trees_bound_degree(s), known = (uint32_t)__builtin_popcountll(s->held);
+  uint32_t least = dc_trees_bound_degree(s), known = dc_bits(s->held);
   /* The paths to a receiver in the trees that are there do not share an arc: none has less. */
   for (uint32_t i = 0; i < s->receivers && least > known; i++) {
     uint32_t flow = dc_maxflow(s, s->receiver[i], least);

@@ -51,7 +51,7 @@ struct dc_trees_repaired dc_trees_repair(struct dc_trees *s, const uint32_t *arc
   /* Arcs that came back, or that a lost tree left, may hold another tree. */
   if (!back && r.lost == 0)
     return r;
-  unsigned have = (unsigned)__builtin_popcountll(s->held), bound = dc_trees_bound_degree(s);
+  unsigned have = dc_bits(s->held), bound = dc_trees_bound_degree(s);
   for (unsigned t = 0; t < net->trees && have < bound && have < s->most; t++) {
     uint64_t bit = UINT64_C(1) << t;
     if ((s->held & bit) != 0 || (r.lost & bit) != 0)

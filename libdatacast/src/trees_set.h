@@ -76,6 +76,15 @@ static inline void dc_need_add(struct dc_trees *s, unsigned t, uint32_t v)
     s->need[s->needs++] = (struct dc_need){v, t};
 }
 
+/* Trees in a mask. (The compiler's own count calls a library where the processor has no instruction for it.) */
+static inline unsigned dc_bits(uint64_t trees)
+{
+  unsigned n = 0;
+  for (; trees != 0; trees &= trees - 1)
+    n++;
+  return n;
+}
+
 static inline uint32_t dc_new_stamp(struct dc_trees *s)
 {
   return ++s->now;

@@ -4,6 +4,7 @@ import json
 
 import networkx as nx
 import pytest
+
 from datacast import topologies
 from datacast.core.errors import DatacastError
 
@@ -83,11 +84,30 @@ def test_jellyfish_is_seeded():
     assert a["edges"] != c["edges"]
 
 
-@pytest.mark.parametrize("spec", [
-    "torus:2,3", "torus:4,0", "bcube:1,1", "bcube:4,-1", "fattree:5,3", "fattree:4,0", "bcube:99,99", "torus:3,999999",
-    "hypercube:0", "leafspine:2,3,1,2", "jellyfish:5,3", "jellyfish:4,4", "bcube", "bcube:4", "bcube:4,1,1", "bcube:a,b",
-    "ring:4", "", "bcube:4;1",
-])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "torus:2,3",
+        "torus:4,0",
+        "bcube:1,1",
+        "bcube:4,-1",
+        "fattree:5,3",
+        "fattree:4,0",
+        "bcube:99,99",
+        "torus:3,999999",
+        "hypercube:0",
+        "leafspine:2,3,1,2",
+        "jellyfish:5,3",
+        "jellyfish:4,4",
+        "bcube",
+        "bcube:4",
+        "bcube:4,1,1",
+        "bcube:a,b",
+        "ring:4",
+        "",
+        "bcube:4;1",
+    ],
+)
 def test_specs_that_make_no_sense(spec):
     with pytest.raises(topologies.SpecError) as caught:
         topologies.parse(spec)
@@ -107,10 +127,22 @@ def test_json_there_and_back():
 
 def test_node_link_file_without_ports(tmp_path):
     path = tmp_path / "net.json"
-    path.write_text(json.dumps({
-        "nodes": [{"id": "a", "kind": "host"}, {"id": "b", "kind": "host", "forwards": True}, {"id": "x", "kind": "switch"}],
-        "links": [{"source": "a", "target": "x"}, {"source": "b", "target": "x"}, {"source": "a", "target": "b"}],
-    }))
+    path.write_text(
+        json.dumps(
+            {
+                "nodes": [
+                    {"id": "a", "kind": "host"},
+                    {"id": "b", "kind": "host", "forwards": True},
+                    {"id": "x", "kind": "switch"},
+                ],
+                "links": [
+                    {"source": "a", "target": "x"},
+                    {"source": "b", "target": "x"},
+                    {"source": "a", "target": "b"},
+                ],
+            }
+        )
+    )
     g = topologies.from_file(path)
     assert g.nodes["a"]["forwards"] is False and g.nodes["b"]["forwards"] is True and g.nodes["x"]["forwards"] is True
     assert [topologies.neighbour(g, "a", p) for p in (0, 1)] == ["x", "b"]
@@ -138,8 +170,11 @@ def node(name, **data):
 
 BAD = {
     "self loop": ({"nodes": [node("a")], "edges": [{"source": "a", "target": "a"}]}, "bad_link", "a"),
-    "parallel": ({"nodes": [node("a"), node("b")], "edges": [{"source": "a", "target": "b"}, {"source": "b", "target": "a"}]},
-                 "bad_link", "b-a"),
+    "parallel": (
+        {"nodes": [node("a"), node("b")], "edges": [{"source": "a", "target": "b"}, {"source": "b", "target": "a"}]},
+        "bad_link",
+        "b-a",
+    ),
     "unknown end": ({"nodes": [node("a")], "edges": [{"source": "a", "target": "z"}]}, "bad_link", "z"),
     "kind": ({"nodes": [{"id": "q", "kind": "router"}], "edges": []}, "bad_node", "q"),
     "no kind": ({"nodes": [{"id": "q"}], "edges": []}, "bad_node", "q"),
@@ -147,12 +182,27 @@ BAD = {
     "msd": ({"nodes": [node("a", msd=0)], "edges": []}, "bad_node", "a"),
     "twice": ({"nodes": [node("a"), node("a")], "edges": []}, "bad_node", "a"),
     "no hosts": ({"nodes": [{"id": "s", "kind": "switch"}], "edges": []}, "bad_node", ""),
-    "port gap": ({"nodes": [node("a"), node("b")], "edges": [{"source": "a", "target": "b", "ports": {"a": 0, "b": 1}}]},
-                 "bad_link", "b"),
-    "port twice": ({"nodes": [node("a"), node("b"), node("c")], "edges": [
-        {"source": "a", "target": "b", "ports": {"a": 0, "b": 0}},
-        {"source": "a", "target": "c", "ports": {"a": 0, "c": 0}}]}, "bad_link", "a"),
-    "up": ({"nodes": [node("a"), node("b")], "edges": [{"source": "a", "target": "b", "up": "perhaps"}]}, "bad_link", "a-b"),
+    "port gap": (
+        {"nodes": [node("a"), node("b")], "edges": [{"source": "a", "target": "b", "ports": {"a": 0, "b": 1}}]},
+        "bad_link",
+        "b",
+    ),
+    "port twice": (
+        {
+            "nodes": [node("a"), node("b"), node("c")],
+            "edges": [
+                {"source": "a", "target": "b", "ports": {"a": 0, "b": 0}},
+                {"source": "a", "target": "c", "ports": {"a": 0, "c": 0}},
+            ],
+        },
+        "bad_link",
+        "a",
+    ),
+    "up": (
+        {"nodes": [node("a"), node("b")], "edges": [{"source": "a", "target": "b", "up": "perhaps"}]},
+        "bad_link",
+        "a-b",
+    ),
     "directed": ({"directed": True, "nodes": [node("a")], "edges": []}, "topology", "directed"),
     "no nodes": ({"nodes": [], "edges": []}, "topology", ""),
     "no lists": ({"hosts": []}, "topology", "nodes"),
@@ -172,7 +222,9 @@ def test_bad_graphs_name_the_culprit(case, tmp_path):
     assert str(path) in str(caught.value)
 
 
-@pytest.mark.parametrize("content", [b"", b"hello", b"{", b"<html><body></body></html>", b"<graphml", b"[1,2]", b"\xff\xfe{"])
+@pytest.mark.parametrize(
+    "content", [b"", b"hello", b"{", b"<html><body></body></html>", b"<graphml", b"[1,2]", b"\xff\xfe{"]
+)
 def test_files_that_are_no_graph(content, tmp_path):
     path = tmp_path / "file"
     path.write_bytes(content)

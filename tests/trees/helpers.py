@@ -102,7 +102,9 @@ def check_routes(g: nx.Graph, found: TreeSet, routes, source: str, receivers: li
                 if i + 1 == len(stops):
                     break
                 lower, below = node, [node]
-                assert len(stop.fwd.ports) + stop.fwd.local <= (g.nodes[node].get("msd") or 10**6), "an appliance's first label"
+                assert len(stop.fwd.ports) + stop.fwd.local <= (g.nodes[node].get("msd") or 10**6), (
+                    "an appliance's first label"
+                )
                 for k, port in enumerate(stop.fwd.ports):
                     node = peers[node][port]
                     walked.append(node)

@@ -49,11 +49,23 @@ def test_a_file_and_names(capsys, tmp_path):
 
 
 def test_cut_off_receivers(capsys):
-    code, out, err = run(capsys, "--topology", "fattree:4,2", "--source", "000", "--receivers", "001,110", "--down", "001-s0.00")
+    code, out, err = run(
+        capsys, "--topology", "fattree:4,2", "--source", "000", "--receivers", "001,110", "--down", "001-s0.00"
+    )
     assert code == 1
     assert "001" in err and "1 trees" in out
-    code, out, _ = run(capsys, "--topology", "fattree:4,2", "--source", "000", "--receivers", "001,110", "--down", "001-s0.00",
-                       "--json")
+    code, out, _ = run(
+        capsys,
+        "--topology",
+        "fattree:4,2",
+        "--source",
+        "000",
+        "--receivers",
+        "001,110",
+        "--down",
+        "001-s0.00",
+        "--json",
+    )
     result = json.loads(out)
     assert (code, result["unreachable"], len(result["trees"])) == (1, ["001"], 1)
 
@@ -61,7 +73,9 @@ def test_cut_off_receivers(capsys):
 def test_svg(capsys, tmp_path):
     for spec, source, to, arcs in (("torus:4,2", "00", "33", None), ("fattree:4,3", "0000", "1111", 6)):
         path = tmp_path / "trees.svg"
-        code, out, _ = run(capsys, "--topology", spec, "--source", source, "--receivers", to, "--svg", str(path), "--json")
+        code, out, _ = run(
+            capsys, "--topology", spec, "--source", source, "--receivers", to, "--svg", str(path), "--json"
+        )
         assert code == 0
         lines = ET.parse(path).getroot().findall("{http://www.w3.org/2000/svg}line")
         drawn = sum("marker-end" in line.attrib for line in lines)
@@ -69,20 +83,23 @@ def test_svg(capsys, tmp_path):
         assert arcs is None or drawn == arcs
 
 
-@pytest.mark.parametrize(("args", "text"), [
-    (["--topology", "torus:2,3", "--group", "4"], "torus:2,3"),
-    (["--topology", "bcube:4,1", "--source", "00", "--receivers", "00"], "00"),
-    (["--topology", "bcube:4,1", "--source", "00", "--receivers", "77"], "77"),
-    (["--topology", "bcube:4,1", "--source", "77", "--group", "2"], "77"),
-    (["--topology", "bcube:4,1", "--group", "16"], "15 hosts"),
-    (["--topology", "bcube:4,1", "--group", "2", "--lfr", "2"], "lfr"),
-    (["--topology", "bcube:4,1", "--group", "2", "--repeat", "0"], "repeat"),
-    (["--topology", "bcube:4,1", "--group", "2", "--down", "00-01"], "00-01"),
-    (["--topology", "bcube:4,1"], "--receivers"),
-    (["--group", "2"], "--topology"),
-    (["--graph", "no-such-file.json", "--group", "2"], "no-such-file.json"),
-    (["--topology", "bcube:8,3", "--group", "2", "--svg", "x.svg"], "too many to draw"),
-])
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        (["--topology", "torus:2,3", "--group", "4"], "torus:2,3"),
+        (["--topology", "bcube:4,1", "--source", "00", "--receivers", "00"], "00"),
+        (["--topology", "bcube:4,1", "--source", "00", "--receivers", "77"], "77"),
+        (["--topology", "bcube:4,1", "--source", "77", "--group", "2"], "77"),
+        (["--topology", "bcube:4,1", "--group", "16"], "15 hosts"),
+        (["--topology", "bcube:4,1", "--group", "2", "--lfr", "2"], "lfr"),
+        (["--topology", "bcube:4,1", "--group", "2", "--repeat", "0"], "repeat"),
+        (["--topology", "bcube:4,1", "--group", "2", "--down", "00-01"], "00-01"),
+        (["--topology", "bcube:4,1"], "--receivers"),
+        (["--group", "2"], "--topology"),
+        (["--graph", "no-such-file.json", "--group", "2"], "no-such-file.json"),
+        (["--topology", "bcube:8,3", "--group", "2", "--svg", "x.svg"], "too many to draw"),
+    ],
+)
 def test_bad_input_names_the_culprit(capsys, args, text):
     code, _, err = run(capsys, *args)
     assert code == 2

@@ -16,12 +16,20 @@ def line(n: int, **switch) -> nx.Graph:
     """Host a, n switches in a row, host b."""
     names = ["a", *[f"s{i}" for i in range(n)], "b"]
     nodes = [{"id": v, "kind": "host" if v in "ab" else "switch", **({} if v in "ab" else switch)} for v in names]
-    return topologies.from_json({"nodes": nodes, "edges": [{"source": u, "target": v} for u, v in zip(names, names[1:], strict=False)]})
+    return topologies.from_json(
+        {"nodes": nodes, "edges": [{"source": u, "target": v} for u, v in zip(names, names[1:], strict=False)]}
+    )
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
-@given(spec=st.sampled_from(["fattree:4,3", "bcube:4,1", "leafspine:4,8,6,4", "jellyfish:16,3,2,3", "fattree:4,4", "torus:5,2"]),
-       msd=st.integers(2, 4), size=st.integers(1, 8), seed=st.integers(0, 10**6))
+@given(
+    spec=st.sampled_from(
+        ["fattree:4,3", "bcube:4,1", "leafspine:4,8,6,4", "jellyfish:16,3,2,3", "fattree:4,4", "torus:5,2"]
+    ),
+    msd=st.integers(2, 4),
+    size=st.integers(1, 8),
+    seed=st.integers(0, 10**6),
+)
 def test_no_switch_sees_more_labels_than_it_can_handle(spec, msd, size, seed):
     g = topologies.parse(spec)
     for s in topologies.switches(g):
@@ -95,7 +103,9 @@ def test_routes_of_trees_from_elsewhere():
     found = steiner_trees(g, "00", receivers)
     same = routes(found)
     assert routes(g, found.trees, "00", receivers) == same
-    assert [r.blobs for r in routes(Network(g), [t.parent for t in found.trees], "00", receivers)] == [r.blobs for r in same]
+    assert [r.blobs for r in routes(Network(g), [t.parent for t in found.trees], "00", receivers)] == [
+        r.blobs for r in same
+    ]
     with pytest.raises(RouteError) as caught:
         routes(g, [{"12": "02", "02": "01", "01": "00"}], "00", receivers)
     assert caught.value.code == "missing"

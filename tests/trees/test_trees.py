@@ -21,9 +21,28 @@ from datacast.core.trees import (
     steiner_trees,
 )
 
-SMALL = ["bcube:4,1", "bcube:3,2", "bcube:2,3", "bcube:3,0", "torus:4,2", "torus:3,3", "torus:5,2", "torus:5,1", "torus:11,2",
-         "torus:10,2", "hypercube:4", "fattree:4,3", "fattree:4,2", "fattree:6,2", "fattree:4,1", "fattree:4,4",
-         "leafspine:2,4,5,2", "leafspine:4,8,6,4", "leafspine:2,3,5", "jellyfish:12,3,2,5"]
+SMALL = [
+    "bcube:4,1",
+    "bcube:3,2",
+    "bcube:2,3",
+    "bcube:3,0",
+    "torus:4,2",
+    "torus:3,3",
+    "torus:5,2",
+    "torus:5,1",
+    "torus:11,2",
+    "torus:10,2",
+    "hypercube:4",
+    "fattree:4,3",
+    "fattree:4,2",
+    "fattree:6,2",
+    "fattree:4,1",
+    "fattree:4,4",
+    "leafspine:2,4,5,2",
+    "leafspine:4,8,6,4",
+    "leafspine:2,3,5",
+    "jellyfish:12,3,2,5",
+]
 FORWARDING = ("bcube", "torus", "hypercube")
 PROFILE = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -42,7 +61,12 @@ def trees_or_rest(g, source, receivers, **options):
 
 
 @PROFILE
-@given(spec=st.sampled_from(SMALL), rate=st.sampled_from([0, 0.02, 0.1, 0.25]), size=st.integers(1, 9), seed=st.integers(0, 10**6))
+@given(
+    spec=st.sampled_from(SMALL),
+    rate=st.sampled_from([0, 0.02, 0.1, 0.25]),
+    size=st.integers(1, 9),
+    seed=st.integers(0, 10**6),
+)
 def test_properties_of_topologies_with_failures(spec, rate, size, seed):
     g = topologies.parse(spec)
     break_links(g, rate, seed)
@@ -216,9 +240,26 @@ def test_figure_7_group():
     assert len(found) == 2
 
 
-@pytest.mark.parametrize("spec", ["torus:3,2", "torus:4,3", "torus:7,2", "torus:9,2", "torus:10,2", "torus:11,2", "torus:12,3",
-                                  "torus:13,2", "torus:14,2", "torus:15,2", "torus:3,4", "torus:4,4", "bcube:3,3", "bcube:2,4",
-                                  "hypercube:7"])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "torus:3,2",
+        "torus:4,3",
+        "torus:7,2",
+        "torus:9,2",
+        "torus:10,2",
+        "torus:11,2",
+        "torus:12,3",
+        "torus:13,2",
+        "torus:14,2",
+        "torus:15,2",
+        "torus:3,4",
+        "torus:4,4",
+        "bcube:3,3",
+        "bcube:2,4",
+        "hypercube:7",
+    ],
+)
 @pytest.mark.parametrize("source", [0, 1, -1])
 def test_structured_trees_span_everything_from_everywhere(spec, source):
     g = topologies.parse(spec)
@@ -371,15 +412,18 @@ def test_a_link_that_comes_back_is_used_again():
 # ---- input that makes no sense ----
 
 
-@pytest.mark.parametrize(("source", "receivers", "error", "what"), [
-    ("99", ["01"], UnknownNode, "99"),
-    ("00", ["01", "zz"], UnknownNode, "zz"),
-    ("00", [], MemberError, "receivers"),
-    ("00", ["01", "00"], MemberError, "00"),
-    ("00", ["01", "02", "01"], MemberError, "01"),
-    ("00", ["s0.1"], MemberError, "s0.1"),
-    ("s0.1", ["00"], MemberError, "s0.1"),
-])
+@pytest.mark.parametrize(
+    ("source", "receivers", "error", "what"),
+    [
+        ("99", ["01"], UnknownNode, "99"),
+        ("00", ["01", "zz"], UnknownNode, "zz"),
+        ("00", [], MemberError, "receivers"),
+        ("00", ["01", "00"], MemberError, "00"),
+        ("00", ["01", "02", "01"], MemberError, "01"),
+        ("00", ["s0.1"], MemberError, "s0.1"),
+        ("s0.1", ["00"], MemberError, "s0.1"),
+    ],
+)
 def test_bad_groups(source, receivers, error, what):
     with pytest.raises(error) as caught:
         steiner_trees(topologies.bcube(4, 1), source, receivers)
