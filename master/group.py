@@ -10,10 +10,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import statistics
 import time
 from collections.abc import Coroutine
-from dataclasses import replace
 from typing import Any
 
 from datacast.core.errors import DatacastError
@@ -21,9 +19,10 @@ from datacast.core.problems import Problem
 from datacast.fabric_manager.api import FINAL_STATES, FabricManagerClient
 
 from .crew import Crew, GroupError
-from .forest import Change, Forest, to_json
+from .forest import Forest
 from .members import Member
-from .plan import Plan, PlanError, PlannedTree, make_plan, per_block
+from .plan import Plan, PlanError, make_plan, per_block
+from .reaction import Reactions
 from .report import final_report, progress_json, trees_json
 from .schedule import Scheduler
 from .signalling import Results
@@ -43,7 +42,7 @@ class Cancelled(DatacastError):
     """Somebody asked to end the group."""
 
 
-class Group:
+class Group(Reactions):
     """`order` as fabric_manager.api.StartOrder. `await run()` returns the final state."""
 
     def __init__(self, order: dict[str, Any], view: View, client: FabricManagerClient, *, received_ns: int) -> None:
@@ -369,211 +368,6 @@ class Group:
             await asyncio.sleep(TICK_S)  # its agent is out of touch
         assert self.scheduler
         self.scheduler.cut_done(time.monotonic())
-        self._wake.set()
-
-    # ---- links come and go ----
-    def _on_change(self, event: dict[str, Any]) -> None:
-        if event["type"] == "link":
-            self._changes.append({**event, "received_ns": time.time_ns()})
-            self._kick()
-
-    def _kick(self) -> None:
-        if self.state == "running" and (self._changes or self._others) and not self._reacting.locked():
-            self._spawn(self._react())
-
-    def _wanted(self) -> list[str]:
-        """Receivers that the trees must reach."""
-        gone = ("done", "failed", "cancelled") if self._finale else ("failed", "cancelled")
-        return [m.name for m in self.crew.receivers if m.state not in gone and not m.aside]
-
-    async def _react(self) -> None:
-        """Until nothing is left to react to."""
-        async with self._reacting:
-            while self._changes or self._others:
-                events, self._changes, self._others = self._changes, [], False
-                try:
-                    await self._react_to(events)
-                except GroupError as error:
-                    log.warning("group %s: %s", self.id, error)  # the source's agent is away: `open` brings the routes
-                    self.crew.rewire()
-        self._wake.set()
-
-    async def _react_to(self, events: list[dict[str, Any]]) -> None:
-        assert self.forest and self.scheduler
-        entry: dict[str, Any] = {
-            "links": [[e["u"], e["v"], e["up"]] for e in events],
-            "reported_ns": min((e["t_ns"] for e in events if e.get("t_ns")), default=None),
-            "received_ns": min((e["received_ns"] for e in events), default=None),
-        }
-        before = {number: dict(way.routes) for number, way in self.forest.ways.items()}
-        change = self.forest.update([(e["u"], e["v"], e["up"]) for e in events], self._wanted())
-        entry["recomputed_ns"] = time.time_ns()
-        if change.nothing:
-            return
-        for tree in change.lost:
-            self.scheduler.lose(tree)
-            self._releases.add(tree)
-        self._take_over_ways()
-        routes: dict[str, dict[str, str]] = {}
-        for number in change.changed:
-            for name, blob in self.forest.ways[number].routes.items():
-                if before.get(number, {}).get(name) != blob:
-                    routes.setdefault(name, {})[str(number)] = blob.hex()
-        entry |= {**to_json(change), "members": sorted(routes), "resumed_ns": None, "all_resumed_ns": None}
-        entry["waiting"] = {name: len(trees) for name, trees in routes.items()}
-        self.reactions.append(entry)
-        log.warning("group %s: %s", self.id, {k: entry[k] for k in entry if not k.endswith("_ns")})
-        await self.crew.reroute(routes)
-        entry["signalled_ns"] = time.time_ns()
-        now = time.monotonic()
-        for tree in change.revived:
-            self._releases.discard(tree)
-            self.scheduler.revive(tree, now)
-        self._note_absences(change, now)
-        if change.unnamed:
-            await self._add_trees(change.unnamed)
-
-    def _take_over_ways(self) -> None:
-        """The plan's trees as they are now, in the order of their ids."""
-        assert self.forest and self.plan
-        trees = []
-        for number, old in zip(self.tree_ids, self.plan.trees, strict=True):
-            way = self.forest.ways[number]
-            trees.append(replace(old, arcs=way.arcs, depth=way.depth, routes=way.routes))
-        self.plan = replace(self.plan, trees=tuple(trees))
-
-    async def _add_trees(self, slots: list[int]) -> None:
-        """More trees than ever before: new ids for them."""
-        assert self.forest and self.plan and self.scheduler
-        try:
-            ids = await self.client.tree_ids(len(slots))
-        except Problem as problem:
-            log.warning("group %s: no ids for new trees: %s", self.id, problem)
-            return
-        trees: list[PlannedTree] = list(self.plan.trees)
-        for slot, number in zip(slots, ids, strict=True):
-            self.forest.name(slot, number)
-            way = self.forest.ways[number]
-            trees.append(replace(trees[0], arcs=way.arcs, depth=way.depth, routes=way.routes))
-        self.tree_ids = [*self.tree_ids, *ids]
-        self.plan = replace(self.plan, trees=tuple(trees))
-        await self.crew.reopen()
-        for number in ids:
-            self.scheduler.add(number)
-
-    def _release(self, now: float) -> None:
-        """Give what lost trees would still have sent to the others, one cut at a time."""
-        assert self.scheduler
-        queues = self.scheduler.trees
-        if not any(queue.usable for queue in queues.values()):
-            return
-        for tree in sorted(self._releases):
-            if self.scheduler.cutting:
-                return
-            if queues[tree].cut_at is not None:
-                continue
-            self._releases.discard(tree)
-            cut = self.scheduler.release(tree, now)
-            if cut:
-                self._spawn(self._cut([[cut.tree, cut.seq]]))
-
-    def _resumed(self, name: str, tree: int, t_ns: int) -> None:
-        """A receiver got its first new packet over a changed route."""
-        for entry in reversed(self.reactions):
-            if tree in entry.get("changed", ()) and name in entry["members"]:
-                if t_ns >= entry["recomputed_ns"]:
-                    entry["resumed_ns"] = min(entry["resumed_ns"] or t_ns, t_ns)
-                    entry["all_resumed_ns"] = max(entry["all_resumed_ns"] or t_ns, t_ns)
-                return
-
-    # ---- receivers come and go ----
-    def _note_absences(self, change: Change, now: float) -> None:
-        for name in change.cut_off:
-            member = self.crew.members[name]
-            member.away_since = member.away_since or now
-        for name in change.back:
-            member = self.crew.members[name]
-            if member.suspect or member.final:
-                continue
-            if self._may_return(member):
-                member.away_since = None
-            else:
-                self._set_aside(member, "no link reached it")
-
-    def _may_return(self, member: Member) -> bool:
-        """One that was away for long would slow the others down with questions about what they had long ago."""
-        if member.role != "receiver" or self._finale or member.away_since is None or not self._aside_s:
-            return True
-        others = any(not m.final and not m.aside and m is not member for m in self.crew.receivers)
-        return not others or time.monotonic() - member.away_since <= self._aside_s
-
-    def _set_aside(self, member: Member, why: str) -> None:
-        log.warning("group %s: %s is set aside: %s", self.id, member.name, why)
-        member.aside = self._others = True
-        self._spawn(self.crew.dismiss(member, "served when the others are done", keep=True))
-        self._kick()
-        self._wake.set()
-
-    async def _serve_those_aside(self) -> None:
-        """The others are done: trees for those who were set aside."""
-        waiting = [m for m in self.crew.receivers if m.aside and not m.final]
-        self._finale = True
-        for member in waiting:
-            member.aside = False
-        self._others = True
-        await self._react()
-        for member in waiting:
-            self.crew.call_back(member)
-
-    def _look_after_members(self) -> None:
-        """Those that are cut off for too long fail, those that are far behind are set aside."""
-        now = time.monotonic()
-        off = self.forest.cut_off if self.forest else set()
-        working = [m for m in self.crew.receivers if not m.final and not m.aside and not m.suspect]
-        for member in working:
-            if member.name in off:
-                member.away_since = member.away_since or now
-                if now - member.away_since > self.crew.timeout_s:
-                    member.fail("cut_off", f"no link reached {member.name} for {self.crew.timeout_s:g} s")
-                    self._others = True
-                    self._wake.set()
-        done = [self.size or 0 for m in self.crew.receivers if m.state == "done"]
-        present = [m for m in working if m.name not in off]
-        if self._finale or not self._aside_s or len(present) + len(done) < 2:
-            return
-        held = statistics.median_high([*done, *(m.bytes for m in present)])
-        rate = statistics.median_high([m.rate_bps for m in present]) if present else 0.0
-        for member in present:
-            if rate and (held - member.bytes) * 8 / rate > self._aside_s and len(present) + len(done) > 1:
-                self._set_aside(member, f"{held - member.bytes} bytes behind")
-                return
-
-    async def join(self, name: str) -> None:
-        """A receiver more. When data flows already it is served after the others."""
-        known = self.crew.members.get(name)
-        if known is not None and known.state not in ("failed", "cancelled"):
-            return
-        addr = self.view.address(name)
-        member = self.crew.members[name] = Member(name, "receiver", addr or "", heard=time.monotonic())
-        if not addr:
-            member.fail("no_agent", f"host {name} has no agent")
-        elif self._finale:
-            self._others = True
-            await self._react()
-            self.crew.suspect(member)
-        else:
-            member.aside = True
-        self._wake.set()
-
-    async def leave(self, name: str) -> None:
-        """A receiver less: what it has is dropped."""
-        member = self.crew.members.get(name)
-        if member is None or member.role != "receiver" or member.final:
-            return
-        member.state, member.error = "cancelled", {"code": "left", "message": f"{name} left the group"}
-        self._others = True
-        await self.crew.dismiss(member, "left the group", keep=False)
-        self._kick()
         self._wake.set()
 
     async def _poll_loop(self) -> None:

@@ -277,8 +277,8 @@ class Scheduler:
         self.trees.setdefault(tree, TreeQueue(tree, self.nominal))
 
     def release(self, tree: int, now: float) -> Cut | None:
-        """The cut that takes back from a lost tree what its source cannot have sent yet. None while another cut is under
-        way or where there is nothing to take."""
+        """The cut that takes back from a lost tree what its source cannot have sent yet. None while another cut is
+        under way or where there is nothing to take."""
         queue = self.trees[tree]
         if self._cutting is not None or queue.cut_at is not None:
             return None
