@@ -4,13 +4,14 @@
 
 /* Packets that may wait on the way: fewer, and the window grows; more, and it shrinks. A fourth of the window may wait for other
  * traffic: on a busy link every interest and every packet does. */
-static uint64_t few(uint32_t w) { return 8 + w / 4; }
-static uint64_t many(uint32_t w) { return 16 + w / 4; }
+static uint64_t few(uint32_t w) { return 10 + w / 4; }
+static uint64_t many(uint32_t w) { return 14 + w / 4; }
 
 /* So many samples in a row that show too many end the doubling at once (as HyStart does), within the round. */
 enum { LATE = 8 };
 /* After so many rounds with a queue, a quarter more is tried for two rounds: one to get there, one to measure. Trials that
- * failed make the next one rarer. */
+ * failed make the next one rarer. Where nearly all credits wait, they wait in a queue for sure, perhaps in one with others, of
+ * whom more credits would only take more: nothing is tried there. */
 enum { HELD = 8, HELD_MAX = 4096, TRIAL = 2 };
 
 void dc_credits_init(struct dc_credits *c, uint32_t least, bool adaptive)
@@ -70,7 +71,7 @@ static void end_round(struct dc_credits *c)
   c->doubling = false;
   if (waiting > many(c->w))
     set(c, c->w - (waiting - many(c->w)));
-  if (++c->held >= c->next) {
+  if (++c->held >= c->next && waiting < c->w / 5 * 4u) {
     c->trying = TRIAL;
     c->before = c->w;
     c->pace_before = c->pace;

@@ -51,6 +51,25 @@ static uint32_t spread(struct dc_trees *s, uint32_t from, uint32_t end, uint32_t
   return found;
 }
 
+/* Put the ways to the receivers that the last search found into tree t, which is empty. */
+static void gather(struct dc_trees *s, unsigned t, uint32_t visited)
+{
+  const struct dc_net *net = s->net;
+  uint32_t *parent = dc_parents(s, t), *list = dc_list(s, t), length = 0, now = s->now;
+  uint16_t *depth = dc_depths(s, t);
+  for (uint32_t i = 0; i < s->receivers; i++)
+    for (uint32_t v = s->receiver[i]; s->stamp[v] == now && parent[v] == DC_NO_ARC; v = net->to[parent[v]]) {
+      parent[v] = s->next[v];
+      depth[v] = (uint16_t)distance(s, v);
+      s->use[parent[v]] = (uint8_t)(t + 1);
+    }
+  /* The search saw parents before children. */
+  for (uint32_t i = 1; i < visited; i++)
+    if (parent[s->queue[i]] != DC_NO_ARC)
+      list[length++] = s->queue[i];
+  s->length[t] = length;
+}
+
 bool dc_bfs_tree(struct dc_trees *s, unsigned t, uint32_t spare)
 {
   const struct dc_net *net = s->net;
@@ -67,21 +86,15 @@ bool dc_bfs_tree(struct dc_trees *s, unsigned t, uint32_t spare)
     first = best;
     end = best + 1;
   }
-  uint32_t visited, found = spread(s, first, end, s->receivers, &visited), now = s->now;
-  uint32_t *parent = dc_parents(s, t);
-  for (uint32_t i = 0; i < s->receivers; i++)
-    for (uint32_t v = s->receiver[i]; v != s->source && s->stamp[v] == now && parent[v] == DC_NO_ARC;) {
-      uint32_t arc = s->next[v];
-      dc_set_enter(s, t, v, arc);
-      v = net->to[arc];
-    }
+  uint32_t visited, found = spread(s, first, end, s->receivers, &visited);
+  gather(s, t, visited);
   return found == s->receivers;
 }
 
 void dc_bfs_shallow(struct dc_trees *s, unsigned t)
 {
   const struct dc_net *net = s->net;
-  uint32_t *parent = dc_parents(s, t), *list = dc_list(s, t), visited, length = 0;
+  uint32_t *parent = dc_parents(s, t), *list = dc_list(s, t), visited;
   uint16_t *depth = dc_depths(s, t);
   if (!s->branching)
     return;
@@ -97,17 +110,7 @@ void dc_bfs_shallow(struct dc_trees *s, unsigned t)
     parent[list[i]] = DC_NO_ARC;
     depth[list[i]] = DC_DEPTH_OPEN;
   }
-  for (uint32_t i = 0; i < s->receivers; i++)
-    for (uint32_t v = s->receiver[i]; parent[v] == DC_NO_ARC; v = net->to[parent[v]]) {
-      parent[v] = s->next[v];
-      depth[v] = (uint16_t)distance(s, v);
-      s->use[parent[v]] = (uint8_t)(t + 1);
-    }
-  /* The search saw parents before children. */
-  for (uint32_t i = 1; i < visited; i++)
-    if (parent[s->queue[i]] != DC_NO_ARC)
-      list[length++] = s->queue[i];
-  s->length[t] = length;
+  gather(s, t, visited);
 }
 
 uint32_t dc_trees_floor(struct dc_trees *s, uint32_t source, unsigned times)

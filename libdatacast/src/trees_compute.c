@@ -7,9 +7,6 @@
 /* Searches that an exchange of arcs may take before a tree is given up. */
 enum { BUDGET = 600 };
 
-/* Receivers up to which a tree that detours made deep is searched anew; with more, that takes longer than it is worth. */
-enum { SMALL = 512 };
-
 static uint64_t low_bits(unsigned n)
 {
   return n >= 64 ? UINT64_MAX : (UINT64_C(1) << n) - 1;
@@ -27,9 +24,7 @@ static void need_rest(struct dc_trees *s, unsigned t)
 static void search_all(struct dc_trees *s, unsigned wanted)
 {
   for (unsigned t = 0; t < wanted; t++)
-    if (dc_bfs_tree(s, t, wanted == 1 ? 1 : 0))
-      dc_set_prune(s, t);
-    else
+    if (!dc_bfs_tree(s, t, wanted == 1 ? 1 : 0))
       need_rest(s, t);
 }
 
@@ -75,8 +70,8 @@ static unsigned compute(struct dc_trees *s, const struct dc_trees_query *q, uint
         need_rest(s, t);
   }
   for (unsigned t = 0; t < s->net->trees; t++)
-    if (((s->detoured & all) >> t & 1) != 0 && dc_trees_depth(s, t) > s->deepest) {
-      if (s->receivers <= SMALL)
+    if (((s->detoured & all) >> t & 1) != 0 && dc_trees_depth(s, t) > s->deepest[t]) {
+      if (s->receivers <= DC_SMALL_GROUP)
         dc_bfs_shallow(s, t);
       else
         dc_shorten(s, t);

@@ -11,6 +11,9 @@ enum { DC_DEPTH_OPEN = UINT16_MAX, DC_DEPTH_LEFT = UINT16_MAX - 1 };
 
 enum { DC_ROLE_RECEIVER = 1 };
 
+/* Receivers up to which a tree that detours made deep is searched anew; with more, that takes longer than it is worth. */
+enum { DC_SMALL_GROUP = 512 };
+
 /* A node that a tree still has to reach. */
 struct dc_need {
   uint32_t v;
@@ -27,7 +30,7 @@ struct dc_trees {
   uint32_t length[DC_TREES_MAX];
   uint64_t held;   /* trees that are whole */
   uint64_t detoured; /* trees in which a walk had to leave the structured way */
-  uint32_t deepest; /* a tree that is deeper for a detour deserves another look */
+  uint32_t deepest[DC_TREES_MAX]; /* a tree that is deeper for a detour deserves another look */
   uint64_t rough;  /* trees whose list and depths must be made anew */
   uint64_t bare;   /* trees of which only the parents are known, and the height: no list and no depths yet */
   uint32_t height[DC_TREES_MAX]; /* of bare trees */

@@ -1,6 +1,6 @@
 #include "trees_shorten.h"
 
-enum { TRIES = 4 };
+enum { TRIES = 3 };
 
 /* A way into a node: over arc `last`, and `before` it unless that is DC_NO_ARC. */
 struct way {
@@ -54,8 +54,8 @@ static bool shorten_path(struct dc_trees *s, unsigned t, uint32_t receiver)
   const uint32_t *parent = dc_parents(s, t);
   uint16_t *depth = dc_depths(s, t);
   struct way best = {DC_NO_ARC, DC_NO_ARC, 0};
-  uint32_t at = DC_NO_NODE, gain = 0;
-  for (uint32_t v = receiver; v != s->source && depth[v] > gain + 1; v = net->to[parent[v]]) {
+  uint32_t at = DC_NO_NODE, gain = 0, enough = depth[receiver] - s->deepest[t];
+  for (uint32_t v = receiver; v != s->source && gain < enough && depth[v] > gain + 1; v = net->to[parent[v]]) {
     struct way w = better(s, t, v, depth[v] - gain);
     if (w.last != DC_NO_ARC) {
       gain = depth[v] - w.depth;
@@ -83,7 +83,7 @@ void dc_shorten(struct dc_trees *s, unsigned t)
   bool touched = false;
   dc_set_list(s, t);
   for (uint32_t i = 0; i < s->receivers; i++)
-    for (unsigned tries = 0; tries < TRIES && depth[s->receiver[i]] > s->deepest && shorten_path(s, t, s->receiver[i]); tries++)
+    for (unsigned tries = 0; tries < TRIES && depth[s->receiver[i]] > s->deepest[t] && shorten_path(s, t, s->receiver[i]); tries++)
       touched = true;
   if (touched)
     (void)dc_set_prune(s, t);

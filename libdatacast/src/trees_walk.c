@@ -256,7 +256,6 @@ void dc_walk_structured(struct dc_trees *s, unsigned wanted)
   const struct dc_net *net = s->net;
   unsigned row[ROWS_MAX], have = choose_rows(s, row);
   dc_relative_init(net, &s->relative, s->relative_words, s->source);
-  s->deepest = have > wanted ? net->wide : net->high;
   uint32_t *relative = s->later;
   for (uint32_t i = 0; i < s->receivers; i++)
     relative[i] = dc_relative_host(net, &s->relative, s->receiver[i]);
@@ -269,6 +268,7 @@ void dc_walk_structured(struct dc_trees *s, unsigned wanted)
         w.far[w.rows++] = net->far + (size_t)row[i] * net->nodes;
         w.own += later == t;
       }
+    s->deepest[t] = w.own > 1 || (s->receivers <= DC_SMALL_GROUP && have > wanted) ? net->wide : net->high;
     if (net->down == 0 && w.own == 1) {
       walk_together(&w, relative);
       continue;
