@@ -57,6 +57,8 @@ def sim(
     tcp: Annotated[str, typer.Option(help="TCP in figure13b: cubic, newreno.")] = UNSET,
     cases: Annotated[int, typer.Option(help="Cases of a sweep.")] = UNSET,
     seed: Annotated[int, typer.Option(help="Everything random follows from it.")] = UNSET,
+    engine: Annotated[str, typer.Option(help="What simulates: datacast, or ns3 with the same core.")] = UNSET,
+    witness: Annotated[bool, typer.Option("--witness", help="Run in both simulators, side by side.")] = False,
     rows: Annotated[int, typer.Option(help="Rows of the table to print (0: all; a sweep prints 15).")] = UNSET,
 ) -> None:
     """Run an experiment in the deterministic simulator and show it beside the paper's numbers and the theory."""
@@ -70,7 +72,7 @@ def sim(
     given: dict[str, Any] = {
         "cc": cc, "topology": topology, "source": source, "receivers": receivers, "queue": queue, "mtu": mtu, "credits": credits,
         "adaptive": adaptive, "loss": loss, "loss_on_wire": loss_on_wire, "seconds": seconds, "trees": trees, "policy": policy,
-        "framing": framing, "tcp": tcp, "cases": cases, "seed": seed,
+        "framing": framing, "tcp": tcp, "cases": cases, "seed": seed, "engine": engine,
         "rate": _rate(rate), "slow": _rate(slow), "delta": _rate(delta), "rate_init": _rate(rate_init), "size": _size(size),
         "delay": None if delay is None else round(delay * 1e3),
         "interval": None if interval is None else round(interval * 1e6),
@@ -81,7 +83,12 @@ def sim(
     setting.check()
     screen = _Screen(as_json)
     began = time.monotonic()
-    result = experiment.run(setting, screen.say)
+    if witness:
+        from datacast.simulation.ns3.witness import witness as both
+
+        result = both(name, setting, screen.say)
+    else:
+        result = experiment.run(setting, screen.say)
     screen.clear()
     if as_json:
         json.dump(result.to_json(), sys.stdout, indent=1)
@@ -122,8 +129,8 @@ class _Screen:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
-SHARES = ("duplicate_ratio", "loss", "added_finish", "least_added", "paper_added_finish", "paper_duplicate_ratio",
-          "theory_duplicate_ratio")  # fmt: skip
+SHARES = ("duplicate_ratio", "ns3_duplicate_ratio", "loss", "added_finish", "least_added", "paper_added_finish",
+          "paper_duplicate_ratio", "theory_duplicate_ratio")  # fmt: skip
 """Shown in percent."""
 
 

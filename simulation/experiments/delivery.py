@@ -13,7 +13,7 @@ from datacast.topologies import hosts, parse
 from .. import networks
 from ..engine import ETHERNET, PAPER, SECOND, Faults, Group, Simulation
 from ..errors import ExperimentError
-from .base import Experiment, Report, Result, Row, Setting
+from .base import Experiment, Report, Result, Row, Setting, simulation
 
 KB = 1024
 FIGURE14 = ("fattree:24,3", "bcube:8,3", "torus:16,3")
@@ -50,7 +50,7 @@ def deliver(s: Setting, g: nx.Graph, receivers: list[str]) -> tuple[Simulation, 
     trees, routes = networks.steiner_trees(g, s.source, receivers, s.trees)
     check_memory(s, len({v for arcs in trees for arc in arcs for v in arc}), len(receivers), len(trees))
     paper = s.framing == "paper"
-    sim = Simulation(s.seed, PAPER if paper else ETHERNET, s.policy)
+    sim = simulation(s, PAPER if paper else ETHERNET)
     sim.graph(g, s.rate, s.delay, s.queue)
     piece = s.mtu - HEADER if paper else min(r.payload(s.mtu) for r in routes)
     group = sim.group(s.source, receivers, s.size, piece, s.cache[0], waiting=WAITING)
@@ -153,7 +153,7 @@ def testbed(s: Setting, report: Report) -> Result:
         report(f"one tree, cache {cache // KB} KB")
         t = slow.with_(cache=(cache,), size=125_000_000, slow=100_000_000, trees=1)
         t.check()
-        sim = Simulation(t.seed, ETHERNET)
+        sim = simulation(t, ETHERNET)
         sim.graph(g, t.rate, t.delay, t.queue)
         sim.rate("s1.3", "23", t.slow)
         piece = t.mtu - HEADER - 4 * LABEL

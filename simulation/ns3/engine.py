@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ class Ns3Simulation(Simulation):
 
     def tcp(self, path: Sequence[str], start: int, stop: int, flavour: str = "cubic", segment: int = 1500) -> int:
         """As the base's, with ns-3's own TCP."""
-        links = [self.link(a, b) for a, b in zip(path, path[1:], strict=False)]
+        links = [self.link(a, b) for a, b in pairwise(path)]
         self._tcp.append(f"tcp {flavour} {start} {stop} {segment} {' '.join(map(str, links))}")
         return len(self._tcp) - 1
 

@@ -86,22 +86,26 @@ void Frame::Unref()
   freeList = this;
 }
 
-int PayloadOf(const uint8_t *p, uint32_t real, uint32_t len)
+// The Datacast header under Ethernet and labels: where it begins, 0 when there is none.
+static uint32_t HeaderOf(const uint8_t *p, uint32_t real, uint32_t len, dc_header *h)
 {
   if (real < DC_ETHER_LEN)
-    return -1;
+    return 0;
   uint32_t at = DC_ETHER_LEN;
   bool bottom = (p[12] << 8 | p[13]) != DC_ETHERTYPE_MPLS;
   while (!bottom) {
     if (at + DC_LABEL_LEN > real)
-      return -1;
+      return 0;
     dc_label_read(p + at, &bottom);
     at += DC_LABEL_LEN;
   }
+  return at + DC_HEADER_LEN > real || dc_header_parse(p + at, len - at, h) != DC_DROP_NONE ? 0 : at;
+}
+
+int PayloadOf(const uint8_t *p, uint32_t real, uint32_t len)
+{
   dc_header h;
-  if (at + DC_HEADER_LEN > real || dc_header_parse(p + at, len - at, &h) != DC_DROP_NONE || h.type != DC_TYPE_DATA)
-    return -1;
-  return h.length;
+  return HeaderOf(p, real, len, &h) == 0 || h.type != DC_TYPE_DATA ? -1 : h.length;
 }
 
 ns3::Ptr<ns3::Packet> Pack(Framing framing, const uint8_t *p, uint32_t real, uint32_t len)
@@ -142,6 +146,9 @@ Frame *Unpack(Framing framing, const ns3::Ptr<const ns3::Packet> &packet, bool p
   f->len = packet->GetSize() + gone;
   f->real = gone + packet->CopyData(f->byte + gone, FRONT_MAX - gone);
   std::memset(f->byte, 0, PPP_BYTES);
+  dc_header h;
+  if (uint32_t at = HeaderOf(f->byte, f->real, f->len, &h)) // leave the payload's zeros where they are
+    f->real = std::min(f->real, at + DC_HEADER_LEN + (h.type == DC_TYPE_DATA ? std::min<uint32_t>(h.length, STAMP) : h.length));
   return f;
 }
 

@@ -65,6 +65,7 @@ void NodeModel::Handle(Frame *f, uint16_t port)
     Frame *body = Frame::Of(t.buf);
     Frame *whole = Frame::New();
     uint32_t real = body == nullptr || body->real <= t.off ? 0 : std::min(t.len, body->real - t.off);
+    real = std::min(real, FRONT_MAX - t.prefix_len);
     std::memcpy(whole->byte, t.prefix, t.prefix_len);
     if (real > 0)
       std::memcpy(whole->byte + t.prefix_len, body->byte + t.off, real);
