@@ -5,6 +5,7 @@ A switch numbers its Datacast ports from 0 (the labels); `number` is what OpenFl
 
 from __future__ import annotations
 
+import ipaddress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -119,6 +120,14 @@ class Pipeline(_Strict):
     p4info: str
 
 
+class Tls(_Strict):
+    """PEM files: TLS 1.3 to the fabric manager (docs/signalling.md)."""
+
+    ca: str
+    cert: str
+    key: str
+
+
 class Southbound(_Strict):
     """Everything the controller needs to know of its switches."""
 
@@ -126,6 +135,9 @@ class Southbound(_Strict):
     openflow_listen: str = "127.0.0.1:6653"
     fabric_manager: str | None = None
     """Where links and switches are reported (its signalling address); None: nowhere."""
+    tls: Tls | None = None
+    insecure: bool = False
+    """Plain TCP to the fabric manager also beyond the loopback interface."""
     pipeline: Pipeline | None = None
 
     @model_validator(mode="after")
@@ -137,6 +149,10 @@ class Southbound(_Strict):
             twice = {key for key in keys if keys.count(key) > 1}
             if twice:
                 raise ValueError(f"{what} {twice.pop()} is claimed by two switches")
+        host = (self.fabric_manager or "127.0.0.1:0").rpartition(":")[0].strip("[]")
+        if self.tls is None and not self.insecure and not _is_loopback(host):
+            raise ValueError(f"plain TCP to the fabric manager at {self.fabric_manager} is refused: give tls (ca, "
+                             "cert, key; made by `datacast certs`), or insecure: true where all is trusted")
         if self.pipeline is None and any(s.p4runtime for s in self.switches):
             raise ValueError("P4Runtime switches need `pipeline`: json and p4info, as `make p4` writes them")
         return self
@@ -147,6 +163,13 @@ class Southbound(_Strict):
             if switch.name == name:
                 return switch
         raise SwitchError("unknown_switch", f"no switch {name!r} is configured", what=name)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def parse(data: Any, where: str = "") -> Southbound:

@@ -2,38 +2,63 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import queue
+import select
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
+from datacast.controller.southbound.config import Tls
+from datacast.controller.southbound.errors import SwitchError
 from datacast.core import framing
 
 log = logging.getLogger("datacast.controller.reporter")
 
 RETRY_S = 0.5
 HEARTBEAT_S = 1.0
+HANDSHAKE_S = 5.0
+PEER = "datacast://fabric-manager/"
+"""Beginning of the name in the fabric manager's certificate."""
+
+
+def client_context(tls: Tls) -> ssl.SSLContext:
+    """TLS 1.3, both sides authenticated. Raises SwitchError that names the file at fault."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.check_hostname = False  # names and addresses of hosts are not looked at: the role is
+    for path, load in ((tls.ca, lambda: context.load_verify_locations(tls.ca)),
+                       (f"{tls.cert}, {tls.key}", lambda: context.load_cert_chain(tls.cert, tls.key))):
+        try:
+            load()
+        except (OSError, ssl.SSLError) as error:
+            raise SwitchError("tls", f"cannot use {path}: {error.strerror or error}", what=path) from error
+    return context
 
 
 class Reporter:
     """A thread that sends what it is given, and everything again after the connection was lost.
 
-    `registrations`: what to tell a fabric manager that knows nothing. `refused` gets its error messages.
+    `registrations`: what to tell a fabric manager that knows nothing. `refused` gets its error messages. Raises
+    SwitchError for certificates that cannot be used.
     """
 
     def __init__(self, address: str, registrations: Callable[[], list[dict[str, Any]]],
-                 refused: Callable[[str, str], None]) -> None:
+                 refused: Callable[[str, str], None], tls: Tls | None = None) -> None:
         host, _, port = address.rpartition(":")
         self._address = (host.strip("[]"), int(port))
         self._registrations = registrations
         self._refused = refused
-        self._queue: queue.Queue[dict[str, Any] | None] = queue.Queue()
-        self._stopped = threading.Event()
+        self._context = client_context(tls) if tls else None
+        self._queue: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self._wake, self._waker = socket.socketpair()
+        self._stopped = False
+        self._last = ""
         self._thread = threading.Thread(target=self._run, name="reporter", daemon=True)
-        self.connected = False
 
     def start(self) -> None:
         self._thread.start()
@@ -41,59 +66,73 @@ class Reporter:
     def send(self, message: dict[str, Any]) -> None:
         """Queue a message; what is queued while there is no connection is covered by the registrations then."""
         self._queue.put(message)
+        self._poke()
+
+    def _poke(self) -> None:
+        with contextlib.suppress(OSError):
+            self._waker.send(b"x")
 
     def stop(self) -> None:
-        self._stopped.set()
-        self._queue.put(None)
+        self._stopped = True
+        self._poke()
         self._thread.join(2.0)
+        self._wake.close()
+        self._waker.close()
 
     def _run(self) -> None:
-        while not self._stopped.is_set():
+        while not self._stopped:
             try:
-                with socket.create_connection(self._address, timeout=5.0) as sock:
+                with self._connect() as sock:
+                    self._last = ""
                     self._talk(sock)
             except (OSError, framing.FramingError) as error:
-                if self.connected:
-                    log.warning("connection to the fabric manager at %s:%s lost: %s", *self._address, error)
-                else:
-                    log.debug("no fabric manager at %s:%s: %s", *self._address, error)
-            self.connected = False
-            self._stopped.wait(RETRY_S)
+                text = str(error)
+                if text != self._last:
+                    log.warning("no connection to the fabric manager at %s:%s: %s", *self._address, text)
+                self._last = text
+            select.select([self._wake] if self._stopped else [], [], [], 0 if self._stopped else RETRY_S)
+
+    def _connect(self) -> socket.socket:
+        sock = socket.create_connection(self._address, timeout=HANDSHAKE_S)
+        try:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self._context is None:
+                return sock
+            secure = self._context.wrap_socket(sock)
+            names = [name for kind, name in (secure.getpeercert() or {}).get("subjectAltName", ()) if kind == "URI"]
+            if not any(name.startswith(PEER) for name in names):
+                raise OSError(f"this is {', '.join(names) or 'nobody'}, no fabric manager")
+            return secure
+        except BaseException:
+            sock.close()
+            raise
 
     def _talk(self, sock: socket.socket) -> None:
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         while not self._queue.empty():
-            self._queue.get_nowait()
-        ended = threading.Event()
-        reader = threading.Thread(target=self._read, args=(sock, ended), name="reporter answers", daemon=True)
-        reader.start()
-        self.connected = True
+            self._queue.get()
         for message in self._registrations():
             sock.sendall(framing.encode(message))
+        decoder = framing.Decoder()
         beat = time.monotonic() + HEARTBEAT_S
-        while not self._stopped.is_set() and not ended.is_set():
-            try:
-                message = self._queue.get(timeout=max(0.0, min(beat - time.monotonic(), 0.25)))
-            except queue.Empty:
-                message = None
-            if message is not None:
-                sock.sendall(framing.encode(message))
+        while not self._stopped:
+            ready, _, _ = select.select([sock, self._wake], [], [], max(0.0, beat - time.monotonic()))
+            if self._wake in ready:
+                self._wake.recv(4096)
+            while not self._queue.empty():
+                sock.sendall(framing.encode(self._queue.get()))
+            if sock in ready:
+                self._hear(sock, decoder)
             if time.monotonic() >= beat:
                 sock.sendall(framing.encode({"type": "heartbeat"}))
                 beat = time.monotonic() + HEARTBEAT_S
-        if not ended.is_set():
-            sock.shutdown(socket.SHUT_RDWR)
-        elif not self._stopped.is_set():
-            raise OSError("closed by the fabric manager")
 
-    def _read(self, sock: socket.socket, ended: threading.Event) -> None:
-        decoder = framing.Decoder()
-        try:
-            sock.settimeout(None)
-            while data := sock.recv(1 << 16):
-                for message in decoder.feed(data):
-                    if message["type"] == "error":
-                        self._refused(str(message.get("node") or ""), str(message.get("error")))
-        except (OSError, framing.FramingError):
-            pass
-        ended.set()
+    def _hear(self, sock: socket.socket, decoder: framing.Decoder) -> None:
+        more = True
+        while more:
+            data = sock.recv(1 << 16)
+            if not data:
+                raise OSError("closed by the fabric manager")
+            for message in decoder.feed(data):
+                if message["type"] == "error":
+                    self._refused(str(message.get("node") or ""), str(message.get("error")))
+            more = isinstance(sock, ssl.SSLSocket) and sock.pending() > 0

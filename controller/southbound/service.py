@@ -64,7 +64,8 @@ class Switches:
             for client in self._clients.values():
                 client.start()
         if self.config.fabric_manager:
-            self._reporter = Reporter(self.config.fabric_manager, self._registrations, self._report_refused)
+            self._reporter = Reporter(self.config.fabric_manager, self._registrations, self._report_refused,
+                                      self.config.tls)
             self._reporter.start()
         threading.Thread(target=self._ticks, name="switches", daemon=True).start()
 

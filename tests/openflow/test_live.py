@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import ssl
 import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from authority import Authority
 
 from datacast.controller.openflow import rules
 from datacast.controller.southbound.config import parse
+from datacast.controller.southbound.errors import SwitchError
 from datacast.controller.southbound.service import Switches
 from datacast.core import framing
 
@@ -109,8 +113,16 @@ class WireSwitch:
 class FabricManager:
     """Listens as docs/signalling.md says; keeps what it hears with the time it came."""
 
-    def __init__(self) -> None:
+    def __init__(self, ca: Path | None = None, identity: tuple[str, str] | None = None) -> None:
         self.heard: list[tuple[float, dict[str, Any]]] = []
+        self.handshakes = 0
+        self._context: ssl.SSLContext | None = None
+        if ca and identity:
+            self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            self._context.minimum_version = ssl.TLSVersion.TLSv1_3
+            self._context.verify_mode = ssl.CERT_REQUIRED
+            self._context.load_verify_locations(ca)
+            self._context.load_cert_chain(*identity)
         self.socket = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self.socket.getsockname()[1]}"
         self._open: list[socket.socket] = []
@@ -128,6 +140,9 @@ class FabricManager:
     def _serve(self, sock: socket.socket) -> None:
         decoder = framing.Decoder()
         try:
+            if self._context:
+                sock = self._context.wrap_socket(sock, server_side=True)
+                self.handshakes += 1
             while data := sock.recv(65536):
                 for message in decoder.feed(data):
                     self.heard.append((time.monotonic(), message))
@@ -170,6 +185,36 @@ def service(manager: FabricManager) -> Iterator[Switches]:
     one.start()
     yield one
     one.stop()
+
+
+def test_the_fabric_manager_is_known_by_its_certificate(tmp_path: Path) -> None:
+    """TLS 1.3, both sides authenticated; somebody else with a certificate of the same authority hears nothing."""
+    authority = Authority(tmp_path / "ca")
+    mine, impostor = authority.issue("fabric-manager/one"), authority.issue("agent/00")
+    cert, key = authority.issue("controller/one")
+    tls = {"ca": str(authority.ca), "cert": cert, "key": key}
+    for identity, welcome in ((mine, True), (impostor, False)):
+        manager = FabricManager(authority.ca, identity)
+        one = Switches(parse({**config(1, manager), "tls": tls}))
+        one.start()
+        try:
+            WireSwitch(one.openflow_address, 1, ports=5)
+            wait_for("programming", lambda one=one: one.switch("s0")["programmed"])
+            if welcome:
+                wait_for("the registration", lambda manager=manager: manager.of("register"))
+            else:
+                wait_for("a connection", lambda manager=manager: manager.handshakes)
+                time.sleep(0.3)  # what must not come has no event to wait for
+                assert manager.heard == []
+        finally:
+            one.stop()
+            manager.close()
+
+
+@pytest.mark.parametrize("more", [{}, {"tls": {"ca": "/none/ca.pem", "cert": "/none/c.pem", "key": "/none/c.key"}}])
+def test_a_connection_that_could_not_be_trusted_is_refused_at_once(more: dict[str, Any]) -> None:
+    with pytest.raises(SwitchError, match=r"insecure: true|/none/ca\.pem"):
+        Switches(parse({"switches": [], "fabric_manager": "198.18.0.1:7500", **more})).start()
 
 
 def codes(service: Switches) -> list[str]:

@@ -148,7 +148,8 @@ class ControlledPlane(DataPlane):
                         **self.address(lab, machine, node),
                     }
                 )
-        return {"switches": switches, "fabric_manager": lab.signalling, **self.settings(lab)}
+        # The management network is the lab's own, in namespaces of its own.
+        return {"switches": switches, "fabric_manager": lab.signalling, "insecure": True, **self.settings(lab)}
 
     # ---- counters ----
     def counters(self, lab: Lab, machine: Machine) -> dict[str, dict[str, Any]]:
