@@ -48,7 +48,8 @@ class Change:
 
 
 class Forest:
-    """`network` is the engine's view of `graph`, shared with others: `update` sets links in it. `found` is the set the group was planned with, `ids` name its trees in order. `payload` must fit every later route: a tree for which it
+    """`network` is the engine's view of `graph`, shared with others: `update` sets links in it. `found` is the set that
+    the group was planned with, `ids` name its trees in order. `payload` must fit every later route: a tree for which it
     does not is not used."""
 
     def __init__(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -11,6 +12,8 @@ from pathlib import Path
 import pytest
 from lab import lab
 from small import bcube41, run, star, until
+
+from datacast.fabric_manager.api import FINAL_STATES
 
 SIX = ["02", "10", "21", "23", "31", "33"]
 
@@ -64,12 +67,18 @@ def test_a_group_right_after_the_start_does_not_need_the_spare_to_be_ready() -> 
     assert [r["state"] for r in run(scenario(), 60)] == ["done", "done"]
 
 
-def test_a_killed_master_leaves_no_transfer_and_no_process() -> None:
+def test_masters_that_are_killed_again_and_again_leave_no_transfer_and_no_process() -> None:
     async def scenario():
         async with lab(bcube41(), rates=[200.0], processes=True, spares=1) as it:
             group = await it.start("00", SIX, 50_000_000, lease_ms=1000)
             await it.running(group)
-            os.kill(it.masters.pid(group["id"]), signal.SIGKILL)
+            killed = set()
+            while (await it.client.group(group["id"]))["state"] not in FINAL_STATES:
+                pid = it.masters.pid(group["id"])
+                if pid is not None and pid not in killed:
+                    killed.add(pid)
+                    os.kill(pid, signal.SIGKILL)
+                await asyncio.sleep(0.01)
             record = await it.end(group, 5)
             await until(lambda: all(not agent.roles for agent in it.world.agents.values()), "every lease has ended", 5)
             return record

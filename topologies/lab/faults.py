@@ -44,7 +44,8 @@ RESTART_S = 0.5
 CLONE_NEWNET = 0x40000000
 SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
 FORMS = (
-    "forms: 'link 00:0 down at 2s', 'link 00:0 up at 4s', 'kill switch s1.0 at 3s', 'kill agent 21 at 2s, restart at 4s', "
+    "forms: 'link 00:0 down at 2s', 'link 00:0 up at 4s', 'kill switch s1.0 at 3s', "
+    "'kill agent 21 at 2s, restart at 4s', "
     "'stop agent 31 for 5s at 2s', 'blackhole s0.0:1 at 1s', 'corrupt s0.0 1e-4', 'kill master at 2s', "
     "'kill fabric-manager at 2s', 'kill controller at 2s'"
 )
