@@ -23,7 +23,7 @@ class TreesUsageError(DatacastError):
 
 
 EPILOG = (
-    "A link failure rate takes that share of all links down, by --seed; a group of N is N receivers and a source, drawn "
+    "A link failure rate takes that share of all links down, by --seed; a group of N is N receivers and a source drawn "
     "by --seed from the hosts that a path joins. Exit codes: 0 done; 1 some receivers are cut off (the trees of the "
     "others are shown); 2 wrong usage."
 )

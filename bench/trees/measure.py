@@ -2,12 +2,13 @@
 
     python bench/trees/measure.py [--quick] [--out FILE]
 
-Per topology, link failure rate and group size: the engine, (a) the floor, one bare breadth-first search over the network
-per tree in the same engine, (b) the paper's algorithm by breadth-first search in networkx, and (c) a generic edge-disjoint
-branching algorithm (Edmonds' theorem made constructive by Lovasz: an arc joins a branching if the max-flows of the rest allow
-it). They take turns on every case, so that what else runs on the machine hits all alike. Times are of the thread's
-processor clock. Groups are drawn from the hosts that a path joins to the source: disconnected cases are left out, as in the
-paper.
+Per topology, link failure rate and group size: the engine, (a) the floor, one bare breadth-first search over the
+network per tree in the same engine,
+(b) the paper's algorithm by breadth-first search in networkx, and (c) a generic
+edge-disjoint branching algorithm (Edmonds' theorem made constructive by Lovasz: an arc joins a branching if the
+max-flows of the rest allow it). They take turns on every case, so that what else runs on the machine hits all alike. Times are of the thread's
+processor clock. Groups are drawn from the hosts with a link that is up; cases that are still disconnected are left out,
+as in the paper.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import networkx as nx
+
 from datacast import topologies
 from datacast.core._core import lib
 from datacast.core.routes import routes
@@ -88,9 +90,16 @@ def engine(case: Case, source: str, receivers: list[str], repeat: int) -> dict[s
     begin = now()
     routes(found)
     routed = (now() - begin) / 1e3
-    return {"times": times, "floors": floors, "exact": exact, "routes": routed, "trees": trees,
-            "bound_degree": found.bound_degree, "bound_maxflow": found.bound_maxflow,
-            "depths": [found.depth(t) for t in found.ids]}
+    return {
+        "times": times,
+        "floors": floors,
+        "exact": exact,
+        "routes": routed,
+        "trees": trees,
+        "bound_degree": found.bound_degree,
+        "bound_maxflow": found.bound_maxflow,
+        "depths": [found.depth(t) for t in found.ids],
+    }
 
 
 def by_networkx(case: Case, source: str, receivers: list[str], wanted: int) -> tuple[float, int]:
@@ -98,8 +107,13 @@ def by_networkx(case: Case, source: str, receivers: list[str], wanted: int) -> t
     g = nx.DiGraph()
     gone = {frozenset(link) for link in case.down}
     nodes = case.graph.nodes
-    g.add_edges_from((a, b) for u, v in case.links if frozenset((u, v)) not in gone
-                     for a, b in ((u, v), (v, u)) if a == source or nodes[a]["forwards"])
+    g.add_edges_from(
+        (a, b)
+        for u, v in case.links
+        if frozenset((u, v)) not in gone
+        for a, b in ((u, v), (v, u))
+        if a == source or nodes[a]["forwards"]
+    )
     begin, trees = now(), 0
     for _ in range(wanted):
         parent = dict((v, u) for u, v in nx.bfs_edges(g, source))
@@ -222,24 +236,35 @@ def figures(spec: str, sizes: list[int], trials: int, repeat: int) -> list[dict[
             if not runs:
                 continue
             times = [t for run in runs for t in run["times"]]
-            rows.append({
-                "topology": spec, "lfr": rate, "receivers": size, "cases": len(runs),
-                "median_us": quantile(times, 0.5), "p99_us": quantile(times, 0.99),
-                "floor_us": quantile([t for run in runs for t in run["floors"]], 0.5),
-                "exact_max_us": max(run["exact"] for run in runs),
-                "routes_ms": quantile([run["routes"] / 1e3 for run in runs], 0.5),
-                "repair_us": quantile(repairs, 0.5) if repairs else None,
-                "trees": sum(run["trees"] for run in runs) / len(runs),
-                "bound_degree": sum(run["bound_degree"] for run in runs) / len(runs),
-                "bound_maxflow": sum(run["bound_maxflow"] for run in runs) / len(runs),
-                "short": sum(run["trees"] < run["bound_maxflow"] for run in runs),
-                "depth": sum(sum(run["depths"]) / max(len(run["depths"]), 1) for run in runs) / len(runs),
-                "networkx_ms": quantile([ms for ms, _ in slow], 0.5), "networkx_trees": sum(t for _, t in slow) / len(slow),
-            })
+            rows.append(
+                {
+                    "topology": spec,
+                    "lfr": rate,
+                    "receivers": size,
+                    "cases": len(runs),
+                    "median_us": quantile(times, 0.5),
+                    "p99_us": quantile(times, 0.99),
+                    "floor_us": quantile([t for run in runs for t in run["floors"]], 0.5),
+                    "exact_max_us": max(run["exact"] for run in runs),
+                    "routes_ms": quantile([run["routes"] / 1e3 for run in runs], 0.5),
+                    "repair_us": quantile(repairs, 0.5) if repairs else None,
+                    "trees": sum(run["trees"] for run in runs) / len(runs),
+                    "bound_degree": sum(run["bound_degree"] for run in runs) / len(runs),
+                    "bound_maxflow": sum(run["bound_maxflow"] for run in runs) / len(runs),
+                    "short": sum(run["trees"] < run["bound_maxflow"] for run in runs),
+                    "depth": sum(sum(run["depths"]) / max(len(run["depths"]), 1) for run in runs) / len(runs),
+                    "networkx_ms": quantile([ms for ms, _ in slow], 0.5),
+                    "networkx_trees": sum(t for _, t in slow) / len(slow),
+                }
+            )
             row = rows[-1]
-            print(f"{spec} lfr {rate:.0%} {size:5d}: {row['median_us']:7.1f} us, p99 {row['p99_us']:7.1f}, floor "
-                  f"{row['floor_us']:6.1f}, {row['trees']:.2f} of {row['bound_maxflow']:.2f} trees, depth {row['depth']:.2f}, "
-                  f"networkx {row['networkx_ms']:.0f} ms", flush=True)
+            print(
+                f"{spec} lfr {rate:.0%} {size:5d}: {row['median_us']:7.1f} us, p99 {row['p99_us']:7.1f}, floor "
+                f"{row['floor_us']:6.1f}, {row['trees']:.2f} of {row['bound_maxflow']:.2f} trees, "
+                f"depth {row['depth']:.2f}, "
+                f"networkx {row['networkx_ms']:.0f} ms",
+                flush=True,
+            )
     return rows
 
 
@@ -256,7 +281,9 @@ def main() -> None:
     sizes = [8, 1024, 4095] if args.quick else [int(size) for size in args.sizes.split(",")]
     trials = 4 if args.quick else args.trials
     rows = [row for spec in PAPER for row in figures(spec, sizes, trials, args.repeat)]
-    large = [] if args.quick else [row for spec in LARGE for row in figures(spec, [1024], args.large_trials, args.repeat)]
+    large = (
+        [] if args.quick else [row for spec in LARGE for row in figures(spec, [1024], args.large_trials, args.repeat)]
+    )
     generic = []
     for spec in PAPER:
         case = Case(spec)
@@ -265,8 +292,20 @@ def main() -> None:
         ms, branchings, finished = by_branchings(case, source, wanted, args.branching_limit)
         generic.append({"topology": spec, "ms": ms, "branchings": branchings, "wanted": wanted, "finished": finished})
         print(generic[-1], flush=True)
-    args.out.write_text(json.dumps({"machine": f"{platform.machine()}, Python {platform.python_version()}", "trials": trials,
-                                    "repeat": args.repeat, "rows": rows, "large": large, "generic": generic}, indent=1) + "\n")
+    args.out.write_text(
+        json.dumps(
+            {
+                "machine": f"{platform.machine()}, Python {platform.python_version()}",
+                "trials": trials,
+                "repeat": args.repeat,
+                "rows": rows,
+                "large": large,
+                "generic": generic,
+            },
+            indent=1,
+        )
+        + "\n"
+    )
 
 
 if __name__ == "__main__":

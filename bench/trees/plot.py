@@ -1,6 +1,6 @@
 """Draw what measure.py wrote: running times (the paper's Figure 8) and numbers of trees (Figure 9).
 
-    python bench/trees/plot.py [results.json] [--out docs/results]
+python bench/trees/plot.py [results.json] [--out docs/results]
 """
 
 from __future__ import annotations

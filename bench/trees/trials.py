@@ -1,4 +1,4 @@
-"""Does the number of trees meet the max-flow bound? Seeded trials over the paper's topologies, small ones and random graphs.
+"""Does the number of trees meet the max-flow bound? Seeded trials over the paper's topologies, small ones.
 
     python bench/trees/trials.py [--trials 10000]
 

@@ -1,4 +1,4 @@
-"""Source routes from trees: each receiver's list of stops per tree, as bytes of the wire format (design.md, section 3)."""
+"""Source routes from trees: each receiver's list of stops per tree, in the wire format (design.md, section 3)."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def routes(
 
     Notes
     -----
-    Waypoints are the branch nodes that can cache (two or more consumers in the tree: children, or itself a receiver), and
+    Waypoints are the branch nodes that can cache (two or more consumers: children, or itself a receiver), and
     others where a segment would have more labels than a node on it can handle. Bytes written are the cost: about
     0.5 microseconds per route in C, and as much again for Python's objects.
     """

@@ -58,7 +58,7 @@ class LinkError(TreeError):
 
 
 class Unreachable(TreeError):
-    """Some receivers are cut off. `receivers` lists them, `trees` is the TreeSet of the others (None when there are none)."""
+    """Some receivers are cut off. `receivers` lists them, `trees` is the TreeSet of the others, or None."""
 
     code = "unreachable"
     status = 0
@@ -215,7 +215,7 @@ class Network:
         return int(self.first[v] + where[0])
 
     def set_up(self, u: str, v: str, up: bool) -> int:
-        """Take a link up or down for trees computed from now on; TreeSet.repair tells those that are there. O(degree)."""
+        """Take a link up or down for trees computed from now on; TreeSet.repair mends those there are. O(degree)."""
         arc = self.arc(u, v)
         lib.dc_net_set_up(self._net, arc, up)
         return arc
@@ -325,7 +325,7 @@ class TreeSet(Sequence[Tree]):
             self._query.load = self._load_buffer
 
     def compute(self, exact: bool = True) -> int:
-        """Compute the trees anew; returns their number. `exact`: go to the max-flow bound where the quick way falls short."""
+        """Compute the trees anew; returns their number. `exact`: go to the max-flow bound if need be."""
         self._forget()
         found = int(lib.dc_trees_compute(self._set, self._query))
         if exact and 0 < found < min(self.bound_degree, self._query.most):
@@ -410,7 +410,7 @@ class TreeSet(Sequence[Tree]):
         Returns
         -------
         Repaired
-            Trees that have not changed keep every arc. A tree that cannot be mended over free links is lost; where links
+            Trees that have not changed keep every arc. A tree that cannot be mended over free links is lost; if links
             come back or a tree was lost, new ones are tried, up to the bound.
 
         Raises
@@ -478,15 +478,15 @@ def steiner_trees(
 
     Notes
     -----
-    An unbroken structured topology costs the members' paths, O(T R depth); with failures and in other graphs O(T (V + E)),
-    and what the exchange of arcs takes.
+    An unbroken structured topology costs the members' paths, O(T R depth); with failures and in other graphs
+    O(T (V + E)),    and what the exchange of arcs takes.
     """
     network = graph if isinstance(graph, Network) else Network(graph)
     return network.steiner_trees(source, receivers, max_trees, load, exact)
 
 
 def signalling_tree(graph: nx.Graph, root: str, members: Iterable[str], fanout: int = 16) -> dict[str, list[str]]:
-    """The tree over members along which signalling goes (paper, section 3): breadth first, near members below near ones.
+    """The tree over members along which signalling goes (paper, section 3): near members below near ones.
 
     Parameters
     ----------
@@ -510,7 +510,7 @@ def signalling_tree(graph: nx.Graph, root: str, members: Iterable[str], fanout: 
 
     Notes
     -----
-    One breadth-first search in the topology from the root, O(V + E); then members in its order are hung up at the earliest
+    One breadth-first search in the topology from the root, O(V + E); then members in its order go to the earliest
     member that has room, so the depth is the least that the fan-out allows.
     """
     if fanout < 1:

@@ -298,7 +298,7 @@ enum dc_rx_result dc_receiver_handle(dc_receiver *r, dc_time now, const struct d
   if (i != NONE) {
     if (!r->slot[i].retried) { /* Karn: only what was asked for once */
       sample(r, now - r->slot[i].sent);
-      dc_credits_sample(&r->credits, now, r->slot[i].order, r->order, now - r->slot[i].sent);
+      dc_credits_sample(&r->credits, r->slot[i].order, r->order, now - r->slot[i].sent);
     }
     dc_credits_step(&r->credits);
     overtake(r, r->slot[i].order);

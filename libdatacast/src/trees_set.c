@@ -59,17 +59,13 @@ static void forget(struct dc_trees *s, unsigned t)
 void dc_set_clear(struct dc_trees *s, const struct dc_trees_query *q)
 {
   const struct dc_net *net = s->net;
-  if (s->bare != 0) {
-    size_t all = (size_t)net->nodes * net->trees;
-    memset(s->parent, 0xff, all * sizeof *s->parent);
-    memset(s->depth, 0xff, all * sizeof *s->depth);
-    memset(s->length, 0, sizeof s->length);
-  } else if (s->source != DC_NO_NODE) {
-    for (unsigned t = 0; t < net->trees; t++) {
+  for (unsigned t = 0; t < net->trees && s->source != DC_NO_NODE; t++) {
+    if ((s->bare >> t & 1) != 0)
+      memset(dc_parents(s, t), 0xff, net->nodes * sizeof *s->parent);
+    else
       forget(s, t);
-      dc_parents(s, t)[s->source] = DC_NO_ARC;
-      dc_depths(s, t)[s->source] = DC_DEPTH_OPEN;
-    }
+    dc_parents(s, t)[s->source] = DC_NO_ARC;
+    dc_depths(s, t)[s->source] = DC_DEPTH_OPEN;
   }
   for (uint32_t i = 0; i < s->receivers; i++)
     s->role[s->receiver[i]] = 0;

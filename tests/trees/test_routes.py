@@ -1,5 +1,7 @@
 """Routes: waypoints where the tree branches and where labels would be too many; what cannot be written is refused."""
 
+import itertools
+
 import networkx as nx
 import pytest
 from helpers import check_routes, group
@@ -17,7 +19,7 @@ def line(n: int, **switch) -> nx.Graph:
     names = ["a", *[f"s{i}" for i in range(n)], "b"]
     nodes = [{"id": v, "kind": "host" if v in "ab" else "switch", **({} if v in "ab" else switch)} for v in names]
     return topologies.from_json(
-        {"nodes": nodes, "edges": [{"source": u, "target": v} for u, v in zip(names, names[1:], strict=False)]}
+        {"nodes": nodes, "edges": [{"source": u, "target": v} for u, v in itertools.pairwise(names)]}
     )
 
 

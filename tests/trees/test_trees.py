@@ -1,4 +1,4 @@
-"""Trees: properties over random topologies, failures and groups; the true maximum; the paper's drawn examples; repair."""
+"""Trees: properties over random topologies, failures, groups; the true maximum; the paper's examples; repair."""
 
 import itertools
 import random
@@ -114,7 +114,7 @@ def test_properties_of_random_graphs(seed, leaves):
 
 
 def brute_force(g: nx.Graph, source: str, receivers: list[str], want: int) -> bool:
-    """Can the arcs be shared out among `want` trees? Every assignment of arcs is tried, with the worst cut off early."""
+    """Can the arcs be shared out among `want` trees? Tries every assignment of arcs, cuts the worst off early."""
     d = digraph(g, source)
     wanted = set(receivers)
     # Arcs into the source are useless, and so are arcs among what no receiver can be reached from.
