@@ -120,16 +120,21 @@ def _bytes(value: int) -> bytes:
     return value.to_bytes(max(1, (value.bit_length() + 7) // 8), "big")
 
 
-class Connection:
-    """One live session with one switch."""
+def new_election() -> int:
+    """An election id: of two controllers the later one wins."""
+    return time.time_ns() // 1000
 
-    def __init__(self, switch: Switch, info: Info, events: Events) -> None:
+
+class Connection:
+    """One live session with one switch. `election`: see P4RuntimeClient."""
+
+    def __init__(self, switch: Switch, info: Info, events: Events, election: int) -> None:
         assert switch.p4runtime is not None
         self.switch = switch
         self.info = info
         self.events = events
         self.device = switch.p4runtime.device_id
-        self.election = p4runtime_pb2.Uint128(low=time.time_ns() // 1000)  # the later controller wins
+        self.election = p4runtime_pb2.Uint128(low=election)
         self.channel = grpc.insecure_channel(switch.p4runtime.address,
                                              options=[("grpc.max_receive_message_length", 64 << 20),
                                                       ("grpc.enable_http_proxy", 0)])
@@ -291,12 +296,16 @@ class Connection:
 
 
 class P4RuntimeClient:
-    """Keeps a session with one switch, for ever."""
+    """Keeps a session with one switch, for ever.
+
+    Its election id stays the same: who loses to a later controller waits until that one is gone, and does not fight.
+    """
 
     def __init__(self, switch: Switch, info: Info, events: Events) -> None:
         self.switch = switch
         self.info = info
         self.events = events
+        self._election = new_election()
         self._stopped = threading.Event()
         self._lost = threading.Event()
         self._connection: Connection | None = None
@@ -314,7 +323,7 @@ class P4RuntimeClient:
         last = ""
         while not self._stopped.is_set():
             self._lost.clear()
-            connection = Connection(self.switch, self.info, self.events)
+            connection = Connection(self.switch, self.info, self.events, self._election)
             self._connection = connection
             try:
                 pushed = connection.open()

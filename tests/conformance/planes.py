@@ -199,14 +199,17 @@ class Bmv2Plane(ControlledPlane):
     def start(self) -> None:
         import subprocess
 
-        from datacast.topologies.lab.bmv2 import Bmv2
-
         if shutil.which("p4c-bm2-ss"):
             subprocess.run(["make", "-s", "p4"], cwd=ROOT, check=True)
         self.appliance()
-        switch = Bmv2(1, "127.0.0.1:9559", (*((i, f"p{i}") for i in range(PORTS)), (APPLIANCE, "ap")))
-        self.bmv2 = self.ns.start("bmv2", switch.command(), self.folder)
+        self.bmv2 = self.ns.start("bmv2", self.command(), self.folder)
         self.controller()
+
+    def command(self) -> list[str]:
+        """Of simple_switch_grpc."""
+        from datacast.topologies.lab.bmv2 import Bmv2
+
+        return Bmv2(1, "127.0.0.1:9559", (*((i, f"p{i}") for i in range(PORTS)), (APPLIANCE, "ap"))).command()
 
 
 PLANES: dict[str, type[Plane]] = {plane.name: plane for plane in (DpdkPlane, OvsPlane, Bmv2Plane)}

@@ -166,6 +166,18 @@ def test_a_port_that_goes_down_is_seen(ovs: OvsPlane) -> None:
 
 
 # ---- bmv2 only ----
+def test_a_restarted_bmv2_gets_its_pipeline_and_entries_again(plane: Plane) -> None:
+    if not isinstance(plane, Bmv2Plane):
+        pytest.skip("only for bmv2")
+    plane.bmv2.stop(signal.SIGKILL)
+    plane.ns.processes.remove(plane.bmv2)
+    wait_for("the loss", lambda: not plane.switch()["connected"], 15)
+    plane.bmv2 = plane.ns.start("bmv2", plane.command(), plane.folder)
+    wait_for("programming", lambda: plane.switch()["programmed"], 20)
+    assert plane.switch()["pipeline"]["pushed"] is True
+    assert wait_for("forwarding", lambda: forwards(plane), 10)
+
+
 def test_a_second_p4runtime_controller_takes_over_and_the_first_says_so(plane: Plane) -> None:
     if not isinstance(plane, Bmv2Plane):
         pytest.skip("only for bmv2")
@@ -174,7 +186,8 @@ def test_a_second_p4runtime_controller_takes_over_and_the_first_says_so(plane: P
 
     from planes import PIPELINE
 
-    from datacast.controller.p4runtime.shim import Connection, Info
+    from datacast.controller.p4runtime.entries import FloodGroup, Write
+    from datacast.controller.p4runtime.shim import Connection, Info, new_election
     from datacast.controller.southbound.config import Pipeline, parse
 
     switch = parse({"switches": [{"name": NODE, "p4runtime": {"address": "127.0.0.1:9559"},
@@ -208,11 +221,14 @@ def test_a_second_p4runtime_controller_takes_over_and_the_first_says_so(plane: P
         threading.Thread(target=relay, daemon=True).start()
         there = switch.model_copy(update={"p4runtime": switch.p4runtime.model_copy(
             update={"address": f"127.0.0.1:{server.getsockname()[1]}"})})
-        return Connection(there, Info(Pipeline(**PIPELINE)), Ear())
+        return Connection(there, Info(Pipeline(**PIPELINE)), Ear(), new_election())
 
     other = take_over()
     assert other.open() is False, "the pipeline is there already"
     wait_for("the note", lambda: "arbitration lost" in plane.process.log, 10)
     assert forwards(plane), "frames flow on"
+    wait_for("the first controller's second try", lambda: "another controller drives" in plane.process.log, 10)
+    _, group = other.installed()
+    other.send([Write("modify", FloodGroup(group or frozenset()))])  # only the primary may write
     other.close()
     wait_for("the first controller's return", lambda: plane.switch()["programmed"], 20)
