@@ -11,7 +11,7 @@ enum { AHEAD = 1 << 16, ACK_BYTES = 52 };
 struct tcp {
   int *path, *back;
   int links, back_links;
-  bool cubic, recovering;
+  bool cubic, recovering, partial;
   dc_time start, stop, armed;
   uint32_t segment;
   /* sender */
@@ -163,6 +163,11 @@ static void acknowledged(sim *s, uint32_t flow, const struct packet *p)
     if (f->recovering && f->una < f->recover) { /* a partial one: the next hole */
       put(s, flow, false, f->una, s->now, true);
       f->cwnd = f->cwnd > (double)n ? f->cwnd - (double)n + 1 : 1;
+      if (f->partial) { /* RFC 6582's impatient variant: many holes are the RTO's work, not one per round trip */
+        send_more(s, flow);
+        return;
+      }
+      f->partial = true;
     } else if (f->recovering) {
       f->recovering = false;
       f->cwnd = f->ssthresh;
@@ -174,10 +179,11 @@ static void acknowledged(sim *s, uint32_t flow, const struct packet *p)
   } else if (f->next > f->una) {
     if (f->recovering) {
       f->cwnd += 1;
-    } else if (++f->dup == 3) {
+    } else if (++f->dup == 3 && f->una >= f->recover) { /* not for what was sent again: RFC 6582, 3.2 */
       loss(f);
       f->recover = f->next;
       f->recovering = true;
+      f->partial = false;
       f->cwnd = f->ssthresh + 3;
       put(s, flow, false, f->una, s->now, true);
     }
