@@ -152,7 +152,7 @@ def _table(result: Result, limit: int) -> None:
         table.add_column(heading, justify="right" if numbers else "left")
     for row in result.rows[: limit or None]:
         table.add_row(*(_cell(key, row.get(key)) for key in result.columns))
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 180)
     console.print(table)
     for note in result.notes:
         console.print(note, highlight=False)

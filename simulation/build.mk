@@ -13,7 +13,7 @@ SEEDS ?= 1000
 FIRST ?= 1
 
 BINARIES += $(SIM_LIBS)
-# C_TESTS gets test-sim with the campaigns
+C_TESTS += test-sim
 
 .PHONY: sim test-sim
 

@@ -40,6 +40,14 @@ def _library(policy: str) -> Any:
     return _ffi().dlopen(str(path))
 
 
+def rules() -> list[str]:
+    """Names of the rules of rate control."""
+    ffi, lib, names = _ffi(), _library("fifo"), []
+    while (name := lib.sim_rule(len(names))) != ffi.NULL:
+        names.append(ffi.string(name).decode())
+    return names
+
+
 @dataclass(frozen=True)
 class TreeConfig:
     """Transport of one tree. Rates in bit/s of whole frames, times in ns, sizes in bytes."""

@@ -9,7 +9,7 @@ from typing import Any
 from datacast.topologies import hosts, parse
 
 from .. import networks
-from ..engine import PAPER, Faults, Simulation, TreeConfig
+from ..engine import PAPER, Faults, Simulation, TreeConfig, rules
 from ..errors import ExperimentError
 
 Row = dict[str, Any]
@@ -62,6 +62,9 @@ class Setting:
         for name in ("rate", "slow", "mtu", "credits", "interval", "seconds", "queue"):
             if getattr(self, name) <= 0:
                 raise ExperimentError(f"{name} must be above zero, not {getattr(self, name)}", what=name)
+        known = rules()
+        if self.cc not in known:
+            raise ExperimentError(f"no rule of rate control {self.cc!r}; there are {', '.join(known)}", what="cc")
         if self.slow > self.rate:
             raise ExperimentError(f"the slow link ({self.slow} bit/s) is faster than the others ({self.rate})", what="slow")
         if not 64 <= self.mtu <= 65000:

@@ -11,6 +11,8 @@ sim *sim_new(uint64_t seed, int framing);
 void sim_free(sim *s);
 /* Why the last call that returned a negative number did so. */
 const char *sim_error(const sim *s);
+/* Names of the rules of rate control; NULL after the last. */
+const char *sim_rule(unsigned i);
 
 /* ---- the network; all before the first sim_run ---- */
 int sim_vertex(sim *s, bool host);

@@ -32,6 +32,8 @@ int sim_fail(sim *s, const char *why)
 
 const char *sim_error(const sim *s) { return s->error == NULL ? "no error" : s->error; }
 
+const char *sim_rule(unsigned i) { return dc_cc_name(i); }
+
 sim *sim_new(uint64_t seed, int framing)
 {
   sim *s = calloc(1, sizeof *s);

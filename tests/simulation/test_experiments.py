@@ -1,0 +1,97 @@
+"""The experiments, shortened: our numbers against the paper's and the theory."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from datacast.cli.main import build
+from datacast.simulation.errors import ExperimentError
+from datacast.simulation.experiments import EXPERIMENTS, Setting, find
+from datacast.simulation.experiments.base import theorem1, theorem2
+
+KB = 1024
+
+
+def run(name: str, **changes):
+    experiment = find(name)
+    return experiment.run(Setting().with_(**{**experiment.defaults, **changes}), lambda text: None)
+
+
+def test_the_theorems_give_the_papers_numbers():
+    assert theorem1(Setting()) == pytest.approx(125_000)
+    assert theorem2(Setting()) == pytest.approx(0.0119, abs=0.0001)
+
+
+def test_table1_of_the_papers_rule():
+    rows = {row["cache_kb"]: row for row in run("table1", seconds=3.0).rows}
+    for cache, row in rows.items():
+        assert row["duplicate_ratio"] == pytest.approx(row["paper_duplicate_ratio"], abs=0.002)
+        assert row["throughput_mbps"] >= row["paper_throughput_mbps"] - 0.2, cache
+    assert rows[8]["throughput_mbps"] < 96 < rows[32]["throughput_mbps"] < 98 < rows[128]["throughput_mbps"]
+
+
+def test_table1_of_the_better_rule_keeps_the_targets():
+    for row in run("table1", cc="steady", seconds=3.0, cache=(8 * KB, 32 * KB, 128 * KB)).rows:
+        assert row["throughput_mbps"] >= 98.8
+        assert row["duplicate_ratio"] <= (0.011 if row["cache_kb"] < 32 else 0.006)
+
+
+@pytest.mark.parametrize("cc", ["datacast", "steady"])
+def test_loss_costs_the_lost_packets_only(cc):
+    result = run("figure12", cc=cc, seconds=3.0)
+    added = {round(row["loss"], 5): row["added_finish"] for row in result.rows}
+    assert added[0.01024] <= 0.001 and added[0.04096] <= 0.01
+
+
+def test_ten_groups_share_fairly():
+    for row in run("figure13a", cc="steady", seconds=3.0).rows:
+        assert row["jain"] >= 0.99 and row["sum_mbps"] >= 950
+
+
+def test_neither_side_starves_beside_tcp():
+    for row in run("figure13b", cc="steady", seconds=4.0).rows:
+        assert row["datacast_share"] >= 0.5
+        assert row["tcp_share"] is None or row["tcp_share"] >= 0.5
+
+
+def test_fifo_is_the_best_policy():
+    rows = {row["policy"]: row["duplicate_ratio"] for row in run("cachepolicy", seconds=2.0).rows}
+    assert rows["fifo"] <= min(rows["lru"], rows["lfu"]) * 1.05
+
+
+def test_a_delivery_over_many_trees_is_near_its_ideal():
+    row = run("figure14", cc="steady", topology="torus:4,2", source="0.0", receivers=9, size=40_000_000).rows[0]
+    assert row["trees"] == 4 and row["finish_over_ideal"] <= 1.01 and row["link_stress"] <= 1.002
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [({"slow": 2_000_000_000}, "slow"), ({"mtu": 10}, "mtu"), ({"loss": 1.5}, "loss"), ({"cache": (100,)}, "cache"),
+     ({"receivers": 99}, "receivers"), ({"credits": 5000}, "credits"), ({"seconds": 0.0}, "seconds"), ({"cc": "x"}, "cc")],
+)  # fmt: skip
+def test_impossible_settings_are_named(changes, what):
+    with pytest.raises(ExperimentError) as error:
+        run("table1", **changes)
+    assert error.value.what == what
+
+
+def test_an_unknown_experiment_lists_the_known_ones():
+    with pytest.raises(ExperimentError, match="table1"):
+        find("table2")
+
+
+def test_the_command_prints_rows_and_draws(tmp_path):
+    svg = tmp_path / "t.svg"
+    argv = ["sim", "table1", "--cache", "64K", "--seconds", "0.5", "--seed", "3", "--json", "--svg", str(svg)]
+    result = CliRunner().invoke(build(argv), argv)
+    assert result.exit_code == 0, result.output
+    rows = json.loads(result.stdout[: result.stdout.rindex("}") + 1])["rows"]
+    assert rows[0]["cache_kb"] == 64 and rows[0]["throughput_mbps"] > 90
+    assert svg.read_text().lstrip().startswith("<?xml")
+
+
+def test_every_experiment_has_a_title_and_a_plot():
+    assert {"table1", "figure11", "figure12", "figure13a", "figure13b", "cachepolicy", "figure14", "testbed", "theorem1",
+            "sweep"} <= set(EXPERIMENTS)  # fmt: skip
+    assert all(callable(e.plot) and e.title for e in EXPERIMENTS.values())
