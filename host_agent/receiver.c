@@ -136,6 +136,13 @@ static void drop_tree(struct group *g, unsigned i)
   g->all->trees--;
 }
 
+/* How long `bytes` take at the tree's highest rate; bounded, so that a made-up rate stops nothing. */
+static dc_time rate_time(const struct tree_params *p, uint64_t bytes)
+{
+  dc_time t = p->rate.rate_max == 0 ? 0 : bytes * 8 * DC_US / p->rate.rate_max * (DC_SEC / DC_US);
+  return t < 10 * DC_SEC ? t : 10 * DC_SEC;
+}
+
 static bool add_tree(struct group *g, const struct tree_params *p, struct fault *why)
 {
   struct receiver *r = g->receiver;
@@ -161,10 +168,14 @@ static bool add_tree(struct group *g, const struct tree_params *p, struct fault 
   cfg.credits = p->credits;
   cfg.adaptive = p->adaptive;
   cfg.rto_min = p->rto_min;
-  if (cfg.rto_max < p->rto_min)
-    cfg.rto_max = p->rto_min;
-  if (cfg.rto_init < p->rto_min)
-    cfg.rto_init = p->rto_min;
+  /* On a slow link all credits take their time: a timer that cannot reach it would ask for every packet twice, and by
+   * Karn's rule never learn better. */
+  dc_time window = rate_time(p, (uint64_t)p->credits * g->layout.piece);
+  dc_time init = window > p->rto_min ? window : p->rto_min;
+  if (cfg.rto_init < init)
+    cfg.rto_init = init;
+  if (cfg.rto_max < 4 * init)
+    cfg.rto_max = 4 * init;
   t->core = dc_receiver_init(memory, host_of(g)->loop->now, &cfg, r->pieces);
   r->tree[r->trees++] = t;
   g->all->trees++;
