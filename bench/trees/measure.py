@@ -2,11 +2,14 @@
 
     python bench/trees/measure.py [--quick] [--out FILE]
 
-Per topology, link failure rate and group size: the engine, (a) the floor, one bare breadth-first search over the
-network per tree in the same engine,
-(b) the paper's algorithm by breadth-first search in networkx, and (c) a generic
-edge-disjoint branching algorithm (Edmonds' theorem made constructive by Lovasz: an arc joins a branching if the
-max-flows of the rest allow it). They take turns on every case, so that what else runs on the machine hits all alike. Times are of the thread's
+Per topology, link failure rate and group size:
+
+- the engine, and (a) its floor: one bare breadth-first search over the network per tree, by the same engine;
+- (b) the paper's algorithm by breadth-first search in networkx;
+- (c) a generic edge-disjoint branching algorithm: Edmonds' theorem made constructive by Lovasz, where an arc joins a
+  branching if the max-flows of the rest allow it.
+
+They take turns on every case, so that what else runs on the machine hits all alike. Times are of the thread's
 processor clock. Groups are drawn from the hosts with a link that is up; cases that are still disconnected are left out,
 as in the paper.
 """

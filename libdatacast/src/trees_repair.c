@@ -31,6 +31,19 @@ struct dc_trees_repaired dc_trees_repair(struct dc_trees *s, const uint32_t *arc
       *use |= DC_USE_DOWN;
     }
   }
+  /* More trees than the degrees allow now: broken ones go at once, without a search that must fail. */
+  uint32_t allowed = broken == 0 ? UINT32_MAX : dc_trees_bound_degree(s);
+  for (unsigned t = 0; t < net->trees && dc_bits(s->held) > allowed; t++)
+    if ((broken >> t & 1) != 0) {
+      unsigned kept = 0;
+      for (unsigned i = 0; i < s->needs; i++)
+        if (s->need[i].t != t)
+          s->need[kept++] = s->need[i];
+      s->needs = kept;
+      dc_set_release(s, t);
+      broken &= ~(UINT64_C(1) << t);
+      r.lost |= UINT64_C(1) << t;
+    }
   /* What hangs below a broken link is joined as a whole, over free arcs. */
   uint64_t failed = dc_attach_exchange(s, broken, 0, 0);
   r.changed = broken & ~failed;

@@ -96,7 +96,7 @@ void dc_set_release(struct dc_trees *s, unsigned t)
   dc_set_list(s, t);
   const uint32_t *parent = dc_parents(s, t), *list = dc_list(s, t);
   for (uint32_t i = 0; i < s->length[t]; i++)
-    if (s->use[parent[list[i]]] == t + 1)
+    if (parent[list[i]] != DC_NO_ARC && s->use[parent[list[i]]] == t + 1)
       s->use[parent[list[i]]] = DC_USE_FREE;
   forget(s, t);
   s->held &= ~(UINT64_C(1) << t);
