@@ -43,8 +43,8 @@ def main() -> None:
         print(f"{spec}, LFR 1 %, mean depth over the sizes: {sum(depths) / len(depths):.2f}")
     rows = data["rows"] + data["large"]
     print(
-        f"fell short of the max-flow: {sum(r['short'] for r in rows)} of {sum(r['cases'] for r in rows)} cases; longest "
-        f"whole computation {max(r['exact_max_us'] for r in rows) / 1e3:.1f} ms"
+        f"fell short of the max-flow: {sum(r['short'] for r in rows)} of {sum(r['cases'] for r in rows)} cases; "
+        f"longest whole computation {max(r['exact_max_us'] for r in rows) / 1e3:.1f} ms"
     )
     for row in data["generic"]:
         stopped = f"{row['branchings']} of {row['wanted']} branchings when stopped"
