@@ -29,6 +29,7 @@ enum {
   RUN = 4,          /* duplicates in a row that tell a rate, */
   LONG_RUN = 32,    /* and that it may be higher than was thought */
   PATIENCE = 4,     /* packets of the slowest receiver without a duplicate that end a recovery */
+  FIRST_ROUND = 16, /* T: no round is known yet */
   LONG = 4,         /* rounds can seem long when w has become smaller: at most so many times the shortest one */
   REPORTS = 4,      /* of lags that a round needs at least */
   COURTESY = 64     /* rounds of additive increase after a loss */
@@ -76,7 +77,7 @@ static uint64_t per_second(uint64_t b, dc_time dt) { return dt == 0 ? UINT64_MAX
 static void start(void *state, dc_time now, const struct dc_cc_params *p)
 {
   struct state *s = state;
-  *s = (struct state){.p = *p, .tick = now, .cut = now, .begun = now, .shortest = DC_SEC, .gain = GAIN, .step = 1, .depth = 1};
+  *s = (struct state){.p = *p, .tick = now, .begun = now, .shortest = FIRST_ROUND * p->interval, .gain = GAIN, .step = 1, .depth = 1};
   s->rate = s->base = s->actual = clamp(s, p->rate_init);
 }
 
@@ -172,14 +173,16 @@ static void evicted(struct state *s, dc_time now, uint32_t seq)
 /* As Cubic does: a little lower, quickly back to where it was lost, then slowly on. */
 static void lost(struct state *s, dc_time now)
 {
-  if (s->mode == RECOVER || now - s->cut < s->p.interval || now - s->cut < s->shortest)
+  if (s->mode == RECOVER || (s->cut != 0 && (now - s->cut < s->p.interval || now - s->cut < s->shortest)))
     return;
   s->cut = now;
   s->ceiling = s->actual < s->base ? s->actual : s->base;
   s->courtesy = COURTESY;
   s->base = clamp(s, s->ceiling / 10 * 8);
-  if (s->mode == START)
+  if (s->mode == START) { /* without a lag, r is above R from now on */
+    s->base = clamp(s, s->base / 10 * 8);
     s->mode = HOLD;
+  }
   follow(s);
 }
 

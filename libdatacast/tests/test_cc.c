@@ -77,11 +77,59 @@ static void every_rule_stays_between_its_limits(void)
   }
 }
 
+/* A slow receiver of a known rate behind a store of known depth, as a fluid: the source sends at the rule's rate, each packet
+ * brings one report of the lag back. */
+static void steady_finds_the_slowest_rate_without_a_duplicate(void)
+{
+  const struct dc_cc_ops *cc = dc_cc_find("steady");
+  const double slow = 100e6, packet = 1500 * 8, depth = 87;
+  dc_time now = 0;
+  double behind = 0, mean = 0;
+  unsigned n = 0;
+  cc->init(state, 0, &params);
+  for (uint32_t seq = 0; now < 2 * DC_SEC; seq++) {
+    dc_time dt = (dc_time)(packet * 1e9 / (double)cc->rate(state));
+    for (; cc->next_tick(state) <= now + dt; dt = (dc_time)(packet * 1e9 / (double)cc->rate(state)))
+      cc->tick(state, cc->next_tick(state));
+    now += dt;
+    behind += 1 - slow * (double)dt / 1e9 / packet;
+    if (behind < 0)
+      behind = 0;
+    assert(behind < depth); /* it never falls out */
+    struct dc_cc_event e = {.lag = (uint8_t)(255 * behind / depth), .seq = seq + 16, .queued = 16, .next_seq = seq + 1, .depth = 87};
+    cc->interest(state, now, &e);
+    if (now > DC_SEC) {
+      mean += (double)cc->rate(state);
+      n++;
+      assert(behind > 0.2 * depth && behind < 0.9 * depth);
+    }
+  }
+  assert(mean / n > 0.99 * slow && mean / n < 1.01 * slow);
+}
+
+static void steady_falls_far_at_an_eviction_and_once_at_a_loss(void)
+{
+  const struct dc_cc_ops *cc = dc_cc_find("steady");
+  struct dc_cc_event evicted = {.duplicate = true, .seq = 7, .behind = 90, .next_seq = 97, .depth = 87};
+  struct dc_cc_event lost = {.duplicate = true, .retx = true, .seq = 7, .behind = 3, .next_seq = 10, .depth = 87};
+  cc->init(state, 0, &params);
+  cc->interest(state, 10 * DC_MS, &evicted);
+  assert(cc->rate(state) <= params.rate_init / 8);
+  cc->init(state, 0, &params);
+  cc->interest(state, 10 * DC_MS, &lost);
+  uint64_t rate = cc->rate(state);
+  assert(rate < params.rate_init && rate > params.rate_init / 2);
+  cc->interest(state, 10 * DC_MS + 1000, &lost);
+  assert(cc->rate(state) == rate);
+}
+
 int main(void)
 {
   names_are_listed_and_found();
   the_papers_rule_halves_and_adds();
   every_rule_stays_between_its_limits();
+  steady_finds_the_slowest_rate_without_a_duplicate();
+  steady_falls_far_at_an_eviction_and_once_at_a_loss();
   puts("cc ok");
   return 0;
 }
