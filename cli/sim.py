@@ -13,7 +13,8 @@ import typer
 if TYPE_CHECKING:
     from datacast.simulation.experiments import Experiment, Result
 
-EPILOG = """Examples: `datacast sim list`; `datacast sim table1 --cc steady --cache 8K,32K --slow 50mbit --receivers 12 --seed 3`;
+EPILOG = """Examples: `datacast sim list`;
+`datacast sim table1 --cc steady --cache 8K,32K --slow 50mbit --receivers 12 --seed 3`;
 `datacast sim figure12 --json`; `datacast sim figure14 --topology torus:16,3 --receivers 64 --svg figure14.svg`.
 Exit codes: 0 done, 1 failed, 2 unknown experiment or impossible parameters, 130 interrupted."""
 
@@ -70,15 +71,34 @@ def sim(
         return
     experiment = find(name)
     given: dict[str, Any] = {
-        "cc": cc, "topology": topology, "source": source, "receivers": receivers, "queue": queue, "mtu": mtu, "credits": credits,
-        "adaptive": adaptive, "loss": loss, "loss_on_wire": loss_on_wire, "seconds": seconds, "trees": trees, "policy": policy,
-        "framing": framing, "tcp": tcp, "cases": cases, "seed": seed, "engine": engine,
-        "rate": _rate(rate), "slow": _rate(slow), "delta": _rate(delta), "rate_init": _rate(rate_init), "size": _size(size),
+        "cc": cc,
+        "topology": topology,
+        "source": source,
+        "receivers": receivers,
+        "queue": queue,
+        "mtu": mtu,
+        "credits": credits,
+        "adaptive": adaptive,
+        "loss": loss,
+        "loss_on_wire": loss_on_wire,
+        "seconds": seconds,
+        "trees": trees,
+        "policy": policy,
+        "framing": framing,
+        "tcp": tcp,
+        "cases": cases,
+        "seed": seed,
+        "engine": engine,
+        "rate": _rate(rate),
+        "slow": _rate(slow),
+        "delta": _rate(delta),
+        "rate_init": _rate(rate_init),
+        "size": _size(size),
         "delay": None if delay is None else round(delay * 1e3),
         "interval": None if interval is None else round(interval * 1e6),
         "rto_min": None if rto_min is None else round(rto_min * 1e6),
         "cache": None if cache is None else tuple(_size(part) or 0 for part in cache.split(",")),
-    }  # fmt: skip
+    }
     setting = Setting().with_(**{**experiment.defaults, **{k: v for k, v in given.items() if v is not None}})
     setting.check()
     screen = _Screen(as_json)
@@ -129,8 +149,16 @@ class _Screen:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
-SHARES = ("duplicate_ratio", "ns3_duplicate_ratio", "loss", "added_finish", "least_added", "paper_added_finish",
-          "paper_duplicate_ratio", "theory_duplicate_ratio")  # fmt: skip
+SHARES = (
+    "duplicate_ratio",
+    "ns3_duplicate_ratio",
+    "loss",
+    "added_finish",
+    "least_added",
+    "paper_added_finish",
+    "paper_duplicate_ratio",
+    "theory_duplicate_ratio",
+)
 """Shown in percent."""
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -74,8 +75,8 @@ class TreeConfig:
 
 @dataclass(frozen=True)
 class Faults:
-    """Of one directed link; probabilities from 0 to 1, `reorder_by` in ns. `early`: what is lost takes none of the link's time,
-    as if its queue had dropped it; otherwise it is lost behind the link."""
+    """Of one directed link; probabilities from 0 to 1, `reorder_by` in ns. `early`: what is lost takes none of
+    the link's time, as if its queue had dropped it; otherwise it is lost behind the link."""
 
     loss_data: float = 0.0
     loss_interest: float = 0.0
@@ -100,8 +101,13 @@ class Group:
         """Data packets of the file."""
         return 0 if self.size == 0 else (self.size - 1) // self.piece + 1
 
-    def tree(self, arcs: Iterable[tuple[str, str]], config: TreeConfig, tree_id: int | None = None,
-             routes: Mapping[str, bytes] | None = None) -> int:
+    def tree(
+        self,
+        arcs: Iterable[tuple[str, str]],
+        config: TreeConfig,
+        tree_id: int | None = None,
+        routes: Mapping[str, bytes] | None = None,
+    ) -> int:
         """Add a Steiner tree given by its (child, parent) arcs; routes by receiver as blobs, or made from the arcs."""
         sim, ffi = self.sim, self.sim._ffi
         name = ffi.new("char[]", config.cc.encode())
@@ -187,9 +193,10 @@ class Simulation:
         """Add a switch."""
         self._vertices[name] = self._lib.sim_vertex(self._sim, False)
 
-    def cable(self, a: str, b: str, rate: int, delay: int = 5000, queue: int = 100,
-              ports: Mapping[str, int] | None = None) -> None:
-        """Connect two vertices, both ways; ports as given or the next free ones. Rate bit/s, delay ns, queue packets."""
+    def cable(
+        self, a: str, b: str, rate: int, delay: int = 5000, queue: int = 100, ports: Mapping[str, int] | None = None
+    ) -> None:
+        """Connect two vertices, both ways; ports as given or the next free ones. Rate bit/s, delay ns."""
         ends = []
         for v in (a, b):
             port = self._ports.get(v, 0) if ports is None else ports[v]
@@ -206,13 +213,29 @@ class Simulation:
         for u, v, data in g.edges(data=True):
             self.cable(u, v, data.get("rate_bps", rate), delay, queue, data["ports"])
 
-    def group(self, source: str, receivers: Sequence[str], size: int, piece: int = 1484, cache: int = 128 * 1024,
-              per_block: int = 1024, waiting: int = 0) -> Group:
-        """A group of receivers that want `size` bytes from `source`. Trees are added to it. `waiting`: waiting interests
-        that a node has room for per tree (0: enough for all credits there may be)."""
-        cfg = self._ffi.new("struct sim_group_cfg *", {"source": self.vertex(source), "size": size, "piece": piece,
-                                                       "per_block": per_block, "cache_bytes": cache,
-                                                       "waiting": waiting})
+    def group(
+        self,
+        source: str,
+        receivers: Sequence[str],
+        size: int,
+        piece: int = 1484,
+        cache: int = 128 * 1024,
+        per_block: int = 1024,
+        waiting: int = 0,
+    ) -> Group:
+        """A group of receivers that want `size` bytes from `source`. Trees are added to it. `waiting`:
+        waiting interests that a node has room for per tree (0: enough for all credits there may be)."""
+        cfg = self._ffi.new(
+            "struct sim_group_cfg *",
+            {
+                "source": self.vertex(source),
+                "size": size,
+                "piece": piece,
+                "per_block": per_block,
+                "cache_bytes": cache,
+                "waiting": waiting,
+            },
+        )
         number = self._check(self._lib.sim_group(self._sim, cfg))
         for r in receivers:
             self._check(self._lib.sim_receiver(self._sim, number, self.vertex(r)))
@@ -222,10 +245,11 @@ class Simulation:
 
     def tcp(self, path: Sequence[str], start: int, stop: int, flavour: str = "cubic", segment: int = 1500) -> int:
         """A TCP connection along a path of vertices, with an endless supply of data. Returns its number."""
-        there = [self.link(a, b) for a, b in zip(path, path[1:], strict=False)]
-        back = [self.link(b, a) for a, b in zip(path, path[1:], strict=False)][::-1]
-        return self._check(self._lib.sim_tcp(self._sim, flavour.encode(), there, len(there), back, len(back), start, stop,
-                                             segment))
+        there = [self.link(a, b) for a, b in pairwise(path)]
+        back = [self.link(b, a) for a, b in pairwise(path)][::-1]
+        return self._check(
+            self._lib.sim_tcp(self._sim, flavour.encode(), there, len(there), back, len(back), start, stop, segment)
+        )
 
     # ---- names ----
 

@@ -66,7 +66,9 @@ class Setting:
         if self.cc not in known:
             raise ExperimentError(f"no rule of rate control {self.cc!r}; there are {', '.join(known)}", what="cc")
         if self.slow > self.rate:
-            raise ExperimentError(f"the slow link ({self.slow} bit/s) is faster than the others ({self.rate})", what="slow")
+            raise ExperimentError(
+                f"the slow link ({self.slow} bit/s) is faster than the others ({self.rate})", what="slow"
+            )
         if not 64 <= self.mtu <= 65000:
             raise ExperimentError(f"mtu must be between 64 and 65000, not {self.mtu}", what="mtu")
         if self.credits > 4096:
@@ -89,10 +91,18 @@ class Setting:
     def tree(self) -> TreeConfig:
         """The transport's configuration."""
         return TreeConfig(
-            cc=self.cc, rate_init=self.rate_init or self.rate // 2, rate_min=min(self.rate // 1000, 80 * self.mtu),
-            rate_max=self.rate, delta=self.delta, interval=self.interval, packet_bytes=self.mtu, credits=self.credits,
-            adaptive=self.adaptive, rto_min=self.rto_min, rto_init=max(100_000_000, 4 * self.rto_min),
-        )  # fmt: skip
+            cc=self.cc,
+            rate_init=self.rate_init or self.rate // 2,
+            rate_min=min(self.rate // 1000, 80 * self.mtu),
+            rate_max=self.rate,
+            delta=self.delta,
+            interval=self.interval,
+            packet_bytes=self.mtu,
+            credits=self.credits,
+            adaptive=self.adaptive,
+            rto_min=self.rto_min,
+            rto_init=max(100_000_000, 4 * self.rto_min),
+        )
 
     def with_(self, **changes: Any) -> Setting:
         """A copy with some fields changed."""
@@ -115,8 +125,13 @@ class Result:
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""
-        return {"experiment": self.name, "title": self.title, "setting": self.setting.__dict__, "rows": self.rows,
-                "notes": self.notes}  # fmt: skip
+        return {
+            "experiment": self.name,
+            "title": self.title,
+            "setting": self.setting.__dict__,
+            "rows": self.rows,
+            "notes": self.notes,
+        }
 
 
 @dataclass(frozen=True)
@@ -172,8 +187,11 @@ def micro(s: Setting, cache: int) -> Micro:
     s.check()
     g = parse(s.topology)
     receivers = members(s, g)
-    arcs = (networks.FIGURE10_TREE if receivers == networks.FIGURE10_RECEIVERS
-            else networks.shortest_path_tree(g, s.source, receivers))  # fmt: skip
+    arcs = (
+        networks.FIGURE10_TREE
+        if receivers == networks.FIGURE10_RECEIVERS
+        else networks.shortest_path_tree(g, s.source, receivers)
+    )
     sim = simulation(s, PAPER)
     sim.graph(g, s.rate, s.delay, s.queue)
     leaves = {c for c, _ in arcs} - {p for _, p in arcs}

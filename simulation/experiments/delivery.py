@@ -39,13 +39,16 @@ def check_memory(s: Setting, nodes: int, receivers: int, trees: int) -> None:
     """Raises ExperimentError when the machine has less than the simulation needs."""
     need, have = _memory(s, nodes, receivers, trees), _available()
     if need > have:
-        raise ExperimentError(f"this needs about {need / 2**30:.1f} GiB of memory, {have / 2**30:.1f} GiB are available: "
-                              "take a smaller group or file, or larger packets", what="memory")  # fmt: skip
+        raise ExperimentError(
+            f"this needs about {need / 2**30:.1f} GiB of memory, {have / 2**30:.1f} GiB are available: "
+            "take a smaller group or file, or larger packets",
+            what="memory",
+        )
 
 
 def deliver(s: Setting, g: nx.Graph, receivers: list[str]) -> tuple[Simulation, Group]:
-    """Build a delivery over all edge-disjoint trees, the pieces dealt out evenly. Credits begin with what the longest path
-    needs at the links' rate (and `s.credits` at least)."""
+    """Build a delivery over all edge-disjoint trees, the pieces dealt out evenly. Credits begin with what the
+    longest path needs at the links' rate (and `s.credits` at least)."""
     s.check()
     trees, routes = networks.steiner_trees(g, s.source, receivers, s.trees)
     check_memory(s, len({v for arcs in trees for arc in arcs for v in arc}), len(receivers), len(trees))
@@ -73,8 +76,8 @@ def deliver(s: Setting, g: nx.Graph, receivers: list[str]) -> tuple[Simulation, 
 
 
 def ideal(s: Setting, sim: Simulation, group: Group) -> float:
-    """Seconds that the busiest link needs when every piece crosses every link of its tree once, with all headers, and every
-    interest its own link once. Frame sizes are those that were seen."""
+    """Seconds that the busiest link needs when every piece crosses every link of its tree once, with all headers, and
+    every interest its own link once. Frame sizes are those that were seen."""
     shares = [group.pieces // len(group.trees) + (i < group.pieces % len(group.trees)) for i in range(len(group.trees))]
     data: dict[tuple[str, str], int] = {}
     asked: dict[tuple[str, str], int] = {}
@@ -101,14 +104,22 @@ def outcome(s: Setting, sim: Simulation, group: Group) -> Row:
         raise ExperimentError(f"the books do not balance: {problem}", what="engine")
     n = len(group.trees)
     return {
-        "trees": n, "depth": max(len(networks.path(arcs, r)) - 1 for arcs in group.arcs for r in group.receivers),
-        "links": sum(len(a) for a in group.arcs), "finish_s": finish, "ideal_s": best, "finish_over_ideal": finish / best,
+        "trees": n,
+        "depth": max(len(networks.path(arcs, r)) - 1 for arcs in group.arcs for r in group.receivers),
+        "links": sum(len(a) for a in group.arcs),
+        "finish_s": finish,
+        "ideal_s": best,
+        "finish_over_ideal": finish / best,
         "ideal_without_headers_s": group.size * 8 / s.rate / n,
         "finish_over_ideal_without_headers": finish * s.rate * n / 8 / group.size,
-        "link_stress": sim.link_stress(), "network_stress_gb": sim.payload() / 1e9,
-        "duplicate_ratio": group.duplicate_ratio(), "packet_hops": sim.hops, "piece": group.piece,
-        "first_data_s": group.first() / SECOND, "digest": f"{sim.digest:016x}",
-    }  # fmt: skip
+        "link_stress": sim.link_stress(),
+        "network_stress_gb": sim.payload() / 1e9,
+        "duplicate_ratio": group.duplicate_ratio(),
+        "packet_hops": sim.hops,
+        "piece": group.piece,
+        "first_data_s": group.first() / SECOND,
+        "digest": f"{sim.digest:016x}",
+    }
 
 
 def figure14(s: Setting, report: Report) -> Result:
@@ -119,19 +130,33 @@ def figure14(s: Setting, report: Report) -> Result:
         everyone = hosts(g)
         for n in SIZES if s.receivers == 0 else (s.receivers,):
             if n >= len(everyone):
-                raise ExperimentError(f"{topology} has {len(everyone)} hosts, no group of {n} receivers", what="receivers")
+                raise ExperimentError(
+                    f"{topology} has {len(everyone)} hosts, no group of {n} receivers", what="receivers"
+                )
             rng = random.Random(f"{s.seed} {topology} {n}")
             source, *receivers = rng.sample(everyone, n + 1)
             report(f"{topology}, {n} receivers")
             t = s.with_(source=source)
             sim, group = deliver(t, g, sorted(receivers))
             rows.append({"topology": topology, "receivers": n, **outcome(t, sim, group)})
-    columns = {"topology": "topology", "receivers": "receivers", "trees": "trees", "depth": "depth", "finish_s": "finish s",
-               "ideal_s": "ideal s", "finish_over_ideal": "finish/ideal", "link_stress": "link stress",
-               "network_stress_gb": "network stress GB", "duplicate_ratio": "duplicates"}  # fmt: skip
-    notes = ["Ideal: the busiest link carries every frame once, all headers and interests counted; frames as "
-             f"{'in the paper (16-byte headers)' if s.framing == 'paper' else 'on the wire'}, MTU {s.mtu}.", "Paper: finish 0.67 % over an ideal that counts no headers; link stress 1.002 on average.",
-             "Receivers are taken at random by the seed; the paper does not say how it chose."]  # fmt: skip
+    columns = {
+        "topology": "topology",
+        "receivers": "receivers",
+        "trees": "trees",
+        "depth": "depth",
+        "finish_s": "finish s",
+        "ideal_s": "ideal s",
+        "finish_over_ideal": "finish/ideal",
+        "link_stress": "link stress",
+        "network_stress_gb": "network stress GB",
+        "duplicate_ratio": "duplicates",
+    }
+    notes = [
+        "Ideal: the busiest link carries every frame once, all headers and interests counted; frames as "
+        f"{'in the paper (16-byte headers)' if s.framing == 'paper' else 'on the wire'}, MTU {s.mtu}.",
+        "Paper: finish 0.67 % over an ideal that counts no headers; link stress 1.002 on average.",
+        "Receivers are taken at random by the seed; the paper does not say how it chose.",
+    ]
     return Result("figure14", "Delivery on three large topologies (paper, Figure 14)", s, rows, columns, notes)
 
 
@@ -163,22 +188,50 @@ def testbed(s: Setting, report: Report) -> Result:
         group.schedule()
         sim.run(until=200 * SECOND)
         finish = group.finish() / SECOND
-        rows.append({"part": "one tree, one slow link", "cache_kb": cache / KB, "finish_s": finish,
-                     "throughput_mbps": t.size * 8 / finish / 1e6, "paper_throughput_mbps": paper[0],
-                     "duplicate_ratio": group.duplicate_ratio(), "paper_duplicate_ratio": paper[1],
-                     "link_stress": sim.link_stress()})  # fmt: skip
+        rows.append(
+            {
+                "part": "one tree, one slow link",
+                "cache_kb": cache / KB,
+                "finish_s": finish,
+                "throughput_mbps": t.size * 8 / finish / 1e6,
+                "paper_throughput_mbps": paper[0],
+                "duplicate_ratio": group.duplicate_ratio(),
+                "paper_duplicate_ratio": paper[1],
+                "link_stress": sim.link_stress(),
+            }
+        )
     report("4 GB over two trees")
     t = s.with_(cache=(512 * KB,), size=s.size or 4_000_000_000, delta=125_000_000)
     sim, group = deliver(t, g, networks.FIGURE10_RECEIVERS)
     out = outcome(t, sim, group)
-    rows.append({"part": f"{t.size / 1e9:g} GB, {out['trees']} trees", "cache_kb": 512.0, "finish_s": out["finish_s"],
-                 "paper_finish_s": 16.9 if t.size == 4_000_000_000 else None, "ideal_s": out["ideal_s"],
-                 "finish_over_ideal": out["finish_over_ideal"], "throughput_mbps": t.size * 8 / out["finish_s"] / 1e6,
-                 "paper_throughput_mbps": 1890.0, "duplicate_ratio": out["duplicate_ratio"],
-                 "link_stress": out["link_stress"], "paper_link_stress": 1.01})  # fmt: skip
-    columns = {"part": "part", "cache_kb": "cache KB", "finish_s": "finish s", "paper_finish_s": "paper", "ideal_s": "ideal",
-               "throughput_mbps": "Mb/s", "paper_throughput_mbps": "paper", "duplicate_ratio": "duplicates",
-               "paper_duplicate_ratio": "paper", "link_stress": "stress", "paper_link_stress": "paper"}  # fmt: skip
+    rows.append(
+        {
+            "part": f"{t.size / 1e9:g} GB, {out['trees']} trees",
+            "cache_kb": 512.0,
+            "finish_s": out["finish_s"],
+            "paper_finish_s": 16.9 if t.size == 4_000_000_000 else None,
+            "ideal_s": out["ideal_s"],
+            "finish_over_ideal": out["finish_over_ideal"],
+            "throughput_mbps": t.size * 8 / out["finish_s"] / 1e6,
+            "paper_throughput_mbps": 1890.0,
+            "duplicate_ratio": out["duplicate_ratio"],
+            "link_stress": out["link_stress"],
+            "paper_link_stress": 1.01,
+        }
+    )
+    columns = {
+        "part": "part",
+        "cache_kb": "cache KB",
+        "finish_s": "finish s",
+        "paper_finish_s": "paper",
+        "ideal_s": "ideal",
+        "throughput_mbps": "Mb/s",
+        "paper_throughput_mbps": "paper",
+        "duplicate_ratio": "duplicates",
+        "paper_duplicate_ratio": "paper",
+        "link_stress": "stress",
+        "paper_link_stress": "paper",
+    }
     notes = [f"8 KB frames (MTU {s.mtu}). The paper's hosts were a bottleneck too; here only links are."]
     return Result("testbed", "The paper's testbed, a BCube(4,1) (section 7.2)", s, rows, columns, notes)
 
@@ -193,7 +246,14 @@ def plot_testbed(r: Result, ax: Any) -> None:
 
 
 EXPERIMENTS = [
-    Experiment("figure14", "Finish time and stress on Fattree(24,3), BCube(8,3), Torus(16,3)", figure14, plot_figure14,
-               {"adaptive": True, "slow": 1_000_000_000, "rate_init": 1_000_000_000, "framing": "paper"}),
-    Experiment("testbed", "The paper's testbed: slow link, and 4 GB over two trees", testbed, plot_testbed, {"mtu": 8192}),
-]  # fmt: skip
+    Experiment(
+        "figure14",
+        "Finish time and stress on Fattree(24,3), BCube(8,3), Torus(16,3)",
+        figure14,
+        plot_figure14,
+        {"adaptive": True, "slow": 1_000_000_000, "rate_init": 1_000_000_000, "framing": "paper"},
+    ),
+    Experiment(
+        "testbed", "The paper's testbed: slow link, and 4 GB over two trees", testbed, plot_testbed, {"mtu": 8192}
+    ),
+]

@@ -74,7 +74,14 @@ def _measure(sim: Simulation, s: Setting, groups: list[Group], flows: list[int],
 def figure13a(s: Setting, report: Report) -> Result:
     unit = max(2, int(s.seconds)) * SECOND
     sim = _network(s)
-    deep: networks.Arcs = [("s0.0", "00"), ("02", "s0.0"), ("s1.2", "02"), ("12", "s1.2"), ("22", "s1.2"), ("32", "s1.2")]
+    deep: networks.Arcs = [
+        ("s0.0", "00"),
+        ("02", "s0.0"),
+        ("s1.2", "02"),
+        ("12", "s1.2"),
+        ("22", "s1.2"),
+        ("32", "s1.2"),
+    ]
     wide: networks.Arcs = [("s0.0", "00"), ("01", "s0.0"), ("s1.1", "01"), ("11", "s1.1"), ("21", "s1.1")]
     groups = [_group(sim, s, networks.FIGURE10_RECEIVERS, 0, 5 * unit, networks.FIGURE10_TREE)]
     groups += [_group(sim, s, ["12", "22", "32"], unit, 4 * unit, deep) for _ in range(3)]
@@ -84,15 +91,44 @@ def figure13a(s: Setting, report: Report) -> Result:
     rows: list[Row] = []
     for (begin, end), n in zip(_phases(unit), active, strict=True):
         whole, settled = meter.mean(begin, end)[:n], meter.mean(begin + SETTLE, end)[:n]
-        rows.append({"begin_s": begin / SECOND, "end_s": end / SECOND, "groups": n, "fair_mbps": s.rate / n / 1e6,
-                     "least_mbps": min(settled) / 1e6, "most_mbps": max(settled) / 1e6, "sum_mbps": sum(settled) / 1e6,
-                     "jain": jain(whole), "jain_settled": jain(settled)})  # fmt: skip
-    notes = [f"Duplicate data ratio of the first group: {100 * groups[0].duplicate_ratio():.2f} %. Jain's index over the whole "
-             "phase, and without its first second.", "Paper: the groups get about 250 and 100 Mb/s each."]  # fmt: skip
-    columns = {"begin_s": "from s", "end_s": "to s", "groups": "groups", "fair_mbps": "fair", "least_mbps": "least",
-               "most_mbps": "most", "sum_mbps": "sum", "jain": "Jain", "jain_settled": "Jain settled"}  # fmt: skip
-    return Result("figure13a", "Ten groups share a link (paper, Figure 13a)", s, rows, columns, notes,
-                  [[x / 1e6 for x in step] for step in meter.series])
+        rows.append(
+            {
+                "begin_s": begin / SECOND,
+                "end_s": end / SECOND,
+                "groups": n,
+                "fair_mbps": s.rate / n / 1e6,
+                "least_mbps": min(settled) / 1e6,
+                "most_mbps": max(settled) / 1e6,
+                "sum_mbps": sum(settled) / 1e6,
+                "jain": jain(whole),
+                "jain_settled": jain(settled),
+            }
+        )
+    notes = [
+        f"Duplicate data ratio of the first group: {100 * groups[0].duplicate_ratio():.2f} %.",
+        "Jain's index over the whole phase, and without its first second.",
+        "Paper: the groups get about 250 and 100 Mb/s each.",
+    ]
+    columns = {
+        "begin_s": "from s",
+        "end_s": "to s",
+        "groups": "groups",
+        "fair_mbps": "fair",
+        "least_mbps": "least",
+        "most_mbps": "most",
+        "sum_mbps": "sum",
+        "jain": "Jain",
+        "jain_settled": "Jain settled",
+    }
+    return Result(
+        "figure13a",
+        "Ten groups share a link (paper, Figure 13a)",
+        s,
+        rows,
+        columns,
+        notes,
+        [[x / 1e6 for x in step] for step in meter.series],
+    )
 
 
 def figure13b(s: Setting, report: Report, flavour: str = "") -> Result:
@@ -109,17 +145,44 @@ def figure13b(s: Setting, report: Report, flavour: str = "") -> Result:
         whole, rates = meter.mean(begin, end), meter.mean(begin + SETTLE, end)
         fair = s.rate / (n + 1) / 1e6
         tcp = [r / 1e6 for r in rates[1 : n + 1]]
-        rows.append({"begin_s": begin / SECOND, "end_s": end / SECOND, "tcp_flows": n, "fair_mbps": fair,
-                     "datacast_mbps": rates[0] / 1e6, "datacast_whole_phase_mbps": whole[0] / 1e6,
-                     "tcp_mean_mbps": sum(tcp) / n if n else None, "datacast_share": rates[0] / 1e6 / fair,
-                     "tcp_share": sum(tcp) / n / fair if n else None, "jain": jain([rates[0] / 1e6, *tcp])})  # fmt: skip
-    columns = {"begin_s": "from s", "end_s": "to s", "tcp_flows": "TCP flows", "fair_mbps": "fair",
-               "datacast_mbps": "Datacast", "tcp_mean_mbps": "TCP each", "datacast_share": "Datacast / fair",
-               "tcp_share": "TCP / fair", "jain": "Jain"}  # fmt: skip
-    notes = [f"TCP is {flavour}; rates in Mb/s of frames, without the first second of each phase.",
-             f"Duplicate data ratio: {100 * group.duplicate_ratio():.2f} %."]
-    return Result("figure13b", "A group among TCP connections (paper, Figure 13b)", s, rows, columns, notes,
-                  [[x / 1e6 for x in step] for step in meter.series])
+        rows.append(
+            {
+                "begin_s": begin / SECOND,
+                "end_s": end / SECOND,
+                "tcp_flows": n,
+                "fair_mbps": fair,
+                "datacast_mbps": rates[0] / 1e6,
+                "datacast_whole_phase_mbps": whole[0] / 1e6,
+                "tcp_mean_mbps": sum(tcp) / n if n else None,
+                "datacast_share": rates[0] / 1e6 / fair,
+                "tcp_share": sum(tcp) / n / fair if n else None,
+                "jain": jain([rates[0] / 1e6, *tcp]),
+            }
+        )
+    columns = {
+        "begin_s": "from s",
+        "end_s": "to s",
+        "tcp_flows": "TCP flows",
+        "fair_mbps": "fair",
+        "datacast_mbps": "Datacast",
+        "tcp_mean_mbps": "TCP each",
+        "datacast_share": "Datacast / fair",
+        "tcp_share": "TCP / fair",
+        "jain": "Jain",
+    }
+    notes = [
+        f"TCP is {flavour}; rates in Mb/s of frames, without the first second of each phase.",
+        f"Duplicate data ratio: {100 * group.duplicate_ratio():.2f} %.",
+    ]
+    return Result(
+        "figure13b",
+        "A group among TCP connections (paper, Figure 13b)",
+        s,
+        rows,
+        columns,
+        notes,
+        [[x / 1e6 for x in step] for step in meter.series],
+    )
 
 
 def _plot(r: Result, ax: Any, names: list[str]) -> None:

@@ -14,8 +14,10 @@ PAPER_POLICY = {"fifo": 1.12, "lru": 3.90, "lfu": 1.63}
 def _papers(s: Setting) -> bool:
     """Is this the paper's own setting, so that its numbers may stand beside ours?"""
     d = Setting()
-    return all(getattr(s, k) == getattr(d, k) for k in ("topology", "source", "receivers", "rate", "slow", "mtu", "delay",
-                                                        "queue", "delta", "interval"))  # fmt: skip
+    return all(
+        getattr(s, k) == getattr(d, k)
+        for k in ("topology", "source", "receivers", "rate", "slow", "mtu", "delay", "queue", "delta", "interval")
+    )
 
 
 def _percent(x: float | None) -> float | None:
@@ -28,12 +30,21 @@ def table1(s: Setting, report: Report) -> Result:
         report(f"cache {cache // KB} KB")
         row = measure(s, cache)
         paper = PAPER_TABLE1.get(cache // KB) if _papers(s) else None
-        row["paper_throughput_mbps"], row["paper_duplicate_ratio"] = (paper[0], paper[1] / 100) if paper else (None, None)
+        row["paper_throughput_mbps"], row["paper_duplicate_ratio"] = (
+            (paper[0], paper[1] / 100) if paper else (None, None)
+        )
         row["theory_duplicate_ratio"] = theorem2(s)
         row["ideal_mbps"] = s.goodput / 1e6
         rows.append(row)
-    columns = {"cache_kb": "cache KB", "throughput_mbps": "Mb/s", "paper_throughput_mbps": "paper", "ideal_mbps": "ideal",
-               "duplicate_ratio": "duplicates", "paper_duplicate_ratio": "paper", "theory_duplicate_ratio": "Theorem 2"}
+    columns = {
+        "cache_kb": "cache KB",
+        "throughput_mbps": "Mb/s",
+        "paper_throughput_mbps": "paper",
+        "ideal_mbps": "ideal",
+        "duplicate_ratio": "duplicates",
+        "paper_duplicate_ratio": "paper",
+        "theory_duplicate_ratio": "Theorem 2",
+    }
     notes = [f"Theorem 1: full rate above {theorem1(s) / 1000:.0f} KB (of 1,000 bytes)."]
     return Result("table1", "Throughput and duplicates against the cache (paper, Table 1)", s, rows, columns, notes)
 
@@ -55,12 +66,25 @@ def figure11(s: Setting, report: Report) -> Result:
         delta = 100_000 * 2**k
         report(f"delta {delta / 1e6:g} Mb/s")
         row = measure(s.with_(delta=delta), cache)
-        rows.append({"delta_mbps": delta / 1e6, **row, "theory_duplicate_ratio": theorem2(s, delta),
-                     "theory_cache_kb": theorem1(s.with_(delta=delta)) / KB})  # fmt: skip
-    columns = {"delta_mbps": "delta Mb/s", "duplicate_ratio": "duplicates", "theory_duplicate_ratio": "Theorem 2",
-               "throughput_mbps": "Mb/s", "theory_cache_kb": "Theorem 1 KB"}
-    notes = ["The paper's figure gives no numbers; it says that they are consistent with Theorem 2.",
-             f"Cache {cache // KB} KB. Where Theorem 1 asks for more, the rate is not full and Theorem 2 does not hold."]
+        rows.append(
+            {
+                "delta_mbps": delta / 1e6,
+                **row,
+                "theory_duplicate_ratio": theorem2(s, delta),
+                "theory_cache_kb": theorem1(s.with_(delta=delta)) / KB,
+            }
+        )
+    columns = {
+        "delta_mbps": "delta Mb/s",
+        "duplicate_ratio": "duplicates",
+        "theory_duplicate_ratio": "Theorem 2",
+        "throughput_mbps": "Mb/s",
+        "theory_cache_kb": "Theorem 1 KB",
+    }
+    notes = [
+        "The paper's figure gives no numbers; it says that they are consistent with Theorem 2.",
+        f"Cache {cache // KB} KB. Where Theorem 1 asks for more, the rate is not full and Theorem 2 does not hold.",
+    ]
     return Result("figure11", "Duplicates against delta (paper, Figure 11)", s, rows, columns, notes)
 
 
@@ -82,15 +106,30 @@ def figure12(s: Setting, report: Report) -> Result:
         report(f"loss {100 * loss:g} %")
         row = measure(s.with_(loss=loss), cache)
         paper = _papers(s) and k == 10
-        rows.append({"loss": loss, **row, "added_finish": row["finish_s"] / base["finish_s"] - 1,
-                     "least_added": 1 / (1 - loss) - 1 if s.loss_on_wire else 0.0,
-                     "paper_added_finish": 0.0276 if paper else None,
-                     "paper_duplicate_ratio": 0.0123 if paper else None})  # fmt: skip
-    columns = {"loss": "loss", "finish_s": "finish s", "added_finish": "added", "least_added": "least possible",
-               "paper_added_finish": "paper", "duplicate_ratio": "duplicates", "paper_duplicate_ratio": "paper"}
+        rows.append(
+            {
+                "loss": loss,
+                **row,
+                "added_finish": row["finish_s"] / base["finish_s"] - 1,
+                "least_added": 1 / (1 - loss) - 1 if s.loss_on_wire else 0.0,
+                "paper_added_finish": 0.0276 if paper else None,
+                "paper_duplicate_ratio": 0.0123 if paper else None,
+            }
+        )
+    columns = {
+        "loss": "loss",
+        "finish_s": "finish s",
+        "added_finish": "added",
+        "least_added": "least possible",
+        "paper_added_finish": "paper",
+        "duplicate_ratio": "duplicates",
+        "paper_duplicate_ratio": "paper",
+    }
     where = "behind the slow link (what is lost has taken its time)" if s.loss_on_wire else "in front of the slow link"
-    notes = [f"Packets are lost {where}; `--loss-on-wire` or `--no-loss-on-wire` chooses.",
-             f"Without loss: {base['finish_s']:.4f} s."]
+    notes = [
+        f"Packets are lost {where}; `--loss-on-wire` or `--no-loss-on-wire` chooses.",
+        f"Without loss: {base['finish_s']:.4f} s.",
+    ]
     return Result("figure12", "Packet loss towards the slowest receiver (paper, Figure 12)", s, rows, columns, notes)
 
 
@@ -110,10 +149,20 @@ def cachepolicy(s: Setting, report: Report) -> Result:
         report(policy)
         row = measure(s.with_(policy=policy), cache)
         rows.append({"policy": policy, **row, "paper_duplicate_ratio": paper / 100 if _papers(s) else None})
-    columns = {"policy": "policy", "duplicate_ratio": "duplicates", "paper_duplicate_ratio": "paper",
-               "throughput_mbps": "Mb/s"}
-    return Result("cachepolicy", "Cache replacement (paper, section 6.2.4)", s, rows, columns,
-                  [f"Cache {cache // KB} KB. The product has FIFO only; the others are linked in for this experiment."])
+    columns = {
+        "policy": "policy",
+        "duplicate_ratio": "duplicates",
+        "paper_duplicate_ratio": "paper",
+        "throughput_mbps": "Mb/s",
+    }
+    return Result(
+        "cachepolicy",
+        "Cache replacement (paper, section 6.2.4)",
+        s,
+        rows,
+        columns,
+        [f"Cache {cache // KB} KB. The product has FIFO only; the others are linked in for this experiment."],
+    )
 
 
 def plot_cachepolicy(r: Result, ax: Any) -> None:
@@ -154,6 +203,7 @@ EXPERIMENTS = [
     Experiment("figure11", "Duplicates against delta, beside Theorem 2", figure11, plot_figure11),
     Experiment("figure12", "Finish time and duplicates under loss", figure12, plot_figure12),
     Experiment("cachepolicy", "FIFO, LRU and LFU content stores", cachepolicy, plot_cachepolicy),
-    Experiment("theorem1", "The least cache for the full rate, by bisection", theorem_1, plot_theorem1,
-               {"seconds": 4.0}),
+    Experiment(
+        "theorem1", "The least cache for the full rate, by bisection", theorem_1, plot_theorem1, {"seconds": 4.0}
+    ),
 ]

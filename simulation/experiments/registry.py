@@ -6,7 +6,9 @@ from ..errors import ExperimentError
 from . import delivery, fairness, micro, sweep
 from .base import Experiment
 
-EXPERIMENTS: dict[str, Experiment] = {e.name: e for module in (micro, fairness, delivery, sweep) for e in module.EXPERIMENTS}
+EXPERIMENTS: dict[str, Experiment] = {
+    e.name: e for module in (micro, fairness, delivery, sweep) for e in module.EXPERIMENTS
+}
 
 
 def find(name: str) -> Experiment:

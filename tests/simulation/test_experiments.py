@@ -67,9 +67,17 @@ def test_a_delivery_over_many_trees_is_near_its_ideal():
 
 @pytest.mark.parametrize(
     ("changes", "what"),
-    [({"slow": 2_000_000_000}, "slow"), ({"mtu": 10}, "mtu"), ({"loss": 1.5}, "loss"), ({"cache": (100,)}, "cache"),
-     ({"receivers": 99}, "receivers"), ({"credits": 5000}, "credits"), ({"seconds": 0.0}, "seconds"), ({"cc": "x"}, "cc")],
-)  # fmt: skip
+    [
+        ({"slow": 2_000_000_000}, "slow"),
+        ({"mtu": 10}, "mtu"),
+        ({"loss": 1.5}, "loss"),
+        ({"cache": (100,)}, "cache"),
+        ({"receivers": 99}, "receivers"),
+        ({"credits": 5000}, "credits"),
+        ({"seconds": 0.0}, "seconds"),
+        ({"cc": "x"}, "cc"),
+    ],
+)
 def test_impossible_settings_are_named(changes, what):
     with pytest.raises(ExperimentError) as error:
         run("table1", **changes)
@@ -92,6 +100,16 @@ def test_the_command_prints_rows_and_draws(tmp_path):
 
 
 def test_every_experiment_has_a_title_and_a_plot():
-    assert {"table1", "figure11", "figure12", "figure13a", "figure13b", "cachepolicy", "figure14", "testbed", "theorem1",
-            "sweep"} <= set(EXPERIMENTS)  # fmt: skip
+    assert {
+        "table1",
+        "figure11",
+        "figure12",
+        "figure13a",
+        "figure13b",
+        "cachepolicy",
+        "figure14",
+        "testbed",
+        "theorem1",
+        "sweep",
+    } <= set(EXPERIMENTS)
     assert all(callable(e.plot) and e.title for e in EXPERIMENTS.values())
