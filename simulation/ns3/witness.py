@@ -61,7 +61,8 @@ def pair(sides: _Sides, ours: Row, theirs: Row) -> Row:
         row[key], row[f"ns3_{key}"] = ours[key], theirs[key]
         row[f"{key}_difference"] = difference(ours[key], theirs[key])
     row.update({key: value for key, value in ours.items() if key.startswith(("paper_", "theory_"))})
-    row["agree"] = all((d := row[f"{key}_difference"]) is not None and abs(d) <= TOLERANCE for key in sides.agree)
+    apart = [row[f"{key}_difference"] for key in sides.agree]
+    row["agree"] = all(d is not None and abs(d) <= TOLERANCE for d in apart) if apart else None
     return row
 
 

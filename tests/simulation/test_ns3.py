@@ -166,3 +166,11 @@ def test_rows_that_differ_do_not_agree() -> None:
     assert pair(sides, ours, {**ours, "finish_s": 1.009})["agree"]
     assert not pair(sides, ours, {**ours, "finish_s": 1.011})["agree"]
     assert not pair(sides, ours, {**ours, "link_stress": 0.98})["agree"]
+    assert not pair(sides, ours, {**ours, "finish_s": None})["agree"]
+
+
+def test_nothing_to_agree_on_is_no_agreement() -> None:
+    from datacast.simulation.ns3.witness import WITNESSED
+
+    row = {"begin_s": 0.0, "tcp_flows": 3, "fair_mbps": 250.0, "datacast_mbps": 1.0, "tcp_mean_mbps": 2.0}
+    assert pair(WITNESSED["figure13b"], row, row)["agree"] is None
