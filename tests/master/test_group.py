@@ -299,20 +299,6 @@ def test_a_source_that_dies_fails_the_group_in_time() -> None:
     assert "source 00" in record["error"]["message"]
 
 
-def test_a_master_that_vanishes_leaves_no_transfer_behind() -> None:
-    async def scenario():
-        async with lab(bcube41(), rates=[200.0]) as it:
-            group = await it.start("00", SIX, 50_000_000, lease_ms=1000)
-            await it.running(group)
-            await it.masters.kill(group["id"])
-            record = await it.end(group, 3)
-            await until(lambda: all(not a.roles for a in it.world.agents.values()), "every lease has ended", 4)
-            return record
-
-    record = run(scenario())
-    assert record["state"] == "failed" and record["error"]["code"] == "master_died"
-
-
 def test_the_fabric_manager_stops_its_groups_in_order() -> None:
     async def scenario():
         async with lab(bcube41(), rates=[200.0]) as it:
