@@ -125,8 +125,9 @@ test: ## everything: C tests, sanitizers, Python, whole labs
 	@echo "C tests, plain and under ASan and UBSan"; $(MAKE) --no-print-directory test-c
 	@echo "Python tests and whole labs"; $(MAKE) --no-print-directory test-py
 
+# Whole labs on two shared cores: what fails is tried twice more, and the summary names what was (R).
 test-py: build
-	@nice -n 5 $(PY) -m pytest $(PYTEST_OPTIONS)
+	@nice -n 5 $(PY) -m pytest --reruns 2 --reruns-delay 2 $(PYTEST_OPTIONS)
 
 test-faults: build ## the fault matrix on real labs, some ten minutes
 	@DATACAST_FAULTS=1 nice -n 5 $(PY) -m pytest tests/lab/test_fault_matrix.py
