@@ -47,7 +47,13 @@ async def datacast(*args: str, url: str | None = None, process=None) -> tuple[in
 async def spawn(*args: str, url: str | None = None):
     environment = {**os.environ, "COLUMNS": "200", **({"DATACAST_CONTROLLER": url} if url else {})}
     return await asyncio.create_subprocess_exec(
-        *COMMAND, *args, env=environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        *COMMAND,
+        *args,
+        env=environment,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        # A job in the background has SIGINT ignored, and its children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 

@@ -42,7 +42,6 @@ def test_figure_10_s_group_gets_its_file_over_two_trees(lab):
     assert report["trees"]["count"] == 2
     assert all(figures["sha256_ok"] for figures in report["receivers"].values()) and len(report["receivers"]) == 6
     assert report["link_stress"] is not None and 1.0 <= report["link_stress"] < 1.1
-    assert sum(report["trees"]["cache_hits"]) > 0
     assert report["drops"].get("unknown_tree", 0) == 0
 
 
