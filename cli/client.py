@@ -90,7 +90,9 @@ def send(
     rate: Annotated[
         str | None, typer.Option(metavar="RATE", help="Most that one tree may send, such as 50mbit.")
     ] = None,
-    cc: Annotated[str | None, typer.Option(metavar="NAME", help="Rate control; the paper's is datacast.")] = None,
+    cc: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Rate control: steady (default), or the paper's, datacast.")
+    ] = None,
     watch: Annotated[bool, typer.Option("--watch/--no-watch", help="Follow it to the end, or only start it.")] = True,
     as_json: Json = False,
     controller: Controller = DEFAULT_URL,

@@ -144,7 +144,7 @@ def run(
     cache: str = typer.Option(None, "--cache", help="Packet cache per tree at a branch node, such as 128K."),
     credits: int = typer.Option(None, "--credits", min=1, max=4096, help="Interests a receiver may have out (w)."),
     delta: str = typer.Option(None, "--delta", help="Rate added per interval without a duplicate, such as 5mbit."),
-    cc: str = typer.Option(None, "--cc", help="Rate control by name; 'datacast' is the paper's."),
+    cc: str = typer.Option(None, "--cc", help="Rate control: steady (default), or the paper's, datacast."),
     seed: int = typer.Option(None, "--seed", help="Seed of the random bytes."),
     fault: list[str] = typer.Option(
         [], "--fault", help="Break something meanwhile, such as 'link 00:0 down at 2s'; again for more."

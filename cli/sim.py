@@ -30,7 +30,7 @@ def sim(
     name: Annotated[str, typer.Argument(help="The experiment; `list` shows them.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: the setting, and one object per row.")] = False,
     svg: Annotated[Path | None, typer.Option("--svg", help="Draw the plot into this file (.svg, .png, .pdf).")] = None,
-    cc: Annotated[str, typer.Option(help="Rule of rate control: datacast (the paper's), steady.")] = UNSET,
+    cc: Annotated[str, typer.Option(help="Rule of rate control: steady, or datacast (the paper's).")] = UNSET,
     topology: Annotated[str, typer.Option(help="bcube:n,k, fattree:n,k, torus:n,k, or a file.")] = UNSET,
     source: Annotated[str, typer.Option(help="Host that sends.")] = UNSET,
     receivers: Annotated[int, typer.Option(help="How many receivers (0: the paper's own).")] = UNSET,

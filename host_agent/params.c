@@ -48,7 +48,7 @@ static bool tree(const json_t *o, struct tree_params *t, struct fault *why)
   if (!json_is_object(o))
     return fault_set(why, "bad_request", "a tree must be an object");
   const json_t *cc = json_object_get(o, "cc");
-  const char *name = cc == NULL ? "datacast" : json_string_value(cc);
+  const char *name = cc == NULL ? dc_cc_name(0) : json_string_value(cc);
   t->cc = name == NULL ? NULL : dc_cc_find(name);
   if (t->cc == NULL)
     return fault_set(why, "bad_request", "cc \"%.40s\" is not known", name == NULL ? "?" : name);

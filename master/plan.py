@@ -6,29 +6,33 @@ MTU - 4 x labels - 16 bytes for the payload, labels being the deepest stack that
 
 Transport (paper, section 5.2 and 5.4; everything can be given in the group's options):
 
-- Rate: at most, and at first, the slowest link of the tree, divided by the number of trees that share its busiest link.
+- Rule of rate control: `steady` (docs/decisions/congestion-control.md); the paper's `datacast` stays to be chosen.
+- Rate: at most the slowest link of the tree, less what the interests of trees that use a cable the other way take; at
+  first that, divided by the number of trees that share its busiest link.
 - delta and T: the paper's 5 Mbit/s per 1 ms at 100 Mbit/s and 1,500 bytes, kept in proportion: R/20 every 8.33 packet
   times. Theorem 2 then gives 1.19 % duplicates at every rate and MTU, and Theorem 1 full rate from 83 packets of cache.
   T is held between 0.2 and 2 ms, so that a rate cut to nothing is back within 40 ms; with jumbo frames at 100 Mbit/s
   that raises the 1.19 % to 3.5 % for a group whose slowest receiver is always behind.
-- w: a receiver's credits bound what can queue at a port: w data packets of this tree, and in the other direction of a
-  cable, with the data of another tree, as many interests. A queue of Q packets therefore holds two times w, divided
-  by the trees of other groups on the link: w = (Q - 4) / 2 / (1 + others). For Q = 100 that is 48, which at 100
-  Mbit/s and 9,000 bytes lasts 34 ms: several round trips, and a receiver that stands still for less than that stays
-  in step.
+- w: a receiver's credits cover its path's round trip (one packet per hop is on the wire), 8 packets more, and PAUSE_MS,
+  for which a host may stand still and stay in step; at least 16. They also bound what can queue at a port: w data
+  packets of this tree, and in the other direction of a cable, with the data of another tree, as many interests. A
+  queue of Q packets therefore holds two times w, divided by the trees of other groups on the link: w is at most
+  (Q - 4) / 2 / (1 + others), 48 for Q = 100.
 - Bucket: 10 ms of packets, between 4 and 32: it evens out the source's own sleeping without filling a queue.
 - RTO floor: 50 ms, above the time interests wait for tokens at full rate (w packets).
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from datacast.core import constants as wire
 from datacast.core.errors import DatacastError
 from datacast.core.routes import RouteError, Routes, routes
-from datacast.core.trees import Network, TreeError, TreeSet, Unreachable, steiner_trees
+from datacast.core.trees import Network, Tree, TreeError, TreeSet, Unreachable, steiner_trees
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -40,6 +44,10 @@ RATE_UNKNOWN = 10**9
 """Bit/s of a link that nobody gave a rate."""
 PAYLOAD_MIN = 64
 CREDITS_MAX = 4096
+CREDITS_MIN, CREDITS_SPARE = 16, 8
+PAUSE_MS = 20
+CC = "steady"
+"""Rule of rate control where none is given."""
 T_MIN_US, T_MAX_US = 200, 2000
 
 
@@ -64,6 +72,7 @@ class Transport:
     credits: int
     rto_min_ms: int
     cache_bytes: int
+    packet_bytes: int
 
     def to_json(self, tree: int) -> dict[str, Any]:
         return {"id": tree, **self.__dict__}
@@ -126,21 +135,37 @@ def per_block(size: int, payload: int, block_bytes: int | None) -> int:
     return max(1, block // payload, -(-size // payload) // BLOCKS_MAX)
 
 
+def room(tree: Tree, load: Mapping[tuple[str, str], int], frame: int, interest: int) -> float:
+    """Share of its links' rate that a tree's data frames can have. `load`: trees per arc, of this group and others; for
+    each data packet of one that uses a cable the other way, an interest goes along with this tree's data."""
+    most = max((load.get((child, parent), 0) for parent, child in tree.arcs), default=0)
+    return frame / (frame + most * interest)
+
+
 def transport(
-    options: dict[str, Any], *, rate_bps: int, frame_bytes: int, queue_packets: int, others: int
+    options: dict[str, Any],
+    *,
+    rate_bps: int,
+    frame_bytes: int,
+    queue_packets: int,
+    others: int,
+    hops: int = 1,
+    share: float = 1.0,
 ) -> Transport:
-    """Defaults as the module says; `options` as GroupOptions. `others`: trees of other groups on the busiest link."""
+    """Defaults as the module says; `options` as GroupOptions. `others`: trees of other groups on the busiest link;
+    `hops`: links to the farthest receiver; `share`: of the links' rate, as `room` says."""
 
     def given(name: str, default: int) -> int:
         value = options.get(name)
         return default if value is None else value
 
-    rate = given("rate_bps", rate_bps)
+    rate = given("rate_bps", int(rate_bps * share))
     packet_us = frame_bytes * 8 / rate * 1e6
     interval = given("interval_us", round(min(max(25 / 3 * packet_us, T_MIN_US), T_MAX_US)))
-    credits = max(8, (queue_packets - 4) // 2 // (1 + others))
+    wanted = max(CREDITS_MIN, CREDITS_SPARE + hops + round(PAUSE_MS * 1000 / packet_us))
+    credits = max(8, min(wanted, (queue_packets - 4) // 2 // (1 + others)))
     return Transport(
-        cc=options.get("cc") or "datacast",
+        cc=options.get("cc") or CC,
         rate_init_bps=min(rate, given("rate_init_bps", rate // (1 + others))),
         rate_max_bps=rate,
         delta_bps=given("delta_bps", max(1, rate // 20)),
@@ -149,6 +174,7 @@ def transport(
         credits=min(given("credits", credits), CREDITS_MAX),
         rto_min_ms=given("rto_min_ms", 50),
         cache_bytes=given("cache_bytes", CACHE_BYTES),
+        packet_bytes=frame_bytes,
     )
 
 
@@ -187,11 +213,22 @@ def make_plan(
     except RouteError as error:
         raise PlanError(error.code, error.message, error.what) from error
     frame = wire.ETHER_LEN + wire.LABEL_LEN * labels + wire.HEADER_LEN + payload
+    interest = wire.ETHER_LEN + max(route.interest for route in found_routes)
     queue = graph.graph.get("defaults", {}).get("queue_packets", 100)
+    everyone = Counter(load)
+    everyone.update(arc for tree in trees for arc in tree.arcs)
     planned = []
     for tree, route, row in zip(trees, found_routes, links, strict=True):
         rate = min((link["rate_bps"] for link in row if link["rate_bps"]), default=RATE_UNKNOWN)
         others = max((load.get(arc, 0) for arc in tree.arcs), default=0)
-        parameters = transport(options, rate_bps=rate, frame_bytes=frame, queue_packets=queue, others=others)
+        parameters = transport(
+            options,
+            rate_bps=rate,
+            frame_bytes=frame,
+            queue_packets=queue,
+            others=others,
+            hops=tree.depth,
+            share=room(tree, everyone, frame, interest),
+        )
         planned.append(PlannedTree(tuple(tree.arcs), tree.depth, route.blobs, rate, parameters))
     return Plan(tuple(planned), payload, labels, mtu, cut_off, found, tuple(found_routes))

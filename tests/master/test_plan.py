@@ -117,6 +117,36 @@ def test_credits_keep_a_queue_of_100_packets_from_overflowing() -> None:
         assert credits * 2 * (1 + others) <= 100 and credits >= 8
 
 
+def test_credits_cover_the_path_and_a_pause_of_its_hosts() -> None:
+    def credits(rate: int, hops: int) -> int:
+        return make_transport({}, rate_bps=rate, frame_bytes=9014, queue_packets=10_000, others=0, hops=hops).credits
+
+    assert credits(10**7, 2) == 16  # the least
+    assert credits(10**8, 2) == 8 + 2 + 28  # 20 ms at 0.72 ms a packet
+    assert credits(10**8, 6) == credits(10**8, 2) + 4
+    assert credits(10**12, 6) == 4096
+
+
+def test_a_cable_with_another_trees_interests_leaves_room_for_them() -> None:
+    plan = make_plan(graph(), "00", SIX, {})
+    arcs = [set(tree.arcs) for tree in plan.trees]
+    crossed = any((v, u) in arcs[1] for u, v in arcs[0])
+    assert crossed
+    for tree in plan.trees:
+        share = tree.transport.rate_max_bps / tree.rate_bps
+        assert plan.frame_bytes / (plan.frame_bytes + 200) < share < 1
+        assert tree.transport.packet_bytes == plan.frame_bytes
+    one = make_plan(graph(), "00", SIX, {"trees": 1}).trees[0]
+    assert one.transport.rate_max_bps == one.rate_bps
+    load = {(v, u): 3 for u, v in one.arcs}
+    assert make_plan(graph(), "00", SIX, {"trees": 1}, load).trees[0].transport.rate_max_bps < one.rate_bps
+
+
+def test_steady_is_the_rule_unless_another_is_given() -> None:
+    assert make_plan(graph(), "00", SIX, {}).trees[0].transport.cc == "steady"
+    assert make_plan(graph(), "00", SIX, {"cc": "datacast"}).trees[0].transport.cc == "datacast"
+
+
 def test_rate_increase_keeps_the_papers_duplicate_ratio() -> None:
     t = make_transport({}, rate_bps=10**8, frame_bytes=1500, queue_packets=100, others=0)
     assert (t.delta_bps, t.interval_us) == (5_000_000, 1000)
@@ -148,6 +178,7 @@ def test_what_is_given_is_taken() -> None:
         "credits": 5,
         "rto_min_ms": 11,
         "cache_bytes": 0,
+        "packet_bytes": 9014,
     }
 
 
@@ -157,7 +188,7 @@ def test_links_that_other_groups_use_start_slower_and_queue_less() -> None:
     load = {arc: 1 for arc in alone.trees[0].arcs}
     first, second = make_plan(made, "00", SIX, {}, load).trees
     busy = first if any(load.get(arc) for arc in first.arcs) else second
-    assert busy.transport.rate_init_bps == 5 * 10**7 and busy.transport.credits == 24
+    assert busy.transport.rate_init_bps == busy.transport.rate_max_bps // 2 and busy.transport.credits == 24
 
 
 @pytest.mark.parametrize(

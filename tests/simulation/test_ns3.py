@@ -119,7 +119,7 @@ def test_the_command_line_changes_a_scenario() -> None:
 @pytest.mark.parametrize(
     "arguments, text, word",
     [
-        (["--cc", "nonsense"], None, "there are datacast"),
+        (["--cc", "nonsense"], None, "there are steady, datacast"),
         (["--loss", "1.5"], None, "from 0 to below 1"),
         (["--loss", "0.1"], None, "no `loss` line"),
         (["--cache"], None, "needs a value"),

@@ -42,7 +42,7 @@ struct dc_cc_ops {
 extern const struct dc_cc_ops dc_cc_datacast; /* r <- r/2 on a duplicate, r <- r + delta after T without one */
 extern const struct dc_cc_ops dc_cc_steady;   /* holds the slowest receiver at a steady lag in the caches */
 
-/* By name; NULL when unknown. dc_cc_name(i) lists them, NULL after the last. */
+/* By name; NULL when unknown. dc_cc_name(i) lists them, the default first, NULL after the last. */
 const struct dc_cc_ops *dc_cc_find(const char *name) __attribute__((nonnull));
 const char *dc_cc_name(unsigned i);
 
