@@ -11,6 +11,9 @@
 /* Endpoint polls of one round; then the ports are looked at again. */
 enum { POLLS_PER_ROUND = 64 };
 
+/* Where the Datacast header stands in a frame for the node itself. */
+enum { LOCAL_HEADER = DC_ETHER_LEN + DC_LABEL_LEN };
+
 static const uint8_t no_address[6];
 
 /* ---- endpoints ---- */
@@ -153,13 +156,34 @@ static void through_node(struct forward *f, dc_time now, const struct dc_frame *
   }
 }
 
+static bool labelled(const uint8_t *p, uint32_t len)
+{
+  return len >= DC_ETHER_LEN && p[12] == DC_ETHERTYPE_MPLS >> 8 && p[13] == (DC_ETHERTYPE_MPLS & 0xff);
+}
+
+/* Is the frame for this node itself? Then its Datacast header stands behind the label. */
+static bool is_local(const uint8_t *p, uint32_t len)
+{
+  bool bottom;
+  return labelled(p, len) && len >= LOCAL_HEADER + DC_HEADER_LEN &&
+         dc_label_read(p + DC_ETHER_LEN, &bottom) == DC_LABEL_LOCAL;
+}
+
 /* Data for the node itself may end in its content store, which must not hold the receive ring. */
 static bool may_be_kept(const uint8_t *p, uint32_t len)
 {
-  bool bottom;
-  const uint32_t at = DC_ETHER_LEN + DC_LABEL_LEN;
-  return len > at && p[12] == DC_ETHERTYPE_MPLS >> 8 && p[13] == (DC_ETHERTYPE_MPLS & 0xff) &&
-         dc_label_read(p + DC_ETHER_LEN, &bottom) == DC_LABEL_LOCAL && (p[at] & 0x0f) == DC_TYPE_DATA;
+  return is_local(p, len) && (p[LOCAL_HEADER] & 0x0f) == DC_TYPE_DATA;
+}
+
+/* A host that does not forward is still the waypoint of what it sends itself, where no switch below it can be. */
+static bool asks_own_source(const struct forward *f, const uint8_t *p, uint32_t len)
+{
+  struct dc_header h;
+  if (!is_local(p, len) || dc_header_parse(p + LOCAL_HEADER, len - LOCAL_HEADER, &h) != DC_DROP_NONE ||
+      h.type != DC_TYPE_INTEREST)
+    return false;
+  const struct endpoint *e = forward_find(f, h.tree);
+  return e != NULL && e->ops->interest != NULL;
 }
 
 static void from_port(void *arg, struct dc_buf *buf, uint32_t len)
@@ -178,7 +202,7 @@ static void from_port(void *arg, struct dc_buf *buf, uint32_t len)
   case LINK_OTHER:
     break;
   }
-  if (f->no_forward && len >= DC_ETHER_LEN && d[12] == DC_ETHERTYPE_MPLS >> 8 && d[13] == (DC_ETHERTYPE_MPLS & 0xff)) {
+  if (f->no_forward && labelled(d, len) && !asks_own_source(f, d, len)) {
     f->count.not_forwarded++;
     buf_unref(buf);
     return;

@@ -34,7 +34,7 @@ enum { ENDPOINT_BUCKETS = 1024 };
 
 struct forward_counters {
   uint64_t drop[DC_DROP_MAX]; /* frames for endpoints that were refused */
-  uint64_t not_forwarded;     /* --no-forward: another's frames */
+  uint64_t not_forwarded;     /* --no-forward: frames that do not ask a source of this host */
 };
 
 struct forward {

@@ -34,10 +34,6 @@ REASONS = {
     ),
     lib.DC_ROUTES_STOPS: ("stops", "the route of receiver {0} in tree {1} does not fit an interest"),
     lib.DC_ROUTES_CHILDREN: ("children", "{0} would have more children in tree {1} than the {3} a waypoint can have"),
-    lib.DC_ROUTES_CACHE: (
-        "cache",
-        "tree {1} branches at {0}, which cannot be a waypoint (attribute cache), and none lies above it",
-    ),
 }
 
 
@@ -98,15 +94,16 @@ def routes(
     Raises
     ------
     RouteError
-        No waypoint helps: see its `code` (`msd`, `long`, `stops`, `children`, `cache`, `missing`) and `what`, the node.
+        No waypoint helps: see its `code` (`msd`, `long`, `stops`, `children`, `missing`) and `what`, the node.
     UnknownNode, MemberError, LinkError
         Trees or members that are not of this topology.
 
     Notes
     -----
     Waypoints are the branch nodes that can cache (two or more consumers: children, or itself a receiver), and
-    others where a segment would have more labels than a node on it can handle. Bytes written are the cost: about
-    0.5 microseconds per route in C, and as much again for Python's objects.
+    others where a segment would have more labels than a node on it can handle. Interests that would meet at a branch
+    node that cannot cache meet at the next one above it that can; the source's own node always can. Bytes written are
+    the cost: about 0.5 microseconds per route in C, and as much again for Python's objects.
     """
     given = graph if isinstance(graph, TreeSet) else trees
     if not isinstance(given, TreeSet):

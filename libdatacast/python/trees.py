@@ -220,6 +220,10 @@ class Network:
         lib.dc_net_set_up(self._net, arc, up)
         return arc
 
+    def set_cache(self, name: str, can: bool) -> None:
+        """Let a switch be a waypoint or not (its cache appliance comes or goes), for routes written from now on. O(1)."""
+        lib.dc_net_set_cache(self._net, self.node(name), can)
+
     def is_up(self, u: str, v: str) -> bool:
         return bool(lib.dc_net_is_up(self._net, self.arc(u, v)))
 

@@ -6,7 +6,8 @@
 #include "trees_set.h"
 
 /* What is known of a node of the tree, in s->next: what it is, its consumers, the stops of a route from it on. */
-enum { PLAIN = 0, STORES = 1, PASSES = 2, KIND = 3, KNOWN = 4, STOPS_SHIFT = 3, STOPS_BITS = 0xff, CONSUMER_SHIFT = 16 };
+enum { PLAIN = 0, STORES = 1, PASSES = 2, KIND = 3, KNOWN = 4, STOPS_SHIFT = 3, STOPS_BITS = 0xff, CONSUMER_SHIFT = 16,
+       CONSUMERS_MAX = 0xffff };
 
 struct routes {
   struct dc_trees *s;
@@ -17,7 +18,6 @@ struct routes {
   uint32_t *tail;  /* s->later: bytes from that record's beginning to the end of its route */
   uint8_t *out;
   size_t cap;
-  uint32_t below_source; /* the stop below the source, where that is no waypoint */
   struct dc_routes_result result;
 };
 
@@ -33,20 +33,14 @@ static bool waypoint(const struct routes *r, uint32_t v)
   return (r->note[v] & KIND) != PLAIN;
 }
 
-/* A branch node that cannot store (a switch without its appliance) only forwards: its consumers' interests meet at the
- * next node above that can, the source's own host at last. Where there is none, one_route says so. */
-static void store_above(struct routes *r, uint32_t v)
+/* Hosts that only send and receive forward for nobody, but the source's own node may merge what its own file is asked for. */
+static bool can_pass(const struct routes *r, uint32_t v)
 {
-  while (v != r->s->source) {
-    v = r->net->to[r->parent[v]];
-    if ((r->net->flags[v] & DC_NODE_CACHE) != 0) {
-      r->note[v] |= STORES;
-      return;
-    }
-  }
+  return v == r->s->source || (r->net->flags[v] & DC_NODE_CACHE) != 0;
 }
 
-/* Count consumers, and let every branch node that can store do so. */
+/* Where do interests meet? Every branch node stores that can. One that cannot (a switch without its appliance) only forwards:
+ * its consumers' interests meet at the next node above that can, the source's own at last. */
 static bool take_notes(struct routes *r, unsigned t)
 {
   struct dc_trees *s = r->s;
@@ -56,26 +50,21 @@ static bool take_notes(struct routes *r, unsigned t)
   r->note[s->source] = 0;
   for (uint32_t i = 0; i < s->length[t]; i++)
     r->note[list[i]] = (s->role[list[i]] & DC_ROLE_RECEIVER) != 0 ? one : 0;
-  for (uint32_t i = 0; i < s->length[t]; i++)
-    r->note[net->to[r->parent[list[i]]]] += one;
-  for (uint32_t i = 0; i <= s->length[t]; i++) {
+  for (uint32_t i = s->length[t] + 1; i-- > 0;) { /* children before parents */
     uint32_t v = i == 0 ? s->source : list[i - 1], consumers = r->note[v] >> CONSUMER_SHIFT;
-    if (consumers < 2)
-      continue;
-    if ((net->flags[v] & DC_NODE_CACHE) == 0) {
-      store_above(r, v);
-      continue;
+    if (consumers > 1 && can_pass(r, v)) {
+      if (consumers > DC_CHILDREN_MAX)
+        return fail(r, DC_ROUTES_CHILDREN, v);
+      r->note[v] |= STORES;
+      consumers = 1;
     }
-    if (consumers > DC_CHILDREN_MAX)
-      return fail(r, DC_ROUTES_CHILDREN, v);
-    r->note[v] |= STORES;
+    if (v != s->source) {
+      uint32_t *above = &r->note[net->to[r->parent[v]]];
+      uint32_t most = CONSUMERS_MAX - (*above >> CONSUMER_SHIFT);
+      *above += one * (consumers < most ? consumers : most);
+    }
   }
   return true;
-}
-
-static bool can_pass(const struct routes *r, uint32_t v)
-{
-  return (r->net->flags[v] & DC_NODE_CACHE) != 0;
 }
 
 /* Can node[1..n-1] handle the labels of a segment node[0] -> node[n] and back? Returns the index of one that cannot, or 0. */
@@ -160,7 +149,6 @@ static bool put(struct routes *r, size_t *at, const struct dc_stop *stop)
 static size_t one_route(struct routes *r, uint32_t v, size_t begin)
 {
   struct dc_trees *s = r->s;
-  const struct dc_net *net = r->net;
   uint32_t node[DC_SEG_MAX + 3];
   uint32_t fresh[DC_STOPS_MAX + 1];
   size_t record[DC_STOPS_MAX + 1];
@@ -207,18 +195,7 @@ static size_t one_route(struct routes *r, uint32_t v, size_t begin)
     stop.ret.local = !was_endpoint;
     down_ports(r, node, n, &stop.ret);
     uint32_t upper = node[n];
-    if (endpoint) {
-      /* The source: its record ends the route. */
-      if (n > 0) {
-        if (r->below_source != DC_NO_NODE && r->below_source != lower) {
-          uint32_t guilty = lower;
-          while (guilty != s->source && ((r->note[guilty] >> CONSUMER_SHIFT) < 2 || can_pass(r, guilty)))
-            guilty = net->to[r->parent[guilty]];
-          fail(r, DC_ROUTES_CACHE, guilty);
-          return 0;
-        }
-        r->below_source = lower;
-      }
+    if (endpoint) { /* the source: its record ends the route */
       stop.store = false;
       stop.fwd.n = 0;
       stop.fwd.local = false;
@@ -275,7 +252,7 @@ static void measure(struct routes *r, size_t begin, size_t end)
 struct dc_routes_result dc_trees_routes(struct dc_trees *s, unsigned tree, uint8_t *out, size_t cap, uint32_t *at)
 {
   struct routes r = {.s = s, .net = s->net, .parent = dc_parents(s, tree), .note = s->next, .where = s->queue,
-                     .tail = s->later, .out = out, .cap = cap, .below_source = DC_NO_NODE};
+                     .tail = s->later, .out = out, .cap = cap};
   r.result = (struct dc_routes_result){.error = DC_ROUTES_OK, .node = DC_NO_NODE};
   size_t end = 0;
   dc_set_list(s, tree);

@@ -417,6 +417,17 @@ def path_end() -> bytes:
     )
 
 
+def path_over_source(port: int) -> bytes:
+    """From a receiver beside the source (its port 0, the source's `port`) through the source's own node."""
+    return wire.encode_route(
+        [
+            Stop(fwd=Segment((0,), True)),
+            Stop(fwd=Segment(()), ret=Segment((port,)), store=True),
+            Stop(ret=Segment((), True)),
+        ]
+    )
+
+
 @dataclass
 class Transfer:
     """A group with one tree, driven as a master would."""

@@ -22,6 +22,7 @@ from agent_harness import (
     path_direct,
     path_end,
     path_middle,
+    path_over_source,
     random_file,
     run,
     until,
@@ -401,6 +402,29 @@ def test_host_that_may_not_forward(make_net: Callable[[Path], Net], tmp_path: Pa
     around.assign()
     around.client.wait(lambda: node_counters(net, "b")["drop"]["not_forwarded"] > 0, "frames that are refused")
     assert around.status()["c"]["pieces"] == 0
+
+
+def test_host_that_may_not_forward_merges_what_its_own_file_is_asked_for(
+    make_net: Callable[[Path], Net], tmp_path: Path
+) -> None:
+    """Where no switch can cache (an appliance is absent) the source's own node is the waypoint."""
+    net = make_net(PLAIN)
+    for host in "abc":
+        net.host(host)
+    net.cable("a", "b")
+    net.cable("b", "c")
+    net.start("a")
+    net.start("b", "--no-forward")
+    net.start("c")
+    routes = {"a": path_over_source(0), "c": path_over_source(1)}
+    calm = {"cache_bytes": 8 << 20, "rto_min_ms": 300}
+    transfer = Transfer(net, "b", random_file(tmp_path / "src", 2_000_000), routes, rate=SLOW, extra=calm)
+    transfer.deliver()
+    sent = transfer.status()["b"]["trees"]["7"]
+    assert sent["dup_packets"] * 20 <= sent["new_packets"], "two receivers are one stream of interests"
+    counters = node_counters(net, "b")
+    assert counters["drop"]["not_forwarded"] == 0
+    assert sum(port["tx_data_payload"] for port in counters["ports"].values()) >= 2 * transfer.size
 
 
 def test_link_that_goes_down_and_comes_back(make_net: Callable[[Path], Net], tmp_path: Path) -> None:

@@ -77,13 +77,14 @@ def check_trees(g: nx.Graph, found: TreeSet, source: str, receivers: list[str]) 
 def check_routes(g: nx.Graph, found: TreeSet, routes, source: str, receivers: list[str]) -> None:
     """Follow every route port by port: there, back, along the tree, with label stacks that each node can handle."""
     peers = {u: {d["ports"][u]: v for v, d in g.adj[u].items()} for u in g}
-    cache = {u: data["forwards"] and data.get("cache", True) for u, data in g.nodes(data=True)}
+    cache = {u: u == source or (data["forwards"] and data.get("cache", True)) for u, data in g.nodes(data=True)}
     assert [r.tree for r in routes] == found.ids
     for tree, tree_routes in zip(found.trees, routes, strict=True):
         parent = tree.parent
         consumers: dict[str, int] = dict.fromkeys(receivers, 1)
-        for u, _ in tree.arcs:
-            consumers[u] = consumers.get(u, 0) + 1
+        for u, v in reversed(tree.arcs):  # children before parents
+            here = consumers[v]
+            consumers[u] = consumers.get(u, 0) + (1 if cache[v] else here)
         assert set(tree_routes.blobs) == set(receivers)
         deepest = 0
         for r in receivers:
@@ -94,7 +95,7 @@ def check_routes(g: nx.Graph, found: TreeSet, routes, source: str, receivers: li
                 path.append(at)
             node, walked, stores = r, [r], set()
             for i, stop in enumerate(stops):
-                assert bool(stop.store) <= (cache[node] and consumers.get(node, 0) >= 2) or not all(cache.values())
+                assert bool(stop.store) <= (cache[node] and consumers.get(node, 0) >= 2)
                 if stop.store:
                     stores.add(node)
                 if i and 0 < i < len(stops) - 1:
@@ -125,6 +126,6 @@ def check_routes(g: nx.Graph, found: TreeSet, routes, source: str, receivers: li
                 assert back.local == (i > 0), "only the receiver itself is an endpoint"
                 deepest = max(deepest, len(back.labels()) if back.ports else 0)
             assert walked == path
-            for v in path[:-1]:
+            for v in path:
                 assert consumers[v] < 2 or not cache[v] or v in stores, f"branch node {v} does not store"
         assert deepest <= tree_routes.labels

@@ -1,6 +1,7 @@
 """Routes: waypoints where the tree branches and where labels would be too many; what cannot be written is refused."""
 
 import itertools
+import random
 
 import networkx as nx
 import pytest
@@ -72,16 +73,37 @@ def test_a_path_too_long_for_one_segment():
     assert caught.value.code == "long"
 
 
-def test_a_branch_that_cannot_cache_needs_one_above_it():
+def test_interests_meet_above_a_branch_that_cannot_cache_at_the_source_itself_if_need_be():
     g = topologies.leafspine(1, 2, 3)
     for s in topologies.switches(g):
         g.nodes[s]["cache"] = False
-    with pytest.raises(RouteError) as caught:
-        routes(steiner_trees(g, "0.0", ["0.1", "1.0"]))
-    assert (caught.value.code, caught.value.what) == ("cache", "s0.0")
+    receivers = ["0.1", "1.0", "1.1"]
+    found = steiner_trees(g, "0.0", receivers)
+    (one,) = routes(found)
+    check_routes(g, found, [one], "0.0", receivers)
+    for receiver in receivers:
+        stops = decode_route(one.blobs[receiver])
+        assert [stop.store for stop in stops] == [False, True, False], "the only waypoint is the source's own host"
+        assert (stops[1].fwd.ports, stops[1].fwd.local) == ((), False)
     g.nodes["s0.0"]["cache"] = True
-    found = steiner_trees(g, "0.0", ["0.1", "1.0", "1.1"])
-    check_routes(g, found, routes(found), "0.0", ["0.1", "1.0", "1.1"])
+    check_routes(g, found, routes(found := steiner_trees(g, "0.0", receivers)), "0.0", receivers)
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    spec=st.sampled_from(["fattree:4,3", "bcube:4,1", "leafspine:4,8,6,4", "jellyfish:16,3,2,3", "torus:4,2"]),
+    absent=st.floats(0, 1),
+    size=st.integers(1, 8),
+    seed=st.integers(0, 10**6),
+)
+def test_a_group_works_whatever_appliances_are_absent(spec, absent, size, seed):
+    g = topologies.parse(spec)
+    switches = topologies.switches(g)
+    for s in random.Random(seed).sample(switches, round(absent * len(switches))):
+        g.nodes[s]["cache"] = False
+    source, receivers = group(g, size, seed)
+    found = steiner_trees(g, source, receivers)
+    check_routes(g, found, routes(found), source, receivers)
 
 
 def test_more_children_than_a_waypoint_can_have():
@@ -89,6 +111,19 @@ def test_more_children_than_a_waypoint_can_have():
     with pytest.raises(RouteError) as caught:
         routes(steiner_trees(g, "0.0", [f"0.{i}" for i in range(1, 140)]))
     assert (caught.value.code, caught.value.what) == ("children", "s0.0")
+
+
+def test_more_consumers_than_the_source_can_keep_apart_where_no_switch_can_cache():
+    g = topologies.leafspine(2, 2, 70)
+    for s in topologies.switches(g):
+        g.nodes[s]["cache"] = False
+    receivers = [f"{i}.{j}" for i in range(2) for j in range(70)][1:]
+    with pytest.raises(RouteError) as caught:
+        routes(steiner_trees(g, "0.0", receivers))
+    assert (caught.value.code, caught.value.what) == ("children", "0.0")
+    g.nodes["s0.1"]["cache"] = True
+    found = steiner_trees(g, "0.0", receivers)
+    check_routes(g, found, routes(found), "0.0", receivers)
 
 
 def test_payload_counts_labels_and_interests():

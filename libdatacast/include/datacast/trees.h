@@ -69,6 +69,9 @@ uint32_t dc_net_arc(const struct dc_net *net, uint32_t v, uint32_t port) __attri
 void dc_net_set_up(struct dc_net *net, uint32_t arc, bool up) __attribute__((nonnull));
 bool dc_net_is_up(const struct dc_net *net, uint32_t arc) __attribute__((nonnull));
 
+/* Can v be a waypoint from now on (a switch's cache appliance comes or goes)? Trees stay, routes are to be written anew. */
+void dc_net_set_cache(struct dc_net *net, uint32_t v, bool can) __attribute__((nonnull));
+
 /* A breadth-first search from `source` over links that are up, until every node is seen; `times` times over. The floor
  * that measurements are compared with. Returns the nodes seen. O(times (V + E)). */
 uint32_t dc_trees_floor(struct dc_trees *s, uint32_t source, unsigned times) __attribute__((nonnull));

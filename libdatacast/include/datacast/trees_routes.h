@@ -12,8 +12,7 @@ enum dc_routes_error {
   DC_ROUTES_MSD,      /* `node` cannot handle the labels, and no waypoint can be put where it would help */
   DC_ROUTES_LONG,     /* more than DC_SEG_MAX links without a place for a waypoint; `node` is where it gave up */
   DC_ROUTES_STOPS,    /* the route of `node` has more stops or bytes than an interest can carry */
-  DC_ROUTES_CHILDREN, /* `node` would have more than DC_CHILDREN_MAX children */
-  DC_ROUTES_CACHE     /* the tree branches at `node`, which cannot be a waypoint, and no waypoint lies above */
+  DC_ROUTES_CHILDREN  /* `node` would have more than DC_CHILDREN_MAX children */
 };
 
 struct dc_routes_result {

@@ -11,6 +11,7 @@ struct dc_net *dc_net_init(void *memory, const struct dc_net_cfg *cfg, const str
 enum dc_net_kind dc_net_kind(const struct dc_net *net);
 uint32_t dc_net_arc(const struct dc_net *net, uint32_t v, uint32_t port);
 void dc_net_set_up(struct dc_net *net, uint32_t arc, bool up);
+void dc_net_set_cache(struct dc_net *net, uint32_t v, bool can);
 bool dc_net_is_up(const struct dc_net *net, uint32_t arc);
 uint32_t dc_trees_floor(struct dc_trees *s, uint32_t source, unsigned times);
 size_t dc_trees_size(const struct dc_net *net);
@@ -33,7 +34,7 @@ uint32_t dc_trees_reachable(struct dc_trees *s, uint8_t *reached);
 
 enum dc_routes_error {
   DC_ROUTES_OK, DC_ROUTES_SPACE, DC_ROUTES_MISSING, DC_ROUTES_MSD, DC_ROUTES_LONG, DC_ROUTES_STOPS, DC_ROUTES_CHILDREN,
-  DC_ROUTES_CACHE, ...
+  ...
 };
 struct dc_routes_result { enum dc_routes_error error; uint32_t node; size_t bytes; uint32_t labels; uint32_t interest; ...; };
 struct dc_routes_result dc_trees_routes(struct dc_trees *s, unsigned tree, uint8_t *out, size_t cap, uint32_t *at);
