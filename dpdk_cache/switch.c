@@ -14,6 +14,7 @@ enum {
   SPARE_REAL_PORT = 1536,
   HEADERS_PER_PORT = 512,
   POOL_CACHE = 512,       /* DPDK keeps so many mbufs of a pool per core */
+  ETHERTYPE_LLDP = 0x88cc,
 };
 
 dc_time sw_now(void) {
@@ -161,6 +162,14 @@ static bool admit(struct sw *s, struct port *p, struct rte_mbuf *m, dc_time now)
   return true;
 }
 
+/* A discovery frame (LLDP) of our controller, at a cache appliance: sent back, it says that the appliance is there. */
+static bool is_probe(const struct port *p, const struct rte_mbuf *m) {
+  static const uint8_t mark[] = {0x02, 0xdc, 0x00, 0x01, 'd', 'a', 't', 'a', 'c', 'a', 's', 't'};
+  const uint8_t *d = rte_pktmbuf_mtod(m, const uint8_t *);
+  return p->member->cfg->appliance && m->data_len > DC_ETHER_LEN && d[12] == ETHERTYPE_LLDP >> 8 &&
+         d[13] == (ETHERTYPE_LLDP & 0xff) && memmem(d, m->data_len, mark, sizeof mark) != NULL;
+}
+
 static void send_frame(struct sw *s, struct member *node, const struct dc_tx *tx, dc_time now) {
   struct port *to = tx->port < DC_NODE_PORTS_MAX ? node->port[tx->port] : NULL;
   if (to == NULL) {
@@ -182,6 +191,10 @@ unsigned sw_receive(struct sw *s, struct port *p, dc_time now) {
     if (i + 1 < n) rte_prefetch0(rte_pktmbuf_mtod(in[i + 1], void *));
     if (!admit(s, p, m, now)) {
       rte_pktmbuf_free(m);
+      continue;
+    }
+    if (is_probe(p, m)) {
+      port_send(p, m, now);
       continue;
     }
     packet_arrived(m);

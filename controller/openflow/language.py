@@ -24,6 +24,9 @@ class OpenFlowLanguage:
     def packet_out(self, number: int, data: bytes) -> Message:
         return PacketOut(number, data)
 
+    def probe(self, number: int, data: bytes) -> tuple[list[Message], bool]:
+        return [PacketOut(number, data), Barrier()], True
+
     def rules(self, wanted: Desired, session: Session) -> list[dict[str, Any]]:
         return [{"purpose": rule.purpose, "table": rule.table, "priority": rule.priority, "match": dict(rule.match),
                  "actions": [list(action) for action in rule.actions], "cookie": f"{rule.cookie:016x}",

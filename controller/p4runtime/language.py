@@ -23,6 +23,9 @@ class P4RuntimeLanguage:
     def packet_out(self, number: int, data: bytes) -> Message:
         return PacketOut(number, data)
 
+    def probe(self, number: int, data: bytes) -> tuple[list[Message], bool]:
+        return [PacketOut(number, data)], False
+
     def rules(self, wanted: Desired, session: Session) -> list[dict[str, Any]]:
         return [{"purpose": f"{e.table} {e.value}", "table": e.table, "match": {e.field: e.value}, "action": e.action,
                  "params": dict(e.params), **session.rule_counters.get(e.key, {})}

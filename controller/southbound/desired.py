@@ -34,7 +34,8 @@ class Desired:
     flood: frozenset[int]
 
 
-def desired(switch: Switch, macs: dict[int, str], present: Iterable[int], blocked: Iterable[int]) -> Desired:
+def desired(switch: Switch, macs: dict[int, str], present: Iterable[int], blocked: Iterable[int],
+            appliance: bool) -> Desired:
     """
     Parameters
     ----------
@@ -45,12 +46,13 @@ def desired(switch: Switch, macs: dict[int, str], present: Iterable[int], blocke
         Numbers of the ports the switch has.
     blocked : iterable of int
         Numbers of ports that would close a loop of ordinary Ethernet.
+    appliance : bool
+        Whether its cache appliance is there.
     """
     present, blocked = set(present), set(blocked)
     adjacencies = tuple(
         Adjacency(p.port, p.number, (p.neighbour.mac if p.neighbour and p.neighbour.mac else BROADCAST),
                   macs.get(p.number, ZERO))
         for p in switch.ports)
-    appliance = switch.appliance.number if switch.appliance and switch.appliance.number in present else None
     flood = frozenset(p.number for p in switch.ports if p.number in present and p.number not in blocked)
-    return Desired(adjacencies, appliance, flood)
+    return Desired(adjacencies, switch.appliance.number if switch.appliance and appliance else None, flood)

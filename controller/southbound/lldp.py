@@ -14,6 +14,8 @@ _OUI = bytes.fromhex("02dc00")
 """Locally administered; subtype 1 is ours."""
 _MARK = _OUI + b"\x01datacast"
 TTL_S = 6
+APPLIANCE = 65535
+"""In place of a port (the highest is 65534): a probe that the switch's cache appliance sends back."""
 
 
 def _tlv(kind: int, value: bytes) -> bytes:

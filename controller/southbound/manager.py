@@ -23,6 +23,10 @@ log = logging.getLogger("datacast.controller.switches")
 
 LLDP_INTERVAL_S = 2.0
 LLDP_LIFE_S = 3 * LLDP_INTERVAL_S
+PROBE_INTERVAL_S = 0.4
+"""Between two probes of a cache appliance."""
+PROBES_MISSED = 3
+"""So many without an answer and it is taken to be absent."""
 
 
 class Language(Protocol):
@@ -36,6 +40,9 @@ class Language(Protocol):
 
     def packet_out(self, number: int, data: bytes) -> Any:
         """A frame out of a port."""
+
+    def probe(self, number: int, data: bytes) -> tuple[list[Any], bool]:
+        """Messages that send a frame out of a port, and whether the switch then says so (Manager.programmed)."""
 
     def rules(self, wanted: Desired, session: Session) -> list[dict[str, Any]]:
         """For people: what is installed, with counters."""
@@ -51,6 +58,7 @@ class Manager:
         self.log = Log()
         self._dpids = {s.openflow.dpid: s.name for s in config.switches if s.openflow}
         self._next_lldp = 0.0
+        self._next_probe = 0.0
 
     # ---- who ----
     def switch_of_dpid(self, dpid: int) -> str:
@@ -82,6 +90,9 @@ class Manager:
         session.pipeline = dict(pipeline or {})
         session.ports = {p.number: p for p in ports}
         session.seen.clear()
+        # Taken to answer until it fails to: a controller that starts again disturbs no group.
+        session.unanswered, session.probing = 0, False
+        session.silent = session.silent or not session.appliance_linked
         self._check_ports(t_ns, session)
         self.note(t_ns, "info", "connected", name, f"connected from {peer or 'unknown'}, {len(session.ports)} ports")
         return [Send(name, m) for m in self._language(session).read()]
@@ -109,12 +120,14 @@ class Manager:
         if not session.connected or session.have is not None:
             return []
         session.have = have
-        self._next_lldp = min(self._next_lldp, now)
+        self._next_lldp, self._next_probe = min(self._next_lldp, now), min(self._next_probe, now)
         return self._program(session, now, force=True)
 
     def programmed(self, now: float, t_ns: int, name: str) -> list[Effect]:
         """The switch did all it was told: the fabric manager may count on it."""
         session = self.sessions[name]
+        if session.probing:
+            session.probing, session.unanswered = False, session.unanswered + 1
         if not session.connected or session.programmed_s is not None:
             return []
         session.programmed_s = now
@@ -130,7 +143,7 @@ class Manager:
             return []
         macs = {n: p.mac for n, p in session.ports.items()}
         blocked = {p.number for p in session.config.ports if (session.config.name, p.port) in self._blocked()}
-        wanted = desired(session.config, macs, session.ports, blocked)
+        wanted = desired(session.config, macs, session.ports, blocked, session.appliance_present)
         if wanted == session.wanted and not force:
             return []
         session.wanted = wanted
@@ -182,15 +195,44 @@ class Manager:
             if session.registered:
                 effects.append(Report({"type": "link", "node": name, "port": port, "up": up, "t_ns": t_ns,
                                        "n": session.report}))
-        appliance = session.config.appliance
-        if appliance is not None and appliance.number == info.number and up != was:
-            self.note(t_ns, "warning", "appliance", name, f"its cache appliance is {'there' if up else 'absent'}")
-            if session.registered:
-                effects.append(Report(self._registration(session)))
         self._check_ports(t_ns, session)
         if up and not was:
-            self._next_lldp = now
+            self._next_lldp = self._next_probe = now
+        appliance = session.config.appliance
+        if appliance is not None and appliance.number == info.number and was and not up:
+            effects += self._appliance(now, t_ns, session, silent=True)
         return effects + self._program_all(now)
+
+    # ---- the cache appliance ----
+    def _appliance(self, now: float, t_ns: int, session: Session, *, silent: bool) -> list[Effect]:
+        """It answers, or it does not any more: the switch and the fabric manager are told."""
+        session.unanswered = 0
+        if session.silent == silent:
+            return []
+        session.silent = silent
+        self.note(t_ns, "warning", "appliance", session.config.name,
+                  f"its cache appliance {'is absent' if silent else 'is there'}")
+        self._check_ports(t_ns, session)
+        effects = self._program(session, now)
+        if session.registered:
+            effects.append(Report(self._registration(session)))
+        return effects
+
+    def _probe(self, now: float, t_ns: int) -> list[Effect]:
+        """A carrier says that a cable is there, not that a program is: appliances send our probes back."""
+        effects: list[Effect] = []
+        for name, session in self.sessions.items():
+            appliance = session.config.appliance
+            if appliance is None or not session.connected or session.have is None or not session.appliance_linked:
+                continue
+            if session.unanswered >= PROBES_MISSED:
+                effects += self._appliance(now, t_ns, session, silent=True)
+            frame = lldp.encode(name, lldp.APPLIANCE, session.ports[appliance.number].mac)
+            messages, acknowledged = self._language(session).probe(appliance.number, frame)
+            # What the switch itself did not send is not held against the appliance.
+            session.probing, session.unanswered = acknowledged, session.unanswered + (not acknowledged)
+            effects += [Send(name, message) for message in messages]
+        return effects
 
     def _check_ports(self, t_ns: int, session: Session) -> None:
         missing = [p for p in session.config.ports if p.number not in session.ports]
@@ -199,7 +241,8 @@ class Manager:
         appliance = session.config.appliance
         text = ""
         if appliance is not None and not session.appliance_present:
-            text = (f"no cache appliance at port {appliance.number}: this switch only forwards, "
+            what = "does not answer" if session.appliance_linked else "is not connected"
+            text = (f"the cache appliance at port {appliance.number} {what}: this switch only forwards, "
                     "groups cost the source more traffic")
         self._standing(t_ns, session, "no_appliance", text)
 
@@ -215,6 +258,9 @@ class Manager:
         """A frame from a switch: discovery, or nothing we want."""
         session = self.sessions[name]
         far, port = lldp.decode(frame), session.config.port_of(number)
+        appliance = session.config.appliance
+        if appliance is not None and number == appliance.number and far == (name, lldp.APPLIANCE):
+            return self._appliance(now, t_ns, session, silent=False)
         if far is None or port is None:
             return []
         before = session.seen.get(port)
@@ -230,12 +276,15 @@ class Manager:
             session.problems.pop(f"cabling_{port}", None)
         return self._program_all(now)
 
-    def tick(self, now: float) -> list[Effect]:
-        """Discovery frames are due, old findings expire. Call it every half second or so."""
-        if now < self._next_lldp:
-            return []
-        self._next_lldp = now + LLDP_INTERVAL_S
+    def tick(self, now: float, t_ns: int) -> list[Effect]:
+        """Probes and discovery frames are due, old findings expire. Call it a few times a second."""
         effects: list[Effect] = []
+        if now >= self._next_probe:
+            self._next_probe = now + PROBE_INTERVAL_S
+            effects += self._probe(now, t_ns)
+        if now < self._next_lldp:
+            return effects
+        self._next_lldp = now + LLDP_INTERVAL_S
         lost = False
         for name, session in self.sessions.items():
             for port in [p for p, (*_, seen) in session.seen.items() if now - seen > LLDP_LIFE_S]:

@@ -25,7 +25,7 @@ from datacast.controller.southbound.state import Close, Effect, PortInfo, Report
 
 log = logging.getLogger("datacast.controller.switches")
 
-TICK_S = 0.5
+TICK_S = 0.1
 COUNTERS_S = 1.0
 """How long a reader waits for fresh counters."""
 DROP_NAMES = {1: "truncated", 5: "ethertype", 6: "label", 7: "port", 8: "stack", 10: "no_endpoint"}
@@ -85,7 +85,7 @@ class Switches:
 
     def _ticks(self) -> None:
         while not self._stopped.wait(TICK_S):
-            self._do(lambda: self.manager.tick(time.monotonic()))
+            self._do(lambda: self.manager.tick(time.monotonic(), time.time_ns()))
 
     # ---- effects ----
     def _do(self, event: Callable[[], Iterable[Effect]]) -> None:

@@ -37,6 +37,12 @@ class Session:
     wanted: Desired | None = None
     seen: dict[int, tuple[str, int, float]] = field(default_factory=dict)
     """Discovered, by Datacast port: (switch, port, when last heard)."""
+    unanswered: int = 0
+    """Probes of the cache appliance, since it last answered one."""
+    probing: bool = False
+    """A probe is on its way to the switch."""
+    silent: bool = False
+    """The cache appliance has not answered for too long, or since its port came up."""
     registered: bool = False
     report: int = -1
     port_counters: dict[int, dict[str, int]] = field(default_factory=dict)
@@ -55,9 +61,13 @@ class Session:
         return number in self.ports and self.ports[number].up
 
     @property
-    def appliance_present(self) -> bool:
+    def appliance_linked(self) -> bool:
         a = self.config.appliance
         return a is not None and a.number in self.ports and self.ports[a.number].up
+
+    @property
+    def appliance_present(self) -> bool:
+        return self.appliance_linked and not self.silent
 
 
 @dataclass(frozen=True)

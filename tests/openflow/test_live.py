@@ -26,6 +26,8 @@ PACKET_IN, PORT_STATUS, PACKET_OUT, FLOW_MOD, MULTIPART_REQUEST, MULTIPART_REPLY
 BARRIER_REQUEST, BARRIER_REPLY = 20, 21
 FLOW, PORT_DESC = 1, 13
 LINK_DOWN = 1
+APPLIANCE = 5
+"""The port whose appliance sends probes back."""
 
 
 def wait_for(what: str, probe: Callable[[], Any], seconds: float = 10) -> Any:
@@ -91,6 +93,11 @@ class WireSwitch:
             self.send(ECHO_REPLY, body, xid)
         elif kind == ERROR:
             self.errors.append(body)
+        elif kind == PACKET_OUT:
+            length, = struct.unpack_from("!H", body, 8)
+            number, = struct.unpack_from("!I", body, 16 + 4)
+            if number == APPLIANCE:
+                self.packet_in(number, body[16 + length:])
         elif kind == BARRIER_REQUEST:
             self.send(BARRIER_REPLY, b"", xid)
             self.barrier_s = time.monotonic()

@@ -16,7 +16,7 @@ from datacast.controller.southbound import lldp
 from datacast.controller.southbound.config import parse
 from datacast.controller.southbound.errors import SwitchError
 from datacast.controller.southbound.loops import blocked_ends
-from datacast.controller.southbound.manager import LLDP_INTERVAL_S, LLDP_LIFE_S, Manager
+from datacast.controller.southbound.manager import LLDP_INTERVAL_S, LLDP_LIFE_S, PROBE_INTERVAL_S, PROBES_MISSED, Manager
 from datacast.controller.southbound.state import Close, PortInfo, Report, Send
 
 T = 1_700_000_000_000_000_000
@@ -49,6 +49,8 @@ class World:
         self.reports: list[dict[str, Any]] = []
         self.closed: list[object] = []
         self.sent: list[tuple[str, Any]] = []
+        self.dead: set[str] = set()
+        """Switches whose appliance sends no probe back."""
         self.now = 100.0
 
     @property
@@ -95,6 +97,17 @@ class World:
 
     def codes(self) -> list[str]:
         return [note.code for note in self.manager.log.notes]
+
+    def tick(self, seconds: float = 0.0) -> list[Any]:
+        """The manager's clock; appliances answer."""
+        self.now += seconds
+        effects = self.do(self.manager.tick(self.now, self.t_ns))
+        for name, switch in self.switches.items():
+            probes = [frame for number, frame in switch.out if number == APPLIANCE]
+            switch.out = [one for one in switch.out if one[0] != APPLIANCE]
+            if probes and name not in self.dead:
+                self.do(self.manager.packet_in(self.now, self.t_ns, name, APPLIANCE, probes[-1]))
+        return effects
 
     def discover(self) -> None:
         """Every LLDP frame that was sent arrives at the other end of its cable."""
@@ -215,7 +228,7 @@ def test_an_absent_appliance_is_told_and_local_dropped(world: World) -> None:
     world.connect("s0", without=(APPLIANCE,))
     assert world.reports[-1]["cache"] is False
     assert "no_appliance" in world.codes()
-    assert any("only forwards" in p for p in world.manager.summary("s0")["problems"])
+    assert any("is not connected: this switch only forwards" in p for p in world.manager.summary("s0")["problems"])
     assert any(r["purpose"] == "drop no_endpoint" and r["match"].get("mpls_label") == 1000
                for r in world.manager.detail("s0")["rule_list"])
 
@@ -223,10 +236,65 @@ def test_an_absent_appliance_is_told_and_local_dropped(world: World) -> None:
 def test_an_appliance_that_comes_later_is_used(world: World) -> None:
     world.connect("s0", without=(APPLIANCE,))
     world.port("s0", APPLIANCE, up=True)
+    assert world.reports[-1]["cache"] is False, "a carrier is no appliance"
+    world.tick()
     assert world.reports[-1]["type"] == "register" and world.reports[-1]["cache"] is True
     assert "local" in {r["purpose"] for r in world.manager.detail("s0")["rule_list"]}
     assert world.manager.summary("s0")["problems"] == []
     assert {r.cookie for r in rules.rules(world.manager.sessions["s0"].wanted)} == world.switches["s0"].cookies()
+
+
+def test_an_appliance_that_dies_behind_a_live_port_is_missed_and_comes_back(world: World) -> None:
+    world.connect_all()
+    world.reports.clear()
+    for _ in range(10):
+        world.tick(PROBE_INTERVAL_S)
+    assert world.reports == []
+    world.dead = {"s1"}
+    for _ in range(PROBES_MISSED):
+        world.tick(PROBE_INTERVAL_S)
+    assert world.reports == [], "one or two lost probes are no death"
+    world.tick(PROBE_INTERVAL_S)
+    assert [(r["node"], r["cache"]) for r in world.reports] == [("s1", False)]
+    assert any("does not answer" in p for p in world.manager.summary("s1")["problems"])
+    assert "local" not in {r["purpose"] for r in world.manager.detail("s1")["rule_list"]}
+    for _ in range(10):
+        world.tick(PROBE_INTERVAL_S)
+    assert len(world.reports) == 1, "told once"
+    world.dead = set()
+    world.tick(PROBE_INTERVAL_S)
+    assert [(r["node"], r["cache"]) for r in world.reports[1:]] == [("s1", True)]
+    assert world.manager.summary("s1")["problems"] == []
+
+
+def test_a_switch_that_says_nothing_is_not_held_against_its_appliance(world: World) -> None:
+    world.connect("s0")
+    world.reports.clear()
+    for _ in range(3 * PROBES_MISSED):
+        world.now += PROBE_INTERVAL_S
+        assert world.manager.tick(world.now, world.t_ns) != [], "asked, and nothing comes back: no barrier either"
+    assert world.manager.summary("s0")["appliance"]["present"] and world.manager.summary("s0")["problems"] == []
+
+
+def test_an_appliance_known_to_be_silent_stays_so_when_the_switch_reconnects(world: World) -> None:
+    token = world.connect("s0")
+    world.dead = {"s0"}
+    for _ in range(PROBES_MISSED + 1):
+        world.tick(PROBE_INTERVAL_S)
+    world.do(world.manager.disconnected(world.t_ns, "s0", token))
+    world.connect("s0")
+    assert world.reports[-1]["cache"] is False
+    world.dead = set()
+    world.tick()
+    assert world.reports[-1]["cache"] is True
+
+
+def test_only_an_answer_to_the_own_probe_counts(world: World) -> None:
+    world.connect("s0", without=(APPLIANCE,))
+    world.port("s0", APPLIANCE, up=True)
+    for frame in (lldp.encode("s1", lldp.APPLIANCE, "02:00:00:00:00:01"), lldp.encode("s0", 2, "02:00:00:00:00:01")):
+        world.do(world.manager.packet_in(world.now, world.t_ns, "s0", APPLIANCE, frame))
+        assert world.reports[-1]["cache"] is False
 
 
 # ---- discovery ----
@@ -242,17 +310,17 @@ def test_lldp_frames_are_written_and_read_back() -> None:
 
 def test_links_are_discovered_and_expire(world: World) -> None:
     world.connect_all()
-    world.do(world.manager.tick(world.now))
-    assert all(isinstance(m, PacketOut) for _, m in world.sent[-9:])
+    world.tick()
+    assert sum(isinstance(m, PacketOut) for _, m in world.sent) == 3 * 3 + 3, "every port, every appliance"
     world.discover()
     assert world.manager.discovered() == [
         {"u": "s0", "u_port": 0, "v": "s2", "v_port": 1}, {"u": "s0", "u_port": 1, "v": "s1", "v_port": 0},
         {"u": "s1", "u_port": 1, "v": "s2", "v_port": 0}]
     assert world.manager.detail("s0")["port_list"][1]["discovered"] == {"node": "s1", "port": 0}
     world.now += LLDP_INTERVAL_S / 2
-    assert world.manager.tick(world.now) == []
+    assert all(m.number == APPLIANCE for e in world.tick() if isinstance(m := e.message, PacketOut))
     world.now += LLDP_LIFE_S + 1
-    world.do(world.manager.tick(world.now))
+    world.tick()
     assert world.manager.discovered() == []
 
 
@@ -294,7 +362,7 @@ def test_a_cable_found_by_discovery_counts_where_none_is_configured() -> None:
     world = World(config)
     world.connect_all()
     assert all(world.floods_in(name) == {0, 1, 2} for name in world.switches)
-    world.do(world.manager.tick(world.now))
+    world.tick()
     world.discover()
     assert sum(3 - len(world.floods_in(name)) for name in world.switches) == 2
 

@@ -42,7 +42,7 @@ def config(ports: int, appliance: bool = True):
 
 def wanted(ports: int = 8, *, appliance: bool = True, blocked: tuple[int, ...] = ()) -> Desired:
     present = [*range(1, ports + 1), *([APPLIANCE] if appliance else [])]
-    return desired(config(ports), {n: f"02:00:00:00:00:{n:02x}" for n in present}, present, blocked)
+    return desired(config(ports), {n: f"02:00:00:00:00:{n:02x}" for n in present}, present, blocked, appliance)
 
 
 def programmed(want: Desired, ports: int = 8) -> FakeSwitch:
@@ -117,7 +117,7 @@ def test_addresses_are_those_of_the_next_link() -> None:
     for port in text["ports"]:
         port["neighbour"] = {"node": "h", "port": 0, "mac": "02:dc:00:00:00:99"}
     macs = {1: "02:00:00:00:00:01", 2: "02:00:00:00:00:02"}
-    want = desired(parse({"switches": [text]}).switches[0], macs, (1, 2), ())
+    want = desired(parse({"switches": [text]}).switches[0], macs, (1, 2), (), appliance=True)
     (port, frame), = programmed(want).receive(1, bytes(stack(1025) / Datacast(type="data")))
     assert port == 2 and frame[:12].hex() == "02dc00000099" + "020000000002"
 

@@ -99,7 +99,7 @@ def wanted(ports: int = 4, *, appliance: bool = True, blocked: tuple[int, ...] =
     if appliance:
         switch["appliance"] = {"number": 500}
     config = parse({"switches": [switch], "pipeline": {"json": "a", "p4info": "b"}}).switches[0]
-    return desired(config, {}, [*range(ports), 500], blocked)
+    return desired(config, {}, [*range(ports), 500], blocked, appliance)
 
 
 def test_entries_name_what_the_program_has() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from switch_rig import BINARY, Rig, rig, wait_for
 
+from datacast.controller.southbound import lldp
 from datacast.core import constants as c
 from datacast.core.wire import Header, Segment, encode_data, encode_frame, encode_header
 
@@ -151,6 +152,23 @@ def test_an_appliance_answers_by_its_only_port(tmp_path: Path, switch_binary: Pa
         answer = r.wires[0].receive()
         assert answer is not None and answer.endswith(b"d" * 500)
         assert int.from_bytes(answer[14:17], "big") >> 4 == 1024 + 4
+
+
+def test_an_appliance_sends_its_controllers_probes_back_and_no_others(tmp_path: Path, switch_binary: Path) -> None:
+    probe = lldp.encode("s0.0", lldp.APPLIANCE, "02:00:00:00:00:09")
+    with rig(tmp_path, 1) as r:
+        r.start(None, BINARY, "--appliance").ready()
+        r.wires[0].send(probe.replace(b"datacast", b"somebody"))
+        r.wires[0].send(probe)
+        assert (came := r.wires[0].receive()) is not None and came[:len(probe)] == probe
+        assert r.wires[0].silent()
+
+
+def test_a_whitebox_sends_no_probe_back(rig3: Rig) -> None:
+    process = rig3.start().ready()
+    rig3.wires[0].send(lldp.encode("s0.0", lldp.APPLIANCE, "02:00:00:00:00:09"))
+    wait_for("the drop", lambda: process.ask("counters")["nodes"]["s0.0"]["drop"].get("ethertype") == 1)
+    assert rig3.wires[0].silent()
 
 
 def test_check_reads_the_configuration_and_starts_nothing(rig3: Rig) -> None:
