@@ -8,7 +8,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -309,6 +309,16 @@ def _rate(value: float | None) -> str:
     return "-" if not value else f"{value / 1e6:.1f} Mbit/s"
 
 
+def appliance_notes(plain: Sequence[str], reactions: Sequence[dict[str, Any]]) -> list[str]:
+    """What a person should know of cache appliances that were or are not there."""
+    notes = [f"{', '.join(plain)} had no cache appliance: the source sent more"] if plain else []
+    for reaction in reactions:
+        for node, present in reaction.get("appliances", ()):
+            what = "came back" if present else "went away: the source sends more"
+            notes.append(f"the cache appliance of {node} {what}")
+    return notes
+
+
 def show_group(group: dict[str, Any]) -> None:
     """A group for a person: one line, its receivers, its trees."""
     console = _console()
@@ -321,6 +331,10 @@ def show_group(group: dict[str, Any]) -> None:
     console.print(text, highlight=False, markup=False)
     if group["error"]:
         console.print(f"  {group['error']['message']}", highlight=False, markup=False)
+    for text in appliance_notes(
+        report.get("plain_branches", ()), report.get("reactions") or group.get("reactions", ())
+    ):
+        console.print(f"  {text}", highlight=False, markup=False)
     table = _table("receiver", "state", "progress", "rate", "finish", "sha256", "retransmitted", "error")
     for name, receiver in group["receivers"].items():
         finish = receiver.get("finish_s")

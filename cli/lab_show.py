@@ -13,6 +13,8 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.spinner import Spinner
 from rich.table import Table
 
+from datacast.cli.client import appliance_notes
+
 if TYPE_CHECKING:
     from datacast.topologies.lab.lab import Lab
 
@@ -160,6 +162,8 @@ def print_report(report: dict[str, Any]) -> None:
             (figure.get("error") or {}).get("message", ""),
         )
     console.print(table)
+    for text in appliance_notes(report.get("plain_branches", ()), report.get("reactions", ())):
+        console.print(f"[yellow]{text}[/]")
     good = sum(figure["sha256_ok"] for figure in receivers.values())
     if report["ok"]:
         console.print(f"[green]delivered to {good} of {len(receivers)} and verified[/]")

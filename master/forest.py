@@ -8,6 +8,7 @@ a tree of its own gets the new one. Nothing that a receiver holds is lost, and n
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -81,11 +82,14 @@ class Forest:
         """Those that the trees reach now."""
         return self._set.receivers if self._set is not None else []
 
-    def update(self, deltas: list[Delta], wanted: list[str]) -> Change:
-        """Links went down or came up, or other receivers are `wanted`. Only broken trees change. O(1) in what is whole;
-        with receivers that come or go as computing anew."""
+    def update(self, deltas: list[Delta], wanted: list[str], appliances: Sequence[tuple[str, bool]] = ()) -> Change:
+        """Links went down or came up, `appliances` of switches came (True) or went, or other receivers are `wanted`. Only broken
+        trees change. O(1) in what is whole; with receivers that come or go as computing anew."""
         for u, v, up in deltas:
             self.network.set_up(u, v, up)
+        for name, present in appliances:
+            self.network.set_cache(name, present)
+            self._low = None
         before_off = set(self.cut_off)
         held = self._set
         if held is not None and set(held.receivers) == set(wanted) - self.cut_off:

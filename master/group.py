@@ -242,6 +242,12 @@ class Group(Reactions):
         self.plan = make_plan(self.view.graph, self.spec["source"], names, options, load, self.view.network)
         self.view.on_change = self._on_change
         assert self.plan.found is not None
+        if self.plan.plain:
+            log.warning(
+                "group %s: %s has no cache appliance and only forwards: more traffic from above it",
+                self.id,
+                ", ".join(self.plan.plain),
+            )
         for name, why in self.plan.cut_off.items():
             self.crew.members[name].fail("cut_off", why)
         self.tree_ids = self.order["tree_ids"][: len(self.plan.trees)]
@@ -260,7 +266,7 @@ class Group(Reactions):
             list(self.plan.found_routes),
             ids=self.tree_ids,
             payload=self.plan.payload,
-            labels=self.plan.labels,
+            labels=self.plan.room,
             most=self.options.get("trees"),
             load=load,
         )

@@ -2,7 +2,8 @@
 
 Payload (design.md, section 3): the MTU counts what lies behind the Ethernet header, so a data frame has
 MTU - 4 x labels - 16 bytes for the payload, labels being the deepest stack that any segment of the group's data needs
-(LOCAL included). Interests carry their route and must fit as well.
+(LOCAL included). Interests carry their route and must fit as well. Pieces keep their size for the whole transfer, so where
+a cache appliance may go away there is room for the deeper stacks that are needed then.
 
 Transport (paper, section 5.2 and 5.4; everything can be given in the group's options):
 
@@ -95,9 +96,13 @@ class Plan:
     payload: int
     labels: int
     """Deepest stack of a data frame."""
+    room: int
+    """Deepest stack under which the payload fits the MTU."""
     mtu: int
     cut_off: dict[str, str] = field(default_factory=dict)
     """Receivers that no tree reaches, and why."""
+    plain: tuple[str, ...] = ()
+    """Switches without a cache appliance where trees branch: they cost the source more traffic."""
     found: TreeSet | None = field(default=None, compare=False, repr=False)
     """The engine's set, for repairs, and its routes."""
     found_routes: tuple[Routes, ...] = field(default=(), compare=False, repr=False)
@@ -112,21 +117,44 @@ class Plan:
         return size * 8 / sum(t.rate_bps * self.payload / self.frame_bytes for t in self.trees)
 
 
-def payload_size(found: list[Routes], mtu: int, wanted: int | None = None) -> tuple[int, int]:
-    """(payload bytes, labels) that fit `mtu` on every segment of these routes in both directions. Raises PlanError."""
+def payload_size(found: list[Routes], mtu: int, wanted: int | None = None, room: int = 0) -> tuple[int, int]:
+    """(payload bytes, labels) that fit `mtu` on every segment of these routes in both directions, and under a stack of
+    `room` labels. Raises PlanError."""
     labels = max(route.labels for route in found)
-    most = min(route.payload(mtu) for route in found)
+    most = min(route.payload(mtu) for route in found) - wire.LABEL_LEN * max(0, room - labels)
     if most < PAYLOAD_MIN:
         raise PlanError(
-            "mtu_too_small", f"an MTU of {mtu} bytes leaves {most} for the payload under {labels} labels", what="mtu"
+            "mtu_too_small",
+            f"an MTU of {mtu} bytes leaves {most} for the payload under {max(labels, room)} labels",
+            what="mtu",
         )
     if wanted is not None and wanted > most:
         raise PlanError(
             "payload_too_big",
-            f"a payload of {wanted} bytes exceeds {most}, which is what an MTU of {mtu} leaves under {labels} labels",
+            f"a payload of {wanted} bytes exceeds {most}, which is what an MTU of {mtu} leaves under "
+            f"{max(labels, room)} labels",
             what="payload",
         )
     return wanted or most, labels
+
+
+def label_room(graph: nx.Graph, trees: list[Tree]) -> int:
+    """Labels that data frames may need when cache appliances go away and segments get longer: a whole path's, or what
+    the switches can handle. 0 where no switch has an appliance that could go."""
+    room = 0
+    for tree in trees:
+        nodes = [graph.nodes[child] for _, child in tree.arcs]
+        if any(node.get("cache") and node["kind"] == "switch" for node in nodes):
+            depths = [node["msd"] for node in nodes if node.get("msd")]
+            room = max(room, min([tree.depth, *depths]))
+    return room
+
+
+def plain_branches(graph: nx.Graph, trees: list[Tree]) -> tuple[str, ...]:
+    """Switches without a cache where trees branch: each of their branches is served from above."""
+    children = Counter((tree.id, parent) for tree in trees for parent, _ in tree.arcs)
+    found = {node for (_, node), n in children.items() if n > 1 and graph.nodes[node].get("cache") is False}
+    return tuple(sorted(found))
 
 
 def per_block(size: int, payload: int, block_bytes: int | None) -> int:
@@ -209,7 +237,8 @@ def make_plan(
         trees = found.trees
         links = [[graph.edges[arc] for arc in tree.arcs] for tree in trees]
         mtu = min(link["mtu"] for row in links for link in row)
-        payload, labels = payload_size(found_routes, mtu, options.get("payload"))
+        deepest = label_room(graph, trees)
+        payload, labels = payload_size(found_routes, mtu, options.get("payload"), deepest)
     except RouteError as error:
         raise PlanError(error.code, error.message, error.what) from error
     frame = wire.ETHER_LEN + wire.LABEL_LEN * labels + wire.HEADER_LEN + payload
@@ -231,4 +260,14 @@ def make_plan(
             share=room(tree, everyone, frame, interest),
         )
         planned.append(PlannedTree(tuple(tree.arcs), tree.depth, route.blobs, rate, parameters))
-    return Plan(tuple(planned), payload, labels, mtu, cut_off, found, tuple(found_routes))
+    return Plan(
+        tuple(planned),
+        payload,
+        labels,
+        max(deepest, labels),
+        mtu,
+        cut_off,
+        plain_branches(graph, trees),
+        found,
+        tuple(found_routes),
+    )

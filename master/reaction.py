@@ -54,11 +54,10 @@ class Reactions:
     async def _cut(self, cuts: list[list[int]]) -> None:
         raise NotImplementedError
 
-    # ---- links come and go ----
+    # ---- links and appliances come and go ----
     def _on_change(self, event: dict[str, Any]) -> None:
-        if event["type"] == "link":
-            self._changes.append({**event, "received_ns": time.time_ns()})
-            self._kick()
+        self._changes.append({**event, "received_ns": time.time_ns()})
+        self._kick()
 
     def _kick(self) -> None:
         if self.state == "running" and (self._changes or self._others) and not self._reacting.locked():
@@ -83,13 +82,16 @@ class Reactions:
 
     async def _react_to(self, events: list[dict[str, Any]]) -> None:
         assert self.forest and self.scheduler
+        links = [(e["u"], e["v"], e["up"]) for e in events if e["type"] == "link"]
+        appliances = [(e["node"], e["present"]) for e in events if e["type"] == "appliance"]
         entry: dict[str, Any] = {
-            "links": [[e["u"], e["v"], e["up"]] for e in events],
+            "links": [list(link) for link in links],
+            "appliances": [list(one) for one in appliances],
             "reported_ns": min((e["t_ns"] for e in events if e.get("t_ns")), default=None),
             "received_ns": min((e["received_ns"] for e in events), default=None),
         }
         before = {number: dict(way.routes) for number, way in self.forest.ways.items()}
-        change = self.forest.update([(e["u"], e["v"], e["up"]) for e in events], self._wanted())
+        change = self.forest.update(links, self._wanted(), appliances)
         entry["recomputed_ns"] = time.time_ns()
         if change.nothing:
             return

@@ -81,7 +81,8 @@ def final_report(
 ) -> dict[str, Any]:
     """`marks`: (step, when it was over), the first being the acceptance of the request. `start_s` counts from there
     to the source's first data packet, `finish_s` from that to the last receiver that is done. `ideal_s`: of the trees
-    the group was planned with. `reactions`: what was done about links that failed or came back, with times."""
+    the group was planned with. `reactions`: what was done about links and appliances that failed or came back, with
+    times."""
     new = sum(t["new_packets"] for t in trees.values())
     dup = sum(t["dup_packets"] for t in trees.values())
     steps = {name: round((at - before) / 1e6, 3) for (_, before), (name, at) in pairwise(marks)}
@@ -113,6 +114,7 @@ def final_report(
             "payload": plan.payload,
             "labels": plan.labels,
             "mtu": plan.mtu,
+            "plain_branches": list(plan.plain),
             "per_block": per_block,
             "transport": [t.transport.to_json(i) for i, t in zip(ids, plan.trees, strict=True)],
         }

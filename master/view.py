@@ -19,7 +19,8 @@ RETRY_MAX_S = 2.0
 
 class View:
     """`graph` is None until the first snapshot; `network` is the same for the tree engine, made ahead of its use.
-    `on_change` gets every later `link` and `node` event."""
+    `on_change` gets every later `link` event, and {type: "appliance", node, present} when a switch's cache appliance comes
+    or goes."""
 
     def __init__(self, client: FabricManagerClient, on_change: Callable[[dict[str, Any]], None] | None = None) -> None:
         self.client = client
@@ -44,33 +45,40 @@ class View:
 
     async def _apply(self, event: dict[str, Any]) -> None:
         kind = event["type"]
-        missed: list[dict[str, Any]] = []
+        changes: list[dict[str, Any]] = []
         if kind == "topology":
-            missed = self._snapshot(event)
+            changes = self._snapshot(event)
         elif self.graph is None or kind not in ("link", "node"):
             return
         elif kind == "link":
             self.graph.edges[event["u"], event["v"]]["up"] = event["up"]
             if self.network:
                 self.network.set_up(event["u"], event["v"], event["up"])
+            changes = [event]
         else:
             node = self.graph.nodes[event["name"]]
-            before = node.get("msd"), node.get("cache")
+            msd, cache = node.get("msd"), node.get("cache")
             update_node(self.graph, event)
-            if (node.get("msd"), node.get("cache")) != before:
+            if node.get("msd") != msd:
                 self.network = Network(self.graph)
+            changes = self._appliance(event["name"], cache)
         async with self._grown:
             # A fabric manager that started again counts from the beginning: a snapshot always holds.
             self.version = event["version"]
             self._grown.notify_all()
-        for change in missed if kind == "topology" else [event]:
+        for change in changes:
             if self.on_change:
                 self.on_change(change)
 
     def _snapshot(self, event: dict[str, Any]) -> list[dict[str, Any]]:
-        """The links that differ from what was known, as `link` events. The tree engine's network stays when only the
+        """What differs from what was known, as on_change gets it. The tree engine's network stays when only the
         state of links and nodes has changed: running groups hold on to it."""
         before, self.graph = self.graph, graph_of(event)
+        if before is not None:
+            for name, data in self.graph.nodes(data=True):
+                # A switch that has not registered again is as it was.
+                old = before.nodes.get(name, {})
+                data.update({key: old[key] for key in ("msd", "cache") if key in old and key not in data})
         if before is None or not _same_wiring(before, self.graph):
             self.network = Network(self.graph)
             return []
@@ -85,10 +93,23 @@ class View:
                 before.edges[u, v]["up"] = data["up"]
                 if self.network:
                     self.network.set_up(u, v, data["up"])
-        for name, data in now.nodes(data=True):
-            before.nodes[name].update(data)
         self.graph = before
+        for name, data in now.nodes(data=True):
+            cache = before.nodes[name].get("cache")
+            before.nodes[name].update(data)
+            changes += self._appliance(name, cache)
         return changes
+
+    def _appliance(self, name: str, before: bool | None) -> list[dict[str, Any]]:
+        """The change, if a switch's cache appliance came or went."""
+        now = self.graph.nodes[name].get("cache")
+        if now == before:
+            return []
+        if self.network:
+            self.network.set_cache(name, now is not False)
+        if before is None and now:  # it has said so for the first time, and was taken to have one
+            return []
+        return [{"type": "appliance", "node": name, "present": now is not False, "t_ns": None}]
 
     async def at(self, version: int, timeout: float) -> None:
         """Until everything up to `version` is in. Raises TimeoutError."""
@@ -107,7 +128,7 @@ def _same_wiring(a: Any, b: Any) -> bool:
     """Nodes with their abilities, links with their ports."""
 
     def nodes(graph: Any) -> dict[str, Any]:
-        return {n: (d["kind"], d["forwards"], d.get("msd"), d.get("cache")) for n, d in graph.nodes(data=True)}
+        return {n: (d["kind"], d["forwards"], d.get("msd")) for n, d in graph.nodes(data=True)}
 
     def links(graph: Any) -> dict[Any, Any]:
         return {frozenset((u, v)): (d["ports"], d["mtu"], d["rate_bps"]) for u, v, d in graph.edges(data=True)}

@@ -112,6 +112,7 @@ def make_report(measured: Measured) -> dict[str, Any]:
         "silent": measured.traffic.silent,
         "payload": payload,
         "labels": labels,
+        "plain_branches": told.get("plain_branches", []),
         "transport": told.get("transport", []),
         "settings": measured.settings,
     }
