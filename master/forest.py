@@ -83,8 +83,8 @@ class Forest:
         return self._set.receivers if self._set is not None else []
 
     def update(self, deltas: list[Delta], wanted: list[str], appliances: Sequence[tuple[str, bool]] = ()) -> Change:
-        """Links went down or came up, `appliances` of switches came (True) or went, or other receivers are `wanted`. Only broken
-        trees change. O(1) in what is whole; with receivers that come or go as computing anew."""
+        """Links went down or came up, `appliances` of switches came (True) or went, or other receivers are `wanted`.
+        Only broken trees change. O(1) in what is whole; with receivers that come or go as computing anew."""
         for u, v, up in deltas:
             self.network.set_up(u, v, up)
         for name, present in appliances:

@@ -2,8 +2,8 @@
 
 Payload (design.md, section 3): the MTU counts what lies behind the Ethernet header, so a data frame has
 MTU - 4 x labels - 16 bytes for the payload, labels being the deepest stack that any segment of the group's data needs
-(LOCAL included). Interests carry their route and must fit as well. Pieces keep their size for the whole transfer, so where
-a cache appliance may go away there is room for the deeper stacks that are needed then.
+(LOCAL included). Interests carry their route and must fit as well. Pieces keep their size for the whole transfer, so
+where a cache appliance may go away there is room for the deeper stacks that are needed then.
 
 Transport (paper, section 5.2 and 5.4; everything can be given in the group's options):
 

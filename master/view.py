@@ -19,8 +19,8 @@ RETRY_MAX_S = 2.0
 
 class View:
     """`graph` is None until the first snapshot; `network` is the same for the tree engine, made ahead of its use.
-    `on_change` gets every later `link` event, and {type: "appliance", node, present} when a switch's cache appliance comes
-    or goes."""
+    `on_change` gets every later `link` event, and {type: "appliance", node, present} when a switch's cache appliance
+    comes or goes."""
 
     def __init__(self, client: FabricManagerClient, on_change: Callable[[dict[str, Any]], None] | None = None) -> None:
         self.client = client

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import asynccontextmanager
+
 from lab import lab
-from small import bcube41, run, until
+from small import bcube41, run, star, until
+
+from datacast.core import framing
+from datacast.core.wire import decode_route
+from datacast.fabric_manager.fabric import Fabric
+from datacast.master.view import View
 
 SIX = ["02", "10", "21", "23", "31", "33"]
 SIZE = 12_000_000
@@ -16,6 +24,95 @@ def tell(it, host: str, n: int, port: int, up: bool) -> None:
 
 async def master_of(it, group):
     return await until(lambda: it.masters.groups.get(group["id"]), "its master")
+
+
+@asynccontextmanager
+async def controller_of(it, switch: str, **says):
+    """Speaks for a switch to the fabric manager, as a controller does: yields what tells if its appliance is there."""
+    host, _, port = it.manager.signalling_address.rpartition(":")
+    _, writer = await asyncio.open_connection(host, int(port))
+
+    async def tell(cache: bool) -> None:
+        writer.write(
+            framing.encode(
+                {
+                    "type": "register",
+                    "node": switch,
+                    "kind": "switch",
+                    "pid": 1,
+                    "proxy": True,
+                    "cache": cache,
+                    "ports": [],
+                    **says,
+                }
+            )
+        )
+        await until(lambda: it.manager.fabric.nodes[switch].cache is cache, "the fabric manager hears it")
+
+    try:
+        yield tell
+    finally:
+        writer.close()
+
+
+def waypoints(master, host: str) -> list[tuple[int, ...]]:
+    """The ways on from a receiver's waypoints in the group's first tree; one that has none is the source's own node."""
+    return [stop.fwd.ports for stop in decode_route(next(iter(master.forest.ways.values())).routes[host])[1:-1]]
+
+
+def test_an_appliance_that_goes_and_comes_back_changes_the_routes_of_a_running_group() -> None:
+    async def scenario():
+        async with lab(star(4), rates=[RATE]) as it, controller_of(it, "s") as appliance:
+            await appliance(True)
+            group = await it.start("h0", ["h1", "h2", "h3"], SIZE)
+            await it.running(group, 50)
+            master = await master_of(it, group)
+            assert waypoints(master, "h1") == [(0,)]
+            await appliance(False)
+            await until(lambda: waypoints(master, "h1") == [()], "the source's own node is the waypoint")
+            await until(lambda: "signalled_ns" in master.reactions[0], "the receivers have acknowledged it")
+            await appliance(True)
+            await until(lambda: waypoints(master, "h1") == [(0,)], "the switch is it again")
+            return await it.end(group)
+
+    record = run(scenario())
+    assert record["state"] == "done"
+    assert [r["appliances"] for r in record["report"]["reactions"]] == [[["s", False]], [["s", True]]]
+
+
+def test_a_group_that_starts_without_an_appliance_works_and_says_so() -> None:
+    async def scenario():
+        async with lab(star(3), rates=[RATE]) as it, controller_of(it, "s", msd=3) as appliance:
+            await appliance(False)
+            return await it.end(await it.start("h0", ["h1", "h2"], SIZE // 4))
+
+    record = run(scenario())
+    assert record["state"] == "done" and record["report"]["plain_branches"] == ["s"]
+
+
+def test_an_appliance_that_went_while_the_fabric_manager_was_away_is_noticed() -> None:
+    """A snapshot of a new fabric manager knows of no appliance at first; what switches say later counts."""
+
+    async def scenario():
+        heard: list[dict] = []
+        view = View(None, heard.append)
+        graph = star(3)
+
+        def snapshot(version: int, cache: bool | None) -> dict:
+            fabric = Fabric(graph, rate_bps=10**8)
+            if cache is not None:
+                fabric.register({"node": "s", "kind": "switch", "cache": cache, "msd": 3, "proxy": True}, 1, 1)
+            return {"type": "topology", **fabric.snapshot(), "version": version}
+
+        await view._apply(snapshot(1, True))
+        network = view.network
+        await view._apply(snapshot(2, None))
+        assert heard == [] and view.graph.nodes["s"]["cache"] is True and view.graph.nodes["s"]["msd"] == 3
+        await view._apply(snapshot(3, False))
+        assert [(e["type"], e["node"], e["present"]) for e in heard] == [("appliance", "s", False)]
+        assert view.network is network, "groups hold on to it"
+
+    run(scenario())
 
 
 def test_a_lost_tree_leaves_its_share_to_the_other_and_comes_back_with_the_link() -> None:

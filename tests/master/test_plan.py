@@ -37,6 +37,20 @@ def test_a_payload_that_is_given_must_fit() -> None:
         payload_size([ROUTES], 1500, 1473)
 
 
+def test_pieces_leave_room_for_the_stacks_needed_when_appliances_go() -> None:
+    """Three switches in a row: with appliances a stack is shorter than the whole path."""
+    made = graph(make=lambda: chain(3))
+    assert make_plan(made, "h0", ["h1"], {}).room == 3
+    for i in range(3):
+        made.nodes[f"s{i}"].update(cache=True, msd=2)
+    plan = make_plan(made, "h0", ["h1"], {})
+    assert plan.labels == 2 and plan.room == 2, "no deeper than the switches can handle"
+    for i in range(3):
+        made.nodes[f"s{i}"].update(cache=True, msd=None)
+    plan = make_plan(made, "h0", ["h1"], {})
+    assert plan.room == 4 and plan.payload + 4 * plan.room + wire.HEADER_LEN == 9000
+
+
 def test_an_interest_that_does_not_fit_fails_the_plan() -> None:
     made = graph(mtu=40)
     with pytest.raises(PlanError, match=r"an interest of tree \d needs an MTU of \d+, the links have 40") as caught:

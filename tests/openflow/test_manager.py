@@ -16,7 +16,13 @@ from datacast.controller.southbound import lldp
 from datacast.controller.southbound.config import parse
 from datacast.controller.southbound.errors import SwitchError
 from datacast.controller.southbound.loops import blocked_ends
-from datacast.controller.southbound.manager import LLDP_INTERVAL_S, LLDP_LIFE_S, PROBE_INTERVAL_S, PROBES_MISSED, Manager
+from datacast.controller.southbound.manager import (
+    LLDP_INTERVAL_S,
+    LLDP_LIFE_S,
+    PROBE_INTERVAL_S,
+    PROBES_MISSED,
+    Manager,
+)
 from datacast.controller.southbound.state import Close, PortInfo, Report, Send
 
 T = 1_700_000_000_000_000_000
