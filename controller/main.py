@@ -10,9 +10,10 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
+from datacast.core import tls
 from datacast.core.errors import DatacastError
 from datacast.core.service import HttpServer, listen
-from datacast.fabric_manager.api import DEFAULT_URL, ENV_URL, FabricManagerClient
+from datacast.fabric_manager.api import ENV_URL, FabricManagerClient
 
 from .api import DEFAULT_LISTEN
 from .app import make_app
@@ -27,7 +28,7 @@ async def run(args: argparse.Namespace) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     switches = load_switches(args.switches) if args.switches else None
-    async with FabricManagerClient(args.fabric_manager) as client:
+    async with FabricManagerClient(args.fabric_manager, security=tls.from_options(args, "controller")) as client:
         server = HttpServer(make_app(client, switches), listen(args.listen))
         await server.start()
         print(
@@ -63,15 +64,16 @@ def main(argv: list[str] | None = None) -> None:
     )
     parser.add_argument(
         "--fabric-manager",
-        default=os.environ.get(ENV_URL) or DEFAULT_URL,
+        default=os.environ.get(ENV_URL),
         metavar="URL",
-        help=f"http://host:port or unix:/path (${ENV_URL}; default %(default)s)",
+        help=f"http://host:port, https://host:port or unix:/path (${ENV_URL}; default: port 7501 of loopback)",
     )
     parser.add_argument(
         "--switches",
         metavar="FILE",
         help="YAML file of the OpenFlow and P4Runtime switches to program (docs/dataplanes.md)",
     )
+    tls.add_options(parser, insecure="plain HTTP to the fabric manager also beyond the loopback interface")
     parser.add_argument("-v", "--verbose", action="store_true")
     args = parser.parse_args(argv)
     logging.basicConfig(

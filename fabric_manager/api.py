@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from annotated_types import Ge, Le, MaxLen, MinLen
 
 from datacast.core.problems import JsonClient, segment
+from datacast.core.tls import PLAIN, Security
 
 DEFAULT_URL = "http://127.0.0.1:7501"
 DEFAULT_SIGNALLING = "127.0.0.1:7500"
@@ -100,6 +101,8 @@ class StartOrder:
     """When the request arrived."""
     load: list[dict[str, Any]] = field(default_factory=list)
     """Arcs that trees of other groups use: {from, to, group, tree}."""
+    key: str = ""
+    """Shows the fabric manager that a master was given this group."""
     adopt: dict[str, Any] | None = None
     """Take over from a master that died: size, file, payload, per_block, rest ((first, count) of pieces)."""
 
@@ -108,10 +111,14 @@ class FabricManagerClient(JsonClient):
     """Client of the fabric manager's HTTP API, for masters and the controller."""
 
     service = "fabric manager"
+    role = "fabric-manager"
     remedy = "start datacast-fabric-manager (or a lab: datacast lab up), or give its address"
 
-    def __init__(self, url: str | None = None, timeout: float = 10.0) -> None:
-        super().__init__(url or os.environ.get(ENV_URL) or DEFAULT_URL, timeout)
+    def __init__(self, url: str | None = None, timeout: float = 10.0, security: Security = PLAIN) -> None:
+        default = DEFAULT_URL if security.identity is None else DEFAULT_URL.replace("http", "https", 1)
+        super().__init__(url or os.environ.get(ENV_URL) or default, timeout, security)
+        self.key = ""
+        """Of a master: its order's."""
 
     async def health(self) -> dict[str, Any]:
         return await self.request("GET", "/healthz")
@@ -146,7 +153,8 @@ class FabricManagerClient(JsonClient):
 
     async def put_progress(self, group: str, progress: dict[str, Any]) -> dict[str, Any]:
         """From a group's master: state, members, trees, and at the end the report."""
-        return await self.request("PUT", f"/groups/{segment(group)}/progress", progress)
+        headers = {"x-datacast-group-key": self.key} if self.key else None
+        return await self.request("PUT", f"/groups/{segment(group)}/progress", progress, headers=headers)
 
     async def tree_ids(self, count: int) -> list[int]:
         """Reserve ids that no other tree has or will have."""

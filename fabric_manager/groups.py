@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import posixpath
+import secrets
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -98,6 +99,10 @@ class Groups:
             )
         return record
 
+    def key(self, group: str) -> str:
+        """What the group's master shows (StartOrder.key); "" when there is none."""
+        return self._specs.get(group, {}).get("key", "")
+
     def all(self, state: str | None = None) -> list[dict[str, Any]]:
         return [self.summary(g) for g in self._groups.values() if state is None or g["state"] == state]
 
@@ -163,6 +168,7 @@ class Groups:
             "source_path": spec.source_path,
             "dest_path": dest,
             "options": asdict(spec.options),
+            "key": secrets.token_hex(16),
         }
         now = time.time_ns()
         self.store.add_group(group, stored, "starting", now)
@@ -180,6 +186,7 @@ class Groups:
             version=self.fabric.version,
             accepted_ns=accepted_ns,
             load=self.load(),
+            key=stored["key"],
         )
         try:
             pid = await self.masters.start(order)
@@ -355,6 +362,7 @@ class Groups:
             version=self.fabric.version,
             accepted_ns=time.time_ns(),
             load=self.load(),
+            key=self.key(group),
             adopt=self._adopt.get(group),
         )
         try:

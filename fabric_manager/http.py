@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 from annotated_types import Ge, Le
-from fastapi import Body, FastAPI, Header, Path, Query, Response
+from fastapi import Body, FastAPI, Header, Path, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from datacast.core.problems import Problem
@@ -20,6 +20,7 @@ from .fabric import Fabric
 from .groups import Groups
 from .hub import Hub
 from .registry import Registry
+from .rights import check_key, only
 
 PING_S = 5.0
 SetName = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
@@ -30,8 +31,9 @@ TOPICS = {"topology": {"topology", "link", "node"}, "groups": {"group"}, "contro
 def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> FastAPI:
     app = FastAPI(title="Datacast fabric manager", docs_url=None, redoc_url=None)
     install_problem_handlers(app)
+    anybody, controller, master = [only("controller", "master")], [only("controller")], [only("master")]
 
-    @app.get("/healthz")
+    @app.get("/healthz", dependencies=anybody)
     async def healthz() -> JSONResponse:
         nodes = fabric.nodes.values()
         return JSONResponse(
@@ -50,7 +52,7 @@ def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> Fa
             }
         )
 
-    @app.get("/topology")
+    @app.get("/topology", dependencies=anybody)
     async def topology() -> Response:
         snapshot = fabric.snapshot()
         carries: dict[frozenset[str], list[dict[str, Any]]] = {}
@@ -60,65 +62,66 @@ def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> Fa
             link["carries"] = carries.get(frozenset((link["u"], link["v"])), [])
         return Response(json.dumps(snapshot), media_type="application/json")
 
-    @app.post("/groups", status_code=201)
+    @app.post("/groups", status_code=201, dependencies=controller)
     async def create(spec: GroupSpec, x_datacast_accepted_ns: Annotated[int | None, Header()] = None) -> JSONResponse:
         return JSONResponse(await groups.create(spec, x_datacast_accepted_ns or time.time_ns()), status_code=201)
 
-    @app.get("/groups")
+    @app.get("/groups", dependencies=controller)
     async def listing(state: str | None = None) -> JSONResponse:
         return JSONResponse(groups.all(state))
 
-    @app.get("/groups/{group}")
+    @app.get("/groups/{group}", dependencies=controller)
     async def one(group: str) -> JSONResponse:
         return JSONResponse(groups.get(group))
 
-    @app.get("/groups/{group}/master")
-    async def master(group: str) -> JSONResponse:
+    @app.get("/groups/{group}/master", dependencies=controller)
+    async def master_of(group: str) -> JSONResponse:
         groups.get(group)
         return JSONResponse({"pid": groups.masters.pid(group) if groups.masters else None})
 
-    @app.delete("/groups/{group}")
+    @app.delete("/groups/{group}", dependencies=controller)
     async def cancel(group: str) -> JSONResponse:
         return JSONResponse(groups.cancel(group))
 
-    @app.put("/groups/{group}/progress")
-    async def progress(group: str, update: Annotated[dict[str, Any], Body()]) -> JSONResponse:
+    @app.put("/groups/{group}/progress", dependencies=master)
+    async def progress(request: Request, group: str, update: Annotated[dict[str, Any], Body()]) -> JSONResponse:
+        check_key(request, group, groups.key(group))
         return JSONResponse(groups.progress(group, update))
 
-    @app.post("/groups/{group}/resume")
+    @app.post("/groups/{group}/resume", dependencies=controller)
     async def resume(group: str) -> JSONResponse:
         return JSONResponse(await groups.resume(group))
 
-    @app.post("/groups/{group}/receivers")
+    @app.post("/groups/{group}/receivers", dependencies=controller)
     async def add_receiver(group: str, host: Annotated[Name, Body(embed=True)]) -> JSONResponse:
         return JSONResponse(groups.add_receiver(group, host))
 
-    @app.delete("/groups/{group}/receivers/{host}")
+    @app.delete("/groups/{group}/receivers/{host}", dependencies=controller)
     async def remove_receiver(group: str, host: str) -> JSONResponse:
         return JSONResponse(groups.remove_receiver(group, host))
 
-    @app.post("/trees")
+    @app.post("/trees", dependencies=master)
     async def trees(count: Annotated[int, Ge(1), Le(256), Body(embed=True)]) -> JSONResponse:
         return JSONResponse({"ids": groups.store.take_tree_ids(count)})
 
-    @app.get("/sets")
+    @app.get("/sets", dependencies=controller)
     async def sets() -> JSONResponse:
         return JSONResponse(groups.store.sets())
 
-    @app.get("/sets/{name}")
+    @app.get("/sets/{name}", dependencies=controller)
     async def get_set(name: SetName) -> JSONResponse:
         return JSONResponse(groups.get_set(name))
 
-    @app.put("/sets/{name}")
+    @app.put("/sets/{name}", dependencies=controller)
     async def put_set(name: SetName, hosts: Annotated[list[Name], Body(embed=True)]) -> JSONResponse:
         return JSONResponse(groups.put_set(name, hosts))
 
-    @app.delete("/sets/{name}", status_code=204)
+    @app.delete("/sets/{name}", status_code=204, dependencies=controller)
     async def delete_set(name: SetName) -> Response:
         groups.delete_set(name)
         return Response(status_code=204)
 
-    @app.get("/events")
+    @app.get("/events", dependencies=anybody)
     async def events(
         topics: Annotated[str, Query()] = "topology,groups", group: str | None = None
     ) -> StreamingResponse:

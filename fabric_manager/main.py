@@ -10,8 +10,10 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
+from datacast.core import tls
 from datacast.core.errors import DatacastError
 from datacast.core.service import HttpServer, address_of, listen
 
@@ -69,11 +71,15 @@ class FabricManager:
         queue_packets: int = 100,
         heartbeat_ms: int = 1000,
         spares: int = 2,
+        security: tls.Security = tls.PLAIN,
+        master_options: Sequence[str] = (),
     ) -> None:
+        """`security` is this process's, `master_options` give masters theirs."""
+        self.security, self._master_options = security, master_options
         self.store = Store(database)
         self.hub = Hub()
         self.fabric = Fabric(graph, spec=spec, rate_bps=rate_bps, mtu=mtu, queue_packets=queue_packets)
-        self.registry = Registry(self.fabric, self.hub.publish, heartbeat_ms=heartbeat_ms)
+        self.registry = Registry(self.fabric, self.hub.publish, heartbeat_ms=heartbeat_ms, security=security)
         self.groups = Groups(self.fabric, self.store, self.hub.publish)
         self._signalling, self._http, self._spares = signalling, http, spares
         self._tasks: list[asyncio.Task] = []
@@ -81,22 +87,27 @@ class FabricManager:
         self.signalling_address = self.url = ""
 
     async def start(self) -> None:
-        """Raises ListenError when an address is taken."""
-        http_sock = listen(self._http)
+        """Raises ListenError when an address is taken, TlsError when it may not be used without TLS."""
+        http_sock = listen(self._http, self.security)
         try:
-            signalling_sock = listen(self._signalling)
+            signalling_sock = listen(self._signalling, self.security)
         except DatacastError:
             http_sock.close()
             raise
         self.signalling_address = address_of(signalling_sock)
-        self._server = HttpServer(make_app(self.fabric, self.groups, self.hub, self.registry), http_sock)
+        app = make_app(self.fabric, self.groups, self.hub, self.registry)
+        # A Unix socket is its owner's alone, and needs no certificates.
+        self._server = HttpServer(app, http_sock, None if self._http.startswith("unix:") else self.security.server)
         self.url = self._server.url
         if self.groups.unfinished:
             self.fabric.expect_all()
             self._tasks.append(asyncio.create_task(self._end_of_patience()))
         await self._server.start()
         await self.registry.start(signalling_sock)
-        self.groups.masters = self.masters_factory(self.url, self.groups.master_exited, spares=self._spares)
+        options: dict[str, Any] = {"options": self._master_options} if self._master_options else {}
+        self.groups.masters = self.masters_factory(
+            self.url, self.groups.master_exited, spares=self._spares, **options
+        )
         self.groups.masters.warm_soon()
         self._tasks.append(asyncio.create_task(self._sweep()))
 
@@ -168,6 +179,9 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
         default=2,
         help="masters kept warm for groups to come, some 90 MB each (default %(default)s)",
     )
+    tls.add_options(parser)
+    parser.add_argument("--master-cert", metavar="FILE", help="certificate of master/NAME, for the masters it starts")
+    parser.add_argument("--master-key", metavar="FILE", help="its key")
     parser.add_argument("-v", "--verbose", action="store_true", help="log every registration and change")
     args = parser.parse_args(argv)
     if not 256 <= args.mtu <= 65535:
@@ -182,6 +196,12 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
 
 
 async def run(args: argparse.Namespace) -> None:
+    security = tls.from_options(args, "fabric-manager")
+    masters = security.options
+    if security.identity:
+        if not (args.master_cert and args.master_key):
+            raise UsageError("give --master-cert and --master-key too: the masters need a certificate of master/NAME")
+        masters = tls.Security(tls.Identity(args.tls_ca, args.master_cert, args.master_key, "master")).options
     graph = load_topology(args.topology)
     manager = FabricManager(
         graph,
@@ -194,6 +214,8 @@ async def run(args: argparse.Namespace) -> None:
         queue_packets=args.queue_packets,
         heartbeat_ms=args.heartbeat_ms,
         spares=args.spares,
+        security=security,
+        master_options=masters,
     )
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -11,7 +11,7 @@ import asyncio
 import json
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
 from .api import StartOrder
@@ -21,12 +21,19 @@ log = logging.getLogger("datacast.fabric_manager")
 
 class Masters:
     """`url`: where masters find the fabric manager. `exited(group, code)` is called when a group's master ends.
-    `spares`: how many are kept warm."""
+    `spares`: how many are kept warm. `options`: more for a master's command line."""
 
     def __init__(
-        self, url: str, exited: Callable[[str, int], None], *, spares: int = 2, command: list[str] | None = None
+        self,
+        url: str,
+        exited: Callable[[str, int], None],
+        *,
+        spares: int = 2,
+        command: list[str] | None = None,
+        options: Sequence[str] = (),
     ) -> None:
-        self.command = command or [sys.executable, "-m", "datacast.master.main", "--fabric-manager", url]
+        program = [sys.executable, "-m", "datacast.master.main", "--fabric-manager", url]
+        self.command = command or [*program, *options]
         self.exited = exited
         self.spares = spares
         self._waiting: list[asyncio.subprocess.Process] = []

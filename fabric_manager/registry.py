@@ -10,8 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 from datacast.core import framing
+from datacast.core.acceptor import Acceptor
+from datacast.core.tls import PLAIN, Peer, Security, StrangerError, check_peer, explain
 
 from .fabric import Fabric, FabricError
+from .rights import REPORTERS, may_register
 
 log = logging.getLogger("datacast.fabric_manager")
 
@@ -28,22 +31,30 @@ class Registry:
         *,
         heartbeat_ms: int = 1000,
         patience: float = 5.0,
+        security: Security = PLAIN,
     ) -> None:
         self.fabric = fabric
         self.publish = publish
         self.heartbeat_ms = heartbeat_ms
         self.silence_s = patience * heartbeat_ms / 1000
         self._sessions = itertools.count(1)
-        self._server: asyncio.Server | None = None
+        self._security = security
+        self._acceptor: Acceptor | None = None
         self._open: set[asyncio.StreamWriter] = set()
         self.reports = {"register": 0, "heartbeat": 0, "link": 0, "refused": 0, "bad_frame": 0, "silent": 0}
 
     async def start(self, sock: Any) -> None:
-        self._server = await asyncio.start_server(self._serve, sock=sock)
+        def protocol() -> asyncio.StreamReaderProtocol:
+            return asyncio.StreamReaderProtocol(asyncio.StreamReader(), self._serve)
+
+        self._acceptor = Acceptor(
+            sock, protocol, lambda: len(self._open), limit=CONNECTIONS_MAX, context=self._security.server, log=log
+        )
+        self._acceptor.start()
 
     async def stop(self) -> None:
-        if self._server:
-            self._server.close()
+        if self._acceptor:
+            await self._acceptor.stop()
         for writer in tuple(self._open):
             writer.close()
 
@@ -55,17 +66,14 @@ class Registry:
         session = next(self._sessions)
         peer = writer.get_extra_info("peername")
         names: list[str] = []
-        if len(self._open) >= CONNECTIONS_MAX:
-            self._send(writer, {"type": "error", "code": "limit", "error": "too many connections"})
-            writer.close()
-            return
         self._open.add(writer)
         try:
+            who = check_peer(writer.get_extra_info("peercert"), REPORTERS) if self._security.identity else None
             while True:
                 message = await asyncio.wait_for(framing.read(reader), self.silence_s)
                 if message is None:
                     break
-                self._handle(message, session, names, writer)
+                self._handle(message, session, names, writer, who)
                 await writer.drain()
         except TimeoutError:
             self.reports["silent"] += 1
@@ -77,8 +85,12 @@ class Registry:
             self.reports["bad_frame"] += 1
             log.warning("%s: %s", peer, error)
             self._send(writer, {"type": "error", "code": error.code, "error": error.message})
+        except StrangerError as error:
+            self.reports["refused"] += 1
+            log.warning("TLS with %s: %s", peer, error)
+            self._send(writer, {"type": "error", "code": "denied", "error": str(error)})
         except OSError as error:
-            log.info("%s: connection lost: %s", peer, error)
+            log.info("%s: connection lost: %s", peer, explain(error))
         finally:
             self._open.discard(writer)
             changes = self.fabric.disconnect(session, time.time_ns())
@@ -92,10 +104,18 @@ class Registry:
         if not writer.is_closing():
             writer.write(framing.encode(message))
 
-    def _handle(self, message: dict[str, Any], session: int, names: list[str], writer: asyncio.StreamWriter) -> None:
+    def _handle(
+        self,
+        message: dict[str, Any],
+        session: int,
+        names: list[str],
+        writer: asyncio.StreamWriter,
+        who: Peer | None,
+    ) -> None:
         kind = message["type"]
         try:
             if kind == "register":
+                may_register(who, message)
                 changes = self.fabric.register(message, session, time.time_ns())
                 self.reports["register"] += 1
                 if message["node"] not in names:

@@ -64,7 +64,7 @@ class Crew:
         self._tree: tuple[frozenset[str], dict[str, list[str]]] = (frozenset(), {})
         self._visits: set[str] = set()
         self._under_way = 0
-        self._rewire = False
+        self._rewire = self._closed = False
 
     # ---- who there is ----
     def join(self, source: str, receivers: Iterable[str], wait: bool = False) -> None:
@@ -103,11 +103,15 @@ class Crew:
     # ---- over the common tree ----
     async def connect(self) -> None:
         """To the source's agent. Raises GroupError."""
-        self._root = Connection(self.source.addr, self._on_event, self._wake)
+        self._root = self._connection(self.source, self.source.addr, self._wake)
         try:
             await self._root.connect(REQUEST_S)
         except SignallingError as error:
             raise self._source_gone(error) from error
+
+    def _connection(self, member: Member, addr: str = "", on_close: Callable[[], None] | None = None) -> Connection:
+        addr = addr or self.view.address(member.name) or member.addr
+        return Connection(addr, self._on_event, on_close, name=member.name, security=self.view.client.security)
 
     def _source_gone(self, error: SignallingError) -> GroupError:
         return GroupError("unreachable", f"source {self.source.name}: {error.message}", self.source.name)
@@ -218,6 +222,7 @@ class Crew:
 
     async def close(self, reason: str, keep: bool) -> None:
         """Tell all members, as far as they can be reached, and end the connection."""
+        self._closed = True  # a late answer must not make anybody open the group again
         if self._root is None:
             return
         members = [m for m in self.members.values() if m.opened and not m.suspect]
@@ -250,7 +255,7 @@ class Crew:
         opened, member.opened, member.position = member.opened, False, 0
         if not opened:
             return
-        connection = Connection(self.view.address(member.name) or member.addr, self._on_event)
+        connection = self._connection(member)
         try:
             await connection.connect(VISIT_S)
             part = {"n": member.name, "a": member.addr}
@@ -329,7 +334,7 @@ class Crew:
     # ---- members that do not answer ----
     def suspect(self, member: Member) -> None:
         """Take it out of the common tree until it has everything again."""
-        if member.final or member.suspect:
+        if member.final or member.suspect or self._closed:
             return
         log.warning("group %s: %s is out of touch", self.group, member.name)
         member.suspect = self._rewire = True
@@ -343,7 +348,7 @@ class Crew:
         """Until a member is back or has failed."""
         try:
             while member.suspect and not member.final and not member.aside:
-                connection = Connection(self.view.address(member.name) or member.addr, self._on_event)
+                connection = self._connection(member)
                 try:
                     await connection.connect(VISIT_S)
                     await self._recover(member, connection)

@@ -19,8 +19,9 @@ from typing import Any
 
 import networkx  # noqa: F401  (loaded ahead: a group must not wait for it)
 
+from datacast.core import tls
 from datacast.core.errors import DatacastError
-from datacast.fabric_manager.api import DEFAULT_URL, FabricManagerClient, StartOrder
+from datacast.fabric_manager.api import FabricManagerClient, StartOrder
 
 from .group import Group
 from .view import View
@@ -55,7 +56,7 @@ async def run(args: argparse.Namespace) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    client = FabricManagerClient(args.fabric_manager)
+    client = FabricManagerClient(args.fabric_manager, security=tls.from_options(args, "master"))
     view = View(client)
     following = asyncio.create_task(view.follow())
     stopped = asyncio.create_task(stop.wait())
@@ -68,6 +69,7 @@ async def run(args: argparse.Namespace) -> int:
         order = waiting.result()
         if order is None:
             return 0
+        client.key = order["key"]
         gc.freeze()
         group = Group(order, view, client, received_ns=time.time_ns())
         running = asyncio.create_task(group.run())
@@ -93,10 +95,10 @@ def main(argv: list[str] | None = None) -> None:
     )
     parser.add_argument(
         "--fabric-manager",
-        default=DEFAULT_URL,
         metavar="URL",
-        help="http://host:port or unix:/path (default %(default)s)",
+        help="http://host:port, https://host:port or unix:/path (default: port 7501 of loopback)",
     )
+    tls.add_options(parser)
     parser.add_argument("-v", "--verbose", action="store_true")
     args = parser.parse_args(argv)
     logging.basicConfig(

@@ -14,6 +14,7 @@ from typing import Any
 
 from datacast.core import framing
 from datacast.core.errors import DatacastError
+from datacast.core.tls import PLAIN, Security, explain
 
 log = logging.getLogger("datacast.master")
 
@@ -45,12 +46,19 @@ def tree_message(
 
 
 class Connection:
-    """To one agent. `on_event` gets every event; `on_close` is called once when the connection is lost or closed."""
+    """To the agent of host `name`. `on_event` gets every event; `on_close` is called once when the connection is lost
+    or closed."""
 
     def __init__(
-        self, address: str, on_event: Callable[[dict[str, Any]], None], on_close: Callable[[], None] | None = None
+        self,
+        address: str,
+        on_event: Callable[[dict[str, Any]], None],
+        on_close: Callable[[], None] | None = None,
+        *,
+        name: str,
+        security: Security = PLAIN,
     ) -> None:
-        self.address = address
+        self.address, self.name, self._security = address, name, security
         self._on_event, self._on_close = on_event, on_close
         self._ids = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[Results]] = {}
@@ -60,11 +68,12 @@ class Connection:
 
     async def connect(self, timeout: float) -> None:
         """Raises SignallingError."""
-        host, _, port = self.address.rpartition(":")
         try:
-            reader, self._writer = await asyncio.wait_for(asyncio.open_connection(host.strip("[]"), int(port)), timeout)
-        except (OSError, ValueError, TimeoutError) as error:
-            reason = f"no answer within {timeout:g} s" if isinstance(error, TimeoutError) else str(error)
+            reader, self._writer = await asyncio.wait_for(
+                self._security.connect(self.address, "agent", self.name), timeout
+            )
+        except (OSError, ValueError, TimeoutError, DatacastError) as error:
+            reason = f"no answer within {timeout:g} s" if isinstance(error, TimeoutError) else explain(error)
             raise SignallingError(f"no agent at {self.address}: {reason}", what=self.address) from error
         self._reading = asyncio.create_task(self._read(reader))
 
@@ -90,7 +99,7 @@ class Connection:
                     raise SignallingError(f"{self.address}: {message.get('error')}", what=self.address)
             self.error = "closed by the agent"
         except (OSError, DatacastError) as error:
-            self.error = str(error)
+            self.error = explain(error)
         finally:
             for future in self._waiting.values():
                 if not future.done():

@@ -5,7 +5,6 @@ A switch numbers its Datacast ports from 0 (the labels); `number` is what OpenFl
 
 from __future__ import annotations
 
-import ipaddress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from datacast.controller.southbound.errors import SwitchError
 from datacast.core.constants import LABEL_ADJ
+from datacast.core.tls import is_local
 
 PORT_MAX = 65534
 """DC_PORT_MAX: ports travel as 16 bits in a route."""
@@ -149,8 +149,7 @@ class Southbound(_Strict):
             twice = {key for key in keys if keys.count(key) > 1}
             if twice:
                 raise ValueError(f"{what} {twice.pop()} is claimed by two switches")
-        host = (self.fabric_manager or "127.0.0.1:0").rpartition(":")[0].strip("[]")
-        if self.tls is None and not self.insecure and not _is_loopback(host):
+        if self.tls is None and not self.insecure and not is_local(self.fabric_manager or "localhost"):
             raise ValueError(f"plain TCP to the fabric manager at {self.fabric_manager} is refused: give tls (ca, "
                              "cert, key; made by `datacast certs`), or insecure: true where all is trusted")
         if self.pipeline is None and any(s.p4runtime for s in self.switches):
@@ -163,13 +162,6 @@ class Southbound(_Strict):
             if switch.name == name:
                 return switch
         raise SwitchError("unknown_switch", f"no switch {name!r} is configured", what=name)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def parse(data: Any, where: str = "") -> Southbound:

@@ -25,26 +25,32 @@ struct tls {
 
 /* ---- who is it ---- */
 
-/* "role/name" of a certificate; false when it names none, or several. */
+/* "role/name" of a certificate, the first when it names several of one role; false when it names none, or several roles. */
 static bool identity_of(X509 *cert, char to[TLS_IDENTITY_MAX])
 {
   GENERAL_NAMES *names = X509_get_ext_d2i(cert, NID_subject_alt_name, NULL, NULL);
-  unsigned found = 0;
-  for (int i = 0; i < sk_GENERAL_NAME_num(names); i++) {
+  size_t role = 0; /* its length with the slash */
+  bool ok = true;
+  for (int i = 0; ok && i < sk_GENERAL_NAME_num(names); i++) {
     const GENERAL_NAME *n = sk_GENERAL_NAME_value(names, i);
     if (n->type != GEN_URI)
       continue;
     const char *uri = (const char *)ASN1_STRING_get0_data(n->d.uniformResourceIdentifier);
     size_t len = (size_t)ASN1_STRING_length(n->d.uniformResourceIdentifier), head = sizeof scheme - 1;
-    if (len <= head || strncmp(uri, scheme, head) != 0 || memchr(uri, '\0', len) != NULL || len - head >= TLS_IDENTITY_MAX)
+    if (len <= head || strncmp(uri, scheme, head) != 0)
       continue;
-    memcpy(to, uri + head, len - head);
-    to[len - head] = '\0';
-    found++;
+    const char *who = uri + head, *slash = memchr(who, '/', len - head);
+    size_t rest = len - head, at = slash == NULL ? 0 : (size_t)(slash - who) + 1;
+    ok = at > 1 && at < rest && rest < TLS_IDENTITY_MAX && memchr(who, '\0', rest) == NULL &&
+         memchr(who + at, '/', rest - at) == NULL && (role == 0 || (at == role && strncmp(who, to, role) == 0));
+    if (ok && role == 0) {
+      memcpy(to, who, rest);
+      to[rest] = '\0';
+      role = at;
+    }
   }
   GENERAL_NAMES_free(names);
-  const char *slash = found == 1 ? strchr(to, '/') : NULL;
-  return slash != NULL && slash != to && slash[1] != '\0' && strchr(slash + 1, '/') == NULL;
+  return ok && role != 0;
 }
 
 /* Is `word` one of the words of `list`? */

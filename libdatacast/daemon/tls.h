@@ -1,7 +1,8 @@
 /* TLS 1.3 for signalling, both sides authenticated.
  *
  * A process has one certificate of the fabric's own authority; its subject alternative name is a URI that says who it is:
- * datacast://ROLE/NAME, roles agent, switch, master, fabric-manager, controller. A session belongs to a nonblocking socket. */
+ * datacast://ROLE/NAME, roles agent, switch, master, fabric-manager, controller (several of one role: the first counts; the
+ * fabric manager lets a switch process speak for all). A session belongs to a nonblocking socket. */
 #ifndef DAEMON_TLS_H
 #define DAEMON_TLS_H
 

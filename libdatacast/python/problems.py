@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from .errors import DatacastError
+from .tls import PLAIN, Security, TlsError, explain
 
 if TYPE_CHECKING:
     import httpx
@@ -63,8 +65,9 @@ class Unreachable(Problem):
     """The service does not answer."""
 
 
-def http_client(url: str, *, timeout: float, service: str) -> httpx.AsyncClient:
-    """An httpx client for `http://host:port` or `unix:/path`. Raises Problem when the URL is neither."""
+def http_client(url: str, *, timeout: float, service: str, security: Security, role: str) -> httpx.AsyncClient:
+    """An httpx client for `http(s)://host:port` or `unix:/path`; `role`: who must answer https. Raises Problem when the
+    URL is none, or when plain HTTP would leave this machine."""
     import httpx
 
     if url.startswith("unix:"):
@@ -78,19 +81,38 @@ def http_client(url: str, *, timeout: float, service: str) -> httpx.AsyncClient:
             what=url,
             remedy="give http://host:port or unix:/path",
         )
+    if url.startswith("https:"):
+        if security.identity is None:
+            raise Problem(
+                400,
+                "tls",
+                f"{url} needs a certificate",
+                what=url,
+                remedy="give --tls-ca, --tls-cert and --tls-key (made by `datacast certs`)",
+            )
+        verify: Any = security.identity.client_for(role)
+    else:
+        try:
+            security.check(url.removeprefix("http://").partition("/")[0], "connecting to")
+        except TlsError as error:
+            raise Problem(400, "tls", error.message, what=url) from error
+        verify = False  # there is nothing to verify, and loading the system's authorities takes a while
     # The services are on this machine or on the management network: no proxy of the environment is asked.
-    return httpx.AsyncClient(base_url=url, timeout=timeout, trust_env=False)
+    return httpx.AsyncClient(base_url=url, timeout=timeout, trust_env=False, verify=verify)
 
 
 class JsonClient:
     """JSON over HTTP with this project's problems as exceptions."""
 
     service = "service"
+    role = ""
+    """In the certificate of whoever answers https."""
     remedy = ""
 
-    def __init__(self, url: str, timeout: float = 10.0) -> None:
+    def __init__(self, url: str, timeout: float = 10.0, security: Security = PLAIN) -> None:
         self.url = url
-        self._http = http_client(url, timeout=timeout, service=self.service)
+        self.security = security
+        self._http = http_client(url, timeout=timeout, service=self.service, security=security, role=self.role)
 
     async def __aenter__(self):
         return self
@@ -101,11 +123,14 @@ class JsonClient:
     async def close(self) -> None:
         await self._http.aclose()
 
-    def _unreachable(self, error: Exception) -> Unreachable:
+    def _unreachable(self, error: BaseException) -> Unreachable:
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, ssl.SSLError):
+            cause = cause.__cause__ or cause.__context__
         return Unreachable(
             503,
             "unreachable",
-            f"no {self.service} at {self.url}: {error or type(error).__name__}",
+            f"no {self.service} at {self.url}: {explain(cause or error)}",
             what=self.url,
             remedy=self.remedy,
         )

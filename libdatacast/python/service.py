@@ -6,8 +6,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import os
 import socket
+import ssl
 import stat
 from typing import Any
 
@@ -15,23 +17,36 @@ import uvicorn
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from .acceptor import Acceptor
 from .errors import DatacastError
 from .problems import Problem
+from .tls import Security, peer_of
+
+log = logging.getLogger("datacast.http")
+
+CONNECTIONS_MAX = 4096
+PEER = "datacast.peer"
+"""In a request's scope behind TLS: whose certificate it came with (tls.Peer), None for one that names nobody. Absent
+without TLS."""
 
 
 class ListenError(DatacastError):
     """An address cannot be listened on."""
 
 
-def listen(address: str) -> socket.socket:
-    """A bound, listening socket for `host:port` or `unix:/path`. Raises ListenError."""
+def listen(address: str, security: Security | None = None) -> socket.socket:
+    """A bound, listening socket for `host:port` or `unix:/path`. Raises ListenError, and TlsError where `security` does
+    not allow it."""
     try:
         if address.startswith("unix:"):
             return _listen_unix(address[len("unix:") :])
         host, _, port = address.rpartition(":")
         if not host or not (port.isascii() and port.isdigit()) or int(port) > 65535:
             raise ListenError(f"{address!r} is no address: give host:port or unix:/path", what=address)
+        if security is not None:
+            security.check(address, "listening on")
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         # The protocol is named: asyncio sets TCP_NODELAY only where it is.
         sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -75,31 +90,71 @@ def _listen_unix(path: str) -> socket.socket:
 def address_of(sock: socket.socket) -> str:
     """host:port as bound (port 0 resolved), or unix:/path."""
     name = sock.getsockname()
-    return f"unix:{name}" if isinstance(name, str) else f"{name[0]}:{name[1]}"
+    if isinstance(name, str):
+        return f"unix:{name}"
+    return f"[{name[0]}]:{name[1]}" if sock.family == socket.AF_INET6 else f"{name[0]}:{name[1]}"
+
+
+class _Http(H11Protocol):
+    """Lets requests know whose certificate the connection has shown."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if transport.get_extra_info("sslcontext") is None:
+            return
+        peer, app = peer_of(transport.get_extra_info("peercert")), self.app
+
+        async def known(scope: Any, receive: Any, send: Any) -> None:
+            scope[PEER] = peer
+            await app(scope, receive, send)
+
+        self.app = known
 
 
 class HttpServer:
-    """uvicorn on a socket that listens already, in the running loop; signals stay the program's own."""
+    """uvicorn on a socket that listens already, in the running loop; signals stay the program's own. `context`: https,
+    and the other side's certificate where it asks for one."""
 
-    def __init__(self, app: FastAPI, sock: socket.socket) -> None:
+    def __init__(
+        self,
+        app: FastAPI,
+        sock: socket.socket,
+        context: ssl.SSLContext | None = None,
+        connections: int = CONNECTIONS_MAX,
+    ) -> None:
         self.address = address_of(sock)
-        self.url = self.address if self.address.startswith("unix:") else f"http://{self.address}"
-        self._sock = sock
-        config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=2)
+        self.url = self.address
+        if not self.address.startswith("unix:"):
+            self.url = f"{'https' if context else 'http'}://{self.address}"
+        config = uvicorn.Config(
+            app, http=_Http, ws="none", log_level="warning", access_log=False, lifespan="off",
+            timeout_graceful_shutdown=2,
+        )
         self._server = uvicorn.Server(config)
         self._server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign]
+        state = self._server.server_state
+        self._acceptor = Acceptor(
+            sock,
+            lambda: _Http(config, state, {}),
+            lambda: len(state.connections),
+            limit=connections,
+            context=context,
+            log=log,
+        )
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Returns when requests are answered."""
-        self._task = asyncio.create_task(self._server.serve(sockets=[self._sock]))
+        self._task = asyncio.create_task(self._server.serve(sockets=[]))
         while not self._server.started:
             if self._task.done():
                 await self._task
                 raise DatacastError(f"the HTTP server did not start at {self.address}", what=self.address)
             await asyncio.sleep(0.005)
+        self._acceptor.start()
 
     async def stop(self) -> None:
+        await self._acceptor.stop()
         self._server.should_exit = True
         if self._task:
             await asyncio.gather(self._task, return_exceptions=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from agent_harness import PLAIN, Client, Net, Transfer, digest, inside, path_end, path_middle, random_file, until
-from authority import Authority
+from authority import Authority, stranger
 
 from datacast.core.framing import Decoder, encode
 
@@ -86,37 +86,13 @@ STRANGERS = {
 }
 
 
-def stranger(authority: Authority, other: Authority, kind: str) -> ssl.SSLContext | None:
-    if kind == "plain":
-        return None
-    if kind == "no-certificate":
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname = False
-        context.load_verify_locations(authority.ca)
-        return context
-    if kind == "another-authority":
-        context = other.context("master/g")
-        context.load_verify_locations(authority.ca)
-        return context
-    if kind == "expired":
-        return authority.context("master/g", days=(-9, -1))
-    if kind == "not-yet":
-        return authority.context("master/g", days=(2, 9))
-    if kind == "no-identity":
-        return authority.context("master/g", uri="https://example.org/master/g")
-    context = authority.context("switch/s0.0" if kind == "wrong-role" else "master/g")
-    if kind == "tls-1.2":
-        context.maximum_version = ssl.TLSVersion.TLSv1_2
-    return context
-
-
 @pytest.mark.parametrize("kind", STRANGERS)
 def test_strangers_get_nothing_and_the_log_says_why(
     make_net: Callable[[Path], Net], tmp_path: Path, authority: Authority, kind: str
 ) -> None:
     net = two_hosts(make_net(PLAIN))
     agent = net.start("a", *authority.options("agent/a"))
-    context = stranger(authority, Authority(tmp_path / "other"), kind)
+    context = stranger(authority, Authority(tmp_path / "other"), kind, "master/g", "switch/s0.0")
     raw = inside(net.management, lambda: socket.create_connection(("198.18.0.2", 7600), timeout=5))
     request = encode({"type": "request", "id": 1, "op": "ping", "tree": net.member("a")})
     answers: list[Any] = []

@@ -1,90 +1,41 @@
-"""An authority for tests, and certificates of it, made with the openssl command."""
+"""An authority for tests, with certificates that are as wrong as a test wants them."""
 
 from __future__ import annotations
 
+import datetime
 import ssl
-import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
-
-def openssl(*arguments: str) -> None:
-    done = subprocess.run(["openssl", *arguments], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+from datacast.core import authority, tls
 
 
 class Authority:
-    """An authority, and certificates of it made with the openssl command."""
+    """An authority, and certificates of it."""
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir()
-        self.folder, self.serial = folder, 0
-        self.ca = folder / "ca.pem"
-        self._key("ca")
-        openssl(
-            "req",
-            "-x509",
-            "-key",
-            str(folder / "ca.key"),
-            "-out",
-            str(self.ca),
-            "-days",
-            "30",
-            "-subj",
-            "/CN=test",
-            "-addext",
-            "basicConstraints=critical,CA:TRUE",
-        )
-
-    def _key(self, name: str) -> None:
-        openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", str(self.folder / f"{name}.key"))
+        self._authority = authority.Authority.create(folder, days=30, sync=False)
+        self.folder, self.ca, self.serial = folder, self._authority.ca, 0
 
     def issue(self, identity: str, uri: str | None = None, days: tuple[int, int] = (-1, 30)) -> tuple[str, str]:
         """Certificate and key of ROLE/NAME."""
         self.serial += 1
-        name = f"{self.serial}-{identity.replace('/', '-')}"
-        base = self.folder / name
-        self._key(name)
-        openssl(
-            "req", "-new", "-key", f"{base}.key", "-out", f"{base}.csr", "-subj", f"/CN={identity.replace('/', ' ')}"
+        cert, key = self._authority.issue(
+            authority.Identity.parse(identity),
+            begin=datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=days[0]),
+            days=days[1],
+            uris=[uri] if uri else None,
+            stem=self.folder / f"{self.serial}-{identity.replace('/', '-')}",
         )
-        extensions = self.folder / f"{name}.ext"
-        extensions.write_text(f"subjectAltName=URI:{uri or 'datacast://' + identity}\nbasicConstraints=CA:FALSE\n")
-        # `openssl ca` alone can set both dates.
-        (self.folder / "index.txt").touch()
-        (self.folder / "serial").write_text(f"{self.serial:04d}\n")
-        (self.folder / "ca.cnf").write_text(
-            f"[ca]\ndefault_ca=d\n[d]\ndatabase={self.folder}/index.txt\nserial={self.folder}/serial\n"
-            f"new_certs_dir={self.folder}\ndefault_md=sha256\npolicy=p\nunique_subject=no\n[p]\ncommonName=supplied\n"
-        )
-        begin, end = (time.strftime("%Y%m%d%H%M%SZ", time.gmtime(time.time() + d * 86400)) for d in days)
-        openssl(
-            "ca",
-            "-batch",
-            "-notext",
-            "-config",
-            str(self.folder / "ca.cnf"),
-            "-cert",
-            str(self.ca),
-            "-keyfile",
-            str(self.folder / "ca.key"),
-            "-in",
-            f"{base}.csr",
-            "-out",
-            f"{base}.pem",
-            "-startdate",
-            begin,
-            "-enddate",
-            end,
-            "-extfile",
-            str(extensions),
-        )
-        return f"{base}.pem", f"{base}.key"
+        return str(cert), str(key)
 
     def options(self, identity: str, **more: Any) -> list[str]:
         cert, key = self.issue(identity, **more)
         return ["--tls-ca", str(self.ca), "--tls-cert", cert, "--tls-key", key]
+
+    def security(self, identity: str) -> tls.Security:
+        """What a service of ours speaks with."""
+        return tls.Security(tls.Identity(str(self.ca), *self.issue(identity), identity.partition("/")[0]))
 
     def context(self, identity: str, server: bool = False, **more: Any) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
@@ -93,3 +44,28 @@ class Authority:
         context.load_verify_locations(self.ca)
         context.load_cert_chain(*self.issue(identity, **more))
         return context
+
+
+def stranger(maker: Authority, other: Authority, kind: str, good: str, wrong: str) -> ssl.SSLContext | None:
+    """A client that must not get in, by kind; None: one that speaks no TLS."""
+    if kind == "plain":
+        return None
+    if kind == "no-certificate":
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.load_verify_locations(maker.ca)
+        return context
+    if kind == "another-authority":
+        context = other.context(good)
+        context.load_verify_locations(maker.ca)
+        return context
+    if kind == "expired":
+        return maker.context(good, days=(-9, -1))
+    if kind == "not-yet":
+        return maker.context(good, days=(2, 9))
+    if kind == "no-identity":
+        return maker.context(good, uri=f"https://example.org/{good}")
+    context = maker.context(wrong if kind == "wrong-role" else good)
+    if kind == "tls-1.2":
+        context.maximum_version = ssl.TLSVersion.TLSv1_2
+    return context

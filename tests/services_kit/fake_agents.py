@@ -11,10 +11,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from datacast.core import framing
+from datacast.core.tls import PLAIN, Security
 
 STEP_S = 0.004
 
@@ -52,8 +54,12 @@ class World:
     """What all agents of one fake fabric share. `rates`: pieces/s by the tree's position in its group (the last one
     repeats); change it while a transfer runs. `sizes`: bytes by source path."""
 
-    def __init__(self, rates: list[float] | None = None) -> None:
+    def __init__(
+        self, rates: list[float] | None = None, security: Callable[[str], Security] = lambda identity: PLAIN
+    ) -> None:
+        """`security`: by ROLE/NAME."""
         self.rates = rates or [20_000.0]
+        self.security = security
         self.sizes: dict[str, int] = {}
         self.agents: dict[str, FakeAgent] = {}
         self.trees: dict[str, dict[int, FakeTree]] = {}
@@ -162,6 +168,7 @@ class FakeAgent:
         self._next = 1
         self._tasks: set[asyncio.Task] = set()
         self._manager: asyncio.StreamWriter | None = None
+        self.security = world.security(f"agent/{name}")
         self.manager_says: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
 
     def _spawn(self, work: Any) -> None:
@@ -170,13 +177,14 @@ class FakeAgent:
         task.add_done_callback(self._tasks.discard)
 
     async def start(self, port: int = 0) -> None:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", port)
+        self._server = await asyncio.start_server(
+            self._serve, "127.0.0.1", port, ssl=self.security.server
+        )
         self.addr = f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
     async def register(self, signalling: str, ports: list[dict[str, Any]] | None = None, pid: int = 4711) -> None:
         """Register and keep the connection with heartbeats."""
-        host, _, port = signalling.rpartition(":")
-        reader, self._manager = await asyncio.open_connection(host, int(port))
+        reader, self._manager = await self.security.connect(signalling, "fabric-manager")
         self.tell_manager(
             {
                 "type": "register",
@@ -289,8 +297,7 @@ class FakeAgent:
 
     async def _child(self, addr: str):
         if addr not in self._children:
-            host, _, port = addr.rpartition(":")
-            reader, writer = await asyncio.open_connection(host, int(port))
+            reader, writer = await self.security.connect(addr, "agent")
             self._children[addr] = (writer, {})
             self._spawn(self._relay(addr, reader))
         return self._children[addr]

@@ -6,13 +6,16 @@ import asyncio
 import time
 from contextlib import asynccontextmanager
 from dataclasses import asdict
+from functools import cache, partial
 from typing import Any
 
 import httpx
+from authority import Authority
 from fake_agents import World
 from small import until
 
 from datacast.controller.app import make_app
+from datacast.core.tls import PLAIN, Security
 from datacast.fabric_manager.api import FINAL_STATES, FabricManagerClient
 from datacast.fabric_manager.main import FabricManager
 from datacast.master.group import Group
@@ -23,8 +26,8 @@ class InProcessMasters:
     """The interface of fabric_manager.masters.Masters, with masters as tasks. `kill(group)` ends one as SIGKILL would:
     nobody is told anything."""
 
-    def __init__(self, url: str, exited: Any, spares: int) -> None:
-        self.url, self.exited = url, exited
+    def __init__(self, url: str, exited: Any, spares: int, security: Security = PLAIN) -> None:
+        self.url, self.exited, self.security = url, exited, security
         self.groups: dict[str, Group] = {}
         self._tasks: dict[str, asyncio.Task] = {}
         self.spare_pids: list[int] = []
@@ -41,7 +44,8 @@ class InProcessMasters:
 
     async def _run(self, order: dict[str, Any]) -> None:
         code = -9
-        client = FabricManagerClient(self.url)
+        client = FabricManagerClient(self.url, security=self.security)
+        client.key = order["key"]
         view = View(client)
         following = asyncio.create_task(view.follow())
         try:
@@ -106,21 +110,36 @@ async def lab(
     rates: list[float] | None = None,
     processes: bool = False,
     agents: list[str] | None = None,
+    authority: Authority | None = None,
     **settings: Any,
 ):
-    """`processes`: real master processes; otherwise masters are tasks. `settings` as FabricManager."""
-    settings = {"signalling": "127.0.0.1:0", "http": "127.0.0.1:0", "rate_bps": 100_000_000, "mtu": 9000, **settings}
+    """`processes`: real master processes; otherwise masters are tasks. `authority`: TLS everywhere. `settings` as
+    FabricManager."""
+
+    @cache
+    def security(identity: str) -> Security:
+        return authority.security(identity) if authority else PLAIN
+
+    settings = {
+        "signalling": "127.0.0.1:0",
+        "http": "127.0.0.1:0",
+        "rate_bps": 100_000_000,
+        "mtu": 9000,
+        "security": security("fabric-manager/main"),
+        "master_options": security("master/main").options if processes else [],
+        **settings,
+    }
     manager = FabricManager(graph, **settings)
     if not processes:
-        manager.masters_factory = InProcessMasters
+        manager.masters_factory = partial(InProcessMasters, security=security("master/main"))
     await manager.start()
-    world = World(rates)
-    client = FabricManagerClient(manager.url)
+    world = World(rates, security)
+    client = FabricManagerClient(manager.url, security=security("controller/main"))
     try:
         names = [n for n, data in graph.nodes(data=True) if data["kind"] == "host"] if agents is None else agents
         await world.add(names, manager.signalling_address)
         yield Lab(manager, world, client)
-        assert world.violations == []
+        assert world.violations == [], world.violations
     finally:
         await client.close()
         await manager.stop()

@@ -1,0 +1,58 @@
+"""Who may say what to the fabric manager (docs/signalling.md, "Who may speak"). Without TLS nobody is told apart."""
+
+from __future__ import annotations
+
+import hmac
+from typing import Any
+
+from fastapi import Depends, Request
+
+from datacast.core.problems import Problem
+from datacast.core.service import PEER
+from datacast.core.tls import Peer
+
+from .fabric import FabricError
+
+REPORTERS = "agent switch controller"
+"""Roles that may register."""
+KEY_HEADER = "x-datacast-group-key"
+
+
+def may_register(peer: Peer | None, message: dict[str, Any]) -> None:
+    """An agent registers the host, a switch process the switches that its certificate names; a controller any switch
+    it speaks for. `peer` None: a plain connection. Raises FabricError."""
+    if peer is None:
+        return
+    node, kind, proxy = message.get("node"), message.get("kind"), message.get("proxy") is True
+    if peer.role == "controller":
+        fits = kind == "switch" and proxy
+    else:
+        fits = kind == {"agent": "host", "switch": "switch"}.get(peer.role) and node in peer.names and not proxy
+    if not fits:
+        raise FabricError("denied", f"{peer} may not register {kind} {node}{' by proxy' if proxy else ''}", str(node))
+
+
+def only(*roles: str) -> Any:
+    """A dependency for routes: who comes by TLS must have one of these roles."""
+
+    def check(request: Request) -> None:
+        peer = request.scope.get(PEER, roles)
+        if peer is not roles and (peer is None or peer.role not in roles):
+            who = str(peer) if peer else "a certificate that names no role"
+            raise Problem(
+                403,
+                "denied",
+                f"{who} may not ask for {request.method} {request.url.path}",
+                what=who,
+                remedy=f"this is for {' and '.join(roles)} (docs/signalling.md)",
+            )
+
+    return Depends(check)
+
+
+def check_key(request: Request, group: str, key: str | None) -> None:
+    """By TLS a master speaks for the group that it was given, and for no other. Raises Problem."""
+    if PEER not in request.scope:
+        return
+    if not key or not hmac.compare_digest(request.headers.get(KEY_HEADER, "").encode(), key.encode()):
+        raise Problem(403, "denied", f"this master was not given group {group}", what=group)

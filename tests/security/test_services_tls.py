@@ -1,0 +1,341 @@
+"""TLS between the Python services: who gets in, who may say what, and what the log says of the others."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import ssl
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from authority import Authority, stranger
+from lab import lab
+from small import run, star, until
+
+from datacast.core import framing
+from datacast.core.problems import Problem, Unreachable
+from datacast.core.tls import Identity, Security, TlsError, is_local
+from datacast.fabric_manager.api import FabricManagerClient
+from datacast.master.signalling import Connection, SignallingError
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("tls") / "authority")
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("tls") / "other")
+
+
+WORDS = {
+    "another-authority": "of another authority",
+    "expired": "has expired",
+    "not-yet": "is not valid yet",
+    "wrong-role": "it is master/g",
+    "no-identity": "names no role",
+    "no-certificate": "it shows no certificate",
+    "plain": "it does not speak TLS",
+    "tls-1.2": "it does not speak TLS 1.3",
+}
+
+
+async def speak(address: str, context: ssl.SSLContext | None, message: bytes) -> bytes:
+    """What a client hears that says this."""
+    host, _, port = address.rpartition(":")
+    with contextlib.suppress(OSError):
+        reader, writer = await asyncio.open_connection(host, int(port), ssl=context)
+        try:
+            writer.write(message)
+            return await asyncio.wait_for(reader.read(), 10)
+        finally:
+            writer.close()
+    return b""
+
+
+@pytest.mark.parametrize("kind", WORDS)
+def test_the_registration_turns_strangers_away_and_the_log_says_why(
+    authority: Authority, other: Authority, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    register = {"type": "register", "node": "h1", "kind": "host", "addr": "127.0.0.1:1"}
+
+    async def scenario() -> None:
+        async with lab(star(2), agents=["h0"], authority=authority) as it:
+            context = stranger(authority, other, kind, "agent/h1", "master/g")
+            heard = framing.Decoder().feed(
+                await speak(it.manager.signalling_address, context, framing.encode(register))
+                if kind != "plain"
+                else await speak(it.manager.signalling_address, None, framing.encode(register)) and b""
+            )
+            assert all(m["type"] == "error" and m["code"] == "denied" for m in heard), heard
+            await until(lambda: WORDS[kind] in caplog.text, f"a line about it in {caplog.text[-500:]}")
+            assert not it.manager.fabric.nodes["h1"].registered and it.manager.fabric.nodes["h0"].registered
+
+    with caplog.at_level(logging.INFO):
+        run(scenario())
+
+
+@pytest.mark.parametrize("kind", WORDS)
+def test_http_turns_strangers_away(
+    authority: Authority, other: Authority, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> bytes:
+        async with lab(star(2), agents=[], authority=authority) as it:
+            context = stranger(authority, other, kind, "controller/c", "agent/h0")
+            request = b"GET /topology HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+            heard = await speak(it.manager.url.removeprefix("https://"), context, request)
+            if kind not in ("wrong-role", "no-identity"):
+                await until(lambda: WORDS[kind] in caplog.text, f"a line about it in {caplog.text[-500:]}")
+            return heard
+
+    heard = run(scenario())
+    if kind in ("wrong-role", "no-identity"):
+        assert heard.startswith(b"HTTP/1.1 403 ") and b'"denied"' in heard and b'"nodes"' not in heard, heard
+    else:
+        assert b"HTTP" not in heard
+
+
+REGISTRATIONS = [
+    ("agent/h0", {"node": "h0", "kind": "host"}, True),
+    ("agent/h1", {"node": "h0", "kind": "host"}, False),
+    ("agent/h0,h1", {"node": "h1", "kind": "host"}, True),
+    ("agent/s", {"node": "s", "kind": "switch"}, False),
+    ("switch/s", {"node": "s", "kind": "switch"}, True),
+    ("switch/other,s", {"node": "s", "kind": "switch"}, True),
+    ("switch/other", {"node": "s", "kind": "switch"}, False),
+    ("switch/s", {"node": "s", "kind": "switch", "proxy": True}, False),
+    ("switch/h0", {"node": "h0", "kind": "host"}, False),
+    ("controller/c", {"node": "s", "kind": "switch", "proxy": True}, True),
+    ("controller/c", {"node": "s", "kind": "switch"}, False),
+    ("controller/c", {"node": "h0", "kind": "host", "proxy": True}, False),
+]
+
+
+@pytest.mark.parametrize(("identity", "message", "good"), REGISTRATIONS)
+def test_a_process_registers_itself_only(
+    authority: Authority, identity: str, message: dict[str, Any], good: bool
+) -> None:
+    async def scenario() -> dict[str, Any]:
+        async with lab(star(2), agents=[], authority=authority) as it:
+            security = authority.security(identity)
+            reader, writer = await security.connect(it.manager.signalling_address, "fabric-manager", "main")
+            writer.write(framing.encode({"type": "register", "addr": "127.0.0.1:7600", **message}))
+            answer = await framing.read(reader)
+            writer.close()
+            assert answer is not None
+            return answer
+
+    answer = run(scenario())
+    if good:
+        assert answer["type"] == "registered", answer
+    else:
+        assert (answer["type"], answer["code"]) == ("error", "denied") and identity in answer["error"], answer
+
+
+REQUESTS: list[tuple[str, str, Any, set[str]]] = [
+    ("GET", "/healthz", None, {"controller", "master"}),
+    ("GET", "/topology", None, {"controller", "master"}),
+    ("GET", "/groups", None, {"controller"}),
+    ("GET", "/groups/g-1", None, {"controller"}),
+    ("GET", "/groups/g-1/master", None, {"controller"}),
+    ("POST", "/groups", {"source": "zz", "receivers": ["h1"], "source_path": "/f"}, {"controller"}),
+    ("DELETE", "/groups/g-1", None, {"controller"}),
+    ("POST", "/groups/g-1/resume", None, {"controller"}),
+    ("POST", "/groups/g-1/receivers", {"host": "h1"}, {"controller"}),
+    ("DELETE", "/groups/g-1/receivers/h1", None, {"controller"}),
+    ("PUT", "/groups/g-1/progress", {}, set()),
+    ("POST", "/trees", {"count": 1}, {"master"}),
+    ("GET", "/sets", None, {"controller"}),
+    ("PUT", "/sets/a", {"hosts": ["h0"]}, {"controller"}),
+    ("GET", "/sets/a", None, {"controller"}),
+    ("DELETE", "/sets/a", None, {"controller"}),
+]
+
+
+def test_over_http_each_role_asks_for_what_is_its_own(authority: Authority) -> None:
+    async def scenario() -> None:
+        async with lab(star(2), agents=[], authority=authority) as it:
+            paths = {r.path for r in it.manager._server._server.config.app.routes if "{" not in r.path}
+            assert paths - {"/openapi.json"} <= {path for _, path, _, _ in REQUESTS} | {"/events"}
+            for role in ("controller", "master", "agent", "switch", "fabric-manager"):
+                verify = authority.context(f"{role}/x")
+                async with httpx.AsyncClient(base_url=it.manager.url, verify=verify, trust_env=False) as http:
+                    for method, path, body, roles in REQUESTS:
+                        answer = await http.request(method, path, json=body)
+                        refused = answer.status_code == 403
+                        assert refused is (role not in roles), (role, method, path, answer.text)
+                        if refused:
+                            assert answer.json()["code"] == "denied"
+
+    run(scenario())
+
+
+def test_a_master_speaks_for_its_own_group_only(authority: Authority) -> None:
+    async def scenario() -> None:
+        async with lab(star(3), rates=[200.0], authority=authority) as it:
+            group = await it.start("h0", ["h1", "h2"], 20_000_000)
+            await it.running(group)
+            async with FabricManagerClient(it.manager.url, security=authority.security("master/false")) as false:
+                for key in ("", "0" * 32):
+                    false.key = key
+                    with pytest.raises(Problem) as caught:
+                        await false.put_progress(group["id"], {"state": "failed"})
+                    assert caught.value.status == 403 and "was not given group" in caught.value.message
+            assert (await it.client.group(group["id"]))["state"] == "running"
+            shown = await it.client.group(group["id"])
+            assert "key" not in shown
+            await it.client.cancel_group(group["id"])
+            assert (await it.end(group))["state"] == "cancelled"
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("processes", [False, True])
+def test_a_group_by_tls_from_order_to_done(authority: Authority, processes: bool) -> None:
+    async def scenario() -> dict[str, Any]:
+        async with lab(star(4), authority=authority, processes=processes, spares=1) as it:
+            assert it.manager.url.startswith("https://")
+            return await it.end(await it.start("h0", ["h1", "h2", "h3"], 2_000_000))
+
+    record = run(scenario())
+    assert record["state"] == "done", record["error"]
+
+
+def test_a_master_says_nothing_to_a_false_agent(authority: Authority, other: Authority) -> None:
+    async def scenario() -> None:
+        heard: list[bytes] = []
+
+        async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            heard.append(await reader.read())
+            writer.close()
+
+        master = authority.security("master/main")
+        for maker, identity, words in [
+            (authority, "agent/h1", "it is agent/h1, expected is agent/h0"),
+            (authority, "master/h0", "it is master/h0, expected is agent/h0"),
+            (other, "agent/h0", "of another authority"),
+        ]:
+            context = maker.context(identity, server=True)
+            context.load_verify_locations(authority.ca)
+            server = await asyncio.start_server(listen, "127.0.0.1", 0, ssl=context)
+            address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            connection = Connection(address, lambda event: None, name="h0", security=master)
+            with pytest.raises(SignallingError, match=words):
+                await connection.connect(5.0)
+            server.close()
+        assert not any(heard)
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("identity", "days", "words"),
+    [
+        ("controller/x", (-1, 30), "it is controller/x, expected is fabric-manager"),
+        ("fabric-manager/x", (-9, -1), "its certificate has expired"),
+    ],
+)
+def test_a_client_says_nothing_to_a_false_fabric_manager(
+    authority: Authority, identity: str, days: tuple[int, int], words: str
+) -> None:
+    async def scenario() -> None:
+        heard: list[bytes] = []
+
+        async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            heard.append(await reader.read())
+            writer.close()
+
+        context = authority.context(identity, server=True, days=days)
+        server = await asyncio.start_server(listen, "127.0.0.1", 0, ssl=context)
+        url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with FabricManagerClient(url, security=authority.security("controller/c")) as client:
+            with pytest.raises(Unreachable) as caught:
+                await client.health()
+        assert words in caught.value.message, caught.value.message
+        server.close()
+        assert not any(heard)
+
+    run(scenario())
+
+
+def test_a_connection_that_never_shakes_hands_ends(authority: Authority, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        async with lab(star(2), agents=[], authority=authority) as it:
+            host, _, port = it.manager.signalling_address.rpartition(":")
+            reader, writer = await asyncio.open_connection(host, int(port))
+            assert await asyncio.wait_for(reader.read(), 12) == b""
+            writer.close()
+            await until(lambda: "no TLS handshake within 5 s" in caplog.text, "the line")
+
+    run(scenario())
+
+
+def test_own_certificates_are_looked_at_before_anything_starts(authority: Authority, other: Authority) -> None:
+    ca, absent = str(authority.ca), str(authority.folder / "absent")
+    good, another = authority.issue("master/m"), authority.issue("master/m")
+    for files, words in [
+        ((ca, *authority.issue("master/m", days=(-9, -1))), "has expired; make a new one with `datacast certs`"),
+        ((ca, *authority.issue("agent/a")), "is the certificate of agent/a; this is master/"),
+        ((ca, *authority.issue("master/m", uri="urn:x")), "names nobody"),
+        ((ca, good[0], another[1]), "is not the private key of"),
+        ((str(other.ca), *good), "does not hold before"),
+        ((absent, *good), "holds no certificate of an authority"),
+        ((ca, absent, good[1]), "cannot read"),
+        ((ca, good[1], good[1]), "is no PEM file of a certificate"),
+    ]:
+        with pytest.raises(TlsError, match=words):
+            Identity(*files, "master")
+
+
+PROGRAMS: dict[str, Callable[[Path], list[str]]] = {
+    "fabric_manager": lambda tmp: ["--topology", "bcube:4,1", "--database", str(tmp / "db")],
+    "controller": lambda tmp: [],
+    "master": lambda tmp: [],
+}
+
+
+@pytest.mark.parametrize(
+    ("program", "options", "words"),
+    [
+        ("fabric_manager", ["--signalling", "0.0.0.0:0"], "listening on 0.0.0.0:0 without TLS is refused"),
+        ("fabric_manager", ["--http", "0.0.0.0:0"], "listening on 0.0.0.0:0 without TLS is refused"),
+        ("fabric_manager", ["GOOD", "fabric-manager/main"], "give --master-cert and --master-key too"),
+        ("fabric_manager", ["--tls-ca", "x"], "belong together"),
+        ("fabric_manager", ["GOOD", "agent/00"], "is the certificate of agent/00; this is fabric-manager/"),
+        ("controller", ["--fabric-manager", "http://198.18.0.1:7501"], "connecting to 198.18.0.1:7501 without TLS"),
+        ("controller", ["--fabric-manager", "https://127.0.0.1:7501"], "needs a certificate"),
+        ("controller", ["GOOD", "controller/c", "--insecure"], "exclude each other"),
+        ("master", ["--fabric-manager", "http://198.18.0.1:7501"], "without TLS is refused"),
+        ("master", ["GOOD", "controller/c"], "this is master/"),
+    ],
+)
+def test_programs_refuse_what_is_not_safe(
+    authority: Authority, tmp_path: Path, program: str, options: list[str], words: str
+) -> None:
+    if options[0] == "GOOD":
+        options = [*authority.options(options[1]), *options[2:]]
+    done = subprocess.run(
+        [sys.executable, "-m", f"datacast.{program}.main", *PROGRAMS[program](tmp_path), *options],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        stdin=subprocess.DEVNULL,
+    )
+    assert done.returncode in (1, 2) and words in done.stderr and "Traceback" not in done.stderr, done.stderr
+
+
+def test_what_counts_as_loopback() -> None:
+    for address in ("127.0.0.1:1", "127.9.9.9:1", "[::1]:7500", "::1", "localhost:80", "unix:/run/x", "localhost"):
+        assert is_local(address), address
+    for address in ("0.0.0.0:1", "198.18.0.1:7500", "[::]:7500", "example.org:80", "127.0.0.1.example.org:80", ""):
+        assert not is_local(address), address
+    with pytest.raises(TlsError, match="--insecure"):
+        Security().check("10.0.0.1:1", "listening on")
+    Security(insecure=True).check("10.0.0.1:1", "listening on")
