@@ -25,6 +25,9 @@ LINK = typer.Option("100mbit", "--link", help="Rate of every link, each way.")
 MTU = typer.Option(9000, "--mtu", min=576, max=16000, help="MTU of every link.")
 QUEUE = typer.Option(100, "--queue", min=8, max=10000, help="Packets that the queue of a port holds.")
 DATAPLANE = typer.Option("dpdk", "--dataplane", help="What forwards in switches: dpdk, ovs, bmv2, by turns ovs+dpdk.")
+WITHOUT = typer.Option(
+    None, "--without-appliance", help="Switches whose cache appliance is absent, by comma, or 'all' (ovs, bmv2)."
+)
 NAME = typer.Option(None, "--name", help="Name of the lab, for several at once (default: $DATACAST_LAB, else 'lab').")
 REST_PORT = typer.Option(None, "--rest-port", help="Port of the REST API on loopback.")
 FABRIC_PORT = typer.Option(None, "--fabric-port", help="Port of the fabric manager on loopback.")
@@ -53,9 +56,11 @@ def _options(
     work: Path | None,
     realtime: bool,
     keep: bool,
+    without: str | None,
 ) -> Any:
     from datacast.topologies.lab.content import parse_rate
-    from datacast.topologies.lab.lab import LabOptions
+    from datacast.topologies.lab.controlled import without_appliance
+    from datacast.topologies.lab.lab import LabOptions, load_topology
 
     ports = {key: value for key, value in (("rest_port", rest_port), ("fabric_port", fabric_port)) if value}
     return LabOptions(
@@ -67,6 +72,7 @@ def _options(
         work=str(work) if work else None,
         realtime=realtime,
         keep=keep,
+        without_appliance=without_appliance(without, load_topology(topology), dataplane),
         **ports,
     )
 
@@ -93,6 +99,7 @@ def up(
     mtu: int = MTU,
     queue: int = QUEUE,
     dataplane: str = DATAPLANE,
+    without: str = WITHOUT,
     name: str = NAME,
     rest_port: int = REST_PORT,
     fabric_port: int = FABRIC_PORT,
@@ -114,7 +121,7 @@ def up(
             Signals(last=True) as signals,
             screen,
             Lab(
-                _options(topology, link, mtu, queue, dataplane, rest_port, fabric_port, work, realtime, keep),
+                _options(topology, link, mtu, queue, dataplane, rest_port, fabric_port, work, realtime, keep, without),
                 lab_name(name),
                 screen.step,
                 signals,
@@ -136,6 +143,7 @@ def run(
     mtu: int = MTU,
     queue: int = QUEUE,
     dataplane: str = DATAPLANE,
+    without: str = WITHOUT,
     size: str = typer.Option(None, "--size", help="Send so many random bytes, such as 256M (the default)."),
     file: Path = typer.Option(None, "--file", help="Send this file instead."),
     source: str = typer.Option(None, "--from", help="Host that has the file (default: the first one)."),
@@ -183,7 +191,7 @@ def run(
             seed=seed,
             options={key: value for key, value in given.items() if value is not None},
         )
-        options = _options(topology, link, mtu, queue, dataplane, rest_port, fabric_port, work, realtime, keep)
+        options = _options(topology, link, mtu, queue, dataplane, rest_port, fabric_port, work, realtime, keep, without)
         graph = lab_run.load_topology(topology)
         transfer = replace(lab_run.settle(graph, transfer), faults=parse_faults(fault, graph, dataplane))
     except DatacastError as error:

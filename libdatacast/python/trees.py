@@ -221,7 +221,7 @@ class Network:
         return arc
 
     def set_cache(self, name: str, can: bool) -> None:
-        """A switch's cache appliance comes or goes: it can be a waypoint of routes written from now on, or not. O(1)."""
+        """A switch's cache appliance comes or goes: may routes written from now on have a waypoint there? O(1)."""
         lib.dc_net_set_cache(self._net, self.node(name), can)
 
     def is_up(self, u: str, v: str) -> bool:

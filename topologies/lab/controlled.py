@@ -1,7 +1,8 @@
 """What Open vSwitch and bmv2 have in common in a lab: the controller programs them, cache appliances hang on them.
 
-Every switch gets an appliance (any switch may become a branch node of some tree), all of a machine in as few
-`datacast-switch --appliance` processes as DPDK's ports allow. The link to it is unshaped and takes a label more than
+Every switch gets an appliance (any switch may become a branch node of some tree) unless the lab is to do without. All
+of a machine are in as few `datacast-switch --appliance` processes as DPDK's ports allow; one that a fault kills has a
+process of its own. The link to it is unshaped and takes a label more than
 the network: an appliance's frames carry the switch's own port as a label.
 """
 
@@ -20,11 +21,14 @@ import yaml
 from datacast.core import constants as wire
 from datacast.topologies.lab.counters import ask_control
 from datacast.topologies.lab.dataplane import DataPlane
+from datacast.topologies.lab.errors import LabError
 from datacast.topologies.lab.plan import PORTS_PER_PROCESS, Machine
 from datacast.topologies.lab.programs import need_program
 from datacast.topologies.lab.taps import Tap, inside
 
 if TYPE_CHECKING:
+    import networkx as nx
+
     from datacast.topologies.lab.lab import Lab
     from datacast.topologies.lab.processes import Process
 
@@ -63,12 +67,12 @@ class ControlledPlane(DataPlane):
 
     def _controls(self, lab: Lab, machine: Machine) -> list[tuple[Path, tuple[str, ...]]]:
         """Per appliance process its control socket and its nodes."""
+        options = lab.options
+        alone = [(node,) for node in machine.nodes if node in options.appliances_apart]
+        others = [node for node in machine.nodes if node not in (*options.without_appliance, *options.appliances_apart)]
+        groups = [tuple(others[i : i + PORTS_PER_PROCESS]) for i in range(0, len(others), PORTS_PER_PROCESS)]
         return [
-            (
-                lab.run_folder / f"{machine.name}-{self.name}-c{i // PORTS_PER_PROCESS}.sock",
-                machine.nodes[i : i + PORTS_PER_PROCESS],
-            )
-            for i in range(0, len(machine.nodes), PORTS_PER_PROCESS)
+            (lab.run_folder / f"{machine.name}-{self.name}-c{i}.sock", nodes) for i, nodes in enumerate(groups + alone)
         ]
 
     def numbered(self, machine: Machine, node: str) -> tuple[tuple[int, str], ...]:
@@ -87,30 +91,45 @@ class ControlledPlane(DataPlane):
             ends = self.appliance_ifnames(machine, node)
             script += f"ip link add name {ends[0]} mtu {mtu} type veth peer name {ends[1]} mtu {mtu}\n"
             script += "".join(data_port_script(end, 0, mtu, 0) for end in ends)
+            if node in lab.options.without_appliance:
+                script += f"ip link set {ends[1]} down\n"
         lab.network.run_in(machine.name, ["sh", "-euc", script])
-        for i, (control, nodes) in enumerate(self._controls(lab, machine)):
-            config = {
-                "nodes": [
-                    {"name": node, "ports": [{"port": 0, "iface": self.appliance_ifnames(machine, node)[1]}]}
-                    for node in nodes
-                ],
-                "control": str(control),
-                "mtu": mtu,
-                "eal": {"huge": False},
-            }
-            path = lab.run_folder / f"{machine.name}-{self.name}-c{i}.yaml"
-            path.write_text(yaml.safe_dump(config, sort_keys=False))
-            lab.supervisor.start(
-                f"{machine.name}-{self.name}-appliances{i}",
-                [need_program("datacast-switch"), "--appliance", "--config", str(path)],
-                lab.network.spawn(machine),
-                lab.options.realtime,
-            )
+        for control, nodes in self._controls(lab, machine):
+            self._start_appliances(lab, machine, control, nodes)
         self.start_switches(lab, machine)
         pid = lab.network.nodes[machine.name].pid
         ports = [(node, p.port, p.ifname) for node in machine.nodes for p in machine.ports[node]]
         taps = inside(pid, lambda: [Tap(ifname) for _, _, ifname in ports])
         self._taps.update({(node, port): tap for (node, port, _), tap in zip(ports, taps, strict=True)})
+
+    def _start_appliances(self, lab: Lab, machine: Machine, control: Path, nodes: tuple[str, ...]) -> None:
+        """One process. It may have run before."""
+        config = {
+            "nodes": [
+                {"name": node, "ports": [{"port": 0, "iface": self.appliance_ifnames(machine, node)[1]}]}
+                for node in nodes
+            ],
+            "control": str(control),
+            "mtu": self.appliance_mtu(lab),
+            "eal": {"huge": False},
+        }
+        path = control.with_suffix(".yaml")
+        path.write_text(yaml.safe_dump(config, sort_keys=False))
+        lab.supervisor.start(
+            f"{control.stem}-appliances",
+            [need_program("datacast-switch"), "--appliance", "--config", str(path)],
+            lab.network.spawn(machine),
+            lab.options.realtime,
+        )
+
+    def appliance_process(self, lab: Lab, machine: Machine, node: str) -> str:
+        control = next(control for control, nodes in self._controls(lab, machine) if node in nodes)
+        return f"{control.stem}-appliances"
+
+    def start_appliance(self, lab: Lab, machine: Machine, node: str) -> None:
+        for control, nodes in self._controls(lab, machine):
+            if node in nodes:
+                self._start_appliances(lab, machine, control, nodes)
 
     @abstractmethod
     def start_switches(self, lab: Lab, machine: Machine) -> None:
@@ -140,28 +159,40 @@ class ControlledPlane(DataPlane):
                     }
                     for p in machine.ports[node]
                 ]
+                appliance = {"number": self.appliance_number(machine, node), "control": controls.get(node)}
                 switches.append(
-                    {
-                        "name": node,
-                        "ports": ports,
-                        "appliance": {"number": self.appliance_number(machine, node), "control": controls[node]},
-                        **self.address(lab, machine, node),
-                    }
+                    {"name": node, "ports": ports, "appliance": appliance, **self.address(lab, machine, node)}
                 )
         # The management network is the lab's own, in namespaces of its own.
         return {"switches": switches, "fabric_manager": lab.signalling, "insecure": True, **self.settings(lab)}
 
     # ---- counters ----
     def counters(self, lab: Lab, machine: Machine) -> dict[str, dict[str, Any]]:
-        """Per switch: data packets by port (tx_data), and its appliance's trees and drops."""
-        found: dict[str, dict[str, Any]] = {}
+        """Per switch: data packets by port (tx_data), and its appliance's trees and drops (not of one that is to be
+        killed: it begins anew)."""
+        found: dict[str, dict[str, Any]] = {
+            node: {"ports": {str(p.port): {"tx_data": self._taps[node, p.port].packets()} for p in machine.ports[node]}}
+            for node in machine.nodes
+        }
         for control, nodes in self._controls(lab, machine):
-            answer = ask_control(control, "counters")["nodes"]
-            for node in nodes:
-                own = answer[node]
-                ports = {str(p.port): {"tx_data": self._taps[node, p.port].packets()} for p in machine.ports[node]}
-                found[node] = {"ports": ports, "drop": own["drop"], "tree_counters": own["tree_counters"]}
+            if not set(nodes) & set(lab.options.appliances_apart):
+                for node, own in ask_control(control, "counters")["nodes"].items():
+                    found[node] |= {"drop": own["drop"], "tree_counters": own["tree_counters"]}
         return found
+
+
+def without_appliance(text: str | None, graph: nx.Graph, dataplane: str) -> tuple[str, ...]:
+    """The switches that `--without-appliance` names. Raises LabError."""
+    if not text:
+        return ()
+    switches = [name for name, data in graph.nodes(data=True) if data["kind"] == "switch"]
+    names = switches if text == "all" else [part.strip() for part in text.split(",") if part.strip()]
+    for name in names:
+        if name not in switches:
+            raise LabError(f"--without-appliance: the topology has no switch {name!r}", what=name)
+    if dataplane == "dpdk":
+        raise LabError("--without-appliance: dpdk switches cache themselves", remedy="use --dataplane ovs or bmv2")
+    return tuple(names)
 
 
 def enlarge_buffers(pid: int, room: int) -> int:

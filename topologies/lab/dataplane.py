@@ -45,6 +45,17 @@ class DataPlane(ABC):
     def ready(self, lab: Lab) -> None:  # noqa: B027 - most have nothing to do
         """Everything is up and registered."""
 
+    def appliance_process(self, lab: Lab, machine: Machine, node: str) -> str:
+        """Name of the process of a switch's cache appliance. Raises LabError where it has none."""
+        raise LabError(
+            f"{node} has no cache appliance: the data plane {self.name} caches in the switch itself",
+            what=node,
+            remedy="use --dataplane ovs or bmv2",
+        )
+
+    def start_appliance(self, lab: Lab, machine: Machine, node: str) -> None:  # noqa: B027 - as above
+        """Start it again after it was killed."""
+
     @abstractmethod
     def counters(self, lab: Lab, machine: Machine) -> dict[str, dict[str, Any]]:
         """Counters of every switch of a machine: see DpdkPlane.counters."""

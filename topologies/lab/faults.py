@@ -3,6 +3,7 @@
     link 00:0 down at 2s              the carrier of a cable, both ends
     link 00:0 up at 4s
     kill switch s1.0 at 3s            SIGKILL; the switch has a process of its own in such a lab
+    kill appliance s0.0 at 1s, restart at 3s      of the cache appliance beside an ovs or bmv2 switch
     kill agent 21 at 2s, restart at 4s
     stop agent 31 for 5s at 2s        SIGSTOP, then SIGCONT
     blackhole s0.0:1 at 1s            a switch's port swallows all frames both ways, its carrier stays
@@ -44,7 +45,7 @@ RESTART_S = 0.5
 CLONE_NEWNET = 0x40000000
 SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
 FORMS = (
-    "forms: 'link 00:0 down at 2s', 'link 00:0 up at 4s', 'kill switch s1.0 at 3s', "
+    "forms: 'link 00:0 down at 2s', 'link 00:0 up at 4s', 'kill switch s1.0 at 3s', 'kill appliance s0.0 at 1s', "
     "'kill agent 21 at 2s, restart at 4s', "
     "'stop agent 31 for 5s at 2s', 'blackhole s0.0:1 at 1s', 'corrupt s0.0 1e-4', 'kill master at 2s', "
     "'kill fabric-manager at 2s', 'kill controller at 2s'"
@@ -58,7 +59,7 @@ class Fault:
 
     spec: str
     kind: str
-    """link, switch, agent, stop, blackhole, corrupt, master, fabric-manager, controller"""
+    """link, switch, appliance, agent, stop, blackhole, corrupt, master, fabric-manager, controller"""
     at_s: float = 0.0
     node: str = ""
     port: int = -1
@@ -103,12 +104,12 @@ def parse_fault(spec: str, graph: nx.Graph) -> Fault:
     if m := match(rf"link (\S+):(\d+) (down|up) at {TIME}"):
         name = node(m[1], None)
         return Fault(spec, "link", _seconds(m[4], m[5]), name, int(m[2]), m[3] == "up", links=cable(name, m[2]))
-    if m := match(rf"kill (switch|agent) (\S+?) at {TIME}(?:, ?restart at {TIME})?"):
-        name = node(m[2], "switch" if m[1] == "switch" else "host")
+    if m := match(rf"kill (switch|appliance|agent) (\S+?) at {TIME}(?:, ?restart at {TIME})?"):
+        name = node(m[2], "host" if m[1] == "agent" else "switch")
         at, end = _seconds(m[3], m[4]), _seconds(m[5], m[6]) if m[5] else None
         if end is not None and end <= at:
             raise LabError(f"--fault {spec!r}: the restart is not after the kill", what=spec)
-        return Fault(spec, m[1], at, name, end_s=end, links=cables(name))
+        return Fault(spec, m[1], at, name, end_s=end, links=frozenset() if m[1] == "appliance" else cables(name))
     if m := match(rf"stop agent (\S+) for {TIME} at {TIME}"):
         at = _seconds(m[4], m[5])
         name = node(m[1], "host")
@@ -133,11 +134,12 @@ def parse_faults(specs: list[str], graph: nx.Graph, dataplane: str) -> tuple[Fau
     """All of them, in the order of time. Raises LabError, also for what the data plane cannot do."""
     faults = [parse_fault(spec, graph) for spec in specs]
     for fault in faults:
-        if fault.kind in ("blackhole", "corrupt", "switch") and dataplane != "dpdk":
+        only = "dpdk" if fault.kind in ("blackhole", "corrupt", "switch") else ""
+        if dataplane != (only or dataplane) or (fault.kind == "appliance" and dataplane == "dpdk"):
             raise LabError(
                 f"--fault {fault.spec!r}: the data plane {dataplane} cannot do that",
                 what=fault.spec,
-                remedy="use --dataplane dpdk",
+                remedy=f"use --dataplane {only or 'ovs or bmv2'}",
             )
     return tuple(sorted(faults, key=lambda fault: fault.at_s))
 
@@ -145,6 +147,11 @@ def parse_faults(specs: list[str], graph: nx.Graph, dataplane: str) -> tuple[Fau
 def switches_apart(faults: tuple[Fault, ...]) -> tuple[str, ...]:
     """Switches that need a process of their own, because it is to be killed."""
     return tuple(dict.fromkeys(fault.node for fault in faults if fault.kind == "switch"))
+
+
+def appliances_apart(faults: tuple[Fault, ...]) -> tuple[str, ...]:
+    """Switches whose cache appliance needs a process of its own, because it is to be killed."""
+    return tuple(dict.fromkeys(fault.node for fault in faults if fault.kind == "appliance"))
 
 
 class Interfaces:
@@ -289,6 +296,8 @@ class Injector:
             self.interfaces.set(self._pid(fault.node), ifname, fault.up)
         elif fault.kind == "switch":
             self._kill(lab.plan.machine_of(fault.node).name)
+        elif fault.kind == "appliance":
+            self._kill(lab.plane.appliance_process(lab, lab.plan.machine_of(fault.node), fault.node))
         elif fault.kind == "agent":
             self._kill(f"agent-{fault.node}")
         elif fault.kind == "stop":
@@ -319,6 +328,8 @@ class Injector:
             lab.start_agent(fault.node)
         elif fault.kind == "switch":
             lab.plane.start(lab, lab.plan.machine_of(fault.node))
+        elif fault.kind == "appliance":
+            lab.plane.start_appliance(lab, lab.plan.machine_of(fault.node), fault.node)
         elif fault.kind == "stop":
             self._process(f"agent-{fault.node}").popen.send_signal(signal.SIGCONT)
         elif fault.kind == "blackhole":
@@ -347,7 +358,7 @@ class Injector:
                 with opener.open(self.lab.fabric_url + "/events?topics=topology", timeout=10.0) as answer:
                     for line in answer:
                         event = json.loads(line)
-                        if event["type"] == "link":
+                        if event["type"] in ("link", "node"):
                             self.seen.append({**event, "received_ns": time.time_ns()})
                         if self._end.is_set():
                             return
@@ -361,26 +372,31 @@ class Injector:
 
     def _one(self, index: int, fault: Fault, reactions: list[dict[str, Any]]) -> dict[str, Any]:
         failed = self.failed_ns.get(index)
-        later = [f for i, f in self.failed_ns.items() if failed is not None and f > failed and i != index]
-        until = min(later, default=None)
 
-        def mine(links: list[Any], received: int | None) -> bool:
+        def mine(links: list[Any], appliances: list[Any], received: int | None) -> bool:
             up = fault.kind == "link" and fault.up
-            if failed is None or received is None or received < failed or (until and not fault.links):
+            if failed is None or received is None or received < failed:
                 return False
+            if fault.kind == "appliance":
+                return [fault.node, False] in appliances
             return any(frozenset((u, v)) in fault.links and (bool(is_up) == up) for u, v, is_up in links)
+
+        def told(event: dict[str, Any]) -> bool:
+            if event["type"] == "node":
+                return mine([], [[event["name"], event["cache"]]], event["received_ns"])
+            return mine([[event["u"], event["v"], event["up"]]], [], event["received_ns"])
 
         def ms(at: int | None) -> float | None:
             return round((at - failed) / 1e6, 3) if at and failed else None
 
-        seen = [e for e in self.seen if mine([[e["u"], e["v"], e["up"]]], e["received_ns"])]
-        reaction = next((r for r in reactions if mine(r["links"], r["received_ns"])), {})
+        seen = [e for e in self.seen if told(e)]
+        reaction = next((r for r in reactions if mine(r["links"], r.get("appliances", []), r["received_ns"])), {})
         return {
             "spec": fault.spec,
             "at_s": fault.at_s,
             "failed_ns": failed,
             "error": self.errors.get(index) or (None if failed else "the transfer was over before"),
-            "detected_ms": ms(min((e["t_ns"] or e["received_ns"] for e in seen), default=None)),
+            "detected_ms": ms(min((e.get("t_ns") or e["received_ns"] for e in seen), default=None)),
             "known_ms": ms(min((e["received_ns"] for e in seen), default=None)),
             "recomputed_ms": ms(reaction.get("recomputed_ns")),
             "signalled_ms": ms(reaction.get("signalled_ns")),

@@ -56,6 +56,10 @@ class LabOptions:
     """Switches and agents run before everything else on the machine, as if they had machines of their own."""
     apart: tuple[str, ...] = ()
     """Switches with a process of their own, whatever else would fit in."""
+    without_appliance: tuple[str, ...] = ()
+    """Switches whose cache appliance is absent (ovs and bmv2)."""
+    appliances_apart: tuple[str, ...] = ()
+    """Switches whose cache appliance has a process of its own."""
     keep: bool = False
     """Leave the hosts' files and the logs when it goes down."""
 

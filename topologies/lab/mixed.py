@@ -47,6 +47,17 @@ class MixedPlane(DataPlane):
                 whole[key] = whole.get(key, []) + value if key == "switches" else value
         return whole
 
+    def _of(self, lab: Lab, machine: Machine, node: str) -> tuple[DataPlane, Machine]:
+        return next((plane, part) for plane, part in self.parts(lab, machine) if node in part.nodes)
+
+    def appliance_process(self, lab: Lab, machine: Machine, node: str) -> str:
+        plane, part = self._of(lab, machine, node)
+        return plane.appliance_process(lab, part, node)
+
+    def start_appliance(self, lab: Lab, machine: Machine, node: str) -> None:
+        plane, part = self._of(lab, machine, node)
+        plane.start_appliance(lab, part, node)
+
     def ready(self, lab: Lab) -> None:
         for plane in self.planes:
             plane.ready(lab)

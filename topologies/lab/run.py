@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from datacast.topologies.lab.content import sha256_of, write_random
 from datacast.topologies.lab.counters import cpu_sample, cpu_use, traffic
 from datacast.topologies.lab.errors import LabError
-from datacast.topologies.lab.faults import Fault, Injector, switches_apart
+from datacast.topologies.lab.faults import Fault, Injector, appliances_apart, switches_apart
 from datacast.topologies.lab.lab import Lab, LabOptions, http_json, load_topology
 from datacast.topologies.lab.report import Measured, make_report
 from datacast.topologies.lab.signals import Signals
@@ -88,7 +88,12 @@ def run(
 ) -> dict[str, Any]:
     """The whole run. Returns the report (report.make_report). Raises LabError, Interrupted among them."""
     transfer = settle(load_topology(options.topology), transfer)
-    options = replace(options, room=room(transfer), apart=switches_apart(transfer.faults))
+    options = replace(
+        options,
+        room=room(transfer),
+        apart=switches_apart(transfer.faults),
+        appliances_apart=appliances_apart(transfer.faults),
+    )
     with Lab(options, name, watcher.step, signals) as lab:
         lab.up()
         return send(lab, transfer, watcher)
