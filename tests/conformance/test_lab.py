@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
 import subprocess
+import urllib.request
 from pathlib import Path
 
 import pytest
-from conformance_kit import ROOT
+from conformance_kit import ROOT, wait_for
 from planes import PLANES
 
 pytestmark = [pytest.mark.root, pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -22,13 +24,21 @@ def free_port() -> int:
         return sock.getsockname()[1]
 
 
+def lab_command(tmp_path: Path, rest: int, *options: str) -> list[str]:
+    return [str(DATACAST), "lab", "run", "--name", f"cf{os.getpid()}", "--rest-port", str(rest),
+            "--fabric-port", str(free_port()), "--json", str(tmp_path / "report.json"), *options]
+
+
 def lab_run(tmp_path: Path, *options: str) -> dict:
-    report = tmp_path / "report.json"
-    command = [str(DATACAST), "lab", "run", "--name", f"cf{os.getpid()}", "--rest-port", str(free_port()),
-               "--fabric-port", str(free_port()), "--json", str(report), *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=280)
+    done = subprocess.run(lab_command(tmp_path, free_port(), *options), capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    return json.loads(report.read_text())
+    return json.loads((tmp_path / "report.json").read_text())
+
+
+def get(port: int, path: str) -> dict:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+        return json.loads(answer.read())
 
 
 def need(name: str) -> None:
@@ -54,6 +64,70 @@ def test_segments_are_split_for_switches_that_pop_under_three_labels(tmp_path: P
     report = lab_run(tmp_path, "--topology", "fattree:4,3", "--dataplane", "ovs", "--link", "20mbit", "--size", "1M",
                      "--from", "0000", "--to", "1111,1110")
     assert report["ok"] and report["labels"] <= 3
+
+
+# ---- accidents ----
+@pytest.mark.parametrize("name", ["ovs", "bmv2"])
+@pytest.mark.parametrize("fault", ["kill controller at 500ms, restart at 8s", "kill master at 500ms"])
+def test_nothing_is_lost_when_who_steers_is_killed(tmp_path: Path, name: str, fault: str) -> None:
+    need(name)
+    report = lab_run(tmp_path, "--dataplane", name, "--link", "10mbit", "--size", "4M", "--from", "00", "--to", SIX,
+                     "--fault", fault)
+    assert report["ok"] and report["faults"][0]["failed_ns"] and report["faults"][0]["error"] is None
+    if "controller" in fault:
+        assert report["finish_s"] < 7, "it ended before there was a controller again"
+
+
+EDGES = ",".join(f"s0.{i:03b}" for i in range(8))
+MIDDLE = EDGES.replace("s0", "s1")
+
+
+@pytest.mark.parametrize(("topology", "without", "to"), [
+    ("fattree:4,3", "s0.000", "0001,0100,1111"),
+    ("fattree:4,3", "s0.111", "1110,1111"),
+    ("fattree:4,3", MIDDLE, "0010,0011,1100,1111"),
+    ("fattree:4,3", EDGES, "0001,1110,1111"),
+    ("bcube:4,1", "all", "02,10,33"),
+], ids=["at-the-source", "at-the-last-switch", "in-the-middle", "at-every-edge", "everywhere"])
+def test_a_group_works_without_appliances(tmp_path: Path, topology: str, without: str, to: str) -> None:
+    need("ovs")
+    hosts = len(to.split(","))
+    report = lab_run(tmp_path, "--topology", topology, "--dataplane", "ovs", "--link", "20mbit", "--size", "1M",
+                     "--from", "0000" if topology.startswith("fattree") else "00", "--to", to,
+                     "--without-appliance", without)
+    assert report["ok"] and len(report["receivers"]) == hosts
+    assert set(report["plain_branches"]) <= set(without.split(",")) or without == "all"
+
+
+def test_the_operator_is_told_of_an_absent_appliance(tmp_path: Path) -> None:
+    need("ovs")
+    rest = free_port()
+    options = ("--topology", "fattree:4,3", "--dataplane", "ovs", "--link", "10mbit", "--size", "1M", "--from", "0000",
+               "--to", "0001,0100", "--without-appliance", "s0.000")
+    lab = subprocess.Popen(lab_command(tmp_path, rest, *options), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    said: list[str] = []
+
+    def told() -> bool:
+        if not said and lab.poll() is None:
+            with contextlib.suppress(OSError, ValueError):
+                said.extend(next(s["problems"] for s in get(rest, "/switches")["switches"] if s["name"] == "s0.000"))
+        return bool(said) or lab.poll() is not None
+
+    wait_for("what GET /switches says", told, 120)
+    out, err = lab.communicate(timeout=120)
+    assert lab.returncode == 0, out + err
+    assert any("only forwards" in text for text in said)
+    assert "s0.000 had no cache appliance: the source sent more" in out
+    assert json.loads((tmp_path / "report.json").read_text())["plain_branches"] == ["s0.000"]
+
+
+@pytest.mark.parametrize("name", ["ovs", "bmv2"])
+def test_an_appliance_dies_under_a_group_and_comes_back(tmp_path: Path, name: str) -> None:
+    need(name)
+    report = lab_run(tmp_path, "--dataplane", name, "--link", "10mbit", "--size", "12M", "--from", "00", "--to", SIX,
+                     "--fault", "kill appliance s0.0 at 1s, restart at 4s")
+    assert report["ok"] and report["faults"][0]["error"] is None and report["faults"][0]["known_ms"] > 0
+    assert [r["appliances"] for r in report["reactions"]] == [[["s0.0", False]], [["s0.0", True]]]
 
 
 def test_an_unknown_data_plane_is_refused_with_those_there_are(tmp_path: Path) -> None:
