@@ -33,6 +33,7 @@ REST_PORT = typer.Option(None, "--rest-port", help="Port of the REST API on loop
 FABRIC_PORT = typer.Option(None, "--fabric-port", help="Port of the fabric manager on loopback.")
 WORK = typer.Option(None, "--work", help="Folder for the hosts' files (default: memory or disk, by size).")
 REALTIME = typer.Option(True, help="Let switches and agents run before everything else on this machine.")
+INSECURE = typer.Option(False, "--insecure", help="No TLS between the daemons (by default all speak it).")
 KEEP = typer.Option(False, "--keep", help="Leave the hosts' files and the logs behind.")
 
 
@@ -57,6 +58,7 @@ def _options(
     realtime: bool,
     keep: bool,
     without: str | None,
+    insecure: bool,
 ) -> Any:
     from datacast.topologies.lab.content import parse_rate
     from datacast.topologies.lab.controlled import without_appliance
@@ -73,6 +75,7 @@ def _options(
         realtime=realtime,
         keep=keep,
         without_appliance=without_appliance(without, load_topology(topology), dataplane),
+        insecure=insecure,
         **ports,
     )
 
@@ -106,6 +109,7 @@ def up(
     work: Path = WORK,
     realtime: bool = REALTIME,
     keep: bool = KEEP,
+    insecure: bool = INSECURE,
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object when it is up."),
 ) -> None:
     """Bring a lab up and leave it up until Ctrl-C or `datacast lab down`."""
@@ -121,7 +125,20 @@ def up(
             Signals(last=True) as signals,
             screen,
             Lab(
-                _options(topology, link, mtu, queue, dataplane, rest_port, fabric_port, work, realtime, keep, without),
+                _options(
+                    topology,
+                    link,
+                    mtu,
+                    queue,
+                    dataplane,
+                    rest_port,
+                    fabric_port,
+                    work,
+                    realtime,
+                    keep,
+                    without,
+                    insecure,
+                ),
                 lab_name(name),
                 screen.step,
                 signals,
@@ -164,6 +181,7 @@ def run(
     work: Path = WORK,
     realtime: bool = REALTIME,
     keep: bool = KEEP,
+    insecure: bool = INSECURE,
 ) -> None:
     """Bring a lab up, send one file to a group, verify every copy, report beside the ideal, take the lab down."""
     from datacast.cli.lab_show import Screen, print_report
@@ -191,7 +209,9 @@ def run(
             seed=seed,
             options={key: value for key, value in given.items() if value is not None},
         )
-        options = _options(topology, link, mtu, queue, dataplane, rest_port, fabric_port, work, realtime, keep, without)
+        options = _options(
+            topology, link, mtu, queue, dataplane, rest_port, fabric_port, work, realtime, keep, without, insecure
+        )
         graph = lab_run.load_topology(topology)
         transfer = replace(lab_run.settle(graph, transfer), faults=parse_faults(fault, graph, dataplane))
     except DatacastError as error:

@@ -13,7 +13,7 @@ import pytest
 from lab_kit import DATACAST, Quiet, eventually, free_ports, start_run, unique_name
 
 from datacast.topologies.lab.counters import traffic
-from datacast.topologies.lab.lab import Lab, LabOptions, http_json
+from datacast.topologies.lab.lab import Lab, LabOptions
 from datacast.topologies.lab.run import Transfer, send, settle
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow]
@@ -68,10 +68,10 @@ def test_two_groups_from_different_sources_share_the_fabric(lab):
 
     def go(source, receivers, name):
         spec = {"source": source, "source_path": str(path), "receivers": list(receivers), "dest_path": name}
-        group = http_json("POST", lab.rest + "/groups", spec)
+        group = lab.rest_json("POST", "/groups", spec)
         while group["state"] not in ("done", "failed", "partial", "cancelled"):
             lab.signals.sleep(0.1)
-            group = http_json("GET", f"{lab.rest}/groups/{group['id']}")
+            group = lab.rest_json("GET", f"/groups/{group['id']}")
         reports[source] = (group, receivers, name)
 
     path = lab.work / "shared.bin"
@@ -114,12 +114,12 @@ def refused_or_failed(lab, spec) -> str:
     import urllib.error
 
     try:
-        group = http_json("POST", lab.rest + "/groups", spec)
+        group = lab.rest_json("POST", "/groups", spec)
     except urllib.error.HTTPError as error:
         return error.read().decode()
     while group["state"] not in ("done", "failed", "partial", "cancelled"):
         lab.signals.sleep(0.1)
-        group = http_json("GET", f"{lab.rest}/groups/{group['id']}")
+        group = lab.rest_json("GET", f"/groups/{group['id']}")
     assert group["state"] == "failed"
     return json.dumps([group["error"], group["receivers"]])
 
@@ -138,7 +138,7 @@ def restart_agent(lab, host, between=lambda: None):
 
 def registered(lab, host) -> bool:
     """Its agent is known and its links carry data again."""
-    topology = http_json("GET", lab.rest + "/topology")
+    topology = lab.rest_json("GET", "/topology")
     known = next(node["registered"] for node in topology["nodes"] if node["name"] == host)
     return known and all(link["up"] for link in topology["links"] if host in (link["u"], link["v"]))
 

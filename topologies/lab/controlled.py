@@ -163,8 +163,8 @@ class ControlledPlane(DataPlane):
                 switches.append(
                     {"name": node, "ports": ports, "appliance": appliance, **self.address(lab, machine, node)}
                 )
-        # The management network is the lab's own, in namespaces of its own.
-        return {"switches": switches, "fabric_manager": lab.signalling, "insecure": True, **self.settings(lab)}
+        reporting = {"fabric_manager": lab.signalling, **lab.credentials.settings("controller/main")}
+        return {"switches": switches, **reporting, **self.settings(lab)}
 
     # ---- counters ----
     def counters(self, lab: Lab, machine: Machine) -> dict[str, dict[str, Any]]:

@@ -78,6 +78,8 @@ class DpdkPlane(DataPlane):
 
     def configuration(self, lab: Lab, machine: Machine) -> dict[str, Any]:
         """The YAML file of a switch process (dpdk_cache/README.md)."""
+        from datacast.topologies.lab.lab import machine_identity
+
         nodes = []
         for node in machine.nodes:
             ports = [
@@ -93,7 +95,7 @@ class DpdkPlane(DataPlane):
             "nodes": nodes,
             "control": str(self.control(lab, machine)),
             "fabric_manager": lab.signalling,
-            "insecure": True,
+            **lab.credentials.settings(machine_identity(machine)),
             "mtu": lab.options.mtu,
             "eal": {"huge": False, "memory_mb": EAL_MEMORY_MB},
         }

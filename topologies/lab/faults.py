@@ -28,7 +28,6 @@ import socket
 import struct
 import threading
 import time
-import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -345,17 +344,15 @@ class Injector:
         ask_fault(control, {"node": fault.node, **request})
 
     def _get(self, path: str) -> dict[str, Any]:
-        from datacast.topologies.lab.lab import http_json
-
-        return http_json("GET", self.lab.fabric_url + path)
+        return self.lab.fabric_json(path)
 
     # ---- what came of it ----
     def _listen(self) -> None:
         """The fabric manager's view of links, with the time at which everybody can know."""
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        url = self.lab.fabric_url + "/events?topics=topology"
         while not self._end.is_set():
             try:
-                with opener.open(self.lab.fabric_url + "/events?topics=topology", timeout=10.0) as answer:
+                with self.lab.credentials.open("GET", url) as answer:
                     for line in answer:
                         event = json.loads(line)
                         if event["type"] in ("link", "node"):

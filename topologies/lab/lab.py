@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import subprocess
 import urllib.error
-import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +16,10 @@ import yaml
 
 from datacast.topologies.lab import workspace
 from datacast.topologies.lab.checks import before_start, port_taken
+from datacast.topologies.lab.credentials import Credentials
 from datacast.topologies.lab.dataplane import data_plane
 from datacast.topologies.lab.errors import LabError
-from datacast.topologies.lab.plan import AGENT_PORT, Plan, make_plan
+from datacast.topologies.lab.plan import AGENT_PORT, Machine, Plan, make_plan
 from datacast.topologies.lab.processes import Supervisor
 from datacast.topologies.lab.programs import need_program
 from datacast.topologies.lab.signals import Signals
@@ -62,6 +60,8 @@ class LabOptions:
     """Switches whose cache appliance has a process of its own."""
     keep: bool = False
     """Leave the hosts' files and the logs when it goes down."""
+    insecure: bool = False
+    """No TLS between the daemons."""
 
 
 def load_topology(text: str) -> nx.Graph:
@@ -104,6 +104,7 @@ class Lab:
         self.plan: Plan
         self.supervisor: Supervisor
         self.work: Path
+        self.credentials: Credentials
         self._network_made = False
 
     # ---- where things are ----
@@ -126,7 +127,15 @@ class Lab:
 
     @property
     def fabric_url(self) -> str:
-        return f"http://127.0.0.1:{self.options.fabric_port}"
+        return f"{self.credentials.scheme}://127.0.0.1:{self.options.fabric_port}"
+
+    def rest_json(self, method: str, path: str, body: Any = None, timeout_s: float = 10.0) -> Any:
+        """Ask the controller. Raises OSError (HTTPError among them) or ValueError."""
+        return self.credentials.json(method, self.rest + path, body, timeout_s=timeout_s)
+
+    def fabric_json(self, path: str, timeout_s: float = 10.0) -> Any:
+        """Ask the fabric manager. Raises as rest_json."""
+        return self.credentials.json("GET", self.fabric_url + path, timeout_s=timeout_s)
 
     def host_folder(self, host: str) -> Path:
         """A host's own file tree."""
@@ -180,6 +189,7 @@ class Lab:
             ports_per_process=self.plane.ports_per_machine,
             apart=options.apart,
         )
+        self.credentials = Credentials(None if options.insecure else self.run_folder / "tls", self._identities())
         self.work = workspace.choose(options.room, options.work) / f"datacast-{self.name}-{state.identity[:8]}"
         root_if = f"dclab{state.slot}"
         # Written down before it is made: whoever cleans up must know.
@@ -213,6 +223,10 @@ class Lab:
         }
         self.registry.save(state)
 
+    def _identities(self) -> list[str]:
+        services = ["fabric-manager/main", "master/main", "controller/main"]
+        return [*services, *(f"agent/{host}" for host in self.plan.hosts), *map(machine_identity, self.plan.switches)]
+
     def _folder(self, *parts: str) -> Path:
         folder = self.work.joinpath(*parts)
         folder.mkdir(parents=True, exist_ok=True)
@@ -239,6 +253,8 @@ class Lab:
                 str(options.mtu),
                 "--queue-packets",
                 str(options.queue_packets),
+                *self.credentials.options("fabric-manager/main"),
+                *self.credentials.master_options("master/main"),
             ],
         )
         self.supervisor.wait(lambda: self._answers(self.fabric_url + "/healthz"), READY_S, "fabric manager")
@@ -255,15 +271,12 @@ class Lab:
             self.agent_address(host),
             "--fabric-manager",
             self.signalling,
-            "--insecure",
+            *self.credentials.options(f"agent/{host}"),
             "--dest-root",
             str(folder),
             "--source-root",
             "/",
         ]
-        # The management network is the lab's own, in namespaces of its own.
-        if "--insecure" in _help(command[0]):
-            command.append("--insecure")
         for port in machine.ports[host]:
             command += ["--port", f"{port.port}={port.ifname},{port.neighbour_mac}"]
         if not self.plan.forwards[host]:
@@ -278,6 +291,7 @@ class Lab:
             f"127.0.0.1:{self.options.rest_port}",
             "--fabric-manager",
             self.fabric_url,
+            *self.credentials.options("controller/main"),
         ]
         if switches := self.plane.controller_config(self):
             path = self.run_folder / "switches.yaml"
@@ -288,21 +302,20 @@ class Lab:
 
     def _all_registered(self) -> bool:
         with contextlib.suppress(OSError, ValueError):
-            nodes = http_json("GET", self.rest + "/topology")["nodes"]
+            nodes = self.rest_json("GET", "/topology")["nodes"]
             return all(node.get("registered") for node in nodes)
         return False
 
     def _masters_wait(self) -> bool:
         """Whether every spare master follows the topology: the first group then need not wait for Python to start."""
         with contextlib.suppress(OSError, ValueError):
-            health = http_json("GET", self.fabric_url + "/healthz")
+            health = self.fabric_json("/healthz")
             return 0 < len(health["spare_masters"]) <= health["streams"]
         return False
 
-    @staticmethod
-    def _answers(url: str) -> bool:
+    def _answers(self, url: str) -> bool:
         try:
-            http_json("GET", url, timeout_s=1.0)
+            self.credentials.json("GET", url, timeout_s=1.0)
         except urllib.error.HTTPError:
             return True
         except (OSError, ValueError):
@@ -342,20 +355,6 @@ def clean(registry: Registry, state: State) -> list[str]:
     return left
 
 
-@cache
-def _help(program: str) -> str:
-    return subprocess.run([program, "--help"], capture_output=True, text=True, start_new_session=True).stdout
-
-
-def http_json(method: str, url: str, body: Any = None, timeout_s: float = 10.0) -> Any:
-    """One JSON request, past any proxy. Raises OSError (HTTPError among them) or ValueError."""
-    request = urllib.request.Request(
-        url,
-        method=method,
-        data=None if body is None else json.dumps(body).encode(),
-        headers={"content-type": "application/json"},
-    )
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(request, timeout=timeout_s) as answer:
-        text = answer.read()
-    return json.loads(text) if text else None
+def machine_identity(machine: Machine) -> str:
+    """Of the switch process of a machine: it speaks for all its nodes."""
+    return f"switch/{','.join(machine.nodes)}"

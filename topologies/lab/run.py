@@ -16,7 +16,7 @@ from datacast.topologies.lab.content import sha256_of, write_random
 from datacast.topologies.lab.counters import cpu_sample, cpu_use, traffic
 from datacast.topologies.lab.errors import LabError
 from datacast.topologies.lab.faults import Fault, Injector, appliances_apart, switches_apart
-from datacast.topologies.lab.lab import Lab, LabOptions, http_json, load_topology
+from datacast.topologies.lab.lab import Lab, LabOptions, load_topology
 from datacast.topologies.lab.report import Measured, make_report
 from datacast.topologies.lab.signals import Signals
 from datacast.topologies.lab.state import marked
@@ -205,7 +205,7 @@ def _rates(lab: Lab) -> dict[tuple[str, str], int]:
 
 def _post(lab: Lab, spec: dict[str, Any]) -> dict[str, Any]:
     try:
-        return http_json("POST", lab.rest + "/groups", spec)
+        return lab.rest_json("POST", "/groups", spec)
     except urllib.error.HTTPError as error:
         raise LabError(f"the controller refused the group: {_detail(error)}") from error
     except OSError as error:
@@ -216,7 +216,7 @@ def _get(lab: Lab, path: str) -> dict[str, Any]:
     """Patient: a controller that starts again is no end of a transfer."""
     for _ in range(40):
         try:
-            return http_json("GET", lab.rest + path)
+            return lab.rest_json("GET", path)
         except urllib.error.HTTPError as error:
             if error.code < 500:
                 raise LabError(f"{path}: {_detail(error)}") from error

@@ -1,0 +1,70 @@
+"""What a lab's processes show each other: an authority of its own, made for this run and gone with it, and a token."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from datacast.core.errors import DatacastError
+from datacast.topologies.lab.errors import LabError
+
+DAYS = 7
+"""How long they hold: longer than any lab stays up."""
+
+
+class Credentials:
+    """`identities`: ROLE/NAME of every process, ROLE/NAME,NAME… of one with several nodes. `folder` None: no TLS
+    anywhere. Raises LabError for a name that no certificate can hold."""
+
+    def __init__(self, folder: Path | None, identities: list[str]) -> None:
+        self._files: dict[str, dict[str, str]] = {}
+        self._context: ssl.SSLContext | None = None
+        if folder is None:
+            return
+        from datacast.core.authority import Authority, Identity
+        from datacast.core.tls import Identity as Own
+
+        try:
+            authority = Authority.create(folder, name="datacast lab", days=DAYS, sync=False)
+            for text in [*identities, "controller/lab"]:
+                cert, key = authority.issue(Identity.parse(text), days=DAYS)
+                self._files[text] = {"ca": str(authority.ca), "cert": str(cert), "key": str(key)}
+            self._context = Own(*self._files["controller/lab"].values(), "controller").client_for("fabric-manager")
+        except DatacastError as error:
+            raise LabError(str(error), what=error.what, remedy="give --insecure for a lab without TLS") from error
+
+    @property
+    def scheme(self) -> str:
+        return "https" if self._files else "http"
+
+    def options(self, identity: str) -> list[str]:
+        """For a command line."""
+        files = self._files.get(identity)
+        return [word for key, path in files.items() for word in (f"--tls-{key}", path)] if files else ["--insecure"]
+
+    def master_options(self, identity: str) -> list[str]:
+        files = self._files.get(identity)
+        return ["--master-cert", files["cert"], "--master-key", files["key"]] if files else []
+
+    def settings(self, identity: str) -> dict[str, Any]:
+        """For a configuration file."""
+        files = self._files.get(identity)
+        return {"tls": files} if files else {"insecure": True}
+
+    def open(self, method: str, url: str, body: Any = None, token: str = "", timeout_s: float = 10.0) -> Any:
+        """The answer to one request, past any proxy; close it. Raises OSError (urllib's HTTPError among them)."""
+        headers = {"content-type": "application/json", **({"authorization": f"Bearer {token}"} if token else {})}
+        data = None if body is None else json.dumps(body).encode()
+        opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=self._context)
+        )
+        return opener.open(urllib.request.Request(url, method=method, data=data, headers=headers), timeout=timeout_s)
+
+    def json(self, method: str, url: str, body: Any = None, token: str = "", timeout_s: float = 10.0) -> Any:
+        """Likewise, decoded. Raises ValueError too."""
+        with self.open(method, url, body, token, timeout_s) as answer:
+            text = answer.read()
+        return json.loads(text) if text else None
