@@ -30,6 +30,8 @@ async def run(args: argparse.Namespace) -> None:
     switches = load_switches(args.switches) if args.switches else None
     async with FabricManagerClient(args.fabric_manager, security=tls.from_options(args, "controller")) as client:
         server = HttpServer(make_app(client, switches), listen(args.listen))
+        if switches is not None:
+            switches.start()  # first: a controller that cannot drive its switches does not say that it is there
         await server.start()
         print(
             f"datacast-controller: REST at {server.url} (its description at /docs and /openapi.json), "
@@ -37,7 +39,6 @@ async def run(args: argparse.Namespace) -> None:
             flush=True,
         )
         if switches is not None:
-            switches.start()
             print(f"datacast-controller: programs {len(switches.config.switches)} switches", flush=True)
         await stop.wait()
         await server.stop()

@@ -72,7 +72,8 @@ class Info:
         try:
             text_format.Parse(text, self.p4info)
         except text_format.ParseError as error:
-            raise SwitchError("pipeline", f"{pipeline.p4info} is no p4info: {error}", what=pipeline.p4info) from error
+            text = f"{pipeline.p4info} is no p4info: {error}; make it with `make p4`"
+            raise SwitchError("pipeline", text, what=pipeline.p4info) from error
         self.cookie = int.from_bytes(hashlib.sha256(self.device_config + text.encode()).digest()[:8], "big") >> 1
         self.tables = {t.preamble.alias: t for t in self.p4info.tables}
         self.actions = {a.preamble.alias: a for a in self.p4info.actions}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from datacast.controller.southbound.errors import SwitchError
 from datacast.core.constants import LABEL_ADJ
@@ -25,7 +25,19 @@ V1MODEL_NUMBER_MAX = 509
 """Ports are 9 bits; 510 is the controller's, 511 means drop."""
 
 Name = Annotated[str, Field(min_length=1, max_length=64)]
-Mac = Annotated[str, Field(pattern=r"^([0-9a-f]{2}:){5}[0-9a-f]{2}$")]
+Mac = Annotated[str, StringConstraints(pattern=r"^([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}$", to_lower=True)]
+Address = Annotated[str, Field(pattern=r"^\S+:\d{1,5}$")]
+WORDS = {
+    "extra_forbidden": "unknown key",
+    "missing": "is missing",
+    "tuple_type": "must be a list",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "model_type": "must hold keys and values (docs/dataplanes.md shows a whole file)",
+    "model_attributes_type": "must hold keys and values (docs/dataplanes.md shows a whole file)",
+}
+"""What pydantic says in its own terms."""
+PATTERNS = {"mac": "an Ethernet address such as 02:00:00:00:00:01"}
 
 
 class _Strict(BaseModel):
@@ -66,7 +78,7 @@ class OpenFlow(_Strict):
 class P4Runtime(_Strict):
     """The controller connects to a P4Runtime switch."""
 
-    address: Annotated[str, Field(pattern=r"^.+:\d+$")]
+    address: Address
     device_id: Annotated[int, Field(ge=1, lt=1 << 64)] = 1
 
 
@@ -132,8 +144,8 @@ class Southbound(_Strict):
     """Everything the controller needs to know of its switches."""
 
     switches: tuple[Switch, ...]
-    openflow_listen: str = "127.0.0.1:6653"
-    fabric_manager: str | None = None
+    openflow_listen: Address = "127.0.0.1:6653"
+    fabric_manager: Address | None = None
     """Where links and switches are reported (its signalling address); None: nowhere."""
     tls: Tls | None = None
     insecure: bool = False
@@ -171,7 +183,10 @@ def parse(data: Any, where: str = "") -> Southbound:
     except ValidationError as error:
         first = error.errors()[0]
         path = ".".join(str(part) for part in first["loc"])
-        text = str(first["msg"]).removeprefix("Value error, ")
+        text = WORDS.get(first["type"]) or str(first["msg"]).removeprefix("Value error, ")
+        if first["type"] == "string_pattern_mismatch":
+            key = str(first["loc"][-1])
+            text = f"{first['input']!r} is not {PATTERNS.get(key, 'an address and a port, such as 127.0.0.1:6653')}"
         raise SwitchError("bad_config", f"{path}: {text}" if path else text, what=path, where=where) from error
 
 

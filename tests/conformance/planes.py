@@ -125,16 +125,22 @@ class ControlledPlane(Plane):
     def settings(self) -> dict[str, Any]:
         return {}
 
-    def switch(self) -> dict[str, Any]:
-        """GET /switches/s0."""
+    def get(self, path: str) -> dict[str, Any]:
         with httpx.Client(transport=httpx.HTTPTransport(uds=str(self.rest)), base_url="http://controller") as client:
-            answer = client.get(f"/switches/{NODE}")
+            answer = client.get(path)
             answer.raise_for_status()
             return answer.json()
 
+    def switch(self) -> dict[str, Any]:
+        return self.get(f"/switches/{NODE}")
+
+    def notes(self, code: str) -> list[str]:
+        """What the operator is told under this code."""
+        return [note["text"] for note in self.get("/switches")["notes"] if note["code"] == code]
+
     def appliance(self) -> None:
         self.ns.cable("ap", "aq")
-        self._datacast_switch([{"port": 0, "iface": "aq"}], "--appliance")
+        self.cache = self._datacast_switch([{"port": 0, "iface": "aq"}], "--appliance")
 
 
 class OvsPlane(ControlledPlane):

@@ -104,7 +104,8 @@ def test_the_operator_is_told_of_an_absent_appliance(tmp_path: Path) -> None:
     rest = free_port()
     options = ("--topology", "fattree:4,3", "--dataplane", "ovs", "--link", "10mbit", "--size", "1M", "--from", "0000",
                "--to", "0001,0100", "--without-appliance", "s0.000")
-    lab = subprocess.Popen(lab_command(tmp_path, rest, *options), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    pipe = subprocess.PIPE
+    lab = subprocess.Popen(lab_command(tmp_path, rest, *options), stdout=pipe, stderr=pipe, text=True)
     said: list[str] = []
 
     def told() -> bool:

@@ -133,7 +133,45 @@ def test_port_counters_count_both_ways(controlled: ControlledPlane) -> None:
              and counters()[0]["rx_frames"] - before[0]["rx_frames"] >= 20, 8)
 
 
+def test_an_appliance_that_hangs_behind_a_live_port_is_missed(controlled: ControlledPlane) -> None:
+    controlled.cache.popen.send_signal(signal.SIGSTOP)
+    try:
+        wait_for("the loss", lambda: not controlled.switch()["appliance"]["present"], 10)
+        assert any("does not answer: this switch only forwards" in p for p in controlled.switch()["problems"])
+        assert forwards(controlled)
+    finally:
+        controlled.cache.popen.send_signal(signal.SIGCONT)
+    wait_for("its return", lambda: controlled.switch()["appliance"]["present"], 10)
+    assert controlled.switch()["problems"] == []
+
+
 # ---- Open vSwitch only ----
+def vsctl(ovs: OvsPlane, *command: str) -> None:
+    ovs.ns.command("ovs-vsctl", f"--db=unix:{ovs.ovs.socket}", "--no-wait", *command)
+
+
+def test_a_switch_of_another_openflow_version_is_turned_away_with_the_remedy(ovs: OvsPlane) -> None:
+    vsctl(ovs, "set", "bridge", NODE, "protocols=OpenFlow10")
+    told = wait_for("the note", lambda: ovs.notes("wrong_version"), 15)
+    assert "set the switch's protocols to OpenFlow13" in told[-1]
+    vsctl(ovs, "set", "bridge", NODE, "protocols=OpenFlow13")
+    wait_for("programming", lambda: ovs.switch()["programmed"], 15)
+    assert forwards(ovs)
+
+
+@pytest.mark.parametrize(("dpid", "code", "text"), [
+    (0xDC, "claimed_twice", "which is connected from"), (0xDD, "unknown_dpid", "00000000000000dd")])
+def test_a_switch_under_a_wrong_datapath_id_is_turned_away(ovs: OvsPlane, dpid: int, code: str, text: str) -> None:
+    vsctl(ovs, "add-br", "twin", "--", "set", "bridge", "twin", "datapath_type=netdev", "fail_mode=secure",
+          "protocols=OpenFlow13", f"other_config:datapath-id={dpid:016x}", "other_config:disable-in-band=true",
+          "--", "set-controller", "twin", "tcp:127.0.0.1:6653")
+    try:
+        assert text in wait_for("the note", lambda: ovs.notes(code), 15)[-1]
+        assert ovs.switch()["programmed"] and forwards(ovs)
+    finally:
+        vsctl(ovs, "del-br", "twin")
+
+
 def test_a_restarted_switch_gets_its_rules_again(ovs: OvsPlane) -> None:
     ovs.vswitchd.stop(signal.SIGKILL)
     ovs.ns.processes.remove(ovs.vswitchd)
