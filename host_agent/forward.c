@@ -442,7 +442,7 @@ bool forward_open(struct forward *f, struct loop *loop, const struct forward_cfg
     f->port[f->ports++] = p;
     if (nif[i]->mtu > largest)
       largest = nif[i]->mtu;
-    if (loop_watch(loop, &p->watch, EPOLLIN) < 0)
+    if (loop_watch_packets(loop, &p->watch, EPOLLIN) < 0)
       ok = fault_set(why, "io", "epoll");
   }
   largest += DC_ETHER_LEN + DC_PREFIX_MAX;

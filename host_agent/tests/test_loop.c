@@ -107,12 +107,35 @@ static void no_pause_for_few_packets(void)
   loop_close(&loop);
 }
 
+static void stop_it(struct watch *w, uint32_t events)
+{
+  (void)w;
+  (void)events;
+  loop.stop = true;
+}
+
+/* Waits for ever where a pause is not ended. */
+static void signalling_ends_a_pause(void)
+{
+  int a[2];
+  CHECK(loop_open(&loop) == 0);
+  CHECK(pipe(a) == 0 && write(a[1], "x", 1) == 1);
+  one = (struct watch){.fd = a[0], .ready = stop_it};
+  CHECK(loop_watch(&loop, &one, EPOLLIN) == 0);
+  loop.packets = 1;
+  loop.gap = 3600 * DC_SEC;
+  loop_run(&loop);
+  loop_close(&loop);
+  close(a[0]), close(a[1]);
+}
+
 int main(void)
 {
   for (unsigned seed = 1; seed <= 5; seed++)
     timers(seed);
   removal_in_a_round();
   no_pause_for_few_packets();
+  signalling_ends_a_pause();
   puts("loop: ok");
   return 0;
 }

@@ -21,12 +21,40 @@ static dc_time read_clock(clockid_t id)
 dc_time loop_clock(void) { return read_clock(CLOCK_MONOTONIC); }
 uint64_t loop_realtime_ns(void) { return read_clock(CLOCK_REALTIME); }
 
+/* ---- descriptors: ports beside one epoll that holds all others ---- */
+
+static unsigned take(struct loop *l, int epoll, const struct timespec *limit)
+{
+  struct epoll_event ev[64];
+  int n = epoll_pwait2(epoll, ev, sizeof ev / sizeof ev[0], limit, NULL);
+  l->now = loop_clock();
+  for (int i = 0; i < n; i++) {
+    struct watch *w = ev[i].data.ptr;
+    if (w->ready != NULL)
+      w->ready(w, ev[i].events);
+  }
+  return n > 0 ? (unsigned)n : 0;
+}
+
+static void prompt_ready(struct watch *w, uint32_t events)
+{
+  static const struct timespec now = {0, 0};
+  (void)events;
+  struct loop *l = (struct loop *)(void *)((char *)w - offsetof(struct loop, prompt_watch));
+  (void)take(l, l->prompt, &now);
+}
+
 int loop_open(struct loop *l)
 {
   memset(l, 0, sizeof *l);
   l->epoll = epoll_create1(EPOLL_CLOEXEC);
-  if (l->epoll < 0)
-    return -errno;
+  l->prompt = epoll_create1(EPOLL_CLOEXEC);
+  l->prompt_watch = (struct watch){.fd = l->prompt, .ready = prompt_ready};
+  if (l->epoll < 0 || l->prompt < 0 || loop_watch_packets(l, &l->prompt_watch, EPOLLIN) < 0) {
+    int error = errno;
+    loop_close(l);
+    return -error;
+  }
   l->now = loop_clock();
   (void)prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS, 0, 0, 0); /* without it timers are 30 us later, nothing worse */
   return 0;
@@ -44,26 +72,42 @@ void loop_close(struct loop *l)
   dig(l);
   free(l->grave);
   free(l->heap);
+  if (l->prompt >= 0)
+    close(l->prompt);
   if (l->epoll >= 0)
     close(l->epoll);
 }
 
-int loop_watch(struct loop *l, struct watch *w, uint32_t events)
+static int add(int epoll, struct watch *w, uint32_t events)
 {
   struct epoll_event ev = {.events = events, .data.ptr = w};
-  return epoll_ctl(l->epoll, EPOLL_CTL_ADD, w->fd, &ev) < 0 ? -errno : 0;
+  return epoll_ctl(epoll, EPOLL_CTL_ADD, w->fd, &ev) < 0 ? -errno : 0;
 }
+
+int loop_watch(struct loop *l, struct watch *w, uint32_t events)
+{
+  w->packets = false;
+  return add(l->prompt, w, events);
+}
+
+int loop_watch_packets(struct loop *l, struct watch *w, uint32_t events)
+{
+  w->packets = true;
+  return add(l->epoll, w, events);
+}
+
+static int home(const struct loop *l, const struct watch *w) { return w->packets ? l->epoll : l->prompt; }
 
 void loop_rewatch(struct loop *l, struct watch *w, uint32_t events)
 {
   struct epoll_event ev = {.events = events, .data.ptr = w};
-  (void)epoll_ctl(l->epoll, EPOLL_CTL_MOD, w->fd, &ev); /* fails only for a descriptor that is not there: our own bug */
+  (void)epoll_ctl(home(l, w), EPOLL_CTL_MOD, w->fd, &ev); /* fails only for a descriptor that is not there: our own bug */
 }
 
 void loop_unwatch(struct loop *l, struct watch *w)
 {
   if (w->fd >= 0)
-    (void)epoll_ctl(l->epoll, EPOLL_CTL_DEL, w->fd, NULL);
+    (void)epoll_ctl(home(l, w), EPOLL_CTL_DEL, w->fd, NULL);
   w->ready = NULL;
 }
 
@@ -176,19 +220,6 @@ static struct timespec span(dc_time t)
   return (struct timespec){.tv_sec = (time_t)(t / DC_SEC), .tv_nsec = (long)(t % DC_SEC)};
 }
 
-static unsigned dispatch(struct loop *l, const struct timespec *limit)
-{
-  struct epoll_event ev[64];
-  int n = epoll_pwait2(l->epoll, ev, sizeof ev / sizeof ev[0], limit, NULL);
-  l->now = loop_clock();
-  for (int i = 0; i < n; i++) {
-    struct watch *w = ev[i].data.ptr;
-    if (w->ready != NULL)
-      w->ready(w, ev[i].events);
-  }
-  return n > 0 ? (unsigned)n : 0;
-}
-
 static void fire(struct loop *l)
 {
   while (l->n > 0 && l->heap[0]->at <= l->now) {
@@ -206,7 +237,7 @@ unsigned loop_serve(struct loop *l, dc_time until)
   l->now = loop_clock();
   if (until != DC_NEVER && until > l->now)
     ts = span(until - l->now);
-  unsigned n = dispatch(l, until == DC_NEVER ? NULL : &ts);
+  unsigned n = take(l, l->epoll, until == DC_NEVER ? NULL : &ts);
   fire(l);
   dig(l);
   return n;
@@ -216,18 +247,18 @@ static void wait_for_events(struct loop *l)
 {
   struct timespec ts = {0, 0}, *limit = &ts;
   if (!l->busy) {
-    dc_time at = l->n > 0 ? l->heap[0]->at : DC_NEVER;
+    unsigned came = 0;
     if (l->packets > 0 && l->gap > 0) { /* let what comes one by one gather */
       struct timespec pause = span(l->gap);
-      (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
-      l->now = loop_clock();
+      came = take(l, l->prompt, &pause);
     }
+    dc_time at = came > 0 ? l->now : l->n > 0 ? l->heap[0]->at : DC_NEVER; /* the hook follows what was handled */
     if (at == DC_NEVER)
       limit = NULL;
     else if (at > l->now)
       ts = span(at - l->now);
   }
-  (void)dispatch(l, limit);
+  (void)take(l, l->epoll, limit);
 }
 
 void loop_run(struct loop *l)

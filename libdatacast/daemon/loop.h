@@ -1,8 +1,8 @@
 /* The event loop: file descriptors by epoll, timers by a heap, and one hook per round for the packets.
  *
  * A round is: wait, file descriptors, timers, hook. A wake-up costs more than a packet, so while packets come quickly it
- * pauses after each round for as long as GATHER_PACKETS take to come (at most gather_max), and no arrival wakes it
- * meanwhile. When they come slowly it does not pause, and with nothing to do it sleeps without any tick of its own. */
+ * pauses after each round for as long as GATHER_PACKETS take to come (at most gather_max), and no packet wakes it
+ * meanwhile; signalling does, at once. When they come slowly it does not pause, and with nothing to do it sleeps without any tick of its own. */
 #ifndef DAEMON_LOOP_H
 #define DAEMON_LOOP_H
 
@@ -15,6 +15,7 @@
 struct watch {
   int fd;
   void (*ready)(struct watch *w, uint32_t events); /* NULL once removed */
+  bool packets;                                    /* set by loop_watch_packets */
 };
 
 struct timer {
@@ -24,7 +25,8 @@ struct timer {
 };
 
 struct loop {
-  int epoll;
+  int epoll, prompt; /* all descriptors; those that end a pause, as one of the former */
+  struct watch prompt_watch;
   struct timer **heap;
   uint32_t n, cap;
   dc_time now;        /* CLOCK_MONOTONIC, taken once per round */
@@ -49,6 +51,8 @@ void loop_close(struct loop *l) __attribute__((nonnull));
 void loop_run(struct loop *l) __attribute__((nonnull)); /* until `stop` */
 
 int loop_watch(struct loop *l, struct watch *w, uint32_t events) __attribute__((nonnull)); /* 0 or -errno */
+/* The same for a port: what arrives there does not end a pause. */
+int loop_watch_packets(struct loop *l, struct watch *w, uint32_t events) __attribute__((nonnull));
 void loop_rewatch(struct loop *l, struct watch *w, uint32_t events) __attribute__((nonnull));
 void loop_unwatch(struct loop *l, struct watch *w) __attribute__((nonnull));
 
