@@ -97,23 +97,45 @@ static void send_data(struct work *w, const struct dc_segment *ret, dc_buf *buf,
 
 /* ---- interests ---- */
 
+/* The way on from here, as 16 bits: a repaired tree has another one. */
+static uint16_t way_of(const struct dc_segment *fwd, const uint8_t *rest, size_t len)
+{
+  const uint64_t prime = UINT64_C(0x9e3779b97f4a7c15);
+  uint64_t sum = fwd->n;
+  for (unsigned i = 0; i < fwd->n; i++)
+    sum = (sum ^ fwd->port[i]) * prime;
+  for (; len > 0; rest += 8) {
+    uint64_t word = 0;
+    size_t n = len < 8 ? len : 8;
+    memcpy(&word, rest, n);
+    sum = (sum ^ word) * prime;
+    sum ^= sum >> 29;
+    len -= n;
+  }
+  return (uint16_t)(sum >> 48);
+}
+
 static bool send_again(const struct dc_tree *tree, const struct dc_waiting_entry *e, const struct dc_header *h,
-                       dc_time now, dc_time patience)
+                       dc_time now, dc_time patience, uint16_t way)
 {
   if ((h->flags & DC_FLAG_NOCACHE) != 0 && !e->nocache)
     return true; /* what was sent on may be answered from a cache, this one must not be */
   dc_time age = now - e->sent;
   if ((h->flags & DC_FLAG_RETX) == 0)
     return age >= REPEAT_PATIENCE * patience;
+  if (way != e->way)
+    return true; /* what was sent on may have ended at a link that failed */
   /* The way to the source is a FIFO: once data asked for later is here, this one was lost. */
   return age >= patience || (int32_t)(tree->answered - e->order) > 0;
 }
 
 static void send_interest_on(struct work *w, struct dc_tree *tree, struct dc_waiting_entry *e, const struct dc_header *h,
-                             const struct dc_segment *fwd, uint16_t port, uint32_t rest_off, uint16_t rest_len)
+                             const struct dc_segment *fwd, uint16_t port, uint32_t rest_off, uint16_t rest_len,
+                             uint16_t way)
 {
   e->sent = w->now;
   e->order = ++tree->order;
+  e->way = way;
   e->nocache = (h->flags & DC_FLAG_NOCACHE) != 0;
 
   struct dc_header on = *h;
@@ -204,11 +226,12 @@ static enum dc_drop on_interest(struct work *w, uint32_t at, const struct dc_hea
   dc_time patience = tree->response + tree->response / 2;
   if (patience < node->cfg.retx_min)
     patience = node->cfg.retx_min;
+  uint16_t way = way_of(&own.fwd, w->frame->data + rest_off, rest_len);
   struct dc_waiting_entry *e = dc_waiting_find(&tree->waiting, h->seq);
   if (e != NULL) {
     dc_waiting_mark(e, child);
     e->store |= own.store;
-    if (!send_again(tree, e, h, w->now, patience)) {
+    if (!send_again(tree, e, h, w->now, patience, way)) {
       tree->count.aggregated++;
       return DC_DROP_NONE;
     }
@@ -223,7 +246,7 @@ static enum dc_drop on_interest(struct work *w, uint32_t at, const struct dc_hea
     e->store = own.store;
     tree->count.misses++;
   }
-  send_interest_on(w, tree, e, h, &own.fwd, up, rest_off, rest_len);
+  send_interest_on(w, tree, e, h, &own.fwd, up, rest_off, rest_len, way);
   return DC_DROP_NONE;
 }
 

@@ -19,9 +19,10 @@ struct dc_waiting_entry {
   uint32_t seq;
   uint32_t epoch; /* free unless it is the table's */
   uint32_t order; /* number of the last sending on */
-  bool store;     /* the data is to be stored */
-  bool nocache;   /* the interest that was sent on is not to be answered from a cache */
-  bool again;     /* sent on more than once: says nothing of the response time */
+  uint16_t way;   /* tells the route of the last sending on from others */
+  bool store : 1;   /* the data is to be stored */
+  bool nocache : 1; /* the interest that was sent on is not to be answered from a cache */
+  bool again : 1;   /* sent on more than once: says nothing of the response time */
 };
 
 struct dc_waiting {

@@ -167,6 +167,28 @@ static void a_retx_goes_on_at_once_when_later_data_has_come(void)
   bench_close(&b);
 }
 
+static void a_retx_over_a_repaired_tree_goes_on_at_once(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_switch();
+  bench_open(&b, &cfg);
+  child_asks(&b, 1, 1, 5, 0);
+  child_asks(&b, 2, 1, 5, 0);
+  assert(child_asks(&b, 1, 1, 5, DC_FLAG_RETX) == 0);
+  struct asking a = from_child(1, 1, 5);
+  a.flags = DC_FLAG_RETX;
+  a.fwd = SEG(false, 6, 2);
+  assert(ask(&b, 1, &a) == 1);
+  look(&b.tx[0], &seen);
+  assert(seen.port == 6 && seen.h.flags == DC_FLAG_RETX);
+  a = from_child(2, 1, 5);
+  a.flags = DC_FLAG_RETX;
+  a.fwd = SEG(false, 6, 2);
+  assert(ask(&b, 2, &a) == 0); /* one was enough */
+  assert(answer(&b, 6, 1, 5, 0, 100) == 2);
+  bench_close(&b);
+}
+
 static void a_repeated_interest_is_sent_on_after_a_long_time_even_without_retx(void)
 {
   struct bench b;
@@ -766,6 +788,7 @@ int main(void)
   a_retx_waits_until_its_answer_is_overdue();
   a_retx_waits_longer_where_answers_take_longer();
   a_retx_goes_on_at_once_when_later_data_has_come();
+  a_retx_over_a_repaired_tree_goes_on_at_once();
   a_repeated_interest_is_sent_on_after_a_long_time_even_without_retx();
   nocache_passes_the_store_and_cleans_it();
   nocache_is_not_held_back_by_an_ordinary_interest();
