@@ -72,6 +72,7 @@ class Forest:
         self.cut_off: set[str] = set()
         self._set: TreeSet | None = found
         self._low: Network | None = None
+        self._known: dict[int, tuple[Tree, Routes | None]] = {}
         self.ways: dict[int, Way] = {
             number: Way(tuple(tree.arcs), tree.depth, dict(route.blobs), tree.id)
             for number, tree, route in zip(ids, found.trees, found_routes, strict=True)
@@ -173,8 +174,15 @@ class Forest:
 
     def _routes(self, tree: Tree) -> Routes | None:
         """None when the group's pieces do not fit its links."""
+        if (known := self._known.get(tree.id)) is not None and known[0] is tree:
+            return known[1]
+        found = self._fitting(tree)
+        self._known[tree.id] = tree, found
+        return found
+
+    def _fitting(self, tree: Tree) -> Routes | None:
         mtu = min(self.graph.edges[arc]["mtu"] for arc in tree.arcs)
-        for network in (self.network, None):
+        for network in (self._set, None):
             try:
                 found = routes(network or self._shallow(), [tree], self.source, self.receivers)[0]
                 if found.payload(mtu) >= self.payload:

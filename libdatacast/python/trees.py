@@ -184,7 +184,6 @@ class Network:
         at_u, at_v = first[links[:, 0]] + links[:, 2], first[links[:, 1]] + links[:, 3]
         self.to = np.empty(2 * len(links), np.uint32)
         self.to[at_u], self.to[at_v] = links[:, 1], links[:, 0]
-        self._arc: dict[tuple[int, int], int] | None = None
         self._graph = weakref.ref(graph)
         for u, v in down:
             self.set_up(u, v, False)
@@ -208,11 +207,11 @@ class Network:
     def arc(self, parent: str, child: str) -> int:
         """The engine's number of the arc parent -> child. Raises UnknownNode, LinkError."""
         u, v = self.node(parent), self.node(child)
-        row = self.to[self.first[v] : self.first[v + 1]]
-        where = np.flatnonzero(row == u)
-        if len(where) == 0:
-            raise LinkError(f"no link between {parent} and {child}", what=f"{parent}-{child}")
-        return int(self.first[v] + where[0])
+        first = int(self.first[v])
+        try:  # a row is short: NumPy's own search would cost ten times as much
+            return first + self.to[first : self.first[v + 1]].tolist().index(u)
+        except ValueError:
+            raise LinkError(f"no link between {parent} and {child}", what=f"{parent}-{child}") from None
 
     def set_up(self, u: str, v: str, up: bool) -> int:
         """Take a link up or down for trees computed from now on; TreeSet.repair mends those there are. O(degree)."""
@@ -312,6 +311,7 @@ class TreeSet(Sequence[Tree]):
             raise TreeError(f"max_trees is {max_trees}: give at least 1", what="max_trees")
         self.network = network
         self._source, self._receivers = source, np.ascontiguousarray(receivers, np.uint32)
+        self._known: dict[int, Tree] = {}
         self.bytes = int(lib.dc_trees_size(network._net))
         self._memory = ffi.new("uint64_t[]", self.bytes // 8 + 1)
         self._set = lib.dc_trees_init(self._memory, network._net)
@@ -338,8 +338,9 @@ class TreeSet(Sequence[Tree]):
                 found = int(lib.dc_trees_exact(self._set, self._query, wanted))
         return found
 
-    def _forget(self) -> None:
-        self.__dict__.pop("trees", None)
+    def _forget(self, trees: Iterable[int] = range(TREES_MAX)) -> None:
+        for tree in trees:
+            self._known.pop(tree, None)
         self.__dict__.pop("bound_maxflow", None)
 
     @property
@@ -362,15 +363,17 @@ class TreeSet(Sequence[Tree]):
         n = lib.dc_trees_nodes(self._set, tree, ffi.from_buffer("uint32_t[]", node), ffi.from_buffer("uint32_t[]", arc))
         return self.network.to[arc[:n]], node[:n].copy()
 
-    @cached_property
+    @property
     def trees(self) -> list[Tree]:
+        """A tree that a repair did not touch is the same object as before."""
         names = self.network.names
-        out = []
-        for tree in self.ids:
-            parents, children = self.arcs_of(tree)
-            arcs = [(names[p], names[c]) for p, c in zip(parents.tolist(), children.tolist(), strict=True)]
-            out.append(Tree(tree, arcs, self.depth(tree)))
-        return out
+        ids = self.ids
+        for tree in ids:
+            if tree not in self._known:
+                parents, children = self.arcs_of(tree)
+                arcs = [(names[p], names[c]) for p, c in zip(parents.tolist(), children.tolist(), strict=True)]
+                self._known[tree] = Tree(tree, arcs, self.depth(tree))
+        return [self._known[tree] for tree in ids]
 
     def depth(self, tree: int) -> int:
         """Links from the source to the farthest receiver of a tree."""
@@ -425,8 +428,9 @@ class TreeSet(Sequence[Tree]):
         if len(arcs) == 0:
             return Repaired()
         done = lib.dc_trees_repair(self._set, ffi.from_buffer("uint32_t[]", arcs), len(arcs))
-        self._forget()
-        return Repaired(_bits(done.changed), _bits(done.lost), _bits(done.added))
+        repaired = Repaired(_bits(done.changed), _bits(done.lost), _bits(done.added))
+        self._forget((*repaired.changed, *repaired.lost, *repaired.added))
+        return repaired
 
     def to_json(self) -> dict[str, Any]:
         """Trees and bounds for machines."""
@@ -517,8 +521,12 @@ def signalling_tree(graph: nx.Graph, root: str, members: Iterable[str], fanout: 
     One breadth-first search in the topology from the root, O(V + E); then members in its order go to the earliest
     member that has room, so the depth is the least that the fan-out allows.
     """
-    if fanout < 1:
-        raise TreeError(f"fanout is {fanout}: give at least 1", what="fanout")
+    return fan_out(root, nearest(graph, root, members), fanout)
+
+
+def nearest(graph: nx.Graph, root: str, members: Iterable[str]) -> list[str]:
+    """The members without the root, near ones first. One breadth-first search, O(V + E); links that are down are not
+    used, and who is not reached comes last. Raises UnknownNode."""
     wanted = dict.fromkeys(members)
     wanted.pop(root, None)
     for name in (root, *wanted):
@@ -530,8 +538,13 @@ def signalling_tree(graph: nx.Graph, root: str, members: Iterable[str], fanout: 
             if peer not in seen and data.get("up", True):
                 seen.add(peer)
                 order.append(peer)
-    near = [name for name in order if name in wanted]
-    near += [name for name in wanted if name not in seen]
+    return [name for name in order if name in wanted] + [name for name in wanted if name not in seen]
+
+
+def fan_out(root: str, near: Iterable[str], fanout: int = 16) -> dict[str, list[str]]:
+    """`signalling_tree` of members whose order is known. O(members). Raises TreeError."""
+    if fanout < 1:
+        raise TreeError(f"fanout is {fanout}: give at least 1", what="fanout")
     tree: dict[str, list[str]] = {root: []}
     parents = [root]
     at = 0
