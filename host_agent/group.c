@@ -321,10 +321,14 @@ bool group_order(struct group *g, enum group_order what, const json_t *whole, st
   return ok;
 }
 
-bool group_reroute(struct group *g, const json_t *part, struct fault *why)
+bool group_reroute(struct group *g, const json_t *whole, const json_t *part, struct fault *why)
 {
-  if (g->receiver == NULL)
+  uint64_t n;
+  if (!get_integer(whole, "n", 0, (UINT64_C(1) << 53) - 1, g->reroute_n, &n, why))
+    return false;
+  if (g->receiver == NULL || n < g->reroute_n) /* overtaken on its way around a member that does not answer */
     return true;
+  g->reroute_n = n;
   if (!receiver_routes(g, json_object_get(part, "routes"), why))
     return false;
   receiver_go(g);

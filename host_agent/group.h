@@ -26,6 +26,7 @@ struct group {
   struct source *source;
   struct receiver *receiver;
   uint64_t had_n; /* number of the last assign, cut or digest applied */
+  uint64_t reroute_n; /* and of the last reroute */
   uint64_t t_first_ns, t_done_ns; /* realtime; 0: not yet */
 };
 
@@ -55,8 +56,9 @@ bool group_open(struct groups *all, const char *id, const json_t *whole, const j
  * nothing, one out of turn is refused (`gap`). */
 enum group_order { GROUP_ASSIGN, GROUP_DIGEST, GROUP_CUT };
 bool group_order(struct group *g, enum group_order what, const json_t *whole, struct fault *why) __attribute__((nonnull));
-/* `reroute`: own part. */
-bool group_reroute(struct group *g, const json_t *part, struct fault *why) __attribute__((nonnull(1, 3)));
+/* `reroute`: the message's `all` and the own part. One whose `n` is lower than that of the last one changes nothing. */
+bool group_reroute(struct group *g, const json_t *whole, const json_t *part, struct fault *why)
+    __attribute__((nonnull(1, 2, 4)));
 json_t *group_status(struct group *g) __attribute__((nonnull)); /* a new reference */
 
 /* For the roles: tell the master; `fields` (stolen, may be NULL) joins the event. */

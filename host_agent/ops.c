@@ -44,7 +44,7 @@ static bool op_open(struct request *r, struct fault *why)
 static bool op_assign(struct request *r, struct fault *why) { return group_order(r->group, GROUP_ASSIGN, r->whole, why); }
 static bool op_digest(struct request *r, struct fault *why) { return group_order(r->group, GROUP_DIGEST, r->whole, why); }
 static bool op_cut(struct request *r, struct fault *why) { return group_order(r->group, GROUP_CUT, r->whole, why); }
-static bool op_reroute(struct request *r, struct fault *why) { return group_reroute(r->group, r->part, why); }
+static bool op_reroute(struct request *r, struct fault *why) { return group_reroute(r->group, r->whole, r->part, why); }
 
 static bool op_status(struct request *r, struct fault *why)
 {

@@ -12,6 +12,8 @@
 
 /* Less time than this is not worth another connection. */
 #define TIME_MIN (2 * DC_MS)
+/* A child that has not answered by then keeps its time, but its own children are contacted from here as well. */
+#define PATIENCE (100 * DC_MS)
 
 /* A connection that somebody opened to us. */
 struct accepted {
@@ -49,6 +51,8 @@ struct call {
   json_t *tree;
   uint64_t id;
   struct timer timer;
+  dc_time limit;
+  bool passed; /* its children were contacted from here */
   struct call *next;
 };
 
@@ -75,22 +79,36 @@ static void finish(struct pending *p)
   free(p);
 }
 
+/* A member may be heard of over two ways: that it has done its part counts. */
+static void note(struct pending *p, const char *name, json_t *result)
+{
+  if (!json_is_true(json_object_get(json_object_get(p->results, name), "ok")))
+    json_object_set(p->results, name, result);
+}
+
 static void unreachable(struct pending *p, const json_t *tree, const char *reason)
 {
   struct fault why;
   const char *addr = json_string_value(json_object_get(tree, "a"));
   fault_set(&why, "unreachable", "%s (%s): %s", json_string_value(json_object_get(tree, "n")),
             addr == NULL ? "no address" : addr, reason);
-  json_object_set_new(p->results, json_string_value(json_object_get(tree, "n")), ops_refusal(&why));
+  json_t *refusal = ops_refusal(&why);
+  note(p, json_string_value(json_object_get(tree, "n")), refusal);
+  json_decref(refusal);
 }
 
 /* Go around a child: contact its children from here. */
-static void around(struct pending *p, const json_t *tree, const char *reason)
+static void pass(struct pending *p, const json_t *tree)
 {
-  unreachable(p, tree, reason);
   const json_t *c = json_object_get(tree, "c");
   for (size_t i = 0; i < json_array_size(c); i++)
     contact(p, json_array_get(c, i), p->deadline);
+}
+
+static void around(struct pending *p, const json_t *tree, const char *reason)
+{
+  unreachable(p, tree, reason);
+  pass(p, tree);
 }
 
 /* ---- calls to children ---- */
@@ -110,7 +128,9 @@ static void give_up(struct call *c, const char *reason)
 {
   struct pending *p = c->pending;
   forget(c);
-  around(p, c->tree, reason);
+  unreachable(p, c->tree, reason);
+  if (!c->passed)
+    pass(p, c->tree);
   p->waiting--;
   json_decref(c->tree);
   free(c);
@@ -119,8 +139,14 @@ static void give_up(struct call *c, const char *reason)
 
 static void too_late(struct timer *t, dc_time now)
 {
-  (void)now;
-  give_up((struct call *)(void *)((char *)t - offsetof(struct call, timer)), "no answer in time");
+  struct call *c = (struct call *)(void *)((char *)t - offsetof(struct call, timer));
+  if (c->passed || now >= c->limit) {
+    give_up(c, "no answer in time");
+    return;
+  }
+  c->passed = true;
+  loop_timer(c->peer->all->loop, t, c->limit);
+  pass(c->pending, c->tree);
 }
 
 static void answered(struct call *c, const json_t *results)
@@ -133,7 +159,7 @@ static void answered(struct call *c, const json_t *results)
   json_object_foreach((json_t *)(uintptr_t)results, name, v) {
     if (++n > TREE_MEMBERS_MAX)
       break;
-    json_object_set(p->results, name, v);
+    note(p, name, v);
   }
   const char *child = json_string_value(json_object_get(c->tree, "n"));
   if (json_object_get(p->results, child) == NULL)
@@ -261,6 +287,14 @@ static struct peer *find_peer(struct signalling *s, const char *addr, const char
   return p;
 }
 
+static bool overdue(const struct peer *peer)
+{
+  for (const struct call *c = peer->calls; c != NULL; c = c->next)
+    if (c->passed)
+      return true;
+  return false;
+}
+
 /* Hand a subtree to its root, to be answered within a part of the time that is left. */
 static void contact(struct pending *p, json_t *tree, dc_time limit)
 {
@@ -280,12 +314,14 @@ static void contact(struct pending *p, json_t *tree, dc_time limit)
     return;
   }
   *c = (struct call){.pending = p, .peer = peer, .tree = json_incref(tree), .id = ++s->next_id,
-                     .timer = {.fire = too_late, .at = DC_NEVER}, .next = peer->calls};
+                     .timer = {.fire = too_late, .at = DC_NEVER}, .limit = s->loop->now + theirs, .next = peer->calls};
+  c->passed = json_array_size(json_object_get(tree, "c")) > 0 && overdue(peer);
+  bool patient = json_array_size(json_object_get(tree, "c")) > 0 && !c->passed && theirs > PATIENCE;
   peer->calls = c;
   peer->used = ++s->clock;
   s->calls_n++;
   p->waiting++;
-  loop_timer(s->loop, &c->timer, s->loop->now + theirs);
+  loop_timer(s->loop, &c->timer, patient ? s->loop->now + PATIENCE : c->limit);
 
   json_t *m = json_copy(p->message);
   json_object_set_new(m, "id", json_integer((json_int_t)c->id));
@@ -293,6 +329,8 @@ static void contact(struct pending *p, json_t *tree, dc_time limit)
   json_object_set(m, "tree", tree);
   conn_send(peer->conn, m);
   json_decref(m);
+  if (c->passed) /* it owes an earlier answer: nobody waits for it again */
+    pass(p, tree);
 }
 
 /* ---- requests ---- */

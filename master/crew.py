@@ -12,11 +12,11 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Container, Coroutine, Iterable
 from typing import Any
 
 from datacast.core.errors import DatacastError
-from datacast.core.trees import signalling_tree
+from datacast.core.trees import fan_out, nearest
 
 from .members import Entry, Member
 from .signalling import Connection, Results, SignallingError, tree_message
@@ -25,6 +25,8 @@ from .view import View
 log = logging.getLogger("datacast.master")
 
 REQUEST_S = 2.0
+REROUTE_S = 0.5
+"""Of a member that does not acknowledge new routes by then `open` is in charge."""
 VISIT_S = 0.5
 LIMIT_S = 0.1
 FAN_OUT = 16
@@ -61,7 +63,8 @@ class Crew:
         self._may_return = may_return
         self._log: list[Entry] = []
         self._root: Connection | None = None
-        self._tree: tuple[frozenset[str], dict[str, list[str]]] = (frozenset(), {})
+        self._near: list[str] = []
+        self._reroutes = 0
         self._visits: set[str] = set()
         self._under_way = 0
         self._rewire = self._closed = False
@@ -122,18 +125,23 @@ class Crew:
         members: list[Member],
         body: dict[str, Any] | None = None,
         parts: dict[str, dict[str, Any]] | None = None,
+        timeout: float = REQUEST_S,
     ) -> Results:
         """The source first. Raises GroupError when the source's agent does not answer."""
         assert self._root
-        names = frozenset(m.name for m in members)
-        if self._tree[0] != names:
-            self._tree = (names, signalling_tree(self.view.graph, self.source.name, names, FAN_OUT))
         addresses = {m.name: m.addr for m in (self.source, *members)}
-        tree = tree_message(self._tree[1], self.source.name, addresses, parts)
+        tree = tree_message(self._tree_of(addresses), self.source.name, addresses, parts)
         try:
-            return await self._root.request(op, self.group, tree, body, REQUEST_S)
+            return await self._root.request(op, self.group, tree, body, timeout)
         except SignallingError as error:
             raise self._source_gone(error) from error
+
+    def _tree_of(self, names: Container[str]) -> dict[str, list[str]]:
+        """The signalling tree of some members. Their order by distance is kept: a search of the whole topology would
+        hold up every change of routes."""
+        if len(self._near) != len(self.members):
+            self._near = [self.source.name, *nearest(self.view.graph, self.source.name, self.members)]
+        return fan_out(self.source.name, [name for name in self._near[1:] if name in names], FAN_OUT)
 
     async def first(self, op: str, parts: dict[str, dict[str, Any]], body: dict[str, Any] | None = None) -> Results:
         """`stat` and the first `open`: a member that refuses or does not answer has failed. Raises GroupError when the
@@ -235,7 +243,9 @@ class Crew:
         members = [m for m in self.in_touch() if m.opened and not m.final and m.name in routes]
         if not members:
             return
-        results = await self.request("reroute", members, None, {m.name: {"routes": routes[m.name]} for m in members})
+        self._reroutes = max(self._reroutes + 1, time.time_ns() // 1000)  # higher than an earlier master's, too
+        parts = {m.name: {"routes": routes[m.name]} for m in members}
+        results = await self.request("reroute", members, {"n": self._reroutes}, parts, REROUTE_S)
         for member in members:
             if (results.get(member.name) or {}).get("ok"):
                 member.heard = time.monotonic()

@@ -76,7 +76,7 @@ class Reactions:
                 try:
                     await self._react_to(events)
                 except GroupError as error:
-                    log.warning("group %s: %s", self.id, error)  # the source's agent is away: `open` brings the routes
+                    log.warning("group %s: %s", self.id, error)
                     self.crew.rewire()
         self._wake.set()
 
@@ -107,16 +107,27 @@ class Reactions:
         entry |= {**to_json(change), "members": sorted(routes), "resumed_ns": None, "all_resumed_ns": None}
         entry["waiting"] = {name: len(trees) for name, trees in routes.items()}
         self.reactions.append(entry)
-        log.warning("group %s: %s", self.id, {k: entry[k] for k in entry if not k.endswith("_ns")})
-        await self.crew.reroute(routes)
-        entry["signalled_ns"] = time.time_ns()
-        now = time.monotonic()
-        for tree in change.revived:
-            self._releases.discard(tree)
-            self.scheduler.revive(tree, now)
-        self._note_absences(change, now)
+        signalled = self._spawn(self._signal(entry, change, routes))
+        self._note_absences(change, time.monotonic())
         if change.unnamed:
+            await signalled
             await self._add_trees(change.unnamed)
+
+    async def _signal(self, entry: dict[str, Any], change: Change, routes: dict[str, dict[str, str]]) -> None:
+        """Bring the routes to those concerned. The next change does not wait for a member that does not answer."""
+        assert self.forest and self.scheduler
+        try:
+            await self.crew.reroute(routes)
+        except GroupError as error:
+            log.warning("group %s: %s", self.id, error)  # the source's agent is away: `open` brings the routes
+            self.crew.rewire()
+            return
+        entry["signalled_ns"] = time.time_ns()
+        log.warning("group %s: %s", self.id, {k: entry[k] for k in entry if not k.endswith("_ns")})
+        for tree in change.revived:
+            if self.forest.ways[tree].slot is not None:  # not lost again meanwhile
+                self._releases.discard(tree)
+                self.scheduler.revive(tree, time.monotonic())
 
     def _take_over_ways(self) -> None:
         """The plan's trees as they are now, in the order of their ids."""
