@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import logging
 import os
 import re
@@ -15,6 +16,7 @@ from typing import Any
 
 from datacast.core import tls
 from datacast.core.errors import DatacastError
+from datacast.core.priority import PRIORITY_MAX, go_realtime
 from datacast.core.service import HttpServer, address_of, listen
 
 from .api import DEFAULT_SIGNALLING
@@ -182,6 +184,14 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     tls.add_options(parser)
     parser.add_argument("--master-cert", metavar="FILE", help="certificate of master/NAME, for the masters it starts")
     parser.add_argument("--master-key", metavar="FILE", help="its key")
+    parser.add_argument(
+        "--realtime",
+        type=int,
+        default=0,
+        metavar="PRIORITY",
+        help="run at real-time priority 1 to 99 (SCHED_RR), and masters once they have a group: links that fail are "
+        "then answered within milliseconds on a busy machine, too; 0: no (default)",
+    )
     parser.add_argument("-v", "--verbose", action="store_true", help="log every registration and change")
     args = parser.parse_args(argv)
     if not 256 <= args.mtu <= 65535:
@@ -190,18 +200,23 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
         parser.error(f"--queue-packets {args.queue_packets}: must be at least 8")
     if not 0 <= args.spares <= 64:
         parser.error(f"--spares {args.spares}: must be between 0 and 64")
+    if not 0 <= args.realtime <= PRIORITY_MAX:
+        parser.error(f"--realtime {args.realtime}: must be between 0 and {PRIORITY_MAX}")
     if not 50 <= args.heartbeat_ms <= 60_000:
         parser.error(f"--heartbeat-ms {args.heartbeat_ms}: must be between 50 and 60000")
     return args
 
 
 async def run(args: argparse.Namespace) -> None:
+    go_realtime(args.realtime)
     security = tls.from_options(args, "fabric-manager")
     masters = security.options
     if security.identity:
         if not (args.master_cert and args.master_key):
             raise UsageError("give --master-cert and --master-key too: the masters need a certificate of master/NAME")
         masters = tls.Security(tls.Identity(args.tls_ca, args.master_cert, args.master_key, "master")).options
+    if args.realtime:
+        masters = [*masters, "--realtime", str(args.realtime)]
     graph = load_topology(args.topology)
     manager = FabricManager(
         graph,
@@ -222,6 +237,7 @@ async def run(args: argparse.Namespace) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     await manager.start()
+    gc.freeze()  # what is there now stays: later collections pass it by
     print(
         f"datacast-fabric-manager: {args.topology}, agents register at {manager.signalling_address}, "
         f"HTTP at {manager.url}",

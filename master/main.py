@@ -21,6 +21,7 @@ import networkx  # noqa: F401  (loaded ahead: a group must not wait for it)
 
 from datacast.core import tls
 from datacast.core.errors import DatacastError
+from datacast.core.priority import go_realtime
 from datacast.fabric_manager.api import FabricManagerClient, StartOrder
 
 from .group import Group
@@ -71,6 +72,7 @@ async def run(args: argparse.Namespace) -> int:
             return 0
         client.key = order["key"]
         gc.freeze()
+        go_realtime(args.realtime)
         group = Group(order, view, client, received_ns=time.time_ns())
         running = asyncio.create_task(group.run())
         await asyncio.wait((running, stopped), return_when=asyncio.FIRST_COMPLETED)
@@ -99,6 +101,9 @@ def main(argv: list[str] | None = None) -> None:
         help="http://host:port, https://host:port or unix:/path (default: port 7501 of loopback)",
     )
     tls.add_options(parser)
+    parser.add_argument(
+        "--realtime", type=int, default=0, metavar="PRIORITY", help="of SCHED_RR, as soon as there is a group; 0: none"
+    )
     parser.add_argument("-v", "--verbose", action="store_true")
     args = parser.parse_args(argv)
     logging.basicConfig(

@@ -20,7 +20,7 @@ from datacast.topologies.lab.credentials import Credentials
 from datacast.topologies.lab.dataplane import data_plane
 from datacast.topologies.lab.errors import LabError
 from datacast.topologies.lab.plan import AGENT_PORT, Machine, Plan, make_plan
-from datacast.topologies.lab.processes import Supervisor
+from datacast.topologies.lab.processes import CONTROL, Supervisor, may_be_realtime
 from datacast.topologies.lab.programs import need_program
 from datacast.topologies.lab.signals import Signals
 from datacast.topologies.lab.state import MARK, Registry, State, kill_marked
@@ -51,7 +51,8 @@ class LabOptions:
     room: int = 0
     """Bytes the hosts' files will take together."""
     realtime: bool = True
-    """Switches and agents run before everything else on the machine, as if they had machines of their own."""
+    """Switches and agents, then fabric manager and masters run before everything else on the machine, as if they had
+    machines of their own."""
     apart: tuple[str, ...] = ()
     """Switches with a process of their own, whatever else would fit in."""
     without_appliance: tuple[str, ...] = ()
@@ -255,6 +256,8 @@ class Lab:
                 str(options.queue_packets),
                 *self.credentials.options("fabric-manager/main"),
                 *self.credentials.master_options("master/main"),
+                "--realtime",
+                str(CONTROL if options.realtime and may_be_realtime() else 0),
             ],
         )
         self.supervisor.wait(lambda: self._answers(self.fabric_url + "/healthz"), READY_S, "fabric manager")

@@ -22,6 +22,20 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 NICE = -10
+DATA_PATH, CONTROL = 2, 1
+"""Real-time priorities: switches and agents first, then fabric manager and masters (docs/priorities.md)."""
+
+
+def may_be_realtime() -> bool:
+    """Whether the kernel lets this process start real-time ones."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(DATA_PATH))
+        except OSError:
+            os._exit(1)
+        os._exit(0)
+    return os.waitpid(pid, 0)[1] == 0
 
 
 def _in_child(realtime: bool) -> None:
@@ -34,7 +48,7 @@ def _in_child(realtime: bool) -> None:
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, NICE)
         if realtime:
-            os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+            os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(DATA_PATH))
 
 
 @dataclass
