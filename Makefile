@@ -41,7 +41,7 @@ RUN_OPTIONS = $(if $(FILE),--file $(FILE),--size $(SIZE)) $(if $(FROM),--from $(
   $(if $(TREES),--trees $(TREES)) $(if $(CACHE),--cache $(CACHE)) $(if $(CREDITS),--credits $(CREDITS)) \
   $(if $(DELTA),--delta $(DELTA)) $(if $(SEED),--seed $(SEED))
 
-.PHONY: help setup build binaries demo lab test test-c c-tests test-py test-faults lint constants clean bench-lab
+.PHONY: help setup build binaries demo lab test test-c c-tests test-py test-faults lint constants clean bench-lab bench-failures
 
 ifndef V
 .SILENT:
@@ -118,6 +118,10 @@ lab: build ## leave a lab up until Ctrl-C, REST on loopback: TOPOLOGY LINK MTU D
 
 bench-lab: build ## the lab's figures of docs/results.md once more: ONLY=demo,empty
 	@$(PY) bench/lab/figures.py $(if $(ONLY),--only "$(ONLY)")
+
+bench-failures: build ## seeded link failures in a lab, and signalling: N=200 SILENT=50 SEED=1 LINK_MBIT=50 JSON=failures.json
+	@$(PY) bench/failures/failures.py --failures $(or $(N),200) --silent $(or $(SILENT),50) --seed $(or $(SEED),1) \
+	  --link $(or $(LINK_MBIT),50) --json $(if $(filter report.json,$(JSON)),failures.json,$(JSON))
 
 # Does its own set-up. Root tests skip, with the reason, without root.
 test: ## everything: C tests, sanitizers, Python, whole labs

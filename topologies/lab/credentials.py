@@ -6,10 +6,13 @@ import json
 import ssl
 import urllib.request
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from datacast.core.errors import DatacastError
 from datacast.topologies.lab.errors import LabError
+
+if TYPE_CHECKING:
+    from datacast.core.tls import Security
 
 DAYS = 7
 """How long they hold: longer than any lab stays up."""
@@ -53,6 +56,13 @@ class Credentials:
         """For a configuration file."""
         files = self._files.get(identity)
         return {"tls": files} if files else {"insecure": True}
+
+    def security(self, identity: str) -> Security:
+        """For this process, in the place of another."""
+        from datacast.core.tls import Identity, Security
+
+        files = self._files.get(identity)
+        return Security(Identity(*files.values(), identity.partition("/")[0])) if files else Security(insecure=True)
 
     def open(self, method: str, url: str, body: Any = None, token: str = "", timeout_s: float = 10.0) -> Any:
         """The answer to one request, past any proxy; close it. Raises OSError (urllib's HTTPError among them)."""

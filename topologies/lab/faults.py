@@ -210,6 +210,38 @@ def ask_fault(path: Path, request: dict[str, Any]) -> None:
         raise LabError(f"the switch at {path}: {answer.get('error')}", what=str(path))
 
 
+class FabricEvents:
+    """The fabric manager's view from `start` to `stop`: `seen` holds its `link` and `node` events, with the time at which
+    they arrived here."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+        self.seen: list[dict[str, Any]] = []
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._listen, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Does not wait for a stream that is silent."""
+        self._end.set()
+
+    def _listen(self) -> None:
+        url = self.lab.fabric_url + "/events?topics=topology"
+        while not self._end.is_set():
+            try:
+                with self.lab.credentials.open("GET", url) as answer:
+                    for line in answer:
+                        event = json.loads(line)
+                        if event["type"] in ("link", "node"):
+                            self.seen.append({**event, "received_ns": time.time_ns()})
+                        if self._end.is_set():
+                            return
+            except (OSError, ValueError):
+                self._end.wait(0.1)
+
+
 class Injector:
     """Carries faults out beside a transfer. `with Injector(lab, faults) as injector: injector.go(group id)`."""
 
@@ -218,34 +250,27 @@ class Injector:
         self.interfaces = Interfaces()
         self.failed_ns: dict[int, int] = {}
         self.errors: dict[int, str] = {}
-        self.seen: list[dict[str, Any]] = []
+        self.events = FabricEvents(lab)
         self._group = ""
         self._started: list[Any] = []
         self._end = threading.Event()
-        self._threads: list[threading.Thread] = []
 
     def __enter__(self) -> Injector:
         for fault in self.faults:
             if fault.kind == "link":
                 self.interfaces.prepare(self._pid(fault.node))
         if self.faults:
-            self._start(self._listen)
+            self.events.start()
         return self
 
     def __exit__(self, *exc: object) -> None:
         self._end.set()
-        for thread in self._threads:
-            thread.join(5.0)
+        self.events.stop()
         for fault in self.faults:  # nobody stays stopped
             if fault.kind == "stop":
                 with contextlib.suppress(LabError, ProcessLookupError):
                     self._process(f"agent-{fault.node}").popen.send_signal(signal.SIGCONT)
         self.interfaces.close()
-
-    def _start(self, work: Any) -> None:
-        thread = threading.Thread(target=work, daemon=True)
-        thread.start()
-        self._threads.append(thread)
 
     def _pid(self, node: str) -> int:
         return int(self.lab.network.nodes[self.lab.plan.machine_of(node).name].pid)
@@ -347,21 +372,6 @@ class Injector:
         return self.lab.fabric_json(path)
 
     # ---- what came of it ----
-    def _listen(self) -> None:
-        """The fabric manager's view of links, with the time at which everybody can know."""
-        url = self.lab.fabric_url + "/events?topics=topology"
-        while not self._end.is_set():
-            try:
-                with self.lab.credentials.open("GET", url) as answer:
-                    for line in answer:
-                        event = json.loads(line)
-                        if event["type"] in ("link", "node"):
-                            self.seen.append({**event, "received_ns": time.time_ns()})
-                        if self._end.is_set():
-                            return
-            except (OSError, ValueError):
-                self._end.wait(0.1)
-
     def report(self, reactions: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Per fault: when it happened, and milliseconds from then until the report, the decision, the acknowledged
         signals, and the first data packet over the new routes. None: it did not come to that."""
@@ -386,7 +396,7 @@ class Injector:
         def ms(at: int | None) -> float | None:
             return round((at - failed) / 1e6, 3) if at and failed else None
 
-        seen = [e for e in self.seen if told(e)]
+        seen = [e for e in self.events.seen if told(e)]
         reaction = next((r for r in reactions if mine(r["links"], r.get("appliances", []), r["received_ns"])), {})
         return {
             "spec": fault.spec,
@@ -394,7 +404,7 @@ class Injector:
             "failed_ns": failed,
             "error": self.errors.get(index) or (None if failed else "the transfer was over before"),
             "detected_ms": ms(min((e.get("t_ns") or e["received_ns"] for e in seen), default=None)),
-            "known_ms": ms(min((e["received_ns"] for e in seen), default=None)),
+            "known_ms": ms(min((at for e in (*seen, reaction) if (at := e.get("received_ns"))), default=None)),
             "recomputed_ms": ms(reaction.get("recomputed_ns")),
             "signalled_ms": ms(reaction.get("signalled_ns")),
             "resumed_ms": ms(reaction.get("resumed_ns")),
