@@ -107,9 +107,7 @@ class FabricManager:
         await self._server.start()
         await self.registry.start(signalling_sock)
         options: dict[str, Any] = {"options": self._master_options} if self._master_options else {}
-        self.groups.masters = self.masters_factory(
-            self.url, self.groups.master_exited, spares=self._spares, **options
-        )
+        self.groups.masters = self.masters_factory(self.url, self.groups.master_exited, spares=self._spares, **options)
         self.groups.masters.warm_soon()
         self._tasks.append(asyncio.create_task(self._sweep()))
 

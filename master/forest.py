@@ -91,6 +91,7 @@ class Forest:
         for name, present in appliances:
             self.network.set_cache(name, present)
             self._low = None
+            self._known.clear()
         before_off = set(self.cut_off)
         held = self._set
         if held is not None and set(held.receivers) == set(wanted) - self.cut_off:

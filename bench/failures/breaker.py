@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from datacast.topologies.lab.faults import Interfaces, FabricEvents, ask_fault
+from datacast.topologies.lab.faults import FabricEvents, Interfaces, ask_fault
 from datacast.topologies.lab.lab import Lab
 
 WAYS = ("rx", "tx", "both")

@@ -5,9 +5,9 @@ data flows again.
     .venv/bin/python bench/failures/failures.py --failures 200 --silent 50 --seed 1 --json failures.json
 
 One cable after another that a tree uses loses its carrier (or, for `--silent`, swallows frames in one or both
-directions) for 0.7 s, while file after file goes to the same receivers. Between failures the signalling
-tree is measured beside parallel TCP connections. Per figure: how many there are, the median, the 99th percentile and the
-largest. Root.
+directions) for 0.7 s, while file after file goes to the same receivers. Between failures the signalling tree is
+measured beside parallel TCP connections. Per figure: how many there are, the median, the 99th percentile and
+the largest. Root.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     )
     with Lab(options, "bench-quiet", lambda text: None) as lab:
         lab.up()
-        events = FabricEvents(lab.fabric_url)
+        events = FabricEvents(lab)
         events.start()
         transfers = Transfers(lab, args.size << 20, args.seed, lambda group, reactions: None)
         before, started = cpu_sample(marked(lab.identity)), time.monotonic()
@@ -48,7 +48,8 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
             loads.append(os.getloadavg()[0])
             minutes = (time.monotonic() - started) / 60
             end = "\r" if sys.stderr.isatty() else "\n"
-            print(f"{minutes:.1f} min, transfer {transfers.sent}, {len(alarms(events))} alarms", file=sys.stderr, end=end)
+            seen = len(alarms(events))
+            print(f"{minutes:.1f} min, transfer {transfers.sent}, {seen} alarms", file=sys.stderr, end=end)
         transfers.finish()
         events.stop()
         cpu = cpu_use(before, cpu_sample(marked(lab.identity)), True)

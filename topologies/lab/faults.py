@@ -211,7 +211,7 @@ def ask_fault(path: Path, request: dict[str, Any]) -> None:
 
 
 class FabricEvents:
-    """The fabric manager's view from `start` to `stop`: `seen` holds its `link` and `node` events, with the time at which
+    """The fabric manager's view from `start` to `stop`: `seen` holds its `link` and `node` events, with the time when
     they arrived here."""
 
     def __init__(self, lab: Lab) -> None:
