@@ -167,7 +167,8 @@ def test_a_switch_under_a_wrong_datapath_id_is_turned_away(ovs: OvsPlane, dpid: 
           "--", "set-controller", "twin", "tcp:127.0.0.1:6653")
     try:
         assert text in wait_for("the note", lambda: ovs.notes(code), 15)[-1]
-        assert ovs.switch()["programmed"] and forwards(ovs)
+        assert ovs.switch()["programmed"], ovs.process.log[-3000:]
+        assert wait_for("forwarding", lambda: forwards(ovs), 5)
     finally:
         vsctl(ovs, "del-br", "twin")
 

@@ -41,9 +41,9 @@ def ask_control(path: Path, op: str, timeout_s: float = 3.0) -> dict[str, Any]:
     return answer
 
 
-def ask_agent(node: str, address: str, op: str, body: dict[str, Any], timeout_s: float = 3.0) -> dict[str, Any]:
+def ask_agent(lab: Lab, node: str, op: str, body: dict[str, Any], timeout_s: float = 3.0) -> dict[str, Any]:
     """One signalling request to one agent (docs/signalling.md); its own result. Raises LabError."""
-    host, _, port = address.rpartition(":")
+    address = lab.agent_address(node)
     request = {
         "type": "request",
         "id": 1,
@@ -53,7 +53,7 @@ def ask_agent(node: str, address: str, op: str, body: dict[str, Any], timeout_s:
         "tree": {"n": node, "a": address, "b": body},
     }
     try:
-        with socket.create_connection((host, int(port)), timeout=timeout_s) as sock:
+        with lab.credentials.agent(address, timeout_s) as sock:
             sock.sendall(encode(request))
             decoder = Decoder()
             while part := sock.recv(1 << 16):
@@ -119,7 +119,7 @@ def traffic(lab: Lab) -> Traffic:
             total.silent += machine.nodes
     for host in lab.plan.hosts:
         try:
-            total.add(ask_agent(host, lab.agent_address(host), "node", {"counters": True}))
+            total.add(ask_agent(lab, host, "node", {"counters": True}))
         except LabError:
             total.silent.append(host)
     return total

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import ssl
 import urllib.request
 from pathlib import Path
@@ -63,6 +64,17 @@ class Credentials:
 
         files = self._files.get(identity)
         return Security(Identity(*files.values(), identity.partition("/")[0])) if files else Security(insecure=True)
+
+    def agent(self, address: str, timeout_s: float) -> socket.socket:
+        """A connection to an agent, as a master's. Raises OSError."""
+        host, _, port = address.rpartition(":")
+        identity = self.security("master/main").identity
+        sock = socket.create_connection((host, int(port)), timeout=timeout_s)
+        try:
+            return identity.client_for("agent").wrap_socket(sock) if identity else sock
+        except BaseException:
+            sock.close()
+            raise
 
     def open(self, method: str, url: str, body: Any = None, token: str = "", timeout_s: float = 10.0) -> Any:
         """The answer to one request, past any proxy; close it. Raises OSError (urllib's HTTPError among them)."""
