@@ -21,6 +21,24 @@ if TYPE_CHECKING:
 Delta = tuple[str, str, bool]
 
 
+def around_plain(graph: nx.Graph) -> Network | None:
+    """A network in which nothing passes through switches without a cache, where no host hangs on them; None when
+    there is no such switch. For groups whose segments are too deep for a way through such switches."""
+    plain = [
+        name
+        for name, data in graph.nodes(data=True)
+        if data["kind"] == "switch"
+        and data.get("cache") is False
+        and all(graph.nodes[other]["kind"] == "switch" for other in graph[name])
+    ]
+    if not plain:
+        return None
+    other = graph.copy()
+    for name in plain:
+        other.nodes[name]["forwards"] = False
+    return Network(other)
+
+
 @dataclass
 class Way:
     """What a tree id goes over. `slot`: the tree of the set; None: it borrows another's arcs."""
@@ -51,7 +69,8 @@ class Change:
 class Forest:
     """`network` is the engine's view of `graph`, shared with others: `update` sets links in it. `found` is the set that
     the group was planned with, `ids` name its trees in order. `payload` must fit every later route: a tree for which it
-    does not is not used."""
+    does not is not used. `around`: the network is
+    around_plain's."""
 
     def __init__(
         self,
@@ -64,11 +83,13 @@ class Forest:
         ids: list[int],
         payload: int,
         labels: int,
+        around: bool = False,
         most: int | None = None,
         load: dict[tuple[str, str], int] | None = None,
     ) -> None:
         self.graph, self.network, self.source = graph, network, source
         self.payload, self.labels, self.most, self.load = payload, labels, most, load
+        self._around = around
         self.cut_off: set[str] = set()
         self._set: TreeSet | None = found
         self._low: Network | None = None
@@ -92,6 +113,9 @@ class Forest:
             self.network.set_cache(name, present)
             self._low = None
             self._known.clear()
+        if appliances and self._around:
+            self._on(Network(self.graph), wanted)
+            self._around = False
         before_off = set(self.cut_off)
         held = self._set
         if held is not None and set(held.receivers) == set(wanted) - self.cut_off:
@@ -106,12 +130,21 @@ class Forest:
             or set(held.receivers) != set(wanted) - self.cut_off
         ):
             self._compute(wanted)
+        if not self._around and wanted and self._set and not self._usable() and (network := around_plain(self.graph)):
+            self._around = True
+            self._on(network, wanted)
         change = self._assign()
         return Change(
             *change,
             sorted((self.cut_off - before_off) & set(wanted)),
             sorted((before_off - self.cut_off) & set(wanted)),
         )
+
+    def _on(self, network: Network, wanted: list[str]) -> None:
+        """Begin anew on another network."""
+        self.network, self._low = network, None
+        self._known.clear()
+        self._compute(wanted)
 
     def _compute(self, wanted: list[str]) -> None:
         try:
@@ -129,7 +162,7 @@ class Forest:
                 self.ways[number].slot = None
             return [], lost, [], []
         trees = {tree.id: tree for tree in self._set.trees}
-        usable = {slot: found for slot, tree in trees.items() if (found := self._routes(tree)) is not None}
+        usable = self._usable()
         had = {number: way.slot for number, way in self.ways.items()}
         arcs = {slot: frozenset(trees[slot].arcs) for slot in usable}
         taken: dict[int, int] = {}
@@ -164,6 +197,11 @@ class Forest:
                 way.arcs, way.depth, way.routes = tuple(trees[use].arcs), trees[use].depth, dict(usable[use].blobs)
                 changed.append(number)
         return changed, lost, revived, sorted(free)
+
+    def _usable(self) -> dict[int, Routes]:
+        """Routes by slot, of the trees that the group's pieces fit."""
+        assert self._set is not None
+        return {tree.id: found for tree in self._set.trees if (found := self._routes(tree)) is not None}
 
     def name(self, slot: int, number: int) -> None:
         """Give a tree that no id has a new one."""

@@ -267,6 +267,7 @@ class Group(Reactions):
             ids=self.tree_ids,
             payload=self.plan.payload,
             labels=self.plan.room,
+            around=self.plan.around,
             most=self.options.get("trees"),
             load=load,
         )

@@ -25,6 +25,7 @@ Transport (paper, section 5.2 and 5.4; everything can be given in the group's op
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -34,6 +35,8 @@ from datacast.core import constants as wire
 from datacast.core.errors import DatacastError
 from datacast.core.routes import RouteError, Routes, routes
 from datacast.core.trees import Network, Tree, TreeError, TreeSet, Unreachable, steiner_trees
+
+from .forest import around_plain
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -103,6 +106,8 @@ class Plan:
     """Receivers that no tree reaches, and why."""
     plain: tuple[str, ...] = ()
     """Switches without a cache appliance where trees branch: they cost the source more traffic."""
+    around: bool = False
+    """The trees go around the switches without a cache."""
     found: TreeSet | None = field(default=None, compare=False, repr=False)
     """The engine's set, for repairs, and its routes."""
     found_routes: tuple[Routes, ...] = field(default=(), compare=False, repr=False)
@@ -206,6 +211,23 @@ def transport(
     )
 
 
+def with_routes(
+    graph: nx.Graph, found: TreeSet, most: int | None, load: dict[tuple[str, str], int]
+) -> tuple[TreeSet, list[Routes], bool]:
+    """Trees with routes: `found`, or, where those run through more switches without a cache than labels reach across,
+    others (True) that go around such switches. Raises RouteError when no trees have routes."""
+    try:
+        return found, routes(found), False
+    except RouteError:
+        network = around_plain(graph)
+        if network is None:
+            raise
+        with contextlib.suppress(TreeError):
+            others = steiner_trees(network, found.source, found.receivers, most, load)
+            return others, routes(others), True
+        raise
+
+
 def make_plan(
     graph: nx.Graph,
     source: str,
@@ -233,7 +255,7 @@ def make_plan(
     if not found:
         raise PlanError("no_tree", f"no path over links that are up leads from {source} to any receiver", what=source)
     try:
-        found_routes = routes(found)
+        found, found_routes, around = with_routes(graph, found, options.get("trees"), load)
         trees = found.trees
         links = [[graph.edges[arc] for arc in tree.arcs] for tree in trees]
         mtu = min(link["mtu"] for row in links for link in row)
@@ -268,6 +290,7 @@ def make_plan(
         mtu,
         cut_off,
         plain_branches(graph, trees),
+        around,
         found,
         tuple(found_routes),
     )

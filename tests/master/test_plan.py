@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import networkx as nx
 import pytest
 from small import bcube41, chain, star
 
 from datacast.core import constants as wire
 from datacast.core.routes import Routes
+from datacast.master.forest import Forest
 from datacast.master.plan import PlanError, make_plan, payload_size, per_block
 from datacast.master.plan import transport as make_transport
 
@@ -213,3 +215,71 @@ def test_blocks_are_about_a_mebibyte_and_not_too_many(size: int, payload: int) -
     assert pieces >= 1 and size / (pieces * payload) <= 8193
     if size <= 4 << 30:
         assert 0.98 * (1 << 20) <= pieces * payload <= 1 << 20
+
+
+def two_ways() -> object:
+    """h0 - e0 - (a0 - b0 or a1 - b1) - e1 - h1: no switch handles more than three labels."""
+    made = chain(4)
+    for old, new in (("s0", "e0"), ("s1", "a0"), ("s2", "b0"), ("s3", "e1")):
+        nx.relabel_nodes(made, {old: new}, copy=False)
+        for _, _, data in made.edges(new, data=True):
+            if old in data["ports"]:
+                data["ports"][new] = data["ports"].pop(old)
+    for name in ("a1", "b1"):
+        made.add_node(name, kind="switch", forwards=True)
+    for u, v, ports in (("e0", "a1", (2, 0)), ("a1", "b1", (1, 0)), ("b1", "e1", (1, 2))):
+        made.add_edge(u, v, ports={u: ports[0], v: ports[1]}, up=True)
+    for name, data in made.nodes(data=True):
+        if data["kind"] == "switch":
+            data.update(cache=name not in ("e0", "e1"), msd=3)
+    return made
+
+
+def test_trees_go_around_several_appliances_that_are_absent_in_a_row() -> None:
+    made = graph(make=two_ways)
+    assert make_plan(made, "h0", ["h1"], {}).around is False
+    plan = make_plan(made, "h0", ["h1"], {})
+    one = "a0" if any("a0" in arc for arc in plan.trees[0].arcs) else "a1"
+    for name in (one, one.replace("a", "b")):
+        made.nodes[name]["cache"] = False
+    plan = make_plan(made, "h0", ["h1"], {})
+    assert plan.around and not any(one in arc for arc in plan.trees[0].arcs)
+    for name in ("a0", "a1", "b0", "b1"):
+        made.nodes[name]["cache"] = False
+    with pytest.raises(PlanError) as caught:
+        make_plan(made, "h0", ["h1"], {})
+    assert caught.value.code == "msd" and caught.value.what in ("e0", "e1", "a0", "a1", "b0", "b1")
+
+
+def test_a_running_group_goes_around_appliances_that_went_and_back_when_they_return() -> None:
+    made = graph(make=two_ways)
+    plan = make_plan(made, "h0", ["h1"], {})
+    forest = Forest(
+        made,
+        plan.found.network,
+        "h0",
+        plan.found,
+        list(plan.found_routes),
+        ids=[7],
+        payload=plan.payload,
+        labels=plan.room,
+        around=plan.around,
+    )
+
+    def uses(name: str) -> bool:
+        return any(name in arc for arc in forest.ways[7].arcs)
+
+    one = "0" if uses("a0") else "1"
+    gone = [f"a{one}", f"b{one}"]
+    for name in gone:
+        made.nodes[name]["cache"] = False
+    change = forest.update([], ["h1"], [(name, False) for name in gone])
+    assert change.changed == [7] and not change.lost and not uses(gone[0])
+    for name in gone:
+        made.nodes[name]["cache"] = True
+    change = forest.update([], ["h1"], [(name, True) for name in gone])
+    assert not change.lost and forest.ways[7].slot is not None
+    other = "1" if one == "0" else "0"
+    made.edges[f"a{other}", f"b{other}"]["up"] = False
+    change = forest.update([(f"a{other}", f"b{other}", False)], ["h1"])
+    assert not change.cut_off and uses(gone[0])
