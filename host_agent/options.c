@@ -22,7 +22,7 @@ static const char usage[] =
     "  --port N=IFACE[,MAC]    data port N (from 0, without gaps); MAC of its neighbour, else broadcast\n"
     "  --dest-root DIR         files may be received beneath DIR (repeat for more; none: nothing is received)\n"
     "  --source-root DIR       files may be sent from beneath DIR (repeat for more; default: /)\n"
-    "  --no-forward            this host neither forwards nor caches for others\n"
+    "  --no-forward            this host neither forwards nor caches for others, but merges requests for its own files\n"
     "  --no-hello              say no hello on the data ports: only a lost carrier shows that a link failed\n"
     "  --cache SIZE            content store of a tree when the group names none (default 128K)\n"
     "  --cache-trees N         trees that may have one at once (default 64)\n"
