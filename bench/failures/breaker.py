@@ -7,7 +7,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from datacast.topologies.lab.faults import FabricEvents, Interfaces, ask_fault
+from datacast.topologies.lab.counters import ask_control
+from datacast.topologies.lab.faults import FabricEvents, Interfaces
 from datacast.topologies.lab.lab import Lab
 
 WAYS = ("rx", "tx", "both")
@@ -62,7 +63,7 @@ class Breaker:
         self.lab.signals.sleep(broken_s)
         if silent:
             switch, port = self._switch_end(u, v)
-            ask_fault(self._control(switch), {"node": switch, "port": port, "blackhole": "off"})
+            ask_control(self._control(switch), "fault", node=switch, port=port, blackhole="off")
         else:
             self._set(*failure.what.split()[0].split(":"), up=True)
         failure.mended_ns = time.time_ns()
@@ -96,7 +97,7 @@ class Breaker:
         switch, port = self._switch_end(u, v)
         way = self.chosen.choice(WAYS)
         at = time.time_ns()
-        ask_fault(self._control(switch), {"node": switch, "port": port, "blackhole": way})
+        ask_control(self._control(switch), "fault", node=switch, port=port, blackhole=way)
         return Failure(frozenset((u, v)), f"{switch}:{port} blackhole {way}", group, at)
 
     # ---- what came of it ----

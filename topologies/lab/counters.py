@@ -20,13 +20,13 @@ CPU_BOUND = 0.9
 """Share of all cores, or of one core by one process, from which on the processor sets the pace."""
 
 
-def ask_control(path: Path, op: str, timeout_s: float = 3.0) -> dict[str, Any]:
+def ask_control(path: Path, op: str, timeout_s: float = 3.0, **more: Any) -> dict[str, Any]:
     """One request to a switch's control socket (dpdk_cache/README.md). Raises LabError when it does not answer."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
             sock.settimeout(timeout_s)
             sock.connect(str(path))
-            sock.sendall(json.dumps({"op": op}).encode() + b"\n")
+            sock.sendall(json.dumps({"op": op, **more}).encode() + b"\n")
             data = b""
             while not data.endswith(b"\n"):
                 part = sock.recv(1 << 16)

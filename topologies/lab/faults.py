@@ -29,9 +29,9 @@ import struct
 import threading
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from datacast.topologies.lab.counters import ask_control
 from datacast.topologies.lab.errors import LabError
 
 if TYPE_CHECKING:
@@ -190,26 +190,6 @@ class Interfaces:
             sock.close()
 
 
-def ask_fault(path: Path, request: dict[str, Any]) -> None:
-    """A fault by a switch's control socket (dpdk_cache/README.md). Raises LabError."""
-    try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
-            sock.settimeout(3.0)
-            sock.connect(str(path))
-            sock.sendall(json.dumps({"op": "fault", **request}).encode() + b"\n")
-            data = b""
-            while not data.endswith(b"\n"):
-                part = sock.recv(1 << 16)
-                if not part:
-                    break
-                data += part
-        answer = json.loads(data)
-    except (OSError, ValueError) as error:
-        raise LabError(f"no answer from the switch at {path}: {error}", what=str(path)) from error
-    if not answer.get("ok"):
-        raise LabError(f"the switch at {path}: {answer.get('error')}", what=str(path))
-
-
 class FabricEvents:
     """The fabric manager's view from `start` to `stop`: `seen` holds its `link` and `node` events, with the time when
     they arrived here."""
@@ -366,7 +346,7 @@ class Injector:
     def _ask(self, fault: Fault, request: dict[str, Any]) -> None:
         lab = self.lab
         control = lab.plane.control(lab, lab.plan.machine_of(fault.node))  # type: ignore[attr-defined]
-        ask_fault(control, {"node": fault.node, **request})
+        ask_control(control, "fault", node=fault.node, **request)
 
     def _get(self, path: str) -> dict[str, Any]:
         return self.lab.fabric_json(path)
