@@ -95,7 +95,8 @@ class DpdkPlane(DataPlane):
             "nodes": nodes,
             "control": str(self.control(lab, machine)),
             "fabric_manager": lab.signalling,
-            **lab.credentials.settings(machine_identity(machine)),
+            # Of a machine that is shared with other data planes this sees a part.
+            **lab.credentials.settings(machine_identity(lab.plan.machine_of(machine.nodes[0]))),
             "mtu": lab.options.mtu,
             "eal": {"huge": False, "memory_mb": EAL_MEMORY_MB},
         }
