@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from datacast.topologies.lab.counters import ask_control
-from datacast.topologies.lab.faults import FabricEvents, Interfaces
+from datacast.topologies.lab.fabric_events import FabricEvents
+from datacast.topologies.lab.interfaces import Interfaces
 from datacast.topologies.lab.lab import Lab
 
 WAYS = ("rx", "tx", "both")

@@ -20,7 +20,7 @@ from transfers import Transfers
 
 from datacast.core.errors import DatacastError
 from datacast.topologies.lab.counters import cpu_sample, cpu_use
-from datacast.topologies.lab.faults import FabricEvents
+from datacast.topologies.lab.fabric_events import FabricEvents
 from datacast.topologies.lab.lab import Lab, LabOptions
 from datacast.topologies.lab.state import marked
 

@@ -6,7 +6,7 @@ import pytest
 
 from datacast import topologies
 from datacast.topologies.lab.errors import LabError
-from datacast.topologies.lab.faults import appliances_apart, parse_fault, parse_faults, switches_apart
+from datacast.topologies.lab.faults import appliances_apart, parse_fault, parse_faults, small_disks, switches_apart
 
 GRAPH = topologies.parse("bcube:4,1")
 
@@ -24,6 +24,14 @@ GRAPH = topologies.parse("bcube:4,1")
         ("corrupt s0.0 1e-4", "corrupt", 0.0, None),
         ("kill master at 2s", "master", 2.0, None),
         ("kill fabric-manager at 2s", "fabric-manager", 2.0, 2.5),
+        ("link 00:0 down at 2s, up at 3s", "link", 2.0, 3.0),
+        ("stop agent 31 at 2s", "stop", 2.0, None),
+        ("blackhole 21:1 in at 1s, off at 2s", "blackhole", 1.0, 2.0),
+        ("fill disk 21 at 1s", "disk", 1.0, None),
+        ("cut management of 21 for 3s at 1s", "management", 1.0, 4.0),
+        ("cut management for 10s at 1s", "management", 1.0, 11.0),
+        ("power loss at 1s", "power", 1.0, 2.0),
+        ("power loss at 1s, back at 4s", "power", 1.0, 4.0),
     ],
 )
 def test_forms(spec, kind, at, end):
@@ -36,9 +44,17 @@ def test_forms(spec, kind, at, end):
     [
         ("link 99:0 down at 2s", "'99'"),
         ("link 00:7 down at 2s", "no port 7"),
+        ("blackhole 00:7 at 2s", "no port 7"),
         ("kill switch 00 at 2s", "00 is a host"),
         ("kill appliance 00 at 2s", "00 is a host"),
         ("kill agent s0.0 at 2s", "s0.0 is a switch"),
+        ("fill disk s0.0 at 2s", "s0.0 is a switch"),
+        ("cut management of s0.0 for 1s at 2s", "s0.0 is a switch"),
+        ("link 00:0 up at 2s, up at 3s", "up already"),
+        ("link 00:0 down at 2s, up at 1s", "not after"),
+        ("kill master at 2s, restart at 3s", "take over"),
+        ("power loss at 2s, back at 2s", "not after"),
+        ("corrupt s0.0 1.2.3", "above 0"),
         ("kill agent 21 at 4s, restart at 2s", "not after"),
         ("corrupt s0.0 1.5", "at most 1"),
         ("burn everything", "burn everything"),
@@ -50,11 +66,37 @@ def test_what_names_nothing_real_is_refused(spec, named):
     assert named in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("spec", "listed"),
+    [
+        ("kill agent 99 at 1s", "its hosts are 00, 01, 02"),
+        ("kill switch s9 at 1s", "its switches are s0.0, s0.1"),
+        ("link 00:7 down at 2s", "its ports are 00:0 (to s0.0), 00:1 (to s1.0)"),
+        ("link x:7 down at 2s", "its nodes are 00, 01"),
+        ("burn everything", "'link 00:0 down at 2s'"),
+    ],
+)
+def test_what_there_is_is_listed(spec, listed):
+    with pytest.raises(LabError) as error:
+        parse_fault(spec, GRAPH)
+    assert listed in error.value.remedy
+
+
+def test_a_topology_without_switches_says_so():
+    with pytest.raises(LabError) as error:
+        parse_fault("kill switch s0.0 at 1s", topologies.parse("torus:3,2"))
+    assert error.value.remedy == "it has no switches"
+
+
+def test_a_disk_to_be_filled_is_a_small_one():
+    assert small_disks(parse_faults(["fill disk 21 at 1s"], GRAPH, "dpdk")) == ("21",)
+
+
 def test_a_switch_to_be_killed_gets_a_process_of_its_own_and_other_data_planes_refuse():
     faults = parse_faults(["kill switch s1.0 at 1s"], GRAPH, "dpdk")
     assert switches_apart(faults) == ("s1.0",)
     with pytest.raises(LabError):
-        parse_faults(["blackhole s0.0:1 at 1s"], GRAPH, "ovs")
+        parse_faults(["corrupt s0.0 1e-4"], GRAPH, "ovs")
 
 
 def test_an_appliance_to_be_killed_gets_a_process_of_its_own_where_there_are_appliances():

@@ -59,6 +59,8 @@ class LabOptions:
     """Switches whose cache appliance is absent (ovs and bmv2)."""
     appliances_apart: tuple[str, ...] = ()
     """Switches whose cache appliance has a process of its own."""
+    disks: tuple[tuple[str, int], ...] = ()
+    """Hosts with a disk (in memory) of their own for their files, and its size."""
     keep: bool = False
     """Leave the hosts' files and the logs when it goes down."""
     insecure: bool = False
@@ -198,20 +200,14 @@ class Lab:
         state.interfaces = [root_if]
         self.registry.save(state)
         self.work.mkdir(mode=0o755)
+        self._mount_disks()  # before there are namespaces: they see the mounts that there are then
         environment = {MARK: state.identity}
         os.environ.update(environment)  # Mininet's shells take it from here
         self.supervisor = Supervisor(self._folder("logs"), environment, self.signals)
         self.network = Network(self.plan, root_if, self.signals)
         self._network_made = True
         self.network.up(self.progress)
-        self._fabric_manager()
-        for machine in self.plan.switches:
-            self.progress(f"switches {', '.join(machine.nodes[:4])}{'…' if len(machine.nodes) > 4 else ''}")
-            self.plane.start(self, machine)
-        for host in self.plan.hosts:
-            self.progress(f"agent {host}")
-            self.start_agent(host)
-        self._controller()
+        self.start_all()
         self.progress("registration")
         self.supervisor.wait(self._all_registered, READY_S, "registration of all agents and switches")
         self.plane.ready(self)
@@ -227,6 +223,32 @@ class Lab:
     def _identities(self) -> list[str]:
         services = ["fabric-manager/main", "master/main", "controller/main"]
         return [*services, *(f"agent/{host}" for host in self.plan.hosts), *map(machine_identity, self.plan.switches)]
+
+    def start_all(self) -> None:
+        """Every daemon. Also after a loss of power. Raises LabError or Interrupted."""
+        self._fabric_manager()
+        for machine in self.plan.switches:
+            self.progress(f"switches {', '.join(machine.nodes[:4])}{'…' if len(machine.nodes) > 4 else ''}")
+            self.plane.start(self, machine)
+        for host in self.plan.hosts:
+            self.progress(f"agent {host}")
+            self.start_agent(host)
+        self._controller()
+
+    def _mount_disks(self) -> None:
+        assert self.state is not None
+        for host, size in self.options.disks:
+            folder = self._folder("hosts", host)
+            self.state.mounts.append(str(folder))
+            self.registry.save(self.state)
+            command = ["mount", "-t", "tmpfs", "-o", f"size={size}", f"datacast-{self.name}", str(folder)]
+            done = subprocess.run(command, capture_output=True, text=True, start_new_session=True)
+            if done.returncode:
+                raise LabError(
+                    f"no small disk for host {host}: {done.stderr.strip()}",
+                    what=host,
+                    remedy="this needs the right to mount (CAP_SYS_ADMIN)",
+                )
 
     def _folder(self, *parts: str) -> Path:
         folder = self.work.joinpath(*parts)
@@ -349,6 +371,8 @@ def clean(registry: Registry, state: State) -> list[str]:
         )
         if os.path.exists(f"/sys/class/net/{ifname}"):
             left.append(f"interface {ifname}")
+    for path in state.mounts:
+        subprocess.run(["umount", path], capture_output=True, start_new_session=True)
     for path in state.paths:
         shutil.rmtree(path, ignore_errors=True)
     if state.work and not state.keep:

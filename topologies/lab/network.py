@@ -120,13 +120,18 @@ def data_port_script(ifname: str, rate_bps: int, mtu: int, queue_packets: int, u
         f"ethtool -K {ifname} tx off rx off gso off tso off gro off >/dev/null",
         f"ip link set {ifname} arp off" + (" up" if up else ""),
     ]
-    if rate_bps:
-        lines += [
-            f"tc qdisc add dev {ifname} root handle 5: tbf rate {rate_bps}bit burst {burst_bytes(rate_bps, mtu)} "
-            f"limit {1 << 30}",
-            f"tc qdisc add dev {ifname} parent 5:1 handle 6: pfifo limit {queue_packets}",
-        ]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n" + shaper_script(ifname, rate_bps, mtu, queue_packets)
+
+
+def shaper_script(ifname: str, rate_bps: int, mtu: int, queue_packets: int) -> str:
+    """Shell lines for a port's token bucket and the queue under it; none for a rate of 0."""
+    if not rate_bps:
+        return ""
+    return (
+        f"tc qdisc add dev {ifname} root handle 5: tbf rate {rate_bps}bit burst {burst_bytes(rate_bps, mtu)} "
+        f"limit {1 << 30}\n"
+        f"tc qdisc add dev {ifname} parent 5:1 handle 6: pfifo limit {queue_packets}\n"
+    )
 
 
 PROLOGUE = "echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6 2>/dev/null || :\nip link set lo up\n"
@@ -146,6 +151,7 @@ class Network:
         self.nodes: dict[str, Node] = {}
         self.links: dict[tuple[str, int], CableLink] = {}
         self._management: Node | None = None
+        self._management_ports: dict[str, str] = {}
 
     def _node(self, name: str) -> Node:
         self.signals.check()
@@ -171,6 +177,7 @@ class Network:
             node = self.nodes[machine.name] = self._node(machine.name)
             self._script(node, PROLOGUE)
             self._attach(f"m{i}", MANAGEMENT_IF, node.pid)
+            self._management_ports[machine.name] = f"m{i}"
             self._script(
                 node,
                 f"ip addr add {machine.address}/{self.plan.prefix} dev {MANAGEMENT_IF}\n"
@@ -237,6 +244,22 @@ class Network:
         machine = self.plan.machine_of(node)
         ifname = next(p.ifname for p in machine.ports[node] if p.port == port)
         self.run_in(machine.name, ["ip", "link", "set", ifname, "up" if up else "down"])
+
+    def management_port(self, machine: str | None) -> tuple[int, str]:
+        """Namespace (a process id) and interface of a machine's port at the management bridge; None: the bridge."""
+        assert self._management is not None
+        return int(self._management.pid), self._management_ports[machine] if machine else BRIDGE
+
+    def swallow(self, node: str, port: int, on: bool) -> None:
+        """Have a port throw away what it should send, its carrier stays. Raises LabError."""
+        cable = next(c for c in self.plan.cables if (node, port) in ((c.a.node, c.a.port), (c.b.node, c.b.port)))
+        ifname = next(p.ifname for p in (cable.a, cable.b) if (p.node, p.port) == (node, port))
+        machine = self.plan.machine_of(node).name
+        if on:
+            self.run_in(machine, ["tc", "qdisc", "replace", "dev", ifname, "root", "handle", "7:", "blackhole"])
+        else:
+            self.run_in(machine, ["tc", "qdisc", "del", "dev", ifname, "root"])
+            self._script(self.nodes[machine], shaper_script(ifname, cable.rate_bps, cable.mtu, cable.queue_packets))
 
     def down(self) -> None:
         """Take everything away; what runs in the namespaces must be gone already."""

@@ -71,6 +71,7 @@ def make_report(measured: Measured) -> dict[str, Any]:
             "sha256_ok": measured.verified.get(name, False),
             "retransmissions": figures.get("retransmissions", 0),
             "duplicates": figures.get("duplicates", 0),
+            "bad_blocks": figures.get("bad_blocks", 0),
         }
         if figures.get("error"):
             receivers[name]["error"] = figures["error"]

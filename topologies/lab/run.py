@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from datacast.topologies.lab.content import sha256_of, write_random
 from datacast.topologies.lab.counters import cpu_sample, cpu_use, traffic
 from datacast.topologies.lab.errors import LabError
-from datacast.topologies.lab.faults import Fault, Injector, appliances_apart, switches_apart
+from datacast.topologies.lab.faults import Fault, appliances_apart, small_disks, switches_apart
+from datacast.topologies.lab.injector import Injector
 from datacast.topologies.lab.lab import Lab, LabOptions, load_topology
 from datacast.topologies.lab.report import Measured, make_report
 from datacast.topologies.lab.signals import Signals
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 POLL_S = 0.25
 FINAL = ("done", "partial", "failed", "cancelled")
 PAYLOAD_NAME = "payload.bin"
+PATIENCE_S = 40.0
+"""A controller, or what is behind it, may start again in the middle of a transfer."""
+DISK_SPARE = 16 << 20
+"""Room beside one copy on a disk that is to be filled."""
 
 
 @dataclass(frozen=True)
@@ -88,19 +93,25 @@ def run(
 ) -> dict[str, Any]:
     """The whole run. Returns the report (report.make_report). Raises LabError, Interrupted among them."""
     transfer = settle(load_topology(options.topology), transfer)
+    size = transfer.size if transfer.size is not None else transfer.file.stat().st_size  # type: ignore[union-attr]
+    disks = tuple((host, size + DISK_SPARE) for host in small_disks(transfer.faults))
     options = replace(
         options,
         room=room(transfer),
         apart=switches_apart(transfer.faults),
         appliances_apart=appliances_apart(transfer.faults),
+        disks=disks,
     )
     with Lab(options, name, watcher.step, signals) as lab:
         lab.up()
         return send(lab, transfer, watcher)
 
 
-def send(lab: Lab, transfer: Transfer, watcher: Watcher, dest: str = PAYLOAD_NAME) -> dict[str, Any]:
-    """One file over a lab that is up, to `dest` in each receiver's folder. `transfer` as settle() returns it."""
+def send(
+    lab: Lab, transfer: Transfer, watcher: Watcher, dest: str = PAYLOAD_NAME, mend: bool = False
+) -> dict[str, Any]:
+    """One file over a lab that is up, to `dest` in each receiver's folder. `transfer` as settle() returns it. mend:
+    undo the faults afterwards, so that the lab serves for the next transfer. Raises LabError."""
     assert transfer.source is not None and transfer.receivers is not None
     path, size, digest = _content(lab, transfer, watcher)
     watcher.step("sending")
@@ -114,6 +125,7 @@ def send(lab: Lab, transfer: Transfer, watcher: Watcher, dest: str = PAYLOAD_NAM
         "options": transfer.options,
     }
     with Injector(lab, transfer.faults) as injector:
+        injector.before()
         started = time.monotonic()
         group = _post(lab, spec)
         injector.go(group["id"], started)
@@ -121,6 +133,8 @@ def send(lab: Lab, transfer: Transfer, watcher: Watcher, dest: str = PAYLOAD_NAM
             lab.signals.sleep(POLL_S)
             group = _get(lab, f"/groups/{group['id']}")
             watcher.group(group)
+    if mend:
+        injector.mend()
     after_cpu = cpu_sample(marked(lab.identity))
     after_traffic = traffic(lab)
     verified = _verify(lab, transfer.receivers, dest, size, digest, watcher)
@@ -214,7 +228,7 @@ def _post(lab: Lab, spec: dict[str, Any]) -> dict[str, Any]:
 
 def _get(lab: Lab, path: str) -> dict[str, Any]:
     """Patient: a controller that starts again is no end of a transfer."""
-    for _ in range(40):
+    for _ in range(int(PATIENCE_S / POLL_S)):
         try:
             return lab.rest_json("GET", path)
         except urllib.error.HTTPError as error:
@@ -224,7 +238,7 @@ def _get(lab: Lab, path: str) -> dict[str, Any]:
             pass
         lab.signals.sleep(POLL_S)
         lab.supervisor.check()
-    raise LabError(f"no controller at {lab.rest} for {40 * POLL_S:g} s")
+    raise LabError(f"no controller at {lab.rest} for {PATIENCE_S:g} s")
 
 
 def _detail(error: urllib.error.HTTPError) -> str:

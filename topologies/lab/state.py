@@ -85,6 +85,8 @@ class State:
     """In the root namespace."""
     paths: list[str] = field(default_factory=list)
     """Further files and folders that go with the lab."""
+    mounts: list[str] = field(default_factory=list)
+    """Folders on which a small file system lies."""
     hosts: dict[str, dict[str, str]] = field(default_factory=dict)
 
     @property
