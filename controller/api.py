@@ -88,6 +88,16 @@ class ControllerClient:
     def cancel_group(self, group: str) -> dict[str, Any]:
         return self.request("DELETE", f"/groups/{segment(group)}")
 
+    def resume_group(self, group: str) -> dict[str, Any]:
+        return self.request("POST", f"/groups/{segment(group)}/resume")
+
+    def add_receiver(self, group: str, host: str, dest_path: str | None = None) -> dict[str, Any]:
+        body = {"host": host} if dest_path is None else {"host": host, "dest_path": dest_path}
+        return self.request("POST", f"/groups/{segment(group)}/receivers", body)
+
+    def remove_receiver(self, group: str, host: str) -> dict[str, Any]:
+        return self.request("DELETE", f"/groups/{segment(group)}/receivers/{segment(host)}")
+
     def events(self, group: str | None = None) -> Iterator[dict[str, Any]]:
         """Events as they come, each with its `type`; ends when the controller does."""
         import httpx

@@ -14,6 +14,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from datacast.core.problems import Problem
 from datacast.core.service import install_problem_handlers
 from datacast.fabric_manager.api import FabricManagerClient, GroupSpec, GroupState, Name
+from datacast.fabric_manager.api import Path as FilePath
 
 from .metrics import CONTENT_TYPE, RequestMetrics, fabric_metrics, render
 
@@ -156,8 +157,12 @@ def make_app(client: FabricManagerClient, switches: Switches | None = None) -> F
         response_class=JSONResponse,
         summary="One receiver more; it is served when the others are done",
     )
-    async def add_receiver(group: GroupId, host: Annotated[Name, Body(embed=True, examples=["32"])]) -> JSONResponse:
-        return JSONResponse(await client.add_receiver(group, host), status_code=202)
+    async def add_receiver(
+        group: GroupId,
+        host: Annotated[Name, Body(examples=["32"])],
+        dest_path: Annotated[FilePath | None, Body(description="where this one wants it; else as the others")] = None,
+    ) -> JSONResponse:
+        return JSONResponse(await client.add_receiver(group, host, dest_path), status_code=202)
 
     @app.delete(
         "/groups/{group}/receivers/{host}",

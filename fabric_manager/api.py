@@ -57,10 +57,10 @@ class GroupOptions:
     """Payload bytes of a data packet; None: what the MTU and the longest segment allow."""
     block_bytes: Annotated[int, Ge(1024), Le(1 << 30)] | None = None
     """Size of the blocks that carry a checksum each."""
-    lease_ms: Annotated[int, Ge(1000), Le(600_000)] = 5000
+    lease_ms: Annotated[int, Ge(1000), Le(600_000)] = 20000
     """Members drop a group of which they have heard nothing for so long."""
-    member_timeout_ms: Annotated[int, Ge(500), Le(600_000)] = 5000
-    """A receiver that does not answer for so long has failed."""
+    member_timeout_ms: Annotated[int, Ge(500), Le(600_000)] = 15000
+    """A receiver that does not answer for so long, while nobody else is served, has failed."""
     aside_ms: Annotated[int, Ge(0), Le(600_000)] = 2000
     """A receiver that was away, or is behind the others, for so long is served when the others are done; 0: never."""
     quorum: Annotated[int, Ge(1), Le(8192)] | None = None
@@ -105,6 +105,10 @@ class StartOrder:
     """Shows the fabric manager that a master was given this group."""
     adopt: dict[str, Any] | None = None
     """Take over from a master that died: size, file, payload, per_block, rest ((first, count) of pieces)."""
+    again: bool = False
+    """Another master had the group before: members may know it, also where there is nothing to adopt."""
+    done: dict[str, int | None] = field(default_factory=dict)
+    """Receivers that have the file already, and since when."""
 
 
 class FabricManagerClient(JsonClient):
@@ -145,8 +149,9 @@ class FabricManagerClient(JsonClient):
         """Start a group again that has not reached all; receivers go on from what they have verified."""
         return await self.request("POST", f"/groups/{segment(group)}/resume")
 
-    async def add_receiver(self, group: str, host: str) -> dict[str, Any]:
-        return await self.request("POST", f"/groups/{segment(group)}/receivers", {"host": host})
+    async def add_receiver(self, group: str, host: str, dest_path: str | None = None) -> dict[str, Any]:
+        body = {"host": host} if dest_path is None else {"host": host, "dest_path": dest_path}
+        return await self.request("POST", f"/groups/{segment(group)}/receivers", body)
 
     async def remove_receiver(self, group: str, host: str) -> dict[str, Any]:
         return await self.request("DELETE", f"/groups/{segment(group)}/receivers/{segment(host)}")

@@ -47,6 +47,8 @@ class Node:
     """Can be a waypoint; None: as the topology says."""
     expected: bool = False
     """Taken to live although it has not registered: this process is new, the node perhaps is not."""
+    silent: bool = False
+    """Nothing was heard any more, but its connection did not end: hellos of its neighbours tell whether it lives."""
     proxy: bool = False
     """Registered by a controller that speaks for it: when that goes away the switch does not."""
     dest_roots: list[str] = field(default_factory=list)
@@ -58,7 +60,8 @@ class Node:
 
     @property
     def alive(self) -> bool:
-        return self.registered or self.expected or (self.kind == "switch" and (not self.seen or self.proxy))
+        held = self.registered or self.expected or self.silent
+        return held or (self.kind == "switch" and (not self.seen or self.proxy))
 
 
 class Fabric:
@@ -159,7 +162,7 @@ class Fabric:
         pid = message.get("pid")
         if pid != node.pid or not node.seen:
             node.last_n = -1
-        node.registered, node.seen, node.session = True, True, session
+        node.registered, node.seen, node.silent, node.session = True, True, False, session
         node.addr = addr if isinstance(addr, str) else None
         node.pid = pid if isinstance(pid, int) else None
         node.version = _text(message.get("version"))
@@ -175,15 +178,23 @@ class Fabric:
         node.registered_ns = now_ns
         return [self._node_change(node), *self._refresh(list(self.graph.edges(node.name)), now_ns)]
 
-    def disconnect(self, session: int, now_ns: int) -> list[dict[str, Any]]:
-        """The connection went away: all its nodes are gone until they register again."""
+    def disconnect(self, session: int, now_ns: int, silent: bool = False) -> list[dict[str, Any]]:
+        """The connection went away: all its nodes are gone until they register again. silent: it did not end, but
+        nothing is heard any more. Perhaps only the management network is cut: then the neighbours decide, where all of
+        them say hello."""
         changes = []
         for node in self.nodes.values():
             if node.registered and node.session == session:
                 node.registered, node.session, node.expected = False, None, False
+                node.silent = silent and not node.proxy and self._watched(node)
                 changes.append(self._node_change(node))
                 changes += self._refresh(list(self.graph.edges(node.name)), now_ns)
         return changes
+
+    def _watched(self, node: Node) -> bool:
+        """All its neighbours say hello, and would report it."""
+        neighbours = [self.nodes[name] for name in self.graph.neighbors(node.name)]
+        return bool(neighbours) and all(other.seen and not other.proxy for other in neighbours)
 
     def link_report(self, name: str, port: int, up: bool, n: int, t_ns: int | None) -> list[dict[str, Any]]:
         """Report `n` of a node about one of its ports. An old or repeated number changes nothing."""

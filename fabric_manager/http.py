@@ -16,21 +16,28 @@ from datacast.core.problems import Problem
 from datacast.core.service import install_problem_handlers
 
 from .api import GroupSpec, Name
+from .api import Path as FilePath
 from .fabric import Fabric
 from .groups import Groups
 from .hub import Hub
 from .registry import Registry
 from .rights import check_key, only
+from .sets import Sets
 
 PING_S = 5.0
 SetName = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 
-TOPICS = {"topology": {"topology", "link", "node"}, "groups": {"group"}, "control": {"cancel", "join", "leave"}}
+TOPICS = {
+    "topology": {"topology", "link", "node"},
+    "groups": {"group"},
+    "control": {"cancel", "join", "leave", "members"},
+}
 
 
 def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> FastAPI:
     app = FastAPI(title="Datacast fabric manager", docs_url=None, redoc_url=None)
     install_problem_handlers(app)
+    sets = Sets(fabric, groups.store)
     anybody, controller, master = [only("controller", "master")], [only("controller")], [only("master")]
 
     @app.get("/healthz", dependencies=anybody)
@@ -93,8 +100,10 @@ def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> Fa
         return JSONResponse(await groups.resume(group))
 
     @app.post("/groups/{group}/receivers", dependencies=controller)
-    async def add_receiver(group: str, host: Annotated[Name, Body(embed=True)]) -> JSONResponse:
-        return JSONResponse(groups.add_receiver(group, host))
+    async def add_receiver(
+        group: str, host: Annotated[Name, Body()], dest_path: Annotated[FilePath | None, Body()] = None
+    ) -> JSONResponse:
+        return JSONResponse(groups.add_receiver(group, host, dest_path))
 
     @app.delete("/groups/{group}/receivers/{host}", dependencies=controller)
     async def remove_receiver(group: str, host: str) -> JSONResponse:
@@ -105,20 +114,20 @@ def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> Fa
         return JSONResponse({"ids": groups.store.take_tree_ids(count)})
 
     @app.get("/sets", dependencies=controller)
-    async def sets() -> JSONResponse:
-        return JSONResponse(groups.store.sets())
+    async def all_sets() -> JSONResponse:
+        return JSONResponse(sets.all())
 
     @app.get("/sets/{name}", dependencies=controller)
     async def get_set(name: SetName) -> JSONResponse:
-        return JSONResponse(groups.get_set(name))
+        return JSONResponse(sets.get(name))
 
     @app.put("/sets/{name}", dependencies=controller)
     async def put_set(name: SetName, hosts: Annotated[list[Name], Body(embed=True)]) -> JSONResponse:
-        return JSONResponse(groups.put_set(name, hosts))
+        return JSONResponse(sets.put(name, hosts))
 
     @app.delete("/sets/{name}", status_code=204, dependencies=controller)
     async def delete_set(name: SetName) -> Response:
-        groups.delete_set(name)
+        sets.delete(name)
         return Response(status_code=204)
 
     @app.get("/events", dependencies=anybody)
@@ -140,8 +149,9 @@ def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> Fa
         )
         if "topology" in types:
             subscription.put({"type": "topology", **fabric.snapshot()})
-        if "cancel" in types and group is not None and groups.pending_cancel(group):
-            subscription.put({"type": "cancel", "group": group})
+        if "cancel" in types and group is not None:
+            for event in groups.standing(group):
+                subscription.put(event)
 
         async def lines() -> AsyncIterator[bytes]:
             try:

@@ -109,6 +109,7 @@ class FabricManager:
         options: dict[str, Any] = {"options": self._master_options} if self._master_options else {}
         self.groups.masters = self.masters_factory(self.url, self.groups.master_exited, spares=self._spares, **options)
         self.groups.masters.warm_soon()
+        self.groups.pick_up()
         self._tasks.append(asyncio.create_task(self._sweep()))
 
     async def _end_of_patience(self) -> None:

@@ -2,7 +2,8 @@
 does not pay for the start of Python; a new spare is started when one is used.
 
 A master lives on when the fabric manager dies (its standard input ends, which matters to spares only); it finds the new
-one at the same address. In an orderly stop the masters are told first, and end their groups.
+one at the same address, and the new one knows it by its process id and start time. In an orderly stop the masters are
+told first, and end their groups.
 """
 
 from __future__ import annotations
@@ -10,13 +11,28 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
+import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from pathlib import Path
+from typing import Any
 
 from .api import StartOrder
 
 log = logging.getLogger("datacast.fabric_manager")
+
+
+def identity_of(pid: int) -> dict[str, Any] | None:
+    """What tells a process from every other, also after it has ended; None when there is none (a zombie is none)."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return None
+    return None if fields[0] in "ZX" else {"pid": pid, "start": int(fields[19]), "boot": boot}
 
 
 class Masters:
@@ -26,7 +42,7 @@ class Masters:
     def __init__(
         self,
         url: str,
-        exited: Callable[[str, int], None],
+        exited: Callable[[str, int | None], None],
         *,
         spares: int = 2,
         command: list[str] | None = None,
@@ -39,6 +55,8 @@ class Masters:
         self._waiting: list[asyncio.subprocess.Process] = []
         self._warming: asyncio.Task[None] | None = None
         self._running: dict[str, asyncio.subprocess.Process] = {}
+        self._left: dict[str, tuple[int, int]] = {}
+        """Processes of an earlier fabric manager: pid and a descriptor that tells of the end."""
         self._watchers: set[asyncio.Task[None]] = set()
         self._stopping = False
 
@@ -72,7 +90,44 @@ class Masters:
 
     def pid(self, group: str) -> int | None:
         process = self._running.get(group)
-        return process.pid if process else None
+        return process.pid if process else self._left[group][0] if group in self._left else None
+
+    def identity(self, group: str) -> dict[str, Any] | None:
+        """For `watch` of a later fabric manager."""
+        pid = self.pid(group)
+        return identity_of(pid) if pid is not None else None
+
+    def watch(self, group: str, identity: dict[str, Any]) -> bool:
+        """Look after a master that an earlier fabric manager started. False when it is gone."""
+        try:
+            descriptor = os.pidfd_open(identity["pid"])
+        except OSError:
+            return False
+        if identity_of(identity["pid"]) != identity:
+            os.close(descriptor)
+            return False
+        self._left[group] = (identity["pid"], descriptor)
+        asyncio.get_running_loop().add_reader(descriptor, self._left_ended, group)
+        return True
+
+    def _forget(self, group: str) -> None:
+        _, descriptor = self._left.pop(group)
+        asyncio.get_running_loop().remove_reader(descriptor)
+        os.close(descriptor)
+
+    def _left_ended(self, group: str) -> None:
+        self._forget(group)
+        self.exited(group, None)
+
+    def kill(self, group: str) -> bool:
+        """End a group's master that hangs. False when there is none."""
+        if group in self._left:
+            signal.pidfd_send_signal(self._left[group][1], signal.SIGKILL)
+        elif group in self._running:
+            self._running[group].kill()
+        else:
+            return False
+        return True
 
     async def start(self, order: StartOrder) -> int:
         """Give the group to the oldest spare, or to a new process when there is none. Returns its pid. Raises OSError
@@ -104,6 +159,9 @@ class Masters:
         for process in processes:
             if process.returncode is None:
                 process.terminate()
+        for _, descriptor in self._left.values():
+            signal.pidfd_send_signal(descriptor, signal.SIGTERM)
+        end = time.monotonic() + grace
         waiting = [asyncio.create_task(p.wait()) for p in processes]
         if waiting:
             _, late = await asyncio.wait(waiting, timeout=grace)
@@ -113,5 +171,11 @@ class Masters:
                         log.error("master %d does not end; killed", process.pid)
                         process.kill()
                 await asyncio.wait(late)
+        while self._left and time.monotonic() < end:
+            await asyncio.sleep(0.02)
+        for group in tuple(self._left):
+            log.error("master %d does not end; killed", self._left[group][0])
+            signal.pidfd_send_signal(self._left[group][1], signal.SIGKILL)
+            self._forget(group)
         if self._watchers:
             await asyncio.wait(tuple(self._watchers), timeout=1.0)

@@ -66,6 +66,7 @@ class Registry:
         session = next(self._sessions)
         peer = writer.get_extra_info("peername")
         names: list[str] = []
+        silent = False
         self._open.add(writer)
         try:
             who = check_peer(writer.get_extra_info("peercert"), REPORTERS) if self._security.identity else None
@@ -76,6 +77,7 @@ class Registry:
                 self._handle(message, session, names, writer, who)
                 await writer.drain()
         except TimeoutError:
+            silent = True
             self.reports["silent"] += 1
             log.warning("%s: silent for %.1f s, closed (nodes %s)", peer, self.silence_s, ",".join(names) or "none")
             self._send(
@@ -93,7 +95,7 @@ class Registry:
             log.info("%s: connection lost: %s", peer, explain(error))
         finally:
             self._open.discard(writer)
-            changes = self.fabric.disconnect(session, time.time_ns())
+            changes = self.fabric.disconnect(session, time.time_ns(), silent)
             if names and changes:
                 log.warning("lost %s", ",".join(names))
             self._announce(changes)

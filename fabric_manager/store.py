@@ -33,6 +33,9 @@ MIGRATIONS = (
     """
     ALTER TABLE groups ADD COLUMN adopt TEXT;
     """,
+    """
+    ALTER TABLE groups ADD COLUMN master TEXT;
+    """,
 )
 
 TREE_ID_MAX = 0xFFFFFFFF
@@ -93,10 +96,15 @@ class Store:
         """What another master would need to take the group over."""
         self._db.execute("UPDATE groups SET adopt = ? WHERE id = ?", (json.dumps(adopt), group))
 
+    def save_master(self, group: str, master: dict[str, Any] | None) -> None:
+        """Which process runs the group (masters.identity_of)."""
+        self._db.execute("UPDATE groups SET master = ? WHERE id = ?", (json.dumps(master), group))
+
     def groups(self) -> list[dict[str, Any]]:
         """All groups, oldest first."""
         rows = self._db.execute(
-            "SELECT id, state, spec, created_ns, updated_ns, progress, adopt FROM groups ORDER BY created_ns, id"
+            "SELECT id, state, spec, created_ns, updated_ns, progress, adopt, master FROM groups "
+            "ORDER BY created_ns, id"
         )
         return [
             {
@@ -107,6 +115,7 @@ class Store:
                 "updated_ns": r[4],
                 "progress": json.loads(r[5]),
                 "adopt": json.loads(r[6]) if r[6] else None,
+                "master": json.loads(r[7]) if r[7] else None,
             }
             for r in rows
         ]

@@ -43,7 +43,10 @@ class GroupError(DatacastError):
 
 class Crew:
     """`opening(member)` gives the member's own part of `open`, `opening(None)` what is the same for all. `on_event`
-    gets every event, `wake` is called when something changed, `spawn` runs a coroutine for as long as the group."""
+    gets every event, `wake` is called when something changed, `spawn` runs a coroutine for as long as the group.
+    `may_return(member)`: one that is back may go on with the others; `may_wait(member)`: one that does not answer has
+    been away for long enough to be set aside; `set_aside` does that. `on_status` gets the status of one that is back.
+    `again`: another master had the group before."""
 
     def __init__(
         self,
@@ -56,11 +59,18 @@ class Crew:
         wake: Callable[[], None],
         spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Task[Any]],
         may_return: Callable[[Member], bool] = lambda member: True,
+        may_wait: Callable[[Member], bool] = lambda member: False,
+        set_aside: Callable[[Member, str], None] = lambda member, why: None,
+        on_status: Callable[[Member, dict[str, Any]], None] = lambda member, result: None,
+        again: bool = False,
     ) -> None:
         self.group, self.view, self.timeout_s = group, view, timeout_s
         self.members: dict[str, Member] = {}
         self._opening, self._on_event, self._wake, self._spawn = opening, on_event, wake, spawn
-        self._may_return = may_return
+        self._may_return, self._may_wait, self._set_aside = may_return, may_wait, set_aside
+        self._on_status = on_status
+        self._again, self._met = again, set[str]()
+        """Members may know the group from another master, with a log of its own; those of whom this one knows."""
         self._log: list[Entry] = []
         self._root: Connection | None = None
         self._near: list[str] = []
@@ -70,13 +80,23 @@ class Crew:
         self._rewire = self._closed = False
 
     # ---- who there is ----
-    def join(self, source: str, receivers: Iterable[str], wait: bool = False) -> None:
+    async def await_source(self, name: str) -> None:
+        """Its agent may be starting again, as this master is."""
+        end = time.monotonic() + self.timeout_s
+        while self.view.address(name) is None and time.monotonic() < end:
+            await asyncio.sleep(VISIT_S / 5)
+
+    def join(
+        self, source: str, receivers: Iterable[str], wait: bool = False, done: dict[str, int | None] | None = None
+    ) -> None:
         """Addresses from the topology. Raises GroupError when the source has no agent. wait: receivers without an agent
-        are set aside."""
+        are set aside. done: receivers that have the file, and since when."""
         for name in (source, *receivers):
             addr = self.view.address(name) if name in self.view.graph else None
             member = self.members[name] = Member(name, "source" if name == source else "receiver", addr or "")
-            if not addr and wait and member.role == "receiver":
+            if name in (done or {}):
+                member.state, member.t_done_ns, member.sha256_ok = "done", (done or {})[name], True
+            elif not addr and wait and member.role == "receiver":
                 member.aside = True
             elif not addr:
                 member.fail("no_agent", f"host {name} has no agent")
@@ -98,19 +118,26 @@ class Crew:
 
     def in_touch(self) -> list[Member]:
         """Those in the common tree."""
-        return [m for m in self.members.values() if m.state != "failed" and not m.suspect and not m.aside]
+        members = [m for m in self.members.values() if m.state != "failed" and not m.suspect and not m.aside]
+        return [m for m in members if m.opened or not m.final]
 
     def _at_work(self) -> list[Member]:
         return [m for m in self.in_touch() if m.opened and not (m.role == "receiver" and m.state == "done")]
 
     # ---- over the common tree ----
     async def connect(self) -> None:
-        """To the source's agent. Raises GroupError."""
-        self._root = self._connection(self.source, self.source.addr, self._wake)
-        try:
-            await self._root.connect(REQUEST_S)
-        except SignallingError as error:
-            raise self._source_gone(error) from error
+        """To the source's agent; one that takes a group over is patient. Raises GroupError."""
+        end = time.monotonic() + (self.timeout_s if self._again and not self._met else 0.0)
+        while True:
+            self.source.addr = self.view.address(self.source.name) or self.source.addr
+            self._root = self._connection(self.source, self.source.addr, self._wake)
+            try:
+                await self._root.connect(REQUEST_S)
+                return
+            except SignallingError as error:
+                if time.monotonic() > end:
+                    raise self._source_gone(error) from error
+            await asyncio.sleep(VISIT_S)
 
     def _connection(self, member: Member, addr: str = "", on_close: Callable[[], None] | None = None) -> Connection:
         addr = addr or self.view.address(member.name) or member.addr
@@ -144,14 +171,15 @@ class Crew:
         return fan_out(self.source.name, [name for name in self._near[1:] if name in names], FAN_OUT)
 
     async def first(self, op: str, parts: dict[str, dict[str, Any]], body: dict[str, Any] | None = None) -> Results:
-        """`stat` and the first `open`: a member that refuses or does not answer has failed. Raises GroupError when the
-        source has, or no receiver is left."""
+        """`stat` and the first `open`: a member that refuses has failed, a receiver that does not answer is set aside.
+        Raises GroupError when the source has failed, or no receiver is left."""
         asked = self.in_touch()
         results = await self.request(op, asked, body, parts)
         for member in asked:
-            result = results.get(member.name)
-            if result is None:
-                member.fail("unreachable", f"{member.name} did not answer")
+            result = results.get(member.name) or {"ok": False, "code": "unreachable"}
+            if result.get("code") == "unreachable" and member.role == "receiver":
+                log.warning("group %s: %s does not answer and is set aside", self.group, member.name)
+                member.aside = True
             elif not result.get("ok"):
                 member.fail(str(result.get("code", "error")), str(result.get("error") or result.get("code", "refused")))
         self.check_source()
@@ -167,6 +195,17 @@ class Crew:
         now = time.monotonic()
         for member in self.in_touch():
             member.opened, member.heard, member.state = True, now, "open"
+            self._met.add(member.name)
+
+    async def forget(self) -> None:
+        """Another master had the group and told nothing of it: its log must not be taken for this one's."""
+        asked = self.in_touch()
+        results = await self.request("close", asked, {"reason": "another master begins anew", "keep": True})
+        for member in asked:
+            if (results.get(member.name) or {"code": "unreachable"}).get("code") != "unreachable":
+                self._met.add(member.name)
+            elif member.role == "receiver":
+                member.aside = True
 
     async def adopt(self) -> Results:
         """Take over a group that another master began: the log goes on behind what the members have had, with empty
@@ -177,6 +216,8 @@ class Crew:
         for member in asked:
             result = results.get(member.name) or {}
             member.heard = now
+            if result.get("ok") or result.get("code") == "no_group":
+                self._met.add(member.name)
             if result.get("ok"):
                 member.opened, member.position = True, int(result.get("n", 0))
         for _ in range(max((m.position for m in asked), default=0)):
@@ -363,7 +404,9 @@ class Crew:
                     await connection.connect(VISIT_S)
                     await self._recover(member, connection)
                 except SignallingError as error:
-                    if time.monotonic() - member.heard > self.timeout_s:
+                    if self._may_wait(member):
+                        self._set_aside(member, "it does not answer")
+                    elif time.monotonic() - member.heard > self.timeout_s:
                         member.fail(
                             "unreachable",
                             f"{member.name} did not answer for {self.timeout_s:g} s: {error.message}",
@@ -371,22 +414,29 @@ class Crew:
                         self._wake()
                 finally:
                     await connection.close()
-                if member.suspect and not member.final:
+                if member.suspect and not member.final and not member.aside:
                     await asyncio.sleep(VISIT_S)
         finally:
             self._visits.discard(member.name)
 
     async def _recover(self, member: Member, connection: Connection) -> None:
         member.addr = connection.address
+        if member.role == "receiver" and not (self._again and member.name not in self._met):
+            told = await connection.request("status", self.group, {"n": member.name, "a": member.addr}, None, REQUEST_S)
+            result = told.get(member.name, {})
+            if result.get("ok"):
+                self._on_status(member, result)
+        if member.final:  # it had been out of touch, not idle
+            member.suspect, self._rewire = False, True
+            return
         if not self._may_return(member):
-            member.aside = True
-            if member.opened:
-                member.opened, member.position = False, 0
-                body = {"reason": "served when the others are done", "keep": True}
-                await connection.request("close", self.group, {"n": member.name, "a": member.addr}, body, REQUEST_S)
-            self._wake()
+            self._set_aside(member, "it is far behind the others")
             return
         part = {"n": member.name, "a": member.addr, "b": self._opening(member)}
+        if self._again and member.name not in self._met:
+            body = {"reason": "another master has taken over", "keep": True}
+            await connection.request("close", self.group, {"n": member.name, "a": member.addr}, body, REQUEST_S)
+        self._met.add(member.name)
         results = await connection.request("open", self.group, part, self._opening(None), REQUEST_S)
         result = results.get(member.name, {})
         if not result.get("ok"):

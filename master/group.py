@@ -15,11 +15,11 @@ from collections.abc import Coroutine
 from typing import Any
 
 from datacast.core.errors import DatacastError
-from datacast.core.problems import Problem
-from datacast.fabric_manager.api import FINAL_STATES, FabricManagerClient
+from datacast.fabric_manager.api import FabricManagerClient
 
 from .crew import Crew, GroupError
 from .forest import Forest
+from .manager_link import ManagerLink
 from .members import Member
 from .plan import Plan, PlanError, make_plan, per_block
 from .reaction import Reactions
@@ -35,7 +35,6 @@ TICK_S = 0.1
 DIGEST_DELAY_S = 0.05
 DIGESTS_MAX = 2000
 EXTENT_BYTES_MAX = 64 << 20
-REPORT_PATIENCE_S = 60.0
 
 
 class Cancelled(DatacastError):
@@ -80,6 +79,8 @@ class Group(Reactions):
         self._releases: set[int] = set()
         self._finale = False
         self._file: dict[str, Any] = {}
+        self._held: list[dict[str, Any]] | None = []
+        """Receivers that come and go before the group runs."""
         self._aside_s = self.options.get("aside_ms", 2000) / 1000
         self.crew = Crew(
             self.id,
@@ -90,7 +91,12 @@ class Group(Reactions):
             wake=self._wake.set,
             spawn=self._spawn,
             may_return=self._may_return,
+            may_wait=self._may_wait,
+            set_aside=self._set_aside,
+            on_status=lambda member, result: self._receiver_figures(member, result, None),
+            again=bool(order.get("again")),
         )
+        self.manager = ManagerLink(client, self.id, self.progress, self.cancel, self._receivers_event)
 
     # ---- from outside ----
     def cancel(self, reason: str) -> None:
@@ -98,10 +104,10 @@ class Group(Reactions):
         self._wake.set()
 
     async def run(self) -> str:
-        control = self._spawn(self._follow_control())
+        control = self._spawn(self.manager.follow())
         try:
             await self._until_stopped(self._prepare())
-            await self._push()
+            await self.manager.push()
             await self._transfer()
             self._conclude()
         except Cancelled as reason:
@@ -133,7 +139,7 @@ class Group(Reactions):
         reason = self.error["message"] if self.error else "done"
         await self.crew.close(reason, keep=self.state in ("failed", "partial"))
         control.cancel()
-        await self._push_final()
+        await self.manager.push_final()
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -187,8 +193,18 @@ class Group(Reactions):
         except TimeoutError:
             raise GroupError("no_topology", "the fabric manager's topology did not arrive within 10 s") from None
         self._mark("topology")
-        self.crew.join(self.spec["source"], self.spec["receivers"], self.options.get("quorum") is not None)
+        again = bool(self.order.get("again"))
+        if again:
+            await self.crew.await_source(self.spec["source"])
+        self.crew.join(
+            self.spec["source"],
+            self.spec["receivers"],
+            wait=again or self.options.get("quorum") is not None,
+            done=self.order.get("done") or {},
+        )
         await self.crew.connect()
+        if again and not self.order.get("adopt"):
+            await self.crew.forget()
         await self._stat()
         self._mark("stat")
         await self._make_plan()
@@ -205,6 +221,9 @@ class Group(Reactions):
         self._feed()
         self._mark("assign")
         self._kick()
+        held, self._held = self._held or [], None
+        for event in held:
+            await self._receivers_event(event)
 
     def _check_quorum(self) -> None:
         quorum = self.options.get("quorum")
@@ -215,8 +234,7 @@ class Group(Reactions):
     async def _stat(self) -> None:
         path = self.spec["source_path"]
         parts = {
-            m.name: {"path": path} if m.role == "source" else {"dest": self.spec["dest_path"]}
-            for m in self.crew.in_touch()
+            m.name: {"path": path} if m.role == "source" else {"dest": self._dest(m.name)} for m in self.crew.in_touch()
         }
         results = await self.crew.first("stat", parts)
         told = results[self.crew.source.name]
@@ -229,11 +247,17 @@ class Group(Reactions):
         if adopt and (size != adopt["size"] or self._file != adopt["file"]):
             raise GroupError("changed", f"{path} is not the file any more that the group was started with", path)
 
+    def _dest(self, name: str) -> str:
+        return self.spec.get("dest_paths", {}).get(name, self.spec["dest_path"])
+
     async def _make_plan(self) -> None:
         assert self.size is not None
         adopt = self.order.get("adopt")
         options = {**self.options, "payload": adopt["payload"]} if adopt else self.options
-        names = [m.name for m in self.crew.receivers if m.state != "failed" and not m.aside]
+        waiting = [m for m in self.crew.receivers if not m.final]
+        if not waiting:
+            raise GroupError("nothing_to_do", "every receiver has the file already, has left or has failed")
+        names = [m.name for m in waiting if not m.aside] or [m.name for m in waiting]
         load: dict[tuple[str, str], int] = {}
         for entry in self.order["load"]:
             if entry["group"] != self.id:
@@ -296,7 +320,7 @@ class Group(Reactions):
         if member.role == "source":
             return {"role": "source", "path": self.spec["source_path"], **self._file}
         routes = {str(tree): p.routes[member.name].hex() for tree, p in pairs if member.name in p.routes}
-        return {"role": "receiver", "dest": self.spec["dest_path"], "routes": routes}
+        return {"role": "receiver", "dest": self._dest(member.name), "routes": routes}
 
     # ---- events ----
     def _on_event(self, event: dict[str, Any]) -> None:
@@ -330,6 +354,25 @@ class Group(Reactions):
             member.sha256_ok, member.suspect = True, False
             member.bytes = self.size or 0
             self._wake.set()
+
+    async def _receivers_event(self, event: dict[str, Any]) -> None:
+        """`join`, `leave`, `members`; kept until the group runs."""
+        if self._held is not None:
+            self._held.append(event)
+        elif event["type"] == "join":
+            if "dest_path" in event:
+                self.spec["dest_paths"] = {**self.spec.get("dest_paths", {}), event["host"]: event["dest_path"]}
+            await self.join(event["host"])
+        elif event["type"] == "leave":
+            await self.leave(event["host"])
+        else:  # what was missed
+            known = [m.name for m in self.crew.receivers if m.state != "cancelled"]
+            for name in event["receivers"]:
+                if name not in known:
+                    await self.join(name)
+            for name in known:
+                if name not in event["receivers"]:
+                    await self.leave(name)
 
     # ---- the transfer ----
     async def _transfer(self) -> None:
@@ -386,7 +429,7 @@ class Group(Reactions):
                 log.warning("group %s: %s", self.id, error)
             self._look_after_members()
             self._kick()
-            await self._push()
+            await self.manager.push()
             await asyncio.sleep(max(0.02, POLL_S - (time.monotonic() - started)))
 
     def _status_in(self, results: Results, asked: float) -> None:
@@ -465,41 +508,3 @@ class Group(Reactions):
                 "rest": self.scheduler.rest(),
             }
         return body
-
-    async def _push(self) -> None:
-        try:
-            answer = await self.client.put_progress(self.id, self.progress())
-        except Problem as problem:
-            log.info("group %s: %s", self.id, problem)
-            return
-        if answer["state"] == "cancelling":
-            self.cancel("cancelled on request")
-        elif answer["state"] in FINAL_STATES:
-            self.cancel(f"the fabric manager holds the group as {answer['state']}")
-
-    async def _push_final(self) -> None:
-        """The final report is worth waiting for a fabric manager that starts again."""
-        end = time.monotonic() + REPORT_PATIENCE_S
-        while True:
-            try:
-                await self.client.put_progress(self.id, self.progress())
-                return
-            except Problem as problem:
-                if problem.status != 503 or time.monotonic() > end:
-                    log.error("group %s: the report could not be delivered: %s", self.id, problem)
-                    return
-            await asyncio.sleep(0.5)
-
-    async def _follow_control(self) -> None:
-        while True:
-            try:
-                async for event in self.client.events(["control"], self.id):
-                    if event["type"] == "cancel":
-                        self.cancel("cancelled on request")
-                    elif event["type"] == "join" and self.state == "running":
-                        await self.join(event["host"])
-                    elif event["type"] == "leave" and self.state == "running":
-                        await self.leave(event["host"])
-            except Problem as problem:
-                log.info("control stream: %s", problem)
-            await asyncio.sleep(0.5)

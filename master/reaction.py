@@ -118,11 +118,10 @@ class Reactions:
         assert self.forest and self.scheduler
         try:
             await self.crew.reroute(routes)
+            entry["signalled_ns"] = time.time_ns()
         except GroupError as error:
             log.warning("group %s: %s", self.id, error)  # the source's agent is away: `open` brings the routes
             self.crew.rewire()
-            return
-        entry["signalled_ns"] = time.time_ns()
         log.warning("group %s: %s", self.id, {k: entry[k] for k in entry if not k.endswith("_ns")})
         for tree in change.revived:
             if self.forest.ways[tree].slot is not None:  # not lost again meanwhile
@@ -153,7 +152,11 @@ class Reactions:
             trees.append(replace(trees[0], arcs=way.arcs, depth=way.depth, routes=way.routes))
         self.tree_ids = [*self.tree_ids, *ids]
         self.plan = replace(self.plan, trees=tuple(trees))
-        await self.crew.reopen()
+        try:
+            await self.crew.reopen()
+        except GroupError as error:
+            log.warning("group %s: %s", self.id, error)
+            self.crew.rewire()
         for number in ids:
             self.scheduler.add(number)
 
@@ -196,12 +199,28 @@ class Reactions:
             else:
                 self._set_aside(member, "no link reached it")
 
-    def _may_return(self, member: Member) -> bool:
-        """One that was away for long would slow the others down with questions about what they had long ago."""
-        if member.role != "receiver" or self._finale or member.away_since is None or not self._aside_s:
-            return True
+    def _others_served(self, member: Member) -> bool:
+        """Whether there is somebody whom this one could hold up."""
         others = any(not m.final and not m.aside and m is not member for m in self.crew.receivers)
-        return not others or time.monotonic() - member.away_since <= self._aside_s
+        return member.role == "receiver" and not self._finale and bool(self._aside_s) and others
+
+    def _may_return(self, member: Member) -> bool:
+        """One that is far behind would slow the others down with questions about what they had long ago."""
+        return not self._others_served(member) or self._behind_s(member) <= self._aside_s
+
+    def _may_wait(self, member: Member) -> bool:
+        """One that does not answer can be served later."""
+        silent = time.monotonic() - (member.away_since or time.monotonic())
+        return self._others_served(member) and silent > self._aside_s
+
+    def _behind_s(self, member: Member) -> float:
+        """How long the others, at their rate, have been ahead of it by now."""
+        others = [m for m in self.crew.receivers if m is not member and not m.suspect and not m.aside]
+        there = [m for m in others if m.state not in ("failed", "cancelled")]
+        held = [self.size or 0 if m.state == "done" else m.bytes for m in there]
+        rates = [m.rate_bps for m in others if not m.final]
+        rate = statistics.median_high(rates) if rates else 0.0
+        return (statistics.median_high(held) - member.bytes) * 8 / rate if held and rate else 0.0
 
     def _set_aside(self, member: Member, why: str) -> None:
         log.warning("group %s: %s is set aside: %s", self.id, member.name, why)
@@ -229,19 +248,17 @@ class Reactions:
         for member in working:
             if member.name in off:
                 member.away_since = member.away_since or now
-                if now - member.away_since > self.crew.timeout_s:
+                if now - member.away_since <= self.crew.timeout_s:
+                    continue
+                if self._may_wait(member):
+                    self._set_aside(member, "no link reaches it")
+                else:
                     member.fail("cut_off", f"no link reached {member.name} for {self.crew.timeout_s:g} s")
                     self._others = True
                     self._wake.set()
-        done = [self.size or 0 for m in self.crew.receivers if m.state == "done"]
-        present = [m for m in working if m.name not in off]
-        if self._finale or not self._aside_s or len(present) + len(done) < 2:
-            return
-        held = statistics.median_high([*done, *(m.bytes for m in present)])
-        rate = statistics.median_high([m.rate_bps for m in present]) if present else 0.0
-        for member in present:
-            if rate and (held - member.bytes) * 8 / rate > self._aside_s and len(present) + len(done) > 1:
-                self._set_aside(member, f"{held - member.bytes} bytes behind")
+        for member in working:
+            if member.name not in off and self._others_served(member) and self._behind_s(member) > self._aside_s:
+                self._set_aside(member, f"{self._behind_s(member):.1f} s behind the others")
                 return
 
     async def join(self, name: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import signal
 import struct
 import subprocess
@@ -20,7 +21,6 @@ from datacast.core import framing
 from datacast.core.problems import Problem, Unreachable
 from datacast.core.service import ListenError, listen
 from datacast.fabric_manager.api import FabricManagerClient
-from datacast.fabric_manager.groups import MASTER_SILENCE_S
 from datacast.fabric_manager.main import FabricManager, UsageError, parse_rate
 
 
@@ -181,7 +181,8 @@ def test_sets_are_kept_and_used() -> None:
     assert listed == {"rack": ["h0", "h1", "h3"]} and gone.code == "set_not_found"
 
 
-def test_groups_are_there_after_a_restart_and_lost_masters_are_noticed(tmp_path: Path, monkeypatch) -> None:
+@pytest.mark.parametrize("there", [True, False])
+def test_after_a_loss_of_power_a_group_goes_on_or_says_what_is_missing(tmp_path: Path, there: bool) -> None:
     database = str(tmp_path / "fm.sqlite")
 
     async def before():
@@ -190,21 +191,55 @@ def test_groups_are_there_after_a_restart_and_lost_masters_are_noticed(tmp_path:
             # One that was running when the power went: in the database, with no master anywhere.
             (row,) = it.manager.store.groups()
             it.manager.store.add_group("g-dead", row["spec"], "running", 1)
-            return done
+            it.manager.store.save_master("g-dead", {"pid": os.getpid(), "start": 1, "boot": "another"})
+            return done, row["spec"]["source_path"]
 
-    async def after():
-        async with lab(star(3), database=database) as it:
+    async def after(path: str):
+        async with lab(star(3), rates=[20_000.0], database=database) as it:
+            if there:
+                it.world.sizes[path] = 1000
             first = await it.client.groups()
-            lost = await it.end({"id": "g-dead"}, 10)
-            return first, lost, await it.client.group(first[1]["id"])
+            return first, await it.end({"id": "g-dead"}, 15), await it.client.group(first[1]["id"])
 
-    done = run(before())
-    monkeypatch.setattr("datacast.fabric_manager.groups.MASTER_SILENCE_S", 0.5)
-    first, lost, again = run(after())
-    assert MASTER_SILENCE_S > 5
+    done, path = run(before())
+    first, went_on, again = run(after(path))
     assert {g["id"]: g["state"] for g in first} == {done["id"]: "done", "g-dead": "running"}
     assert again == done
-    assert lost["state"] == "failed" and lost["error"]["code"] == "master_lost"
+    if there:
+        assert went_on["state"] == "done"
+    else:
+        assert went_on["state"] == "failed" and went_on["error"]["code"] == "not_found"
+
+
+def test_after_a_loss_of_power_a_source_that_stays_away_is_named_and_the_group_can_be_resumed(
+    tmp_path: Path, monkeypatch
+) -> None:
+    database = str(tmp_path / "fm.sqlite")
+
+    async def before():
+        async with lab(star(3), rates=[20_000.0], database=database) as it:
+            await it.end(await it.start("h0", ["h1", "h2"], 1000))
+            (row,) = it.manager.store.groups()
+            it.manager.store.add_group("g-dead", row["spec"], "running", 1)
+            return row["spec"]["source_path"]
+
+    async def after(path: str):
+        async with lab(star(3), rates=[20_000.0], database=database, agents=["h1", "h2"]) as it:
+            lost = await it.end({"id": "g-dead"}, 10)
+            with pytest.raises(Problem) as early:
+                await it.client.resume_group("g-dead")
+            it.world.sizes[path] = 1000
+            await it.world.add(["h0"], it.manager.signalling_address)
+            await it.client.resume_group("g-dead")
+            return lost, early.value, await it.end({"id": "g-dead"}, 10)
+
+    path = run(before())
+    monkeypatch.setattr("datacast.fabric_manager.groups.AGENTS_WAIT_S", 0.3)
+    lost, early, resumed = run(after(path))
+    assert lost["state"] == "failed" and lost["error"]["code"] == "interrupted"
+    assert "the source h0 has no agent" in lost["error"]["message"]
+    assert early.code == "no_agent" and early.what == "h0"
+    assert resumed["state"] == "done"
 
 
 def test_a_group_survives_a_fabric_manager_that_is_killed_and_started_again(tmp_path: Path) -> None:

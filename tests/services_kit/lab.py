@@ -38,6 +38,12 @@ class InProcessMasters:
     def pid(self, group: str) -> int | None:
         return 1 if group in self._tasks and not self._tasks[group].done() else None
 
+    def identity(self, group: str) -> None:
+        return None
+
+    def watch(self, group: str, identity: Any) -> bool:
+        return False
+
     async def start(self, order: Any) -> int:
         self._tasks[order.group] = asyncio.create_task(self._run(asdict(order)))
         return 1

@@ -1,0 +1,122 @@
+"""What a request for a group must be like: hosts that there are, paths that can be meant. Problems name the field."""
+
+from __future__ import annotations
+
+import posixpath
+
+from datacast.core.problems import Problem
+
+from .api import GroupSpec
+from .fabric import Fabric
+
+
+def problem(code: str, field: str, message: str, what: str, remedy: str) -> Problem:
+    """One field of a request is wrong."""
+    return Problem(422, code, message, what=what, remedy=remedy, fields=[{"field": field, "message": message}])
+
+
+def no_agent(name: str) -> Problem:
+    return Problem(
+        409,
+        "no_agent",
+        f"host {name} has no agent: nothing has registered for it",
+        what=name,
+        remedy=f"start datacast-agent on {name}, or leave the host out",
+    )
+
+
+def check_host(fabric: Fabric, field: str, name: str) -> None:
+    """Raises Problem for what is no host."""
+    node = fabric.nodes.get(name)
+    if node is None:
+        raise problem(
+            "unknown_host", field, f"the topology has no host {name!r}", name, "`datacast topology` lists the hosts"
+        )
+    if node.kind != "host":
+        raise problem("not_a_host", field, f"{name} is a {node.kind}, not a host", name, "only hosts can be members")
+
+
+def check_hosts(fabric: Fabric, field: str, names: list[str]) -> None:
+    """Raises Problem: one that is none, or named twice."""
+    seen: set[str] = set()
+    for name in names:
+        check_host(fabric, field, name)
+        if name in seen:
+            raise problem("duplicate_receivers", field, f"{name} is named twice", name, "name every host once")
+        seen.add(name)
+
+
+def check_source_path(path: str) -> None:
+    if "\0" in path or not path.startswith("/") or not posixpath.basename(path):
+        raise problem(
+            "bad_path",
+            "source_path",
+            f"{path!r} is no absolute path of a file",
+            path,
+            "give the file's absolute path at the source",
+        )
+
+
+def check_dest_path(path: str) -> str:
+    """The path as it is. Raises Problem."""
+    if "\0" in path or not path:
+        raise problem("bad_path", "dest_path", f"{path!r} is no path of a file", path, "give a file's path")
+    return path
+
+
+def receivers_of(fabric: Fabric, sets: dict[str, list[str]], spec: GroupSpec) -> list[str]:
+    """The receivers by name. Raises Problem."""
+    check_host(fabric, "source", spec.source)
+    if (spec.receivers is None) == (spec.receiver_set is None):
+        raise problem(
+            "no_receivers",
+            "receivers",
+            "give receivers or a receiver_set, one of them",
+            "",
+            'a list of hosts, or "all", or the name of a set',
+        )
+    if spec.receivers == "all":
+        names = [name for name in fabric.members() if name != spec.source]
+    elif spec.receivers is not None:
+        names = list(spec.receivers)
+    else:
+        if spec.receiver_set not in sets:
+            raise problem(
+                "unknown_set",
+                "receiver_set",
+                f"there is no set {spec.receiver_set!r}",
+                str(spec.receiver_set),
+                "PUT /sets/{name} makes one; GET /sets lists them",
+            )
+        names = [name for name in sets[spec.receiver_set] if name != spec.source]
+    if not names:
+        raise problem("no_receivers", "receivers", "there is no receiver", "", "name at least one host")
+    check_hosts(fabric, "receivers", names)
+    if spec.source in names:
+        raise problem(
+            "source_among_receivers",
+            "receivers",
+            f"the source {spec.source} is among the receivers",
+            spec.source,
+            "leave it out: it has the file",
+        )
+    _check_agents(fabric, spec, names)
+    return names
+
+
+def _check_agents(fabric: Fabric, spec: GroupSpec, names: list[str]) -> None:
+    """All must have one, or as many receivers as the quorum says."""
+    quorum = spec.options.quorum
+    if quorum is not None and quorum > len(names):
+        raise problem(
+            "bad_quorum",
+            "quorum",
+            f"a quorum of {quorum} of {len(names)} receivers",
+            str(quorum),
+            "a quorum is at most the number of receivers",
+        )
+    away = [name for name in names if not fabric.nodes[name].registered]
+    if not fabric.nodes[spec.source].registered:
+        raise no_agent(spec.source)
+    if away and (quorum is None or len(names) - len(away) < quorum):
+        raise no_agent(away[0])
