@@ -93,6 +93,10 @@ def send(
     cc: Annotated[
         str | None, typer.Option(metavar="NAME", help="Rate control: steady (default), or the paper's, datacast.")
     ] = None,
+    quorum: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Start when N receivers are ready; the others are served later."),
+    ] = None,
     watch: Annotated[bool, typer.Option("--watch/--no-watch", help="Follow it to the end, or only start it.")] = True,
     as_json: Json = False,
     controller: Controller = DEFAULT_URL,
@@ -108,6 +112,7 @@ def send(
         "cc": cc,
         "cache_bytes": parse_size(cache) if cache else None,
         "rate_bps": parse_rate(rate) if rate else None,
+        "quorum": quorum,
     }
     spec = {
         "source": source,

@@ -24,6 +24,11 @@ COMMANDS: dict[str, dict[str, str]] = {
         "cancel": "End a group.",
         "topology": "Show the fabric: nodes, agents, links.",
     },
+    "datacast.cli.members": {
+        "join": "Have one host more receive a group that runs.",
+        "leave": "Have one host less receive a group that runs.",
+        "resume": "Start a group again that has failed or reached only some.",
+    },
     "datacast.cli.trees": {"trees": "Compute edge-disjoint Steiner trees and show them."},
     "datacast.cli.sim": {"sim": "Simulate groups on a topology."},
     "datacast.cli.doctor": {"doctor": "Say what this machine lacks, and the remedy."},

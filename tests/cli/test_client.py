@@ -101,6 +101,68 @@ def test_a_transfer_that_fails_for_one_receiver_exits_with_1_and_names_it() -> N
     assert code == 1 and "partial" in out and "3 bytes free" in out
 
 
+def test_a_host_joins_and_another_leaves_and_a_host_that_is_none_is_named() -> None:
+    async def scenario():
+        async with service([300.0], 5) as (it, url):
+            it.world.agents["h1"].stall_done = it.world.agents["h2"].stall_done = True
+            group = await it.start("h0", ["h1", "h2"], 3_000_000)
+            await it.running(group)
+            joined = await datacast("join", group["id"], "h3:/srv/elsewhere", url=url)
+            left = await datacast("leave", group["id"], "h2", "--json", url=url)
+            none = await datacast("join", group["id"], "h9", url=url)
+            gone = await datacast("leave", group["id"], "h2", url=url)
+            odd = await datacast("join", group["id"], "h3:", url=url)
+            it.world.agents["h1"].stall_done = False
+            record = await it.end(group)
+            late = await datacast("join", group["id"], "h4", url=url)
+            dest = [m["tree"]["b"]["dest"] for name, m in it.world.ops("open") if name == "h3"]
+            return record, joined, left, none, gone, odd, late, dest
+
+    record, joined, left, none, gone, odd, late, dest = run(scenario(), 60)
+    assert joined[0] == 0 and joined[1].strip() == f"h3 joins {record['id']}"
+    assert left[0] == 0 and json.loads(left[1])["id"] == record["id"]
+    assert none[0] == 2 and "no host 'h9'" in none[2]
+    assert gone[0] == 3 and "h2 is no receiver" in gone[2]
+    assert odd[0] == 2 and "HOST:PATH" in odd[2]
+    assert late[0] == 2 and f"group {record['id']} is done" in late[2] and "start a new group" in late[2]
+    assert record["state"] == "done" and record["receivers"]["h3"]["state"] == "done"
+    assert record["receivers"]["h2"]["state"] == "cancelled" and set(dest) == {"/srv/elsewhere"}
+
+
+def test_a_group_that_reached_some_is_resumed_for_the_rest() -> None:
+    async def scenario():
+        async with service([2000.0]) as (it, url):
+            it.world.agents["h2"].fail["open"] = ("disk_full", "no room on h2")
+            group = await it.end(await it.start("h0", ["h1", "h2"], 3_000_000))
+            shown = await datacast("groups", "--state", "partial", url=url)
+            del it.world.agents["h2"].fail["open"]
+            opened = len([name for name, _ in it.world.ops("open") if name == "h1"])
+            resumed = await datacast("resume", group["id"], "--json", url=url)
+            again = len([name for name, _ in it.world.ops("open") if name == "h1"])
+            twice = await datacast("resume", group["id"], url=url)
+            return group, shown, resumed, twice, again - opened
+
+    group, shown, resumed, twice, again = run(scenario(), 60)
+    assert group["state"] == "partial" and group["id"] in shown[1]
+    assert resumed[0] == 0 and json.loads(resumed[1])["state"] == "done"
+    assert again == 0, "who has the file is left alone"
+    assert twice[0] == 2 and "is done; only one that failed or is partial can be resumed" in twice[2]
+
+
+def test_send_with_a_quorum_starts_without_those_who_are_away() -> None:
+    async def scenario():
+        async with service([2000.0], agents=["h0", "h1", "h2"]) as (_, url):
+            few = await datacast("send", "/srv/file", "--from", "h0", "--to", "h1,h2,h3", url=url)
+            many = await datacast("send", "/srv/file", "--from", "h0", "--to", "h1,h3", "--quorum", "3", url=url)
+            args = ["send", "/srv/file", "--from", "h0", "--to", "h1,h2,h3", "--quorum", "2", "--no-watch", "--json"]
+            return few, many, await datacast(*args, url=url)
+
+    few, many, started = run(scenario(), 60)
+    assert few[0] == 2 and "host h3 has no agent" in few[2]
+    assert many[0] == 2 and "a quorum of 3 of 2 receivers" in many[2]
+    assert started[0] == 0 and json.loads(started[1])["state"] == "starting"
+
+
 def test_ctrl_c_cancels_the_group() -> None:
     async def scenario():
         async with service([50.0]) as (it, url):
