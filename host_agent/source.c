@@ -106,9 +106,11 @@ bool source_stat(struct host *h, const char *path, json_t *to, struct fault *why
 
 /* ---- the file stays the same ---- */
 
+/* The time of the last change of the inode moves with every write, also where the modification time is set back. */
 static bool same(const struct stat *a, const struct stat *b)
 {
-  return a->st_size == b->st_size && mtime_ns(a) == mtime_ns(b) && a->st_ino == b->st_ino && a->st_dev == b->st_dev;
+  return a->st_size == b->st_size && mtime_ns(a) == mtime_ns(b) && a->st_ino == b->st_ino && a->st_dev == b->st_dev &&
+         a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
 }
 
 static void fail_changed(struct group *g)
