@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import posixpath
 import secrets
-import signal
 import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
@@ -22,16 +19,11 @@ from .masters import Masters
 from .records import KEPT, done_receivers, record_of, summary
 from .requests import check_dest_path, check_host, check_source_path, no_agent, problem, receivers_of
 from .store import Store
+from .succession import Succession
 
 log = logging.getLogger("datacast.fabric_manager")
 
 TREE_IDS_PER_GROUP = 16
-MASTER_SILENCE_S = 30.0
-"""A master that says nothing for so long hangs: it is killed, and another one takes over."""
-DEATHS_MAX, DEATHS_WINDOW_S = 5, 60.0
-"""A group whose masters die so many times within this time has something that kills them."""
-AGENTS_WAIT_S = 8.0
-"""After a loss of power: how long the members' agents are waited for."""
 KEEP_GROUPS = 1000
 """Finished groups that are remembered."""
 
@@ -45,35 +37,32 @@ class Groups:
         self.publish = publish
         self.masters: Masters | None = None
         self._groups: dict[str, dict[str, Any]] = {}
-        self._heard: dict[str, float] = {}
         self._specs: dict[str, dict[str, Any]] = {}
         self._adopt: dict[str, dict[str, Any]] = {}
-        self._deaths: dict[str, deque[float]] = {}
-        self._left: dict[str, dict[str, Any]] = {}
-        """Masters that an earlier fabric manager had started."""
-        self._tasks: set[asyncio.Task[Any]] = set()
+        left: dict[str, dict[str, Any]] = {}
         for row in store.groups():
             self._groups[row["id"]] = record_of(
                 row["id"], row["state"], row["spec"], row["created_ns"], row["updated_ns"], row["progress"]
             )
-            self._heard[row["id"]] = time.monotonic()
             self._specs[row["id"]] = row["spec"]
             if row["adopt"]:
                 self._adopt[row["id"]] = row["adopt"]
             if row["master"]:
-                self._left[row["id"]] = row["master"]
-
-    @property
-    def unfinished(self) -> bool:
-        """Some group has not ended, as far as is known."""
-        return any(record["state"] not in FINAL_STATES for record in self._groups.values())
-
-    def _spawn(self, work: Any) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+                left[row["id"]] = row["master"]
+        self.succession = Succession(self, left)
 
     # ---- asking ----
+    def unfinished(self) -> list[dict[str, Any]]:
+        """Groups that have not ended, as far as is known."""
+        return [record for record in self._groups.values() if record["state"] not in FINAL_STATES]
+
+    def find(self, group: str) -> dict[str, Any] | None:
+        return self._groups.get(group)
+
+    def receivers(self, group: str) -> list[str]:
+        """Those there should be."""
+        return self._specs[group]["receivers"]
+
     def get(self, group: str) -> dict[str, Any]:
         record = self._groups.get(group)
         if record is None:
@@ -97,8 +86,7 @@ class Groups:
         """Which trees of running groups a link carries: {from, to, group, tree}, one per arc and tree."""
         return [
             {"from": u, "to": v, "group": record["id"], "tree": int(tree)}
-            for record in self._groups.values()
-            if record["state"] not in FINAL_STATES
+            for record in self.unfinished()
             for tree, figures in record["trees"].items()
             for u, v in figures.get("arcs", ())
         ]
@@ -124,14 +112,15 @@ class Groups:
         self.store.add_group(group, stored, "starting", now)
         for old in self.store.forget_groups(KEEP_GROUPS):
             self._groups.pop(old, None)
-            for kept in (self._heard, self._specs, self._adopt, self._deaths, self._left):
+            for kept in (self._specs, self._adopt):
                 kept.pop(old, None)
+            self.succession.forget(old)
         record = self._groups[group] = record_of(group, "starting", stored, now, now, {})
         self._specs[group] = stored
         try:
-            await self._start_master(record, accepted_ns)
+            await self.start_master(record, accepted_ns)
         except OSError as error:
-            self._finish(record, "failed", "no_master", f"no master could be started: {error}")
+            self.finish(record, "failed", "no_master", f"no master could be started: {error}")
             raise Problem(
                 503, "no_master", f"no master could be started: {error}", remedy="see the fabric manager's log"
             ) from error
@@ -145,7 +134,7 @@ class Groups:
             if group not in self._groups:
                 return group
 
-    async def _start_master(self, record: dict[str, Any], accepted_ns: int, again: bool = False) -> None:
+    async def start_master(self, record: dict[str, Any], accepted_ns: int, again: bool = False) -> None:
         """Raises OSError. again: another master had the group before."""
         group = record["id"]
         if self.masters is None:
@@ -162,7 +151,7 @@ class Groups:
             again=again,
             done=done_receivers(record) if again else {},
         )
-        self._heard[group] = time.monotonic()
+        self.succession.heard(group)
         await self.masters.start(order)
         self.store.save_master(group, self.masters.identity(group))
 
@@ -175,7 +164,7 @@ class Groups:
             raise problem("bad_state", "state", f"unknown state {state!r}", str(state), "")
         if record["state"] in FINAL_STATES:
             return {"state": record["state"]}
-        self._heard[group] = time.monotonic()
+        self.succession.heard(group)
         before, done = record["state"], done_receivers(record)
         if before == "cancelling" and state not in FINAL_STATES:
             state = "cancelling"
@@ -217,95 +206,7 @@ class Groups:
             return [{"type": "cancel", "group": group}]
         return [{"type": "members", "group": group, "receivers": self._specs[group]["receivers"]}]
 
-    # ---- masters that die ----
-    def master_exited(self, group: str, code: int | None) -> None:
-        """`code`: as subprocess.returncode; None where it is not known."""
-        record = self._groups.get(group)
-        if record is None or record["state"] in FINAL_STATES:
-            return
-        how = "" if code is None else f" (signal {-code}, {_signal(code)})" if code < 0 else f" (code {code})"
-        if record["state"] == "cancelling":
-            self._finish(record, "cancelled", "cancelled", "cancelled; its master was gone, the members' leases end it")
-        elif self.masters is None:
-            self._finish(
-                record, "failed", "master_died", f"the group's master ended{how} while the fabric manager was stopping"
-            )
-        elif self._died_too_often(group):
-            self._finish(
-                record,
-                "failed",
-                "master_died",
-                f"the group's master ended {DEATHS_MAX} times within {DEATHS_WINDOW_S:.0f} s, at last{how}; "
-                "the members' leases end the transfer. Resume the group when the reason is gone",
-            )
-        else:
-            log.warning("group %s: its master ended%s; another one takes over", group, how)
-            self._spawn(self._hand_over(record))
-
-    def _died_too_often(self, group: str) -> bool:
-        now, deaths = time.monotonic(), self._deaths.setdefault(group, deque())
-        deaths.append(now)
-        while now - deaths[0] > DEATHS_WINDOW_S:
-            deaths.popleft()
-        return len(deaths) >= DEATHS_MAX
-
-    async def _hand_over(self, record: dict[str, Any]) -> None:
-        """Give a group to another master."""
-        try:
-            await self._start_master(record, time.time_ns(), again=True)
-        except OSError as error:
-            self._finish(record, "failed", "no_master", f"no master could be started: {error}")
-
-    def pick_up(self) -> None:
-        """After the start, with `masters` there: go on with the groups of an earlier fabric manager. Their masters
-        live, and are watched, or are gone, and others take over."""
-        assert self.masters is not None
-        for group, record in self._groups.items():
-            if record["state"] in FINAL_STATES:
-                continue
-            if group in self._left and self.masters.watch(group, self._left[group]):
-                log.info("group %s: its master lives", group)
-            elif record["state"] == "cancelling":
-                self.master_exited(group, None)
-            else:
-                self._spawn(self._revive(record))
-
-    async def _revive(self, record: dict[str, Any]) -> None:
-        """Master and fabric manager were gone, perhaps everything: wait for the agents, then go on."""
-        group, spec = record["id"], self._specs[record["id"]]
-        end = time.monotonic() + AGENTS_WAIT_S
-        while time.monotonic() < end and record["state"] not in FINAL_STATES:
-            if all(self.fabric.nodes[name].registered for name in (spec["source"], *spec["receivers"])):
-                break
-            self._heard[group] = time.monotonic()
-            await asyncio.sleep(0.05)
-        if record["state"] in FINAL_STATES:
-            return
-        if record["state"] == "cancelling":
-            self.master_exited(group, None)
-        elif not self.fabric.nodes[spec["source"]].registered:
-            self._finish(
-                record,
-                "failed",
-                "interrupted",
-                f"the transfer was interrupted, and the source {spec['source']} has no agent; start it and resume the "
-                "group: receivers go on from what they have",
-            )
-        else:
-            log.warning("group %s: its master is gone; another one takes over", group)
-            await self._hand_over(record)
-
-    def sweep(self) -> None:
-        """Call every few seconds: a master that says nothing any more hangs, and is killed."""
-        now = time.monotonic()
-        for group, record in self._groups.items():
-            if record["state"] in FINAL_STATES or now - self._heard[group] <= MASTER_SILENCE_S:
-                continue
-            log.warning("group %s: nothing heard from its master for %.0f s", group, MASTER_SILENCE_S)
-            self._heard[group] = now
-            if self.masters is None or not self.masters.kill(group):
-                self.master_exited(group, None)
-
+    # ---- going on ----
     async def resume(self, group: str) -> dict[str, Any]:
         """Start a group again that has failed or reached a part of its receivers. Raises Problem."""
         record, spec = self.get(group), self._specs[group]
@@ -336,9 +237,9 @@ class Groups:
             updated_ns=time.time_ns(),
             receivers={name: receivers.get(name, {"state": "waiting"}) for name in spec["receivers"]},
         )
-        self._deaths.pop(group, None)
+        self.succession.pardon(group)
         self._save(record)
-        await self._hand_over(record)
+        await self.succession.hand_over(record)
         self.publish({"type": "group", **summary(record)})
         return record
 
@@ -392,7 +293,7 @@ class Groups:
         return record
 
     # ---- ends ----
-    def _finish(self, record: dict[str, Any], state: str, code: str, message: str) -> None:
+    def finish(self, record: dict[str, Any], state: str, code: str, message: str) -> None:
         now = time.time_ns()
         record.update(state=state, error={"code": code, "message": message}, updated_ns=now, finished_ns=now)
         self._save(record)
@@ -402,10 +303,3 @@ class Groups:
     def _save(self, record: dict[str, Any]) -> None:
         progress = {key: record[key] for key in KEPT}
         self.store.save_group(record["id"], record["state"], progress, record["updated_ns"])
-
-
-def _signal(code: int) -> str:
-    try:
-        return signal.Signals(-code).name
-    except ValueError:
-        return "unknown"

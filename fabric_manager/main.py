@@ -101,15 +101,17 @@ class FabricManager:
         # A Unix socket is its owner's alone, and needs no certificates.
         self._server = HttpServer(app, http_sock, None if self._http.startswith("unix:") else self.security.server)
         self.url = self._server.url
-        if self.groups.unfinished:
+        if self.groups.unfinished():
             self.fabric.expect_all()
             self._tasks.append(asyncio.create_task(self._end_of_patience()))
         await self._server.start()
         await self.registry.start(signalling_sock)
         options: dict[str, Any] = {"options": self._master_options} if self._master_options else {}
-        self.groups.masters = self.masters_factory(self.url, self.groups.master_exited, spares=self._spares, **options)
+        self.groups.masters = self.masters_factory(
+            self.url, self.groups.succession.exited, spares=self._spares, **options
+        )
         self.groups.masters.warm_soon()
-        self.groups.pick_up()
+        self.groups.succession.pick_up()
         self._tasks.append(asyncio.create_task(self._sweep()))
 
     async def _end_of_patience(self) -> None:
@@ -120,7 +122,7 @@ class FabricManager:
     async def _sweep(self) -> None:
         while True:
             await asyncio.sleep(SWEEP_S)
-            self.groups.sweep()
+            self.groups.succession.sweep()
 
     async def stop(self) -> None:
         """Masters end their groups first, while this still answers them."""
