@@ -3,7 +3,8 @@
 Payload (design.md, section 3): the MTU counts what lies behind the Ethernet header, so a data frame has
 MTU - 4 x labels - 16 bytes for the payload, labels being the deepest stack that any segment of the group's data needs
 (LOCAL included). Interests carry their route and must fit as well. Pieces keep their size for the whole transfer, so
-where a cache appliance may go away there is room for the deeper stacks that are needed then.
+where a cache appliance may go away there is room for the deeper stacks that are needed then, and always for a way over
+waypoints, which a repaired tree or a receiver that joins may need.
 
 Transport (paper, section 5.2 and 5.4; everything can be given in the group's options):
 
@@ -47,6 +48,8 @@ CACHE_BYTES = 128 << 10
 RATE_UNKNOWN = 10**9
 """Bit/s of a link that nobody gave a rate."""
 PAYLOAD_MIN = 64
+ROOM_MIN = 2
+"""A segment from waypoint to waypoint over one switch: the switch's port, LOCAL."""
 CREDITS_MAX = 4096
 CREDITS_MIN, CREDITS_SPARE = 16, 8
 PAUSE_MS = 20
@@ -259,7 +262,7 @@ def make_plan(
         trees = found.trees
         links = [[graph.edges[arc] for arc in tree.arcs] for tree in trees]
         mtu = min(link["mtu"] for row in links for link in row)
-        deepest = label_room(graph, trees)
+        deepest = max(label_room(graph, trees), ROOM_MIN)
         payload, labels = payload_size(found_routes, mtu, options.get("payload"), deepest)
     except RouteError as error:
         raise PlanError(error.code, error.message, error.what) from error

@@ -6,6 +6,7 @@ import networkx as nx
 import pytest
 from small import bcube41, chain, star
 
+from datacast import topologies
 from datacast.core import constants as wire
 from datacast.core.routes import Routes
 from datacast.master.forest import Forest
@@ -283,3 +284,24 @@ def test_a_running_group_goes_around_appliances_that_went_and_back_when_they_ret
     made.edges[f"a{other}", f"b{other}"]["up"] = False
     change = forest.update([(f"a{other}", f"b{other}", False)], ["h1"])
     assert not change.cut_off and uses(gone[0])
+
+
+@pytest.mark.parametrize("spec", ["bcube:2,1", "fattree:4,2", "torus:3,2"])
+def test_a_group_of_neighbours_has_room_for_every_other_host_to_join(spec) -> None:
+    net = graph(1500, make=lambda: topologies.parse(spec))
+    source, near, *others = [name for name, data in net.nodes(data=True) if data["kind"] == "host"]
+    for host in others:
+        plan = make_plan(net, source, [near], {})
+        ids = list(range(1, len(plan.trees) + 1))
+        forest = Forest(
+            net,
+            plan.found.network,
+            source,
+            plan.found,
+            list(plan.found_routes),
+            ids=ids,
+            payload=plan.payload,
+            labels=plan.room,
+        )
+        change = forest.update([], [host])
+        assert len(change.lost) < len(ids) or change.unnamed, host
