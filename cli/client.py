@@ -9,11 +9,12 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from datacast.controller.api import DEFAULT_URL, ENV_URL, FINAL_STATES, ControllerClient
+from datacast.controller.api import DEFAULT_URL, ENV_TOKEN, ENV_URL, FINAL_STATES, ControllerClient
 from datacast.core.problems import Problem
 
 REFRESH_S = 0.2
@@ -25,7 +26,43 @@ Controller = Annotated[
     str,
     typer.Option("--controller", metavar="URL", envvar=ENV_URL, help="The controller: http://host:port or unix:/path."),
 ]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--token-file",
+        metavar="FILE",
+        envvar="DATACAST_TOKEN_FILE",
+        help="File with the token for the controller (else $DATACAST_TOKEN, ~/.config/datacast/token, or the lab's).",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+
+
+def connect(controller: str, token_file: Path | None) -> ControllerClient:
+    """With the token from --token-file, the environment, the user's file, or a lab at this address, the first there is.
+    Raises Problem."""
+    token = None if token_file else os.environ.get(ENV_TOKEN)
+    own = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "datacast" / "token"
+    path = token_file or (own if own.is_file() else _lab_token(controller))
+    if not token and path is not None:
+        try:
+            token = path.read_text(errors="replace").strip()
+        except OSError as error:
+            raise Problem(400, "bad_token_file", f"cannot read {path}: {error.strerror}", what=str(path)) from error
+    if token and not re.fullmatch(r"[!-~]+", token):
+        raise Problem(400, "bad_token", "the token holds spaces, or nothing that is one", what=str(path or ENV_TOKEN))
+    return ControllerClient(controller, token=token)
+
+
+def _lab_token(controller: str) -> Path | None:
+    """Of a lab of this machine, for whoever may read its file."""
+    from datacast.topologies.lab.state import Registry
+
+    for state in Registry().all():
+        path = Registry().folder(state.name) / "token"
+        if state.rest == controller and os.access(path, os.R_OK):
+            return path
+    return None
 
 
 def register(app: typer.Typer) -> None:
@@ -100,6 +137,7 @@ def send(
     watch: Annotated[bool, typer.Option("--watch/--no-watch", help="Follow it to the end, or only start it.")] = True,
     as_json: Json = False,
     controller: Controller = DEFAULT_URL,
+    token_file: TokenFile = None,
 ) -> None:
     """Deliver a file from one host to many.
 
@@ -122,7 +160,7 @@ def send(
     }
     if dest is not None:
         spec["dest_path"] = dest
-    with ControllerClient(controller) as client:
+    with connect(controller, token_file) as client:
         group, interrupted = _create(client, spec)
         if interrupted:
             _cancel_and_wait(client, group["id"])
@@ -168,9 +206,10 @@ def groups(
     ] = None,
     as_json: Json = False,
     controller: Controller = DEFAULT_URL,
+    token_file: TokenFile = None,
 ) -> None:
     """List the groups, oldest first."""
-    with ControllerClient(controller) as client:
+    with connect(controller, token_file) as client:
         rows = client.groups(state)
     if as_json:
         print(json.dumps(rows))
@@ -201,9 +240,10 @@ def status(
     ] = False,
     as_json: Json = False,
     controller: Controller = DEFAULT_URL,
+    token_file: TokenFile = None,
 ) -> None:
     """Show a group. With --watch the exit code is 0 when it ends well and 1 when it does not."""
-    with ControllerClient(controller) as client:
+    with connect(controller, token_file) as client:
         record = client.group(group)
         if watch:
             try:
@@ -220,10 +260,11 @@ def cancel(
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it has ended.")] = True,
     as_json: Json = False,
     controller: Controller = DEFAULT_URL,
+    token_file: TokenFile = None,
 ) -> None:
     """End a group. Receivers that have the file keep it; the others are left without. One that has ended stays as it
     is."""
-    with ControllerClient(controller) as client:
+    with connect(controller, token_file) as client:
         record = client.cancel_group(group)
         end = time.monotonic() + CANCEL_PATIENCE_S
         while wait and record["state"] not in FINAL_STATES and time.monotonic() < end:
@@ -238,9 +279,10 @@ def topology(
     links: Annotated[bool, typer.Option("--links", help="Show every link.")] = False,
     as_json: Json = False,
     controller: Controller = DEFAULT_URL,
+    token_file: TokenFile = None,
 ) -> None:
     """Show the fabric as the fabric manager sees it."""
-    with ControllerClient(controller) as client:
+    with connect(controller, token_file) as client:
         view = client.topology()
     if as_json:
         print(json.dumps(view))

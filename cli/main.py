@@ -29,6 +29,8 @@ COMMANDS: dict[str, dict[str, str]] = {
         "leave": "Have one host less receive a group that runs.",
         "resume": "Start a group again that has failed or reached only some.",
     },
+    "datacast.cli.certs": {"certs": "Make a fabric's authority and the certificates of its processes."},
+    "datacast.cli.token": {"token": "Make, list and revoke tokens for the REST API."},
     "datacast.cli.trees": {"trees": "Compute edge-disjoint Steiner trees and show them."},
     "datacast.cli.sim": {"sim": "Simulate groups on a topology."},
     "datacast.cli.doctor": {"doctor": "Say what this machine lacks, and the remedy."},

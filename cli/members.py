@@ -9,7 +9,7 @@ import typer
 
 from datacast.controller.api import DEFAULT_URL, FINAL_STATES, ControllerClient
 
-from .client import INTERRUPTED, Controller, Json, follow, show_group
+from .client import INTERRUPTED, Controller, Json, TokenFile, connect, follow, show_group
 
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group, as `datacast groups` shows it.")]
 Watch = Annotated[bool, typer.Option("--watch", help="Follow the group to its end. Ctrl-C stops the watching only.")]
@@ -48,6 +48,7 @@ def join(
     watch: Watch = False,
     as_json: Json = False,
     controller: Controller = DEFAULT_URL,
+    token_file: TokenFile = None,
 ) -> None:
     """Have one host more receive a group that runs. It is served when the others are done.
 
@@ -55,7 +56,7 @@ def join(
     does not.
     """
     name, path = parse_member(host)
-    with ControllerClient(controller) as client:
+    with connect(controller, token_file) as client:
         record = client.add_receiver(group, name, path)
         _show(client, record, f"{name} joins {record['id']}", watch, as_json)
 
@@ -65,9 +66,10 @@ def leave(
     host: Annotated[str, typer.Argument(metavar="HOST", help="The receiver.")],
     as_json: Json = False,
     controller: Controller = DEFAULT_URL,
+    token_file: TokenFile = None,
 ) -> None:
     """Have one host less receive a group that runs. What it has of the file is dropped; a whole file stays."""
-    with ControllerClient(controller) as client:
+    with connect(controller, token_file) as client:
         record = client.remove_receiver(group, host)
         _show(client, record, f"{host} leaves {record['id']}", False, as_json)
 
@@ -77,13 +79,14 @@ def resume(
     watch: Annotated[bool, typer.Option("--watch/--no-watch", help="Follow it to the end, or only start it.")] = True,
     as_json: Json = False,
     controller: Controller = DEFAULT_URL,
+    token_file: TokenFile = None,
 ) -> None:
     """Start a group again that has failed or reached only some of its receivers, for example after a loss of power.
 
     Receivers go on from what they have verified. A source file that has changed is refused. The exit code is 0 when
     every receiver has the file in the end. Ctrl-C stops the watching only.
     """
-    with ControllerClient(controller) as client:
+    with connect(controller, token_file) as client:
         record = client.resume_group(group)
         goes_on = watch and record["state"] not in FINAL_STATES
         _show(client, record, f"{record['id']} is {record['state']}", goes_on, as_json)

@@ -4,37 +4,63 @@ from __future__ import annotations
 
 import json
 import os
+import ssl
 from collections.abc import Iterator
 from typing import Any
 
 from datacast.core.problems import Problem, Unreachable, segment
+from datacast.core.tls import is_local
 
 DEFAULT_LISTEN = "127.0.0.1:7580"
 DEFAULT_URL = f"http://{DEFAULT_LISTEN}"
 ENV_URL = "DATACAST_CONTROLLER"
+ENV_TOKEN = "DATACAST_TOKEN"
+ENV_CA = "DATACAST_CA"
 FINAL_STATES = ("done", "partial", "failed", "cancelled")
 
 
-class ControllerClient:
-    """For `http://host:port` or `unix:/path`; None: $DATACAST_CONTROLLER or the default. Raises Problem (Unreachable
-    when nobody answers)."""
+def _verify(url: str) -> ssl.SSLContext | bool:
+    """Raises Problem."""
+    if not url.startswith("https://"):
+        return False  # there is nothing to verify, and loading the system's authorities takes a while
+    path = os.environ.get(ENV_CA)
+    try:
+        return ssl.create_default_context(cafile=path)
+    except (OSError, ssl.SSLError) as error:
+        text = f"${ENV_CA}: {path} holds no certificate of an authority"
+        raise Problem(400, "bad_ca", text, what=path or "") from error
 
-    def __init__(self, url: str | None = None, timeout: float = 10.0) -> None:
+
+class ControllerClient:
+    """For `http(s)://host:port` or `unix:/path`; None: $DATACAST_CONTROLLER or the default. `token`: for the
+    controller's `--tokens`. $DATACAST_CA: the authority of an https controller, when it is not the system's. Raises
+    Problem (Unreachable when nobody answers)."""
+
+    def __init__(self, url: str | None = None, timeout: float = 10.0, token: str | None = None) -> None:
         import httpx
 
         self.url = url or os.environ.get(ENV_URL) or DEFAULT_URL
+        headers = {"authorization": f"Bearer {token}"} if token else {}
+        if token and self.url.startswith("http://") and not is_local(self.url[len("http://") :].partition("/")[0]):
+            raise Problem(
+                400, "insecure", f"a token would travel to {self.url} in clear", what=self.url, remedy="use https://"
+            )
         if self.url.startswith("unix:"):
             transport = httpx.HTTPTransport(uds=self.url[len("unix:") :])
-            self._http = httpx.Client(transport=transport, base_url="http://controller", timeout=timeout)
+            self._http = httpx.Client(
+                transport=transport, base_url="http://controller", timeout=timeout, headers=headers
+            )
         elif self.url.startswith(("http://", "https://")):
-            self._http = httpx.Client(base_url=self.url, timeout=timeout, trust_env=False)
+            self._http = httpx.Client(
+                base_url=self.url, timeout=timeout, trust_env=False, headers=headers, verify=_verify(self.url)
+            )
         else:
             raise Problem(
                 400,
                 "bad_url",
                 f"{self.url!r} is no address of a controller",
                 what=self.url,
-                remedy="give http://host:port or unix:/path",
+                remedy="give http://host:port, https://host:port or unix:/path",
             )
 
     def __enter__(self) -> ControllerClient:
@@ -52,7 +78,7 @@ class ControllerClient:
         try:
             answer = self._http.request(method, path, params=params, json=body)
         except (httpx.HTTPError, OSError) as error:
-            raise self._unreachable() from error
+            raise self._unreachable(error) from error
         try:
             decoded = answer.json() if answer.content else None
         except ValueError:
@@ -61,11 +87,12 @@ class ControllerClient:
             raise Problem.from_json(answer.status_code, decoded)
         return decoded
 
-    def _unreachable(self) -> Unreachable:
+    def _unreachable(self, error: BaseException) -> Unreachable:
+        why = "" if "CERTIFICATE" not in str(error) else f": {error} (its authority goes into ${ENV_CA})"
         return Unreachable(
             503,
             "unreachable",
-            f"no controller at {self.url}",
+            f"no controller at {self.url}{why}",
             what=self.url,
             remedy="start a lab with `datacast lab up` or set --controller",
         )
@@ -113,4 +140,4 @@ class ControllerClient:
                     if line.startswith("data: "):
                         yield json.loads(line[len("data: ") :])
         except (httpx.HTTPError, OSError) as error:
-            raise self._unreachable() from error
+            raise self._unreachable(error) from error

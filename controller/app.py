@@ -8,14 +8,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from annotated_types import MaxLen, MinLen
-from fastapi import Body, FastAPI, Path, Query, Request, Response
+from fastapi import Body, FastAPI, Path, Query, Request, Response, Security
 from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.security import HTTPBearer
 
 from datacast.core.problems import Problem
 from datacast.core.service import install_problem_handlers
+from datacast.core.tokens import TokenFile
 from datacast.fabric_manager.api import FabricManagerClient, GroupSpec, GroupState, Name
 from datacast.fabric_manager.api import Path as FilePath
 
+from .access import Access
 from .metrics import CONTENT_TYPE, RequestMetrics, fabric_metrics, render
 
 if TYPE_CHECKING:
@@ -42,16 +45,26 @@ PROBLEM_SCHEMA = {
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     texts = {
+        401: "No token, or one that is not known",
+        403: "The token's role does not reach so far",
         404: "Not there",
         409: "Cannot be done now",
+        408: "The body did not come",
+        413: "The body is too large",
         422: "The request is not valid; `fields` names the culprits",
+        429: "Too many requests, groups or streams",
         503: "The fabric manager does not answer",
     }
+    statuses = (*statuses, 401, 403, 408, 413, 429)
     return {
         status: {"description": texts[status], "content": {"application/problem+json": {"schema": PROBLEM_SCHEMA}}}
         for status in statuses
     }
 
+
+BEARER = HTTPBearer(auto_error=False, description="as `datacast token create` printed it; access.py checks it")
+STREAMS_MAX = 256
+"""Streams of events at once."""
 
 GroupId = Annotated[str, Path(description="as POST /groups returned it", examples=["g-1f3a5b7c"], max_length=64)]
 SetName = Annotated[str, Path(description="name of a set of hosts", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
@@ -66,8 +79,14 @@ EXAMPLE = {
 }
 
 
-def make_app(client: FabricManagerClient, switches: Switches | None = None) -> FastAPI:
-    """`switches`: those that this controller programs, None where they need no programming."""
+def make_app(
+    client: FabricManagerClient,
+    switches: Switches | None = None,
+    tokens: TokenFile | None = None,
+    rate: float = 0,
+) -> FastAPI:
+    """`switches`: those that this controller programs, None where they need no programming. `tokens`: None where
+    everybody who reaches the address may do everything. `rate`: requests a second of one token, 0: any number."""
     from datacast.controller.southbound import rest
 
     app = FastAPI(
@@ -75,11 +94,14 @@ def make_app(client: FabricManagerClient, switches: Switches | None = None) -> F
         version="1",
         description="Reliable group data delivery: one source, many receivers, "
         "the same file, over edge-disjoint Steiner trees.",
+        dependencies=[Security(BEARER)],
         openapi_tags=[{"name": "groups"}, {"name": "sets"}, {"name": "fabric"}, {"name": "service"}],
     )
     install_problem_handlers(app)
-    app.include_router(rest.router(switches, problems(404, 422)))
+    app.include_router(rest.router(switches, problems(404, 422), problems()))
     own = RequestMetrics()
+    streams: set[object] = set()
+    app.add_middleware(Access, tokens=tokens, rate=rate)
 
     @app.middleware("http")
     async def measure(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
@@ -242,12 +264,15 @@ def make_app(client: FabricManagerClient, switches: Switches | None = None) -> F
             if topic == "topology"
             else ["groups", "topology"]
         )
-        stream = client.events(topics, group)
+        if len(streams) >= STREAMS_MAX:
+            raise Problem(429, "too_many_streams", f"{STREAMS_MAX} streams are open, that is the most")
+        stream, number = client.events(topics, group), object()
         first = await anext(stream)  # fails here, with a proper status, when there is no fabric manager
 
         async def sse() -> AsyncIterator[bytes]:
-            yield b"retry: 1000\n\n"
+            streams.add(number)
             try:
+                yield b"retry: 1000\n\n"
                 async for event in stream:
                     if event["type"] == "ping":
                         yield b": ping\n\n"
@@ -256,6 +281,8 @@ def make_app(client: FabricManagerClient, switches: Switches | None = None) -> F
             except Problem as problem:
                 # The status is out already: say why the stream ends.
                 yield f"event: error\ndata: {json.dumps({'type': 'error', **problem.to_json()})}\n\n".encode()
+            finally:
+                streams.discard(number)
 
         assert first["type"] == "hello"
         return StreamingResponse(sse(), media_type="text/event-stream", headers={"cache-control": "no-store"})
@@ -264,7 +291,7 @@ def make_app(client: FabricManagerClient, switches: Switches | None = None) -> F
         "/metrics",
         tags=["service"],
         response_class=Response,
-        responses={200: {"content": {"text/plain": {}}}},
+        responses={200: {"content": {"text/plain": {}}}, **problems()},
         summary="Prometheus metrics",
     )
     async def metrics() -> Response:
@@ -277,6 +304,7 @@ def make_app(client: FabricManagerClient, switches: Switches | None = None) -> F
 
     @app.get(
         "/healthz",
+        openapi_extra={"security": [{}]},
         tags=["service"],
         responses=problems(503),
         response_class=JSONResponse,

@@ -7,12 +7,15 @@ import asyncio
 import logging
 import os
 import signal
+import ssl
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from datacast.core import tls
 from datacast.core.errors import DatacastError
 from datacast.core.service import HttpServer, listen
+from datacast.core.tokens import TokenFile
 from datacast.fabric_manager.api import ENV_URL, FabricManagerClient
 
 from .api import DEFAULT_LISTEN
@@ -22,17 +25,29 @@ if TYPE_CHECKING:
     from datacast.controller.southbound.service import Switches
 
 
+log = logging.getLogger("datacast.controller")
+
+RATE, CONNECTIONS = 200.0, 1024
+
+
 async def run(args: argparse.Namespace) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
+    tokens = TokenFile(Path(args.tokens)) if args.tokens else None
+    context = https(args)
+    check_open(args, tokens is not None, context is not None)
+    security = tls.from_options(args, "controller")
     switches = load_switches(args.switches) if args.switches else None
-    async with FabricManagerClient(args.fabric_manager, security=tls.from_options(args, "controller")) as client:
-        server = HttpServer(make_app(client, switches), listen(args.listen))
+    async with FabricManagerClient(args.fabric_manager, security=security) as client:
+        app = make_app(client, switches, tokens, args.rate)
+        server = HttpServer(app, listen(args.listen), context, connections=args.connections)
         if switches is not None:
             switches.start()  # first: a controller that cannot drive its switches does not say that it is there
         await server.start()
+        if tokens is None:
+            log.warning("no --tokens: whoever reaches %s may order groups and read their state", server.address)
         print(
             f"datacast-controller: REST at {server.url} (its description at /docs and /openapi.json), "
             f"fabric manager at {client.url}",
@@ -44,6 +59,33 @@ async def run(args: argparse.Namespace) -> None:
         await server.stop()
         if switches is not None:
             switches.stop()
+
+
+def https(args: argparse.Namespace) -> ssl.SSLContext | None:
+    """Raises TlsError."""
+    if not (args.rest_cert or args.rest_key):
+        return None
+    if not (args.rest_cert and args.rest_key):
+        raise tls.TlsError("--rest-cert and --rest-key belong together")
+    return tls.https_context(args.rest_cert, args.rest_key)
+
+
+def check_open(args: argparse.Namespace, tokens: bool, secure: bool) -> None:
+    """Beyond this machine: tokens always, and no token in clear. Raises TlsError."""
+    if tls.is_local(args.listen):
+        return
+    if not tokens:
+        raise tls.TlsError(
+            f"listening on {args.listen} without --tokens is refused: everybody there could order groups "
+            "(`datacast token create` makes a file)",
+            what=args.listen,
+        )
+    if not secure and not args.insecure:
+        raise tls.TlsError(
+            f"listening on {args.listen} without https is refused: tokens would travel in clear; give --rest-cert and "
+            "--rest-key, or --insecure where everybody on the network is trusted",
+            what=args.listen,
+        )
 
 
 def load_switches(path: str) -> Switches:
@@ -61,7 +103,24 @@ def main(argv: list[str] | None = None) -> None:
         "--listen",
         default=DEFAULT_LISTEN,
         metavar="HOST:PORT|unix:PATH",
-        help="default %(default)s; there is no authentication, so think before you leave loopback",
+        help="default %(default)s; beyond loopback with --tokens and https only",
+    )
+    parser.add_argument(
+        "--tokens",
+        metavar="FILE",
+        help="who may do what (`datacast token`); without it everybody who reaches the address may do everything",
+    )
+    parser.add_argument("--rest-cert", metavar="FILE", help="REST by https: the certificate, with its chain (PEM)")
+    parser.add_argument("--rest-key", metavar="FILE", help="its key")
+    parser.add_argument(
+        "--rate",
+        type=float,
+        default=RATE,
+        metavar="N",
+        help="requests a second of one token, five seconds' worth at once (default %(default)s, 0: any number)",
+    )
+    parser.add_argument(
+        "--connections", type=int, default=CONNECTIONS, metavar="N", help="REST connections at once (%(default)s)"
     )
     parser.add_argument(
         "--fabric-manager",
@@ -74,9 +133,11 @@ def main(argv: list[str] | None = None) -> None:
         metavar="FILE",
         help="YAML file of the OpenFlow and P4Runtime switches to program (docs/dataplanes.md)",
     )
-    tls.add_options(parser, insecure="plain HTTP to the fabric manager also beyond the loopback interface")
+    tls.add_options(parser, insecure="plain TCP also beyond the loopback interface")
     parser.add_argument("-v", "--verbose", action="store_true")
     args = parser.parse_args(argv)
+    if args.rate < 0 or not 1 <= args.connections <= 65536:
+        parser.error("--rate must not be negative, --connections between 1 and 65536")
     logging.basicConfig(
         level=logging.INFO if args.verbose else logging.WARNING,
         stream=sys.stderr,

@@ -26,6 +26,8 @@ log = logging.getLogger("datacast.fabric_manager")
 TREE_IDS_PER_GROUP = 16
 KEEP_GROUPS = 1000
 """Finished groups that are remembered."""
+GROUPS_MAX = 256
+"""Groups that run at once; each has a process of its own."""
 
 
 class Groups:
@@ -99,6 +101,7 @@ class Groups:
         dest = check_dest_path(spec.dest_path or posixpath.basename(spec.source_path))
         if self.masters is None:
             raise Problem(503, "stopping", "the fabric manager is stopping")
+        self._check_room()
         group = self._new_id()
         stored = {
             "source": spec.source,
@@ -127,6 +130,11 @@ class Groups:
         log.info("group %s: %s:%s to %d receivers", group, spec.source, spec.source_path, len(receivers))
         self.publish({"type": "group", **summary(record)})
         return record
+
+    def _check_room(self) -> None:
+        if sum(record["state"] not in FINAL_STATES for record in self._groups.values()) >= GROUPS_MAX:
+            text = f"{GROUPS_MAX} groups run, that is the most"
+            raise Problem(429, "too_many_groups", text, remedy="wait until some have ended")
 
     def _new_id(self) -> str:
         while True:
@@ -218,6 +226,7 @@ class Groups:
                 what=group,
                 remedy="a group that runs goes on by itself; for one that is done or cancelled start a new one",
             )
+        self._check_room()
         done = done_receivers(record)
         missing = [name for name in spec["receivers"] if name not in done]
         if not self.fabric.nodes[spec["source"]].registered:

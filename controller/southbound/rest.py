@@ -15,11 +15,13 @@ from datacast.core.problems import Problem
 SwitchName = Annotated[str, Path(description="the switch's name in the topology", max_length=64)]
 
 
-def router(switches: Switches | None, responses: dict[int | str, dict[str, Any]]) -> APIRouter:
-    """Routes for the switches of this controller; None: it drives none. `responses` describes 404 in OpenAPI."""
+def router(switches: Switches | None, responses: dict[int | str, dict[str, Any]],
+           everywhere: dict[int | str, dict[str, Any]]) -> APIRouter:
+    """Routes for the switches of this controller; None: it drives none. `responses` describes in OpenAPI what may go
+    wrong with one, `everywhere` what may with all."""
     routes = APIRouter(tags=["fabric"])
 
-    @routes.get("/switches", response_class=JSONResponse,
+    @routes.get("/switches", responses=everywhere, response_class=JSONResponse,
                 summary="Switches this controller programs, links found by discovery, notes for the operator")
     async def listing() -> JSONResponse:
         if switches is None:

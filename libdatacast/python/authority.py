@@ -145,7 +145,7 @@ class Authority:
         """A certificate and its key; `dns` and `ip`: names under which a browser or curl may find it. `begin`, `uris`
         and `stem` are for what is unusual. Never outlives the authority. Raises AuthorityError, without `replace` also
         when there is one already."""
-        paths = self.paths(identity) if stem is None else (stem.with_suffix(".pem"), stem.with_suffix(".key"))
+        paths = self.paths(identity) if stem is None else (Path(f"{stem}.pem"), Path(f"{stem}.key"))
         for path in paths:
             if not replace and os.path.lexists(path):
                 raise AuthorityError(f"{path} exists", str(path), "give --replace to make it anew")

@@ -144,6 +144,13 @@ def load_pair(context: ssl.SSLContext, cert: str, key: str) -> None:
         raise TlsError(f"{cert} or {key} is no PEM file of a certificate and its key: {error.reason}", cert) from error
 
 
+def https_context(cert: str, key: str) -> ssl.SSLContext:
+    """For a server whose clients show tokens, no certificates. Raises TlsError."""
+    context = _context(True)
+    load_pair(context, cert, key)
+    return context
+
+
 class Identity:
     """A process's own certificate and its authority's. `server` and `client` are contexts that ask the other side for
     a certificate of the same authority; its role is checked when the session stands."""

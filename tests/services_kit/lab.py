@@ -157,5 +157,5 @@ async def rest(url: str):
     """An httpx client of the controller's app, in process."""
     async with FabricManagerClient(url) as client:
         transport = httpx.ASGITransport(app=make_app(client))
-        async with httpx.AsyncClient(transport=transport, base_url="http://controller") as http:
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost:7580") as http:
             yield http

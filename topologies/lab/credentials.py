@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import ssl
 import urllib.request
@@ -23,7 +24,10 @@ class Credentials:
     """`identities`: ROLE/NAME of every process, ROLE/NAME,NAME… of one with several nodes. `folder` None: no TLS
     anywhere. Raises LabError for a name that no certificate can hold."""
 
-    def __init__(self, folder: Path | None, identities: list[str]) -> None:
+    def __init__(self, folder: Path | None, identities: list[str], tokens: Path) -> None:
+        """`tokens`: the controller's file, made here; the token lies beside it, for this machine's root."""
+        self.tokens = tokens
+        self.token = self._make_token(tokens)
         self._files: dict[str, dict[str, str]] = {}
         self._context: ssl.SSLContext | None = None
         if folder is None:
@@ -39,6 +43,15 @@ class Credentials:
             self._context = Own(*self._files["controller/lab"].values(), "controller").client_for("fabric-manager")
         except DatacastError as error:
             raise LabError(str(error), what=error.what, remedy="give --insecure for a lab without TLS") from error
+
+    @staticmethod
+    def _make_token(tokens: Path) -> str:
+        from datacast.core.tokens import create
+
+        _, token = create(tokens, "lab", "admin")
+        with open(os.open(tokens.with_name("token"), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
+            out.write(token + "\n")
+        return token
 
     @property
     def scheme(self) -> str:

@@ -134,7 +134,7 @@ class Lab:
 
     def rest_json(self, method: str, path: str, body: Any = None, timeout_s: float = 10.0) -> Any:
         """Ask the controller. Raises OSError (HTTPError among them) or ValueError."""
-        return self.credentials.json(method, self.rest + path, body, timeout_s=timeout_s)
+        return self.credentials.json(method, self.rest + path, body, self.credentials.token, timeout_s)
 
     def fabric_json(self, path: str, timeout_s: float = 10.0) -> Any:
         """Ask the fabric manager. Raises as rest_json."""
@@ -192,7 +192,8 @@ class Lab:
             ports_per_process=self.plane.ports_per_machine,
             apart=options.apart,
         )
-        self.credentials = Credentials(None if options.insecure else self.run_folder / "tls", self._identities())
+        folder = None if options.insecure else self.run_folder / "tls"
+        self.credentials = Credentials(folder, self._identities(), self.run_folder / "tokens.json")
         self.work = workspace.choose(options.room, options.work) / f"datacast-{self.name}-{state.identity[:8]}"
         root_if = f"dclab{state.slot}"
         # Written down before it is made: whoever cleans up must know.
@@ -316,6 +317,8 @@ class Lab:
             f"127.0.0.1:{self.options.rest_port}",
             "--fabric-manager",
             self.fabric_url,
+            "--tokens",
+            str(self.credentials.tokens),
             *self.credentials.options("controller/main"),
         ]
         if switches := self.plane.controller_config(self):

@@ -1,0 +1,167 @@
+"""Who may ask for what over REST, and how much: in front of every route, so that none can be forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+from datacast.core.problems import Problem
+from datacast.core.service import problem_response
+from datacast.core.tls import is_local
+from datacast.core.tokens import TokenFile
+
+BODY_MAX = 2 << 20
+"""A group of 8,192 receivers with long names takes 1.1 MB."""
+BODY_S = 15.0
+OPEN = ("/healthz", "/openapi.json", "/docs", "/docs/oauth2-redirect", "/redoc")
+"""For everybody, but only to be read."""
+
+Receive = Callable[[], Any]
+Send = Callable[[Any], Any]
+
+
+def needed(method: str, path: str) -> str | None:
+    """The role a request takes; None: no token."""
+    if method in ("GET", "HEAD", "OPTIONS"):
+        return None if path in OPEN else "viewer"
+    return "admin" if path == "/sets" or path.startswith("/sets/") else "operator"
+
+
+class Bucket:
+    """`rate` requests a second, `burst` at once; 0: as many as come."""
+
+    def __init__(self, rate: float, burst: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self.rate, self.burst, self._clock = rate, burst, clock
+        self._full, self._at = burst, clock()
+
+    def take(self) -> float:
+        """0 when it may go on, else seconds to wait."""
+        if self.rate <= 0:
+            return 0.0
+        now = self._clock()
+        self._full = min(self.burst, self._full + (now - self._at) * self.rate)
+        self._at = now
+        if self._full < 1:
+            return (1 - self._full) / self.rate
+        self._full -= 1
+        return 0.0
+
+
+class Access:
+    """ASGI middleware. `tokens` None: everybody who reaches the address may do everything, but no web page. `rate`:
+    requests a second of one token, with as many as come in five seconds at once."""
+
+    def __init__(self, app: Any, tokens: TokenFile | None = None, rate: float = 0) -> None:
+        self.app, self.tokens, self.rate = app, tokens, rate
+        self._buckets: dict[str, Bucket] = {}
+
+    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self.app(scope, receive, send)
+        try:
+            headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
+            who = self._authorize(scope, headers)
+            self._hurry(who)
+            body = await _whole_body(headers, receive)
+        except Problem as problem:
+            response = problem_response(problem)
+            if problem.status == 401:
+                response.headers["www-authenticate"] = 'Bearer realm="datacast"'
+            if problem.status == 429:
+                response.headers["retry-after"] = "1"
+            if problem.status in (408, 413):
+                response.headers["connection"] = "close"
+            return await response(scope, receive, send)
+        return await self.app(scope, body, send)
+
+    def _authorize(self, scope: Any, headers: dict[str, str]) -> str:
+        """Returns whose request it is. Raises Problem."""
+        method, path = scope["method"], scope["path"]
+        if self.tokens is None:
+            _check_local(headers, scope.get("server"))
+            return ""
+        role = needed(method, path)
+        kind, _, secret = headers.get("authorization", "").partition(" ")
+        if role is None and not secret:
+            return ""
+        token = self.tokens.find(secret.strip()) if kind.lower() == "bearer" else None
+        if token is None:
+            given = "this token is not known, revoked or expired" if secret else "no token was given"
+            self._hurry("")
+            raise Problem(
+                401,
+                "unauthorized",
+                f"{method} {path}: {given}",
+                what=path,
+                remedy="send `Authorization: Bearer TOKEN`; `datacast` takes --token-file or $DATACAST_TOKEN, "
+                "`datacast token create` makes one",
+            )
+        if role is not None and not token.may(role):
+            raise Problem(
+                403,
+                "forbidden",
+                f"{method} {path} takes the role {role}; token {token.id} ({token.name}) is a {token.role}'s",
+                what=path,
+                remedy=f"use a token of role {role}",
+            )
+        return token.id
+
+    def _hurry(self, who: str) -> None:
+        if who not in self._buckets and len(self._buckets) > 4096:  # tokens come and go
+            self._buckets.clear()
+        bucket = self._buckets.setdefault(who, Bucket(self.rate, 5 * self.rate))
+        if bucket.take() > 0:
+            raise Problem(
+                429, "too_many_requests", f"more than {self.rate:g} requests a second", remedy="wait, then ask again"
+            )
+
+
+def _check_local(headers: dict[str, str], server: Any) -> None:
+    """Without tokens a page in some browser on this machine must not give orders. Raises Problem."""
+    if server is None or server[1] is None:  # a Unix socket
+        return
+    for name in ("host", "origin"):
+        value = headers.get(name)
+        where = value if name == "host" or value is None else urlsplit(value).netloc
+        if value is not None and not is_local(where or ""):
+            raise Problem(
+                403,
+                "forbidden",
+                f"a request for {name} {value!r} without tokens",
+                what=value,
+                remedy="ask for 127.0.0.1 or localhost, or start the controller with --tokens",
+            )
+
+
+async def _whole_body(headers: dict[str, str], receive: Receive) -> Receive:
+    """The body, read whole and bounded before anybody looks into it. Raises Problem."""
+    too_large = Problem(413, "too_large", f"a body of more than {BODY_MAX} bytes", what="body")
+    if headers.get("content-length", "0").isdigit() and int(headers.get("content-length", "0")) > BODY_MAX:
+        raise too_large
+    content = bytearray()
+    try:
+        async with asyncio.timeout(BODY_S):
+            while True:
+                message = await receive()
+                if message["type"] != "http.request":
+                    break
+                content += message.get("body", b"")
+                if len(content) > BODY_MAX:
+                    raise too_large
+                if not message.get("more_body"):
+                    break
+    except TimeoutError:
+        raise Problem(408, "timeout", f"the body did not come within {BODY_S:g} s", what="body") from None
+    first = True
+
+    async def again() -> Any:
+        nonlocal first
+        if first:
+            first = False
+            return {"type": "http.request", "body": bytes(content), "more_body": False}
+        return await receive()
+
+    return again

@@ -1,0 +1,332 @@
+"""The REST API's tokens: roles, revocation, limits, and what the controller refuses to be started as."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from lab import lab
+from small import run, star
+
+from datacast.controller import access
+from datacast.controller.api import ControllerClient
+from datacast.controller.app import make_app
+from datacast.core import tls, tokens
+from datacast.core.problems import Problem
+from datacast.core.service import HttpServer, listen
+from datacast.fabric_manager import groups
+from datacast.fabric_manager.api import FabricManagerClient
+
+ORDER = {"source": "h0", "receivers": ["h1"], "source_path": "/srv/file"}
+REQUESTS = [
+    ("GET", "/healthz", None, None),
+    ("GET", "/openapi.json", None, None),
+    ("GET", "/groups", None, "viewer"),
+    ("GET", "/groups/g-1", None, "viewer"),
+    ("GET", "/topology", None, "viewer"),
+    ("GET", "/switches", None, "viewer"),
+    ("GET", "/switches/s", None, "viewer"),
+    ("GET", "/sets", None, "viewer"),
+    ("GET", "/metrics", None, "viewer"),
+    ("GET", "/nothing", None, "viewer"),
+    ("POST", "/groups", {**ORDER, "source": "zz"}, "operator"),
+    ("DELETE", "/groups/g-1", None, "operator"),
+    ("POST", "/groups/g-1/resume", None, "operator"),
+    ("POST", "/groups/g-1/receivers", {"host": "h1"}, "operator"),
+    ("DELETE", "/groups/g-1/receivers/h1", None, "operator"),
+    ("POST", "/healthz", None, "operator"),
+    ("PUT", "/sets/a", {"hosts": ["zz"]}, "admin"),
+    ("DELETE", "/sets/a", None, "admin"),
+]
+
+
+@contextlib.asynccontextmanager
+async def guarded(url: str, path: Path | None, rate: float = 0):
+    file = tokens.TokenFile(path) if path else None
+    async with FabricManagerClient(url) as client:
+        transport = httpx.ASGITransport(app=make_app(client, tokens=file, rate=rate))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost:7580") as http:
+            yield http
+
+
+def bearer(secret: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {secret}"}
+
+
+def test_each_role_gets_what_is_its_own_and_nobody_else_anything(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.json"
+    given = {role: tokens.create(path, role, role)[1] for role in tokens.ROLES}
+    expired = tokens.create(path, "old", "admin", days=-1)[1]
+
+    async def scenario() -> None:
+        async with lab(star(2)) as it, guarded(it.manager.url, path) as http:
+            for method, where, body, needed in REQUESTS:
+                for wrong in ({}, bearer("dct_wrong"), bearer(expired), {"authorization": "Basic eDp5"}, bearer("")):
+                    answer = await http.request(method, where, json=body, headers=wrong)
+                    if needed is None:
+                        assert answer.status_code == (401 if wrong and wrong != bearer("") else 200), (method, where)
+                        continue
+                    problem = answer.json()
+                    assert (answer.status_code, problem["code"]) == (401, "unauthorized"), (method, where, wrong)
+                    assert answer.headers["www-authenticate"].startswith("Bearer") and "TOKEN" in problem["remedy"]
+                for role, secret in given.items():
+                    answer = await http.request(method, where, json=body, headers=bearer(secret))
+                    enough = needed is None or tokens.ROLES.index(role) >= tokens.ROLES.index(needed)
+                    assert (answer.status_code == 403) is not enough, (role, method, where, answer.text)
+                    assert answer.status_code not in (401, 500)
+                    if not enough:
+                        assert needed in answer.json()["remedy"] and answer.json()["code"] == "forbidden"
+
+    run(scenario())
+
+
+def test_every_route_that_openapi_names_takes_a_token(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.json"
+    tokens.create(path, "x", "viewer")
+
+    async def scenario() -> dict[str, Any]:
+        async with guarded("http://127.0.0.1:9", path) as http:
+            api = (await http.get("/openapi.json")).json()
+            for where, methods in api["paths"].items():
+                for method in methods:
+                    answer = await http.request(method.upper(), where)
+                    assert where in access.OPEN or answer.status_code == 401, (method, where)
+            return api
+
+    api = run(scenario())
+    (scheme,) = api["components"]["securitySchemes"].values()
+    assert (scheme["type"], scheme["scheme"]) == ("http", "bearer")
+    for where, methods in api["paths"].items():
+        for method, operation in methods.items():
+            assert operation["security"], (method, where)
+            assert ({} in operation["security"]) is (where in access.OPEN)
+            assert {"401", "403", "429"} <= set(operation["responses"]), (method, where)
+
+
+def test_a_revoked_token_ends_at_once_and_a_bad_file_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.json"
+    first, secret = tokens.create(path, "a", "viewer")
+
+    async def scenario() -> None:
+        async with lab(star(2)) as it, guarded(it.manager.url, path) as http:
+            assert (await http.get("/groups", headers=bearer(secret))).status_code == 200
+            _, later = tokens.create(path, "b", "viewer")
+            assert (await http.get("/groups", headers=bearer(later))).status_code == 200
+            tokens.revoke(path, first.id)
+            assert (await http.get("/groups", headers=bearer(secret))).status_code == 401
+            path.write_text("{")
+            assert (await http.get("/groups", headers=bearer(later))).status_code == 200
+            path.unlink()
+            assert (await http.get("/groups", headers=bearer(later))).status_code == 200
+
+    run(scenario())
+
+
+def test_without_tokens_no_web_page_gives_orders() -> None:
+    async def scenario() -> None:
+        async with lab(star(2)) as it, guarded(it.manager.url, None) as http:
+            for good in ({}, {"host": "127.0.0.1:7580"}, {"host": "[::1]:7580"}, {"origin": "http://localhost:7580"}):
+                assert (await http.get("/groups", headers=good)).status_code == 200, good
+            for bad in ({"host": "evil.example"}, {"origin": "https://evil.example"}, {"origin": "null"}):
+                answer = await http.get("/groups", headers=bad)
+                assert answer.status_code == 403 and "--tokens" in answer.json()["remedy"], bad
+
+    run(scenario())
+
+
+def test_bodies_and_rates_have_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "tokens.json"
+    secrets = [tokens.create(path, name, "operator")[1] for name in "ab"]
+
+    async def slow():
+        yield b"{"
+        await asyncio.sleep(60)
+
+    async def chunks():
+        for _ in range(3):
+            yield b" " * (access.BODY_MAX // 2)
+
+    async def scenario() -> None:
+        async with lab(star(2)) as it, guarded(it.manager.url, path, rate=2) as http:
+            first, second = (bearer(secret) for secret in secrets)
+            for content in (b" " * (access.BODY_MAX + 1), chunks()):
+                answer = await http.post("/groups", content=content, headers=first)
+                assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+            monkeypatch.setattr(access, "BODY_S", 0.05)
+            answer = await http.post("/groups", content=slow(), headers=first)
+            assert (answer.status_code, answer.json()["code"]) == (408, "timeout")
+            monkeypatch.undo()
+            answers = [await http.get("/groups", headers=first) for _ in range(20)]
+            late = [answer for answer in answers if answer.status_code == 429]
+            assert late and late[0].json()["code"] == "too_many_requests" and late[0].headers["retry-after"]
+            assert (await http.get("/groups", headers=second)).status_code == 200, "one does not slow another"
+
+    run(scenario())
+
+
+def test_a_bucket_fills_again() -> None:
+    now = [0.0]
+    bucket = access.Bucket(10, 2, lambda: now[0])
+    assert [bucket.take() == 0 for _ in range(3)] == [True, True, False]
+    now[0] = 0.1
+    assert [bucket.take() == 0 for _ in range(2)] == [True, False]
+    assert all(access.Bucket(0, 0).take() == 0 for _ in range(100))
+
+
+def test_groups_and_streams_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups, "GROUPS_MAX", 1)
+    monkeypatch.setattr("datacast.controller.app.STREAMS_MAX", 1)
+
+    async def scenario() -> None:
+        async with lab(star(3), rates=[50.0]) as it, FabricManagerClient(it.manager.url) as client:
+            server = HttpServer(make_app(client), listen("127.0.0.1:0"), connections=8)
+            await server.start()
+            try:
+                async with httpx.AsyncClient(base_url=server.url) as http:
+                    it.world.sizes["/srv/file"] = 50_000_000
+                    one = await http.post("/groups", json=ORDER)
+                    assert one.status_code == 201
+                    more = await http.post("/groups", json=ORDER)
+                    assert (more.status_code, more.json()["code"]) == (429, "too_many_groups")
+                    async with http.stream("GET", "/events") as stream:
+                        await anext(stream.aiter_bytes())
+                        other = await http.get("/events")
+                        assert (other.status_code, other.json()["code"]) == (429, "too_many_streams")
+                    await http.delete(one.headers["location"])
+                    await it.end(one.json())
+            finally:
+                await server.stop()
+
+    run(scenario())
+
+
+def test_connections_have_a_limit() -> None:
+    async def scenario() -> None:
+        async with lab(star(2)) as it, FabricManagerClient(it.manager.url) as client:
+            server = HttpServer(make_app(client), listen("127.0.0.1:0"), connections=2)
+            await server.start()
+            host, _, port = server.address.rpartition(":")
+            held = [await asyncio.open_connection(host, int(port)) for _ in range(2)]
+            reader, writer = await asyncio.open_connection(host, int(port))
+            assert await asyncio.wait_for(reader.read(), 10) == b""
+            for _, one in held:
+                one.close()
+            writer.close()
+            await server.stop()
+
+    run(scenario())
+
+
+def test_https_with_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from datacast.core.authority import Authority as Real
+    from datacast.core.authority import Identity
+
+    real = Real.create(tmp_path / "ca", sync=False)
+    cert, key = real.issue(Identity.parse("controller/main"), ip=["127.0.0.1"])
+    path = tmp_path / "tokens.json"
+    _, secret = tokens.create(path, "x", "viewer")
+
+    async def scenario() -> None:
+        async with lab(star(2)) as it, FabricManagerClient(it.manager.url) as client:
+            app = make_app(client, tokens=tokens.TokenFile(path))
+            server = HttpServer(app, listen("127.0.0.1:0"), tls.https_context(str(cert), str(key)))
+            await server.start()
+
+            def ask() -> list[Any]:
+                with ControllerClient(server.url, token=secret) as asking:
+                    return asking.groups()
+
+            try:
+                assert server.url.startswith("https://")
+                with pytest.raises(Problem, match="DATACAST_CA"):
+                    await asyncio.to_thread(ask)
+                monkeypatch.setenv("DATACAST_CA", str(real.ca))
+                assert await asyncio.to_thread(ask) == []
+            finally:
+                await server.stop()
+
+    run(scenario())
+
+
+def test_a_token_never_travels_in_clear() -> None:
+    with pytest.raises(Problem, match="in clear"):
+        ControllerClient("http://192.0.2.1:7580", token="dct_x")
+    ControllerClient("http://192.0.2.1:7580").close()
+    ControllerClient("http://127.0.0.1:7580", token="dct_x").close()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--listen", "0.0.0.0:0"], "without --tokens is refused"),
+        (["--listen", "0.0.0.0:0", "--insecure"], "without --tokens is refused"),
+        (["--listen", "0.0.0.0:0", "--tokens", "FILE"], "without https is refused"),
+        (["--tokens", "ABSENT"], "cannot read"),
+        (["--tokens", "BAD"], "is no token file"),
+        (["--tokens", "OPEN"], "may be changed by others"),
+        (["--rest-cert", "FILE"], "belong together"),
+        (["--rest-cert", "FILE", "--rest-key", "FILE"], "is no PEM file"),
+    ],
+)
+def test_the_controller_refuses_what_is_not_safe(tmp_path: Path, options: list[str], words: str) -> None:
+    names = {name: str(tmp_path / name) for name in ("FILE", "ABSENT", "BAD", "OPEN")}
+    tokens.create(Path(names["FILE"]), "x", "viewer")
+    tokens.create(Path(names["OPEN"]), "x", "viewer")
+    os.chmod(names["OPEN"], 0o666)
+    Path(names["BAD"]).write_text('{"tokens": [{"id": "t-1", "role": "root"}]}')
+    done = subprocess.run(
+        [sys.executable, "-m", "datacast.controller.main", *(names.get(option, option) for option in options)],
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert done.returncode == 1 and words in done.stderr and "Traceback" not in done.stderr, done.stderr
+
+
+def test_without_a_token_file_the_log_says_so() -> None:
+    command = [sys.executable, "-m", "datacast.controller.main", "--listen", "127.0.0.1:0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout and process.stderr
+    assert "REST at http://127.0.0.1:" in process.stdout.readline()
+    process.terminate()
+    _, told = process.communicate(timeout=10)
+    assert "no --tokens: whoever reaches" in told
+
+
+NO_TOKEN_FILES = [
+    "",
+    "[]",
+    "{}",
+    "[" * 5000,
+    "\0",
+    '{"tokens": 1}',
+    '{"tokens": [1]}',
+    '{"tokens": [{"id": 1}]}',
+    '{"tokens": [], "a": 1}',
+]
+
+
+@pytest.mark.parametrize("content", NO_TOKEN_FILES)
+def test_files_that_are_no_token_files(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "tokens.json"
+    path.write_text(content)
+    path.chmod(0o600)
+    with pytest.raises(tokens.TokenError, match="is no token file"):
+        tokens.read(path)
+
+
+def test_the_file_holds_no_token_and_is_its_owners_alone(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.json"
+    token, secret = tokens.create(path, "me", "admin", days=1)
+    assert secret not in path.read_text() and path.stat().st_mode & 0o777 == 0o600
+    assert tokens.digest(secret) == json.loads(path.read_text())["tokens"][0]["sha256"] == token.sha256
+    assert len(secret) > 40 and tokens.create(path, "", "viewer")[1] != secret
+    assert not list(tmp_path.glob("*.part"))
