@@ -13,6 +13,8 @@
 
 #define PAUSE_FIRST (200 * DC_MS)
 #define PAUSE_MOST (10 * DC_SEC)
+/* Nobody listens: a fabric manager that starts again is found soon, and an attempt costs it nothing. */
+#define PAUSE_REFUSED (400 * DC_MS)
 #define ANSWER_WITHIN (5 * DC_SEC)
 
 static struct fabric *of_timer(struct timer *t) { return (struct fabric *)((char *)t - offsetof(struct fabric, timer)); }
@@ -32,7 +34,8 @@ static void alarm_at(struct fabric *fm, dc_time after) {
 static void later(struct fabric *fm, const char *why) {
   fm->conn = NULL;
   fm->registered = 0;
-  fm->pause = fm->pause == 0 ? PAUSE_FIRST : fm->pause * 2 < PAUSE_MOST ? fm->pause * 2 : PAUSE_MOST;
+  dc_time most = strcmp(why, strerror(ECONNREFUSED)) == 0 ? PAUSE_REFUSED : PAUSE_MOST;
+  fm->pause = fm->pause == 0 ? PAUSE_FIRST : fm->pause * 2 < most ? fm->pause * 2 : most;
   alarm_at(fm, fm->pause);
   log_write(fm->complained ? LOG_DEBUG : LOG_WARN, "fabric manager %s: %s; trying again", fm->name, why);
   fm->complained = true;

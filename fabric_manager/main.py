@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from datacast.core import tls
+from datacast.core import eventloop, tls
 from datacast.core.errors import DatacastError
 from datacast.core.priority import PRIORITY_MAX, go_realtime
 from datacast.core.service import HttpServer, address_of, listen
@@ -256,7 +256,7 @@ def main(argv: list[str] | None = None) -> None:
         format="%(asctime)s %(name)s %(levelname)s %(message)s",
     )
     try:
-        asyncio.run(run(args))
+        eventloop.run(run(args))
     except DatacastError as error:
         print(f"datacast-fabric-manager: {error}", file=sys.stderr)
         sys.exit(2 if isinstance(error, UsageError) else 1)

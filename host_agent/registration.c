@@ -8,6 +8,8 @@
 
 #define BACKOFF_MIN (100 * DC_MS)
 #define BACKOFF_MAX (5 * DC_SEC)
+/* Nobody listens: a fabric manager that starts again is found soon, and an attempt costs it nothing. */
+#define REFUSED_MAX (400 * DC_MS)
 #define ANSWER_LIMIT (3 * DC_SEC)
 #define VERSION "0.1.0"
 
@@ -17,7 +19,8 @@ static void try_again(struct registration *r, const char *why)
     log_warn("fabric manager %s: %s; trying again", r->manager, why);
   r->registered = false;
   loop_timer(r->host->loop, &r->timer, r->host->loop->now + r->backoff);
-  r->backoff = 2 * r->backoff < BACKOFF_MAX ? 2 * r->backoff : BACKOFF_MAX;
+  dc_time most = strcmp(why, strerror(ECONNREFUSED)) == 0 ? REFUSED_MAX : BACKOFF_MAX;
+  r->backoff = 2 * r->backoff < most ? 2 * r->backoff : most;
 }
 
 static json_t *roots(const struct roots *r)

@@ -19,7 +19,7 @@ from typing import Any
 
 import networkx  # noqa: F401  (loaded ahead: a group must not wait for it)
 
-from datacast.core import tls
+from datacast.core import eventloop, tls
 from datacast.core.errors import DatacastError
 from datacast.core.priority import go_realtime
 from datacast.fabric_manager.api import FabricManagerClient, StartOrder
@@ -113,7 +113,7 @@ def main(argv: list[str] | None = None) -> None:
     )
     logging.getLogger("httpx").setLevel(logging.WARNING)
     try:
-        sys.exit(asyncio.run(run(args)))
+        sys.exit(eventloop.run(run(args)))
     except DatacastError as error:
         print(f"datacast-master: {error}", file=sys.stderr)
         sys.exit(1)

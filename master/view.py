@@ -13,8 +13,8 @@ from datacast.fabric_manager.api import FabricManagerClient, graph_of, update_no
 
 log = logging.getLogger("datacast.master")
 
-RETRY_S = 0.25
-RETRY_MAX_S = 2.0
+RETRY_S = 0.1
+RETRY_MAX_S = 0.4
 
 
 class View:
