@@ -12,7 +12,7 @@ void dc_hello_cfg_default(struct dc_hello_cfg *cfg)
 {
   *cfg = (struct dc_hello_cfg){.fast = 25 * DC_MS,
                                .slow = 250 * DC_MS,
-                               .timeout_min = 110 * DC_MS,
+                               .timeout_min = 135 * DC_MS,
                                .timeout_intervals = 4,
                                .busy = 2 * DC_SEC,
                                .hold_min = 50 * DC_MS,

@@ -23,7 +23,7 @@ enum { DC_HELLO_LEN = 16 + 8 };
 
 struct dc_hello_cfg {
   dc_time fast, slow;            /* intervals, whole milliseconds (25 ms, 250 ms) */
-  dc_time timeout_min;           /* never called silent sooner (110 ms: a neighbour may miss its turn on a loaded machine) */
+  dc_time timeout_min;           /* never called silent sooner (135 ms: a neighbour may miss its turn on a loaded machine) */
   unsigned timeout_intervals;    /* nor, beyond that, later than so many intervals (4) */
   dc_time busy;                  /* fast for so long after the last dc_hello_busy (2 s) */
   dc_time hold_min, hold_max;    /* 50 ms, 5 s */
