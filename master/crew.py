@@ -25,8 +25,9 @@ from .view import View
 log = logging.getLogger("datacast.master")
 
 REQUEST_S = 2.0
-REROUTE_S = 0.5
-"""Of a member that does not acknowledge new routes by then `open` is in charge."""
+PROMPT_S = 0.6
+"""For what members answer at once while the group runs: one that does not leaves the common tree, because the orders,
+status and new routes of all wait for it."""
 VISIT_S = 0.5
 LIMIT_S = 0.1
 FAN_OUT = 16
@@ -159,7 +160,7 @@ class Crew:
         addresses = {m.name: m.addr for m in (self.source, *members)}
         tree = tree_message(self._tree_of(addresses), self.source.name, addresses, parts)
         try:
-            return await self._root.request(op, self.group, tree, body, timeout)
+            return await self._root.request(op, self.group, tree, body, timeout, REQUEST_S - timeout)
         except SignallingError as error:
             raise self._source_gone(error) from error
 
@@ -246,7 +247,7 @@ class Crew:
         if self._rewire:
             await self._open_again()
         try:
-            return await self.request("status", [m for m in self.in_touch() if m.opened])
+            return await self.request("status", [m for m in self.in_touch() if m.opened], timeout=PROMPT_S)
         except GroupError:
             if self._root:
                 await self._root.close()
@@ -286,7 +287,7 @@ class Crew:
             return
         self._reroutes = max(self._reroutes + 1, time.time_ns() // 1000)  # higher than an earlier master's, too
         parts = {m.name: {"routes": routes[m.name]} for m in members}
-        results = await self.request("reroute", members, {"n": self._reroutes}, parts, REROUTE_S)
+        results = await self.request("reroute", members, {"n": self._reroutes}, parts, PROMPT_S)
         for member in members:
             if (results.get(member.name) or {}).get("ok"):
                 member.heard = time.monotonic()
@@ -338,7 +339,7 @@ class Crew:
         entry = self._log[index]
         self._under_way += 1
         try:
-            results = await self.request(entry.op, members, {"n": index + 1, **entry.body})
+            results = await self.request(entry.op, members, {"n": index + 1, **entry.body}, timeout=PROMPT_S)
         except GroupError as error:
             log.warning("group %s: %s", self.group, error)
             return  # seen and mended by the next status

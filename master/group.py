@@ -76,7 +76,7 @@ class Group(Reactions):
         self._others = False
         """The receivers to be served are others than before."""
         self._reacting = asyncio.Lock()
-        self._releases: set[int] = set()
+        self._releases: dict[int, float] = {}
         self._finale = False
         self._file: dict[str, Any] = {}
         self._held: list[dict[str, Any]] | None = []

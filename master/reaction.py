@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("datacast.master")
 
+RELEASE_S = 0.1
+"""Links fail together: a lost tree that has links again by then keeps what it has."""
+
 
 class Reactions:
     """A part of Group, which sets these."""
@@ -44,7 +47,7 @@ class Reactions:
     _others: bool
     _finale: bool
     _aside_s: float
-    _releases: set[int]
+    _releases: dict[int, float]
     _reacting: asyncio.Lock
     _wake: asyncio.Event
 
@@ -97,7 +100,7 @@ class Reactions:
             return
         for tree in change.lost:
             self.scheduler.lose(tree)
-            self._releases.add(tree)
+            self._releases[tree] = time.monotonic()
         self._take_over_ways()
         routes: dict[str, dict[str, str]] = {}
         for number in change.changed:
@@ -125,7 +128,7 @@ class Reactions:
         log.warning("group %s: %s", self.id, {k: entry[k] for k in entry if not k.endswith("_ns")})
         for tree in change.revived:
             if self.forest.ways[tree].slot is not None:  # not lost again meanwhile
-                self._releases.discard(tree)
+                self._releases.pop(tree, None)
                 self.scheduler.revive(tree, time.monotonic())
 
     def _take_over_ways(self) -> None:
@@ -169,9 +172,9 @@ class Reactions:
         for tree in sorted(self._releases):
             if self.scheduler.cutting:
                 return
-            if queues[tree].cut_at is not None:
+            if queues[tree].cut_at is not None or now - self._releases[tree] < RELEASE_S:
                 continue
-            self._releases.discard(tree)
+            del self._releases[tree]
             cut = self.scheduler.release(tree, now)
             if cut:
                 self._spawn(self._cut([[cut.tree, cut.seq]]))

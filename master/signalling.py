@@ -113,11 +113,17 @@ class Connection:
                 self._on_close()
 
     async def request(
-        self, op: str, group: str, tree: dict[str, Any], everyone: dict[str, Any] | None = None, timeout: float = 2.0
+        self,
+        op: str,
+        group: str,
+        tree: dict[str, Any],
+        everyone: dict[str, Any] | None = None,
+        timeout: float = 2.0,
+        patience: float = 0.0,
     ) -> Results:
         """Send a request and wait for the aggregated acknowledgement: {member: result}. Raises SignallingError when the
         connection is gone or nothing comes in time. The request is written before the first suspension, so requests are
-        carried out in the order of the calls."""
+        carried out in the order of the calls. `patience`: how much longer the first agent itself is waited for."""
         if not self.alive or self._writer is None:
             raise SignallingError(f"connection to {self.address} lost: {self.error}", what=self.address)
         number = next(self._ids)
@@ -135,10 +141,10 @@ class Connection:
             message["all"] = everyone
         try:
             self._writer.write(framing.encode(message))
-            return await asyncio.wait_for(future, timeout + GRACE_S)
+            return await asyncio.wait_for(future, timeout + patience + GRACE_S)
         except TimeoutError as error:
             raise SignallingError(
-                f"{self.address} did not acknowledge {op} within {timeout + GRACE_S:g} s", what=self.address
+                f"{self.address} did not acknowledge {op} within {timeout + patience + GRACE_S:g} s", what=self.address
             ) from error
         finally:
             self._waiting.pop(number, None)
