@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
 REMEDY = "apt-get install openvswitch-switch"
 CONTROLLER_PORT = 6653
+HEAP = 64 << 20
+"""Bytes that its allocator keeps. For every look at a port it takes 32 buffers of the MTU and gives them back; glibc
+would give these 288 KB back to the kernel each time, and fault every page in again the next time."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +59,10 @@ class OpenVSwitch:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Keeps its files out of the machine's own Open vSwitch."""
+        """Keeps its files out of the machine's own Open vSwitch, and its memory in its heap."""
         folder = str(self.folder)
-        return {"OVS_RUNDIR": folder, "OVS_LOGDIR": folder, "OVS_DBDIR": folder, "OVS_SYSCONFDIR": folder}
+        paths = {"OVS_RUNDIR": folder, "OVS_LOGDIR": folder, "OVS_DBDIR": folder, "OVS_SYSCONFDIR": folder}
+        return {**paths, "GLIBC_TUNABLES": f"glibc.malloc.trim_threshold={HEAP}:glibc.malloc.top_pad={HEAP}"}
 
     def create(self) -> None:
         """An empty database. Raises LabError."""
