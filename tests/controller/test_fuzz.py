@@ -1,0 +1,114 @@
+"""The REST API fuzzed from its own description: whatever is sent, no answer is a 5xx and all are as described.
+
+DATACAST_FUZZ_EXAMPLES sets how many requests each operation gets, DATACAST_FUZZ_SEED another course of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from lab import lab
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+from small import star
+
+from datacast.controller.app import make_app
+from datacast.core import tokens
+from datacast.core.service import HttpServer, listen
+from datacast.fabric_manager.api import FabricManagerClient
+
+EXAMPLES = int(os.environ.get("DATACAST_FUZZ_EXAMPLES", "20"))
+SEED = int(os.environ.get("DATACAST_FUZZ_SEED", "1"))
+CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+OPERATIONS = sorted(
+    (method.upper(), path)
+    for path, methods in make_app(FabricManagerClient("http://127.0.0.1:9")).openapi()["paths"].items()
+    for method in methods
+    if path != "/events"  # a stream: test_rest.py reads it
+)
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """A controller with a fabric manager and agents in a thread of their own: its URL and an admin's token."""
+    path = tmp_path_factory.mktemp("fuzz") / "tokens.json"
+    _, secret = tokens.create(path, "fuzz", "admin")
+    there: list[str] = []
+    ready, end = threading.Event(), threading.Event()
+
+    async def serve() -> None:
+        async with lab(star(4), agents=["h0", "h1", "h2"]) as it, FabricManagerClient(it.manager.url) as client:
+            it.world.sizes["/srv/file"] = 1000
+            server = HttpServer(make_app(client, tokens=tokens.TokenFile(path)), listen("127.0.0.1:0"))
+            await server.start()
+            there.append(server.url)
+            ready.set()
+            while not end.is_set():
+                await asyncio.sleep(0.02)
+            await server.stop()
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    assert ready.wait(30)
+    group = {"source": "h0", "receivers": ["h1"], "source_path": "/srv/file"}
+    headers = {"authorization": f"Bearer {secret}"}
+    assert httpx.post(there[0] + "/groups", json=group, headers=headers).status_code == 201
+    yield there[0], secret
+    end.set()
+    thread.join(30)
+    assert not thread.is_alive()
+
+
+@pytest.fixture(scope="module")
+def schema(service: tuple[str, str]) -> Any:
+    return schemathesis.openapi.from_url(service[0] + "/openapi.json")
+
+
+@pytest.mark.parametrize("mode", ["positive", "negative"])
+@pytest.mark.parametrize(("method", "path"), OPERATIONS)
+def test_no_request_breaks_the_controller(
+    service: tuple[str, str], schema: Any, method: str, path: str, mode: str
+) -> None:
+    url, secret = service
+    chosen = GenerationMode.POSITIVE if mode == "positive" else GenerationMode.NEGATIVE
+    operation = schema[path][method]
+    if mode == "negative" and not (operation.path_parameters or operation.query or operation.body):
+        return  # nothing that could be wrong
+
+    @seed(SEED)
+    @settings(
+        max_examples=EXAMPLES,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=operation.as_strategy(generation_mode=chosen))
+    def each(case: Any) -> None:
+        response = case.call(base_url=url, headers={"authorization": f"Bearer {secret}"}, timeout=20)
+        case.validate_response(response, checks=CHECKS)
+
+    each()
+
+
+def test_it_still_works_afterwards(service: tuple[str, str]) -> None:
+    url, secret = service
+    answer = httpx.get(url + "/topology", headers={"authorization": f"Bearer {secret}"})
+    assert answer.status_code == 200 and len(answer.json()["nodes"]) == 5
+
+
+def test_operations_are_all_there() -> None:
+    assert len(OPERATIONS) >= 15 and ("POST", "/groups") in OPERATIONS
