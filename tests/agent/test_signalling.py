@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import random
+import signal
 import socket
 import struct
 import time
@@ -78,6 +79,49 @@ def test_silent_child_costs_time_but_not_its_children(line: Net) -> None:
     assert 0.5 < time.monotonic() - start < 1.4
     run("ip", "-n", line.namespace("b"), "link", "set", "eth-m", "up")
     assert until(lambda: client.request("ping", chain(line, "a", "b", "c"))["b"]["ok"], "b to be back", 15)
+
+
+def test_children_of_a_stopped_member_are_reached_before_its_time_is_over(line: Net) -> None:
+    """The grandchild listens where only the root can reach it; what the stopped one says of it later counts less."""
+    run("ip", "-n", line.namespace("a"), "link", "set", "lo", "up")
+    server = inside(line.namespace("a"), lambda: socket.create_server(("127.0.0.1", 0)))
+    server.settimeout(10)
+    address = f"127.0.0.1:{server.getsockname()[1]}"
+    client = line.client("a")
+    client.request("ping", chain(line, "a", "b"))  # the connection to b stands
+    line.agents["b"].process.send_signal(signal.SIGSTOP)
+    try:
+        tree = line.member("a", None, [line.member("b", None, [{"n": "c", "a": address}])])
+        number = client.send("ping", tree, timeout_ms=60_000)
+        grandchild, _ = server.accept()
+        with grandchild:
+            decoder, messages = Decoder(), []
+            while not messages:
+                messages = decoder.feed(grandchild.recv(1 << 16))
+            assert messages[0]["tree"]["n"] == "c"
+            grandchild.sendall(encode({"type": "ack", "id": messages[0]["id"], "results": {"c": {"ok": True}}}))
+            assert not client.pump(0.2) and number not in client.acks
+            line.agents["b"].process.send_signal(signal.SIGCONT)
+            client.wait(lambda: number in client.acks, "the acknowledgement")
+    finally:
+        line.agents["b"].process.send_signal(signal.SIGCONT)
+        server.close()
+    assert client.acks[number]["results"] == {name: {"ok": True} for name in "abc"}
+
+
+def test_a_reroute_that_was_overtaken_changes_nothing(pair: Net, tmp_path: Path) -> None:
+    transfer = Transfer(pair, "a", random_file(tmp_path / "f", 100_000), {"b": path_direct()})
+    transfer.open()
+
+    def reroute(number: int, route: str) -> Message:
+        part = pair.member("b", {"routes": {str(transfer.tree): route}})
+        return transfer.client.request("reroute", pair.member("a", None, [part]), {"n": number}, transfer.group)["b"]
+
+    assert reroute(5, path_direct().hex())["ok"]
+    assert reroute(4, "nonsense") == {"ok": True}
+    assert reroute(6, "nonsense")["code"] == "bad_request"
+    transfer.assign()
+    transfer.wait_ended()
 
 
 def test_wrong_agent_at_an_address(line: Net) -> None:

@@ -346,6 +346,7 @@ def test_ctrl_c_leaves_no_process_and_no_socket(tmp_path: Path) -> None:
         (["--topology", "nonsense:1"], "nonsense"),
         (["--topology", "bcube:4,1", "--link-rate", "fast"], "'fast' is no rate"),
         (["--topology", "bcube:4,1", "--mtu", "10"], "--mtu 10"),
+        (["--topology", "bcube:4,1", "--realtime", "100"], "--realtime 100: must be between 0 and 99"),
         (["--topology", "bcube:4,1", "--http", "nowhere"], "'nowhere' is no address"),
         (["--topology", "bcube:4,1", "--database", "/proc/none/d"], "/proc/none/d"),
     ],
