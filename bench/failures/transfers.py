@@ -12,7 +12,7 @@ from datacast.topologies.lab.lab import Lab
 SOURCE = "00"
 SIX = ["02", "10", "21", "23", "31", "33"]
 FINAL = ("done", "partial", "failed", "cancelled")
-SPENT = 0.75
+SPENT = 0.9
 """A transfer that is further than this ends before the next failure."""
 
 Ended = Callable[[str, list[dict[str, Any]]], None]
