@@ -313,6 +313,8 @@ def topology(
             "yes" if node["alive"] else "no",
         )
     console.print(table)
+    if plain := [node["name"] for node in nodes if node["kind"] == "switch" and node.get("cache") is False]:
+        console.print(f"without a cache appliance: {', '.join(plain)}", highlight=False)
     if links or down:
         table = _table("link", "ports", "rate", "up", "carries (group/tree)")
         for link in view["links"] if links else down:

@@ -232,11 +232,13 @@ def test_without_a_controller_the_remedy_is_told(args: list[str]) -> None:
 
 def test_topology_for_people_and_machines() -> None:
     async def scenario():
-        async with service([1.0], agents=["h0", "h1"]) as (_, url):
+        async with service([1.0], agents=["h0", "h1"]) as (it, url):
+            it.manager.fabric.nodes["s"].cache = False
             return await datacast("topology", "--links", url=url), await datacast("topology", "--json", url=url)
 
     (code, out, _), (_, machine, _) = run(scenario(), 60)
     assert code == 0 and "4 hosts (2 with an agent), 1 switches, 4 links (2 down)" in out
+    assert "without a cache appliance: s\n" in out
     assert len(json.loads(machine)["links"]) == 4
 
 
