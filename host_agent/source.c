@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -62,13 +63,14 @@ static bool errno_fault(struct fault *why, int error, const char *path)
   }
 }
 
+/* Looked at before it is opened to be read: opening a device or a FIFO is an act in itself. */
 static int open_file(struct host *h, const char *path, int flags, struct stat *st, struct fault *why)
 {
   const char *rest;
   const struct root *root = roots_of(&h->source_roots, path, &rest, why);
   if (root == NULL)
     return -1;
-  int fd = root_open(root, rest, flags, 0);
+  int fd = root_open(root, rest, O_PATH, 0);
   if (fd < 0 || fstat(fd, st) < 0) {
     errno_fault(why, fd < 0 ? -fd : errno, path);
     if (fd >= 0)
@@ -83,7 +85,15 @@ static int open_file(struct host *h, const char *path, int flags, struct stat *s
     close(fd);
     return -1;
   }
-  return fd;
+  if (flags == O_PATH)
+    return fd;
+  char self[32];
+  snprintf(self, sizeof self, "/proc/self/fd/%d", fd); /* the very file that was looked at */
+  int file = open(self, flags | O_CLOEXEC);
+  if (file < 0)
+    errno_fault(why, errno == ENOENT ? EIO : errno, path); /* it is there; /proc may not be */
+  close(fd);
+  return file;
 }
 
 static uint64_t mtime_ns(const struct stat *st)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import time
@@ -53,6 +54,22 @@ def test_stat_of_a_source(pair: Net, tmp_path: Path) -> None:
     assert stat(pair, "a", {"path": ""})["code"] == "bad_request"
     os.mkfifo(tmp_path / "fifo")
     assert stat(pair, "a", {"path": str(tmp_path / "fifo")})["code"] == "denied"
+
+
+def test_what_is_no_file_is_not_even_opened(pair: Net, tmp_path: Path) -> None:
+    """Opening a FIFO lets its writer go on, opening a watchdog starts it."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    watch, in_open = libc.inotify_init1(os.O_NONBLOCK), 0x20
+    fifo, source = tmp_path / "fifo", random_file(tmp_path / "src", 100)
+    os.mkfifo(fifo)
+    for path in (fifo, source):
+        assert libc.inotify_add_watch(watch, str(path).encode(), in_open) >= 0
+    assert stat(pair, "a", {"path": str(fifo)})["code"] == "denied"
+    with pytest.raises(BlockingIOError):
+        os.read(watch, 4096)
+    assert stat(pair, "a", {"path": str(source)})["ok"]
+    assert os.read(watch, 4096), "an open would have shown"
+    os.close(watch)
 
 
 def test_source_folders_confine_what_is_sent(make_net: Callable[[Path], Net], tmp_path: Path) -> None:
