@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from datacast.core import tls
+from datacast.core import privileges, tls
 from datacast.core.errors import DatacastError
 from datacast.core.service import HttpServer, listen
 from datacast.core.tokens import TokenFile
@@ -35,6 +35,7 @@ async def run(args: argparse.Namespace) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
+    privileges.drop(args.user)
     tokens = TokenFile(Path(args.tokens)) if args.tokens else None
     context = https(args)
     check_open(args, tokens is not None, context is not None)
@@ -133,6 +134,7 @@ def main(argv: list[str] | None = None) -> None:
         metavar="FILE",
         help="YAML file of the OpenFlow and P4Runtime switches to program (docs/dataplanes.md)",
     )
+    privileges.add_option(parser)
     tls.add_options(parser, insecure="plain TCP also beyond the loopback interface")
     parser.add_argument("-v", "--verbose", action="store_true")
     args = parser.parse_args(argv)

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from datacast.core import eventloop, tls
+from datacast.core import eventloop, privileges, tls
 from datacast.core.errors import DatacastError
 from datacast.core.priority import PRIORITY_MAX, go_realtime
 from datacast.core.service import HttpServer, address_of, listen
@@ -183,6 +183,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
         help="masters kept warm for groups to come, some 90 MB each (default %(default)s)",
     )
     tls.add_options(parser)
+    privileges.add_option(parser)
     parser.add_argument("--master-cert", metavar="FILE", help="certificate of master/NAME, for the masters it starts")
     parser.add_argument("--master-key", metavar="FILE", help="its key")
     parser.add_argument(
@@ -210,6 +211,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
 
 async def run(args: argparse.Namespace) -> None:
     go_realtime(args.realtime)
+    privileges.drop(args.user, args.realtime)
     security = tls.from_options(args, "fabric-manager")
     masters = security.options
     if security.identity:

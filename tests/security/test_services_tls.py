@@ -277,6 +277,21 @@ def test_a_connection_that_never_shakes_hands_ends(authority: Authority, caplog:
     run(scenario())
 
 
+def test_registrations_have_a_limit(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr("datacast.fabric_manager.registry.CONNECTIONS_MAX", 2)
+
+    async def scenario() -> None:
+        async with lab(star(2)) as it:
+            host, _, port = it.manager.signalling_address.rpartition(":")
+            reader, writer = await asyncio.open_connection(host, int(port))
+            assert await asyncio.wait_for(reader.read(), 10) == b""
+            writer.close()
+            assert all(it.manager.fabric.nodes[name].registered for name in ("h0", "h1"))
+            assert "more than 2 connections" in caplog.text
+
+    run(scenario())
+
+
 def test_own_certificates_are_looked_at_before_anything_starts(authority: Authority, other: Authority) -> None:
     ca, absent = str(authority.ca), str(authority.folder / "absent")
     good, another = authority.issue("master/m"), authority.issue("master/m")

@@ -1,0 +1,52 @@
+"""What a service may still do once it runs (the C daemons: libdatacast/daemon/privileges.h)."""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import os
+import pwd
+import resource
+
+from .errors import DatacastError
+
+_PR_SET_NO_NEW_PRIVS = 38
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class PrivilegeError(DatacastError):
+    """There is no such user, or this process may not become one."""
+
+
+def add_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--user",
+        metavar="NAME",
+        help="started as root: become this user before any file or socket is opened (its files must be the user's)",
+    )
+
+
+def drop(user: str | None, realtime: int = 0) -> None:
+    """Files made from now on are their owner's alone, no program started gains rights, and root becomes `user`, with
+    the right to real-time priority up to `realtime`. Raises PrivilegeError."""
+    os.umask(0o077)
+    _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    if user is None:
+        return
+    try:
+        entry = pwd.getpwnam(user)
+    except KeyError as error:
+        raise PrivilegeError(f"--user {user}: there is no such user", what=user) from error
+    if os.geteuid() == entry.pw_uid:
+        return
+    try:
+        if realtime:
+            resource.setrlimit(resource.RLIMIT_RTPRIO, (realtime, realtime))
+        os.setgroups([])
+        os.setresgid(entry.pw_gid, entry.pw_gid, entry.pw_gid)
+        os.setresuid(entry.pw_uid, entry.pw_uid, entry.pw_uid)
+    except OSError as error:
+        raise PrivilegeError(f"--user {user}: {error.strerror}; start it as root, or as {user}", what=user) from error
+    except ValueError as error:  # a container's root without CAP_SYS_RESOURCE
+        text = f"--user {user}: the right to real-time priority cannot be kept; leave --realtime out"
+        raise PrivilegeError(text, what=user) from error

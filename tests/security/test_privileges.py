@@ -1,0 +1,70 @@
+"""What the Python services may still do once they run."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+FABRIC_MANAGER = [sys.executable, "-m", "datacast.fabric_manager.main", "--topology", "bcube:2,1"]
+ADDRESSES = ["--signalling", "127.0.0.1:0", "--http", "127.0.0.1:0"]
+NOBODY = "nobody"
+
+
+@contextlib.contextmanager
+def running(command: list[str]) -> Iterator[dict[str, str]]:
+    """/proc/PID/status of a program that says that it is ready."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None and "datacast-" in process.stdout.readline()
+        lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+        yield {key: value.strip() for key, _, value in (line.partition(":") for line in lines)}
+    finally:
+        process.terminate()
+        process.wait(20)
+        if process.stdout:
+            process.stdout.close()
+
+
+def test_nothing_started_gains_rights_and_the_database_is_its_owners_alone(tmp_path: Path) -> None:
+    database = tmp_path / "db" / "fabric.sqlite"
+    with running([*FABRIC_MANAGER, *ADDRESSES, "--database", str(database)]) as status:
+        assert status["NoNewPrivs"] == "1"
+        assert {path.stat().st_mode & 0o077 for path in (database.parent, *database.parent.iterdir())} == {0}
+    with running([sys.executable, "-m", "datacast.controller.main", "--listen", "127.0.0.1:0"]) as status:
+        assert status["NoNewPrivs"] == "1"
+
+
+@pytest.mark.root
+def test_root_becomes_an_ordinary_user(tmp_path: Path) -> None:
+    if subprocess.run([sys.executable, "-c", "import datacast.core"], user=NOBODY, capture_output=True).returncode:
+        pytest.skip(f"{NOBODY} cannot read this source tree")
+    folder = tmp_path / "db"
+    folder.mkdir()
+    for path in (*tmp_path.parents[:2], tmp_path):
+        os.chmod(path, 0o755)
+    entry = pwd.getpwnam(NOBODY)
+    os.chown(folder, entry.pw_uid, entry.pw_gid)
+    options = ["--user", NOBODY, "--database", str(folder / "fabric.sqlite"), "--spares", "1"]
+    commands = [
+        [*FABRIC_MANAGER, *ADDRESSES, *options],
+        [sys.executable, "-m", "datacast.controller.main", "--listen", "127.0.0.1:0", "--user", NOBODY],
+    ]
+    for command in commands:
+        with running(command) as status:
+            assert set(status["Uid"].split()) == {str(entry.pw_uid)} and set(status["Gid"].split()) == {
+                str(entry.pw_gid)
+            }
+            assert status["Groups"] == "" and int(status["CapEff"], 16) == int(status["CapPrm"], 16) == 0
+
+
+@pytest.mark.root
+def test_a_user_that_is_none_is_named() -> None:
+    done = subprocess.run([*FABRIC_MANAGER, "--user", "no-such-user"], capture_output=True, text=True, timeout=30)
+    assert done.returncode == 1 and "there is no such user" in done.stderr
