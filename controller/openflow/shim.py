@@ -199,6 +199,17 @@ class App(OSKenApp):
             f"{ofp.ofp_error_code_to_str(msg.type, msg.code)}", msg.datapath.id)
 
 
+class Connection(osken_controller.Datapath):
+    """Its end is told when it ends. os-ken waits for its own threads first, up to an echo's interval; a switch that
+    connects again in between would be taken for a second one under the same id."""
+
+    def _recv_loop(self) -> None:
+        try:
+            super()._recv_loop()
+        finally:
+            self.set_state(DEAD_DISPATCHER)
+
+
 class OpenFlowServer:
     """Listens for switches; one per process (os-ken's applications are)."""
 
@@ -238,7 +249,8 @@ class OpenFlowServer:
 
     def _serve(self, sock: socket.socket, address: Any) -> None:
         try:
-            osken_controller.datapath_connection_factory(sock, address)
+            with contextlib.closing(Connection(sock, address)) as connection:
+                connection.serve()
         except Exception as error:
             # os-ken's parser raises whatever it likes on a peer that is no switch.
             text = f"{address[0]}:{address[1]}: {type(error).__name__}: {error}"

@@ -60,6 +60,8 @@ class WireSwitch:
         self.sock.sendall(struct.pack("!BBHI", self.version, kind, 8 + len(body), xid) + body)
 
     def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self.sock.shutdown(socket.SHUT_RDWR)  # a reader of its own would keep it open
         self.sock.close()
 
     @staticmethod
@@ -264,6 +266,18 @@ def test_after_the_fabric_manager_was_away_it_is_told_everything(service: Switch
     wait_for("the second registration", lambda: len(manager.of("register")) > 1)
     wait_for("the state of the link", lambda: {"port": 1, "up": False} in manager.of("register")[-1]["ports"]
              or [m for m in manager.of("link") if m["port"] == 1])
+
+
+def test_a_switch_that_comes_back_at_once_is_no_second_one(service: Switches) -> None:
+    switch = WireSwitch(service.openflow_address, 1, ports=5)
+    for count in (2, 3, 4):
+        wait_for("programming", lambda: service.switches()[0]["programmed"])
+        switch.close()
+        wait_for("the loss", lambda: not service.switches()[0]["connected"], 1)
+        switch = WireSwitch(service.openflow_address, 1, ports=5)
+        wait_for("the connection", lambda: service.switches()[0]["connected"])
+        assert service.switches()[0]["connections"] == count
+    assert "claimed_twice" not in {note["code"] for note in service.notes()}
 
 
 def test_a_switch_that_comes_back_keeps_its_rules(service: Switches, manager: FabricManager) -> None:
