@@ -162,6 +162,8 @@ class Fabric:
         pid = message.get("pid")
         if pid != node.pid or not node.seen:
             node.last_n = -1
+        if _is_count(message.get("n")):
+            node.last_n = max(node.last_n, message["n"])  # `ports` tells what became of it
         node.registered, node.seen, node.silent, node.session = True, True, False, session
         node.addr = addr if isinstance(addr, str) else None
         node.pid = pid if isinstance(pid, int) else None
@@ -267,6 +269,10 @@ def _is_address(text: str) -> bool:
 
 def _is_port(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 65534
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _text(value: Any) -> str | None:

@@ -108,6 +108,15 @@ def test_a_link_is_up_only_when_both_ends_say_so() -> None:
     assert list(up(fabric.link_report("s0.0", 0, True, 2, 1)).values()) == [True]
 
 
+def test_reports_that_follow_a_registration_are_part_of_it() -> None:
+    """A link failed and came back while no fabric manager was there: the new one must not see it fail."""
+    fabric = whole(Fabric(star(2)))
+    fabric.disconnect(2, 5)
+    register(fabric, "h0", 9, n=4)
+    assert fabric.link_report("h0", 0, False, 3, 10) == [] and fabric.link_report("h0", 0, True, 4, 11) == []
+    assert list(up(fabric.link_report("h0", 0, False, 5, 12)).values()) == [False]
+
+
 def test_numbers_start_anew_with_a_new_process_but_not_with_a_new_connection() -> None:
     fabric = whole(Fabric(star(2)))
     fabric.link_report("h0", 0, False, 50, 1)
