@@ -6,7 +6,10 @@
 
 enum state { DOWN = 1, INIT = 2, UP = 3 }; /* RFC 5880, section 4.1 */
 
-enum { FORGIVE = 64 }; /* intervals a link stays up before its earlier failures are forgotten */
+enum {
+  FORGIVE = 64, /* intervals a link stays up before its earlier failures are forgotten */
+  BEHIND = 64   /* a hello so few numbers behind the last one is out of date; farther behind, that one was not the neighbour's */
+};
 
 void dc_hello_cfg_default(struct dc_hello_cfg *cfg)
 {
@@ -103,7 +106,7 @@ enum dc_drop dc_hello_handle(struct dc_hello *h, dc_time now, const struct dc_he
     return DC_DROP_RESERVED;
   if (header->tree == h->instance)
     return DC_DROP_UNWANTED; /* our own, come back: a loop in the cabling is no neighbour */
-  if (h->met && header->tree == h->peer_instance && (int32_t)(header->seq - h->peer_seq) <= 0)
+  if (h->met && header->tree == h->peer_instance && h->peer_seq - header->seq < BEHIND)
     return DC_DROP_UNWANTED; /* out of date */
   bool hears = dc_get32(rest + 4) == h->instance; /* else it speaks to what was here before */
   if (!hears && theirs == UP)

@@ -191,6 +191,17 @@ static void nonsense_is_refused(void)
   assert(end[A].link == DC_LINK_UP);
 }
 
+static void a_forged_hello_from_far_ahead_does_not_silence_the_neighbour(void)
+{
+  start();
+  run(100 * DC_MS);
+  struct dc_header h = {.type = DC_TYPE_HELLO, .length = 8, .tree = 0xbbbb, .seq = 1000};
+  uint8_t rest[8] = {1, 0, 0x7d, 0x0a, 0, 0, 0, 0}; /* down, and the next one in 32 s */
+  assert(dc_hello_handle(&end[A], now, &h, rest) == DC_DROP_NONE && end[A].link == DC_LINK_UNHEARD);
+  run(1 * DC_SEC);
+  assert(end[A].link == DC_LINK_UP && end[B].link == DC_LINK_UP && end[A].peer_interval <= DC_SEC);
+}
+
 int main(void)
 {
   a_link_comes_up_and_stays();
@@ -201,6 +212,7 @@ int main(void)
   a_restarted_neighbour_is_noticed_and_trusted_again();
   a_flapping_link_is_held_longer_each_time();
   nonsense_is_refused();
+  a_forged_hello_from_far_ahead_does_not_silence_the_neighbour();
   puts("test_hello: ok");
   return 0;
 }
