@@ -13,6 +13,7 @@ enum { HOLES, AHEAD, QUEUES };
 struct waiting {
   uint32_t seq;
   uint16_t children; /* who asked: bits over s->child */
+  uint16_t served;   /* who was sent it while others wait: they ask for a duplicate next time */
 };
 
 struct queue {
@@ -210,6 +211,9 @@ void dc_source_handle(dc_source *s, dc_time now, const struct dc_header *h, cons
   bool ahead = !s->any || h->seq > s->newest;
   bool old = !ahead && s->newest - h->seq >= DC_SOURCE_WINDOW;
   uint16_t known = ahead ? UNSEEN : old ? SENT : *slot(s, h->seq);
+  struct waiting *w = known == UNSEEN || known == SENT
+                          ? NULL
+                          : &s->queue[(known - 1u) / DC_SOURCE_QUEUE_MAX].w[(known - 1u) % DC_SOURCE_QUEUE_MAX];
   if (known == UNSEEN) {
     if (s->queued == DC_SOURCE_QUEUE_MAX) { /* bounds each of the two */
       refuse(s, DC_DROP_QUEUE);
@@ -225,8 +229,7 @@ void dc_source_handle(dc_source *s, dc_time now, const struct dc_header *h, cons
     s->child[child].pending++;
     *slot(s, h->seq) = (uint16_t)(which * DC_SOURCE_QUEUE_MAX + at + 1);
     tell(s, now, h, false);
-  } else if (known != SENT) {
-    struct waiting *w = &s->queue[(known - 1u) / DC_SOURCE_QUEUE_MAX].w[(known - 1u) % DC_SOURCE_QUEUE_MAX];
+  } else if (w != NULL && !(w->served >> child & 1)) {
     s->count.merged++;
     if (!(w->children >> child & 1)) {
       w->children |= (uint16_t)(1u << child);
@@ -273,8 +276,9 @@ static void drop_beyond(dc_source *s, unsigned which)
         s->child[c].pending--;
     refuse(s, DC_DROP_BEYOND);
     uint16_t *known = slot(s, first(q)->seq);
+    bool sent = first(q)->served != 0;
     shift(s, which);
-    if (*known == SENT)
+    if (*known == SENT && !sent)
       *known = UNSEEN;
   }
 }
@@ -301,6 +305,7 @@ unsigned dc_source_poll(dc_source *s, dc_time now, struct dc_source_tx *out, uns
     unsigned c = (unsigned)__builtin_ctz(w->children);
     out[n] = (struct dc_source_tx){.seq = w->seq, .ret = &s->child[c].ret};
     w->children &= (uint16_t)(w->children - 1);
+    w->served |= (uint16_t)(1u << c);
     s->child[c].pending--;
     s->count.new_packets++;
     s->tokens -= s->cost;

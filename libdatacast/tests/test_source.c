@@ -85,6 +85,24 @@ static void an_interest_that_waits_is_merged(void)
   free(s);
 }
 
+static void who_was_sent_it_asks_for_a_duplicate_though_others_still_wait(void)
+{
+  dc_source *s = make(10000000, 1);
+  ask(s, 1000, 0);
+  ask_from(s, 1000, 0, 0, &to_b);
+  assert(dc_source_poll(s, 1000, tx, CAP) == 1 && dc_segment_equal(tx[0].ret, &to_a));
+  ask(s, 1000, 0); /* lost, while b waits for tokens */
+  assert(dc_source_poll(s, 1000, tx, CAP) == 1 && tx[0].flags == DC_FLAG_DUP && dc_segment_equal(tx[0].ret, &to_a));
+  dc_source_set_range(s, 0, 0);
+  assert(dc_source_poll(s, DC_SEC, tx, CAP) == 0); /* b's is cut off; that it was sent is not forgotten */
+  dc_source_set_range(s, 0, 10);
+  ask(s, DC_SEC, 0);
+  assert(dc_source_poll(s, DC_SEC, tx, CAP) == 1 && tx[0].flags == DC_FLAG_DUP);
+  dc_source_counters(s, &c);
+  assert(c.duplicates == 2 && c.dup_packets == 2 && c.new_packets == 1 && c.merged == 1 && c.queued == 0);
+  free(s);
+}
+
 static void a_duplicate_is_answered_at_once_and_halves_the_rate(void)
 {
   dc_source *s = make(10000000, 1);
@@ -236,6 +254,7 @@ int main(void)
   the_bucket_paces_new_data_exactly();
   tokens_do_not_pile_up_beyond_the_burst();
   an_interest_that_waits_is_merged();
+  who_was_sent_it_asks_for_a_duplicate_though_others_still_wait();
   a_duplicate_is_answered_at_once_and_halves_the_rate();
   a_refetch_past_the_caches_is_no_congestion();
   interests_out_of_range_are_counted();
