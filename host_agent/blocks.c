@@ -67,6 +67,19 @@ static void finish_if_whole(struct group *g)
 
 static void verify_more(struct group *g);
 
+/* Pieces of [first, end) that no tree knows to have carried: its links are gone, or it was too long ago. */
+static uint32_t forgotten(const struct receiver *r, uint64_t first, uint64_t end)
+{
+  uint32_t n = 0;
+  for (uint64_t p = first; p < end; p++) {
+    bool carried = false;
+    for (unsigned i = 0; i < r->trees && !carried; i++)
+      carried = dc_receiver_carries(r->tree[i]->core, p);
+    n += !carried;
+  }
+  return n;
+}
+
 static void ask_again(struct group *g, uint32_t block)
 {
   struct receiver *r = g->receiver;
@@ -77,8 +90,12 @@ static void ask_again(struct group *g, uint32_t block)
     asked += dc_receiver_refetch(r->tree[i]->core, first, g->layout.per_block);
     forward_mark(&r->tree[i]->endpoint);
   }
-  log_warn("group %s: block %u failed its checksum, %u pieces are fetched again past the caches", g->id, block, asked);
-  group_event(g, "bad_block", json_pack("{s:I,s:I}", "block", (json_int_t)block, "pieces", (json_int_t)asked));
+  uint64_t pieces = dc_layout_pieces(&g->layout), end = first + g->layout.per_block;
+  uint32_t lost = forgotten(r, first, end < pieces ? end : pieces);
+  log_warn("group %s: block %u failed its checksum, %u pieces are fetched again past the caches, %u have to be assigned again",
+           g->id, block, asked, lost);
+  group_event(g, "bad_block", json_pack("{s:I,s:I,s:I}", "block", (json_int_t)block, "pieces", (json_int_t)asked, "forgotten",
+                                        (json_int_t)lost));
 }
 
 /* A block from before was hashed. What did not survive is fetched in its turn: nothing was asked for yet. */
@@ -115,6 +132,7 @@ static void verified(struct job *j)
   if (good) {
     r->state[block] = BLOCK_OK;
     r->ok++;
+    dc_pieces_seal_block(r->pieces, block);
   }
   if (r->claimed[block]) {
     claim_checked(g, block, good);

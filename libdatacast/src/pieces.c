@@ -25,12 +25,13 @@ uint32_t dc_layout_piece_len(const struct dc_layout *l, uint64_t i)
   return i + 1 < n ? l->piece : (uint32_t)(l->size - (n - 1) * l->piece);
 }
 
-/* One bit per piece, one count per block. */
+/* One bit per piece; one bit (sealed) and one count per block. */
 struct dc_pieces {
   struct dc_layout layout;
   uint64_t n, held;
   uint32_t blocks;
-  uint32_t *in_block; /* pieces held, per block; behind the words */
+  uint64_t *sealed;   /* behind the words */
+  uint32_t *in_block; /* pieces held, per block; behind that */
   uint64_t word[];
 };
 
@@ -38,7 +39,7 @@ static size_t words(uint64_t n) { return (size_t)((n + 63) / 64); }
 
 size_t dc_pieces_size(const struct dc_layout *l)
 {
-  return sizeof(struct dc_pieces) + words(dc_layout_pieces(l)) * sizeof(uint64_t)
+  return sizeof(struct dc_pieces) + (words(dc_layout_pieces(l)) + words(dc_layout_blocks(l))) * sizeof(uint64_t)
          + (size_t)dc_layout_blocks(l) * sizeof(uint32_t);
 }
 
@@ -49,7 +50,8 @@ dc_pieces *dc_pieces_init(void *memory, const struct dc_layout *l)
   p->n = dc_layout_pieces(l);
   p->held = 0;
   p->blocks = dc_layout_blocks(l);
-  p->in_block = (uint32_t *)(p->word + words(p->n));
+  p->sealed = p->word + words(p->n);
+  p->in_block = (uint32_t *)(p->sealed + words(p->blocks));
   return p;
 }
 
@@ -77,9 +79,11 @@ static void span(const dc_pieces *p, uint32_t block, uint64_t *first, uint64_t *
     *end = p->n;
 }
 
+static bool sealed(const dc_pieces *p, uint32_t block) { return p->sealed[block / 64] >> (block % 64) & 1; }
+
 uint32_t dc_pieces_drop_block(dc_pieces *p, uint32_t block)
 {
-  if (block >= p->blocks)
+  if (block >= p->blocks || sealed(p, block))
     return 0;
   uint64_t i, end;
   span(p, block, &i, &end);
@@ -98,6 +102,22 @@ bool dc_pieces_block_whole(const dc_pieces *p, uint32_t block)
   uint64_t first, end;
   span(p, block, &first, &end);
   return p->in_block[block] == end - first;
+}
+
+void dc_pieces_seal_block(dc_pieces *p, uint32_t block)
+{
+  if (block < p->blocks)
+    p->sealed[block / 64] |= UINT64_C(1) << (block % 64);
+}
+
+bool dc_pieces_sealed(const dc_pieces *p, uint64_t first, uint64_t count)
+{
+  if (count == 0 || first >= p->n || count > p->n - first)
+    return false;
+  for (uint64_t b = first / p->layout.per_block; b <= (first + count - 1) / p->layout.per_block; b++)
+    if (!sealed(p, (uint32_t)b))
+      return false;
+  return true;
 }
 
 uint64_t dc_pieces_held(const dc_pieces *p) { return p->held; }
@@ -148,15 +168,17 @@ uint32_t dc_extents_end(const struct dc_extents *x)
   return x->n == 0 ? 0 : x->e[x->n - 1].seq + x->e[x->n - 1].count;
 }
 
-void dc_extents_trim(struct dc_extents *x, uint32_t seq)
+void dc_extents_forget(struct dc_extents *x, uint32_t seq, const dc_pieces *p)
 {
-  uint32_t k = 0; /* the last one stays: the next must continue it */
-  while (k + 1 < x->n && x->e[k].seq + x->e[k].count <= seq)
-    k++;
-  if (k > 0) {
-    memmove(x->e, x->e + k, (x->n - k) * sizeof x->e[0]);
-    x->n -= k;
-  }
+  uint32_t n = 0, before = 0; /* the last one stays: the next must continue it */
+  while (before + 1 < x->n && x->e[before].seq + x->e[before].count <= seq)
+    before++;
+  for (uint32_t k = 0; k < x->n; k++)
+    if (k >= before || !dc_pieces_sealed(p, x->e[k].first, x->e[k].count))
+      x->e[n++] = x->e[k];
+  if (n == x->n && before > 0)
+    memmove(x->e, x->e + 1, --n * sizeof x->e[0]);
+  x->n = n;
 }
 
 void dc_extents_cut(struct dc_extents *x, uint32_t seq)

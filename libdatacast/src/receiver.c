@@ -156,7 +156,7 @@ static void release(dc_receiver *r, uint16_t i)
 int dc_receiver_assign(dc_receiver *r, const struct dc_extent *e)
 {
   if (r->extents.n == DC_EXTENTS_MAX)
-    dc_extents_trim(&r->extents, r->low < r->next ? r->low : r->next);
+    dc_extents_forget(&r->extents, r->low < r->next ? r->low : r->next, r->pieces);
   bool first = r->extents.n == 0;
   int rc = dc_extents_append(&r->extents, e);
   if (rc == 0 && first && out(r) == 0)
@@ -202,7 +202,7 @@ uint32_t dc_receiver_refetch(dc_receiver *r, uint64_t first_piece, uint32_t coun
 {
   uint32_t asked = 0;
   uint64_t end_piece = first_piece + count;
-  for (uint32_t k = 0; k < r->extents.n && r->ranges < RANGES; k++) {
+  for (uint32_t k = 0; k < r->extents.n; k++) {
     const struct dc_extent *e = &r->extents.e[k];
     uint64_t a = first_piece > e->first ? first_piece : e->first;
     uint64_t b = end_piece < e->first + e->count ? end_piece : e->first + e->count;
@@ -216,10 +216,24 @@ uint32_t dc_receiver_refetch(dc_receiver *r, uint64_t first_piece, uint32_t coun
       missing += !dc_pieces_has(r->pieces, e->first + (seq - e->seq));
     if (missing == 0)
       continue;
-    r->refetch[r->ranges++] = g;
+    if (r->ranges < RANGES) {
+      r->refetch[r->ranges++] = g;
+    } else { /* too many: one of them grows to hold this one too; what lies between is out, held, or to be fetched as well */
+      struct range *last = &r->refetch[RANGES - 1];
+      last->seq = g.seq < last->seq ? g.seq : last->seq;
+      last->end = g.end > last->end ? g.end : last->end;
+    }
     asked += missing;
   }
   return asked;
+}
+
+bool dc_receiver_carries(const dc_receiver *r, uint64_t piece)
+{
+  for (uint32_t k = 0; k < r->extents.n; k++)
+    if (piece >= r->extents.e[k].first && piece - r->extents.e[k].first < r->extents.e[k].count)
+      return true;
+  return false;
 }
 
 /* ---- time: RFC 6298 ---- */

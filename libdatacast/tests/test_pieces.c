@@ -75,17 +75,11 @@ static void extents_continue_each_other(void)
   assert(dc_extents_piece(&x, 109, &piece) && piece == 509);
   assert(dc_extents_piece(&x, 110, &piece) && piece == 0);
   assert(dc_extents_piece(&x, 115, &piece) && piece == 7);
-  dc_extents_trim(&x, 109);
-  assert(x.n == 3);
-  dc_extents_trim(&x, 110);
-  assert(x.n == 2 && !dc_extents_piece(&x, 109, &piece));
-  dc_extents_trim(&x, UINT32_MAX);
-  assert(x.n == 1 && dc_extents_end(&x) == 116); /* the end is not forgotten */
   assert(put(116, 4, 20) == 0);
   dc_extents_cut(&x, 118);
   assert(dc_extents_end(&x) == 118 && dc_extents_piece(&x, 117, &piece) && piece == 21);
   dc_extents_cut(&x, 116);
-  assert(x.n == 1 && dc_extents_end(&x) == 116);
+  assert(x.n == 3 && dc_extents_end(&x) == 116);
   dc_extents_cut(&x, 0);
   assert(x.n == 0);
 }
@@ -105,8 +99,32 @@ static void extents_have_limits(void)
     uint64_t piece;
     assert(dc_extents_piece(&x, s, &piece) && piece == 1000 * (uint64_t)(s / 2) + s % 2);
   }
-  dc_extents_trim(&x, 3);
-  assert(put(2 * DC_EXTENTS_MAX, 2, 0) == 0);
+}
+
+static void what_was_verified_is_forgotten_first(void)
+{
+  const struct dc_layout l = {.size = 100, .piece = 1, .per_block = 10};
+  dc_pieces *p = make(&l);
+  uint64_t piece;
+  x.n = 0;
+  assert(put(0, 5, 20) == 0 && put(5, 10, 30) == 0 && put(15, 10, 45) == 0 && put(25, 5, 60) == 0 && put(30, 10, 70) == 0);
+  dc_pieces_seal_block(p, 3);
+  dc_pieces_seal_block(p, 7);
+  dc_pieces_seal_block(p, 10); /* there is none */
+  assert(dc_pieces_sealed(p, 30, 10) && !dc_pieces_sealed(p, 30, 11) && !dc_pieces_sealed(p, 90, 11) && !dc_pieces_sealed(p, 0, 0));
+  assert(dc_pieces_add(p, 30) && dc_pieces_drop_block(p, 3) == 0 && dc_pieces_has(p, 30));
+  dc_extents_forget(&x, 4, p);
+  assert(x.n == 5); /* the oldest is not over */
+  dc_extents_forget(&x, 30, p);
+  assert(x.n == 4 && !dc_extents_piece(&x, 5, &piece) && !dc_extents_piece(&x, 14, &piece)); /* a gap */
+  assert(dc_extents_piece(&x, 4, &piece) && piece == 24 && dc_extents_piece(&x, 15, &piece) && piece == 45);
+  dc_extents_forget(&x, 30, p);
+  assert(x.n == 3 && !dc_extents_piece(&x, 4, &piece)); /* nothing verified is left: the oldest */
+  dc_extents_forget(&x, UINT32_MAX, p);
+  dc_extents_forget(&x, UINT32_MAX, p);
+  dc_extents_forget(&x, UINT32_MAX, p);
+  assert(x.n == 1 && dc_extents_end(&x) == 40); /* the end is not forgotten */
+  free(p);
 }
 
 int main(void)
@@ -116,6 +134,7 @@ int main(void)
   pieces_are_held_once_and_blocks_become_whole();
   extents_continue_each_other();
   extents_have_limits();
+  what_was_verified_is_forgotten_first();
   puts("pieces ok");
   return 0;
 }

@@ -207,6 +207,52 @@ static void a_bad_block_is_fetched_past_the_caches(void)
   drop(&s);
 }
 
+static void a_late_bad_block_of_an_old_extent_is_fetched_again(void)
+{
+  enum { EXTENTS = 3 * DC_EXTENTS_MAX };
+  struct side s = make(4 * EXTENTS, 32); /* two blocks of eight pieces take turns: odd ones come over another tree */
+  for (uint32_t k = 0; k < EXTENTS; k++) {
+    assert(assign(&s, 2 * k, 2, 4 * k) == 0);
+    while (dc_receiver_poll(s.r, k, in, 1) == 1)
+      assert(data(&s, k, in[0].seq) == DC_RX_NEW);
+    for (uint64_t p = 4 * k + 2; p < 4 * k + 4; p++)
+      dc_pieces_add(s.pieces, p);
+    if (k / 2 >= 5 && k % 2 == 1)
+      dc_pieces_seal_block(s.pieces, k / 2); /* all but the first five blocks, as soon as they are whole */
+  }
+  assert(dc_pieces_whole(s.pieces) && dc_receiver_idle(s.r));
+  for (uint32_t b = 0; b < 5; b++) {
+    assert(dc_pieces_drop_block(s.pieces, b) == 8 && dc_receiver_refetch(s.r, 8 * b, 8) == 4);
+    assert(dc_receiver_carries(s.r, 8 * b + 4) && !dc_receiver_carries(s.r, 8 * b + 3));
+  }
+  unsigned n = dc_receiver_poll(s.r, DC_SEC, in, CAP);
+  assert(n == 20);
+  for (unsigned i = 0; i < n; i++)
+    assert(in[i].flags == DC_FLAG_NOCACHE && data(&s, DC_SEC, in[i].seq) == DC_RX_NEW);
+  assert(dc_receiver_idle(s.r) && !dc_receiver_carries(s.r, 40)); /* verified: forgotten */
+  drop(&s);
+}
+
+static void more_bad_blocks_than_ranges_are_all_fetched_again(void)
+{
+  enum { BLOCKS = 200 };
+  struct side s = make(8 * BLOCKS, 32);
+  assert(assign(&s, 0, 8 * BLOCKS, 0) == 0);
+  while (dc_receiver_poll(s.r, 0, in, 1) == 1)
+    assert(data(&s, 0, in[0].seq) == DC_RX_NEW);
+  for (uint32_t b = 0; b < BLOCKS; b += 2) {
+    uint32_t bad = b * 7 % BLOCKS; /* in no order */
+    assert(dc_pieces_drop_block(s.pieces, bad) == 8 && dc_receiver_refetch(s.r, 8 * bad, 8) == 8);
+  }
+  unsigned fetched = 0;
+  while (dc_receiver_poll(s.r, DC_SEC, in, 1) == 1) {
+    assert(in[0].flags == DC_FLAG_NOCACHE && data(&s, DC_SEC, in[0].seq) == DC_RX_NEW);
+    fetched++;
+  }
+  assert(fetched == 8 * BLOCKS / 2 && dc_receiver_idle(s.r) && dc_pieces_whole(s.pieces));
+  drop(&s);
+}
+
 static void a_cut_takes_back_what_was_not_delivered(void)
 {
   struct side s = make(40, 8);
@@ -329,6 +375,8 @@ int main(void)
   the_timer_backs_off_and_only_clean_samples_count();
   strange_data_is_counted_and_refused();
   a_bad_block_is_fetched_past_the_caches();
+  a_late_bad_block_of_an_old_extent_is_fetched_again();
+  more_bad_blocks_than_ranges_are_all_fetched_again();
   a_cut_takes_back_what_was_not_delivered();
   a_restart_asks_for_everything_again();
   nothing_is_asked_for_beyond_the_reach();

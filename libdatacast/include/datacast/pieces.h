@@ -30,9 +30,13 @@ dc_pieces *dc_pieces_init(void *memory, const struct dc_layout *l) __attribute__
 bool dc_pieces_has(const dc_pieces *p, uint64_t piece) __attribute__((nonnull));
 /* Mark as held; true if it was new. */
 bool dc_pieces_add(dc_pieces *p, uint64_t piece) __attribute__((nonnull));
-/* Forget the pieces of a block (its checksum failed). Returns how many were held. */
+/* Forget the pieces of a block (its checksum failed). Returns how many were held; 0 for a sealed one. */
 uint32_t dc_pieces_drop_block(dc_pieces *p, uint32_t block) __attribute__((nonnull));
 bool dc_pieces_block_whole(const dc_pieces *p, uint32_t block) __attribute__((nonnull));
+/* The block was verified: it is never dropped, and nobody has to remember any more which tree carried it. */
+void dc_pieces_seal_block(dc_pieces *p, uint32_t block) __attribute__((nonnull));
+/* All blocks that hold a part of [first, first + count) are sealed. */
+bool dc_pieces_sealed(const dc_pieces *p, uint64_t first, uint64_t count) __attribute__((nonnull));
 uint64_t dc_pieces_held(const dc_pieces *p) __attribute__((nonnull));
 bool dc_pieces_whole(const dc_pieces *p) __attribute__((nonnull));
 const struct dc_layout *dc_pieces_layout(const dc_pieces *p) __attribute__((nonnull));
@@ -44,7 +48,8 @@ struct dc_extent {
   uint64_t first;
 };
 
-/* A tree's extents, in order of sequence numbers without gaps (the first starts anywhere). */
+/* A tree's extents, in order of sequence numbers. Each one appended continues the last; the first starts anywhere, and what
+ * was forgotten leaves gaps. */
 struct dc_extents {
   uint32_t n;
   struct dc_extent e[DC_EXTENTS_MAX];
@@ -53,12 +58,13 @@ struct dc_extents {
 /* Append; -EINVAL when it does not continue the last one or count is 0, -ENOSPC when full, 0 also when it is
  * exactly the extent last appended (announcements may be repeated). */
 int dc_extents_append(struct dc_extents *x, const struct dc_extent *e) __attribute__((nonnull));
-/* Piece that `seq` carries; false when it is not assigned (or was trimmed). */
+/* Piece that `seq` carries; false when it is not assigned (or was forgotten). */
 bool dc_extents_piece(const struct dc_extents *x, uint32_t seq, uint64_t *piece) __attribute__((nonnull));
 /* First sequence number not assigned yet; 0 when there is none at all. */
 uint32_t dc_extents_end(const struct dc_extents *x) __attribute__((nonnull));
-/* Forget extents that end at or before `seq`. */
-void dc_extents_trim(struct dc_extents *x, uint32_t seq) __attribute__((nonnull));
+/* Make room: forget the extents before `seq` whose blocks are sealed, or, when there is none, the oldest one before `seq`.
+ * The last extent always stays. */
+void dc_extents_forget(struct dc_extents *x, uint32_t seq, const dc_pieces *p) __attribute__((nonnull));
 /* Take back what was assigned from `seq` on. */
 void dc_extents_cut(struct dc_extents *x, uint32_t seq) __attribute__((nonnull));
 

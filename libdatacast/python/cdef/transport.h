@@ -10,6 +10,8 @@ dc_pieces *dc_pieces_init(void *memory, const struct dc_layout *l);
 bool dc_pieces_has(const dc_pieces *p, uint64_t piece);
 bool dc_pieces_add(dc_pieces *p, uint64_t piece);
 uint32_t dc_pieces_drop_block(dc_pieces *p, uint32_t block);
+void dc_pieces_seal_block(dc_pieces *p, uint32_t block);
+bool dc_pieces_sealed(const dc_pieces *p, uint64_t first, uint64_t count);
 bool dc_pieces_block_whole(const dc_pieces *p, uint32_t block);
 uint64_t dc_pieces_held(const dc_pieces *p);
 bool dc_pieces_whole(const dc_pieces *p);
@@ -19,7 +21,7 @@ struct dc_extents { uint32_t n; ...; };
 int dc_extents_append(struct dc_extents *x, const struct dc_extent *e);
 bool dc_extents_piece(const struct dc_extents *x, uint32_t seq, uint64_t *piece);
 uint32_t dc_extents_end(const struct dc_extents *x);
-void dc_extents_trim(struct dc_extents *x, uint32_t seq);
+void dc_extents_forget(struct dc_extents *x, uint32_t seq, const dc_pieces *p);
 void dc_extents_cut(struct dc_extents *x, uint32_t seq);
 
 struct dc_cc_params {
@@ -61,6 +63,7 @@ int dc_receiver_assign(dc_receiver *r, const struct dc_extent *e);
 void dc_receiver_cut(dc_receiver *r, uint32_t seq);
 void dc_receiver_restart(dc_receiver *r, uint64_t now);
 uint32_t dc_receiver_refetch(dc_receiver *r, uint64_t first_piece, uint32_t count);
+bool dc_receiver_carries(const dc_receiver *r, uint64_t piece);
 enum dc_rx_result dc_receiver_handle(dc_receiver *r, uint64_t now, const struct dc_header *h, uint64_t *piece);
 unsigned dc_receiver_poll(dc_receiver *r, uint64_t now, struct dc_interest *out, unsigned cap);
 uint64_t dc_receiver_next_wake(const dc_receiver *r);
