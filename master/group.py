@@ -344,6 +344,8 @@ class Group(Reactions):
             member.fail(str(event.get("code", "error")), str(event.get("error", "failed")))
         elif kind == "bad_block":
             member.bad_blocks += 1
+            if event.get("forgotten") and self.scheduler:
+                self.scheduler.again(int(event["block"]))
         elif kind == "resumed":
             self._resumed(member.name, int(event["tree"]), int(event["t_ns"]))
         self._wake.set()

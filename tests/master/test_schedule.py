@@ -183,6 +183,25 @@ def test_changing_rates_lose_nothing(seed: int) -> None:
     run.check_whole(pieces)
 
 
+def test_a_block_that_a_receiver_cannot_ask_for_any_more_gets_new_numbers() -> None:
+    scheduler = Scheduler(10, 4, [1, 2], 100.0)
+    now, sent = 0.0, []
+    for round_ in range(2):
+        while extents := scheduler.assign(now):
+            sent += extents
+            for extent in extents:
+                scheduler.sent(extent.tree, extent.seq + extent.count, now)
+            now += 1.0
+        if round_ == 0:
+            assert scheduler.again(2) and not scheduler.again(2) and not scheduler.again(3) and not scheduler.again(-1)
+            assert scheduler.pooled == 2 and not scheduler.all_sent
+    assert scheduler.all_sent
+    pieces = [p for e in sent for p in range(e.first, e.first + e.count)]
+    assert sorted(pieces) == sorted([*range(10), 8, 9])
+    numbers = [(e.tree, s) for e in sent for s in range(e.seq, e.seq + e.count)]
+    assert len(set(numbers)) == len(numbers)
+
+
 def test_after_a_cut_that_came_too_late_the_tree_is_not_used_again() -> None:
     scheduler = Scheduler(4000, 100, [1, 2], 1000.0)
     now = 0.0
