@@ -95,6 +95,7 @@ C_TESTS :=
 -include simulation/build.mk
 -include simulation/ns3/build.mk
 -include p4src/build.mk
+-include libdatacast/fuzz/build.mk
 -include tests/conformance/build.mk
 
 # Once more from the top after the set-up: pkg-config's answers depend on what it installed.

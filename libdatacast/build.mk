@@ -91,26 +91,3 @@ $(BUILD)/bench/node: bench/node.c $(CORE_LIB)
 .PHONY: bench-node
 bench-node: $(BUILD)/bench/node ## frames per second of one node, by kind of work
 	@$<
-
-# ---- fuzzing: make fuzz TIME=600; a crash leaves its input in build/fuzz and fails ----
-TIME ?= 60
-FUZZERS := wire node
-FUZZ_BIN := $(FUZZERS:%=$(BUILD)/fuzz/%)
-
-# Every source file that exists is compiled in: clang's coverage must see the core itself.
-$(BUILD)/fuzz/%: $(CORE_DIR)/fuzz/fuzz_%.c $(CORE_SRC) $(wildcard $(CORE_DIR)/src/*.h $(CORE_DIR)/include/datacast/*.h)
-	@command -v clang >/dev/null || { echo "make fuzz needs clang with libFuzzer: apt-get install clang" >&2; exit 1; }
-	@mkdir -p $(@D)
-	clang -std=gnu11 -O1 -g -I$(CORE_DIR)/include -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
-	  $< $(CORE_SRC) -o $@
-
-.PHONY: fuzz
-fuzz: $(FUZZ_BIN) ## fuzz the wire parsers and the node for TIME seconds each (clang)
-	@for f in $(FUZZERS); do \
-	  out=$(BUILD)/fuzz; log=$$out/$$f.log; status=0; mkdir -p $$out/new-$$f; \
-	  echo "fuzzing $$f for $(TIME) s"; \
-	  $$out/$$f -max_total_time=$(TIME) -max_len=4096 -timeout=5 -artifact_prefix=$$out/$$f- \
-	    $$out/new-$$f $(CORE_DIR)/fuzz/corpus/$$f >$$log 2>&1 || status=$$?; \
-	  grep -E '^#.*(INITED|DONE)|ERROR|SUMMARY|Test unit' $$log || tail -5 $$log; \
-	  [ $$status = 0 ] || { echo "failed: $$f; see $$log" >&2; exit 1; }; \
-	done

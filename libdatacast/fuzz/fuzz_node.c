@@ -6,17 +6,11 @@
  *   0xf0..0xfd  time goes on: one byte, in units of 2^(low 4 bits) times 16 us
  *   0xfe        wipe;  0xff  clear
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "datacast/endpoint.h"
 #include "datacast/node.h"
-
-#define MUST(condition) \
-  do {                  \
-    if (!(condition))   \
-      abort();          \
-  } while (0)
+#include "script.h"
 
 struct dc_buf {
   unsigned refs;
@@ -55,12 +49,6 @@ static void unref(dc_buf *b)
 
 static const struct dc_buf_ops ops = {ref, unref};
 static const uint8_t MAC[6];
-
-struct script {
-  const uint8_t *p, *end;
-};
-
-static uint8_t next(struct script *s) { return s->p < s->end ? *s->p++ : 0; }
 
 static struct dc_node_cfg cfg;
 static dc_node *node;
@@ -144,7 +132,6 @@ static void raw(struct script *s)
   s->p += len;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *p, size_t len);
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t len)
 {
   struct script s = {p, p + len};

@@ -1,14 +1,8 @@
 /* libFuzzer: bytes at every parser of the wire format. What is taken must come out again as it went in. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "datacast/endpoint.h"
-
-#define MUST(condition) \
-  do {                  \
-    if (!(condition))   \
-      abort();          \
-  } while (0)
+#include "script.h"
 
 static void header(const uint8_t *p, size_t len)
 {
@@ -47,7 +41,6 @@ static void path(const uint8_t *p, size_t len)
   MUST(dc_interest_write(frame, sizeof frame, &x, &h, mac, mac) > 0);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *p, size_t len);
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t len)
 {
   struct dc_header h;

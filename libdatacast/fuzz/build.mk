@@ -1,0 +1,74 @@
+# make fuzz TIME=600: libFuzzer (clang) on the core, on connections, on a whole agent and on what is said to a switch, TIME
+# seconds each; a crash leaves its input in build/fuzz and fails. `make test-c` replays the inputs kept in the repository with
+# the ordinary compiler.
+
+TIME ?= 60
+FUZZ_DIR := $(CORE_DIR)/fuzz
+FUZZ_OUT := $(BUILD)/fuzz
+FUZZ_CORE := wire node source receiver hello
+FUZZERS := $(FUZZ_CORE) conn agent switch
+FUZZ_FLAGS := -D_GNU_SOURCE -I$(CORE_DIR)
+FUZZ_CLANG := clang -std=gnu11 -O1 -g -I$(CORE_DIR)/include $(FUZZ_FLAGS) -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all
+FUZZ_HEADERS := $(FUZZ_DIR)/script.h $(wildcard $(CORE_DIR)/src/*.h $(CORE_DIR)/include/datacast/*.h $(DAEMON_DIR)/*.h)
+FUZZ_AGENT_OWN := $(wildcard $(AGENT_DIR)/fuzz/*.c)
+FUZZ_AGENT_SRC := $(FUZZ_AGENT_OWN) $(filter-out %/main.c,$(AGENT_SRC)) $(DAEMON_SRC) $(CORE_SRC)
+FUZZ_SWITCH_SRC := $(filter-out %/main.c,$(SWITCH_SRC)) $(DAEMON_SRC) $(CORE_SRC)
+
+FUZZ_CORPUS = $(firstword $(wildcard $(FUZZ_DIR)/corpus/$(1) $(AGENT_DIR)/fuzz/corpus/$(1) $(SWITCH_DIR)/fuzz/corpus/$(1)))
+# DPDK keeps what it has allocated.
+FUZZ_ENV = ASAN_OPTIONS=detect_leaks=$(if $(filter switch,$(1)),0,1)
+
+.PHONY: fuzz test-c-fuzz
+C_TESTS += test-c-fuzz
+
+$(FUZZ_OUT)/.clang:
+	@command -v clang >/dev/null || { echo "make fuzz needs clang with libFuzzer: apt-get install clang" >&2; exit 1; }
+	@mkdir -p $(@D); touch $@
+
+# Every source file that exists is compiled in: clang's coverage must see the code itself.
+$(FUZZ_CORE:%=$(FUZZ_OUT)/%): $(FUZZ_OUT)/%: $(FUZZ_DIR)/fuzz_%.c $(CORE_SRC) $(FUZZ_HEADERS) | $(FUZZ_OUT)/.clang
+	$(FUZZ_CLANG) $< $(CORE_SRC) -o $@
+
+$(FUZZ_OUT)/conn: $(FUZZ_DIR)/fuzz_conn.c $(DAEMON_SRC) $(CORE_SRC) $(FUZZ_HEADERS) | $(FUZZ_OUT)/.clang
+	$(FUZZ_CLANG) $< $(DAEMON_SRC) $(CORE_SRC) $(AGENT_LIBS) -o $@
+
+# The agent's clock is the script's, libFuzzer's own is not.
+$(FUZZ_OUT)/agent: $(FUZZ_AGENT_SRC) $(FUZZ_HEADERS) $(wildcard $(AGENT_DIR)/*.h $(AGENT_DIR)/fuzz/*.h) | $(FUZZ_OUT)/.clang
+	$(FUZZ_CLANG) -I$(AGENT_DIR) -Dclock_gettime=script_clock $(FUZZ_AGENT_SRC) $(AGENT_LIBS) -o $@
+
+$(FUZZ_OUT)/switch: $(SWITCH_DIR)/fuzz/fuzz_switch.c $(FUZZ_SWITCH_SRC) $(FUZZ_HEADERS) $(wildcard $(SWITCH_DIR)/*.h) | $(FUZZ_OUT)/.clang
+	$(FUZZ_CLANG) -I$(SWITCH_DIR) $(SWITCH_CFLAGS) $< $(FUZZ_SWITCH_SRC) $(SWITCH_LIBS) -o $@
+
+fuzz: $(FUZZERS:%=$(FUZZ_OUT)/%) ## fuzz parsers, node, source, receiver, hellos, signalling and the switch's control for TIME seconds each (clang)
+	@$(foreach f,$(FUZZERS), \
+	  log=$(FUZZ_OUT)/$(f).log; status=0; mkdir -p $(FUZZ_OUT)/new-$(f); echo "fuzzing $(f) for $(TIME) s"; \
+	  $(call FUZZ_ENV,$(f)) $(FUZZ_OUT)/$(f) -max_total_time=$(TIME) -max_len=4096 -timeout=30 -artifact_prefix=$(FUZZ_OUT)/$(f)- \
+	    $(FUZZ_OUT)/new-$(f) $(call FUZZ_CORPUS,$(f)) >$$log 2>&1 || status=$$?; \
+	  grep -E '^#.*(INITED|DONE)|ERROR|SUMMARY|Test unit|not so' $$log || tail -5 $$log; \
+	  [ $$status = 0 ] || { echo "failed: $(f); see $$log" >&2; exit 1; };)
+
+# ---- the same inputs without clang ----
+REPLAY_CC = $(CC) -std=gnu11 -O1 -g -I$(CORE_DIR)/include $(FUZZ_FLAGS) -Wall -Wextra $(SANITIZE) -MMD -MP -MF $@.d
+REPLAYS := $(FUZZERS:%=$(FUZZ_OUT)/replay-%)
+
+$(FUZZ_CORE:%=$(FUZZ_OUT)/replay-%): $(FUZZ_OUT)/replay-%: $(FUZZ_DIR)/fuzz_%.c $(FUZZ_DIR)/replay.c $(CORE_LIB_ASAN)
+	@mkdir -p $(@D)
+	$(REPLAY_CC) $< $(FUZZ_DIR)/replay.c $(CORE_LIB_ASAN) -o $@
+
+$(FUZZ_OUT)/replay-conn: $(FUZZ_DIR)/fuzz_conn.c $(FUZZ_DIR)/replay.c $(DAEMON_LIB_ASAN) $(CORE_LIB_ASAN)
+	@mkdir -p $(@D)
+	$(REPLAY_CC) $< $(FUZZ_DIR)/replay.c $(DAEMON_LIB_ASAN) $(CORE_LIB_ASAN) $(AGENT_LIBS) -o $@
+
+$(FUZZ_OUT)/replay-agent: $(FUZZ_AGENT_OWN) $(FUZZ_DIR)/replay.c $(filter-out %/main.o,$(AGENT_OBJ_ASAN)) $(DAEMON_LIB_ASAN) $(CORE_LIB_ASAN)
+	@mkdir -p $(@D)
+	$(REPLAY_CC) -I$(AGENT_DIR) $(filter %.c %.o %.a,$^) $(AGENT_LIBS) -o $@
+
+$(FUZZ_OUT)/replay-switch: $(SWITCH_DIR)/fuzz/fuzz_switch.c $(FUZZ_DIR)/replay.c $(SWITCH_PARTS_ASAN) $(DAEMON_LIB_ASAN) $(CORE_LIB_ASAN)
+	@mkdir -p $(@D)
+	$(REPLAY_CC) -I$(SWITCH_DIR) $(SWITCH_CFLAGS) $(filter %.c %.o %.a,$^) $(SWITCH_LIBS) -o $@
+
+test-c-fuzz: $(REPLAYS)
+	@$(foreach f,$(FUZZERS), \
+	  $(call FUZZ_ENV,$(f)) $(FUZZ_OUT)/replay-$(f) $(call FUZZ_CORPUS,$(f)) || { echo "failed: $(f)" >&2; exit 1; };)
+
+-include $(REPLAYS:=.d)
