@@ -289,8 +289,8 @@ class Scheduler:
         return self._cutting
 
     def again(self, block: int) -> bool:
-        """A receiver lost this block and no longer knows which numbers carried it: it gets new ones. False when all of it
-        waits to be sent already, or there is no such block."""
+        """A receiver lost this block and no longer knows which numbers carried it: it gets new ones. False when all of
+        it waits to be sent already, or there is no such block."""
         first = block * self.per_block
         count = min(self.per_block, self.pieces - first)
         if block < 0 or count <= 0 or any(at <= first and first + count <= at + n for at, n in self._pool):
