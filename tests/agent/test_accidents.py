@@ -221,8 +221,8 @@ def test_source_file_changes(pair: Net, tmp_path: Path) -> None:
     assert not Path(transfer.dest["b"]).exists()
 
 
-@pytest.mark.parametrize(("how", "code"), [("unlink", "not_found"), ("truncate", "changed"), ("replace", "changed")])
-def test_source_file_vanishes(pair: Net, tmp_path: Path, how: str, code: str) -> None:
+@pytest.mark.parametrize("how", ["unlink", "truncate", "replace"])
+def test_source_file_vanishes(pair: Net, tmp_path: Path, how: str) -> None:
     source = random_file(tmp_path / "src", 10_000_000)
     transfer = Transfer(pair, "a", source, {"b": path_direct()}, rate=SLOW)
     transfer.open()
@@ -235,7 +235,9 @@ def test_source_file_vanishes(pair: Net, tmp_path: Path, how: str, code: str) ->
     else:
         random_file(tmp_path / "other", 10_000_000).rename(source)
     failed = transfer.client.wait(lambda: transfer.ended("a"), "the source's end")
-    assert (failed["event"], failed["code"]) == ("failed", code)
+    # A file without a name has changed too: it depends on which look comes first.
+    assert failed["event"] == "failed"
+    assert failed["code"] in (("not_found", "changed") if how == "unlink" else ("changed",))
     assert transfer.close()["b"]["ok"]
     assert pair.agents["b"].leftovers() == []
 

@@ -346,6 +346,24 @@ def test_programs_refuse_what_is_not_safe(
     assert done.returncode in (1, 2) and words in done.stderr and "Traceback" not in done.stderr, done.stderr
 
 
+def test_two_authorities_in_one_file_while_keys_are_changed(authority: Authority, other: Authority) -> None:
+    both = authority.folder / "both.pem"
+    both.write_text(authority.ca.read_text() + other.ca.read_text())
+
+    async def scenario() -> None:
+        new = Identity(str(both), *other.issue("fabric-manager/main"), "fabric-manager")
+        async with lab(star(2), agents=[], authority=authority, security=Security(new)) as it:
+            for maker, ca in ((authority, both), (other, other.ca), (other, both)):
+                agent = Security(Identity(str(ca), *maker.issue("agent/h0"), "agent"))
+                _, writer = await agent.connect(it.manager.signalling_address, "fabric-manager")
+                writer.close()
+            old = Security(Identity(str(authority.ca), *authority.issue("agent/h0"), "agent"))
+            with pytest.raises(ssl.SSLCertVerificationError):
+                await old.connect(it.manager.signalling_address, "fabric-manager")
+
+    run(scenario())
+
+
 def test_what_counts_as_loopback() -> None:
     for address in ("127.0.0.1:1", "127.9.9.9:1", "[::1]:7500", "::1", "localhost:80", "unix:/run/x", "localhost"):
         assert is_local(address), address
