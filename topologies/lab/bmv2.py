@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from datacast.topologies.lab.controlled import ControlledPlane, give_room
 from datacast.topologies.lab.errors import LabError
 from datacast.topologies.lab.plan import Machine
+from datacast.topologies.lab.processes import DATA_PATH
 from datacast.topologies.lab.programs import ROOT
 
 if TYPE_CHECKING:
@@ -109,4 +110,4 @@ def all_threads_first(pid: int) -> None:
     with contextlib.suppress(PermissionError):
         for task in os.listdir(f"/proc/{pid}/task"):
             with contextlib.suppress(ProcessLookupError):
-                os.sched_setscheduler(int(task), os.SCHED_RR, os.sched_param(1))
+                os.sched_setscheduler(int(task), os.SCHED_RR, os.sched_param(DATA_PATH))

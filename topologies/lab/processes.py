@@ -7,10 +7,10 @@ import ctypes
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 NICE = -10
+STARTED_S = 1.0
+"""Real-time priority comes after the start: loading a program takes a processor for longer than a link may be silent."""
 DATA_PATH, CONTROL = 2, 1
 """Real-time priorities: switches and agents first, then fabric manager and masters (docs/priorities.md)."""
 
@@ -38,17 +40,19 @@ def may_be_realtime() -> bool:
     return os.waitpid(pid, 0)[1] == 0
 
 
-def _in_child(realtime: bool) -> None:
-    """Be told when the lab dies, also from kill -9. Go before whatever else the machine does.
-
-    realtime: as a real machine of its own would, a woken daemon runs at once (SCHED_RR; its threads that hash files are
-    ordinary ones). The kernel keeps 5 % of each core for others. Where that is not allowed, a raised priority serves.
-    """
+def _in_child() -> None:
+    """Be told when the lab dies, also from kill -9. Go before ordinary processes."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, NICE)
-        if realtime:
-            os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(DATA_PATH))
+
+
+def _first(process: Process) -> None:
+    """As on a machine of its own a woken daemon runs at once (SCHED_RR; the threads that hash files are ordinary ones).
+    The kernel keeps 5 % of each core for others. Where that is not allowed, a raised priority has to serve."""
+    with contextlib.suppress(OSError):
+        if process.running:
+            os.sched_setscheduler(process.pid, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(DATA_PATH))
 
 
 @dataclass
@@ -100,7 +104,7 @@ class Supervisor:
                     stderr=subprocess.STDOUT,
                     env={**os.environ, **self.environment},
                     start_new_session=True,
-                    preexec_fn=partial(_in_child, realtime),
+                    preexec_fn=_in_child,
                 )
             except OSError as error:
                 raise LabError(
@@ -108,6 +112,10 @@ class Supervisor:
                 ) from error
         process = Process(name, popen, log)
         self.processes.append(process)
+        if realtime:
+            later = threading.Timer(STARTED_S, _first, (process,))
+            later.daemon = True
+            later.start()
         return process
 
     def check(self) -> None:
