@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from datacast.core.privileges import KEPT
+
 FABRIC_MANAGER = [sys.executable, "-m", "datacast.fabric_manager.main", "--topology", "bcube:2,1"]
 ADDRESSES = ["--signalling", "127.0.0.1:0", "--http", "127.0.0.1:0"]
 NOBODY = "nobody"
@@ -39,6 +41,18 @@ def test_nothing_started_gains_rights_and_the_database_is_its_owners_alone(tmp_p
         assert {path.stat().st_mode & 0o077 for path in (database.parent, *database.parent.iterdir())} == {0}
     with running([sys.executable, "-m", "datacast.controller.main", "--listen", "127.0.0.1:0"]) as status:
         assert status["NoNewPrivs"] == "1"
+
+
+@pytest.mark.root
+def test_root_without_a_user_keeps_little(tmp_path: Path) -> None:
+    for command in (
+        [*FABRIC_MANAGER, *ADDRESSES, "--database", str(tmp_path / "fabric.sqlite"), "--spares", "1"],
+        [sys.executable, "-m", "datacast.controller.main", "--listen", "127.0.0.1:0"],
+    ):
+        with running(command) as status:
+            for kind in ("CapEff", "CapPrm", "CapBnd"):
+                assert {i for i in range(64) if int(status[kind], 16) >> i & 1} <= KEPT, (kind, status[kind])
+            assert int(status["CapInh"], 16) == 0
 
 
 @pytest.mark.root
