@@ -108,7 +108,7 @@ def report(error: DatacastError) -> int:
     """Print an error for a person; the exit code that goes with it."""
     remedy = getattr(error, "remedy", "")
     print(f"datacast: {error}{f'; {remedy}' if remedy else ''}", file=sys.stderr)
-    return {404: 3, 409: 2, 422: 2, 400: 2, 503: 4}.get(getattr(error, "status", 0), 1)
+    return {404: 3, 409: 2, 422: 2, 400: 2, 401: 2, 403: 2, 503: 4}.get(getattr(error, "status", 0), 1)
 
 
 if __name__ == "__main__":

@@ -256,6 +256,48 @@ def test_https_with_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     run(scenario())
 
 
+def test_the_commands_take_a_token_from_a_file_or_the_environment(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.json"
+    secret = tokens.create(path, "me", "viewer")[1]
+    (tmp_path / "token").write_text(secret + "\n")
+    (tmp_path / "bad").write_text("two words")
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("DATACAST_")} | {"HOME": str(tmp_path)}
+
+    async def datacast(url: str, *args: str, **environment: str) -> tuple[int, str]:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "datacast.cli.main", *args, "--controller", url,
+            env={**clean, **environment}, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+        )  # fmt: skip
+        told, _ = await process.communicate()
+        return process.returncode or 0, told.decode()
+
+    async def scenario() -> None:
+        async with lab(star(2)) as it, FabricManagerClient(it.manager.url) as client:
+            app = make_app(client, tokens=tokens.TokenFile(path))
+            server = HttpServer(app, listen("127.0.0.1:0"))
+            await server.start()
+            url = server.url
+            try:
+                code, text = await datacast(url, "groups", "--json")
+                assert code == 2 and "no token was given" in text and "--token-file" in text
+                assert (await datacast(url, "groups", "--json", "--token-file", str(tmp_path / "token")))[0] == 0
+                assert (await datacast(url, "groups", "--json", DATACAST_TOKEN=secret))[0] == 0
+                own = tmp_path / ".config" / "datacast" / "token"
+                own.parent.mkdir(parents=True)
+                own.write_text(secret)
+                assert (await datacast(url, "groups", "--json"))[0] == 0
+                code, text = await datacast(url, "cancel", "g-1")
+                assert code == 2 and "takes the role operator" in text
+                code, text = await datacast(url, "groups", "--token-file", str(tmp_path / "absent"))
+                assert code == 2 and "cannot read" in text
+                code, text = await datacast(url, "groups", "--token-file", str(tmp_path / "bad"))
+                assert code == 2 and "holds spaces" in text
+            finally:
+                await server.stop()
+
+    run(scenario())
+
+
 def test_a_token_never_travels_in_clear() -> None:
     with pytest.raises(Problem, match="in clear"):
         ControllerClient("http://192.0.2.1:7580", token="dct_x")

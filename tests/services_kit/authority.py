@@ -17,14 +17,20 @@ class Authority:
         self._authority = authority.Authority.create(folder, days=30, sync=False)
         self.folder, self.ca, self.serial = folder, self._authority.ca, 0
 
-    def issue(self, identity: str, uri: str | None = None, days: tuple[int, int] = (-1, 30)) -> tuple[str, str]:
+    def issue(
+        self,
+        identity: str,
+        uri: str | None = None,
+        days: tuple[int, int] = (-1, 30),
+        uris: list[str] | None = None,
+    ) -> tuple[str, str]:
         """Certificate and key of ROLE/NAME."""
         self.serial += 1
         cert, key = self._authority.issue(
             authority.Identity.parse(identity),
             begin=datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=days[0]),
             days=days[1],
-            uris=[uri] if uri else None,
+            uris=[uri] if uri else uris,
             stem=self.folder / f"{self.serial}-{identity.replace('/', '-')}",
         )
         return str(cert), str(key)

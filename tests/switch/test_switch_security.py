@@ -46,6 +46,15 @@ def accept(server: socket.socket, context: ssl.SSLContext) -> ssl.SSLSocket:
     return context.wrap_socket(raw, server_side=True)
 
 
+def test_a_fabric_manager_of_several_names_is_known_by_the_first(
+    rig3: Rig, server: socket.socket, authority: Authority
+) -> None:
+    start(rig3, authority)
+    uris = ["datacast://fabric-manager/main", "datacast://fabric-manager/spare"]
+    with accept(server, authority.context("fabric-manager/main", server=True, uris=uris)) as sock:
+        assert Decoder().feed(sock.recv(1 << 16))[0]["type"] == "register"
+
+
 def test_it_registers_by_tls(rig3: Rig, server: socket.socket, authority: Authority) -> None:
     process = start(rig3, authority)
     with accept(server, authority.context("fabric-manager/main", server=True)) as sock:
@@ -65,6 +74,9 @@ def test_it_registers_by_tls(rig3: Rig, server: socket.socket, authority: Author
         ("wrong-role", "it is agent/00, expected is fabric-manager"),
         ("expired", "its certificate has expired"),
         ("another-authority", "of another authority"),
+        ("no-identity", "its certificate names no role"),
+        ("several-roles", "its certificate names no role"),
+        ("tls-1.2", "it does not speak TLS 1.3"),
     ],
 )
 def test_a_false_fabric_manager_hears_nothing(
@@ -75,8 +87,14 @@ def test_a_false_fabric_manager_hears_nothing(
         "agent/00" if kind == "wrong-role" else "fabric-manager/main",
         server=True,
         days=(-9, -1) if kind == "expired" else (-1, 30),
+        uris={
+            "no-identity": ["https://example.org/fabric-manager/main"],
+            "several-roles": ["datacast://fabric-manager/main", "datacast://controller/main"],
+        }.get(kind),
     )
     context.load_verify_locations(authority.ca)
+    if kind == "tls-1.2":
+        context.maximum_version = ssl.TLSVersion.TLSv1_2
     process = start(rig3, authority)
     heard = b""
     with contextlib.suppress(OSError), accept(server, context) as sock:
