@@ -134,8 +134,8 @@ test: ## everything: C tests, sanitizers, Python, whole labs
 test-py: build
 	@nice -n 5 $(PY) -m pytest --reruns 2 --reruns-delay 2 $(PYTEST_OPTIONS)
 
-test-faults: build ## the fault matrix on real labs, some ten minutes
-	@DATACAST_FAULTS=1 nice -n 5 $(PY) -m pytest tests/lab/test_fault_matrix.py
+test-faults: build ## the fault matrix on real labs, some twenty minutes
+	@DATACAST_FAULTS=1 nice -n 5 $(PY) -m pytest -v --reruns 1 tests/lab/test_fault_matrix.py tests/lab/test_lab_life.py
 
 lint: $(BUILD)/.venv ## ruff, import contracts, folder layout
 	@$(VENV)/bin/ruff check .

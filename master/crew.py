@@ -111,6 +111,11 @@ class Crew:
     def receivers(self) -> list[Member]:
         return [m for m in self.members.values() if m.role == "receiver"]
 
+    @property
+    def connected(self) -> bool:
+        """To the source's agent."""
+        return self._root is not None and self._root.alive
+
     def check_source(self) -> None:
         """Raises GroupError when the source has failed."""
         if self.source.state == "failed":

@@ -18,14 +18,14 @@ from datacast.core.errors import DatacastError
 from datacast.fabric_manager.api import FabricManagerClient
 
 from .crew import Crew, GroupError
+from .figures import Figures
 from .forest import Forest
 from .manager_link import ManagerLink
 from .members import Member
 from .plan import Plan, PlanError, make_plan, per_block
 from .reaction import Reactions
-from .report import final_report, progress_json, trees_json
+from .report import final_report
 from .schedule import Scheduler
-from .signalling import Results
 from .view import View
 
 log = logging.getLogger("datacast.master")
@@ -41,7 +41,7 @@ class Cancelled(DatacastError):
     """Somebody asked to end the group."""
 
 
-class Group(Reactions):
+class Group(Figures, Reactions):
     """`order` as fabric_manager.api.StartOrder. `await run()` returns the final state."""
 
     def __init__(self, order: dict[str, Any], view: View, client: FabricManagerClient, *, received_ns: int) -> None:
@@ -322,41 +322,7 @@ class Group(Reactions):
         routes = {str(tree): p.routes[member.name].hex() for tree, p in pairs if member.name in p.routes}
         return {"role": "receiver", "dest": self._dest(member.name), "routes": routes}
 
-    # ---- events ----
-    def _on_event(self, event: dict[str, Any]) -> None:
-        member = self.crew.members.get(str(event.get("n")))
-        if event.get("group") != self.id or member is None:
-            return
-        kind, now = event.get("event"), time.monotonic()
-        member.heard = now
-        if kind == "first" and member.role == "source":
-            self.first_ns = self.first_ns or event.get("t_ns")
-        elif kind == "first":
-            member.t_first_ns = member.t_first_ns or event.get("t_ns")
-        elif kind == "progress" and self.scheduler:
-            self.scheduler.sent(int(event["tree"]), int(event["seq"]), now)
-        elif kind == "digests":
-            self._digests_since = self._digests_since if self._digests else now
-            self._digests += event.get("blocks", [])
-        elif kind == "done" and member.role == "receiver":
-            self._member_done(member, event.get("t_ns"))
-        elif kind == "failed":
-            member.fail(str(event.get("code", "error")), str(event.get("error", "failed")))
-        elif kind == "bad_block":
-            member.bad_blocks += 1
-            if event.get("forgotten") and self.scheduler:
-                self.scheduler.again(int(event["block"]))
-        elif kind == "resumed":
-            self._resumed(member.name, int(event["tree"]), int(event["t_ns"]))
-        self._wake.set()
-
-    def _member_done(self, member: Member, t_ns: int | None) -> None:
-        if not member.final:
-            member.state, member.t_done_ns = "done", t_ns or time.time_ns()
-            member.sha256_ok, member.suspect = True, False
-            member.bytes = self.size or 0
-            self._wake.set()
-
+    # ---- receivers come and go ----
     async def _receivers_event(self, event: dict[str, Any]) -> None:
         """`join`, `leave`, `members`; kept until the group runs."""
         if self._held is not None:
@@ -433,80 +399,3 @@ class Group(Reactions):
             self._kick()
             await self.manager.push()
             await asyncio.sleep(max(0.02, POLL_S - (time.monotonic() - started)))
-
-    def _status_in(self, results: Results, asked: float) -> None:
-        now = time.monotonic()
-        elapsed = now - self._polled_at if self._polled_at else None
-        self._polled_at = now
-        for name, result in results.items():
-            member = self.crew.members.get(name)
-            if member is None or member.suspect or not self.crew.noticed(member, result):
-                continue
-            if member.role == "source":
-                self._source_figures(result, now, elapsed, asked)
-            else:
-                self._receiver_figures(member, result, elapsed)
-            if result.get("state") == "failed":
-                member.fail(str(result.get("code", "error")), str(result.get("error", "failed")))
-                self._wake.set()
-        self._skipped(now)
-
-    def _skipped(self, now: float) -> None:
-        """What all receivers have passed, because they hold it, the source is never asked for."""
-        working = [m for m in self.crew.receivers if not m.final and not m.aside]
-        if not self.scheduler or not working or any(m.suspect for m in working):
-            return
-        for tree in self.scheduler.trees:
-            passed = [m.trees.get(str(tree), {}).get("seq") for m in working]
-            if all(isinstance(seq, int) for seq in passed):
-                self.scheduler.sent(tree, min(passed), now)
-
-    def _source_figures(self, result: dict[str, Any], now: float, elapsed: float | None, asked: float) -> None:
-        for tree, figures in (result.get("trees") or {}).items():
-            seq = figures.get("seq")
-            if not isinstance(seq, int):
-                continue
-            # By numbers, not by packets: a tree with several children at the source sends one packet to each.
-            before = self._source_trees.get(tree, {}).get("seq", 0)
-            rate = max(0, seq - before) / elapsed if elapsed else None
-            self._source_trees[tree] = {**figures, "packet_rate": rate or 0.0}
-            if self.scheduler:
-                self.scheduler.status(int(tree), seq, rate, now, asked)
-
-    def _receiver_figures(self, member: Member, result: dict[str, Any], elapsed: float | None) -> None:
-        held = int(result.get("bytes", 0))
-        if elapsed:
-            member.rate_bps = 0.5 * member.rate_bps + 0.5 * max(0, held - member.last_bytes) * 8 / elapsed
-        member.bytes = member.last_bytes = held
-        member.trees = result.get("trees") or {}
-        member.blocks_ok = int(result.get("blocks_ok", member.blocks_ok))
-        member.bad_blocks = max(member.bad_blocks, int(result.get("bad_blocks", 0)))
-        member.t_first_ns = member.t_first_ns or result.get("t_first_ns") or None
-        if member.state == "open":
-            member.state = "running"
-        if result.get("state") == "done":
-            self._member_done(member, result.get("t_done_ns"))
-
-    # ---- reports ----
-    def _trees(self) -> dict[str, Any]:
-        if self.plan is None or self.scheduler is None:
-            return {}
-        return trees_json(self.plan, self.tree_ids, self.scheduler, self._source_trees, self.crew.receivers)
-
-    def progress(self) -> dict[str, Any]:
-        """As the fabric manager takes it."""
-        body = progress_json(
-            self.state, self.error, self.size, self.first_ns, self.crew.receivers, self._trees(), self.report
-        )
-        body["reactions"] = self.reactions[-20:]
-        if self.scheduler and self.plan and self.state == "running":
-            body["adopt"] = {
-                "first_ns": self.first_ns,
-                "reactions": self.reactions[-20:],
-                "size": self.size,
-                "file": self._file,
-                "payload": self.plan.payload,
-                "per_block": self.block,
-                "rest": self.scheduler.rest(),
-            }
-        return body

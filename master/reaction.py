@@ -246,7 +246,8 @@ class Reactions:
     def _look_after_members(self) -> None:
         """Those that are cut off for too long fail, those that are far behind are set aside."""
         now = time.monotonic()
-        off = self.forest.cut_off if self.forest else set()
+        # Without its source everybody is cut off; that is the source's failure, and its time runs.
+        off = self.forest.cut_off if self.forest and self.crew.connected else set()
         working = [m for m in self.crew.receivers if not m.final and not m.aside and not m.suspect]
         for member in working:
             if member.name in off:

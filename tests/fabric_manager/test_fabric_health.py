@@ -46,6 +46,25 @@ def test_a_switch_that_registered_and_went_away_takes_its_links_down() -> None:
     assert not fabric.nodes["s"].alive
 
 
+def test_a_silent_host_is_left_to_its_neighbours_where_all_of_them_say_hello() -> None:
+    fabric = whole(Fabric(star(2)))
+    register(fabric, "s", 50, addr=None)
+    assert up(fabric.disconnect(2, 2, silent=True)) == {}
+    assert fabric.link_up("h0", "s") and fabric.members() == ["h1"]
+    assert list(up(fabric.link_report("s", 0, False, 1, 3)).values()) == [False]
+    assert list(up(fabric.link_report("s", 0, True, 2, 4)).values()) == [True]
+    register(fabric, "h0", 60)
+    assert list(up(fabric.disconnect(60, 5)).values()) == [False], "an end of its connection is an end"
+
+
+@pytest.mark.parametrize("proxy", [True, None])
+def test_a_silent_host_behind_a_switch_that_says_no_hello_is_gone(proxy: bool | None) -> None:
+    fabric = whole(Fabric(star(2)))
+    if proxy:
+        register(fabric, "s", 50, addr=None, proxy=True)
+    assert list(up(fabric.disconnect(2, 2, silent=True)).values()) == [False]
+
+
 @pytest.mark.parametrize(
     ("change", "code"),
     [

@@ -242,7 +242,8 @@ def test_after_a_loss_of_power_a_source_that_stays_away_is_named_and_the_group_c
     assert resumed["state"] == "done"
 
 
-def test_a_group_survives_a_fabric_manager_that_is_killed_and_started_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("master", ["lives", "dies before", "dies afterwards"])
+def test_a_group_survives_a_fabric_manager_that_is_killed_and_started_again(tmp_path: Path, master: str) -> None:
     topology = tmp_path / "star.json"
     topology.write_text(json.dumps(_node_link(star(3))))
 
@@ -258,17 +259,26 @@ def test_a_group_survives_a_fabric_manager_that_is_killed_and_started_again(tmp_
             await world.add(["h0", "h1", "h2"], addresses["signalling"])
             group = await client.create_group({"source": "h0", "receivers": "all", "source_path": "/f"})
             await until(lambda: world.sent_pieces.get(group["id"]), "data flows")
+            pid = (await client.request("GET", f"/groups/{group['id']}/master"))["pid"]
             manager.kill()
             await manager.wait()
+            if master == "dies before":
+                os.kill(pid, signal.SIGKILL)
             sent = len(world.sent_pieces[group["id"]])
             await until(lambda: len(world.sent_pieces[group["id"]]) > sent + 100, "data flows without it")
             second, _ = await start_process(tmp_path, topology, addresses)
+            for agent in world.agents.values():
+                await agent.register(addresses["signalling"])
+            if master != "dies before":
+                assert (await client.request("GET", f"/groups/{group['id']}/master"))["pid"] == pid
+            if master == "dies afterwards":
+                os.kill(pid, signal.SIGKILL)
 
             async def ended():
                 record = await client.group(group["id"])
                 return record if record["state"] not in ("starting", "running") else None
 
-            return await until(ended, "the group ends"), world.violations
+            return await until(ended, "the group ends", 45), world.violations
         finally:
             await client.close()
             await world.stop()
@@ -279,8 +289,9 @@ def test_a_group_survives_a_fabric_manager_that_is_killed_and_started_again(tmp_
                     await process.wait()
                     process._transport.close()
 
-    record, violations = run(scenario(), 60)
-    assert record["state"] == "done" and record["report"]["finish_s"] > 2 and violations == []
+    record, violations = run(scenario(), 100)
+    assert record["state"] == "done", record["error"]
+    assert record["report"]["finish_s"] > 2 and violations == []
 
 
 async def start_process(folder: Path, topology: Path, addresses: dict[str, str] | None = None):

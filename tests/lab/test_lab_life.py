@@ -14,6 +14,7 @@ from datacast.topologies.lab.injector import Injector
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow]
 
 THREE = ["01", "10", "11"]
+at_length = pytest.mark.skipif(not os.environ.get("DATACAST_FAULTS"), reason="a part of `make test-faults`")
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +64,7 @@ def test_a_receiver_that_stands_still_at_the_start_is_served_when_the_others_hav
     assert all(lab.has(host, path) for host in THREE)
 
 
+@at_length
 def test_a_receiver_that_never_moves_again_has_failed_in_the_end_and_can_be_served_by_a_resume(lab: SmallLab) -> None:
     path = lab.source()
     group = lab.start(path, THREE, member_timeout_ms=3000)
@@ -91,7 +93,7 @@ def test_one_joins_late_with_a_path_of_its_own_and_one_leaves(lab: SmallLab) -> 
 
 
 # ---- disks ----
-@pytest.mark.parametrize("share", [0.0, 0.3])
+@pytest.mark.parametrize("share", [pytest.param(0.0, marks=at_length), 0.3])
 def test_a_full_disk_is_the_affair_of_its_host_alone(lab: SmallLab, share: float) -> None:
     path = lab.source()
     group = ""
@@ -133,7 +135,15 @@ def truncate(path: Path) -> None:
     os.truncate(path, SIZE // 2)
 
 
-@pytest.mark.parametrize("change", [overwrite, overwrite_and_set_the_time_back, replace, truncate])
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(overwrite, marks=at_length),
+        overwrite_and_set_the_time_back,
+        replace,
+        pytest.param(truncate, marks=at_length),
+    ],
+)
 def test_a_source_file_that_changes_meanwhile_fails_the_group_loudly(lab: SmallLab, change) -> None:
     path = lab.source()
     group = lab.start(path, THREE)
@@ -158,7 +168,7 @@ def test_a_source_that_is_killed_and_has_another_file_when_it_is_back_is_refused
 
 
 # ---- everything is lost ----
-@pytest.mark.parametrize("then", ["as_it_was", "changed", "vanished"])
+@pytest.mark.parametrize("then", ["as_it_was", "changed", pytest.param("vanished", marks=at_length)])
 def test_after_a_loss_of_power_a_group_is_shown_and_resumed_from_what_was_verified(lab: SmallLab, then: str) -> None:
     path = lab.source()
     group = lab.start(path, THREE, block_bytes=128 << 10)

@@ -11,6 +11,7 @@ from small import bcube41, run, star, until
 from datacast.core import framing
 from datacast.core.wire import decode_route
 from datacast.fabric_manager.fabric import Fabric
+from datacast.master.manager_link import ManagerLink
 from datacast.master.view import View
 
 SIX = ["02", "10", "21", "23", "31", "33"]
@@ -184,6 +185,83 @@ def test_another_master_takes_over_when_one_dies() -> None:
             return await it.end(group)
 
     assert run(scenario())["state"] == "done"
+
+
+def test_a_master_that_dies_before_its_first_report_is_followed_by_one_that_begins_anew(monkeypatch) -> None:
+    async def scenario():
+        async with lab(bcube41(), rates=[RATE]) as it:
+            silent = []
+
+            async def push(link):
+                if not silent or silent[0] is link:
+                    silent.append(link)
+                else:
+                    await told(link)
+
+            told = ManagerLink.push
+            monkeypatch.setattr(ManagerLink, "push", push)
+            group = await it.start("00", SIX, SIZE)
+            await it.running(group, 100)
+            first = await master_of(it, group)
+            assert group["id"] not in it.manager.groups._adopt
+            await it.masters.kill(group["id"])
+            await until(lambda: it.masters.groups[group["id"]] is not first, "another master")
+            closed = await until(lambda: len(it.world.ops("close")) >= 7 and it.world.ops("close"), "all forget")
+            return await it.end(group), closed
+
+    record, closed = run(scenario())
+    assert record["state"] == "done", record["error"]
+    assert all(message["all"]["keep"] for _, message in closed)
+
+
+def test_masters_that_die_slowly_one_after_another_do_not_fail_the_group(monkeypatch) -> None:
+    monkeypatch.setattr("datacast.fabric_manager.succession.DEATHS_WINDOW_S", 0.3)
+
+    async def scenario():
+        async with lab(bcube41(), rates=[RATE / 2]) as it:
+            group = await it.start("00", SIX, 4 * SIZE)
+            for _ in range(7):
+                master = await master_of(it, group)
+                await until(lambda m=master: m.state == "running", "it runs")
+                await asyncio.sleep(0.1)  # so many within the time that counts are too few
+                await it.masters.kill(group["id"])
+                await until(lambda m=master: it.masters.groups[group["id"]] is not m, "another master")
+            return await it.end(group, 60)
+
+    record = run(scenario(), 100)
+    assert record["state"] == "done", record["error"]
+
+
+def test_a_receiver_that_is_away_at_the_start_is_served_afterwards() -> None:
+    async def scenario():
+        async with lab(bcube41(), rates=[RATE]) as it:
+            it.world.agents["21"].pause()
+            group = await it.start("00", SIX, SIZE // 2)
+
+            async def others():
+                told = (await it.client.group(group["id"]))["receivers"]
+                return told if all(told[name].get("state") == "done" for name in SIX if name != "21") else None
+
+            told = await until(others, "the others are done", 30)
+            it.world.agents["21"].resume()
+            return told, await it.end(group)
+
+    told, record = run(scenario(), 60)
+    assert told["21"]["state"] != "failed"
+    assert record["state"] == "done" and record["receivers"]["21"]["state"] == "done"
+
+
+def test_orders_that_come_before_the_group_runs_are_kept() -> None:
+    async def scenario():
+        async with lab(bcube41(), rates=[RATE]) as it:
+            group = await it.start("00", ["02", "10"], SIZE // 4)
+            await it.client.add_receiver(group["id"], "33")
+            await it.client.remove_receiver(group["id"], "10")
+            return await it.end(group)
+
+    record = run(scenario())
+    assert record["state"] == "done"
+    assert record["receivers"]["33"]["state"] == "done" and record["receivers"]["10"]["state"] == "cancelled"
 
 
 def test_a_receiver_that_leaves_is_not_waited_for_and_one_that_joins_gets_the_file() -> None:

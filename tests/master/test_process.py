@@ -87,6 +87,26 @@ def test_masters_that_are_killed_again_and_again_leave_no_transfer_and_no_proces
     assert record["state"] == "failed" and record["error"]["code"] == "master_died"
 
 
+def test_a_master_that_hangs_is_killed_and_another_one_takes_over(monkeypatch) -> None:
+    monkeypatch.setattr("datacast.fabric_manager.succession.MASTER_SILENCE_S", 5.0)
+    monkeypatch.setattr("datacast.fabric_manager.main.SWEEP_S", 0.2)
+
+    async def scenario():
+        async with lab(bcube41(), rates=[400.0], processes=True, spares=1) as it:
+            await warm(it)
+            group = await it.start("00", SIX, 12_000_000)
+            await it.running(group, 100)
+            await until(lambda: it.manager.groups._adopt.get(group["id"]), "what another needs is kept")
+            pid = it.masters.pid(group["id"])
+            os.kill(pid, signal.SIGSTOP)
+            await until(lambda: it.masters.pid(group["id"]) not in (pid, None), "another master", 30)
+            return await it.end(group, 40), Path(f"/proc/{pid}").exists()
+
+    record, there = run(scenario(), 100)
+    assert record["state"] == "done", record["error"]
+    assert not there
+
+
 def test_a_master_told_to_stop_closes_the_group_at_all_members() -> None:
     async def scenario():
         async with lab(bcube41(), rates=[200.0], processes=True, spares=1) as it:

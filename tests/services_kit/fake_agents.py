@@ -376,12 +376,10 @@ class FakeAgent:
             role = self.roles[group] = Role(part["role"], part, body)
         role.opens += 1
         role.part, role.body = {**role.part, **part}, body
-        if role.kind == "source" and group in self.world.trees:
-            for tree in body["trees"]:
-                self.world.trees[group].setdefault(tree["id"], FakeTree(tree["id"], self.world.rates[0]))
+        if role.kind == "source":  # trees that are not named any more are dropped
+            known, rate = self.world.trees.get(group, {}), self.world.rates[0]
+            self.world.trees[group] = {t["id"]: known.get(t["id"]) or FakeTree(t["id"], rate) for t in body["trees"]}
         role.heard = time.monotonic()
-        if role.kind == "source" and group not in self.world.trees:
-            self.world.trees[group] = {t["id"]: FakeTree(t["id"], self.world.rates[0]) for t in body["trees"]}
         if role.kind == "source" and body["size"]:
             pieces = -(-body["size"] // body["piece"])
             blocks = [[i, f"{i:064x}"] for i in range(-(-pieces // body["per_block"]))]
@@ -428,7 +426,7 @@ class FakeAgent:
                 }
                 for t in self.world.trees[group].values()
             }
-            return {"ok": True, "role": "source", "state": "running", "trees": trees}
+            return {"ok": True, "role": "source", "state": "running", "n": role.had_n, "trees": trees}
         held = min(len(role.held) * role.body["piece"], role.body["size"])
         trees = {
             str(t): {
@@ -446,6 +444,7 @@ class FakeAgent:
         return {
             "ok": True,
             "role": "receiver",
+            "n": role.had_n,
             "state": role.state,
             "bytes": held,
             "pieces": len(role.held),
