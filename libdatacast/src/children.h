@@ -9,11 +9,11 @@
 #include "datacast/time.h"
 
 struct dc_child {
-  struct dc_segment ret;
-  uint8_t lag;   /* as it last told */
-  uint32_t seq;  /* furthest sequence number it asked for */
   dc_time heard; /* last interest */
-};
+  uint32_t seq;  /* furthest sequence number it asked for */
+  uint8_t lag;   /* as it last told */
+  struct dc_segment ret; /* all of it that is mostly used stands in one cache line */
+} __attribute__((aligned(64)));
 
 struct dc_children {
   uint32_t n;

@@ -54,7 +54,7 @@ int dc_node_cfg_check(const struct dc_node_cfg *cfg, const char **what)
 
 /* Where the parts of a node stand in its memory. */
 struct layout {
-  size_t port, tree, bucket, slots, entries, children, size;
+  size_t port, tree, bucket, slots, tags, entries, children, size;
 };
 
 static size_t place(size_t *at, size_t n, size_t each)
@@ -73,6 +73,7 @@ static struct layout lay_out(const struct dc_node_cfg *cfg)
   l.tree = place(&at, cfg->trees, sizeof(struct dc_tree));
   l.bucket = place(&at, dc_tree_buckets(cfg->trees), sizeof(uint32_t));
   l.slots = place(&at, (size_t)cfg->trees * cfg->store_slots, sizeof(struct dc_store_slot));
+  l.tags = place(&at, (size_t)cfg->trees * cfg->waiting_slots, sizeof(dc_waiting_tag));
   l.entries = place(&at, (size_t)cfg->trees * cfg->waiting_slots, sizeof(struct dc_waiting_entry));
   l.children = place(&at, cfg->trees, sizeof(struct dc_children));
   l.size = at;
@@ -106,6 +107,7 @@ dc_node *dc_node_init(void *memory, const struct dc_node_cfg *cfg, const struct 
       .newest = DC_TREE_NONE,
       .oldest = DC_TREE_NONE,
       .slots = (struct dc_store_slot *)(void *)(base + l.slots),
+      .tags = (dc_waiting_tag *)(void *)(base + l.tags),
       .entries = (struct dc_waiting_entry *)(void *)(base + l.entries),
       .children = (struct dc_children *)(void *)(base + l.children),
   };

@@ -40,6 +40,8 @@ struct dc_tree *dc_tree_find(const struct dc_tree_table *t, uint32_t id)
   return t->bucket[b] == 0 ? NULL : &t->tree[t->bucket[b] - 1];
 }
 
+void dc_tree_prefetch(const struct dc_tree_table *t, uint32_t id) { __builtin_prefetch(&t->bucket[home(t, id)]); }
+
 static void unlink_tree(struct dc_tree_table *t, struct dc_tree *tree)
 {
   if (tree->newer == DC_TREE_NONE)
@@ -94,7 +96,8 @@ struct dc_tree *dc_tree_add(struct dc_tree_table *t, const struct dc_node_cfg *c
   tree->children = &t->children[i];
   tree->children->n = 0;
   dc_store_init(&tree->store, &t->slots[(size_t)i * cfg->store_slots], cfg->store_slots, cfg->cache_bytes);
-  dc_waiting_init(&tree->waiting, &t->entries[(size_t)i * cfg->waiting_slots], cfg->waiting_slots);
+  size_t first = (size_t)i * cfg->waiting_slots;
+  dc_waiting_init(&tree->waiting, &t->tags[first], &t->entries[first], cfg->waiting_slots);
 
   t->bucket[bucket_of(t, id)] = i + 1;
   link_newest(t, tree);

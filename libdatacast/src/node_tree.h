@@ -38,6 +38,7 @@ struct dc_tree_table {
   uint32_t newest, oldest;
   /* memory shared out by index */
   struct dc_store_slot *slots;
+  dc_waiting_tag *tags;
   struct dc_waiting_entry *entries;
   struct dc_children *children;
 };
@@ -46,6 +47,9 @@ struct dc_tree_table {
 uint32_t dc_tree_buckets(uint32_t trees);
 
 struct dc_tree *dc_tree_find(const struct dc_tree_table *t, uint32_t id) __attribute__((nonnull));
+
+/* It will be looked for. */
+void dc_tree_prefetch(const struct dc_tree_table *t, uint32_t id) __attribute__((nonnull));
 
 /* The tree used longest ago; NULL when there is none. */
 struct dc_tree *dc_tree_oldest(const struct dc_tree_table *t) __attribute__((nonnull));

@@ -19,10 +19,10 @@ uint32_t dc_layout_blocks(const struct dc_layout *l)
 
 uint32_t dc_layout_piece_len(const struct dc_layout *l, uint64_t i)
 {
-  uint64_t n = dc_layout_pieces(l);
-  if (i >= n)
+  uint64_t at;
+  if (l->piece == 0 || __builtin_mul_overflow(i, (uint64_t)l->piece, &at) || at >= l->size)
     return 0;
-  return i + 1 < n ? l->piece : (uint32_t)(l->size - (n - 1) * l->piece);
+  return l->size - at < l->piece ? (uint32_t)(l->size - at) : l->piece;
 }
 
 /* One bit per piece; one bit (sealed) and one count per block. */
@@ -53,6 +53,12 @@ dc_pieces *dc_pieces_init(void *memory, const struct dc_layout *l)
   p->sealed = p->word + words(p->n);
   p->in_block = (uint32_t *)(p->sealed + words(p->blocks));
   return p;
+}
+
+void dc_pieces_prefetch(const dc_pieces *p, uint64_t piece)
+{
+  __builtin_prefetch(p, 1);
+  __builtin_prefetch(&p->word[piece / 64], 1);
 }
 
 bool dc_pieces_has(const dc_pieces *p, uint64_t piece)

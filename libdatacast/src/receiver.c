@@ -34,25 +34,23 @@ struct range {
   uint32_t seq, end;
 };
 
-struct dc_receiver {
-  struct dc_receiver_cfg cfg;
+struct dc_receiver { /* what each packet touches stands in front */
   dc_pieces *pieces;
   dc_time now;
-  struct dc_extents extents;
+  uint64_t order;
   uint32_t next; /* next number to ask for */
   uint32_t low;  /* no number below it is out, refetches aside */
-  uint64_t order;
-
+  uint32_t ranges;
+  uint16_t free, touched; /* slots given back; slots that were ever in use */
+  struct chain_list list[LISTS];
   bool measured; /* srtt is valid */
   dc_time srtt, rttvar, rto;
   struct dc_credits credits;
-
-  struct range refetch[RANGES];
-  uint32_t ranges;
-
+  struct dc_receiver_cfg cfg;
   struct dc_receiver_counters count;
-  struct chain_list list[LISTS];
-  uint16_t free, touched; /* slots given back; slots that were ever in use */
+
+  struct dc_extents extents;
+  struct range refetch[RANGES];
   uint16_t head[HEADS];
   struct slot slot[SLOTS];
 };
@@ -149,6 +147,25 @@ static void release(dc_receiver *r, uint16_t i)
   *at = r->slot[i].chain;
   r->slot[i].chain = r->free;
   r->free = i;
+}
+
+void dc_receiver_prefetch(const dc_receiver *r, uint32_t seq, unsigned step)
+{
+  if (step == 0) {
+    for (size_t at = 0; at < offsetof(struct dc_receiver, extents.e) + sizeof r->extents.e[0]; at += 64)
+      __builtin_prefetch((const char *)r + at, 1);
+    return;
+  }
+  __builtin_prefetch(&r->head[seq % HEADS], 1);
+  uint64_t piece;
+  if (dc_extents_piece(&r->extents, seq, &piece))
+    dc_pieces_prefetch(r->pieces, piece);
+  if (r->free != NONE)
+    __builtin_prefetch(&r->slot[r->free], 1);
+  if (r->list[FRESH].head != NONE)
+    __builtin_prefetch(&r->slot[r->list[FRESH].head], 1);
+  if (r->list[FRESH].tail != NONE)
+    __builtin_prefetch(&r->slot[r->list[FRESH].tail], 1);
 }
 
 /* ---- assignments ---- */

@@ -6,6 +6,7 @@
 #define DATACAST_WAITING_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "datacast/limits.h"
@@ -16,8 +17,6 @@ enum { DC_WAITING_WORDS = DC_CHILDREN_MAX / 64 };
 struct dc_waiting_entry {
   dc_time sent;                      /* when it was last sent on */
   uint64_t child[DC_WAITING_WORDS];  /* who waits: a bit per child */
-  uint32_t seq;
-  uint32_t epoch; /* free unless it is the table's */
   uint32_t order; /* number of the last sending on */
   uint16_t way;   /* tells the route of the last sending on from others */
   bool store : 1;   /* the data is to be stored */
@@ -25,15 +24,29 @@ struct dc_waiting_entry {
   bool again : 1;   /* sent on more than once: says nothing of the response time */
 };
 
+/* Which number stands in a place, and in whose time: epoch << 32 | number; other epochs mean free. Apart from the entries, the
+ * places of a set side by side: a look-up reads one cache line. */
+typedef uint64_t dc_waiting_tag;
+
 struct dc_waiting {
-  struct dc_waiting_entry *entry; /* the caller's, zeroed once */
+  dc_waiting_tag *tag;            /* the caller's, zeroed once; by set, then by way */
+  struct dc_waiting_entry *entry; /* the caller's; by way, then by set: neighbouring numbers are neighbours */
   uint32_t mask;                  /* of sets */
   uint32_t epoch;                 /* counts up when the table is given to another tree: nothing needs clearing */
   uint32_t n;
 };
 
 /* `slots` is a power of two, at least DC_WAITING_WAYS. May be called again on the same table: it is empty then. */
-void dc_waiting_init(struct dc_waiting *w, struct dc_waiting_entry *entry, uint32_t slots) __attribute__((nonnull));
+void dc_waiting_init(struct dc_waiting *w, dc_waiting_tag *tag, struct dc_waiting_entry *entry, uint32_t slots)
+    __attribute__((nonnull));
+
+/* A number is about to be looked for: have its lines fetched. */
+static inline void dc_waiting_prefetch(const struct dc_waiting *w, uint32_t seq)
+{
+  uint32_t set = seq & w->mask;
+  __builtin_prefetch(&w->tag[(size_t)set * DC_WAITING_WAYS], 1);
+  __builtin_prefetch(&w->entry[set], 1);
+}
 
 struct dc_waiting_entry *dc_waiting_find(const struct dc_waiting *w, uint32_t seq) __attribute__((nonnull));
 
@@ -43,7 +56,7 @@ struct dc_waiting_entry *dc_waiting_add(struct dc_waiting *w, uint32_t seq, dc_t
     __attribute__((nonnull));
 
 /* The interest was answered. */
-void dc_waiting_remove(struct dc_waiting *w, struct dc_waiting_entry *e) __attribute__((nonnull));
+void dc_waiting_remove(struct dc_waiting *w, const struct dc_waiting_entry *e) __attribute__((nonnull));
 
 /* Nobody waits under this child's index any more (another child has it now). */
 void dc_waiting_forget_child(struct dc_waiting *w, unsigned child) __attribute__((nonnull));

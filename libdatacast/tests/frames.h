@@ -143,6 +143,8 @@ static inline unsigned give(struct bench *b, uint16_t port, const uint8_t *bytes
   bench_sent(b);
   dc_buf *buf = buf_new(bytes, len);
   struct dc_frame f = {.buf = buf, .data = buf->data, .len = (uint32_t)len, .port = port};
+  for (unsigned step = 0; step < DC_NODE_PREFETCH_STEPS; step++)
+    dc_node_prefetch(b->node, &f, step); /* a hint: for any frame, and without effect */
   b->n = dc_node_handle(b->node, b->now, &f, b->tx, DC_NODE_TX_MAX);
   assert(b->n <= DC_NODE_TX_MAX);
   return b->n;

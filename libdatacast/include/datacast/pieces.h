@@ -27,6 +27,8 @@ uint32_t dc_layout_piece_len(const struct dc_layout *l, uint64_t i) __attribute_
 typedef struct dc_pieces dc_pieces;
 size_t dc_pieces_size(const struct dc_layout *l) __attribute__((nonnull));
 dc_pieces *dc_pieces_init(void *memory, const struct dc_layout *l) __attribute__((nonnull)); /* zeroed memory, align 8 */
+/* A hint: this piece will be added soon. */
+void dc_pieces_prefetch(const dc_pieces *p, uint64_t piece) __attribute__((nonnull));
 bool dc_pieces_has(const dc_pieces *p, uint64_t piece) __attribute__((nonnull));
 /* Mark as held; true if it was new. */
 bool dc_pieces_add(dc_pieces *p, uint64_t piece) __attribute__((nonnull));
