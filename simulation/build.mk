@@ -15,7 +15,7 @@ FIRST ?= 1
 BINARIES += $(SIM_LIBS)
 C_TESTS += test-sim
 
-.PHONY: sim test-sim
+.PHONY: sim test-sim bench-sim
 
 $(SIM_OUT)/libdatacast_sim.so: $(SIM_SRC) $(SIM_CORE) $(SIM_HEADERS) $(SIM_DIR)/build.mk
 	@mkdir -p $(@D)
@@ -36,6 +36,9 @@ $(SIM_OUT)/campaign_asan: $(SIM_DIR)/campaign/campaign.c $(SIM_SRC) $(SIM_CORE) 
 
 sim: $(SIM_OUT)/campaign ## run fault campaigns in the simulator (SEEDS=1000 FIRST=1)
 	@$(SIM_OUT)/campaign --seeds $(SEEDS) --first $(FIRST)
+
+bench-sim: build ## packet hops per second, large networks against a small one: HOPS=20 RECEIVERS=64,1024
+	@$(PY) bench/sim/speed.py $(if $(HOPS),--hops $(HOPS)) $(if $(RECEIVERS),--receivers $(RECEIVERS))
 
 test-sim: $(SIM_OUT)/campaign_asan
 	@$(SIM_OUT)/campaign_asan --seeds 60 --quiet

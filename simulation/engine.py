@@ -268,7 +268,9 @@ class Simulation:
     # ---- running ----
 
     def run(self, until: int = NEVER, whole: bool = True) -> int:
-        """Until a time (ns), or until all groups without a stop are whole. Returns the time reached."""
+        """Until a time (ns), or until all groups without a stop are whole. Returns the time reached. Raises
+        SimulationError before it starts when the machine has not the memory."""
+        self._check(self._lib.sim_prepare(self._sim))
         return int(self._lib.sim_run(self._sim, until, whole))
 
     @property

@@ -167,7 +167,7 @@ static void build(struct world *w, uint64_t seed)
     }
   }
   w->start = between(0, 10) * MS;
-  if (sim_schedule(w->s, 0, w->start, UINT64_MAX) < 0)
+  if (sim_schedule(w->s, 0, w->start, UINT64_MAX) < 0 || sim_prepare(w->s) < 0)
     die("schedule", w);
   uint64_t slow = w->rate;
   w->ideal = pieces * (w->piece + 120) * 8 * SEC / slow * (uint64_t)1 + 4 * MS;

@@ -59,9 +59,12 @@ class Setting:
 
     def check(self) -> None:
         """Raises ExperimentError for what makes no sense."""
-        for name in ("rate", "slow", "mtu", "credits", "interval", "seconds", "queue"):
+        for name in ("rate", "slow", "mtu", "credits", "interval", "seconds", "queue", "cases"):
             if getattr(self, name) <= 0:
                 raise ExperimentError(f"{name} must be above zero, not {getattr(self, name)}", what=name)
+        for name in ("receivers", "trees", "size", "delay", "delta", "rate_init", "rto_min"):
+            if getattr(self, name) < 0:
+                raise ExperimentError(f"{name} cannot be below zero: {getattr(self, name)}", what=name)
         known = rules()
         if self.cc not in known:
             raise ExperimentError(f"no rule of rate control {self.cc!r}; there are {', '.join(known)}", what="cc")

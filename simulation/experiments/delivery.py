@@ -22,36 +22,11 @@ ETHERNET_HEADER, LABEL, HEADER = 14, 4, 16
 WAITING = 1024
 
 
-def _memory(s: Setting, nodes: int, receivers: int, trees: int) -> int:
-    """About how much a simulation will need, in bytes: what receivers, sources and nodes really touch."""
-    pieces = max(1, s.size // s.mtu)
-    per_node = trees * (WAITING * 64 + 2 * s.cache[0] // s.mtu * 40 + 4096) + 16 * KB
-    packets = receivers * trees * s.credits * 2 * 600
-    return receivers * (pieces * 9 // 8 + trees * 40 * KB) + nodes * per_node + trees * 400 * KB + packets
-
-
-def _available() -> int:
-    with open("/proc/meminfo") as f:
-        return next((int(line.split()[1]) * 1024 for line in f if line.startswith("MemAvailable")), 2**62)
-
-
-def check_memory(s: Setting, nodes: int, receivers: int, trees: int) -> None:
-    """Raises ExperimentError when the machine has less than the simulation needs."""
-    need, have = _memory(s, nodes, receivers, trees), _available()
-    if need > have:
-        raise ExperimentError(
-            f"this needs about {need / 2**30:.1f} GiB of memory, {have / 2**30:.1f} GiB are available: "
-            "take a smaller group or file, or larger packets",
-            what="memory",
-        )
-
-
 def deliver(s: Setting, g: nx.Graph, receivers: list[str]) -> tuple[Simulation, Group]:
     """Build a delivery over all edge-disjoint trees, the pieces dealt out evenly. Credits begin with what the
     longest path needs at the links' rate (and `s.credits` at least)."""
     s.check()
     trees, routes = networks.steiner_trees(g, s.source, receivers, s.trees)
-    check_memory(s, len({v for arcs in trees for arc in arcs for v in arc}), len(receivers), len(trees))
     paper = s.framing == "paper"
     sim = simulation(s, PAPER if paper else ETHERNET)
     sim.graph(g, s.rate, s.delay, s.queue)

@@ -56,6 +56,9 @@ int sim_tcp(sim *s, const char *flavour, const int *path, int links, const int *
             uint64_t stop, uint32_t segment);
 
 /* ---- running ---- */
+/* The nodes come to be; nothing can be added any more. -1 when the machine lacks the memory. The first sim_run does it too, but
+ * cannot say so: it aborts. */
+int sim_prepare(sim *s);
 /* Until `until`, or until every scheduled group that has no stop is whole (when `whole`). Returns the time reached. */
 uint64_t sim_run(sim *s, uint64_t until, bool whole);
 uint64_t sim_now(const sim *s);

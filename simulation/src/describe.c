@@ -88,8 +88,8 @@ static void one_tree(const sim *s, struct text *t, int i)
       (unsigned long long)c->delta, (unsigned long long)c->interval, c->burst, c->packet_bytes, c->credits, c->adaptive,
       (unsigned long long)c->rto_min, (unsigned long long)c->rto_max, (unsigned long long)c->rto_init, c->reorder);
   for (int k = 0; k < s->groups[x->group].n; k++)
-    if (s->askers[x->first_asker + k].routed)
-      route(t, i, k, &s->askers[x->first_asker + k].path);
+    if (s->askers[x->first_asker + k].path != NULL)
+      route(t, i, k, s->askers[x->first_asker + k].path);
   for (uint32_t k = 0; k < x->extents.n; k++)
     put(t, "extent %d %u %u %llu\n", i, x->extents.e[k].seq, x->extents.e[k].count,
         (unsigned long long)x->extents.e[k].first);

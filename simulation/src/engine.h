@@ -12,86 +12,140 @@
 #include "datacast/receiver.h"
 #include "datacast/source.h"
 
-/* ---- events: a 4-ary heap of (time, who) ---- */
+/* ---- events, in the order of (time, who) ---- */
 enum who { WHO_LINK, WHO_ASKER, WHO_SOURCE, WHO_STRAY, WHO_TCP, WHO_GROUP };
 #define WHO(kind, index) ((uint32_t)(kind) << 28 | (uint32_t)(index))
 #define WHO_KIND(w) ((enum who)((w) >> 28))
 #define WHO_INDEX(w) ((w) & 0x0fffffffu)
+
+enum { EVENTS_BUCKETS = 4096, EVENTS_SHIFT = 10, EVENTS_CELL = 15 };
 
 struct event {
   dc_time at;
   uint32_t who;
 };
 
+struct event_cell { /* some of a bucket's */
+  uint32_t n, next;
+  struct event event[EVENTS_CELL];
+};
+
 struct events {
-  struct event *heap;
-  size_t n, cap;
+  struct event *now; /* the bucket at hand, sorted; from `at` on still to come */
+  size_t at, n_now, cap_now;
+  uint64_t open;  /* number of that bucket: its time divided by 2^shift ns */
+  uint32_t shift; /* EVENTS_SHIFT at first */
+  uint32_t free;  /* cells to use again */
+  struct event_cell *cell;
+  size_t n_cells, cap_cells;
+  struct event *later; /* a heap of what is farther away than the wheel reaches */
+  size_t n_later, cap_later;
+  uint64_t looks, seen; /* buckets and events since the width was looked at */
+  uint64_t full[EVENTS_BUCKETS / 64];
+  uint32_t bucket[EVENTS_BUCKETS];
 };
 
 void events_push(struct events *e, dc_time at, uint32_t who);
-void events_pop(struct events *e);
-/* The first one takes place again later: cheaper than pop and push. */
-void events_postpone(struct events *e, dc_time at);
+/* Whether there is another one; then e->now[e->at] is the next. The caller counts e->at up to take it. */
+bool events_ready(struct events *e);
+void events_free(struct events *e);
+
+/* ---- memory, given back all at once ---- */
+struct chunk;
+struct memory {
+  struct chunk *chunks;
+  char *at;
+  size_t left, taken;
+  size_t limit; /* what was available when it was first asked for */
+  bool huge; /* the simulation is large enough for huge pages */
+};
+
+/* Zeroed, at a cache line. */
+void *memory_take(struct memory *m, size_t bytes);
+void memory_free(struct memory *m);
+/* 0, or a sim_fail when the machine has no room for so many bytes more. */
+int memory_room(sim *s, double bytes);
 
 /* ---- packets ---- */
 #define STAMP 8 /* bytes of a payload that really exist: they say which piece it is */
-enum { SMALL = 320, BIG = 1536 };
+enum { SMALL = 128, MIDDLE = 448, BIG = 1536, BODY = 24, BODY_BIG = 1536 };
+enum size { SIZE_SMALL, SIZE_MIDDLE, SIZE_BIG, SIZES };
 
-struct packet { /* the core's dc_buf */
+/* What the core may keep of a frame (its dc_buf), shared by all copies of it: of data the Datacast header and the payload's
+ * stamp; of an interest, which no node keeps, nothing: its receiver has one for all. */
+struct body {
   uint32_t refs;
-  uint32_t wire;    /* bytes it takes on a link */
-  uint32_t len;     /* of the frame, payload included */
-  uint32_t payload; /* of a data packet; only its first STAMP bytes are stored */
-  uint32_t real;    /* bytes of the frame that are stored */
-  uint16_t start, cap;
-  bool data, tcp;
-  struct packet *next;
-  dc_time departs, arrives;
-  uint32_t link;      /* a stray's */
-  uint32_t flow, hop; /* TCP: the connection, links passed */
-  uint64_t number;    /* TCP: segment, or the next one expected */
-  dc_time echo;       /* TCP: when the segment was sent */
-  bool ack, resent;
+  uint32_t payload;
+  uint16_t n;   /* bytes that are stored */
+  bool big;
+  struct pool *pool;
+  struct body *next;
   uint8_t byte[];
 };
 
+/* A frame on its way. */
+struct packet {
+  struct packet *next;
+  struct body *body;
+  dc_time departs, arrives;
+  uint32_t wire;    /* bytes it takes on a link */
+  uint32_t len;     /* of the frame, payload included */
+  uint32_t payload; /* of a data packet; only its first STAMP bytes are stored */
+  uint16_t start;   /* of the frame in `byte` */
+  uint16_t real;    /* bytes of it that are stored: all but a payload's behind the stamp */
+  uint16_t head;    /* where the Datacast header stands in it */
+  uint8_t size;     /* of `byte` */
+  bool data, tcp;
+  uint8_t byte[] __attribute__((aligned(8)));
+};
+
 struct pool {
-  struct packet *small, *big;
-  uint64_t alive;
+  struct packet *packet[SIZES];
+  struct body *body, *body_big;
+  struct memory *memory;
+  uint64_t packets, bodies; /* in use */
 };
 
 extern const struct dc_buf_ops packet_ops;
-static inline void packet_give(struct packet *p) { packet_ops.unref((dc_buf *)(void *)p); }
-void pool_free(struct pool *pool); /* what is in it; nothing may be alive */
 struct packet *packet_new(struct pool *pool, size_t cap);
-
+size_t packet_room(const struct packet *p);
+struct body *body_new(struct pool *pool, size_t n);
+void body_give(struct body *b);
+void packet_give(struct pool *pool, struct packet *p); /* and its reference to the body */
+void packet_spend(struct pool *pool, struct packet *p); /* without */
 /* ---- the network ---- */
-struct link {
+struct link { /* what a hop needs stands in front */
   struct packet *head, *tail; /* on the way, in order */
   struct packet *leaving;     /* first that has not left the sender yet */
+  dc_node *node;              /* at the far end */
   uint32_t waiting;           /* from `leaving` on */
   uint32_t queue;
-  int from, to;
+  int to;
   uint16_t to_port;
   bool up, faulty;
-  uint64_t rate;
-  dc_time delay, busy, last;
-  uint64_t rest; /* of busy, in 1/rate ns */
-  uint32_t memo_len;
+  dc_time delay, busy;
+  dc_time last;        /* arrival of the last one sent */
+  uint64_t rate, rest; /* rest: of busy, in 1/rate ns */
   uint64_t memo_ns, memo_rest;
-  struct sim_faults faults;
+  uint32_t memo_len;
+  int from;
   struct sim_link_stats count;
-};
+  struct sim_faults faults;
+} __attribute__((aligned(64)));
 
 struct vertex {
   dc_node *node;
-  void *memory;
   bool host;
   uint16_t ports;
   int *out; /* directed link per port, -1: none */
-  int *askers, *sources;
+  struct endpoint *askers, *sources;
   int n_askers, n_sources;
   uint64_t cache_bytes;
+};
+
+struct endpoint {
+  uint32_t id; /* of the tree */
+  int index;   /* of the asker or the tree */
 };
 
 /* ---- endpoints ---- */
@@ -104,12 +158,16 @@ struct member { /* a receiver of a group: the file, over all trees */
   dc_time first, finish, start;
 };
 
-struct asker { /* a receiver in one tree */
-  int tree, member;
-  bool routed;
+struct asker { /* a receiver in one tree; one cache line */
   dc_receiver *r;
-  struct dc_path path;
   dc_time armed;
+  struct body *route; /* of its interests; NULL: it has no route */
+  uint8_t *interest;  /* one, written once: all others are copies with another header */
+  struct dc_path *path;
+  int tree, member;
+  int out;             /* link that they leave by; -1: to this host's own node */
+  uint16_t front, rest; /* bytes of an interest in front of the Datacast header and behind it */
+  uint8_t stops;
 };
 
 struct tree {
@@ -126,6 +184,7 @@ struct tree {
 
 struct group {
   struct sim_group_cfg cfg;
+  uint8_t cache_code; /* of cfg.cache_bytes, for the interests */
   struct dc_layout layout;
   int *members;
   int n;
@@ -138,6 +197,11 @@ struct group {
 
 struct tcp;
 
+struct stray { /* a frame that comes out of order */
+  struct packet *p;
+  int link;
+};
+
 struct local { /* a frame from an endpoint for its own host's node */
   int vertex;
   struct packet *p;
@@ -148,8 +212,10 @@ struct sim {
   uint64_t rng, digest, hops;
   int framing;
   const char *error;
+  char text[160]; /* of an error with numbers */
   bool ready;
   struct events events;
+  struct memory memory;
   struct pool pool;
   struct link *links;
   int n_links;
@@ -166,7 +232,7 @@ struct sim {
   int unfinished; /* running members without a stop that are not whole */
   struct tcp **flows;
   int n_flows;
-  struct packet *strays[4096];
+  struct stray strays[4096];
   struct local *local;
   size_t local_n, local_cap;
   struct dc_tx tx[DC_NODE_TX_MAX];
@@ -184,15 +250,20 @@ void link_send(sim *s, int link, struct packet *p);
 void link_event(sim *s, int link);
 void stray_event(sim *s, uint32_t i);
 
+/* ahead.c */
+void look_ahead(const sim *s);
+
 /* vertex.c */
 void vertex_room(const sim *s, struct dc_node_cfg *cfg); /* all but ports and endpoint */
+size_t vertex_memory(const sim *s, int v); /* of its node */
 void vertex_prepare(sim *s, int v);
-void vertex_frame(sim *s, int v, uint16_t port, struct packet *p);
+void vertex_frame(sim *s, int v, dc_node *node, uint16_t port, struct packet *p); /* vertex v's node */
 void vertex_local(sim *s, int v, struct packet *p); /* later in this same moment */
 void vertex_drain(sim *s);
 
 /* host.c */
-void host_frame(sim *s, int v, const uint8_t *p, uint32_t len, uint32_t real);
+void host_frame(sim *s, int v, const struct packet *p);
+void asker_route(sim *s, struct asker *a); /* its path is there */
 void source_event(sim *s, int tree);
 void asker_event(sim *s, int asker);
 void group_event(sim *s, int group);

@@ -1,5 +1,4 @@
 /* Endpoints on a host: sources, and receivers in each of their trees. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine.h"
@@ -16,42 +15,79 @@ uint64_t content(const sim *s, int group, uint64_t piece)
   return x ^ x >> 31;
 }
 
-/* Put a frame that an endpoint wrote on its way: out of a port, or to this host's own node. */
-static void leave(sim *s, int v, const struct dc_segment *seg, struct packet *p)
+/* The link by which an endpoint's frames for this segment leave; LOCAL: to this host's own node, NOWHERE: no such port. */
+enum { LOCAL = -1, NOWHERE = -2 };
+
+static int way_out(const sim *s, int v, const struct dc_segment *seg)
 {
-  struct vertex *x = &s->vertices[v];
-  if (seg->n == 0) {
+  const struct vertex *x = &s->vertices[v];
+  if (seg->n == 0)
+    return LOCAL;
+  return seg->port[0] < x->ports && x->out[seg->port[0]] >= 0 ? x->out[seg->port[0]] : NOWHERE;
+}
+
+/* Put a frame that an endpoint wrote on its way. */
+static void leave(sim *s, int v, int link, struct packet *p)
+{
+  if (link == LOCAL) {
     vertex_local(s, v, p);
-    return;
+  } else if (link == NOWHERE) {
+    packet_give(&s->pool, p);
+  } else {
+    p->wire = s->framing == SIM_PAPER ? DC_HEADER_LEN + p->payload : p->len;
+    link_send(s, link, p);
   }
-  int link = seg->port[0] < x->ports ? x->out[seg->port[0]] : -1;
-  if (link < 0) {
-    packet_give(p);
-    return;
-  }
-  p->wire = s->framing == SIM_PAPER ? DC_HEADER_LEN + p->payload : p->len;
-  link_send(s, link, p);
 }
 
 /* ---- receivers ---- */
 
+/* The interests of a receiver in a tree differ in their headers only. */
+void asker_route(sim *s, struct asker *a)
+{
+  uint8_t frame[DC_PREFIX_MAX + DC_ROUTE_MAX];
+  struct dc_header h = {.tree = s->trees[a->tree].id};
+  size_t len = dc_interest_write(frame, sizeof frame, a->path, &h, nowhere, nowhere);
+  a->rest = a->path->rest_len;
+  a->front = (uint16_t)(len - a->rest - DC_HEADER_LEN);
+  a->stops = a->path->stops;
+  a->out = way_out(s, s->members[a->member].vertex, &a->path->first);
+  a->interest = memory_take(&s->memory, len);
+  memcpy(a->interest, frame, len);
+  if (a->route == NULL)
+    a->route = body_new(&s->pool, 0);
+}
+
+static void send_interest(sim *s, struct asker *a, const struct member *m, const struct dc_interest *x)
+{
+  const struct tree *t = &s->trees[a->tree];
+  uint32_t len = a->front + DC_HEADER_LEN + a->rest;
+  struct packet *p = packet_new(&s->pool, len);
+  struct dc_header h = {.type = DC_TYPE_INTEREST,
+                        .flags = x->flags,
+                        .length = a->rest,
+                        .tree = t->id,
+                        .seq = x->seq,
+                        .stops = a->stops,
+                        .cache = s->groups[t->group].cache_code};
+  memcpy(p->byte, a->interest, len);
+  dc_header_write(p->byte + a->front, &h);
+  p->head = a->front;
+  p->len = len;
+  p->real = (uint16_t)len;
+  p->body = a->route;
+  a->route->refs++;
+  leave(s, m->vertex, a->out, p);
+}
+
 static void ask(sim *s, struct asker *a)
 {
-  struct tree *t = &s->trees[a->tree];
-  struct member *m = &s->members[a->member];
-  struct group *g = &s->groups[m->group];
+  const struct member *m = &s->members[a->member];
   struct dc_interest in[64];
   unsigned n;
   do {
     n = dc_receiver_poll(a->r, s->now, in, 64);
-    for (unsigned i = 0; i < n; i++) {
-      struct dc_header h = {
-          .flags = in[i].flags, .tree = t->id, .seq = in[i].seq, .cache = dc_cache_code(g->cfg.cache_bytes)};
-      struct packet *p = packet_new(&s->pool, DC_PREFIX_MAX + a->path.rest_len);
-      p->start = 0;
-      p->len = p->real = (uint32_t)dc_interest_write(p->byte, p->cap, &a->path, &h, nowhere, nowhere);
-      leave(s, m->vertex, &a->path.first, p);
-    }
+    for (unsigned i = 0; i < n; i++)
+      send_interest(s, a, m, &in[i]);
   } while (n == 64);
   dc_time wake = dc_receiver_next_wake(a->r);
   if (wake < a->armed) {
@@ -69,11 +105,10 @@ void asker_event(sim *s, int asker)
 {
   struct asker *a = &s->askers[asker];
   dc_time at = s->now;
-  events_pop(&s->events);
   if (a->armed != at)
     return; /* it was asked for earlier meanwhile, and that has been done */
   a->armed = DC_NEVER;
-  if (!silent(s, &s->members[a->member]) && a->routed)
+  if (!silent(s, &s->members[a->member]) && a->route != NULL)
     ask(s, a);
   vertex_drain(s);
 }
@@ -106,7 +141,7 @@ static void check_block(sim *s, struct member *m, uint32_t block)
   dc_pieces_drop_block(m->pieces, block);
   for (int k = 0; k < g->n_trees; k++) {
     struct asker *a = &s->askers[s->trees[g->trees[k]].first_asker + m->index];
-    if (a->routed && dc_receiver_refetch(a->r, first, count) > 0)
+    if (a->route != NULL && dc_receiver_refetch(a->r, first, count) > 0)
       ask(s, a);
   }
 }
@@ -154,19 +189,23 @@ static void send_data(sim *s, struct tree *t)
                             .length = (uint16_t)dc_layout_piece_len(&g->layout, piece),
                             .tree = t->id,
                             .seq = tx[i].seq};
-      struct packet *p = packet_new(&s->pool, SMALL);
+      size_t cap = DC_ETHER_LEN + (size_t)DC_LABEL_LEN * tx[i].ret->n + DC_HEADER_LEN;
+      struct packet *p = packet_new(&s->pool, cap + STAMP);
       uint64_t stamp = content(s, t->group, piece);
-      p->start = 0;
-      p->payload = h.length;
-      p->data = true;
-      size_t front = dc_data_write(p->byte, p->cap, tx[i].ret, &h, nowhere, nowhere);
+      size_t front = dc_data_write(p->byte, cap, tx[i].ret, &h, nowhere, nowhere);
       size_t kept = h.length < STAMP ? h.length : STAMP;
       memcpy(p->byte + front, &stamp, kept);
+      p->payload = h.length;
+      p->data = true;
       p->len = (uint32_t)front + h.length;
-      p->real = (uint32_t)(front + kept);
+      p->real = (uint16_t)(front + kept);
+      p->head = (uint16_t)(front - DC_HEADER_LEN);
+      p->body = body_new(&s->pool, DC_HEADER_LEN + kept);
+      p->body->payload = p->payload;
+      memcpy(p->body->byte, p->byte + p->head, p->body->n);
       if (t->first == DC_NEVER)
         t->first = s->now;
-      leave(s, g->cfg.source, tx[i].ret, p);
+      leave(s, g->cfg.source, way_out(s, g->cfg.source, tx[i].ret), p);
     }
   } while (n == 64);
   dc_time wake = dc_source_next_wake(t->source);
@@ -180,7 +219,6 @@ void source_event(sim *s, int tree)
 {
   struct tree *t = &s->trees[tree];
   dc_time at = s->now;
-  events_pop(&s->events);
   if (t->armed != at)
     return;
   t->armed = DC_NEVER;
@@ -191,37 +229,43 @@ void source_event(sim *s, int tree)
 
 /* ---- a frame for this host's endpoints, from the Datacast header on ---- */
 
-void host_frame(sim *s, int v, const uint8_t *p, uint32_t len, uint32_t real)
+static int endpoint_of(const struct endpoint *e, int n, uint32_t id, int from)
+{
+  while (from < n && e[from].id != id)
+    from++;
+  return from;
+}
+
+void host_frame(sim *s, int v, const struct packet *p)
 {
   struct vertex *x = &s->vertices[v];
+  const uint8_t *bytes = p->byte + p->start;
   struct dc_header h;
-  if (dc_header_parse(p, len, &h) != DC_DROP_NONE)
+  if (dc_header_parse(bytes, p->len, &h) != DC_DROP_NONE)
     return;
   if (h.type == DC_TYPE_DATA) {
-    for (int i = 0; i < x->n_askers; i++) {
-      struct asker *a = &s->askers[x->askers[i]];
-      if (s->trees[a->tree].id == h.tree && a->routed && !silent(s, &s->members[a->member])) {
-        on_data(s, a, &h, p + DC_HEADER_LEN, real - DC_HEADER_LEN);
+    for (int i = 0; (i = endpoint_of(x->askers, x->n_askers, h.tree, i)) < x->n_askers; i++) {
+      struct asker *a = &s->askers[x->askers[i].index];
+      if (a->route != NULL && !silent(s, &s->members[a->member])) {
+        on_data(s, a, &h, bytes + DC_HEADER_LEN, p->real - DC_HEADER_LEN);
         return;
       }
     }
     return;
   }
   struct dc_segment ret;
-  for (int i = 0; i < x->n_sources; i++) {
-    struct tree *t = &s->trees[x->sources[i]];
-    if (t->id != h.tree)
-      continue;
-    if (t->paused)
-      return;
-    if (dc_interest_at_source(p, len, &h, &ret) != DC_DROP_NONE) {
-      t->dropped++;
-      return;
-    }
-    dc_source_handle(t->source, s->now, &h, &ret);
-    send_data(s, t);
+  int i = endpoint_of(x->sources, x->n_sources, h.tree, 0);
+  if (i == x->n_sources)
+    return;
+  struct tree *t = &s->trees[x->sources[i].index];
+  if (t->paused)
+    return;
+  if (dc_interest_at_source(bytes, p->len, &h, &ret) != DC_DROP_NONE) {
+    t->dropped++;
     return;
   }
+  dc_source_handle(t->source, s->now, &h, &ret);
+  send_data(s, t);
 }
 
 /* ---- start and stop ---- */
@@ -235,7 +279,7 @@ void member_start(sim *s, int member)
     finish(s, m);
   for (int k = 0; k < g->n_trees; k++) {
     struct asker *a = &s->askers[s->trees[g->trees[k]].first_asker + m->index];
-    if (a->routed && m->alive)
+    if (a->route != NULL && m->alive)
       ask(s, a);
   }
 }
@@ -244,7 +288,6 @@ void member_start(sim *s, int member)
 void group_event(sim *s, int group)
 {
   struct group *g = &s->groups[group];
-  events_pop(&s->events);
   g->running = true;
   for (int i = 0; i < g->n; i++) {
     struct member *m = &s->members[g->members[i]];

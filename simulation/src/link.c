@@ -1,4 +1,6 @@
-/* Links: a rate, a delay, a queue that drops its tail. A link is a FIFO, so only its first packet stands in the heap. */
+/* Links: a rate, a delay, a queue that drops its tail. A link is a FIFO, so only its first packet has an event. */
+#include <string.h>
+
 #include "engine.h"
 
 static dc_time wire_time(struct link *l, uint32_t bytes)
@@ -18,9 +20,8 @@ static dc_time wire_time(struct link *l, uint32_t bytes)
 
 static void lose(sim *s, struct link *l, struct packet *p)
 {
-  (void)s;
   l->count.lost++;
-  packet_give(p);
+  packet_give(&s->pool, p);
 }
 
 /* A frame that comes out of order, or a second time, has an event of its own. */
@@ -28,9 +29,8 @@ static void stray(sim *s, int link, struct packet *p, dc_time at)
 {
   for (unsigned tries = 0; tries < 64; tries++) {
     uint32_t i = (uint32_t)(sim_random(s) % (sizeof s->strays / sizeof s->strays[0]));
-    if (s->strays[i] == NULL) {
-      p->link = (uint32_t)link;
-      s->strays[i] = p;
+    if (s->strays[i].p == NULL) {
+      s->strays[i] = (struct stray){p, link};
       events_push(&s->events, at, WHO(WHO_STRAY, i));
       return;
     }
@@ -40,14 +40,26 @@ static void stray(sim *s, int link, struct packet *p, dc_time at)
 
 static struct packet *copy(sim *s, const struct packet *p)
 {
-  struct packet *c = packet_new(&s->pool, p->cap);
-  uint16_t cap = c->cap;
+  struct packet *c = packet_new(&s->pool, (size_t)p->start + p->real);
+  uint8_t size = c->size;
   *c = *p;
-  c->cap = cap;
-  c->refs = 1;
+  c->size = size;
   c->next = NULL;
-  for (uint32_t i = 0; i < p->real; i++)
-    c->byte[p->start + i] = p->byte[p->start + i];
+  memcpy(c->byte + c->start, p->byte + p->start, p->real);
+  if (c->body != NULL)
+    c->body->refs++;
+  return c;
+}
+
+/* A copy with another bit, in its body too. */
+static struct packet *damaged(sim *s, const struct packet *p, uint64_t bit)
+{
+  struct packet *c = copy(s, p);
+  c->byte[c->start + bit / 8] ^= (uint8_t)(1u << bit % 8);
+  body_give(c->body);
+  c->body = body_new(&s->pool, (size_t)p->real - p->head);
+  c->body->payload = p->payload;
+  memcpy(c->body->byte, c->byte + c->start + p->head, c->body->n);
   return c;
 }
 
@@ -67,11 +79,9 @@ static struct packet *spoil(sim *s, int link, struct packet *p, dc_time arrives)
   if (p->tcp)
     return p;
   if (sim_chance(s, l->faults.corrupt)) {
-    struct packet *c = copy(s, p); /* the sender's cache keeps the right one */
-    packet_give(p);
+    struct packet *c = damaged(s, p, sim_random(s) % (8 * (uint64_t)p->real)); /* the sender's cache keeps the right one */
+    packet_give(&s->pool, p);
     p = c;
-    uint64_t bit = sim_random(s) % (8 * p->real);
-    p->byte[p->start + bit / 8] ^= (uint8_t)(1u << bit % 8);
   }
   if (sim_chance(s, l->faults.duplicate))
     stray(s, link, copy(s, p), arrives + sim_random(s) % (l->faults.reorder_by + 1));
@@ -85,6 +95,10 @@ static struct packet *spoil(sim *s, int link, struct packet *p, dc_time arrives)
 void link_send(sim *s, int link, struct packet *p)
 {
   struct link *l = &s->links[link];
+  if (l->busy <= s->now) { /* all have left; saves looking at them */
+    l->leaving = NULL;
+    l->waiting = 0;
+  }
   while (l->leaving != NULL && l->leaving->departs <= s->now) {
     l->leaving = l->leaving->next;
     l->waiting--;
@@ -95,7 +109,7 @@ void link_send(sim *s, int link, struct packet *p)
   }
   if (l->waiting > l->queue) { /* one on the wire, `queue` behind it */
     l->count.dropped++;
-    packet_give(p);
+    packet_give(&s->pool, p);
     return;
   }
   if (l->busy < s->now) {
@@ -140,7 +154,7 @@ static void arrive(sim *s, const struct link *l, struct packet *p)
   if (p->tcp)
     tcp_arrive(s, p);
   else
-    vertex_frame(s, l->to, l->to_port, p);
+    vertex_frame(s, l->to, l->node, l->to_port, p);
 }
 
 void link_event(sim *s, int link)
@@ -152,13 +166,10 @@ void link_event(sim *s, int link)
     l->leaving = p->next;
     l->waiting--;
   }
-  if (l->head != NULL) {
-    __builtin_prefetch(l->head);
-    events_postpone(&s->events, l->head->arrives);
-  } else {
+  if (l->head != NULL)
+    events_push(&s->events, l->head->arrives, WHO(WHO_LINK, link));
+  else
     l->tail = NULL;
-    events_pop(&s->events);
-  }
   if (!l->up) {
     lose(s, l, p);
     return;
@@ -168,11 +179,11 @@ void link_event(sim *s, int link)
 
 void stray_event(sim *s, uint32_t i)
 {
-  struct packet *p = s->strays[i];
-  s->strays[i] = NULL;
-  events_pop(&s->events);
-  if (s->links[p->link].up)
-    arrive(s, &s->links[p->link], p);
+  struct stray x = s->strays[i];
+  struct link *l = &s->links[x.link];
+  s->strays[i].p = NULL;
+  if (l->up)
+    arrive(s, l, x.p);
   else
-    lose(s, &s->links[p->link], p);
+    lose(s, l, x.p);
 }

@@ -4,15 +4,7 @@
 
 #include "engine.h"
 
-void *grow(void *array, int n, size_t each)
-{
-  if (n > 0 && (n & (n - 1)) != 0)
-    return array;
-  array = realloc(array, (size_t)(n == 0 ? 1 : 2 * n) * each);
-  if (array == NULL)
-    abort();
-  return array;
-}
+enum { LARGE = 256 }; /* vertices from which on huge pages pay */
 
 uint64_t sim_random(sim *s)
 {
@@ -41,6 +33,8 @@ sim *sim_new(uint64_t seed, int framing)
     abort();
   s->rng = seed;
   s->framing = framing;
+  s->events.shift = EVENTS_SHIFT;
+  s->pool.memory = &s->memory;
   return s;
 }
 
@@ -50,6 +44,7 @@ int sim_vertex(sim *s, bool host)
 {
   s->vertices = grow(s->vertices, s->n_vertices, sizeof *s->vertices);
   s->vertices[s->n_vertices] = (struct vertex){.host = host};
+  s->memory.huge = s->n_vertices >= LARGE;
   return s->n_vertices++;
 }
 
@@ -95,6 +90,7 @@ int sim_group(sim *s, const struct sim_group_cfg *cfg)
   s->groups = grow(s->groups, s->n_groups, sizeof *s->groups);
   s->groups[s->n_groups] = (struct group){.cfg = *cfg,
                                           .layout = {.size = cfg->size, .piece = cfg->piece, .per_block = cfg->per_block},
+                                          .cache_code = dc_cache_code(cfg->cache_bytes),
                                           .start = DC_NEVER,
                                           .stop = DC_NEVER};
   return s->n_groups++;
@@ -109,21 +105,20 @@ int sim_receiver(sim *s, int group, int vertex)
     return sim_fail(s, "a receiver is a host other than the source");
   if (g->n_trees > 0)
     return sim_fail(s, "a group's receivers come before its trees");
+  if (memory_room(s, (double)dc_layout_pieces(&g->layout) + (double)dc_pieces_size(&g->layout)) < 0)
+    return -1;
   s->members = grow(s->members, s->n_members, sizeof *s->members);
   struct member *m = &s->members[s->n_members];
   *m = (struct member){
       .group = group, .index = g->n, .vertex = vertex, .alive = true, .first = DC_NEVER, .finish = DC_NEVER};
-  void *memory = calloc(1, dc_pieces_size(&g->layout));
-  m->bad = calloc(1, (size_t)dc_layout_pieces(&g->layout) + 1);
-  if (memory == NULL || m->bad == NULL)
-    abort();
-  m->pieces = dc_pieces_init(memory, &g->layout);
+  m->bad = memory_take(&s->memory, (size_t)dc_layout_pieces(&g->layout) + 1);
+  m->pieces = dc_pieces_init(memory_take(&s->memory, dc_pieces_size(&g->layout)), &g->layout);
   g->members = grow(g->members, g->n, sizeof *g->members);
   g->members[g->n] = s->n_members++;
   return g->n++;
 }
 
-static dc_receiver *new_receiver(const sim *s, const struct tree *t, dc_pieces *pieces)
+static dc_receiver *new_receiver(sim *s, const struct tree *t, dc_pieces *pieces)
 {
   struct dc_receiver_cfg cfg = {.credits = t->cfg.credits,
                                 .adaptive = t->cfg.adaptive,
@@ -131,10 +126,7 @@ static dc_receiver *new_receiver(const sim *s, const struct tree *t, dc_pieces *
                                 .rto_max = t->cfg.rto_max,
                                 .rto_init = t->cfg.rto_init,
                                 .reorder = t->cfg.reorder};
-  void *memory = malloc(dc_receiver_size());
-  if (memory == NULL)
-    abort();
-  return dc_receiver_init(memory, s->now, &cfg, pieces);
+  return dc_receiver_init(memory_take(&s->memory, dc_receiver_size()), s->now, &cfg, pieces);
 }
 
 int sim_tree(sim *s, int group, uint32_t id, const struct sim_tree_cfg *cfg)
@@ -145,6 +137,8 @@ int sim_tree(sim *s, int group, uint32_t id, const struct sim_tree_cfg *cfg)
   if (cc == NULL)
     return sim_fail(s, "no such rule of rate control");
   struct group *g = &s->groups[group];
+  if (memory_room(s, (double)dc_source_size() + (double)dc_receiver_size() * g->n) < 0)
+    return -1;
   s->trees = grow(s->trees, s->n_trees, sizeof *s->trees);
   struct tree *t = &s->trees[s->n_trees];
   *t = (struct tree){
@@ -158,10 +152,7 @@ int sim_tree(sim *s, int group, uint32_t id, const struct sim_tree_cfg *cfg)
                                             .interval = cfg->interval,
                                             .packet_bytes = cfg->packet_bytes},
                                  .burst_packets = cfg->burst};
-  void *memory = malloc(dc_source_size());
-  if (memory == NULL)
-    abort();
-  t->source = dc_source_init(memory, s->now, &source);
+  t->source = dc_source_init(memory_take(&s->memory, dc_source_size()), s->now, &source);
   for (int i = 0; i < g->n; i++) {
     struct member *m = &s->members[g->members[i]];
     s->askers = grow(s->askers, s->n_askers, sizeof *s->askers);
@@ -169,11 +160,11 @@ int sim_tree(sim *s, int group, uint32_t id, const struct sim_tree_cfg *cfg)
         .tree = s->n_trees, .member = g->members[i], .armed = DC_NEVER, .r = new_receiver(s, t, m->pieces)};
     struct vertex *v = &s->vertices[m->vertex];
     v->askers = grow(v->askers, v->n_askers, sizeof *v->askers);
-    v->askers[v->n_askers++] = s->n_askers++;
+    v->askers[v->n_askers++] = (struct endpoint){id, s->n_askers++};
   }
   struct vertex *v = &s->vertices[g->cfg.source];
   v->sources = grow(v->sources, v->n_sources, sizeof *v->sources);
-  v->sources[v->n_sources++] = s->n_trees;
+  v->sources[v->n_sources++] = (struct endpoint){id, s->n_trees};
   g->trees = grow(g->trees, g->n_trees, sizeof *g->trees);
   g->trees[g->n_trees++] = s->n_trees;
   return s->n_trees++;
@@ -191,9 +182,13 @@ int sim_route(sim *s, int tree, int receiver, const uint8_t *blob, size_t len)
   struct asker *a = asker_of(s, tree, receiver);
   if (a == NULL)
     return sim_fail(s, "no such receiver in this tree");
-  if (dc_path_parse(&a->path, blob, len) != 0)
+  struct dc_path path;
+  if (dc_path_parse(&path, blob, len) != 0)
     return sim_fail(s, "a route is malformed");
-  a->routed = true;
+  if (a->path == NULL)
+    a->path = memory_take(&s->memory, sizeof path);
+  *a->path = path;
+  asker_route(s, a);
   return 0;
 }
 
@@ -232,18 +227,38 @@ int sim_schedule(sim *s, int group, uint64_t start, uint64_t stop)
 
 /* ---- running ---- */
 
+int sim_prepare(sim *s)
+{
+  if (s->ready)
+    return 0;
+  double need = 0;
+  for (int v = 0; v < s->n_vertices; v++)
+    need += (double)vertex_memory(s, v);
+  for (int i = 0; i < s->n_askers; i++) /* packets on the way, both ways */
+    need += 2.0 * (sizeof(struct packet) + SMALL) * s->trees[s->askers[i].tree].cfg.credits;
+  if (memory_room(s, need) < 0)
+    return -1;
+  for (int v = 0; v < s->n_vertices; v++)
+    vertex_prepare(s, v);
+  for (int i = 0; i < s->n_links; i++)
+    s->links[i].node = s->vertices[s->links[i].to].node;
+  s->ready = true;
+  return 0;
+}
+
 uint64_t sim_run(sim *s, uint64_t until, bool whole)
 {
-  if (!s->ready)
-    for (int v = 0; v < s->n_vertices; v++)
-      vertex_prepare(s, v);
-  s->ready = true;
-  while (s->events.n > 0 && !(whole && s->unfinished == 0)) {
-    struct event e = s->events.heap[0];
+  if (sim_prepare(s) < 0)
+    abort();
+  while (!(whole && s->unfinished == 0) && events_ready(&s->events)) {
+    struct event e = s->events.now[s->events.at];
     if (e.at > until) {
       s->now = until;
       break;
     }
+    s->events.at++;
+    if (s->memory.huge)
+      look_ahead(s);
     s->now = e.at;
     s->digest = (s->digest ^ (e.at + e.who)) * UINT64_C(0x100000001b3);
     int i = (int)WHO_INDEX(e.who);
@@ -278,36 +293,17 @@ int sim_links(const sim *s) { return s->n_links; }
 
 void sim_free(sim *s)
 {
-  for (int i = 0; i < s->n_links; i++)
-    for (struct packet *p = s->links[i].head, *next; p != NULL; p = next) {
-      next = p->next;
-      packet_give(p);
-    }
-  for (size_t i = 0; i < sizeof s->strays / sizeof s->strays[0]; i++)
-    if (s->strays[i] != NULL)
-      packet_give(s->strays[i]);
   for (int i = 0; i < s->n_vertices; i++) {
-    if (s->vertices[i].node != NULL)
-      dc_node_clear(s->vertices[i].node);
-    free(s->vertices[i].memory);
     free(s->vertices[i].out);
     free(s->vertices[i].askers);
     free(s->vertices[i].sources);
-  }
-  for (int i = 0; i < s->n_askers; i++)
-    free(s->askers[i].r);
-  for (int i = 0; i < s->n_trees; i++)
-    free(s->trees[i].source);
-  for (int i = 0; i < s->n_members; i++) {
-    free(s->members[i].pieces);
-    free(s->members[i].bad);
   }
   for (int i = 0; i < s->n_groups; i++) {
     free(s->groups[i].members);
     free(s->groups[i].trees);
   }
   tcp_free(s);
-  pool_free(&s->pool);
+  memory_free(&s->memory);
   free(s->links);
   free(s->vertices);
   free(s->members);
@@ -315,6 +311,6 @@ void sim_free(sim *s)
   free(s->trees);
   free(s->groups);
   free(s->local);
-  free(s->events.heap);
+  events_free(&s->events);
   free(s);
 }

@@ -299,8 +299,13 @@ const char *sim_check(sim *s)
       flying++;
   }
   for (size_t i = 0; i < sizeof s->strays / sizeof s->strays[0]; i++)
-    flying += s->strays[i] != NULL;
-  if (s->pool.alive > cached + flying)
+    flying += s->strays[i].p != NULL;
+  if (s->pool.packets != flying)
     return "packets leak";
+  uint64_t routes = 0;
+  for (int i = 0; i < s->n_askers; i++)
+    routes += s->askers[i].route != NULL;
+  if (s->pool.bodies > cached + flying + routes)
+    return "what packets share leaks";
   return NULL;
 }

@@ -59,20 +59,23 @@ int sim_tcp(sim *s, const char *flavour, const int *path, int links, const int *
   return s->n_flows++;
 }
 
+/* In the bytes of a packet. */
+struct segment {
+  uint64_t number; /* of the segment, or the next one expected */
+  dc_time echo;    /* when the segment was sent */
+  uint32_t flow, hop; /* the connection, links passed */
+  bool ack, resent;
+};
+
+static struct segment *segment_of(struct packet *p) { return (struct segment *)(void *)p->byte; }
+
 static void put(sim *s, uint32_t flow, bool ack, uint64_t number, dc_time echo, bool resent)
 {
   struct tcp *f = s->flows[flow];
-  struct packet *p = packet_new(&s->pool, 1);
+  struct packet *p = packet_new(&s->pool, sizeof(struct segment));
   p->tcp = true;
-  p->ack = ack;
-  p->data = false;
-  p->flow = flow;
-  p->hop = 0;
-  p->number = number;
-  p->echo = echo;
-  p->resent = resent;
+  *segment_of(p) = (struct segment){.number = number, .echo = echo, .flow = flow, .ack = ack, .resent = resent};
   p->wire = p->len = ack ? ACK_BYTES : f->segment;
-  p->real = p->payload = 0;
   link_send(s, ack ? f->back[0] : f->path[0], p);
 }
 
@@ -149,7 +152,7 @@ static void loss(struct tcp *f)
   f->epoch = 0;
 }
 
-static void acknowledged(sim *s, uint32_t flow, const struct packet *p)
+static void acknowledged(sim *s, uint32_t flow, const struct segment *p)
 {
   struct tcp *f = s->flows[flow];
   if (p->number > f->una) {
@@ -191,7 +194,7 @@ static void acknowledged(sim *s, uint32_t flow, const struct packet *p)
   send_more(s, flow);
 }
 
-static void segment(sim *s, uint32_t flow, const struct packet *p)
+static void received(sim *s, uint32_t flow, const struct segment *p)
 {
   struct tcp *f = s->flows[flow];
   if (p->number >= f->expected && p->number - f->expected < AHEAD)
@@ -205,24 +208,24 @@ static void segment(sim *s, uint32_t flow, const struct packet *p)
 
 void tcp_arrive(sim *s, struct packet *p)
 {
-  struct tcp *f = s->flows[p->flow];
-  int links = p->ack ? f->back_links : f->links;
-  if (++p->hop < (uint32_t)links) {
-    link_send(s, (p->ack ? f->back : f->path)[p->hop], p);
+  struct segment *x = segment_of(p);
+  struct tcp *f = s->flows[x->flow];
+  int links = x->ack ? f->back_links : f->links;
+  if (++x->hop < (uint32_t)links) {
+    link_send(s, (x->ack ? f->back : f->path)[x->hop], p);
     return;
   }
-  if (p->ack)
-    acknowledged(s, p->flow, p);
+  if (x->ack)
+    acknowledged(s, x->flow, x);
   else
-    segment(s, p->flow, p);
-  packet_give(p);
+    received(s, x->flow, x);
+  packet_give(&s->pool, p);
 }
 
 void tcp_event(sim *s, int flow)
 {
   struct tcp *f = s->flows[flow];
   dc_time at = s->now;
-  events_pop(&s->events);
   if (f->armed != at)
     return;
   f->armed = DC_NEVER;

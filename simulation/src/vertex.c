@@ -35,71 +35,98 @@ void vertex_room(const sim *s, struct dc_node_cfg *cfg)
   cfg->waiting_slots = power_above(waiting);
 }
 
-void vertex_prepare(sim *s, int v)
+static struct dc_node_cfg config(const sim *s, int v)
 {
-  struct vertex *x = &s->vertices[v];
   struct dc_node_cfg cfg;
   vertex_room(s, &cfg);
-  cfg.ports = x->ports == 0 ? 1 : x->ports;
-  cfg.endpoint = x->host;
-  x->memory = calloc(1, dc_node_size(&cfg) + 64);
-  if (x->memory == NULL)
-    abort();
-  uintptr_t aligned = ((uintptr_t)x->memory + 63) & ~(uintptr_t)63;
-  x->node = dc_node_init((void *)aligned, &cfg, &packet_ops);
-  x->cache_bytes = cfg.cache_bytes;
+  cfg.ports = s->vertices[v].ports == 0 ? 1 : s->vertices[v].ports;
+  cfg.endpoint = s->vertices[v].host;
+  return cfg;
 }
 
-/* A frame to send becomes a packet: in place when nobody else holds the buffer and the new front fits before it. */
-static struct packet *make_packet(sim *s, struct dc_tx *tx)
+size_t vertex_memory(const sim *s, int v)
 {
-  struct packet *from = (struct packet *)(void *)tx->buf;
-  uint32_t off = from->start + tx->off, real = from->real > tx->off ? from->real - tx->off : 0;
+  struct dc_node_cfg cfg = config(s, v);
+  return dc_node_size(&cfg);
+}
+
+void vertex_prepare(sim *s, int v)
+{
+  struct dc_node_cfg cfg = config(s, v);
+  s->vertices[v].node = dc_node_init(memory_take(&s->memory, dc_node_size(&cfg)), &cfg, &packet_ops);
+  s->vertices[v].cache_bytes = cfg.cache_bytes;
+}
+
+/* A frame to send becomes a packet: `from`, the one at hand, when this is the last of them. Takes over the reference. */
+static struct packet *make_packet(sim *s, struct packet *from, const struct dc_tx *tx, bool last)
+{
+  struct body *body = (struct body *)(void *)tx->buf;
+  bool here = body == from->body; /* else from a content store, which keeps data from its header on */
+  const uint8_t *bytes = here ? from->byte + from->start + tx->off : body->byte;
+  uint32_t real = !here ? body->n : from->real > tx->off ? from->real - tx->off : 0;
+  uint32_t head = tx->prefix_len;
+  if (here && tx->off <= from->head)
+    head += from->head - tx->off;
+  else if (here)
+    head -= DC_HEADER_LEN; /* the node wrote a new one, in front of a shorter route */
   if (real > tx->len)
     real = tx->len;
-  if (from->refs == 1 && off >= tx->prefix_len) {
-    from->start = (uint16_t)(off - tx->prefix_len);
-    from->len = tx->prefix_len + tx->len;
-    from->real = tx->prefix_len + real;
-    memcpy(from->byte + from->start, tx->prefix, tx->prefix_len);
-    return from;
+
+  bool data = !here || from->data;
+  uint32_t payload = here ? from->payload : body->payload, room = tx->prefix_len + real;
+  struct packet *p = last && room <= packet_room(from) ? from : packet_new(&s->pool, room);
+  if (p == from && here && from->start + tx->off >= tx->prefix_len) {
+    p->start = (uint16_t)(from->start + tx->off - tx->prefix_len);
+  } else {
+    memmove(p->byte + tx->prefix_len, bytes, real);
+    p->start = 0;
   }
-  struct packet *p = packet_new(&s->pool, tx->prefix_len + real);
-  p->start = 0;
+  memcpy(p->byte + p->start, tx->prefix, tx->prefix_len);
+  p->body = body;
   p->len = tx->prefix_len + tx->len;
-  p->real = tx->prefix_len + real;
-  p->payload = from->payload;
-  p->data = from->data;
-  memcpy(p->byte, tx->prefix, tx->prefix_len);
-  memcpy(p->byte + tx->prefix_len, from->byte + off, real);
-  packet_give(from);
+  p->payload = payload;
+  p->real = (uint16_t)room;
+  p->head = (uint16_t)head;
+  p->data = data;
+  if (last && p != from)
+    packet_spend(&s->pool, from);
   return p;
 }
 
 /* What a node sends: to links, or up to the endpoints. */
-static void emit(sim *s, int v, unsigned n, struct dc_tx *tx)
+static void emit(sim *s, int v, struct packet *from, unsigned n, struct dc_tx *tx)
 {
   struct vertex *x = &s->vertices[v];
+  if (n == 0)
+    packet_spend(&s->pool, from);
   for (unsigned i = 0; i < n; i++) {
     struct dc_tx *t = &tx[i];
     int link = t->port == DC_PORT_HOST ? -1 : x->out[t->port];
     if (t->port == DC_PORT_HOST) {
-      struct packet *p = make_packet(s, t);
+      struct packet *p = make_packet(s, from, t, i + 1 == n);
       vertex_local(s, ~v, p); /* after this node's frames: an endpoint may answer at once */
     } else if (link < 0) {
-      packet_give((struct packet *)(void *)t->buf);
+      body_give((struct body *)(void *)t->buf);
+      if (i + 1 == n)
+        packet_spend(&s->pool, from);
     } else {
-      struct packet *p = make_packet(s, t);
+      struct packet *p = make_packet(s, from, t, i + 1 == n);
       p->wire = s->framing == SIM_PAPER ? DC_HEADER_LEN + p->payload : p->len;
       link_send(s, link, p);
     }
   }
 }
 
-void vertex_frame(sim *s, int v, uint16_t port, struct packet *p)
+/* The packet's reference to its body is the node's from here on. */
+static void handle(sim *s, int v, dc_node *node, uint16_t port, struct packet *p)
 {
-  struct dc_frame f = {.buf = (dc_buf *)(void *)p, .data = p->byte + p->start, .len = p->len, .port = port};
-  emit(s, v, dc_node_handle(s->vertices[v].node, s->now, &f, s->tx, DC_NODE_TX_MAX), s->tx);
+  struct dc_frame f = {.buf = (dc_buf *)(void *)p->body, .data = p->byte + p->start, .len = p->len, .port = port};
+  emit(s, v, p, dc_node_handle(node, s->now, &f, s->tx, DC_NODE_TX_MAX), s->tx);
+}
+
+void vertex_frame(sim *s, int v, dc_node *node, uint16_t port, struct packet *p)
+{
+  handle(s, v, node, port, p);
   if (s->local_n > 0)
     vertex_drain(s);
 }
@@ -120,13 +147,11 @@ void vertex_drain(sim *s)
 {
   for (size_t i = 0; i < s->local_n; i++) {
     struct local l = s->local[i];
-    struct packet *p = l.p;
     if (l.vertex >= 0) {
-      struct dc_frame f = {.buf = (dc_buf *)(void *)p, .data = p->byte + p->start, .len = p->len, .port = DC_PORT_HOST};
-      emit(s, l.vertex, dc_node_handle(s->vertices[l.vertex].node, s->now, &f, s->tx, DC_NODE_TX_MAX), s->tx);
+      handle(s, l.vertex, s->vertices[l.vertex].node, DC_PORT_HOST, l.p);
     } else {
-      host_frame(s, ~l.vertex, p->byte + p->start, p->len, p->real);
-      packet_give(p);
+      host_frame(s, ~l.vertex, l.p);
+      packet_give(&s->pool, l.p);
     }
   }
   s->local_n = 0;
