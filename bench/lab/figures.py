@@ -103,7 +103,8 @@ def line(name: str, report: dict[str, Any]) -> str:
 
     good = sum(figures["sha256_ok"] for figures in report["receivers"].values())
     return (
-        f"| {name} | {good}/{len(report['receivers'])} | {report['trees']['count']} | {number(report['finish_s'], '.3f')} "
+        f"| {name} | {good}/{len(report['receivers'])} | {report['trees']['count']} "
+        f"| {number(report['finish_s'], '.3f')} "
         f"| {number(report['ideal_s'], '.3f')} | {number(report['finish_over_ideal'], '.3f')} "
         f"| {number(report['link_stress'], '.4f')} | {100 * report['duplicate_ratio']:.2f} % "
         f"| {number(report['start_s'] and 1000 * report['start_s'], '.0f')} | {100 * report['cpu_busy']:.0f} % |"

@@ -23,7 +23,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 NICE = -10
 STARTED_S = 1.0
-"""Real-time priority comes after the start: loading a program takes a processor for longer than a link may be silent."""
+"""Real-time priority comes after the start: a program that loads would hold a processor longer than a link may rest."""
 DATA_PATH, CONTROL = 2, 1
 """Real-time priorities: switches and agents first, then fabric manager and masters (docs/priorities.md)."""
 
