@@ -6,7 +6,8 @@ SIM_OUT := $(BUILD)/simulation
 SIM_SRC := $(wildcard $(SIM_DIR)/src/*.c)
 # Without the tree engine: trees come in through Python.
 SIM_CORE := $(foreach f,$(wildcard libdatacast/src/*.c),$(if $(findstring /trees,$(f)),,$(f)))
-SIM_HEADERS := $(wildcard $(SIM_DIR)/src/*.h libdatacast/src/*.h libdatacast/include/datacast/*.h)
+SIM_CAMPAIGN := $(SIM_DIR)/campaign/campaign.c $(SIM_DIR)/campaign/seedfile.c
+SIM_HEADERS := $(wildcard $(SIM_DIR)/campaign/*.h $(SIM_DIR)/src/*.h libdatacast/src/*.h libdatacast/include/datacast/*.h)
 SIM_CFLAGS := $(CFLAGS_BASE) -O3 -flto=auto -fno-semantic-interposition -I$(SIM_DIR)/src -Ilibdatacast/src
 SIM_LIBS := $(SIM_OUT)/libdatacast_sim.so $(SIM_OUT)/libdatacast_sim_lru.so $(SIM_OUT)/libdatacast_sim_lfu.so
 SEEDS ?= 1000
@@ -26,16 +27,16 @@ $(SIM_OUT)/libdatacast_sim_%.so: $(SIM_DIR)/policies/store_%.c $(SIM_SRC) $(SIM_
 	$(CC) $(SIM_CFLAGS) -fPIC -shared $(SIM_SRC) $(filter-out %/store.c,$(SIM_CORE)) $< -lm -o $@.tmp && mv $@.tmp $@
 
 # Fault campaigns: plain for speed, under sanitizers for the tests.
-$(SIM_OUT)/campaign: $(SIM_DIR)/campaign/campaign.c $(SIM_SRC) $(SIM_CORE) $(SIM_HEADERS) $(SIM_DIR)/build.mk
+$(SIM_OUT)/campaign: $(SIM_CAMPAIGN) $(SIM_SRC) $(SIM_CORE) $(SIM_HEADERS) $(SIM_DIR)/build.mk
 	@mkdir -p $(@D)
-	$(CC) $(SIM_CFLAGS) $(SIM_DIR)/campaign/campaign.c $(SIM_SRC) $(SIM_CORE) -lm -o $@
+	$(CC) $(SIM_CFLAGS) $(SIM_CAMPAIGN) $(SIM_SRC) $(SIM_CORE) -lm -o $@
 
-$(SIM_OUT)/campaign_asan: $(SIM_DIR)/campaign/campaign.c $(SIM_SRC) $(SIM_CORE) $(SIM_HEADERS) $(SIM_DIR)/build.mk
+$(SIM_OUT)/campaign_asan: $(SIM_CAMPAIGN) $(SIM_SRC) $(SIM_CORE) $(SIM_HEADERS) $(SIM_DIR)/build.mk
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_BASE) $(SANITIZE) -I$(SIM_DIR)/src $(SIM_DIR)/campaign/campaign.c $(SIM_SRC) $(SIM_CORE) -lm -o $@
+	$(CC) $(CFLAGS_BASE) $(SANITIZE) -I$(SIM_DIR)/src $(SIM_CAMPAIGN) $(SIM_SRC) $(SIM_CORE) -lm -o $@
 
-sim: $(SIM_OUT)/campaign ## run fault campaigns in the simulator (SEEDS=1000 FIRST=1)
-	@$(SIM_OUT)/campaign --seeds $(SEEDS) --first $(FIRST)
+sim: $(SIM_OUT)/campaign ## run fault campaigns in the simulator (SEEDS=1000 FIRST=1, or REPLAY=FILE)
+	@$(SIM_OUT)/campaign $(if $(REPLAY),--replay $(REPLAY),--seeds $(SEEDS) --first $(FIRST) --keep $(SIM_OUT))
 
 bench-sim: build ## packet hops per second, large networks against a small one: HOPS=20 RECEIVERS=64,1024
 	@$(PY) bench/sim/speed.py $(if $(HOPS),--hops $(HOPS)) $(if $(RECEIVERS),--receivers $(RECEIVERS))

@@ -9,6 +9,7 @@
 
 #include "api.h"
 #include "datacast/cc.h"
+#include "seedfile.h"
 
 #define US UINT64_C(1000)
 #define MS UINT64_C(1000000)
@@ -347,8 +348,21 @@ static bool one(uint64_t seed, uint64_t *hops, uint64_t *digest)
   return why == NULL;
 }
 
+static int replay(const char *path)
+{
+  uint64_t seed, recorded, digest, hops = 0;
+  if (!seedfile_read(path, &seed, &recorded))
+    return 2;
+  trace = true;
+  bool well = one(seed, &hops, &digest);
+  if (digest != recorded)
+    printf("another run than the one recorded (digest %016llx): the code has changed since\n", (unsigned long long)recorded);
+  return well ? 0 : 1;
+}
+
 int main(int argc, char **argv)
 {
+  const char *keep = NULL;
   uint64_t seeds = 1000, first = 1, hops = 0, failed = 0;
   bool quiet = false;
   for (int i = 1; i < argc; i++) {
@@ -361,10 +375,14 @@ int main(int argc, char **argv)
       seeds = strtoull(argv[++i], &end, 10);
     else if (i + 1 < argc && strcmp(argv[i], "--first") == 0)
       first = strtoull(argv[++i], &end, 10);
+    else if (i + 1 < argc && strcmp(argv[i], "--keep") == 0)
+      keep = argv[++i];
+    else if (i + 1 < argc && strcmp(argv[i], "--replay") == 0)
+      return replay(argv[++i]);
     else
       end = argv[i];
     if (end != NULL && *end != 0) {
-      fprintf(stderr, "usage: campaign [--seeds N] [--first SEED] [--trace] [--quiet]\n");
+      fprintf(stderr, "usage: campaign [--seeds N] [--first SEED] [--keep FOLDER] [--trace] [--quiet] | --replay FILE\n");
       return 2;
     }
   }
@@ -378,6 +396,8 @@ int main(int argc, char **argv)
       trace = was;
       if (again != digest)
         printf("  the replay differs: the simulator is not deterministic\n");
+      if (keep != NULL)
+        seedfile_write(keep, seed, digest);
     }
     if (!quiet && (seed - first + 1) % 1000 == 0)
       fprintf(stderr, "%llu of %llu seeds, %llu failed\n", (unsigned long long)(seed - first + 1), (unsigned long long)seeds,
