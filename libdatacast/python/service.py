@@ -27,6 +27,8 @@ from .tls import Security, peer_of
 log = logging.getLogger("datacast.http")
 
 CONNECTIONS_MAX = 4096
+SILENCE_S = 15.0
+"""A new connection has to ask for something within so long."""
 PEER = "datacast.peer"
 """In a request's scope behind TLS: whose certificate it came with (tls.Peer), None for one that names nobody. Absent
 without TLS."""
@@ -96,10 +98,11 @@ def address_of(sock: socket.socket) -> str:
 
 
 class _Http(H11Protocol):
-    """Lets requests know whose certificate the connection has shown."""
+    """Lets requests know whose certificate the connection has shown, and ends a connection on which none comes."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.loop.call_later(SILENCE_S, lambda: self.scope or transport.close())
         if transport.get_extra_info("sslcontext") is None:
             return
         peer, app = peer_of(transport.get_extra_info("peercert")), self.app

@@ -225,6 +225,24 @@ def test_connections_have_a_limit() -> None:
     run(scenario())
 
 
+def test_a_connection_on_which_no_request_comes_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("datacast.core.service.SILENCE_S", 0.3)
+
+    async def scenario() -> None:
+        async with lab(star(2)) as it, FabricManagerClient(it.manager.url) as client:
+            server = HttpServer(make_app(client), listen("127.0.0.1:0"))
+            await server.start()
+            host, _, port = server.address.rpartition(":")
+            for said in (b"", b"GET /healthz HTTP/1.1\r\nhost: "):
+                reader, writer = await asyncio.open_connection(host, int(port))
+                writer.write(said)
+                assert await asyncio.wait_for(reader.read(), 10) == b""
+                writer.close()
+            await server.stop()
+
+    run(scenario())
+
+
 def test_https_with_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from datacast.core.authority import Authority as Real
     from datacast.core.authority import Identity
