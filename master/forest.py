@@ -233,13 +233,19 @@ class Forest:
     def _shallow(self) -> Network:
         """The same network with segments no deeper than the group's payload leaves room for."""
         if self._low is None:
-            low = self.graph.copy()
-            for _, data in low.nodes(data=True):
-                data["msd"] = min(int(data.get("msd") or self.labels), self.labels)
+            low = shallow(self.graph, self.labels)
             for _, _, data in low.edges(data=True):
                 data["up"] = True
             self._low = Network(low)
         return self._low
+
+
+def shallow(graph: nx.Graph, labels: int) -> nx.Graph:
+    """The same graph with no switch that takes more labels at once."""
+    low = graph.copy()
+    for _, data in low.nodes(data=True):
+        data["msd"] = min(int(data.get("msd") or labels), labels)
+    return low
 
 
 def to_json(change: Change) -> dict[str, Any]:

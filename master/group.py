@@ -22,7 +22,7 @@ from .figures import Figures
 from .forest import Forest
 from .manager_link import ManagerLink
 from .members import Member
-from .plan import Plan, PlanError, make_plan, per_block
+from .plan import Plan, PlanError, make_plan, make_plan_for, per_block
 from .reaction import Reactions
 from .report import final_report
 from .schedule import Scheduler
@@ -253,7 +253,6 @@ class Group(Figures, Reactions):
     async def _make_plan(self) -> None:
         assert self.size is not None
         adopt = self.order.get("adopt")
-        options = {**self.options, "payload": adopt["payload"]} if adopt else self.options
         waiting = [m for m in self.crew.receivers if not m.final]
         if not waiting:
             raise GroupError("nothing_to_do", "every receiver has the file already, has left or has failed")
@@ -263,7 +262,8 @@ class Group(Figures, Reactions):
             if entry["group"] != self.id:
                 arc = (entry["from"], entry["to"])
                 load[arc] = load.get(arc, 0) + 1
-        self.plan = make_plan(self.view.graph, self.spec["source"], names, options, load, self.view.network)
+        given = self.view.graph, self.spec["source"], names, self.options, load, self.view.network
+        self.plan = make_plan_for(adopt["payload"], *given) if adopt else make_plan(*given)
         self.view.on_change = self._on_change
         assert self.plan.found is not None
         if self.plan.plain:

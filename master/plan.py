@@ -37,7 +37,7 @@ from datacast.core.errors import DatacastError
 from datacast.core.routes import RouteError, Routes, routes
 from datacast.core.trees import Network, Tree, TreeError, TreeSet, Unreachable, steiner_trees
 
-from .forest import around_plain
+from .forest import around_plain, shallow
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -297,3 +297,27 @@ def make_plan(
         found,
         tuple(found_routes),
     )
+
+
+def make_plan_for(
+    payload: int,
+    graph: nx.Graph,
+    source: str,
+    receivers: list[str],
+    options: dict[str, Any],
+    load: dict[tuple[str, str], int] | None = None,
+    network: Network | None = None,
+) -> Plan:
+    """As make_plan, for a group whose file is cut into pieces of `payload` bytes already. Other receivers may get trees
+    with longer segments than it leaves room for: then waypoints make them shorter."""
+    options = {**options, "payload": payload}
+    try:
+        return make_plan(graph, source, receivers, options, load, network)
+    except PlanError as error:
+        if error.code != "payload_too_big":
+            raise
+        mtu = min(data["mtu"] for *_, data in graph.edges(data=True))
+        room = (mtu - wire.HEADER_LEN - payload) // wire.LABEL_LEN
+        if room < 1:
+            raise
+        return make_plan(shallow(graph, room), source, receivers, options, load)

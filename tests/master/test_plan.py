@@ -10,7 +10,7 @@ from datacast import topologies
 from datacast.core import constants as wire
 from datacast.core.routes import Routes
 from datacast.master.forest import Forest
-from datacast.master.plan import PlanError, make_plan, payload_size, per_block
+from datacast.master.plan import PlanError, make_plan, make_plan_for, payload_size, per_block
 from datacast.master.plan import transport as make_transport
 
 SIX = ["02", "10", "21", "23", "31", "33"]
@@ -305,3 +305,21 @@ def test_a_group_of_neighbours_has_room_for_every_other_host_to_join(spec) -> No
         )
         change = forest.update([], [host])
         assert len(change.lost) < len(ids) or change.unnamed, host
+
+
+@pytest.mark.parametrize(
+    ("spec", "source", "receivers"),
+    [
+        ("bcube:2,1", "00", ["01", "10", "11"]),
+        ("bcube:4,1", "00", SIX),
+        ("torus:3,2", "00", ["01", "12", "21"]),
+        ("fattree:4,2", "000", ["001", "010", "101", "111"]),
+    ],
+)
+def test_a_group_that_is_resumed_for_one_receiver_keeps_the_size_of_its_pieces(spec, source, receivers) -> None:
+    net = graph(1500, make=lambda: topologies.parse(spec))
+    first = make_plan(net, source, receivers, {})
+    for name in receivers:
+        again = make_plan_for(first.payload, net, source, [name], {})
+        assert again.payload == first.payload and again.trees
+        assert again.labels <= again.room <= first.room
