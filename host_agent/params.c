@@ -69,10 +69,10 @@ static bool tree(const json_t *o, struct tree_params *t, struct fault *why)
                                   .rate_max = max,
                                   .delta = delta,
                                   .interval = interval * DC_US,
-                                  .packet_bytes = (uint32_t)packet};
+                                  .packet_bytes = (uint32_t)packet,
+                                  .credits = (uint32_t)credits,
+                                  .adaptive = json_is_true(json_object_get(o, "adaptive"))};
   t->burst = (uint32_t)burst;
-  t->credits = (uint32_t)credits;
-  t->adaptive = json_is_true(json_object_get(o, "adaptive"));
   t->rto_min = rto * DC_MS;
   t->cache_bytes = cache;
   return true;

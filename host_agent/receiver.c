@@ -165,12 +165,12 @@ static bool add_tree(struct group *g, const struct tree_params *p, struct fault 
   t->cache_code = dc_cache_code(p->cache_bytes);
   struct dc_receiver_cfg cfg;
   dc_receiver_cfg_default(&cfg);
-  cfg.credits = p->credits;
-  cfg.adaptive = p->adaptive;
+  cfg.credits = p->rate.credits;
+  cfg.adaptive = p->rate.adaptive;
   cfg.rto_min = p->rto_min;
   /* On a slow link all credits take their time: a timer that cannot reach it would ask for every packet twice, and by
    * Karn's rule never learn better. */
-  dc_time window = rate_time(p, (uint64_t)p->credits * g->layout.piece);
+  dc_time window = rate_time(p, (uint64_t)p->rate.credits * g->layout.piece);
   dc_time init = window > p->rto_min ? window : p->rto_min;
   if (cfg.rto_init < init)
     cfg.rto_init = init;

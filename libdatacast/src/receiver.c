@@ -45,6 +45,7 @@ struct dc_receiver { /* what each packet touches stands in front */
   struct chain_list list[LISTS];
   bool measured; /* srtt is valid */
   dc_time srtt, rttvar, rto;
+  dc_time doubled; /* the RTO, last */
   struct dc_credits credits;
   struct dc_receiver_cfg cfg;
   struct dc_receiver_counters count;
@@ -267,7 +268,8 @@ static void sample(dc_receiver *r, dc_time rtt)
     r->rttvar = err > r->rttvar ? (3 * r->rttvar + err) / 4 : (63 * r->rttvar + err) / 64;
     r->srtt = (7 * r->srtt + rtt) / 8;
   }
-  dc_time rto = r->srtt + 4 * r->rttvar;
+  /* Over a path that is nearly idle the variance goes to nothing, and then anything would be late. */
+  dc_time rto = r->srtt + (4 * r->rttvar > r->srtt / 2 ? 4 * r->rttvar : r->srtt / 2);
   r->rto = rto < r->cfg.rto_min ? r->cfg.rto_min : rto > r->cfg.rto_max ? r->cfg.rto_max : rto;
 }
 
@@ -284,12 +286,17 @@ static void expire(dc_receiver *r)
 {
   if (deadline(r) > r->now)
     return;
+  bool again = false;
   for (unsigned l = FRESH; l <= RETRIED; l++)
     while (r->list[l].head != NONE && r->slot[r->list[l].head].sent + r->rto <= r->now) {
+      again |= r->slot[r->list[l].head].sent >= r->doubled;
       r->count.by_timeout++;
       dc_credits_lost(&r->credits);
       move(r, r->list[l].head, LOST);
     }
+  if (!again) /* what was sent before the last doubling says nothing new */
+    return;
+  r->doubled = r->now;
   r->rto = 2 * r->rto < r->cfg.rto_max ? 2 * r->rto : r->cfg.rto_max; /* until the next clean sample */
 }
 
@@ -329,7 +336,7 @@ enum dc_rx_result dc_receiver_handle(dc_receiver *r, dc_time now, const struct d
   if (i != NONE) {
     if (!r->slot[i].retried) { /* Karn: only what was asked for once */
       sample(r, now - r->slot[i].sent);
-      dc_credits_sample(&r->credits, r->slot[i].order, r->order, now - r->slot[i].sent);
+      dc_credits_sample(&r->credits, r->slot[i].order, r->order, now - r->slot[i].sent, h->flags & DC_FLAG_DUP);
     }
     dc_credits_step(&r->credits);
     overtake(r, r->slot[i].order);

@@ -56,7 +56,9 @@ static void every_rule_stays_between_its_limits(void)
                               .lag = (uint8_t)(x >> 20),
                               .seq = (uint32_t)k,
                               .behind = (uint32_t)(x >> 30) % 2000,
-                              .queued = (uint32_t)(x >> 40) % 100};
+                              .queued = (uint32_t)(x >> 40) % 100,
+                              .next_seq = (uint32_t)k,
+                              .depth = 1 + (uint32_t)(x >> 50) % 400};
       now += (x >> 8) % (k % 1000 == 0 ? 10 * DC_SEC : 100 * DC_US);
       if (x % 5 != 0)
         cc->interest(state, now, &e);
@@ -69,7 +71,7 @@ static void every_rule_stays_between_its_limits(void)
     /* Left in peace every rule finds the whole link again. */
     for (int k = 0; k < 100000; k++) {
       now += DC_MS;
-      struct dc_cc_event e = {.seq = (uint32_t)k, .queued = 16};
+      struct dc_cc_event e = {.seq = (uint32_t)k + 200016, .queued = 16, .next_seq = (uint32_t)k + 200000, .depth = 87};
       cc->interest(state, now, &e);
       cc->tick(state, now);
     }

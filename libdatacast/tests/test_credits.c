@@ -5,8 +5,8 @@
 #include "credits.h"
 #include "datacast/limits.h"
 
-/* A window over a link that passes one packet per `each` ns after a delay of `rtt`. Returns the window after `rounds`. */
-static uint32_t drive(struct dc_credits *c, dc_time rtt, dc_time each, unsigned packets)
+/* A window over a link that passes one packet per `each` ns after a delay of `rtt`. Returns the window after so many. */
+static uint32_t drive_by(struct dc_credits *c, dc_time rtt, dc_time each, unsigned packets, bool dup)
 {
   static dc_time done[8192], asked[8192];
   dc_time busy = 0, now = 0;
@@ -20,10 +20,15 @@ static uint32_t drive(struct dc_credits *c, dc_time rtt, dc_time each, unsigned 
     }
     now = done[got % 8192];
     dc_credits_step(c);
-    dc_credits_sample(c, got, sent, now - asked[got % 8192]);
+    dc_credits_sample(c, got, sent, now - asked[got % 8192], dup);
     got++;
   }
   return c->w;
+}
+
+static uint32_t drive(struct dc_credits *c, dc_time rtt, dc_time each, unsigned packets)
+{
+  return drive_by(c, rtt, each, packets, false);
 }
 
 static void fixed_credits_stay(void)
@@ -54,6 +59,34 @@ static void a_long_path_is_filled(void)
   assert(w >= bdp / 10 * 9 && w <= 2 * bdp); /* it grows and shrinks by an eighth around it */
 }
 
+static void a_near_cache_does_not_spoil_the_way_to_the_source(void)
+{
+  struct dc_credits c;
+  dc_credits_init(&c, 16, true);
+  uint32_t bdp = (uint32_t)(5 * DC_MS / (12 * DC_US)), w;
+  for (int k = 0; k < 3; k++) {
+    c.round = 0; /* numbers begin again with each drive */
+    w = drive(&c, 20 * DC_US, 12 * DC_US, 20000);
+    assert(w < 32);
+    c.round = 0;
+    w = drive_by(&c, 5 * DC_MS, 12 * DC_US, 60000, true);
+    assert(w >= bdp / 10 * 9 && w <= 2 * bdp);
+  }
+}
+
+static void many_losses_cut_though_no_queue_shows(void)
+{
+  struct dc_credits c;
+  dc_credits_init(&c, 16, true);
+  uint32_t w = drive(&c, 5 * DC_MS, 12 * DC_US, 60000);
+  dc_credits_sample(&c, 0, 1, 5 * DC_MS, false);
+  dc_credits_lost(&c);
+  assert(c.w == w); /* one says nothing */
+  for (uint32_t k = 0; k < w / 8; k++)
+    dc_credits_lost(&c);
+  assert(c.w == w * 3 / 4);
+}
+
 static void the_limit_holds(void)
 {
   struct dc_credits c;
@@ -66,6 +99,8 @@ int main(void)
   fixed_credits_stay();
   a_short_path_needs_no_more_than_the_least();
   a_long_path_is_filled();
+  a_near_cache_does_not_spoil_the_way_to_the_source();
+  many_losses_cut_though_no_queue_shows();
   the_limit_holds();
   puts("credits ok");
   return 0;

@@ -172,6 +172,38 @@ static void the_timer_backs_off_and_only_clean_samples_count(void)
   drop(&s);
 }
 
+static void the_timer_doubles_once_per_flight(void)
+{
+  struct side s = make(10, 3);
+  assert(assign(&s, 0, 3, 0) == 0);
+  unsigned n = dc_receiver_poll(s.r, 0, in, 1);
+  n += dc_receiver_poll(s.r, 10 * DC_MS, in, 1);
+  n += dc_receiver_poll(s.r, 20 * DC_MS, in, 1);
+  assert(n == 3);
+  EXPECT(&s, 100 * DC_MS, DC_FLAG_RETX, 0); /* and from now on the RTO is 200 ms */
+  EXPECT(&s, 210 * DC_MS, DC_FLAG_RETX, 1); /* sent before that: says nothing new */
+  EXPECT(&s, 220 * DC_MS, DC_FLAG_RETX, 2);
+  dc_receiver_counters(s.r, &c);
+  assert(c.rto == 200 * DC_MS && c.by_timeout == 3);
+  EXPECT(&s, 300 * DC_MS, DC_FLAG_RETX, 0);
+  dc_receiver_counters(s.r, &c);
+  assert(c.rto == 400 * DC_MS);
+  drop(&s);
+}
+
+static void a_path_without_variance_leaves_the_timer_room(void)
+{
+  struct side s = make(500, 1);
+  assert(assign(&s, 0, 500, 0) == 0);
+  for (uint32_t q = 0; q < 500; q++) {
+    EXPECT(&s, q * 40 * DC_MS, 0, q);
+    assert(data(&s, (q + 1) * 40 * DC_MS, q) == DC_RX_NEW);
+  }
+  dc_receiver_counters(s.r, &c);
+  assert(c.srtt == 40 * DC_MS && c.rto == 60 * DC_MS && c.by_timeout == 0);
+  drop(&s);
+}
+
 static void strange_data_is_counted_and_refused(void)
 {
   struct side s = make(10, 4);
@@ -373,6 +405,8 @@ int main(void)
   three_later_packets_make_a_loss_once();
   two_later_packets_are_reordering();
   the_timer_backs_off_and_only_clean_samples_count();
+  the_timer_doubles_once_per_flight();
+  a_path_without_variance_leaves_the_timer_room();
   strange_data_is_counted_and_refused();
   a_bad_block_is_fetched_past_the_caches();
   a_late_bad_block_of_an_old_extent_is_fetched_again();

@@ -150,7 +150,9 @@ int sim_tree(sim *s, int group, uint32_t id, const struct sim_tree_cfg *cfg)
                                             .rate_max = cfg->rate_max,
                                             .delta = cfg->delta,
                                             .interval = cfg->interval,
-                                            .packet_bytes = cfg->packet_bytes},
+                                            .packet_bytes = cfg->packet_bytes,
+                                            .credits = cfg->credits,
+                                            .adaptive = cfg->adaptive},
                                  .burst_packets = cfg->burst};
   t->source = dc_source_init(memory_take(&s->memory, dc_source_size()), s->now, &source);
   for (int i = 0; i < g->n; i++) {

@@ -474,7 +474,7 @@ class Transfer:
     def open(self) -> dict[str, Message]:
         tree = {
             "id": self.tree,
-            "cc": "datacast",
+            "cc": "steady",
             "rate_init_bps": self.rate,
             "rate_max_bps": self.rate,
             "delta_bps": self.rate // 20,

@@ -14,6 +14,8 @@ struct dc_cc_params {
   uint64_t delta;        /* bit/s added per interval */
   dc_time interval;      /* T */
   uint32_t packet_bytes; /* a full data packet on the wire */
+  uint32_t credits;      /* w of the receivers, 0 when it is not known; when `adaptive`, at first */
+  bool adaptive;
 };
 
 /* What a source learns from one interest that reached it. */
@@ -28,7 +30,7 @@ struct dc_cc_event {
   uint32_t depth;  /* packets that the caches this interest asks for hold (C / packet), at least 1 */
 };
 
-#define DC_CC_STATE 256 /* bytes a rule may keep */
+#define DC_CC_STATE 320 /* bytes a rule may keep */
 
 struct dc_cc_ops {
   const char *name;

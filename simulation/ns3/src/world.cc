@@ -249,6 +249,8 @@ void World::TreeLine(Words &w)
   if (m_changes.credits)
     r.credits = static_cast<uint32_t>(*m_changes.credits);
   r.adaptive = w.Small("adaptive", 1) != 0;
+  s.params.credits = r.credits;
+  s.params.adaptive = r.adaptive;
   r.rto_min = w.Number("least RTO");
   r.rto_max = w.Number("highest RTO");
   r.rto_init = w.Number("initial RTO");
