@@ -53,7 +53,7 @@ def rules() -> list[str]:
 class TreeConfig:
     """Transport of one tree. Rates in bit/s of whole frames, times in ns, sizes in bytes."""
 
-    cc: str = "datacast"
+    cc: str = "steady"
     rate_init: int = 500_000_000
     rate_min: int = 1_000_000
     rate_max: int = 1_000_000_000

@@ -20,7 +20,7 @@ Report = Callable[[str], None]
 class Setting:
     """The paper's section 6.2, and every knob of it. Rates in bit/s, times in ns, sizes in bytes."""
 
-    cc: str = "datacast"
+    cc: str = "steady"
     topology: str = "bcube:4,1"
     source: str = "00"
     receivers: int = 0

@@ -10,6 +10,7 @@ from ..engine import PAPER, SECOND, Simulation
 from .base import Experiment, Report, Result, Row, Setting, simulation
 
 CREDITS_MAX = 4096
+START_RTTS = 20
 KB = 1024
 
 
@@ -80,14 +81,44 @@ def build(s: Setting, c: Row) -> tuple[Simulation, Any, float, float]:
     return sim, group, pieces * frame / best, rtt
 
 
+def start(credits: int, rate: float, rtt: float, frame: int) -> float:
+    """Seconds that any start from `credits` packets loses against a full pipe: the first packet comes after a round
+    trip, and windows that double each round trip fill the pipe only then."""
+    full, window, lost = rate * rtt / frame, float(credits), 1.0
+    while window < full:
+        lost += 1 - window / full
+        window *= 2
+    return lost * rtt
+
+
 def run_case(s: Setting, number: int) -> Row:
-    c = case(s, number)
+    return run_case_of(s, case(s, number))
+
+
+def run_case_of(s: Setting, c: Row) -> Row:
+    """Run one case. What happened in the first `START` round trips, or the first fourth of the file, is told apart."""
     sim, group, ideal, rtt = build(s, c)
-    sim.run(until=int((100 * ideal + 10) * SECOND))
+    most = 100 * ideal + 10
+    frame = c["mtu"] * 8
+    best = group.pieces * frame / ideal
+    begin = start(s.credits, best, rtt, frame)
+    sim.run(until=int(min(most, max(START_RTTS * rtt, ideal / 4)) * SECOND))
+    early, then = group.tree_stats()[0], sim.now / SECOND
+    slowest = min(r["pieces"] for r in group.receiver_stats().values())
+    sim.run(until=int(most * SECOND))
     whole = all(r["whole"] for r in group.receiver_stats().values())
     finish = group.finish() / SECOND if whole else math.inf
+    late = group.tree_stats()[0]
+    rest = group.pieces - slowest
     return {
-        "case": number,
+        "start_s": begin,
+        "finish_over_start": finish / (ideal + begin),
+        "start_duplicates": early["dup_packets"],
+        "start_duplicates_per_rtt": early["dup_packets"] / max(1.0, best * rtt / frame),
+        "steady_rate": rest * frame / best / (finish - then) if finish > then and rest > 0 else None,
+        "steady_duplicate_ratio": (late["dup_packets"] - early["dup_packets"]) / max(1, rest),
+        "cache_over_bdp": (c["cache"] // c["mtu"]) / max(1e-9, best * rtt / frame),
+        "case": c["case"],
         "rate_mbps": c["rate"] / 1e6,
         "delay_us": c["delay"] / 1e3,
         "slow_ratio": c["ratio"],
@@ -122,26 +153,41 @@ def sweep(s: Setting, report: Report) -> Result:
         "cache_kb": "cache KB",
         "mtu": "MTU",
         "rtt_ms": "RTT ms",
+        "cache_over_bdp": "cache/BDP",
         "ideal_s": "ideal s",
         "finish_over_ideal": "finish/ideal",
-        "lost_rtts": "RTTs lost",
+        "finish_over_start": "with start",
+        "steady_rate": "steady rate",
         "duplicate_ratio": "duplicates",
+        "steady_duplicate_ratio": "steady dup.",
         "link_stress": "stress",
         "problem": "problem",
     }
 
-    def quantile(key: str, q: float) -> float:
-        values = sorted(r[key] for r in rows)
+    notes = [_quantiles(key, rows) for key in MEASURES]
+    near = [r for r in rows if r["cache_over_bdp"] >= 1]
+    if 0 < len(near) < len(rows):
+        notes.append(f"The {len(near)} cases whose caches hold a round trip of the slowest receiver:")
+        notes += [_quantiles(key, near) for key in MEASURES]
+    notes.append(IDEAL)
+    return Result("sweep", f"{s.cases} random settings, the worst first", s, rows, columns, notes)
+
+
+MEASURES = ("finish_over_ideal", "finish_over_start", "duplicate_ratio", "steady_duplicate_ratio", "link_stress")
+IDEAL = (
+    "Ideal: the slowest link's rate, or 4,096 credits per round trip where that is less. With start: beside what a "
+    f"start from the first credits costs at least. Steady: after {START_RTTS} round trips and a fourth of the ideal; "
+    "its rate is a share of the ideal's, its duplicates those per packet that the slowest receiver still missed."
+)
+
+
+def _quantiles(key: str, rows: list[Row]) -> str:
+    values = sorted(r[key] for r in rows)
+
+    def at(q: float) -> float:
         return values[min(len(values) - 1, int(q * len(values)))]
 
-    notes = [
-        f"{key}: median {quantile(key, 0.5):.4f}, 90 % {quantile(key, 0.9):.4f}, worst {quantile(key, 1.0):.4f}"
-        for key in ("finish_over_ideal", "duplicate_ratio", "link_stress", "lost_rtts")
-    ]
-    notes.append(
-        "Ideal: the slowest link's rate, or 4,096 credits per round trip where that is less; no start counted."
-    )
-    return Result("sweep", f"{s.cases} random settings, the worst first", s, rows, columns, notes)
+    return f"{key}: median {at(0.5):.4f}, 90 % {at(0.9):.4f}, worst {at(1.0):.4f}"
 
 
 def plot_sweep(r: Result, ax: Any) -> None:
@@ -151,4 +197,47 @@ def plot_sweep(r: Result, ax: Any) -> None:
     ax.set(xlabel="duplicate data ratio", ylabel="finish / ideal", title=f"cc={r.setting.cc}")
 
 
-EXPERIMENTS = [Experiment("sweep", "Random settings, seeded, worst cases first", sweep, plot_sweep, {"adaptive": True})]
+def tradeoff(s: Setting, report: Report) -> Result:
+    """What a cache far smaller than the bandwidth-delay product of the slowest receiver costs."""
+    rows = []
+    c: Row = {"case": 0, "rate": s.rate, "ratio": s.rate / s.slow, "mtu": s.mtu, "layers": 1, "seed": s.seed}
+    c |= {"delay": s.delay, "receivers": s.receivers or 6}
+    trip = 4 * s.delay / SECOND + 8 * s.mtu * (2 / s.rate + 1 / s.slow)
+    product = s.slow * trip / 8
+    for k in range(-6, 3):
+        cache = max(2 * s.mtu, round(product * 2.0**k))
+        report(f"cache {cache // KB} KB")
+        rows.append(run_case_of(s, {**c, "cache": cache}))
+    columns = {
+        "cache_kb": "cache KB",
+        "cache_over_bdp": "cache/BDP",
+        "finish_over_ideal": "finish/ideal",
+        "finish_over_start": "with start",
+        "steady_rate": "steady rate",
+        "start_duplicates_per_rtt": "start dup. / BDP",
+        "duplicate_ratio": "duplicates",
+        "steady_duplicate_ratio": "steady dup.",
+    }
+    notes = [f"A round trip holds {product / s.mtu:.0f} packets of the slowest receiver ({trip * 1e3:.2f} ms).", IDEAL]
+    return Result("tradeoff", "Caches smaller than a round trip of the slowest receiver", s, rows, columns, notes)
+
+
+def plot_tradeoff(r: Result, ax: Any) -> None:
+    x = [row["cache_over_bdp"] for row in r.rows]
+    ax.semilogx(x, [row["finish_over_ideal"] for row in r.rows], "o-", label="finish / ideal")
+    ax.semilogx(x, [1 + row["duplicate_ratio"] for row in r.rows], "s-", label="1 + duplicates")
+    ax.semilogx(x, [1 + row["steady_duplicate_ratio"] for row in r.rows], "^-", label="1 + steady duplicates")
+    ax.set(xlabel="cache / (slowest rate x round trip)", title=f"cc={r.setting.cc}")
+    ax.legend()
+
+
+EXPERIMENTS = [
+    Experiment("sweep", "Random settings, seeded, worst cases first", sweep, plot_sweep, {"adaptive": True}),
+    Experiment(
+        "tradeoff",
+        "Finish and duplicates where caches hold less than a round trip",
+        tradeoff,
+        plot_tradeoff,
+        {"adaptive": True, "rate": 10**10, "slow": 10**9, "delay": 1_000_000},
+    ),
+]

@@ -24,7 +24,7 @@ def test_the_theorems_give_the_papers_numbers():
 
 
 def test_table1_of_the_papers_rule():
-    rows = {row["cache_kb"]: row for row in run("table1", seconds=3.0).rows}
+    rows = {row["cache_kb"]: row for row in run("table1", cc="datacast", seconds=3.0).rows}
     for cache, row in rows.items():
         assert row["duplicate_ratio"] == pytest.approx(row["paper_duplicate_ratio"], abs=0.002)
         assert row["throughput_mbps"] >= row["paper_throughput_mbps"] - 0.2, cache
@@ -53,6 +53,15 @@ def test_neither_side_starves_beside_tcp():
     for row in run("figure13b", cc="steady", seconds=4.0).rows:
         assert row["datacast_share"] >= 0.5
         assert row["tcp_share"] is None or row["tcp_share"] >= 0.5
+
+
+def test_small_caches_cost_little_and_large_ones_nothing():
+    for row in run("tradeoff").rows:
+        if row["cache_over_bdp"] > 0.99:
+            assert row["finish_over_start"] <= 1.03 and row["duplicate_ratio"] <= 0.01
+            assert row["steady_rate"] >= 0.98 and row["steady_duplicate_ratio"] <= 0.005
+        else:
+            assert row["finish_over_start"] <= 2 and row["duplicate_ratio"] <= 0.15
 
 
 def test_fifo_is_the_best_policy():
