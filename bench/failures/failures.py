@@ -27,6 +27,7 @@ from breaker import Breaker, Failure
 from signalling import Signalling
 from transfers import SIX, SOURCE, Transfers
 
+from datacast.core import eventloop
 from datacast.core.errors import DatacastError
 from datacast.topologies.lab.counters import cpu_sample, cpu_use
 from datacast.topologies.lab.lab import Lab, LabOptions
@@ -63,7 +64,7 @@ class Sampler(threading.Thread):
         super().__init__(daemon=True)
         fifteen = [h for h, data in lab.graph.nodes(data=True) if data["kind"] == "host" and h != SOURCE]
         self.signalling = Signalling(lab, SOURCE, [SIX, fifteen])
-        self.loop = asyncio.new_event_loop()
+        self.loop = eventloop.new()
 
     def run(self) -> None:
         self.loop.run_forever()

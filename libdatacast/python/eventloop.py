@@ -13,11 +13,16 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-def run(main: Coroutine[Any, Any, T]) -> T:
-    """As asyncio.run."""
+def new() -> asyncio.AbstractEventLoop:
+    """One that does not run yet."""
     try:
         from uvloop import new_event_loop
     except ImportError:
         new_event_loop = asyncio.new_event_loop
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+    return new_event_loop()
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """As asyncio.run."""
+    with asyncio.Runner(loop_factory=new) as runner:
         return runner.run(main)
