@@ -169,7 +169,7 @@ class Fabric:
         node.pid = pid if isinstance(pid, int) else None
         node.version = _text(message.get("version"))
         node.control = _text(message.get("control"))
-        if isinstance(message.get("msd"), int):
+        if _is_count(message.get("msd")) and message["msd"] > 0:
             node.msd = message["msd"]
         if isinstance(message.get("cache"), bool):
             node.cache = message["cache"]

@@ -86,7 +86,8 @@ class Connection:
             while (message := await framing.read(reader)) is not None:
                 kind = message["type"]
                 if kind == "ack":
-                    future = self._waiting.pop(message.get("id", -1), None)
+                    number = message.get("id")
+                    future = self._waiting.pop(number, None) if isinstance(number, int) else None
                     if future and not future.done():
                         results = message.get("results")
                         future.set_result(results if isinstance(results, dict) else {})
