@@ -165,6 +165,9 @@ void conn_free(struct conn *c)
   *c->budget -= c->in.cap;
   free(c->in.p);
   free(c->out.p);
+  /* Its own `message` may have done this: nothing more is taken from it. */
+  c->in = c->out = (struct bytes){0};
+  c->broken = true;
   loop_bury(c->loop, c);
 }
 

@@ -1,0 +1,53 @@
+/* A connection that ends in its own message. */
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "daemon/conn.h"
+
+static unsigned messages;
+
+static void free_it(struct conn *c, json_t *m)
+{
+  (void)m;
+  messages++;
+  conn_free(c);
+}
+
+static void closed(struct conn *c, const char *why)
+{
+  (void)c;
+  (void)why;
+  CHECK(!"closed comes for a connection that was freed");
+}
+
+/* As when a lost child's place is needed for another one while its own answer is handled. */
+static void a_connection_freed_by_its_message_takes_no_more(bool lines)
+{
+  static const struct conn_ops ops = {.message = free_it, .closed = closed};
+  static const char frame[] = "\0\0\0\14{\"type\":\"a\"}\0\0\0\14{\"type\":\"b\"}";
+  static const char text[] = "{\"op\":1}\n{\"op\":2}\n";
+  struct loop loop;
+  int fd[2];
+  size_t budget = 0, n = lines ? sizeof text - 1 : sizeof frame - 1;
+  CHECK(loop_open(&loop) == 0 && socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fd) == 0);
+  struct conn *c = conn_new(&loop, fd[0], false, "test", &budget, &ops, NULL);
+  if (lines)
+    conn_lines(c, 100);
+  CHECK(send(fd[1], lines ? text : frame, n, 0) == (ssize_t)n);
+  messages = 0;
+  (void)loop_serve(&loop, 0);
+  (void)loop_serve(&loop, 0);
+  CHECK(messages == 1 && budget == 0);
+  close(fd[1]);
+  loop_close(&loop);
+}
+
+int main(void)
+{
+  a_connection_freed_by_its_message_takes_no_more(false);
+  a_connection_freed_by_its_message_takes_no_more(true);
+  puts("connections: ok");
+  return 0;
+}
