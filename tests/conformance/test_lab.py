@@ -14,6 +14,8 @@ import pytest
 from conformance_kit import ROOT, wait_for
 from planes import PLANES
 
+from datacast.topologies.lab.state import Registry
+
 pytestmark = [pytest.mark.root, pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 DATACAST = ROOT / ".venv" / "bin" / "datacast"
 SIX = "02,10,21,23,31,33"
@@ -36,8 +38,10 @@ def lab_run(tmp_path: Path, *options: str) -> dict:
 
 
 def get(port: int, path: str) -> dict:
+    token = (Registry().folder(f"cf{os.getpid()}") / "token").read_text().strip()
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers={"authorization": f"Bearer {token}"})
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+    with opener.open(request, timeout=5) as answer:
         return json.loads(answer.read())
 
 
