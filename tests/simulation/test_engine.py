@@ -92,3 +92,16 @@ def test_what_makes_no_sense_is_refused():
     with pytest.raises(SimulationError, match="rate control"):
         sim.groups[0].tree(ARCS, TreeConfig(cc="vegas"))
     assert group.pieces == 100
+
+
+def test_what_needs_more_memory_than_there_is_does_not_start():
+    with pytest.raises(SimulationError, match=r"needs \d+\.\d GiB of memory or more, \d+\.\d GiB are available"):
+        star(size=1484 * 10**12)
+
+
+def test_a_wheel_of_events_and_its_heap_agree_with_the_clock():
+    sim, group = star(size=1484 * 50, rto_init=400_000_000)  # timers far beyond the wheel
+    sim.faults("s", "w", Faults(loss_data=0.3))
+    seen = [sim.run(until=t) for t in range(0, 3_000_000_000, 100_000_000)]
+    assert seen == sorted(seen) and sim.check() is None
+    assert all(s["whole"] for s in group.receiver_stats().values())
