@@ -1,0 +1,208 @@
+/* The node: forwarding, routes, endpoints on its host, an appliance. */
+#include "nodes.h"
+
+static struct seen seen;
+
+static void an_adjacency_is_popped_and_the_rest_sent_on_untouched(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_switch();
+  bench_open(&b, &cfg);
+  static const uint8_t own[6] = {2, 0, 0, 0, 0, 1}, neighbour[6] = {2, 0, 0, 0, 0, 2};
+  dc_node_set_port(b.node, 3, own, neighbour);
+  uint8_t p[2048];
+  write_stack(p, (uint32_t[]){DC_LABEL_ADJ + 3, DC_LABEL_ADJ + 500, DC_LABEL_LOCAL}, 3);
+  size_t len = stack_len(3) + write_payload(p + stack_len(3), 1, 5, 0, 600);
+  assert(give(&b, 0, p, len) == 1);
+  uint8_t out[2048];
+  assert(b.tx[0].port == 3 && flatten(&b.tx[0], out, sizeof out) == len - 4);
+  assert(memcmp(out, neighbour, 6) == 0 && memcmp(out + 6, own, 6) == 0 && out[12] == 0x88 && out[13] == 0x47);
+  assert(memcmp(out + 14, p + 18, len - 18) == 0);
+
+  write_stack(p, (uint32_t[]){DC_LABEL_ADJ + 4}, 1); /* the last label: EtherType 0x88B5 comes out, to whoever is there */
+  len = stack_len(1) + write_payload(p + stack_len(1), 1, 5, 0, 600);
+  assert(give(&b, 4, p, len) == 1); /* by the port it came in on */
+  flatten(&b.tx[0], out, sizeof out);
+  assert(b.tx[0].port == 4 && out[12] == 0x88 && out[13] == 0xb5 && memcmp(out, ANY, 6) == 0);
+
+  struct dc_port_counters c;
+  dc_node_port_counters(b.node, 3, &c);
+  assert(c.tx_data == 1 && c.tx_data_payload == 600);
+  struct dc_node_counters n;
+  dc_node_counters(b.node, &n);
+  assert(n.forwarded == 2 && n.data == 0);
+  bench_close(&b);
+}
+
+static void frames_that_cannot_be_forwarded_are_counted_by_reason(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_switch();
+  bench_open(&b, &cfg);
+  uint8_t p[2048];
+  size_t len = stack_len(2) + 16;
+
+  write_stack(p, (uint32_t[]){DC_LABEL_ADJ + 8, DC_LABEL_LOCAL}, 2);
+  write_payload(p + stack_len(2), 1, 5, 0, 0);
+  assert(give(&b, 0, p, len) == 0 && dropped(&b, DC_DROP_PORT) == 1);
+  assert(give(&b, 99, p, len) == 0 && dropped(&b, DC_DROP_PORT) == 2); /* from a port that is none */
+  write_stack(p, (uint32_t[]){17, DC_LABEL_LOCAL}, 2);
+  assert(give(&b, 0, p, len) == 0 && dropped(&b, DC_DROP_LABEL) == 1);
+  write_stack(p, (uint32_t[]){DC_LABEL_ADJ + DC_PORT_MAX + 1, DC_LABEL_LOCAL}, 2);
+  assert(give(&b, 0, p, len) == 0 && dropped(&b, DC_DROP_LABEL) == 2);
+  write_stack(p, (uint32_t[]){DC_LABEL_LOCAL, DC_LABEL_LOCAL}, 2);
+  assert(give(&b, 0, p, len) == 0 && dropped(&b, DC_DROP_STACK) == 1);
+  write_stack(p, (uint32_t[]){DC_LABEL_ADJ, DC_LABEL_LOCAL}, 2);
+  assert(give(&b, 0, p, 14 + 4 + 3) == 0 && dropped(&b, DC_DROP_STACK) == 2);
+  for (unsigned i = 0; i < 60; i++)
+    dc_label_write(p + stack_len(i), DC_LABEL_ADJ, false);
+  assert(give(&b, 0, p, sizeof p) == 0 && dropped(&b, DC_DROP_STACK) == 3);
+
+  dc_ether_write(p, ANY, NOBODY, 0x0800);
+  assert(give(&b, 0, p, 60) == 0 && dropped(&b, DC_DROP_ETHERTYPE) == 1);
+  assert(give(&b, 0, p, 13) == 0 && dropped(&b, DC_DROP_TRUNCATED) == 1);
+  dc_ether_write(p, ANY, NOBODY, DC_ETHERTYPE_MPLS);
+  assert(give(&b, 0, p, 17) == 0 && dropped(&b, DC_DROP_TRUNCATED) == 2);
+  dc_ether_write(p, ANY, NOBODY, DC_ETHERTYPE_DATACAST);
+  assert(give(&b, 0, p, 60) == 0 && dropped(&b, DC_DROP_NO_ENDPOINT) == 1);
+  bench_close(&b);
+}
+
+static void interests_with_a_wrong_route_are_refused(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_switch();
+  bench_open(&b, &cfg);
+  struct asking a = from_child(1, 1, 5);
+  uint8_t p[2048];
+  write_stack(p, (uint32_t[]){DC_LABEL_LOCAL}, 1);
+  uint8_t *h = p + stack_len(1);
+  size_t len = stack_len(1) + write_asking(h, 1024, &a);
+
+  h[12] = 1; /* this stop would be the last */
+  assert(give(&b, 1, p, len) == 0 && dropped(&b, DC_DROP_ROUTE) == 1);
+  h[12] = 3; /* one stop more than there is, and the segment does not end at a waypoint */
+  assert(give(&b, 1, p, len) == 0 && dropped(&b, DC_DROP_ROUTE) == 2);
+  h[12] = 65;
+  assert(give(&b, 1, p, len) == 0 && dropped(&b, DC_DROP_ROUTE) == 3);
+  h[12] = 2;
+  h[17] = 49; /* more ports than a segment may have */
+  assert(give(&b, 1, p, len) == 0 && dropped(&b, DC_DROP_ROUTE) == 4);
+
+  a.ret = SEG(false, 8); /* no such port */
+  assert(ask(&b, 1, &a) == 0 && dropped(&b, DC_DROP_PORT) == 1);
+  a = from_child(1, 1, 5);
+  a.fwd = SEG(false, 8);
+  assert(ask(&b, 1, &a) == 0 && dropped(&b, DC_DROP_PORT) == 2);
+  a.fwd = HERE(false); /* the source is on this host, but this is none */
+  assert(ask(&b, 1, &a) == 0 && dropped(&b, DC_DROP_NO_ENDPOINT) == 1);
+  a.fwd = HERE(true); /* to itself */
+  assert(ask(&b, 1, &a) == 0 && dropped(&b, DC_DROP_ROUTE) == 5);
+  a = from_child(1, 1, 5);
+  a.ret = HERE(true);
+  assert(ask(&b, 1, &a) == 0 && dropped(&b, DC_DROP_ROUTE) == 6);
+  struct dc_node_counters c;
+  dc_node_counters(b.node, &c);
+  assert(c.trees == 0 && c.interests == 0); /* nothing of it left a trace */
+  bench_close(&b);
+}
+
+static void an_empty_stack_is_for_the_endpoint(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_host();
+  bench_open(&b, &cfg);
+  uint8_t p[100] = {0};
+  write_stack(p, NULL, 0);
+  write_payload(p + 14, 1, 5, 0, 20);
+  assert(give(&b, 0, p, 60) == 1); /* Ethernet pads to 60 */
+  assert(b.tx[0].port == DC_PORT_HOST && b.tx[0].prefix_len == 0 && b.tx[0].off == 14 && b.tx[0].len == 36);
+  assert(give(&b, 0, p, 14 + 16 + 19) == 0 && dropped(&b, DC_DROP_TRUNCATED) == 1);
+  p[14] = 0x22;
+  assert(give(&b, 0, p, 60) == 0 && dropped(&b, DC_DROP_VERSION) == 1);
+  bench_close(&b);
+}
+
+static void a_receiver_on_a_waypoints_host_asks_its_own_node(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_host();
+  bench_open(&b, &cfg);
+  struct asking a = {.tree = 1, .seq = 5, .ret = HERE(false), .fwd = SEG(false, 1)};
+  assert(ask(&b, DC_PORT_HOST, &a) == 1);
+  look(&b.tx[0], &seen);
+  assert(seen.port == 1 && seen.labels == 0 && seen.h.stops == 1);
+  a.ret = SEG(false, 0, 4); /* another child below */
+  assert(ask(&b, 0, &a) == 0);
+  assert(answer(&b, 1, 1, 5, 0, 300) == 2);
+  assert(b.tx[0].port == DC_PORT_HOST && b.tx[0].prefix_len == 0);
+  look(&b.tx[0], &seen);
+  assert(seen.h.seq == 5 && seen.rest_len == 300);
+  look(&b.tx[1], &seen);
+  assert(seen.port == 0 && seen.labels == 1 && seen.label[0] == DC_LABEL_ADJ + 4);
+  a.ret = HERE(false);
+  assert(ask(&b, DC_PORT_HOST, &a) == 1); /* a hit, for this host */
+  assert(b.tx[0].port == DC_PORT_HOST && tree_count(&b, 1).hits == 1);
+  bench_close(&b);
+}
+
+static void a_source_with_two_children_is_asked_once(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_host();
+  bench_open(&b, &cfg);
+  struct dc_segment to_node = HERE(true);
+  struct asking a = {.tree = 1, .seq = 5, .ret = SEG(true, 0), .fwd = HERE(false), .next_ret = &to_node};
+  assert(ask(&b, 0, &a) == 1);
+  assert(b.tx[0].port == DC_PORT_HOST && b.tx[0].prefix_len == DC_HEADER_LEN);
+  uint8_t p[2048];
+  size_t len = flatten(&b.tx[0], p, sizeof p);
+  struct dc_header h;
+  struct dc_segment ret;
+  assert(dc_interest_at_source(p, len, &h, &ret) == DC_DROP_NONE);
+  assert(h.seq == 5 && ret.n == 0 && ret.local);
+
+  a.ret = SEG(true, 1, 6);
+  assert(ask(&b, 1, &a) == 0);
+  assert(answer(&b, DC_PORT_HOST, 1, 5, 0, 300) == 2); /* the source answers its own node */
+  look(&b.tx[0], &seen);
+  assert(seen.port == 0 && seen.labels == 1 && seen.label[0] == DC_LABEL_LOCAL);
+  look(&b.tx[1], &seen);
+  assert(seen.port == 1 && seen.labels == 2 && seen.label[0] == DC_LABEL_ADJ + 6 && seen.label[1] == DC_LABEL_LOCAL);
+  assert(seen.h.seq == 5 && seen.rest_len == 300);
+  bench_close(&b);
+}
+
+static void an_appliance_leaves_every_port_to_its_switch(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_switch();
+  cfg.ports = 1;
+  cfg.lone_port = true;
+  bench_open(&b, &cfg);
+  struct asking a = from_child(30, 1, 5);
+  assert(ask(&b, 0, &a) == 1);
+  look(&b.tx[0], &seen);
+  assert(seen.port == 0 && seen.labels == 2 && seen.label[0] == DC_LABEL_ADJ + 7 && seen.label[1] == DC_LABEL_ADJ + 2);
+
+  uint8_t p[2048]; /* its switch may have taken LOCAL off */
+  write_stack(p, NULL, 0);
+  size_t len = stack_len(0) + write_payload(p + stack_len(0), 1, 5, 0, 200);
+  assert(give(&b, 0, p, len) == 1);
+  look(&b.tx[0], &seen);
+  assert(seen.port == 0 && seen.labels == 2 && seen.label[0] == DC_LABEL_ADJ + 30 && seen.label[1] == DC_LABEL_ADJ + 3);
+  bench_close(&b);
+}
+
+int main(void)
+{
+  an_adjacency_is_popped_and_the_rest_sent_on_untouched();
+  frames_that_cannot_be_forwarded_are_counted_by_reason();
+  interests_with_a_wrong_route_are_refused();
+  an_empty_stack_is_for_the_endpoint();
+  a_receiver_on_a_waypoints_host_asks_its_own_node();
+  a_source_with_two_children_is_asked_once();
+  an_appliance_leaves_every_port_to_its_switch();
+  puts("node, forward: ok");
+  return 0;
+}

@@ -1,0 +1,92 @@
+/* The node: lag told up, restart, configuration. */
+#include "nodes.h"
+
+static struct seen seen;
+
+static void the_lag_of_the_slowest_child_travels_up(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_switch(); /* 8192 bytes: 8.192 packets of 1000 */
+  bench_open(&b, &cfg);
+  child_asks(&b, 2, 1, 0, 0); /* this one asks once and stays behind */
+  for (uint32_t seq = 0; seq < 200; seq++) {
+    b.now += 10 * DC_US;
+    if (child_asks(&b, 1, 1, seq, 0) > 0) {
+      look(&b.tx[0], &seen);
+      if (seq == 0)
+        assert(seen.h.lag == 0);
+      if (seq == 199)
+        assert(seen.h.lag == 255);
+    }
+    answer(&b, 7, 1, seq, 0, 1000);
+  }
+  b.now += 2 * DC_SEC; /* not heard of for long: counts no more */
+  for (uint32_t seq = 200; seq < 240; seq++) {
+    child_asks(&b, 1, 1, seq, 0);
+    look(&b.tx[0], &seen);
+    answer(&b, 7, 1, seq, 0, 1000);
+  }
+  assert(seen.h.lag == 0);
+
+  struct asking a = from_child(3, 1, 240); /* what is told from below is passed on at once, and kept */
+  a.lag = 100;
+  ask(&b, 3, &a);
+  look(&b.tx[0], &seen);
+  assert(seen.h.lag == 100);
+  for (uint32_t seq = 241; seq < 260; seq++)
+    child_asks(&b, 1, 1, seq, 0);
+  look(&b.tx[0], &seen);
+  assert(seen.h.lag >= 100);
+  bench_close(&b);
+}
+
+static void a_restart_gives_every_packet_back(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_switch();
+  bench_open(&b, &cfg);
+  for (uint32_t tree = 1; tree <= 4; tree++) {
+    child_asks(&b, 1, tree, 5, 0);
+    answer(&b, 7, tree, 5, 0, 100);
+  }
+  bench_sent(&b);
+  assert(live_bufs == 4);
+  dc_node_clear(b.node);
+  assert(live_bufs == 0);
+  assert(child_asks(&b, 1, 9, 5, 0) == 1 && answer(&b, 7, 9, 5, 0, 100) == 1); /* and it goes on */
+  bench_close(&b);
+}
+
+static void a_wrong_configuration_is_named(void)
+{
+  struct dc_node_cfg cfg;
+  const char *what;
+  dc_node_cfg_default(&cfg);
+  assert(dc_node_cfg_check(&cfg, &what) == 0 && what == NULL);
+#define REFUSED(field, value)                                                        \
+  do {                                                                               \
+    dc_node_cfg_default(&cfg);                                                       \
+    cfg.field = value;                                                               \
+    assert(dc_node_cfg_check(&cfg, &what) < 0 && strcmp(what, #field) == 0);         \
+  } while (0)
+  REFUSED(ports, 0);
+  REFUSED(ports, DC_NODE_PORTS_MAX + 1);
+  REFUSED(cache_bytes, 0);
+  REFUSED(cache_bytes_max, 1);
+  REFUSED(memory_bytes, 0);
+  REFUSED(trees, 0);
+  REFUSED(trees, DC_NODE_TREES_MAX + 1);
+  REFUSED(store_slots, 100);
+  REFUSED(waiting_slots, 2);
+  REFUSED(retx_min, 0);
+  REFUSED(idle, 0);
+}
+
+int main(void)
+{
+  the_lag_of_the_slowest_child_travels_up();
+  a_restart_gives_every_packet_back();
+  a_wrong_configuration_is_named();
+  puts("node, life: ok");
+  return 0;
+}

@@ -1,0 +1,234 @@
+/* The node: what is stored and what is refused; its bounds. */
+#include "nodes.h"
+
+static struct seen seen;
+
+static void data_nobody_asked_for_is_refused_and_never_stored(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_switch();
+  bench_open(&b, &cfg);
+  assert(answer(&b, 7, 1, 5, 0, 1000) == 0);
+  assert(dropped(&b, DC_DROP_UNKNOWN_TREE) == 1);
+  child_asks(&b, 1, 1, 6, 0);
+  assert(answer(&b, 7, 1, 5, 0, 1000) == 0);
+  assert(dropped(&b, DC_DROP_UNWANTED) == 1);
+  assert(answer(&b, 7, 1, 6, 0, 1000) == 1);
+  assert(answer(&b, 7, 1, 6, 0, 1000) == 0); /* a second time */
+  assert(dropped(&b, DC_DROP_UNWANTED) == 2);
+  assert(child_asks(&b, 1, 1, 5, 0) == 1); /* 5 was not stored */
+  bench_close(&b);
+}
+
+static void the_oldest_packet_leaves_the_store_first(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_switch();
+  bench_open(&b, &cfg);
+  static const uint32_t order[] = {3, 1, 2, 9, 4, 5, 6, 7, 8}; /* 9 x 1000 bytes into 8192: the first to come goes */
+  for (unsigned i = 0; i < 9; i++) {
+    child_asks(&b, 1, 1, order[i], 0);
+    answer(&b, 7, 1, order[i], 0, 1000);
+  }
+  struct dc_tree_counters t = tree_count(&b, 1);
+  assert(t.packets == 8 && t.bytes == 8000 && t.evicted == 1);
+  child_asks(&b, 2, 1, 1, 0);
+  assert(tree_count(&b, 1).hits == 1);
+  child_asks(&b, 2, 1, 3, 0);
+  assert(tree_count(&b, 1).misses == 10);
+  bench_close(&b);
+}
+
+static void sequence_numbers_a_ring_apart_share_a_slot(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_switch();
+  bench_open(&b, &cfg);
+  for (uint32_t seq = 7; seq <= 7 + 64; seq += 64) {
+    child_asks(&b, 1, 1, seq, 0);
+    answer(&b, 7, 1, seq, 0, 10);
+  }
+  struct dc_tree_counters t = tree_count(&b, 1);
+  assert(t.packets == 1 && t.bytes == 10 && t.evicted == 1);
+  child_asks(&b, 2, 1, 71, 0);
+  assert(tree_count(&b, 1).hits == 1);
+  bench_close(&b);
+}
+
+static void an_interest_says_how_large_the_store_shall_be(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_switch();
+  cfg.cache_bytes_max = 32 * 1024;
+  bench_open(&b, &cfg);
+  struct asking a = from_child(1, 1, 0);
+  for (a.seq = 0; a.seq < 40; a.seq++) {
+    a.cache = dc_cache_code(1024 * 1024); /* more than may be asked for */
+    ask(&b, 1, &a);
+    answer(&b, 7, 1, a.seq, 0, 1000);
+  }
+  assert(tree_count(&b, 1).packets == 32);
+  a.cache = dc_cache_code(8192);
+  ask(&b, 1, &a); /* smaller from now on */
+  assert(tree_count(&b, 1).packets == 8);
+  a.cache = 1;
+  ask(&b, 1, &a);
+  answer(&b, 7, 1, a.seq, 0, 5000); /* larger than the whole store: passed on only */
+  assert(tree_count(&b, 1).packets == 4);
+  bench_close(&b);
+}
+
+static void trees_share_a_bound_on_memory_and_idle_ones_give_first(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_switch();
+  cfg.memory_bytes = 8000;
+  bench_open(&b, &cfg);
+  for (uint32_t tree = 1; tree <= 2; tree++)
+    for (uint32_t seq = 0; seq < 4; seq++) {
+      child_asks(&b, 1, tree, seq, 0);
+      answer(&b, 7, tree, seq, 0, 1000);
+    }
+  /* Both are in use: tree 3 gets nothing, tree 2 only its own. */
+  child_asks(&b, 1, 3, 0, 0);
+  assert(answer(&b, 7, 3, 0, 0, 1000) == 1);
+  assert(tree_count(&b, 3).stored == 0);
+  child_asks(&b, 1, 2, 4, 0);
+  answer(&b, 7, 2, 4, 0, 1000);
+  assert(tree_count(&b, 2).packets == 4 && tree_count(&b, 1).packets == 4);
+
+  b.now += 300 * DC_MS; /* trees 1 and 3 stand still, tree 2 goes on */
+  child_asks(&b, 1, 2, 5, 0);
+  answer(&b, 7, 2, 5, 0, 1000);
+  assert(tree_count(&b, 2).packets == 5 && tree_count(&b, 1).packets == 0);
+  struct dc_node_counters c;
+  dc_node_counters(b.node, &c);
+  assert(c.bytes == 5000 && c.trees == 2 && c.trees_evicted == 1); /* 3 may stay: there is room again */
+
+  dc_node_wipe(b.node);
+  dc_node_counters(b.node, &c);
+  assert(c.bytes == 0 && c.trees == 2);
+  bench_close(&b);
+}
+
+static void packets_have_a_bound_of_their_own_where_buffers_are_scarce(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_switch();
+  cfg.memory_packets = 5;
+  bench_open(&b, &cfg);
+  for (uint32_t seq = 0; seq < 20; seq++) {
+    child_asks(&b, 1, 1, seq, 0);
+    answer(&b, 7, 1, seq, 0, 10);
+  }
+  assert(tree_count(&b, 1).packets == 5);
+  child_asks(&b, 2, 1, 19, 0);
+  assert(tree_count(&b, 1).hits == 1);
+  bench_close(&b);
+}
+
+static void a_tree_too_many_is_refused_until_one_is_idle(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_switch();
+  bench_open(&b, &cfg);
+  for (uint32_t tree = 1; tree <= 4; tree++) {
+    b.now += DC_MS;
+    assert(child_asks(&b, 1, tree * 1000, 5, 0) == 1);
+  }
+  answer(&b, 7, 1000, 5, 0, 1000);
+  assert(child_asks(&b, 1, 77, 5, 0) == 0);
+  assert(dropped(&b, DC_DROP_TREES) == 1);
+
+  b.now += cfg.idle;
+  child_asks(&b, 1, 2000, 6, 0); /* 1000 had data, 2000 is asked for again: 3000 is the one idle longest */
+  assert(child_asks(&b, 1, 77, 5, 0) == 1);
+  struct dc_node_counters c;
+  dc_node_counters(b.node, &c);
+  assert(c.trees == 4 && c.trees_evicted == 1);
+  assert(answer(&b, 7, 3000, 5, 0, 10) == 0 && dropped(&b, DC_DROP_UNKNOWN_TREE) == 1);
+  assert(answer(&b, 7, 77, 5, 0, 10) == 1 && answer(&b, 7, 2000, 5, 0, 10) == 1);
+  bench_close(&b);
+}
+
+static void what_waited_in_a_tree_is_forgotten_with_it(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_switch();
+  cfg.trees = 1;
+  bench_open(&b, &cfg);
+  child_asks(&b, 1, 1, 5, 0);
+  b.now += cfg.idle;
+  child_asks(&b, 2, 2, 6, 0);
+  assert(tree_count(&b, 2).children == 1 && tree_count(&b, 2).waiting == 1);
+  assert(answer(&b, 7, 2, 5, 0, 10) == 0); /* 5 waited in the other tree's table */
+  assert(dropped(&b, DC_DROP_UNWANTED) == 1);
+  bench_close(&b);
+}
+
+static void a_child_too_many_is_refused_until_one_is_silent(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_switch();
+  bench_open(&b, &cfg);
+  struct asking a = from_child(1, 1, 5);
+  for (uint16_t k = 0; k < DC_CHILDREN_MAX; k++) {
+    b.now += 1;
+    a.ret = SEG(false, 1, k);
+    assert(ask(&b, 1, &a) == (k == 0 ? 1 : 0));
+  }
+  a.ret = SEG(false, 1, 999);
+  assert(ask(&b, 1, &a) == 0 && dropped(&b, DC_DROP_CHILDREN) == 1);
+
+  a.ret = SEG(false, 1, 0); /* child 0 is heard of again */
+  assert(ask(&b, 1, &a) == 0);
+  b.now += DC_SEC;
+  a.ret = SEG(false, 1, 999);
+  a.seq = 6;
+  assert(ask(&b, 1, &a) == 1); /* takes the place of child 1, silent for longest */
+  assert(tree_count(&b, 1).children == DC_CHILDREN_MAX);
+  assert(answer(&b, 7, 1, 5, 0, 10) == DC_CHILDREN_MAX - 1); /* and gets nothing that child 1 asked for */
+  for (unsigned i = 0; i < b.n; i++) {
+    look(&b.tx[i], &seen);
+    assert(seen.label[0] != DC_LABEL_ADJ + 999 && seen.label[0] != DC_LABEL_ADJ + 1);
+  }
+  assert(answer(&b, 7, 1, 6, 0, 10) == 1);
+  bench_close(&b);
+}
+
+static void waiting_interests_are_bounded(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_switch();
+  cfg.waiting_slots = 16; /* 4 sets of 4 */
+  bench_open(&b, &cfg);
+  static const uint32_t order[16] = {8, 4, 0, 1, 2, 3, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15};
+  for (unsigned i = 0; i < 16; i++) {
+    b.now++;
+    assert(child_asks(&b, 1, 1, order[i], 0) == 1);
+  }
+  b.now += 50 * DC_MS;
+  assert(child_asks(&b, 1, 1, 8, DC_FLAG_RETX) == 1); /* so that 4 is the oldest of 0, 4, 8 and 12, which share a set */
+  assert(child_asks(&b, 1, 1, 16, 0) == 0 && dropped(&b, DC_DROP_WAITING) == 1);
+  b.now += 50 * DC_MS;
+  assert(child_asks(&b, 1, 1, 16, 0) == 1); /* those before were never answered */
+  assert(tree_count(&b, 1).waiting == 16);
+  assert(answer(&b, 7, 1, 0, 0, 10) == 1 && answer(&b, 7, 1, 4, 0, 10) == 0);
+  bench_close(&b);
+}
+
+int main(void)
+{
+  data_nobody_asked_for_is_refused_and_never_stored();
+  the_oldest_packet_leaves_the_store_first();
+  sequence_numbers_a_ring_apart_share_a_slot();
+  an_interest_says_how_large_the_store_shall_be();
+  trees_share_a_bound_on_memory_and_idle_ones_give_first();
+  packets_have_a_bound_of_their_own_where_buffers_are_scarce();
+  a_tree_too_many_is_refused_until_one_is_idle();
+  what_waited_in_a_tree_is_forgotten_with_it();
+  a_child_too_many_is_refused_until_one_is_silent();
+  waiting_interests_are_bounded();
+  puts("node, store: ok");
+  return 0;
+}
