@@ -92,6 +92,12 @@ void hang_up(int *fd)
   *fd = -1;
 }
 
+static void leave(void)
+{
+  (void)unlink(source_path);
+  (void)rmdir(folder);
+}
+
 void set_up(void)
 {
   if (folder[0] != '\0')
@@ -103,6 +109,7 @@ void set_up(void)
   log_open("fuzz", LOG_ERROR);
   snprintf(folder, sizeof folder, "%s/datacast-fuzz-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
   MUST(mkdtemp(folder) != NULL);
+  (void)atexit(leave);
   snprintf(source_path, sizeof source_path, "%s/source", folder);
   snprintf(dest_path, sizeof dest_path, "%s/dest", folder);
   for (size_t i = 0; i < sizeof content; i++)
