@@ -190,8 +190,9 @@ class Groups:
         return {"state": record["state"]}
 
     def _keep_adopt(self, group: str, adopt: dict[str, Any]) -> None:
-        # The first one goes to the disk: after a power loss receivers tell what they have.
-        if group not in self._adopt:
+        # The first one goes to the disk, and when data began: after a power loss receivers tell what they have.
+        known = self._adopt.get(group)
+        if known is None or (adopt.get("first_ns") and not known.get("first_ns")):
             self.store.save_adopt(group, adopt)
         self._adopt[group] = adopt
 

@@ -122,6 +122,8 @@ class Group(Figures, Reactions):
         for member in self.crew.receivers:
             if not member.final:
                 member.state, member.error = ("cancelled" if self.state == "cancelled" else "failed"), self.error
+        # An earlier master may have died before it could tell when data began.
+        self.first_ns = self.first_ns or min((m.t_first_ns for m in self.crew.receivers if m.t_first_ns), default=None)
         self.report = final_report(
             self.marks,
             self.first_ns,
