@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import re
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +17,11 @@ from .signalling import Results
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+log = logging.getLogger("datacast.master")
+
+SHA256 = re.compile("[0-9a-fA-F]{64}")
 
 
 class Figures:
@@ -54,8 +61,7 @@ class Figures:
         elif kind == "progress" and self.scheduler:
             self.scheduler.sent(int(event["tree"]), int(event["seq"]), now)
         elif kind == "digests":
-            self._digests_since = self._digests_since if self._digests else now
-            self._digests += event.get("blocks", [])
+            self._digests_in(member, event.get("blocks"), now)
         elif kind == "done" and member.role == "receiver":
             self._member_done(member, event.get("t_ns"))
         elif kind == "failed":
@@ -67,6 +73,23 @@ class Figures:
         elif kind == "resumed":
             self._resumed(member.name, int(event["tree"]), int(event["t_ns"]))
         self._wake.set()
+
+    def _blocks(self) -> int:
+        assert self.plan and self.size is not None
+        return -(-self.size // (self.plan.payload * self.block))
+
+    def _digests_in(self, member: Member, rows: Any, now: float) -> None:
+        """Only the source has read the file; and a bad row among good ones would be refused by every receiver."""
+        if member.role != "source" or not isinstance(rows, list):
+            log.warning("group %s: digests of %s dropped: %s", self.id, member.name,
+                        "no list" if member.role == "source" else "it is not the source")
+            return
+        blocks = self._blocks() if self.plan else 0
+        good = [row for row in rows if _is_digest(row, blocks)]
+        if len(good) < len(rows):
+            log.warning("group %s: %d malformed digests of %s dropped", self.id, len(rows) - len(good), member.name)
+        self._digests_since = self._digests_since if self._digests else now
+        self._digests += good
 
     def _member_done(self, member: Member, t_ns: int | None) -> None:
         if not member.final:
@@ -152,3 +175,11 @@ class Figures:
                 "rest": self.scheduler.rest(),
             }
         return body
+
+
+def _is_digest(row: Any, blocks: int) -> bool:
+    """[block, sha256 in hex]"""
+    if not isinstance(row, list) or len(row) != 2:
+        return False
+    block, digest = row
+    return type(block) is int and 0 <= block < blocks and isinstance(digest, str) and bool(SHA256.fullmatch(digest))

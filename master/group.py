@@ -363,11 +363,10 @@ class Group(Figures, Reactions):
 
     def _feed(self) -> None:
         """Assign, take over, forward digests."""
-        assert self.scheduler and self.plan and self.size is not None
+        assert self.scheduler
         now = time.monotonic()
-        blocks = -(-self.size // (self.plan.payload * self.block))
         waited = now - self._digests_since
-        if self._digests and (waited >= DIGEST_DELAY_S or len(self._digests) >= min(blocks, DIGESTS_MAX)):
+        if self._digests and (waited >= DIGEST_DELAY_S or len(self._digests) >= min(self._blocks(), DIGESTS_MAX)):
             while self._digests:
                 self.crew.tell("digest", {"blocks": self._digests[:DIGESTS_MAX]})
                 del self._digests[:DIGESTS_MAX]

@@ -268,10 +268,31 @@ def test_events_that_make_no_sense_are_ignored() -> None:
                 {"n": ["h0"]},
             ):
                 it.world.agents["h0"].emit(group["id"], odd)
-            it.world.agents["h0"].emit(group["id"], {"event": "digests", "blocks": 3})
             return await it.end(group)
 
     assert run(scenario())["state"] == "done"
+
+
+def test_digests_are_the_sources_and_well_formed_or_dropped(caplog) -> None:
+    good, wrong = f"{1:064x}", "f" * 64
+    blocks = [[True, wrong], [-1, wrong], [10**6, wrong], ["0", wrong]]
+    odd = [*blocks, 3, [], [0], [0, good, 1], [0, wrong[1:]], [0, "x" * 64], [0, 7]]
+
+    async def scenario():
+        async with lab(star(3), rates=[1000.0]) as it:
+            group = await it.start("h0", ["h1", "h2"], 9_000_000)
+            await it.running(group)
+            it.world.agents["h1"].emit(group["id"], {"event": "digests", "blocks": [[0, wrong]]})
+            it.world.agents["h0"].emit(group["id"], {"event": "digests", "blocks": 3})
+            it.world.agents["h0"].emit(group["id"], {"event": "digests", "blocks": [*odd, [1, good]]})
+            return await it.end(group), it.world.ops("digest")
+
+    record, told = run(scenario())
+    rows = [row for _, message in told for row in message["all"]["blocks"]]
+    assert record["state"] == "done" and rows.count([1, good]) >= 4, "twice to two receivers: the first time and again"
+    assert all(row == [row[0], f"{row[0]:064x}"] for row in rows)
+    for why in ("h1 dropped: it is not the source", "h0 dropped: no list", f"{len(odd)} malformed digests of h0"):
+        assert why in caplog.text
 
 
 def test_a_lost_connection_to_the_source_is_made_again() -> None:
