@@ -87,7 +87,7 @@ static void send_link(struct fabric *fm, struct port *p) {
 static void registered(struct fabric *fm, const json_t *m) {
   json_int_t ms = json_integer_value(json_object_get(m, "heartbeat_ms"));
   if (fm->registered == fm->rounds->sw->nmembers) return;
-  fm->heartbeat = (ms > 0 ? (dc_time)ms : 1000) * DC_MS;
+  fm->heartbeat = (ms >= 10 && ms <= 60000 ? (dc_time)ms : 1000) * DC_MS;
   struct port *const *port = fm->rounds->sw->members[fm->registered].port;
   for (unsigned i = 0; i < DC_NODE_PORTS_MAX; i++) /* what changed while the answer was on its way */
     if (port[i] != NULL && port[i]->told != port[i]->link.up) send_link(fm, port[i]);

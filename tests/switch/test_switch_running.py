@@ -307,6 +307,14 @@ def test_a_refused_node_is_tried_again(rig3: Rig, manager: FabricManager) -> Non
     wait_for("registration", lambda: "registered 1 node(s)" in process.log)
 
 
+@pytest.mark.parametrize("odd", [-1, 0, 10**9, 10**18])
+def test_a_senseless_heartbeat_is_taken_as_one_second(rig3: Rig, manager: FabricManager, odd: int) -> None:
+    rig3.start(rig3.config(fabric_manager=manager.address)).ready()
+    manager.accept()
+    manager.register_all(1, odd)
+    assert manager.receive("heartbeat") == {"type": "heartbeat"}
+
+
 @pytest.mark.parametrize("garbage", [b"\xff\xff\xff\xff", b"\x00\x00\x00\x02{}", b"\x00\x00\x00\x04nope"])
 def test_a_mad_fabric_manager_does_no_harm(rig3: Rig, manager: FabricManager, garbage: bytes) -> None:
     process = rig3.start(rig3.config(fabric_manager=manager.address)).ready()
