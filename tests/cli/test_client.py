@@ -180,7 +180,7 @@ def test_ctrl_c_cancels_the_group() -> None:
 def test_ctrl_c_in_status_stops_the_watching_only() -> None:
     async def scenario():
         async with service([50.0]) as (it, url):
-            group = await it.start("h0", ["h1"], 3_000_000)
+            group = await it.start("h0", ["h1"], 50_000_000)  # outlasts the test
             await it.running(group)
             process = await spawn("status", group["id"], "--watch", url=url)
             await until(lambda: it.requests() >= 2, "the command watches")
