@@ -8,7 +8,7 @@ import ssl
 from collections.abc import Iterator
 from typing import Any
 
-from datacast.core.problems import Problem, Unreachable, segment
+from datacast.core.problems import Problem, Unreachable, decoded, segment
 from datacast.core.tls import is_local
 
 DEFAULT_LISTEN = "127.0.0.1:7580"
@@ -79,13 +79,7 @@ class ControllerClient:
             answer = self._http.request(method, path, params=params, json=body)
         except (httpx.HTTPError, OSError) as error:
             raise self._unreachable(error) from error
-        try:
-            decoded = answer.json() if answer.content else None
-        except ValueError:
-            decoded = None
-        if answer.status_code >= 400:
-            raise Problem.from_json(answer.status_code, decoded)
-        return decoded
+        return decoded(answer)
 
     def _unreachable(self, error: BaseException) -> Unreachable:
         why = "" if "CERTIFICATE" not in str(error) else f": {error} (its authority goes into ${ENV_CA})"

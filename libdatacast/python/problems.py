@@ -101,6 +101,17 @@ def http_client(url: str, *, timeout: float, service: str, security: Security, r
     return httpx.AsyncClient(base_url=url, timeout=timeout, trust_env=False, verify=verify)
 
 
+def decoded(answer: httpx.Response) -> Any:
+    """The JSON of an answer, None without any; raises Problem for an error status."""
+    try:
+        body = answer.json() if answer.content else None
+    except ValueError:
+        body = None
+    if answer.status_code >= 400:
+        raise Problem.from_json(answer.status_code, body)
+    return body
+
+
 class JsonClient:
     """JSON over HTTP with this project's problems as exceptions."""
 
@@ -156,13 +167,7 @@ class JsonClient:
             )
         except (httpx.HTTPError, OSError) as error:
             raise self._unreachable(error) from error
-        try:
-            decoded = answer.json() if answer.content else None
-        except ValueError:
-            decoded = None
-        if answer.status_code >= 400:
-            raise Problem.from_json(answer.status_code, decoded)
-        return decoded
+        return decoded(answer)
 
     async def lines(self, path: str, params: dict[str, Any] | None = None) -> AsyncIterator[dict[str, Any]]:
         """A long-lived stream of JSON lines. Ends when the service ends it; no silence beyond 30 s is accepted."""
