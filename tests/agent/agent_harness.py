@@ -5,7 +5,6 @@ Every namespace's name begins with `dca` and this process's id; `Net.close` remo
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import json
 import os
@@ -14,7 +13,6 @@ import select
 import signal
 import socket
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -24,13 +22,12 @@ from typing import Any, TypeVar
 from datacast.core import wire
 from datacast.core.framing import Decoder, Message, encode
 from datacast.core.wire import Segment, Stop
+from datacast.topologies.lab.namespace import inside as inside_file
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAIN = ROOT / "build" / "datacast-agent"
 ASAN = ROOT / "build" / "datacast-agent-asan"
 PORT = 7600
-CLONE_NEWNET = 0x40000000
-_libc = ctypes.CDLL(None, use_errno=True)
 _serial = 0
 
 T = TypeVar("T")
@@ -43,25 +40,7 @@ def run(*command: str) -> str:
 
 
 def inside(namespace: str, act: Callable[[], T]) -> T:
-    """Call `act` in a thread that has entered the namespace; sockets made there stay in it."""
-    result: list[Any] = []
-
-    def enter() -> None:
-        try:
-            with open(f"/run/netns/{namespace}") as handle:
-                if _libc.setns(handle.fileno(), CLONE_NEWNET) != 0:
-                    raise OSError(ctypes.get_errno(), "setns")
-            result.append((True, act()))
-        except BaseException as error:
-            result.append((False, error))
-
-    thread = threading.Thread(target=enter)
-    thread.start()
-    thread.join()
-    ok, value = result[0]
-    if not ok:
-        raise value
-    return value
+    return inside_file(f"/run/netns/{namespace}", act)
 
 
 def until(condition: Callable[[], T], what: str, timeout: float = 10.0) -> T:
@@ -368,6 +347,12 @@ class Net:
         assert not problems, problems
 
 
+def agent_command(net: Net, *options: str, listen: str = "") -> list[str]:
+    """a's agent, to be started by hand."""
+    place = ["ip", "netns", "exec", net.namespace("a")]
+    return [*place, str(PLAIN), "--node", "a", "--listen", listen or net.address("a"), "--port", "0=p0", *options]
+
+
 def make_pair(net: Net, *options: str, cables: int = 1, mtu: int = 9000, rate: str | None = None) -> Net:
     """a, the source, and b, on one cable or several."""
     for host in "ab":
@@ -379,12 +364,18 @@ def make_pair(net: Net, *options: str, cables: int = 1, mtu: int = 9000, rate: s
     return net
 
 
-def make_line(net: Net, *options: str) -> Net:
-    """a - b - c: b forwards and caches."""
+def join_line(net: Net) -> Net:
+    """a - b - c, no agent started."""
     for host in "abc":
         net.host(host)
     net.cable("a", "b")
     net.cable("b", "c")
+    return net
+
+
+def make_line(net: Net, *options: str) -> Net:
+    """a - b - c: b forwards and caches."""
+    join_line(net)
     for host in "abc":
         net.start(host, *options)
     return net

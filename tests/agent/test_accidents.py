@@ -17,6 +17,7 @@ from agent_harness import (
     Net,
     Transfer,
     digest,
+    join_line,
     make_line,
     make_pair,
     node_counters,
@@ -149,11 +150,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_disk_full_at_open_and_the_others_finish(
     make_net: Callable[[Path], Net], tmp_path: Path, small_disk: Path
 ) -> None:
-    net = make_net(PLAIN)
-    for host in "abc":
-        net.host(host)
-    net.cable("a", "b")
-    net.cable("b", "c")
+    net = join_line(make_net(PLAIN))
     net.start("a")
     net.start("b", dest=small_disk)
     net.start("c")
@@ -406,11 +403,7 @@ def test_idle_agent_takes_no_processor_time(pair: Net, tmp_path: Path) -> None:
 
 
 def test_host_that_may_not_forward(make_net: Callable[[Path], Net], tmp_path: Path) -> None:
-    net = make_net(PLAIN)
-    for host in "abc":
-        net.host(host)
-    net.cable("a", "b")
-    net.cable("b", "c")
+    net = join_line(make_net(PLAIN))
     net.start("a")
     net.start("b", "--no-forward")
     net.start("c")
@@ -427,11 +420,7 @@ def test_host_that_may_not_forward_merges_what_its_own_file_is_asked_for(
     make_net: Callable[[Path], Net], tmp_path: Path
 ) -> None:
     """Where no switch can cache (an appliance is absent) the source's own node is the waypoint."""
-    net = make_net(PLAIN)
-    for host in "abc":
-        net.host(host)
-    net.cable("a", "b")
-    net.cable("b", "c")
+    net = join_line(make_net(PLAIN))
     net.start("a")
     net.start("b", "--no-forward")
     net.start("c")

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from agent_harness import PLAIN, Net, make_pair
+from agent_harness import PLAIN, Net, agent_command, make_pair
 
 GOOD = ["--node", "x", "--listen", "127.0.0.1:0", "--port", "0=lo"]
 
@@ -78,23 +78,5 @@ def test_what_cannot_run_says_why(make_net: object, change: list[str], told: str
 @pytest.mark.root
 def test_address_in_use(make_net: object, tmp_path: Path) -> None:
     net: Net = make_pair(make_net(PLAIN))  # type: ignore[operator]
-    done = subprocess.run(
-        [
-            "ip",
-            "netns",
-            "exec",
-            net.namespace("a"),
-            str(PLAIN),
-            "--node",
-            "a",
-            "--listen",
-            net.address("a"),
-            "--port",
-            "0=p0",
-            "--insecure",
-        ],
-        capture_output=True,
-        text=True,
-        timeout=10,
-    )
+    done = subprocess.run(agent_command(net, "--insecure"), capture_output=True, text=True, timeout=10)
     assert done.returncode == 1 and "Address already in use" in done.stderr

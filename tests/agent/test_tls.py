@@ -11,7 +11,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_harness import PLAIN, Client, Net, Transfer, digest, inside, path_end, path_middle, random_file, until
+from agent_harness import (
+    PLAIN,
+    Client,
+    Net,
+    Transfer,
+    agent_command,
+    digest,
+    inside,
+    join_line,
+    path_end,
+    path_middle,
+    random_file,
+    until,
+)
 from authority import Authority, stranger
 
 from datacast.core.framing import Decoder, encode
@@ -54,11 +67,7 @@ def two_hosts(net: Net) -> Net:
 def test_a_file_over_a_tree_of_tls_connections(
     make_net: Callable[[Path], Net], tmp_path: Path, authority: Authority
 ) -> None:
-    net = make_net(PLAIN)
-    for host in "abc":
-        net.host(host)
-    net.cable("a", "b")
-    net.cable("b", "c")
+    net = join_line(make_net(PLAIN))
     for host in "abc":
         net.start(host, *authority.options(f"agent/{host}"))
     transfer = Transfer.__new__(Transfer)
@@ -193,25 +202,7 @@ def test_registration_checks_the_fabric_manager(manager: tuple[Net, socket.socke
 
 
 def start(net: Net, *options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [
-            "ip",
-            "netns",
-            "exec",
-            net.namespace("a"),
-            str(PLAIN),
-            "--node",
-            "a",
-            "--listen",
-            net.address("a"),
-            "--port",
-            "0=p0",
-            *options,
-        ],
-        capture_output=True,
-        text=True,
-        timeout=10,
-    )
+    return subprocess.run(agent_command(net, *options), capture_output=True, text=True, timeout=10)
 
 
 def test_start_refuses_what_is_not_safe(make_net: Callable[[Path], Net], tmp_path: Path, authority: Authority) -> None:
@@ -233,23 +224,8 @@ def test_start_refuses_what_is_not_safe(make_net: Callable[[Path], Net], tmp_pat
     ]:
         done = start(net, *options)
         assert done.returncode == 1 and words in done.stderr, done.stderr
-    loopback = subprocess.Popen(
-        [
-            "ip",
-            "netns",
-            "exec",
-            net.namespace("a"),
-            str(PLAIN),
-            "--node",
-            "a",
-            "--listen",
-            "127.0.0.1:7600",
-            "--port",
-            "0=p0",
-        ],
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    command = agent_command(net, listen="127.0.0.1:7600")
+    loopback = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert loopback.stderr is not None and "ready on" in loopback.stderr.readline()
     loopback.terminate()
     assert loopback.wait(10) == 0

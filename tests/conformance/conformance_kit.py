@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import itertools
 import os
@@ -11,19 +10,18 @@ import select
 import signal
 import socket
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from datacast.topologies.lab.namespace import inside
+
 ROOT = Path(__file__).resolve().parents[2]
 ETH_P_ALL = 3
 PACKET_OUTGOING = 4
-CLONE_NEWNET = 0x40000000
 MTU = 9000
 _serial = itertools.count()
-_libc = ctypes.CDLL(None, use_errno=True)
 T = TypeVar("T")
 
 
@@ -63,22 +61,7 @@ class Namespace:
             self.command("ip", "link", "set", name, "arp", "off", "up")
 
     def inside(self, make: Callable[[], T]) -> T:
-        """make() called in the namespace: sockets made there stay there."""
-        result: list[T] = []
-
-        def run() -> None:
-            fd = os.open(f"/run/netns/{self.name}", os.O_RDONLY)
-            try:
-                if _libc.setns(fd, CLONE_NEWNET) == 0:
-                    result.append(make())
-            finally:
-                os.close(fd)
-
-        thread = threading.Thread(target=run)
-        thread.start()
-        thread.join()
-        assert result, f"could not work inside {self.name}"
-        return result[0]
+        return inside(f"/run/netns/{self.name}", make)
 
     def start(self, name: str, command: Sequence[str], folder: Path, env: Mapping[str, str] | None = None) -> Process:
         process = Process(self, name, command, folder, env or {})

@@ -71,13 +71,13 @@ def traces(name: str, identity: str, slot: int, work: str) -> list[str]:
     return left
 
 
-def start_run(name: str, *arguments: str) -> subprocess.Popen[str]:
-    """`datacast lab run` of a small lab as a process of its own."""
+def start_run(name: str, *arguments: str, verb: str = "run") -> subprocess.Popen[str]:
+    """`datacast lab run` (or `up`) of a small lab as a process of its own."""
     rest, fabric = free_ports(2)
     command = [
         str(DATACAST),
         "lab",
-        "run",
+        verb,
         "--topology",
         "bcube:2,1",
         "--name",

@@ -7,7 +7,7 @@ import signal
 import subprocess
 
 import pytest
-from lab_kit import DATACAST, eventually, free_ports, running_state, start_run, traces, unique_name
+from lab_kit import DATACAST, eventually, running_state, start_run, traces, unique_name
 
 from datacast.topologies.lab.state import Registry
 
@@ -131,25 +131,7 @@ def test_without_root_the_lab_says_so():
 
 def test_a_daemon_that_ends_by_itself_ends_the_lab_with_its_log():
     name = unique_name("daemon")
-    rest, fabric = free_ports(2)
-    process = subprocess.Popen(
-        [
-            str(DATACAST),
-            "lab",
-            "up",
-            "--topology",
-            "bcube:2,1",
-            "--name",
-            name,
-            "--rest-port",
-            str(rest),
-            "--fabric-port",
-            str(fabric),
-        ],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = start_run(name, verb="up")
     assert process.stdout.readline().startswith("The lab is up")
     state = Registry().load(name)
     switch = eventually(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import itertools
 import json
 import os
@@ -11,7 +10,6 @@ import select
 import signal
 import socket
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,15 +17,15 @@ from typing import Any, TypeVar
 
 import yaml
 
+from datacast.topologies.lab.namespace import inside
+
 ROOT = Path(__file__).resolve().parents[2]
 BINARY = ROOT / "build" / "datacast-switch"
 BINARY_ASAN = ROOT / "build" / "asan" / "datacast-switch"
 ETH_P_ALL = 3
 PACKET_OUTGOING = 4
 SO_RCVBUFFORCE = 33
-CLONE_NEWNET = 0x40000000
 _serial = itertools.count()
-_libc = ctypes.CDLL(None, use_errno=True)
 T = TypeVar("T")
 
 
@@ -66,23 +64,7 @@ class Namespace:
         return done.stdout
 
     def inside(self, make: Callable[[], T]) -> T:
-        """make() called in the namespace: sockets made there stay there."""
-        result: list[Any] = []
-
-        def run() -> None:
-            fd = os.open(f"/run/netns/{self.name}", os.O_RDONLY)
-            try:
-                if _libc.setns(fd, CLONE_NEWNET) != 0:
-                    raise OSError(ctypes.get_errno(), "setns")
-                result.append(make())
-            finally:
-                os.close(fd)
-
-        thread = threading.Thread(target=run)
-        thread.start()
-        thread.join()
-        assert result, f"could not work inside {self.name}"
-        return result[0]
+        return inside(f"/run/netns/{self.name}", make)
 
     def close(self) -> None:
         ip("netns", "del", self.name)

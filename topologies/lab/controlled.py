@@ -22,9 +22,10 @@ from datacast.core import constants as wire
 from datacast.topologies.lab.counters import ask_control
 from datacast.topologies.lab.dataplane import DataPlane
 from datacast.topologies.lab.errors import LabError
+from datacast.topologies.lab.namespace import inside
 from datacast.topologies.lab.plan import PORTS_PER_PROCESS, Machine
 from datacast.topologies.lab.programs import need_program
-from datacast.topologies.lab.taps import Tap, inside
+from datacast.topologies.lab.taps import Tap
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -99,7 +100,10 @@ class ControlledPlane(DataPlane):
         self.start_switches(lab, machine)
         pid = lab.network.nodes[machine.name].pid
         ports = [(node, p.port, p.ifname) for node in machine.nodes for p in machine.ports[node]]
-        taps = inside(pid, lambda: [Tap(ifname) for _, _, ifname in ports])
+        try:
+            taps = inside(f"/proc/{pid}/ns/net", lambda: [Tap(ifname) for _, _, ifname in ports])
+        except OSError as error:
+            raise LabError(f"{machine.name}: its packets cannot be counted: {error}", what=machine.name) from error
         self._taps.update({(node, port): tap for (node, port, _), tap in zip(ports, taps, strict=True)})
 
     def _start_appliances(self, lab: Lab, machine: Machine, control: Path, nodes: tuple[str, ...]) -> None:

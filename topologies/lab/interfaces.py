@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
 import fcntl
 import socket
 import struct
-import threading
 
 from datacast.topologies.lab.errors import LabError
+from datacast.topologies.lab.namespace import inside
 
-CLONE_NEWNET = 0x40000000
 SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Interfaces:
@@ -23,18 +20,8 @@ class Interfaces:
 
     def prepare(self, pid: int) -> None:
         """Have a socket inside the namespace of a process. Raises LabError."""
-
-        def enter() -> None:
-            with open(f"/proc/{pid}/ns/net") as namespace:
-                if _libc.setns(namespace.fileno(), CLONE_NEWNET) == 0:
-                    self._sockets[pid] = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-
         if pid not in self._sockets:
-            thread = threading.Thread(target=enter)  # its namespace ends with it
-            thread.start()
-            thread.join()
-        if pid not in self._sockets:
-            raise LabError(f"cannot enter the namespace of process {pid}", what=str(pid), remedy="run as root")
+            self._sockets[pid] = inside(f"/proc/{pid}/ns/net", lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
 
     def set(self, pid: int, ifname: str, up: bool) -> None:
         """Raises LabError."""

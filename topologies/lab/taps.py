@@ -8,17 +8,11 @@ are sent, behind the port's queue.
 from __future__ import annotations
 
 import ctypes
-import os
 import socket
 import struct
-import threading
-from collections.abc import Callable
-from typing import TypeVar
 
 from datacast.core import constants as wire
-from datacast.topologies.lab.errors import LabError
 
-CLONE_NEWNET = 0x40000000
 SO_ATTACH_FILTER = 26
 SOL_PACKET = 263
 PACKET_STATISTICS = 6
@@ -30,8 +24,6 @@ DEPTH_MAX = 8
 LD_W, LD_H, LD_B = 0x20, 0x28, 0x30
 JEQ, JSET, RET = 0x15, 0x45, 0x06
 PKTTYPE = 0xFFFFF004
-T = TypeVar("T")
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def data_filter() -> bytes:
@@ -66,31 +58,6 @@ def data_filter() -> bytes:
         jf = 1 if false == "back" else marks[false] - at - 1 if false else 0
         program += struct.pack("HBBI", code, jt, jf, value)
     return program
-
-
-def inside(pid: int, make: Callable[[], T]) -> T:
-    """make() in the network namespace of a process: sockets made there stay there. Raises LabError."""
-    result: list[T] = []
-    problem: list[OSError] = []
-
-    def run() -> None:
-        try:
-            fd = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
-            try:
-                if _libc.setns(fd, CLONE_NEWNET) != 0:
-                    raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-                result.append(make())
-            finally:
-                os.close(fd)
-        except OSError as error:
-            problem.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    if problem:
-        raise LabError(f"cannot work in the network namespace of process {pid}: {problem[0]}", what=str(pid))
-    return result[0]
 
 
 class Tap:
