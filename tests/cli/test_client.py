@@ -183,7 +183,7 @@ def test_ctrl_c_in_status_stops_the_watching_only() -> None:
             group = await it.start("h0", ["h1"], 50_000_000)  # outlasts the test
             await it.running(group)
             process = await spawn("status", group["id"], "--watch", url=url)
-            await until(lambda: it.requests() >= 2, "the command watches")
+            await until(lambda: it.requests() >= 2, "the command watches", 40)
             process.send_signal(signal.SIGINT)
             code, _, _ = await datacast(process=process)
             record = await it.client.group(group["id"])
