@@ -63,8 +63,8 @@ int afpacket_check(const char *iface, uint32_t mtu, int *ifindex, bool *up, stru
   } else if (*ifindex = ifr.ifr_ifindex, ioctl(s, SIOCGIFMTU, &ifr) < 0) {
     rc = fail(f, "interface %s: %s", iface, strerror(errno));
   } else if ((uint32_t)ifr.ifr_mtu < mtu) {
-    rc = fail(f, "interface %s has an MTU of %d, the configuration says %u: `ip link set dev %s mtu %u`, or lower mtu", iface,
-              ifr.ifr_mtu, mtu, iface, mtu);
+    rc = fail(f, "interface %s has an MTU of %d, the configuration says %u: `ip link set dev %s mtu %u`, or lower mtu",
+              iface, ifr.ifr_mtu, mtu, iface, mtu);
   } else if (ioctl(s, SIOCGIFFLAGS, &ifr) < 0) {
     rc = fail(f, "interface %s: %s", iface, strerror(errno));
   } else if (*up = (ifr.ifr_flags & IFF_RUNNING) != 0, !may_open_raw()) {
@@ -83,7 +83,8 @@ static bool is_drivers(int fd, int ifindex) {
   return getsockname(fd, (struct sockaddr *)&sll, &len) == 0 && sll.sll_ifindex == ifindex;
 }
 
-/* Frames that this machine's own stack sends out of the interface (neighbour discovery and the like) are none of ours. */
+/* Frames that this machine's own stack sends out of the interface (neighbour discovery and the like) are none of
+ * ours. */
 static void ignore_outgoing(int fd) {
   struct sock_filter code[] = {
       BPF_STMT(BPF_LD | BPF_B | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE)),
@@ -133,9 +134,9 @@ void afpacket_clear_error(int fd) {
   (void)getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len);
 }
 
-/* The driver joins a fan-out group whose number is made of the process id and the interface's index. Two processes on one
- * machine can arrive at the same number, and then the second one's device fails to open. With one queue per port the group
- * serves nothing, so this definition, which the driver's calls resolve to, leaves it out. */
+/* The driver joins a fan-out group whose number is made of the process id and the interface's index. Two processes on
+ * one machine can arrive at the same number, and then the second one's device fails to open. With one queue per port
+ * the group serves nothing, so this definition, which the driver's calls resolve to, leaves it out. */
 int setsockopt(int fd, int level, int name, const void *value, socklen_t len) {
   if (level == SOL_PACKET && name == PACKET_FANOUT) return 0;
   return (int)syscall(SYS_setsockopt, fd, level, name, value, len);

@@ -15,7 +15,8 @@ struct afpacket_geometry {
   uint32_t frame, block, count; /* framesz, blocksz and framecnt of the driver */
 };
 
-/* Rings of at least `frames` frames of `mtu` bytes. The driver takes frame i at i * frame, so blocks are whole frames. */
+/* Rings of at least `frames` frames of `mtu` bytes. The driver takes frame i at i * frame, so blocks are whole
+ * frames. */
 struct afpacket_geometry afpacket_geometry(uint32_t mtu, uint32_t frames);
 
 /* The driver's arguments for one interface, traffic shaping kept (qdisc_bypass=0). */

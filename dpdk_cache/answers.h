@@ -6,8 +6,8 @@
 
 #include "switch.h"
 
-/* One request object to one answer object ({"ok": true, …} or {"ok": false, "error": …}); the caller owns it. Sets *stop
- * when the request was "shutdown". */
+/* One request object to one answer object ({"ok": true, …} or {"ok": false, "error": …}); the caller owns it. Sets
+ * *stop when the request was "shutdown". */
 json_t *answer_request(struct sw *s, const json_t *request, bool *stop) __attribute__((nonnull));
 json_t *answer_error(const char *fmt, ...) __attribute__((format(printf, 1, 2), nonnull));
 

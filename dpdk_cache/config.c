@@ -65,9 +65,10 @@ static int read_port(struct yaml_file *y, yaml_node_t *n, void *out, size_t size
   if (yaml_read_map(y, n, "port", fields, p, NULL) < 0) return -1;
   bool iface = p->iface[0] != '\0', device = p->device[0] != '\0', vdev = p->vdev[0] != '\0';
   if (!iface && !device && !vdev)
-    return yaml_fail(y, n, "port %u names no device: give 'iface' (a kernel interface), 'vdev' or 'device' (PCI address)",
-                     p->port);
-  if (iface && (device || vdev)) return yaml_fail(y, n, "port %u has 'iface' and 'device' or 'vdev': give one", p->port);
+    return yaml_fail(
+        y, n, "port %u names no device: give 'iface' (a kernel interface), 'vdev' or 'device' (PCI address)", p->port);
+  if (iface && (device || vdev))
+    return yaml_fail(y, n, "port %u has 'iface' and 'device' or 'vdev': give one", p->port);
   if (vdev && strncmp(p->vdev, "net_", 4) != 0)
     return yaml_fail(y, n, "vdev '%s' must begin with a driver's name (net_…)", p->vdev);
   if (p->port >= DC_NODE_PORTS_MAX)
@@ -189,17 +190,19 @@ static int read_address(struct yaml_file *y, yaml_node_t *n, void *out, size_t s
   struct sockaddr_storage addr;
   socklen_t len;
   if (yaml_text(y, n, out, size) < 0) return -1;
-  bool ok = address_parse(out, &addr, &len) && ((struct sockaddr_in *)&addr)->sin_port != 0; /* in both families there */
+  bool ok =
+      address_parse(out, &addr, &len) && ((struct sockaddr_in *)&addr)->sin_port != 0; /* in both families there */
   if (!ok) return yaml_fail(y, n, "'%s' is not address:port (such as 198.18.0.1:7500 or [fd00::1]:7500)", (char *)out);
   return 0;
 }
 
 /* ---- the whole ---- */
 
-/* Each stored packet takes a whole mbuf, so the node's memory is bounded in packets too: as many as there are of nearly the
- * MTU's size. */
+/* Each stored packet takes a whole mbuf, so the node's memory is bounded in packets too: as many as there are of nearly
+ * the MTU's size. */
 static void bound_packets(struct dc_node_cfg *core, uint32_t mtu) {
-  uint64_t by_memory = core->memory_bytes / (mtu - HEADERS_MOST) + 1, by_slots = (uint64_t)core->trees * core->store_slots;
+  uint64_t by_memory = core->memory_bytes / (mtu - HEADERS_MOST) + 1,
+           by_slots = (uint64_t)core->trees * core->store_slots;
   uint64_t packets = by_memory < by_slots ? by_memory : by_slots;
   core->memory_packets = packets < PACKETS_MOST ? (uint32_t)packets : PACKETS_MOST;
 }
@@ -215,12 +218,13 @@ static int check_whole(struct yaml_file *y, struct config *c, bool appliance) {
     node->appliance |= appliance;
     node->core.lone_port = node->appliance;
     if (node->appliance && (node->nports != 1 || node->ports[0].port != 0))
-      return fail(y->f, "%s:%u: node %s is a cache appliance: it has exactly one port, number 0, to its switch", y->path,
-                  node->line, node->name);
+      return fail(y->f, "%s:%u: node %s is a cache appliance: it has exactly one port, number 0, to its switch",
+                  y->path, node->line, node->name);
     ports += node->nports;
   }
   if (ports > RTE_MAX_ETHPORTS)
-    return fail(y->f, "%s: %u ports, but this DPDK has at most %d ports per process: split the nodes over several processes",
+    return fail(y->f,
+                "%s: %u ports, but this DPDK has at most %d ports per process: split the nodes over several processes",
                 y->path, ports, RTE_MAX_ETHPORTS);
   for (unsigned i = 0; i < c->nnodes; i++)
     for (unsigned p = 0; p < c->nodes[i].nports; p++)
@@ -239,11 +243,14 @@ static int check_whole(struct yaml_file *y, struct config *c, bool appliance) {
   if (c->tls.ca[0] != '\0' && c->insecure) return fail(y->f, "%s: tls and insecure exclude each other", y->path);
   if (c->tls.ca[0] == '\0' && c->fabric_manager[0] != '\0' && address_parse(c->fabric_manager, &addr, &len) &&
       !security_allows_plain(&plain, &addr))
-    return fail(y->f, "%s: plain TCP to the fabric manager at %s is refused: give 'tls' (files made by `datacast certs`), or "
-                "'insecure: true' on a network where everybody is trusted", y->path, c->fabric_manager);
+    return fail(y->f,
+                "%s: plain TCP to the fabric manager at %s is refused: give 'tls' (files made by `datacast certs`), or "
+                "'insecure: true' on a network where everybody is trusted",
+                y->path, c->fabric_manager);
   for (unsigned i = 0; i < c->nnodes; i++) bound_packets(&c->nodes[i].core, c->mtu);
   if (c->ring_frames < SW_RING_MIN || c->ring_frames > SW_RING_MAX)
-    return fail(y->f, "%s: ring_frames %u is out of range (%d to %d)", y->path, c->ring_frames, SW_RING_MIN, SW_RING_MAX);
+    return fail(y->f, "%s: ring_frames %u is out of range (%d to %d)", y->path, c->ring_frames, SW_RING_MIN,
+                SW_RING_MAX);
   return 0;
 }
 

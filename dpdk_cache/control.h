@@ -6,7 +6,8 @@
 
 struct control;
 
-/* Serve on `path`. A socket file that nobody serves any more is replaced; one that is in use is an error. NULL with f. */
+/* Serve on `path`. A socket file that nobody serves any more is replaced; one that is in use is an error. NULL with
+ * f. */
 struct control *control_open(struct rounds *l, const char *path, struct failure *f) __attribute__((nonnull));
 void control_close(struct control *c);
 

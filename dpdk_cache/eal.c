@@ -48,8 +48,10 @@ int eal_start(const struct config *c, size_t pool_bytes, struct failure *f) {
   size_t needed = pool_bytes / MB + pool_bytes / MB / 16 + SPARE_MB;
   size_t memory = c->eal.memory_mb != 0 ? c->eal.memory_mb : needed;
   if (memory < needed)
-    return fail(f, "the caches need %zu MB of packet buffers, but eal.memory_mb is %zu: raise it or lower cache.memory of "
-                "the nodes (%u of them)", needed, memory, c->nnodes);
+    return fail(f,
+                "the caches need %zu MB of packet buffers, but eal.memory_mb is %zu: raise it or lower cache.memory of "
+                "the nodes (%u of them)",
+                needed, memory, c->nnodes);
   arg(&a, "datacast-switch");
   /* No files shared with others, nothing left behind. (Without hugepages DPDK keeps no files at all, and refuses
    * --in-memory.) */
@@ -75,9 +77,10 @@ int eal_start(const struct config *c, size_t pool_bytes, struct failure *f) {
   /* DPDK makes a directory for files that it never writes in these modes. */
   (void)rmdir(rte_eal_get_runtime_dir());
   if (rc < 0)
-    return fail(f, "DPDK does not start: %s%s%s", log_eal_words()[0] != '\0' ? log_eal_words() : rte_strerror(rte_errno),
-                c->eal.huge ? "; with eal.huge the machine needs free hugepages (`dpdk-hugepages.py --setup SIZE`)" : "",
-                log_threshold < LOG_DEBUG ? " (--log-level debug shows all)" : "");
+    return fail(
+        f, "DPDK does not start: %s%s%s", log_eal_words()[0] != '\0' ? log_eal_words() : rte_strerror(rte_errno),
+        c->eal.huge ? "; with eal.huge the machine needs free hugepages (`dpdk-hugepages.py --setup SIZE`)" : "",
+        log_threshold < LOG_DEBUG ? " (--log-level debug shows all)" : "");
   return 0;
 }
 

@@ -17,7 +17,9 @@
 #define PAUSE_REFUSED (400 * DC_MS)
 #define ANSWER_WITHIN (5 * DC_SEC)
 
-static struct fabric *of_timer(struct timer *t) { return (struct fabric *)((char *)t - offsetof(struct fabric, timer)); }
+static struct fabric *of_timer(struct timer *t) {
+  return (struct fabric *)((char *)t - offsetof(struct fabric, timer));
+}
 
 /* Takes over `message`. */
 static void send_message(struct fabric *fm, json_t *message) {

@@ -1,5 +1,5 @@
-/* The connection to the fabric manager (docs/signalling.md): registers every node, beats, reports links. One connection,
- * made again with growing pauses when it breaks. The switch forwards with or without it. */
+/* The connection to the fabric manager (docs/signalling.md): registers every node, beats, reports links. One
+ * connection, made again with growing pauses when it breaks. The switch forwards with or without it. */
 #ifndef SWITCH_FABRIC_H
 #define SWITCH_FABRIC_H
 

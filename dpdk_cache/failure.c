@@ -22,7 +22,8 @@ int fail(struct failure *f, const char *fmt, ...) {
 /* ---- EAL's stream ---- */
 
 static void eal_line(const char *line) {
-  static const char *const bad[] = {"error", "fail", "cannot", "could not", "invalid", "not enough", "no free", "unable"};
+  static const char *const bad[] = {"error",   "fail",       "cannot",  "could not",
+                                    "invalid", "not enough", "no free", "unable"};
   log_debug("%s", line);
   for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++)
     if (strcasestr(line, bad[i]) != NULL) {

@@ -17,7 +17,8 @@ static void link_changed(void *arg, struct port *p) {
 
 static void set(struct links *k, struct port *p, bool carrier) {
   if (p->link.carrier == carrier) return;
-  if (carrier && p->afpacket && p->fd >= 0) p->kick_at = 0; /* frames from before it went down stand in the ring still */
+  if (carrier && p->afpacket && p->fd >= 0)
+    p->kick_at = 0; /* frames from before it went down stand in the ring still */
   linkstate_carrier(&p->link, sw_now(), carrier);
   k->rounds->sw->hello_wanted = true;
   if (linkstate_settle(&p->link)) link_changed(k, p);

@@ -14,8 +14,8 @@ struct links {
   void *context;
 };
 
-int links_open(struct links *k, struct rounds *l, void (*changed)(void *, struct port *), void *context, struct failure *f)
-    __attribute__((nonnull(1, 2, 3, 5)));
+int links_open(struct links *k, struct rounds *l, void (*changed)(void *, struct port *), void *context,
+               struct failure *f) __attribute__((nonnull(1, 2, 3, 5)));
 void links_close(struct links *k) __attribute__((nonnull));
 
 #endif

@@ -33,18 +33,20 @@ size_t packet_pools_bytes(uint32_t data, uint32_t headers, uint32_t frame_bytes)
   return pool_bytes(data, data_room(frame_bytes)) + pool_bytes(headers, HEADER_ROOM) + ((size_t)data + headers) * 32;
 }
 
-/* A stack, not a ring: the mbufs freed last are still in the processor's cache, and memory that is never needed is never
- * touched. */
+/* A stack, not a ring: the mbufs freed last are still in the processor's cache, and memory that is never needed is
+ * never touched. */
 static struct rte_mempool *pool_open(const char *name, uint32_t n, uint16_t room) {
   return rte_pktmbuf_pool_create_by_ops(name, n, CACHE, NOTE_ROOM, room, SOCKET_ID_ANY, "stack");
 }
 
-int packet_pools_open(struct packet_pools *p, uint32_t data, uint32_t headers, uint32_t frame_bytes, struct failure *f) {
+int packet_pools_open(struct packet_pools *p, uint32_t data, uint32_t headers, uint32_t frame_bytes,
+                      struct failure *f) {
   *p = (struct packet_pools){0};
   p->data = pool_open("data", data, (uint16_t)data_room(frame_bytes));
   if (p->data != NULL) p->headers = pool_open("headers", headers, HEADER_ROOM);
   if (p->headers != NULL) return 0;
-  fail(f, "cannot make the packet pools (%u packets of %u bytes, %zu MB): %s; raise eal.memory_mb or lower cache.memory",
+  fail(f,
+       "cannot make the packet pools (%u packets of %u bytes, %zu MB): %s; raise eal.memory_mb or lower cache.memory",
        data, frame_bytes, packet_pools_bytes(data, headers, frame_bytes) >> 20, rte_strerror(rte_errno));
   packet_pools_close(p);
   return -1;

@@ -43,8 +43,8 @@ static inline dc_buf *packet_buf(struct rte_mbuf *m) { return (dc_buf *)m; }
 /* Remember where the data of an mbuf that just arrived stands. */
 void packet_arrived(struct rte_mbuf *m) __attribute__((nonnull));
 
-/* The mbuf to send for tx; takes over its reference to tx->buf. NULL (counted, reference released) when a pool is empty.
- * linear: in one segment. */
+/* The mbuf to send for tx; takes over its reference to tx->buf. NULL (counted, reference released) when a pool is
+ * empty. linear: in one segment. */
 struct rte_mbuf *packet_build(struct packet_pools *p, const struct dc_tx *tx, bool linear) __attribute__((nonnull));
 
 #endif

@@ -65,8 +65,8 @@ static int configure(struct port *p, const struct config *c, struct rte_mempool 
   p->multi_seg |= strcmp(info.driver_name, "net_ring") == 0;
   if (info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) conf.txmode.offloads |= RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
   if (!p->afpacket && info.max_mtu != 0 && info.max_mtu < c->mtu)
-    return fail(f, "port %u: the device carries at most %u bytes, the configuration says mtu %u", p->number, info.max_mtu,
-                c->mtu);
+    return fail(f, "port %u: the device carries at most %u bytes, the configuration says mtu %u", p->number,
+                info.max_mtu, c->mtu);
   /* Software drivers (af_packet, memif) claim 1,518 bytes whatever they carry: then the MTU is left alone. */
   if (info.max_rx_pktlen >= c->mtu + ETHER_BYTES + CRC_BYTES) conf.rxmode.mtu = c->mtu;
   else if (!p->afpacket)

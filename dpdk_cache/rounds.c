@@ -52,7 +52,9 @@ int rounds_open(struct rounds *l, struct sw *s, enum loop_wait wait, struct fail
   (void)prctl(PR_SET_TIMERSLACK, 1UL);
   l->interrupts = epoll_create1(EPOLL_CLOEXEC);
   l->interrupt_watch = (struct watch){.fd = l->interrupts, .ready = interrupt_ready};
-  int rc = l->interrupts < 0 || loop_watch_packets(&l->loop, &l->interrupt_watch, EPOLLIN) < 0 ? fail(f, "epoll: cannot be made") : 0;
+  int rc = l->interrupts < 0 || loop_watch_packets(&l->loop, &l->interrupt_watch, EPOLLIN) < 0
+               ? fail(f, "epoll: cannot be made")
+               : 0;
   if (wait == LOOP_PAUSES) l->pauses = true;
   for (unsigned i = 0; rc == 0 && wait == LOOP_EVENTS && i < s->nports; i++) rc = watch_port(l, &s->ports[i], f);
   if (rc < 0) rounds_close(l);

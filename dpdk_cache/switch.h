@@ -47,8 +47,8 @@ void sw_pool_sizes(const struct config *c, uint32_t *data, uint32_t *headers) __
 int sw_open(struct sw *s, const struct config *c, struct failure *f) __attribute__((nonnull));
 void sw_close(struct sw *s) __attribute__((nonnull));
 
-/* Take one burst of frames from a port through its node; what is to be sent is queued at the ports. Returns the number of
- * frames that arrived. */
+/* Take one burst of frames from a port through its node; what is to be sent is queued at the ports. Returns the number
+ * of frames that arrived. */
 unsigned sw_receive(struct sw *s, struct port *p, dc_time now) __attribute__((nonnull));
 void sw_flush(struct sw *s, dc_time now) __attribute__((nonnull));
 

@@ -107,7 +107,8 @@ int yaml_bool(struct yaml_file *y, yaml_node_t *n, void *out, size_t size) {
   const char *s = scalar(y, n);
   if (s == NULL) return -1;
   bool yes = strcmp(s, "true") == 0 || strcmp(s, "yes") == 0;
-  if (!yes && strcmp(s, "false") != 0 && strcmp(s, "no") != 0) return yaml_fail(y, n, "'%s' is neither true nor false", s);
+  if (!yes && strcmp(s, "false") != 0 && strcmp(s, "no") != 0)
+    return yaml_fail(y, n, "'%s' is neither true nor false", s);
   *(bool *)out = yes;
   return 0;
 }

@@ -35,7 +35,8 @@ unsigned yaml_line(const yaml_node_t *n) __attribute__((nonnull));
 int yaml_fail(struct yaml_file *y, const yaml_node_t *n, const char *fmt, ...)
     __attribute__((format(printf, 3, 4), nonnull));
 
-/* Fill `out` from mapping n by the table, which ends with a NULL key. given (may be NULL): set to true per field read. */
+/* Fill `out` from mapping n by the table, which ends with a NULL key. given (may be NULL): set to true per field
+ * read. */
 int yaml_read_map(struct yaml_file *y, yaml_node_t *n, const char *what, const struct yaml_field *fields, void *out,
                   bool *given) __attribute__((nonnull(1, 2, 3, 4, 5)));
 

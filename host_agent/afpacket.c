@@ -138,7 +138,9 @@ static bool map_ring(struct afpacket *a, struct fault *why)
 {
   struct netif *n = &a->base;
   int version = TPACKET_V2;
-  uint32_t frame = ((uint32_t)sizeof(struct tpacket2_hdr) + (uint32_t)sizeof(struct sockaddr_ll) + 64u + DC_ETHER_LEN + n->mtu + 15u) / 16u * 16u;
+  uint32_t frame = ((uint32_t)sizeof(struct tpacket2_hdr) + (uint32_t)sizeof(struct sockaddr_ll) + 64u + DC_ETHER_LEN +
+                    n->mtu + 15u) /
+                   16u * 16u;
   uint32_t block = 64u << 10;
   while (block < frame)
     block *= 2;
@@ -158,7 +160,8 @@ static bool map_ring(struct afpacket *a, struct fault *why)
   if (a->slot == NULL)
     return fault_set(why, "io", "out of memory");
   for (uint32_t i = 0; i < a->slots; i++) {
-    a->slot[i].head = (struct tpacket2_hdr *)(void *)(a->map + (size_t)(i / per_block) * block + (size_t)(i % per_block) * frame);
+    a->slot[i].head =
+        (struct tpacket2_hdr *)(void *)(a->map + (size_t)(i / per_block) * block + (size_t)(i % per_block) * frame);
     a->slot[i].buf.give_back = give_back;
     a->slot[i].buf.cap = frame;
   }

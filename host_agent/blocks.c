@@ -92,10 +92,12 @@ static void ask_again(struct group *g, uint32_t block)
   }
   uint64_t pieces = dc_layout_pieces(&g->layout), end = first + g->layout.per_block;
   uint32_t lost = forgotten(r, first, end < pieces ? end : pieces);
-  log_warn("group %s: block %u failed its checksum, %u pieces are fetched again past the caches, %u have to be assigned again",
+  log_warn("group %s: block %u failed its checksum, %u pieces are fetched again past the caches, %u have to be "
+           "assigned again",
            g->id, block, asked, lost);
-  group_event(g, "bad_block", json_pack("{s:I,s:I,s:I}", "block", (json_int_t)block, "pieces", (json_int_t)asked, "forgotten",
-                                        (json_int_t)lost));
+  group_event(g, "bad_block",
+              json_pack("{s:I,s:I,s:I}", "block", (json_int_t)block, "pieces", (json_int_t)asked, "forgotten",
+                        (json_int_t)lost));
 }
 
 /* A block from before was hashed. What did not survive is fetched in its turn: nothing was asked for yet. */

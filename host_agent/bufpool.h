@@ -41,7 +41,8 @@ void bufpool_close(struct bufpool *p) __attribute__((nonnull));
 /* A buffer of at least `bytes`, owned once, data == mem. NULL at the bound, counted. */
 struct dc_buf *bufpool_get(struct bufpool *p, uint32_t bytes) __attribute__((nonnull));
 
-/* A pool buffer with the same bytes data[0..len), owned once; the caller keeps its reference to `b`. NULL at the bound. */
+/* A pool buffer with the same bytes data[0..len), owned once; the caller keeps its reference to `b`. NULL at the
+ * bound. */
 struct dc_buf *bufpool_copy(struct bufpool *p, const struct dc_buf *b, uint32_t len) __attribute__((nonnull));
 
 static inline void buf_unref(struct dc_buf *b)

@@ -1,5 +1,5 @@
-/* Which piece every sequence number of a source's tree carries: extents as in the core, but as many as a large file needs,
- * and with gaps (what was cut off after it had been sent is never given another piece). */
+/* Which piece every sequence number of a source's tree carries: extents as in the core, but as many as a large file
+ * needs, and with gaps (what was cut off after it had been sent is never given another piece). */
 #ifndef AGENT_EXTENT_MAP_H
 #define AGENT_EXTENT_MAP_H
 

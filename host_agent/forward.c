@@ -43,7 +43,8 @@ bool forward_add(struct forward *f, struct endpoint *e, uint32_t tree, const str
   if (forward_find(f, tree) != NULL)
     return false;
   struct endpoint **b = bucket_of(f, tree);
-  *e = (struct endpoint){.tree = tree, .ops = ops, .forward = f, .timer = {.fire = wake, .at = DC_NEVER}, .hash_next = *b};
+  *e = (struct endpoint){
+      .tree = tree, .ops = ops, .forward = f, .timer = {.fire = wake, .at = DC_NEVER}, .hash_next = *b};
   *b = e;
   f->endpoints++;
   return true;

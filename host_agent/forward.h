@@ -1,8 +1,8 @@
 /* Frames between the ports, this host's node and its endpoints.
  *
- * No call here leads back into itself: a frame that reaches an endpoint only marks it, and marked endpoints are polled one
- * after another at the end of the round. What they send goes to a port's queue or once through the node, whose output
- * marks endpoints again. A round has a budget; what is left is done in the next one. */
+ * No call here leads back into itself: a frame that reaches an endpoint only marks it, and marked endpoints are polled
+ * one after another at the end of the round. What they send goes to a port's queue or once through the node, whose
+ * output marks endpoints again. A round has a budget; what is left is done in the next one. */
 #ifndef AGENT_FORWARD_H
 #define AGENT_FORWARD_H
 
@@ -68,7 +68,8 @@ struct forward_cfg {
 
 /* `ports` interfaces, owned from now on also on failure. False with *why. */
 bool forward_open(struct forward *f, struct loop *loop, const struct forward_cfg *cfg, struct netif **nif,
-                  const uint8_t (*neighbour)[6], uint16_t ports, struct fault *why) __attribute__((nonnull(1, 2, 3, 4, 7)));
+                  const uint8_t (*neighbour)[6], uint16_t ports, struct fault *why)
+    __attribute__((nonnull(1, 2, 3, 4, 7)));
 void forward_close(struct forward *f) __attribute__((nonnull));
 
 /* The loop's hook. */

@@ -131,7 +131,8 @@ struct opening {
   int n;
 };
 
-static bool parse(const struct groups *all, const json_t *whole, const json_t *part, struct opening *o, struct fault *why)
+static bool parse(const struct groups *all, const json_t *whole, const json_t *part, struct opening *o,
+                  struct fault *why)
 {
   const char *role = need_string(part, "role", 16, why);
   if (role == NULL)
@@ -315,7 +316,9 @@ bool group_order(struct group *g, enum group_order what, const json_t *whole, st
     return true;
   if (n > g->had_n + 1)
     return fault_set(why, "gap", "number %" PRIu64 " came, the last one here was %" PRIu64, n, g->had_n);
-  bool ok = what == GROUP_ASSIGN ? assign(g, whole, why) : what == GROUP_CUT ? cut(g, whole, why) : digest(g, whole, why);
+  bool ok = what == GROUP_ASSIGN ? assign(g, whole, why)
+            : what == GROUP_CUT  ? cut(g, whole, why)
+                                 : digest(g, whole, why);
   if (ok && n > 0)
     g->had_n = n;
   return ok;

@@ -44,18 +44,19 @@ void groups_close(struct groups *all) __attribute__((nonnull));
 struct group *group_find(const struct groups *all, const char *id) __attribute__((nonnull));
 /* The group was named by a request. */
 void group_renew(struct group *g) __attribute__((nonnull));
-/* When nobody hears the group's events any more (the connection they went over is gone), `from` does from now on, and is
- * told what may have been missed. */
+/* When nobody hears the group's events any more (the connection they went over is gone), `from` does from now on, and
+ * is told what may have been missed. */
 void group_adopt(struct group *g, struct conn *from) __attribute__((nonnull));
 void group_close(struct group *g, const char *reason, bool keep) __attribute__((nonnull));
 
 /* `open`: create or update. False with *why. */
 bool group_open(struct groups *all, const char *id, const json_t *whole, const json_t *part, struct conn *parent,
                 struct fault *why) __attribute__((nonnull(1, 2, 3, 6)));
-/* `assign`, `digest`, `cut`: the argument is the message's `all`. Its `n` numbers them: one that was applied already changes
- * nothing, one out of turn is refused (`gap`). */
+/* `assign`, `digest`, `cut`: the argument is the message's `all`. Its `n` numbers them: one that was applied already
+ * changes nothing, one out of turn is refused (`gap`). */
 enum group_order { GROUP_ASSIGN, GROUP_DIGEST, GROUP_CUT };
-bool group_order(struct group *g, enum group_order what, const json_t *whole, struct fault *why) __attribute__((nonnull));
+bool group_order(struct group *g, enum group_order what, const json_t *whole, struct fault *why)
+    __attribute__((nonnull));
 /* `reroute`: the message's `all` and the own part. One whose `n` is lower than that of the last one changes nothing. */
 bool group_reroute(struct group *g, const json_t *whole, const json_t *part, struct fault *why)
     __attribute__((nonnull(1, 2, 4)));

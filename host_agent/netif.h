@@ -16,8 +16,8 @@ typedef void netif_rx_fn(void *arg, struct dc_buf *buf, uint32_t len);
 struct netif_ops {
   /* Hand over up to `budget` frames. Returns their number. */
   unsigned (*rx)(struct netif *n, netif_rx_fn *fn, void *arg, unsigned budget);
-  /* Send frames (prefix, then the buffer's bytes), in order; references stay with the caller. Returns how many the kernel
-   * took (at least 1), or -errno for the first one: -EAGAIN and -ENOBUFS mean later, -ENETDOWN no link. */
+  /* Send frames (prefix, then the buffer's bytes), in order; references stay with the caller. Returns how many the
+   * kernel took (at least 1), or -errno for the first one: -EAGAIN and -ENOBUFS mean later, -ENETDOWN no link. */
   int (*send)(struct netif *n, const struct dc_tx *tx, unsigned count);
   void (*close)(struct netif *n);
 };

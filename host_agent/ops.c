@@ -41,8 +41,14 @@ static bool op_open(struct request *r, struct fault *why)
   return group_open(r->groups, r->id, r->whole, r->part, r->from, why);
 }
 
-static bool op_assign(struct request *r, struct fault *why) { return group_order(r->group, GROUP_ASSIGN, r->whole, why); }
-static bool op_digest(struct request *r, struct fault *why) { return group_order(r->group, GROUP_DIGEST, r->whole, why); }
+static bool op_assign(struct request *r, struct fault *why)
+{
+  return group_order(r->group, GROUP_ASSIGN, r->whole, why);
+}
+static bool op_digest(struct request *r, struct fault *why)
+{
+  return group_order(r->group, GROUP_DIGEST, r->whole, why);
+}
 static bool op_cut(struct request *r, struct fault *why) { return group_order(r->group, GROUP_CUT, r->whole, why); }
 static bool op_reroute(struct request *r, struct fault *why) { return group_reroute(r->group, r->whole, r->part, why); }
 
@@ -125,7 +131,11 @@ json_t *ops_run(struct groups *groups, const char *op, const char *group, const 
   if (nothing == NULL)
     nothing = json_object();
   struct fault why = {"", ""};
-  struct request r = {.groups = groups, .id = group, .whole = whole == NULL ? nothing : whole, .part = part, .from = from,
+  struct request r = {.groups = groups,
+                      .id = group,
+                      .whole = whole == NULL ? nothing : whole,
+                      .part = part,
+                      .from = from,
                       .result = json_pack("{s:b}", "ok", 1)};
   if (run(&r, op, &why))
     return r.result;

@@ -22,7 +22,7 @@ static const char usage[] =
     "  --port N=IFACE[,MAC]    data port N (from 0, without gaps); MAC of its neighbour, else broadcast\n"
     "  --dest-root DIR         files may be received beneath DIR (repeat for more; none: nothing is received)\n"
     "  --source-root DIR       files may be sent from beneath DIR (repeat for more; default: /)\n"
-    "  --no-forward            this host neither forwards nor caches for others, but merges requests for its own files\n"
+    "  --no-forward            this host neither forwards nor caches for others, but merges requests for its files\n"
     "  --no-hello              say no hello on the data ports: only a lost carrier shows that a link failed\n"
     "  --cache SIZE            content store of a tree when the group names none (default 128K)\n"
     "  --cache-trees N         trees that may have one at once (default 64)\n"
@@ -30,13 +30,13 @@ static const char usage[] =
     "  --groups N              groups at once (default 64)\n"
     "  --no-sync               do not wait for the disk before a received file is renamed\n"
     "  --keep-partial          leave unfinished files in place when the agent stops\n"
-    "  --gather USEC           longest pause between two looks at the ports while packets come quickly (default 2000):\n"
+    "  --gather USEC           longest pause between looks at the ports while packets come quickly (default 2000):\n"
     "                          fewer wake-ups, at the price of as much delay; 0: none\n"
     "  --log-level LEVEL       error, warn, info or debug (default info); the log goes to standard error\n"
     "  --help, --version\n"
     "\n"
-    "It needs root, or CAP_NET_RAW and CAP_NET_ADMIN to start; afterwards it keeps CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH at\n"
-    "most. SIGTERM or Ctrl-C stops it and removes its temporary files.\n"
+    "It needs root, or CAP_NET_RAW and CAP_NET_ADMIN to start; afterwards it keeps CAP_DAC_OVERRIDE and\n"
+    "CAP_DAC_READ_SEARCH at most. SIGTERM or Ctrl-C stops it and removes its temporary files.\n"
     "Exit codes: 0 stopped as asked, 1 it could not run, 2 wrong usage.\n";
 
 enum {
@@ -106,7 +106,10 @@ bool options_bytes(const char *text, uint32_t *to)
   if (*text < '0' || *text > '9')
     return false;
   unsigned long long n = strtoull(text, &end, 10);
-  unsigned shift = *end == 'K' || *end == 'k' ? 10 : *end == 'M' || *end == 'm' ? 20 : *end == 'G' || *end == 'g' ? 30 : 0;
+  unsigned shift = *end == 'K' || *end == 'k'   ? 10
+                   : *end == 'M' || *end == 'm' ? 20
+                   : *end == 'G' || *end == 'g' ? 30
+                                                : 0;
   end += shift > 0;
   if (*end != '\0' || n > UINT32_MAX >> shift)
     return false;
@@ -192,9 +195,13 @@ static enum options_result take(struct options *o, int c, const char *name, char
     o->ports++;
     return OPTIONS_RUN;
   case OPT_DEST:
-    return add_folder(o->dest_root, &o->dest_roots, value) ? OPTIONS_RUN : bad(name, value, "wanted an absolute path, at most 16 of them");
+    return add_folder(o->dest_root, &o->dest_roots, value)
+               ? OPTIONS_RUN
+               : bad(name, value, "wanted an absolute path, at most 16 of them");
   case OPT_SOURCE:
-    return add_folder(o->source_root, &o->source_roots, value) ? OPTIONS_RUN : bad(name, value, "wanted an absolute path, at most 16 of them");
+    return add_folder(o->source_root, &o->source_roots, value)
+               ? OPTIONS_RUN
+               : bad(name, value, "wanted an absolute path, at most 16 of them");
   case OPT_NO_FORWARD:
     o->forward.no_forward = true;
     return OPTIONS_RUN;
@@ -202,13 +209,19 @@ static enum options_result take(struct options *o, int c, const char *name, char
     o->forward.no_hello = true;
     return OPTIONS_RUN;
   case OPT_CACHE:
-    return options_bytes(value, &o->forward.cache_bytes) && o->forward.cache_bytes > 0 ? OPTIONS_RUN : bad(name, value, "wanted a size such as 128K");
+    return options_bytes(value, &o->forward.cache_bytes) && o->forward.cache_bytes > 0
+               ? OPTIONS_RUN
+               : bad(name, value, "wanted a size such as 128K");
   case OPT_CACHE_TREES:
-    return number(value, 1, 4096, &o->forward.cache_trees) ? OPTIONS_RUN : bad(name, value, "wanted a number from 1 to 4096");
+    return number(value, 1, 4096, &o->forward.cache_trees) ? OPTIONS_RUN
+                                                           : bad(name, value, "wanted a number from 1 to 4096");
   case OPT_CACHE_MEMORY:
-    return options_bytes(value, &o->forward.cache_memory) && o->forward.cache_memory >= 1 << 20 ? OPTIONS_RUN : bad(name, value, "wanted a size of at least 1M");
+    return options_bytes(value, &o->forward.cache_memory) && o->forward.cache_memory >= 1 << 20
+               ? OPTIONS_RUN
+               : bad(name, value, "wanted a size of at least 1M");
   case OPT_GROUPS:
-    return number(value, 1, GROUPS_LIMIT, &o->groups) ? OPTIONS_RUN : bad(name, value, "wanted a number from 1 to 1024");
+    return number(value, 1, GROUPS_LIMIT, &o->groups) ? OPTIONS_RUN
+                                                      : bad(name, value, "wanted a number from 1 to 1024");
   case OPT_NO_SYNC:
     o->sync = false;
     return OPTIONS_RUN;
@@ -216,7 +229,8 @@ static enum options_result take(struct options *o, int c, const char *name, char
     o->keep_partial = true;
     return OPTIONS_RUN;
   case OPT_GATHER:
-    return number(value, 0, 10000, &o->gather_us) ? OPTIONS_RUN : bad(name, value, "wanted microseconds from 0 to 10000");
+    return number(value, 0, 10000, &o->gather_us) ? OPTIONS_RUN
+                                                  : bad(name, value, "wanted microseconds from 0 to 10000");
   case OPT_LOG:
     return log_level_parse(value, &o->level) ? OPTIONS_RUN : bad(name, value, "wanted error, warn, info or debug");
   case OPT_HELP:

@@ -1,8 +1,8 @@
 /* A port: an interface with a bounded queue of frames to send.
  *
  * Frames gather in the queue during a round and leave with few system calls at its end. When the kernel takes no more
- * (EAGAIN: socket full; ENOBUFS: the queueing discipline dropped the frame), what is left waits here and is tried again,
- * so a short burst of our own is no loss; a full queue drops the newest. */
+ * (EAGAIN: socket full; ENOBUFS: the queueing discipline dropped the frame), what is left waits here and is tried
+ * again, so a short burst of our own is no loss; a full queue drops the newest. */
 #ifndef AGENT_PORT_H
 #define AGENT_PORT_H
 

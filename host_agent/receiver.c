@@ -70,7 +70,8 @@ static void on_data(struct endpoint *e, dc_time now, const struct dc_header *h, 
   r->bytes += h->length;
   if (t->rerouted) {
     t->rerouted = false;
-    group_event(g, "resumed", json_pack("{s:I,s:I}", "tree", (json_int_t)t->params.id, "t_ns", (json_int_t)loop_realtime_ns()));
+    group_event(g, "resumed",
+                json_pack("{s:I,s:I}", "tree", (json_int_t)t->params.id, "t_ns", (json_int_t)loop_realtime_ns()));
   }
   blocks_look_at(g, (uint32_t)(piece / g->layout.per_block));
 }
@@ -220,10 +221,11 @@ static bool set_route(struct group *g, struct receiver_tree *t, const json_t *v,
     return fault_set(why, "bad_request", "the route of tree %u leaves by port %u, which this host does not have",
                      t->params.id, port);
   }
-  bool changed = t->path != NULL && (t->path->rest_len != path->rest_len || t->path->stops != path->stops ||
-                                     memcmp(t->path->rest, path->rest, path->rest_len) != 0 ||
-                                     t->path->first.n != path->first.n || t->path->first.local != path->first.local ||
-                                     memcmp(t->path->first.port, path->first.port, path->first.n * sizeof path->first.port[0]) != 0);
+  bool changed = t->path != NULL &&
+                 (t->path->rest_len != path->rest_len || t->path->stops != path->stops ||
+                  memcmp(t->path->rest, path->rest, path->rest_len) != 0 || t->path->first.n != path->first.n ||
+                  t->path->first.local != path->first.local ||
+                  memcmp(t->path->first.port, path->first.port, path->first.n * sizeof path->first.port[0]) != 0);
   free(t->path);
   t->path = path;
   if (changed) {
@@ -244,7 +246,8 @@ bool receiver_routes(struct group *g, const json_t *routes, struct fault *why)
   json_object_foreach((json_t *)(uintptr_t)routes, key, v) {
     char *end;
     unsigned long id = strtoul(key, &end, 10);
-    struct receiver_tree *t = *key == '\0' || *end != '\0' || id > UINT32_MAX ? NULL : find_tree(g->receiver, (uint32_t)id);
+    struct receiver_tree *t =
+        *key == '\0' || *end != '\0' || id > UINT32_MAX ? NULL : find_tree(g->receiver, (uint32_t)id);
     if (t == NULL)
       return fault_set(why, "bad_request", "routes: tree \"%.20s\" is not of this group", key);
     if (!set_route(g, t, v, why))
@@ -263,7 +266,8 @@ bool receiver_assign(struct group *g, uint32_t tree, const struct dc_extent *e, 
     return fault_set(why, "bad_request", "tree %u is not of this group", tree);
   uint64_t pieces = dc_layout_pieces(&g->layout);
   if (e->first >= pieces || e->count > pieces - e->first)
-    return fault_set(why, "bad_request", "the extent reaches beyond the file's %llu pieces", (unsigned long long)pieces);
+    return fault_set(why, "bad_request", "the extent reaches beyond the file's %llu pieces",
+                     (unsigned long long)pieces);
   int rc = dc_receiver_assign(t->core, e);
   if (rc == -ENOSPC)
     return fault_set(why, "limit", "tree %u has too many extents that are not received yet", tree);
@@ -333,7 +337,8 @@ bool receiver_open(struct group *g, const char *dest, struct fault *why)
   r->known = calloc(n, 1);
   r->claimed = calloc(n, 1);
   r->digest = calloc(n, 32);
-  if (memory == NULL || r->state == NULL || r->fails == NULL || r->known == NULL || r->claimed == NULL || r->digest == NULL) {
+  if (memory == NULL || r->state == NULL || r->fails == NULL || r->known == NULL || r->claimed == NULL ||
+      r->digest == NULL) {
     fault_set(why, "io", "out of memory for %u blocks", r->blocks);
     free(memory);
     free_all(r);
@@ -407,7 +412,7 @@ json_t *receiver_status(struct group *g)
                   (json_int_t)(c.rto / DC_US), "credits", (json_int_t)c.credits, "seq", (json_int_t)c.next_seq, "bytes",
                   (json_int_t)t->bytes));
   }
-  return json_pack("{s:I,s:I,s:I,s:I,s:I,s:o}", "blocks_resumed", (json_int_t)r->resumed, "bytes", (json_int_t)r->bytes, "pieces",
-                   (json_int_t)dc_pieces_held(r->pieces), "blocks_ok", (json_int_t)r->ok, "bad_blocks",
+  return json_pack("{s:I,s:I,s:I,s:I,s:I,s:o}", "blocks_resumed", (json_int_t)r->resumed, "bytes", (json_int_t)r->bytes,
+                   "pieces", (json_int_t)dc_pieces_held(r->pieces), "blocks_ok", (json_int_t)r->ok, "bad_blocks",
                    (json_int_t)r->bad, "trees", trees);
 }

@@ -5,18 +5,22 @@
 #include "group.h"
 
 bool receiver_open(struct group *g, const char *dest, struct fault *why) __attribute__((nonnull));
-bool receiver_trees(struct group *g, const struct tree_params *t, int n, struct fault *why) __attribute__((nonnull(1, 4)));
+bool receiver_trees(struct group *g, const struct tree_params *t, int n, struct fault *why)
+    __attribute__((nonnull(1, 4)));
 /* An object of tree id -> route blob as hex; NULL: none. What is out on a changed route is asked for again at once. */
 bool receiver_routes(struct group *g, const json_t *routes, struct fault *why) __attribute__((nonnull(1, 3)));
-bool receiver_assign(struct group *g, uint32_t tree, const struct dc_extent *e, struct fault *why) __attribute__((nonnull));
+bool receiver_assign(struct group *g, uint32_t tree, const struct dc_extent *e, struct fault *why)
+    __attribute__((nonnull));
 void receiver_cut(struct group *g, uint32_t tree, uint32_t seq) __attribute__((nonnull));
-bool receiver_digest(struct group *g, uint32_t block, const uint8_t digest[32], struct fault *why) __attribute__((nonnull));
+bool receiver_digest(struct group *g, uint32_t block, const uint8_t digest[32], struct fault *why)
+    __attribute__((nonnull));
 /* Begin or go on after trees, routes, extents or digests changed; an empty file is done at once. */
 void receiver_go(struct group *g) __attribute__((nonnull));
 /* Tell `done` again. */
 void receiver_repeat(struct group *g) __attribute__((nonnull));
 json_t *receiver_status(struct group *g) __attribute__((nonnull));
-void receiver_stop(struct group *g, bool keep) __attribute__((nonnull)); /* no more interests; the temporary file goes */
+void receiver_stop(struct group *g, bool keep)
+    __attribute__((nonnull)); /* no more interests; the temporary file goes */
 void receiver_close(struct group *g, bool keep) __attribute__((nonnull));
 
 #endif

@@ -43,9 +43,10 @@ static void send_register(struct registration *r)
     json_array_append_new(ports, json_pack("{s:i,s:s,s:s,s:b,s:I}", "port", (int)i, "ifname", n->name, "mac", mac, "up",
                                            f->port[i]->link.up ? 1 : 0, "mtu", (json_int_t)n->mtu));
   }
-  json_t *m = json_pack("{s:s,s:s,s:s,s:s,s:i,s:s,s:I,s:o,s:o,s:o}", "type", "register", "node", r->host->name, "kind", "host",
-                        "addr", r->addr, "pid", (int)getpid(), "version", VERSION, "n", (json_int_t)r->last_n, "ports", ports, "dest_roots",
-                        roots(&r->host->dest_roots), "source_roots", roots(&r->host->source_roots));
+  json_t *m =
+      json_pack("{s:s,s:s,s:s,s:s,s:i,s:s,s:I,s:o,s:o,s:o}", "type", "register", "node", r->host->name, "kind", "host",
+                "addr", r->addr, "pid", (int)getpid(), "version", VERSION, "n", (json_int_t)r->last_n, "ports", ports,
+                "dest_roots", roots(&r->host->dest_roots), "source_roots", roots(&r->host->source_roots));
   conn_send(r->conn, m);
   json_decref(m);
 }
@@ -155,7 +156,8 @@ static void due(struct timer *t, dc_time now)
   }
 }
 
-bool registration_open(struct registration *r, struct host *host, const char *manager, const char *addr, struct fault *why)
+bool registration_open(struct registration *r, struct host *host, const char *manager, const char *addr,
+                       struct fault *why)
 {
   *r = (struct registration){.host = host, .backoff = BACKOFF_MIN, .timer = {.fire = due, .at = DC_NEVER}};
   if (manager == NULL)

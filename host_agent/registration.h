@@ -26,8 +26,8 @@ struct registration {
 };
 
 /* manager may be NULL: no registration. False with *why for a malformed address. */
-bool registration_open(struct registration *r, struct host *host, const char *manager, const char *addr, struct fault *why)
-    __attribute__((nonnull(1, 2, 4, 5)));
+bool registration_open(struct registration *r, struct host *host, const char *manager, const char *addr,
+                       struct fault *why) __attribute__((nonnull(1, 2, 4, 5)));
 void registration_close(struct registration *r) __attribute__((nonnull));
 void registration_link(void *registration, uint16_t port, bool up, const char *reason);
 

@@ -23,8 +23,8 @@ struct roots {
 bool roots_add(struct roots *r, const char *path, struct fault *why) __attribute__((nonnull));
 void roots_close(struct roots *r) __attribute__((nonnull));
 
-/* Which root a path lies in; *rest is the part behind it, without a slash at its front. A relative path lies in the first
- * root. NULL with *why: `outside`, or `bad_request` for what is no path. */
+/* Which root a path lies in; *rest is the part behind it, without a slash at its front. A relative path lies in the
+ * first root. NULL with *why: `outside`, or `bad_request` for what is no path. */
 const struct root *roots_of(const struct roots *r, const char *path, const char **rest, struct fault *why)
     __attribute__((nonnull));
 

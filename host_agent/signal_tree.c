@@ -66,7 +66,8 @@ static void finish(struct pending *p)
     return;
   struct signalling *s = p->all;
   if (p->from != NULL) {
-    json_t *ack = json_pack("{s:s,s:O,s:O}", "type", "ack", "id", json_object_get(p->message, "id"), "results", p->results);
+    json_t *ack =
+        json_pack("{s:s,s:O,s:O}", "type", "ack", "id", json_object_get(p->message, "id"), "results", p->results);
     conn_send(p->from, ack);
     json_decref(ack);
   }
@@ -307,7 +308,8 @@ static void contact(struct pending *p, json_t *tree, dc_time limit)
   }
   dc_time left = limit - s->loop->now, theirs = left / 4 * 3;
   struct call *c = s->calls_n >= CALLS_MAX ? NULL : calloc(1, sizeof *c);
-  struct peer *peer = addr == NULL || c == NULL ? NULL : find_peer(s, addr, json_string_value(json_object_get(tree, "n")), &reason);
+  struct peer *peer =
+      addr == NULL || c == NULL ? NULL : find_peer(s, addr, json_string_value(json_object_get(tree, "n")), &reason);
   if (peer == NULL) {
     free(c);
     around(p, tree, reason);
@@ -394,7 +396,8 @@ static void request(struct signalling *s, struct conn *from, json_t *m)
   unsigned members = 0;
   if (!json_is_integer(id))
     fault_set(&why, "bad_request", "id must be an integer");
-  else if (need_string(m, "op", 32, &why) != NULL && get_integer(m, "timeout_ms", 1, TIMEOUT_MAX_MS, TIMEOUT_DEFAULT_MS, &timeout, &why) &&
+  else if (need_string(m, "op", 32, &why) != NULL &&
+           get_integer(m, "timeout_ms", 1, TIMEOUT_MAX_MS, TIMEOUT_DEFAULT_MS, &timeout, &why) &&
            check_tree(tree, 1, &members, &why)) {
     struct pending *p = calloc(1, sizeof *p);
     if (p == NULL)
@@ -461,7 +464,8 @@ static void incoming(struct watch *w, uint32_t events)
   if (fd < 0)
     return;
   char host[48] = "?", port[8] = "?", name[64];
-  (void)getnameinfo((struct sockaddr *)&from, len, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
+  (void)getnameinfo((struct sockaddr *)&from, len, host, sizeof host, port, sizeof port,
+                    NI_NUMERICHOST | NI_NUMERICSERV);
   snprintf(name, sizeof name, "%s:%s", host, port);
   struct accepted *a = s->conns >= CONNECTIONS_MAX ? NULL : calloc(1, sizeof *a);
   if (a == NULL) {
@@ -507,8 +511,10 @@ bool signalling_open(struct signalling *s, struct loop *loop, struct groups *gro
     return fault_set(why, "bad_request", "%s is not an address such as 198.18.0.2:7600", listen_on);
   const struct security *security = &groups->host->security;
   if (security->ctx == NULL && !security_allows_plain(security, &to))
-    return fault_set(why, "denied", "listening on %s without TLS is refused: give --tls-ca, --tls-cert and --tls-key (made by "
-                     "`datacast certs`), or --insecure on a network where everybody is trusted", listen_on);
+    return fault_set(why, "denied",
+                     "listening on %s without TLS is refused: give --tls-ca, --tls-cert and --tls-key (made by "
+                     "`datacast certs`), or --insecure on a network where everybody is trusted",
+                     listen_on);
   s->listen.fd = socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (s->listen.fd < 0)
     return fault_set(why, "io", "socket: %s", strerror(errno));

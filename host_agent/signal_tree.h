@@ -1,10 +1,10 @@
 /* Signalling over a tree that travels inside the message (docs/signalling.md; the paper's section 3).
  *
- * A request comes in with the tree of members below this host. The host applies its own part, hands every subtree to its
- * child over a kept connection, and answers once with everybody's results. A child that cannot be reached costs time but
- * nobody else's part: its own children are contacted from here. One that is slow to answer (stopped, hanging) costs them 100
- * ms, for then they are contacted from here as well; every operation may come twice. Time is divided on the way down: a child
- * gets three quarters of what is left, the rest is for going around it. */
+ * A request comes in with the tree of members below this host. The host applies its own part, hands every subtree to
+ * its child over a kept connection, and answers once with everybody's results. A child that cannot be reached costs
+ * time but nobody else's part: its own children are contacted from here. One that is slow to answer (stopped, hanging)
+ * costs them 100 ms, for then they are contacted from here as well; every operation may come twice. Time is divided on
+ * the way down: a child gets three quarters of what is left, the rest is for going around it. */
 #ifndef AGENT_SIGNAL_TREE_H
 #define AGENT_SIGNAL_TREE_H
 

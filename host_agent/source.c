@@ -194,8 +194,8 @@ static void hashed(struct job *j)
   hash_on(s);
 }
 
-/* Hash the next block, if it is not too far ahead of what was assigned. Reading it also brings it into the page cache, so
- * that the loop's own reads find it there. */
+/* Hash the next block, if it is not too far ahead of what was assigned. Reading it also brings it into the page cache,
+ * so that the loop's own reads find it there. */
 static void hash_on(struct source *s)
 {
   struct group *g = s->group;
@@ -247,7 +247,8 @@ static int read_at(const struct source *s, uint8_t *to, size_t n, uint64_t at)
   return 0;
 }
 
-/* A piece's bytes. New pieces follow one another, so several are read together; `end` is where this run of them ends. */
+/* A piece's bytes. New pieces follow one another, so several are read together; `end` is where this run of them
+ * ends. */
 static int read_piece(struct source_tree *t, uint8_t *to, uint32_t n, uint64_t at, uint64_t end)
 {
   struct source *s = t->group->source;
@@ -334,7 +335,8 @@ static bool poll(struct endpoint *e, dc_time now)
   }
   if (t->sent >= t->mark) {
     t->mark = extent_map_mark(&t->extents, t->sent);
-    group_event(t->group, "progress", json_pack("{s:I,s:I}", "tree", (json_int_t)t->params.id, "seq", (json_int_t)t->sent));
+    group_event(t->group, "progress",
+                json_pack("{s:I,s:I}", "tree", (json_int_t)t->params.id, "seq", (json_int_t)t->sent));
   }
   if (n == BATCH)
     return true;
@@ -433,7 +435,8 @@ bool source_assign(struct group *g, uint32_t tree, const struct dc_extent *e, st
     return fault_set(why, "bad_request", "tree %u is not of this group", tree);
   uint64_t pieces = dc_layout_pieces(&g->layout);
   if (e->first >= pieces || e->count > pieces - e->first)
-    return fault_set(why, "bad_request", "the extent reaches beyond the file's %llu pieces", (unsigned long long)pieces);
+    return fault_set(why, "bad_request", "the extent reaches beyond the file's %llu pieces",
+                     (unsigned long long)pieces);
   bool known = t->extents.n > 0 && e->seq < extent_map_end(&t->extents);
   if (e->seq < t->sent && !known)
     return fault_set(why, "bad_request", "sequence number %u of tree %u was sent already", e->seq, tree);
@@ -466,7 +469,8 @@ void source_cut(struct group *g, uint32_t tree, uint32_t seq)
 /* ---- beginning and end ---- */
 
 /* Is it the file that the group was made for? */
-static bool as_before(const struct group *g, const char *path, const json_t *part, const struct stat *st, struct fault *why)
+static bool as_before(const struct group *g, const char *path, const json_t *part, const struct stat *st,
+                      struct fault *why)
 {
   uint64_t mtime, inode;
   if ((uint64_t)st->st_size != g->layout.size)

@@ -7,8 +7,10 @@
 /* `part` may hold `mtime_ns` and `inode` as `stat` told them: then another file at this path is refused (`changed`). */
 bool source_open(struct group *g, const char *path, const json_t *part, struct fault *why) __attribute__((nonnull));
 /* Trees as the master wants them now: new ones begin, missing ones end, known ones go on. */
-bool source_trees(struct group *g, const struct tree_params *t, int n, struct fault *why) __attribute__((nonnull(1, 4)));
-bool source_assign(struct group *g, uint32_t tree, const struct dc_extent *e, struct fault *why) __attribute__((nonnull));
+bool source_trees(struct group *g, const struct tree_params *t, int n, struct fault *why)
+    __attribute__((nonnull(1, 4)));
+bool source_assign(struct group *g, uint32_t tree, const struct dc_extent *e, struct fault *why)
+    __attribute__((nonnull));
 void source_cut(struct group *g, uint32_t tree, uint32_t seq) __attribute__((nonnull));
 /* Tell all digests known so far again. */
 void source_repeat(struct group *g) __attribute__((nonnull));

@@ -96,7 +96,8 @@ static int open_folder(const struct root *root, const char *folder, bool make, b
 }
 
 /* Is the folder writable, is there room (beside `held` bytes that it takes already), is the name not a folder's? */
-static bool fits(int dir, const char *dest, const char *name, bool whole, uint64_t size, uint64_t held, struct fault *why)
+static bool fits(int dir, const char *dest, const char *name, bool whole, uint64_t size, uint64_t held,
+                 struct fault *why)
 {
   struct stat st;
   if (whole && fstatat(dir, name, &st, 0) == 0 && S_ISDIR(st.st_mode))
@@ -159,7 +160,8 @@ void target_read_verified(const struct target *t, uint8_t (*digest)[32], uint32_
 {
   size_t want = (size_t)blocks * 32, got = 0;
   while (got < want) {
-    ssize_t n = pread(t->file->fd, (uint8_t *)digest + got, want - got, table_at(t) + (off_t)(sizeof(struct head) + got));
+    ssize_t n =
+        pread(t->file->fd, (uint8_t *)digest + got, want - got, table_at(t) + (off_t)(sizeof(struct head) + got));
     if (n <= 0)
       break; /* the end of the table as far as it was written */
     got += (size_t)n;
@@ -169,7 +171,8 @@ void target_read_verified(const struct target *t, uint8_t (*digest)[32], uint32_
 
 void target_note_verified(const struct target *t, uint32_t block, const uint8_t digest[32])
 {
-  if (t->file != NULL && pwrite(t->file->fd, digest, 32, table_at(t) + (off_t)(sizeof(struct head) + 32ull * block)) < 0)
+  if (t->file != NULL &&
+      pwrite(t->file->fd, digest, 32, table_at(t) + (off_t)(sizeof(struct head) + 32ull * block)) < 0)
     log_debug("%s: %s", t->temp, strerror(errno)); /* it would be fetched again, nothing worse */
 }
 

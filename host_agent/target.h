@@ -1,8 +1,8 @@
 /* A receiver's file: written in place into a temporary file in the destination's folder, renamed when whole.
  *
- * Behind the file's bytes the temporary file holds the SHA-256 of every block that was verified (zeros: not yet). An agent
- * that is killed and opened again for the same group goes on from them: each is hashed once more before it is believed. The
- * table is cut off before the rename. */
+ * Behind the file's bytes the temporary file holds the SHA-256 of every block that was verified (zeros: not yet). An
+ * agent that is killed and opened again for the same group goes on from them: each is hashed once more before it is
+ * believed. The table is cut off before the rename. */
 #ifndef AGENT_TARGET_H
 #define AGENT_TARGET_H
 
@@ -19,7 +19,8 @@ struct target {
 };
 
 /* Could a file of `size` bytes be written there now? Creates nothing. */
-bool target_check(const struct roots *roots, const char *dest, uint64_t size, struct fault *why) __attribute__((nonnull));
+bool target_check(const struct roots *roots, const char *dest, uint64_t size, struct fault *why)
+    __attribute__((nonnull));
 
 /* Create missing folders and the temporary file `.NAME.datacast-GROUP`, or go on with it; reserve its first part. False
  * with *why. */
@@ -31,7 +32,8 @@ void target_read_verified(const struct target *t, uint8_t (*digest)[32], uint32_
 void target_note_verified(const struct target *t, uint32_t block, const uint8_t digest[32]) __attribute__((nonnull));
 
 /* False with *why (disk_full, io). */
-bool target_write(struct target *t, uint64_t off, const uint8_t *p, size_t len, struct fault *why) __attribute__((nonnull));
+bool target_write(struct target *t, uint64_t off, const uint8_t *p, size_t len, struct fault *why)
+    __attribute__((nonnull));
 
 /* A job that reserves the next part; NULL when all is reserved. */
 struct job *target_allocate(struct target *t) __attribute__((nonnull));

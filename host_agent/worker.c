@@ -96,7 +96,8 @@ static int allocate(struct job *j)
 
 static int finish(struct job *j)
 {
-  if (ftruncate(j->file->fd, (off_t)j->len) == 0 && (!j->sync || fsync(j->file->fd) == 0) && renameat(j->dir, j->temp, j->dir, j->name) == 0) {
+  if (ftruncate(j->file->fd, (off_t)j->len) == 0 && (!j->sync || fsync(j->file->fd) == 0) &&
+      renameat(j->dir, j->temp, j->dir, j->name) == 0) {
     if (j->sync)
       (void)fsync(j->dir); /* the folder may not support it; the file's bytes are safe */
     return 0;

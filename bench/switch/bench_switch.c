@@ -1,5 +1,5 @@
-/* Packets per second through the switch's own path (driver call, node, packet building, driver call) on ring devices, which
- * cost next to nothing themselves. Copies by reference and copies by memcpy alternate within one run. */
+/* Packets per second through the switch's own path (driver call, node, packet building, driver call) on ring devices,
+ * which cost next to nothing themselves. Copies by reference and copies by memcpy alternate within one run. */
 #include <datacast/endpoint.h>
 #include <rte_cycles.h>
 #include <rte_ethdev.h>
@@ -45,7 +45,8 @@ static size_t data_frame(uint8_t *p, uint32_t seq, size_t payload, bool forward)
 
 static size_t interest_frame(uint8_t *p, uint32_t seq, unsigned child) {
   struct dc_stop receiver = {.fwd = {.n = 1, .local = true}};
-  struct dc_stop here = {.store = true, .ret = {.n = 1, .port = {(uint16_t)(child + 1)}}, .fwd = {.n = 1, .port = {SOURCE}}};
+  struct dc_stop here = {
+      .store = true, .ret = {.n = 1, .port = {(uint16_t)(child + 1)}}, .fwd = {.n = 1, .port = {SOURCE}}};
   struct dc_stop source = {.ret = {.n = 1, .local = true}};
   uint8_t blob[DC_ROUTE_MAX];
   size_t len = dc_stop_write(blob, sizeof blob, &receiver);
@@ -117,7 +118,9 @@ struct scenario {
   unsigned children, out_per_round;
 };
 
-static double mpps(const struct bench *b) { return (double)b->out * (double)rte_get_tsc_hz() / (double)b->cycles / 1e6; }
+static double mpps(const struct bench *b) {
+  return (double)b->out * (double)rte_get_tsc_hz() / (double)b->cycles / 1e6;
+}
 
 static int compare(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;
@@ -189,9 +192,11 @@ int main(int argc, char **argv) {
     for (unsigned p = 0; p < sizeof payloads / sizeof *payloads; p++) {
       double r[2];
       measure(&b, &scenarios[s], payloads[p], rounds / (scenarios[s].children > 4 ? 4 : 1) + 1, r);
-      fprintf(stderr, "%-14s %8zu %9.2f Mpps %9.2f Mpps %7.2f\n", scenarios[s].name, payloads[p], r[0], r[1], r[0] / r[1]);
-      printf("%s\n  {\"scenario\": \"%s\", \"payload\": %zu, \"by_reference\": %.3f, \"by_copy\": %.3f, \"ratio\": %.3f}",
-             s + p > 0 ? "," : "", scenarios[s].name, payloads[p], r[0], r[1], r[0] / r[1]);
+      fprintf(stderr, "%-14s %8zu %9.2f Mpps %9.2f Mpps %7.2f\n", scenarios[s].name, payloads[p], r[0], r[1],
+              r[0] / r[1]);
+      printf(
+          "%s\n  {\"scenario\": \"%s\", \"payload\": %zu, \"by_reference\": %.3f, \"by_copy\": %.3f, \"ratio\": %.3f}",
+          s + p > 0 ? "," : "", scenarios[s].name, payloads[p], r[0], r[1], r[0] / r[1]);
     }
   printf("\n]}\n");
   sw_close(&b.sw);

@@ -1,5 +1,6 @@
-/* libFuzzer: what is said to a switch. The first byte chooses: a configuration file as bytes, or requests of the control
- * socket, a line each, to a running switch of two nodes on DPDK's null devices. Every request gets one answer with `ok`. */
+/* libFuzzer: what is said to a switch. The first byte chooses: a configuration file as bytes, or requests of the
+ * control socket, a line each, to a running switch of two nodes on DPDK's null devices. Every request gets one answer
+ * with `ok`. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -38,7 +39,8 @@ static void start(void)
   path_of(path, running, sizeof running - 1);
   if (config_load(&config, path, false, &f) == 0) {
     sw_pool_sizes(&config, &data, &headers);
-    if (log_catch_eal() == 0 && eal_start(&config, packet_pools_bytes(data, headers, ports_frame_bytes(&config)), &f) == 0 &&
+    if (log_catch_eal() == 0 &&
+        eal_start(&config, packet_pools_bytes(data, headers, ports_frame_bytes(&config)), &f) == 0 &&
         sw_open(&sw, &config, &f) == 0) {
       return;
     }

@@ -1,8 +1,9 @@
-/* libFuzzer: a whole agent under a script of events, with virtual time: a master's requests over trees of members, children
- * that answer or do not, the fabric manager, frames on two ports. The loop, the signalling, the groups, the files (in a
- * folder of its own) and the transport are the agent's; sockets are real ones on the loopback interface.
+/* libFuzzer: a whole agent under a script of events, with virtual time: a master's requests over trees of members,
+ * children that answer or do not, the fabric manager, frames on two ports. The loop, the signalling, the groups, the
+ * files (in a folder of its own) and the transport are the agent's; sockets are real ones on the loopback interface.
  *
- *   0x00..0x5f  a request: operation, group, part, whole and tree, each with something strange in its place now and then
+ *   0x00..0x5f  a request: operation, group, part, whole and tree, each with something strange in its place now and
+ *               then
  *   0x60..0x6f  bytes from the master as a frame;  0x70..0x77  as they are;  0x78..0x7b  half a request, the rest later
  *   0x7c..0x7f  the master's connection closes
  *   0x80..0x9f  a child answers what it was asked;  0xa0..0xa7  it sends something else;  0xa8..0xaf  it closes
@@ -98,7 +99,8 @@ static void step(struct script *s)
 static void check(void)
 {
   MUST(a.groups.n <= a.groups.limit && a.groups.trees <= TREES_MAX && a.groups.trees >= a.forward.endpoints);
-  MUST(a.signalling.budget <= 2 * INPUT_BUDGET && a.signalling.peers_n <= PEERS_MAX && a.signalling.calls_n <= CALLS_MAX);
+  MUST(a.signalling.budget <= 2 * INPUT_BUDGET && a.signalling.peers_n <= PEERS_MAX &&
+       a.signalling.calls_n <= CALLS_MAX);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t len)

@@ -39,7 +39,8 @@ static json_t *route(uint8_t b)
 {
   uint8_t p[128];
   char hex[257];
-  struct dc_stop own_stop = {.fwd = {.n = 1, .port = {(uint16_t)(b & 3)}, .local = b & 4}}, way = {.store = true}, last = {0};
+  struct dc_stop own_stop = {.fwd = {.n = 1, .port = {(uint16_t)(b & 3)}, .local = b & 4}}, way = {.store = true},
+                 last = {0};
   own_stop.fwd.n = b & 8 ? 0 : 1;
   way.ret = way.fwd = last.ret = (struct dc_segment){.n = 1, .port = {1}};
   if (b & 4) {
@@ -74,7 +75,10 @@ static json_t *part(struct script *s, const char *op)
   return b;
 }
 
-static json_t *row(json_int_t x, json_int_t y, json_int_t z, json_int_t w) { return json_pack("[I,I,I,I]", x, y, z, w); }
+static json_t *row(json_int_t x, json_int_t y, json_int_t z, json_int_t w)
+{
+  return json_pack("[I,I,I,I]", x, y, z, w);
+}
 
 static json_t *whole(struct script *s, const char *op, uint64_t *n)
 {
@@ -127,7 +131,11 @@ static json_t *tree(struct script *s, const char *op, unsigned depth)
   uint8_t b = next(s), name[8];
   snprintf((char *)name, sizeof name, depth == 0 ? "me" : "h%u", b >> 5);
   put(s, t, "n", json_string((const char *)name));
-  const char *addr = b % 8 < 4 ? child_addr : b % 8 == 4 ? own : b % 8 == 5 ? "127.0.0.1:1" : b % 8 == 6 ? "nowhere" : "10.0.0.1:7600";
+  const char *addr = b % 8 < 4    ? child_addr
+                     : b % 8 == 4 ? own
+                     : b % 8 == 5 ? "127.0.0.1:1"
+                     : b % 8 == 6 ? "nowhere"
+                                  : "10.0.0.1:7600";
   put(s, t, "a", json_string(addr));
   put(s, t, "b", part(s, op));
   for (unsigned i = 0; depth < 3 && i < (next(s) & 0x83) % 4u; i++)
@@ -138,8 +146,8 @@ static json_t *tree(struct script *s, const char *op, unsigned depth)
 
 json_t *request(struct script *s, uint8_t op)
 {
-  static const char *const ops[] = {"stat", "open", "open", "assign", "assign", "digest", "cut", "reroute", "status", "close",
-                                    "node", "ping", "open", "assign", "dance", ""};
+  static const char *const ops[] = {"stat",   "open",  "open", "assign", "assign", "digest", "cut",   "reroute",
+                                    "status", "close", "node", "ping",   "open",   "assign", "dance", ""};
   static uint64_t n;
   const char *name = ops[op % 16];
   json_t *m = json_object();

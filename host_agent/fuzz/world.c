@@ -124,7 +124,8 @@ void set_up(void)
   MUST(roots_add(&a.host.dest_roots, folder, &why) && roots_add(&a.host.source_roots, folder, &why));
   for (unsigned i = 0; i < PORTS; i++) {
     ports[i] = calloc(1, sizeof *ports[i]);
-    ports[i]->nif = (struct netif){.ops = &fake_ops, .fd = eventfd(0, 0), .ifindex = (int)i + 1, .mtu = MTU, .up = true};
+    ports[i]->nif =
+        (struct netif){.ops = &fake_ops, .fd = eventfd(0, 0), .ifindex = (int)i + 1, .mtu = MTU, .up = true};
     nif[i] = &ports[i]->nif;
   }
   MUST(forward_open(&a.forward, &a.loop, &cfg, nif, neighbour, PORTS, &why));

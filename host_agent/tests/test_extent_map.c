@@ -76,7 +76,8 @@ static void against_a_table(unsigned seed)
         table[i] = 0;
       end = extent_map_end(&m);
     } else if (end < SEQS - 40) {
-      struct dc_extent e = extent(end + (uint32_t)(rand() % 3), (uint64_t)(rand() % 100000), 1 + (uint32_t)(rand() % 20));
+      struct dc_extent e =
+          extent(end + (uint32_t)(rand() % 3), (uint64_t)(rand() % 100000), 1 + (uint32_t)(rand() % 20));
       CHECK(extent_map_append(&m, &e) == 0);
       for (uint32_t i = 0; i < e.count; i++)
         table[e.seq + i] = e.first + i + 1;

@@ -116,7 +116,8 @@ static void ports(void)
   uint16_t n;
   struct port_option p;
   CHECK(port("3=00-eth3", &n, &p) && n == 3 && strcmp(p.ifname, "00-eth3") == 0 && p.neighbour[5] == 0xff);
-  CHECK(port("0=e,02:00:00:00:00:0a", &n, &p) && strcmp(p.ifname, "e") == 0 && p.neighbour[0] == 2 && p.neighbour[5] == 10);
+  CHECK(port("0=e,02:00:00:00:00:0a", &n, &p) && strcmp(p.ifname, "e") == 0 && p.neighbour[0] == 2 &&
+        p.neighbour[5] == 10);
   CHECK(!port("eth0", &n, &p) && !port("256=e", &n, &p) && !port("0=", &n, &p) && !port("0=e,", &n, &p));
   CHECK(!port("0=e,02:00:00:00:00:0a:", &n, &p) && !port("0=e,02:00:00:00:00", &n, &p) && !port("-1=e", &n, &p));
 }

@@ -54,8 +54,10 @@ bool carrier_open(struct carrier *c, struct loop *loop, carrier_fn *tell, void *
 {
   *c = (struct carrier){.loop = loop, .tell = tell, .arg = arg};
   struct sockaddr_nl to = {.nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK};
-  c->watch = (struct watch){.fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE), .ready = ready};
-  if (c->watch.fd < 0 || bind(c->watch.fd, (struct sockaddr *)&to, sizeof to) < 0 || loop_watch(loop, &c->watch, EPOLLIN) < 0) {
+  c->watch =
+      (struct watch){.fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE), .ready = ready};
+  if (c->watch.fd < 0 || bind(c->watch.fd, (struct sockaddr *)&to, sizeof to) < 0 ||
+      loop_watch(loop, &c->watch, EPOLLIN) < 0) {
     fault_set(why, "io", "netlink: %s", strerror(errno));
     carrier_close(c);
     return false;

@@ -202,7 +202,8 @@ static bool take_line(struct conn *c)
     c->ops->message(c, m);
   } else {
     char why[sizeof error.text + 16];
-    snprintf(why, sizeof why, "%s%s", m == NULL ? "not JSON: " : "a request is an object with 'op'", m == NULL ? error.text : "");
+    snprintf(why, sizeof why, "%s%s", m == NULL ? "not JSON: " : "a request is an object with 'op'",
+             m == NULL ? error.text : "");
     c->ops->malformed(c, why);
   }
   json_decref(m);

@@ -1,8 +1,9 @@
-/* One connection of JSON messages: signalling, or a control socket. Signalling: frames of JSON over TCP (docs/signalling.md), with or without TLS, never blocking.
+/* One connection of JSON messages: signalling, or a control socket. Signalling: frames of JSON over TCP
+ * (docs/signalling.md), with or without TLS, never blocking.
  *
  * Memory is bounded: a frame's length
- * is checked before its bytes are taken, all unfinished frames share one budget, and a reader that lets too much wait is
- * cut off. `closed` never comes from inside conn_send. */
+ * is checked before its bytes are taken, all unfinished frames share one budget, and a reader that lets too much wait
+ * is cut off. `closed` never comes from inside conn_send. */
 #ifndef DAEMON_CONN_H
 #define DAEMON_CONN_H
 
@@ -52,8 +53,8 @@ struct conn *conn_new(struct loop *loop, int fd, bool connecting, const char *pe
                       const struct conn_ops *ops, void *owner) __attribute__((nonnull(1, 4, 5, 6)));
 /* Lines in place of frames, at most `max` bytes each; `type` is not needed then, and answers have no limit. */
 void conn_lines(struct conn *c, uint32_t max) __attribute__((nonnull));
-/* Put TLS on a connection just made. What is sent before the handshake's end waits. A peer that is not whom we expect is cut
- * off. False without memory. */
+/* Put TLS on a connection just made. What is sent before the handshake's end waits. A peer that is not whom we expect
+ * is cut off. False without memory. */
 bool conn_secure(struct conn *c, struct tls_ctx *ctx, bool server, struct tls_expect expect) __attribute__((nonnull));
 /* Queue a message; borrowed. On a broken connection it is dropped: `closed` tells. */
 void conn_send(struct conn *c, const json_t *m) __attribute__((nonnull));

@@ -1,7 +1,7 @@
 /* One data port's link as its owner sees it: carrier and hellos together.
  *
- * The link is up while there is carrier and the hellos (datacast/hello.h) did not fail. A neighbour that never says hello
- * leaves carrier alone to decide. Whole Ethernet frames in and out; no clock and no socket here. */
+ * The link is up while there is carrier and the hellos (datacast/hello.h) did not fail. A neighbour that never says
+ * hello leaves carrier alone to decide. Whole Ethernet frames in and out; no clock and no socket here. */
 #ifndef DAEMON_LINKSTATE_H
 #define DAEMON_LINKSTATE_H
 
@@ -29,7 +29,8 @@ void linkstate_init(struct linkstate *l, dc_time now, uint32_t instance, bool wa
     __attribute__((nonnull));
 
 /* A frame arrived. */
-enum link_frame linkstate_frame(struct linkstate *l, dc_time now, const uint8_t *p, size_t len) __attribute__((nonnull));
+enum link_frame linkstate_frame(struct linkstate *l, dc_time now, const uint8_t *p, size_t len)
+    __attribute__((nonnull));
 /* Data moves through this machine. */
 void linkstate_busy(struct linkstate *l, dc_time now) __attribute__((nonnull));
 void linkstate_carrier(struct linkstate *l, dc_time now, bool carrier) __attribute__((nonnull));

@@ -101,7 +101,7 @@ static int home(const struct loop *l, const struct watch *w) { return w->packets
 void loop_rewatch(struct loop *l, struct watch *w, uint32_t events)
 {
   struct epoll_event ev = {.events = events, .data.ptr = w};
-  (void)epoll_ctl(home(l, w), EPOLL_CTL_MOD, w->fd, &ev); /* fails only for a descriptor that is not there: our own bug */
+  (void)epoll_ctl(home(l, w), EPOLL_CTL_MOD, w->fd, &ev); /* fails only for one that is not there: our own bug */
 }
 
 void loop_unwatch(struct loop *l, struct watch *w)

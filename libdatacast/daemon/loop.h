@@ -1,8 +1,9 @@
 /* The event loop: file descriptors by epoll, timers by a heap, and one hook per round for the packets.
  *
- * A round is: wait, file descriptors, timers, hook. A wake-up costs more than a packet, so while packets come quickly it
- * pauses after each round for as long as GATHER_PACKETS take to come (at most gather_max), and no packet wakes it
- * meanwhile; signalling does, at once. When they come slowly it does not pause, and with nothing to do it sleeps without any tick of its own. */
+ * A round is: wait, file descriptors, timers, hook. A wake-up costs more than a packet, so while packets come quickly
+ * it pauses after each round for as long as GATHER_PACKETS take to come (at most gather_max), and no packet wakes it
+ * meanwhile; signalling does, at once. When they come slowly it does not pause, and with nothing to do it sleeps
+ * without any tick of its own. */
 #ifndef DAEMON_LOOP_H
 #define DAEMON_LOOP_H
 
@@ -56,8 +57,8 @@ int loop_watch_packets(struct loop *l, struct watch *w, uint32_t events) __attri
 void loop_rewatch(struct loop *l, struct watch *w, uint32_t events) __attribute__((nonnull));
 void loop_unwatch(struct loop *l, struct watch *w) __attribute__((nonnull));
 
-/* For a program with rounds of its own: wait for descriptors and timers until `until` (at most), call what is ready and due.
- * The hook is not called. Returns how many descriptors were ready. */
+/* For a program with rounds of its own: wait for descriptors and timers until `until` (at most), call what is ready and
+ * due. The hook is not called. Returns how many descriptors were ready. */
 unsigned loop_serve(struct loop *l, dc_time until) __attribute__((nonnull));
 
 /* Set or move a timer; DC_NEVER takes it out. */

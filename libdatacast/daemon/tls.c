@@ -25,7 +25,8 @@ struct tls {
 
 /* ---- who is it ---- */
 
-/* "role/name" of a certificate, the first when it names several of one role; false when it names none, or several roles. */
+/* "role/name" of a certificate, the first when it names several of one role; false when it names none, or several
+ * roles. */
 static bool identity_of(X509 *cert, char to[TLS_IDENTITY_MAX])
 {
   GENERAL_NAMES *names = X509_get_ext_d2i(cert, NID_subject_alt_name, NULL, NULL);
@@ -100,9 +101,11 @@ static bool own(SSL_CTX *c, const char *cert, const char *role, const char *name
   X509 *x = SSL_CTX_get0_certificate(c);
   struct tls_expect e = {role, name};
   if (!identity_of(x, identity))
-    return fault_set(why, "tls", "%s names nobody: its subject alternative name must be the URI %s%s/NAME", cert, scheme, role);
+    return fault_set(why, "tls", "%s names nobody: its subject alternative name must be the URI %s%s/NAME", cert,
+                     scheme, role);
   if (!expected(&e, identity))
-    return fault_set(why, "tls", "%s is the certificate of %s; this is %s/%s", cert, identity, role, name == NULL ? "…" : name);
+    return fault_set(why, "tls", "%s is the certificate of %s; this is %s/%s", cert, identity, role,
+                     name == NULL ? "…" : name);
   if (X509_cmp_current_time(X509_get0_notAfter(x)) < 0)
     return fault_set(why, "tls", "%s has expired; make a new one with `datacast certs`", cert);
   return true;
@@ -191,8 +194,8 @@ static void explain(struct tls *t, const char *otherwise)
     text = "its certificate is of another authority";
   else if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE)
     text = "it shows no certificate";
-  else if (reason == SSL_R_WRONG_VERSION_NUMBER || reason == SSL_R_HTTP_REQUEST || reason == SSL_R_PACKET_LENGTH_TOO_LONG ||
-           reason == SSL_R_UNEXPECTED_MESSAGE)
+  else if (reason == SSL_R_WRONG_VERSION_NUMBER || reason == SSL_R_HTTP_REQUEST ||
+           reason == SSL_R_PACKET_LENGTH_TOO_LONG || reason == SSL_R_UNEXPECTED_MESSAGE)
     text = "it does not speak TLS";
   else if (reason == SSL_R_UNSUPPORTED_PROTOCOL || reason == SSL_R_TLSV1_ALERT_PROTOCOL_VERSION)
     text = "it does not speak TLS 1.3";

@@ -1,8 +1,8 @@
 /* TLS 1.3 for signalling, both sides authenticated.
  *
- * A process has one certificate of the fabric's own authority; its subject alternative name is a URI that says who it is:
- * datacast://ROLE/NAME, roles agent, switch, master, fabric-manager, controller (several of one role: the first counts; the
- * fabric manager lets a switch process speak for all). A session belongs to a nonblocking socket. */
+ * A process has one certificate of the fabric's own authority; its subject alternative name is a URI that says who it
+ * is: datacast://ROLE/NAME, roles agent, switch, master, fabric-manager, controller (several of one role: the first
+ * counts; the fabric manager lets a switch process speak for all). A session belongs to a nonblocking socket. */
 #ifndef DAEMON_TLS_H
 #define DAEMON_TLS_H
 
@@ -42,7 +42,8 @@ enum tls_step { TLS_DONE, TLS_WANT_READ, TLS_WANT_WRITE, TLS_FAILED, TLS_STRANGE
 struct tls *tls_new(struct tls_ctx *ctx, int fd, bool server, struct tls_expect expect) __attribute__((nonnull));
 void tls_free(struct tls *t); /* says goodbye if it can; NULL is nothing */
 
-/* A step of the handshake. TLS_FAILED with *why; TLS_STRANGER: the session stands, but the other side is not whom we expect
+/* A step of the handshake. TLS_FAILED with *why; TLS_STRANGER: the session stands, but the other side is not whom we
+ * expect
  * (*why). */
 enum tls_step tls_handshake(struct tls *t, struct fault *why) __attribute__((nonnull));
 const char *tls_peer(const struct tls *t) __attribute__((nonnull)); /* "agent/00"; "" before */

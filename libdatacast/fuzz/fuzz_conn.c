@@ -1,5 +1,5 @@
-/* libFuzzer: bytes at a connection, as frames of JSON or as lines. However they are cut into pieces on the way, the same
- * messages and complaints come out. The first byte chooses frames or lines, the next seven the pieces' lengths. */
+/* libFuzzer: bytes at a connection, as frames of JSON or as lines. However they are cut into pieces on the way, the
+ * same messages and complaints come out. The first byte chooses frames or lines, the next seven the pieces' lengths. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>

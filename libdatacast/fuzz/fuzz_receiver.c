@@ -4,7 +4,8 @@
  *   0x00..0x2f  data for one of the numbers asked for (by age);  0x30..0x37  of a wrong length;  0x38..0x3f  any number
  *   0x40..0x5f  an interest or its data is lost (by age);  0x60..0x8f  poll, for at most so many interests
  *   0x90..0xaf  time goes on;  0xb0..0xcf  an assignment;  0xd0..0xd7  many of one piece each, announced twice
- *   0xd8..0xdf  cut;  0xe0..0xe7  restart;  0xe8..0xef  a block fails its checksum;  0xf0..0xf7  every whole block is good
+ *   0xd8..0xdf  cut;  0xe0..0xe7  restart;  0xe8..0xef  a block fails its checksum;  0xf0..0xf7  every whole block is
+ *               good
  *   0xf8..0xff  a piece comes over another tree
  */
 #include <errno.h>
@@ -68,7 +69,7 @@ static unsigned poll(unsigned cap)
     MUST((out[i].flags & ~(DC_FLAG_RETX | DC_FLAG_NOCACHE)) == 0);
     if (out[i].flags & DC_FLAG_RETX)
       MUST(m.asked[seq]);
-    else if (!(out[i].flags & DC_FLAG_NOCACHE)) /* an interest may be forgotten when its piece came another way, and failed */
+    else if (!(out[i].flags & DC_FLAG_NOCACHE)) /* one may be forgotten when its piece came another way, and failed */
       MUST(!m.asked[seq]);
     m.asked[seq] = true;
     if (m.n < SPACE)

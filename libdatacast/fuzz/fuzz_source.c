@@ -1,5 +1,5 @@
-/* libFuzzer: a run of events at a source, beside a model of what was asked and sent. The first byte chooses the rule of rate
- * control, the bucket and the rates, then come steps:
+/* libFuzzer: a run of events at a source, beside a model of what was asked and sent. The first byte chooses the rule of
+ * rate control, the bucket and the rates, then come steps:
  *
  *   0x00..0x9f  interest: seq relative to the newest, flags, lag, cache code; its child from the low bits
  *   0xa0..0xbf  poll, for at most so many packets

@@ -1,21 +1,25 @@
 /* Holds the slowest receiver at a steady place in the caches (docs/decisions/congestion-control.md).
  *
- * The interests that nodes send on say how far their slowest child is from falling out of the content store (lag, 0..255 of
- * its depth D). Between two such reports the front has moved by `asked` packets and the lag has changed by `lag`, so the
- * slowest receiver has taken asked - lag * D / 255 of them: its rate is measured, not searched for. The source then sends
+ * The interests that nodes send on say how far their slowest child is from falling out of the content store (lag,
+ * 0..255 of its depth D). Between two such reports the front has moved by `asked` packets and the lag has changed by
+ * `lag`, so the slowest receiver has taken asked - lag * D / 255 of them: its rate is measured, not searched for. The
+ * source then sends
  *
  *     r = R * (1 + k * (target - lag) / 255)
  *
- * which keeps the slowest receiver always busy and always inside the caches. What a report leads to shows a round trip later,
- * when the slowest receiver has taken another N packets: k is D / 2N where N is more than D, or the loop would swing. Where
- * there is no lag at all the rate is unknown but higher, and the source probes: by doubling in the beginning, then faster
- * and faster after the last report, but by no more per round than the caches can show before they overflow.
+ * which keeps the slowest receiver always busy and always inside the caches. What a report leads to shows a round trip
+ * later, when the slowest receiver has taken another N packets: k is D / 2N where N is more than D, or the loop would
+ * swing. Where there is no lag at all the rate is unknown but higher, and the source probes: by doubling in the
+ * beginning, then faster and faster after the last report, but by no more per round than the caches can show before
+ * they overflow.
  *
  * Duplicates remain as the signal of the cases where this is not enough:
- *   eviction  (asked for once, so it fell out of the caches): the distance beyond the caches costs one duplicate per packet
- *             and R / (R - r) of them, so r goes far below R until the distance is one that the caches cover once a round
- *             trip is full again, then straight back to R. The duplicates' spacing is the slowest receiver's rate.
- *   loss      (asked for again): the way to the caches is congested; as TCP does, r falls, and comes back to where it was. */
+ *   eviction  (asked for once, so it fell out of the caches): the distance beyond the caches costs one duplicate per
+ *             packet and R / (R - r) of them, so r goes far below R until the distance is one that the caches cover
+ *             once a round trip is full again, then straight back to R. The duplicates' spacing is the slowest
+ *             receiver's rate.
+ *   loss      (asked for again): the way to the caches is congested; as TCP does, r falls, and comes back to where it
+ *             was. */
 #include "datacast/cc.h"
 
 enum mode { START, HOLD, RECOVER };
@@ -34,7 +38,7 @@ enum {
   LONG = 4,         /* rounds can seem long when w has become smaller: at most so many round trips */
   REPORTS = 4,      /* of lags that a round needs at least */
   COURTESY = 64,    /* rounds of additive increase after a loss */
-  SLACK = 40,       /* packets by which a receiver can fall back before any lag shows: its credits beyond the path's own */
+  SLACK = 40,       /* packets a receiver can fall back by before any lag shows: its credits beyond the path's own */
   QUIET = 8,        /* rounds without a lag that double the probing where the caches are small */
   PIPE = 2          /* fourths of a round trip that lie between the source and the caches, at first */
 };
@@ -106,7 +110,8 @@ static void begin_round(struct state *s, dc_time now)
 static void start(void *state, dc_time now, const struct dc_cc_params *p)
 {
   struct state *s = state;
-  *s = (struct state){.p = *p, .tick = now, .trip = FIRST_TRIP * p->interval, .gain = GAIN, .step = 1, .depth = 1, .pipe = PIPE};
+  *s = (struct state){
+      .p = *p, .tick = now, .trip = FIRST_TRIP * p->interval, .gain = GAIN, .step = 1, .depth = 1, .pipe = PIPE};
   s->window = p->credits != 0 ? p->credits : CREDITS;
   s->rate = s->base = s->actual = clamp(s, p->rate_init);
   begin_round(s, now);
@@ -238,7 +243,8 @@ static void evicted(struct state *s, dc_time now, const struct dc_cc_event *e)
 /* As Cubic does: a little lower, quickly back to where it was lost, then slowly on. */
 static void lost(struct state *s, dc_time now, uint32_t seq)
 {
-  if (s->mode == RECOVER || seq < s->cut_sent || (s->cut != 0 && (now - s->cut < s->p.interval || now - s->cut < s->trip)))
+  if (s->mode == RECOVER || seq < s->cut_sent ||
+      (s->cut != 0 && (now - s->cut < s->p.interval || now - s->cut < s->trip)))
     return; /* what was sent before the last answer was told then */
   s->cut = now;
   s->cut_sent = s->sent;
@@ -358,7 +364,8 @@ static void end_round(struct state *s, dc_time now)
   uint32_t asked = s->asked - s->round_asked;
   dc_time took = now - s->begun;
   if (asked < (1u << 24) && took > 0)
-    s->actual = s->mode == START ? per_second(bits(s, asked), took) : (s->actual + per_second(bits(s, asked), took)) / 2;
+    s->actual =
+        s->mode == START ? per_second(bits(s, asked), took) : (s->actual + per_second(bits(s, asked), took)) / 2;
   /* Rounds that end early, because w has grown, tell nothing. */
   if (took < s->trip && !s->p.adaptive)
     s->trip = took > 0 ? took : 1;

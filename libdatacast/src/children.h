@@ -1,7 +1,7 @@
 /* The children of a tree at one place: its distinct return segments, each with a small number.
  *
- * Each child below a branch node always brings the same return segment, so who waits for a packet is a bitmask over this
- * table. */
+ * Each child below a branch node always brings the same return segment, so who waits for a packet is a bitmask over
+ * this table. */
 #ifndef DATACAST_CHILDREN_H
 #define DATACAST_CHILDREN_H
 
@@ -24,8 +24,9 @@ struct dc_children {
 /* Index of the child with this segment, or -1. */
 int dc_children_find(const struct dc_children *c, const struct dc_segment *ret) __attribute__((nonnull));
 
-/* Index of the child with this segment, added when it is new. When `max` (at most DC_CHILDREN_MAX) are there already, one
- * not heard of for `stale` gives way and *replaced is set: the caller forgets what waits under its index. -1: full. */
+/* Index of the child with this segment, added when it is new. When `max` (at most DC_CHILDREN_MAX) are there already,
+ * one not heard of for `stale` gives way and *replaced is set: the caller forgets what waits under its index. -1:
+ * full. */
 int dc_children_add(struct dc_children *c, unsigned max, dc_time now, dc_time stale, const struct dc_segment *ret,
                     bool *replaced) __attribute__((nonnull));
 

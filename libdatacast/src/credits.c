@@ -2,16 +2,16 @@
 
 #include "datacast/limits.h"
 
-/* Packets that may wait on the way: fewer, and the window grows; more, and it shrinks. An eighth of the window may wait for
- * other traffic, for on a busy link every interest and every packet does; but no more than queues can hold. */
+/* Packets that may wait on the way: fewer, and the window grows; more, and it shrinks. An eighth of the window may wait
+ * for other traffic, for on a busy link every interest and every packet does; but no more than queues can hold. */
 enum { FEW = 4, MANY = 6, OTHERS_MAX = 32 };
 
 static uint64_t others(uint32_t w) { return w / 8 < OTHERS_MAX ? w / 8 : OTHERS_MAX; }
 static uint64_t few(uint32_t w) { return FEW + others(w); }
 static uint64_t many(uint32_t w) { return MANY + others(w); }
 
-/* So many samples in a row that show too many end the growth for this round, as HyStart does; the doubling goes on when the
- * next round shows that they waited for no more than a burst. */
+/* So many samples in a row that show too many end the growth for this round, as HyStart does; the doubling goes on when
+ * the next round shows that they waited for no more than a burst. */
 enum { LATE = 8 };
 
 enum { NEAR = 8 };  /* answers in a row that show that the caches answer again */
@@ -95,8 +95,8 @@ void dc_credits_sample(struct dc_credits *c, uint64_t order, uint64_t next, dc_t
   begin_round(c, next);
 }
 
-/* A loss ends the growth. With a queue it is a sign of congestion; so are many, though the queue may not show: answers from
- * a near cache may have waited and yet be no later than the source's. */
+/* A loss ends the growth. With a queue it is a sign of congestion; so are many, though the queue may not show: answers
+ * from a near cache may have waited and yet be no later than the source's. */
 void dc_credits_lost(struct dc_credits *c)
 {
   if (!c->adaptive)

@@ -1,11 +1,11 @@
-/* How many interests a receiver may have out: enough for the path's bandwidth times its delay and some packets more that
- * wait on the way, whoever makes them wait: the slowest link, or the source's bucket (after TCP Vegas; the paper's section
- * 5.2 wants "to saturate the pipe").
+/* How many interests a receiver may have out: enough for the path's bandwidth times its delay and some packets more
+ * that wait on the way, whoever makes them wait: the slowest link, or the source's bucket (after TCP Vegas; the paper's
+ * section 5.2 wants "to saturate the pipe").
  *
  * Never fewer than the configured credits. A round trip tells how many packets wait only against the shortest one, and
- * answers from a near cache have a shorter one than the source's. Those that have fallen out of the caches are answered by
- * the source alone (DUP): for them there is a window of its own, against the shortest round trip of such answers. (Trying a
- * larger window to find out takes bandwidth from TCP in a shared queue, so it is not done.) */
+ * answers from a near cache have a shorter one than the source's. Those that have fallen out of the caches are answered
+ * by the source alone (DUP): for them there is a window of its own, against the shortest round trip of such answers.
+ * (Trying a larger window to find out takes bandwidth from TCP in a shared queue, so it is not done.) */
 #ifndef DATACAST_CREDITS_H
 #define DATACAST_CREDITS_H
 
@@ -47,9 +47,10 @@ static inline void dc_credits_step(struct dc_credits *c)
   else if (c->w > goal && c->got % 4 == 0)
     c->w--;
 }
-/* An interest that was sent once, as number `order`, was answered after `rtt`, by the source alone if `dup`; `next` is the
- * number of the next one. */
-void dc_credits_sample(struct dc_credits *c, uint64_t order, uint64_t next, dc_time rtt, bool dup) __attribute__((nonnull));
+/* An interest that was sent once, as number `order`, was answered after `rtt`, by the source alone if `dup`; `next` is
+ * the number of the next one. */
+void dc_credits_sample(struct dc_credits *c, uint64_t order, uint64_t next, dc_time rtt, bool dup)
+    __attribute__((nonnull));
 void dc_credits_lost(struct dc_credits *c) __attribute__((nonnull));
 
 #endif

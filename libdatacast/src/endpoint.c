@@ -14,7 +14,7 @@ int dc_path_parse(struct dc_path *path, const uint8_t *blob, size_t len)
   if (own.ret.n != 0 || own.ret.local || own.store)
     return -EINVAL; /* nothing lies below a receiver, and it keeps nothing */
   if (dc_stop_parse(blob + n, len - n, &next) == 0 || next.ret.local || (next.ret.n == 0) != (own.fwd.n == 0))
-    return -EINVAL; /* what comes back to a receiver ends at an endpoint, and is on this host as much as its way up is */
+    return -EINVAL; /* what comes back to a receiver ends at an endpoint, on this host as much as its way up is */
 
   path->first = own.fwd;
   path->stops = (uint8_t)(stops - 1);

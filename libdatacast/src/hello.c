@@ -8,7 +8,7 @@ enum state { DOWN = 1, INIT = 2, UP = 3 }; /* RFC 5880, section 4.1 */
 
 enum {
   FORGIVE = 64, /* intervals a link stays up before its earlier failures are forgotten */
-  BEHIND = 64   /* a hello so few numbers behind the last one is out of date; farther behind, that one was not the neighbour's */
+  BEHIND = 64   /* one so few numbers behind the last one is out of date; farther behind, it was not the neighbour's */
 };
 
 void dc_hello_cfg_default(struct dc_hello_cfg *cfg)

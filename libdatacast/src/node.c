@@ -129,9 +129,9 @@ static bool send_again(const struct dc_tree *tree, const struct dc_waiting_entry
   return age >= patience || (int32_t)(tree->answered - e->order) > 0;
 }
 
-static void send_interest_on(struct work *w, struct dc_tree *tree, struct dc_waiting_entry *e, const struct dc_header *h,
-                             const struct dc_segment *fwd, uint16_t port, uint32_t rest_off, uint16_t rest_len,
-                             uint16_t way)
+static void send_interest_on(struct work *w, struct dc_tree *tree, struct dc_waiting_entry *e,
+                             const struct dc_header *h, const struct dc_segment *fwd, uint16_t port, uint32_t rest_off,
+                             uint16_t rest_len, uint16_t way)
 {
   e->sent = w->now;
   e->order = ++tree->order;
@@ -152,8 +152,8 @@ static void send_interest_on(struct work *w, struct dc_tree *tree, struct dc_wai
   count_tx(w->node, tx, false, 0);
 }
 
-static enum dc_drop child_of(struct work *w, struct dc_tree *tree, const struct dc_header *h, const struct dc_segment *ret,
-                             unsigned *child)
+static enum dc_drop child_of(struct work *w, struct dc_tree *tree, const struct dc_header *h,
+                             const struct dc_segment *ret, unsigned *child)
 {
   bool replaced;
   int i = dc_children_add(tree->children, DC_CHILDREN_MAX, w->now, CHILD_STALE, ret, &replaced);

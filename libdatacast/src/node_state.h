@@ -23,8 +23,8 @@ struct dc_node {
 
 /* Let the tree have `capacity` bytes from now on. */
 void dc_node_resize(struct dc_node *node, struct dc_tree *tree, uint64_t capacity) __attribute__((nonnull));
-/* Store a data packet's payload, making room: trees that stand still go first, the one idle longest before the others, then
- * the tree's own oldest packets. Not stored when that is not enough. */
+/* Store a data packet's payload, making room: trees that stand still go first, the one idle longest before the others,
+ * then the tree's own oldest packets. Not stored when that is not enough. */
 void dc_node_store(struct dc_node *node, struct dc_tree *tree, dc_time now, uint32_t seq, dc_buf *buf, uint32_t off,
                    uint32_t len) __attribute__((nonnull(1, 2)));
 void dc_node_unstore(struct dc_node *node, struct dc_tree *tree, uint32_t seq) __attribute__((nonnull));

@@ -58,8 +58,12 @@ struct dc_receiver { /* what each packet touches stands in front */
 
 void dc_receiver_cfg_default(struct dc_receiver_cfg *cfg)
 {
-  *cfg = (struct dc_receiver_cfg){
-      .credits = 16, .rto_min = 10 * DC_MS, .rto_max = 500 * DC_MS, .rto_init = 100 * DC_MS, .reorder = 3, .adaptive = false};
+  *cfg = (struct dc_receiver_cfg){.credits = 16,
+                                  .rto_min = 10 * DC_MS,
+                                  .rto_max = 500 * DC_MS,
+                                  .rto_init = 100 * DC_MS,
+                                  .reorder = 3,
+                                  .adaptive = false};
 }
 
 size_t dc_receiver_size(void) { return sizeof(struct dc_receiver); }
@@ -236,7 +240,7 @@ uint32_t dc_receiver_refetch(dc_receiver *r, uint64_t first_piece, uint32_t coun
       continue;
     if (r->ranges < RANGES) {
       r->refetch[r->ranges++] = g;
-    } else { /* too many: one of them grows to hold this one too; what lies between is out, held, or to be fetched as well */
+    } else { /* too many: one grows to hold this one too; what lies between is out, held, or to be fetched as well */
       struct range *last = &r->refetch[RANGES - 1];
       last->seq = g.seq < last->seq ? g.seq : last->seq;
       last->end = g.end > last->end ? g.end : last->end;

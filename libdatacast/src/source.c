@@ -2,12 +2,12 @@
 
 #include <string.h>
 
-/* What is known of a sequence number, in a ring over the window behind the newest one: nothing, sent, or the place where it
- * waits for tokens (plus one). Two bytes each, so finding and merging are one look. */
+/* What is known of a sequence number, in a ring over the window behind the newest one: nothing, sent, or the place
+ * where it waits for tokens (plus one). Two bytes each, so finding and merging are one look. */
 enum { UNSEEN = 0, SENT = 0xffff };
 
-/* Two queues wait for tokens. HOLES, the numbers below what was sent already, go first: their first interests were lost on
- * the way, and receivers that have all around them wait for them. */
+/* Two queues wait for tokens. HOLES, the numbers below what was sent already, go first: their first interests were lost
+ * on the way, and receivers that have all around them wait for them. */
 enum { HOLES, AHEAD, QUEUES };
 
 struct waiting {

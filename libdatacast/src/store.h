@@ -1,8 +1,8 @@
 /* The content store of one tree: a FIFO of C bytes, indexed by sequence number (the paper's section 5.3).
  *
  * Names are numbers: a packet stands in slot seq & mask, and a list through the slots keeps the order of arrival. New
- * packets push the oldest out. Two packets that need one slot (sequence numbers a whole ring apart) cannot both stay: the
- * later one wins. */
+ * packets push the oldest out. Two packets that need one slot (sequence numbers a whole ring apart) cannot both stay:
+ * the later one wins. */
 #ifndef DATACAST_STORE_H
 #define DATACAST_STORE_H
 
@@ -36,8 +36,8 @@ void dc_store_init(struct dc_store *s, struct dc_store_slot *slot, uint32_t slot
 /* The packet, or NULL. */
 const struct dc_store_slot *dc_store_find(const struct dc_store *s, uint32_t seq) __attribute__((nonnull));
 
-/* Take in a packet as the newest, in place of one of the same number; `len` is at most the capacity. Takes a reference of
- * its own. Returns how many other packets had to go. */
+/* Take in a packet as the newest, in place of one of the same number; `len` is at most the capacity. Takes a reference
+ * of its own. Returns how many other packets had to go. */
 unsigned dc_store_put(struct dc_store *s, const struct dc_buf_ops *ops, uint32_t seq, dc_buf *buf, uint32_t off,
                       uint32_t len) __attribute__((nonnull(1, 2)));
 

@@ -160,9 +160,9 @@ static bool flags_fit(const struct dc_net *net)
 
 /* ---- the trees of source 0 ---- */
 
-/* BCube and hypercube, tree i: what has a digit i other than 0 is reached by setting digit i first, then the others in the
- * order i+1, i+2, … around; so its last step is at the first digit other than 0 that comes before i in that circle. What
- * has digit i = 0 is reached from a neighbour at level i that has not. Every node thus uses each of its levels for
+/* BCube and hypercube, tree i: what has a digit i other than 0 is reached by setting digit i first, then the others in
+ * the order i+1, i+2, … around; so its last step is at the first digit other than 0 that comes before i in that circle.
+ * What has digit i = 0 is reached from a neighbour at level i that has not. Every node thus uses each of its levels for
  * another tree. */
 static uint32_t step(uint32_t digits, const uint32_t *d, uint32_t i)
 {
@@ -185,8 +185,8 @@ static void fill_bcube(struct dc_net *net)
       uint8_t *row = net->port + (size_t)i * net->nodes;
       uint32_t l = step(levels, d, i);
       row[x] = (uint8_t)l;
-      /* The switch on the way is fed by the host whose digit l is 0; for a digit i = 0 by one whose is not: the choice is
-       * spread by the other digits, so that no host feeds all of them. */
+      /* The switch on the way is fed by the host whose digit l is 0; for a digit i = 0 by one whose is not: the choice
+       * is spread by the other digits, so that no host feeds all of them. */
       uint32_t sum = 0, unit = 1;
       for (uint32_t j = 0; j < levels; j++)
         sum += d[j];
@@ -209,20 +209,20 @@ static void fill_hypercube(struct dc_net *net)
   }
 }
 
-/* Torus, trees 2i (leaves the source upwards in dimension i) and 2i+1 (downwards); a digit is positive up to n/2, negative
- * beyond. Trees in the manner of Tang et al. (2010): small rings go the long way round where they have to; for large ones
- * the trees are combed so that none does, and the depth is near the diameter (27 links in Torus(16,3), where the diameter is
- * 24 and the long way takes 31).
+/* Torus, trees 2i (leaves the source upwards in dimension i) and 2i+1 (downwards); a digit is positive up to n/2,
+ * negative beyond. Trees in the manner of Tang et al. (2010): small rings go the long way round where they have to; for
+ * large ones the trees are combed so that none does, and the depth is near the diameter (27 links in Torus(16,3), where
+ * the diameter is 24 and the long way takes 31).
  *
- * Let Z be the dimensions where node x is not 0, and before(i) the one before i in Z, around. Every node has an arc from
- * further inside and one from further outside for each dimension in Z, and two for each other dimension.
+ * Let Z be the dimensions where node x is not 0, and before(i) the one before i in Z, around. Every node has an arc
+ * from further inside and one from further outside for each dimension in Z, and two for each other dimension.
  * - i not in Z: tree (i,+) comes from x + e_i, tree (i,-) from x - e_i.
- * - i in Z, l = before(i), |Z| > 1: the inner arc of l and the outer arc of i serve two trees: the one that left the source
- *   on x's side of dimension i, and the one that left it on the other side of dimension l. The first takes the inner arc
- *   where |x_i| is odd, the second where it is even. So whoever takes an outer arc takes an inner one next.
+ * - i in Z, l = before(i), |Z| > 1: the inner arc of l and the outer arc of i serve two trees: the one that left the
+ *   source on x's side of dimension i, and the one that left it on the other side of dimension l. The first takes the
+ *   inner arc where |x_i| is odd, the second where it is even. So whoever takes an outer arc takes an inner one next.
  *   In small rings: the first takes the inner arc, and the tree that left on the other side of i takes the outer one.
- * - |Z| = 1: the tree of x's side comes along the axis; the tree of the other side comes from outside where |x_i| is even,
- *   and from the side (in place of tree (i+1,+), which comes from outside then) where it is odd.
+ * - |Z| = 1: the tree of x's side comes along the axis; the tree of the other side comes from outside where |x_i| is
+ *   even, and from the side (in place of tree (i+1,+), which comes from outside then) where it is odd.
  * A test walks all trees of many sizes. */
 static void comb(struct dc_net *net, uint32_t x, const uint32_t *d)
 {

@@ -1,8 +1,8 @@
 /* Trees as parent functions of the address (paper, section 4.1.1).
  *
- * BCube, Torus and hypercube look the same from every host, so the trees are kept once, for host 0: a node's port to its
- * parent. For another source every address is taken relative to it (digit by digit, modulo n), and the ports stay the
- * same, but for BCube's switches, whose ports are digits themselves.
+ * BCube, Torus and hypercube look the same from every host, so the trees are kept once, for host 0: a node's port to
+ * its parent. For another source every address is taken relative to it (digit by digit, modulo n), and the ports stay
+ * the same, but for BCube's switches, whose ports are digits themselves.
  */
 #ifndef DATACAST_TREES_ADDRESS_H
 #define DATACAST_TREES_ADDRESS_H
@@ -33,7 +33,8 @@ static inline uint32_t dc_relative_host(const struct dc_net *net, const struct d
 }
 
 /* A port of v in the relative network, and back. */
-static inline uint32_t dc_relative_port(const struct dc_net *net, const struct dc_relative *rel, uint32_t v, uint32_t port)
+static inline uint32_t dc_relative_port(const struct dc_net *net, const struct dc_relative *rel, uint32_t v,
+                                        uint32_t port)
 {
   if (net->kind != DC_NET_BCUBE || v < net->hosts)
     return port;
@@ -41,7 +42,8 @@ static inline uint32_t dc_relative_port(const struct dc_net *net, const struct d
   return port >= digit ? port - digit : port + net->n - digit;
 }
 
-static inline uint32_t dc_actual_port(const struct dc_net *net, const struct dc_relative *rel, uint32_t level, uint32_t port)
+static inline uint32_t dc_actual_port(const struct dc_net *net, const struct dc_relative *rel, uint32_t level,
+                                      uint32_t port)
 {
   uint32_t moved = port + rel->digit[level];
   return moved >= net->n ? moved - net->n : moved;

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-/* A search goes backwards from v, over arcs INTO what it has seen, until it meets the tree. next[u] is the arc by which u
- * leads on towards v. Free arcs cost nothing, arcs of other trees (when they may be taken) cost one: a breadth-first
+/* A search goes backwards from v, over arcs INTO what it has seen, until it meets the tree. next[u] is the arc by which
+ * u leads on towards v. Free arcs cost nothing, arcs of other trees (when they may be taken) cost one: a breadth-first
  * search with two queues. */
 struct search {
   struct dc_trees *s;
@@ -52,8 +52,8 @@ static bool look(struct search *q)
   uint8_t own = (uint8_t)(q->t + 1);
   const uint16_t *depth = dc_depths(s, q->t);
 
-  /* Two stamps: seen at the present cost, and finished. A node is put into `far` without a stamp, so that a cheaper way can
-   * still claim it. */
+  /* Two stamps: seen at the present cost, and finished. A node is put into `far` without a stamp, so that a cheaper way
+   * can still claim it. */
   seen = visited;
   q->found = DC_NO_NODE;
   near[nears++] = q->v;

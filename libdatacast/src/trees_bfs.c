@@ -16,8 +16,8 @@ static inline uint32_t onward(const struct dc_trees *s, uint32_t v, uint32_t arc
   return (load < LOAD_MAX ? load : LOAD_MAX) << LOAD_SHIFT | (distance(s, v) + 1);
 }
 
-/* Search over free arcs from the source, whose own arcs `from`..`end` it may use, until `wanted` receivers are seen; returns
- * how many were. next[v] is the arc by which v was reached, stamp[v] tells that it was. */
+/* Search over free arcs from the source, whose own arcs `from`..`end` it may use, until `wanted` receivers are seen;
+ * returns how many were. next[v] is the arc by which v was reached, stamp[v] tells that it was. */
 static uint32_t spread(struct dc_trees *s, uint32_t from, uint32_t end, uint32_t wanted, uint32_t *visited)
 {
   const struct dc_net *net = s->net;
@@ -34,7 +34,8 @@ static uint32_t spread(struct dc_trees *s, uint32_t from, uint32_t end, uint32_t
         continue;
       if (s->stamp[u] == now) {
         /* As near by another way: the one with less load on the whole of it. */
-        if (s->load != NULL && u != s->source && distance(s, u) == distance(s, v) + 1 && onward(s, v, into) < s->later[u]) {
+        if (s->load != NULL && u != s->source && distance(s, u) == distance(s, v) + 1 &&
+            onward(s, v, into) < s->later[u]) {
           next[u] = into;
           s->later[u] = onward(s, v, into);
         }

@@ -83,7 +83,8 @@ static unsigned compute(struct dc_trees *s, const struct dc_trees_query *q, uint
 unsigned dc_trees_compute(struct dc_trees *s, const struct dc_trees_query *q)
 {
   unsigned trees = compute(s, q, 0, false);
-  /* A source that does not forward leaves merging to others: one child per tree; but better two children than no tree. */
+  /* A source that does not forward leaves merging to others: one child per tree; but better two children than no
+   * tree. */
   return trees != 0 || s->branching ? trees : compute(s, q, 0, true);
 }
 

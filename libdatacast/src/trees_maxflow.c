@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-/* The flow is kept in `taken`: 1 where an arc carries it. The search goes backwards from v: across an arc without flow, or
- * against one with flow, until it meets the source. */
+/* The flow is kept in `taken`: 1 where an arc carries it. The search goes backwards from v: across an arc without flow,
+ * or against one with flow, until it meets the source. */
 static bool augment(struct dc_trees *s, uint32_t v)
 {
   const struct dc_net *net = s->net;

@@ -33,14 +33,15 @@ static bool waypoint(const struct routes *r, uint32_t v)
   return (r->note[v] & KIND) != PLAIN;
 }
 
-/* Hosts that only send and receive forward for nobody, but the source's own node may merge what its own file is asked for. */
+/* Hosts that only send and receive forward for nobody, but the source's own node may merge what its own file is asked
+ * for. */
 static bool can_pass(const struct routes *r, uint32_t v)
 {
   return v == r->s->source || (r->net->flags[v] & DC_NODE_CACHE) != 0;
 }
 
-/* Where do interests meet? Every branch node stores that can. One that cannot (a switch without its appliance) only forwards:
- * its consumers' interests meet at the next node above that can, the source's own at last. */
+/* Where do interests meet? Every branch node stores that can. One that cannot (a switch without its appliance) only
+ * forwards: its consumers' interests meet at the next node above that can, the source's own at last. */
 static bool take_notes(struct routes *r, unsigned t)
 {
   struct dc_trees *s = r->s;
@@ -67,7 +68,8 @@ static bool take_notes(struct routes *r, unsigned t)
   return true;
 }
 
-/* Can node[1..n-1] handle the labels of a segment node[0] -> node[n] and back? Returns the index of one that cannot, or 0. */
+/* Can node[1..n-1] handle the labels of a segment node[0] -> node[n] and back? Returns the index of one that cannot, or
+ * 0. */
 static unsigned too_deep(const struct routes *r, const uint32_t *node, unsigned n, bool local_up, bool local_down)
 {
   for (unsigned i = 0; i <= n; i++) {
@@ -234,7 +236,8 @@ static size_t one_route(struct routes *r, uint32_t v, size_t begin)
     r->where[w] = (uint32_t)record[i];
     r->tail[w] = (uint32_t)(at - record[i]);
     r->note[w] |= KNOWN;
-    r->note[w] = (r->note[w] & ~((uint32_t)STOPS_BITS << STOPS_SHIFT)) | ((freshes - i) + (shared != 0 ? shared : 1u)) << STOPS_SHIFT;
+    r->note[w] = (r->note[w] & ~((uint32_t)STOPS_BITS << STOPS_SHIFT)) | ((freshes - i) + (shared != 0 ? shared : 1u))
+                                                                             << STOPS_SHIFT;
   }
   return at;
 }

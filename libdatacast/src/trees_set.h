@@ -11,7 +11,8 @@ enum { DC_DEPTH_OPEN = UINT16_MAX, DC_DEPTH_LEFT = UINT16_MAX - 1 };
 
 enum { DC_ROLE_RECEIVER = 1 };
 
-/* Receivers up to which a tree that detours made deep is searched anew; with more, that takes longer than it is worth. */
+/* Receivers up to which a tree that detours made deep is searched anew; with more, that takes longer than it is
+ * worth. */
 enum { DC_SMALL_GROUP = 512 };
 
 /* A node that a tree still has to reach. */
@@ -102,7 +103,8 @@ static inline void dc_set_list(struct dc_trees *s, unsigned t);
 /* Empty one tree: its arcs become free. */
 void dc_set_release(struct dc_trees *s, unsigned t) __attribute__((nonnull));
 
-/* Prune tree t to the paths of the receivers it reaches, make its list and depths anew. Returns the receivers it misses. */
+/* Prune tree t to the paths of the receivers it reaches, make its list and depths anew. Returns the receivers it
+ * misses. */
 uint32_t dc_set_prune(struct dc_trees *s, unsigned t) __attribute__((nonnull));
 
 /* Let tree t enter v by an arc, or leave it. The tree is rough afterwards. */

@@ -83,7 +83,8 @@ void dc_shorten(struct dc_trees *s, unsigned t)
   bool touched = false;
   dc_set_list(s, t);
   for (uint32_t i = 0; i < s->receivers; i++)
-    for (unsigned tries = 0; tries < TRIES && depth[s->receiver[i]] > s->deepest[t] && shorten_path(s, t, s->receiver[i]); tries++)
+    for (unsigned tries = 0;
+         tries < TRIES && depth[s->receiver[i]] > s->deepest[t] && shorten_path(s, t, s->receiver[i]); tries++)
       touched = true;
   if (touched)
     (void)dc_set_prune(s, t);

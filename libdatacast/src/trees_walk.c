@@ -38,8 +38,8 @@ static inline bool under_way(const struct walk *w, uint32_t v)
   return w->parent[v] != DC_NO_ARC && w->depth[v] == DC_DEPTH_OPEN;
 }
 
-/* The arc into p of the nearest of the tree's rows that is free, or DC_NO_ARC. As long as each node takes its nearest row, a
- * path comes nearer with every step; after a detour it could come round to itself. */
+/* The arc into p of the nearest of the tree's rows that is free, or DC_NO_ARC. As long as each node takes its nearest
+ * row, a path comes nearer with every step; after a detour it could come round to itself. */
 static uint32_t straight(const struct walk *w, struct place p, bool *detoured, uint32_t *relative_port)
 {
   const struct dc_trees *s = w->s;
@@ -73,8 +73,8 @@ static bool wanted_later(const struct walk *w, struct place p, uint32_t relative
   return false;
 }
 
-/* Another arc into p where the straight ones are taken or down: from a neighbour that is in the tree already, or else is
- * near the source in it; not one that a later tree counts on, if that can be helped. */
+/* Another arc into p where the straight ones are taken or down: from a neighbour that is in the tree already, or else
+ * is near the source in it; not one that a later tree counts on, if that can be helped. */
 static uint32_t detour(const struct walk *w, struct place p, uint32_t *relative_port)
 {
   const struct dc_trees *s = w->s;
@@ -155,9 +155,9 @@ static bool walk_up(const struct walk *w, struct place p)
 
 /* ---- nothing is down ---- */
 
-/* All receivers one step up at a time: a node's arc follows from its address, so nodes that are met twice get the same one
- * again, and there is nothing to wait for and little to guess. `v` and `x` are the nodes and their relative addresses, and
- * become those of the next step. Both return the entries of the next step. */
+/* All receivers one step up at a time: a node's arc follows from its address, so nodes that are met twice get the same
+ * one again, and there is nothing to wait for and little to guess. `v` and `x` are the nodes and their relative
+ * addresses, and become those of the next step. Both return the entries of the next step. */
 static uint32_t step_up(const struct walk *w, uint32_t *v, uint32_t *x, uint32_t n)
 {
   struct dc_trees *s = w->s;
@@ -219,8 +219,8 @@ static void walk_together(const struct walk *w, const uint32_t *relative)
   s->height[w->t] = high;
 }
 
-/* What speaks against a structured tree: load on its first link (tree i leaves the source by port i), and links that are
- * down where it starts. */
+/* What speaks against a structured tree: load on its first link (tree i leaves the source by port i), and links that
+ * are down where it starts. */
 static uint32_t drawback(const struct dc_trees *s, unsigned row)
 {
   const struct dc_net *net = s->net;
@@ -302,8 +302,8 @@ static bool enter(struct dc_trees *s, uint32_t v, uint32_t arc)
   return true;
 }
 
-/* One layer after the other from the hosts up: the switches that lead to receivers, and for all of them the choice of the
- * layer above whose links, up from the source and down to them, cost least. Then the way up itself. */
+/* One layer after the other from the hosts up: the switches that lead to receivers, and for all of them the choice of
+ * the layer above whose links, up from the source and down to them, cost least. Then the way up itself. */
 bool dc_walk_fattree(struct dc_trees *s)
 {
   const struct dc_net *net = s->net;

@@ -1,7 +1,7 @@
 /* The waiting interests of one tree: for each sequence number that was sent on, which children want it.
  *
- * A sequence number may stand in any of the DC_WAITING_WAYS places of its set (seq & mask), so that children far apart in the
- * sequence do not push each other out. */
+ * A sequence number may stand in any of the DC_WAITING_WAYS places of its set (seq & mask), so that children far apart
+ * in the sequence do not push each other out. */
 #ifndef DATACAST_WAITING_H
 #define DATACAST_WAITING_H
 
@@ -24,8 +24,8 @@ struct dc_waiting_entry {
   bool again : 1;   /* sent on more than once: says nothing of the response time */
 };
 
-/* Which number stands in a place, and in whose time: epoch << 32 | number; other epochs mean free. Apart from the entries, the
- * places of a set side by side: a look-up reads one cache line. */
+/* Which number stands in a place, and in whose time: epoch << 32 | number; other epochs mean free. Apart from the
+ * entries, the places of a set side by side: a look-up reads one cache line. */
 typedef uint64_t dc_waiting_tag;
 
 struct dc_waiting {
@@ -50,8 +50,8 @@ static inline void dc_waiting_prefetch(const struct dc_waiting *w, uint32_t seq)
 
 struct dc_waiting_entry *dc_waiting_find(const struct dc_waiting *w, uint32_t seq) __attribute__((nonnull));
 
-/* A place for a sequence number that is not there yet, with no child. One that was last sent on `life` ago or earlier gives
- * way when the set is full; NULL when none is so old. */
+/* A place for a sequence number that is not there yet, with no child. One that was last sent on `life` ago or earlier
+ * gives way when the set is full; NULL when none is so old. */
 struct dc_waiting_entry *dc_waiting_add(struct dc_waiting *w, uint32_t seq, dc_time now, dc_time life)
     __attribute__((nonnull));
 

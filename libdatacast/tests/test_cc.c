@@ -79,8 +79,8 @@ static void every_rule_stays_between_its_limits(void)
   }
 }
 
-/* A slow receiver of a known rate behind a store of known depth, as a fluid: the source sends at the rule's rate, each packet
- * brings one report of the lag back. */
+/* A slow receiver of a known rate behind a store of known depth, as a fluid: the source sends at the rule's rate, each
+ * packet brings one report of the lag back. */
 static void steady_finds_the_slowest_rate_without_a_duplicate(void)
 {
   const struct dc_cc_ops *cc = dc_cc_find("steady");
@@ -98,7 +98,8 @@ static void steady_finds_the_slowest_rate_without_a_duplicate(void)
     if (behind < 0)
       behind = 0;
     assert(behind < depth); /* it never falls out */
-    struct dc_cc_event e = {.lag = (uint8_t)(255 * behind / depth), .seq = seq + 16, .queued = 16, .next_seq = seq + 1, .depth = 87};
+    struct dc_cc_event e = {
+        .lag = (uint8_t)(255 * behind / depth), .seq = seq + 16, .queued = 16, .next_seq = seq + 1, .depth = 87};
     cc->interest(state, now, &e);
     if (now > DC_SEC) {
       mean += (double)cc->rate(state);

@@ -5,7 +5,8 @@
 #include "credits.h"
 #include "datacast/limits.h"
 
-/* A window over a link that passes one packet per `each` ns after a delay of `rtt`. Returns the window after so many. */
+/* A window over a link that passes one packet per `each` ns after a delay of `rtt`. Returns the window after so
+ * many. */
 static uint32_t drive_by(struct dc_credits *c, dc_time rtt, dc_time each, unsigned packets, bool dup)
 {
   static dc_time done[8192], asked[8192];

@@ -1,5 +1,5 @@
-/* Random and half-right frames at nodes of every kind: nothing crashes, nothing leaks, every frame that leaves is whole.
- * usage: test_garbage [SEED [FRAMES]] */
+/* Random and half-right frames at nodes of every kind: nothing crashes, nothing leaks, every frame that leaves is
+ * whole. usage: test_garbage [SEED [FRAMES]] */
 #include "frames.h"
 
 static uint64_t state;

@@ -19,7 +19,8 @@ static void an_adjacency_is_popped_and_the_rest_sent_on_untouched(void)
   assert(memcmp(out, neighbour, 6) == 0 && memcmp(out + 6, own, 6) == 0 && out[12] == 0x88 && out[13] == 0x47);
   assert(memcmp(out + 14, p + 18, len - 18) == 0);
 
-  write_stack(p, (uint32_t[]){DC_LABEL_ADJ + 4}, 1); /* the last label: EtherType 0x88B5 comes out, to whoever is there */
+  write_stack(p, (uint32_t[]){DC_LABEL_ADJ + 4},
+              1); /* the last label: EtherType 0x88B5 comes out, to whoever is there */
   len = stack_len(1) + write_payload(p + stack_len(1), 1, 5, 0, 600);
   assert(give(&b, 4, p, len) == 1); /* by the port it came in on */
   flatten(&b.tx[0], out, sizeof out);

@@ -56,10 +56,12 @@ static void data_goes_to_every_child_that_waits_and_is_stored(void)
     assert(b.tx[i].buf == shared); /* not copied */
     look(&b.tx[i], &seen);
     assert(seen.port == i + 1 && seen.labels == 1 && seen.label[0] == DC_LABEL_ADJ + 3);
-    assert(seen.h.type == DC_TYPE_DATA && seen.h.seq == 5 && seen.rest_len == 1000 && seen.rest[1] == (uint8_t)(5 * 31 + 1));
+    assert(seen.h.type == DC_TYPE_DATA && seen.h.seq == 5 && seen.rest_len == 1000 &&
+           seen.rest[1] == (uint8_t)(5 * 31 + 1));
   }
   struct dc_tree_counters t = tree_count(&b, 1);
-  assert(t.aggregated == 3 && t.replicated == 3 && t.stored == 1 && t.waiting == 0 && t.bytes == 1000 && t.packets == 1);
+  assert(t.aggregated == 3 && t.replicated == 3 && t.stored == 1 && t.waiting == 0 && t.bytes == 1000 &&
+         t.packets == 1);
   struct dc_port_counters p;
   dc_node_port_counters(b.node, 2, &p);
   assert(p.tx_data == 1 && p.tx_data_payload == 1000 && p.tx_frames == 1 && p.tx_bytes == 14 + 4 + 16 + 1000);

@@ -22,8 +22,9 @@ static void sizes_around_a_piece_and_a_block(void)
   static const struct {
     uint64_t size, pieces;
     uint32_t blocks, last;
-  } rows[] = {{1, 1, 1, 1},          {999, 1, 1, 999},     {1000, 1, 1, 1000},  {1001, 2, 1, 1},
-              {4000, 4, 1, 1000},    {4001, 5, 2, 1},      {12345, 13, 4, 345}, {UINT64_C(1) << 40, 1099511628, 274877907, 776}};
+  } rows[] = {
+      {1, 1, 1, 1},       {999, 1, 1, 999}, {1000, 1, 1, 1000},  {1001, 2, 1, 1},
+      {4000, 4, 1, 1000}, {4001, 5, 2, 1},  {12345, 13, 4, 345}, {UINT64_C(1) << 40, 1099511628, 274877907, 776}};
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     struct dc_layout l = {.size = rows[i].size, .piece = 1000, .per_block = 4};
     assert(dc_layout_pieces(&l) == rows[i].pieces);
@@ -107,11 +108,13 @@ static void what_was_verified_is_forgotten_first(void)
   dc_pieces *p = make(&l);
   uint64_t piece;
   x.n = 0;
-  assert(put(0, 5, 20) == 0 && put(5, 10, 30) == 0 && put(15, 10, 45) == 0 && put(25, 5, 60) == 0 && put(30, 10, 70) == 0);
+  assert(put(0, 5, 20) == 0 && put(5, 10, 30) == 0 && put(15, 10, 45) == 0 && put(25, 5, 60) == 0 &&
+         put(30, 10, 70) == 0);
   dc_pieces_seal_block(p, 3);
   dc_pieces_seal_block(p, 7);
   dc_pieces_seal_block(p, 10); /* there is none */
-  assert(dc_pieces_sealed(p, 30, 10) && !dc_pieces_sealed(p, 30, 11) && !dc_pieces_sealed(p, 90, 11) && !dc_pieces_sealed(p, 0, 0));
+  assert(dc_pieces_sealed(p, 30, 10) && !dc_pieces_sealed(p, 30, 11) && !dc_pieces_sealed(p, 90, 11) &&
+         !dc_pieces_sealed(p, 0, 0));
   assert(dc_pieces_add(p, 30) && dc_pieces_drop_block(p, 3) == 0 && dc_pieces_has(p, 30));
   dc_extents_forget(&x, 4, p);
   assert(x.n == 5); /* the oldest is not over */

@@ -213,7 +213,8 @@ static void strange_data_is_counted_and_refused(void)
   struct dc_header h = {.type = DC_TYPE_DATA, .length = PIECE - 1, .seq = 100};
   assert(dc_receiver_handle(s.r, 1, &h, &piece) == DC_RX_LENGTH && !dc_pieces_has(s.pieces, 0));
   EXPECT(&s, 1, DC_FLAG_RETX | DC_FLAG_NOCACHE, 100); /* a cache may hold the damaged one (campaign seed 4355) */
-  assert(data(&s, 1, 99) == DC_RX_UNKNOWN && data(&s, 1, 110) == DC_RX_UNKNOWN && data(&s, 1, UINT32_MAX) == DC_RX_UNKNOWN);
+  assert(data(&s, 1, 99) == DC_RX_UNKNOWN && data(&s, 1, 110) == DC_RX_UNKNOWN &&
+         data(&s, 1, UINT32_MAX) == DC_RX_UNKNOWN);
   assert(data(&s, 1, 109) == DC_RX_NEW); /* not asked for, but right */
   assert(data(&s, 1, 100) == DC_RX_NEW && data(&s, 1, 100) == DC_RX_DUPLICATE);
   dc_receiver_counters(s.r, &c);
@@ -372,7 +373,8 @@ static void a_bad_path_is_survived(uint64_t seed)
       if (x % 100 < 5)
         continue;
       for (uint64_t copies = x % 50 == 7 ? 2 : 1; copies > 0 && flying < 2 * CAP; copies--)
-        fly[flying++] = (struct flying){t + 100 * DC_US + (x >> 32) % (x % 20 == 3 ? 5 * DC_MS : 10 * DC_US), in[k].seq};
+        fly[flying++] =
+            (struct flying){t + 100 * DC_US + (x >> 32) % (x % 20 == 3 ? 5 * DC_MS : 10 * DC_US), in[k].seq};
     }
     dc_receiver_counters(s.r, &c);
     assert(c.outstanding <= c.credits && c.interests <= c.retransmitted + 5000);

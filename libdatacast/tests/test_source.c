@@ -50,7 +50,8 @@ static void the_bucket_paces_new_data_exactly(void)
   }
   assert(dc_source_next_wake(s) == DC_NEVER);
   dc_source_counters(s, &c);
-  assert(c.interests == 5 && c.new_packets == 5 && c.dup_packets == 0 && c.merged == 0 && c.queued == 0 && c.next_seq == 5);
+  assert(c.interests == 5 && c.new_packets == 5 && c.dup_packets == 0 && c.merged == 0 && c.queued == 0 &&
+         c.next_seq == 5);
   free(s);
 }
 

@@ -67,7 +67,8 @@ static void check(const struct fixture *f, const struct dc_trees_query *q)
   uint8_t *used = calloc(2 * f->links, 1);
   uint32_t *owner = malloc(2 * f->links * sizeof *owner), *from = malloc(2 * f->links * sizeof *from);
   for (uint32_t i = 0; i < f->links; i++) {
-    uint32_t a = dc_net_arc(f->net, f->link[i].u, f->link[i].u_port), b = dc_net_arc(f->net, f->link[i].v, f->link[i].v_port);
+    uint32_t a = dc_net_arc(f->net, f->link[i].u, f->link[i].u_port),
+             b = dc_net_arc(f->net, f->link[i].v, f->link[i].v_port);
     owner[a] = from[b] = f->link[i].u;
     owner[b] = from[a] = f->link[i].v;
   }
@@ -117,7 +118,8 @@ static void failures_and_repairs(uint32_t n, uint32_t k, unsigned rounds)
       down[i] = dc_net_arc(f.net, l->u, l->u_port);
       dc_net_set_up(f.net, down[i], false);
     }
-    struct dc_trees_query q = {.source = host[0], .receiver = host + 1, .receivers = 1 + any_below(f.nodes - 1), .most = 64};
+    struct dc_trees_query q = {
+        .source = host[0], .receiver = host + 1, .receivers = 1 + any_below(f.nodes - 1), .most = 64};
     unsigned trees = dc_trees_compute(f.set, &q);
     uint32_t bound = dc_trees_bound_maxflow(f.set);
     check(&f, &q);

@@ -344,7 +344,8 @@ static void an_interest_and_its_answer(void)
   struct dc_header answer_h = {.tree = 7, .seq = 9, .length = 100};
   assert(dc_data_write(p, 33, &ret, &answer_h, ANY, NOBODY) == 0);
   n = dc_data_write(p, sizeof p, &ret, &answer_h, ANY, NOBODY);
-  assert(n == stack_len(1) + DC_HEADER_LEN && dc_header_parse(p + stack_len(1), DC_HEADER_LEN + 100, &got) == DC_DROP_NONE);
+  assert(n == stack_len(1) + DC_HEADER_LEN &&
+         dc_header_parse(p + stack_len(1), DC_HEADER_LEN + 100, &got) == DC_DROP_NONE);
   assert(got.type == DC_TYPE_DATA && got.length == 100);
 
   ret = HERE(true); /* to the own node: from the header on */

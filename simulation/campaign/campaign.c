@@ -33,8 +33,9 @@ static uint64_t between(uint64_t low, uint64_t high) { return low + draw() % (hi
 static bool once_in(uint64_t n) { return draw() % n == 0; }
 
 enum kind { LOSS, REPEAT, REORDER, CORRUPT, SPIKE, WIPE, RESTART, DOWN, KILL, SLOW, LATE, PAUSE, KINDS };
-static const char *const kind_name[KINDS] = {"loss",    "duplication", "reordering", "corruption",    "delay spike", "cache wiped",
-                                             "restart", "link down",   "kill",       "slow receiver", "late",        "pause"};
+static const char *const kind_name[KINDS] = {"loss",        "duplication",   "reordering", "corruption",
+                                             "delay spike", "cache wiped",   "restart",    "link down",
+                                             "kill",        "slow receiver", "late",       "pause"};
 
 struct fault {
   enum kind kind;
@@ -93,7 +94,9 @@ static void build(struct world *w, uint64_t seed)
     rules++;
   w->cc = dc_cc_name((unsigned)(draw() % rules));
   /* Mostly a few hundred packets; sometimes nothing, a byte, or a few thousand. */
-  w->size = once_in(50) ? draw() % 2 : once_in(5) ? between(1, 4000) * w->piece - draw() % w->piece : between(1, 600) * w->piece;
+  w->size = once_in(50)  ? draw() % 2
+            : once_in(5) ? between(1, 4000) * w->piece - draw() % w->piece
+                         : between(1, 600) * w->piece;
 
   int receivers = (int)between(1, RECEIVERS), ports[VERTICES] = {0}, open = 0;
   w->n = 2;
@@ -122,7 +125,8 @@ static void build(struct world *w, uint64_t seed)
       die("cable", w);
   }
 
-  struct sim_group_cfg g = {.source = 0, .size = w->size, .piece = w->piece, .per_block = (uint32_t)between(1, 64), .cache_bytes = w->cache};
+  struct sim_group_cfg g = {
+      .source = 0, .size = w->size, .piece = w->piece, .per_block = (uint32_t)between(1, 64), .cache_bytes = w->cache};
   if (sim_group(w->s, &g) < 0)
     die("group", w);
   for (int i = 0; i < w->receivers; i++)
@@ -300,7 +304,8 @@ static const char *run(struct world *w, uint64_t *finish)
   /* After the last fault: three times what the whole transfer takes at best, and what a few timeouts take. */
   uint64_t from = w->last_fault > w->start ? w->last_fault : w->start;
   uint64_t rtt = 2 * 10 * w->delay + 2 * MS, window = (uint64_t)w->credits * w->piece * 8;
-  uint64_t by_window = w->size * 8 / (window == 0 ? 1 : window) * rtt; /* few credits over a long way are slow by themselves */
+  uint64_t by_window =
+      w->size * 8 / (window == 0 ? 1 : window) * rtt; /* few credits over a long way are slow by themselves */
   uint64_t limit = from + 3 * (w->ideal * (uint64_t)w->trees + by_window) + GRACE;
   *finish = sim_run(w->s, limit, true);
   const char *why = sim_check(w->s);
@@ -324,11 +329,12 @@ static const char *run(struct world *w, uint64_t *finish)
 
 static void describe(const struct world *w, uint64_t seed)
 {
-  printf("seed %llu: cc=%s, %d receivers, %d vertices, %d trees, %llu bytes in pieces of %u, %llu Mb/s, %llu us, C %llu KB, "
+  printf("seed %llu: cc=%s, %d receivers, %d vertices, %d trees, %llu bytes in pieces of %u, %llu Mb/s, %llu us, C "
+         "%llu KB, "
          "w %u%s, %d faults\n",
          (unsigned long long)seed, w->cc, w->receivers, w->n, w->trees, (unsigned long long)w->size, w->piece,
-         (unsigned long long)(w->rate / 1000000), (unsigned long long)(w->delay / 1000), (unsigned long long)(w->cache / 1024),
-         w->credits, w->adaptive ? " adaptive" : "", w->faults);
+         (unsigned long long)(w->rate / 1000000), (unsigned long long)(w->delay / 1000),
+         (unsigned long long)(w->cache / 1024), w->credits, w->adaptive ? " adaptive" : "", w->faults);
 }
 
 static bool one(uint64_t seed, uint64_t *hops, uint64_t *digest)
@@ -343,7 +349,8 @@ static bool one(uint64_t seed, uint64_t *hops, uint64_t *digest)
   *hops += sim_hops(w.s);
   *digest = sim_digest(w.s);
   if (trace)
-    printf("  %10.3f ms  %s; digest %016llx\n", (double)finish / 1e6, why == NULL ? "all is well" : why, (unsigned long long)*digest);
+    printf("  %10.3f ms  %s; digest %016llx\n", (double)finish / 1e6, why == NULL ? "all is well" : why,
+           (unsigned long long)*digest);
   sim_free(w.s);
   return why == NULL;
 }
@@ -356,7 +363,8 @@ static int replay(const char *path)
   trace = true;
   bool well = one(seed, &hops, &digest);
   if (digest != recorded)
-    printf("another run than the one recorded (digest %016llx): the code has changed since\n", (unsigned long long)recorded);
+    printf("another run than the one recorded (digest %016llx): the code has changed since\n",
+           (unsigned long long)recorded);
   return well ? 0 : 1;
 }
 
@@ -382,7 +390,8 @@ int main(int argc, char **argv)
     else
       end = argv[i];
     if (end != NULL && *end != 0) {
-      fprintf(stderr, "usage: campaign [--seeds N] [--first SEED] [--keep FOLDER] [--trace] [--quiet] | --replay FILE\n");
+      fprintf(stderr,
+              "usage: campaign [--seeds N] [--first SEED] [--keep FOLDER] [--trace] [--quiet] | --replay FILE\n");
       return 2;
     }
   }
@@ -400,11 +409,11 @@ int main(int argc, char **argv)
         seedfile_write(keep, seed, digest);
     }
     if (!quiet && (seed - first + 1) % 1000 == 0)
-      fprintf(stderr, "%llu of %llu seeds, %llu failed\n", (unsigned long long)(seed - first + 1), (unsigned long long)seeds,
-              (unsigned long long)failed);
+      fprintf(stderr, "%llu of %llu seeds, %llu failed\n", (unsigned long long)(seed - first + 1),
+              (unsigned long long)seeds, (unsigned long long)failed);
   }
   if (!quiet || failed > 0)
-    printf("%llu seeds from %llu: %llu failed; %.1f million packet hops\n", (unsigned long long)seeds, (unsigned long long)first,
-           (unsigned long long)failed, (double)hops / 1e6);
+    printf("%llu seeds from %llu: %llu failed; %.1f million packet hops\n", (unsigned long long)seeds,
+           (unsigned long long)first, (unsigned long long)failed, (double)hops / 1e6);
   return failed > 0 ? 1 : 0;
 }

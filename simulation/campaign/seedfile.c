@@ -32,12 +32,16 @@ bool seedfile_read(const char *path, uint64_t *seed, uint64_t *digest)
   int got = fscanf(f, "datacast campaign %u seed %llu digest %llx", &version, &s, &d);
   fclose(f);
   if (got >= 1 && version != SEEDFILE_VERSION) {
-    fprintf(stderr, "campaign: %s is a seed file of version %u, this campaign reads version %d: replay it with the revision that "
-                    "wrote it\n", path, version, SEEDFILE_VERSION);
+    fprintf(
+        stderr,
+        "campaign: %s is a seed file of version %u, this campaign reads version %d: replay it with the revision that "
+        "wrote it\n",
+        path, version, SEEDFILE_VERSION);
     return false;
   }
   if (got != 3) {
-    fprintf(stderr, "campaign: %s is no seed file (datacast campaign %d, seed N, digest HEX)\n", path, SEEDFILE_VERSION);
+    fprintf(stderr, "campaign: %s is no seed file (datacast campaign %d, seed N, digest HEX)\n", path,
+            SEEDFILE_VERSION);
     return false;
   }
   *seed = s;

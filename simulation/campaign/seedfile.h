@@ -1,4 +1,5 @@
-/* A failing seed as a file, to be run again elsewhere: text of three lines, "datacast campaign VERSION", "seed N", "digest HEX". */
+/* A failing seed as a file, to be run again elsewhere: text of three lines, "datacast campaign VERSION", "seed N",
+ * "digest HEX". */
 #ifndef DATACAST_CAMPAIGN_SEEDFILE_H
 #define DATACAST_CAMPAIGN_SEEDFILE_H
 

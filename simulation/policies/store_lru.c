@@ -1,5 +1,5 @@
-/* The content store with least-recently-used replacement, for the experiment `cachepolicy` only (the paper's section 6.2.4):
- * the core's own store, but a packet that is found becomes the newest. */
+/* The content store with least-recently-used replacement, for the experiment `cachepolicy` only (the paper's
+ * section 6.2.4): the core's own store, but a packet that is found becomes the newest. */
 #define dc_store_find fifo_find
 #include "../../libdatacast/src/store.c"
 #undef dc_store_find

@@ -28,8 +28,8 @@ static struct asker *asker_at(const sim *s, const struct vertex *v, const uint8_
 
 static uint32_t seq_of(const uint8_t *header)
 {
-  return (uint32_t)header[DC_AT_SEQ] << 24 | (uint32_t)header[DC_AT_SEQ + 1] << 16 | (uint32_t)header[DC_AT_SEQ + 2] << 8 |
-         header[DC_AT_SEQ + 3];
+  return (uint32_t)header[DC_AT_SEQ] << 24 | (uint32_t)header[DC_AT_SEQ + 1] << 16 |
+         (uint32_t)header[DC_AT_SEQ + 2] << 8 | header[DC_AT_SEQ + 3];
 }
 
 /* The port that a frame is likely to leave by: its next label's, or where an interest's first stop leads. */

@@ -1,4 +1,5 @@
-/* What the simulator offers. Plain declarations: Python's cffi reads this same file. Times are nanoseconds, rates bit/s. */
+/* What the simulator offers. Plain declarations: Python's cffi reads this same file. Times are nanoseconds, rates
+ * bit/s. */
 typedef struct sim sim;
 
 /* How many bytes a frame takes on a link. */
@@ -56,8 +57,8 @@ int sim_tcp(sim *s, const char *flavour, const int *path, int links, const int *
             uint64_t stop, uint32_t segment);
 
 /* ---- running ---- */
-/* The nodes come to be; nothing can be added any more. -1 when the machine lacks the memory. The first sim_run does it too, but
- * cannot say so: it aborts. */
+/* The nodes come to be; nothing can be added any more. -1 when the machine lacks the memory. The first sim_run does it
+ * too, but cannot say so: it aborts. */
 int sim_prepare(sim *s);
 /* Until `until`, or until every scheduled group that has no stop is whole (when `whole`). Returns the time reached. */
 uint64_t sim_run(sim *s, uint64_t until, bool whole);
@@ -114,7 +115,7 @@ int sim_links(const sim *s);
 const char *sim_check(sim *s);
 
 /* ---- for another simulator ---- */
-/* All of it as text, before the first sim_run (simulation/ns3/README.md says how it reads); NULL when something in it cannot
- * be said so. The caller gives it back with sim_text_free. */
+/* All of it as text, before the first sim_run (simulation/ns3/README.md says how it reads); NULL when something in it
+ * cannot be said so. The caller gives it back with sim_text_free. */
 char *sim_describe(sim *s);
 void sim_text_free(char *text);

@@ -71,8 +71,8 @@ int memory_room(sim *s, double bytes);
 enum { SMALL = 128, MIDDLE = 448, BIG = 1536, BODY = 24, BODY_BIG = 1536 };
 enum size { SIZE_SMALL, SIZE_MIDDLE, SIZE_BIG, SIZES };
 
-/* What the core may keep of a frame (its dc_buf), shared by all copies of it: of data the Datacast header and the payload's
- * stamp; of an interest, which no node keeps, nothing: its receiver has one for all. */
+/* What the core may keep of a frame (its dc_buf), shared by all copies of it: of data the Datacast header and the
+ * payload's stamp; of an interest, which no node keeps, nothing: its receiver has one for all. */
 struct body {
   uint32_t refs;
   uint32_t payload;

@@ -1,11 +1,12 @@
-/* Events in the order of (time, who): a wheel of buckets for what comes soon, a 4-ary heap for what comes later. The bucket
- * at hand is sorted, so what happens next is known, and its memory can be fetched in time. */
+/* Events in the order of (time, who): a wheel of buckets for what comes soon, a 4-ary heap for what comes later. The
+ * bucket at hand is sorted, so what happens next is known, and its memory can be fetched in time. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine.h"
 
-/* Events per bucket that are too many or too few; buckets between two looks; the widest bucket, as a power of two of ns. */
+/* Events per bucket that are too many or too few; buckets between two looks; the widest bucket, as a power of two of
+ * ns. */
 enum { CROWD = 96, LULL = 24, LOOK = 4096, WIDEST = 16 };
 
 static bool before(const struct event *a, const struct event *b)
@@ -170,7 +171,9 @@ static void fit(struct events *e)
   uint64_t each = e->seen / e->looks;
   e->looks = 0;
   e->seen = 0;
-  uint32_t shift = each > CROWD && e->shift > 0 ? e->shift - 1 : each < LULL && e->shift < WIDEST ? e->shift + 1 : e->shift;
+  uint32_t shift = each > CROWD && e->shift > 0       ? e->shift - 1
+                   : each < LULL && e->shift < WIDEST ? e->shift + 1
+                                                      : e->shift;
   if (shift == e->shift)
     return;
   struct event *all = NULL;

@@ -15,7 +15,8 @@ uint64_t content(const sim *s, int group, uint64_t piece)
   return x ^ x >> 31;
 }
 
-/* The link by which an endpoint's frames for this segment leave; LOCAL: to this host's own node, NOWHERE: no such port. */
+/* The link by which an endpoint's frames for this segment leave; LOCAL: to this host's own node, NOWHERE: no such
+ * port. */
 enum { LOCAL = -1, NOWHERE = -2 };
 
 static int way_out(const sim *s, int v, const struct dc_segment *seg)

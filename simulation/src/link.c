@@ -79,7 +79,8 @@ static struct packet *spoil(sim *s, int link, struct packet *p, dc_time arrives)
   if (p->tcp)
     return p;
   if (sim_chance(s, l->faults.corrupt)) {
-    struct packet *c = damaged(s, p, sim_random(s) % (8 * (uint64_t)p->real)); /* the sender's cache keeps the right one */
+    struct packet *c =
+        damaged(s, p, sim_random(s) % (8 * (uint64_t)p->real)); /* the sender's cache keeps the right one */
     packet_give(&s->pool, p);
     p = c;
   }

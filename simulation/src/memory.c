@@ -1,4 +1,5 @@
-/* Memory in huge pages: a large network is walked through in no order, and each step would miss the processor's page tables. */
+/* Memory in huge pages: a large network is walked through in no order, and each step would miss the processor's page
+ * tables. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,8 +52,8 @@ int memory_room(sim *s, double bytes)
   if (all <= (double)m->limit)
     return 0;
   snprintf(s->text, sizeof s->text,
-           "this needs %.1f GiB of memory or more, %.1f GiB are available: take a smaller group, file or network", all / (1 << 30),
-           (double)m->limit / (1 << 30));
+           "this needs %.1f GiB of memory or more, %.1f GiB are available: take a smaller group, file or network",
+           all / (1 << 30), (double)m->limit / (1 << 30));
   return sim_fail(s, s->text);
 }
 

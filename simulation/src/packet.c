@@ -89,7 +89,8 @@ struct body *body_new(struct pool *pool, size_t n)
   struct body **list = n <= BODY ? &pool->body : &pool->body_big;
   struct body *b = *list;
   if (b == NULL) {
-    b = n <= BODY ? cut(pool, lines(sizeof *b + BODY), free_body) : cut(pool, lines(sizeof *b + BODY_BIG), free_body_big);
+    b = n <= BODY ? cut(pool, lines(sizeof *b + BODY), free_body)
+                  : cut(pool, lines(sizeof *b + BODY_BIG), free_body_big);
     b->big = n > BODY;
   } else {
     *list = b->next;

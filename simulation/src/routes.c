@@ -96,7 +96,8 @@ int sim_routes(sim *s, int tree, const int *child, const int *parent, int arcs)
   int *room = malloc(4 * n * sizeof *room);
   if (room == NULL)
     abort();
-  struct shape t = {.s = s, .n = s->n_vertices, .parent = room, .up = room + n, .down = room + 2 * n, .ways = room + 3 * n};
+  struct shape t = {
+      .s = s, .n = s->n_vertices, .parent = room, .up = room + n, .down = room + 2 * n, .ways = room + 3 * n};
   t.source = g->cfg.source;
   for (size_t i = 0; i < n; i++) {
     t.parent[i] = t.up[i] = t.down[i] = -1;

@@ -88,11 +88,12 @@ int sim_group(sim *s, const struct sim_group_cfg *cfg)
   if (cfg->piece == 0 || cfg->piece > DC_PAYLOAD_MAX || cfg->per_block == 0)
     return sim_fail(s, "a piece has 1 to 65,000 bytes, a block at least one piece");
   s->groups = grow(s->groups, s->n_groups, sizeof *s->groups);
-  s->groups[s->n_groups] = (struct group){.cfg = *cfg,
-                                          .layout = {.size = cfg->size, .piece = cfg->piece, .per_block = cfg->per_block},
-                                          .cache_code = dc_cache_code(cfg->cache_bytes),
-                                          .start = DC_NEVER,
-                                          .stop = DC_NEVER};
+  s->groups[s->n_groups] =
+      (struct group){.cfg = *cfg,
+                     .layout = {.size = cfg->size, .piece = cfg->piece, .per_block = cfg->per_block},
+                     .cache_code = dc_cache_code(cfg->cache_bytes),
+                     .start = DC_NEVER,
+                     .stop = DC_NEVER};
   return s->n_groups++;
 }
 

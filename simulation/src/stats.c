@@ -22,7 +22,8 @@ int sim_receiver_stats(const sim *s, int group, int receiver, struct sim_receive
                                      .finish = m->finish,
                                      .first = m->first,
                                      .pieces = held,
-                                     .bytes = held == n ? s->groups[group].layout.size : held * s->groups[group].layout.piece,
+                                     .bytes = held == n ? s->groups[group].layout.size
+                                                        : held * s->groups[group].layout.piece,
                                      .wrong = m->wrong,
                                      .bad_blocks = m->bad_blocks};
   return 0;

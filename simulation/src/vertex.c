@@ -57,7 +57,8 @@ void vertex_prepare(sim *s, int v)
   s->vertices[v].cache_bytes = cfg.cache_bytes;
 }
 
-/* A frame to send becomes a packet: `from`, the one at hand, when this is the last of them. Takes over the reference. */
+/* A frame to send becomes a packet: `from`, the one at hand, when this is the last of them. Takes over the
+ * reference. */
 static struct packet *make_packet(sim *s, struct packet *from, const struct dc_tx *tx, bool last)
 {
   struct body *body = (struct body *)(void *)tx->buf;

@@ -28,9 +28,9 @@ struct dc_frame {
  * It holds one reference to buf (when not NULL), which the caller releases when it is sent.
  *
  * port == DC_PORT_HOST: for this host's endpoints, and what goes to them starts at the Datacast header, without
- * Ethernet. prefix_len is 0 when the header is the buffer's own (off stands at it), or DC_HEADER_LEN when the node had to
- * write a new one (an interest whose route became shorter): then prefix is the header and off stands behind the old one's
- * first stop. Read a HOST frame as prefix followed by [off, off+len). */
+ * Ethernet. prefix_len is 0 when the header is the buffer's own (off stands at it), or DC_HEADER_LEN when the node had
+ * to write a new one (an interest whose route became shorter): then prefix is the header and off stands behind the old
+ * one's first stop. Read a HOST frame as prefix followed by [off, off+len). */
 struct dc_tx {
   dc_buf *buf;
   uint32_t off, len;

@@ -1,5 +1,5 @@
-/* Is the link alive? A light hello per link finds what carrier does not show: a link that swallows frames in one or both
- * directions. The three states and their exchange are those of BFD (RFC 5880, section 6.2); timing adapts:
+/* Is the link alive? A light hello per link finds what carrier does not show: a link that swallows frames in one or
+ * both directions. The three states and their exchange are those of BFD (RFC 5880, section 6.2); timing adapts:
  *
  * - Hellos come at the slow interval while nothing else moves on this machine, at the fast one while transfers run
  *   (dc_hello_busy). Each hello says how soon the next one comes.
@@ -8,7 +8,8 @@
  * - Time in which this process itself did not run is not held against the neighbour.
  * - A link that has just failed is trusted again only after a hold that doubles with each failure.
  *
- * A neighbour that never said hello (an OpenFlow switch, an older peer) leaves the link DC_LINK_UNKNOWN: carrier decides.
+ * A neighbour that never said hello (an OpenFlow switch, an older peer) leaves the link DC_LINK_UNKNOWN: carrier
+ * decides.
  *
  * Calling order: handle() and heard() for everything that arrived, then poll(), then sleep until next_wake(). */
 #ifndef DATACAST_HELLO_H
@@ -17,13 +18,13 @@
 #include "datacast/time.h"
 #include "datacast/wire.h"
 
-/* A hello under its Ethernet header (EtherType 0x88B5, no label): the Datacast header with the sender's instance as tree id
- * and its count as sequence number, then state (1), 0 (1), interval in ms (2), the neighbour's instance (4). */
+/* A hello under its Ethernet header (EtherType 0x88B5, no label): the Datacast header with the sender's instance as
+ * tree id and its count as sequence number, then state (1), 0 (1), interval in ms (2), the neighbour's instance (4). */
 enum { DC_HELLO_LEN = 16 + 8 };
 
 struct dc_hello_cfg {
   dc_time fast, slow;            /* intervals, whole milliseconds (25 ms, 250 ms) */
-  dc_time timeout_min;           /* never called silent sooner (135 ms: a neighbour may miss its turn on a loaded machine) */
+  dc_time timeout_min;           /* never called silent sooner (135 ms: a neighbour may miss its turn under load) */
   unsigned timeout_intervals;    /* nor, beyond that, later than so many intervals (4) */
   dc_time busy;                  /* fast for so long after the last dc_hello_busy (2 s) */
   dc_time hold_min, hold_max;    /* 50 ms, 5 s */

@@ -51,8 +51,8 @@ unsigned dc_node_handle(dc_node *node, dc_time now, const struct dc_frame *frame
     __attribute__((nonnull));
 
 /* A hint for bursts: this frame will be handled soon. Fetches into the processor's cache what that will touch, in
- * DC_NODE_PREFETCH_STEPS steps: call them in order, each some frames after the one before, which has to be there by then.
- * Changes nothing and may be left out. */
+ * DC_NODE_PREFETCH_STEPS steps: call them in order, each some frames after the one before, which has to be there by
+ * then. Changes nothing and may be left out. */
 enum { DC_NODE_PREFETCH_STEPS = 4 };
 void dc_node_prefetch(const dc_node *node, const struct dc_frame *frame, unsigned step) __attribute__((nonnull));
 

@@ -26,7 +26,8 @@ uint32_t dc_layout_piece_len(const struct dc_layout *l, uint64_t i) __attribute_
 /* Which pieces are held. */
 typedef struct dc_pieces dc_pieces;
 size_t dc_pieces_size(const struct dc_layout *l) __attribute__((nonnull));
-dc_pieces *dc_pieces_init(void *memory, const struct dc_layout *l) __attribute__((nonnull)); /* zeroed memory, align 8 */
+/* In zeroed memory, align 8. */
+dc_pieces *dc_pieces_init(void *memory, const struct dc_layout *l) __attribute__((nonnull));
 /* A hint: this piece will be added soon. */
 void dc_pieces_prefetch(const dc_pieces *p, uint64_t piece) __attribute__((nonnull));
 bool dc_pieces_has(const dc_pieces *p, uint64_t piece) __attribute__((nonnull));
@@ -50,8 +51,8 @@ struct dc_extent {
   uint64_t first;
 };
 
-/* A tree's extents, in order of sequence numbers. Each one appended continues the last; the first starts anywhere, and what
- * was forgotten leaves gaps. */
+/* A tree's extents, in order of sequence numbers. Each one appended continues the last; the first starts anywhere, and
+ * what was forgotten leaves gaps. */
 struct dc_extents {
   uint32_t n;
   struct dc_extent e[DC_EXTENTS_MAX];
@@ -64,8 +65,8 @@ int dc_extents_append(struct dc_extents *x, const struct dc_extent *e) __attribu
 bool dc_extents_piece(const struct dc_extents *x, uint32_t seq, uint64_t *piece) __attribute__((nonnull));
 /* First sequence number not assigned yet; 0 when there is none at all. */
 uint32_t dc_extents_end(const struct dc_extents *x) __attribute__((nonnull));
-/* Make room: forget the extents before `seq` whose blocks are sealed, or, when there is none, the oldest one before `seq`.
- * The last extent always stays. */
+/* Make room: forget the extents before `seq` whose blocks are sealed, or, when there is none, the oldest one before
+ * `seq`. The last extent always stays. */
 void dc_extents_forget(struct dc_extents *x, uint32_t seq, const dc_pieces *p) __attribute__((nonnull));
 /* Take back what was assigned from `seq` on. */
 void dc_extents_cut(struct dc_extents *x, uint32_t seq) __attribute__((nonnull));

@@ -42,21 +42,21 @@ size_t dc_receiver_size(void);
 dc_receiver *dc_receiver_init(void *memory, dc_time now, const struct dc_receiver_cfg *cfg, dc_pieces *pieces)
     __attribute__((nonnull));
 
-/* An announcement: the tree goes on with these pieces. As dc_extents_append, but that of more than DC_EXTENTS_MAX extents those
- * with sealed blocks are forgotten, then the oldest that nothing is out for. */
+/* An announcement: the tree goes on with these pieces. As dc_extents_append, but that of more than DC_EXTENTS_MAX
+ * extents those with sealed blocks are forgotten, then the oldest that nothing is out for. */
 int dc_receiver_assign(dc_receiver *r, const struct dc_extent *e) __attribute__((nonnull));
 /* Nothing from `seq` on is asked for in this tree any more (its rest goes to other trees). */
 void dc_receiver_cut(dc_receiver *r, uint32_t seq) __attribute__((nonnull));
 /* After a route changed or the tree stood still: everything out is asked for again at once. */
 void dc_receiver_restart(dc_receiver *r, dc_time now) __attribute__((nonnull));
-/* A block failed its checksum and dc_pieces_drop_block was called: ask again, past the caches, for the pieces of it that
- * this tree carried. Returns how many will be asked for. A piece that no tree carries as far as it remembers
+/* A block failed its checksum and dc_pieces_drop_block was called: ask again, past the caches, for the pieces of it
+ * that this tree carried. Returns how many will be asked for. A piece that no tree carries as far as it remembers
  * (dc_receiver_carries) has to be assigned again. */
 uint32_t dc_receiver_refetch(dc_receiver *r, uint64_t first_piece, uint32_t count) __attribute__((nonnull));
 bool dc_receiver_carries(const dc_receiver *r, uint64_t piece) __attribute__((nonnull));
 
-/* A hint for bursts: data with this number will be handled soon. Fetches what that will touch into the processor's cache, in
- * two steps, 0 and some packets later 1. Changes nothing and may be left out. */
+/* A hint for bursts: data with this number will be handled soon. Fetches what that will touch into the processor's
+ * cache, in two steps, 0 and some packets later 1. Changes nothing and may be left out. */
 void dc_receiver_prefetch(const dc_receiver *r, uint32_t seq, unsigned step) __attribute__((nonnull));
 
 /* A data packet of this tree. On DC_RX_NEW the piece is marked as held. */

@@ -1,8 +1,8 @@
 /* Edge-disjoint Steiner trees (paper, section 4): the network, and the trees of one group over it.
  *
- * Sizes: V nodes, E links (cables), T trees. A link is full duplex: two arcs. An arc is named by its place in the row of
- * the node where it ENDS: arc a of node v is the direction `to[a]` -> v, and its number within the row is v's port. So
- * the arc by which a tree enters v is also v's port towards its parent.
+ * Sizes: V nodes, E links (cables), T trees. A link is full duplex: two arcs. An arc is named by its place in the row
+ * of the node where it ENDS: arc a of node v is the direction `to[a]` -> v, and its number within the row is v's port.
+ * So the arc by which a tree enters v is also v's port towards its parent.
  *
  * A network and a set of trees each live in one block of memory given by the caller; nothing else is allocated. A set
  * reads its network and does not change it; a network may have many sets. Neither is safe to use from two threads at a
@@ -69,7 +69,8 @@ uint32_t dc_net_arc(const struct dc_net *net, uint32_t v, uint32_t port) __attri
 void dc_net_set_up(struct dc_net *net, uint32_t arc, bool up) __attribute__((nonnull));
 bool dc_net_is_up(const struct dc_net *net, uint32_t arc) __attribute__((nonnull));
 
-/* Can v be a waypoint from now on (a switch's cache appliance comes or goes)? Trees stay, routes are to be written anew. */
+/* Can v be a waypoint from now on (a switch's cache appliance comes or goes)? Trees stay, routes are to be written
+ * anew. */
 void dc_net_set_cache(struct dc_net *net, uint32_t v, bool can) __attribute__((nonnull));
 
 /* A breadth-first search from `source` over links that are up, until every node is seen; `times` times over. The floor
@@ -88,27 +89,30 @@ struct dc_trees_query {
   const uint16_t *load; /* per arc: trees of other groups on it; or NULL */
 };
 
-/* CalcSteinerTrees (Figure 3): structured spanning trees where the network has them, pruned to the members; what is broken
- * is mended over free arcs, or with arcs that other trees can spare. Replaces what the set held. Returns the number of
- * trees (0: some receiver is cut off: dc_trees_reachable tells which). Every tree holds every receiver. An unbroken group
- * costs O(its members' paths); a broken one O(T (V + E)) and what the exchange of arcs takes, which is bounded. */
+/* CalcSteinerTrees (Figure 3): structured spanning trees where the network has them, pruned to the members; what is
+ * broken is mended over free arcs, or with arcs that other trees can spare. Replaces what the set held. Returns the
+ * number of trees (0: some receiver is cut off: dc_trees_reachable tells which). Every tree holds every receiver. An
+ * unbroken group costs O(its members' paths); a broken one O(T (V + E)) and what the exchange of arcs takes, which is
+ * bounded. */
 unsigned dc_trees_compute(struct dc_trees *s, const struct dc_trees_query *q) __attribute__((nonnull));
 
-/* Where dc_trees_compute fell short of `wanted` (the max-flow bound): further attempts with the exchanges in other orders,
- * a fixed number by the network's size. Returns the number of trees, never less than the set held. Same input, same trees.
- * What is known about reaching the bound: docs/decisions/trees-exact.md. */
+/* Where dc_trees_compute fell short of `wanted` (the max-flow bound): further attempts with the exchanges in other
+ * orders, a fixed number by the network's size. Returns the number of trees, never less than the set held. Same input,
+ * same trees. What is known about reaching the bound: docs/decisions/trees-exact.md. */
 unsigned dc_trees_exact(struct dc_trees *s, const struct dc_trees_query *q, unsigned wanted) __attribute__((nonnull));
 
 /* Links went down or came up (dc_net_set_up was called for each): mend the trees that lost an arc, leave the others
- * untouched, and add trees where there is room again (not above the query's `most`). `arc`: both kinds, either direction.
- * Sets bits: `changed` trees that differ, `lost` trees that are no more (their numbers stay empty), `added` new ones. */
+ * untouched, and add trees where there is room again (not above the query's `most`). `arc`: both kinds, either
+ * direction. Sets bits: `changed` trees that differ, `lost` trees that are no more (their numbers stay empty), `added`
+ * new ones. */
 struct dc_trees_repaired {
   uint64_t changed, lost, added;
 };
-struct dc_trees_repaired dc_trees_repair(struct dc_trees *s, const uint32_t *arc, uint32_t arcs) __attribute__((nonnull));
+struct dc_trees_repaired dc_trees_repair(struct dc_trees *s, const uint32_t *arc, uint32_t arcs)
+    __attribute__((nonnull));
 
-/* Put a tree of somebody else's into an empty place of the set, by the arcs that enter its nodes, in any order. Returns the
- * receivers that it does not lead to. */
+/* Put a tree of somebody else's into an empty place of the set, by the arcs that enter its nodes, in any order. Returns
+ * the receivers that it does not lead to. */
 uint32_t dc_trees_load(struct dc_trees *s, unsigned tree, const uint32_t *arc, uint32_t arcs) __attribute__((nonnull));
 
 /* Forget all trees and set another group. */
@@ -128,8 +132,8 @@ uint32_t dc_trees_parent(const struct dc_trees *s, unsigned tree, uint32_t v) __
 /* Least of the source's links up and each receiver's links up to what forwards: the paper's bound (section 6.1.2). */
 uint32_t dc_trees_bound_degree(const struct dc_trees *s) __attribute__((nonnull));
 
-/* Least max-flow from the source to a receiver. O(receivers bound E) at worst; at once where the set holds as many trees as
- * the degrees allow. */
+/* Least max-flow from the source to a receiver. O(receivers bound E) at worst; at once where the set holds as many
+ * trees as the degrees allow. */
 uint32_t dc_trees_bound_maxflow(struct dc_trees *s) __attribute__((nonnull));
 
 /* Which of the query's receivers can be reached at all: writes 0 or 1 for each, returns how many cannot. O(V + E). */

@@ -1,5 +1,5 @@
-/* From trees to routes: each receiver's list of stops (route.h), with waypoints at the branch nodes and where a label stack
- * would get too deep (design.md, section 3). */
+/* From trees to routes: each receiver's list of stops (route.h), with waypoints at the branch nodes and where a label
+ * stack would get too deep (design.md, section 3). */
 #ifndef DATACAST_TREES_ROUTES_H
 #define DATACAST_TREES_ROUTES_H
 

@@ -1,16 +1,54 @@
 /* For cffi: limits, wire, route, endpoint. */
 enum {
-  DC_SEG_MAX, DC_STOPS_MAX, DC_ROUTE_MAX, DC_PORT_MAX, DC_CHILDREN_MAX, DC_NODE_PORTS_MAX, DC_NODE_TX_MAX, DC_CREDITS_MAX,
-  DC_EXTENTS_MAX, DC_PREFIX_MAX, DC_PAYLOAD_MAX, DC_NODE_TREES_MAX, DC_NODE_SLOTS_MAX, ...
+  DC_SEG_MAX,
+  DC_STOPS_MAX,
+  DC_ROUTE_MAX,
+  DC_PORT_MAX,
+  DC_CHILDREN_MAX,
+  DC_NODE_PORTS_MAX,
+  DC_NODE_TX_MAX,
+  DC_CREDITS_MAX,
+  DC_EXTENTS_MAX,
+  DC_PREFIX_MAX,
+  DC_PAYLOAD_MAX,
+  DC_NODE_TREES_MAX,
+  DC_NODE_SLOTS_MAX,
+  ...
 };
 
 struct dc_header {
-  uint8_t type; uint8_t flags; uint16_t length; uint32_t tree; uint32_t seq; uint8_t stops; uint8_t lag; uint8_t cache; ...;
+  uint8_t type;
+  uint8_t flags;
+  uint16_t length;
+  uint32_t tree;
+  uint32_t seq;
+  uint8_t stops;
+  uint8_t lag;
+  uint8_t cache;
+  ...;
 };
 enum dc_drop {
-  DC_DROP_NONE, DC_DROP_TRUNCATED, DC_DROP_VERSION, DC_DROP_TYPE, DC_DROP_RESERVED, DC_DROP_ETHERTYPE, DC_DROP_LABEL,
-  DC_DROP_PORT, DC_DROP_STACK, DC_DROP_ROUTE, DC_DROP_NO_ENDPOINT, DC_DROP_UNKNOWN_TREE, DC_DROP_UNWANTED, DC_DROP_TREES,
-  DC_DROP_CHILDREN, DC_DROP_WAITING, DC_DROP_QUEUE, DC_DROP_BEYOND, DC_DROP_OVERSIZED, DC_DROP_MAX, ...
+  DC_DROP_NONE,
+  DC_DROP_TRUNCATED,
+  DC_DROP_VERSION,
+  DC_DROP_TYPE,
+  DC_DROP_RESERVED,
+  DC_DROP_ETHERTYPE,
+  DC_DROP_LABEL,
+  DC_DROP_PORT,
+  DC_DROP_STACK,
+  DC_DROP_ROUTE,
+  DC_DROP_NO_ENDPOINT,
+  DC_DROP_UNKNOWN_TREE,
+  DC_DROP_UNWANTED,
+  DC_DROP_TREES,
+  DC_DROP_CHILDREN,
+  DC_DROP_WAITING,
+  DC_DROP_QUEUE,
+  DC_DROP_BEYOND,
+  DC_DROP_OVERSIZED,
+  DC_DROP_MAX,
+  ...
 };
 const char *dc_drop_name(enum dc_drop why);
 enum dc_drop dc_header_parse(const uint8_t *p, size_t len, struct dc_header *h);

@@ -16,7 +16,12 @@ const struct dc_buf_ops *pybuf_ops(void);
 
 struct dc_node_cfg {
   uint16_t ports; bool endpoint; bool lone_port; uint32_t cache_bytes; uint32_t cache_bytes_max; uint64_t memory_bytes;
-  uint32_t memory_packets; uint32_t trees; uint32_t store_slots; uint32_t waiting_slots; uint64_t retx_min; uint64_t idle;
+  uint32_t memory_packets;
+  uint32_t trees;
+  uint32_t store_slots;
+  uint32_t waiting_slots;
+  uint64_t retx_min;
+  uint64_t idle;
   ...;
 };
 void dc_node_cfg_default(struct dc_node_cfg *cfg);
@@ -34,7 +39,11 @@ struct dc_port_counters {
 };
 struct dc_tree_counters {
   uint32_t tree; uint64_t interests, hits, misses, aggregated, retx_forwarded;
-  uint64_t data, stored, evicted, replicated, dup_data; uint64_t bytes; uint32_t packets; uint32_t waiting; uint32_t children;
+  uint64_t data, stored, evicted, replicated, dup_data;
+  uint64_t bytes;
+  uint32_t packets;
+  uint32_t waiting;
+  uint32_t children;
   ...;
 };
 struct dc_node_counters {

@@ -25,7 +25,13 @@ void dc_extents_forget(struct dc_extents *x, uint32_t seq, const dc_pieces *p);
 void dc_extents_cut(struct dc_extents *x, uint32_t seq);
 
 struct dc_cc_params {
-  uint64_t rate_init; uint64_t rate_min; uint64_t rate_max; uint64_t delta; uint64_t interval; uint32_t packet_bytes; ...;
+  uint64_t rate_init;
+  uint64_t rate_min;
+  uint64_t rate_max;
+  uint64_t delta;
+  uint64_t interval;
+  uint32_t packet_bytes;
+  ...;
 };
 struct dc_cc_ops { const char *name; ...; };
 const struct dc_cc_ops *dc_cc_find(const char *name);

@@ -36,5 +36,12 @@ enum dc_routes_error {
   DC_ROUTES_OK, DC_ROUTES_SPACE, DC_ROUTES_MISSING, DC_ROUTES_MSD, DC_ROUTES_LONG, DC_ROUTES_STOPS, DC_ROUTES_CHILDREN,
   ...
 };
-struct dc_routes_result { enum dc_routes_error error; uint32_t node; size_t bytes; uint32_t labels; uint32_t interest; ...; };
+struct dc_routes_result {
+  enum dc_routes_error error;
+  uint32_t node;
+  size_t bytes;
+  uint32_t labels;
+  uint32_t interest;
+  ...;
+};
 struct dc_routes_result dc_trees_routes(struct dc_trees *s, unsigned tree, uint8_t *out, size_t cap, uint32_t *at);

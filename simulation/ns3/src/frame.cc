@@ -50,7 +50,8 @@ public:
 
   static ns3::TypeId GetTypeId()
   {
-    static ns3::TypeId tid = ns3::TypeId("datacast::FrontHeader").SetParent<ns3::Header>().AddConstructor<FrontHeader>();
+    static ns3::TypeId tid =
+        ns3::TypeId("datacast::FrontHeader").SetParent<ns3::Header>().AddConstructor<FrontHeader>();
     return tid;
   }
   ns3::TypeId GetInstanceTypeId() const override { return GetTypeId(); }
@@ -112,7 +113,8 @@ ns3::Ptr<ns3::Packet> Pack(Framing framing, const uint8_t *p, uint32_t real, uin
 {
   if (framing == Framing::PAPER) {
     int payload = PayloadOf(p, real, len);
-    ns3::Ptr<ns3::Packet> packet = ns3::Create<ns3::Packet>(DC_HEADER_LEN - PPP_BYTES + static_cast<uint32_t>(std::max(0, payload)));
+    ns3::Ptr<ns3::Packet> packet =
+        ns3::Create<ns3::Packet>(DC_HEADER_LEN - PPP_BYTES + static_cast<uint32_t>(std::max(0, payload)));
     FrameTag tag;
     tag.from = p;
     tag.real = real;
@@ -148,7 +150,8 @@ Frame *Unpack(Framing framing, const ns3::Ptr<const ns3::Packet> &packet, bool p
   std::memset(f->byte, 0, PPP_BYTES);
   dc_header h;
   if (uint32_t at = HeaderOf(f->byte, f->real, f->len, &h)) // leave the payload's zeros where they are
-    f->real = std::min(f->real, at + DC_HEADER_LEN + (h.type == DC_TYPE_DATA ? std::min<uint32_t>(h.length, STAMP) : h.length));
+    f->real = std::min(f->real,
+                       at + DC_HEADER_LEN + (h.type == DC_TYPE_DATA ? std::min<uint32_t>(h.length, STAMP) : h.length));
   return f;
 }
 

@@ -1,11 +1,14 @@
 // A frame of libdatacast on its way through ns-3: how it becomes an ns-3 packet, and what it takes on the wire.
 //
-// ns-3's point-to-point device puts a PPP header of 2 bytes before each packet and charges the link for them, and knows no
-// Ethernet. So that both simulators charge the same bytes, every packet given to it is 2 bytes shorter than our frame:
+// ns-3's point-to-point device puts a PPP header of 2 bytes before each packet and charges the link for them, and knows
+// no Ethernet. So that both simulators charge the same bytes, every packet given to it is 2 bytes shorter than our
+// frame:
 //
-// * framing `ethernet`: the packet holds the frame itself but for the first 2 bytes of the destination address, which PPP
+// * framing `ethernet`: the packet holds the frame itself but for the first 2 bytes of the destination address, which
+// PPP
 //   takes the place of (addresses do not route; the receiving side reads them as zero).
-// * framing `paper`: the paper counts 16 bytes of header and the payload, less than a frame really has. The packet is as long
+// * framing `paper`: the paper counts 16 bytes of header and the payload, less than a frame really has. The packet is
+// as long
 //   as that, less 2, and the frame's bytes travel beside it in a packet tag, which takes nothing on the wire.
 //
 // Of a data packet's payload only the first STAMP bytes are stored; the rest are ns-3's virtual zeros.
@@ -39,7 +42,8 @@ struct Frame {
 
 extern const dc_buf_ops frameOps;
 
-// Payload bytes of a data packet; -1 for an interest and for what is no frame of ours. `p` starts at the Ethernet header.
+// Payload bytes of a data packet; -1 for an interest and for what is no frame of ours. `p` starts at the Ethernet
+// header.
 int PayloadOf(const uint8_t *p, uint32_t real, uint32_t len);
 
 // A packet for the device, `real` bytes of the frame at p.

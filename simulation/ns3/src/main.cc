@@ -1,4 +1,5 @@
-// datacast-ns3: libdatacast inside ns-3, as the independent witness of Datacast's own simulator. See simulation/ns3/README.md.
+// datacast-ns3: libdatacast inside ns-3, as the independent witness of Datacast's own simulator. See
+// simulation/ns3/README.md.
 #include "world.h"
 
 #include "ns3/nstime.h"
@@ -14,8 +15,8 @@ using datacast::World;
 static const char *const usage =
     "usage: datacast-ns3 [OPTION VALUE]... [SCENARIO]\n"
     "\n"
-    "Runs a scenario (a file, or standard input) inside ns-3 and prints JSON: for each `report` in it all counters, one object\n"
-    "per line; if it has no `run`, it runs until every receiver is done and prints one row per group.\n"
+    "Runs a scenario (a file, or standard input) inside ns-3 and prints JSON: for each `report` in it all counters,\n"
+    "one object per line; if it has no `run`, it runs until every receiver is done and prints one row per group.\n"
     "`python -m datacast.simulation.ns3 describe table1` writes a scenario.\n"
     "\n"
     "Options change what the scenario says, for every group and tree:\n"
@@ -38,8 +39,8 @@ static uint64_t Number(const char *option, const std::string &value, uint64_t le
   } catch (const std::exception &) {
   }
   if (used != value.size() || n < least || n > most)
-    throw Error(std::string(option) + " is a number from " + std::to_string(least) + " to " + std::to_string(most) + ", not '" +
-                value + "'");
+    throw Error(std::string(option) + " is a number from " + std::to_string(least) + " to " + std::to_string(most) +
+                ", not '" + value + "'");
   return n;
 }
 

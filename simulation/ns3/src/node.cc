@@ -11,7 +11,8 @@ namespace datacast {
 
 static dc_time Now() { return static_cast<dc_time>(ns3::Simulator::Now().GetNanoSeconds()); }
 
-NodeModel::NodeModel(Framing framing, bool host) : m_node(ns3::CreateObject<ns3::Node>()), m_framing(framing), m_host(host)
+NodeModel::NodeModel(Framing framing, bool host)
+    : m_node(ns3::CreateObject<ns3::Node>()), m_framing(framing), m_host(host)
 {
   m_node->RegisterProtocolHandler(ns3::MakeCallback(&NodeModel::Receive, this), PROTOCOL, nullptr);
 }
@@ -78,7 +79,8 @@ void NodeModel::Handle(Frame *f, uint16_t port)
       continue;
     }
     if (Link *link = Port(t.port))
-      link->Send(Pack(m_framing, whole->byte, whole->real, whole->len), PayloadOf(whole->byte, whole->real, whole->len));
+      link->Send(Pack(m_framing, whole->byte, whole->real, whole->len),
+                 PayloadOf(whole->byte, whole->real, whole->len));
     whole->Unref();
   }
 }

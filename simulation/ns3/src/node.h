@@ -1,5 +1,5 @@
-// libdatacast's node on an ns-3 node: frames from the devices go through dc_node_handle, what comes out goes to devices or to
-// this host's endpoints.
+// libdatacast's node on an ns-3 node: frames from the devices go through dc_node_handle, what comes out goes to devices
+// or to this host's endpoints.
 #ifndef DATACAST_NS3_NODE_H
 #define DATACAST_NS3_NODE_H
 

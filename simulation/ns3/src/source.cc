@@ -15,14 +15,16 @@ static const uint8_t nowhere[6] = {};
 
 ns3::TypeId SourceModel::GetTypeId()
 {
-  static ns3::TypeId tid = ns3::TypeId("datacast::SourceModel").SetParent<ns3::Application>().AddConstructor<SourceModel>();
+  static ns3::TypeId tid =
+      ns3::TypeId("datacast::SourceModel").SetParent<ns3::Application>().AddConstructor<SourceModel>();
   return tid;
 }
 
 SourceModel::SourceModel() : m_memory(std::malloc(dc_source_size())) {}
 SourceModel::~SourceModel() { std::free(m_memory); }
 
-void SourceModel::Setup(NodeModel *node, uint32_t tree, uint32_t group, const dc_layout &layout, const dc_source_cfg &cfg)
+void SourceModel::Setup(NodeModel *node, uint32_t tree, uint32_t group, const dc_layout &layout,
+                        const dc_source_cfg &cfg)
 {
   m_node = node;
   m_tree = tree;

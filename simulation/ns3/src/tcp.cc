@@ -18,7 +18,8 @@ namespace {
 constexpr uint32_t TCP_HEADERS = 20 + 32; // IPv4, TCP with timestamps
 constexpr uint16_t FIRST_PORT = 5001;
 
-// Both directions of cable k have the addresses 10.x.y.z/30 with 4k + 1 at the end of link 2k, 4k + 2 at that of 2k + 1.
+// Both directions of cable k have the addresses 10.x.y.z/30 with 4k + 1 at the end of link 2k, 4k + 2 at that of 2k
+// + 1.
 ns3::Ipv4Address AddressOf(uint32_t link) { return ns3::Ipv4Address((10u << 24) + 4 * (link / 2) + 1 + link % 2); }
 
 void EnsureStack(const ns3::Ptr<ns3::Node> &node)
@@ -49,7 +50,8 @@ uint32_t EnsureInterface(const ns3::Ptr<ns3::Node> &node, const Link &l, uint32_
 void Defaults(const std::string &flavour, uint32_t payload)
 {
   using ns3::Config::SetDefault;
-  SetDefault("ns3::TcpL4Protocol::SocketType", ns3::StringValue(flavour == "cubic" ? "ns3::TcpCubic" : "ns3::TcpNewReno"));
+  SetDefault("ns3::TcpL4Protocol::SocketType",
+             ns3::StringValue(flavour == "cubic" ? "ns3::TcpCubic" : "ns3::TcpNewReno"));
   SetDefault("ns3::TcpSocket::SegmentSize", ns3::UintegerValue(payload));
   // ns-3's 128 KB would be less than the queue and the pipe hold.
   SetDefault("ns3::TcpSocket::SndBufSize", ns3::UintegerValue(1 << 20));

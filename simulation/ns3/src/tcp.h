@@ -1,5 +1,5 @@
-// ns-3's own TCP along given links, for company (the paper's Figure 13b): IPv4 with static routes, no queue disc, so that the
-// device's queue is the only one.
+// ns-3's own TCP along given links, for company (the paper's Figure 13b): IPv4 with static routes, no queue disc, so
+// that the device's queue is the only one.
 #ifndef DATACAST_NS3_TCP_H
 #define DATACAST_NS3_TCP_H
 
@@ -25,8 +25,8 @@ public:
   // `links` and `nodes` are those of the network, by number.
   Tcp(std::vector<Link *> &links, std::vector<NodeModel *> &nodes) : m_links(links), m_nodes(nodes) {}
 
-  // Endless data from `start` to `stop` (ns) along a path of links and back the same way; a full segment takes `segment` bytes
-  // on the wire. `flavour`: newreno or cubic. Returns what is wrong, or an empty string.
+  // Endless data from `start` to `stop` (ns) along a path of links and back the same way; a full segment takes
+  // `segment` bytes on the wire. `flavour`: newreno or cubic. Returns what is wrong, or an empty string.
   std::string Add(const std::string &flavour, uint64_t start, uint64_t stop, uint32_t segment,
                   const std::vector<uint32_t> &path);
   const std::vector<TcpFlow> &Flows() const { return m_flows; }
