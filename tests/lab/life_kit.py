@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import signal
 import urllib.error
 from collections.abc import Callable
@@ -90,6 +91,15 @@ class SmallLab:
 
     def nothing_of(self, host: str, path: Path) -> bool:
         return not (self.lab.host_folder(host) / path.name).exists()
+
+    def clear(self) -> None:
+        """Empty the hosts' disks."""
+        for host in ("00", "01", "10", "11"):
+            for entry in self.lab.host_folder(host).iterdir():
+                if entry.is_dir():
+                    shutil.rmtree(entry)
+                else:
+                    entry.unlink(missing_ok=True)
 
     # ---- agents ----
     def agent(self, host: str) -> Any:
