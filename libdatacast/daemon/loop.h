@@ -31,6 +31,7 @@ struct loop {
   struct timer **heap;
   uint32_t n, cap;
   dc_time now;        /* CLOCK_MONOTONIC, taken once per round */
+  dc_time turn;       /* when this process last let others run */
   dc_time gather_max; /* longest pause */
   dc_time gap, rate_since; /* pause after a round with packets; the rate is measured from then on */
   uint32_t rate_packets;
