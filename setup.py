@@ -6,7 +6,9 @@ from setuptools import find_packages, setup
 
 FOLDERS = {
     "core": "libdatacast/python",
+    "services": "services",
     "topologies": "topologies",
+    "lab": "lab",
     "fabric_manager": "fabric_manager",
     "master": "master",
     "controller": "controller",

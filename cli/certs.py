@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from datacast.core.authority import Authority, Identity
+    from datacast.services.authority import Authority, Identity
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The authority's folder.")]
 Days = Annotated[float, typer.Option("--days", metavar="N", min=0.01, max=36500, help="How long they hold.")]
@@ -38,7 +38,7 @@ def init(
     as_json: Json = False,
 ) -> None:
     """Make an authority. An existing one is never overwritten."""
-    from datacast.core.authority import Authority, describe
+    from datacast.services.authority import Authority, describe
 
     authority = Authority.create(folder, name=name[:64] or "datacast", days=days)
     if as_json:
@@ -64,7 +64,7 @@ def issue(
     as_json: Json = False,
 ) -> None:
     """Make certificates with their keys. Nothing is written when one of them exists already."""
-    from datacast.core.authority import Authority, Identity
+    from datacast.services.authority import Authority, Identity
 
     wanted = [Identity.parse(text) for text in who or ()]
     wanted += _of_topology(topology) if topology else []
@@ -83,7 +83,7 @@ def renew(
     as_json: Json = False,
 ) -> None:
     """Make certificates anew, with new keys, that expire soon or have expired. Restart the processes afterwards."""
-    from datacast.core.authority import Authority, AuthorityError, Identity, describe
+    from datacast.services.authority import Authority, AuthorityError, Identity, describe
 
     authority = Authority.open(folder)
     named = {Identity.parse(text).stem for text in who or ()}
@@ -112,7 +112,7 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show what certificates say. Exit code 1 when one has expired, is not valid yet, or is of another authority."""
-    from datacast.core.authority import AuthorityError, describe, read_certificate
+    from datacast.services.authority import AuthorityError, describe, read_certificate
 
     folder = path if path.is_dir() else path.parent
     authority = read_certificate(folder / "ca.pem") if (folder / "ca.pem").exists() else None
@@ -139,7 +139,7 @@ def _certificates(folder: Path) -> list[Path]:
 def _of_topology(text: str) -> list[Identity]:
     """Raises TopologyError."""
     from datacast import topologies
-    from datacast.core.authority import Identity
+    from datacast.services.authority import Identity
 
     graph: Any = topologies.from_file(text) if Path(text).exists() else topologies.parse(text)
     roles = {"host": "agent", "switch": "switch"}
@@ -148,7 +148,7 @@ def _of_topology(text: str) -> list[Identity]:
 
 
 def _print(authority: Authority, paths: list[Path], as_json: bool) -> None:
-    from datacast.core.authority import describe
+    from datacast.services.authority import describe
 
     found = [{**describe(path, authority.certificate), "key": str(path.with_suffix(".key"))} for path in paths]
     if as_json:

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from datacast.controller.api import DEFAULT_URL, ENV_TOKEN, ENV_URL, FINAL_STATES, ControllerClient
-from datacast.core.problems import Problem
+from datacast.services.problems import Problem
 
 REFRESH_S = 0.2
 CANCEL_PATIENCE_S = 15.0
@@ -56,7 +56,7 @@ def connect(controller: str, token_file: Path | None) -> ControllerClient:
 
 def _lab_token(controller: str) -> Path | None:
     """Of a lab of this machine, for whoever may read its file."""
-    from datacast.topologies.lab.state import Registry
+    from datacast.lab.state import Registry
 
     for state in Registry().all():
         path = Registry().folder(state.name) / "token"

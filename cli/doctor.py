@@ -14,7 +14,7 @@ def register(app: typer.Typer) -> None:
         from rich.console import Console
         from rich.table import Table
 
-        from datacast.topologies.lab.checks import all_checks
+        from datacast.lab.checks import all_checks
 
         checks = all_checks()
         ok = all(check.ok for check in checks if check.required)

@@ -13,7 +13,7 @@ import typer
 from datacast.core.errors import DatacastError
 
 if TYPE_CHECKING:
-    from datacast.topologies.lab.errors import LabError
+    from datacast.lab.errors import LabError
 
 FAILED, USAGE, NO_LAB, INTERRUPTED = 1, 2, 3, 130
 
@@ -60,9 +60,9 @@ def _options(
     without: str | None,
     insecure: bool,
 ) -> Any:
-    from datacast.topologies.lab.content import parse_rate
-    from datacast.topologies.lab.controlled import without_appliance
-    from datacast.topologies.lab.lab import LabOptions, load_topology
+    from datacast.lab.content import parse_rate
+    from datacast.lab.controlled import without_appliance
+    from datacast.lab.lab import LabOptions, load_topology
 
     ports = {key: value for key, value in (("rest_port", rest_port), ("fabric_port", fabric_port)) if value}
     return LabOptions(
@@ -87,7 +87,7 @@ def _complain(error: DatacastError) -> None:
 
 
 def _fail(error: LabError | DatacastError) -> typer.Exit:
-    from datacast.topologies.lab.errors import Interrupted
+    from datacast.lab.errors import Interrupted
 
     if isinstance(error, Interrupted):
         print("datacast lab: interrupted; everything was taken down", file=sys.stderr)
@@ -114,10 +114,10 @@ def up(
 ) -> None:
     """Bring a lab up and leave it up until Ctrl-C or `datacast lab down`."""
     from datacast.cli.lab_show import Screen, up_text
-    from datacast.topologies.lab.down import describe
-    from datacast.topologies.lab.lab import Lab
-    from datacast.topologies.lab.signals import Signals
-    from datacast.topologies.lab.state import lab_name
+    from datacast.lab.down import describe
+    from datacast.lab.lab import Lab
+    from datacast.lab.signals import Signals
+    from datacast.lab.state import lab_name
 
     screen = Screen(quiet=as_json)
     try:
@@ -185,11 +185,11 @@ def run(
 ) -> None:
     """Bring a lab up, send one file to a group, verify every copy, report beside the ideal, take the lab down."""
     from datacast.cli.lab_show import Screen, print_report
-    from datacast.topologies.lab import run as lab_run
-    from datacast.topologies.lab.content import parse_rate, parse_size
-    from datacast.topologies.lab.faults import parse_faults
-    from datacast.topologies.lab.signals import Signals
-    from datacast.topologies.lab.state import lab_name
+    from datacast.lab import run as lab_run
+    from datacast.lab.content import parse_rate, parse_size
+    from datacast.lab.faults import parse_faults
+    from datacast.lab.signals import Signals
+    from datacast.lab.state import lab_name
 
     quiet = str(json_path) == "-"
     screen = Screen(quiet=quiet)
@@ -235,8 +235,8 @@ def run(
 
 def down(name: str = NAME) -> None:
     """Take a lab down from another terminal, or clean up after one that was killed."""
-    from datacast.topologies.lab.down import take_down
-    from datacast.topologies.lab.state import lab_name
+    from datacast.lab.down import take_down
+    from datacast.lab.state import lab_name
 
     try:
         state = take_down(lab_name(name))
@@ -247,8 +247,8 @@ def down(name: str = NAME) -> None:
 
 def status(as_json: bool = typer.Option(False, "--json", help="Print JSON for machines.")) -> None:
     """List the labs of this machine."""
-    from datacast.topologies.lab.down import describe
-    from datacast.topologies.lab.state import Registry
+    from datacast.lab.down import describe
+    from datacast.lab.state import Registry
 
     labs = [describe(state) for state in Registry().all()]
     if as_json:

@@ -16,7 +16,7 @@ from rich.table import Table
 from datacast.cli.client import appliance_notes
 
 if TYPE_CHECKING:
-    from datacast.topologies.lab.lab import Lab
+    from datacast.lab.lab import Lab
 
 ROWS = 16
 """Receivers shown one by one while a transfer runs; the rest is in the first bar."""
@@ -104,7 +104,7 @@ class Screen:
 
 def up_text(lab: Lab) -> str:
     """What to do with a lab that is up."""
-    from datacast.topologies.lab.lab import LabOptions
+    from datacast.lab.lab import LabOptions
 
     hosts, options = list(lab.plan.hosts), lab.options
     switches = sum(len(machine.nodes) for machine in lab.plan.switches)

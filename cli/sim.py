@@ -123,13 +123,13 @@ def sim(
 
 
 def _rate(text: str | None) -> int | None:
-    from datacast.topologies.lab.content import parse_rate
+    from datacast.lab.content import parse_rate
 
     return None if text is None else parse_rate(text)
 
 
 def _size(text: str | None) -> int | None:
-    from datacast.topologies.lab.content import parse_size
+    from datacast.lab.content import parse_size
 
     return None if text is None else parse_size(text)
 

@@ -34,7 +34,7 @@ def create(
     as_json: Json = False,
 ) -> None:
     """Make a token and print it: the only time it is shown. Use it with `datacast --token-file` or $DATACAST_TOKEN."""
-    from datacast.core import tokens
+    from datacast.services import tokens
 
     token, secret = tokens.create(file, name, role, days)
     print(json.dumps({**_shown(token), "token": secret}) if as_json else secret)
@@ -42,7 +42,7 @@ def create(
 
 def listing(file: File, as_json: Json = False) -> None:
     """List the tokens: id, role, name, end."""
-    from datacast.core import tokens
+    from datacast.services import tokens
 
     found = tokens.read(file)
     if as_json:
@@ -57,7 +57,7 @@ def revoke(
     file: File, number: Annotated[str, typer.Argument(metavar="ID", help="As `list` shows it.")], as_json: Json = False
 ) -> None:
     """Take a token back; a running controller refuses it from its next request on."""
-    from datacast.core import tokens
+    from datacast.services import tokens
 
     token = tokens.revoke(file, number)
     print(json.dumps(_shown(token)) if as_json else f"{token.id} ({token.name or token.role}) is revoked")

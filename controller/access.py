@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
-from datacast.core.problems import Problem
-from datacast.core.service import problem_response
-from datacast.core.tls import is_local
-from datacast.core.tokens import TokenFile
+from datacast.services.problems import Problem
+from datacast.services.service import problem_response
+from datacast.services.tls import is_local
+from datacast.services.tokens import TokenFile
 
 BODY_MAX = 2 << 20
 """A group of 8,192 receivers with long names takes 1.1 MB."""

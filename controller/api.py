@@ -8,8 +8,8 @@ import ssl
 from collections.abc import Iterator
 from typing import Any
 
-from datacast.core.problems import Problem, Unreachable, decoded, segment
-from datacast.core.tls import is_local
+from datacast.services.problems import Problem, Unreachable, decoded, segment
+from datacast.services.tls import is_local
 
 DEFAULT_LISTEN = "127.0.0.1:7580"
 DEFAULT_URL = f"http://{DEFAULT_LISTEN}"

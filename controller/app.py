@@ -12,11 +12,11 @@ from fastapi import Body, FastAPI, Path, Query, Request, Response, Security
 from fastapi.responses import JSONResponse, StreamingResponse
 from fastapi.security import HTTPBearer
 
-from datacast.core.problems import Problem
-from datacast.core.service import install_problem_handlers
-from datacast.core.tokens import TokenFile
 from datacast.fabric_manager.api import FabricManagerClient, GroupSpec, GroupState, Name
 from datacast.fabric_manager.api import Path as FilePath
+from datacast.services.problems import Problem
+from datacast.services.service import install_problem_handlers
+from datacast.services.tokens import TokenFile
 
 from .access import Access
 from .metrics import CONTENT_TYPE, RequestMetrics, fabric_metrics, render

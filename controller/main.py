@@ -12,11 +12,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from datacast.core import privileges, tls
 from datacast.core.errors import DatacastError
-from datacast.core.service import HttpServer, listen
-from datacast.core.tokens import TokenFile
 from datacast.fabric_manager.api import ENV_URL, FabricManagerClient
+from datacast.services import privileges, tls
+from datacast.services.service import HttpServer, listen
+from datacast.services.tokens import TokenFile
 
 from .api import DEFAULT_LISTEN
 from .app import make_app

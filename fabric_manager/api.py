@@ -12,8 +12,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Ge, Le, MaxLen, MinLen
 
-from datacast.core.problems import JsonClient, segment
-from datacast.core.tls import PLAIN, Security
+from datacast.services.problems import JsonClient, segment
+from datacast.services.tls import PLAIN, Security
 
 DEFAULT_URL = "http://127.0.0.1:7501"
 DEFAULT_SIGNALLING = "127.0.0.1:7500"

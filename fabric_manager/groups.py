@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from datacast.core.problems import Problem
+from datacast.services.problems import Problem
 
 from .api import FINAL_STATES, GroupSpec, StartOrder
 from .fabric import Fabric

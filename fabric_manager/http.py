@@ -12,8 +12,8 @@ from annotated_types import Ge, Le
 from fastapi import Body, FastAPI, Header, Path, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
-from datacast.core.problems import Problem
-from datacast.core.service import install_problem_handlers
+from datacast.services.problems import Problem
+from datacast.services.service import install_problem_handlers
 
 from .api import GroupSpec, Name
 from .api import Path as FilePath

@@ -14,10 +14,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from datacast.core import eventloop, privileges, tls
 from datacast.core.errors import DatacastError
-from datacast.core.priority import PRIORITY_MAX, go_realtime
-from datacast.core.service import HttpServer, address_of, listen
+from datacast.services import eventloop, privileges, tls
+from datacast.services.priority import PRIORITY_MAX, go_realtime
+from datacast.services.service import HttpServer, address_of, listen
 
 from .api import DEFAULT_SIGNALLING
 from .fabric import Fabric

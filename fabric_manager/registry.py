@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from datacast.core import framing
-from datacast.core.acceptor import Acceptor
-from datacast.core.tls import PLAIN, Peer, Security, StrangerError, check_peer, explain
+from datacast.services import framing
+from datacast.services.acceptor import Acceptor
+from datacast.services.tls import PLAIN, Peer, Security, StrangerError, check_peer, explain
 
 from .fabric import Fabric, FabricError
 from .rights import REPORTERS, may_register

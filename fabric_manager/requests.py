@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 
-from datacast.core.problems import Problem
+from datacast.services.problems import Problem
 
 from .api import GroupSpec
 from .fabric import Fabric

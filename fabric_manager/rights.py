@@ -7,9 +7,9 @@ from typing import Any
 
 from fastapi import Depends, Request
 
-from datacast.core.problems import Problem
-from datacast.core.service import PEER
-from datacast.core.tls import Peer
+from datacast.services.problems import Problem
+from datacast.services.service import PEER
+from datacast.services.tls import Peer
 
 from .fabric import FabricError
 

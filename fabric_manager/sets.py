@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from datacast.core.problems import Problem
+from datacast.services.problems import Problem
 
 from .fabric import Fabric
 from .requests import check_hosts, problem

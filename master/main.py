@@ -19,10 +19,10 @@ from typing import Any
 
 import networkx  # noqa: F401  (loaded ahead: a group must not wait for it)
 
-from datacast.core import eventloop, tls
 from datacast.core.errors import DatacastError
-from datacast.core.priority import go_realtime
 from datacast.fabric_manager.api import FabricManagerClient, StartOrder
+from datacast.services import eventloop, tls
+from datacast.services.priority import go_realtime
 
 from .group import Group
 from .view import View

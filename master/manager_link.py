@@ -8,8 +8,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from datacast.core.problems import Problem
 from datacast.fabric_manager.api import FINAL_STATES, FabricManagerClient
+from datacast.services.problems import Problem
 
 log = logging.getLogger("datacast.master")
 

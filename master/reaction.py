@@ -10,7 +10,7 @@ from collections.abc import Coroutine
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from datacast.core.problems import Problem
+from datacast.services.problems import Problem
 
 from .crew import Crew, GroupError
 from .forest import Change, Forest, to_json

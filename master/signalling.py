@@ -12,9 +12,9 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from datacast.core import framing
 from datacast.core.errors import DatacastError
-from datacast.core.tls import PLAIN, Security, explain
+from datacast.services import framing
+from datacast.services.tls import PLAIN, Security, explain
 
 log = logging.getLogger("datacast.master")
 

@@ -7,9 +7,9 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from datacast.core.problems import Problem
 from datacast.core.trees import Network
 from datacast.fabric_manager.api import FabricManagerClient, graph_of, update_node
+from datacast.services.problems import Problem
 
 log = logging.getLogger("datacast.master")
 

@@ -13,7 +13,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = {
     "libdatacast/python": "core",
+    "services": "services",
     "topologies": "topologies",
+    "lab": "lab",
     "fabric_manager": "fabric_manager",
     "master": "master",
     "controller": "controller",
@@ -85,7 +87,7 @@ def test_mininet_is_imported_in_one_file():
         for _, path in python_of_parts()
         if any(name.split(".")[0] == "mininet" for name in imports(path))
     }
-    assert users == {"topologies/lab/network.py"}
+    assert users == {"lab/network.py"}
 
 
 def test_nothing_uses_tests_or_bench():
@@ -178,8 +180,9 @@ def test_every_folder_explains_itself():
             "fabric_manager",
             "master",
             "controller",
+            "services",
             "topologies",
-            "topologies/lab",
+            "lab",
         )
         if not (ROOT / folder / "README.md").is_file()
     ]

@@ -7,10 +7,10 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from datacast.topologies.lab.counters import ask_control
-from datacast.topologies.lab.fabric_events import FabricEvents
-from datacast.topologies.lab.interfaces import Interfaces
-from datacast.topologies.lab.lab import Lab
+from datacast.lab.counters import ask_control
+from datacast.lab.fabric_events import FabricEvents
+from datacast.lab.interfaces import Interfaces
+from datacast.lab.lab import Lab
 
 WAYS = ("rx", "tx", "both")
 BACK_S = 12.0

@@ -27,11 +27,11 @@ from breaker import Breaker, Failure
 from signalling import Signalling
 from transfers import SIX, SOURCE, Transfers
 
-from datacast.core import eventloop
 from datacast.core.errors import DatacastError
-from datacast.topologies.lab.counters import cpu_sample, cpu_use
-from datacast.topologies.lab.lab import Lab, LabOptions
-from datacast.topologies.lab.state import marked
+from datacast.lab.counters import cpu_sample, cpu_use
+from datacast.lab.lab import Lab, LabOptions
+from datacast.lab.state import marked
+from datacast.services import eventloop
 
 FIGURES = {
     "detected_ms": "detected_ns",

@@ -20,9 +20,9 @@ from typing import Any
 
 from datacast.core.errors import DatacastError
 from datacast.core.trees import Network
-from datacast.topologies.lab.faults import parse_faults
-from datacast.topologies.lab.lab import Lab, LabOptions
-from datacast.topologies.lab.run import Transfer, send, settle
+from datacast.lab.faults import parse_faults
+from datacast.lab.lab import Lab, LabOptions
+from datacast.lab.run import Transfer, send, settle
 
 SOURCE, CUT, GONE = "00", "22:0", "31"
 

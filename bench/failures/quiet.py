@@ -19,10 +19,10 @@ from typing import Any
 from transfers import Transfers
 
 from datacast.core.errors import DatacastError
-from datacast.topologies.lab.counters import cpu_sample, cpu_use
-from datacast.topologies.lab.fabric_events import FabricEvents
-from datacast.topologies.lab.lab import Lab, LabOptions
-from datacast.topologies.lab.state import marked
+from datacast.lab.counters import cpu_sample, cpu_use
+from datacast.lab.fabric_events import FabricEvents
+from datacast.lab.lab import Lab, LabOptions
+from datacast.lab.state import marked
 
 SAMPLE_S = 5.0
 

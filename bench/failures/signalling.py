@@ -12,12 +12,12 @@ import contextlib
 import time
 from typing import Any
 
-from datacast.core.priority import PriorityError, go_realtime
 from datacast.core.trees import signalling_tree
+from datacast.lab.lab import Lab
+from datacast.lab.processes import CONTROL
 from datacast.master.crew import FAN_OUT
 from datacast.master.signalling import Connection, Results, tree_message
-from datacast.topologies.lab.lab import Lab
-from datacast.topologies.lab.processes import CONTROL
+from datacast.services.priority import PriorityError, go_realtime
 
 TIMEOUT_S = 2.0
 ROUTE = "00" * 60

@@ -6,8 +6,8 @@ import filecmp
 from collections.abc import Callable
 from typing import Any
 
-from datacast.topologies.lab.content import write_random
-from datacast.topologies.lab.lab import Lab
+from datacast.lab.content import write_random
+from datacast.lab.lab import Lab
 
 SOURCE = "00"
 SIX = ["02", "10", "21", "23", "31", "33"]

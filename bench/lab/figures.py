@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from datacast.topologies.lab.lab import Lab, LabOptions
-from datacast.topologies.lab.run import Transfer, send, settle
+from datacast.lab.lab import Lab, LabOptions
+from datacast.lab.run import Transfer, send, settle
 
 DATACAST = Path(sys.executable).parent / "datacast"
 FIGURE_10 = "02,10,21,23,31,33"

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from datacast.controller.southbound.errors import SwitchError
 from datacast.core.constants import LABEL_ADJ
-from datacast.core.tls import is_local
+from datacast.services.tls import is_local
 
 PORT_MAX = 65534
 """DC_PORT_MAX: ports travel as 16 bits in a route."""

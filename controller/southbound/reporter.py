@@ -15,8 +15,8 @@ from typing import Any
 
 from datacast.controller.southbound.config import Tls
 from datacast.controller.southbound.errors import SwitchError
-from datacast.core import framing
-from datacast.core.tls import Identity, TlsError, explain
+from datacast.services import framing
+from datacast.services.tls import Identity, TlsError, explain
 
 log = logging.getLogger("datacast.controller.reporter")
 

@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse
 
 from datacast.controller.southbound.errors import SwitchError
 from datacast.controller.southbound.service import Switches
-from datacast.core.problems import Problem
+from datacast.services.problems import Problem
 
 SwitchName = Annotated[str, Path(description="the switch's name in the topology", max_length=64)]
 

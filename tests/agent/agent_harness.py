@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from datacast.core import wire
-from datacast.core.framing import Decoder, Message, encode
 from datacast.core.wire import Segment, Stop
-from datacast.topologies.lab.namespace import inside as inside_file
+from datacast.lab.namespace import inside as inside_file
+from datacast.services.framing import Decoder, Message, encode
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAIN = ROOT / "build" / "datacast-agent"

@@ -26,7 +26,7 @@ from agent_harness import (
     until,
 )
 
-from datacast.core.framing import Decoder, Message, encode
+from datacast.services.framing import Decoder, Message, encode
 
 pytestmark = pytest.mark.root
 

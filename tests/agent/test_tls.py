@@ -27,7 +27,7 @@ from agent_harness import (
 )
 from authority import Authority, stranger
 
-from datacast.core.framing import Decoder, encode
+from datacast.services.framing import Decoder, encode
 
 pytestmark = pytest.mark.root
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from datacast.core.authority import Authority, AuthorityError, Identity
-from datacast.core.tls import Identity as Own
+from datacast.services.authority import Authority, AuthorityError, Identity
+from datacast.services.tls import Identity as Own
 
 COMMAND = [sys.executable, "-m", "datacast.cli.main"]
 

@@ -11,13 +11,13 @@ from contextlib import asynccontextmanager
 
 import pytest
 import typer
-from lab import lab
 from small import run, star, until
 
 from datacast.cli.client import parse_rate, parse_receivers, parse_size
 from datacast.controller.app import make_app
-from datacast.core.service import HttpServer, listen
 from datacast.fabric_manager.api import FabricManagerClient
+from datacast.services.service import HttpServer, listen
+from lab import lab
 
 COMMAND = [sys.executable, "-m", "datacast.cli.main"]
 

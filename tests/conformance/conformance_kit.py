@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from datacast.topologies.lab.namespace import inside
+from datacast.lab.namespace import inside
 
 ROOT = Path(__file__).resolve().parents[2]
 ETH_P_ALL = 3

@@ -153,7 +153,7 @@ class OvsPlane(ControlledPlane):
 
     @staticmethod
     def missing() -> str:
-        from datacast.topologies.lab import ovs
+        from datacast.lab import ovs
 
         return Plane.missing() or ovs.missing()
 
@@ -164,7 +164,7 @@ class OvsPlane(ControlledPlane):
         return {"openflow_listen": "127.0.0.1:6653"}
 
     def start(self) -> None:
-        from datacast.topologies.lab.ovs import Bridge, OpenVSwitch
+        from datacast.lab.ovs import Bridge, OpenVSwitch
 
         self.appliance()
         self.ovs = OpenVSwitch(self.folder / "ovs")
@@ -188,7 +188,7 @@ class Bmv2Plane(ControlledPlane):
 
     @staticmethod
     def missing() -> str:
-        from datacast.topologies.lab import bmv2
+        from datacast.lab import bmv2
 
         if lack := Plane.missing() or bmv2.missing():
             return lack
@@ -213,7 +213,7 @@ class Bmv2Plane(ControlledPlane):
 
     def command(self) -> list[str]:
         """Of simple_switch_grpc."""
-        from datacast.topologies.lab.bmv2 import Bmv2
+        from datacast.lab.bmv2 import Bmv2
 
         return Bmv2(1, "127.0.0.1:9559", (*((i, f"p{i}") for i in range(PORTS)), (APPLIANCE, "ap"))).command()
 

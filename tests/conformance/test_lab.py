@@ -14,7 +14,7 @@ import pytest
 from conformance_kit import ROOT, wait_for
 from planes import PLANES
 
-from datacast.topologies.lab.state import Registry
+from datacast.lab.state import Registry
 
 pytestmark = [pytest.mark.root, pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 DATACAST = ROOT / ".venv" / "bin" / "datacast"

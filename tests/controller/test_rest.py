@@ -11,13 +11,13 @@ from typing import Any
 
 import httpx
 import pytest
-from lab import lab, rest
 from prometheus_client.parser import text_string_to_metric_families
 from small import bcube41, run, star, until
 
 from datacast.controller.app import make_app
-from datacast.core.service import HttpServer, listen
 from datacast.fabric_manager.api import FabricManagerClient
+from datacast.services.service import HttpServer, listen
+from lab import lab, rest
 
 GOOD = {"source": "h0", "receivers": ["h1"], "source_path": "/srv/file"}
 

@@ -15,7 +15,6 @@ import httpx
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, seed, settings
-from lab import lab
 from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (
@@ -26,9 +25,10 @@ from schemathesis.specs.openapi.checks import (
 from small import star
 
 from datacast.controller.app import make_app
-from datacast.core import tokens
-from datacast.core.service import HttpServer, listen
 from datacast.fabric_manager.api import FabricManagerClient
+from datacast.services import tokens
+from datacast.services.service import HttpServer, listen
+from lab import lab
 
 EXAMPLES = int(os.environ.get("DATACAST_FUZZ_EXAMPLES", "20"))
 SEED = int(os.environ.get("DATACAST_FUZZ_SEED", "1"))

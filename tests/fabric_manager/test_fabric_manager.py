@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab import lab
 from small import bcube41, run, star, until
 
-from datacast.core import framing
-from datacast.core.problems import Problem, Unreachable
-from datacast.core.service import ListenError, listen
 from datacast.fabric_manager.api import FabricManagerClient
 from datacast.fabric_manager.main import FabricManager, UsageError, parse_rate
+from datacast.services import framing
+from datacast.services.problems import Problem, Unreachable
+from datacast.services.service import ListenError, listen
+from lab import lab
 
 
 async def connect(address: str):

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from small import star
 
-from datacast.core.framing import Decoder
 from datacast.fabric_manager.fabric import Fabric
 from datacast.fabric_manager.registry import Registry
+from datacast.services.framing import Decoder
 
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),

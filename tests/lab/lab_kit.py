@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from datacast.topologies.lab.state import MARK, Registry
+from datacast.lab.state import MARK, Registry
 
 DATACAST = Path(sys.executable).parent / "datacast"
 

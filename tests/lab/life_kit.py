@@ -14,7 +14,7 @@ from typing import Any
 
 from lab_kit import eventually, free_ports, unique_name
 
-from datacast.topologies.lab.lab import Lab, LabOptions
+from datacast.lab.lab import Lab, LabOptions
 
 FINAL = ("done", "partial", "failed", "cancelled")
 SIZE = 6 << 20

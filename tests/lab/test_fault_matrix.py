@@ -16,9 +16,9 @@ from fault_rows import PLACES, ROWS, Row
 from lab_kit import Quiet, free_ports, unique_name
 
 from datacast import topologies
-from datacast.topologies.lab import run as lab_run
-from datacast.topologies.lab.faults import parse_faults, small_disks, switches_apart
-from datacast.topologies.lab.lab import Lab, LabOptions
+from datacast.lab import run as lab_run
+from datacast.lab.faults import parse_faults, small_disks, switches_apart
+from datacast.lab.lab import Lab, LabOptions
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from datacast import topologies
-from datacast.topologies.lab.errors import LabError
-from datacast.topologies.lab.faults import appliances_apart, parse_fault, parse_faults, small_disks, switches_apart
+from datacast.lab.errors import LabError
+from datacast.lab.faults import appliances_apart, parse_fault, parse_faults, small_disks, switches_apart
 
 GRAPH = topologies.parse("bcube:4,1")
 

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 from lab_kit import DATACAST, eventually, running_state, start_run, traces, unique_name
 
-from datacast.topologies.lab.state import Registry
+from datacast.lab.state import Registry
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow]
 

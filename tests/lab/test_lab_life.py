@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from life_kit import SIZE, Refused, SmallLab
 
-from datacast.topologies.lab.injector import Injector
+from datacast.lab.injector import Injector
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow]
 

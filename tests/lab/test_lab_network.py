@@ -12,10 +12,10 @@ import uuid
 import pytest
 
 from datacast import topologies
-from datacast.topologies.lab.network import Network, burst_bytes
-from datacast.topologies.lab.plan import make_plan
-from datacast.topologies.lab.signals import Signals
-from datacast.topologies.lab.state import MARK, kill_marked
+from datacast.lab.network import Network, burst_bytes
+from datacast.lab.plan import make_plan
+from datacast.lab.signals import Signals
+from datacast.lab.state import MARK, kill_marked
 
 pytestmark = [pytest.mark.root]
 

@@ -8,8 +8,8 @@ import networkx as nx
 import pytest
 
 from datacast import topologies
-from datacast.topologies.lab.errors import LabError
-from datacast.topologies.lab.plan import IFNAME_MAX, MANAGEMENT, interface_name, make_plan, pack
+from datacast.lab.errors import LabError
+from datacast.lab.plan import IFNAME_MAX, MANAGEMENT, interface_name, make_plan, pack
 
 RATE = 100_000_000
 

@@ -7,11 +7,11 @@ import hashlib
 import pytest
 
 from datacast import topologies
-from datacast.topologies.lab.content import parse_rate, parse_size, sha256_of, write_random
-from datacast.topologies.lab.counters import CpuSample, CpuUse, Traffic, cpu_use
-from datacast.topologies.lab.errors import LabError
-from datacast.topologies.lab.report import Measured, frame_bytes, ideal_s, link_stress, make_report
-from datacast.topologies.lab.run import Transfer, settle
+from datacast.lab.content import parse_rate, parse_size, sha256_of, write_random
+from datacast.lab.counters import CpuSample, CpuUse, Traffic, cpu_use
+from datacast.lab.errors import LabError
+from datacast.lab.report import Measured, frame_bytes, ideal_s, link_stress, make_report
+from datacast.lab.run import Transfer, settle
 
 
 def group(**changes):

@@ -11,13 +11,13 @@ import time
 
 import pytest
 
-from datacast.topologies.lab.checks import Check, port_taken, require
-from datacast.topologies.lab.down import take_down
-from datacast.topologies.lab.errors import Interrupted, LabError
-from datacast.topologies.lab.lab import clean
-from datacast.topologies.lab.processes import Supervisor
-from datacast.topologies.lab.signals import Signals
-from datacast.topologies.lab.state import MARK, Registry, kill_marked, lab_name, marked, start_time
+from datacast.lab.checks import Check, port_taken, require
+from datacast.lab.down import take_down
+from datacast.lab.errors import Interrupted, LabError
+from datacast.lab.lab import clean
+from datacast.lab.processes import Supervisor
+from datacast.lab.signals import Signals
+from datacast.lab.state import MARK, Registry, kill_marked, lab_name, marked, start_time
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ import threading
 import pytest
 from lab_kit import DATACAST, Quiet, eventually, free_ports, start_run, unique_name
 
-from datacast.topologies.lab.counters import traffic
-from datacast.topologies.lab.lab import Lab, LabOptions
-from datacast.topologies.lab.run import Transfer, send, settle
+from datacast.lab.counters import traffic
+from datacast.lab.lab import Lab, LabOptions
+from datacast.lab.run import Transfer, send, settle
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow]
 

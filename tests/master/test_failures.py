@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 
-from lab import lab
 from small import bcube41, run, star, until
 
-from datacast.core import framing
 from datacast.core.wire import decode_route
 from datacast.fabric_manager.fabric import Fabric
 from datacast.master.manager_link import ManagerLink
 from datacast.master.view import View
+from datacast.services import framing
+from lab import lab
 
 SIX = ["02", "10", "21", "23", "31", "33"]
 SIZE = 12_000_000

@@ -6,8 +6,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from lab import lab
 from small import bcube41, run, star, until
+
+from lab import lab
 
 SIX = ["02", "10", "21", "23", "31", "33"]
 FAST = 20_000.0

@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from lab import lab
 from small import bcube41, run, star, until
 
 from datacast.fabric_manager.api import FINAL_STATES
+from lab import lab
 
 SIX = ["02", "10", "21", "23", "31", "33"]
 

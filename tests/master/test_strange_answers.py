@@ -10,8 +10,8 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from datacast.core import framing
 from datacast.master.signalling import Connection, SignallingError
+from datacast.services import framing
 
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers(0, 3) | st.text(max_size=4),

@@ -19,7 +19,7 @@ from datacast.controller.openflow import rules
 from datacast.controller.southbound.config import parse
 from datacast.controller.southbound.errors import SwitchError
 from datacast.controller.southbound.service import Switches
-from datacast.core import framing
+from datacast.services import framing
 
 HELLO, ERROR, ECHO_REQUEST, ECHO_REPLY, FEATURES_REQUEST, FEATURES_REPLY = 0, 1, 2, 3, 5, 6
 PACKET_IN, PORT_STATUS, PACKET_OUT, FLOW_MOD, MULTIPART_REQUEST, MULTIPART_REPLY = 10, 12, 13, 14, 18, 19

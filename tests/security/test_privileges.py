@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from datacast.core.privileges import KEPT
+from datacast.services.privileges import KEPT
 
 FABRIC_MANAGER = [sys.executable, "-m", "datacast.fabric_manager.main", "--topology", "bcube:2,1"]
 ADDRESSES = ["--signalling", "127.0.0.1:0", "--http", "127.0.0.1:0"]

@@ -15,14 +15,14 @@ from typing import Any
 import httpx
 import pytest
 from authority import Authority, stranger
-from lab import lab
 from small import run, star, until
 
-from datacast.core import framing
-from datacast.core.problems import Problem, Unreachable
-from datacast.core.tls import Identity, Security, TlsError, is_local
 from datacast.fabric_manager.api import FabricManagerClient
 from datacast.master.signalling import Connection, SignallingError
+from datacast.services import framing
+from datacast.services.problems import Problem, Unreachable
+from datacast.services.tls import Identity, Security, TlsError, is_local
+from lab import lab
 
 
 @pytest.fixture(scope="module")

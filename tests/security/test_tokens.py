@@ -13,17 +13,17 @@ from typing import Any
 
 import httpx
 import pytest
-from lab import lab
 from small import run, star
 
 from datacast.controller import access
 from datacast.controller.api import ControllerClient
 from datacast.controller.app import make_app
-from datacast.core import tls, tokens
-from datacast.core.problems import Problem
-from datacast.core.service import HttpServer, listen
 from datacast.fabric_manager import groups
 from datacast.fabric_manager.api import FabricManagerClient
+from datacast.services import tls, tokens
+from datacast.services.problems import Problem
+from datacast.services.service import HttpServer, listen
+from lab import lab
 
 ORDER = {"source": "h0", "receivers": ["h1"], "source_path": "/srv/file"}
 REQUESTS = [
@@ -226,7 +226,7 @@ def test_connections_have_a_limit() -> None:
 
 
 def test_a_connection_on_which_no_request_comes_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("datacast.core.service.SILENCE_S", 0.3)
+    monkeypatch.setattr("datacast.services.service.SILENCE_S", 0.3)
 
     async def scenario() -> None:
         async with lab(star(2)) as it, FabricManagerClient(it.manager.url) as client:
@@ -244,8 +244,8 @@ def test_a_connection_on_which_no_request_comes_ends(monkeypatch: pytest.MonkeyP
 
 
 def test_https_with_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from datacast.core.authority import Authority as Real
-    from datacast.core.authority import Identity
+    from datacast.services.authority import Authority as Real
+    from datacast.services.authority import Identity
 
     real = Real.create(tmp_path / "ca", sync=False)
     cert, key = real.issue(Identity.parse("controller/main"), ip=["127.0.0.1"])

@@ -7,7 +7,7 @@ import ssl
 from pathlib import Path
 from typing import Any
 
-from datacast.core import authority, tls
+from datacast.services import authority, tls
 
 
 class Authority:

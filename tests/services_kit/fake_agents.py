@@ -15,8 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from datacast.core import framing
-from datacast.core.tls import PLAIN, Security
+from datacast.services import framing
+from datacast.services.tls import PLAIN, Security
 
 STEP_S = 0.004
 

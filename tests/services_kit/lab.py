@@ -15,11 +15,11 @@ from fake_agents import World
 from small import until
 
 from datacast.controller.app import make_app
-from datacast.core.tls import PLAIN, Security
 from datacast.fabric_manager.api import FINAL_STATES, FabricManagerClient
 from datacast.fabric_manager.main import FabricManager
 from datacast.master.group import Group
 from datacast.master.view import View
+from datacast.services.tls import PLAIN, Security
 
 
 class InProcessMasters:

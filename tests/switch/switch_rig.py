@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import yaml
 
-from datacast.topologies.lab.namespace import inside
+from datacast.lab.namespace import inside
 
 ROOT = Path(__file__).resolve().parents[2]
 BINARY = ROOT / "build" / "datacast-switch"

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from switch_rig import Process, Rig, wait_for
 
-from datacast.core.framing import Decoder, encode
+from datacast.services.framing import Decoder, encode
 
 pytestmark = pytest.mark.root
 

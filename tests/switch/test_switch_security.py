@@ -13,7 +13,7 @@ import pytest
 from authority import Authority
 from switch_rig import Process, Rig, wait_for
 
-from datacast.core.framing import Decoder, encode
+from datacast.services.framing import Decoder, encode
 
 pytestmark = pytest.mark.root
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from datacast.core.framing import FRAME_MAX, Decoder, FramingError, encode, read
+from datacast.services.framing import FRAME_MAX, Decoder, FramingError, encode, read
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=20),

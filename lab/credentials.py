@@ -1,0 +1,105 @@
+"""What a lab's processes show each other: an authority of its own, made for this run and gone with it, and a token."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import ssl
+import urllib.request
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from datacast.core.errors import DatacastError
+from datacast.lab.errors import LabError
+
+if TYPE_CHECKING:
+    from datacast.services.tls import Security
+
+DAYS = 7
+"""How long they hold: longer than any lab stays up."""
+
+
+class Credentials:
+    """`identities`: ROLE/NAME of every process, ROLE/NAME,NAME… of one with several nodes. `folder` None: no TLS
+    anywhere. Raises LabError for a name that no certificate can hold."""
+
+    def __init__(self, folder: Path | None, identities: list[str], tokens: Path) -> None:
+        """`tokens`: the controller's file, made here; the token lies beside it, for this machine's root."""
+        self.tokens = tokens
+        self.token = self._make_token(tokens)
+        self._files: dict[str, dict[str, str]] = {}
+        self._context: ssl.SSLContext | None = None
+        if folder is None:
+            return
+        from datacast.services.authority import Authority, Identity
+        from datacast.services.tls import Identity as Own
+
+        try:
+            authority = Authority.create(folder, name="datacast lab", days=DAYS, sync=False)
+            for text in [*identities, "controller/lab"]:
+                cert, key = authority.issue(Identity.parse(text), days=DAYS)
+                self._files[text] = {"ca": str(authority.ca), "cert": str(cert), "key": str(key)}
+            self._context = Own(*self._files["controller/lab"].values(), "controller").client_for("fabric-manager")
+        except DatacastError as error:
+            raise LabError(str(error), what=error.what, remedy="give --insecure for a lab without TLS") from error
+
+    @staticmethod
+    def _make_token(tokens: Path) -> str:
+        from datacast.services.tokens import create
+
+        _, token = create(tokens, "lab", "admin")
+        with open(os.open(tokens.with_name("token"), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
+            out.write(token + "\n")
+        return token
+
+    @property
+    def scheme(self) -> str:
+        return "https" if self._files else "http"
+
+    def options(self, identity: str) -> list[str]:
+        """For a command line."""
+        files = self._files.get(identity)
+        return [word for key, path in files.items() for word in (f"--tls-{key}", path)] if files else ["--insecure"]
+
+    def master_options(self, identity: str) -> list[str]:
+        files = self._files.get(identity)
+        return ["--master-cert", files["cert"], "--master-key", files["key"]] if files else []
+
+    def settings(self, identity: str) -> dict[str, Any]:
+        """For a configuration file."""
+        files = self._files.get(identity)
+        return {"tls": files} if files else {"insecure": True}
+
+    def security(self, identity: str) -> Security:
+        """For this process, in the place of another."""
+        from datacast.services.tls import Identity, Security
+
+        files = self._files.get(identity)
+        return Security(Identity(*files.values(), identity.partition("/")[0])) if files else Security(insecure=True)
+
+    def agent(self, address: str, timeout_s: float) -> socket.socket:
+        """A connection to an agent, as a master's. Raises OSError."""
+        host, _, port = address.rpartition(":")
+        identity = self.security("master/main").identity
+        sock = socket.create_connection((host, int(port)), timeout=timeout_s)
+        try:
+            return identity.client_for("agent").wrap_socket(sock) if identity else sock
+        except BaseException:
+            sock.close()
+            raise
+
+    def open(self, method: str, url: str, body: Any = None, token: str = "", timeout_s: float = 10.0) -> Any:
+        """The answer to one request, past any proxy; close it. Raises OSError (urllib's HTTPError among them)."""
+        headers = {"content-type": "application/json", **({"authorization": f"Bearer {token}"} if token else {})}
+        data = None if body is None else json.dumps(body).encode()
+        opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=self._context)
+        )
+        return opener.open(urllib.request.Request(url, method=method, data=data, headers=headers), timeout=timeout_s)
+
+    def json(self, method: str, url: str, body: Any = None, token: str = "", timeout_s: float = 10.0) -> Any:
+        """Likewise, decoded. Raises ValueError too."""
+        with self.open(method, url, body, token, timeout_s) as answer:
+            text = answer.read()
+        return json.loads(text) if text else None

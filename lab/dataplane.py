@@ -1,0 +1,128 @@
+"""What forwards in the lab's switches. A data plane is a small class: what it needs, what it starts, what it counts."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from datacast.lab.counters import ask_control
+from datacast.lab.errors import LabError
+from datacast.lab.plan import PORTS_PER_PROCESS, Machine
+from datacast.lab.programs import need_program
+
+if TYPE_CHECKING:
+    from datacast.lab.checks import Check
+    from datacast.lab.lab import Lab
+
+
+EAL_MEMORY_MB = 2048
+"""Address room for the packet pools of a switch process; memory that is not needed is never touched."""
+
+
+class DataPlane(ABC):
+    """One kind of switch."""
+
+    name: str
+    ports_per_machine: int
+    """Ports of all switches that may share a namespace and a process."""
+    programs: tuple[str, ...] = ()
+
+    def checks(self) -> list[Check]:
+        """What the machine must have."""
+        return []
+
+    @abstractmethod
+    def start(self, lab: Lab, machine: Machine) -> None:
+        """Start the switches of one machine under the lab's supervisor."""
+
+    def controller_config(self, lab: Lab) -> dict[str, Any]:
+        """The controller's file of switches to program (docs/dataplanes.md); empty: it has none to program."""
+        return {}
+
+    def ready(self, lab: Lab) -> None:  # noqa: B027 - most have nothing to do
+        """Everything is up and registered."""
+
+    def appliance_process(self, lab: Lab, machine: Machine, node: str) -> str:
+        """Name of the process of a switch's cache appliance. Raises LabError where it has none."""
+        raise LabError(
+            f"{node} has no cache appliance: the data plane {self.name} caches in the switch itself",
+            what=node,
+            remedy="use --dataplane ovs or bmv2",
+        )
+
+    def start_appliance(self, lab: Lab, machine: Machine, node: str) -> None:  # noqa: B027 - as above
+        """Start it again after it was killed."""
+
+    @abstractmethod
+    def counters(self, lab: Lab, machine: Machine) -> dict[str, dict[str, Any]]:
+        """Counters of every switch of a machine: see DpdkPlane.counters."""
+
+
+class DpdkPlane(DataPlane):
+    """`datacast-switch` as whitebox: it owns all ports, forwards and caches."""
+
+    name = "dpdk"
+    ports_per_machine = PORTS_PER_PROCESS
+    programs = ("datacast-switch",)
+
+    def checks(self) -> list[Check]:
+        from datacast.lab.checks import check_dpdk
+
+        return [check_dpdk()]
+
+    def control(self, lab: Lab, machine: Machine) -> Path:
+        return lab.run_folder / f"{machine.name}.sock"
+
+    def configuration(self, lab: Lab, machine: Machine) -> dict[str, Any]:
+        """The YAML file of a switch process (dpdk_cache/README.md)."""
+        from datacast.lab.lab import machine_identity
+
+        nodes = []
+        for node in machine.nodes:
+            ports = [
+                {
+                    "port": port.port,
+                    "iface": port.ifname,
+                    "neighbour": {"node": port.neighbour, "port": port.neighbour_port, "mac": port.neighbour_mac},
+                }
+                for port in machine.ports[node]
+            ]
+            nodes.append({"name": node, "ports": ports})
+        return {
+            "nodes": nodes,
+            "control": str(self.control(lab, machine)),
+            "fabric_manager": lab.signalling,
+            # Of a machine that is shared with other data planes this sees a part.
+            **lab.credentials.settings(machine_identity(lab.plan.machine_of(machine.nodes[0]))),
+            "mtu": lab.options.mtu,
+            "eal": {"huge": False, "memory_mb": EAL_MEMORY_MB},
+        }
+
+    def start(self, lab: Lab, machine: Machine) -> None:
+        config = lab.run_folder / f"{machine.name}.yaml"
+        config.write_text(yaml.safe_dump(self.configuration(lab, machine), sort_keys=False))
+        command = [need_program("datacast-switch"), "--config", str(config)]
+        lab.supervisor.start(machine.name, command, lab.network.spawn(machine), lab.options.realtime)
+
+    def counters(self, lab: Lab, machine: Machine) -> dict[str, dict[str, Any]]:
+        """Per switch what its control socket says: ports, trees, reasons to drop."""
+        return ask_control(self.control(lab, machine), "counters")["nodes"]
+
+
+def data_plane(name: str) -> DataPlane:
+    """By name; `ovs+dpdk` for switches that take turns. Raises LabError for an unknown name."""
+    from datacast.lab.bmv2 import Bmv2Plane
+    from datacast.lab.mixed import MixedPlane
+    from datacast.lab.ovs import OvsPlane
+
+    planes: dict[str, type[DataPlane]] = {plane.name: plane for plane in (DpdkPlane, OvsPlane, Bmv2Plane)}
+    names = name.split("+")
+    for one in names:
+        if one not in planes or names.count(one) > 1:
+            remedy = f"choose one of {', '.join(planes)}, or several joined by +"
+            raise LabError(f"no data plane {name!r}", what=name, remedy=remedy)
+    chosen = [planes[one]() for one in names]
+    return chosen[0] if len(chosen) == 1 else MixedPlane(chosen)

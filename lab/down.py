@@ -1,0 +1,58 @@
+"""`datacast lab down` and `lab status`: other terminals' view of a lab, also of one that was killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+from typing import Any
+
+from datacast.lab.errors import LabError
+from datacast.lab.lab import clean
+from datacast.lab.state import Registry, State, marked
+
+PATIENCE_S = 20.0
+
+
+def take_down(name: str, registry: Registry | None = None) -> State:
+    """Ask a living lab to end and wait for it; clean up after a dead one. Raises LabError when there is none, or when
+    something could not be ended."""
+    registry = registry or Registry()
+    state = registry.load(name)
+    if state is None:
+        raise LabError(
+            f"no lab {name!r} is running", what=name, remedy="`datacast lab status` lists the labs there are"
+        )
+    if os.geteuid() != 0:
+        raise LabError(f"the lab {name!r} belongs to root", what=name, remedy="run as root")
+    if state.alive:
+        with suppress(ProcessLookupError):
+            os.kill(state.pid, signal.SIGTERM)
+            os.kill(state.pid, signal.SIGCONT)
+        end = time.monotonic() + PATIENCE_S
+        while state.alive and time.monotonic() < end:
+            time.sleep(0.05)
+        if state.alive:  # it hangs: its process id and start time are those it wrote down
+            with suppress(ProcessLookupError):
+                os.kill(state.pid, signal.SIGKILL)
+            while state.alive:
+                time.sleep(0.02)
+    left = clean(registry, registry.load(name) or state)
+    if left:
+        raise LabError(f"could not end: {', '.join(left)}", what=name, remedy="run `datacast lab down` again")
+    return state
+
+
+def describe(state: State) -> dict[str, Any]:
+    """For `lab status`."""
+    return {
+        "name": state.name,
+        "status": state.status if state.alive else "left over",
+        "pid": state.pid,
+        "topology": state.topology,
+        "rest": state.rest,
+        "work": state.work,
+        "hosts": state.hosts,
+        "processes": len(marked(state.identity)),
+    }

@@ -1,0 +1,283 @@
+"""Carries faults out beside a transfer, mends what has no end of its own, and tells what came of each."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from datacast.lab.counters import ask_control
+from datacast.lab.dataplane import DpdkPlane
+from datacast.lab.errors import LabError
+from datacast.lab.fabric_events import FabricEvents
+from datacast.lab.faults import Fault
+from datacast.lab.interfaces import Interfaces
+from datacast.lab.state import marked
+
+if TYPE_CHECKING:
+    from datacast.lab.lab import Lab
+
+FILLER = ".filler"
+REVERSE = {"in": "out", "out": "in", "both": "both"}
+SWITCH_WAYS = {"in": "rx", "out": "tx", "both": "both"}
+
+
+class Injector:
+    """`with Injector(lab, faults) as injector: injector.before(); … injector.go(group id, time of the request)`."""
+
+    def __init__(self, lab: Lab, faults: tuple[Fault, ...]) -> None:
+        self.lab, self.faults = lab, faults
+        self.interfaces = Interfaces()
+        self.failed_ns: dict[int, int] = {}
+        self.errors: dict[int, str] = {}
+        self.events = FabricEvents(lab)
+        self._ended: set[int] = set()
+        self._group = ""
+        self._started: list[Any] = []
+        self._end = threading.Event()
+        self._idle = threading.Event()
+        self._idle.set()
+
+    def __enter__(self) -> Injector:
+        for fault in self.faults:
+            if fault.kind == "link":
+                self.interfaces.prepare(self._pid(fault.node))
+            elif fault.kind == "management":
+                self.interfaces.prepare(self.lab.network.management_port(None)[0])
+        if self.faults:
+            self.events.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._end.set()
+        self.events.stop()
+        self._idle.wait(60.0)
+        for index, fault in enumerate(self.faults):  # nobody stays stopped or cut off
+            if fault.kind in ("stop", "management") and index in self.failed_ns and index not in self._ended:
+                with contextlib.suppress(LabError, ProcessLookupError):
+                    self._end_fault(fault)
+        self.interfaces.close()
+
+    def _pid(self, node: str) -> int:
+        return int(self.lab.network.nodes[self.lab.plan.machine_of(node).name].pid)
+
+    def before(self) -> None:
+        """What is due at 0s, before the request. Raises LabError."""
+        for index, fault in enumerate(self.faults):
+            if fault.at_s == 0:
+                self._begin(index, fault)
+
+    def go(self, group: str, started: float) -> None:
+        """`started`: time.monotonic() of the request."""
+        self._group = group
+        steps = [(f.at_s, i, "begin") for i, f in enumerate(self.faults) if f.at_s > 0]
+        steps += [(f.end_s, i, "end") for i, f in enumerate(self.faults) if f.end_s is not None]
+
+        def run() -> None:
+            for at, index, what in sorted(steps):
+                if self._end.wait(max(0.0, started + at - time.monotonic())):
+                    return
+                try:
+                    (self._begin if what == "begin" else self._finish)(index, self.faults[index])
+                except (LabError, OSError) as error:
+                    self.errors[index] = str(error)
+
+        def stay() -> None:
+            try:
+                run()
+            finally:
+                self._idle.set()
+            # The kernel ends what a thread has started together with the thread (PR_SET_PDEATHSIG).
+            while any(process.running for process in self._started):
+                time.sleep(0.2)
+
+        if self.faults:
+            self._idle.clear()
+            threading.Thread(target=stay, daemon=True).start()
+
+    def mend(self) -> None:
+        """After the block: undo what was never to end, so that the lab is whole for the next transfer. From the lab's
+        own thread. Raises LabError."""
+        for index, fault in enumerate(self.faults):
+            if index not in self.failed_ns or index in self._ended:
+                continue
+            if fault.kind == "link" and not fault.up:
+                self._set_link(fault, True)
+            elif fault.kind == "corrupt":
+                self._corrupt(fault, 0)
+            elif fault.kind not in ("link", "stop", "management", "master"):
+                self._end_fault(fault)
+        self.interfaces.close()
+
+    # ---- doing it ----
+    def _process(self, name: str) -> Any:
+        found = [p for p in self.lab.supervisor.processes if p.name == name and p.running]
+        if not found:
+            raise LabError(f"{name} does not run", what=name)
+        return found[-1]
+
+    def _kill(self, name: str) -> None:
+        process = self._process(name)
+        process.expected = True
+        process.popen.kill()
+
+    def _begin(self, index: int, fault: Fault) -> None:
+        lab = self.lab
+        self.failed_ns[index] = time.time_ns()
+        if fault.kind == "link":
+            self._set_link(fault, fault.up)
+        elif fault.kind == "switch":
+            self._kill(lab.plan.machine_of(fault.node).name)
+        elif fault.kind == "appliance":
+            self._kill(lab.plane.appliance_process(lab, lab.plan.machine_of(fault.node), fault.node))
+        elif fault.kind == "agent":
+            self._kill(f"agent-{fault.node}")
+        elif fault.kind == "stop":
+            self._process(f"agent-{fault.node}").popen.send_signal(signal.SIGSTOP)
+        elif fault.kind == "blackhole":
+            self._swallow(fault, True)
+        elif fault.kind == "corrupt":
+            self._corrupt(fault, fault.share)
+        elif fault.kind == "disk":
+            self._fill(lab.host_folder(fault.node))
+        elif fault.kind == "management":
+            self.interfaces.set(*lab.network.management_port(fault.node or None), False)
+        elif fault.kind == "master":
+            pid = self._get(f"/groups/{self._group}/master")["pid"]
+            if not pid:
+                raise LabError("the group has no master now", what="master")
+            os.kill(int(pid), signal.SIGKILL)
+        elif fault.kind == "power":
+            self._lose_power()
+        else:
+            self._kill(fault.kind)
+
+    def _finish(self, index: int, fault: Fault) -> None:
+        known = list(self.lab.supervisor.processes)
+        try:
+            self._end_fault(fault)
+            self._ended.add(index)
+        finally:
+            self._started += [p for p in self.lab.supervisor.processes if p not in known]
+
+    def _end_fault(self, fault: Fault) -> None:
+        lab = self.lab
+        if fault.kind == "link":
+            self._set_link(fault, True)
+        elif fault.kind == "agent":
+            lab.start_agent(fault.node)
+        elif fault.kind == "switch":
+            lab.plane.start(lab, lab.plan.machine_of(fault.node))
+        elif fault.kind == "appliance":
+            lab.plane.start_appliance(lab, lab.plan.machine_of(fault.node), fault.node)
+        elif fault.kind == "stop":
+            self._process(f"agent-{fault.node}").popen.send_signal(signal.SIGCONT)
+        elif fault.kind == "blackhole":
+            self._swallow(fault, False)
+        elif fault.kind == "disk":
+            (lab.host_folder(fault.node) / FILLER).unlink(missing_ok=True)
+        elif fault.kind == "management":
+            self.interfaces.set(*lab.network.management_port(fault.node or None), True)
+        elif fault.kind == "fabric-manager":
+            lab._fabric_manager()
+        elif fault.kind == "controller":
+            lab._controller()
+        elif fault.kind == "power":
+            lab.start_all()
+
+    def _set_link(self, fault: Fault, up: bool) -> None:
+        machine = self.lab.plan.machine_of(fault.node)
+        ifname = next(p.ifname for p in machine.ports[fault.node] if p.port == fault.port)
+        self.interfaces.set(self._pid(fault.node), ifname, up)
+
+    def _swallow(self, fault: Fault, on: bool) -> None:
+        """A switch of ours does it itself. Elsewhere the queueing disciplines of the cable's ends do."""
+        port = next(p for p in self.lab.plan.machine_of(fault.node).ports[fault.node] if p.port == fault.port)
+        if isinstance(self.lab.plane, DpdkPlane):
+            for node, number, way in (
+                (port.node, port.port, fault.way),
+                (port.neighbour, port.neighbour_port, REVERSE[fault.way]),
+            ):
+                if node not in self.lab.plan.hosts:
+                    self._ask(node, {"port": number, "blackhole": SWITCH_WAYS[way] if on else "off"})
+                    return
+        if fault.way != "in":
+            self.lab.network.swallow(port.node, port.port, on)
+        if fault.way != "out":
+            self.lab.network.swallow(port.neighbour, port.neighbour_port, on)
+
+    def _corrupt(self, fault: Fault, share: float) -> None:
+        for port in self.lab.plan.machine_of(fault.node).ports[fault.node]:
+            self._ask(fault.node, {"port": port.port, "corrupt": share})
+
+    def _ask(self, node: str, request: dict[str, Any]) -> None:
+        lab = self.lab
+        control = lab.plane.control(lab, lab.plan.machine_of(node))  # type: ignore[attr-defined]
+        ask_control(control, "fault", node=node, **request)
+
+    @staticmethod
+    def _fill(folder: Path) -> None:
+        """Take all room of a disk."""
+        with open(folder / FILLER, "wb", buffering=0) as file, contextlib.suppress(OSError):
+            while shutil.disk_usage(folder).free:
+                file.write(bytes(min(1 << 20, shutil.disk_usage(folder).free)))
+
+    def _lose_power(self) -> None:
+        """Every daemon of the lab ends at once, the masters too."""
+        for process in self.lab.supervisor.processes:
+            process.expected = True
+            if process.running:
+                process.popen.kill()
+        for pid in marked(self.lab.identity):
+            with contextlib.suppress(OSError):
+                if b"datacast.master" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    os.kill(pid, signal.SIGKILL)
+
+    def _get(self, path: str) -> dict[str, Any]:
+        return self.lab.fabric_json(path)
+
+    # ---- what came of it ----
+    def report(self, reactions: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Per fault: when it happened, and milliseconds from then until the report, the decision, the acknowledged
+        signals, and the first data packet over the new routes. None: it did not come to that."""
+        return [self._one(index, fault, reactions) for index, fault in enumerate(self.faults)]
+
+    def _one(self, index: int, fault: Fault, reactions: list[dict[str, Any]]) -> dict[str, Any]:
+        failed = self.failed_ns.get(index)
+
+        def mine(links: list[Any], appliances: list[Any], received: int | None) -> bool:
+            up = fault.kind == "link" and fault.up
+            if failed is None or received is None or received < failed:
+                return False
+            if fault.kind == "appliance":
+                return [fault.node, False] in appliances
+            return any(frozenset((u, v)) in fault.links and (bool(is_up) == up) for u, v, is_up in links)
+
+        def told(event: dict[str, Any]) -> bool:
+            if event["type"] == "node":
+                return mine([], [[event["name"], event["cache"]]], event["received_ns"])
+            return mine([[event["u"], event["v"], event["up"]]], [], event["received_ns"])
+
+        def ms(at: int | None) -> float | None:
+            return round((at - failed) / 1e6, 3) if at and failed else None
+
+        seen = [e for e in self.events.seen if told(e)]
+        reaction = next((r for r in reactions if mine(r["links"], r.get("appliances", []), r["received_ns"])), {})
+        return {
+            "spec": fault.spec,
+            "at_s": fault.at_s,
+            "failed_ns": failed,
+            "error": self.errors.get(index) or (None if failed else "the transfer was over before"),
+            "detected_ms": ms(min((e.get("t_ns") or e["received_ns"] for e in seen), default=None)),
+            "known_ms": ms(min((at for e in (*seen, reaction) if (at := e.get("received_ns"))), default=None)),
+            "recomputed_ms": ms(reaction.get("recomputed_ns")),
+            "signalled_ms": ms(reaction.get("signalled_ns")),
+            "resumed_ms": ms(reaction.get("resumed_ns")),
+            "all_resumed_ms": ms(reaction.get("all_resumed_ns")),
+            **{key: reaction[key] for key in ("changed", "lost", "revived", "members", "cut_off") if reaction.get(key)},
+        }

@@ -1,0 +1,390 @@
+"""A lab from up to down: network, fabric manager, switches, agents, controller, and no trace of them afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import urllib.error
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from datacast.lab import workspace
+from datacast.lab.checks import before_start, port_taken
+from datacast.lab.credentials import Credentials
+from datacast.lab.dataplane import data_plane
+from datacast.lab.errors import LabError
+from datacast.lab.plan import AGENT_PORT, Machine, Plan, make_plan
+from datacast.lab.processes import CONTROL, Supervisor, may_be_realtime
+from datacast.lab.programs import need_program
+from datacast.lab.signals import Signals
+from datacast.lab.state import MARK, Registry, State, kill_marked
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+    from datacast.lab.network import Network
+
+SIGNALLING_PORT = 7500
+READY_S = 30.0
+DAEMONS = ("datacast-agent", "datacast-fabric-manager", "datacast-controller", "datacast-master")
+
+
+@dataclass(frozen=True)
+class LabOptions:
+    """What a lab is made of. Rates in bit/s, sizes in bytes."""
+
+    topology: str = "bcube:4,1"
+    rate_bps: int = 100_000_000
+    mtu: int = 9000
+    queue_packets: int = 100
+    dataplane: str = "dpdk"
+    rest_port: int = 7580
+    fabric_port: int = 7501
+    work: str | None = None
+    """Folder for the hosts' files; None: chosen from the room needed."""
+    room: int = 0
+    """Bytes the hosts' files will take together."""
+    realtime: bool = True
+    """Switches and agents, then fabric manager and masters run before everything else on the machine, as if they had
+    machines of their own."""
+    apart: tuple[str, ...] = ()
+    """Switches with a process of their own, whatever else would fit in."""
+    without_appliance: tuple[str, ...] = ()
+    """Switches whose cache appliance is absent (ovs and bmv2)."""
+    appliances_apart: tuple[str, ...] = ()
+    """Switches whose cache appliance has a process of its own."""
+    disks: tuple[tuple[str, int], ...] = ()
+    """Hosts with a disk (in memory) of their own for their files, and its size."""
+    keep: bool = False
+    """Leave the hosts' files and the logs when it goes down."""
+    insecure: bool = False
+    """No TLS between the daemons."""
+
+
+def load_topology(text: str) -> nx.Graph:
+    """A builder's form such as bcube:4,1, or a GraphML or JSON file. Raises LabError."""
+    from datacast import topologies
+    from datacast.core.errors import DatacastError
+
+    try:
+        return topologies.from_file(text) if os.path.exists(text) else topologies.parse(text)
+    except DatacastError as error:
+        raise LabError(
+            str(error), what=text, remedy="--topology takes one of these forms, or a GraphML or JSON file"
+        ) from error
+
+
+class Lab:
+    """`with Lab(options, name) as lab: lab.up()`; leaving the block takes everything down.
+
+    Signals are taken by the lab for the time of the block (or already by the given `signals`): they end it at the next
+    safe moment with Interrupted.
+    """
+
+    def __init__(
+        self,
+        options: LabOptions,
+        name: str,
+        progress: Callable[[str], None] = lambda text: None,
+        signals: Signals | None = None,
+    ) -> None:
+        self.options = options
+        self.name = name
+        self.progress = progress
+        self.registry = Registry()
+        self.signals = signals or Signals()
+        self._own_signals = signals is None
+        self.plane = data_plane(options.dataplane)
+        self.graph = load_topology(options.topology)
+        self.state: State | None = None
+        self.network: Network
+        self.plan: Plan
+        self.supervisor: Supervisor
+        self.work: Path
+        self.credentials: Credentials
+        self._network_made = False
+
+    # ---- where things are ----
+    @property
+    def run_folder(self) -> Path:
+        return self.registry.folder(self.name)
+
+    @property
+    def identity(self) -> str:
+        assert self.state is not None
+        return self.state.identity
+
+    @property
+    def signalling(self) -> str:
+        return f"{self.plan.root_address}:{SIGNALLING_PORT}"
+
+    @property
+    def rest(self) -> str:
+        return f"http://127.0.0.1:{self.options.rest_port}"
+
+    @property
+    def fabric_url(self) -> str:
+        return f"{self.credentials.scheme}://127.0.0.1:{self.options.fabric_port}"
+
+    def rest_json(self, method: str, path: str, body: Any = None, timeout_s: float = 10.0) -> Any:
+        """Ask the controller. Raises OSError (HTTPError among them) or ValueError."""
+        return self.credentials.json(method, self.rest + path, body, self.credentials.token, timeout_s)
+
+    def fabric_json(self, path: str, timeout_s: float = 10.0) -> Any:
+        """Ask the fabric manager. Raises as rest_json."""
+        return self.credentials.json("GET", self.fabric_url + path, timeout_s=timeout_s)
+
+    def host_folder(self, host: str) -> Path:
+        """A host's own file tree."""
+        return self.work / "hosts" / self.plan.hosts[host].nodes[0].replace("/", "_")
+
+    def agent_address(self, host: str) -> str:
+        return f"{self.plan.hosts[host].address}:{AGENT_PORT}"
+
+    # ---- up ----
+    def __enter__(self) -> Lab:
+        before_start((*DAEMONS, *self.plane.programs), self.plane.checks)
+        for address, what in ((self.options.rest_port, "REST"), (self.options.fabric_port, "the fabric manager")):
+            if user := port_taken(f"127.0.0.1:{address}"):
+                raise LabError(
+                    f"port {address} of 127.0.0.1, for {what}, is in use by {user}",
+                    what=str(address),
+                    remedy="stop that process, or give another --rest-port or --fabric-port",
+                )
+        self.signals.check()
+        if self._own_signals:
+            self.signals.__enter__()
+        try:
+            self.state = self.registry.claim(self.name)
+        except BaseException:
+            self._release_signals()
+            raise
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        try:
+            self.down()
+        finally:
+            self._release_signals()
+
+    def _release_signals(self) -> None:
+        if self._own_signals:
+            self.signals.__exit__(None, None, None)
+
+    def up(self) -> None:
+        """Bring everything up and wait until every agent and switch is registered. Raises LabError or Interrupted."""
+        from datacast.lab.network import Network
+
+        assert self.state is not None
+        options, state = self.options, self.state
+        self.plan = make_plan(
+            self.graph,
+            rate_bps=options.rate_bps,
+            mtu=options.mtu,
+            slot=state.slot,
+            queue_packets=options.queue_packets,
+            ports_per_process=self.plane.ports_per_machine,
+            apart=options.apart,
+        )
+        folder = None if options.insecure else self.run_folder / "tls"
+        self.credentials = Credentials(folder, self._identities(), self.run_folder / "tokens.json")
+        self.work = workspace.choose(options.room, options.work) / f"datacast-{self.name}-{state.identity[:8]}"
+        root_if = f"dclab{state.slot}"
+        # Written down before it is made: whoever cleans up must know.
+        state.work, state.topology, state.keep, state.rest = str(self.work), options.topology, options.keep, self.rest
+        state.interfaces = [root_if]
+        self.registry.save(state)
+        self.work.mkdir(mode=0o755)
+        self._mount_disks()  # before there are namespaces: they see the mounts that there are then
+        environment = {MARK: state.identity}
+        os.environ.update(environment)  # Mininet's shells take it from here
+        self.supervisor = Supervisor(self._folder("logs"), environment, self.signals)
+        self.network = Network(self.plan, root_if, self.signals)
+        self._network_made = True
+        self.network.up(self.progress)
+        self.start_all()
+        self.progress("registration")
+        self.supervisor.wait(self._all_registered, READY_S, "registration of all agents and switches")
+        self.plane.ready(self)
+        self.progress("masters")
+        self.supervisor.wait(self._masters_wait, READY_S, "masters that wait for groups")
+        state.status = "up"
+        state.hosts = {
+            host: {"address": machine.address, "folder": str(self.host_folder(host))}
+            for host, machine in self.plan.hosts.items()
+        }
+        self.registry.save(state)
+
+    def _identities(self) -> list[str]:
+        services = ["fabric-manager/main", "master/main", "controller/main"]
+        return [*services, *(f"agent/{host}" for host in self.plan.hosts), *map(machine_identity, self.plan.switches)]
+
+    def start_all(self) -> None:
+        """Every daemon. Also after a loss of power. Raises LabError or Interrupted."""
+        self._fabric_manager()
+        for machine in self.plan.switches:
+            self.progress(f"switches {', '.join(machine.nodes[:4])}{'…' if len(machine.nodes) > 4 else ''}")
+            self.plane.start(self, machine)
+        for host in self.plan.hosts:
+            self.progress(f"agent {host}")
+            self.start_agent(host)
+        self._controller()
+
+    def _mount_disks(self) -> None:
+        assert self.state is not None
+        for host, size in self.options.disks:
+            folder = self._folder("hosts", host)
+            self.state.mounts.append(str(folder))
+            self.registry.save(self.state)
+            command = ["mount", "-t", "tmpfs", "-o", f"size={size}", f"datacast-{self.name}", str(folder)]
+            done = subprocess.run(command, capture_output=True, text=True, start_new_session=True)
+            if done.returncode:
+                raise LabError(
+                    f"no small disk for host {host}: {done.stderr.strip()}",
+                    what=host,
+                    remedy="this needs the right to mount (CAP_SYS_ADMIN)",
+                )
+
+    def _folder(self, *parts: str) -> Path:
+        folder = self.work.joinpath(*parts)
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def _fabric_manager(self) -> None:
+        self.progress("fabric manager")
+        options = self.options
+        self.supervisor.start(
+            "fabric-manager",
+            [
+                need_program("datacast-fabric-manager"),
+                "--topology",
+                options.topology,
+                "--signalling",
+                self.signalling,
+                "--http",
+                f"127.0.0.1:{options.fabric_port}",
+                "--database",
+                str(self.work / "fabric.sqlite"),
+                "--link-rate",
+                f"{options.rate_bps}",
+                "--mtu",
+                str(options.mtu),
+                "--queue-packets",
+                str(options.queue_packets),
+                *self.credentials.options("fabric-manager/main"),
+                *self.credentials.master_options("master/main"),
+                "--realtime",
+                str(CONTROL if options.realtime and may_be_realtime() else 0),
+            ],
+        )
+        self.supervisor.wait(lambda: self._answers(self.fabric_url + "/healthz"), READY_S, "fabric manager")
+
+    def start_agent(self, host: str) -> None:
+        """Also after it was killed: it starts again with the files it had."""
+        machine = self.plan.hosts[host]
+        folder = self._folder("hosts", host)
+        command = [
+            need_program("datacast-agent"),
+            "--node",
+            host,
+            "--listen",
+            self.agent_address(host),
+            "--fabric-manager",
+            self.signalling,
+            *self.credentials.options(f"agent/{host}"),
+            "--dest-root",
+            str(folder),
+            "--source-root",
+            "/",
+        ]
+        for port in machine.ports[host]:
+            command += ["--port", f"{port.port}={port.ifname},{port.neighbour_mac}"]
+        if not self.plan.forwards[host]:
+            command.append("--no-forward")
+        self.supervisor.start(f"agent-{host}", command, self.network.spawn(machine), self.options.realtime)
+
+    def _controller(self) -> None:
+        self.progress("controller")
+        command = [
+            need_program("datacast-controller"),
+            "--listen",
+            f"127.0.0.1:{self.options.rest_port}",
+            "--fabric-manager",
+            self.fabric_url,
+            "--tokens",
+            str(self.credentials.tokens),
+            *self.credentials.options("controller/main"),
+        ]
+        if switches := self.plane.controller_config(self):
+            path = self.run_folder / "switches.yaml"
+            path.write_text(yaml.safe_dump(switches, sort_keys=False))
+            command += ["--switches", str(path), "--verbose"]
+        self.supervisor.start("controller", command)
+        self.supervisor.wait(lambda: self._answers(self.rest + "/healthz"), READY_S, "controller")
+
+    def _all_registered(self) -> bool:
+        with contextlib.suppress(OSError, ValueError):
+            nodes = self.rest_json("GET", "/topology")["nodes"]
+            return all(node.get("registered") for node in nodes)
+        return False
+
+    def _masters_wait(self) -> bool:
+        """Whether every spare master follows the topology: the first group then need not wait for Python to start."""
+        with contextlib.suppress(OSError, ValueError):
+            health = self.fabric_json("/healthz")
+            return 0 < len(health["spare_masters"]) <= health["streams"]
+        return False
+
+    def _answers(self, url: str) -> bool:
+        try:
+            self.credentials.json("GET", url, timeout_s=1.0)
+        except urllib.error.HTTPError:
+            return True
+        except (OSError, ValueError):
+            return False
+        return True
+
+    # ---- down ----
+    def down(self) -> None:
+        """Take down whatever was brought up. Safe at any stage; never raises for what is gone already."""
+        if self.state is None:
+            return
+        self.signals.cleaning = True
+        with contextlib.suppress(OSError):  # nobody listens any more
+            self.progress("taking the lab down")
+        if self._network_made:
+            self.supervisor.stop()
+            self.network.down()
+        clean(self.registry, self.state)
+        self.state = None
+
+
+def clean(registry: Registry, state: State) -> list[str]:
+    """End what a lab's state names: processes, interfaces, files. Returns what could not be ended."""
+    left = [f"process {pid}" for pid in kill_marked(state.identity)]
+    for ifname in state.interfaces:
+        subprocess.run(
+            ["ip", "link", "del", ifname], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        )
+        if os.path.exists(f"/sys/class/net/{ifname}"):
+            left.append(f"interface {ifname}")
+    for path in state.mounts:
+        subprocess.run(["umount", path], capture_output=True, start_new_session=True)
+    for path in state.paths:
+        shutil.rmtree(path, ignore_errors=True)
+    if state.work and not state.keep:
+        shutil.rmtree(state.work, ignore_errors=True)
+    if not left:
+        registry.forget(state.name)
+    return left
+
+
+def machine_identity(machine: Machine) -> str:
+    """Of the switch process of a machine: it speaks for all its nodes."""
+    return f"switch/{','.join(machine.nodes)}"

@@ -1,0 +1,277 @@
+"""The lab's network: Mininet nodes and shaped links. The only file that imports Mininet.
+
+Mininet's own TCLink shapes with netem for the length of the queue, which a kernel may lack. Here a port is a token
+bucket (tbf) with a plain queue of 100 packets as its child; both ends of a cable are shaped, so both directions are.
+The bucket charges whole Ethernet frames without preamble and checksum (measured: 9,014-byte frames, 100.02 Mb/s at
+100mbit).
+
+Mininet moves one interface and runs one command at a time. Here a cable is born in its namespaces, and each namespace
+is set up by one script, so that BCube(4,1) stands in about a second.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+from mininet.link import Intf, Link
+from mininet.node import Node
+
+from datacast.lab.errors import LabError
+from datacast.lab.plan import Cable, Machine, Plan
+from datacast.lab.signals import Signals
+
+ETHER_LEN = 14
+BURST_S = 0.003
+"""Depth of the token bucket: what a port may send late after the machine was busy elsewhere."""
+BRIDGE = "br-mgmt"
+MANAGEMENT_IF = "mgmt"
+
+
+def burst_bytes(rate_bps: int, mtu: int) -> int:
+    """Depth of a port's bucket: three frames, or 3 ms of the rate where that is more."""
+    return max(3 * (mtu + ETHER_LEN), int(rate_bps * BURST_S / 8))
+
+
+class PlainIntf(Intf):
+    """An interface that one script per namespace sets up, not one command per setting."""
+
+    def config(self, **_params: Any) -> dict[str, Any]:
+        return {}
+
+
+class CableLink(Link):
+    """A veth pair made directly in the two namespaces, with addresses and MTU."""
+
+    def __init__(self, cable: Cable, node1: Node, node2: Node) -> None:
+        self._mtu = cable.mtu
+        super().__init__(
+            node1,
+            node2,
+            intfName1=cable.a.ifname,
+            intfName2=cable.b.ifname,
+            addr1=cable.a.mac,
+            addr2=cable.b.mac,
+            intf=PlainIntf,
+        )
+
+    def makeIntfPair(
+        self,
+        intfname1,
+        intfname2,
+        addr1=None,
+        addr2=None,
+        node1=None,
+        node2=None,
+        deleteIntfs=True,
+    ):
+        _run(
+            [
+                "ip",
+                "link",
+                "add",
+                "name",
+                intfname1,
+                "mtu",
+                str(self._mtu),
+                "address",
+                addr1,
+                "netns",
+                str(node1.pid),
+                "type",
+                "veth",
+                "peer",
+                "name",
+                intfname2,
+                "mtu",
+                str(self._mtu),
+                "address",
+                addr2,
+                "netns",
+                str(node2.pid),
+            ],
+            f"cable {intfname1} to {intfname2}",
+        )
+
+
+def _run(command: list[str], what: str, script: str | None = None) -> None:
+    done = subprocess.run(
+        command,
+        input=script,
+        stdin=None if script is not None else subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    if done.returncode:
+        raise LabError(
+            f"{what}: {' '.join(command[:6])}: {done.stdout.strip()}",
+            what=what,
+            remedy="`datacast doctor` says what is missing on this machine",
+        )
+
+
+def data_port_script(ifname: str, rate_bps: int, mtu: int, queue_packets: int, up: bool = True) -> str:
+    """Shell lines that make an interface a port: no offloads, no ARP, the shaper, up."""
+    lines = [
+        f"ethtool -K {ifname} tx off rx off gso off tso off gro off >/dev/null",
+        f"ip link set {ifname} arp off" + (" up" if up else ""),
+    ]
+    return "\n".join(lines) + "\n" + shaper_script(ifname, rate_bps, mtu, queue_packets)
+
+
+def shaper_script(ifname: str, rate_bps: int, mtu: int, queue_packets: int) -> str:
+    """Shell lines for a port's token bucket and the queue under it; none for a rate of 0."""
+    if not rate_bps:
+        return ""
+    return (
+        f"tc qdisc add dev {ifname} root handle 5: tbf rate {rate_bps}bit burst {burst_bytes(rate_bps, mtu)} "
+        f"limit {1 << 30}\n"
+        f"tc qdisc add dev {ifname} parent 5:1 handle 6: pfifo limit {queue_packets}\n"
+    )
+
+
+PROLOGUE = "echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6 2>/dev/null || :\nip link set lo up\n"
+
+
+class Network:
+    """Mininet's nodes for a plan, the cables between them, and the management network.
+
+    The management bridge has a namespace of its own, so that no firewall of this machine meets its traffic and one
+    interface (`root_if`) is all there is in the root namespace.
+    """
+
+    def __init__(self, plan: Plan, root_if: str, signals: Signals) -> None:
+        self.plan = plan
+        self.root_if = root_if
+        self.signals = signals
+        self.nodes: dict[str, Node] = {}
+        self.links: dict[tuple[str, int], CableLink] = {}
+        self._management: Node | None = None
+        self._management_ports: dict[str, str] = {}
+
+    def _node(self, name: str) -> Node:
+        self.signals.check()
+        try:
+            return Node(name)
+        except SystemExit as error:  # Mininet's answer to a missing program
+            raise LabError(
+                "Mininet cannot start a node: mnexec or ifconfig is missing",
+                what="mininet",
+                remedy="apt-get install mininet net-tools",
+            ) from error
+
+    def up(self, progress: Callable[[str], None] = lambda text: None) -> None:
+        """Make everything. Raises LabError; what was made so far is then for `down`."""
+        machines = [*self.plan.hosts.values(), *self.plan.switches]
+        progress("management network")
+        self._management = self._node("mgmt")
+        self._script(
+            self._management, f"{PROLOGUE}ip link add {BRIDGE} type bridge forward_delay 0\nip link set {BRIDGE} up\n"
+        )
+        for i, machine in enumerate(machines):
+            progress(f"namespace {machine.name}")
+            node = self.nodes[machine.name] = self._node(machine.name)
+            self._script(node, PROLOGUE)
+            self._attach(f"m{i}", MANAGEMENT_IF, node.pid)
+            self._management_ports[machine.name] = f"m{i}"
+            self._script(
+                node,
+                f"ip addr add {machine.address}/{self.plan.prefix} dev {MANAGEMENT_IF}\n"
+                f"ip link set {MANAGEMENT_IF} up\n",
+            )
+        self._attach("root", self.root_if, None)
+        _run(["ip", "addr", "add", f"{self.plan.root_address}/{self.plan.prefix}", "dev", self.root_if], self.root_if)
+        _run(["ip", "link", "set", self.root_if, "up"], self.root_if)
+        scripts: dict[str, str] = {machine.name: "" for machine in machines}
+        for cable in self.plan.cables:
+            self.signals.check()
+            progress(f"cable {cable.a.node} to {cable.b.node}")
+            ends = [self.plan.machine_of(port.node).name for port in (cable.a, cable.b)]
+            link = CableLink(cable, self.nodes[ends[0]], self.nodes[ends[1]])
+            for port, machine_name in zip((cable.a, cable.b), ends, strict=True):
+                self.links[(port.node, port.port)] = link
+                scripts[machine_name] += data_port_script(
+                    port.ifname, cable.rate_bps, cable.mtu, cable.queue_packets, cable.up
+                )
+        for machine in machines:
+            progress(f"ports of {machine.name}")
+            self.signals.check()
+            self._script(self.nodes[machine.name], scripts[machine.name])
+
+    def _attach(self, bridge_port: str, ifname: str, pid: int | None) -> None:
+        """A veth from the management bridge to a namespace (None: this one)."""
+        assert self._management is not None
+        peer = ["peer", "name", ifname] + (["netns", str(pid)] if pid else [])
+        _run(
+            ["ip", "link", "add", "name", bridge_port, "netns", str(self._management.pid), "type", "veth", *peer],
+            f"management port of {ifname}",
+        )
+        self._script(self._management, f"ip link set {bridge_port} master {BRIDGE} up\n")
+
+    @staticmethod
+    def _script(node: Node, script: str) -> None:
+        _run(["mnexec", "-a", str(node.pid), "sh", "-eu", "-s"], f"set-up of {node.name}", script=script)
+
+    def spawn(self, machine: Machine | str) -> Callable[..., Any]:
+        """A subprocess.Popen that runs inside a machine's namespace."""
+        node = self.nodes[machine if isinstance(machine, str) else machine.name]
+
+        def popen(command: list[str], **options: Any) -> Any:
+            return node.popen(command, mncmd=["mnexec", "-a", str(node.pid)], **options)
+
+        return popen
+
+    def run_in(self, machine: str, command: list[str]) -> str:
+        """Output of a short command inside a machine's namespace. Raises LabError when it fails."""
+        done = subprocess.run(
+            ["mnexec", "-a", str(self.nodes[machine].pid), *command],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        if done.returncode:
+            raise LabError(f"{machine}: {' '.join(command)}: {done.stdout.strip()}", what=machine)
+        return done.stdout
+
+    def set_port(self, node: str, port: int, up: bool) -> None:
+        """Take one end of a cable down or up; the other end loses or gets its carrier."""
+        machine = self.plan.machine_of(node)
+        ifname = next(p.ifname for p in machine.ports[node] if p.port == port)
+        self.run_in(machine.name, ["ip", "link", "set", ifname, "up" if up else "down"])
+
+    def management_port(self, machine: str | None) -> tuple[int, str]:
+        """Namespace (a process id) and interface of a machine's port at the management bridge; None: the bridge."""
+        assert self._management is not None
+        return int(self._management.pid), self._management_ports[machine] if machine else BRIDGE
+
+    def swallow(self, node: str, port: int, on: bool) -> None:
+        """Have a port throw away what it should send, its carrier stays. Raises LabError."""
+        cable = next(c for c in self.plan.cables if (node, port) in ((c.a.node, c.a.port), (c.b.node, c.b.port)))
+        ifname = next(p.ifname for p in (cable.a, cable.b) if (p.node, p.port) == (node, port))
+        machine = self.plan.machine_of(node).name
+        if on:
+            self.run_in(machine, ["tc", "qdisc", "replace", "dev", ifname, "root", "handle", "7:", "blackhole"])
+        else:
+            self.run_in(machine, ["tc", "qdisc", "del", "dev", ifname, "root"])
+            self._script(self.nodes[machine], shaper_script(ifname, cable.rate_bps, cable.mtu, cable.queue_packets))
+
+    def down(self) -> None:
+        """Take everything away; what runs in the namespaces must be gone already."""
+        subprocess.run(
+            ["ip", "link", "del", self.root_if],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        nodes = [*self.nodes.values()] + ([self._management] if self._management else [])
+        for node in nodes:
+            with contextlib.suppress(OSError):
+                node.stop(deleteIntfs=False)
+        self.nodes.clear()
+        self._management = None

@@ -1,0 +1,200 @@
+"""From a topology to the lab's parts: interfaces, addresses, and which switches share a process. Pure."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from datacast.lab.errors import LabError
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+IFNAME_MAX = 15
+PORTS_PER_PROCESS = 32
+"""DPDK's default RTE_MAX_ETHPORTS."""
+MANAGEMENT = ipaddress.ip_network("198.18.0.0/15")
+SLOT_PREFIX = 20
+AGENT_PORT = 7600
+
+
+@dataclass(frozen=True)
+class Port:
+    """A node's end of a cable."""
+
+    node: str
+    port: int
+    ifname: str
+    mac: str
+    neighbour: str
+    neighbour_port: int
+    neighbour_mac: str
+
+
+@dataclass(frozen=True)
+class Cable:
+    """Two ports and what shapes them. `rate_bps` 0: unshaped."""
+
+    a: Port
+    b: Port
+    rate_bps: int
+    mtu: int
+    queue_packets: int
+    up: bool = True
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A network namespace: one host, or the switches that share a process."""
+
+    name: str
+    address: str
+    """On the management network."""
+    nodes: tuple[str, ...]
+    ports: dict[str, tuple[Port, ...]]
+    """Per node, by number."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything there is to make."""
+
+    hosts: dict[str, Machine]
+    switches: list[Machine]
+    cables: list[Cable]
+    prefix: int
+    root_address: str
+    forwards: dict[str, bool] = field(default_factory=dict)
+
+    def machine_of(self, node: str) -> Machine:
+        if node in self.hosts:
+            return self.hosts[node]
+        return next(machine for machine in self.switches if node in machine.nodes)
+
+
+def interface_name(node: str, index: int, port: int) -> str:
+    """`<node>-eth<port>` where that is a legal interface name, else `n<index>-eth<port>`."""
+    name = f"{node}-eth{port}"
+    if len(name) <= IFNAME_MAX and re.fullmatch(r"[A-Za-z0-9_.-]+", name):
+        return name
+    return f"n{index}-eth{port}"
+
+
+def mac_address(index: int, port: int) -> str:
+    """Locally administered: 02:dc, the node's index, the port."""
+    digits = f"02dc{index & 0xFFFF:04x}{port & 0xFFFF:04x}"
+    return ":".join(digits[i : i + 2] for i in range(0, 12, 2))
+
+
+def pack(sizes: dict[str, int], most: int = PORTS_PER_PROCESS) -> list[list[str]]:
+    """Put nodes with so many ports into as few groups of at most `most` ports as first-fit decreasing finds.
+
+    Names keep their order within a group. Raises LabError for a node with more than `most` ports.
+    """
+    groups: list[tuple[int, list[str]]] = []
+    for node in sorted(sizes, key=lambda name: -sizes[name]):
+        if sizes[node] > most:
+            raise LabError(
+                f"switch {node} has {sizes[node]} ports, a datacast-switch process takes {most} at most",
+                what=node,
+                remedy="use a topology with smaller switches",
+            )
+        for i, (used, names) in enumerate(groups):
+            if used + sizes[node] <= most:
+                groups[i] = (used + sizes[node], [*names, node])
+                break
+        else:
+            groups.append((sizes[node], [node]))
+    order = {node: i for i, node in enumerate(sizes)}
+    return [sorted(names, key=order.__getitem__) for _, names in groups]
+
+
+def make_plan(
+    graph: nx.Graph,
+    *,
+    rate_bps: int,
+    mtu: int,
+    queue_packets: int = 100,
+    slot: int = 0,
+    ports_per_process: int = PORTS_PER_PROCESS,
+    apart: tuple[str, ...] = (),
+) -> Plan:
+    """Lay out the lab for a topology.
+
+    Parameters
+    ----------
+    graph : networkx.Graph
+        Node attributes `kind` ("host" or "switch") and `forwards`; edge attributes `ports` ({node: port number}) and
+        perhaps `rate_bps`, `mtu`, `queue_packets`, `up`, which override the parameters.
+    rate_bps, mtu, queue_packets
+        Of every cable, each way. The queue is the paper's 100 packets (section 6.2).
+    slot : int
+        Which /20 of 198.18.0.0/15 the management network takes.
+    apart : tuple of str
+        Switches that share their process with no other.
+
+    Raises
+    ------
+    LabError
+        Too many nodes for the management network, a switch too large, no hosts.
+
+    Notes
+    -----
+    O(nodes + cables).
+    """
+    index = {name: i for i, name in enumerate(graph.nodes)}
+    ports: dict[str, dict[int, Port]] = {name: {} for name in graph.nodes}
+    cables = []
+    for u, v, data in graph.edges(data=True):
+        pu, pv = int(data["ports"][u]), int(data["ports"][v])
+        a = Port(u, pu, interface_name(u, index[u], pu), mac_address(index[u], pu), v, pv, mac_address(index[v], pv))
+        b = Port(v, pv, interface_name(v, index[v], pv), mac_address(index[v], pv), u, pu, mac_address(index[u], pu))
+        for port in (a, b):
+            if port.port in ports[port.node]:
+                raise LabError(
+                    f"port {port.port} of {port.node} has two cables",
+                    what=port.node,
+                    remedy="number the ports of every node once each in the topology",
+                )
+            ports[port.node][port.port] = port
+        cables.append(
+            Cable(
+                a,
+                b,
+                _of(data, "rate_bps", rate_bps),
+                _of(data, "mtu", mtu),
+                _of(data, "queue_packets", queue_packets),
+                bool(data.get("up", True)),
+            )
+        )
+    hosts = [name for name, data in graph.nodes(data=True) if data["kind"] == "host"]
+    switches = [name for name in graph.nodes if name not in set(hosts)]
+    if not hosts:
+        raise LabError("the topology has no hosts", remedy="give it nodes of kind host")
+    network = list(MANAGEMENT.subnets(new_prefix=SLOT_PREFIX))[slot]
+    groups = pack({name: len(ports[name]) for name in switches if name not in apart}, ports_per_process)
+    groups += [[name] for name in switches if name in apart]
+    if len(hosts) + len(groups) + 3 > network.num_addresses:
+        raise LabError(f"{len(hosts)} hosts are more than the management network {network} holds")
+    address = network.hosts()
+
+    def machine(name: str, nodes: list[str]) -> Machine:
+        return Machine(
+            name,
+            str(next(address)),
+            tuple(nodes),
+            {node: tuple(ports[node][number] for number in sorted(ports[node])) for node in nodes},
+        )
+
+    machines = {name: machine(name, [name]) for name in hosts}
+    groups_machines = [machine(f"sw{i}", names) for i, names in enumerate(groups)]
+    root = str(network.broadcast_address - 1)
+    forwards = {name: bool(data.get("forwards", data["kind"] == "switch")) for name, data in graph.nodes(data=True)}
+    return Plan(machines, groups_machines, cables, SLOT_PREFIX, root, forwards)
+
+
+def _of(data: dict[str, Any], key: str, default: int) -> int:
+    value = data.get(key)
+    return default if value is None else int(value)

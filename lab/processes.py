@@ -1,0 +1,162 @@
+"""The lab's processes: started with a log file each, watched, ended in reverse order."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from datacast.lab.errors import LabError
+from datacast.lab.signals import Signals
+
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+NICE = -10
+STARTED_S = 1.0
+"""Real-time priority comes after the start: a program that loads would hold a processor longer than a link may rest."""
+DATA_PATH, CONTROL = 2, 1
+"""Real-time priorities: switches and agents first, then fabric manager and masters (docs/priorities.md)."""
+
+
+def may_be_realtime() -> bool:
+    """Whether the kernel lets this process start real-time ones."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(DATA_PATH))
+        except OSError:
+            os._exit(1)
+        os._exit(0)
+    return os.waitpid(pid, 0)[1] == 0
+
+
+def _in_child() -> None:
+    """Be told when the lab dies, also from kill -9. Go before ordinary processes."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, NICE)
+
+
+def _first(process: Process) -> None:
+    """As on a machine of its own a woken daemon runs at once (SCHED_RR; the threads that hash files are ordinary ones).
+    The kernel keeps 5 % of each core for others. Where that is not allowed, a raised priority has to serve."""
+    with contextlib.suppress(OSError):
+        if process.running:
+            os.sched_setscheduler(process.pid, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(DATA_PATH))
+
+
+@dataclass
+class Process:
+    """One started process."""
+
+    name: str
+    popen: subprocess.Popen[bytes]
+    log: Path
+    expected: bool = False
+    """Its end is no accident."""
+
+    @property
+    def pid(self) -> int:
+        return self.popen.pid
+
+    @property
+    def running(self) -> bool:
+        return self.popen.poll() is None
+
+    def tail(self, lines: int = 12) -> str:
+        with contextlib.suppress(OSError):
+            return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+        return ""
+
+
+class Supervisor:
+    """Starts processes and keeps them in order. `spawn` is subprocess.Popen or a node's own, inside its namespace."""
+
+    def __init__(self, logs: Path, environment: dict[str, str], signals: Signals) -> None:
+        self.logs = logs
+        self.environment = environment
+        self.signals = signals
+        self.processes: list[Process] = []
+
+    def start(
+        self, name: str, command: list[str], spawn: Callable[..., Any] = subprocess.Popen, realtime: bool = False
+    ) -> Process:
+        """Raises LabError when the program is not there."""
+        self.signals.check()
+        log = self.logs / f"{name}.log"
+        with open(log, "ab") as out:
+            try:
+                # A session of its own: Ctrl-C in the terminal reaches the lab only.
+                popen = spawn(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=subprocess.STDOUT,
+                    env={**os.environ, **self.environment},
+                    start_new_session=True,
+                    preexec_fn=_in_child,
+                )
+            except OSError as error:
+                raise LabError(
+                    f"cannot start {command[0]}: {error.strerror}", what=command[0], remedy="build it with `make build`"
+                ) from error
+        process = Process(name, popen, log)
+        self.processes.append(process)
+        if realtime:
+            later = threading.Timer(STARTED_S, _first, (process,))
+            later.daemon = True
+            later.start()
+        return process
+
+    def check(self) -> None:
+        """Raises LabError with the end of its log when a process ended by itself."""
+        for process in self.processes:
+            if not process.running and not process.expected:
+                raise LabError(
+                    f"{process.name} ended with {_status(process.popen.returncode)}:\n{process.tail()}",
+                    what=process.name,
+                    where=str(process.log),
+                )
+
+    def wait(self, ready: Callable[[], bool], seconds: float, what: str) -> None:
+        """Until ready() while all processes live."""
+
+        def step() -> bool:
+            self.check()
+            return ready()
+
+        self.signals.wait(step, seconds, what, remedy=f"its log is in {self.logs}")
+
+    def stop(self, chosen: list[Process] | None = None, grace_s: float = 3.0) -> None:
+        """SIGTERM to all, newest first; SIGKILL to those left after `grace_s`."""
+        chosen = [process for process in (self.processes if chosen is None else chosen) if process.running]
+        for process in reversed(chosen):
+            process.expected = True
+            with contextlib.suppress(ProcessLookupError):
+                process.popen.send_signal(signal.SIGTERM)
+                process.popen.send_signal(signal.SIGCONT)
+        end = time.monotonic() + grace_s
+        for process in reversed(chosen):
+            try:
+                process.popen.wait(max(0.0, end - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.popen.kill()
+                process.popen.wait()
+
+
+def _status(code: int) -> str:
+    if code >= 0:
+        return f"status {code}"
+    with contextlib.suppress(ValueError):
+        return signal.Signals(-code).name
+    return f"signal {-code}"

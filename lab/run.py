@@ -1,0 +1,249 @@
+"""`datacast lab run`: a lab, one file to a group through the REST API, an independent check, a report."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import time
+import urllib.error
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from datacast.lab.content import sha256_of, write_random
+from datacast.lab.counters import cpu_sample, cpu_use, traffic
+from datacast.lab.errors import LabError
+from datacast.lab.faults import Fault, appliances_apart, small_disks, switches_apart
+from datacast.lab.injector import Injector
+from datacast.lab.lab import Lab, LabOptions, load_topology
+from datacast.lab.report import Measured, make_report
+from datacast.lab.signals import Signals
+from datacast.lab.state import marked
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+POLL_S = 0.25
+FINAL = ("done", "partial", "failed", "cancelled")
+PAYLOAD_NAME = "payload.bin"
+PATIENCE_S = 40.0
+"""A controller, or what is behind it, may start again in the middle of a transfer."""
+DISK_SPARE = 16 << 20
+"""Room beside one copy on a disk that is to be filled."""
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """What to send to whom. Exactly one of `size` and `file`."""
+
+    source: str | None = None
+    """None: the topology's first host."""
+    receivers: tuple[str, ...] | None = None
+    """None: all hosts but the source."""
+    size: int | None = None
+    file: Path | None = None
+    seed: int | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    """As `options` of `POST /groups`."""
+    faults: tuple[Fault, ...] = ()
+
+
+class Watcher(Protocol):
+    """What shows the progress to a person."""
+
+    def step(self, text: str) -> None: ...
+    def content(self, done: int, total: int) -> None: ...
+    def group(self, group: dict[str, Any]) -> None: ...
+    def verified(self, done: int, total: int) -> None: ...
+
+
+def settle(graph: nx.Graph, transfer: Transfer) -> Transfer:
+    """Source and receivers by name, before anything is started. Raises LabError: unknown, doubled or missing ones."""
+    hosts = [name for name, data in graph.nodes(data=True) if data["kind"] == "host"]
+    known = f"the hosts are {', '.join(hosts[:16])}{' …' if len(hosts) > 16 else ''}"
+    source = transfer.source or hosts[0]
+    receivers = transfer.receivers if transfer.receivers is not None else tuple(h for h in hosts if h != source)
+    for name in (source, *receivers):
+        if name not in hosts:
+            raise LabError(f"the topology has no host {name!r}", what=name, remedy=known)
+    if source in receivers:
+        raise LabError(f"{source} is the source and among the receivers", what=source, remedy="leave it out of --to")
+    doubled = sorted({name for name in receivers if receivers.count(name) > 1})
+    if doubled:
+        raise LabError(f"{', '.join(doubled)} twice among the receivers", what=doubled[0], remedy="name each host once")
+    if not receivers:
+        raise LabError("no receivers", remedy="name hosts in --to, or give --to all")
+    if (transfer.size is None) == (transfer.file is None):
+        raise LabError("give either --size or --file")
+    if transfer.file is not None and not (transfer.file.is_file() and os.access(transfer.file, os.R_OK)):
+        raise LabError(f"{transfer.file} is no file that can be read", what=str(transfer.file))
+    return replace(transfer, source=source, receivers=receivers)
+
+
+def room(transfer: Transfer) -> int:
+    """Bytes that the copies, and made content, take."""
+    size = transfer.size if transfer.size is not None else transfer.file.stat().st_size  # type: ignore[union-attr]
+    return size * (len(transfer.receivers or ()) + (transfer.file is None))
+
+
+def run(
+    options: LabOptions, name: str, transfer: Transfer, watcher: Watcher, signals: Signals | None = None
+) -> dict[str, Any]:
+    """The whole run. Returns the report (report.make_report). Raises LabError, Interrupted among them."""
+    transfer = settle(load_topology(options.topology), transfer)
+    size = transfer.size if transfer.size is not None else transfer.file.stat().st_size  # type: ignore[union-attr]
+    disks = tuple((host, size + DISK_SPARE) for host in small_disks(transfer.faults))
+    options = replace(
+        options,
+        room=room(transfer),
+        apart=switches_apart(transfer.faults),
+        appliances_apart=appliances_apart(transfer.faults),
+        disks=disks,
+    )
+    with Lab(options, name, watcher.step, signals) as lab:
+        lab.up()
+        return send(lab, transfer, watcher)
+
+
+def send(
+    lab: Lab, transfer: Transfer, watcher: Watcher, dest: str = PAYLOAD_NAME, mend: bool = False
+) -> dict[str, Any]:
+    """One file over a lab that is up, to `dest` in each receiver's folder. `transfer` as settle() returns it. mend:
+    undo the faults afterwards, so that the lab serves for the next transfer. Raises LabError."""
+    assert transfer.source is not None and transfer.receivers is not None
+    path, size, digest = _content(lab, transfer, watcher)
+    watcher.step("sending")
+    pids = marked(lab.identity)
+    before_traffic, before_cpu = traffic(lab), cpu_sample(pids)
+    spec = {
+        "source": transfer.source,
+        "source_path": str(path),
+        "receivers": list(transfer.receivers),
+        "dest_path": dest,
+        "options": transfer.options,
+    }
+    with Injector(lab, transfer.faults) as injector:
+        injector.before()
+        started = time.monotonic()
+        group = _post(lab, spec)
+        injector.go(group["id"], started)
+        while group["state"] not in FINAL:
+            lab.signals.sleep(POLL_S)
+            group = _get(lab, f"/groups/{group['id']}")
+            watcher.group(group)
+    if mend:
+        injector.mend()
+    after_cpu = cpu_sample(marked(lab.identity))
+    after_traffic = traffic(lab)
+    verified = _verify(lab, transfer.receivers, dest, size, digest, watcher)
+    settings = {
+        "topology": lab.options.topology,
+        "link_bps": lab.options.rate_bps,
+        "mtu": lab.options.mtu,
+        "queue_packets": lab.options.queue_packets,
+        "dataplane": lab.options.dataplane,
+        "from": transfer.source,
+        "to": list(transfer.receivers),
+        "seed": transfer.seed,
+        "options": transfer.options,
+        "sha256": digest,
+    }
+    report = make_report(
+        Measured(
+            group=group,
+            size=size,
+            rates_bps=_rates(lab),
+            traffic=after_traffic.since(before_traffic),
+            cpu=cpu_use(before_cpu, after_cpu, lab.options.realtime),
+            verified=verified,
+            settings=settings,
+        )
+    )
+    reactions = (group.get("report") or {}).get("reactions") or group.get("reactions", [])
+    return {**report, "faults": injector.report(reactions), "reactions": reactions}
+
+
+def _content(lab: Lab, transfer: Transfer, watcher: Watcher) -> tuple[Path, int, str]:
+    """The file to send, its size and SHA-256."""
+
+    def step(done: int) -> None:
+        lab.signals.check()
+        watcher.content(done, total)
+
+    if transfer.file is not None:
+        path = transfer.file.resolve()
+        total = path.stat().st_size
+        watcher.step(f"reading {path.name}")
+        return path, total, sha256_of(path, step)
+    total = transfer.size or 0
+    watcher.step("making content")
+    folder = lab.work / "source"
+    folder.mkdir(exist_ok=True)
+    seed = transfer.seed if transfer.seed is not None else secrets.randbits(32)
+    path = folder / PAYLOAD_NAME
+    return path, total, write_random(path, total, seed, step)
+
+
+def _verify(
+    lab: Lab, receivers: tuple[str, ...], dest: str, size: int, digest: str, watcher: Watcher
+) -> dict[str, bool]:
+    """SHA-256 of every received file against the original, two at a time, apart from what Datacast itself checked."""
+    watcher.step("verifying")
+    done = {host: 0 for host in receivers}
+
+    def one(host: str) -> bool:
+        def step(count: int) -> None:
+            lab.signals.check()
+            done[host] = count
+
+        path = lab.host_folder(host) / dest
+        return path.is_file() and path.stat().st_size == size and sha256_of(path, step) == digest
+
+    with ThreadPoolExecutor(2) as pool:
+        futures = {host: pool.submit(one, host) for host in receivers}
+        while not all(future.done() for future in futures.values()):
+            lab.signals.sleep(0.1)
+            watcher.verified(sum(done.values()), size * len(receivers))
+        watcher.verified(size * len(receivers), size * len(receivers))
+        return {host: future.result() for host, future in futures.items()}
+
+
+def _rates(lab: Lab) -> dict[tuple[str, str], int]:
+    rates = {}
+    for cable in lab.plan.cables:
+        rates[(cable.a.node, cable.b.node)] = rates[(cable.b.node, cable.a.node)] = cable.rate_bps
+    return rates
+
+
+def _post(lab: Lab, spec: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return lab.rest_json("POST", "/groups", spec)
+    except urllib.error.HTTPError as error:
+        raise LabError(f"the controller refused the group: {_detail(error)}") from error
+    except OSError as error:
+        raise LabError(f"no controller at {lab.rest}: {error}") from error
+
+
+def _get(lab: Lab, path: str) -> dict[str, Any]:
+    """Patient: a controller that starts again is no end of a transfer."""
+    for _ in range(int(PATIENCE_S / POLL_S)):
+        try:
+            return lab.rest_json("GET", path)
+        except urllib.error.HTTPError as error:
+            if error.code < 500:
+                raise LabError(f"{path}: {_detail(error)}") from error
+        except (OSError, ValueError):
+            pass
+        lab.signals.sleep(POLL_S)
+        lab.supervisor.check()
+    raise LabError(f"no controller at {lab.rest} for {PATIENCE_S:g} s")
+
+
+def _detail(error: urllib.error.HTTPError) -> str:
+    try:
+        body = json.loads(error.read())
+        return f"{body.get('detail', error)}" + (f" ({body['remedy']})" if body.get("remedy") else "")
+    except (OSError, ValueError, AttributeError):
+        return str(error)

@@ -1,0 +1,1 @@
+"""What the Python services share: HTTP, TLS, tokens, problems, certificates, the signalling's frames."""

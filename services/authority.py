@@ -1,0 +1,333 @@
+"""A fabric's own authority: a folder with its certificate and key, and those of every process (`datacast certs`).
+
+    ca.pem, ca.key                     the authority; the key stays where it was made
+    agent-00.pem, agent-00.key …       one pair per process, for its machine alone
+
+Keys are ECDSA P-256. Files are written beside their place, synced and moved there; a key is readable by its owner only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import ipaddress
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from datacast.core.errors import DatacastError
+
+from .tls import ROLES, SCHEME, peer_of
+
+CA_DAYS, DAYS = 3650, 365
+EARLY = datetime.timedelta(hours=1)
+"""Certificates hold from before they were made: clocks differ."""
+NAME_MAX = 100
+"""TLS_IDENTITY_MAX of the C daemons, with the role."""
+
+
+class AuthorityError(DatacastError):
+    """A certificate cannot be made, read or written."""
+
+    def __init__(self, message: str, what: str = "", remedy: str = "") -> None:
+        super().__init__(message, what=what)
+        self.remedy = remedy
+
+
+@dataclass(frozen=True)
+class Identity:
+    """ROLE/NAME, or ROLE/NAME,NAME… of a process that speaks for several nodes."""
+
+    role: str
+    names: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Identity:
+        """Raises AuthorityError."""
+        role, _, rest = text.partition("/")
+        names = tuple(rest.split(","))
+        if role not in ROLES:
+            raise AuthorityError(f"{text!r}: there is no role {role!r}", text, f"roles are {', '.join(ROLES)}")
+        for name in names:
+            if not re.fullmatch(r"[!-.0-~]+", name) or len(name) > NAME_MAX:
+                raise AuthorityError(
+                    f"{text!r}: {name!r} is no name for a certificate", text,
+                    f"give ROLE/NAME, the name with 1 to {NAME_MAX} ASCII characters, without spaces and slashes",
+                )
+        return cls(role, names)
+
+    def __str__(self) -> str:
+        return f"{self.role}/{','.join(self.names)}"
+
+    @property
+    def stem(self) -> str:
+        """Of its files."""
+        return f"{self.role}-{quote(self.names[0], safe='!$()+=@[]^_{}~')}"
+
+
+class Authority:
+    """`create` and `open` give one. `sync`: wait for the disk."""
+
+    def __init__(self, folder: Path, certificate: x509.Certificate, key: Any, *, sync: bool = True) -> None:
+        self.folder, self.certificate, self._key, self._sync = folder, certificate, key, sync
+
+    @property
+    def ca(self) -> Path:
+        return self.folder / "ca.pem"
+
+    @classmethod
+    def create(cls, folder: Path, *, name: str = "datacast", days: float = CA_DAYS, sync: bool = True) -> Authority:
+        """Raises AuthorityError when there is one in the folder already."""
+        for path in (folder / "ca.pem", folder / "ca.key"):
+            if os.path.lexists(path):
+                raise AuthorityError(f"{path} exists: there is an authority in {folder}", str(path),
+                                     "use it, or give another folder")
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise AuthorityError(f"cannot make {folder}: {error.strerror}", str(folder)) from error
+        now, key = _now(), ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        own = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+        certificate = (
+            _builder(subject, subject, key.public_key(), now - EARLY, now + datetime.timedelta(days=days))
+            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .add_extension(_usage(cert_sign=True), critical=True)
+            .add_extension(own, critical=False)
+            .sign(key, hashes.SHA256())
+        )
+        made = cls(folder, certificate, key, sync=sync)
+        made._write(folder / "ca.key", _pem_key(key), 0o600, False)
+        made._write(folder / "ca.pem", _pem(certificate), 0o644, False)
+        return made
+
+    @classmethod
+    def open(cls, folder: Path, *, sync: bool = True) -> Authority:
+        """Raises AuthorityError."""
+        certificate = read_certificate(folder / "ca.pem", "make an authority with `datacast certs init`")
+        path = folder / "ca.key"
+        try:
+            key: Any = serialization.load_pem_private_key(path.read_bytes(), None)
+        except OSError as error:
+            raise AuthorityError(f"cannot read {path}: {error.strerror}", str(path),
+                                 "certificates are made where the authority's key is") from error
+        except (ValueError, TypeError) as error:
+            raise AuthorityError(f"{path} is no private key without a password", str(path)) from error
+        if _public(key.public_key()) != _public(certificate.public_key()):
+            raise AuthorityError(f"{path} is not the private key of {folder / 'ca.pem'}", str(path))
+        return cls(folder, certificate, key, sync=sync)
+
+    def paths(self, identity: Identity) -> tuple[Path, Path]:
+        """Certificate and key."""
+        return self.folder / f"{identity.stem}.pem", self.folder / f"{identity.stem}.key"
+
+    def issue(
+        self,
+        identity: Identity,
+        *,
+        days: float = DAYS,
+        dns: Sequence[str] = (),
+        ip: Sequence[str] = (),
+        replace: bool = False,
+        begin: datetime.datetime | None = None,
+        uris: Sequence[str] | None = None,
+        stem: Path | None = None,
+    ) -> tuple[Path, Path]:
+        """A certificate and its key; `dns` and `ip`: names under which a browser or curl may find it. `begin`, `uris`
+        and `stem` are for what is unusual. Never outlives the authority. Raises AuthorityError, without `replace` also
+        when there is one already."""
+        paths = self.paths(identity) if stem is None else (Path(f"{stem}.pem"), Path(f"{stem}.key"))
+        for path in paths:
+            if not replace and os.path.lexists(path):
+                raise AuthorityError(f"{path} exists", str(path), "give --replace to make it anew")
+        now = _now()
+        ends = min(now + datetime.timedelta(days=days), end_of(self.certificate))
+        start = min(begin or now - EARLY, ends - datetime.timedelta(seconds=1))
+        if begin is None and ends <= now and days > 0:
+            raise AuthorityError(f"the authority in {self.folder} has expired", str(self.ca),
+                                 "make another with `datacast certs init`, and all certificates anew")
+        names: list[x509.GeneralName] = [
+            x509.UniformResourceIdentifier(uri)
+            for uri in (uris if uris is not None else [f"{SCHEME}{identity.role}/{n}" for n in identity.names])
+        ]
+        names += [x509.DNSName(name) for name in dns]
+        names += [x509.IPAddress(_ip(text)) for text in ip]
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, str(identity)[:64])])
+        builder = (
+            _builder(subject, self.certificate.subject, key.public_key(), start, ends)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(_usage(cert_sign=False), critical=True)
+            .add_extension(
+                x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]),
+                critical=False,
+            )
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
+        )
+        if names:
+            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+        certificate = builder.sign(self._key, hashes.SHA256())
+        self._write(paths[1], _pem_key(key), 0o600, replace)
+        self._write(paths[0], _pem(certificate), 0o644, replace)
+        return paths
+
+    def issue_all(self, identities: Iterable[Identity], **options: Any) -> list[tuple[Path, Path]]:
+        """Nothing is written when one of them exists and may not be replaced."""
+        identities = list(identities)
+        stems = [identity.stem for identity in identities]
+        for identity in identities:
+            if stems.count(identity.stem) > 1:
+                raise AuthorityError(f"{identity.stem} is asked for twice", str(identity))
+            for path in self.paths(identity):
+                if not options.get("replace") and os.path.lexists(path):
+                    raise AuthorityError(f"{path} exists", str(path), "give --replace to make it anew")
+        return [self.issue(identity, **options) for identity in identities]
+
+    def _write(self, path: Path, content: bytes, mode: int, replace: bool) -> None:
+        part = path.with_name(f".{path.name}.{os.getpid()}.part")
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                part.unlink()
+            fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+            with open(fd, "wb") as out:
+                os.fchmod(fd, mode)
+                out.write(content)
+                out.flush()
+                if self._sync:
+                    os.fsync(fd)
+            if replace:
+                os.replace(part, path)
+            else:
+                os.link(part, path)  # unlike a rename it never takes the place of another file
+                part.unlink()
+        except FileExistsError as error:
+            raise AuthorityError(f"{path} exists", str(path), "give --replace to make it anew") from error
+        except OSError as error:
+            raise AuthorityError(f"cannot write {path}: {error.strerror}", str(path)) from error
+        finally:
+            with contextlib.suppress(OSError):
+                part.unlink()
+
+
+def read_certificate(path: Path, remedy: str = "") -> x509.Certificate:
+    """Raises AuthorityError."""
+    try:
+        return x509.load_pem_x509_certificate(path.read_bytes())
+    except OSError as error:
+        raise AuthorityError(f"cannot read {path}: {error.strerror}", str(path), remedy) from error
+    except ValueError as error:
+        raise AuthorityError(f"{path} is no certificate in PEM", str(path)) from error
+
+
+def describe(path: Path, authority: x509.Certificate | None = None, soon_days: float = 30) -> dict[str, Any]:
+    """What a certificate says, and its `state`: ok, expires_soon, expired, not_yet, other_authority."""
+    certificate = read_certificate(path)
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        names = x509.SubjectAlternativeName([])
+    uris = names.get_values_for_type(x509.UniformResourceIdentifier)
+    peer = peer_of({"subjectAltName": [("URI", uri) for uri in uris]})
+    now, start, end = _now(), start_of(certificate), end_of(certificate)
+    left = (end - now).total_seconds() / 86400
+    state = "expired" if end < now else "not_yet" if start > now else "expires_soon" if left < soon_days else "ok"
+    if authority is not None and not _signed_by(certificate, authority):
+        state = "other_authority"
+    return {
+        "file": str(path),
+        "identity": str(peer) if peer else None,
+        "authority": certificate.issuer == certificate.subject,
+        "serial": f"{certificate.serial_number:x}",
+        "not_before": start.isoformat(),
+        "not_after": end.isoformat(),
+        "days_left": round(left, 2),
+        "dns": names.get_values_for_type(x509.DNSName),
+        "ip": [str(ip) for ip in names.get_values_for_type(x509.IPAddress)],
+        "sha256": certificate.fingerprint(hashes.SHA256()).hex(),
+        "state": state,
+    }
+
+
+def start_of(certificate: x509.Certificate) -> datetime.datetime:
+    return _utc(certificate, "not_valid_before")
+
+
+def end_of(certificate: x509.Certificate) -> datetime.datetime:
+    return _utc(certificate, "not_valid_after")
+
+
+def _utc(certificate: x509.Certificate, name: str) -> datetime.datetime:
+    # cryptography 42 gave these times a zone under another name; Debian 12 has 38.
+    aware = getattr(certificate, f"{name}_utc", None)
+    return aware or getattr(certificate, name).replace(tzinfo=datetime.UTC)
+
+
+def _signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
+    key: Any = authority.public_key()
+    try:
+        key.verify(certificate.signature, certificate.tbs_certificate_bytes, ec.ECDSA(hashes.SHA256()))
+    except (InvalidSignature, TypeError, ValueError):
+        return False
+    return certificate.issuer == authority.subject
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
+
+
+def _builder(subject: x509.Name, issuer: x509.Name, key: Any, start: datetime.datetime, end: datetime.datetime):
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(start)
+        .not_valid_after(end)
+    )
+
+
+def _usage(*, cert_sign: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not cert_sign,
+        key_cert_sign=cert_sign,
+        crl_sign=cert_sign,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _ip(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    try:
+        return ipaddress.ip_address(text)
+    except ValueError as error:
+        raise AuthorityError(f"{text!r} is no IP address", text) from error
+
+
+def _pem(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _pem_key(key: Any) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def _public(key: Any) -> bytes:
+    return key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)

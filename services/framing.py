@@ -1,0 +1,93 @@
+"""Frames of the signalling: 4 bytes of length, then that many bytes of UTF-8 JSON, one object (docs/signalling.md).
+
+`Decoder` is sans-I/O: bytes in, messages out. `read` and `encode` serve asyncio streams.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import TYPE_CHECKING, Any
+
+from datacast.core.errors import DatacastError
+
+if TYPE_CHECKING:
+    import asyncio
+
+FRAME_MAX = 4 << 20
+_LENGTH = struct.Struct("!I")
+
+Message = dict[str, Any]
+
+
+class FramingError(DatacastError):
+    """The peer sent what is no frame; the connection is of no more use. `code` goes into the `error` message."""
+
+    code = "bad_frame"
+
+
+def encode(message: Message) -> bytes:
+    """One frame. Raises FramingError when the message is longer than a frame may be."""
+    body = json.dumps(message, separators=(",", ":"), allow_nan=False).encode()
+    if len(body) > FRAME_MAX:
+        what = str(message.get("type"))
+        raise FramingError(f"a message of {len(body)} bytes exceeds the limit of {FRAME_MAX}", what=what)
+    return _LENGTH.pack(len(body)) + body
+
+
+def _length(head: bytes) -> int:
+    (length,) = _LENGTH.unpack(head)
+    if length > FRAME_MAX:
+        raise FramingError(f"a frame of {length} bytes exceeds the limit of {FRAME_MAX}")
+    return length
+
+
+def _not_json(name: str) -> None:
+    raise ValueError(f"{name} is no JSON value")
+
+
+def _decode(body: bytes) -> Message:
+    try:
+        message = json.loads(body.decode(), parse_constant=_not_json)
+    except (ValueError, RecursionError) as error:
+        raise FramingError(f"a frame is not JSON: {error}") from error
+    if not isinstance(message, dict) or not isinstance(message.get("type"), str):
+        raise FramingError("a frame is not a JSON object with a type")
+    return message
+
+
+class Decoder:
+    """Cuts a stream of bytes into messages."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> list[Message]:
+        """Messages that are complete now. Raises FramingError; then the stream is lost."""
+        self._buffer += data
+        messages, at = [], 0
+        while len(self._buffer) - at >= _LENGTH.size:
+            length = _length(bytes(self._buffer[at : at + _LENGTH.size]))
+            end = at + _LENGTH.size + length
+            if len(self._buffer) < end:
+                break
+            messages.append(_decode(bytes(self._buffer[at + _LENGTH.size : end])))
+            at = end
+        del self._buffer[:at]
+        return messages
+
+
+async def read(reader: asyncio.StreamReader) -> Message | None:
+    """The next message; None at the end of the stream. Raises FramingError, also when it ends inside a frame."""
+    import asyncio
+
+    try:
+        head = await reader.readexactly(_LENGTH.size)
+    except asyncio.IncompleteReadError as error:
+        if error.partial:
+            raise FramingError("the connection ended inside a frame") from error
+        return None
+    try:
+        return _decode(await reader.readexactly(_length(head)))
+    except asyncio.IncompleteReadError as error:
+        raise FramingError("the connection ended inside a frame") from error

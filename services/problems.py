@@ -1,0 +1,195 @@
+"""Errors that cross HTTP, and the client side of Datacast's HTTP services."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from datacast.core.errors import DatacastError
+
+from .tls import PLAIN, Security, TlsError, explain
+
+if TYPE_CHECKING:
+    import httpx
+
+
+class Problem(DatacastError):
+    """An error that crosses HTTP (RFC 9457): status, code for machines, what it is about, and the remedy."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        what: str = "",
+        remedy: str = "",
+        fields: list[dict[str, str]] | None = None,
+    ) -> None:
+        super().__init__(message, what=what)
+        self.status = status
+        self.code = code
+        self.remedy = remedy
+        self.fields = fields or []
+
+    def to_json(self) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "type": f"urn:datacast:problem:{self.code}",
+            "title": self.code.replace("_", " "),
+            "status": self.status,
+            "detail": self.message,
+            "code": self.code,
+            "what": self.what,
+            "remedy": self.remedy,
+        }
+        if self.fields:
+            body["fields"] = self.fields
+        return body
+
+    @classmethod
+    def from_json(cls, status: int, body: Any) -> Problem:
+        if not isinstance(body, dict):
+            return cls(status, "error", f"unexpected answer: HTTP {status}")
+        return cls(
+            status,
+            str(body.get("code", "error")),
+            str(body.get("detail", f"HTTP {status}")),
+            str(body.get("what", "")),
+            str(body.get("remedy", "")),
+            body.get("fields") or [],
+        )
+
+
+class Unreachable(Problem):
+    """The service does not answer."""
+
+
+def http_client(url: str, *, timeout: float, service: str, security: Security, role: str) -> httpx.AsyncClient:
+    """An httpx client for `http(s)://host:port` or `unix:/path`; `role`: who must answer https. Raises Problem when the
+    URL is none, or when plain HTTP would leave this machine."""
+    import httpx
+
+    if url.startswith("unix:"):
+        transport = httpx.AsyncHTTPTransport(uds=url[len("unix:") :])
+        return httpx.AsyncClient(transport=transport, base_url="http://unix", timeout=timeout)
+    if not url.startswith(("http://", "https://")):
+        raise Problem(
+            400,
+            "bad_url",
+            f"{url!r} is no address of a {service}",
+            what=url,
+            remedy="give http://host:port or unix:/path",
+        )
+    if url.startswith("https:"):
+        if security.identity is None:
+            raise Problem(
+                400,
+                "tls",
+                f"{url} needs a certificate",
+                what=url,
+                remedy="give --tls-ca, --tls-cert and --tls-key (made by `datacast certs`)",
+            )
+        verify: Any = security.identity.client_for(role)
+    else:
+        try:
+            security.check(url.removeprefix("http://").partition("/")[0], "connecting to")
+        except TlsError as error:
+            raise Problem(400, "tls", error.message, what=url) from error
+        verify = False  # there is nothing to verify, and loading the system's authorities takes a while
+    # The services are on this machine or on the management network: no proxy of the environment is asked.
+    return httpx.AsyncClient(base_url=url, timeout=timeout, trust_env=False, verify=verify)
+
+
+def decoded(answer: httpx.Response) -> Any:
+    """The JSON of an answer, None without any; raises Problem for an error status."""
+    try:
+        body = answer.json() if answer.content else None
+    except ValueError:
+        body = None
+    if answer.status_code >= 400:
+        raise Problem.from_json(answer.status_code, body)
+    return body
+
+
+class JsonClient:
+    """JSON over HTTP with this project's problems as exceptions."""
+
+    service = "service"
+    role = ""
+    """In the certificate of whoever answers https."""
+    remedy = ""
+
+    def __init__(self, url: str, timeout: float = 10.0, security: Security = PLAIN) -> None:
+        self.url = url
+        self.security = security
+        self._http = http_client(url, timeout=timeout, service=self.service, security=security, role=self.role)
+
+    async def __aenter__(self):
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    def _unreachable(self, error: BaseException) -> Unreachable:
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, ssl.SSLError):
+            cause = cause.__cause__ or cause.__context__
+        return Unreachable(
+            503,
+            "unreachable",
+            f"no {self.service} at {self.url}: {explain(cause or error)}",
+            what=self.url,
+            remedy=self.remedy,
+        )
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        params: dict[str, Any] | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> Any:
+        """The decoded answer; raises Problem for an error status and Unreachable when nobody answers."""
+        import httpx
+
+        try:
+            answer = await self._http.request(
+                method,
+                path,
+                params=params,
+                content=None if body is None else json.dumps(body).encode(),
+                headers={**({"content-type": "application/json"} if body is not None else {}), **(headers or {})},
+            )
+        except (httpx.HTTPError, OSError) as error:
+            raise self._unreachable(error) from error
+        return decoded(answer)
+
+    async def lines(self, path: str, params: dict[str, Any] | None = None) -> AsyncIterator[dict[str, Any]]:
+        """A long-lived stream of JSON lines. Ends when the service ends it; no silence beyond 30 s is accepted."""
+        import httpx
+
+        try:
+            async with self._http.stream("GET", path, params=params, timeout=httpx.Timeout(10.0, read=30.0)) as answer:
+                if answer.status_code >= 400:
+                    await answer.aread()
+                    try:
+                        decoded = answer.json()
+                    except ValueError:
+                        decoded = None
+                    raise Problem.from_json(answer.status_code, decoded)
+                async for line in answer.aiter_lines():
+                    if line:
+                        yield json.loads(line)
+        except (httpx.HTTPError, OSError) as error:
+            raise self._unreachable(error) from error
+
+
+def segment(text: str) -> str:
+    """A text as one segment of a URL's path."""
+    return quote(text, safe="")

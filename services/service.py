@@ -1,0 +1,236 @@
+"""The server side that Datacast's HTTP services share: listening, uvicorn inside a running loop, problems as
+answers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import socket
+import ssl
+import stat
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from datacast.core.errors import DatacastError
+
+from .acceptor import Acceptor
+from .problems import Problem
+from .tls import Security, peer_of
+
+log = logging.getLogger("datacast.http")
+
+CONNECTIONS_MAX = 4096
+SILENCE_S = 15.0
+"""A new connection has to ask for something within so long."""
+PEER = "datacast.peer"
+"""In a request's scope behind TLS: whose certificate it came with (tls.Peer), None for one that names nobody. Absent
+without TLS."""
+
+
+class ListenError(DatacastError):
+    """An address cannot be listened on."""
+
+
+def listen(address: str, security: Security | None = None) -> socket.socket:
+    """A bound, listening socket for `host:port` or `unix:/path`. Raises ListenError, and TlsError where `security` does
+    not allow it."""
+    try:
+        if address.startswith("unix:"):
+            return _listen_unix(address[len("unix:") :])
+        host, _, port = address.rpartition(":")
+        if not host or not (port.isascii() and port.isdigit()) or int(port) > 65535:
+            raise ListenError(f"{address!r} is no address: give host:port or unix:/path", what=address)
+        if security is not None:
+            security.check(address, "listening on")
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        # The protocol is named: asyncio sets TCP_NODELAY only where it is.
+        sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            sock.bind((host.strip("[]"), int(port)))
+            sock.listen(1024)
+        except OSError:
+            sock.close()
+            raise
+        return sock
+    except OSError as error:
+        remedy = (
+            "another process listens there: stop it or choose another address"
+            if error.errno == 98
+            else "choose another"
+        )
+        raise ListenError(f"cannot listen on {address}: {error.strerror or error} ({remedy})", what=address) from error
+
+
+def _listen_unix(path: str) -> socket.socket:
+    if os.path.exists(path) and stat.S_ISSOCK(os.stat(path).st_mode):
+        probe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            probe.connect(path)
+        except OSError:
+            os.unlink(path)  # left behind by a process that was killed
+        finally:
+            probe.close()
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.bind(path)
+        os.chmod(path, 0o600)
+        sock.listen(1024)
+    except OSError:
+        sock.close()
+        raise
+    return sock
+
+
+def address_of(sock: socket.socket) -> str:
+    """host:port as bound (port 0 resolved), or unix:/path."""
+    name = sock.getsockname()
+    if isinstance(name, str):
+        return f"unix:{name}"
+    return f"[{name[0]}]:{name[1]}" if sock.family == socket.AF_INET6 else f"{name[0]}:{name[1]}"
+
+
+class _Http(H11Protocol):
+    """Lets requests know whose certificate the connection has shown, and ends a connection on which none comes."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.loop.call_later(SILENCE_S, lambda: self.scope or transport.close())
+        if transport.get_extra_info("sslcontext") is None:
+            return
+        peer, app = peer_of(transport.get_extra_info("peercert")), self.app
+
+        async def known(scope: Any, receive: Any, send: Any) -> None:
+            scope[PEER] = peer
+            await app(scope, receive, send)
+
+        self.app = known
+
+
+class HttpServer:
+    """uvicorn on a socket that listens already, in the running loop; signals stay the program's own. `context`: https,
+    and the other side's certificate where it asks for one."""
+
+    def __init__(
+        self,
+        app: FastAPI,
+        sock: socket.socket,
+        context: ssl.SSLContext | None = None,
+        connections: int = CONNECTIONS_MAX,
+    ) -> None:
+        self.address = address_of(sock)
+        self.url = self.address
+        if not self.address.startswith("unix:"):
+            self.url = f"{'https' if context else 'http'}://{self.address}"
+        config = uvicorn.Config(
+            app, http=_Http, ws="none", log_level="warning", access_log=False, lifespan="off",
+            timeout_graceful_shutdown=2,
+        )
+        self._server = uvicorn.Server(config)
+        self._server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign]
+        state = self._server.server_state
+        self._acceptor = Acceptor(
+            sock,
+            lambda: _Http(config, state, {}),
+            lambda: len(state.connections),
+            limit=connections,
+            context=context,
+            log=log,
+        )
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Returns when requests are answered."""
+        self._task = asyncio.create_task(self._server.serve(sockets=[]))
+        while not self._server.started:
+            if self._task.done():
+                await self._task
+                raise DatacastError(f"the HTTP server did not start at {self.address}", what=self.address)
+            await asyncio.sleep(0.005)
+        self._acceptor.start()
+
+    async def stop(self) -> None:
+        await self._acceptor.stop()
+        self._server.should_exit = True
+        if self._task:
+            await asyncio.gather(self._task, return_exceptions=True)
+        if self.address.startswith("unix:"):
+            with contextlib.suppress(OSError):
+                os.unlink(self.address[len("unix:") :])
+
+
+def problem_response(problem: Problem) -> Response:
+    # ensure_ascii: a text that is no Unicode (lone surrogates) can be told all the same.
+    return Response(json.dumps(problem.to_json()), status_code=problem.status, media_type="application/problem+json")
+
+
+def validation_problem(errors: Any) -> Problem:
+    """A request that does not fit its schema, with every field at fault."""
+    fields = []
+    for error in errors:
+        path = [str(part) for part in error["loc"]]
+        name = ".".join(path[1:] if path[:1] in (["body"], ["query"], ["path"], ["header"]) and len(path) > 1 else path)
+        fields.append({"field": name, "message": str(error["msg"])})
+    if any(error["type"] == "json_invalid" for error in errors):
+        return Problem(
+            422,
+            "malformed_json",
+            f"the body is not JSON: {fields[0]['message']}",
+            what="body",
+            remedy="send a JSON object",
+            fields=[{"field": "body", "message": fields[0]["message"]}],
+        )
+    first = fields[0] if fields else {"field": "body", "message": "not valid"}
+    return Problem(
+        422,
+        "invalid",
+        f"{first['field']}: {first['message']}",
+        what=first["field"],
+        remedy="see /openapi.json for what is accepted",
+        fields=fields,
+    )
+
+
+def install_problem_handlers(app: FastAPI) -> None:
+    @app.exception_handler(Problem)
+    async def _problem(_: Request, problem: Problem) -> Response:
+        return problem_response(problem)
+
+    @app.exception_handler(RequestValidationError)
+    async def _invalid(_: Request, error: RequestValidationError) -> Response:
+        return problem_response(validation_problem(error.errors()))
+
+    @app.exception_handler(HTTPException)
+    async def _http(request: Request, error: HTTPException) -> Response:
+        if error.status_code == 400:  # FastAPI could not parse the body at all, for instance for its depth
+            return problem_response(
+                Problem(
+                    422,
+                    "malformed_json",
+                    "the body is not JSON that can be read",
+                    what="body",
+                    remedy="send a JSON object",
+                    fields=[{"field": "body", "message": str(error.detail)}],
+                )
+            )
+        code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "error")
+        response = problem_response(
+            Problem(
+                error.status_code,
+                code,
+                f"{request.method} {request.url.path}: {error.detail}",
+                what=request.url.path,
+                remedy="see /openapi.json for what there is",
+            )
+        )
+        for name, value in (error.headers or {}).items():
+            response.headers[name] = value
+        return response
