@@ -90,6 +90,7 @@ $(BUILD)/.binding: $(BINDING_SRC) | $(BUILD)/.venv
 BINARIES :=
 C_TESTS :=
 -include libdatacast/build.mk
+-include datapath/build.mk
 -include dpdk_cache/build.mk
 -include host_agent/build.mk
 -include simulation/build.mk

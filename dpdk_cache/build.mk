@@ -6,7 +6,7 @@ SWITCH_SRC := $(wildcard $(SWITCH_DIR)/*.c)
 SWITCH_OBJ := $(patsubst $(SWITCH_DIR)/%.c,$(SWITCH_OUT)/plain/%.o,$(SWITCH_SRC))
 SWITCH_OBJ_ASAN := $(patsubst $(SWITCH_DIR)/%.c,$(SWITCH_OUT)/asan/%.o,$(SWITCH_SRC))
 # DPDK's headers are not ours to warn about. -I to -isystem.
-SWITCH_CFLAGS = $(shell pkg-config --cflags libdpdk jansson yaml-0.1 | sed 's/-I/-isystem /g') -D_GNU_SOURCE -Ilibdatacast
+SWITCH_CFLAGS = $(shell pkg-config --cflags libdpdk jansson yaml-0.1 | sed 's/-I/-isystem /g') -D_GNU_SOURCE -I.
 # The device drivers come as plug-ins; --export-dynamic-symbol lets them find our setsockopt (afpacket.c says why).
 SWITCH_LIBS = $(shell pkg-config --libs libdpdk jansson yaml-0.1 libssl libcrypto) -Wl,--export-dynamic-symbol=setsockopt
 SWITCH_BIN := $(BUILD)/datacast-switch
@@ -22,12 +22,12 @@ $(SWITCH_OUT)/asan/%.o: $(SWITCH_DIR)/%.c $(SWITCH_DIR)/build.mk
 	@mkdir -p $(@D)
 	@echo 'CC $< (sanitized)'; $(CC) $(CFLAGS_BASE) $(SANITIZE) $(SWITCH_CFLAGS) -MMD -MP -c $< -o $@
 
-$(SWITCH_BIN): $(SWITCH_OBJ) $(DAEMON_LIB) $(CORE_LIB)
-	@echo 'LD $@'; $(CC) $(SWITCH_OBJ) $(DAEMON_LIB) $(CORE_LIB) $(SWITCH_LIBS) -o $@
+$(SWITCH_BIN): $(SWITCH_OBJ) $(DATAPATH_LIB) $(CORE_LIB)
+	@echo 'LD $@'; $(CC) $(SWITCH_OBJ) $(DATAPATH_LIB) $(CORE_LIB) $(SWITCH_LIBS) -o $@
 
-$(SWITCH_BIN_ASAN): $(SWITCH_OBJ_ASAN) $(DAEMON_LIB_ASAN) $(CORE_LIB_ASAN)
+$(SWITCH_BIN_ASAN): $(SWITCH_OBJ_ASAN) $(DATAPATH_LIB_ASAN) $(CORE_LIB_ASAN)
 	@mkdir -p $(@D)
-	@echo 'LD $@'; $(CC) $(SANITIZE) $(SWITCH_OBJ_ASAN) $(DAEMON_LIB_ASAN) $(CORE_LIB_ASAN) $(SWITCH_LIBS) -o $@
+	@echo 'LD $@'; $(CC) $(SANITIZE) $(SWITCH_OBJ_ASAN) $(DATAPATH_LIB_ASAN) $(CORE_LIB_ASAN) $(SWITCH_LIBS) -o $@
 
 -include $(SWITCH_OBJ:.o=.d) $(SWITCH_OBJ_ASAN:.o=.d)
 
@@ -37,8 +37,8 @@ SWITCH_BENCH := $(BUILD)/bench-switch
 SWITCH_PARTS := $(filter-out %/main.o,$(SWITCH_OBJ))
 SWITCH_PARTS_ASAN := $(filter-out %/main.o,$(SWITCH_OBJ_ASAN))
 
-$(SWITCH_BENCH): bench/switch/bench_switch.c $(SWITCH_PARTS) $(DAEMON_LIB) $(CORE_LIB)
-	@echo 'CC $<'; $(CC) $(CFLAGS_BASE) -I$(SWITCH_DIR) $(SWITCH_CFLAGS) $< $(SWITCH_PARTS) $(DAEMON_LIB) $(CORE_LIB) $(SWITCH_LIBS) -o $@
+$(SWITCH_BENCH): bench/switch/bench_switch.c $(SWITCH_PARTS) $(DATAPATH_LIB) $(CORE_LIB)
+	@echo 'CC $<'; $(CC) $(CFLAGS_BASE) -I$(SWITCH_DIR) $(SWITCH_CFLAGS) $< $(SWITCH_PARTS) $(DATAPATH_LIB) $(CORE_LIB) $(SWITCH_LIBS) -o $@
 
 .PHONY: bench-switch
 bench-switch: $(SWITCH_BENCH) ## packets per second of the switch's path: by reference against by copy
@@ -48,12 +48,12 @@ bench-switch: $(SWITCH_BENCH) ## packets per second of the switch's path: by ref
 
 C_TESTS += test-c-switch
 
-$(SWITCH_OUT)/plain/test_packet: $(SWITCH_DIR)/tests/test_packet.c $(SWITCH_PARTS) $(DAEMON_LIB) $(CORE_LIB)
-	@echo 'CC $<'; $(CC) $(CFLAGS_BASE) -I$(SWITCH_DIR) $(SWITCH_CFLAGS) $< $(SWITCH_PARTS) $(DAEMON_LIB) $(CORE_LIB) $(SWITCH_LIBS) -o $@
+$(SWITCH_OUT)/plain/test_packet: $(SWITCH_DIR)/tests/test_packet.c $(SWITCH_PARTS) $(DATAPATH_LIB) $(CORE_LIB)
+	@echo 'CC $<'; $(CC) $(CFLAGS_BASE) -I$(SWITCH_DIR) $(SWITCH_CFLAGS) $< $(SWITCH_PARTS) $(DATAPATH_LIB) $(CORE_LIB) $(SWITCH_LIBS) -o $@
 
-$(SWITCH_OUT)/asan/test_packet: $(SWITCH_DIR)/tests/test_packet.c $(SWITCH_PARTS_ASAN) $(DAEMON_LIB_ASAN) $(CORE_LIB_ASAN)
+$(SWITCH_OUT)/asan/test_packet: $(SWITCH_DIR)/tests/test_packet.c $(SWITCH_PARTS_ASAN) $(DATAPATH_LIB_ASAN) $(CORE_LIB_ASAN)
 	@echo 'CC $< (sanitized)'; $(CC) $(CFLAGS_BASE) $(SANITIZE) -I$(SWITCH_DIR) $(SWITCH_CFLAGS) $< $(SWITCH_PARTS_ASAN) \
-	  $(DAEMON_LIB_ASAN) $(CORE_LIB_ASAN) $(SWITCH_LIBS) -o $@
+	  $(DATAPATH_LIB_ASAN) $(CORE_LIB_ASAN) $(SWITCH_LIBS) -o $@
 
 .PHONY: test-c-switch
 test-c-switch: $(SWITCH_OUT)/plain/test_packet $(SWITCH_OUT)/asan/test_packet

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/conn.h"
+#include "datapath/conn.h"
 #include "yaml_read.h"
 
 enum {

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "answers.h"
-#include "daemon/conn.h"
+#include "datapath/conn.h"
 
 enum { REQUEST_MAX = 64 << 10, CLIENTS_MAX = 32 };
 

@@ -3,7 +3,7 @@
 #ifndef SWITCH_FABRIC_H
 #define SWITCH_FABRIC_H
 
-#include "daemon/conn.h"
+#include "datapath/conn.h"
 #include "rounds.h"
 
 struct fabric {

@@ -2,7 +2,7 @@
 #ifndef SWITCH_FAILURE_H
 #define SWITCH_FAILURE_H
 
-#include "daemon/log.h"
+#include "datapath/log.h"
 
 /* What went wrong, in words for the person at the terminal. */
 struct failure {

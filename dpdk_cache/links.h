@@ -2,7 +2,7 @@
 #ifndef SWITCH_LINKS_H
 #define SWITCH_LINKS_H
 
-#include "daemon/carrier.h"
+#include "datapath/carrier.h"
 #include "rounds.h"
 
 struct links {

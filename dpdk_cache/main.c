@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "control.h"
-#include "daemon/privileges.h"
+#include "datapath/privileges.h"
 #include "eal.h"
 #include "fabric.h"
 #include "links.h"

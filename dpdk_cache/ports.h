@@ -2,14 +2,14 @@
 #ifndef SWITCH_PORTS_H
 #define SWITCH_PORTS_H
 
-#include <daemon/linkstate.h>
+#include <datapath/linkstate.h>
 #include <datacast/time.h>
 #include <rte_mbuf.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "config.h"
-#include "daemon/loop.h"
+#include "datapath/loop.h"
 
 enum { PORT_BURST = 32 };
 

@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#include "daemon/loop.h"
+#include "datapath/loop.h"
 #include "switch.h"
 
 enum loop_wait { LOOP_EVENTS, LOOP_PAUSES, LOOP_BUSY };

@@ -2,7 +2,7 @@
 
 AGENT_DIR := host_agent
 AGENT_OUT := $(BUILD)/host_agent
-AGENT_CFLAGS := -D_GNU_SOURCE -I$(AGENT_DIR) -Ilibdatacast
+AGENT_CFLAGS := -D_GNU_SOURCE -I$(AGENT_DIR) -I.
 AGENT_LIBS := -ljansson -lssl -lcrypto -lpthread
 AGENT_SRC := $(wildcard $(AGENT_DIR)/*.c)
 AGENT_OBJ := $(patsubst $(AGENT_DIR)/%.c,$(AGENT_OUT)/plain/%.o,$(AGENT_SRC))
@@ -26,18 +26,18 @@ $(AGENT_OUT)/asan/%.o: $(AGENT_DIR)/%.c $(AGENT_DIR)/build.mk
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_BASE) $(SANITIZE) $(AGENT_CFLAGS) -MMD -MP -c $< -o $@
 
-$(AGENT_BIN): $(AGENT_OBJ) $(DAEMON_LIB) $(CORE_LIB)
+$(AGENT_BIN): $(AGENT_OBJ) $(DATAPATH_LIB) $(CORE_LIB)
 	$(CC) $(CFLAGS_BASE) $^ $(AGENT_LIBS) -o $@
 
-$(AGENT_BIN_ASAN): $(AGENT_OBJ_ASAN) $(DAEMON_LIB_ASAN) $(CORE_LIB_ASAN)
+$(AGENT_BIN_ASAN): $(AGENT_OBJ_ASAN) $(DATAPATH_LIB_ASAN) $(CORE_LIB_ASAN)
 	$(CC) $(CFLAGS_BASE) $(SANITIZE) $^ $(AGENT_LIBS) -o $@
 
 # The tests link everything but main.
-$(AGENT_OUT)/plain/test_%: $(AGENT_DIR)/tests/test_%.c $(filter-out %/main.o,$(AGENT_OBJ)) $(DAEMON_LIB) $(CORE_LIB)
+$(AGENT_OUT)/plain/test_%: $(AGENT_DIR)/tests/test_%.c $(filter-out %/main.o,$(AGENT_OBJ)) $(DATAPATH_LIB) $(CORE_LIB)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_BASE) $(AGENT_CFLAGS) -MMD -MP -MF $@.d $^ $(AGENT_LIBS) -o $@
 
-$(AGENT_OUT)/asan/test_%: $(AGENT_DIR)/tests/test_%.c $(filter-out %/main.o,$(AGENT_OBJ_ASAN)) $(DAEMON_LIB_ASAN) $(CORE_LIB_ASAN)
+$(AGENT_OUT)/asan/test_%: $(AGENT_DIR)/tests/test_%.c $(filter-out %/main.o,$(AGENT_OBJ_ASAN)) $(DATAPATH_LIB_ASAN) $(CORE_LIB_ASAN)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_BASE) $(SANITIZE) $(AGENT_CFLAGS) -MMD -MP -MF $@.d $^ $(AGENT_LIBS) -o $@
 

@@ -2,7 +2,7 @@
 #ifndef AGENT_HOST_H
 #define AGENT_HOST_H
 
-#include "daemon/tls.h"
+#include "datapath/tls.h"
 #include "forward.h"
 #include "roots.h"
 #include "worker.h"

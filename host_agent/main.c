@@ -8,8 +8,8 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "daemon/carrier.h"
-#include "daemon/privileges.h"
+#include "datapath/carrier.h"
+#include "datapath/privileges.h"
 #include "group.h"
 #include "options.h"
 #include "registration.h"

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 #include "bufpool.h"
-#include "daemon/log.h"
+#include "datapath/log.h"
 
 struct netif;
 

@@ -5,7 +5,7 @@
 #include "agent_limits.h"
 #include "datacast/limits.h"
 #include "forward.h"
-#include "daemon/log.h"
+#include "datapath/log.h"
 
 struct port_option {
   const char *ifname;

@@ -7,7 +7,7 @@
 #include "agent_limits.h"
 #include "datacast/cc.h"
 #include "datacast/pieces.h"
-#include "daemon/log.h"
+#include "datapath/log.h"
 
 struct tree_params {
   uint32_t id;

@@ -7,9 +7,9 @@
 #define AGENT_PORT_H
 
 #include "agent_limits.h"
-#include "daemon/linkstate.h"
+#include "datapath/linkstate.h"
 #include "datacast/node.h"
-#include "daemon/loop.h"
+#include "datapath/loop.h"
 #include "netif.h"
 
 struct port_extra { /* beside the node's own counters */

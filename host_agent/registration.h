@@ -2,7 +2,7 @@
 #ifndef AGENT_REGISTRATION_H
 #define AGENT_REGISTRATION_H
 
-#include "daemon/conn.h"
+#include "datapath/conn.h"
 #include "host.h"
 
 struct link_report {

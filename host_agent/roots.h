@@ -6,7 +6,7 @@
 #include <sys/types.h>
 
 #include "agent_limits.h"
-#include "daemon/log.h"
+#include "datapath/log.h"
 
 struct root {
   char *path; /* as it was given, absolute, without a slash at its end ("" for "/") */

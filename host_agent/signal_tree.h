@@ -8,7 +8,7 @@
 #ifndef AGENT_SIGNAL_TREE_H
 #define AGENT_SIGNAL_TREE_H
 
-#include "daemon/conn.h"
+#include "datapath/conn.h"
 #include "group.h"
 
 struct call;

@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <sys/stat.h>
 
-#include "daemon/loop.h"
+#include "datapath/loop.h"
 
 /* An open file with owners in both threads. */
 struct file {

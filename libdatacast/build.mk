@@ -53,36 +53,6 @@ constants: ## write the wire format's constants for C, Python and P4 from libdat
 
 -include $(CORE_OBJ:.o=.d) $(CORE_OBJ_ASAN:.o=.d) $(CORE_TESTS:=.d) $(CORE_TESTS_ASAN:=.d)
 
-# ---- what the daemons share, with I/O: build/libdatacast_daemon.a ----
-DAEMON_DIR := $(CORE_DIR)/daemon
-DAEMON_OUT := $(BUILD)/libdatacast_daemon
-DAEMON_SRC := $(wildcard $(DAEMON_DIR)/*.c)
-DAEMON_OBJ := $(patsubst $(DAEMON_DIR)/%.c,$(DAEMON_OUT)/plain/%.o,$(DAEMON_SRC))
-DAEMON_OBJ_ASAN := $(patsubst $(DAEMON_DIR)/%.c,$(DAEMON_OUT)/asan/%.o,$(DAEMON_SRC))
-DAEMON_LIB := $(BUILD)/libdatacast_daemon.a
-DAEMON_LIB_ASAN := $(BUILD)/libdatacast_daemon_asan.a
-DAEMON_CFLAGS := -D_GNU_SOURCE -I$(CORE_DIR)
-
-BINARIES += $(DAEMON_LIB)
-
-$(DAEMON_OUT)/plain/%.o: $(DAEMON_DIR)/%.c $(CORE_DIR)/build.mk
-	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_BASE) $(DAEMON_CFLAGS) -MMD -MP -c $< -o $@
-
-$(DAEMON_OUT)/asan/%.o: $(DAEMON_DIR)/%.c $(CORE_DIR)/build.mk
-	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_BASE) $(SANITIZE) $(DAEMON_CFLAGS) -MMD -MP -c $< -o $@
-
-$(DAEMON_LIB): $(DAEMON_OBJ)
-	@rm -f $@
-	ar rcs $@ $^
-
-$(DAEMON_LIB_ASAN): $(DAEMON_OBJ_ASAN)
-	@rm -f $@
-	ar rcs $@ $^
-
--include $(DAEMON_OBJ:.o=.d) $(DAEMON_OBJ_ASAN:.o=.d)
-
 # ---- what a node can do, in numbers ----
 $(BUILD)/bench/node: bench/node.c $(CORE_LIB)
 	@mkdir -p $(@D)

@@ -1,4 +1,4 @@
-"""What a service may still do once it runs (the C daemons: libdatacast/daemon/privileges.h)."""
+"""What a service may still do once it runs (the C daemons: datapath/privileges.h)."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ ROLES = ("agent", "switch", "master", "fabric-manager", "controller")
 HANDSHAKE_S = 5.0
 _OPTIONS = ("tls_ca", "tls_cert", "tls_key")
 
-# The words of libdatacast/daemon/tls.c, by OpenSSL's reason.
+# The words of datapath/tls.c, by OpenSSL's reason.
 _REASONS = {
     "PEER_DID_NOT_RETURN_A_CERTIFICATE": "it shows no certificate",
     "WRONG_VERSION_NUMBER": "it does not speak TLS",

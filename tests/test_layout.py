@@ -131,14 +131,14 @@ def test_the_core_includes_memory_and_string_functions_only():
     assert not wrong
 
 
-@pytest.mark.parametrize("folder", ["dpdk_cache", "host_agent"])
+@pytest.mark.parametrize("folder", ["datapath", "dpdk_cache", "host_agent"])
 def test_daemons_use_the_core_s_public_headers_and_their_own(folder):
     wrong = []
     for path in c_files(folder):
         if "tests" in path.parts:
             continue
         for kind, name in includes(path):
-            if kind == "<" or name.startswith(("datacast/", "daemon/")) or name == "fuzz/script.h":
+            if kind == "<" or name.startswith(("datacast/", "datapath/")) or name == "fuzz/script.h":
                 continue
             candidates = [
                 path.parent / name,
@@ -175,6 +175,7 @@ def test_every_folder_explains_itself():
         folder
         for folder in (
             "libdatacast",
+            "datapath",
             "dpdk_cache",
             "host_agent",
             "fabric_manager",

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "answers.h"
-#include "daemon/log.h"
+#include "datapath/log.h"
 #include "eal.h"
 #include "fuzz/script.h"
 

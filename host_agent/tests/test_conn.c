@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "daemon/conn.h"
+#include "datapath/conn.h"
 
 static unsigned messages;
 

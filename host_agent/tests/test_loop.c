@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "daemon/loop.h"
+#include "datapath/loop.h"
 
 enum { TIMERS = 500 };
 

@@ -7,12 +7,12 @@ FUZZ_DIR := $(CORE_DIR)/fuzz
 FUZZ_OUT := $(BUILD)/fuzz
 FUZZ_CORE := wire node source receiver hello
 FUZZERS := $(FUZZ_CORE) conn agent switch
-FUZZ_FLAGS := -D_GNU_SOURCE -I$(CORE_DIR)
+FUZZ_FLAGS := -D_GNU_SOURCE -I. -I$(CORE_DIR)
 FUZZ_CLANG := clang -std=gnu11 -O1 -g -I$(CORE_DIR)/include $(FUZZ_FLAGS) -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all
-FUZZ_HEADERS := $(FUZZ_DIR)/script.h $(wildcard $(CORE_DIR)/src/*.h $(CORE_DIR)/include/datacast/*.h $(DAEMON_DIR)/*.h)
+FUZZ_HEADERS := $(FUZZ_DIR)/script.h $(wildcard $(CORE_DIR)/src/*.h $(CORE_DIR)/include/datacast/*.h $(DATAPATH_DIR)/*.h)
 FUZZ_AGENT_OWN := $(wildcard $(AGENT_DIR)/fuzz/*.c)
-FUZZ_AGENT_SRC := $(FUZZ_AGENT_OWN) $(filter-out %/main.c,$(AGENT_SRC)) $(DAEMON_SRC) $(CORE_SRC)
-FUZZ_SWITCH_SRC := $(filter-out %/main.c,$(SWITCH_SRC)) $(DAEMON_SRC) $(CORE_SRC)
+FUZZ_AGENT_SRC := $(FUZZ_AGENT_OWN) $(filter-out %/main.c,$(AGENT_SRC)) $(DATAPATH_SRC) $(CORE_SRC)
+FUZZ_SWITCH_SRC := $(filter-out %/main.c,$(SWITCH_SRC)) $(DATAPATH_SRC) $(CORE_SRC)
 
 FUZZ_CORPUS = $(firstword $(wildcard $(FUZZ_DIR)/corpus/$(1) $(AGENT_DIR)/fuzz/corpus/$(1) $(SWITCH_DIR)/fuzz/corpus/$(1)))
 # DPDK keeps what it has allocated.
@@ -29,8 +29,8 @@ $(FUZZ_OUT)/.clang:
 $(FUZZ_CORE:%=$(FUZZ_OUT)/%): $(FUZZ_OUT)/%: $(FUZZ_DIR)/fuzz_%.c $(CORE_SRC) $(FUZZ_HEADERS) | $(FUZZ_OUT)/.clang
 	$(FUZZ_CLANG) $< $(CORE_SRC) -o $@
 
-$(FUZZ_OUT)/conn: $(FUZZ_DIR)/fuzz_conn.c $(DAEMON_SRC) $(CORE_SRC) $(FUZZ_HEADERS) | $(FUZZ_OUT)/.clang
-	$(FUZZ_CLANG) $< $(DAEMON_SRC) $(CORE_SRC) $(AGENT_LIBS) -o $@
+$(FUZZ_OUT)/conn: $(FUZZ_DIR)/fuzz_conn.c $(DATAPATH_SRC) $(CORE_SRC) $(FUZZ_HEADERS) | $(FUZZ_OUT)/.clang
+	$(FUZZ_CLANG) $< $(DATAPATH_SRC) $(CORE_SRC) $(AGENT_LIBS) -o $@
 
 # The agent's clock is the script's, libFuzzer's own is not.
 $(FUZZ_OUT)/agent: $(FUZZ_AGENT_SRC) $(FUZZ_HEADERS) $(wildcard $(AGENT_DIR)/*.h $(AGENT_DIR)/fuzz/*.h) | $(FUZZ_OUT)/.clang
@@ -55,15 +55,15 @@ $(FUZZ_CORE:%=$(FUZZ_OUT)/replay-%): $(FUZZ_OUT)/replay-%: $(FUZZ_DIR)/fuzz_%.c 
 	@mkdir -p $(@D)
 	$(REPLAY_CC) $< $(FUZZ_DIR)/replay.c $(CORE_LIB_ASAN) -o $@
 
-$(FUZZ_OUT)/replay-conn: $(FUZZ_DIR)/fuzz_conn.c $(FUZZ_DIR)/replay.c $(DAEMON_LIB_ASAN) $(CORE_LIB_ASAN)
+$(FUZZ_OUT)/replay-conn: $(FUZZ_DIR)/fuzz_conn.c $(FUZZ_DIR)/replay.c $(DATAPATH_LIB_ASAN) $(CORE_LIB_ASAN)
 	@mkdir -p $(@D)
-	$(REPLAY_CC) $< $(FUZZ_DIR)/replay.c $(DAEMON_LIB_ASAN) $(CORE_LIB_ASAN) $(AGENT_LIBS) -o $@
+	$(REPLAY_CC) $< $(FUZZ_DIR)/replay.c $(DATAPATH_LIB_ASAN) $(CORE_LIB_ASAN) $(AGENT_LIBS) -o $@
 
-$(FUZZ_OUT)/replay-agent: $(FUZZ_AGENT_OWN) $(FUZZ_DIR)/replay.c $(filter-out %/main.o,$(AGENT_OBJ_ASAN)) $(DAEMON_LIB_ASAN) $(CORE_LIB_ASAN)
+$(FUZZ_OUT)/replay-agent: $(FUZZ_AGENT_OWN) $(FUZZ_DIR)/replay.c $(filter-out %/main.o,$(AGENT_OBJ_ASAN)) $(DATAPATH_LIB_ASAN) $(CORE_LIB_ASAN)
 	@mkdir -p $(@D)
 	$(REPLAY_CC) -I$(AGENT_DIR) $(filter %.c %.o %.a,$^) $(AGENT_LIBS) -o $@
 
-$(FUZZ_OUT)/replay-switch: $(SWITCH_DIR)/fuzz/fuzz_switch.c $(FUZZ_DIR)/replay.c $(SWITCH_PARTS_ASAN) $(DAEMON_LIB_ASAN) $(CORE_LIB_ASAN)
+$(FUZZ_OUT)/replay-switch: $(SWITCH_DIR)/fuzz/fuzz_switch.c $(FUZZ_DIR)/replay.c $(SWITCH_PARTS_ASAN) $(DATAPATH_LIB_ASAN) $(CORE_LIB_ASAN)
 	@mkdir -p $(@D)
 	$(REPLAY_CC) -I$(SWITCH_DIR) $(SWITCH_CFLAGS) $(filter %.c %.o %.a,$^) $(SWITCH_LIBS) -o $@
 

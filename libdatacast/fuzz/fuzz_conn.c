@@ -5,8 +5,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/conn.h"
-#include "daemon/log.h"
+#include "datapath/conn.h"
+#include "datapath/log.h"
 #include "script.h"
 
 enum { LINE_MAX = 200, PIECES = 7 };

@@ -3,14 +3,14 @@
  * A process has one certificate of the fabric's own authority; its subject alternative name is a URI that says who it
  * is: datacast://ROLE/NAME, roles agent, switch, master, fabric-manager, controller (several of one role: the first
  * counts; the fabric manager lets a switch process speak for all). A session belongs to a nonblocking socket. */
-#ifndef DAEMON_TLS_H
-#define DAEMON_TLS_H
+#ifndef DATAPATH_TLS_H
+#define DATAPATH_TLS_H
 
 #include <stdbool.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 
-#include "daemon/log.h"
+#include "datapath/log.h"
 
 enum { TLS_IDENTITY_MAX = 128 };
 

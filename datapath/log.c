@@ -1,4 +1,4 @@
-#include "daemon/log.h"
+#include "datapath/log.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "daemon/carrier.h"
+#include "datapath/carrier.h"
 
 #include <errno.h>
 #include <linux/netlink.h>

@@ -1,4 +1,4 @@
-#include "daemon/conn.h"
+#include "datapath/conn.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "daemon/log.h"
+#include "datapath/log.h"
 
 enum { READ_STEP = 16 << 10, KEEP_BYTES = 64 << 10, FRAME_HEAD = 4 };
 #define DRAIN_LIMIT (2 * DC_SEC)

@@ -4,8 +4,8 @@
  * it pauses after each round for as long as GATHER_PACKETS take to come (at most gather_max), and no packet wakes it
  * meanwhile; signalling does, at once. When they come slowly it does not pause, and with nothing to do it sleeps
  * without any tick of its own. */
-#ifndef DAEMON_LOOP_H
-#define DAEMON_LOOP_H
+#ifndef DATAPATH_LOOP_H
+#define DATAPATH_LOOP_H
 
 #include <stdbool.h>
 #include <stddef.h>

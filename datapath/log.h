@@ -1,6 +1,6 @@
 /* Log lines on standard error, one event each. */
-#ifndef DAEMON_LOG_H
-#define DAEMON_LOG_H
+#ifndef DATAPATH_LOG_H
+#define DATAPATH_LOG_H
 
 #include <stdbool.h>
 

@@ -1,4 +1,4 @@
-#include "daemon/privileges.h"
+#include "datapath/privileges.h"
 
 #include <errno.h>
 #include <string.h>

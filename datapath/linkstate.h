@@ -2,8 +2,8 @@
  *
  * The link is up while there is carrier and the hellos (datacast/hello.h) did not fail. A neighbour that never says
  * hello leaves carrier alone to decide. Whole Ethernet frames in and out; no clock and no socket here. */
-#ifndef DAEMON_LINKSTATE_H
-#define DAEMON_LINKSTATE_H
+#ifndef DATAPATH_LINKSTATE_H
+#define DATAPATH_LINKSTATE_H
 
 #include "datacast/hello.h"
 

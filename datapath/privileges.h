@@ -1,11 +1,11 @@
 /* Giving up capabilities that a daemon does not need any more. */
-#ifndef DAEMON_PRIVILEGES_H
-#define DAEMON_PRIVILEGES_H
+#ifndef DATAPATH_PRIVILEGES_H
+#define DATAPATH_PRIVILEGES_H
 
 #include <linux/capability.h>
 #include <stdint.h>
 
-#include "daemon/log.h"
+#include "datapath/log.h"
 
 #define PRIVILEGE(cap) (UINT64_C(1) << (cap))
 

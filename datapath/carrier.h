@@ -1,9 +1,9 @@
 /* Carrier of network interfaces, told by the kernel the moment it changes (netlink). */
-#ifndef DAEMON_CARRIER_H
-#define DAEMON_CARRIER_H
+#ifndef DATAPATH_CARRIER_H
+#define DATAPATH_CARRIER_H
 
-#include "daemon/log.h"
-#include "daemon/loop.h"
+#include "datapath/log.h"
+#include "datapath/loop.h"
 
 /* Told of every interface of the namespace, also when nothing changed. gone: the interface was deleted. */
 typedef void carrier_fn(void *arg, int ifindex, bool up, bool gone);

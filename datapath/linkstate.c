@@ -1,4 +1,4 @@
-#include "daemon/linkstate.h"
+#include "datapath/linkstate.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "daemon/loop.h"
+#include "datapath/loop.h"
 
 #include <errno.h>
 #include <sched.h>

@@ -4,14 +4,14 @@
  * Memory is bounded: a frame's length
  * is checked before its bytes are taken, all unfinished frames share one budget, and a reader that lets too much wait
  * is cut off. `closed` never comes from inside conn_send. */
-#ifndef DAEMON_CONN_H
-#define DAEMON_CONN_H
+#ifndef DATAPATH_CONN_H
+#define DATAPATH_CONN_H
 
 #include <jansson.h>
 #include <sys/socket.h>
 
-#include "daemon/loop.h"
-#include "daemon/tls.h"
+#include "datapath/loop.h"
+#include "datapath/tls.h"
 
 enum {
   MESSAGE_MAX = 4 << 20,   /* bytes of one frame */

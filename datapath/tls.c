@@ -1,4 +1,4 @@
-#include "daemon/tls.h"
+#include "datapath/tls.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
