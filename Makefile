@@ -18,7 +18,7 @@ SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all
 # Debian packages the build, the lab and the tests need.
 DEBIAN_PACKAGES := build-essential pkg-config python3 python3-venv python3-dev python3-pip \
   dpdk libdpdk-dev libssl-dev openssl libjansson-dev libyaml-dev libns3-dev \
-  mininet net-tools openvswitch-switch iproute2 ethtool tcpdump
+  mininet net-tools openvswitch-switch iproute2 ethtool tcpdump tshark
 
 # What `make demo` and `make lab` pass on.
 TOPOLOGY ?= bcube:4,1
@@ -131,12 +131,12 @@ test: ## everything: C tests, sanitizers, Python, whole labs
 	@echo "C tests, plain and under ASan and UBSan"; $(MAKE) --no-print-directory test-c
 	@echo "Python tests and whole labs"; $(MAKE) --no-print-directory test-py
 
-# Whole labs on two shared cores: what fails is tried twice more, and the summary names what was (R).
+# Tests marked `lab` are tried again when they fail (tests/conftest.py); the summary names them (R).
 test-py: build
-	@nice -n 5 $(PY) -m pytest --reruns 2 --reruns-delay 2 $(PYTEST_OPTIONS)
+	@nice -n 5 $(PY) -m pytest $(PYTEST_OPTIONS)
 
 test-faults: build ## the fault matrix on real labs, some twenty minutes
-	@DATACAST_FAULTS=1 nice -n 5 $(PY) -m pytest -v --reruns 1 tests/lab/test_fault_matrix.py tests/lab/test_lab_life.py
+	@DATACAST_FAULTS=1 nice -n 5 $(PY) -m pytest -v tests/lab/test_fault_matrix.py tests/lab/test_lab_life.py
 
 lint: $(BUILD)/.venv ## ruff, import contracts, folder layout
 	@$(VENV)/bin/ruff check .

@@ -1,22 +1,51 @@
-"""Shared by all tests: what needs root is skipped without it, and says so."""
+"""Shared by all tests: what needs root is skipped without it; who may skip; who may be tried again."""
 
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parent))
+import skips
+
 ROOT = Path(__file__).resolve().parents[1]
+TRIES_AGAIN = 2
+"""Whole labs share two cores with whatever else runs: what fails is tried again this often, and the summary names it."""
+ROWS = skips.read()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if os.geteuid() == 0:
-        return
+    root = os.geteuid() == 0
     skip = pytest.mark.skip(reason="needs root: network namespaces and raw sockets")
     for item in items:
-        if "root" in item.keywords or "lab" in item.keywords:
+        if not root and ("root" in item.keywords or "lab" in item.keywords):
             item.add_marker(skip)
+        if "lab" in item.keywords:
+            item.add_marker(pytest.mark.flaky(reruns=TRIES_AGAIN, reruns_delay=2))
+
+
+def _judge(report: pytest.TestReport | pytest.CollectReport) -> None:
+    if report.skipped and not hasattr(report, "wasxfail") and isinstance(report.longrepr, tuple):
+        if why := skips.refusal(ROWS, report.nodeid, str(report.longrepr[2])):
+            report.outcome, report.longrepr = "failed", why
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    report = yield
+    _judge(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
+    report = yield
+    _judge(report)
+    return report
 
 
 @pytest.fixture(scope="session")
