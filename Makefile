@@ -41,7 +41,7 @@ RUN_OPTIONS = $(if $(FILE),--file $(FILE),--size $(SIZE)) $(if $(FROM),--from $(
   $(if $(TREES),--trees $(TREES)) $(if $(CACHE),--cache $(CACHE)) $(if $(CREDITS),--credits $(CREDITS)) \
   $(if $(DELTA),--delta $(DELTA)) $(if $(SEED),--seed $(SEED))
 
-.PHONY: help setup build binaries demo lab test test-c c-tests test-py test-faults lint constants clean bench-lab bench-failures
+.PHONY: help setup build binaries demo lab test test-c c-tests test-py test-faults lint constants clean bench-lab bench-failures mutants
 
 ifndef V
 .SILENT:
@@ -137,6 +137,9 @@ test-py: build
 
 test-faults: build ## the fault matrix on real labs, some twenty minutes
 	@DATACAST_FAULTS=1 nice -n 5 $(PY) -m pytest -v tests/lab/test_fault_matrix.py tests/lab/test_lab_life.py
+
+mutants: build ## one-line changes that tests should notice, hours, resumable: N=300 SEED=1 PART=core
+	@nice -n 10 $(PY) tests/mutants/run.py --count $(or $(N),300) --seed $(or $(SEED),1) $(if $(PART),--part $(PART))
 
 lint: $(BUILD)/.venv ## ruff, import contracts, folder layout
 	@$(VENV)/bin/ruff check .

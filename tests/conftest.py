@@ -14,7 +14,7 @@ import skips
 
 ROOT = Path(__file__).resolve().parents[1]
 TRIES_AGAIN = 2
-"""Whole labs share two cores with whatever else runs: what fails is tried again this often, and the summary names it."""
+"""Whole labs share two cores with whatever else runs: what fails is tried again so often, and the summary names it."""
 ROWS = skips.read()
 
 
@@ -29,9 +29,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _judge(report: pytest.TestReport | pytest.CollectReport) -> None:
-    if report.skipped and not hasattr(report, "wasxfail") and isinstance(report.longrepr, tuple):
-        if why := skips.refusal(ROWS, report.nodeid, str(report.longrepr[2])):
-            report.outcome, report.longrepr = "failed", why
+    skipped = report.skipped and not hasattr(report, "wasxfail") and isinstance(report.longrepr, tuple)
+    if skipped and (why := skips.refusal(ROWS, report.nodeid, str(report.longrepr[2]))):
+        report.outcome, report.longrepr = "failed", why
 
 
 @pytest.hookimpl(wrapper=True)

@@ -43,5 +43,7 @@ def refusal(rows: list[Row], test: str, reason: str) -> str | None:
     reason = reason.removeprefix("Skipped: ")
     if any(row.allows(test, reason) for row in rows):
         return None
-    return (f"{test} skips and may not: {reason}\n"
-            f"Mend what is missing, or give the reason a row in tests/{TABLE.name} that says why it is right.")
+    return (
+        f"{test} skips and may not: {reason}\n"
+        f"Mend what is missing, or give the reason a row in tests/{TABLE.name} that says why it is right."
+    )

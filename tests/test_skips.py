@@ -15,14 +15,16 @@ def test_a_skip_without_a_row_fails_and_one_with_a_row_skips(pytester: pytest.Py
     (pytester.path / "skips.py").write_text((HERE / "skips.py").read_text())
     (pytester.path / "may_skip.toml").write_text(
         '[[row]]\ntests = "*::test_known"\nreason = "no such thing"\nbecause = "it is a test"\n'
-        '[[row]]\ntests = "*::test_at_hand"\nreason = "no sh"\nbecause = "sh is at hand"\nunless = ["sh"]\n')
+        '[[row]]\ntests = "*::test_at_hand"\nreason = "no sh"\nbecause = "sh is at hand"\nunless = ["sh"]\n'
+    )
     pytester.makeconftest((HERE / "conftest.py").read_text())
     pytester.makepyfile(
         "import pytest\n"
         "def test_known(): pytest.skip('no such thing here')\n"
         "def test_at_hand(): pytest.skip('no sh here')\n"
         "def test_unknown(): pytest.skip('the weather')\n"
-        "def test_fine(): pass\n")
+        "def test_fine(): pass\n"
+    )
     done = pytester.runpytest_subprocess("-p", "no:cacheprovider")
     done.assert_outcomes(passed=1, skipped=1, failed=2)
     done.stdout.fnmatch_lines(["*test_unknown skips and may not: the weather*"])

@@ -1,0 +1,169 @@
+"""One-line changes to a source file: what a careless hand might do, and what no test should let pass."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_SWAPS = {
+    "==": ["!="],
+    "!=": ["=="],
+    "<": ["<=", ">="],
+    "<=": ["<", ">"],
+    ">": [">=", "<="],
+    ">=": [">", "<"],
+    "&&": ["||"],
+    "||": ["&&"],
+    "+": ["-"],
+    "-": ["+"],
+    "*": ["/"],
+    "/": ["*"],
+    "+=": ["-="],
+    "-=": ["+="],
+    "++": ["--"],
+    "--": ["++"],
+    "<<": [">>"],
+    ">>": ["<<"],
+    "|=": ["&="],
+    "&=": ["|="],
+}
+_C_WORDS = re.compile(
+    r"""(?P<skip>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|//.*|/\*.*?\*/|->|\b(?:0[xX][0-9a-fA-F]+)[uUlL]*\b)"""
+    r"""|(?P<op><<=|>>=|<<|>>|==|!=|<=|>=|&&|\|\||\+\+|--|\+=|-=|\|=|&=|(?<=\s)[-+*/<>](?=\s))"""
+    r"""|(?P<number>(?<![\w.])\d+(?![\w.]))|(?P<condition>\b(?:if|while) \()"""
+)
+_C_STATEMENT = re.compile(
+    r"^\s+(?!return|break|continue|goto|case|default|static|const|struct|enum|union|unsigned|int|"
+    r"uint|size_t|bool|char|void|double|long|dc_|assert)[\w>.\[\]()*&-]+.*;\s*$"
+)
+
+
+@dataclass(frozen=True)
+class Change:
+    """Line `line` (from 1) of `path` becomes `new`; `what` says how in a few words."""
+
+    path: str
+    line: int
+    old: str
+    new: str
+    what: str
+
+    def applied(self, text: str) -> str:
+        """The file with the change; ValueError when the line is another one by now."""
+        lines = text.split("\n")
+        if not (self.line <= len(lines) and lines[self.line - 1] == self.old):
+            raise ValueError(f"{self.path}:{self.line} is not what it was: {self.old.strip()}")
+        lines[self.line - 1] = self.new
+        return "\n".join(lines)
+
+
+def of_c(path: str, text: str) -> Iterator[Change]:
+    """Every change within a C file's functions, line by line. Preprocessor lines and comments are left alone."""
+    inside_comment = False
+    depth = 0
+    for number, line in enumerate(text.split("\n"), 1):
+        if inside_comment or line.lstrip().startswith(("/*", "*")):
+            inside_comment = "*/" not in line
+            continue
+        at_depth = depth
+        depth += line.count("{") - line.count("}")
+        if at_depth == 0 or line.lstrip().startswith(("#", "//", "_Static_assert", "assert(")):
+            continue
+        for found in _C_WORDS.finditer(line):
+            head, tail = line[: found.start()], line[found.end() :]
+            if found["op"]:
+                if found["op"] in "+-*<>" and not re.search(r"[\w)\]]\s*$", head):
+                    continue  # a sign, a pointer
+                for other in _SWAPS.get(found["op"], []):
+                    yield Change(path, number, line, head + other + tail, f"{found['op']} becomes {other}")
+            elif found["number"]:
+                more = str(int(found["number"]) + 1)
+                yield Change(path, number, line, head + more + tail, f"{found['number']} becomes {more}")
+            elif found["condition"]:
+                close = _closing(line, found.end() - 1)
+                if close:
+                    inner = line[found.end() : close]
+                    yield Change(path, number, line, f"{head}{found['condition']}!({inner}){line[close:]}", "negated")
+        if _C_STATEMENT.match(line) and line.count("(") == line.count(")") and "for (" not in line:
+            indent = line[: len(line) - len(line.lstrip())]
+            yield Change(path, number, line, indent + ";", "statement gone")
+
+
+def _closing(line: str, opening: int) -> int | None:
+    depth = 0
+    for at in range(opening, len(line)):
+        depth += {"(": 1, ")": -1}.get(line[at], 0)
+        if depth == 0:
+            return at
+    return None
+
+
+_PY_COMPARE = {
+    ast.Eq: "!=",
+    ast.NotEq: "==",
+    ast.Lt: "<=",
+    ast.LtE: "<",
+    ast.Gt: ">=",
+    ast.GtE: ">",
+    ast.In: "not in",
+    ast.NotIn: "in",
+    ast.Is: "is not",
+    ast.IsNot: "is",
+}
+_PY_BINARY = {
+    ast.Add: ("+", "-"),
+    ast.Sub: ("-", "+"),
+    ast.Mult: ("*", "/"),
+    ast.Div: ("/", "*"),
+    ast.FloorDiv: ("//", "*"),
+    ast.Mod: ("%", "+"),
+}
+
+
+def of_python(path: str, text: str) -> Iterator[Change]:
+    """Every change of a Python file that stays within one line; texts and annotations are left alone."""
+    lines = text.split("\n")
+
+    def change(
+        node: ast.AST, new: str, what: str, start: int | None = None, end: int | None = None
+    ) -> Iterator[Change]:
+        if node.lineno != node.end_lineno:
+            return
+        line = lines[node.lineno - 1]
+        if not line.isascii():  # columns are bytes
+            return
+        start, end = node.col_offset if start is None else start, node.end_col_offset if end is None else end
+        yield Change(path, node.lineno, line, line[:start] + new + line[end:], what)
+
+    for node in ast.walk(ast.parse(text, path)):
+        if isinstance(node, ast.Compare) and len(node.ops) == 1 and node.lineno == node.end_lineno:
+            new = _PY_COMPARE[type(node.ops[0])]
+            yield from change(
+                node, f" {new} ", f"comparison becomes {new}", node.left.end_col_offset, node.comparators[0].col_offset
+            )
+        elif isinstance(node, ast.BoolOp) and node.lineno == node.end_lineno:
+            old, new = (" and ", " or ") if isinstance(node.op, ast.And) else (" or ", " and ")
+            line = lines[node.lineno - 1]
+            first, second = node.values[0].end_col_offset, node.values[1].col_offset
+            if line[first:second] == old:
+                yield from change(node, new, f"{old.strip()} becomes {new.strip()}", first, second)
+        elif isinstance(node, ast.BinOp) and type(node.op) in _PY_BINARY and node.lineno == node.end_lineno:
+            old, new = _PY_BINARY[type(node.op)]
+            start, end = node.left.end_col_offset, node.right.col_offset
+            if lines[node.lineno - 1][start:end].strip() == old:
+                yield from change(node, f" {new} ", f"{old} becomes {new}", start, end)
+        elif isinstance(node, ast.Constant) and type(node.value) in (int, float):
+            yield from change(node, repr(node.value + 1), f"{node.value} becomes {node.value + 1}")
+        elif isinstance(node, ast.Constant) and isinstance(node.value, bool):
+            yield from change(node, repr(not node.value), f"{node.value} becomes {not node.value}")
+        elif isinstance(node, ast.If | ast.While) and node.test.lineno == node.test.end_lineno:
+            old = lines[node.test.lineno - 1][node.test.col_offset : node.test.end_col_offset]
+            yield from change(node.test, f"(not ({old}))", "negated")
+        elif (
+            isinstance(node, ast.Expr | ast.Assign | ast.AugAssign)
+            and not isinstance(getattr(node, "value", None), ast.Constant)
+            and node.col_offset >= 8
+        ) and not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Yield | ast.YieldFrom)):
+            yield from change(node, "pass", "statement gone")
