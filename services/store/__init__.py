@@ -1,0 +1,25 @@
+"""Where services keep what must outlive them: keys with revisions, written by compare-and-swap only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .base import Change, Conflict, Entry, Guard, Lost, Store, StoreError
+
+if TYPE_CHECKING:
+    from datacast.services.tls import Security
+
+__all__ = ["Change", "Conflict", "Entry", "Guard", "Lost", "Store", "StoreError", "open_store"]
+
+ETCD = "etcd://"
+
+
+def open_store(where: str, security: Security | None = None) -> Store:
+    """`etcd://host:port,host:port…`, a file for SQLite, or ":memory:". Raises StoreError."""
+    if where.startswith(ETCD):
+        from .etcd import EtcdStore
+
+        return EtcdStore([part for part in where[len(ETCD) :].split(",") if part], security)
+    from .sqlite import SqliteStore
+
+    return SqliteStore(where)

@@ -1,0 +1,107 @@
+"""The interface of the store's drivers, and what it promises.
+
+A key has a value (text) and a revision, which differs after every write. Nothing is written without saying which
+revision is replaced (0: the key must not exist), so two writers never overwrite each other unseen. What a method has
+answered is on the disk; what it could not write is an error. A lease is a promise to be heard of: keys written under
+one go when it is not renewed in time. A guard is a key that must still have a revision for a write to happen: whoever
+was deposed meanwhile writes nothing any more.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from datacast.core.errors import DatacastError
+
+VALUE_MAX = 1 << 20
+"""Bytes of one value: what etcd takes in one request (1.5 MiB), with room for the rest of it."""
+
+
+class StoreError(DatacastError):
+    """The store cannot be opened, read or written."""
+
+
+class Conflict(StoreError):
+    """The key has another revision than was said: somebody else has written it."""
+
+
+class Lost(StoreError):
+    """The guard does not hold any more, or the lease has ended."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    key: str
+    value: str
+    revision: int
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A write happens only while `key` has `revision`."""
+
+    key: str
+    revision: int
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a watch sees. `value` None: the key is gone."""
+
+    key: str
+    value: str | None
+    revision: int
+
+
+class Store(ABC):
+    """Every method raises StoreError when the store does not do it."""
+
+    where: str
+    """For messages."""
+
+    @abstractmethod
+    async def get(self, key: str) -> Entry | None: ...
+
+    @abstractmethod
+    async def list(self, prefix: str) -> list[Entry]:
+        """In the order of the keys."""
+
+    @abstractmethod
+    async def put(
+        self, key: str, value: str, expected: int, *, lease: int | None = None, guard: Guard | None = None
+    ) -> int:
+        """The new revision. `expected` 0: the key must not exist. Raises Conflict, and Lost for the guard or lease."""
+
+    @abstractmethod
+    async def delete(self, key: str, expected: int, *, guard: Guard | None = None) -> None:
+        """Raises Conflict, and Lost for the guard."""
+
+    @abstractmethod
+    async def grant(self, ttl_s: float) -> int:
+        """A lease that ends `ttl_s` after its last renewal, or a little later."""
+
+    @abstractmethod
+    async def renew(self, lease: int) -> None:
+        """Raises Lost when it has ended."""
+
+    @abstractmethod
+    async def revoke(self, lease: int) -> None:
+        """It ends now, and its keys with it."""
+
+    @abstractmethod
+    def watch(self, prefix: str) -> AsyncIterator[Change]:
+        """What is there, then what changes, until the caller has enough. Raises StoreError when it breaks off: then
+        watch anew."""
+
+    @abstractmethod
+    async def close(self) -> None: ...
+
+
+def checked(value: str) -> bytes:
+    """Raises StoreError: too long."""
+    data = value.encode()
+    if len(data) > VALUE_MAX:
+        raise StoreError(f"a value of {len(data)} bytes exceeds {VALUE_MAX}, the most that the store takes")
+    return data

@@ -1,0 +1,212 @@
+"""etcd 3.4 and later, over its gRPC gateway (JSON over HTTP): a transaction per write, leases and watches as they are.
+
+The gateway comes with every etcd, and HTTP is what the services speak anyway; a write costs a round trip and etcd's
+own sync. A member that does not answer is passed over for the next. A write whose answer was lost may have happened:
+then the key's revision tells.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import math
+import ssl
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+from datacast.services.tls import is_local
+
+from .base import Change, Conflict, Entry, Guard, Lost, Store, StoreError, checked
+
+if TYPE_CHECKING:
+    import httpx
+
+    from datacast.services.tls import Security
+
+TIMEOUT_S = 2.0
+PASSES = 3
+"""How often all members are tried: they may be electing a leader of theirs."""
+PAUSE_S = 0.2
+CONNECTIONS = 32
+"""At once; more requests wait their turn."""
+PREFIX = "/datacast/"
+_BUSY = (14, 4, 8)
+"""gRPC: unavailable, deadline exceeded, resource exhausted (too many requests): another member, or later."""
+
+
+def _coded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def _plain(coded: str) -> str:
+    return base64.b64decode(coded).decode()
+
+
+def _end_of(prefix: str) -> str:
+    """The first key behind all that begin with it."""
+    data = prefix.encode()
+    return base64.b64encode(data[:-1] + bytes([data[-1] + 1])).decode()
+
+
+class EtcdStore(Store):
+    """`members`: host:port each. `security`: its authority signs etcd's certificate, and its own certificate is shown
+    (etcd's --client-cert-auth); plain HTTP over loopback or where `insecure`."""
+
+    def __init__(self, members: list[str], security: Security | None = None) -> None:
+        import httpx
+
+        self.where = f"etcd://{','.join(members)}"
+        if not members or not all(":" in member for member in members):
+            raise StoreError(f"{self.where}: give etcd://host:port, further members behind commas", what=self.where)
+        verify: ssl.SSLContext | bool = False
+        scheme = "http"
+        if security is not None and security.identity is not None:
+            ca, cert, key = security.identity.files
+            verify, scheme = ssl.create_default_context(cafile=ca), "https"
+            verify.load_cert_chain(cert, key)
+            verify.check_hostname = True
+        elif not (security and security.insecure) and not all(is_local(member) for member in members):
+            raise StoreError(f"{self.where}: plain HTTP would leave this machine; give certificates", what=self.where)
+        self._members = [f"{scheme}://{member}/v3/" for member in members]
+        self._http: httpx.AsyncClient = httpx.AsyncClient(
+            timeout=httpx.Timeout(TIMEOUT_S, pool=None),
+            limits=httpx.Limits(max_connections=CONNECTIONS),
+            trust_env=False,
+            verify=verify,
+        )
+
+    def _failed(self, why: object) -> StoreError:
+        return StoreError(f"{self.where} does not answer: {why}", what=self.where)
+
+    async def _ask(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Of the member that answered last, or else another. Raises StoreError."""
+        import httpx
+
+        why: object = "no member"
+        for attempt in range(PASSES * len(self._members)):
+            if attempt and attempt % len(self._members) == 0:
+                await asyncio.sleep(PAUSE_S)
+            try:
+                answer = await self._http.post(self._members[0] + path, content=json.dumps(body))
+                told = answer.json()
+            except (httpx.HTTPError, OSError, ValueError) as error:
+                why = error or type(error).__name__
+            else:
+                if answer.status_code == 200:
+                    return told
+                why = told.get("message") or told.get("error") or answer.status_code
+                if told.get("code") not in _BUSY:
+                    raise StoreError(f"{self.where}: {why}", what=self.where)
+            self._members.append(self._members.pop(0))
+        raise self._failed(why)
+
+    # ---- keys ----
+    async def get(self, key: str) -> Entry | None:
+        found = await self._range({"key": _coded(PREFIX + key)})
+        return found[0] if found else None
+
+    async def list(self, prefix: str) -> list[Entry]:
+        return await self._range({"key": _coded(PREFIX + prefix), "range_end": _end_of(PREFIX + prefix)})
+
+    async def _range(self, body: dict[str, Any]) -> list[Entry]:
+        """Page by page: an answer is at most some MiB."""
+        entries: list[Entry] = []
+        while True:
+            told = await self._ask("kv/range", {**body, "limit": 500})
+            rows = told.get("kvs", [])
+            entries += [_entry(row) for row in rows]
+            if not told.get("more"):
+                return entries
+            body = {**body, "key": base64.b64encode(base64.b64decode(rows[-1]["key"]) + b"\0").decode()}
+
+    async def _write(self, key: str, expected: int, guard: Guard | None, request: dict[str, Any]) -> int:
+        coded = _coded(PREFIX + key)
+        compare = [_has(coded, expected)] + ([_has(_coded(PREFIX + guard.key), guard.revision)] if guard else [])
+        look = [{"request_range": {"key": coded}}]
+        look += [{"request_range": {"key": _coded(PREFIX + guard.key)}}] if guard else []
+        told = await self._ask("kv/txn", {"compare": compare, "success": [request], "failure": look})
+        if told.get("succeeded"):
+            return int(told["header"]["revision"])
+        rows = [answer["response_range"].get("kvs") or [{}] for answer in told["responses"]]
+        there = [int(row[0].get("mod_revision", 0)) for row in rows]
+        if guard is not None and there[1] != guard.revision:
+            raise Lost(f"{guard.key} is another's now", what=guard.key)
+        raise Conflict(f"{key} has revision {there[0]}, not {expected}", what=key)
+
+    async def put(
+        self, key: str, value: str, expected: int, *, lease: int | None = None, guard: Guard | None = None
+    ) -> int:
+        data = base64.b64encode(checked(value)).decode()
+        put: dict[str, Any] = {"key": _coded(PREFIX + key), "value": data}
+        if lease is not None:
+            put["lease"] = str(lease)
+        try:
+            return await self._write(key, expected, guard, {"request_put": put})
+        except StoreError as error:
+            if lease is not None and "lease not found" in error.message:
+                raise Lost(f"lease {lease} has ended", what=key) from error
+            raise
+
+    async def delete(self, key: str, expected: int, *, guard: Guard | None = None) -> None:
+        await self._write(key, expected, guard, {"request_delete_range": {"key": _coded(PREFIX + key)}})
+
+    # ---- leases ----
+    async def grant(self, ttl_s: float) -> int:
+        return int((await self._ask("lease/grant", {"TTL": str(math.ceil(ttl_s))}))["ID"])
+
+    async def renew(self, lease: int) -> None:
+        told = await self._ask("lease/keepalive", {"ID": str(lease)})
+        if int(told.get("result", {}).get("TTL", 0)) <= 0:
+            raise Lost(f"lease {lease} has ended", what=str(lease))
+
+    async def revoke(self, lease: int) -> None:
+        try:
+            await self._ask("lease/revoke", {"ID": str(lease)})
+        except StoreError as error:
+            if "lease not found" not in error.message:
+                raise
+
+    # ---- watching ----
+    async def watch(self, prefix: str) -> AsyncIterator[Change]:
+        import httpx
+
+        span = {"key": _coded(PREFIX + prefix), "range_end": _end_of(PREFIX + prefix)}
+        told = await self._ask("kv/range", span)
+        for row in told.get("kvs", []):
+            entry = _entry(row)
+            yield Change(entry.key, entry.value, entry.revision)
+        start = int(told["header"]["revision"]) + 1
+        body = json.dumps({"create_request": {**span, "start_revision": str(start), "progress_notify": True}})
+        patience = httpx.Timeout(TIMEOUT_S, read=None)
+        try:
+            async with self._http.stream("POST", self._members[0] + "watch", content=body, timeout=patience) as answer:
+                async for line in answer.aiter_lines():
+                    said = json.loads(line)
+                    result = said.get("result")
+                    if not isinstance(result, dict) or result.get("canceled"):
+                        raise self._failed(line[:200])
+                    for event in result.get("events", ()):
+                        yield _change(event)
+        except (httpx.HTTPError, OSError, ValueError) as error:
+            self._members.append(self._members.pop(0))
+            raise self._failed(error) from error
+        raise self._failed("the watch ended")
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+
+def _entry(row: dict[str, Any]) -> Entry:
+    return Entry(_plain(row["key"])[len(PREFIX) :], _plain(row.get("value", "")), int(row["mod_revision"]))
+
+
+def _change(event: dict[str, Any]) -> Change:
+    row = event["kv"]
+    gone = event.get("type") == "DELETE"
+    key = _plain(row["key"])[len(PREFIX) :]
+    return Change(key, None if gone else _plain(row.get("value", "")), int(row["mod_revision"]))
+
+
+def _has(coded: str, revision: int) -> dict[str, Any]:
+    return {"key": coded, "result": "EQUAL", "target": "MOD", "mod_revision": str(revision)}

@@ -1,0 +1,136 @@
+"""What is one driver's own: SQLite's file, thread and full disk; etcd's members that come and go."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from etcd import Etcd
+from small import run
+
+from datacast.services.store import Conflict, StoreError, open_store
+from datacast.services.store.sqlite import VERSION
+
+
+def test_what_was_answered_is_there_after_a_kill(tmp_path: Path) -> None:
+    path = str(tmp_path / "d.sqlite")
+    code = (
+        "import asyncio, os, sys; from datacast.services.store import open_store\n"
+        "async def main():\n"
+        "  s = open_store(sys.argv[1]); print(await s.put('a', '1', 0), flush=True); os.kill(os.getpid(), 9)\n"
+        "asyncio.run(main())"
+    )
+    done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, timeout=30)
+    assert done.returncode == -9 and done.stdout == "1\n", done.stderr
+
+    async def again() -> None:
+        store = open_store(path)
+        found = await store.get("a")
+        assert found and found.value == "1"
+        await store.close()
+
+    run(again())
+
+
+@pytest.mark.parametrize("version", [3, VERSION + 1])
+def test_a_database_of_another_version_is_left_alone(tmp_path: Path, version: int) -> None:
+    path = tmp_path / "d.sqlite"
+    with sqlite3.connect(path) as db:
+        db.execute(f"PRAGMA user_version = {version}")
+    with pytest.raises(StoreError, match=f"is of version {version}"):
+        open_store(str(path))
+
+
+def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "d.sqlite"
+    path.write_text("this is no database, whatever its name says" * 50)
+    with pytest.raises(StoreError, match=str(path)):
+        open_store(str(path))
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path):
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "datacast-test", str(folder)], check=True)
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@pytest.mark.root
+def test_a_full_disk_is_an_error_to_the_caller_and_nothing_is_half_written(small_disk: Path) -> None:
+    async def scenario() -> None:
+        store = open_store(str(small_disk / "d.sqlite"))
+        written, refused = {}, []
+        for i in range(40):
+            value = f"{i}" + "x" * 20_000
+            try:
+                written[f"k{i:02}"] = (await store.put(f"k{i:02}", value, 0), value)
+            except StoreError as error:
+                refused.append(error)
+        assert refused and written and "full" in refused[0].message
+        there = {entry.key: (entry.revision, entry.value) for entry in await store.list("k")}
+        assert there == written, "what was answered is there, what was refused is not"
+        await store.close()
+
+    run(scenario())
+
+
+def test_writes_that_wait_together_are_synced_together(tmp_path: Path) -> None:
+    async def scenario() -> int:
+        store = open_store(str(tmp_path / "d.sqlite"))
+        commits = 0
+
+        def trace(statement: str) -> None:
+            nonlocal commits
+            commits += statement == "COMMIT"
+
+        await store._do(lambda db: db.set_trace_callback(trace))
+        await asyncio.gather(*(store.put(f"k{i}", "x", 0) for i in range(200)))
+        await store.close()
+        return commits
+
+    assert run(scenario()) < 20
+
+
+def test_one_conflict_in_a_batch_is_no_other_writers_business(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        store = open_store(str(tmp_path / "d.sqlite"))
+        answers = await asyncio.gather(*(store.put("same", str(i), 0) for i in range(5)), return_exceptions=True)
+        assert [type(a) for a in answers] == [int] + [Conflict] * 4
+        await store.close()
+
+    run(scenario())
+
+
+def test_an_etcd_member_that_dies_is_passed_over_and_no_majority_is_an_error(tmp_path: Path) -> None:
+    async def scenario(cluster: Etcd) -> None:
+        store = open_store(cluster.url)
+        revision = await store.put("a", "1", 0)
+        cluster.kill(0)
+        revision = await store.put("a", "2", revision)
+        cluster.kill(1)
+        with pytest.raises(StoreError, match="does not answer"):
+            await store.put("a", "3", revision)
+        cluster.start(0)
+        for _ in range(3):  # a majority again, as soon as it has elected
+            try:
+                found = await store.get("a")
+                break
+            except StoreError:
+                await asyncio.sleep(0.5)
+        assert found and found.value in ("2", "3"), "what was answered survives; what was not may have happened"
+        await store.close()
+
+    with Etcd(tmp_path, 3) as cluster:
+        run(scenario(cluster), 60)
+
+
+@pytest.mark.parametrize("where", ["etcd://", "etcd://nonsense", "etcd://192.0.2.1:2379"])
+def test_an_etcd_that_cannot_be_meant(where: str) -> None:
+    with pytest.raises(StoreError):
+        open_store(where)

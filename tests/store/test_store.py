@@ -1,0 +1,169 @@
+"""What every store promises (services/store/base.py), on SQLite and on etcd."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from small import run, until
+
+from datacast.services.store import Conflict, Guard, Lost, Store, StoreError
+from datacast.services.store.base import VALUE_MAX
+
+Opened = Callable[[], Store]
+
+
+def scenario(opened: Opened, work) -> None:
+    async def whole() -> None:
+        store = opened()
+        try:
+            await work(store)
+        finally:
+            await store.close()
+
+    run(whole(), 30)
+
+
+def test_a_value_is_there_after_another_opening(opened: Opened) -> None:
+    async def work(store: Store) -> None:
+        assert await store.get("groups/g-1") is None
+        revision = await store.put("groups/g-1", "ünï\n1", 0)
+        other = opened()
+        found = await other.get("groups/g-1")
+        await other.close()
+        assert found and (found.value, found.revision) == ("ünï\n1", revision)
+
+    scenario(opened, work)
+
+
+def test_nothing_is_overwritten_unseen(opened: Opened) -> None:
+    async def work(store: Store) -> None:
+        first = await store.put("a", "1", 0)
+        with pytest.raises(Conflict, match=f"a has revision {first}, not 0"):
+            await store.put("a", "2", 0)
+        second = await store.put("a", "2", first)
+        assert second != first
+        with pytest.raises(Conflict):
+            await store.put("a", "3", first)
+        with pytest.raises(Conflict):
+            await store.delete("a", first)
+        await store.delete("a", second)
+        assert await store.get("a") is None
+        with pytest.raises(Conflict):
+            await store.put("a", "4", second)
+
+    scenario(opened, work)
+
+
+def test_of_many_writers_with_one_revision_one_wins(opened: Opened) -> None:
+    async def work(store: Store) -> None:
+        other = opened()
+        revision = await store.put("a", "0", 0)
+        puts = [(store, other)[i % 2].put("a", str(i), revision) for i in range(40)]
+        answers = await asyncio.gather(*puts, return_exceptions=True)
+        await other.close()
+        won = [i for i, answer in enumerate(answers) if isinstance(answer, int)]
+        assert len(won) == 1 and all(isinstance(a, Conflict) for i, a in enumerate(answers) if i != won[0])
+        found = await store.get("a")
+        assert found and found.value == str(won[0])
+
+    scenario(opened, work)
+
+
+def test_a_listing_holds_what_begins_with_the_prefix(opened: Opened) -> None:
+    async def work(store: Store) -> None:
+        names = [f"groups/g-{i:04}" for i in range(520)]
+        await asyncio.gather(*(store.put(name, name, 0) for name in names))
+        await store.put("group", "no", 0)
+        await store.put("groups0", "no", 0)
+        assert [(e.key, e.value) for e in await store.list("groups/")] == [(name, name) for name in names]
+
+    scenario(opened, work)
+
+
+def test_a_deposed_leader_writes_nothing(opened: Opened) -> None:
+    async def work(store: Store) -> None:
+        mine = Guard("leader", await store.put("leader", "me", 0))
+        held = await store.put("a", "1", 0, guard=mine)
+        await store.put("leader", "you", mine.revision)
+        for attempt in (
+            store.put("a", "2", held, guard=mine),
+            store.put("b", "1", 0, guard=mine),
+            store.delete("a", held, guard=mine),
+        ):
+            with pytest.raises(Lost, match="leader is another's now"):
+                await attempt
+        found = await store.get("a")
+        assert found and found.value == "1" and await store.get("b") is None
+
+    scenario(opened, work)
+
+
+def test_keys_go_with_their_lease_and_stay_while_it_is_renewed(opened: Opened) -> None:
+    async def work(store: Store) -> None:
+        lease = await store.grant(1.0)
+        await store.put("leader", "me", 0, lease=lease)
+        await store.put("kept", "x", 0)
+        for _ in range(5):
+            await asyncio.sleep(0.5)
+            await store.renew(lease)
+        assert await store.get("leader")
+        await until(lambda: _gone(store, "leader"), "the lease ends", 6)
+        with pytest.raises(Lost):
+            await store.renew(lease)
+        with pytest.raises(Lost):
+            await store.put("leader", "me", 0, lease=lease)
+        assert await store.get("kept")
+
+    scenario(opened, work)
+
+
+async def _gone(store: Store, key: str) -> bool:
+    return await store.get(key) is None
+
+
+def test_a_lease_given_back_ends_at_once(opened: Opened) -> None:
+    async def work(store: Store) -> None:
+        lease = await store.grant(60.0)
+        await store.put("leader", "me", 0, lease=lease)
+        await store.revoke(lease)
+        await store.revoke(lease)
+        assert await store.get("leader") is None
+
+    scenario(opened, work)
+
+
+def test_a_watch_tells_what_is_there_and_what_changes(opened: Opened) -> None:
+    async def work(store: Store) -> None:
+        seen: list[tuple[str, str | None]] = []
+
+        async def follow() -> None:
+            async for change in store.watch("leader"):
+                seen.append((change.key, change.value))
+
+        await store.put("leader", "a", 0)
+        following = asyncio.create_task(follow())
+        await until(lambda: seen == [("leader", "a")], "what is there")
+        other = opened()
+        lease = await other.grant(60.0)
+        held = await other.get("leader")
+        assert held
+        await other.put("leader", "b", held.revision, lease=lease)
+        await until(lambda: seen[1:] == [("leader", "b")], "a change by another")
+        await other.revoke(lease)
+        await until(lambda: seen[2:] == [("leader", None)], "its end")
+        await other.close()
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+
+    scenario(opened, work)
+
+
+def test_a_value_that_no_driver_takes_is_refused(opened: Opened) -> None:
+    async def work(store: Store) -> None:
+        await store.put("a", "x" * VALUE_MAX, 0)
+        with pytest.raises(StoreError, match="exceeds"):
+            await store.put("b", "x" * (VALUE_MAX + 1), 0)
+
+    scenario(opened, work)
