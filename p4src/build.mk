@@ -3,6 +3,11 @@ P4C ?= p4c-bm2-ss
 P4_SRC := $(wildcard p4src/*.p4 p4src/*/*.p4)
 P4_OUT := $(BUILD)/p4/datacast.json $(BUILD)/p4/datacast.p4info.txt
 
+# Where p4c is at hand the P4 program is a part of the build like any other.
+ifneq ($(shell command -v $(P4C)),)
+BINARIES += $(P4_OUT)
+endif
+
 .PHONY: p4
 p4: ## compile the P4 program for bmv2 (needs p4c-bm2-ss on the PATH)
 	@if command -v $(P4C) >/dev/null; then \
