@@ -1,0 +1,241 @@
+"""The one scheduler of the fabric's links: which rate every tree of every running group may have. Pure.
+
+Groups ask with their trees; links have capacities; every group gets its weighted max-min share (maxmin.py). What has
+been promised (a deadline) is given first, `background` groups get what the others leave, and a hundredth of a link, so
+that they stay in touch. A data packet on an arc draws an interest on the arc back, which is counted there.
+
+Cost follows change: a change touches only the groups that share a link with it, directly or through others, where more
+asks for the link than it has. The rest keep their rates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from .filling import Floats, Ints, Trees
+from .maxmin import shares
+
+Arc = tuple[str, str]
+BACKGROUND = 0.01
+"""Of a link, for all its background groups together, whatever the others ask for."""
+UNBOUNDED = 100.0
+"""So many times the fastest link stands for no bound at all."""
+
+
+@dataclass(frozen=True)
+class TreeUse:
+    """A tree's arcs away from the source. `most_bps`: what it could send alone; `interest`: bits that go the other way
+    for each bit of data."""
+
+    arcs: tuple[Arc, ...]
+    most_bps: float = float("inf")
+    interest: float = 0.0
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What a group asks for. `least_bps`: promised to it; `most_bps`: it cannot use more, or may not."""
+
+    trees: Mapping[int, TreeUse]
+    weight: float = 1.0
+    background: bool = False
+    least_bps: float = 0.0
+    most_bps: float = float("inf")
+
+    def __post_init__(self) -> None:
+        if not self.weight > 0:
+            raise ValueError(f"a weight of {self.weight}: it must be above 0")
+
+
+Rates = dict[int, float]
+"""By tree, bit/s of whole frames."""
+
+
+@dataclass(frozen=True)
+class _Group:
+    """An Ask in numbers of links. Per tree: the links it uses and what a bit of it costs each."""
+
+    ask: Ask
+    links: tuple[Ints, ...]
+    costs: tuple[Floats, ...]
+    all: Ints
+
+
+class Shares:
+    """`put` and `drop` groups, `set_capacity` of arcs; `compute` gives the rates that may have changed since. An arc
+    without a capacity bounds nothing."""
+
+    def __init__(self) -> None:
+        self._number: dict[Arc, int] = {}
+        self._capacity: list[float] = []
+        self._groups: dict[str, _Group] = {}
+        self._on: list[dict[str, float]] = []
+        """By link: its groups, and the most that each could ask of it."""
+        self._dirty: set[int] = set()
+        self._new: set[str] = set()
+
+    # ---- what there is ----
+    def set_capacity(self, arc: Arc, bps: float) -> None:
+        link = self._link(arc)
+        if self._capacity[link] != bps:
+            self._capacity[link] = bps
+            self._dirty.add(link)
+
+    def put(self, group: str, ask: Ask) -> None:
+        """A group begins, or asks for something else than before."""
+        known = self._groups.get(group)
+        if known is not None and known.ask == ask:
+            return
+        self.drop(group)
+        made = self._groups[group] = self._made(ask)
+        self._enter(group, made)
+        self._new.add(group)
+
+    def drop(self, group: str) -> None:
+        """It has ended."""
+        known = self._groups.pop(group, None)
+        self._new.discard(group)
+        if known is not None:
+            self._dirty.update(known.all.tolist())
+            for link in known.all.tolist():
+                del self._on[link][group]
+
+    def __contains__(self, group: str) -> bool:
+        return group in self._groups
+
+    @property
+    def changed(self) -> bool:
+        """Whether `compute` has something to do."""
+        return bool(self._dirty or self._new)
+
+    def _link(self, arc: Arc) -> int:
+        link = self._number.get(arc)
+        if link is None:
+            link = self._number[arc] = len(self._capacity)
+            self._capacity.append(float("inf"))
+            self._on.append({})
+        return link
+
+    def _made(self, ask: Ask) -> _Group:
+        links, costs = [], []
+        for tree in ask.trees.values():
+            use: dict[int, float] = {}
+            for u, v in tree.arcs:
+                forth = self._link((u, v))
+                use[forth] = use.get(forth, 0.0) + 1.0
+                if tree.interest > 0:
+                    back = self._link((v, u))
+                    use[back] = use.get(back, 0.0) + tree.interest
+            links.append(np.fromiter(use, np.int64, len(use)))
+            costs.append(np.fromiter(use.values(), float, len(use)))
+        together = np.unique(np.concatenate(links)) if links else np.zeros(0, np.int64)
+        return _Group(ask, tuple(links), tuple(costs), together)
+
+    def _enter(self, group: str, made: _Group) -> None:
+        asked: dict[int, float] = {}
+        for tree, links, costs in zip(made.ask.trees.values(), made.links, made.costs, strict=True):
+            most = min(tree.most_bps, made.ask.most_bps)
+            for link, cost in zip(links.tolist(), costs.tolist(), strict=True):
+                asked[link] = asked.get(link, 0.0) + cost * most
+        for link, most in asked.items():
+            self._on[link][group] = most
+
+    # ---- shares ----
+    def compute(self) -> dict[str, Rates]:
+        """Rates of the groups that the changes since the last call may have touched."""
+        touched = self._touched()
+        self._dirty.clear()
+        self._new.clear()
+        return self.given(touched)
+
+    def given(self, names: Iterable[str]) -> dict[str, Rates]:
+        """Shares of these groups, as if there were no others."""
+        groups = {name: self._groups[name] for name in names}
+        left: dict[int, float] = {}
+        urgent = {name: g for name, g in groups.items() if not g.ask.background}
+        patient = {name: g for name, g in groups.items() if g.ask.background}
+        kept = {link for g in patient.values() for link in g.all.tolist()}
+        for g in groups.values():
+            for link in g.all.tolist():
+                left[link] = self._capacity[link]
+        rates = self._divide(urgent, {k: c * (1 - BACKGROUND) if k in kept else c for k, c in left.items()}, left)
+        rates |= self._divide(patient, dict(left), left)
+        return rates
+
+    def _divide(
+        self, groups: dict[str, _Group], capacity: dict[int, float], left: dict[int, float]
+    ) -> dict[str, Rates]:
+        """Shares of `groups`; what they use is taken from `left`."""
+        if not groups:
+            return {}
+        place = {link: k for k, link in enumerate(capacity)}
+        room = np.fromiter(capacity.values(), float, len(capacity))
+        members = list(groups.values())
+        parts = [(links, costs) for g in members for links, costs in zip(g.links, g.costs, strict=True)]
+        uses = [tree for g in members for tree in g.ask.trees.values()]
+        at = np.concatenate(([0], np.cumsum([len(links) for links, _ in parts]))).astype(np.int64)
+        links = np.concatenate([links for links, _ in parts]) if parts else np.zeros(0, np.int64)
+        links = np.fromiter((place[link] for link in links.tolist()), np.int64, len(links))
+        costs = np.concatenate([costs for _, costs in parts]) if parts else np.zeros(0)
+        owner = np.repeat(np.arange(len(uses)), np.diff(at))
+        group = np.repeat(np.arange(len(members)), [len(g.ask.trees) for g in members])
+        # A link that one tree alone uses, or that has more than all could ask of it, only bounds trees by themselves.
+        most = np.array([tree.most_bps for tree in uses])
+        alone = np.full(len(uses), np.inf)
+        np.minimum.at(alone, owner, room[links] / costs)
+        known = room[np.isfinite(room)]
+        boundless = UNBOUNDED * max(known.max(initial=0.0), most[np.isfinite(most)].max(initial=0.0), 1.0)
+        room, most = np.minimum(room, boundless), np.minimum(np.minimum(most, alone), boundless)
+        asked = np.bincount(links, costs * most[owner], len(room))
+        binds = asked > room * (1 + 1e-9)
+        binds &= np.bincount(links, minlength=len(room)) > 1
+        keep = binds[links]
+        counts = np.bincount(owner[keep], minlength=len(uses))
+        weight = np.array([g.ask.weight for g in members])
+        least = np.array([g.ask.least_bps for g in members])
+        top = np.array([g.ask.most_bps for g in members])
+        # Every tree needs a link to be told its rate by: a free one gets a link of its own.
+        extra = np.flatnonzero(counts == 0)
+        own = len(room) + np.arange(len(extra))
+        all_links = np.concatenate((links[keep], own))
+        all_costs = np.concatenate((costs[keep], np.ones(len(extra))))
+        all_owner = np.concatenate((owner[keep], extra))
+        order = np.argsort(all_owner, kind="stable")
+        used, compact = np.unique(all_links[order], return_inverse=True)
+        bound = np.concatenate((room, most[extra]))[used]
+        starts = np.concatenate(([0], np.cumsum(np.maximum(counts, 1))))
+        trees = Trees(starts, compact, all_costs[order], group, np.zeros(len(uses)), most)
+        rate = shares(bound, trees, weight, least, top)
+        for link, used_bps in zip(capacity, np.bincount(links, costs * rate[owner], len(room)).tolist(), strict=True):
+            left[link] = max(0.0, left[link] - used_bps)
+        told = iter(rate.tolist())
+        return {name: {tree: next(told) for tree in g.ask.trees} for name, g in groups.items()}
+
+    def _touched(self) -> list[str]:
+        """Groups that share a busy link with what has changed, directly or through others."""
+        found = set(self._new)
+        links = list(self._dirty)
+        seen = set(links)
+        for name in found:
+            for link in self._groups[name].all.tolist():
+                if link not in seen and self._busy(link):
+                    seen.add(link)
+                    links.append(link)
+        while links:
+            for name in self._on[links.pop()]:
+                if name in found:
+                    continue
+                found.add(name)
+                for link in self._groups[name].all.tolist():
+                    if link not in seen and self._busy(link):
+                        seen.add(link)
+                        links.append(link)
+        return [name for name in self._groups if name in found]
+
+    def _busy(self, link: int) -> bool:
+        """Whether its groups could ask for more than it has."""
+        on = self._on[link]
+        return len(on) > 1 and sum(on.values()) > self._capacity[link]

@@ -1,0 +1,249 @@
+"""Weighted max-min shares: feasible, exact, kept up to date by changes alone, and fair to classes and promises."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import highspy
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from datacast.fabric_manager.filling import Trees, fill
+from datacast.fabric_manager.maxmin import SURE, lexicographic, shares
+from datacast.fabric_manager.shares import BACKGROUND, Ask, Shares, TreeUse
+
+INF = float("inf")
+
+
+def trees_of(rows, least=0.0, most=INF) -> Trees:
+    """Rows: (group, {link: cost})."""
+    at = np.concatenate(([0], np.cumsum([len(links) for _, links in rows]))).astype(np.int64)
+    links = np.array([link for _, row in rows for link in row], np.int64)
+    cost = np.array([cost for _, row in rows for cost in row.values()], float)
+    group = np.array([group for group, _ in rows], np.int64)
+    return Trees(at, links, cost, group, np.full(len(rows), least), np.full(len(rows), most))
+
+
+@st.composite
+def fabrics(draw, trees_most=3):
+    """(capacity, trees, weights, most of groups)."""
+    links, groups = draw(st.integers(1, 8)), draw(st.integers(1, 6))
+    capacity = np.array(draw(st.lists(st.sampled_from([1.0, 2.0, 3.0, 10.0]), min_size=links, max_size=links)))
+    rows = [
+        (group, {link: draw(st.sampled_from([1.0, 1.0, 0.5, 2.0])) for link in draw(subsets(links))})
+        for group in range(groups)
+        for _ in range(draw(st.integers(1, trees_most)))
+    ]
+    weight = np.array(draw(st.lists(st.sampled_from([1.0, 2.0, 3.0]), min_size=groups, max_size=groups)))
+    most = np.array(draw(st.lists(st.sampled_from([INF, INF, 0.5, 2.0]), min_size=groups, max_size=groups)))
+    return capacity, trees_of(rows), weight, most
+
+
+def subsets(links):
+    return st.sets(st.integers(0, links - 1), min_size=1, max_size=min(links, 4))
+
+
+def total(trees, rate, groups):
+    return np.bincount(trees.group, rate, groups)
+
+
+def check_feasible(capacity, trees, rate, most):
+    assert (rate >= -1e-9).all()
+    assert (trees.use(rate, len(capacity)) <= capacity * (1 + 1e-6)).all()
+    assert (total(trees, rate, len(most)) <= most * (1 + 1e-6)).all()
+
+
+def most_for(group, capacity, trees, most, floors) -> float:
+    """What one group could have while the others keep `floors`, by a linear program written the plainest way."""
+    h = highspy.Highs()
+    h.setOptionValue("output_flag", False)
+    x = [h.addVariable(lb=0.0) for _ in range(trees.count)]
+    for link in range(len(capacity)):
+        terms = [
+            trees.cost[k] * x[i]
+            for i in range(trees.count)
+            for k in range(trees.at[i], trees.at[i + 1])
+            if trees.links[k] == link
+        ]
+        if terms:
+            h.addConstr(sum(terms[1:], terms[0]) <= capacity[link])
+    for g, floor in enumerate(floors):
+        mine = [x[i] for i in range(trees.count) if trees.group[i] == g]
+        h.addConstr(sum(mine[1:], 1.0 * mine[0]) >= floor)
+        if np.isfinite(most[g]):
+            h.addConstr(sum(mine[1:], 1.0 * mine[0]) <= most[g])
+    mine = [x[i] for i in range(trees.count) if trees.group[i] == group]
+    h.maximize(sum(mine[1:], 1.0 * mine[0]))
+    assert h.getModelStatus() == highspy.HighsModelStatus.kOptimal
+    return h.getObjectiveValue()
+
+
+@given(fabrics())
+@settings(max_examples=150, deadline=None)
+def test_no_group_can_have_more_without_taking_from_one_that_has_no_more_than_it(fabric):
+    capacity, trees, weight, most = fabric
+    groups = len(weight)
+    rate = lexicographic(capacity, trees, weight, np.zeros(groups), most)
+    check_feasible(capacity, trees, rate, most)
+    sums = total(trees, rate, groups)
+    level = sums / weight
+    for group in range(groups):
+        keep = [sums[g] * (1 - 1e-6) if level[g] <= level[group] * (1 + 1e-6) else 0.0 for g in range(groups)]
+        could = most_for(group, capacity, trees, most, keep)
+        assert could <= sums[group] * (1 + 1e-3) + 1e-4, (group, sums, could)
+
+
+@given(fabrics(trees_most=1))
+@settings(max_examples=150, deadline=None)
+def test_filling_one_tree_per_group_gives_the_same_as_the_linear_programs(fabric):
+    capacity, trees, weight, most = fabric
+    rate = fill(capacity, trees, weight, most)
+    check_feasible(capacity, trees, rate, most)
+    exact = lexicographic(capacity, trees, weight, np.zeros(len(weight)), most)
+    assert rate == pytest.approx(exact, rel=1e-4, abs=1e-5)
+
+
+@given(fabrics())
+@settings(max_examples=100, deadline=None)
+def test_every_tree_gets_something_and_no_group_pays_more_than_a_little_for_it(fabric):
+    capacity, trees, weight, most = fabric
+    groups = len(weight)
+    rate = shares(capacity, trees, weight, np.zeros(groups), most)
+    check_feasible(capacity, trees, rate, most)
+    assert (rate > 0).all()
+    exact = lexicographic(capacity, trees, weight, np.zeros(groups), most)
+    least = (total(trees, exact, groups) / weight).min()
+    assert (total(trees, rate, groups) / weight).min() >= least * (1 - SURE) * (1 - 1e-6)
+
+
+@given(fabrics(), st.data())
+@settings(max_examples=100, deadline=None)
+def test_a_promise_is_kept_where_the_links_have_it(fabric, data):
+    capacity, trees, weight, most = fabric
+    groups = len(weight)
+    group = data.draw(st.integers(0, groups - 1))
+    could = most_for(group, capacity, trees, most, np.zeros(groups))
+    least = np.zeros(groups)
+    least[group] = could * 0.9
+    rate = lexicographic(capacity, trees, weight, least, most)
+    check_feasible(capacity, trees, rate, most)
+    assert total(trees, rate, groups)[group] >= least[group] * (1 - 1e-4)
+
+
+def test_promises_that_do_not_fit_together_are_cut_alike():
+    trees = trees_of([(0, {0: 1.0}), (1, {0: 1.0}), (1, {0: 1.0})])
+    for found in (shares, lexicographic):
+        rate = found(np.array([9.0]), trees, np.ones(2), np.array([12.0, 6.0]), np.full(2, INF))
+        assert total(trees, rate, 2) == pytest.approx([6.0, 3.0], rel=0.02)
+
+
+# ---- the scheduler ----
+def line(*nodes: str) -> tuple[tuple[str, str], ...]:
+    return tuple(pairwise(nodes))
+
+
+def whole(rates):
+    return {group: round(sum(trees.values())) for group, trees in rates.items()}
+
+
+def fabric(**links: float) -> Shares:
+    made = Shares()
+    for name, bps in links.items():
+        for arc in (tuple(name), tuple(reversed(name))):
+            made.set_capacity(arc, bps)
+    return made
+
+
+def test_weights_one_to_three_divide_a_link_one_to_three():
+    scheduler = fabric(ab=100e6)
+    scheduler.put("g", Ask({1: TreeUse(line("a", "b"))}, weight=1))
+    scheduler.put("h", Ask({2: TreeUse(line("a", "b"))}, weight=3))
+    assert whole(scheduler.compute()) == {"g": 25e6, "h": 75e6}
+
+
+def test_a_group_with_a_free_link_leaves_the_busy_one_to_the_other():
+    scheduler = fabric(ab=100e6, ac=100e6)
+    scheduler.put("two", Ask({1: TreeUse(line("a", "b")), 2: TreeUse(line("a", "c"))}))
+    scheduler.put("one", Ask({3: TreeUse(line("a", "c"))}))
+    rates = whole(scheduler.compute())
+    assert rates["one"] >= 0.98 * 100e6 and rates["two"] >= 100e6 and sum(rates.values()) <= 200.1e6
+
+
+def test_a_background_group_takes_what_is_left_and_costs_the_other_a_hundredth():
+    scheduler = fabric(ab=100e6, bc=40e6)
+    scheduler.put("normal", Ask({1: TreeUse(line("a", "b", "c"))}))
+    scheduler.put("patient", Ask({2: TreeUse(line("a", "b"))}, background=True))
+    assert whole(scheduler.compute()) == {"normal": 40e6, "patient": 60e6}
+    scheduler.set_capacity(("b", "c"), 100e6)
+    assert whole(scheduler.compute()) == {"normal": (1 - BACKGROUND) * 100e6, "patient": BACKGROUND * 100e6}
+    scheduler.drop("normal")
+    assert whole(scheduler.compute()) == {"patient": 100e6}
+
+
+def test_interests_of_one_direction_take_from_the_other():
+    scheduler = fabric(ab=100e6)
+    scheduler.put("there", Ask({1: TreeUse(line("a", "b"), interest=0.25)}))
+    scheduler.put("back", Ask({2: TreeUse(line("b", "a"), interest=0.25)}))
+    assert whole(scheduler.compute()) == {"there": 80e6, "back": 80e6}
+
+
+def test_what_a_change_does_not_touch_is_not_computed_again():
+    scheduler = fabric(ab=100e6, cd=100e6, de=10e6)
+    scheduler.put("g", Ask({1: TreeUse(line("a", "b"))}))
+    scheduler.put("h", Ask({2: TreeUse(line("c", "d", "e"), most_bps=50e6)}))
+    scheduler.put("i", Ask({3: TreeUse(line("c", "d"), most_bps=50e6)}))
+    assert scheduler.compute().keys() == {"g", "h", "i"}
+    assert not scheduler.changed and scheduler.compute() == {}
+    scheduler.set_capacity(("d", "e"), 20e6)
+    assert whole(scheduler.compute()) == {"h": 20e6}  # i has its 50 whatever h gets
+    scheduler.put("j", Ask({4: TreeUse(line("c", "d"))}))
+    assert scheduler.compute().keys() == {"h", "i", "j"}
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_changes_one_by_one_lead_to_what_all_at_once_gives(data):
+    nodes = "abcd"
+    arcs = [(u, v) for u in nodes for v in nodes if u != v]
+    step = st.one_of(
+        st.tuples(st.just("drop"), st.integers(0, 4)),
+        st.tuples(st.just("capacity"), st.sampled_from(arcs), st.sampled_from([10.0, 20.0, 50.0])),
+        st.tuples(
+            st.just("put"),
+            st.integers(0, 4),
+            st.lists(st.sets(st.sampled_from(arcs), min_size=1, max_size=4), min_size=1, max_size=1),
+            st.sampled_from([1.0, 2.0]),
+            st.booleans(),
+            st.sampled_from([INF, 15.0]),
+        ),
+    )
+    scheduler, rates = Shares(), {}
+    for arc in arcs:
+        scheduler.set_capacity(arc, 30.0)
+    asks, capacity = {}, dict.fromkeys(arcs, 30.0)
+    for change in data.draw(st.lists(step, max_size=12)):
+        if change[0] == "drop":
+            name = f"g{change[1]}"
+            scheduler.drop(name)
+            asks.pop(name, None)
+            rates.pop(name, None)
+        elif change[0] == "capacity":
+            scheduler.set_capacity(change[1], change[2])
+            capacity[change[1]] = change[2]
+        else:
+            trees = {n: TreeUse(tuple(sorted(part)), interest=0.1) for n, part in enumerate(change[2])}
+            ask = Ask(trees, weight=change[3], background=change[4], most_bps=change[5])
+            scheduler.put(f"g{change[1]}", ask)
+            asks[f"g{change[1]}"] = ask
+        rates |= scheduler.compute()
+    anew = Shares()
+    for arc, bps in capacity.items():
+        anew.set_capacity(arc, bps)
+    for name, ask in asks.items():
+        anew.put(name, ask)
+    expected = anew.compute()
+    assert rates.keys() == expected.keys()
+    for name, trees in expected.items():
+        assert rates[name] == pytest.approx(trees, rel=1e-3, abs=1e-3)
