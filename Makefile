@@ -41,7 +41,7 @@ RUN_OPTIONS = $(if $(FILE),--file $(FILE),--size $(SIZE)) $(if $(FROM),--from $(
   $(if $(TREES),--trees $(TREES)) $(if $(CACHE),--cache $(CACHE)) $(if $(CREDITS),--credits $(CREDITS)) \
   $(if $(DELTA),--delta $(DELTA)) $(if $(SEED),--seed $(SEED))
 
-.PHONY: help setup build binaries demo lab test test-c c-tests test-py test-faults lint constants clean bench-lab bench-failures mutants
+.PHONY: help setup build binaries demo lab test test-c c-tests test-py test-faults lint constants clean bench-lab bench-failures mutants power-loss
 
 ifndef V
 .SILENT:
@@ -98,6 +98,7 @@ C_TESTS :=
 -include p4src/build.mk
 -include libdatacast/fuzz/build.mk
 -include tests/conformance/build.mk
+-include tests/powerloss/build.mk
 
 # Once more from the top after the set-up: pkg-config's answers depend on what it installed.
 AGAIN = $(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
@@ -140,6 +141,9 @@ test-faults: build ## the fault matrix on real labs, some twenty minutes
 
 mutants: build ## one-line changes that tests should notice, hours, resumable: N=300 SEED=1 PART=core
 	@nice -n 10 $(PY) tests/mutants/run.py --count $(or $(N),300) --seed $(or $(SEED),1) $(if $(PART),--part $(PART))
+
+power-loss: build ## ten thousand seeded losses of power under store, files and certificates: CUTS=10000
+	@DATACAST_CUTS=$(or $(CUTS),10000) $(PY) -m pytest -q --timeout 3600 tests/powerloss
 
 lint: $(BUILD)/.venv ## ruff, import contracts, folder layout
 	@$(VENV)/bin/ruff check .

@@ -8,7 +8,6 @@ Keys are ECDSA P-256. Files are written beside their place, synced and moved the
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import ipaddress
 import os
@@ -27,6 +26,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from datacast.core.errors import DatacastError
 
+from . import durable
 from .tls import ROLES, SCHEME, peer_of
 
 CA_DAYS, DAYS = 3650, 365
@@ -195,29 +195,12 @@ class Authority:
         return [self.issue(identity, **options) for identity in identities]
 
     def _write(self, path: Path, content: bytes, mode: int, replace: bool) -> None:
-        part = path.with_name(f".{path.name}.{os.getpid()}.part")
         try:
-            with contextlib.suppress(FileNotFoundError):
-                part.unlink()
-            fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
-            with open(fd, "wb") as out:
-                os.fchmod(fd, mode)
-                out.write(content)
-                out.flush()
-                if self._sync:
-                    os.fsync(fd)
-            if replace:
-                os.replace(part, path)
-            else:
-                os.link(part, path)  # unlike a rename it never takes the place of another file
-                part.unlink()
+            durable.write(path, content, mode, replace=replace, sync=self._sync)
         except FileExistsError as error:
             raise AuthorityError(f"{path} exists", str(path), "give --replace to make it anew") from error
         except OSError as error:
             raise AuthorityError(f"cannot write {path}: {error.strerror}", str(path)) from error
-        finally:
-            with contextlib.suppress(OSError):
-                part.unlink()
 
 
 def read_certificate(path: Path, remedy: str = "") -> x509.Certificate:

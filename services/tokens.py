@@ -23,6 +23,8 @@ from typing import Any
 
 from datacast.core.errors import DatacastError
 
+from . import durable
+
 log = logging.getLogger("datacast.tokens")
 
 ROLES = ("viewer", "operator", "admin")
@@ -118,16 +120,9 @@ def _changing(path: Path) -> Iterator[list[Token]]:
         fcntl.flock(lock, fcntl.LOCK_EX)
         tokens = read(path) if os.path.lexists(path) else []
         yield tokens
-        part = path.with_name(f".{path.name}.part")
         try:
-            with contextlib.suppress(FileNotFoundError):
-                part.unlink()
-            fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-            with open(fd, "w") as out:
-                out.write(json.dumps({"tokens": [asdict(token) for token in tokens]}, indent=1) + "\n")
-                out.flush()
-                os.fsync(fd)
-            os.replace(part, path)
+            body = json.dumps({"tokens": [asdict(token) for token in tokens]}, indent=1) + "\n"
+            durable.write(path, body.encode(), 0o600, replace=True)
         except OSError as error:
             raise TokenError(f"cannot write {path}: {error.strerror}", str(path)) from error
 

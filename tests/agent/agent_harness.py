@@ -288,7 +288,15 @@ class Net:
                     "100",
                 )
 
-    def start(self, name: str, *options: str, dest: Path | None = None, program: Path | None = None) -> Agent:
+    def start(
+        self,
+        name: str,
+        *options: str,
+        dest: Path | None = None,
+        program: Path | None = None,
+        environment: dict[str, str] | None = None,
+    ) -> Agent:
+        """`environment`: of a witness (tests/powerloss), for which the agent syncs as it does in earnest."""
         program = program or self.program
         folder = dest or self.folder / name
         folder.mkdir(parents=True, exist_ok=True)
@@ -303,7 +311,7 @@ class Net:
             str(folder),
             "--log-level",
             "debug",
-            "--no-sync",
+            *([] if environment else ["--no-sync"]),
             *([] if "--tls-ca" in options else ["--insecure"]),
             *options,
         ]
@@ -312,7 +320,10 @@ class Net:
         before = log.stat().st_size if log.exists() else 0
         with log.open("ab") as handle:
             process = subprocess.Popen(
-                ["ip", "netns", "exec", self.namespace(name), *command], stderr=handle, stdin=subprocess.DEVNULL
+                ["ip", "netns", "exec", self.namespace(name), *command],
+                stderr=handle,
+                stdin=subprocess.DEVNULL,
+                env={**os.environ, **(environment or {})},
             )
         agent = Agent(name, self.namespace(name), self.address(name), folder, process, log, program == ASAN)
         self.agents[name] = agent

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 import tomllib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -43,9 +43,11 @@ class Part:
     files: list[str]
     tests: list[str]
     build: str = "true"
+    without: list[str] = field(default_factory=list)
 
     def paths(self) -> list[Path]:
-        return sorted({path for pattern in self.files for path in TREE.glob(pattern)})
+        left_out = {path for pattern in self.without for path in TREE.glob(pattern)}
+        return sorted({path for pattern in self.files for path in TREE.glob(pattern)} - left_out)
 
     def changes(self) -> list[Change]:
         found: list[Change] = []
