@@ -23,7 +23,7 @@ enum link_frame linkstate_frame(struct linkstate *l, dc_time now, const uint8_t 
     return LINK_OTHER;
   unsigned type = (unsigned)p[12] << 8 | p[13];
   const uint8_t *at = p + DC_ETHER_LEN;
-  if (l->watched && type == DC_ETHERTYPE_DATACAST && len > DC_ETHER_LEN && (at[0] & 0x0f) == DC_TYPE_HELLO) {
+  if (l->watched && type == DC_ETHERTYPE_HELLO) {
     struct dc_header h;
     enum dc_drop why = dc_header_parse(at, len - DC_ETHER_LEN, &h);
     if (why == DC_DROP_NONE)
@@ -52,7 +52,7 @@ unsigned linkstate_poll(struct linkstate *l, dc_time now, const uint8_t neighbou
 {
   if (!l->watched || dc_hello_poll(&l->hello, now, out + DC_ETHER_LEN) == 0 || !l->carrier)
     return 0;
-  dc_ether_write(out, neighbour, own, DC_ETHERTYPE_DATACAST);
+  dc_ether_write(out, neighbour, own, DC_ETHERTYPE_HELLO);
   l->sent++;
   return LINK_HELLO_BYTES;
 }

@@ -97,13 +97,14 @@ static void close_socket(struct netif *n)
 
 static const struct netif_ops afpacket_ops = {.rx = rx, .send = send_frames, .close = close_socket};
 
-/* Only the two EtherTypes of the data plane come up here. */
+/* Only the three EtherTypes of the data plane come up here. */
 static int set_filter(int fd)
 {
   struct sock_filter code[] = {
       BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 12),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, DC_ETHERTYPE_MPLS, 1, 0),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, DC_ETHERTYPE_DATACAST, 0, 1),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, DC_ETHERTYPE_MPLS, 2, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, DC_ETHERTYPE_DATACAST, 1, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, DC_ETHERTYPE_HELLO, 0, 1),
       BPF_STMT(BPF_RET | BPF_K, 0x40000),
       BPF_STMT(BPF_RET | BPF_K, 0),
   };

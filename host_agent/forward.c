@@ -115,10 +115,6 @@ static void to_endpoint(struct forward *f, dc_time now, const struct dc_tx *tx)
     f->count.drop[why]++;
     return;
   }
-  if (h.type == DC_TYPE_HELLO) { /* one that was routed here: a hello never leaves its link */
-    f->count.drop[DC_DROP_TYPE]++;
-    return;
-  }
   struct endpoint *e = forward_find(f, h.tree);
   if (e == NULL || (h.type == DC_TYPE_DATA ? (void *)e->ops->data : (void *)e->ops->interest) == NULL) {
     f->count.drop[DC_DROP_UNKNOWN_TREE]++;

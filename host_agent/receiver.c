@@ -90,7 +90,8 @@ static bool poll(struct endpoint *e, dc_time now)
     }
     n = dc_receiver_poll(t->core, now, out, BATCH);
     for (unsigned k = 0; k < n; k++) {
-      struct dc_header h = {.flags = out[k].flags, .tree = t->params.id, .seq = out[k].seq, .cache = t->cache_code};
+      struct dc_header h = {.flags = out[k].flags, .tree = t->params.id, .seq = out[k].seq, .cache = t->cache_code,
+                            .more = out[k].more};
       if (!forward_interest(e->forward, now, t->path, &h))
         t->unroutable++; /* as if lost: the timer asks again */
     }

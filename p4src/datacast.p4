@@ -30,6 +30,8 @@ control DatacastIngress(inout headers_t hdr, inout metadata_t meta, inout standa
             segment.apply(hdr, meta, standard_metadata);
         } else if (hdr.ethernet.ether_type == ETHERTYPE_DATACAST) {
             meta.reason = REASON_NO_ENDPOINT; // a switch has none
+        } else if (hdr.ethernet.ether_type == ETHERTYPE_HELLO) {
+            meta.reason = REASON_ETHERTYPE; // between the two ends of a link: never bridged, never passed on
         } else if (hdr.ethernet.ether_type == ETHERTYPE_LLDP) {
             to_controller.apply(hdr, standard_metadata);
         } else {

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from datacast.controller.openflow.messages import LABEL_REGISTER, Action, FlowAdd, FlowDelete, Match, Message
 from datacast.controller.southbound.desired import Adjacency, Desired
-from datacast.core.constants import ETHERTYPE_DATACAST, ETHERTYPE_MPLS, LABEL_ADJ, LABEL_LOCAL
+from datacast.core.constants import ETHERTYPE_DATACAST, ETHERTYPE_HELLO, ETHERTYPE_MPLS, LABEL_ADJ, LABEL_LOCAL
 
 ETHERTYPE_LLDP = 0x88CC
 COOKIE = 0xDA7ACA57
@@ -88,6 +88,7 @@ def rules(desired: Desired) -> list[Rule]:
             Rule(POP, LOCAL, _local(0), (), "drop stack"),
             Rule(POP, STACKS, (("eth_type", ETHERTYPE_MPLS),), (), "drop truncated"),
             Rule(POP, LABELS, (("eth_type", ETHERTYPE_DATACAST),), (), "drop no_endpoint"),
+            Rule(POP, LABELS, (("eth_type", ETHERTYPE_HELLO),), (), "drop ethertype"),
             Rule(POP, LABELS, (("eth_type", ETHERTYPE_LLDP),), (("controller",),), "discovery"),
             Rule(POP, REST, (), (("normal",),), "ethernet"),
             Rule(OUT, PORTS, ((LABEL_REGISTER, BELOW_ADJ),), (), "drop label"),

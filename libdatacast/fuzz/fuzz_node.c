@@ -1,7 +1,7 @@
 /* libFuzzer: a run of frames at a node. The input is a script: one byte chooses the kind of node, then come steps.
  *
  *   0x00..0x7f  raw frame: port, length (1 byte), that many bytes
- *   0x80..0xbf  interest under LOCAL: port, tree, seq, flags, ret port, fwd port
+ *   0x80..0xbf  interest under LOCAL: port, tree, seq, flags, how many more, ret port, fwd port
  *   0xc0..0xef  data under LOCAL: port, tree, seq, flags, length
  *   0xf0..0xfd  time goes on: one byte, in units of 2^(low 4 bits) times 16 us
  *   0xfe        wipe;  0xff  clear
@@ -98,6 +98,7 @@ static void interest(struct script *s)
   h.flags = next(s);
   h.lag = h.flags;
   h.cache = h.flags >> 4;
+  h.more = h.flags & 0x40 ? next(s) : 0;
   struct dc_stop own = {.store = (h.seq & 1) == 0}, source = {0};
   own.ret = segment(next(s));
   own.fwd = segment(next(s));

@@ -62,8 +62,11 @@ static unsigned poll(unsigned cap)
   dc_receiver_counters(m.r, &before);
   unsigned n = dc_receiver_poll(m.r, m.now, out, cap);
   MUST(n <= cap);
-  for (unsigned i = 0; i < n; i++) {
-    uint32_t seq = out[i].seq;
+  uint32_t numbers = 0;
+  for (unsigned i = 0; i < n; numbers += out[i++].more + 1u)
+    MUST(out[i].more <= DC_RANGE_MORE_MAX && out[i].more <= UINT32_MAX - out[i].seq);
+  for (unsigned i = 0, k = 0; i < n; k < out[i].more ? k++ : (k = 0, i++)) {
+    uint32_t seq = out[i].seq + k;
     MUST(seq < SPACE && m.of[seq] != 0 && seq < m.end);
     MUST(!dc_pieces_has(m.pieces, m.of[seq] - 1u)); /* nobody asks for what he has */
     MUST((out[i].flags & ~(DC_FLAG_RETX | DC_FLAG_NOCACHE)) == 0);
@@ -76,7 +79,7 @@ static unsigned poll(unsigned cap)
       m.way[m.n++] = seq;
   }
   dc_receiver_counters(m.r, &c);
-  MUST(c.interests == before.interests + n && c.retransmitted <= c.interests);
+  MUST(c.interests == before.interests + numbers && c.retransmitted <= c.interests);
   if (n < cap)
     MUST(dc_receiver_next_wake(m.r) > m.now);
   return n;

@@ -1,7 +1,7 @@
 /* libFuzzer: a run of events at a source, beside a model of what was asked and sent. The first byte chooses the rule of
  * rate control, the bucket and the rates, then come steps:
  *
- *   0x00..0x9f  interest: seq relative to the newest, flags, lag, cache code; its child from the low bits
+ *   0x00..0x9f  interest: seq relative to the newest, flags, lag, cache code, how many more; its child from the low bits
  *   0xa0..0xbf  poll, for at most so many packets
  *   0xc0..0xdf  time goes on
  *   0xe0..0xef  the range grows;  0xf0..0xf7  it is cut back
@@ -26,9 +26,9 @@ static struct {
   uint32_t fresh[SPACE]; /* children that were sent it as new */
 } m;
 
-static void interest(struct script *s, uint32_t seq, unsigned child, uint8_t bits)
+static void interest(struct script *s, uint32_t seq, uint8_t more, unsigned child, uint8_t bits)
 {
-  struct dc_header h = {.type = DC_TYPE_INTEREST, .seq = seq, .stops = 1};
+  struct dc_header h = {.type = DC_TYPE_INTEREST, .seq = seq, .more = more, .stops = 1};
   h.flags = bits & (DC_FLAG_RETX | DC_FLAG_NOCACHE);
   if (bits & 0x80) {
     h.lag = next(s);
@@ -37,11 +37,14 @@ static void interest(struct script *s, uint32_t seq, unsigned child, uint8_t bit
   struct dc_segment ret = {.n = (uint8_t)(1 + child % 3), .local = true};
   ret.port[0] = (uint16_t)child;
   dc_source_handle(m.s, m.now, &h, &ret);
-  if (seq >= m.begin && seq < m.end) {
-    m.asked[seq] |= 1u << child;
-    if (seq > m.newest)
-      m.newest = seq;
-  }
+  if (more > UINT32_MAX - seq)
+    return;
+  for (uint32_t i = seq; i <= seq + more && i >= seq; i++)
+    if (i >= m.begin && i < m.end) {
+      m.asked[i] |= 1u << child;
+      if (i > m.newest)
+        m.newest = i;
+    }
 }
 
 static unsigned poll(unsigned cap)
@@ -135,7 +138,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t len)
     if (op < 0xa0) {
       uint8_t bits = next(&s), away = next(&s);
       uint32_t seq = op & 0x40 ? m.newest - away : m.newest + away / 4;
-      interest(&s, seq, op % m.children, bits);
+      uint8_t more = bits & 0x40 ? next(&s) & DC_RANGE_MORE_MAX : 0;
+      interest(&s, seq, more, op % m.children, bits);
     } else if (op < 0xc0) {
       poll(op & 31);
     } else if (op < 0xe0) {
@@ -156,7 +160,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t len)
       unsigned n = next16(&s) % 9000, child = op & 7;
       uint32_t from = m.newest + (next(&s) & 1);
       for (unsigned i = 0; i < n; i++)
-        interest(&s, from + i, child, 0);
+        interest(&s, from + i, 0, child, 0);
     }
     check();
   }

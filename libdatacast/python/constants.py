@@ -3,7 +3,7 @@
 from typing import Final
 
 # Version of the header.
-VERSION: Final = 1
+VERSION: Final = 2
 
 # Types of packets (low 4 bits of the header's first byte).
 TYPE_INTEREST: Final = 1
@@ -29,7 +29,11 @@ LABEL_ADJ: Final = 1024  # + p - pop, send out of port p
 
 # EtherTypes.
 ETHERTYPE_MPLS: Final = 0x8847
-ETHERTYPE_DATACAST: Final = 0x88b5
+ETHERTYPE_DATACAST: Final = 0x88b5  # no label is left
+ETHERTYPE_HELLO: Final = 0x88b6  # between the two ends of one link; no label ever turns into it
+
+# Numbers after the first that one interest may ask for.
+RANGE_MORE_MAX: Final = 63
 
 # Lengths in bytes.
 ETHER_LEN: Final = 14
@@ -51,5 +55,5 @@ HEADER: Final = (
     ("stops", 8),
     ("lag", 8),
     ("cache", 8),
-    ("reserved", 8),
+    ("more", 8),
 )

@@ -67,7 +67,7 @@ class Datacast(Packet):
         ByteField("stops", None),
         ByteField("lag", 0),
         ByteField("cache", 0),
-        ByteField("reserved", 0),
+        ByteField("more", 0),
         ConditionalField(
             PacketListField("path", [], Stop, length_from=lambda p: p.length),
             lambda p: p.type == c.TYPE_INTEREST,
@@ -89,12 +89,13 @@ class Datacast(Packet):
 
 
 bind_layers(Ether, Datacast, type=c.ETHERTYPE_DATACAST)
+bind_layers(Ether, Datacast, type=c.ETHERTYPE_HELLO)
 
 _guess = MPLS.guess_payload_class
 
 
 def _guess_under_mpls(self: Any, payload: bytes) -> Any:
-    """Under the bottom label scapy guesses by the first half-byte, and 1 is nothing it knows: Datacast's version is 1,
+    """Under the bottom label scapy guesses by the first half-byte, and 2 is nothing it knows: Datacast's version is 2,
     and its labels lie apart from those in common use."""
     ours = self.label == c.LABEL_LOCAL or c.LABEL_ADJ <= self.label <= c.LABEL_ADJ + 65534
     if self.s and ours and payload and payload[0] >> 4 == c.VERSION and payload[0] & 15 in TYPES:
@@ -105,9 +106,11 @@ def _guess_under_mpls(self: Any, payload: bytes) -> Any:
 MPLS.guess_payload_class = _guess_under_mpls
 
 
-def stack(*labels: int, dst: str = "ff:ff:ff:ff:ff:ff", src: str = "00:00:00:00:00:00") -> Packet:
-    """Ethernet and a label stack, TTL 255, the last label marked as the bottom; without labels EtherType 0x88B5."""
-    frame: Packet = Ether(dst=dst, src=src, type=c.ETHERTYPE_MPLS if labels else c.ETHERTYPE_DATACAST)
+def stack(*labels: int, dst: str = "ff:ff:ff:ff:ff:ff", src: str = "00:00:00:00:00:00", hello: bool = False) -> Packet:
+    """Ethernet and a label stack, TTL 255, the last label marked as the bottom; without labels EtherType 0x88B5, for a
+    hello 0x88B6."""
+    bare = c.ETHERTYPE_HELLO if hello else c.ETHERTYPE_DATACAST
+    frame: Packet = Ether(dst=dst, src=src, type=c.ETHERTYPE_MPLS if labels else bare)
     for i, label in enumerate(labels):
         frame = frame / MPLS(label=label, s=int(i + 1 == len(labels)), ttl=c.LABEL_TTL)
     return frame

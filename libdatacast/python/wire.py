@@ -38,6 +38,8 @@ class Header:
     stops: int = 0
     lag: int = 0
     cache: int = 0
+    more: int = 0
+    """Of an interest: it asks for the numbers from `seq` to `seq + more`."""
 
 
 @dataclass(frozen=True)
@@ -81,11 +83,12 @@ def _header_struct(header: Header) -> Any:
     h.stops = _check("stops", header.stops, 255)
     h.lag = _check("lag", header.lag, 255)
     h.cache = _check("cache", header.cache, 255)
+    h.more = _check("more", header.more, c.RANGE_MORE_MAX)
     return h
 
 
 def _header(h: Any) -> Header:
-    return Header(h.type, h.tree, h.seq, h.flags, h.length, h.stops, h.lag, h.cache)
+    return Header(h.type, h.tree, h.seq, h.flags, h.length, h.stops, h.lag, h.cache, h.more)
 
 
 def encode_header(header: Header) -> bytes:
@@ -156,10 +159,13 @@ def check_path(blob: bytes) -> None:
         raise WireError(f"{len(blob)} bytes that are no route from a receiver to the source")
 
 
-def encode_frame(labels: Sequence[int], under: bytes, dst: bytes = ANY, src: bytes = NOBODY) -> bytes:
-    """Ethernet, the stack and what stands under it."""
+def encode_frame(
+    labels: Sequence[int], under: bytes, dst: bytes = ANY, src: bytes = NOBODY, *, hello: bool = False
+) -> bytes:
+    """Ethernet, the stack and what stands under it. A hello has no labels, and an EtherType of its own."""
+    bare = c.ETHERTYPE_HELLO if hello else c.ETHERTYPE_DATACAST
     head = ffi.new("uint8_t[]", c.ETHER_LEN + c.LABEL_LEN * len(labels))
-    lib.dc_ether_write(head, dst, src, c.ETHERTYPE_MPLS if labels else c.ETHERTYPE_DATACAST)
+    lib.dc_ether_write(head, dst, src, c.ETHERTYPE_MPLS if labels else bare)
     for i, label in enumerate(labels):
         at = head + c.ETHER_LEN + c.LABEL_LEN * i
         lib.dc_label_write(at, _check("label", label, (1 << 20) - 1), i + 1 == len(labels))
@@ -171,7 +177,7 @@ def decode_frame(frame: bytes) -> tuple[list[int], bytes]:
     if len(frame) < c.ETHER_LEN:
         raise WireError("a frame shorter than Ethernet", reason="truncated")
     ethertype = int.from_bytes(frame[12:14], "big")
-    if ethertype == c.ETHERTYPE_DATACAST:
+    if ethertype in (c.ETHERTYPE_DATACAST, c.ETHERTYPE_HELLO):
         return [], frame[c.ETHER_LEN :]
     if ethertype != c.ETHERTYPE_MPLS:
         raise WireError(f"EtherType 0x{ethertype:04x}", reason="ethertype")

@@ -129,24 +129,31 @@ static bool send_again(const struct dc_tree *tree, const struct dc_waiting_entry
   return age >= patience || (int32_t)(tree->answered - e->order) > 0;
 }
 
-static void send_interest_on(struct work *w, struct dc_tree *tree, struct dc_waiting_entry *e,
-                             const struct dc_header *h, const struct dc_segment *fwd, uint16_t port, uint32_t rest_off,
-                             uint16_t rest_len, uint16_t way)
-{
-  e->sent = w->now;
-  e->order = ++tree->order;
-  e->way = way;
-  e->nocache = (h->flags & DC_FLAG_NOCACHE) != 0;
+/* An interest at hand, its route taken apart. */
+struct asking {
+  const struct dc_header *h;
+  struct dc_stop own;
+  uint32_t rest_off; /* the stops after this node's own */
+  uint16_t rest_len;
+  uint16_t way, up; /* where it is sent on */
+  unsigned child;
+  dc_time patience;
+};
 
-  struct dc_header on = *h;
+/* The numbers [seq, seq + more] of it go on. */
+static void send_interest_on(struct work *w, struct dc_tree *tree, const struct asking *a, uint32_t seq, uint32_t more)
+{
+  struct dc_header on = *a->h;
+  on.seq = seq;
+  on.more = (uint8_t)more;
   on.stops--;
-  on.length = rest_len;
+  on.length = a->rest_len;
   uint8_t lag = dc_tree_lag(tree, w->now);
   if (on.lag < lag)
     on.lag = lag;
 
-  struct dc_tx *tx = add_tx(w, w->frame->buf, rest_off, rest_len, port);
-  uint16_t front = write_front(w->node, tx->prefix, port, fwd);
+  struct dc_tx *tx = add_tx(w, w->frame->buf, a->rest_off, a->rest_len, a->up);
+  uint16_t front = write_front(w->node, tx->prefix, a->up, &a->own.fwd);
   dc_header_write(tx->prefix + front, &on);
   tx->prefix_len = (uint16_t)(front + DC_HEADER_LEN);
   count_tx(w->node, tx, false, 0);
@@ -165,8 +172,8 @@ static enum dc_drop child_of(struct work *w, struct dc_tree *tree, const struct 
   struct dc_child *c = &tree->children->child[i];
   c->heard = w->now;
   c->lag = h->lag;
-  if ((h->flags & (DC_FLAG_RETX | DC_FLAG_NOCACHE)) == 0 && h->seq > c->seq)
-    c->seq = h->seq;
+  if ((h->flags & (DC_FLAG_RETX | DC_FLAG_NOCACHE)) == 0 && h->seq + h->more > c->seq)
+    c->seq = h->seq + h->more;
   *child = (unsigned)i;
   return DC_DROP_NONE;
 }
@@ -177,76 +184,100 @@ static uint64_t capacity_asked(const struct dc_node *node, const struct dc_heade
   return c < node->cfg.cache_bytes_max ? c : node->cfg.cache_bytes_max;
 }
 
+/* One of the numbers that an interest asks for: answered, or remembered. True: it is to be sent on. */
+static bool look_for(struct work *w, struct dc_tree *tree, const struct asking *a, uint32_t seq)
+{
+  struct dc_node *node = w->node;
+  const struct dc_header *h = a->h;
+  if ((h->flags & DC_FLAG_NOCACHE) != 0) {
+    dc_node_unstore(node, tree, seq); /* it took part in a block that failed its checksum */
+  } else {
+    const struct dc_store_slot *hit = dc_store_find(&tree->store, seq);
+    if (hit != NULL) {
+      node->count.hits++;
+      tree->count.hits++;
+      send_data(w, &a->own.ret, hit->buf, hit->off, hit->len);
+      return false;
+    }
+  }
+
+  struct dc_waiting_entry *e = dc_waiting_find(&tree->waiting, seq);
+  if (e != NULL) {
+    dc_waiting_mark(e, a->child);
+    e->store |= a->own.store;
+    if (!send_again(tree, e, h, w->now, a->patience, a->way)) {
+      tree->count.aggregated++;
+      return false;
+    }
+    e->again = true;
+    tree->count.retx_forwarded++;
+  } else {
+    dc_time life = REPEAT_PATIENCE * a->patience;
+    e = dc_waiting_add(&tree->waiting, seq, w->now, life < WAITING_LIFE_MIN ? WAITING_LIFE_MIN : life);
+    if (e == NULL) {
+      drop(w, DC_DROP_WAITING);
+      return false;
+    }
+    dc_waiting_mark(e, a->child);
+    e->store = a->own.store;
+    tree->count.misses++;
+  }
+  e->sent = w->now;
+  e->order = ++tree->order;
+  e->way = a->way;
+  e->nocache = (h->flags & DC_FLAG_NOCACHE) != 0;
+  return true;
+}
+
 static enum dc_drop on_interest(struct work *w, uint32_t at, const struct dc_header *h)
 {
   struct dc_node *node = w->node;
 
   /* The first stop is this node's own; the source's at least must follow. */
-  struct dc_stop own;
+  struct asking a = {.h = h};
   if (h->length > DC_ROUTE_MAX || h->stops < 2 || h->stops > DC_STOPS_MAX)
     return DC_DROP_ROUTE;
-  size_t taken = dc_stop_parse(w->frame->data + at + DC_HEADER_LEN, h->length, &own);
-  if (taken == 0 || h->length - taken < (size_t)DC_STOP_LEN * (h->stops - 1u) || own.fwd.local != (h->stops > 2))
+  size_t taken = dc_stop_parse(w->frame->data + at + DC_HEADER_LEN, h->length, &a.own);
+  if (taken == 0 || h->length - taken < (size_t)DC_STOP_LEN * (h->stops - 1u) || a.own.fwd.local != (h->stops > 2))
     return DC_DROP_ROUTE;
-  uint32_t rest_off = at + DC_HEADER_LEN + (uint32_t)taken;
-  uint16_t rest_len = (uint16_t)(h->length - taken);
+  a.rest_off = at + DC_HEADER_LEN + (uint32_t)taken;
+  a.rest_len = (uint16_t)(h->length - taken);
 
-  uint16_t up, down;
-  enum dc_drop why = way_out(node, &own.fwd, &up);
+  uint16_t down;
+  enum dc_drop why = way_out(node, &a.own.fwd, &a.up);
   if (why == DC_DROP_NONE)
-    why = way_out(node, &own.ret, &down);
+    why = way_out(node, &a.own.ret, &down);
   if (why != DC_DROP_NONE)
     return why;
 
   struct dc_tree *tree = dc_node_tree(node, w->now, h->tree);
   if (tree == NULL)
     return DC_DROP_TREES;
-  unsigned child;
-  why = child_of(w, tree, h, &own.ret, &child);
+  why = child_of(w, tree, h, &a.own.ret, &a.child);
   if (why != DC_DROP_NONE)
     return why;
   uint64_t capacity = capacity_asked(node, h);
   if (capacity != tree->store.capacity)
     dc_node_resize(node, tree, capacity);
 
-  node->count.interests++;
-  tree->count.interests++;
-  if ((h->flags & DC_FLAG_NOCACHE) != 0) {
-    dc_node_unstore(node, tree, h->seq); /* it took part in a block that failed its checksum */
-  } else {
-    const struct dc_store_slot *hit = dc_store_find(&tree->store, h->seq);
-    if (hit != NULL) {
-      node->count.hits++;
-      tree->count.hits++;
-      send_data(w, &own.ret, hit->buf, hit->off, hit->len);
-      return DC_DROP_NONE;
-    }
-  }
+  node->count.interests += h->more + 1u;
+  tree->count.interests += h->more + 1u;
+  a.patience = tree->response + tree->response / 2;
+  if (a.patience < node->cfg.retx_min)
+    a.patience = node->cfg.retx_min;
+  a.way = way_of(&a.own.fwd, w->frame->data + a.rest_off, a.rest_len);
 
-  dc_time patience = tree->response + tree->response / 2;
-  if (patience < node->cfg.retx_min)
-    patience = node->cfg.retx_min;
-  uint16_t way = way_of(&own.fwd, w->frame->data + rest_off, rest_len);
-  struct dc_waiting_entry *e = dc_waiting_find(&tree->waiting, h->seq);
-  if (e != NULL) {
-    dc_waiting_mark(e, child);
-    e->store |= own.store;
-    if (!send_again(tree, e, h, w->now, patience, way)) {
-      tree->count.aggregated++;
-      return DC_DROP_NONE;
+  uint32_t run = 0; /* numbers in a row that go on: one interest */
+  for (uint32_t i = 0; i <= h->more; i++) {
+    if (look_for(w, tree, &a, h->seq + i)) {
+      run++;
+    } else if (run > 0) {
+      send_interest_on(w, tree, &a, h->seq + i - run, run - 1);
+      run = 0;
     }
-    e->again = true;
-    tree->count.retx_forwarded++;
-  } else {
-    dc_time life = REPEAT_PATIENCE * patience;
-    e = dc_waiting_add(&tree->waiting, h->seq, w->now, life < WAITING_LIFE_MIN ? WAITING_LIFE_MIN : life);
-    if (e == NULL)
-      return DC_DROP_WAITING;
-    dc_waiting_mark(e, child);
-    e->store = own.store;
-    tree->count.misses++;
   }
-  send_interest_on(w, tree, e, h, &own.fwd, up, rest_off, rest_len, way);
+  if (run > 0)
+    send_interest_on(w, tree, &a, h->seq + h->more + 1u - run, run - 1);
   return DC_DROP_NONE;
 }
 
@@ -316,6 +347,8 @@ static enum dc_drop on_endpoint(struct work *w, uint32_t at)
   enum dc_drop why = dc_header_parse(w->frame->data + at, w->frame->len - at, &h);
   if (why != DC_DROP_NONE)
     return why;
+  if (h.type == DC_TYPE_HELLO)
+    return DC_DROP_TYPE; /* one that was routed here: a hello never leaves its link */
   struct dc_tx *tx = add_tx(w, w->frame->buf, at, DC_HEADER_LEN + h.length, DC_PORT_HOST);
   count_tx(w->node, tx, false, 0);
   return DC_DROP_NONE;

@@ -388,6 +388,20 @@ static bool again(dc_receiver *r, uint32_t *seq)
   return false;
 }
 
+/* One more number to ask for: in the last interest, when it follows there, else in one of its own. Returns their
+ * number. */
+static unsigned put(struct dc_interest *to, unsigned n, uint32_t seq, bool retx, bool nocache)
+{
+  uint8_t flags = (uint8_t)((retx ? DC_FLAG_RETX : 0) | (nocache ? DC_FLAG_NOCACHE : 0));
+  struct dc_interest *last = n > 0 ? &to[n - 1] : NULL;
+  if (last != NULL && last->flags == flags && last->more < DC_RANGE_MORE_MAX && last->seq + last->more + 1u == seq) {
+    last->more++;
+    return n;
+  }
+  to[n] = (struct dc_interest){.seq = seq, .flags = flags};
+  return n + 1;
+}
+
 unsigned dc_receiver_poll(dc_receiver *r, dc_time now, struct dc_interest *to, unsigned cap)
 {
   unsigned n = 0;
@@ -404,18 +418,20 @@ unsigned dc_receiver_poll(dc_receiver *r, dc_time now, struct dc_interest *to, u
     s->retried = true;
     move(r, i, RETRIED);
     r->count.retransmitted++;
-    to[n++] = (struct dc_interest){s->seq, (uint8_t)(DC_FLAG_RETX | (s->nocache ? DC_FLAG_NOCACHE : 0))};
+    r->count.interests++;
+    n = put(to, n, s->seq, true, s->nocache);
   }
   uint32_t seq;
   while (n < cap && out(r) < r->credits.w && again(r, &seq)) {
     r->slot[take(r, seq)].nocache = true;
-    to[n++] = (struct dc_interest){seq, DC_FLAG_NOCACHE};
+    r->count.interests++;
+    n = put(to, n, seq, false, true);
   }
   while (n < cap && out(r) < r->credits.w && ready(r)) {
     take(r, r->next);
-    to[n++] = (struct dc_interest){r->next++, 0};
+    r->count.interests++;
+    n = put(to, n, r->next++, false, false);
   }
-  r->count.interests += n;
   return n;
 }
 

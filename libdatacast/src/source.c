@@ -194,17 +194,12 @@ static void tell(dc_source *s, dc_time now, const struct dc_header *h, bool dupl
   retime(s);
 }
 
-void dc_source_handle(dc_source *s, dc_time now, const struct dc_header *h, const struct dc_segment *ret)
+/* One number that an interest of this child asks for. */
+static void asked(dc_source *s, dc_time now, const struct dc_header *h, unsigned child)
 {
-  advance(s, now);
   s->count.interests++;
   if (h->seq < s->begin || h->seq >= s->end) {
     refuse(s, DC_DROP_BEYOND);
-    return;
-  }
-  int child = child_of(s, ret);
-  if (child < 0) {
-    refuse(s, DC_DROP_CHILDREN);
     return;
   }
 
@@ -249,6 +244,29 @@ void dc_source_handle(dc_source *s, dc_time now, const struct dc_header *h, cons
     else
       tell(s, now, h, true);
   }
+}
+
+void dc_source_handle(dc_source *s, dc_time now, const struct dc_header *h, const struct dc_segment *ret)
+{
+  advance(s, now);
+  struct dc_header one = *h; /* a range is as good as an interest for each of its numbers */
+  if (h->more > UINT32_MAX - h->seq) {
+    refuse(s, DC_DROP_RANGE);
+    return;
+  }
+  if (h->seq >= s->end || h->seq + h->more < s->begin) {
+    s->count.interests += h->more + 1u;
+    s->count.drop[DC_DROP_BEYOND] += h->more + 1u;
+    return;
+  }
+  int child = child_of(s, ret);
+  if (child < 0) {
+    s->count.interests += h->more + 1u;
+    s->count.drop[DC_DROP_CHILDREN] += h->more + 1u;
+    return;
+  }
+  for (uint32_t i = 0; i <= h->more; i++, one.seq++)
+    asked(s, now, &one, (unsigned)child);
 }
 
 static struct waiting *first(struct queue *q) { return &q->w[q->head]; }

@@ -4,7 +4,7 @@
 
 #include "bytes.h"
 
-_Static_assert(DC_AT_RESERVED + 1 == DC_HEADER_LEN, "the header's fields fill it");
+_Static_assert(DC_AT_MORE + 1 == DC_HEADER_LEN, "the header's fields fill it");
 _Static_assert(DC_LABEL_ADJ + DC_PORT_MAX < (1u << 20), "every port has a label");
 _Static_assert(DC_LABEL_LOCAL < DC_LABEL_ADJ, "LOCAL is no adjacency");
 
@@ -30,6 +30,7 @@ const char *dc_drop_name(enum dc_drop why)
       [DC_DROP_QUEUE] = "queue",
       [DC_DROP_BEYOND] = "beyond",
       [DC_DROP_OVERSIZED] = "oversized",
+      [DC_DROP_RANGE] = "range",
   };
 
   if ((unsigned)why >= DC_DROP_MAX || names[why] == NULL)
@@ -52,13 +53,16 @@ enum dc_drop dc_header_parse(const uint8_t *p, size_t len, struct dc_header *h)
   h->stops = p[DC_AT_STOPS];
   h->lag = p[DC_AT_LAG];
   h->cache = p[DC_AT_CACHE];
+  h->more = p[DC_AT_MORE];
 
   if (h->type < DC_TYPE_INTEREST || h->type > DC_TYPE_HELLO)
     return DC_DROP_TYPE;
-  if ((h->flags & ~DC_FLAG_MASK) != 0 || p[DC_AT_RESERVED] != 0)
+  if ((h->flags & ~DC_FLAG_MASK) != 0)
     return DC_DROP_RESERVED;
-  if (h->type != DC_TYPE_INTEREST && (h->stops | h->lag | h->cache) != 0)
+  if (h->type != DC_TYPE_INTEREST && (h->stops | h->lag | h->cache | h->more) != 0)
     return DC_DROP_RESERVED;
+  if (h->more > DC_RANGE_MORE_MAX || h->more > UINT32_MAX - h->seq)
+    return DC_DROP_RANGE;
   if (h->length > DC_PAYLOAD_MAX)
     return DC_DROP_OVERSIZED;
   if (h->length > len - DC_HEADER_LEN)
@@ -77,7 +81,7 @@ void dc_header_write(uint8_t *p, const struct dc_header *h)
   p[DC_AT_STOPS] = interest ? h->stops : 0;
   p[DC_AT_LAG] = interest ? h->lag : 0;
   p[DC_AT_CACHE] = interest ? h->cache : 0;
-  p[DC_AT_RESERVED] = 0;
+  p[DC_AT_MORE] = interest ? h->more : 0;
 }
 
 /* label (20) | traffic class (3) | bottom of stack (1) | TTL (8) */

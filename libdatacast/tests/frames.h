@@ -62,7 +62,7 @@ static const uint8_t NOBODY[6];
 
 struct asking { /* an interest, as it reaches a waypoint */
   uint32_t tree, seq;
-  uint8_t flags, lag, cache;
+  uint8_t flags, lag, cache, more;
   bool pass;              /* the waypoint does not store */
   struct dc_segment ret, fwd;
   struct dc_segment *next_ret; /* the source's return segment; port 9 when NULL */
@@ -74,7 +74,7 @@ static inline size_t write_asking(uint8_t *p, size_t cap, const struct asking *a
   struct dc_stop own = {.store = !a->pass, .ret = a->ret, .fwd = a->fwd};
   struct dc_stop source = {.ret = a->next_ret != NULL ? *a->next_ret : SEG(true, 9)};
   struct dc_header h = {.type = DC_TYPE_INTEREST, .flags = a->flags, .tree = a->tree, .seq = a->seq,
-                        .lag = a->lag, .cache = a->cache, .stops = 2};
+                        .lag = a->lag, .cache = a->cache, .more = a->more, .stops = 2};
   size_t at = DC_HEADER_LEN;
   at += dc_stop_write(p + at, cap - at, &own);
   if (a->fwd.local) {

@@ -119,7 +119,9 @@ static void an_empty_stack_is_for_the_endpoint(void)
   assert(give(&b, 0, p, 60) == 1); /* Ethernet pads to 60 */
   assert(b.tx[0].port == DC_PORT_HOST && b.tx[0].prefix_len == 0 && b.tx[0].off == 14 && b.tx[0].len == 36);
   assert(give(&b, 0, p, 14 + 16 + 19) == 0 && dropped(&b, DC_DROP_TRUNCATED) == 1);
-  p[14] = 0x22;
+  p[14] = 0x23; /* a hello that was routed here */
+  assert(give(&b, 0, p, 60) == 0 && dropped(&b, DC_DROP_TYPE) == 1);
+  p[14] = 0x12;
   assert(give(&b, 0, p, 60) == 0 && dropped(&b, DC_DROP_VERSION) == 1);
   bench_close(&b);
 }

@@ -34,6 +34,21 @@ static void drop(struct side *s)
   free(s->pieces);
 }
 
+/* Polls, and takes ranges apart: one entry per number. */
+static unsigned asked(dc_receiver *r, dc_time now, struct dc_interest *to, unsigned cap)
+{
+  static struct dc_interest range[CAP];
+  unsigned n = 0, ranges = dc_receiver_poll(r, now, range, cap);
+  for (unsigned i = 0; i < ranges; i++) {
+    assert(range[i].more <= DC_RANGE_MORE_MAX);
+    for (uint32_t k = 0; k <= range[i].more; k++) {
+      assert(n < CAP);
+      to[n++] = (struct dc_interest){.seq = range[i].seq + k, .flags = range[i].flags};
+    }
+  }
+  return n;
+}
+
 static int assign(struct side *s, uint32_t seq, uint32_t count, uint64_t first)
 {
   return dc_receiver_assign(s->r, &(struct dc_extent){seq, count, first});
@@ -50,12 +65,12 @@ static enum dc_rx_result data(struct side *s, dc_time now, uint32_t seq)
 #define EXPECT(s, now, flag, ...)                                               \
   do {                                                                          \
     const uint32_t want_[] = {__VA_ARGS__};                                     \
-    unsigned n_ = dc_receiver_poll((s)->r, now, in, CAP);                       \
+    unsigned n_ = asked((s)->r, now, in, CAP);                       \
     assert(n_ == sizeof want_ / sizeof want_[0]);                               \
     for (unsigned k_ = 0; k_ < n_; k_++)                                        \
       assert(in[k_].seq == want_[k_] && in[k_].flags == (flag));                \
   } while (0)
-#define EXPECT_NOTHING(s, now) assert(dc_receiver_poll((s)->r, now, in, CAP) == 0)
+#define EXPECT_NOTHING(s, now) assert(asked((s)->r, now, in, CAP) == 0)
 
 static void credits_bound_what_is_out(void)
 {
@@ -72,7 +87,7 @@ static void credits_bound_what_is_out(void)
   EXPECT(&s, 100, 0, 54);
   for (uint32_t q = 51; q < 60; q++) {
     assert(data(&s, 100 + q, q) == DC_RX_NEW);
-    unsigned n = dc_receiver_poll(s.r, 100 + q, in, CAP);
+    unsigned n = asked(s.r, 100 + q, in, CAP);
     assert(n == (q + 4 <= 59 ? 1u : 0u));
   }
   assert(dc_receiver_idle(s.r) && dc_receiver_next_wake(s.r) == DC_NEVER);
@@ -80,6 +95,31 @@ static void credits_bound_what_is_out(void)
   assert(c.interests == 10 && c.retransmitted == 0 && c.data == 10 && c.outstanding == 0 && c.next_seq == 60);
   assert(assign(&s, 60, 2, 13) == 0 && !dc_receiver_idle(s.r));
   EXPECT(&s, 500, 0, 60, 61);
+  drop(&s);
+}
+
+static void numbers_in_a_row_go_into_one_interest(void)
+{
+  struct side s = make(300, 200);
+  dc_pieces_add(s.pieces, 5);
+  assert(assign(&s, 1000, 300, 0) == 0);
+  assert(dc_receiver_poll(s.r, 0, in, CAP) == 5);
+  assert(in[0].seq == 1000 && in[0].more == 4 && in[0].flags == 0); /* 1005 is held */
+  assert(in[1].seq == 1006 && in[1].more == DC_RANGE_MORE_MAX);
+  assert(in[2].seq == 1070 && in[2].more == DC_RANGE_MORE_MAX);
+  assert(in[3].seq == 1134 && in[3].more == DC_RANGE_MORE_MAX);
+  assert(in[4].seq == 1198 && in[4].more == 2); /* 200 credits in all */
+  dc_receiver_counters(s.r, &c);
+  assert(c.interests == 200 && c.outstanding == 200);
+
+  /* Asked again, too; what is asked for first and again never stand in one. */
+  for (uint32_t q = 1003; q < 1201; q++)
+    if (q != 1005 && q != 1050)
+      data(&s, DC_MS, q);
+  unsigned n = dc_receiver_poll(s.r, DC_MS, in, CAP);
+  assert(n >= 2 && in[0].seq == 1000 && in[0].more == 2 && in[0].flags == DC_FLAG_RETX);
+  assert(in[1].seq == 1050 && in[1].more == 0 && in[1].flags == DC_FLAG_RETX);
+  assert(in[2].seq == 1201 && in[2].flags == 0);
   drop(&s);
 }
 
@@ -109,13 +149,13 @@ static void three_later_packets_make_a_loss_once(void)
   assert(data(&s, 1 * DC_MS, 1) == DC_RX_NEW && data(&s, 1 * DC_MS, 2) == DC_RX_NEW);
   EXPECT(&s, 1 * DC_MS, 0, 8, 9);
   assert(data(&s, 2 * DC_MS, 3) == DC_RX_NEW);
-  unsigned n = dc_receiver_poll(s.r, 2 * DC_MS, in, CAP);
+  unsigned n = asked(s.r, 2 * DC_MS, in, CAP);
   assert(n == 2 && in[0].seq == 0 && in[0].flags == DC_FLAG_RETX && in[1].seq == 10 && in[1].flags == 0);
   dc_time t = 2 * DC_MS;
   for (uint32_t q = 4; q < 14; q++) { /* lost again: nothing but the timer helps now */
     t += 100 * DC_US;
     assert(data(&s, t, q) == DC_RX_NEW);
-    n = dc_receiver_poll(s.r, t, in, CAP);
+    n = asked(s.r, t, in, CAP);
     assert(n == 1 && in[0].flags == 0);
   }
   dc_receiver_counters(s.r, &c);
@@ -123,10 +163,10 @@ static void three_later_packets_make_a_loss_once(void)
   assert(dc_receiver_next_wake(s.r) == 2 * DC_MS + c.rto && c.rto >= 10 * DC_MS);
   for (uint32_t q = 14; q < 21; q++)
     assert(data(&s, t, q) == DC_RX_NEW);
-  n = dc_receiver_poll(s.r, t, in, CAP);
+  n = asked(s.r, t, in, CAP);
   assert(n == 7);
-  assert(dc_receiver_poll(s.r, 2 * DC_MS + c.rto - 1, in, CAP) == 0);
-  n = dc_receiver_poll(s.r, 2 * DC_MS + c.rto, in, CAP);
+  assert(asked(s.r, 2 * DC_MS + c.rto - 1, in, CAP) == 0);
+  n = asked(s.r, 2 * DC_MS + c.rto, in, CAP);
   assert(n >= 1 && in[0].seq == 0 && in[0].flags == DC_FLAG_RETX);
   drop(&s);
 }
@@ -136,7 +176,7 @@ static void two_later_packets_are_reordering(void)
   struct side s = make(300, 8);
   assert(assign(&s, 0, 300, 0) == 0);
   for (uint32_t q = 0; q < 300; q += 3) { /* every three come in reverse */
-    dc_receiver_poll(s.r, q * DC_US, in, CAP);
+    asked(s.r, q * DC_US, in, CAP);
     for (uint32_t k = 3; k-- > 0;)
       assert(data(&s, q * DC_US, q + k) == DC_RX_NEW);
   }
@@ -176,9 +216,9 @@ static void the_timer_doubles_once_per_flight(void)
 {
   struct side s = make(10, 3);
   assert(assign(&s, 0, 3, 0) == 0);
-  unsigned n = dc_receiver_poll(s.r, 0, in, 1);
-  n += dc_receiver_poll(s.r, 10 * DC_MS, in, 1);
-  n += dc_receiver_poll(s.r, 20 * DC_MS, in, 1);
+  unsigned n = asked(s.r, 0, in, 1);
+  n += asked(s.r, 10 * DC_MS, in, 1);
+  n += asked(s.r, 20 * DC_MS, in, 1);
   assert(n == 3);
   EXPECT(&s, 100 * DC_MS, DC_FLAG_RETX, 0); /* and from now on the RTO is 200 ms */
   EXPECT(&s, 210 * DC_MS, DC_FLAG_RETX, 1); /* sent before that: says nothing new */
@@ -226,7 +266,7 @@ static void a_bad_block_is_fetched_past_the_caches(void)
 {
   struct side s = make(24, 32);
   assert(assign(&s, 10, 12, 0) == 0 && assign(&s, 22, 6, 18) == 0); /* blocks 0, half of 1, part of 2 */
-  dc_receiver_poll(s.r, 0, in, CAP);
+  asked(s.r, 0, in, CAP);
   for (uint32_t q = 10; q < 28; q++)
     assert(data(&s, 10, q) == DC_RX_NEW);
   EXPECT_NOTHING(&s, 10);
@@ -246,7 +286,7 @@ static void a_late_bad_block_of_an_old_extent_is_fetched_again(void)
   struct side s = make(4 * EXTENTS, 32); /* two blocks of eight pieces take turns: odd ones come over another tree */
   for (uint32_t k = 0; k < EXTENTS; k++) {
     assert(assign(&s, 2 * k, 2, 4 * k) == 0);
-    while (dc_receiver_poll(s.r, k, in, 1) == 1)
+    while (asked(s.r, k, in, 1) == 1)
       assert(data(&s, k, in[0].seq) == DC_RX_NEW);
     for (uint64_t p = 4 * k + 2; p < 4 * k + 4; p++)
       dc_pieces_add(s.pieces, p);
@@ -258,7 +298,7 @@ static void a_late_bad_block_of_an_old_extent_is_fetched_again(void)
     assert(dc_pieces_drop_block(s.pieces, b) == 8 && dc_receiver_refetch(s.r, 8 * b, 8) == 4);
     assert(dc_receiver_carries(s.r, 8 * b + 4) && !dc_receiver_carries(s.r, 8 * b + 3));
   }
-  unsigned n = dc_receiver_poll(s.r, DC_SEC, in, CAP);
+  unsigned n = asked(s.r, DC_SEC, in, CAP);
   assert(n == 20);
   for (unsigned i = 0; i < n; i++)
     assert(in[i].flags == DC_FLAG_NOCACHE && data(&s, DC_SEC, in[i].seq) == DC_RX_NEW);
@@ -271,14 +311,14 @@ static void more_bad_blocks_than_ranges_are_all_fetched_again(void)
   enum { BLOCKS = 200 };
   struct side s = make(8 * BLOCKS, 32);
   assert(assign(&s, 0, 8 * BLOCKS, 0) == 0);
-  while (dc_receiver_poll(s.r, 0, in, 1) == 1)
+  while (asked(s.r, 0, in, 1) == 1)
     assert(data(&s, 0, in[0].seq) == DC_RX_NEW);
   for (uint32_t b = 0; b < BLOCKS; b += 2) {
     uint32_t bad = b * 7 % BLOCKS; /* in no order */
     assert(dc_pieces_drop_block(s.pieces, bad) == 8 && dc_receiver_refetch(s.r, 8 * bad, 8) == 8);
   }
   unsigned fetched = 0;
-  while (dc_receiver_poll(s.r, DC_SEC, in, 1) == 1) {
+  while (asked(s.r, DC_SEC, in, 1) == 1) {
     assert(in[0].flags == DC_FLAG_NOCACHE && data(&s, DC_SEC, in[0].seq) == DC_RX_NEW);
     fetched++;
   }
@@ -327,7 +367,7 @@ static void nothing_is_asked_for_beyond_the_reach(void)
   assert(assign(&s, 0, 40000, 0) == 0);
   uint32_t highest = 0;
   for (dc_time t = 0; t < 60000; t++) { /* number 0 never comes */
-    unsigned n = dc_receiver_poll(s.r, t, in, CAP);
+    unsigned n = asked(s.r, t, in, CAP);
     for (unsigned k = 0; k < n; k++) {
       if (in[k].seq > highest)
         highest = in[k].seq;
@@ -337,7 +377,7 @@ static void nothing_is_asked_for_beyond_the_reach(void)
   }
   assert(highest == DC_RECEIVER_REACH - 1);
   assert(data(&s, 60001, 0) == DC_RX_NEW);
-  assert(dc_receiver_poll(s.r, 60001, in, CAP) == 16 && in[0].seq == DC_RECEIVER_REACH);
+  assert(asked(s.r, 60001, in, CAP) == 16 && in[0].seq == DC_RECEIVER_REACH);
   drop(&s);
 }
 
@@ -347,9 +387,9 @@ static void a_small_array_loses_nothing(void)
   assert(assign(&s, 0, 50, 0) == 0);
   for (uint32_t q = 0; q < 16; q++) {
     assert(dc_receiver_next_wake(s.r) == 0);
-    assert(dc_receiver_poll(s.r, 0, in, 1) == 1 && in[0].seq == q);
+    assert(asked(s.r, 0, in, 1) == 1 && in[0].seq == q);
   }
-  assert(dc_receiver_poll(s.r, 0, in, 1) == 0 && dc_receiver_next_wake(s.r) == 100 * DC_MS);
+  assert(asked(s.r, 0, in, 1) == 0 && dc_receiver_next_wake(s.r) == 100 * DC_MS);
   drop(&s);
 }
 
@@ -367,7 +407,7 @@ static void a_bad_path_is_survived(uint64_t seed)
     assert(assign(&s, 7 + k * 200, 200, (uint64_t)(24 - k) * 200) == 0);
   dc_time t = 0;
   while (!dc_pieces_whole(s.pieces)) {
-    unsigned n = dc_receiver_poll(s.r, t, in, 1 + (unsigned)(x % 20));
+    unsigned n = asked(s.r, t, in, 1 + (unsigned)(x % 20));
     for (unsigned k = 0; k < n; k++) {
       x ^= x << 13, x ^= x >> 7, x ^= x << 17;
       if (x % 100 < 5)
@@ -393,7 +433,7 @@ static void a_bad_path_is_survived(uint64_t seed)
       t = wake > t ? wake : t;
     assert(t < 1000 * DC_SEC);
   }
-  dc_receiver_poll(s.r, t, in, CAP);
+  asked(s.r, t, in, CAP);
   dc_receiver_counters(s.r, &c);
   assert(c.by_gap > 0 || c.credits < 8); /* with few credits nothing comes later */
   assert(c.by_timeout > 0 && c.data - c.duplicates == 5000);
@@ -403,6 +443,7 @@ static void a_bad_path_is_survived(uint64_t seed)
 int main(void)
 {
   credits_bound_what_is_out();
+  numbers_in_a_row_go_into_one_interest();
   what_is_held_is_not_asked_for();
   three_later_packets_make_a_loss_once();
   two_later_packets_are_reordering();

@@ -136,6 +136,33 @@ static void a_refetch_past_the_caches_is_no_congestion(void)
   free(s);
 }
 
+static void a_range_is_as_good_as_an_interest_for_each_number(void)
+{
+  dc_source *s = make(100000000000u, 64);
+  dc_source_set_range(s, 10, 20);
+  struct dc_header h = {.type = DC_TYPE_INTEREST, .tree = 1, .seq = 12, .more = 3, .stops = 1};
+  dc_source_handle(s, 1000, &h, &to_a);
+  assert(dc_source_poll(s, DC_MS, tx, 2) == 2 && tx[0].seq == 12 && tx[1].seq == 13);
+  h.seq = 8; /* 8 and 9 do not exist, 10 and 11 are new, 12 and 13 were sent, 14 and 15 wait, 16 and 17 are new */
+  h.more = 9;
+  dc_source_handle(s, DC_MS, &h, &to_a);
+  dc_source_counters(s, &c);
+  assert(c.interests == 14 && c.drop[DC_DROP_BEYOND] == 2 && c.duplicates == 2 && c.merged == 2 && c.queued == 6);
+  unsigned n = dc_source_poll(s, 2 * DC_MS, tx, CAP);
+  assert(n == 8 && tx[0].flags == DC_FLAG_DUP && tx[0].seq == 12 && tx[1].flags == DC_FLAG_DUP && tx[1].seq == 13);
+  uint32_t seen = 0;
+  for (unsigned i = 2; i < n; i++)
+    seen |= 1u << tx[i].seq;
+  assert(seen == (1u << 10 | 1u << 11 | 1u << 14 | 1u << 15 | 1u << 16 | 1u << 17));
+  h.seq = 100;
+  dc_source_handle(s, 2 * DC_MS, &h, &to_a);
+  h.seq = UINT32_MAX; /* no header says so: it would go beyond the last number */
+  dc_source_handle(s, 2 * DC_MS, &h, &to_a);
+  dc_source_counters(s, &c);
+  assert(c.drop[DC_DROP_BEYOND] == 12 && c.drop[DC_DROP_RANGE] == 1 && c.queued == 0);
+  free(s);
+}
+
 static void interests_out_of_range_are_counted(void)
 {
   dc_source *s = make(1000000000, 1);
@@ -258,6 +285,7 @@ int main(void)
   who_was_sent_it_asks_for_a_duplicate_though_others_still_wait();
   a_duplicate_is_answered_at_once_and_halves_the_rate();
   a_refetch_past_the_caches_is_no_congestion();
+  a_range_is_as_good_as_an_interest_for_each_number();
   interests_out_of_range_are_counted();
   what_was_cut_off_is_not_sent();
   a_full_queue_refuses_and_stays_consistent();

@@ -9,7 +9,7 @@ enum { LINE = 8192 };
 
 struct golden {
   char name[64], reason[32], type[16];
-  unsigned labels, flags, tree, seq, lag, cache, stops, port;
+  unsigned labels, flags, tree, seq, lag, cache, more, stops, port;
   uint32_t label[64];
   struct dc_stop stop[DC_STOPS_MAX];
   size_t len, out_len, rest_len;
@@ -89,6 +89,7 @@ static char next_golden(FILE *f, struct golden *g)
                          : strcmp(line, "seq") == 0   ? &g->seq
                          : strcmp(line, "lag") == 0   ? &g->lag
                          : strcmp(line, "cache") == 0 ? &g->cache
+                         : strcmp(line, "more") == 0  ? &g->more
                          : strcmp(line, "port") == 0  ? &g->port
                                                       : NULL;
       assert(number != NULL);
@@ -103,7 +104,7 @@ static void check_frame(const struct golden *g)
   /* decode */
   size_t at = DC_ETHER_LEN;
   bool bottom = g->labels == 0;
-  assert(g->hex[12] == 0x88 && g->hex[13] == (bottom ? 0xb5 : 0x47));
+  assert(g->hex[12] == 0x88 && g->hex[13] == (!bottom ? 0x47 : strcmp(g->type, "hello") == 0 ? 0xb6 : 0xb5));
   for (unsigned i = 0; !bottom; i++, at += DC_LABEL_LEN)
     assert(dc_label_read(g->hex + at, &bottom) == g->label[i] && bottom == (i + 1 == g->labels));
 
@@ -113,7 +114,7 @@ static void check_frame(const struct golden *g)
                   : strcmp(g->type, "data") == 0   ? DC_TYPE_DATA
                                                    : DC_TYPE_HELLO;
   assert(h.type == type && h.flags == g->flags && h.tree == g->tree && h.seq == g->seq);
-  assert(h.lag == g->lag && h.cache == g->cache && h.stops == g->stops);
+  assert(h.lag == g->lag && h.cache == g->cache && h.more == g->more && h.stops == g->stops);
   size_t rest = at + DC_HEADER_LEN;
   if (type == DC_TYPE_INTEREST) {
     assert(dc_route_check(g->hex + rest, h.length) == g->stops);
@@ -133,7 +134,9 @@ static void check_frame(const struct golden *g)
 
   /* encode */
   uint8_t p[2048];
-  dc_ether_write(p, g->hex, g->hex + 6, g->labels > 0 ? DC_ETHERTYPE_MPLS : DC_ETHERTYPE_DATACAST);
+  dc_ether_write(p, g->hex, g->hex + 6, g->labels > 0                         ? DC_ETHERTYPE_MPLS
+                                           : strcmp(g->type, "hello") == 0 ? DC_ETHERTYPE_HELLO
+                                                                          : DC_ETHERTYPE_DATACAST);
   for (unsigned i = 0; i < g->labels; i++)
     dc_label_write(p + stack_len(i), g->label[i], i + 1 == g->labels);
   size_t n = at + DC_HEADER_LEN;
@@ -148,7 +151,8 @@ static void check_frame(const struct golden *g)
                                               .seq = g->seq,
                                               .stops = (uint8_t)g->stops,
                                               .lag = (uint8_t)g->lag,
-                                              .cache = (uint8_t)g->cache});
+                                              .cache = (uint8_t)g->cache,
+                                              .more = (uint8_t)g->more});
   assert(n == rest && memcmp(p, g->hex, n) == 0);
 }
 

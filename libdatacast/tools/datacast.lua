@@ -9,7 +9,7 @@ local datacast = Proto("datacast", "Datacast")
 
 local TYPES = { [1] = "interest", [2] = "data", [3] = "hello" }
 local LOCAL, ADJ, PORTS = 1000, 1024, 256
-local ETHERTYPE = 0x88b5
+local ETHERTYPE, HELLO = 0x88b5, 0x88b6
 
 local f = datacast.fields
 f.version = ProtoField.uint8("datacast.version", "Version", base.DEC, nil, 0xf0)
@@ -25,7 +25,7 @@ f.seq = ProtoField.uint32("datacast.seq", "Sequence number")
 f.stops = ProtoField.uint8("datacast.stops", "Stops")
 f.lag = ProtoField.uint8("datacast.lag", "Lag")
 f.cache = ProtoField.uint8("datacast.cache", "Cache code")
-f.reserved = ProtoField.uint8("datacast.reserved", "Reserved")
+f.more = ProtoField.uint8("datacast.more", "Numbers after the first")
 f.stop = ProtoField.none("datacast.stop", "Stop")
 f.store = ProtoField.bool("datacast.stop.store", "Stores", 8, nil, 0x01)
 f.fwd_local = ProtoField.bool("datacast.stop.fwd_local", "Next is a waypoint", 8, nil, 0x02)
@@ -65,11 +65,13 @@ function datacast.dissector(tvb, pinfo, root)
   local kind, length = bit.band(tvb(0, 1):uint(), 15), tvb(2, 2):uint()
   local name = TYPES[kind] or string.format("type %d", kind)
   pinfo.cols.protocol = "Datacast"
-  pinfo.cols.info = string.format("%s tree 0x%x seq %u", name, tvb(4, 4):uint(), tvb(8, 4):uint())
+  local seq, more = tvb(8, 4):uint(), tvb(15, 1):uint()
+  local numbers = more == 0 and tostring(seq) or string.format("%u to %u", seq, seq + more)
+  pinfo.cols.info = string.format("%s tree 0x%x seq %s", name, tvb(4, 4):uint(), numbers)
 
   local whole = math.min(16 + length, tvb:len())
   local tree = root:add(datacast, tvb(0, whole))
-  tree:append_text(string.format(", %s, tree 0x%x, seq %u", name, tvb(4, 4):uint(), tvb(8, 4):uint()))
+  tree:append_text(string.format(", %s, tree 0x%x, seq %s", name, tvb(4, 4):uint(), numbers))
   tree:add(f.version, tvb(0, 1))
   tree:add(f.type, tvb(0, 1))
   local flags = tree:add(f.flags, tvb(1, 1))
@@ -83,7 +85,7 @@ function datacast.dissector(tvb, pinfo, root)
   tree:add(f.stops, tvb(12, 1))
   tree:add(f.lag, tvb(13, 1))
   tree:add(f.cache, tvb(14, 1))
-  tree:add(f.reserved, tvb(15, 1))
+  tree:add(f.more, tvb(15, 1))
 
   local good = 16 + length <= tvb:len()
   if kind == 1 then
@@ -102,6 +104,7 @@ function datacast.dissector(tvb, pinfo, root)
 end
 
 DissectorTable.get("ethertype"):add(ETHERTYPE, datacast)
+DissectorTable.get("ethertype"):add(HELLO, datacast)
 -- Under the bottom label, whichever it is: LOCAL, or the last adjacency.
 local labels = DissectorTable.get("mpls.label")
 labels:add(LOCAL, datacast)

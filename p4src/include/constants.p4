@@ -3,7 +3,7 @@
 #define DATACAST_CONSTANTS_P4
 
 // Version of the header.
-const bit<4> VERSION = 1;
+const bit<4> VERSION = 2;
 
 // Types of packets (low 4 bits of the header's first byte).
 const bit<4> TYPE_INTEREST = 1;
@@ -29,7 +29,11 @@ const bit<20> LABEL_ADJ = 1024; // + p - pop, send out of port p
 
 // EtherTypes.
 const bit<16> ETHERTYPE_MPLS = 0x8847;
-const bit<16> ETHERTYPE_DATACAST = 0x88b5;
+const bit<16> ETHERTYPE_DATACAST = 0x88b5; // no label is left
+const bit<16> ETHERTYPE_HELLO = 0x88b6; // between the two ends of one link; no label ever turns into it
+
+// Numbers after the first that one interest may ask for.
+const bit<8> RANGE_MORE_MAX = 63;
 
 // Lengths in bytes.
 const bit<16> ETHER_LEN = 14;
@@ -51,7 +55,7 @@ header datacast_t {
     bit<8> stops;
     bit<8> lag;
     bit<8> cache;
-    bit<8> reserved;
+    bit<8> more;
 }
 
 #endif

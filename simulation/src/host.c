@@ -69,7 +69,8 @@ static void send_interest(sim *s, struct asker *a, const struct member *m, const
                         .tree = t->id,
                         .seq = x->seq,
                         .stops = a->stops,
-                        .cache = s->groups[t->group].cache_code};
+                        .cache = s->groups[t->group].cache_code,
+                        .more = x->more};
   memcpy(p->byte, a->interest, len);
   dc_header_write(p->byte + a->front, &h);
   p->head = a->front;

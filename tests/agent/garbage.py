@@ -34,9 +34,9 @@ def header(
     stops: int = 0,
     lag: int = 0,
     cache: int = 0,
-    reserved: int = 0,
+    more: int = 0,
 ) -> bytes:
-    return struct.pack("!BBHIIBBBB", version << 4 | kind, flags, length, tree, seq, stops, lag, cache, reserved)
+    return struct.pack("!BBHIIBBBB", version << 4 | kind, flags, length, tree, seq, stops, lag, cache, more)
 
 
 def garbage_frames(seed: int, count: int, tree: int) -> list[bytes]:
@@ -52,11 +52,12 @@ def garbage_frames(seed: int, count: int, tree: int) -> list[bytes]:
         MPLS + b"\0\0",
         MPLS + LOCAL,  # no header
         MPLS + LOCAL + header()[:10],
-        MPLS + LOCAL + header(version=2),
+        MPLS + LOCAL + header(version=1),
         MPLS + LOCAL + header(kind=9),
         MPLS + LOCAL + header(kind=c.TYPE_HELLO),
         MPLS + LOCAL + header(flags=0x80),
-        MPLS + LOCAL + header(reserved=1),
+        MPLS + LOCAL + header(more=1),
+        MPLS + LOCAL + header(kind=c.TYPE_INTEREST, stops=2, length=8, more=64) + bytes(8),
         MPLS + LOCAL + header(stops=1),
         MPLS + LOCAL + header(length=4000),
         MPLS + LOCAL + header(tree=other),

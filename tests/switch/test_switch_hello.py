@@ -157,6 +157,22 @@ def test_without_hellos_carrier_alone_decides(tmp_path: Path) -> None:
         pair.rig.close()
 
 
+def test_a_hello_that_was_routed_here_is_none(pair: Pair) -> None:
+    """Whoever may send a frame can have it routed to any link's end: what comes out must never be taken for a hello."""
+    pair.wait_alive()
+    header = b"\x23\x00\x00\x08" + b"\xde\xad\xbe\xef" + b"\x00\x00\x00\x01" + bytes(4)
+    down = header + b"\x01\x00\x00\x19" + bytes(4)  # another instance, that hears nothing
+    label = (1025 << 12 | 0x100 | 255).to_bytes(4, "big")
+    for under in (down, b"\x88\xb6" + down, bytes(12) + b"\x88\xb6" + down):
+        pair.rig.wires[0].send(bytes(12) + b"\x88\x47" + label + under + bytes(60))
+    pair.rig.wires[0].send(bytes(12) + b"\x88\xb5" + down + bytes(60))
+    wait_for("the frames", lambda: pair.ends[0].counters("s0.0")["forwarded"] >= 3)
+    time.sleep(0.5)
+    assert pair.alive()
+    assert [end.ask("ports")["nodes"][f"s0.{i}"]["1"]["link_failures"] for i, end in enumerate(pair.ends)] == [0, 0]
+    assert "is down" not in pair.ends[0].log + pair.ends[1].log
+
+
 def test_idle_hellos_are_few(pair: Pair) -> None:
     pair.wait_alive()
 
@@ -173,7 +189,7 @@ def test_idle_hellos_are_few(pair: Pair) -> None:
 
 def test_malformed_hellos_are_counted_and_change_nothing(pair: Pair) -> None:
     pair.wait_alive()
-    hello = bytes(12) + b"\x88\xb5\x13\x00"
+    hello = bytes(12) + b"\x88\xb6\x23\x00"
     for bad in (
         hello,
         hello + bytes(12),

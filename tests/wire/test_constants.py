@@ -61,7 +61,7 @@ def test_an_edit_of_a_generated_file_is_noticed(copy: Path) -> None:
 
 def test_a_header_of_another_length_is_refused(copy: Path) -> None:
     table = copy / TABLE
-    table.write_text(table.read_text().replace("reserved: 8", "reserved: 16"))
+    table.write_text(table.read_text().replace("more: 8", "more: 16"))
     done = generate(copy)
     assert done.returncode != 0 and "HEADER_LEN" in done.stderr
 

@@ -25,7 +25,7 @@ def test_the_core_reads_and_writes_a_golden_frame(entry: Entry) -> None:
     header, rest = wire.decode_header(under)
     assert labels == entry.labels
     assert header.type == TYPE[entry.value["type"]]
-    for key in ("flags", "tree", "seq", "lag", "cache"):
+    for key in ("flags", "tree", "seq", "lag", "cache", "more"):
         assert getattr(header, key) == entry.number(key), key
     assert header.stops == len(entry.stops)
     if entry.stops:
@@ -33,7 +33,9 @@ def test_the_core_reads_and_writes_a_golden_frame(entry: Entry) -> None:
         assert wire.encode_route(entry.stops) == rest
     else:
         assert rest == entry.rest
-    again = wire.encode_frame(labels, wire.encode_header(header) + rest, entry.frame[:6], entry.frame[6:12])
+    again = wire.encode_frame(
+        labels, wire.encode_header(header) + rest, entry.frame[:6], entry.frame[6:12], hello=header.type == c.TYPE_HELLO
+    )
     assert again == entry.frame[: len(again)]
     assert set(entry.frame[len(again) :]) <= {0}
 
@@ -47,8 +49,8 @@ def test_scapy_reads_a_golden_frame(entry: Entry) -> None:
         layer = layer.payload
     assert labels == entry.labels
     assert isinstance(layer, scapy_layer.Datacast)
-    assert layer.version == c.VERSION and layer.type == TYPE[entry.value["type"]] and layer.reserved == 0
-    for key in ("flags", "tree", "seq", "lag", "cache"):
+    assert layer.version == c.VERSION and layer.type == TYPE[entry.value["type"]]
+    for key in ("flags", "tree", "seq", "lag", "cache", "more"):
         assert int(getattr(layer, key)) == entry.number(key), key
     assert layer.stops == len(entry.stops)
     if entry.stops:
@@ -65,7 +67,7 @@ def test_scapy_reads_a_golden_frame(entry: Entry) -> None:
 @pytest.mark.parametrize("entry", named("frame"))
 def test_scapy_writes_a_golden_frame(entry: Entry) -> None:
     mac = entry.frame[:12].hex(":")
-    fields = {key: entry.number(key) for key in ("flags", "tree", "seq", "lag", "cache")}
+    fields = {key: entry.number(key) for key in ("flags", "tree", "seq", "lag", "cache", "more")}
     datacast = scapy_layer.Datacast(type=entry.value["type"], **fields)
     if entry.stops:
         datacast.path = [
@@ -74,7 +76,8 @@ def test_scapy_writes_a_golden_frame(entry: Entry) -> None:
             )
             for s in entry.stops
         ]
-    built = scapy_layer.stack(*entry.labels, dst=mac[:17], src=mac[18:]) / datacast
+    hello = entry.value["type"] == "hello"
+    built = scapy_layer.stack(*entry.labels, dst=mac[:17], src=mac[18:], hello=hello) / datacast
     if not entry.stops and entry.rest:
         built = built / Raw(entry.rest)
     built = bytes(built)

@@ -12,7 +12,8 @@ from scapy.layers.l2 import Ether
 from scapy.utils import wrpcap
 
 FIELDS = ("mpls.label", "datacast.type", "datacast.flags", "datacast.tree", "datacast.seq", "datacast.stops")
-FIELDS += ("datacast.lag", "datacast.cache", "datacast.stop.ret", "datacast.stop.fwd", "datacast.payload")
+FIELDS += ("datacast.lag", "datacast.cache", "datacast.more", "datacast.stop.ret", "datacast.stop.fwd")
+FIELDS += ("datacast.payload",)
 TYPE = {"interest": "1", "data": "2", "hello": "3"}
 
 
@@ -36,7 +37,7 @@ def test_the_dissector_reads_every_golden_frame(project: Path, tmp_path: Path) -
     rows = dissect(project, pcap, "-T", "fields", *options).rstrip("\n").split("\n")
     assert len(rows) == len(entries)
     for entry, row in zip(entries, rows, strict=True):
-        labels, kind, flags, tree, seq, stops, lag, cache, ret, fwd, payload = row.split("\t")
+        labels, kind, flags, tree, seq, stops, lag, cache, more, ret, fwd, payload = row.split("\t")
         assert labels == ",".join(map(str, entry.labels)), entry.name
         assert (kind, int(flags, 16), int(tree, 16), int(seq)) == (
             TYPE[entry.value["type"]],
@@ -45,6 +46,7 @@ def test_the_dissector_reads_every_golden_frame(project: Path, tmp_path: Path) -
             entry.number("seq"),
         ), entry.name
         assert (int(stops), int(lag), int(cache)) == (len(entry.stops), entry.number("lag"), entry.number("cache"))
+        assert int(more) == entry.number("more"), entry.name
         assert ret == ",".join(str(port) for stop in entry.stops for port in stop.ret.ports), entry.name
         assert fwd == ",".join(str(port) for stop in entry.stops for port in stop.fwd.ports), entry.name
         assert payload == ("" if entry.stops else entry.rest.hex()), entry.name

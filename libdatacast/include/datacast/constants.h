@@ -3,7 +3,7 @@
 #define DATACAST_CONSTANTS_H
 
 /* Version of the header. */
-#define DC_VERSION 1u
+#define DC_VERSION 2u
 
 /* Types of packets (low 4 bits of the header's first byte). */
 #define DC_TYPE_INTEREST 1u
@@ -29,7 +29,11 @@
 
 /* EtherTypes. */
 #define DC_ETHERTYPE_MPLS 0x8847u
-#define DC_ETHERTYPE_DATACAST 0x88b5u
+#define DC_ETHERTYPE_DATACAST 0x88b5u /* no label is left */
+#define DC_ETHERTYPE_HELLO 0x88b6u /* between the two ends of one link; no label ever turns into it */
+
+/* Numbers after the first that one interest may ask for. */
+#define DC_RANGE_MORE_MAX 63u
 
 /* Lengths in bytes. */
 #define DC_ETHER_LEN 14u
@@ -48,6 +52,6 @@
 #define DC_AT_STOPS 12u
 #define DC_AT_LAG 13u
 #define DC_AT_CACHE 14u
-#define DC_AT_RESERVED 15u
+#define DC_AT_MORE 15u
 
 #endif

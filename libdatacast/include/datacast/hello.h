@@ -18,7 +18,7 @@
 #include "datacast/time.h"
 #include "datacast/wire.h"
 
-/* A hello under its Ethernet header (EtherType 0x88B5, no label): the Datacast header with the sender's instance as
+/* A hello under its Ethernet header (EtherType 0x88B6, no label): the Datacast header with the sender's instance as
  * tree id and its count as sequence number, then state (1), 0 (1), interval in ms (2), the neighbour's instance (4). */
 enum { DC_HELLO_LEN = 16 + 8 };
 

@@ -20,7 +20,8 @@ enum {
   DC_NODE_SLOTS_MAX = 65536,
   /* Places in the waiting table where an interest of one sequence number may stand. */
   DC_WAITING_WAYS = 4,
-  /* Frames that one arriving frame can cause at a node: one per child and the interest sent on. */
+  /* Frames that one arriving frame can cause at a node: data goes to each child; an interest for a range causes at most
+   * one frame per number (64). */
   DC_NODE_TX_MAX = DC_CHILDREN_MAX + 1,
   /* Credits of one receiver in one tree. */
   DC_CREDITS_MAX = 4096,

@@ -28,7 +28,7 @@ enum dc_rx_result {
 };
 
 struct dc_receiver_counters {
-  uint64_t interests, retransmitted; /* sent; retransmitted ones among them */
+  uint64_t interests, retransmitted; /* numbers asked for; retransmitted ones among them */
   uint64_t by_gap, by_timeout;       /* why */
   uint64_t data, duplicates, unknown, bad_length;
   uint32_t outstanding, credits;
@@ -63,9 +63,10 @@ void dc_receiver_prefetch(const dc_receiver *r, uint32_t seq, unsigned step) __a
 enum dc_rx_result dc_receiver_handle(dc_receiver *r, dc_time now, const struct dc_header *h, uint64_t *piece)
     __attribute__((nonnull));
 
-struct dc_interest {
+struct dc_interest { /* for the numbers seq to seq + more */
   uint32_t seq;
   uint8_t flags; /* DC_FLAG_RETX, DC_FLAG_NOCACHE */
+  uint8_t more;
 };
 
 unsigned dc_receiver_poll(dc_receiver *r, dc_time now, struct dc_interest *out, unsigned cap) __attribute__((nonnull));

@@ -16,7 +16,7 @@ struct dc_source_cfg {
 };
 
 struct dc_source_counters {
-  uint64_t interests, merged, duplicates; /* duplicates: interests for what was already sent */
+  uint64_t interests, merged, duplicates; /* numbers asked for; duplicates: for what was already sent */
   uint64_t refetches; /* of these duplicates, NOCACHE ones: a block's checksum failed, no congestion */
   uint64_t new_packets, dup_packets;      /* sent */
   uint64_t drop[DC_DROP_MAX];

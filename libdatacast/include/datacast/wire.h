@@ -1,6 +1,7 @@
 /* The frame on the wire: Ethernet, a stack of MPLS labels (the segment), the Datacast header, the rest.
  *
  * Ethernet (14) | labels (4 each, EtherType 0x8847) | header (16, EtherType 0x88B5 when no label is left) | rest
+ * A hello, between the two ends of a link, has EtherType 0x88B6 and no label: what was routed is never taken for one.
  *
  * Header, network byte order:
  *   0      version (high 4 bits) and type (low 4 bits)
@@ -11,7 +12,7 @@
  *   12     interest: number of stops in the route; data: 0
  *   13     interest: lag, how near the slowest child below is to falling out of a cache (0 none, 255 out); data: 0
  *   14     interest: cache code, the content store C this tree asks for (0: the node's default); data: 0
- *   15     reserved, 0
+ *   15     interest: how many numbers after seq it asks for as well, 0..63; otherwise 0
  * A frame may be longer than its length says (Ethernet pads to 60 bytes); what follows is ignored.
  *
  * The numbers come from the table libdatacast/wire.yaml, which also feeds Python and P4 (constants.h is
@@ -36,6 +37,7 @@ struct dc_header {
   uint8_t stops; /* interests only */
   uint8_t lag;   /* interests only */
   uint8_t cache; /* interests only */
+  uint8_t more;  /* interests only: seq to seq + more are asked for */
 };
 
 /* Why a frame was refused; also the index of its counter. */
@@ -59,6 +61,7 @@ enum dc_drop {
   DC_DROP_QUEUE,       /* a source's queue is full */
   DC_DROP_BEYOND,      /* interest beyond what was assigned */
   DC_DROP_OVERSIZED,   /* longer than the MTU */
+  DC_DROP_RANGE,       /* an interest for more numbers than one may ask for, or beyond the last one there is */
   DC_DROP_MAX
 };
 

@@ -25,6 +25,7 @@ struct dc_header {
   uint8_t stops;
   uint8_t lag;
   uint8_t cache;
+  uint8_t more;
   ...;
 };
 enum dc_drop {
@@ -47,6 +48,7 @@ enum dc_drop {
   DC_DROP_QUEUE,
   DC_DROP_BEYOND,
   DC_DROP_OVERSIZED,
+  DC_DROP_RANGE,
   DC_DROP_MAX,
   ...
 };

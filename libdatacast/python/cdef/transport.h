@@ -61,7 +61,7 @@ struct dc_receiver_counters {
   uint32_t outstanding, credits; uint64_t srtt, rto; uint32_t next_seq; ...;
 };
 typedef struct dc_receiver dc_receiver;
-struct dc_interest { uint32_t seq; uint8_t flags; };
+struct dc_interest { uint32_t seq; uint8_t flags; uint8_t more; };
 size_t dc_receiver_size(void);
 void dc_receiver_cfg_default(struct dc_receiver_cfg *cfg);
 dc_receiver *dc_receiver_init(void *memory, uint64_t now, const struct dc_receiver_cfg *cfg, dc_pieces *pieces);

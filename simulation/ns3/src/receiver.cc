@@ -88,6 +88,7 @@ void ReceiverModel::Ask(Asker &a)
       h.flags = in[i].flags;
       h.tree = a.tree;
       h.seq = in[i].seq;
+      h.more = in[i].more;
       h.cache = m_cacheCode;
       uint8_t p[FRONT_MAX];
       auto len = static_cast<uint32_t>(dc_interest_write(p, sizeof p, &a.path, &h, nowhere, nowhere));
