@@ -1,6 +1,6 @@
 """`make mutants`: one-line changes, one at a time, on the tests that cover them. Resumable; survivors are listed.
 
-A copy of the committed tree is built once in build/mutants/tree; the results grow in build/mutants/results.jsonl, a line
+A copy of the committed tree is built once in build/mutants/tree; results grow in build/mutants/results.jsonl, a line
 each, so a run that was stopped goes on. A mutant that does not build is not counted and another takes its place. What
 survives and means nothing (an equivalent change) gets a row with the reason in tests/mutants/equivalent.toml.
 """
