@@ -170,6 +170,12 @@ def test_files_stay_small():
     assert not long + large
 
 
+def test_names_of_test_files_are_unique():
+    """pytest imports them by name alone: two of one name end the whole run before it begins."""
+    names = [path.name for path in tracked(".py") if path.name.startswith("test_") or path.name.endswith("_kit.py")]
+    assert sorted(names) == sorted(set(names))
+
+
 def test_every_folder_explains_itself():
     missing = [
         folder
