@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-Link = tuple[tuple[str, int], tuple[str, int]]
-"""Two ends: (switch, Datacast port)."""
+End = tuple[str, int]
+"""(switch, Datacast port)."""
+Link = tuple[End, End]
 
 
 def blocked_ends(links: Iterable[Link]) -> set[tuple[str, int]]:

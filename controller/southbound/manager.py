@@ -13,10 +13,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from datacast.controller.southbound import lldp
+from datacast.controller.southbound.cables import Cables
 from datacast.controller.southbound.config import Southbound
 from datacast.controller.southbound.desired import Desired, desired
 from datacast.controller.southbound.errors import SwitchError
-from datacast.controller.southbound.loops import Link, blocked_ends
 from datacast.controller.southbound.state import Close, Effect, Log, Note, PortInfo, Report, Send, Session
 
 log = logging.getLogger("datacast.controller.switches")
@@ -55,6 +55,7 @@ class Manager:
         self.config = config
         self.languages = languages
         self.sessions = {switch.name: Session(switch) for switch in config.switches}
+        self.cables = Cables(self.sessions)
         self.log = Log()
         self._dpids = {s.openflow.dpid: s.name for s in config.switches if s.openflow}
         self._next_lldp = 0.0
@@ -90,12 +91,13 @@ class Manager:
         session.pipeline = dict(pipeline or {})
         session.ports = {p.number: p for p in ports}
         session.seen.clear()
+        concerned = self.cables.touched(name)
         # Taken to answer until it fails to: a controller that starts again disturbs no group.
         session.unanswered, session.probing = 0, False
         session.silent = session.silent or not session.appliance_linked
         self._check_ports(t_ns, session)
         self.note(t_ns, "info", "connected", name, f"connected from {peer or 'unknown'}, {len(session.ports)} ports")
-        return [Send(name, m) for m in self._language(session).read()]
+        return [*(Send(name, m) for m in self._language(session).read()), *self._program_those(concerned)]
 
     def disconnected(self, t_ns: int, name: str, connection: object) -> list[Effect]:
         """The control connection is gone. The switch goes on forwarding; its links are taken to be as last seen."""
@@ -105,7 +107,7 @@ class Manager:
         session.connection, session.programmed_s, session.have = None, None, None
         session.seen.clear()
         self.note(t_ns, "warning", "disconnected", name, "control connection lost; it goes on forwarding as programmed")
-        return []
+        return self._program_those(self.cables.touched(name))
 
     def refused(self, t_ns: int, code: str, text: str, switch: str = "") -> None:
         """A shim turned somebody away (wrong version, unknown id, arbitration lost, wrong pipeline …)."""
@@ -121,7 +123,7 @@ class Manager:
             return []
         session.have = have
         self._next_lldp, self._next_probe = min(self._next_lldp, now), min(self._next_probe, now)
-        return self._program(session, now, force=True)
+        return self._program(session, force=True)
 
     def programmed(self, now: float, t_ns: int, name: str) -> list[Effect]:
         """The switch did all it was told: the fabric manager may count on it."""
@@ -138,11 +140,11 @@ class Manager:
         session.registered = True
         return [Report(self._registration(session))]
 
-    def _program(self, session: Session, now: float, force: bool = False) -> list[Effect]:
+    def _program(self, session: Session, force: bool = False) -> list[Effect]:
         if session.have is None:
             return []
         macs = {n: p.mac for n, p in session.ports.items()}
-        blocked = {p.number for p in session.config.ports if (session.config.name, p.port) in self._blocked()}
+        blocked = {session.numbers[port] for port in self.cables.blocked(session.config.name)}
         wanted = desired(session.config, macs, session.ports, blocked, session.appliance_present)
         if wanted == session.wanted and not force:
             return []
@@ -150,30 +152,11 @@ class Manager:
         messages, session.have = self._language(session).changes(wanted, session)
         return [Send(session.config.name, m) for m in messages]
 
-    def _program_all(self, now: float) -> list[Effect]:
-        return [effect for session in self.sessions.values() for effect in self._program(session, now)]
-
-    def _links(self) -> set[Link]:
-        """Cables between two of our switches that carry: configured, or discovered where nothing is configured."""
-        links: set[Link] = set()
-        for name, session in self.sessions.items():
-            for p in session.config.ports:
-                peer = session.seen.get(p.port)
-                end = (peer[0], peer[1]) if peer else (p.neighbour.node, p.neighbour.port) if p.neighbour else None
-                if end is None or end[0] not in self.sessions or not self._carries(name, p.port):
-                    continue
-                far = self.sessions[end[0]]
-                if any(q.port == end[1] for q in far.config.ports) and self._carries(*end):
-                    links.add(tuple(sorted(((name, p.port), end))))  # type: ignore[arg-type]
-        return links
-
-    def _carries(self, name: str, port: int) -> bool:
-        """Could the port carry? A switch that is not there is taken to: a loop is worse than a detour."""
-        session = self.sessions[name]
-        return not session.ports or session.port_up(port)
-
-    def _blocked(self) -> set[tuple[str, int]]:
-        return blocked_ends(self._links())
+    def _program_those(self, names: set[str]) -> list[Effect]:
+        """In the configuration's order."""
+        if not names:
+            return []
+        return [effect for name in self.sessions if name in names for effect in self._program(self.sessions[name])]
 
     # ---- ports ----
     def port_changed(self, now: float, t_ns: int, name: str, info: PortInfo, *, gone: bool = False) -> list[Effect]:
@@ -201,7 +184,10 @@ class Manager:
         appliance = session.config.appliance
         if appliance is not None and appliance.number == info.number and was and not up:
             effects += self._appliance(now, t_ns, session, silent=True)
-        return effects + self._program_all(now)
+        concerned = {name} if before is None or gone or before.mac != info.mac else set()
+        if port is not None and up != was:
+            concerned |= {name} | self.cables.touched(name, (port,))
+        return effects + self._program_those(concerned)
 
     # ---- the cache appliance ----
     def _appliance(self, now: float, t_ns: int, session: Session, *, silent: bool) -> list[Effect]:
@@ -213,7 +199,7 @@ class Manager:
         self.note(t_ns, "warning", "appliance", session.config.name,
                   f"its cache appliance {'is absent' if silent else 'is there'}")
         self._check_ports(t_ns, session)
-        effects = self._program(session, now)
+        effects = self._program(session)
         if session.registered:
             effects.append(Report(self._registration(session)))
         return effects
@@ -274,7 +260,7 @@ class Manager:
                            f"{p.neighbour.node} as the topology says")
         else:
             session.problems.pop(f"cabling_{port}", None)
-        return self._program_all(now)
+        return self._program_those(self.cables.touched(name, (port,)))
 
     def tick(self, now: float, t_ns: int) -> list[Effect]:
         """Probes and discovery frames are due, old findings expire. Call it a few times a second."""
@@ -285,16 +271,17 @@ class Manager:
         if now < self._next_lldp:
             return effects
         self._next_lldp = now + LLDP_INTERVAL_S
-        lost = False
+        concerned: set[str] = set()
         for name, session in self.sessions.items():
-            for port in [p for p, (*_, seen) in session.seen.items() if now - seen > LLDP_LIFE_S]:
+            lost = [p for p, (*_, seen) in session.seen.items() if now - seen > LLDP_LIFE_S]
+            for port in lost:
                 del session.seen[port]
-                lost = True
+            concerned |= self.cables.touched(name, lost)
             if session.connected and session.have is not None:
                 effects += [Send(name, self._language(session).packet_out(
                     p.number, lldp.encode(name, p.port, session.ports[p.number].mac)))
                     for p in session.config.ports if p.number in session.ports and session.ports[p.number].up]
-        return effects + (self._program_all(now) if lost else [])
+        return effects + self._program_those(concerned)
 
     # ---- the fabric manager ----
     def _registration(self, session: Session) -> dict[str, Any]:

@@ -56,9 +56,14 @@ class Session:
     def connected(self) -> bool:
         return self.connection is not None
 
+    def __post_init__(self) -> None:
+        self.numbers = {p.port: p.number for p in self.config.ports}
+        """The switch's own number of a Datacast port."""
+        self.neighbours = {p.port: (p.neighbour.node, p.neighbour.port) for p in self.config.ports if p.neighbour}
+
     def port_up(self, port: int) -> bool:
-        number = next(p.number for p in self.config.ports if p.port == port)
-        return number in self.ports and self.ports[number].up
+        info = self.ports.get(self.numbers[port])
+        return info is not None and info.up
 
     @property
     def appliance_linked(self) -> bool:
