@@ -1,11 +1,15 @@
 """Discovery frames (IEEE 802.1AB): written and read, nothing else. Pure.
 
 Chassis: the switch's name (subtype 7, locally assigned). Port: the Datacast port's number as text (subtype 7). A
-private TLV marks frames of this system, so that another controller's or a host's LLDP is not taken for a link of ours.
+private TLV marks frames of this system and seals them: when the frame was made, and a keyed hash of all it says. The
+key is this process's own, so nobody else can make one, and an old one says nothing any more. What a seal cannot prevent
+is a frame that is carried to another port as it is; ports to hosts therefore get none, and none is believed there.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import struct
 
 MULTICAST = bytes.fromhex("0180c200000e")
@@ -22,18 +26,26 @@ def _tlv(kind: int, value: bytes) -> bytes:
     return struct.pack("!H", kind << 9 | len(value)) + value
 
 
-def encode(switch: str, port: int, mac: str) -> bytes:
-    """A frame to leave by `port` of `switch`."""
-    body = (_tlv(1, b"\x07" + switch.encode()) + _tlv(2, b"\x07" + str(port).encode())
-            + _tlv(3, struct.pack("!H", TTL_S)) + _tlv(127, _MARK) + _tlv(0, b""))
+SEAL_LEN = 16
+
+
+def _seal(key: bytes, switch: bytes, port: bytes, made: bytes) -> bytes:
+    return hmac.digest(key, bytes([len(switch)]) + switch + port + made, hashlib.sha256)[:SEAL_LEN]
+
+
+def encode(switch: str, port: int, mac: str, key: bytes = b"", now: float = 0.0) -> bytes:
+    """A frame to leave by `port` of `switch`. `now`: seconds of the clock by which `decode` asks for its age."""
+    name, number, made = switch.encode(), str(port).encode(), struct.pack("!I", int(now) & 0xFFFFFFFF)
+    body = (_tlv(1, b"\x07" + name) + _tlv(2, b"\x07" + number) + _tlv(3, struct.pack("!H", TTL_S))
+            + _tlv(127, _MARK + made + _seal(key, name, number, made)) + _tlv(0, b""))
     return MULTICAST + bytes.fromhex(mac.replace(":", "")) + struct.pack("!H", ETHERTYPE) + body
 
 
-def decode(frame: bytes) -> tuple[str, int] | None:
-    """(switch, port) a frame of ours was sent from; None when it is not ours or broken."""
+def decode(frame: bytes, key: bytes = b"", now: float = 0.0) -> tuple[str, int] | None:
+    """(switch, port) a frame of ours was sent from; None when it is not ours, too old or broken."""
     if len(frame) < 14 or frame[12:14] != struct.pack("!H", ETHERTYPE):
         return None
-    at, switch, port, ours = 14, None, None, False
+    at, switch, port, mark = 14, b"", b"", b""
     while at + 2 <= len(frame):
         (head,) = struct.unpack_from("!H", frame, at)
         kind, length = head >> 9, head & 0x1FF
@@ -42,16 +54,20 @@ def decode(frame: bytes) -> tuple[str, int] | None:
             return None
         if kind == 0:
             break
-        if kind == 127:
-            ours = ours or value == _MARK
-        elif kind in (1, 2) and value[:1] == b"\x07":
-            try:
-                text = value[1:].decode()
-            except UnicodeDecodeError:
-                return None
-            if kind == 1:
-                switch = text
-            elif text.isascii() and text.isdigit() and len(text) <= 5:
-                port = int(text)
+        if kind == 127 and value.startswith(_MARK):
+            mark = value[len(_MARK):]
+        elif kind == 1 and value[:1] == b"\x07":
+            switch = value[1:]
+        elif kind == 2 and value[:1] == b"\x07":
+            port = value[1:]
         at += 2 + length
-    return (switch, port) if ours and switch is not None and port is not None else None
+    made, seal = mark[:4], mark[4:]
+    if not switch or not port.isdigit() or len(port) > 5 or len(switch) > 255 or len(made) < 4:
+        return None
+    age = (int(now) - struct.unpack("!I", made)[0]) & 0xFFFFFFFF
+    if age > TTL_S or not hmac.compare_digest(seal, _seal(key, switch, port, made)):
+        return None
+    try:
+        return switch.decode(), int(port)
+    except UnicodeDecodeError:
+        return None

@@ -51,11 +51,12 @@ class Language(Protocol):
 class Manager:
     """The switches of a configuration. `languages`: by Switch.kind."""
 
-    def __init__(self, config: Southbound, languages: Mapping[str, Language]) -> None:
+    def __init__(self, config: Southbound, languages: Mapping[str, Language], key: bytes | None = None) -> None:
         self.config = config
         self.languages = languages
         self.sessions = {switch.name: Session(switch) for switch in config.switches}
         self.cables = Cables(self.sessions)
+        self._key = key or os.urandom(32)
         self.log = Log()
         self._dpids = {s.openflow.dpid: s.name for s in config.switches if s.openflow}
         self._next_lldp = 0.0
@@ -84,7 +85,7 @@ class Manager:
             text = (f"claimed twice: {peer or 'another switch'} says it is {name}, which is connected from "
                     f"{session.peer or 'elsewhere'}; the newcomer is refused")
             self.note(t_ns, "error", "claimed_twice", name, text)
-            return [Close(connection, text)]
+            return [Close(connection, name, text)]
         session.connection, session.peer, session.connected_s = connection, peer, now
         session.connections += 1
         session.programmed_s, session.have, session.wanted = None, None, None
@@ -133,7 +134,7 @@ class Manager:
         if not session.connected or session.programmed_s is not None:
             return []
         session.programmed_s = now
-        for code in ("arbitration", "pipeline", "unreachable"):
+        for code in ("arbitration", "pipeline", "unreachable", "wedged", "write"):
             session.problems.pop(code, None)
         took = (now - session.connected_s) * 1000 if session.connected_s is not None else 0.0
         self.note(t_ns, "info", "programmed", name, f"programmed {took:.0f} ms after it connected")
@@ -174,6 +175,7 @@ class Manager:
             session.report = max(session.report + 1, t_ns // 1_000_000)
             if not up:
                 session.seen.pop(port, None)
+                session.problems.pop(f"cabling_{port}", None)
             self.note(t_ns, "warning", "link", name, f"port {port} is {'up' if up else 'down'}")
             if session.registered:
                 effects.append(Report({"type": "link", "node": name, "port": port, "up": up, "t_ns": t_ns,
@@ -213,7 +215,7 @@ class Manager:
                 continue
             if session.unanswered >= PROBES_MISSED:
                 effects += self._appliance(now, t_ns, session, silent=True)
-            frame = lldp.encode(name, lldp.APPLIANCE, session.ports[appliance.number].mac)
+            frame = lldp.encode(name, lldp.APPLIANCE, session.ports[appliance.number].mac, self._key, now)
             messages, acknowledged = self._language(session).probe(appliance.number, frame)
             # What the switch itself did not send is not held against the appliance.
             session.probing, session.unanswered = acknowledged, session.unanswered + (not acknowledged)
@@ -243,11 +245,16 @@ class Manager:
     def packet_in(self, now: float, t_ns: int, name: str, number: int, frame: bytes) -> list[Effect]:
         """A frame from a switch: discovery, or nothing we want."""
         session = self.sessions[name]
-        far, port = lldp.decode(frame), session.config.port_of(number)
+        far, port = lldp.decode(frame, self._key, now), session.config.port_of(number)
         appliance = session.config.appliance
         if appliance is not None and number == appliance.number and far == (name, lldp.APPLIANCE):
             return self._appliance(now, t_ns, session, silent=False)
         if far is None or port is None:
+            return []
+        if self._to_host(session, port):
+            self._standing(t_ns, session, f"cabling_{port}",
+                           f"port {port} leads to a host, as the topology says, and a discovery frame from port "
+                           f"{far[1]} of {far[0]} came in by it: a cable is elsewhere, or somebody carries frames")
             return []
         before = session.seen.get(port)
         session.seen[port] = (*far, now)
@@ -261,6 +268,10 @@ class Manager:
         else:
             session.problems.pop(f"cabling_{port}", None)
         return self._program_those(self.cables.touched(name, (port,)))
+
+    def _to_host(self, session: Session, port: int) -> bool:
+        neighbour = session.neighbours.get(port)
+        return neighbour is not None and neighbour[0] not in self.sessions
 
     def tick(self, now: float, t_ns: int) -> list[Effect]:
         """Probes and discovery frames are due, old findings expire. Call it a few times a second."""
@@ -279,8 +290,9 @@ class Manager:
             concerned |= self.cables.touched(name, lost)
             if session.connected and session.have is not None:
                 effects += [Send(name, self._language(session).packet_out(
-                    p.number, lldp.encode(name, p.port, session.ports[p.number].mac)))
-                    for p in session.config.ports if p.number in session.ports and session.ports[p.number].up]
+                    p.number, lldp.encode(name, p.port, session.ports[p.number].mac, self._key, now)))
+                    for p in session.config.ports if p.number in session.ports and session.ports[p.number].up
+                    and not self._to_host(session, p.port)]
         return effects + self._program_those(concerned)
 
     # ---- the fabric manager ----

@@ -26,8 +26,7 @@ def router(switches: Switches | None, responses: dict[int | str, dict[str, Any]]
     async def listing() -> JSONResponse:
         if switches is None:
             return JSONResponse({"switches": [], "discovered": [], "notes": []})
-        return JSONResponse({"switches": switches.switches(), "discovered": switches.discovered(),
-                             "notes": switches.notes()})
+        return JSONResponse(await run_in_threadpool(switches.listing))
 
     @routes.get("/switches/{switch}", responses=responses, response_class=JSONResponse,
                 summary="One switch: ports, counters, rules, pipeline, appliance")

@@ -1,7 +1,8 @@
 """The switches of a running controller: the manager under a lock, the shims around it, the fabric manager told.
 
-Everything the manager returns is carried out in order while the lock is held, so that a switch hears things in the
-order in which they were decided.
+What the manager returns for a switch goes into that switch's outbox while the lock is held, so that it hears things in
+the order in which they were decided. Nothing is sent under the lock: a switch that stands still holds up neither the
+others nor REST.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from datacast.controller.p4runtime.language import P4RuntimeLanguage
 from datacast.controller.southbound.config import Southbound
 from datacast.controller.southbound.errors import SwitchError
 from datacast.controller.southbound.manager import Manager
+from datacast.controller.southbound.outbox import Outbox
 from datacast.controller.southbound.reporter import Reporter
 from datacast.controller.southbound.state import Close, Effect, PortInfo, Report, Send
 
@@ -44,6 +46,7 @@ class Switches:
         self._stopped = threading.Event()
         self._server: Any = None
         self._clients: dict[str, Any] = {}
+        self._outboxes: dict[str, tuple[object, Outbox]] = {}
         self._reporter: Reporter | None = None
 
     # ---- life ----
@@ -74,6 +77,9 @@ class Switches:
         self._stopped.set()
         for client in self._clients.values():
             client.stop()
+        with self._lock:
+            for _, outbox in self._outboxes.values():
+                outbox.close()
         if self._server:
             self._server.stop()
         if self._reporter:
@@ -101,24 +107,51 @@ class Switches:
                 if isinstance(effect, Report) and self._reporter:
                     self._reporter.send(effect.message)
                 elif isinstance(effect, Close):
-                    effect.connection.close() if not self._server else self._server.close(effect.connection)
+                    self._close(effect.connection, effect.switch)
 
     def _send(self, name: str, messages: list[Any]) -> None:
-        session = self.manager.sessions[name]
-        connection = session.connection
+        connection = self.manager.sessions[name].connection
         if connection is None:
             return
-        if session.config.openflow:
+        outbox = self._outboxes.get(name)
+        if outbox is None or outbox[0] is not connection:
+            if outbox is not None:
+                outbox[1].close()
+            outbox = self._outboxes[name] = (connection, self._outbox(name, connection))
+        if not outbox[1].put(messages):
+            self._wedged(name, connection)
+
+    def _outbox(self, name: str, connection: Any) -> Outbox:
+        server = self._server if self.config.switch(name).openflow else None
+
+        def send(messages: list[Any]) -> None:
+            if server is None:
+                connection.send(messages)
+                return
             for message in messages:
-                self._server.send(connection, message)
-            return
-        try:
-            connection.send(messages)  # type: ignore[attr-defined]
-        except Exception as error:
+                server.send(connection, message)
+
+        def failed(error: Exception) -> None:
             # A write refused, or the session gone: begin again from what the switch then has.
             text = getattr(error, "details", lambda: "")() or str(error)
-            self.manager.refused(time.time_ns(), "p4runtime", f"the switch refuses a write: {text}", name)
-            connection.close()  # type: ignore[attr-defined]
+            with self._lock:
+                self.manager.refused(time.time_ns(), "write", f"the switch refuses a write: {text}", name)
+            self._close(connection, name)
+
+        return Outbox(name, send, failed)
+
+    def _wedged(self, name: str, connection: Any) -> None:
+        text = "the switch takes nothing any more: its connection is closed, so that it begins anew"
+        self.manager.refused(time.time_ns(), "wedged", text, name)
+        if name in self._outboxes:
+            self._outboxes.pop(name)[1].close()
+        threading.Thread(target=self._close, args=(connection, name), daemon=True).start()  # closing may wait as well
+
+    def _close(self, connection: Any, name: str) -> None:
+        if self.config.switch(name).openflow:
+            self._server.close(connection)
+        else:
+            connection.close()
 
     def _registrations(self) -> list[dict[str, Any]]:
         with self._lock:
@@ -148,7 +181,13 @@ class Switches:
 
     def openflow_disconnected(self, dpid: int, connection: Any) -> None:
         if name := self._named(dpid):
-            self._do(lambda: self.manager.disconnected(time.time_ns(), name, connection))
+            self._disconnected(name, connection)
+
+    def _disconnected(self, name: str, connection: Any) -> None:
+        with self._lock:
+            if name in self._outboxes and self._outboxes[name][0] is connection:
+                self._outboxes.pop(name)[1].close()
+            self._carry_out(self.manager.disconnected(time.time_ns(), name, connection))
 
     def openflow_rules(self, dpid: int, counters: dict[int, dict[str, int]]) -> None:
         if name := self._named(dpid):
@@ -189,10 +228,16 @@ class Switches:
                                                    pipeline=pipeline))
             self._carry_out(self.manager.installed(time.monotonic(), name, have))
             if self.manager.sessions[name].connection is connection:
+                self._send(name, [])  # there may have been nothing to say
+                self._outboxes[name][1].put(lambda: self._p4_programmed(name, connection))
+
+    def _p4_programmed(self, name: str, connection: Any) -> None:
+        with self._lock:
+            if self.manager.sessions[name].connection is connection:
                 self._carry_out(self.manager.programmed(time.monotonic(), time.time_ns(), name))
 
     def p4_disconnected(self, name: str, connection: Any) -> None:
-        self._do(lambda: self.manager.disconnected(time.time_ns(), name, connection))
+        self._disconnected(name, connection)
         self._clients[name].lost()
 
     def p4_packet(self, name: str, number: int, frame: bytes) -> None:
@@ -228,10 +273,11 @@ class Switches:
             self._send(name, ask)
             self._counted.wait_for(lambda: all(self._generation[name][k] > before[k] for k in before), COUNTERS_S)
 
-    def switches(self) -> list[dict[str, Any]]:
+    def listing(self) -> dict[str, Any]:
         """GET /switches."""
         with self._lock:
-            return [self.manager.summary(s.name) for s in self.config.switches]
+            return {"switches": [self.manager.summary(s.name) for s in self.config.switches],
+                    "discovered": self.manager.discovered(), "notes": self.manager.notes()}
 
     def switch(self, name: str) -> dict[str, Any]:
         """GET /switches/{id}, with fresh counters. Raises SwitchError for an unknown name."""

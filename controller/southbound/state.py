@@ -95,6 +95,7 @@ class Close:
     """End a connection: its peer is not welcome."""
 
     connection: object
+    switch: str
     why: str
 
 

@@ -16,9 +16,12 @@ import pytest
 from authority import Authority
 
 from datacast.controller.openflow import rules
+from datacast.controller.openflow.shim import OpenFlowServer
 from datacast.controller.southbound.config import parse
 from datacast.controller.southbound.errors import SwitchError
+from datacast.controller.southbound.outbox import WAITING_MAX
 from datacast.controller.southbound.service import Switches
+from datacast.controller.southbound.state import Send
 from datacast.services import framing
 
 HELLO, ERROR, ECHO_REQUEST, ECHO_REPLY, FEATURES_REQUEST, FEATURES_REPLY = 0, 1, 2, 3, 5, 6
@@ -233,7 +236,7 @@ def codes(service: Switches) -> list[str]:
 def test_eight_switches_are_programmed_within_a_second_and_reported(service: Switches, manager: FabricManager) -> None:
     """The switches of BCube(4,1)."""
     switches = [WireSwitch(service.openflow_address, i + 1, ports=5) for i in range(8)]
-    wait_for("programming", lambda: all(s["programmed"] for s in service.switches()))
+    wait_for("programming", lambda: all(s["programmed"] for s in service.listing()["switches"]))
     slowest = max(s.barrier_s - s.connected_s for s in switches if s.barrier_s is not None)
     print(f"slowest of 8 switches: {slowest * 1000:.0f} ms")
     assert slowest < 1.0
@@ -271,12 +274,12 @@ def test_after_the_fabric_manager_was_away_it_is_told_everything(service: Switch
 def test_a_switch_that_comes_back_at_once_is_no_second_one(service: Switches) -> None:
     switch = WireSwitch(service.openflow_address, 1, ports=5)
     for count in (2, 3, 4):
-        wait_for("programming", lambda: service.switches()[0]["programmed"])
+        wait_for("programming", lambda: service.listing()["switches"][0]["programmed"])
         switch.close()
-        wait_for("the loss", lambda: not service.switches()[0]["connected"], 1)
+        wait_for("the loss", lambda: not service.listing()["switches"][0]["connected"], 1)
         switch = WireSwitch(service.openflow_address, 1, ports=5)
-        wait_for("the connection", lambda: service.switches()[0]["connected"])
-        assert service.switches()[0]["connections"] == count
+        wait_for("the connection", lambda: service.listing()["switches"][0]["connected"])
+        assert service.listing()["switches"][0]["connections"] == count
     assert "claimed_twice" not in {note["code"] for note in service.notes()}
 
 
@@ -339,12 +342,56 @@ def test_what_is_no_switch_at_all(service: Switches) -> None:
     wait_for("programming", lambda: service.switch("s0")["programmed"])
 
 
+def test_a_switch_that_takes_nothing_holds_up_neither_the_others_nor_rest(
+    service: Switches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    WireSwitch(service.openflow_address, 1, ports=5)
+    wait_for("programming", lambda: service.switch("s0")["programmed"])
+    stuck, real, goes_on = threading.Event(), OpenFlowServer.send, threading.Event()
+
+    def send(connection: Any, message: Any) -> None:
+        if connection.id == 1:
+            stuck.set()
+            goes_on.wait(30)  # as a socket does whose other side reads no more
+        real(connection, message)
+
+    monkeypatch.setattr(OpenFlowServer, "send", staticmethod(send))
+    try:
+        assert stuck.wait(5), "a probe is due every 0.4 s"
+        other = WireSwitch(service.openflow_address, 2, ports=5)
+        wait_for("programming", lambda: service.listing()["switches"][1]["programmed"], 5)
+        started = time.monotonic()
+        assert service.listing()["switches"][0]["connected"] and service.discovered() == []
+        assert time.monotonic() - started < 1
+        other.port_status(1, down=True)
+        wait_for("the port", lambda: service.listing()["switches"][1]["ports_up"] == 3, 5)
+    finally:
+        goes_on.set()
+
+
+def test_a_switch_that_takes_nothing_for_too_long_is_closed_and_begins_anew(
+    service: Switches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = WireSwitch(service.openflow_address, 1, ports=5)
+    wait_for("programming", lambda: service.switch("s0")["programmed"])
+    goes_on = threading.Event()
+    with monkeypatch.context() as patch:
+        patch.setattr(OpenFlowServer, "send", staticmethod(lambda connection, message: goes_on.wait(30)))
+        for _ in range(WAITING_MAX + 2):
+            service._do(lambda: [Send("s0", "anything")])
+        assert first.closed.wait(5) and "wedged" in codes(service)
+    goes_on.set()
+    WireSwitch(service.openflow_address, 1, ports=5)
+    wait_for("programming", lambda: service.switch("s0")["programmed"])
+    assert service.switch("s0")["problems"] == []
+
+
 def test_discovery_frames_cross_a_real_connection(service: Switches) -> None:
     from datacast.controller.southbound import lldp
 
     a, b = (WireSwitch(service.openflow_address, n, ports=5) for n in (1, 2))
     wait_for("programming", lambda: all(service.switch(f"s{i}")["programmed"] for i in (0, 1)))
-    b.packet_in(3, lldp.encode("s0", 1, "02:00:00:00:00:02"))
+    b.packet_in(3, lldp.encode("s0", 1, "02:00:00:00:00:02", service.manager._key, time.monotonic()))
     wait_for("the link", lambda: service.discovered() == [{"u": "s0", "u_port": 1, "v": "s1", "v_port": 2}])
     assert not a.closed.is_set()
 

@@ -28,6 +28,12 @@ from datacast.controller.southbound.state import Close, PortInfo, Report, Send
 T = 1_700_000_000_000_000_000
 APPLIANCE = 9
 MS = 1_000_000
+KEY = b"only the controller has it"
+
+
+def sealed(world: World, switch: str, port: int) -> bytes:
+    """A discovery frame as this controller makes it now."""
+    return lldp.encode(switch, port, "02:00:00:00:00:01", KEY, world.now)
 
 
 def ring(n: int = 3, appliance: bool = True) -> dict[str, Any]:
@@ -49,7 +55,7 @@ class World:
     """A manager, fake switches that do what it says, and the fabric manager's ear."""
 
     def __init__(self, config: dict[str, Any]) -> None:
-        self.manager = Manager(parse(config), {"openflow": OpenFlowLanguage()})
+        self.manager = Manager(parse(config), {"openflow": OpenFlowLanguage()}, KEY)
         self.switches = {s.name: FakeSwitch({p.number for p in s.ports} | {APPLIANCE})
                          for s in self.manager.config.switches}
         self.reports: list[dict[str, Any]] = []
@@ -298,26 +304,54 @@ def test_an_appliance_known_to_be_silent_stays_so_when_the_switch_reconnects(wor
 def test_only_an_answer_to_the_own_probe_counts(world: World) -> None:
     world.connect("s0", without=(APPLIANCE,))
     world.port("s0", APPLIANCE, up=True)
-    for frame in (lldp.encode("s1", lldp.APPLIANCE, "02:00:00:00:00:01"), lldp.encode("s0", 2, "02:00:00:00:00:01")):
+    for frame in (sealed(world, "s1", lldp.APPLIANCE), sealed(world, "s0", 2)):
         world.do(world.manager.packet_in(world.now, world.t_ns, "s0", APPLIANCE, frame))
         assert world.reports[-1]["cache"] is False
 
 
 # ---- discovery ----
 def test_lldp_frames_are_written_and_read_back() -> None:
-    frame = lldp.encode("s0.1", 17, "02:00:00:00:00:01")
-    assert lldp.decode(frame) == ("s0.1", 17)
-    assert lldp.decode(frame + bytes(20)) == ("s0.1", 17)
+    frame = lldp.encode("s0.1", 17, "02:00:00:00:00:01", KEY, 7.5)
+    assert lldp.decode(frame, KEY, 8.0) == ("s0.1", 17)
+    assert lldp.decode(frame + bytes(20), KEY, 8.0) == ("s0.1", 17)
     for cut in range(len(frame) - 2):
-        assert lldp.decode(frame[:cut]) in (None, ("s0.1", 17))
+        assert lldp.decode(frame[:cut], KEY, 8.0) is None
     foreign = bytes(frame).replace(b"datacast", b"somebody")
-    assert lldp.decode(foreign) is None
+    assert lldp.decode(foreign, KEY, 8.0) is None
+
+
+def test_no_bit_of_a_discovery_frame_can_be_changed_and_no_old_one_is_believed() -> None:
+    frame = lldp.encode("s0.1", 17, "02:00:00:00:00:01", KEY, 7.5)
+    assert lldp.decode(frame, b"another's", 8.0) is None and lldp.decode(frame, KEY, 7 + lldp.TTL_S + 1) is None
+    for at in range(14, len(frame)):
+        for bit in range(8):
+            other = bytearray(frame)
+            other[at] ^= 1 << bit
+            assert lldp.decode(bytes(other), KEY, 8.0) in (None, ("s0.1", 17)), (at, bit)
+
+
+def test_a_host_makes_no_links(world: World) -> None:
+    world.connect_all()
+    floods = {name: world.floods_in(name) for name in world.switches}
+    forged = lldp.encode("s1", 2, "02:00:00:00:00:01")
+    carried = sealed(world, "s1", 0)  # as a host could have it from another host, or from a port it once had
+    for name, port, frame in (("s0", 3, forged), ("s0", 3, carried), ("s0", 1, forged)):
+        assert world.do(world.manager.packet_in(world.now, world.t_ns, name, port, frame)) == []
+    assert world.manager.discovered() == []
+    assert {name: world.floods_in(name) for name in world.switches} == floods
+    assert any("port 2 leads to a host" in p for p in world.manager.summary("s0")["problems"])
+
+
+def test_ports_to_hosts_get_no_discovery_frame(world: World) -> None:
+    world.connect_all()
+    world.tick()
+    assert {m.number for _, m in world.sent if isinstance(m, PacketOut)} == {1, 2, APPLIANCE}
 
 
 def test_links_are_discovered_and_expire(world: World) -> None:
     world.connect_all()
     world.tick()
-    assert sum(isinstance(m, PacketOut) for _, m in world.sent) == 3 * 3 + 3, "every port, every appliance"
+    assert sum(isinstance(m, PacketOut) for _, m in world.sent) == 3 * 2 + 3, "every cable's end, every appliance"
     world.discover()
     assert world.manager.discovered() == [
         {"u": "s0", "u_port": 0, "v": "s2", "v_port": 1}, {"u": "s0", "u_port": 1, "v": "s1", "v_port": 0},
@@ -332,15 +366,15 @@ def test_links_are_discovered_and_expire(world: World) -> None:
 
 def test_a_cable_that_leads_elsewhere_is_told(world: World) -> None:
     world.connect_all()
-    world.do(world.manager.packet_in(world.now, world.t_ns, "s0", 3, lldp.encode("s1", 2, "02:00:00:00:00:01")))
-    assert any("port 2 leads to port 2 of s1" in p for p in world.manager.summary("s0")["problems"])
+    world.do(world.manager.packet_in(world.now, world.t_ns, "s0", 2, sealed(world, "s1", 1)))
+    assert any("port 1 leads to port 1 of s1" in p for p in world.manager.summary("s0")["problems"])
 
 
 def test_garbage_from_a_switch_is_nothing(world: World) -> None:
     world.connect_all()
-    for frame in (b"", b"\0" * 13, bytes(Ether(type=0x88CC)), lldp.encode("s1", 0, "02:00:00:00:00:01")[:25]):
+    for frame in (b"", b"\0" * 13, bytes(Ether(type=0x88CC)), sealed(world, "s1", 0)[:25]):
         assert world.manager.packet_in(world.now, world.t_ns, "s0", 1, frame) == []
-    assert world.manager.packet_in(world.now, world.t_ns, "s0", 77, lldp.encode("s1", 0, "02:00:00:00:00:01")) == []
+    assert world.manager.packet_in(world.now, world.t_ns, "s0", 77, sealed(world, "s1", 0)) == []
 
 
 # ---- loops ----
