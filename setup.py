@@ -7,6 +7,7 @@ from setuptools import find_packages, setup
 FOLDERS = {
     "core": "libdatacast/python",
     "services": "services",
+    "origins": "origins",
     "topologies": "topologies",
     "lab": "lab",
     "fabric_manager": "fabric_manager",

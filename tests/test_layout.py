@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = {
     "libdatacast/python": "core",
     "services": "services",
+    "origins": "origins",
     "topologies": "topologies",
     "lab": "lab",
     "fabric_manager": "fabric_manager",
@@ -188,6 +189,7 @@ def test_every_folder_explains_itself():
             "master",
             "controller",
             "services",
+            "origins",
             "topologies",
             "lab",
         )

@@ -1,0 +1,1 @@
+"""Where a group's data comes from, and who fetches which part of it."""
