@@ -58,9 +58,10 @@ static void finish_if_whole(struct group *g)
     return;
   }
   r->finishing = true;
+  j->keep = host_of(g)->keep_partial;
   j->done = finished;
   j->owner = g;
-  worker_submit(host_of(g)->worker, j);
+  worker_submit(host_of(g)->disk, j, NULL);
 }
 
 /* ---- blocks ---- */
@@ -117,20 +118,9 @@ static void claim_checked(struct group *g, uint32_t block, bool good)
     forward_mark(&r->tree[i]->endpoint);
 }
 
-static void verified(struct job *j)
+static void judge(struct group *g, uint32_t block, bool good)
 {
-  struct group *g = j->owner;
   struct receiver *r = g->receiver;
-  uint32_t block = (uint32_t)j->tag;
-  r->verifying--;
-  if (g->state != GROUP_RUNNING)
-    return;
-  if (j->error != 0 && !(j->error < 0 && r->claimed[block])) {
-    if (j->error != EINTR)
-      blocks_fail_errno(g, j->error > 0 ? j->error : EIO);
-    return;
-  }
-  bool good = j->error == 0 && memcmp(j->digest, r->digest[block], 32) == 0;
   if (good) {
     r->state[block] = BLOCK_OK;
     r->ok++;
@@ -155,6 +145,22 @@ static void verified(struct job *j)
   finish_if_whole(g);
 }
 
+static void verified(struct job *j)
+{
+  struct group *g = j->owner;
+  struct receiver *r = g->receiver;
+  uint32_t block = (uint32_t)j->tag;
+  r->verifying--;
+  if (g->state != GROUP_RUNNING)
+    return;
+  if (j->error != 0 && !(j->error < 0 && r->claimed[block])) {
+    if (j->error != EINTR)
+      blocks_fail_errno(g, j->error > 0 ? j->error : EIO);
+    return;
+  }
+  judge(g, block, j->error == 0 && memcmp(j->digest, r->digest[block], DIGEST_LEN) == 0);
+}
+
 static void verify(struct group *g, uint32_t block)
 {
   struct receiver *r = g->receiver;
@@ -174,7 +180,7 @@ static void verify(struct group *g, uint32_t block)
   r->state[block] = BLOCK_VERIFYING;
   r->waiting--;
   r->verifying++;
-  worker_submit(host_of(g)->worker, j);
+  worker_submit(host_of(g)->worker, j, NULL);
 }
 
 /* Hand waiting blocks to the worker, a few at a time so that groups take turns. */
@@ -191,14 +197,40 @@ static void verify_more(struct group *g)
 void blocks_look_at(struct group *g, uint32_t block)
 {
   struct receiver *r = g->receiver;
-  if (r->state[block] != BLOCK_OPEN || !r->known[block] || !dc_pieces_block_whole(r->pieces, block))
+  if (r->state[block] != BLOCK_OPEN || !dc_pieces_block_whole(r->pieces, block))
     return;
-  if (!receiver_write_all(g))
+  for (unsigned i = 0; i < r->trees; i++)
+    if (r->tree[i]->stage.n > 0 && r->tree[i]->stage.block == block)
+      receiver_hand_on(r->tree[i]);
+  if (r->writing[block] > 0 || !r->known[block])
+    return; /* and again when they come */
+  if (r->hashed[block]) {
+    r->hashed[block] = 0;
+    judge(g, block, memcmp(r->found[block], r->digest[block], DIGEST_LEN) == 0);
     return;
+  }
   r->state[block] = BLOCK_WHOLE;
   if (r->waiting++ == 0)
     r->cursor = block;
   verify_more(g);
+}
+
+void blocks_wrote(struct group *g, const struct job *j)
+{
+  struct receiver *r = g->receiver;
+  uint32_t block = (uint32_t)j->tag;
+  r->writing[block]--;
+  if (g->state != GROUP_RUNNING || j->error == EINTR)
+    return;
+  if (j->error != 0) {
+    blocks_fail_errno(g, j->error);
+    return;
+  }
+  if (j->digested) {
+    memcpy(r->found[block], j->digest, DIGEST_LEN);
+    r->hashed[block] = 1;
+  }
+  blocks_look_at(g, block);
 }
 
 bool receiver_digest(struct group *g, uint32_t block, const uint8_t digest[32], struct fault *why)

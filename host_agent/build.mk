@@ -2,8 +2,18 @@
 
 AGENT_DIR := host_agent
 AGENT_OUT := $(BUILD)/host_agent
-AGENT_CFLAGS := -D_GNU_SOURCE -I$(AGENT_DIR) -I.
-AGENT_LIBS := -ljansson -lssl -lcrypto -lpthread
+# BLAKE3 in C, as its authors publish it: Debian has it inside its package for Rust.
+BLAKE3_DIR := $(firstword $(wildcard /usr/share/cargo/registry/blake3-*/c))
+BLAKE3_OUT := $(BUILD)/blake3
+BLAKE3_ARCH := $(shell uname -m)
+BLAKE3_OBJ := $(patsubst %,$(BLAKE3_OUT)/%.o,blake3 blake3_dispatch blake3_portable \
+  $(if $(filter x86_64,$(BLAKE3_ARCH)),$(patsubst %,blake3_%_x86-64_unix,sse2 sse41 avx2 avx512)) \
+  $(if $(filter aarch64,$(BLAKE3_ARCH)),blake3_neon))
+BLAKE3_CFLAGS := -O3 -fPIC -I$(BLAKE3_DIR) $(if $(filter aarch64,$(BLAKE3_ARCH)),-DBLAKE3_USE_NEON=1)
+BLAKE3_LIB := $(BUILD)/libblake3.a
+
+AGENT_CFLAGS := -D_GNU_SOURCE -I$(AGENT_DIR) -I. -isystem $(BLAKE3_DIR)
+AGENT_LIBS := $(BLAKE3_LIB) -ljansson -lssl -lcrypto -lpthread
 AGENT_SRC := $(wildcard $(AGENT_DIR)/*.c)
 AGENT_OBJ := $(patsubst $(AGENT_DIR)/%.c,$(AGENT_OUT)/plain/%.o,$(AGENT_SRC))
 AGENT_OBJ_ASAN := $(patsubst $(AGENT_DIR)/%.c,$(AGENT_OUT)/asan/%.o,$(AGENT_SRC))
@@ -18,6 +28,18 @@ C_TESTS += test-c-agent
 
 .PHONY: test-c-agent
 
+$(BLAKE3_OUT)/%.o: $(BLAKE3_DIR)/%.c
+	@mkdir -p $(@D)
+	$(CC) $(BLAKE3_CFLAGS) -c $< -o $@
+
+$(BLAKE3_OUT)/%.o: $(BLAKE3_DIR)/%.S
+	@mkdir -p $(@D)
+	$(CC) $(BLAKE3_CFLAGS) -c $< -o $@
+
+$(BLAKE3_LIB): $(BLAKE3_OBJ)
+	@rm -f $@
+	ar rcs $@ $^
+
 $(AGENT_OUT)/plain/%.o: $(AGENT_DIR)/%.c $(AGENT_DIR)/build.mk
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_BASE) $(AGENT_CFLAGS) -MMD -MP -c $< -o $@
@@ -26,18 +48,18 @@ $(AGENT_OUT)/asan/%.o: $(AGENT_DIR)/%.c $(AGENT_DIR)/build.mk
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_BASE) $(SANITIZE) $(AGENT_CFLAGS) -MMD -MP -c $< -o $@
 
-$(AGENT_BIN): $(AGENT_OBJ) $(DATAPATH_LIB) $(CORE_LIB)
+$(AGENT_BIN): $(AGENT_OBJ) $(DATAPATH_LIB) $(CORE_LIB) | $(BLAKE3_LIB)
 	$(CC) $(CFLAGS_BASE) $^ $(AGENT_LIBS) -o $@
 
-$(AGENT_BIN_ASAN): $(AGENT_OBJ_ASAN) $(DATAPATH_LIB_ASAN) $(CORE_LIB_ASAN)
+$(AGENT_BIN_ASAN): $(AGENT_OBJ_ASAN) $(DATAPATH_LIB_ASAN) $(CORE_LIB_ASAN) | $(BLAKE3_LIB)
 	$(CC) $(CFLAGS_BASE) $(SANITIZE) $^ $(AGENT_LIBS) -o $@
 
 # The tests link everything but main.
-$(AGENT_OUT)/plain/test_%: $(AGENT_DIR)/tests/test_%.c $(filter-out %/main.o,$(AGENT_OBJ)) $(DATAPATH_LIB) $(CORE_LIB)
+$(AGENT_OUT)/plain/test_%: $(AGENT_DIR)/tests/test_%.c $(filter-out %/main.o,$(AGENT_OBJ)) $(DATAPATH_LIB) $(CORE_LIB) | $(BLAKE3_LIB)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_BASE) $(AGENT_CFLAGS) -MMD -MP -MF $@.d $^ $(AGENT_LIBS) -o $@
 
-$(AGENT_OUT)/asan/test_%: $(AGENT_DIR)/tests/test_%.c $(filter-out %/main.o,$(AGENT_OBJ_ASAN)) $(DATAPATH_LIB_ASAN) $(CORE_LIB_ASAN)
+$(AGENT_OUT)/asan/test_%: $(AGENT_DIR)/tests/test_%.c $(filter-out %/main.o,$(AGENT_OBJ_ASAN)) $(DATAPATH_LIB_ASAN) $(CORE_LIB_ASAN) | $(BLAKE3_LIB)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_BASE) $(SANITIZE) $(AGENT_CFLAGS) -MMD -MP -MF $@.d $^ $(AGENT_LIBS) -o $@
 

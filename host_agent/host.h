@@ -5,13 +5,15 @@
 #include "datapath/tls.h"
 #include "forward.h"
 #include "roots.h"
-#include "worker.h"
+#include "stage.h"
 
 struct host {
   const char *name; /* this node's, as in the topology */
   struct loop *loop;
   struct forward *forward;
-  struct worker *worker;
+  struct worker *worker; /* writes and hashes */
+  struct worker *disk;   /* what may wait for the disk as long as it likes */
+  struct stages stages;
   struct roots dest_roots, source_roots;
   struct security security;
   bool sync; /* fsync before the rename */

@@ -18,7 +18,7 @@
 struct agent {
   struct loop loop;
   struct forward forward;
-  struct worker worker;
+  struct worker worker, disk;
   struct host host;
   struct groups groups;
   struct signalling signalling;
@@ -81,12 +81,18 @@ static bool open_folders(struct agent *a, const struct options *o, struct fault 
   return true;
 }
 
+static unsigned processors(void)
+{
+  long n = sysconf(_SC_NPROCESSORS_ONLN);
+  return n < 2 ? 2 : n > WORKER_THREADS_MAX ? WORKER_THREADS_MAX : (unsigned)n;
+}
+
 /* Parts in the order of their needs; what was opened is closed again in reverse. */
 static int run(struct agent *a, const struct options *o)
 {
   struct fault why;
   int code = 1, rc;
-  a->host = (struct host){.name = o->node, .loop = &a->loop, .forward = &a->forward, .worker = &a->worker,
+  a->host = (struct host){.name = o->node, .loop = &a->loop, .forward = &a->forward, .worker = &a->worker, .disk = &a->disk,
                           .sync = o->sync, .keep_partial = o->keep_partial};
   a->host.security.insecure = o->insecure;
   if (o->tls_ca != NULL) {
@@ -110,9 +116,11 @@ static int run(struct agent *a, const struct options *o)
   /* Sockets, ports and folders are open; files of others are still to be read and written. Before the worker starts. */
   if (!privileges_keep(PRIVILEGE(CAP_DAC_OVERRIDE) | PRIVILEGE(CAP_DAC_READ_SEARCH), &why))
     goto close_carrier;
-  rc = worker_open(&a->worker, &a->loop);
+  rc = worker_open(&a->worker, &a->loop, processors());
+  if (rc == 0)
+    rc = worker_open(&a->disk, &a->loop, DISK_THREADS);
   if (rc < 0) {
-    fault_set(&why, "io", "no worker thread: %s", strerror(-rc));
+    fault_set(&why, "io", "no worker threads: %s", strerror(-rc));
     goto close_worker;
   }
 
@@ -124,6 +132,8 @@ static int run(struct agent *a, const struct options *o)
 
 close_worker:
   worker_close(&a->worker);
+  worker_close(&a->disk);
+  stages_close(&a->host.stages);
 close_carrier:
   carrier_close(&a->carrier);
   a->forward.link_changed = NULL;

@@ -7,45 +7,40 @@
 #include "receiver_state.h"
 
 #define CROWDED_WAIT (500 * DC_US)
+/* The disk is behind: what it wrote meanwhile makes room. */
+#define DISK_WAIT (1 * DC_MS)
 enum { BATCH = 32, BATCHES_PER_POLL = 4 };
-/* A tree's pieces mostly follow one another: they are put together and written with one call. */
-enum { STAGE_BYTES = 128 << 10 };
 
 /* ---- writing ---- */
 
-static bool write_stage(struct receiver_tree *t, struct fault *why)
+static void wrote(struct job *j)
 {
-  size_t n = t->staged;
-  t->staged = 0;
-  return n == 0 || target_write(&t->group->receiver->target, t->stage_at, t->stage, n, why);
+  stages_give(j->stages, j->bytes);
+  if (j->owner != NULL)
+    blocks_wrote(j->owner, j);
 }
 
-static bool stage(struct receiver_tree *t, uint64_t at, const uint8_t *p, size_t n, struct fault *why)
+/* What arrived over this tree is on its way to the file. */
+void receiver_hand_on(struct receiver_tree *t)
 {
-  if ((t->staged > 0 && at != t->stage_at + t->staged) || t->staged + n > STAGE_BYTES)
-    if (!write_stage(t, why))
-      return false;
-  if (t->stage == NULL)
-    t->stage = malloc(STAGE_BYTES);
-  if (t->stage == NULL || n > STAGE_BYTES)
-    return target_write(&t->group->receiver->target, at, p, n, why);
-  if (t->staged == 0)
-    t->stage_at = at;
-  memcpy(t->stage + t->staged, p, n);
-  t->staged += n;
-  return true;
+  struct group *g = t->group;
+  struct job *j = stage_job(&t->stage, &g->receiver->target, &g->layout);
+  if (j == NULL)
+    return;
+  j->flush = host_of(g)->sync;
+  j->done = wrote;
+  j->owner = g;
+  j->generation = g->receiver->fails[j->tag];
+  g->receiver->writing[j->tag]++;
+  worker_submit(host_of(g)->worker, j, t->stage.lane);
 }
 
-/* Everything that arrived is in the file. */
-bool receiver_write_all(struct group *g)
+static bool stage(struct receiver_tree *t, uint64_t at, uint32_t block, const uint8_t *p, size_t n, struct fault *why)
 {
-  struct fault why;
-  for (unsigned i = 0; i < g->receiver->trees; i++)
-    if (!write_stage(g->receiver->tree[i], &why)) {
-      group_fail(g, &why);
-      return false;
-    }
-  return true;
+  if (stage_add(&t->stage, at, block, p, n))
+    return true;
+  receiver_hand_on(t);
+  return stage_add(&t->stage, at, block, p, n) || target_write(&t->group->receiver->target, at, p, n, why);
 }
 
 /* ---- the transport ---- */
@@ -62,7 +57,8 @@ static void on_data(struct endpoint *e, dc_time now, const struct dc_header *h, 
   if (g->t_first_ns == 0)
     group_first(g);
   struct fault why;
-  if (!stage(t, piece * g->layout.piece, payload, h->length, &why)) {
+  uint32_t block = (uint32_t)(piece / g->layout.per_block);
+  if (!stage(t, piece * g->layout.piece, block, payload, h->length, &why)) {
     group_fail(g, &why);
     return;
   }
@@ -73,7 +69,7 @@ static void on_data(struct endpoint *e, dc_time now, const struct dc_header *h, 
     group_event(g, "resumed",
                 json_pack("{s:I,s:I}", "tree", (json_int_t)t->params.id, "t_ns", (json_int_t)loop_realtime_ns()));
   }
-  blocks_look_at(g, (uint32_t)(piece / g->layout.per_block));
+  blocks_look_at(g, block);
 }
 
 static bool poll(struct endpoint *e, dc_time now)
@@ -82,6 +78,10 @@ static bool poll(struct endpoint *e, dc_time now)
   struct dc_interest out[BATCH];
   if (t->path == NULL || t->group->receiver->target.file == NULL || t->group->receiver->resuming > 0)
     return false;
+  if (stages_short(&host_of(t->group)->stages)) {
+    forward_wake(e, now + DISK_WAIT);
+    return false;
+  }
   unsigned n = BATCH;
   for (unsigned i = 0; i < BATCHES_PER_POLL && n == BATCH; i++) {
     if (forward_crowded(e->forward, &t->path->first)) {
@@ -126,11 +126,10 @@ static void drop_tree(struct group *g, unsigned i)
 {
   struct receiver *r = g->receiver;
   struct receiver_tree *t = r->tree[i];
-  struct fault why;
-  if (g->state == GROUP_RUNNING && !write_stage(t, &why))
-    group_fail(g, &why);
+  if (g->state == GROUP_RUNNING && r->target.file != NULL)
+    receiver_hand_on(t);
   detach(t);
-  free(t->stage);
+  stage_close(&t->stage);
   loop_bury(host_of(g)->loop, t->core);
   loop_bury(host_of(g)->loop, t->path);
   loop_bury(host_of(g)->loop, t);
@@ -156,7 +155,13 @@ static bool add_tree(struct group *g, const struct tree_params *p, struct fault 
     free(t);
     return fault_set(why, "io", "out of memory");
   }
+  if (!stage_open(&t->stage, &host_of(g)->stages)) {
+    free(memory);
+    free(t);
+    return fault_set(why, "io", "out of memory");
+  }
   if (!forward_add(host_of(g)->forward, &t->endpoint, p->id, &receiver_ops)) {
+    stage_close(&t->stage);
     free(memory);
     free(t);
     return fault_set(why, "bad_request", "tree %u is another group's on this host", p->id);
@@ -312,7 +317,7 @@ static void allocate_more(struct group *g)
   r->allocating = true;
   j->done = allocated;
   j->owner = g;
-  worker_submit(host_of(g)->worker, j);
+  worker_submit(host_of(g)->disk, j, NULL);
 }
 
 static void free_all(struct receiver *r)
@@ -322,7 +327,10 @@ static void free_all(struct receiver *r)
   free(r->fails);
   free(r->known);
   free(r->claimed);
+  free(r->writing);
+  free(r->hashed);
   free(r->digest);
+  free(r->found);
 }
 
 bool receiver_open(struct group *g, const char *dest, struct fault *why)
@@ -337,9 +345,12 @@ bool receiver_open(struct group *g, const char *dest, struct fault *why)
   r->fails = calloc(n, 1);
   r->known = calloc(n, 1);
   r->claimed = calloc(n, 1);
-  r->digest = calloc(n, 32);
+  r->writing = calloc(n, sizeof *r->writing);
+  r->hashed = calloc(n, 1);
+  r->digest = calloc(n, DIGEST_LEN);
+  r->found = calloc(n, DIGEST_LEN); /* touched as blocks come */
   if (memory == NULL || r->state == NULL || r->fails == NULL || r->known == NULL || r->claimed == NULL ||
-      r->digest == NULL) {
+      r->writing == NULL || r->hashed == NULL || r->digest == NULL || r->found == NULL) {
     fault_set(why, "io", "out of memory for %u blocks", r->blocks);
     free(memory);
     free_all(r);
@@ -373,13 +384,10 @@ void receiver_stop(struct group *g, bool keep)
 {
   struct receiver *r = g->receiver;
   for (unsigned i = 0; i < r->trees; i++) {
-    struct fault why;
-    detach(r->tree[i]);
-    if (keep && r->target.file != NULL && !write_stage(r->tree[i], &why))
-      log_warn("group %s: %s", g->id, why.text); /* what was verified is in the file already */
-    r->tree[i]->staged = 0;
+    detach(r->tree[i]); /* what was verified is in the file already; the rest is of no use to anybody */
+    r->tree[i]->stage.n = 0;
   }
-  target_close(&r->target, keep, host_of(g)->worker);
+  target_close(&r->target, keep, host_of(g)->disk);
 }
 
 void receiver_close(struct group *g, bool keep)
@@ -387,6 +395,7 @@ void receiver_close(struct group *g, bool keep)
   struct receiver *r = g->receiver;
   receiver_stop(g, keep);
   worker_forget(host_of(g)->worker, g);
+  worker_forget(host_of(g)->disk, g);
   while (r->trees > 0)
     drop_tree(g, 0);
   free_all(r);

@@ -4,6 +4,7 @@
 
 #include "datacast/receiver.h"
 #include "group.h"
+#include "stage.h"
 #include "target.h"
 
 struct receiver_tree {
@@ -16,9 +17,7 @@ struct receiver_tree {
   uint64_t bytes, unroutable;
   bool attached;
   bool rerouted; /* nothing new came over the changed route yet */
-  uint8_t *stage; /* arrived, not written yet: file bytes [stage_at, stage_at + staged) */
-  uint64_t stage_at;
-  size_t staged;
+  struct stage stage; /* arrived, not handed on to be written yet */
 };
 
 enum block_state {
@@ -40,14 +39,16 @@ struct receiver {
   uint64_t bad;
   uint8_t *state, *fails, *known; /* per block: block_state, failures, digest is known */
   uint8_t *claimed;               /* per block: held from before, not hashed again yet */
-  uint8_t (*digest)[32];
+  uint16_t *writing;              /* per block: runs of it that are on their way to the file */
+  uint8_t *hashed;                /* per block: `found` is its digest, taken while it was written */
+  uint8_t (*digest)[DIGEST_LEN], (*found)[DIGEST_LEN];
   bool allocating, finishing;
 };
 
 static inline struct host *host_of(const struct group *g) { return g->all->host; }
 
-/* receiver.c: everything that arrived is in the file; false when the group failed of it. */
-bool receiver_write_all(struct group *g) __attribute__((nonnull));
+/* receiver.c: what arrived over this tree is on its way to the file. */
+void receiver_hand_on(struct receiver_tree *t) __attribute__((nonnull));
 
 /* blocks.c */
 void blocks_fail_errno(struct group *g, int error) __attribute__((nonnull));
@@ -55,6 +56,8 @@ void blocks_fail_errno(struct group *g, int error) __attribute__((nonnull));
 void blocks_resume(struct group *g) __attribute__((nonnull));
 /* A piece of the block came, or its digest. */
 void blocks_look_at(struct group *g, uint32_t block) __attribute__((nonnull));
+/* A run of a block is in the file, or could not be written. */
+void blocks_wrote(struct group *g, const struct job *j) __attribute__((nonnull));
 /* Go on with what waits: verify, finish. */
 void blocks_go(struct group *g) __attribute__((nonnull));
 

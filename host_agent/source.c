@@ -42,8 +42,9 @@ struct source {
   struct group *group;
   /* digests, in the order of blocks */
   uint32_t blocks, hashed, told, wanted; /* wanted: one past the highest block assigned */
-  bool hashing;
-  uint8_t (*digest)[32];
+  uint32_t begun;    /* blocks [hashed, begun) are being hashed, or wait for one before them */
+  uint64_t ready;    /* bit i: block hashed + i has its digest already */
+  uint8_t (*digest)[DIGEST_LEN];
 };
 
 static bool errno_fault(struct fault *why, int error, const char *path)
@@ -173,10 +174,7 @@ static void hashed(struct job *j)
 {
   struct group *g = j->owner;
   struct source *s = g->source;
-  s->hashing = false;
-  if (g->state != GROUP_RUNNING)
-    return;
-  if (j->error == EINTR)
+  if (g->state != GROUP_RUNNING || j->error == EINTR)
     return;
   if (j->error > 0) {
     struct fault why;
@@ -188,30 +186,34 @@ static void hashed(struct job *j)
     fail_changed(g);
     return;
   }
-  memcpy(s->digest[s->hashed++], j->digest, 32);
-  if (s->tell.pos == 0)
+  memcpy(s->digest[j->tag], j->digest, DIGEST_LEN);
+  s->ready |= UINT64_C(1) << (j->tag - s->hashed);
+  for (; s->ready & 1; s->ready >>= 1)
+    s->hashed++;
+  if (s->tell.pos == 0 && s->told < s->hashed)
     loop_timer(g->all->host->loop, &s->tell, g->all->host->loop->now + TELL_AFTER);
   hash_on(s);
 }
 
-/* Hash the next block, if it is not too far ahead of what was assigned. Reading it also brings it into the page cache,
- * so that the loop's own reads find it there. */
+/* Hash the next blocks, if they are not too far ahead of what was assigned. Reading them also brings them into the page
+ * cache, so that the loop's own reads find them there. */
 static void hash_on(struct source *s)
 {
   struct group *g = s->group;
-  if (s->hashing || s->hashed == s->blocks || s->hashed >= (uint64_t)s->wanted + DIGESTS_AHEAD)
-    return;
-  struct job *j = job_new(JOB_HASH);
-  if (j == NULL)
-    return;
   uint64_t block = (uint64_t)g->layout.piece * g->layout.per_block;
-  j->file = file_ref(s->file);
-  j->off = s->hashed * block;
-  j->len = g->layout.size - j->off < block ? g->layout.size - j->off : block;
-  j->done = hashed;
-  j->owner = g;
-  s->hashing = true;
-  worker_submit(g->all->host->worker, j);
+  while (s->begun < s->hashed + HASH_AT_ONCE && s->begun < s->blocks &&
+         s->begun < (uint64_t)s->wanted + DIGESTS_AHEAD) {
+    struct job *j = job_new(JOB_HASH);
+    if (j == NULL)
+      return;
+    j->tag = s->begun++;
+    j->file = file_ref(s->file);
+    j->off = j->tag * block;
+    j->len = g->layout.size - j->off < block ? g->layout.size - j->off : block;
+    j->done = hashed;
+    j->owner = g;
+    worker_submit(g->all->host->worker, j, NULL);
+  }
 }
 
 void source_repeat(struct group *g)
@@ -499,7 +501,7 @@ bool source_open(struct group *g, const char *path, const json_t *part, struct f
   struct source *s = calloc(1, sizeof *s);
   struct file *file = file_new(fd);
   uint32_t blocks = dc_layout_blocks(&g->layout);
-  uint8_t(*digest)[32] = calloc(blocks > 0 ? blocks : 1, 32);
+  uint8_t(*digest)[DIGEST_LEN] = calloc(blocks > 0 ? blocks : 1, DIGEST_LEN);
   char *copy = strdup(path);
   if (s == NULL || file == NULL || digest == NULL || copy == NULL) {
     free(s);

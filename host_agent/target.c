@@ -315,7 +315,7 @@ void target_close(struct target *t, bool keep, struct worker *w)
     if (j != NULL) {
       j->file = t->file;
       t->file = NULL;
-      worker_submit(w, j);
+      worker_submit(w, j, NULL);
     }
   }
   file_unref(t->file);

@@ -2,7 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/evp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -38,6 +38,20 @@ void file_unref(struct file *f)
   free(f);
 }
 
+struct lane *lane_new(void)
+{
+  struct lane *l = calloc(1, sizeof *l);
+  if (l != NULL)
+    l->refs = 1;
+  return l;
+}
+
+void lane_unref(struct lane *l)
+{
+  if (l != NULL && __atomic_sub_fetch(&l->refs, 1, __ATOMIC_ACQ_REL) == 0)
+    free(l);
+}
+
 struct job *job_new(enum job_kind kind)
 {
   struct job *j = calloc(1, sizeof *j);
@@ -51,17 +65,24 @@ struct job *job_new(enum job_kind kind)
 static void job_free(struct job *j)
 {
   file_unref(j->file);
+  lane_unref(j->lane);
   if (j->dir >= 0)
     close(j->dir);
   free(j);
 }
 
-/* ---- in the thread ---- */
+/* ---- in a thread ---- */
 
-static int hash(struct worker *w, struct job *j, EVP_MD_CTX *ctx, uint8_t *buffer)
+static void flush(const struct job *j)
 {
-  if (EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) != 1)
-    return ENOMEM;
+  if (j->flush) /* a hint; fsync decides */
+    (void)sync_file_range(j->file->fd, (off_t)j->off, (off_t)j->len, SYNC_FILE_RANGE_WRITE);
+}
+
+static int hash(struct worker *w, struct job *j, uint8_t *buffer)
+{
+  blake3_hasher h;
+  blake3_hasher_init(&h);
   uint64_t at = j->off, end = j->off + j->len;
   while (at < end) {
     if (__atomic_load_n(&w->stopping, __ATOMIC_RELAXED))
@@ -74,13 +95,50 @@ static int hash(struct worker *w, struct job *j, EVP_MD_CTX *ctx, uint8_t *buffe
       return errno;
     if (got == 0)
       return -1;
-    EVP_DigestUpdate(ctx, buffer, (size_t)got);
+    blake3_hasher_update(&h, buffer, (size_t)got);
     at += (uint64_t)got;
   }
-  EVP_DigestFinal_ex(ctx, j->digest, NULL);
-  if (j->flush)
-    (void)sync_file_range(j->file->fd, (off_t)j->off, (off_t)j->len, SYNC_FILE_RANGE_WRITE); /* a hint; fsync decides */
+  blake3_hasher_finalize(&h, j->digest, DIGEST_LEN);
+  flush(j);
   return fstat(j->file->fd, &j->stat) < 0 ? errno : 0;
+}
+
+/* The hash goes on while the bytes are still in the processor's cache. */
+static void hash_on(struct job *j)
+{
+  struct lane *l = j->lane;
+  if (j->begins) {
+    blake3_hasher_init(&l->hash);
+    l->hashing = true;
+    l->to = j->off;
+    l->generation = j->generation;
+  }
+  l->hashing &= l->to == j->off && l->generation == j->generation;
+  if (!l->hashing)
+    return;
+  blake3_hasher_update(&l->hash, j->bytes, (size_t)j->len);
+  l->to += j->len;
+  if (!j->ends)
+    return;
+  blake3_hasher_finalize(&l->hash, j->digest, DIGEST_LEN);
+  j->digested = true;
+  l->hashing = false;
+}
+
+static int write_out(struct job *j)
+{
+  uint64_t done = 0;
+  while (done < j->len) {
+    ssize_t n = pwrite(j->file->fd, j->bytes + done, (size_t)(j->len - done), (off_t)(j->off + done));
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n <= 0)
+      return n < 0 ? errno : ENOSPC;
+    done += (uint64_t)n;
+  }
+  hash_on(j);
+  flush(j);
+  return 0;
 }
 
 static int allocate(struct job *j)
@@ -107,11 +165,14 @@ static int finish(struct job *j)
   return error;
 }
 
-static void run(struct worker *w, struct job *j, EVP_MD_CTX *ctx, uint8_t *buffer)
+static void run(struct worker *w, struct job *j, uint8_t *buffer)
 {
   switch (j->kind) {
   case JOB_HASH:
-    j->error = hash(w, j, ctx, buffer);
+    j->error = hash(w, j, buffer);
+    break;
+  case JOB_WRITE:
+    j->error = write_out(j);
     break;
   case JOB_ALLOCATE:
     j->error = allocate(j);
@@ -126,42 +187,81 @@ static void run(struct worker *w, struct job *j, EVP_MD_CTX *ctx, uint8_t *buffe
   }
 }
 
+/* A job that will not be done: nothing of it may stay behind. */
+static void skip(struct job *j)
+{
+  j->error = EINTR;
+  if (j->kind == JOB_FINISH && !j->keep)
+    (void)unlinkat(j->dir, j->temp, 0);
+}
+
+/* Under the lock: the next job, and the lane that it holds up; lanes and single jobs take turns. */
+static struct job *next_job(struct worker *w)
+{
+  struct lane *l = w->ready;
+  struct job *j = w->todo;
+  w->turn = !w->turn;
+  if (l != NULL && (j == NULL || w->turn)) {
+    w->ready = l->next;
+    j = l->first;
+    l->first = j->next;
+  } else if (j != NULL) {
+    w->todo = j->next;
+  }
+  return j;
+}
+
+static void make_ready(struct worker *w, struct lane *l)
+{
+  l->next = NULL;
+  l->waits = true;
+  *(w->ready == NULL ? &w->ready : &w->ready_last->next) = l;
+  w->ready_last = l;
+}
+
+static void hand_back(struct worker *w, struct job *j)
+{
+  if (j->lane != NULL) {
+    j->lane->waits = false;
+    if (j->lane->first != NULL)
+      make_ready(w, j->lane);
+  }
+  j->next = NULL;
+  bool first = w->finished == NULL;
+  *(first ? &w->finished : &w->finished_last->next) = j;
+  w->finished_last = j;
+  if (first && !w->stop) {
+    uint64_t one = 1;
+    if (write(w->watch.fd, &one, sizeof one) < 0)
+      abort(); /* an eventfd that cannot count to one: our own bug */
+  }
+}
+
 static void *work(void *arg)
 {
   struct worker *w = arg;
   (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE); /* packets come first */
-  EVP_MD_CTX *ctx = EVP_MD_CTX_new();
   uint8_t *buffer = malloc(READ_BYTES);
-  if (ctx == NULL || buffer == NULL)
+  if (buffer == NULL)
     abort();
   pthread_mutex_lock(&w->lock);
   for (;;) {
-    while (w->todo == NULL && !w->stop)
+    struct job *j;
+    while ((j = next_job(w)) == NULL && !w->stop)
       pthread_cond_wait(&w->more, &w->lock);
-    struct job *j = w->todo;
     if (j == NULL)
       break;
-    w->todo = j->next;
-    bool skip = w->stop;
+    bool stop = w->stop;
     pthread_mutex_unlock(&w->lock);
-    if (skip)
-      j->error = EINTR;
+    if (stop)
+      skip(j);
     else
-      run(w, j, ctx, buffer);
-    j->next = NULL;
+      run(w, j, buffer);
     pthread_mutex_lock(&w->lock);
-    bool first = w->finished == NULL;
-    *(first ? &w->finished : &w->finished_last->next) = j;
-    w->finished_last = j;
-    if (first && !w->stop) {
-      uint64_t one = 1;
-      if (write(w->watch.fd, &one, sizeof one) < 0)
-        abort(); /* an eventfd that cannot count to one: our own bug */
-    }
+    hand_back(w, j);
   }
   pthread_mutex_unlock(&w->lock);
   free(buffer);
-  EVP_MD_CTX_free(ctx);
   return NULL;
 }
 
@@ -173,6 +273,13 @@ static void disown(struct worker *w, struct job *j)
   while (*at != j)
     at = &(*at)->next_owned;
   *at = j->next_owned;
+}
+
+static void end(struct job *j)
+{
+  if (j->done != NULL && (j->owner != NULL || j->kind == JOB_WRITE))
+    j->done(j);
+  job_free(j);
 }
 
 static void collect(struct watch *watch, uint32_t events)
@@ -189,14 +296,12 @@ static void collect(struct watch *watch, uint32_t events)
   while (j != NULL) {
     struct job *next = j->next;
     disown(w, j);
-    if (j->owner != NULL && j->done != NULL)
-      j->done(j);
-    job_free(j);
+    end(j);
     j = next;
   }
 }
 
-int worker_open(struct worker *w, struct loop *loop)
+int worker_open(struct worker *w, struct loop *loop, unsigned threads)
 {
   memset(w, 0, sizeof *w);
   w->loop = loop;
@@ -205,21 +310,32 @@ int worker_open(struct worker *w, struct loop *loop)
     return -errno;
   pthread_mutex_init(&w->lock, NULL);
   pthread_cond_init(&w->more, NULL);
-  int rc = pthread_create(&w->thread, NULL, work, w);
-  if (rc != 0)
-    return -rc;
-  w->running = true;
+  for (; w->threads < threads && w->threads < WORKER_THREADS_MAX; w->threads++) {
+    int rc = pthread_create(&w->thread[w->threads], NULL, work, w);
+    if (rc != 0)
+      return -rc;
+  }
   return loop_watch(loop, &w->watch, EPOLLIN);
 }
 
-void worker_submit(struct worker *w, struct job *j)
+void worker_submit(struct worker *w, struct job *j, struct lane *l)
 {
   j->next = NULL;
   j->next_owned = w->owned;
+  j->lane = l;
   w->owned = j;
+  if (l != NULL)
+    __atomic_add_fetch(&l->refs, 1, __ATOMIC_RELAXED);
   pthread_mutex_lock(&w->lock);
-  *(w->todo == NULL ? &w->todo : &w->todo_last->next) = j;
-  w->todo_last = j;
+  if (l == NULL) {
+    *(w->todo == NULL ? &w->todo : &w->todo_last->next) = j;
+    w->todo_last = j;
+  } else {
+    *(l->first == NULL ? &l->first : &l->last->next) = j;
+    l->last = j;
+    if (!l->waits)
+      make_ready(w, l);
+  }
   pthread_cond_signal(&w->more);
   pthread_mutex_unlock(&w->lock);
 }
@@ -233,19 +349,24 @@ void worker_forget(struct worker *w, const void *owner)
 
 void worker_close(struct worker *w)
 {
-  if (w->running) {
+  if (w->threads > 0) {
     pthread_mutex_lock(&w->lock);
     w->stop = true;
     __atomic_store_n(&w->stopping, 1, __ATOMIC_RELAXED);
-    pthread_cond_signal(&w->more);
+    pthread_cond_broadcast(&w->more);
     pthread_mutex_unlock(&w->lock);
-    pthread_join(w->thread, NULL);
+    for (unsigned i = 0; i < w->threads; i++)
+      pthread_join(w->thread[i], NULL);
     for (struct job *j = w->finished, *next; j != NULL; j = next) {
       next = j->next;
-      job_free(j);
+      j->owner = NULL;
+      end(j);
     }
+    w->finished = w->owned = NULL;
+    w->threads = 0;
     loop_unwatch(w->loop, &w->watch);
   }
-  if (w->watch.fd >= 0)
+  if (w->watch.fd > 0)
     close(w->watch.fd);
+  w->watch.fd = -1;
 }

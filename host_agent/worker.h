@@ -1,16 +1,20 @@
-/* One thread for what may take long: reading and hashing blocks, preallocating, syncing, freeing files.
+/* Threads for what may take long: writing and hashing blocks, preallocating, syncing, freeing files.
  *
- * Jobs run in order. The loop's thread submits and gets them back by an eventfd; the worker touches nothing but the job
- * itself, so nothing else is shared. */
+ * The loop's thread submits jobs and gets them back by an eventfd; a thread touches nothing but the job itself and what
+ * the job's lane guards, so nothing else is shared. Jobs of one lane run one after another, in the order in which they
+ * were submitted; lanes, and jobs without one, run beside each other. A file that is synced for seconds holds up its own
+ * lane and nobody else, as long as a thread is left: so syncing has threads of its own (main.c). */
 #ifndef AGENT_WORKER_H
 #define AGENT_WORKER_H
 
 #include <pthread.h>
 #include <sys/stat.h>
 
+#include "agent_limits.h"
 #include "datapath/loop.h"
+#include "digest.h"
 
-/* An open file with owners in both threads. */
+/* An open file with owners in several threads. */
 struct file {
   int fd;
   int refs; /* atomic */
@@ -20,8 +24,26 @@ struct file *file_new(int fd); /* takes over fd, also when it returns NULL */
 struct file *file_ref(struct file *f) __attribute__((nonnull));
 void file_unref(struct file *f);
 
+/* One run of jobs in order, and the hash of the block that they write. */
+struct lane {
+  int refs;                  /* atomic: the owner's and one of each job */
+  struct job *first, *last;  /* under the worker's lock */
+  bool waits;                /* among the worker's ready lanes, or a thread is at it */
+  struct lane *next;
+  blake3_hasher hash;        /* of a block's bytes up to `to`, where `hashing`; the thread's that runs the lane */
+  uint64_t to;
+  uint8_t generation;
+  bool hashing;
+};
+
+struct lane *lane_new(void); /* NULL without memory */
+void lane_unref(struct lane *l);
+
+struct stages;
+
 enum job_kind {
-  JOB_HASH,     /* SHA-256 of [off, off + len); `stat` of the file afterwards; `flush`: start writing it back */
+  JOB_HASH,     /* digest of [off, off + len); `stat` of the file afterwards; `flush`: start writing it back */
+  JOB_WRITE,    /* write `bytes`; `begins`, `ends` a block: its digest, if this lane wrote all of it in order */
   JOB_ALLOCATE, /* reserve [off, off + len) */
   JOB_FINISH,   /* cut to len bytes, (sync,) rename temp to name; the temporary file is removed on failure */
   JOB_DROP      /* close the file: the last owner frees an unlinked file's blocks, which takes time */
@@ -32,39 +54,49 @@ struct job {
   struct file *file; /* NULL or one reference, given back by the worker's side of the job's end */
   uint64_t off, len;
   bool flush, sync;
+  bool begins, ends;
+  uint8_t generation; /* of the block's bytes: what was dropped is not hashed together with what came instead */
+  bool keep;         /* JOB_FINISH that is never run: leave the temporary file */
+  uint8_t *bytes;    /* JOB_WRITE: of `stages`, which `done` gives them back to */
+  struct stages *stages;
   int dir;           /* owned: closed when the job is freed; -1: none */
   char temp[256], name[256];
   /* result */
   int error;         /* errno; -1: the file was shorter than off + len */
-  uint8_t digest[32];
+  bool digested;     /* JOB_WRITE: `digest` is the block's */
+  uint8_t digest[DIGEST_LEN];
   struct stat stat;
   /* the loop's side */
-  void (*done)(struct job *j); /* with owner not NULL only; the job is freed afterwards */
-  void *owner;                 /* cleared when the owner goes */
+  void (*done)(struct job *j); /* the job is freed afterwards */
+  void *owner;                 /* cleared when the owner goes; `done` comes all the same for JOB_WRITE */
   uint64_t tag;
+  struct lane *lane;           /* NULL or one reference */
   struct job *next, *next_owned;
 };
 
 struct worker {
   struct loop *loop;
   struct watch watch; /* eventfd */
-  pthread_t thread;
+  pthread_t thread[WORKER_THREADS_MAX];
+  unsigned threads;
   pthread_mutex_t lock;
   pthread_cond_t more;
-  struct job *todo, *todo_last, *finished, *finished_last; /* under lock */
-  bool stop;                                              /* under lock */
-  int stopping;                                           /* atomic: leave long loops */
+  struct job *todo, *todo_last;                     /* without a lane; this and the following under lock */
+  struct lane *ready, *ready_last;
+  struct job *finished, *finished_last;
+  bool turn, stop;
+  int stopping;      /* atomic: leave long loops */
   struct job *owned; /* every job under way, for worker_forget; the loop's */
-  bool running;
 };
 
-int worker_open(struct worker *w, struct loop *loop) __attribute__((nonnull)); /* 0 or -errno */
-/* Ends the thread; what is still to be done is dropped. */
+int worker_open(struct worker *w, struct loop *loop, unsigned threads) __attribute__((nonnull)); /* 0 or -errno */
+/* Ends the threads; what is still to be done is dropped, and with a file that was to be finished its temporary name. */
 void worker_close(struct worker *w) __attribute__((nonnull));
 
 struct job *job_new(enum job_kind kind); /* NULL without memory */
-void worker_submit(struct worker *w, struct job *j) __attribute__((nonnull));
-/* No `done` comes for this owner's jobs any more. */
+/* `l`, which may be NULL, keeps its reference. */
+void worker_submit(struct worker *w, struct job *j, struct lane *l) __attribute__((nonnull(1, 2)));
+/* This owner's jobs have no owner any more. */
 void worker_forget(struct worker *w, const void *owner) __attribute__((nonnull));
 
 #endif

@@ -119,8 +119,8 @@ void set_up(void)
   close(fd);
   child_listen = listener(child_addr);
   manager_listen = listener(manager_addr);
-  MUST(loop_open(&a.loop) == 0 && worker_open(&a.worker, &a.loop) == 0);
-  a.host = (struct host){.name = "me", .loop = &a.loop, .forward = &a.forward, .worker = &a.worker};
+  MUST(loop_open(&a.loop) == 0 && worker_open(&a.worker, &a.loop, 2) == 0 && worker_open(&a.disk, &a.loop, 1) == 0);
+  a.host = (struct host){.name = "me", .loop = &a.loop, .forward = &a.forward, .worker = &a.worker, .disk = &a.disk};
   MUST(roots_add(&a.host.dest_roots, folder, &why) && roots_add(&a.host.source_roots, folder, &why));
   for (unsigned i = 0; i < PORTS; i++) {
     ports[i] = calloc(1, sizeof *ports[i]);
@@ -147,7 +147,7 @@ void clean_folder(void)
 /* A round of the loop, and everything that it hands to the worker. */
 void turn(void)
 {
-  for (unsigned i = 0; i < 4 || a.worker.owned != NULL; i++) {
+  for (unsigned i = 0; i < 4 || a.worker.owned != NULL || a.disk.owned != NULL; i++) {
     (void)loop_serve(&a.loop, a.loop.now);
     forward_round(&a.forward, a.loop.now);
     if (i >= 4)

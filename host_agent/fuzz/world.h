@@ -13,7 +13,7 @@ enum { PORTS = 2, MTU = 1500, PIECE = 1000, PER_BLOCK = 4, FRAMES = 64, ASKED = 
 
 extern struct agent {
   struct loop loop;
-  struct worker worker;
+  struct worker worker, disk;
   struct forward forward;
   struct groups groups;
   struct host host;

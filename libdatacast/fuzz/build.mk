@@ -30,11 +30,11 @@ $(FUZZ_CORE:%=$(FUZZ_OUT)/%): $(FUZZ_OUT)/%: $(FUZZ_DIR)/fuzz_%.c $(CORE_SRC) $(
 	$(FUZZ_CLANG) $< $(CORE_SRC) -o $@
 
 $(FUZZ_OUT)/conn: $(FUZZ_DIR)/fuzz_conn.c $(DATAPATH_SRC) $(CORE_SRC) $(FUZZ_HEADERS) | $(FUZZ_OUT)/.clang
-	$(FUZZ_CLANG) $< $(DATAPATH_SRC) $(CORE_SRC) $(AGENT_LIBS) -o $@
+	$(FUZZ_CLANG) $< $(DATAPATH_SRC) $(CORE_SRC) -ljansson -lssl -lcrypto -lpthread -o $@
 
 # The agent's clock is the script's, libFuzzer's own is not.
-$(FUZZ_OUT)/agent: $(FUZZ_AGENT_SRC) $(FUZZ_HEADERS) $(wildcard $(AGENT_DIR)/*.h $(AGENT_DIR)/fuzz/*.h) | $(FUZZ_OUT)/.clang
-	$(FUZZ_CLANG) -I$(AGENT_DIR) -Dclock_gettime=script_clock $(FUZZ_AGENT_SRC) $(AGENT_LIBS) -o $@
+$(FUZZ_OUT)/agent: $(FUZZ_AGENT_SRC) $(FUZZ_HEADERS) $(wildcard $(AGENT_DIR)/*.h $(AGENT_DIR)/fuzz/*.h) | $(FUZZ_OUT)/.clang $(BLAKE3_LIB)
+	$(FUZZ_CLANG) -I$(AGENT_DIR) -isystem $(BLAKE3_DIR) -Dclock_gettime=script_clock $(FUZZ_AGENT_SRC) $(AGENT_LIBS) -o $@
 
 $(FUZZ_OUT)/switch: $(SWITCH_DIR)/fuzz/fuzz_switch.c $(FUZZ_SWITCH_SRC) $(FUZZ_HEADERS) $(wildcard $(SWITCH_DIR)/*.h) | $(FUZZ_OUT)/.clang
 	$(FUZZ_CLANG) -I$(SWITCH_DIR) $(SWITCH_CFLAGS) $< $(FUZZ_SWITCH_SRC) $(SWITCH_LIBS) -o $@
@@ -57,11 +57,11 @@ $(FUZZ_CORE:%=$(FUZZ_OUT)/replay-%): $(FUZZ_OUT)/replay-%: $(FUZZ_DIR)/fuzz_%.c 
 
 $(FUZZ_OUT)/replay-conn: $(FUZZ_DIR)/fuzz_conn.c $(FUZZ_DIR)/replay.c $(DATAPATH_LIB_ASAN) $(CORE_LIB_ASAN)
 	@mkdir -p $(@D)
-	$(REPLAY_CC) $< $(FUZZ_DIR)/replay.c $(DATAPATH_LIB_ASAN) $(CORE_LIB_ASAN) $(AGENT_LIBS) -o $@
+	$(REPLAY_CC) $< $(FUZZ_DIR)/replay.c $(DATAPATH_LIB_ASAN) $(CORE_LIB_ASAN) -ljansson -lssl -lcrypto -lpthread -o $@
 
-$(FUZZ_OUT)/replay-agent: $(FUZZ_AGENT_OWN) $(FUZZ_DIR)/replay.c $(filter-out %/main.o,$(AGENT_OBJ_ASAN)) $(DATAPATH_LIB_ASAN) $(CORE_LIB_ASAN)
+$(FUZZ_OUT)/replay-agent: $(FUZZ_AGENT_OWN) $(FUZZ_DIR)/replay.c $(filter-out %/main.o,$(AGENT_OBJ_ASAN)) $(DATAPATH_LIB_ASAN) $(CORE_LIB_ASAN) | $(BLAKE3_LIB)
 	@mkdir -p $(@D)
-	$(REPLAY_CC) -I$(AGENT_DIR) $(filter %.c %.o %.a,$^) $(AGENT_LIBS) -o $@
+	$(REPLAY_CC) -I$(AGENT_DIR) -isystem $(BLAKE3_DIR) $(filter %.c %.o %.a,$^) $(AGENT_LIBS) -o $@
 
 $(FUZZ_OUT)/replay-switch: $(SWITCH_DIR)/fuzz/fuzz_switch.c $(FUZZ_DIR)/replay.c $(SWITCH_PARTS_ASAN) $(DATAPATH_LIB_ASAN) $(CORE_LIB_ASAN)
 	@mkdir -p $(@D)

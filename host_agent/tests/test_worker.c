@@ -1,0 +1,141 @@
+/* Threads for files: lanes keep their order, a block is hashed while it is written, and what is never done leaves
+ * nothing behind. */
+#include "worker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "params.h"
+
+static struct loop loop;
+static unsigned came;
+static char hex[2 * DIGEST_LEN + 1];
+static bool digested;
+
+static void counted(struct job *j)
+{
+  CHECK(j->error == 0 || j->error == EINTR);
+  came++;
+  free(j->bytes);
+}
+
+static void take_digest(struct job *j)
+{
+  counted(j);
+  digested = j->kind == JOB_HASH || j->digested;
+  hex_write(hex, j->digest, DIGEST_LEN);
+}
+
+static void wait_for(unsigned n)
+{
+  while (came < n)
+    (void)loop_serve(&loop, loop_clock() + 5 * DC_SEC);
+}
+
+static struct job *write_job(int fd, uint64_t off, uint8_t fill, size_t len, bool begins, bool ends)
+{
+  struct job *j = job_new(JOB_WRITE);
+  j->file = file_new(dup(fd));
+  j->off = off;
+  j->len = len;
+  j->begins = begins;
+  j->ends = ends;
+  j->bytes = malloc(len);
+  memset(j->bytes, fill, len);
+  j->done = take_digest;
+  return j;
+}
+
+/* What BLAKE3's authors publish for these bytes: the digest is theirs, whatever the processor can do. */
+static void test_a_known_digest(struct worker *w, int fd)
+{
+  struct job *j = job_new(JOB_HASH);
+  j->file = file_new(dup(fd));
+  j->done = take_digest;
+  j->owner = w;
+  came = 0;
+  worker_submit(w, j, NULL);
+  wait_for(1);
+  CHECK(strcmp(hex, "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262") == 0); /* of nothing */
+}
+
+static void test_a_block_is_hashed_while_it_is_written(struct worker *w, int fd)
+{
+  struct lane *l = lane_new();
+  char passing[sizeof hex];
+  came = 0;
+  for (unsigned i = 0; i < 64; i++)
+    worker_submit(w, write_job(fd, 4096ull * i, (uint8_t)i, 4096, i == 0, i == 63), l);
+  wait_for(64);
+  CHECK(digested);
+  memcpy(passing, hex, sizeof passing);
+  struct job *j = job_new(JOB_HASH);
+  j->file = file_new(dup(fd));
+  j->len = 64 * 4096;
+  j->done = take_digest;
+  j->owner = w;
+  worker_submit(w, j, NULL);
+  wait_for(65);
+  CHECK(strcmp(hex, passing) == 0);
+
+  came = 0; /* a hole in it, or bytes that were dropped in between: no digest */
+  worker_submit(w, write_job(fd, 0, 1, 4096, true, false), l);
+  worker_submit(w, write_job(fd, 8192, 1, 4096, false, true), l);
+  wait_for(2);
+  CHECK(!digested);
+  came = 0;
+  worker_submit(w, write_job(fd, 0, 1, 4096, true, false), l);
+  j = write_job(fd, 4096, 1, 4096, false, true);
+  j->generation = 1;
+  worker_submit(w, j, l);
+  wait_for(2);
+  CHECK(!digested);
+  lane_unref(l);
+}
+
+static void test_a_finish_that_is_never_run_leaves_no_temporary_file(const char *folder, bool keep)
+{
+  struct worker w;
+  char path[256];
+  snprintf(path, sizeof path, "%s/.x", folder);
+  int fd = open(path, O_RDWR | O_CREAT, 0600);
+  CHECK(worker_open(&w, &loop, 1) == 0);
+  pthread_mutex_lock(&w.lock); /* the thread gets nothing to do before it is told to stop */
+  w.stop = true;
+  pthread_mutex_unlock(&w.lock);
+  struct job *j = job_new(JOB_FINISH);
+  j->file = file_new(fd);
+  j->dir = open(folder, O_RDONLY | O_DIRECTORY);
+  j->keep = keep;
+  snprintf(j->temp, sizeof j->temp, ".x");
+  snprintf(j->name, sizeof j->name, "x");
+  worker_submit(&w, j, NULL);
+  worker_close(&w);
+  CHECK((access(path, F_OK) == 0) == keep);
+  snprintf(path, sizeof path, "%s/x", folder);
+  CHECK(access(path, F_OK) < 0);
+}
+
+int main(void)
+{
+  char folder[] = "/tmp/test-worker-XXXXXX", path[256];
+  struct worker w;
+  CHECK(mkdtemp(folder) != NULL && loop_open(&loop) == 0 && worker_open(&w, &loop, 2) == 0);
+  snprintf(path, sizeof path, "%s/file", folder);
+  int fd = open(path, O_RDWR | O_CREAT, 0600);
+  test_a_known_digest(&w, fd);
+  test_a_block_is_hashed_while_it_is_written(&w, fd);
+  worker_close(&w);
+  test_a_finish_that_is_never_run_leaves_no_temporary_file(folder, true);
+  test_a_finish_that_is_never_run_leaves_no_temporary_file(folder, false);
+  close(fd);
+  unlink(path);
+  rmdir(folder);
+  loop_close(&loop);
+  return 0;
+}
