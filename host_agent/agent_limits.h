@@ -35,13 +35,6 @@ enum {
   STAGES_SPARE = 64,         /* such runs on their way to the disk, beside one of each tree */
   DIGESTS_PER_EVENT = 1024,
 
-  /* Ports. */
-  PORT_QUEUE = 256,          /* frames that wait for one port; a power of two */
-  PORT_BATCH = 32,           /* frames of one system call */
-  RX_BUDGET = 64,            /* frames taken from one port before the others get their turn */
-  RING_BYTES = 2 << 20,      /* receive ring of one port */
-  SOCKET_SEND_BYTES = 4 << 20,
-
   /* Registration. */
   LINK_REPORTS_MAX = 256
 };

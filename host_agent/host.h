@@ -3,7 +3,7 @@
 #define AGENT_HOST_H
 
 #include "datapath/tls.h"
-#include "forward.h"
+#include "datapath/forward.h"
 #include "roots.h"
 #include "stage.h"
 

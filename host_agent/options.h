@@ -4,7 +4,7 @@
 
 #include "agent_limits.h"
 #include "datacast/limits.h"
-#include "forward.h"
+#include "datapath/forward.h"
 #include "datapath/log.h"
 
 struct port_option {

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "agent_limits.h"
-#include "check.h"
+#include "datapath/tests/check.h"
 #include "extent_map.h"
 
 enum { SEQS = 4000 };

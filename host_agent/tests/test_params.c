@@ -1,7 +1,7 @@
 /* Options and members of messages: what is taken and what is refused. */
 #include <string.h>
 
-#include "check.h"
+#include "datapath/tests/check.h"
 #include "options.h"
 #include "params.h"
 

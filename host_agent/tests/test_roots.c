@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "check.h"
+#include "datapath/tests/check.h"
 #include "roots.h"
 #include "target.h"
 

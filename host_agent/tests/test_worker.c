@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "check.h"
+#include "datapath/tests/check.h"
 #include "params.h"
 
 static struct loop loop;

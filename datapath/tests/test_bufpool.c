@@ -1,7 +1,7 @@
 /* Buffers come in their sizes, go back to their lists, and the pool keeps its bound. */
 #include <string.h>
 
-#include "bufpool.h"
+#include "datapath/bufpool.h"
 #include "check.h"
 
 static unsigned given_back;

@@ -15,9 +15,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "agent_limits.h"
+#include "datapath/limits.h"
 #include "datacast/constants.h"
-#include "netif.h"
+#include "datapath/netif.h"
 
 #ifndef PACKET_IGNORE_OUTGOING
 #define PACKET_IGNORE_OUTGOING 23

@@ -3,12 +3,12 @@
  * No call here leads back into itself: a frame that reaches an endpoint only marks it, and marked endpoints are polled
  * one after another at the end of the round. What they send goes to a port's queue or once through the node, whose
  * output marks endpoints again. A round has a budget; what is left is done in the next one. */
-#ifndef AGENT_FORWARD_H
-#define AGENT_FORWARD_H
+#ifndef DATAPATH_FORWARD_H
+#define DATAPATH_FORWARD_H
 
 #include "datacast/endpoint.h"
 #include "datacast/node.h"
-#include "port.h"
+#include "datapath/port.h"
 
 struct endpoint;
 

@@ -1,4 +1,4 @@
-#include "forward.h"
+#include "datapath/forward.h"
 
 #include <stdlib.h>
 #include <string.h>

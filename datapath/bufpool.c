@@ -1,4 +1,4 @@
-#include "bufpool.h"
+#include "datapath/bufpool.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* A check that names what failed and ends the program. */
-#ifndef AGENT_TESTS_CHECK_H
-#define AGENT_TESTS_CHECK_H
+#ifndef DATAPATH_TESTS_CHECK_H
+#define DATAPATH_TESTS_CHECK_H
 
 #include <stdio.h>
 #include <stdlib.h>

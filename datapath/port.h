@@ -3,14 +3,14 @@
  * Frames gather in the queue during a round and leave with few system calls at its end. When the kernel takes no more
  * (EAGAIN: socket full; ENOBUFS: the queueing discipline dropped the frame), what is left waits here and is tried
  * again, so a short burst of our own is no loss; a full queue drops the newest. */
-#ifndef AGENT_PORT_H
-#define AGENT_PORT_H
+#ifndef DATAPATH_PORT_H
+#define DATAPATH_PORT_H
 
-#include "agent_limits.h"
+#include "datapath/limits.h"
 #include "datapath/linkstate.h"
 #include "datacast/node.h"
 #include "datapath/loop.h"
-#include "netif.h"
+#include "datapath/netif.h"
 
 struct port_extra { /* beside the node's own counters */
   uint64_t retries;   /* sends that had to be repeated */

@@ -1,11 +1,11 @@
 /* One data port's way in and out. AF_PACKET is behind it now; another one (AF_XDP) needs these three functions. */
-#ifndef AGENT_NETIF_H
-#define AGENT_NETIF_H
+#ifndef DATAPATH_NETIF_H
+#define DATAPATH_NETIF_H
 
 #include <net/if.h>
 #include <stdbool.h>
 
-#include "bufpool.h"
+#include "datapath/bufpool.h"
 #include "datapath/log.h"
 
 struct netif;

@@ -1,4 +1,4 @@
-#include "port.h"
+#include "datapath/port.h"
 
 #include <errno.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
  * Two kinds share one type. Pool buffers come in three sizes from a pool with an upper bound; cached packets live in
  * them. Lent buffers point into a port's receive ring and go back to the kernel with their last owner: frames that only
  * pass are never copied. What must outlive the round is copied (bufpool_copy), so the ring never waits for a cache. */
-#ifndef AGENT_BUFPOOL_H
-#define AGENT_BUFPOOL_H
+#ifndef DATAPATH_BUFPOOL_H
+#define DATAPATH_BUFPOOL_H
 
 #include <stdbool.h>
 
