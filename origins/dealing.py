@@ -8,7 +8,7 @@ what it has not begun can still be another's. One that is out of work steals:
 - `mob`, `non-steal`: nothing; shares are static (MOB; the cloud paper's section IV.B);
 - `flat`: there are no shares, everybody fetches all of it (the cloud paper's flat tree).
 
-With all but `flat` every piece is dealt out once. It is dealt out again only when the fetcher that had begun it is gone.
+With all but `flat` every piece is dealt out once, and again only when the fetcher that had begun it is gone.
 """
 
 from __future__ import annotations

@@ -269,7 +269,9 @@ def _now() -> datetime.datetime:
     return datetime.datetime.now(datetime.UTC)
 
 
-def _builder(subject: x509.Name, issuer: x509.Name, key: Any, start: datetime.datetime, end: datetime.datetime):
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: Any, start: datetime.datetime, end: datetime.datetime
+) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
         .subject_name(subject)

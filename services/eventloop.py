@@ -16,10 +16,10 @@ T = TypeVar("T")
 def new() -> asyncio.AbstractEventLoop:
     """One that does not run yet."""
     try:
-        from uvloop import new_event_loop
+        import uvloop
     except ImportError:
-        new_event_loop = asyncio.new_event_loop
-    return new_event_loop()
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:

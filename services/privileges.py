@@ -72,5 +72,5 @@ def _keep(kept: frozenset[int]) -> None:
     mask = sum(1 << number for number in kept)
     for half in range(2):
         permitted = data[3 * half + 1] & (mask >> 32 * half & 0xFFFFFFFF)
-        data[3 * half : 3 * half + 3] = permitted, permitted, 0
+        data[3 * half : 3 * half + 3] = [permitted, permitted, 0]
     _libc.capset(header, data)

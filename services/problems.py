@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import ssl
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
 
 from datacast.core.errors import DatacastError
@@ -126,7 +126,7 @@ class JsonClient:
         self.security = security
         self._http = http_client(url, timeout=timeout, service=self.service, security=security, role=self.role)
 
-    async def __aenter__(self):
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *exc: object) -> None:

@@ -135,7 +135,7 @@ class HttpServer:
             timeout_graceful_shutdown=2,
         )
         self._server = uvicorn.Server(config)
-        self._server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign]
+        self._server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign, assignment]
         state = self._server.server_state
         self._acceptor = Acceptor(
             sock,

@@ -271,7 +271,9 @@ class Security:
 PLAIN = Security()
 
 
-def add_options(parser: argparse.ArgumentParser, *, insecure: str = "plain TCP also beyond the loopback interface"):
+def add_options(
+    parser: argparse.ArgumentParser, *, insecure: str = "plain TCP also beyond the loopback interface"
+) -> None:
     """--tls-ca, --tls-cert, --tls-key and --insecure."""
     for option, what in (
         ("--tls-ca", "certificate of the fabric's authority"),
@@ -284,11 +286,11 @@ def add_options(parser: argparse.ArgumentParser, *, insecure: str = "plain TCP a
 
 def from_options(args: argparse.Namespace, role: str) -> Security:
     """Raises TlsError."""
-    given = [getattr(args, option) for option in _OPTIONS]
+    given: list[str] = [getattr(args, option) for option in _OPTIONS]
     if not any(given):
         return Security(insecure=args.insecure)
     if not all(given):
         raise TlsError("--tls-ca, --tls-cert and --tls-key belong together")
     if args.insecure:
         raise TlsError("--insecure and --tls-ca exclude each other")
-    return Security(Identity(*given, role))
+    return Security(Identity(given[0], given[1], given[2], role))

@@ -107,12 +107,13 @@ def fattree(n: int, k: int) -> nx.Graph:
         add_host(g, join(address, n))
     for layer in range(k):
         top = layer == k - 1
-        prefixes = [()] if top else list(product(range(2), *[range(half)] * (k - layer - 1)))
+        prefixes: list[tuple[int, ...]] = [()] if top else list(product(range(2), *[range(half)] * (k - layer - 1)))
         for prefix in prefixes:
             for choice in product(range(half), repeat=layer):
                 switch = _switch(layer, (*prefix, *choice), n)
                 add_switch(g, switch)
-                for below in product(range(2), range(half)) if top else product(range(half)):
+                belows: list[tuple[int, ...]] = list(product(range(2), range(half)) if top else product(range(half)))
+                for below in belows:
                     down = below[0] * half + below[1] if top else below[0]
                     subtree = (*prefix, *below)
                     if layer == 0:

@@ -12,7 +12,7 @@ import base64
 import json
 import math
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from datacast.services.tls import is_local
@@ -107,15 +107,15 @@ class EtcdStore(Store):
         return found[0] if found else None
 
     async def list(self, prefix: str) -> list[Entry]:
-        return await self._range({"key": _coded(PREFIX + prefix), "range_end": _end_of(PREFIX + prefix)})
+        return [*await self._range({"key": _coded(PREFIX + prefix), "range_end": _end_of(PREFIX + prefix)})]
 
-    async def _range(self, body: dict[str, Any]) -> list[Entry]:
+    async def _range(self, body: dict[str, Any]) -> Sequence[Entry]:
         """Page by page: an answer is at most some MiB."""
-        entries: list[Entry] = []
+        entries: Sequence[Entry] = []
         while True:
             told = await self._ask("kv/range", {**body, "limit": 500})
             rows = told.get("kvs", [])
-            entries += [_entry(row) for row in rows]
+            entries = [*entries, *(_entry(row) for row in rows)]
             if not told.get("more"):
                 return entries
             body = {**body, "key": base64.b64encode(base64.b64decode(rows[-1]["key"]) + b"\0").decode()}
