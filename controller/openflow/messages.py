@@ -8,10 +8,10 @@ Match = tuple[tuple[str, int | str | tuple[int, int]], ...]
 """Fields by their OXM names, in order; (value, mask) where only some bits count."""
 Action = tuple[str | int, ...]
 """("pop_mpls", ethertype), ("set_field", name, value), ("output", number), ("keep_label",), ("goto", table),
-("turn",), ("controller",), ("normal",).
+("controller",), ("normal",).
 
-"keep_label" puts the top label into LABEL_REGISTER; "turn" lets a frame leave by the port it came in. Both are Open
-vSwitch's own (Nicira extensions)."""
+"keep_label" puts the top label into LABEL_REGISTER: Open vSwitch's own (a Nicira extension). "output" never sends a frame
+out of the port it came in by: OpenFlow's rule, and ours."""
 
 LABEL_REGISTER = "reg0"
 

@@ -67,7 +67,7 @@ def _pop(bottom: int, below: int) -> Rule:
 
 def _adjacency(a: Adjacency) -> Rule:
     return Rule(OUT, LABELS, ((LABEL_REGISTER, LABEL_ADJ + a.port),),
-                (("set_field", "eth_dst", a.dst), ("set_field", "eth_src", a.src), ("turn",), ("output", a.number)),
+                (("set_field", "eth_dst", a.dst), ("set_field", "eth_src", a.src), ("output", a.number)),
                 f"adj {a.port}")
 
 
@@ -76,7 +76,7 @@ def rules(desired: Desired) -> list[Rule]:
     found = [_pop(0, ETHERTYPE_MPLS), _pop(1, ETHERTYPE_DATACAST), *(_adjacency(a) for a in desired.adjacencies)]
     if desired.appliance is not None:
         found.append(Rule(POP, LOCAL, _local(1),
-                          (("pop_mpls", ETHERTYPE_DATACAST), ("turn",), ("output", desired.appliance)), "local"))
+                          (("pop_mpls", ETHERTYPE_DATACAST), ("output", desired.appliance)), "local"))
         # Only what it sends under a label goes anywhere: its machine's own chatter stays out of the network.
         found.append(Rule(POP, PORTS, (("in_port", desired.appliance),), (), "drop ethertype"))
     else:

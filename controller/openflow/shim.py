@@ -81,8 +81,6 @@ def _action(action: Action) -> Any:
         return ofp_parser.OFPActionOutput(values[0])
     if kind == "keep_label":
         return ofp_parser.NXActionRegMove(src_field="mpls_label", dst_field=LABEL_REGISTER, n_bits=20)
-    if kind == "turn":  # a frame never leaves by its own port, unless it has none: Open vSwitch lets us write it
-        return ofp_parser.NXActionRegLoad2(dst="in_port", value=0)
     if kind == "controller":
         return ofp_parser.OFPActionOutput(ofp.OFPP_CONTROLLER, ofp.OFPCML_NO_BUFFER)
     if kind == "normal":

@@ -62,6 +62,15 @@ static void count_tx(struct dc_node *node, const struct dc_tx *tx, bool data, ui
 
 /* ---- segments from here on ---- */
 
+/* The first port of a segment: this node's own, or at an appliance the switch's; this host itself when there is none. */
+static uint16_t first_port(const struct dc_segment *seg) { return seg->n == 0 ? DC_PORT_HOST : seg->port[0]; }
+
+/* Which port did the frame at hand come in by, in those terms? An appliance is not told. */
+static bool came_by(const struct work *w, uint16_t port)
+{
+  return !w->node->cfg.lone_port && w->frame->port == port;
+}
+
 /* May a frame leave over this segment? Returns DC_DROP_NONE and the port, or the reason. */
 static enum dc_drop way_out(const struct dc_node *node, const struct dc_segment *seg, uint16_t *port)
 {
@@ -97,7 +106,7 @@ static void send_data(struct work *w, const struct dc_segment *ret, dc_buf *buf,
 
 /* ---- interests ---- */
 
-/* The way on from here, as 16 bits: a repaired tree has another one. */
+/* The way on from here, as 13 bits: a repaired tree has another one. */
 static uint16_t way_of(const struct dc_segment *fwd, const uint8_t *rest, size_t len)
 {
   const uint64_t prime = UINT64_C(0x9e3779b97f4a7c15);
@@ -112,7 +121,7 @@ static uint16_t way_of(const struct dc_segment *fwd, const uint8_t *rest, size_t
     sum ^= sum >> 29;
     len -= n;
   }
-  return (uint16_t)(sum >> 48);
+  return (uint16_t)(sum >> 51);
 }
 
 static bool send_again(const struct dc_tree *tree, const struct dc_waiting_entry *e, const struct dc_header *h,
@@ -136,6 +145,7 @@ struct asking {
   uint32_t rest_off; /* the stops after this node's own */
   uint16_t rest_len;
   uint16_t way, up; /* where it is sent on */
+  uint16_t from;    /* where its answer is to come from: the port that `up` names at whoever counts the ports */
   unsigned child;
   dc_time patience;
 };
@@ -224,7 +234,8 @@ static bool look_for(struct work *w, struct dc_tree *tree, const struct asking *
   }
   e->sent = w->now;
   e->order = ++tree->order;
-  e->way = a->way;
+  e->way = a->way & 0x1fffu;
+  e->up = a->from;
   e->nocache = (h->flags & DC_FLAG_NOCACHE) != 0;
   return true;
 }
@@ -249,6 +260,9 @@ static enum dc_drop on_interest(struct work *w, uint32_t at, const struct dc_hea
     why = way_out(node, &a.own.ret, &down);
   if (why != DC_DROP_NONE)
     return why;
+  a.from = first_port(&a.own.fwd);
+  if (a.from != DC_PORT_HOST && (came_by(w, a.from) || a.from == first_port(&a.own.ret)))
+    return DC_DROP_UTURN; /* the way to the source never leads back over the link to the child */
 
   struct dc_tree *tree = dc_node_tree(node, w->now, h->tree);
   if (tree == NULL)
@@ -293,6 +307,9 @@ static enum dc_drop on_data(struct work *w, uint32_t at, const struct dc_header 
   struct dc_waiting_entry *e = dc_waiting_find(&tree->waiting, h->seq);
   if (e == NULL)
     return DC_DROP_UNWANTED;
+  /* Nor is anything taken from a port that was not asked: whoever sees the interests of others cannot answer them. */
+  if (!node->cfg.lone_port && w->frame->port != e->up)
+    return DC_DROP_UNWANTED;
 
   dc_tree_touch(&node->trees, tree, w->now);
   node->count.data++;
@@ -310,7 +327,12 @@ static enum dc_drop on_data(struct work *w, uint32_t at, const struct dc_header 
   for (unsigned word = 0; word < DC_WAITING_WORDS; word++)
     for (uint64_t left = e->child[word]; left != 0; left &= left - 1) {
       unsigned child = word * 64 + (unsigned)__builtin_ctzll(left);
-      send_data(w, &tree->children->child[child].ret, w->frame->buf, at, h->length);
+      const struct dc_segment *ret = &tree->children->child[child].ret;
+      if (e->up != DC_PORT_HOST && first_port(ret) == e->up) { /* asked before the way to the source was this one */
+        drop(w, DC_DROP_UTURN);
+        continue;
+      }
+      send_data(w, ret, w->frame->buf, at, h->length);
       tree->count.replicated++;
     }
   bool store = e->store && !dup;
@@ -366,6 +388,14 @@ static bool find_bottom(const struct dc_frame *f, uint32_t *at)
   return true;
 }
 
+/* Is it a label that a route is made of? Others are between the two ends of a link. */
+static bool is_segment(const uint8_t *p)
+{
+  bool bottom;
+  uint32_t label = dc_label_read(p, &bottom);
+  return label == DC_LABEL_LOCAL || (label >= DC_LABEL_ADJ && label <= DC_LABEL_ADJ + DC_PORT_MAX);
+}
+
 /* Pop and send on. The frame is not this node's: what lies under the stack is looked at for the counters only. */
 static enum dc_drop on_adjacency(struct work *w, uint16_t port, bool bottom)
 {
@@ -376,6 +406,10 @@ static enum dc_drop on_adjacency(struct work *w, uint16_t port, bool bottom)
     return DC_DROP_PORT;
   if (!bottom && !find_bottom(f, &under))
     return DC_DROP_STACK;
+  if (!bottom && !is_segment(f->data + rest))
+    return DC_DROP_LABEL; /* what the next node would take for something between neighbours is not passed on */
+  if (came_by(w, port))
+    return DC_DROP_UTURN; /* a stack cannot make a frame bounce over one link */
 
   struct dc_tx *tx = add_tx(w, f->buf, rest, f->len - rest, port);
   dc_ether_write(tx->prefix, node->port[port].neighbour, node->port[port].own,

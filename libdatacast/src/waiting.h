@@ -18,11 +18,14 @@ struct dc_waiting_entry {
   dc_time sent;                      /* when it was last sent on */
   uint64_t child[DC_WAITING_WORDS];  /* who waits: a bit per child */
   uint32_t order; /* number of the last sending on */
-  uint16_t way;   /* tells the route of the last sending on from others */
+  uint16_t up;    /* the port of the last sending on: data is taken from there only (DC_PORT_HOST: from this host's source) */
+  uint16_t way : 13; /* tells its route from others */
   bool store : 1;   /* the data is to be stored */
   bool nocache : 1; /* the interest that was sent on is not to be answered from a cache */
   bool again : 1;   /* sent on more than once: says nothing of the response time */
 };
+
+_Static_assert(sizeof(struct dc_waiting_entry) == 32, "two entries to a cache line");
 
 /* Which number stands in a place, and in whose time: epoch << 32 | number; other epochs mean free. Apart from the
  * entries, the places of a set side by side: a look-up reads one cache line. */

@@ -31,6 +31,7 @@ const char *dc_drop_name(enum dc_drop why)
       [DC_DROP_BEYOND] = "beyond",
       [DC_DROP_OVERSIZED] = "oversized",
       [DC_DROP_RANGE] = "range",
+      [DC_DROP_UTURN] = "uturn",
   };
 
   if ((unsigned)why >= DC_DROP_MAX || names[why] == NULL)

@@ -22,7 +22,7 @@ static void an_adjacency_is_popped_and_the_rest_sent_on_untouched(void)
   write_stack(p, (uint32_t[]){DC_LABEL_ADJ + 4},
               1); /* the last label: EtherType 0x88B5 comes out, to whoever is there */
   len = stack_len(1) + write_payload(p + stack_len(1), 1, 5, 0, 600);
-  assert(give(&b, 4, p, len) == 1); /* by the port it came in on */
+  assert(give(&b, 5, p, len) == 1);
   flatten(&b.tx[0], out, sizeof out);
   assert(b.tx[0].port == 4 && out[12] == 0x88 && out[13] == 0xb5 && memcmp(out, ANY, 6) == 0);
 
@@ -32,6 +32,69 @@ static void an_adjacency_is_popped_and_the_rest_sent_on_untouched(void)
   struct dc_node_counters n;
   dc_node_counters(b.node, &n);
   assert(n.forwarded == 2 && n.data == 0);
+  bench_close(&b);
+}
+
+/* A stack of adjacencies that lead there and back would make 47 frames on one link of one. */
+static void no_frame_leaves_by_the_port_it_came_in_by(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_switch();
+  bench_open(&b, &cfg);
+  uint8_t p[2048];
+  write_stack(p, (uint32_t[]){DC_LABEL_ADJ + 4, DC_LABEL_ADJ + 4, DC_LABEL_LOCAL}, 3);
+  size_t len = stack_len(3) + write_payload(p + stack_len(3), 1, 5, 0, 600);
+  assert(give(&b, 4, p, len) == 0 && dropped(&b, DC_DROP_UTURN) == 1);
+  assert(give(&b, 3, p, len) == 1 && b.tx[0].port == 4);
+  write_stack(p, (uint32_t[]){DC_LABEL_ADJ + 4}, 1);
+  len = stack_len(1) + write_payload(p + stack_len(1), 1, 5, 0, 600);
+  assert(give(&b, 4, p, len) == 0 && dropped(&b, DC_DROP_UTURN) == 2);
+  bench_close(&b);
+}
+
+static void an_interest_never_goes_on_over_the_link_to_its_child(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_switch();
+  bench_open(&b, &cfg);
+  struct asking a = from_child(1, 1, 5);
+  a.fwd = SEG(false, 1, 2);
+  assert(ask(&b, 1, &a) == 0 && dropped(&b, DC_DROP_UTURN) == 1); /* where it came in */
+  assert(ask(&b, 2, &a) == 0 && dropped(&b, DC_DROP_UTURN) == 2); /* where its answer would go */
+  a = from_child(1, 1, 5);
+  assert(ask(&b, 7, &a) == 0 && dropped(&b, DC_DROP_UTURN) == 3);
+  assert(tree_count(&b, 1).interests == 0);
+
+  /* One that leads the other way round meets one that waits: its copy would go back where the data came from. */
+  assert(child_asks(&b, 1, 1, 5, 0) == 1);
+  a = (struct asking){.tree = 1, .seq = 5, .ret = SEG(false, 7, 3), .fwd = SEG(false, 1, 2)};
+  assert(ask(&b, 7, &a) == 0 && tree_count(&b, 1).aggregated == 1);
+  assert(answer(&b, 7, 1, 5, 0, 100) == 1 && b.tx[0].port == 1 && dropped(&b, DC_DROP_UTURN) == 4);
+  bench_close(&b);
+
+  cfg.lone_port = true;
+  cfg.ports = 1;
+  bench_open(&b, &cfg);
+  a = from_child(3, 1, 5);
+  a.fwd = SEG(false, 3, 2); /* the switch's port, not ours */
+  assert(ask(&b, 0, &a) == 0 && dropped(&b, DC_DROP_UTURN) == 1);
+  assert(child_asks(&b, 0, 1, 5, 0) == 1 && answer(&b, 0, 1, 5, 0, 100) == 1);
+  bench_close(&b);
+}
+
+/* Labels between LOCAL and the adjacencies mean something to the two ends of a link only. */
+static void what_lies_under_an_adjacency_is_a_segment(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_switch();
+  bench_open(&b, &cfg);
+  uint8_t p[200];
+  static const uint32_t odd[] = {0, 3, 999, 1001, 1002, 1023, DC_LABEL_ADJ + DC_PORT_MAX + 1};
+  for (unsigned i = 0; i < sizeof odd / sizeof odd[0]; i++) {
+    write_stack(p, (uint32_t[]){DC_LABEL_ADJ + 4, odd[i]}, 2);
+    size_t len = stack_len(2) + write_payload(p + stack_len(2), 1, 5, 0, 60);
+    assert(give(&b, 1, p, len) == 0 && dropped(&b, DC_DROP_LABEL) == i + 1);
+  }
   bench_close(&b);
 }
 
@@ -200,6 +263,9 @@ static void an_appliance_leaves_every_port_to_its_switch(void)
 int main(void)
 {
   an_adjacency_is_popped_and_the_rest_sent_on_untouched();
+  no_frame_leaves_by_the_port_it_came_in_by();
+  an_interest_never_goes_on_over_the_link_to_its_child();
+  what_lies_under_an_adjacency_is_a_segment();
   frames_that_cannot_be_forwarded_are_counted_by_reason();
   interests_with_a_wrong_route_are_refused();
   an_empty_stack_is_for_the_endpoint();

@@ -217,8 +217,41 @@ static void waiting_interests_are_bounded(void)
   bench_close(&b);
 }
 
+/* Who sees an interest pass, or guesses its number, cannot answer it from elsewhere. */
+static void data_is_taken_only_from_where_it_was_asked_for(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_switch();
+  bench_open(&b, &cfg);
+  assert(child_asks(&b, 1, 1, 5, 0) == 1); /* goes up by port 7 */
+  for (uint16_t port = 0; port < 7; port++)
+    assert(answer(&b, port, 1, 5, 0, 100) == 0 && dropped(&b, DC_DROP_UNWANTED) == port + 1u);
+  assert(tree_count(&b, 1).packets == 0 && tree_count(&b, 1).waiting == 1);
+  assert(answer(&b, 7, 1, 5, 0, 100) == 1 && tree_count(&b, 1).packets == 1);
+
+  /* After a repair the interest goes another way, and its data comes from there. */
+  assert(child_asks(&b, 1, 1, 6, 0) == 1);
+  struct asking a = from_child(1, 1, 6);
+  a.flags = DC_FLAG_RETX;
+  a.fwd = SEG(false, 6, 2);
+  assert(ask(&b, 1, &a) == 1 && b.tx[0].port == 6);
+  assert(answer(&b, 7, 1, 6, 0, 100) == 0 && answer(&b, 6, 1, 6, 0, 100) == 1);
+  bench_close(&b);
+
+  /* A host's own source answers from inside; nobody outside can in its place. */
+  cfg = a_host();
+  bench_open(&b, &cfg);
+  a = from_child(1, 1, 5);
+  a.fwd = HERE(false);
+  assert(ask(&b, 1, &a) == 1 && b.tx[0].port == DC_PORT_HOST);
+  assert(answer(&b, 0, 1, 5, 0, 100) == 0 && answer(&b, 1, 1, 5, 0, 100) == 0 && tree_count(&b, 1).packets == 0);
+  assert(answer(&b, DC_PORT_HOST, 1, 5, 0, 100) == 1);
+  bench_close(&b);
+}
+
 int main(void)
 {
+  data_is_taken_only_from_where_it_was_asked_for();
   data_nobody_asked_for_is_refused_and_never_stored();
   the_oldest_packet_leaves_the_store_first();
   sequence_numbers_a_ring_apart_share_a_slot();

@@ -7,7 +7,9 @@ control Segment(inout headers_t hdr, inout metadata_t meta, inout standard_metad
     @name("segment_counter")
     direct_counter(CounterType.packets_and_bytes) per_label;
 
+    // No frame leaves by the port it came in by.
     action pop(bit<9> port) {
+        meta.reason = meta.reason == REASON_NONE && port == standard_metadata.ingress_port ? REASON_UTURN : meta.reason;
         hdr.ethernet.ether_type = hdr.label.bottom == 1 ? ETHERTYPE_DATACAST : ETHERTYPE_MPLS;
         hdr.label.setInvalid();
         standard_metadata.egress_spec = port;

@@ -11,6 +11,8 @@ const bit<8> REASON_PORT = 7;        // no such port here
 const bit<8> REASON_STACK = 8;       // LOCAL with labels below it, or no label where one must follow
 const bit<8> REASON_NO_ENDPOINT = 10; // an empty stack, or LOCAL without an appliance: nobody here takes it
 
+const bit<8> REASON_UTURN = 20;      // would leave by the port it came in by
+
 const bit<32> REASONS = 32; // size of the counter
 
 #endif

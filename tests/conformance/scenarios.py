@@ -99,9 +99,8 @@ def label_scenarios() -> list[Scenario]:
             [(2, stack(adj(60000)) / data())]),
         one("two labels below are left alone", 1, stack(adj(5), adj(6), c.LABEL_LOCAL) / data(),
             [(5, stack(adj(6), c.LABEL_LOCAL) / data())]),
-        one("out of the port it came in", 4, stack(adj(4)) / data(), [(4, stack() / data())]),
-        one("out of the port it came in, not at the bottom", 4, stack(adj(4), c.LABEL_LOCAL) / data(),
-            [(4, stack(c.LABEL_LOCAL) / data())]),
+        one("out of the port it came in by: never", 4, stack(adj(4)) / data()),
+        one("out of the port it came in by, not at the bottom", 4, stack(adj(4), adj(4), c.LABEL_LOCAL) / data()),
         one("below: TTL and class are left alone", 0,
             Ether(type=c.ETHERTYPE_MPLS) / MPLS(label=adj(1), s=0, ttl=255) / MPLS(label=adj(3), s=1, cos=5, ttl=9)
             / data(), [(1, Ether(type=c.ETHERTYPE_MPLS) / MPLS(label=adj(3), s=1, cos=5, ttl=9) / data())]),
@@ -303,7 +302,7 @@ def golden(pops: Iterable[tuple[str, bytes, int, bytes]], refused: Iterable[tupl
 
     `pops`: (name, frame, port, frame out); `refused`: (name, frame).
     """
-    found = [Scenario(f"golden: {name}", [Step([(0, frame)], [(port, out)])], depth=labels_of(frame))
+    found = [Scenario(f"golden: {name}", [Step([(3, frame)], [(port, out)])], depth=labels_of(frame))
              for name, frame, port, out in pops]
     found += [Scenario(f"golden, refused: {name}", [Step([(0, frame)])], depth=1) for name, frame in refused]
     return found

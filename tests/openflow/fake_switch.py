@@ -85,8 +85,6 @@ class FakeSwitch:
             elif kind == "set_field":
                 address = bytes.fromhex(str(values[1]).replace(":", ""))
                 frame = address + frame[6:] if values[0] == "eth_dst" else frame[:6] + address + frame[12:]
-            elif kind == "turn":
-                state["in_port"] = 0
             elif kind == "goto":
                 assert int(values[0]) > table, "OpenFlow goes forward only"
                 following = int(values[0])

@@ -88,7 +88,7 @@ def test_scapy_writes_a_golden_frame(entry: Entry) -> None:
 @pytest.mark.parametrize("entry", named("pop"))
 def test_a_switch_forwards_a_golden_frame(entry: Entry) -> None:
     node = Node(ports=8, trees=1)
-    assert node.handle(10**9, 0, entry.frame) == [(entry.number("port"), bytes.fromhex(entry.value["out"]))]
+    assert node.handle(10**9, 3, entry.frame) == [(entry.number("port"), bytes.fromhex(entry.value["out"]))]
 
 
 @pytest.mark.parametrize("entry", named("refuse"))

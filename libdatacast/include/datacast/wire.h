@@ -62,6 +62,7 @@ enum dc_drop {
   DC_DROP_BEYOND,      /* interest beyond what was assigned */
   DC_DROP_OVERSIZED,   /* longer than the MTU */
   DC_DROP_RANGE,       /* an interest for more numbers than one may ask for, or beyond the last one there is */
+  DC_DROP_UTURN,       /* would leave by the port it came in by */
   DC_DROP_MAX
 };
 

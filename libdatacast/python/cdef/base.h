@@ -49,6 +49,7 @@ enum dc_drop {
   DC_DROP_BEYOND,
   DC_DROP_OVERSIZED,
   DC_DROP_RANGE,
+  DC_DROP_UTURN,
   DC_DROP_MAX,
   ...
 };
