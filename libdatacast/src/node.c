@@ -264,7 +264,7 @@ static enum dc_drop on_interest(struct work *w, uint32_t at, const struct dc_hea
   if (a.from != DC_PORT_HOST && (came_by(w, a.from) || a.from == first_port(&a.own.ret)))
     return DC_DROP_UTURN; /* the way to the source never leads back over the link to the child */
 
-  struct dc_tree *tree = dc_node_tree(node, w->now, h->tree);
+  struct dc_tree *tree = dc_node_tree(node, w->now, h->tree, w->frame->port);
   if (tree == NULL)
     return DC_DROP_TREES;
   why = child_of(w, tree, h, &a.own.ret, &a.child);
@@ -312,6 +312,7 @@ static enum dc_drop on_data(struct work *w, uint32_t at, const struct dc_header 
     return DC_DROP_UNWANTED;
 
   dc_tree_touch(&node->trees, tree, w->now);
+  dc_tree_prove(&node->trees, tree);
   node->count.data++;
   tree->count.data++;
   bool dup = (h->flags & DC_FLAG_DUP) != 0;

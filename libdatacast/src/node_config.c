@@ -54,7 +54,7 @@ int dc_node_cfg_check(const struct dc_node_cfg *cfg, const char **what)
 
 /* Where the parts of a node stand in its memory. */
 struct layout {
-  size_t port, tree, bucket, slots, tags, entries, children, size;
+  size_t port, tree, list, bucket, slots, tags, entries, children, size;
 };
 
 static size_t place(size_t *at, size_t n, size_t each)
@@ -71,6 +71,7 @@ static struct layout lay_out(const struct dc_node_cfg *cfg)
   place(&at, 1, sizeof(struct dc_node));
   l.port = place(&at, cfg->ports, sizeof(struct dc_port));
   l.tree = place(&at, cfg->trees, sizeof(struct dc_tree));
+  l.list = place(&at, (size_t)DC_TREES_OF_PORT + cfg->ports, sizeof(struct dc_tree_list));
   l.bucket = place(&at, dc_tree_buckets(cfg->trees), sizeof(uint32_t));
   l.slots = place(&at, (size_t)cfg->trees * cfg->store_slots, sizeof(struct dc_store_slot));
   l.tags = place(&at, (size_t)cfg->trees * cfg->waiting_slots, sizeof(dc_waiting_tag));
@@ -104,13 +105,14 @@ dc_node *dc_node_init(void *memory, const struct dc_node_cfg *cfg, const struct 
       .bucket_mask = dc_tree_buckets(cfg->trees) - 1,
       .cap = cfg->trees,
       .free = DC_TREE_NONE,
-      .newest = DC_TREE_NONE,
-      .oldest = DC_TREE_NONE,
+      .list = (struct dc_tree_list *)(void *)(base + l.list),
+      .lists = (uint32_t)DC_TREES_OF_PORT + cfg->ports,
       .slots = (struct dc_store_slot *)(void *)(base + l.slots),
       .tags = (dc_waiting_tag *)(void *)(base + l.tags),
       .entries = (struct dc_waiting_entry *)(void *)(base + l.entries),
       .children = (struct dc_children *)(void *)(base + l.children),
   };
+  dc_tree_lists_init(&node->trees);
   for (unsigned i = 0; i < cfg->ports; i++)
     memset(node->port[i].neighbour, 0xff, sizeof node->port[i].neighbour);
   return node;
@@ -126,13 +128,13 @@ void dc_node_set_port(dc_node *node, uint16_t port, const uint8_t own[6], const 
 
 void dc_node_wipe(dc_node *node)
 {
-  for (struct dc_tree *t = dc_tree_oldest(&node->trees); t != NULL; t = dc_tree_newer(&node->trees, t))
+  for (struct dc_tree *t = NULL; (t = dc_tree_next(&node->trees, t)) != NULL;)
     dc_node_empty(node, t);
 }
 
 void dc_node_clear(dc_node *node)
 {
-  for (struct dc_tree *t; (t = dc_tree_oldest(&node->trees)) != NULL;) {
+  for (struct dc_tree *t = NULL; (t = dc_tree_next(&node->trees, t)) != NULL;) {
     dc_node_empty(node, t);
     dc_tree_remove(&node->trees, t);
   }

@@ -20,8 +20,7 @@ void dc_node_port_counters(const dc_node *node, uint16_t port, struct dc_port_co
 unsigned dc_node_tree_counters(const dc_node *node, struct dc_tree_counters *out, unsigned cap)
 {
   unsigned n = 0;
-  for (const struct dc_tree *t = dc_tree_oldest(&node->trees); t != NULL && n < cap;
-       t = dc_tree_newer(&node->trees, t)) {
+  for (const struct dc_tree *t = NULL; n < cap && (t = dc_tree_next(&node->trees, t)) != NULL;) {
     out[n] = t->count;
     out[n].bytes = t->store.bytes;
     out[n].packets = t->store.packets;

@@ -46,7 +46,7 @@ static bool make_room(struct dc_node *node, struct dc_tree *tree, dc_time now, u
 {
   while (!fits(node, len)) {
     struct dc_tree *oldest = dc_tree_oldest(&node->trees);
-    if (oldest != tree && now - oldest->used >= STILL_AFTER)
+    if (oldest != NULL && oldest != tree && now - oldest->used >= STILL_AFTER)
       forget(node, oldest);
     else if (tree->store.packets > 0)
       pop(node, tree);
@@ -81,15 +81,20 @@ void dc_node_unstore(struct dc_node *node, struct dc_tree *tree, uint32_t seq)
   node->packets -= packets - tree->store.packets;
 }
 
-struct dc_tree *dc_node_tree(struct dc_node *node, dc_time now, uint32_t id)
+struct dc_tree *dc_node_tree(struct dc_node *node, dc_time now, uint32_t id, uint16_t port)
 {
   struct dc_tree *tree = dc_tree_find(&node->trees, id);
   if (tree == NULL) {
-    tree = dc_tree_add(&node->trees, &node->cfg, id, now);
-    struct dc_tree *oldest = dc_tree_oldest(&node->trees);
-    if (tree == NULL && oldest != NULL && now - oldest->used >= node->cfg.idle) {
-      forget(node, oldest);
-      tree = dc_tree_add(&node->trees, &node->cfg, id, now);
+    tree = dc_tree_add(&node->trees, &node->cfg, id, port, now);
+    if (tree == NULL) {
+      struct dc_tree *gone = dc_tree_unproven(&node->trees);
+      if (gone == NULL) {
+        gone = dc_tree_oldest(&node->trees);
+        if (gone == NULL || now - gone->used < node->cfg.idle)
+          return NULL;
+      }
+      forget(node, gone);
+      tree = dc_tree_add(&node->trees, &node->cfg, id, port, now);
     }
   }
   if (tree != NULL)

@@ -30,7 +30,8 @@ void dc_node_store(struct dc_node *node, struct dc_tree *tree, dc_time now, uint
 void dc_node_unstore(struct dc_node *node, struct dc_tree *tree, uint32_t seq) __attribute__((nonnull));
 /* Give back every packet of a tree. */
 void dc_node_empty(struct dc_node *node, struct dc_tree *tree) __attribute__((nonnull));
-/* The tree of an interest: found, or made, in place of the one that is idle longest if need be; NULL: none is idle. */
-struct dc_tree *dc_node_tree(struct dc_node *node, dc_time now, uint32_t id) __attribute__((nonnull));
+/* The tree of an interest that came in by this port: found, or made, if need be in place of one that never brought data,
+ * or of the one that is idle longest; NULL: none is idle. */
+struct dc_tree *dc_node_tree(struct dc_node *node, dc_time now, uint32_t id, uint16_t port) __attribute__((nonnull));
 
 #endif

@@ -42,41 +42,68 @@ struct dc_tree *dc_tree_find(const struct dc_tree_table *t, uint32_t id)
 
 void dc_tree_prefetch(const struct dc_tree_table *t, uint32_t id) { __builtin_prefetch(&t->bucket[home(t, id)]); }
 
+void dc_tree_lists_init(struct dc_tree_table *t)
+{
+  for (uint32_t i = 0; i < t->lists; i++)
+    t->list[i] = (struct dc_tree_list){DC_TREE_NONE, DC_TREE_NONE, 0};
+}
+
 static void unlink_tree(struct dc_tree_table *t, struct dc_tree *tree)
 {
+  struct dc_tree_list *l = &t->list[tree->list];
   if (tree->newer == DC_TREE_NONE)
-    t->newest = tree->older;
+    l->newest = tree->older;
   else
     t->tree[tree->newer].older = tree->older;
   if (tree->older == DC_TREE_NONE)
-    t->oldest = tree->newer;
+    l->oldest = tree->newer;
   else
     t->tree[tree->older].newer = tree->newer;
+  tree->list = DC_TREE_NONE;
+  l->n--;
 }
 
-static void link_newest(struct dc_tree_table *t, struct dc_tree *tree)
+static void link_newest(struct dc_tree_table *t, struct dc_tree *tree, uint32_t list)
 {
   uint32_t i = (uint32_t)(tree - t->tree);
+  struct dc_tree_list *l = &t->list[list];
+  tree->list = list;
   tree->newer = DC_TREE_NONE;
-  tree->older = t->newest;
-  if (t->newest == DC_TREE_NONE)
-    t->oldest = i;
+  tree->older = l->newest;
+  if (l->newest == DC_TREE_NONE)
+    l->oldest = i;
   else
-    t->tree[t->newest].newer = i;
-  t->newest = i;
+    t->tree[l->newest].newer = i;
+  l->newest = i;
+  l->n++;
 }
 
-struct dc_tree *dc_tree_oldest(const struct dc_tree_table *t)
+struct dc_tree *dc_tree_next(const struct dc_tree_table *t, const struct dc_tree *tree)
 {
-  return t->oldest == DC_TREE_NONE ? NULL : &t->tree[t->oldest];
+  for (uint32_t i = tree == NULL ? 0 : (uint32_t)(tree - t->tree) + 1; i < t->used; i++)
+    if (t->tree[i].list != DC_TREE_NONE)
+      return &t->tree[i];
+  return NULL;
 }
 
-struct dc_tree *dc_tree_newer(const struct dc_tree_table *t, const struct dc_tree *tree)
+static struct dc_tree *oldest_of(const struct dc_tree_table *t, uint32_t list)
 {
-  return tree->newer == DC_TREE_NONE ? NULL : &t->tree[tree->newer];
+  return t->list[list].oldest == DC_TREE_NONE ? NULL : &t->tree[t->list[list].oldest];
 }
 
-struct dc_tree *dc_tree_add(struct dc_tree_table *t, const struct dc_node_cfg *cfg, uint32_t id, dc_time now)
+struct dc_tree *dc_tree_oldest(const struct dc_tree_table *t) { return oldest_of(t, DC_TREES_PROVEN); }
+
+struct dc_tree *dc_tree_unproven(const struct dc_tree_table *t)
+{
+  uint32_t most = DC_TREES_OF_HOST;
+  for (uint32_t i = most + 1; i < t->lists; i++)
+    if (t->list[i].n > t->list[most].n)
+      most = i;
+  return oldest_of(t, most);
+}
+
+struct dc_tree *dc_tree_add(struct dc_tree_table *t, const struct dc_node_cfg *cfg, uint32_t id, uint16_t port,
+                            dc_time now)
 {
   if (t->free == DC_TREE_NONE && t->used == t->cap)
     return NULL;
@@ -100,7 +127,7 @@ struct dc_tree *dc_tree_add(struct dc_tree_table *t, const struct dc_node_cfg *c
   dc_waiting_init(&tree->waiting, &t->tags[first], &t->entries[first], cfg->waiting_slots);
 
   t->bucket[bucket_of(t, id)] = i + 1;
-  link_newest(t, tree);
+  link_newest(t, tree, port == DC_PORT_HOST ? DC_TREES_OF_HOST : DC_TREES_OF_PORT + (uint32_t)port);
   t->n++;
   return tree;
 }
@@ -128,9 +155,18 @@ void dc_tree_touch(struct dc_tree_table *t, struct dc_tree *tree, dc_time now)
 {
   tree->used = now;
   if (tree->newer != DC_TREE_NONE) {
+    uint32_t list = tree->list;
     unlink_tree(t, tree);
-    link_newest(t, tree);
+    link_newest(t, tree, list);
   }
+}
+
+void dc_tree_prove(struct dc_tree_table *t, struct dc_tree *tree)
+{
+  if (tree->list == DC_TREES_PROVEN)
+    return;
+  unlink_tree(t, tree);
+  link_newest(t, tree, DC_TREES_PROVEN);
 }
 
 void dc_tree_sample(struct dc_tree *tree, dc_time took)

@@ -1,4 +1,8 @@
-/* What a node knows of one tree, and the table of all of them. Soft state only. */
+/* What a node knows of one tree, and the table of all of them. Soft state only.
+ *
+ * Trees stand in lists by their last use: those that brought data in one, those that never did in one per port their first
+ * interest came in by. Anybody can invent a tree, but not make data come; and whoever invents many takes places from his
+ * own port first. */
 #ifndef DATACAST_NODE_TREE_H
 #define DATACAST_NODE_TREE_H
 
@@ -9,7 +13,8 @@
 
 struct dc_tree {
   uint32_t id;
-  uint32_t newer, older; /* trees in order of their last use; DC_TREE_NONE at the ends */
+  uint32_t newer, older; /* its list, in order of their last use; DC_TREE_NONE at the ends */
+  uint32_t list;         /* DC_TREE_NONE: this place holds no tree */
   dc_time used;
 
   dc_time response;  /* smoothed time from sending an interest on to its data; 0: not measured yet */
@@ -28,6 +33,12 @@ struct dc_tree {
 
 #define DC_TREE_NONE UINT32_MAX
 
+struct dc_tree_list {
+  uint32_t newest, oldest, n;
+};
+
+enum { DC_TREES_PROVEN, DC_TREES_OF_HOST, DC_TREES_OF_PORT /* + port */ };
+
 struct dc_tree_table {
   struct dc_tree *tree;
   uint32_t *bucket; /* index of a tree + 1; 0: empty */
@@ -35,7 +46,8 @@ struct dc_tree_table {
   uint32_t n, cap;
   uint32_t used; /* [used, cap) never held a tree: their memory was never touched */
   uint32_t free; /* removed ones, linked by `older` */
-  uint32_t newest, oldest;
+  struct dc_tree_list *list;
+  uint32_t lists;
   /* memory shared out by index */
   struct dc_store_slot *slots;
   dc_waiting_tag *tags;
@@ -51,14 +63,21 @@ struct dc_tree *dc_tree_find(const struct dc_tree_table *t, uint32_t id) __attri
 /* It will be looked for. */
 void dc_tree_prefetch(const struct dc_tree_table *t, uint32_t id) __attribute__((nonnull));
 
-/* The tree used longest ago; NULL when there is none. */
+/* The table's memory is there: its lists are empty. */
+void dc_tree_lists_init(struct dc_tree_table *t) __attribute__((nonnull));
+/* All trees, in no order: the one after `tree`, the first for NULL; NULL at the end. */
+struct dc_tree *dc_tree_next(const struct dc_tree_table *t, const struct dc_tree *tree) __attribute__((nonnull(1)));
+/* Of those that brought data, the tree used longest ago; NULL when there is none. */
 struct dc_tree *dc_tree_oldest(const struct dc_tree_table *t) __attribute__((nonnull));
-/* The one used next after it; NULL at the end. */
-struct dc_tree *dc_tree_newer(const struct dc_tree_table *t, const struct dc_tree *tree) __attribute__((nonnull));
+/* Of those that never did, the one used longest ago of the port that brought most of them; NULL when there is none. */
+struct dc_tree *dc_tree_unproven(const struct dc_tree_table *t) __attribute__((nonnull));
 
-/* A tree that is not there yet. NULL when the table is full: remove one first. */
-struct dc_tree *dc_tree_add(struct dc_tree_table *t, const struct dc_node_cfg *cfg, uint32_t id, dc_time now)
-    __attribute__((nonnull));
+/* A tree that is not there yet, first asked for by this port. NULL when the table is full: remove one first. */
+struct dc_tree *dc_tree_add(struct dc_tree_table *t, const struct dc_node_cfg *cfg, uint32_t id, uint16_t port,
+                            dc_time now) __attribute__((nonnull));
+
+/* It brought data. */
+void dc_tree_prove(struct dc_tree_table *t, struct dc_tree *tree) __attribute__((nonnull));
 
 /* Its content store is empty already. */
 void dc_tree_remove(struct dc_tree_table *t, struct dc_tree *tree) __attribute__((nonnull));

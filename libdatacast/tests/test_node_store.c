@@ -134,20 +134,48 @@ static void a_tree_too_many_is_refused_until_one_is_idle(void)
   bench_open(&b, &cfg);
   for (uint32_t tree = 1; tree <= 4; tree++) {
     b.now += DC_MS;
-    assert(child_asks(&b, 1, tree * 1000, 5, 0) == 1);
+    assert(child_asks(&b, 1, tree * 1000, 5, 0) == 1 && answer(&b, 7, tree * 1000, 5, 0, 1000) == 1);
   }
-  answer(&b, 7, 1000, 5, 0, 1000);
   assert(child_asks(&b, 1, 77, 5, 0) == 0);
   assert(dropped(&b, DC_DROP_TREES) == 1);
 
   b.now += cfg.idle;
-  child_asks(&b, 1, 2000, 6, 0); /* 1000 had data, 2000 is asked for again: 3000 is the one idle longest */
+  child_asks(&b, 1, 1000, 6, 0);
+  child_asks(&b, 1, 2000, 6, 0); /* 3000 is the one idle longest */
   assert(child_asks(&b, 1, 77, 5, 0) == 1);
   struct dc_node_counters c;
   dc_node_counters(b.node, &c);
   assert(c.trees == 4 && c.trees_evicted == 1);
   assert(answer(&b, 7, 3000, 5, 0, 10) == 0 && dropped(&b, DC_DROP_UNKNOWN_TREE) == 1);
-  assert(answer(&b, 7, 77, 5, 0, 10) == 1 && answer(&b, 7, 2000, 5, 0, 10) == 1);
+  assert(answer(&b, 7, 77, 5, 0, 10) == 1 && answer(&b, 7, 2000, 6, 0, 10) == 1);
+  bench_close(&b);
+}
+
+/* Interests with invented ids fill the table, but not for long and not for others. */
+static void trees_that_never_brought_data_go_first(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_switch();
+  bench_open(&b, &cfg);
+  for (uint32_t id = 900; id < 904; id++)
+    assert(child_asks(&b, 2, id, 5, 0) == 1); /* all there is room for */
+  assert(child_asks(&b, 1, 1, 5, 0) == 1); /* a group begins */
+  for (uint32_t id = 904; id < 2000; id++)
+    assert(child_asks(&b, 2, id, 5, 0) == 1); /* these take the places of their like, from the same port */
+  assert(answer(&b, 7, 1, 5, 0, 100) == 1 && tree_count(&b, 1).packets == 1);
+  assert(child_asks(&b, 3, 2, 5, 0) == 1 && child_asks(&b, 4, 3, 5, 0) == 1);
+  for (uint32_t id = 2000; id < 3000; id++)
+    assert(child_asks(&b, 2, id, 5, 0) == 1);
+  assert(answer(&b, 7, 2, 5, 0, 100) == 1 && answer(&b, 7, 3, 5, 0, 100) == 1);
+  for (uint32_t id = 3000; id < 4000; id++)
+    child_asks(&b, 2, id, 5, 0);
+  for (uint32_t tree = 1; tree <= 3; tree++)
+    assert(tree_count(&b, tree).packets == 1); /* what brought data stays, cache and all */
+  assert(child_asks(&b, 2, 3999, 5, 0) == 0 && tree_count(&b, 3999).waiting == 1);
+  assert(dropped(&b, DC_DROP_TREES) == 0);
+  struct dc_node_counters c;
+  dc_node_counters(b.node, &c);
+  assert(c.trees == 4);
   bench_close(&b);
 }
 
@@ -259,6 +287,7 @@ int main(void)
   trees_share_a_bound_on_memory_and_idle_ones_give_first();
   packets_have_a_bound_of_their_own_where_buffers_are_scarce();
   a_tree_too_many_is_refused_until_one_is_idle();
+  trees_that_never_brought_data_go_first();
   what_waited_in_a_tree_is_forgotten_with_it();
   a_child_too_many_is_refused_until_one_is_silent();
   waiting_interests_are_bounded();

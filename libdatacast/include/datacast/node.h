@@ -24,7 +24,8 @@ struct dc_node_cfg {
   uint32_t waiting_slots;  /* per tree, a power of two: waiting interests at most */
   dc_time retx_min;        /* a RETX is sent on again when the last forwarding is at least this old, and 1.5 times the
                               measured response time of the tree, or when data asked for later has come already */
-  dc_time idle;            /* a tree unused for so long may be dropped for another */
+  dc_time idle;            /* a tree unused for so long may be dropped for another; one that never brought data
+                              goes before all others, and at once */
 };
 
 void dc_node_cfg_default(struct dc_node_cfg *cfg) __attribute__((nonnull));
