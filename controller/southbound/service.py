@@ -30,7 +30,7 @@ log = logging.getLogger("datacast.controller.switches")
 TICK_S = 0.1
 COUNTERS_S = 1.0
 """How long a reader waits for fresh counters."""
-DROP_NAMES = {1: "truncated", 5: "ethertype", 6: "label", 7: "port", 8: "stack", 10: "no_endpoint"}
+DROP_NAMES = {1: "truncated", 5: "ethertype", 6: "label", 7: "port", 8: "stack", 10: "no_endpoint", 20: "uturn"}
 """p4src/shared/reasons.p4; the names of `enum dc_drop`."""
 
 

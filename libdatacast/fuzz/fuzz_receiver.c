@@ -44,6 +44,11 @@ static enum dc_rx_result give(uint32_t seq, uint16_t length)
     return rc;
   }
   MUST(known && piece == m.of[seq] - 1u);
+  if (rc == DC_RX_UNASKED) { /* nothing was asked for, or the receiver has forgotten it */
+    MUST(!had && !dc_pieces_has(m.pieces, piece));
+    return rc;
+  }
+  MUST(had || m.asked[seq]); /* what is new was asked for */
   if (rc == DC_RX_LENGTH) {
     MUST(length != length_of((uint32_t)piece) && had == dc_pieces_has(m.pieces, piece));
   } else {

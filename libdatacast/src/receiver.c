@@ -327,6 +327,10 @@ enum dc_rx_result dc_receiver_handle(dc_receiver *r, dc_time now, const struct d
     return DC_RX_UNKNOWN;
   }
   uint16_t i = find(r, h->seq);
+  if (i == NONE && !dc_pieces_has(r->pieces, *piece)) {
+    r->count.unasked++;
+    return DC_RX_UNASKED;
+  }
   if (h->length != dc_layout_piece_len(dc_pieces_layout(r->pieces), *piece)) {
     /* Damaged on the way, and a cache may hold it so: the next interest for it goes past the caches. */
     r->count.bad_length++;

@@ -123,6 +123,29 @@ static void numbers_in_a_row_go_into_one_interest(void)
   drop(&s);
 }
 
+static void what_was_not_asked_for_is_not_taken(void)
+{
+  struct side s = make(20, 4);
+  assert(assign(&s, 0, 20, 0) == 0);
+  EXPECT(&s, 0, 0, 0, 1, 2, 3);
+  assert(data(&s, 10, 4) == DC_RX_UNASKED && data(&s, 10, 19) == DC_RX_UNASKED); /* planted ahead of time */
+  assert(!dc_pieces_has(s.pieces, 4) && !dc_pieces_has(s.pieces, 19));
+  assert(data(&s, 20, 0) == DC_RX_NEW && data(&s, 20, 0) == DC_RX_DUPLICATE);
+  EXPECT(&s, 20, 0, 4);
+  assert(data(&s, 30, 4) == DC_RX_NEW);
+  dc_receiver_counters(s.r, &c);
+  assert(c.unasked == 2 && c.data == 3 && c.duplicates == 1);
+
+  /* One that was asked for twice is answered twice at worst; what was cut off is not taken any more. */
+  EXPECT(&s, 40, 0, 5);
+  dc_receiver_restart(s.r, 40);
+  EXPECT(&s, 40, DC_FLAG_RETX, 1, 2, 3, 5);
+  assert(data(&s, 50, 1) == DC_RX_NEW && data(&s, 50, 1) == DC_RX_DUPLICATE);
+  dc_receiver_cut(s.r, 2);
+  assert(data(&s, 60, 2) == DC_RX_UNKNOWN);
+  drop(&s);
+}
+
 static void what_is_held_is_not_asked_for(void)
 {
   struct side s = make(12, 16);
@@ -255,10 +278,10 @@ static void strange_data_is_counted_and_refused(void)
   EXPECT(&s, 1, DC_FLAG_RETX | DC_FLAG_NOCACHE, 100); /* a cache may hold the damaged one (campaign seed 4355) */
   assert(data(&s, 1, 99) == DC_RX_UNKNOWN && data(&s, 1, 110) == DC_RX_UNKNOWN &&
          data(&s, 1, UINT32_MAX) == DC_RX_UNKNOWN);
-  assert(data(&s, 1, 109) == DC_RX_NEW); /* not asked for, but right */
+  assert(data(&s, 1, 109) == DC_RX_UNASKED); /* right, but who knows from whom */
   assert(data(&s, 1, 100) == DC_RX_NEW && data(&s, 1, 100) == DC_RX_DUPLICATE);
   dc_receiver_counters(s.r, &c);
-  assert(c.unknown == 3 && c.bad_length == 1 && c.duplicates == 1 && c.data == 3 && c.outstanding == 3);
+  assert(c.unknown == 3 && c.bad_length == 1 && c.duplicates == 1 && c.data == 2 && c.unasked == 1 && c.outstanding == 3);
   drop(&s);
 }
 
@@ -444,6 +467,7 @@ int main(void)
 {
   credits_bound_what_is_out();
   numbers_in_a_row_go_into_one_interest();
+  what_was_not_asked_for_is_not_taken();
   what_is_held_is_not_asked_for();
   three_later_packets_make_a_loss_once();
   two_later_packets_are_reordering();

@@ -132,8 +132,9 @@ def test_the_number_of_rules_is_bounded_whatever_the_number_of_groups(ports: int
         switch.tell(message)
     before = switch.cookies()
     for tree in range(4 * groups):
-        out = switch.receive(1, bytes(stack(1024 + tree % ports, 1000) / Datacast(type="data", tree=tree)))
-        assert [port for port, _ in out] == [tree % ports + 1]
+        frame = bytes(stack(1024 + tree % ports, 1000) / Datacast(type="data", tree=tree))
+        assert [port for port, _ in switch.receive(APPLIANCE, frame)] == [tree % ports + 1]
+        assert switch.receive(tree % ports + 1, frame) == []  # never out of the port it came in by
         local = bytes(stack(1000) / Datacast(type="interest", tree=tree))
         assert [port for port, _ in switch.receive(1, local)] == [APPLIANCE]
     assert switch.cookies() == before and len(switch.rules) <= 2 * ports + rules.EXTRA_RULES

@@ -24,13 +24,14 @@ enum dc_rx_result {
   DC_RX_NEW,       /* keep the payload: it is piece *piece */
   DC_RX_DUPLICATE, /* held already */
   DC_RX_UNKNOWN,   /* never assigned to this tree */
-  DC_RX_LENGTH     /* the payload's length is not the piece's */
+  DC_RX_LENGTH,    /* the payload's length is not the piece's */
+  DC_RX_UNASKED    /* nothing was asked for under this number: whoever sent it is not believed */
 };
 
 struct dc_receiver_counters {
   uint64_t interests, retransmitted; /* numbers asked for; retransmitted ones among them */
   uint64_t by_gap, by_timeout;       /* why */
-  uint64_t data, duplicates, unknown, bad_length;
+  uint64_t data, duplicates, unknown, bad_length, unasked;
   uint32_t outstanding, credits;
   dc_time srtt, rto;
   uint32_t next_seq; /* next one to ask for */

@@ -55,7 +55,7 @@ void dc_source_counters(const dc_source *s, struct dc_source_counters *out);
 struct dc_receiver_cfg {
   uint32_t credits; uint64_t rto_min, rto_max, rto_init; uint32_t reorder; bool adaptive; ...;
 };
-enum dc_rx_result { DC_RX_NEW, DC_RX_DUPLICATE, DC_RX_UNKNOWN, DC_RX_LENGTH };
+enum dc_rx_result { DC_RX_NEW, DC_RX_DUPLICATE, DC_RX_UNKNOWN, DC_RX_LENGTH, DC_RX_UNASKED };
 struct dc_receiver_counters {
   uint64_t interests, retransmitted, by_gap, by_timeout, data, duplicates, unknown, bad_length;
   uint32_t outstanding, credits; uint64_t srtt, rto; uint32_t next_seq; ...;
