@@ -18,7 +18,7 @@ SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all
 # Debian packages the build, the lab and the tests need.
 DEBIAN_PACKAGES := build-essential pkg-config python3 python3-venv python3-dev python3-pip \
   dpdk libdpdk-dev libssl-dev openssl libjansson-dev libyaml-dev libns3-dev librust-blake3-dev \
-  mininet net-tools openvswitch-switch iproute2 ethtool tcpdump tshark etcd-server
+  mininet net-tools iputils-ping openvswitch-switch iproute2 ethtool tcpdump tshark etcd-server
 
 # What `make demo` and `make lab` pass on.
 TOPOLOGY ?= bcube:4,1
@@ -74,7 +74,7 @@ $(BUILD)/.venv: pyproject.toml setup.py | $(BUILD)/.packages
 	@echo "Python environment in $(VENV)"
 	@$(PY) -c '' 2>/dev/null || { rm -rf $(VENV); /usr/bin/python3 -m venv --system-site-packages $(VENV); }
 	@$(PY) -m pip install -q --disable-pip-version-check 'setuptools>=68' wheel 'cffi>=1.16'
-	@$(PY) -m pip install -q --disable-pip-version-check --no-build-isolation -e '.[test]'
+	@$(PY) -m pip install -q --disable-pip-version-check --no-build-isolation -e '.[plots,test]'
 	@touch $@
 
 # The core's Python binding, compiled in place.

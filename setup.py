@@ -8,6 +8,7 @@ FOLDERS = {
     "core": "libdatacast/python",
     "services": "services",
     "origins": "origins",
+    "mininet": "mn",
     "topologies": "topologies",
     "lab": "lab",
     "fabric_manager": "fabric_manager",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from datacast.cli import lab_visit
 from datacast.core.errors import DatacastError
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def register(app: typer.Typer) -> None:
     lab.command(epilog=EXIT_CODES)(run)
     lab.command(epilog=EXIT_CODES)(down)
     lab.command(epilog=EXIT_CODES)(status)
+    lab_visit.register(lab)
     app.add_typer(lab, name="lab")
 
 

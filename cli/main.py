@@ -107,7 +107,8 @@ def main(argv: list[str] | None = None) -> None:
 def report(error: DatacastError) -> int:
     """Print an error for a person; the exit code that goes with it."""
     remedy = getattr(error, "remedy", "")
-    print(f"datacast: {error}{f'; {remedy}' if remedy else ''}", file=sys.stderr)
+    text = str(error)
+    print(f"datacast: {text}{f'; {remedy}' if remedy and remedy not in text else ''}", file=sys.stderr)
     return {404: 3, 409: 2, 422: 2, 400: 2, 401: 2, 403: 2, 503: 4}.get(getattr(error, "status", 0), 1)
 
 

@@ -28,6 +28,7 @@ from datacast.lab.state import MARK, Registry, State, kill_marked
 if TYPE_CHECKING:
     import networkx as nx
 
+    from datacast.lab.dataplane import DataPlane
     from datacast.lab.network import Network
 
 SIGNALLING_PORT = 7500
@@ -67,6 +68,16 @@ class LabOptions:
     """No TLS between the daemons."""
 
 
+@dataclass(frozen=True)
+class Made:
+    """A network that somebody else has made (datacast.mininet), in place of the one that the options describe."""
+
+    graph: nx.Graph
+    """Its edges name their `interfaces`."""
+    plane: DataPlane
+    network: Callable[[Plan, str, Signals], Network]
+
+
 def load_topology(text: str) -> nx.Graph:
     """A builder's form such as bcube:4,1, or a GraphML or JSON file. Raises LabError."""
     from datacast import topologies
@@ -93,6 +104,7 @@ class Lab:
         name: str,
         progress: Callable[[str], None] = lambda text: None,
         signals: Signals | None = None,
+        made: Made | None = None,
     ) -> None:
         self.options = options
         self.name = name
@@ -100,8 +112,9 @@ class Lab:
         self.registry = Registry()
         self.signals = signals or Signals()
         self._own_signals = signals is None
-        self.plane = data_plane(options.dataplane)
-        self.graph = load_topology(options.topology)
+        self._made = made
+        self.plane = made.plane if made else data_plane(options.dataplane)
+        self.graph = made.graph if made else load_topology(options.topology)
         self.state: State | None = None
         self.network: Network
         self.plan: Plan
@@ -205,7 +218,7 @@ class Lab:
         environment = {MARK: state.identity}
         os.environ.update(environment)  # Mininet's shells take it from here
         self.supervisor = Supervisor(self._folder("logs"), environment, self.signals)
-        self.network = Network(self.plan, root_if, self.signals)
+        self.network = (self._made.network if self._made else Network)(self.plan, root_if, self.signals)
         self._network_made = True
         self.network.up(self.progress)
         self.start_all()
@@ -219,6 +232,11 @@ class Lab:
             host: {"address": machine.address, "folder": str(self.host_folder(host))}
             for host, machine in self.plan.hosts.items()
         }
+        for machine in (*self.plan.hosts.values(), *self.plan.switches):
+            for node, ports in machine.ports.items():
+                state.namespaces[node] = self.network.nodes[machine.name].pid
+                state.ports[node] = [port.ifname for port in ports]
+                state.neighbours[node] = [port.neighbour for port in ports]
         self.registry.save(state)
 
     def _identities(self) -> list[str]:

@@ -14,10 +14,12 @@ if TYPE_CHECKING:
 
 
 class MixedPlane(DataPlane):
-    """`ovs+dpdk` and the like: the first switch is of the first kind, the second of the second, and so on around."""
+    """`ovs+dpdk` and the like: the first switch is of the first kind, the second of the second, and so on around; or as
+    `of` says: switch to the name of its kind."""
 
-    def __init__(self, planes: list[DataPlane]) -> None:
+    def __init__(self, planes: list[DataPlane], of: dict[str, str] | None = None) -> None:
         self.planes = planes
+        self._of_switch = of
         self.name = "+".join(plane.name for plane in planes)
         self.ports_per_machine = min(plane.ports_per_machine for plane in planes)
         self.programs = tuple(dict.fromkeys(program for plane in planes for program in plane.programs))
@@ -31,6 +33,8 @@ class MixedPlane(DataPlane):
         found = []
         for i, plane in enumerate(self.planes):
             own = set(switches[i :: len(self.planes)])
+            if self._of_switch is not None:
+                own = {name for name in switches if self._of_switch[name] == plane.name}
             nodes = tuple(node for node in machine.nodes if node in own)
             if nodes:
                 found.append((plane, replace(machine, nodes=nodes)))

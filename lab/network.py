@@ -1,4 +1,4 @@
-"""The lab's network: Mininet nodes and shaped links. The only file that imports Mininet.
+"""The lab's network: Mininet nodes and shaped links. Here, and in datacast.mininet, Mininet is imported.
 
 Mininet's own TCLink shapes with netem for the length of the queue, which a kernel may lack. Here a port is a token
 bucket (tbf) with a plain queue of 100 packets as its child; both ends of a cable are shaped, so both directions are.
@@ -114,11 +114,13 @@ def _run(command: list[str], what: str, script: str | None = None) -> None:
         )
 
 
-def data_port_script(ifname: str, rate_bps: int, mtu: int, queue_packets: int, up: bool = True) -> str:
-    """Shell lines that make an interface a port: no offloads, no ARP, the shaper, up."""
+def data_port_script(
+    ifname: str, rate_bps: int, mtu: int, queue_packets: int, up: bool = True, arp: bool = False
+) -> str:
+    """Shell lines that make an interface a port: no offloads, no ARP (ordinary IP wants it), the shaper, up."""
     lines = [
         f"ethtool -K {ifname} tx off rx off gso off tso off gro off >/dev/null",
-        f"ip link set {ifname} arp off" + (" up" if up else ""),
+        f"ip link set {ifname} mtu {mtu} arp {'on' if arp else 'off'}" + (" up" if up else ""),
     ]
     return "\n".join(lines) + "\n" + shaper_script(ifname, rate_bps, mtu, queue_packets)
 
@@ -149,7 +151,6 @@ class Network:
         self.root_if = root_if
         self.signals = signals
         self.nodes: dict[str, Node] = {}
-        self.links: dict[tuple[str, int], CableLink] = {}
         self._management: Node | None = None
         self._management_ports: dict[str, str] = {}
 
@@ -174,33 +175,47 @@ class Network:
         )
         for i, machine in enumerate(machines):
             progress(f"namespace {machine.name}")
-            node = self.nodes[machine.name] = self._node(machine.name)
-            self._script(node, PROLOGUE)
-            self._attach(f"m{i}", MANAGEMENT_IF, node.pid)
-            self._management_ports[machine.name] = f"m{i}"
+            self.nodes[machine.name] = self.room_for(i, machine)
             self._script(
-                node,
+                self.nodes[machine.name],
                 f"ip addr add {machine.address}/{self.plan.prefix} dev {MANAGEMENT_IF}\n"
                 f"ip link set {MANAGEMENT_IF} up\n",
             )
         self._attach("root", self.root_if, None)
         _run(["ip", "addr", "add", f"{self.plan.root_address}/{self.plan.prefix}", "dev", self.root_if], self.root_if)
         _run(["ip", "link", "set", self.root_if, "up"], self.root_if)
-        scripts: dict[str, str] = {machine.name: "" for machine in machines}
+        self.lay_cables(progress)
+
+    def room_for(self, number: int, machine: Machine) -> Node:
+        """The namespace of a machine, with an interface to the management network."""
+        node = self._node(machine.name)
+        self._script(node, PROLOGUE)
+        self._join_management(number, machine, node)
+        return node
+
+    def _join_management(self, number: int, machine: Machine, node: Node) -> None:
+        self._attach(f"m{number}", MANAGEMENT_IF, node.pid)
+        self._management_ports[machine.name] = f"m{number}"
+
+    def lay_cables(self, progress: Callable[[str], None]) -> None:
+        """Make every cable and set up its ports."""
+        scripts: dict[str, str] = dict.fromkeys(self.nodes, "")
         for cable in self.plan.cables:
             self.signals.check()
             progress(f"cable {cable.a.node} to {cable.b.node}")
             ends = [self.plan.machine_of(port.node).name for port in (cable.a, cable.b)]
-            link = CableLink(cable, self.nodes[ends[0]], self.nodes[ends[1]])
+            CableLink(cable, self.nodes[ends[0]], self.nodes[ends[1]])
             for port, machine_name in zip((cable.a, cable.b), ends, strict=True):
-                self.links[(port.node, port.port)] = link
                 scripts[machine_name] += data_port_script(
                     port.ifname, cable.rate_bps, cable.mtu, cable.queue_packets, cable.up
                 )
-        for machine in machines:
-            progress(f"ports of {machine.name}")
+        self._set_up(scripts, progress)
+
+    def _set_up(self, scripts: dict[str, str], progress: Callable[[str], None]) -> None:
+        for name, script in scripts.items():
+            progress(f"ports of {name}")
             self.signals.check()
-            self._script(self.nodes[machine.name], scripts[machine.name])
+            self._script(self.nodes[name], script)
 
     def _attach(self, bridge_port: str, ifname: str, pid: int | None) -> None:
         """A veth from the management bridge to a namespace (None: this one)."""

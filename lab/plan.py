@@ -127,7 +127,8 @@ def make_plan(
     ----------
     graph : networkx.Graph
         Node attributes `kind` ("host" or "switch") and `forwards`; edge attributes `ports` ({node: port number}) and
-        perhaps `rate_bps`, `mtu`, `queue_packets`, `up`, which override the parameters.
+        perhaps `rate_bps`, `mtu`, `queue_packets`, `up`, which override the parameters, and `interfaces` ({node: (name,
+        MAC)}) of a network that is there already.
     rate_bps, mtu, queue_packets
         Of every cable, each way. The queue is the paper's 100 packets (section 6.2).
     slot : int
@@ -149,8 +150,12 @@ def make_plan(
     cables = []
     for u, v, data in graph.edges(data=True):
         pu, pv = int(data["ports"][u]), int(data["ports"][v])
-        a = Port(u, pu, interface_name(u, index[u], pu), mac_address(index[u], pu), v, pv, mac_address(index[v], pv))
-        b = Port(v, pv, interface_name(v, index[v], pv), mac_address(index[v], pv), u, pu, mac_address(index[u], pu))
+        made = data.get("interfaces") or {
+            name: (interface_name(name, index[name], port), mac_address(index[name], port))
+            for name, port in ((u, pu), (v, pv))
+        }
+        a = Port(u, pu, *made[u], v, pv, made[v][1])
+        b = Port(v, pv, *made[v], u, pu, made[u][1])
         for port in (a, b):
             if port.port in ports[port.node]:
                 raise LabError(

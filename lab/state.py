@@ -88,6 +88,12 @@ class State:
     mounts: list[str] = field(default_factory=list)
     """Folders on which a small file system lies."""
     hosts: dict[str, dict[str, str]] = field(default_factory=dict)
+    namespaces: dict[str, int] = field(default_factory=dict)
+    """Per host and switch a process inside its network namespace."""
+    ports: dict[str, list[str]] = field(default_factory=dict)
+    """Per host and switch its interfaces, by port."""
+    neighbours: dict[str, list[str]] = field(default_factory=dict)
+    """Per host and switch who is behind each port."""
 
     @property
     def alive(self) -> bool:

@@ -1,0 +1,125 @@
+"""`net.datacast`: the fabric that runs in a Mininet network, and one call to deliver a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from datacast.lab import run as lab_run
+from datacast.lab.faults import parse_faults
+
+if TYPE_CHECKING:
+    from datacast.lab.lab import Lab
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """What came of one file. `report` is the lab's (lab/README.md)."""
+
+    ok: bool
+    """Every receiver has the file, whole and with the right SHA-256."""
+    finish_s: float | None
+    ideal_s: float | None
+    files: dict[str, Path]
+    """Per receiver, where it lies."""
+    report: dict[str, Any]
+
+    def __str__(self) -> str:
+        if self.finish_s is None or self.ideal_s is None:
+            return f"delivered to {sum(r['sha256_ok'] for r in self.report['receivers'].values())} of {len(self.files)}"
+        trees, stress = self.report["trees"], self.report["link_stress"]
+        return (
+            f"{'delivered' if self.ok else 'NOT delivered'} to {len(self.files)} in {self.finish_s:.2f} s "
+            f"(ideal {self.ideal_s:.2f} s) over {trees['count']} trees"
+            + (f", link stress {stress:.3f}" if stress is not None else "")
+        )
+
+
+class Quiet:
+    """A Watcher that shows nothing."""
+
+    def step(self, text: str) -> None: ...
+    def content(self, done: int, total: int) -> None: ...
+    def group(self, group: dict[str, Any]) -> None: ...
+    def verified(self, done: int, total: int) -> None: ...
+
+
+class Datacast:
+    """The fabric of a network that is up."""
+
+    def __init__(self, lab: Lab, dataplane: str, folder: TemporaryDirectory[str]) -> None:
+        self.lab = lab
+        self.rest = lab.rest
+        """The REST API, and the console."""
+        self._dataplane = dataplane
+        self._folder = folder
+
+    def open(self) -> None:
+        """Start every daemon. Raises LabError; `close` is due in any case."""
+        self.lab.__enter__()
+        self.lab.up()
+
+    def close(self) -> None:
+        self.lab.__exit__(None, None, None)
+        self._folder.cleanup()
+
+    @property
+    def token(self) -> str:
+        return self.lab.credentials.token
+
+    def send(
+        self,
+        source: str,
+        path: str | Path,
+        receivers: Iterable[str],
+        dest: str | None = None,
+        faults: Iterable[str] = (),
+        **options: Any,
+    ) -> Delivery:
+        """Deliver a file and wait for the end.
+
+        Parameters
+        ----------
+        source, receivers
+            Names of hosts.
+        path
+            The file, seen from anywhere: Mininet's hosts share the file system.
+        dest : str
+            Name under which it lies in each receiver's folder; the file's own by default.
+        faults : iterable of str
+            What to break meanwhile, such as "link s1:0 down at 1s" (lab/README.md).
+        **options
+            As `options` of `POST /groups`: trees=1, cache_bytes=0, credits=64, …
+
+        Raises
+        ------
+        LabError
+            No such host or file; the controller refused.
+        """
+        path = Path(path)
+        dest = dest or path.name
+        graph = self.lab.graph
+        transfer = lab_run.Transfer(
+            source=source,
+            receivers=tuple(receivers),
+            file=path,
+            options=options,
+            faults=parse_faults(list(faults), graph, self._dataplane),
+        )
+        transfer = lab_run.settle(graph, transfer)
+        report = lab_run.send(self.lab, transfer, Quiet(), dest)
+        return Delivery(
+            ok=report["ok"],
+            finish_s=report["finish_s"],
+            ideal_s=report["ideal_s"],
+            files={host: self.lab.host_folder(host) / dest for host in transfer.receivers or ()},
+            report=report,
+        )
+
+    def groups(self) -> list[dict[str, Any]]:
+        """All groups, as the REST API tells them."""
+        answer = self.lab.rest_json("GET", "/groups")
+        return list(answer["groups"] if isinstance(answer, dict) else answer)

@@ -1,0 +1,75 @@
+"""The scripts of examples/, and `mn --custom`, as a user runs them."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+
+import box
+import pytest
+
+pytestmark = [pytest.mark.root, pytest.mark.lab]
+
+
+def small(tmp: os.PathLike[str], size: int = 1 << 20) -> str:
+    """A file of random bytes outside /tmp, which the box covers."""
+    path = os.path.join("/var/tmp", f"datacast-test-{os.getpid()}.bin")
+    with open(path, "wb") as out:
+        out.write(os.urandom(size))
+    return path
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = small(tmp_path)
+    yield path
+    os.unlink(path)
+
+
+def test_mn_with_our_classes_pings_all_of_bcube():
+    done = box.run(
+        *("mn", "--custom", "mn/custom.py", "--topo", "bcube,2,1", "--switch", "datacast"),
+        *("--controller", "datacast,rate=50mbit", "--test", "pingall"),
+    )
+    assert "0% dropped (12/12 received)" in done.stdout, done.stdout
+
+
+def test_a_user_s_own_topology_pings_and_delivers_at_the_rate_of_its_slowest_cable(file):
+    out = box.script("own_topology", file)
+    assert "1 packets transmitted, 1 received" in out
+    ideal = re.search(r"delivered to 3 in [0-9.]+ s \(ideal ([0-9.]+) s\)", out)
+    assert ideal and float(ideal[1]) == pytest.approx((1 << 20) * 8 / 40e6, abs=0.02)
+
+
+def test_a_failed_link_stops_neither_the_delivery_nor_ping(file):
+    out = box.script("failed_link", file)
+    assert "delivered to 2" in out and "NOT" not in out
+    assert "0 % of pings lost" in out
+
+
+@pytest.mark.slow
+def test_one_tree_against_two(file):
+    out = box.script("trees", file)
+    one, two = re.findall(r"ideal ([0-9.]+) s", out)
+    assert float(two) < 0.6 * float(one)
+    assert out.count("delivered to 8") == 2 and "NOT" not in out
+
+
+@pytest.mark.slow
+def test_a_cache_sends_what_the_source_sent_once(file):
+    out = box.script("caching", file, "/tmp/caching.pcap")
+    assert "delivered to 3" in out and "NOT" not in out
+    size, sent = map(float, re.search(r"has ([0-9.]+) MB; h1 sent ([0-9.]+) MB", out).groups())
+    copies = [float(value) for value in re.findall(r"the switch sent ([0-9.]+) MB", out)]
+    assert sent < 1.2 * size and all(copy > 0.95 * size for copy in copies)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kinds", ["ovs,dpdk,ovs", "bmv2,dpdk,ovs"])
+def test_switches_of_several_kinds_in_one_network(file, kinds):
+    if "bmv2" in kinds and not (shutil.which("simple_switch_grpc") and (box.ROOT / "build/p4/datacast.json").exists()):
+        pytest.skip("bmv2 or the compiled P4 program is not there")
+    out = box.script("bmv2_switch", file, kinds)
+    assert "delivered to 2" in out and "NOT" not in out
+    assert "0 % of pings lost" in out
