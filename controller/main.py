@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from datacast.core.errors import DatacastError
 from datacast.fabric_manager.api import ENV_URL, FabricManagerClient
-from datacast.services import privileges, tls
+from datacast.services import config_file, privileges, tls
 from datacast.services.service import HttpServer, listen
 from datacast.services.tokens import TokenFile
 
@@ -137,7 +137,7 @@ def main(argv: list[str] | None = None) -> None:
     privileges.add_option(parser)
     tls.add_options(parser, insecure="plain TCP also beyond the loopback interface")
     parser.add_argument("-v", "--verbose", action="store_true")
-    args = parser.parse_args(argv)
+    args = config_file.parse_args(parser, argv)
     if args.rate < 0 or not 1 <= args.connections <= 65536:
         parser.error("--rate must not be negative, --connections between 1 and 65536")
     logging.basicConfig(

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from datacast.core.errors import DatacastError
-from datacast.services import eventloop, privileges, tls
+from datacast.services import config_file, eventloop, privileges, tls
 from datacast.services.priority import PRIORITY_MAX, go_realtime
 from datacast.services.service import HttpServer, address_of, listen
 
@@ -195,7 +195,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
         "then answered within milliseconds on a busy machine, too; 0: no (default)",
     )
     parser.add_argument("-v", "--verbose", action="store_true", help="log every registration and change")
-    args = parser.parse_args(argv)
+    args = config_file.parse_args(parser, argv)
     if not 256 <= args.mtu <= 65535:
         parser.error(f"--mtu {args.mtu}: must be between 256 and 65535")
     if args.queue_packets < 8:

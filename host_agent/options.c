@@ -1,17 +1,20 @@
 #include "options.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "config_file.h"
 #include "params.h"
 
 static const char usage[] =
     "usage: datacast-agent --node NAME --listen ADDR:PORT --port N=IFACE[,MAC] … [options]\n"
+    "       datacast-agent --config FILE\n"
     "\n"
     "One agent per host: it sends and receives files for groups, and forwards and caches for others.\n"
     "\n"
+    "  --config FILE           the first option: read options from a YAML file (node: \"00\", port: [0=eth0],\n"
+    "                          no-sync: true); what follows on the command line is added\n"
     "  --node NAME             this host's name in the topology, such as 00\n"
     "  --listen ADDR:PORT      where masters and other agents reach it, on the management network\n"
     "  --fabric-manager ADDR:PORT\n"
@@ -40,7 +43,8 @@ static const char usage[] =
     "Exit codes: 0 stopped as asked, 1 it could not run, 2 wrong usage.\n";
 
 enum {
-  OPT_NODE = 256,
+  OPT_CONFIG = 256,
+  OPT_NODE,
   OPT_LISTEN,
   OPT_MANAGER,
   OPT_TLS_CA,
@@ -65,6 +69,7 @@ enum {
 };
 
 static const struct option longs[] = {
+    {"config", required_argument, NULL, OPT_CONFIG},
     {"node", required_argument, NULL, OPT_NODE},
     {"listen", required_argument, NULL, OPT_LISTEN},
     {"fabric-manager", required_argument, NULL, OPT_MANAGER},
@@ -251,18 +256,40 @@ static enum options_result complain(const char *what)
   return OPTIONS_BAD;
 }
 
-enum options_result options_parse(struct options *o, int argc, char **argv)
+/* All options of one argument vector. `config` was read already. */
+static enum options_result take_all(struct options *o, int argc, char **argv, const char *config)
 {
-  *o = (struct options){.forward = {.cache_bytes = 128u << 10, .cache_memory = 12u << 20, .cache_trees = 64},
-                        .groups = GROUPS_DEFAULT, .gather_us = 2000, .sync = true, .level = LOG_INFO};
   int c, index = 0;
+  optind = 0; /* getopt starts anew */
   while ((c = getopt_long(argc, argv, "", longs, &index)) != -1) {
+    if (c == OPT_CONFIG && optarg == config)
+      continue;
+    if (c == OPT_CONFIG)
+      return bad("config", optarg, "wanted once, as the first option, with a space before FILE");
     enum options_result r = take(o, c, c >= OPT_NODE && c <= OPT_VERSION ? longs[index].name : "", optarg);
     if (r != OPTIONS_RUN)
       return r;
   }
-  if (optind < argc)
-    return complain("there are arguments that belong to no option");
+  return optind < argc ? complain("there are arguments that belong to no option") : OPTIONS_RUN;
+}
+
+static enum options_result take_file(struct options *o, const char *path)
+{
+  static char *argv[CONFIG_ARGS_MAX + 1];
+  int argc = config_file_read(path, longs, argv);
+  return argc < 0 ? OPTIONS_BAD : take_all(o, argc, argv, NULL);
+}
+
+enum options_result options_parse(struct options *o, int argc, char **argv)
+{
+  *o = (struct options){.forward = {.cache_bytes = 128u << 10, .cache_memory = 12u << 20, .cache_trees = 64},
+                        .groups = GROUPS_DEFAULT, .gather_us = 2000, .sync = true, .level = LOG_INFO};
+  const char *config = argc > 2 && strcmp(argv[1], "--config") == 0 ? argv[2] : NULL;
+  enum options_result r = config != NULL ? take_file(o, config) : OPTIONS_RUN;
+  if (r == OPTIONS_RUN)
+    r = take_all(o, argc, argv, config);
+  if (r != OPTIONS_RUN)
+    return r;
   if (o->node == NULL)
     return complain("--node is missing");
   if (o->listen == NULL)

@@ -48,6 +48,40 @@ def test_wrong_usage(arguments: list[str], told: str) -> None:
     assert told in done.stderr, done.stderr
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("node: x\nlisten: 127.0.0.1:0\nport: [0=lo, 1=lo]\ngroups: 0\n", "--groups 0"),
+        ("node: x\nlisten: 127.0.0.1:0\nport: [0=lo, 2=lo]\n", "without gaps"),
+        ("node: x\nnonsense: 1\n", "line 2: nonsense: there is no such option"),
+        ("node: x\nnode: y\n", "line 2: node: this option was given already"),
+        ("no-sync: 1\n", "line 1: no-sync: wanted true or false"),
+        ("node: {a: b}\n", "line 1: node: wanted a value"),
+        ("port: [[0=lo]]\n", "line 1: port: wanted a list of values"),
+        ("node: [\n", "line 2"),
+        ("- node\n", "wanted lines such as"),
+        ("config: other.yaml\n", "--config other.yaml: wanted once"),
+        ("# nothing\n", "--node is missing"),
+        ("dest-root: [" + "/a, " * 2000 + "]\n", "too many options"),
+    ],
+)
+def test_a_file_of_options_that_is_wrong_is_refused_with_its_line(tmp_path: Path, text: str, told: str) -> None:
+    file = tmp_path / "agent.yaml"
+    file.write_text(text)
+    done = agent("--config", str(file))
+    assert done.returncode == 2
+    assert told in done.stderr, done.stderr
+
+
+def test_a_file_of_options_comes_first_and_once(tmp_path: Path) -> None:
+    assert "absent.yaml" in agent("--config", "absent.yaml").stderr
+    assert "as the first option" in agent("--node", "x", "--config", "agent.yaml").stderr
+    file = tmp_path / "agent.yaml"
+    file.write_text("node: x\nno-sync: true\nkeep-partial: false\nlisten: 127.0.0.1:0\nport: 0=lo\n")
+    done = agent("--config", str(file), "--cache", "lots")
+    assert "--cache lots" in done.stderr
+
+
 @pytest.mark.root
 @pytest.mark.parametrize(
     ("change", "told"),
