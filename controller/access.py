@@ -19,6 +19,8 @@ BODY_S = 15.0
 OPEN = ("/healthz", "/openapi.json", "/docs", "/docs/oauth2-redirect", "/redoc")
 """For everybody, but only to be read."""
 
+BUCKETS_MAX = 4096
+
 Receive = Callable[[], Any]
 Send = Callable[[Any], Any]
 
@@ -86,11 +88,11 @@ class Access:
         role = needed(method, path)
         kind, _, secret = headers.get("authorization", "").partition(" ")
         if role is None and not secret:
-            return ""
+            return f"open {_client(scope)}"
         token = self.tokens.find(secret.strip()) if kind.lower() == "bearer" else None
         if token is None:
             given = "this token is not known, revoked or expired" if secret else "no token was given"
-            self._hurry("")
+            self._hurry(f"refused {_client(scope)}")
             raise Problem(
                 401,
                 "unauthorized",
@@ -110,13 +112,21 @@ class Access:
         return token.id
 
     def _hurry(self, who: str) -> None:
-        if who not in self._buckets and len(self._buckets) > 4096:  # tokens come and go
-            self._buckets.clear()
-        bucket = self._buckets.setdefault(who, Bucket(self.rate, 5 * self.rate))
+        """Whoever is refused, or asks for what is open to all, takes nothing from anybody's rate. Raises Problem."""
+        bucket = self._buckets.pop(who, None) or Bucket(self.rate, 5 * self.rate)
+        self._buckets[who] = bucket
+        if len(self._buckets) > BUCKETS_MAX:  # tokens and addresses come and go: the one that asked longest ago
+            del self._buckets[next(iter(self._buckets))]
         if bucket.take() > 0:
             raise Problem(
                 429, "too_many_requests", f"more than {self.rate:g} requests a second", remedy="wait, then ask again"
             )
+
+
+def _client(scope: Any) -> str:
+    """The address a request comes from."""
+    client = scope.get("client")
+    return str(client[0]) if client else "a Unix socket"
 
 
 def _check_local(headers: dict[str, str], server: Any) -> None:

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "answers.h"
+#include "datapath/instance.h"
 
 #ifndef DATACAST_VERSION
 #define DATACAST_VERSION "0.1.0"
@@ -69,8 +70,8 @@ static json_t *ports_of(const struct member *m) {
 
 static void register_next(struct fabric *fm) {
   const struct member *m = &fm->rounds->sw->members[fm->registered];
-  json_t *o = json_pack("{s:s,s:s,s:s,s:i,s:s,s:o}", "type", "register", "node", m->cfg->name, "kind",
-                        "switch", "pid", (int)getpid(), "version", DATACAST_VERSION,
+  json_t *o = json_pack("{s:s,s:s,s:s,s:i,s:s,s:s,s:o}", "type", "register", "node", m->cfg->name, "kind",
+                        "switch", "pid", (int)getpid(), "instance", instance_id(), "version", DATACAST_VERSION,
                         "ports", ports_of(m));
   if (fm->control[0] != '\0') json_object_set_new(o, "control", json_string(fm->control));
   send_message(fm, o);

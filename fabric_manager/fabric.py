@@ -40,6 +40,8 @@ class Node:
     session: int | None = None
     addr: str | None = None
     pid: int | None = None
+    instance: str | None = None
+    """Which run of its process this is."""
     version: str | None = None
     control: str | None = None
     msd: int | None = None
@@ -159,14 +161,14 @@ class Fabric:
             isinstance(p, dict) and _is_port(p.get("port")) and isinstance(p.get("up", True), bool) for p in ports
         ):
             raise FabricError("bad_request", f"node {name}: ports must be a list of {{port, up}}", node.name)
-        pid = message.get("pid")
-        if pid != node.pid or not node.seen:
+        pid, instance = message.get("pid"), _text(message.get("instance"))
+        if instance is None or instance != node.instance:  # another process; its id may be the same
             node.last_n = -1
         if _is_count(message.get("n")):
             node.last_n = max(node.last_n, message["n"])  # `ports` tells what became of it
         node.registered, node.seen, node.silent, node.session = True, True, False, session
         node.addr = addr if isinstance(addr, str) else None
-        node.pid = pid if isinstance(pid, int) else None
+        node.pid, node.instance = pid if isinstance(pid, int) else None, instance
         node.version = _text(message.get("version"))
         node.control = _text(message.get("control"))
         if _is_count(message.get("msd")) and message["msd"] > 0:

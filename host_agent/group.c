@@ -338,6 +338,17 @@ bool group_reroute(struct group *g, const json_t *whole, const json_t *part, str
   return true;
 }
 
+bool group_rates(struct group *g, const json_t *whole, struct fault *why)
+{
+  uint64_t n;
+  if (!get_integer(whole, "n", 0, (UINT64_C(1) << 53) - 1, g->rates_n, &n, why))
+    return false;
+  if (g->source == NULL || n < g->rates_n)
+    return true;
+  g->rates_n = n;
+  return source_rates(g, json_object_get(whole, "rates"), why);
+}
+
 json_t *group_status(struct group *g)
 {
   json_t *s = g->source != NULL ? source_status(g) : g->receiver != NULL ? receiver_status(g) : json_object();

@@ -27,6 +27,7 @@ struct group {
   struct receiver *receiver;
   uint64_t had_n; /* number of the last assign, cut or digest applied */
   uint64_t reroute_n; /* and of the last reroute */
+  uint64_t rates_n;   /* and of the last rates */
   uint64_t t_first_ns, t_done_ns; /* realtime; 0: not yet */
 };
 
@@ -60,6 +61,8 @@ bool group_order(struct group *g, enum group_order what, const json_t *whole, st
 /* `reroute`: the message's `all` and the own part. One whose `n` is lower than that of the last one changes nothing. */
 bool group_reroute(struct group *g, const json_t *whole, const json_t *part, struct fault *why)
     __attribute__((nonnull(1, 2, 4)));
+/* `rates`: the message's `all`. Nothing for who is no source, and for an `n` lower than that of the last one. */
+bool group_rates(struct group *g, const json_t *whole, struct fault *why) __attribute__((nonnull));
 json_t *group_status(struct group *g) __attribute__((nonnull)); /* a new reference */
 
 /* For the roles: tell the master; `fields` (stolen, may be NULL) joins the event. */

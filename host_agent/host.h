@@ -15,6 +15,7 @@ struct host {
   struct worker *disk;   /* what may wait for the disk as long as it likes */
   struct stages stages;
   struct roots dest_roots, source_roots;
+  const char *key_file; /* this agent's private key, never sent; NULL: it has none */
   struct security security;
   bool sync; /* fsync before the rename */
   bool keep_partial; /* at the end of the process too */

@@ -93,7 +93,7 @@ static int run(struct agent *a, const struct options *o)
   struct fault why;
   int code = 1, rc;
   a->host = (struct host){.name = o->node, .loop = &a->loop, .forward = &a->forward, .worker = &a->worker, .disk = &a->disk,
-                          .sync = o->sync, .keep_partial = o->keep_partial};
+                          .sync = o->sync, .keep_partial = o->keep_partial, .key_file = o->tls_key};
   a->host.security.insecure = o->insecure;
   if (o->tls_ca != NULL) {
     a->host.security.ctx = tls_open(o->tls_ca, o->tls_cert, o->tls_key, "agent", o->node, &why);

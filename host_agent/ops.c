@@ -52,6 +52,8 @@ static bool op_digest(struct request *r, struct fault *why)
 static bool op_cut(struct request *r, struct fault *why) { return group_order(r->group, GROUP_CUT, r->whole, why); }
 static bool op_reroute(struct request *r, struct fault *why) { return group_reroute(r->group, r->whole, r->part, why); }
 
+static bool op_rates(struct request *r, struct fault *why) { return group_rates(r->group, r->whole, why); }
+
 static bool op_status(struct request *r, struct fault *why)
 {
   (void)why;
@@ -94,6 +96,7 @@ static const struct op {
     {"cut", op_cut, true, true, false},       {"reroute", op_reroute, true, true, true},
     {"status", op_status, true, true, false}, {"close", op_close, true, false, false},
     {"node", op_node, false, false, false},   {"ping", op_ping, false, false, false},
+    {"rates", op_rates, true, true, false},
 };
 
 static bool run(struct request *r, const char *name, struct fault *why)

@@ -24,7 +24,8 @@ static const char usage[] =
     "  --insecure              plain TCP without certificates, also beyond the loopback interface\n"
     "  --port N=IFACE[,MAC]    data port N (from 0, without gaps); MAC of its neighbour, else broadcast\n"
     "  --dest-root DIR         files may be received beneath DIR (repeat for more; none: nothing is received)\n"
-    "  --source-root DIR       files may be sent from beneath DIR (repeat for more; default: /)\n"
+    "  --source-root DIR       files may be sent from beneath DIR (repeat for more; without it this host\n"
+    "                          sends nothing)\n"
     "  --no-forward            this host neither forwards nor caches for others, but merges requests for its files\n"
     "  --no-hello              say no hello on the data ports: only a lost carrier shows that a link failed\n"
     "  --cache SIZE            content store of a tree when the group names none (default 128K)\n"
@@ -304,7 +305,5 @@ enum options_result options_parse(struct options *o, int argc, char **argv)
   for (uint16_t i = 0; i < o->ports; i++)
     if (o->port[i].ifname == NULL)
       return complain("ports must be numbered from 0 without gaps");
-  if (o->source_roots == 0)
-    o->source_root[o->source_roots++] = "/";
   return OPTIONS_RUN;
 }

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "datapath/instance.h"
+
 #define BACKOFF_MIN (100 * DC_MS)
 #define BACKOFF_MAX (5 * DC_SEC)
 /* Nobody listens: a fabric manager that starts again is found soon, and an attempt costs it nothing. */
@@ -44,8 +46,8 @@ static void send_register(struct registration *r)
                                            f->port[i]->link.up ? 1 : 0, "mtu", (json_int_t)n->mtu));
   }
   json_t *m =
-      json_pack("{s:s,s:s,s:s,s:s,s:i,s:s,s:I,s:o,s:o,s:o}", "type", "register", "node", r->host->name, "kind", "host",
-                "addr", r->addr, "pid", (int)getpid(), "version", VERSION, "n", (json_int_t)r->last_n, "ports", ports,
+      json_pack("{s:s,s:s,s:s,s:s,s:i,s:s,s:s,s:I,s:o,s:o,s:o}", "type", "register", "node", r->host->name, "kind",
+                "host", "addr", r->addr, "pid", (int)getpid(), "instance", instance_id(), "version", VERSION, "n", (json_int_t)r->last_n, "ports", ports,
                 "dest_roots", roots(&r->host->dest_roots), "source_roots", roots(&r->host->source_roots));
   conn_send(r->conn, m);
   json_decref(m);

@@ -90,7 +90,9 @@ const struct root *roots_of(const struct roots *r, const char *path, const char 
         break;
     }
   }
-  if (best == NULL)
+  if (best == NULL && r->n == 0)
+    fault_set(why, "outside", "%s: this host was given no folder for that (--source-root, --dest-root)", path);
+  else if (best == NULL)
     fault_set(why, "outside", "%s lies in none of the allowed folders of this host", path);
   return best;
 }

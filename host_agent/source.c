@@ -16,6 +16,7 @@
 #define TELL_AFTER (2 * DC_MS)
 /* A way out that is congested here is tried again after this. */
 #define CROWDED_WAIT (500 * DC_US)
+#define RATE_MAX_BPS (INT64_C(1) << 42)
 enum { BATCH = 16, BATCHES_PER_POLL = 4, AHEAD_BYTES = 128 << 10 };
 
 struct source_tree {
@@ -83,6 +84,12 @@ static int open_file(struct host *h, const char *path, int flags, struct stat *s
       fault_set(why, "is_directory", "%s is a folder, not a file", path);
     else
       fault_set(why, "denied", "%s is not a regular file", path);
+    close(fd);
+    return -1;
+  }
+  struct stat key;
+  if (h->key_file != NULL && stat(h->key_file, &key) == 0 && key.st_dev == st->st_dev && key.st_ino == st->st_ino) {
+    fault_set(why, "denied", "%s is this agent's private key", path);
     close(fd);
     return -1;
   }
@@ -541,6 +548,31 @@ void source_close(struct group *g)
   free(s->path);
   loop_bury(g->all->host->loop, s);
   g->source = NULL;
+}
+
+bool source_rates(struct group *g, const json_t *rates, struct fault *why)
+{
+  if (!json_is_object(rates))
+    return fault_set(why, "bad_request", "rates must be an object");
+  for (int apply = 0; apply < 2; apply++) { /* all of it or nothing */
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)rates, key, value) {
+      char *end;
+      errno = 0;
+      unsigned long id = strtoul(key, &end, 10);
+      if (key[0] < '0' || key[0] > '9' || *end != '\0' || errno != 0 || id > UINT32_MAX)
+        return fault_set(why, "bad_request", "rates: \"%.40s\" is no tree id", key);
+      json_int_t bps = json_integer_value(value);
+      if (!json_is_null(value) && (!json_is_integer(value) || bps < 1000 || bps > RATE_MAX_BPS))
+        return fault_set(why, "bad_request", "rates: tree %lu: wanted an integer from 1000 to %lld, or null", id,
+                         (long long)RATE_MAX_BPS);
+      struct source_tree *t = find_tree(g->source, (uint32_t)id); /* one that has ended needs no rate */
+      if (apply != 0 && t != NULL)
+        dc_source_limit(t->core, g->all->host->loop->now, json_is_null(value) ? 0 : (uint64_t)bps);
+    }
+  }
+  return true;
 }
 
 json_t *source_status(struct group *g)

@@ -56,7 +56,7 @@ class Manager:
         self.languages = languages
         self.sessions = {switch.name: Session(switch) for switch in config.switches}
         self.cables = Cables(self.sessions)
-        self._key = key or os.urandom(32)
+        self._key, self._instance = key or os.urandom(32), os.urandom(16).hex()
         self.log = Log()
         self._dpids = {s.openflow.dpid: s.name for s in config.switches if s.openflow}
         self._next_lldp = 0.0
@@ -299,7 +299,8 @@ class Manager:
     def _registration(self, session: Session) -> dict[str, Any]:
         """docs/signalling.md. `proxy`: we speak for it, and when we go away the switch does not."""
         message: dict[str, Any] = {
-            "type": "register", "node": session.config.name, "kind": "switch", "pid": os.getpid(), "proxy": True,
+            "type": "register", "node": session.config.name, "kind": "switch", "pid": os.getpid(),
+            "instance": self._instance, "proxy": True,
             "cache": session.appliance_present,
             "ports": [{"port": p.port, "up": session.port_up(p.port)} for p in session.config.ports]}
         if session.config.msd is not None:

@@ -146,8 +146,8 @@ static json_t *tree(struct script *s, const char *op, unsigned depth)
 
 json_t *request(struct script *s, uint8_t op)
 {
-  static const char *const ops[] = {"stat",   "open",  "open", "assign", "assign", "digest", "cut",   "reroute",
-                                    "status", "close", "node", "ping",   "open",   "assign", "dance", ""};
+  static const char *const ops[] = {"stat",   "open",  "open", "assign", "assign", "digest", "cut",   "reroute", "rates",
+                                    "status", "close", "node", "ping",   "open",   "dance", ""};
   static uint64_t n;
   const char *name = ops[op % 16];
   json_t *m = json_object();

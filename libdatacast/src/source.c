@@ -37,7 +37,7 @@ struct dc_source {
   dc_time now; /* up to here tokens and ticks are accounted for */
   /* Tokens in bits times 10^9 (rate times nanoseconds), so that nothing is ever rounded. */
   int64_t tokens, cost, depth;
-  uint64_t rate;
+  uint64_t rate, limit; /* limit: 0 for none */
   dc_time tick;
 
   uint32_t begin, end;
@@ -70,6 +70,8 @@ static void retime(dc_source *s)
   s->rate = s->cfg.cc->rate(s->cc);
   if (s->rate > RATE_LIMIT)
     s->rate = RATE_LIMIT;
+  if (s->limit != 0 && s->rate > s->limit)
+    s->rate = s->limit;
   s->tick = s->cfg.cc->next_tick(s->cc);
 }
 
@@ -121,6 +123,13 @@ static void advance(dc_source *s, dc_time now)
     retime(s);
   }
   fill(s, now);
+}
+
+void dc_source_limit(dc_source *s, dc_time now, uint64_t bps)
+{
+  advance(s, now);
+  s->limit = bps;
+  retime(s);
 }
 
 /* ---- who asks ---- */

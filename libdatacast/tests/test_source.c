@@ -55,6 +55,26 @@ static void the_bucket_paces_new_data_exactly(void)
   free(s);
 }
 
+static void a_limit_holds_whatever_the_rule_finds(void)
+{
+  dc_source *s = make(10000000, 1);
+  dc_source_limit(s, 0, 1000000); /* 12 us a byte's thousand: a packet of 1,250 bytes every 10 ms */
+  for (uint32_t i = 0; i < 40; i++)
+    ask(s, 0, i);
+  unsigned sent = 0;
+  for (dc_time now = 0; now <= 100 * DC_MS; now += DC_MS)
+    sent += dc_source_poll(s, now, tx, CAP);
+  dc_source_counters(s, &c);
+  assert(c.rate == 1000000);
+  unsigned limited = sent;
+  dc_source_limit(s, 100 * DC_MS, 0);
+  for (dc_time now = 100 * DC_MS; now <= 110 * DC_MS; now += DC_MS)
+    sent += dc_source_poll(s, now, tx, CAP);
+  dc_source_counters(s, &c);
+  assert(c.rate >= 10000000 && sent - limited >= limited - 2);
+  free(s);
+}
+
 static void tokens_do_not_pile_up_beyond_the_burst(void)
 {
   dc_source *s = make(10000000, 3);
@@ -280,6 +300,7 @@ static void small_arrays_lose_nothing(void)
 int main(void)
 {
   the_bucket_paces_new_data_exactly();
+  a_limit_holds_whatever_the_rule_finds();
   tokens_do_not_pile_up_beyond_the_burst();
   an_interest_that_waits_is_merged();
   who_was_sent_it_asks_for_a_duplicate_though_others_still_wait();

@@ -295,8 +295,10 @@ class Net:
         dest: Path | None = None,
         program: Path | None = None,
         environment: dict[str, str] | None = None,
+        sends: bool = True,
     ) -> Agent:
-        """`environment`: of a witness (tests/powerloss), for which the agent syncs as it does in earnest."""
+        """`sends`: any file of this machine, unless the options say otherwise.
+        `environment`: of a witness (tests/powerloss), for which the agent syncs as it does in earnest."""
         program = program or self.program
         folder = dest or self.folder / name
         folder.mkdir(parents=True, exist_ok=True)
@@ -312,6 +314,7 @@ class Net:
             "--log-level",
             "debug",
             *([] if environment else ["--no-sync"]),
+            *([] if "--source-root" in options or not sends else ["--source-root", "/"]),
             *([] if "--tls-ca" in options else ["--insecure"]),
             *options,
         ]

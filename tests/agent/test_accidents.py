@@ -93,6 +93,17 @@ def test_source_folders_confine_what_is_sent(make_net: Callable[[Path], Net], tm
     assert stat(net, "a", {"path": f"{allowed}x/in"})["code"] == "outside"
 
 
+def test_an_agent_that_was_given_no_source_root_sends_nothing(make_net: Callable[[Path], Net], tmp_path: Path) -> None:
+    net = make_net(PLAIN)
+    net.host("a")
+    net.host("b")
+    net.cable("a", "b")
+    net.start("a", sends=False)
+    for path in (random_file(tmp_path / "f", 10), Path("/etc/hostname")):
+        answer = stat(net, "a", {"path": str(path)})
+        assert answer["code"] == "outside" and "--source-root" in str(answer["error"])
+
+
 def test_stat_of_destinations(pair: Net, tmp_path: Path) -> None:
     folder = pair.agents["b"].folder
     (folder / "sub").mkdir()

@@ -109,6 +109,30 @@ def test_children_of_a_stopped_member_are_reached_before_its_time_is_over(line: 
     assert client.acks[number]["results"] == {name: {"ok": True} for name in "abc"}
 
 
+def test_a_source_sends_no_faster_than_it_was_told(pair: Net, tmp_path: Path) -> None:
+    transfer = Transfer(pair, "a", random_file(tmp_path / "f", 250_000), {"b": path_direct()})
+    transfer.open()
+
+    def rates(number: int, given: object) -> Message:
+        return transfer.client.request("rates", pair.member("a"), {"n": number, "rates": given}, transfer.group)["a"]
+
+    tree = str(transfer.tree)
+    assert rates(5, {tree: 2_000_000}) == {"ok": True}
+    assert rates(4, {tree: 10**9}) == {"ok": True}, "overtaken: changes nothing"
+    for nonsense in ({tree: 10}, {tree: "fast"}, {"x": 10**6}, {"-1": 10**6}, [], {"4294967296": 10**6}):
+        assert rates(6, nonsense)["code"] == "bad_request", nonsense
+    assert rates(7, {"4294967295": 10**6}) == {"ok": True}, "a tree that has ended needs none"
+    started = time.monotonic()
+    transfer.assign()
+    time.sleep(0.3)
+    status = transfer.client.request("status", pair.member("a"), None, transfer.group)["a"]
+    assert status["trees"][tree]["rate_bps"] == 2_000_000
+    assert status["trees"][tree]["new_packets"] > 0
+    assert rates(8, {tree: None}) == {"ok": True}
+    transfer.wait_ended()
+    assert time.monotonic() - started < 0.95, "a megabyte's quarter takes one second at 2 Mbit/s"
+
+
 def test_a_reroute_that_was_overtaken_changes_nothing(pair: Net, tmp_path: Path) -> None:
     transfer = Transfer(pair, "a", random_file(tmp_path / "f", 100_000), {"b": path_direct()})
     transfer.open()

@@ -254,6 +254,23 @@ def capabilities(pid: int) -> dict[str, set[int]]:
     return found
 
 
+def test_no_agent_sends_its_private_key(make_net: Callable[[Path], Net], tmp_path: Path, authority: Authority) -> None:
+    net = two_hosts(make_net(PLAIN))
+    options = authority.options("agent/a")
+    net.start("a", *options)  # it may send any file of this machine
+    key = Path(options[options.index("--tls-key") + 1])
+    (tmp_path / "innocent").hardlink_to(key)
+    client = TlsClient(net.management, net.address("a"), authority.context("master/g-1"))
+    try:
+        for path in (key, tmp_path / "innocent"):
+            answer = client.request("stat", net.member("a", {"path": str(path)}))["a"]
+            assert answer["code"] == "denied" and "private key" in str(answer["error"])
+        certificate = Path(options[options.index("--tls-cert") + 1])
+        assert client.request("stat", net.member("a", {"path": str(certificate)}))["a"]["ok"]
+    finally:
+        client.close()
+
+
 def test_the_agent_keeps_what_files_need_only(make_net: Callable[[Path], Net], authority: Authority) -> None:
     net = two_hosts(make_net(PLAIN))
     agent = net.start("a", *authority.options("agent/a"))

@@ -172,6 +172,19 @@ def test_bodies_and_rates_have_limits(tmp_path: Path, monkeypatch: pytest.Monkey
     run(scenario())
 
 
+def test_a_flood_without_tokens_takes_nothing_from_health_checks(tmp_path: Path) -> None:
+    path = tmp_path / "tokens"
+    tokens.create(path, "x", "viewer", None)
+
+    async def scenario() -> None:
+        async with lab(star(2)) as it, guarded(it.manager.url, path, rate=2) as http:
+            flood = [(await http.get("/groups", headers=bearer("guess"))).status_code for _ in range(40)]
+            assert set(flood) == {401, 429}
+            assert (await http.get("/healthz")).status_code == 200
+
+    run(scenario())
+
+
 def test_a_bucket_fills_again() -> None:
     now = [0.0]
     bucket = access.Bucket(10, 2, lambda: now[0])

@@ -192,6 +192,7 @@ class FakeAgent:
                 "kind": "host",
                 "addr": self.addr,
                 "pid": pid,
+                "instance": f"{pid:032x}",
                 "version": "0.1.0",
                 "ports": ports or [],
                 "dest_roots": ["/srv"],

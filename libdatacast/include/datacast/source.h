@@ -33,6 +33,9 @@ dc_source *dc_source_init(void *memory, dc_time now, const struct dc_source_cfg 
  * another piece later: caches may hold it. */
 void dc_source_set_range(dc_source *s, uint32_t begin, uint32_t end) __attribute__((nonnull));
 
+/* Never faster than this from now on, whatever the rule finds: bit/s of whole frames, 0 for no bound. */
+void dc_source_limit(dc_source *s, dc_time now, uint64_t bps) __attribute__((nonnull));
+
 /* An interest reached the source: header h, and its last stop's return segment. */
 void dc_source_handle(dc_source *s, dc_time now, const struct dc_header *h, const struct dc_segment *ret)
     __attribute__((nonnull));

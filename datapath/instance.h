@@ -1,0 +1,8 @@
+/* Which run of this program this is: process ids come again, in a container at once. */
+#ifndef DATAPATH_INSTANCE_H
+#define DATAPATH_INSTANCE_H
+
+/* 32 hexadecimal digits, random, the same for as long as the process lives. */
+const char *instance_id(void);
+
+#endif
