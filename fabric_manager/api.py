@@ -18,9 +18,11 @@ from datacast.services.tls import PLAIN, Security
 DEFAULT_URL = "http://127.0.0.1:7501"
 DEFAULT_SIGNALLING = "127.0.0.1:7500"
 ENV_URL = "DATACAST_FABRIC_MANAGER"
+CHILD = "child-"
+"""How the name of a worker begins that its machine's fabric manager has started."""
 
-# States of a group. The last four are final.
-GroupState = Literal["starting", "running", "cancelling", "done", "partial", "failed", "cancelled"]
+# States of a group (fabric_manager/machine.py moves between them). The last four are final.
+GroupState = Literal["queued", "starting", "running", "cancelling", "done", "partial", "failed", "cancelled"]
 FINAL_STATES = ("done", "partial", "failed", "cancelled")
 
 Name = Annotated[str, MinLen(1), MaxLen(128)]
@@ -87,28 +89,137 @@ class GroupSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
+class GroupFailure:
+    """Why a group or a receiver of it has failed; `code` for machines."""
+
+    code: Annotated[str, MaxLen(64)]
+    message: Annotated[str, MaxLen(8192)]
+
+
+ReceiverState = Literal["waiting", "open", "running", "aside", "done", "failed", "cancelled"]
+Count = Annotated[int, Ge(0), Le(1 << 63)]
+TreeId = Annotated[str, MinLen(1), MaxLen(10)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReceiverFigures:
+    """How a receiver is doing; times of day in nanoseconds, `finish_s` from the source's first data packet."""
+
+    state: ReceiverState = "waiting"
+    error: GroupFailure | None = None
+    bytes: Count = 0
+    fraction: Annotated[float, Ge(0), Le(1)] = 0.0
+    rate_bps: Count = 0
+    finish_s: float | None = None
+    goodput_mbps: float | None = None
+    sha256_ok: bool | None = None
+    blocks_ok: Count = 0
+    bad_blocks: Count = 0
+    duplicates: Count = 0
+    retransmissions: Count = 0
+    interests: Count = 0
+    t_first_ns: int | None = None
+    t_done_ns: int | None = None
+    trees: Annotated[dict[TreeId, dict[str, float | int]], MaxLen(1024)] = field(default_factory=dict)
+    """What its agent says of each tree."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeFigures:
+    """A tree of a group: its arcs, and what the source sends over it."""
+
+    state: Literal["running", "idle", "spent", "lost"] = "idle"
+    depth: Count = 0
+    links: Count = 0
+    arcs: Annotated[list[tuple[Name, Name]], MaxLen(1 << 17)] | None = None
+    """In a report None: as they were told before."""
+    rate_bps: Count = 0
+    bucket_bps: Count = 0
+    pieces: Count = 0
+    seq: Count = 0
+    new_packets: Count = 0
+    dup_packets: Count = 0
+    interests: Count = 0
+    merged: Count = 0
+    duplicates: Count = 0
+    retransmissions: Count = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adopt:
+    """What another master needs to go on with a group."""
+
+    size: Count
+    file: dict[Annotated[str, MaxLen(16)], int]
+    """What tells the source's file from another: mtime_ns, inode."""
+    payload: Annotated[int, Ge(1), Le(65_535)]
+    per_block: Annotated[int, Ge(1)]
+    rest: Annotated[list[tuple[Count, Count]], MaxLen(1 << 16)]
+    """(first, count) of all pieces, those that were not sent yet first."""
+    first_ns: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """What a group's masters have told of it."""
+
+    size: Count | None = None
+    fraction: Annotated[float, Ge(0), Le(1)] = 0.0
+    rate_bps: Count = 0
+    error: GroupFailure | None = None
+    receivers: Annotated[dict[Name, ReceiverFigures], MaxLen(16384)] = field(default_factory=dict)
+    trees: Annotated[dict[TreeId, TreeFigures], MaxLen(1024)] = field(default_factory=dict)
+    report: dict[str, Any] | None = None
+    reactions: Annotated[list[dict[str, Any]], MaxLen(64)] = field(default_factory=list)
+    adopt: Adopt | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MasterReport:
+    """A master's word on its group. `progress` holds the receivers and trees that have changed since the report before,
+    or, when `whole`, all of them."""
+
+    group: Name
+    epoch: Annotated[int, Ge(1)]
+    state: Literal["starting", "running", "done", "partial", "failed", "cancelled"]
+    progress: Progress
+    whole: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class StartOrder:
-    """What a master gets to start with: one JSON line on its standard input."""
+    """What a worker gets to run a group's master."""
 
     group: str
-    spec: dict[str, Any]
-    """As GroupSpec, `receivers` a list."""
+    epoch: int
+    """Of this master; what an earlier one says is refused everywhere."""
+    spec: GroupSpec
+    """`receivers` a list, `dest_path` given."""
     tree_ids: list[int]
     """Ids reserved for its trees; more by `FabricManagerClient.tree_ids`."""
     version: int
-    """The topology's version when the group was accepted."""
+    """The topology's version when the group was given out."""
     accepted_ns: int
     """When the request arrived."""
-    load: list[dict[str, Any]] = field(default_factory=list)
-    """Arcs that trees of other groups use: {from, to, group, tree}."""
-    key: str = ""
-    """Shows the fabric manager that a master was given this group."""
-    adopt: dict[str, Any] | None = None
-    """Take over from a master that died: size, file, payload, per_block, rest ((first, count) of pieces)."""
-    again: bool = False
-    """Another master had the group before: members may know it, also where there is nothing to adopt."""
+    dest_paths: dict[str, str] = field(default_factory=dict)
+    load: list[tuple[str, str, int]] = field(default_factory=list)
+    """How many trees of other groups use an arc: (from, to, trees)."""
+    adopt: Adopt | None = None
+    """Go on with what an earlier master began."""
+    reactions: list[dict[str, Any]] = field(default_factory=list)
+    """Of earlier masters."""
     done: dict[str, int | None] = field(default_factory=dict)
     """Receivers that have the file already, and since when."""
+
+    @property
+    def receivers(self) -> list[str]:
+        assert isinstance(self.spec.receivers, list)
+        return self.spec.receivers
+
+    @property
+    def again(self) -> bool:
+        """Another master had the group before: members may know it, also where there is nothing to adopt."""
+        return self.epoch > 1
 
 
 class FabricManagerClient(JsonClient):
@@ -121,8 +232,8 @@ class FabricManagerClient(JsonClient):
     def __init__(self, url: str | None = None, timeout: float = 10.0, security: Security = PLAIN) -> None:
         default = DEFAULT_URL if security.identity is None else DEFAULT_URL.replace("http", "https", 1)
         super().__init__(url or os.environ.get(ENV_URL) or default, timeout, security)
-        self.key = ""
-        """Of a master: its order's."""
+        self.lease = ""
+        """Of a worker: shown with every report."""
 
     async def health(self) -> dict[str, Any]:
         return await self.request("GET", "/healthz")
@@ -156,10 +267,21 @@ class FabricManagerClient(JsonClient):
     async def remove_receiver(self, group: str, host: str) -> dict[str, Any]:
         return await self.request("DELETE", f"/groups/{segment(group)}/receivers/{segment(host)}")
 
-    async def put_progress(self, group: str, progress: dict[str, Any]) -> dict[str, Any]:
-        """From a group's master: state, members, trees, and at the end the report."""
-        headers = {"x-datacast-group-key": self.key} if self.key else None
-        return await self.request("PUT", f"/groups/{segment(group)}/progress", progress, headers=headers)
+    def orders(self, worker: str, pid: int) -> AsyncIterator[dict[str, Any]]:
+        """A worker's: `owned` (what it has), `order`, `drop`, and messages for its masters."""
+        return self.lines(f"/workers/{segment(worker)}/orders", {"pid": pid}, self._lease())
+
+    async def report(self, worker: str, reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """MasterReports of a worker's groups; renews its lease. An answer to each: {state}, or {code, error}."""
+        path = f"/workers/{segment(worker)}/reports"
+        return (await self.request("POST", path, {"reports": reports}, headers=self._lease()))["answers"]
+
+    async def leave(self, worker: str) -> None:
+        """The worker ends: its groups are free."""
+        await self.request("POST", f"/workers/{segment(worker)}/leave", {}, headers=self._lease())
+
+    def _lease(self) -> dict[str, str]:
+        return {"x-datacast-lease": self.lease}
 
     async def tree_ids(self, count: int) -> list[int]:
         """Reserve ids that no other tree has or will have."""
@@ -178,8 +300,7 @@ class FabricManagerClient(JsonClient):
         await self.request("DELETE", f"/sets/{segment(name)}")
 
     def events(self, topics: list[str], group: str | None = None) -> AsyncIterator[dict[str, Any]]:
-        """Topics: `topology` (a `topology` snapshot first, then `link` and `node`), `groups` (`group`), `control` of
-        one group (`cancel`)."""
+        """Topics: `topology` (a `topology` snapshot first, then `link` and `node`), `groups` (`group`)."""
         params: dict[str, Any] = {"topics": ",".join(topics)}
         if group:
             params["group"] = group

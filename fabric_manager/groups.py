@@ -1,73 +1,117 @@
-"""Groups: accepted here, run by a master each, kept in the store. Also link load by group."""
+"""Groups: accepted here, written to the store, given to workers. What becomes of them machine.py says; this carries it
+out, one event of a group after another."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 import os
 import posixpath
-import secrets
 import time
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from datacast.services.problems import Problem
+from pydantic import TypeAdapter, ValidationError
 
-from .api import FINAL_STATES, GroupSpec, StartOrder
+from datacast.services.problems import Problem
+from datacast.services.store import Conflict, StoreError
+
+from . import machine
+from .admission import admit
+from .api import GroupSpec, MasterReport, StartOrder
+from .carried import Carried
 from .fabric import Fabric
-from .masters import Masters
-from .records import KEPT, done_receivers, record_of, summary
-from .requests import check_dest_path, check_host, check_source_path, no_agent, problem, receivers_of
-from .store import Store
-from .succession import Succession
+from .keys import GROUPS, Kept, TreeIds
+from .machine import Assigned, Cancel, Event, GiveUp, Join, Leave, OwnerLost, Place, Recall, Reported, Resume, Tell
+from .record import Record, dump, load, summary
+from .requests import check_dest_path, check_host, check_source_path, no_agent, receivers_of
+from .sets import Sets
+from .workers import Worker, Workers
 
 log = logging.getLogger("datacast.fabric_manager")
 
 TREE_IDS_PER_GROUP = 16
 KEEP_GROUPS = 1000
 """Finished groups that are remembered."""
-GROUPS_MAX = 256
-"""Groups that run at once; each has a process of its own."""
+AGENTS_WAIT_S = 8.0
+"""Groups of a fabric manager before: how long their members' agents are waited for, once this one has begun."""
+DISOWN_TRIES = 60
+
+_reports: TypeAdapter[MasterReport] = TypeAdapter(MasterReport)
+_order: TypeAdapter[StartOrder] = TypeAdapter(StartOrder)
+
+
+@dataclass
+class Held:
+    """A record as the store has it, but for progress since."""
+
+    record: Record
+    revision: int
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    unsure: bool = False
+    """A write was answered with an error: what the store has must be looked up."""
+    accepted_ns: int = 0
 
 
 class Groups:
-    """`publish` gets `group` events (a summary each) and what masters are told: `cancel`, `join`, `leave`."""
+    """`publish` gets `group` events, a summary each."""
 
-    def __init__(self, fabric: Fabric, store: Store, publish: Callable[[dict[str, Any]], None]) -> None:
-        self.fabric = fabric
-        self.store = store
-        self.publish = publish
-        self.masters: Masters | None = None
-        self._groups: dict[str, dict[str, Any]] = {}
-        self._specs: dict[str, dict[str, Any]] = {}
-        self._adopt: dict[str, dict[str, Any]] = {}
-        left: dict[str, dict[str, Any]] = {}
-        for row in store.groups():
-            self._groups[row["id"]] = record_of(
-                row["id"], row["state"], row["spec"], row["created_ns"], row["updated_ns"], row["progress"]
-            )
-            self._specs[row["id"]] = row["spec"]
-            if row["adopt"]:
-                self._adopt[row["id"]] = row["adopt"]
-            if row["master"]:
-                left[row["id"]] = row["master"]
-        self.succession = Succession(self, left)
+    def __init__(self, fabric: Fabric, kept: Kept, publish: Callable[[dict[str, Any]], None]) -> None:
+        self.fabric, self.kept, self._publish = fabric, kept, publish
+        self.sets = Sets(fabric, kept)
+        self.tree_ids = TreeIds(kept)
+        self.workers = Workers(self._lost, self._came)
+        self.carried = Carried()
+        self._groups: dict[str, Held] = {}
+        self._live: dict[str, Held] = {}
+        """Those that have not ended."""
+        self._waiting: set[str] = set()
+        """Those that want a worker, and there is none, or their agents are not there yet."""
+        self._inherited: set[str] = set()
+        """Groups of a fabric manager before of which nothing has been heard yet."""
+        self._losing: set[str] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._began = 0.0
+
+    async def begin(self) -> None:
+        """With what the store holds. Raises StoreError."""
+        self._began = time.monotonic()
+        self.workers.begin()
+        await self.sets.begin()
+        for entry in await self.kept.store.list(GROUPS):
+            held = Held(load(entry.value), entry.revision)
+            self._groups[held.record.id] = held
+            if not machine.final(held.record):
+                self._live[held.record.id] = held
+                self._inherited.add(held.record.id)
+                if held.record.owner is None and held.record.state != "queued":
+                    self._waiting.add(held.record.id)
+
+    async def stop(self) -> None:
+        """Groups go on without this one."""
+        self.workers.close()
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     # ---- asking ----
-    def unfinished(self) -> list[dict[str, Any]]:
+    def get(self, group: str) -> Record:
+        return self._held(group).record
+
+    def all(self, state: str | None = None) -> list[Record]:
+        """Oldest first."""
+        records = [held.record for held in self._groups.values() if state is None or held.record.state == state]
+        return sorted(records, key=lambda record: record.created_ns)
+
+    def unfinished(self) -> list[Record]:
         """Groups that have not ended, as far as is known."""
-        return [record for record in self._groups.values() if record["state"] not in FINAL_STATES]
+        return [held.record for held in self._live.values()]
 
-    def find(self, group: str) -> dict[str, Any] | None:
-        return self._groups.get(group)
-
-    def receivers(self, group: str) -> list[str]:
-        """Those there should be."""
-        return self._specs[group]["receivers"]
-
-    def get(self, group: str) -> dict[str, Any]:
-        record = self._groups.get(group)
-        if record is None:
+    def _held(self, group: str) -> Held:
+        held = self._groups.get(group)
+        if held is None:
             raise Problem(
                 404,
                 "group_not_found",
@@ -75,66 +119,52 @@ class Groups:
                 what=group,
                 remedy="`datacast groups` lists the groups there are",
             )
-        return record
+        return held
 
-    def key(self, group: str) -> str:
-        """What the group's master shows (StartOrder.key); "" when there is none."""
-        return self._specs.get(group, {}).get("key", "")
-
-    def all(self, state: str | None = None) -> list[dict[str, Any]]:
-        return [summary(g) for g in self._groups.values() if state is None or g["state"] == state]
-
-    def load(self) -> list[dict[str, Any]]:
-        """Which trees of running groups a link carries: {from, to, group, tree}, one per arc and tree."""
-        return [
-            {"from": u, "to": v, "group": record["id"], "tree": int(tree)}
-            for record in self.unfinished()
-            for tree, figures in record["trees"].items()
-            for u, v in figures.get("arcs", ())
-        ]
-
-    # ---- creating ----
-    async def create(self, spec: GroupSpec, accepted_ns: int) -> dict[str, Any]:
-        """Check, store, and hand over to a master. Raises Problem."""
-        receivers = receivers_of(self.fabric, self.store.sets(), spec)
+    # ---- what is asked for ----
+    async def create(self, spec: GroupSpec, accepted_ns: int) -> Record:
+        """Check, store, and give to a worker. Raises Problem."""
+        receivers = receivers_of(self.fabric, self.sets.all(), spec)
         check_source_path(spec.source_path)
         dest = check_dest_path(spec.dest_path or posixpath.basename(spec.source_path))
-        if self.masters is None:
-            raise Problem(503, "stopping", "the fabric manager is stopping")
-        self._check_room()
-        group = self._new_id()
-        stored = {
-            "source": spec.source,
-            "receivers": receivers,
-            "source_path": spec.source_path,
-            "dest_path": dest,
-            "options": asdict(spec.options),
-            "key": secrets.token_hex(16),
-        }
         now = time.time_ns()
-        self.store.add_group(group, stored, "starting", now)
-        for old in self.store.forget_groups(KEEP_GROUPS):
-            self._groups.pop(old, None)
-            for kept in (self._specs, self._adopt):
-                kept.pop(old, None)
-            self.succession.forget(old)
-        record = self._groups[group] = record_of(group, "starting", stored, now, now, {})
-        self._specs[group] = stored
-        try:
-            await self.start_master(record, accepted_ns)
-        except OSError as error:
-            self.finish(record, "failed", "no_master", f"no master could be started: {error}")
-            raise Problem(
-                503, "no_master", f"no master could be started: {error}", remedy="see the fabric manager's log"
-            ) from error
-        log.info("group %s: %s:%s to %d receivers", group, spec.source, spec.source_path, len(receivers))
-        self.publish({"type": "group", **summary(record)})
-        return record
+        spec = replace(spec, receivers=receivers, receiver_set=None, dest_path=dest)
+        record = machine.new(Record(id=self._new_id(), spec=spec, created_ns=now, updated_ns=now)).record
+        queued = [held.record for held in self._live.values() if held.record.state == "queued"]
+        worker = self.workers.pick()
+        # Given out at once it costs one write.
+        begins = worker is not None and record in admit([*queued, record], len(self._live) - len(queued))
+        held = Held(record, 0, accepted_ns=accepted_ns)
+        effects: tuple[machine.Effect, ...] = ()
+        if begins and worker:
+            outcome = machine.apply(record, Assigned(worker.name, worker.lease), now)
+            held.record, effects = outcome.record, outcome.effects
+            worker.groups.add(record.id)
+        self._groups[record.id] = self._live[record.id] = held
+        async with held.lock:
+            try:
+                held.revision = await self.kept.put(GROUPS + record.id, dump(held.record), 0)
+            except StoreError as error:
+                del self._groups[record.id], self._live[record.id]
+                if worker:
+                    worker.groups.discard(record.id)
+                self._spawn(self._disown(record.id))
+                raise _unwritten(error) from error
+            await self._carry_out(held, effects)
+        log.info("group %s: %s:%s to %d receivers", record.id, spec.source, spec.source_path, len(receivers))
+        if not begins:
+            self._admit()
+        return held.record
 
-    def _check_room(self) -> None:
-        if sum(record["state"] not in FINAL_STATES for record in self._groups.values()) >= GROUPS_MAX:
-            text = f"{GROUPS_MAX} groups run, that is the most"
-            raise Problem(429, "too_many_groups", text, remedy="wait until some have ended")
+    async def _disown(self, group: str) -> None:
+        """The caller was told that it could not be written; where it was all the same, it goes."""
+        for _ in range(DISOWN_TRIES):
+            await asyncio.sleep(1.0)
+            with contextlib.suppress(StoreError):
+                entry = await self.kept.store.get(GROUPS + group)
+                if entry is not None:
+                    await self.kept.delete(GROUPS + group, entry.revision)
+                return
 
     def _new_id(self) -> str:
         while True:
@@ -142,174 +172,283 @@ class Groups:
             if group not in self._groups:
                 return group
 
-    async def start_master(self, record: dict[str, Any], accepted_ns: int, again: bool = False) -> None:
-        """Raises OSError. again: another master had the group before."""
-        group = record["id"]
-        if self.masters is None:
-            raise OSError("the fabric manager is stopping")
-        order = StartOrder(
-            group=group,
-            spec=self._specs[group],
-            tree_ids=self.store.take_tree_ids(TREE_IDS_PER_GROUP),
-            version=self.fabric.version,
-            accepted_ns=accepted_ns,
-            load=self.load(),
-            key=self.key(group),
-            adopt=self._adopt.get(group) if again else None,
-            again=again,
-            done=done_receivers(record) if again else {},
-        )
-        self.succession.heard(group)
-        await self.masters.start(order)
-        self.store.save_master(group, self.masters.identity(group))
-
-    # ---- running ----
-    def progress(self, group: str, update: dict[str, Any]) -> dict[str, Any]:
-        """From the master. Returns {state}: `cancelling` tells it to end the group. Raises Problem."""
-        record = self.get(group)
-        state = update.get("state", record["state"])
-        if state not in (*FINAL_STATES, "starting", "running", "cancelling"):
-            raise problem("bad_state", "state", f"unknown state {state!r}", str(state), "")
-        if record["state"] in FINAL_STATES:
-            return {"state": record["state"]}
-        self.succession.heard(group)
-        before, done = record["state"], done_receivers(record)
-        if before == "cancelling" and state not in FINAL_STATES:
-            state = "cancelling"
-        known = {k: v for k, v in update.items() if k in KEPT and k != "finished_ns"}
-        if isinstance(update.get("adopt"), dict):
-            self._keep_adopt(group, update["adopt"])
-        record.update(known, state=state, updated_ns=time.time_ns())
-        if state in FINAL_STATES:
-            record["finished_ns"] = record["updated_ns"]
-        if state != before or done_receivers(record).keys() != done.keys():
-            self._save(record)
-        if state != before:
-            log.info("group %s: %s%s", group, state, f" ({record['error']['message']})" if record["error"] else "")
-        self.publish({"type": "group", **summary(record)})
-        return {"state": record["state"]}
-
-    def _keep_adopt(self, group: str, adopt: dict[str, Any]) -> None:
-        # The first one goes to the disk, and when data began: after a power loss receivers tell what they have.
-        known = self._adopt.get(group)
-        if known is None or (adopt.get("first_ns") and not known.get("first_ns")):
-            self.store.save_adopt(group, adopt)
-        self._adopt[group] = adopt
-
-    def cancel(self, group: str) -> dict[str, Any]:
+    async def cancel(self, group: str) -> Record:
         """Tell the master to end it; a finished group stays as it is."""
-        record = self.get(group)
-        if record["state"] in FINAL_STATES:
-            return record
-        if record["state"] != "cancelling":
-            record["state"], record["updated_ns"] = "cancelling", time.time_ns()
-            self._save(record)
-            self.publish({"type": "group", **summary(record)})
-        self.publish({"type": "cancel", "group": group})
-        return record
+        return await self._do(group, Cancel())
 
-    def standing(self, group: str) -> list[dict[str, Any]]:
-        """What a master that begins to listen must know: it may have missed something."""
-        record = self._groups.get(group)
-        if record is None or record["state"] == "cancelling":
-            return [{"type": "cancel", "group": group}]
-        return [{"type": "members", "group": group, "receivers": self._specs[group]["receivers"]}]
-
-    # ---- going on ----
-    async def resume(self, group: str) -> dict[str, Any]:
+    async def resume(self, group: str) -> Record:
         """Start a group again that has failed or reached a part of its receivers. Raises Problem."""
-        record, spec = self.get(group), self._specs[group]
-        if record["state"] not in ("failed", "partial"):
-            raise Problem(
-                409,
-                "not_resumable",
-                f"group {group} is {record['state']}; only one that failed or is partial can be resumed",
-                what=group,
-                remedy="a group that runs goes on by itself; for one that is done or cancelled start a new one",
-            )
-        self._check_room()
-        done = done_receivers(record)
-        missing = [name for name in spec["receivers"] if name not in done]
-        if not self.fabric.nodes[spec["source"]].registered:
-            raise no_agent(spec["source"])
-        if not any(self.fabric.nodes[name].registered for name in missing):
-            raise no_agent(missing[0] if missing else spec["source"])
-        adopt = self._adopt.get(group)
-        if adopt:  # what was sent says nothing about receivers that were started again
-            pieces = -(-adopt["size"] // adopt["payload"])
-            self._adopt[group] = {**adopt, "rest": [[0, pieces]] if pieces else []}
-        receivers = {name: r for name, r in record["receivers"].items() if name in done}
-        record.update(
-            state="starting",
-            error=None,
-            report=None,
-            finished_ns=None,
-            updated_ns=time.time_ns(),
-            receivers={name: receivers.get(name, {"state": "waiting"}) for name in spec["receivers"]},
-        )
-        self.succession.pardon(group)
-        self._save(record)
-        await self.succession.hand_over(record)
-        self.publish({"type": "group", **summary(record)})
-        return record
+        record = self.get(group)
+        if record.state in ("failed", "partial"):
+            missing = [name for name in record.receivers if name not in record.done]
+            if not self.fabric.nodes[record.spec.source].registered:
+                raise no_agent(record.spec.source)
+            if not any(self.fabric.nodes[name].registered for name in missing):
+                raise no_agent(missing[0] if missing else record.spec.source)
+        return await self._do(group, Resume())
 
-    # ---- receivers come and go ----
-    def add_receiver(self, group: str, host: str, dest_path: str | None = None) -> dict[str, Any]:
+    async def add_receiver(self, group: str, host: str, dest_path: str | None = None) -> Record:
         """`dest_path`: where this one wants it, if elsewhere than the others. Raises Problem."""
-        record = self._running(group)
+        record = self.get(group)
         check_host(self.fabric, "host", host)
-        if host == record["source"]:
-            raise problem("source_among_receivers", "host", f"{host} is the group's source", host, "it has the file")
+        if host == record.spec.source:
+            raise Problem(
+                422,
+                "source_among_receivers",
+                f"{host} is the group's source",
+                what=host,
+                remedy="it has the file",
+                fields=[{"field": "host", "message": f"{host} is the group's source"}],
+            )
         if not self.fabric.nodes[host].registered:
             raise no_agent(host)
-        spec = self._specs[group]
-        if dest_path is not None:
-            spec["dest_paths"] = {**spec.get("dest_paths", {}), host: check_dest_path(dest_path)}
-        if host not in spec["receivers"]:
-            spec["receivers"] = [*spec["receivers"], host]
-            record["receivers"] = {**record["receivers"], host: {"state": "waiting"}}
-        self.store.save_spec(group, spec)
-        event = {"type": "join", "group": group, "host": host}
-        self.publish(event if dest_path is None else {**event, "dest_path": dest_path})
-        return record
+        return await self._do(group, Join(host, None if dest_path is None else check_dest_path(dest_path)))
 
-    def remove_receiver(self, group: str, host: str) -> dict[str, Any]:
+    async def remove_receiver(self, group: str, host: str) -> Record:
         """Raises Problem."""
-        record = self._running(group)
-        spec = self._specs[group]
-        if host not in spec["receivers"]:
-            raise Problem(
-                404,
-                "no_receiver",
-                f"{host} is no receiver of group {group}",
-                what=host,
-                remedy=f"its receivers are {', '.join(spec['receivers'][:16])}",
-            )
-        spec["receivers"] = [name for name in spec["receivers"] if name != host]
-        self.store.save_spec(group, spec)
-        self.publish({"type": "leave", "group": group, "host": host})
-        return record
+        return await self._do(group, Leave(host))
 
-    def _running(self, group: str) -> dict[str, Any]:
+    def tell(self, group: str, message: dict[str, Any]) -> None:
+        """A message for the group's master; one without a master has nobody to tell."""
         record = self.get(group)
-        if record["state"] not in ("starting", "running"):
-            raise Problem(
-                409,
-                "ended",
-                f"group {group} is {record['state']}: receivers join and leave one that runs",
-                what=group,
-                remedy="start a new group for them",
-            )
-        return record
+        worker = self.workers.find(record.lease)
+        if worker:
+            worker.put({**message, "group": group, "epoch": record.epoch})
 
-    # ---- ends ----
-    def finish(self, record: dict[str, Any], state: str, code: str, message: str) -> None:
-        now = time.time_ns()
-        record.update(state=state, error={"code": code, "message": message}, updated_ns=now, finished_ns=now)
-        self._save(record)
-        log.warning("group %s: %s: %s", record["id"], state, message)
-        self.publish({"type": "group", **summary(record)})
+    # ---- what masters tell ----
+    async def reports(self, lease: str, reports: list[Any]) -> list[dict[str, Any]]:
+        """A worker's: an answer to each, {state}, or {code, error}: `stale` when the group is another's now, `store` if
+        it could not be written and must come again."""
+        return list(await asyncio.gather(*(self._report(lease, raw) for raw in reports)))
 
-    def _save(self, record: dict[str, Any]) -> None:
-        progress = {key: record[key] for key in KEPT}
-        self.store.save_group(record["id"], record["state"], progress, record["updated_ns"])
+    async def _report(self, lease: str, raw: Any) -> dict[str, Any]:
+        try:
+            report = _reports.validate_python(raw)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"])
+            log.warning("a malformed report of a worker: %s: %s", where, first["msg"])
+            return {"code": "invalid", "error": f"{where}: {first['msg']}"}
+        try:
+            return {"state": (await self._do(report.group, Reported(report, lease))).state}
+        except Problem as problem:
+            return {"code": "stale" if problem.status == 404 else problem.code, "error": problem.message}
+
+    # ---- one event after another ----
+    async def _do(self, group: str, event: Event) -> Record:
+        """Raises Problem: it does not fit, or could not be written. Then nothing has changed."""
+        held = self._held(group)
+        async with held.lock:
+            if held.unsure:
+                await self._look_up(held)
+            outcome = machine.apply(held.record, event, time.time_ns())
+            if outcome.durable:
+                try:
+                    held.revision = await self.kept.put(GROUPS + group, dump(outcome.record), held.revision)
+                except StoreError as error:
+                    held.unsure = True
+                    raise _unwritten(error) from error
+            before, held.record = held.record, outcome.record
+            if held.record.state != before.state:
+                why = f" ({held.record.progress.error.message})" if held.record.progress.error else ""
+                log.info("group %s: %s%s", group, held.record.state, why)
+            if isinstance(event, Assigned | Reported):
+                self._inherited.discard(group)
+            if isinstance(event, Assigned):
+                worker = self.workers.find(event.lease)
+                if worker:
+                    worker.groups.add(group)
+            await self._carry_out(held, outcome.effects)
+            if machine.final(held.record):
+                self._ended(held)
+            elif machine.final(before):
+                self._live[group] = held
+                self._admit()
+            return held.record
+
+    async def _look_up(self, held: Held) -> None:
+        try:
+            entry = await self.kept.store.get(GROUPS + held.record.id)
+        except StoreError as error:
+            raise _unwritten(error) from error
+        if entry is not None and entry.revision != held.revision:
+            held.record, held.revision = load(entry.value), entry.revision
+        held.unsure = False
+
+    async def _carry_out(self, held: Held, effects: tuple[machine.Effect, ...]) -> None:
+        record = held.record
+        for effect in effects:
+            if isinstance(effect, Place):
+                if record.state != "queued":
+                    self._waiting.add(record.id)
+                self._spawn(self._place_waiting())
+            elif isinstance(effect, Recall):
+                for worker in self.workers.all():
+                    if record.id in worker.groups and worker.lease != record.lease:
+                        worker.groups.discard(record.id)
+                        if not machine.final(record):
+                            worker.put({"type": "drop", "group": record.id, "epoch": record.epoch})
+            elif isinstance(effect, Tell):
+                self.tell(record.id, effect.message)
+            else:
+                await self._order(held)
+        self.carried.follow(record, machine.final(record))
+        self._publish({"type": "group", **summary(record)})
+
+    def _ended(self, held: Held) -> None:
+        group = held.record.id
+        self._live.pop(group, None)
+        self._waiting.discard(group)
+        for worker in self.workers.all():
+            worker.groups.discard(group)
+        self._spawn(self._forget_oldest())
+        self._admit()
+
+    async def _forget_oldest(self) -> None:
+        """The oldest finished groups beyond what is kept."""
+        ended = [held for held in self._groups.values() if machine.final(held.record)]
+        ended.sort(key=lambda held: held.record.created_ns)
+        for held in ended[: max(0, len(ended) - KEEP_GROUPS)]:
+            self._groups.pop(held.record.id, None)
+            try:
+                await self.kept.delete(GROUPS + held.record.id, held.revision)
+            except StoreError as error:
+                log.warning("group %s cannot be forgotten: %s", held.record.id, error)
+
+    # ---- workers ----
+    async def _order(self, held: Held) -> None:
+        """To the owner, to run it."""
+        record = held.record
+        worker = self.workers.find(record.lease)
+        if worker is None:
+            return  # its lease has ended meanwhile: _lost comes, or has come
+        order = StartOrder(
+            group=record.id,
+            epoch=record.epoch,
+            spec=record.spec,
+            dest_paths=record.dest_paths,
+            tree_ids=await self.tree_ids.take(TREE_IDS_PER_GROUP),
+            version=self.fabric.version,
+            accepted_ns=held.accepted_ns or time.time_ns(),
+            load=self.carried.load(record.id),
+            adopt=record.adopt if record.epoch > 1 else None,
+            reactions=record.progress.reactions,
+            done=record.done if record.epoch > 1 else {},
+        )
+        held.accepted_ns = 0
+        worker.put({"type": "order", **_order.dump_python(order, mode="json")})
+
+    def _came(self, worker: Worker) -> None:
+        """It has a stream again, and hears what it has; then groups that waited get it."""
+        mine = [held for held in self._live.values() if held.record.lease == worker.lease]
+        worker.groups = {held.record.id for held in mine}
+        worker.put({"type": "owned", "groups": {held.record.id: held.record.epoch for held in mine}})
+        for held in mine:
+            self._spawn(self._order(held))
+            members = {"type": "members", "receivers": held.record.receivers, "dest_paths": held.record.dest_paths}
+            self.tell(held.record.id, members)
+            if held.record.state == "cancelling":
+                self.tell(held.record.id, {"type": "cancel"})
+        self._admit()
+        self._spawn(self._place_waiting())
+
+    def _lost(self, worker: Worker, how: str) -> None:
+        for held in [held for held in self._live.values() if held.record.lease == worker.lease]:
+            self._lose(held.record, how)
+
+    def _lose(self, record: Record, how: str) -> None:
+        if record.id not in self._losing:
+            self._losing.add(record.id)
+            self._spawn(self._owner_lost(record, how))
+
+    async def _owner_lost(self, record: Record, how: str) -> None:
+        """Until it is written."""
+        try:
+            while True:
+                try:
+                    await self._do(record.id, OwnerLost(record.epoch, how))
+                    return
+                except Problem as problem:
+                    log.error("group %s: %s", record.id, problem)
+                await asyncio.sleep(1.0)
+        finally:
+            self._losing.discard(record.id)
+
+    def _admit(self) -> None:
+        """Those that wait in the queue and may begin."""
+        queued = sorted(
+            (held.record for held in self._live.values() if held.record.state == "queued"),
+            key=lambda record: record.created_ns,
+        )
+        if queued and self.workers.pick() is not None:
+            self._waiting.update(record.id for record in admit(queued, len(self._live) - len(queued)))
+            self._spawn(self._place_waiting())
+
+    def sweep(self) -> None:
+        """Call ten times a second."""
+        self.workers.sweep()
+        if not self.workers.returning():
+            leases = {worker.lease for worker in self.workers.all()}
+            for held in self._live.values():
+                if held.record.owner is not None and held.record.lease not in leases:
+                    self._lose(held.record, "its worker did not come back")
+        if self._waiting:
+            self._spawn(self._place_waiting())
+
+    async def _place_waiting(self) -> None:
+        """Give those that wait to workers, as far as their agents are there."""
+        placed = []
+        for group in sorted(self._waiting):
+            held = self._live.get(group)
+            if held is None or held.record.owner is not None:
+                self._waiting.discard(group)
+            elif group not in self._inherited or self._agents_there(held.record):
+                worker = self.workers.pick()
+                if worker is None:
+                    break
+                self._waiting.discard(group)
+                worker.groups.add(group)  # the next one is picked knowing it
+                placed.append(self._place(held.record, worker))
+        await asyncio.gather(*placed)
+
+    async def _place(self, record: Record, worker: Worker) -> None:
+        source = self.fabric.nodes.get(record.spec.source)
+        lost = record.id in self._inherited and not (source and source.registered)
+        try:
+            await self._do(record.id, _interrupted(record) if lost else Assigned(worker.name, worker.lease))
+        except Problem as problem:
+            worker.groups.discard(record.id)
+            if problem.status != 409:
+                log.error("group %s: %s", record.id, problem)
+                self._waiting.add(record.id)
+
+    def _agents_there(self, record: Record) -> bool:
+        """All, or they were waited for long enough: everything may have been gone."""
+        if time.monotonic() - self._began > AGENTS_WAIT_S:
+            return True
+        nodes = self.fabric.nodes
+        return all(name in nodes and nodes[name].registered for name in (record.spec.source, *record.receivers))
+
+    def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _interrupted(record: Record) -> GiveUp:
+    source = record.spec.source
+    return GiveUp(
+        "interrupted",
+        f"the transfer was interrupted, and the source {source} has no agent; start it and resume the group: receivers "
+        "go on from what they have",
+    )
+
+
+def _unwritten(error: StoreError) -> Problem:
+    """Raised where nothing has changed because it could not be written."""
+    if isinstance(error, Conflict):
+        return Problem(409, "conflict", f"another fabric manager has changed it: {error.message}", what=error.what)
+    return Problem(
+        503, "store", f"it could not be written: {error.message}", what=error.what,
+        remedy="see that the store's disk has room and that the store runs",
+    )  # fmt: skip

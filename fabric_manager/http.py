@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 from annotated_types import Ge, Le
-from fastapi import Body, FastAPI, Header, Path, Query, Request, Response
+from fastapi import Body, FastAPI, Header, Path, Query, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from datacast.services.problems import Problem
@@ -20,24 +18,24 @@ from .api import Path as FilePath
 from .fabric import Fabric
 from .groups import Groups
 from .hub import Hub
+from .record import summary, to_json
 from .registry import Registry
-from .rights import check_key, only
-from .sets import Sets
+from .rights import only
+from .streams import lines
+from .worker_routes import add_worker_routes
 
-PING_S = 5.0
 SetName = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 
 TOPICS = {
     "topology": {"topology", "link", "node"},
     "groups": {"group"},
-    "control": {"cancel", "join", "leave", "members"},
 }
 
 
 def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> FastAPI:
     app = FastAPI(title="Datacast fabric manager", docs_url=None, redoc_url=None)
     install_problem_handlers(app)
-    sets = Sets(fabric, groups.store)
+    sets = groups.sets
     anybody, controller, master = [only("controller", "master")], [only("controller")], [only("master")]
 
     @app.get("/healthz", dependencies=anybody)
@@ -53,7 +51,9 @@ def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> Fa
                 "switches": sum(n.kind == "switch" for n in nodes),
                 "switches_registered": sum(n.kind == "switch" and n.registered for n in nodes),
                 "links_down": sum(not fabric.link_up(u, v) for u, v in fabric.graph.edges),
-                "spare_masters": groups.masters.spare_pids if groups.masters else [],
+                "workers": [
+                    {"name": w.name, "pid": w.pid, "groups": len(w.groups)} for w in groups.workers.all() if w.orders
+                ],
                 "streams": hub.streams,
                 "reports": registry.reports,
             }
@@ -63,7 +63,7 @@ def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> Fa
     async def topology() -> Response:
         snapshot = fabric.snapshot()
         carries: dict[frozenset[str], list[dict[str, Any]]] = {}
-        for entry in groups.load():
+        for entry in groups.carried.entries():
             carries.setdefault(frozenset((entry["from"], entry["to"])), []).append(entry)
         for link in snapshot["links"]:
             link["carries"] = carries.get(frozenset((link["u"], link["v"])), [])
@@ -71,47 +71,45 @@ def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> Fa
 
     @app.post("/groups", status_code=201, dependencies=controller)
     async def create(spec: GroupSpec, x_datacast_accepted_ns: Annotated[int | None, Header()] = None) -> JSONResponse:
-        return JSONResponse(await groups.create(spec, x_datacast_accepted_ns or time.time_ns()), status_code=201)
+        record = await groups.create(spec, x_datacast_accepted_ns or time.time_ns())
+        return JSONResponse(to_json(record), status_code=201)
 
     @app.get("/groups", dependencies=controller)
     async def listing(state: str | None = None) -> JSONResponse:
-        return JSONResponse(groups.all(state))
+        return JSONResponse([summary(record) for record in groups.all(state)])
 
     @app.get("/groups/{group}", dependencies=controller)
     async def one(group: str) -> JSONResponse:
-        return JSONResponse(groups.get(group))
+        return JSONResponse(to_json(groups.get(group)))
 
     @app.get("/groups/{group}/master", dependencies=controller)
     async def master_of(group: str) -> JSONResponse:
-        groups.get(group)
-        return JSONResponse({"pid": groups.masters.pid(group) if groups.masters else None})
+        """The worker that runs it, and its process id on its machine."""
+        record = groups.get(group)
+        worker = groups.workers.find(record.lease)
+        return JSONResponse({"worker": record.owner, "epoch": record.epoch, "pid": worker.pid if worker else None})
 
     @app.delete("/groups/{group}", dependencies=controller)
     async def cancel(group: str) -> JSONResponse:
-        return JSONResponse(groups.cancel(group))
-
-    @app.put("/groups/{group}/progress", dependencies=master)
-    async def progress(request: Request, group: str, update: Annotated[dict[str, Any], Body()]) -> JSONResponse:
-        check_key(request, group, groups.key(group))
-        return JSONResponse(groups.progress(group, update))
+        return JSONResponse(to_json(await groups.cancel(group)))
 
     @app.post("/groups/{group}/resume", dependencies=controller)
     async def resume(group: str) -> JSONResponse:
-        return JSONResponse(await groups.resume(group))
+        return JSONResponse(to_json(await groups.resume(group)))
 
     @app.post("/groups/{group}/receivers", dependencies=controller)
     async def add_receiver(
         group: str, host: Annotated[Name, Body()], dest_path: Annotated[FilePath | None, Body()] = None
     ) -> JSONResponse:
-        return JSONResponse(groups.add_receiver(group, host, dest_path))
+        return JSONResponse(to_json(await groups.add_receiver(group, host, dest_path)))
 
     @app.delete("/groups/{group}/receivers/{host}", dependencies=controller)
     async def remove_receiver(group: str, host: str) -> JSONResponse:
-        return JSONResponse(groups.remove_receiver(group, host))
+        return JSONResponse(to_json(await groups.remove_receiver(group, host)))
 
     @app.post("/trees", dependencies=master)
     async def trees(count: Annotated[int, Ge(1), Le(256), Body(embed=True)]) -> JSONResponse:
-        return JSONResponse({"ids": groups.store.take_tree_ids(count)})
+        return JSONResponse({"ids": await groups.tree_ids.take(count)})
 
     @app.get("/sets", dependencies=controller)
     async def all_sets() -> JSONResponse:
@@ -123,11 +121,11 @@ def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> Fa
 
     @app.put("/sets/{name}", dependencies=controller)
     async def put_set(name: SetName, hosts: Annotated[list[Name], Body(embed=True)]) -> JSONResponse:
-        return JSONResponse(sets.put(name, hosts))
+        return JSONResponse(await sets.put(name, hosts))
 
     @app.delete("/sets/{name}", status_code=204, dependencies=controller)
     async def delete_set(name: SetName) -> Response:
-        sets.delete(name)
+        await sets.delete(name)
         return Response(status_code=204)
 
     @app.get("/events", dependencies=anybody)
@@ -149,24 +147,9 @@ def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> Fa
         )
         if "topology" in types:
             subscription.put({"type": "topology", **fabric.snapshot()})
-        if "cancel" in types and group is not None:
-            for event in groups.standing(group):
-                subscription.put(event)
+        return StreamingResponse(
+            lines(subscription, lambda: hub.unsubscribe(subscription)), media_type="application/x-ndjson"
+        )
 
-        async def lines() -> AsyncIterator[bytes]:
-            try:
-                yield b'{"type":"hello"}\n'
-                while True:
-                    try:
-                        event = await asyncio.wait_for(subscription.queue.get(), PING_S)
-                    except TimeoutError:
-                        event = {"type": "ping"}
-                    if event is None:
-                        return
-                    yield json.dumps(event).encode() + b"\n"
-            finally:
-                hub.unsubscribe(subscription)
-
-        return StreamingResponse(lines(), media_type="application/x-ndjson")
-
+    add_worker_routes(app, groups)
     return app

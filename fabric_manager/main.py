@@ -11,24 +11,25 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from datacast.core.errors import DatacastError
 from datacast.services import config_file, eventloop, privileges, tls
 from datacast.services.priority import PRIORITY_MAX, go_realtime
 from datacast.services.service import HttpServer, address_of, listen
+from datacast.services.store import open_store
 
-from .api import DEFAULT_SIGNALLING
+from .api import CHILD, DEFAULT_SIGNALLING
 from .fabric import Fabric
 from .groups import Groups
 from .http import make_app
 from .hub import Hub
-from .masters import Masters
+from .keys import Kept
+from .pool import Pool
 from .registry import Registry
-from .store import Store
+from .workers import RETURN_S
 
-SWEEP_S = 2.0
+SWEEP_S = 0.1
 EXPECT_S = 8.0
 """After a restart with groups that run, hosts are taken to live for so long without having registered."""
 
@@ -58,8 +59,6 @@ def load_topology(text: str):
 class FabricManager:
     """All parts in one event loop: `await start()`, at the end `await stop()`."""
 
-    masters_factory: Callable[..., Masters] = Masters
-
     def __init__(
         self,
         graph,
@@ -67,29 +66,31 @@ class FabricManager:
         spec: str = "",
         signalling: str = DEFAULT_SIGNALLING,
         http: str = "127.0.0.1:7501",
-        database: str = ":memory:",
+        store: str = ":memory:",
         rate_bps: int | None = None,
         mtu: int = 1500,
         queue_packets: int = 100,
         heartbeat_ms: int = 1000,
-        spares: int = 2,
+        workers: int = 2,
         security: tls.Security = tls.PLAIN,
-        master_options: Sequence[str] = (),
+        worker_options: Sequence[str] = (),
     ) -> None:
-        """`security` is this process's, `master_options` give masters theirs."""
-        self.security, self._master_options = security, master_options
-        self.store = Store(database)
+        """`workers`: how many are started here; `security` is this process's, `worker_options` give them theirs."""
+        self.security, self._worker_options = security, worker_options
+        self.store = open_store(store, security)
         self.hub = Hub()
         self.fabric = Fabric(graph, spec=spec, rate_bps=rate_bps, mtu=mtu, queue_packets=queue_packets)
         self.registry = Registry(self.fabric, self.hub.publish, heartbeat_ms=heartbeat_ms, security=security)
-        self.groups = Groups(self.fabric, self.store, self.hub.publish)
-        self._signalling, self._http, self._spares = signalling, http, spares
+        self.groups = Groups(self.fabric, Kept(self.store), self.hub.publish)
+        self.pool: Pool | None = None
+        self._signalling, self._http, self._count = signalling, http, workers
         self._tasks: list[asyncio.Task] = []
         self._server: HttpServer | None = None
         self.signalling_address = self.url = ""
 
     async def start(self) -> None:
-        """Raises ListenError when an address is taken, TlsError when it may not be used without TLS."""
+        """Raises ListenError when an address is taken, TlsError when it may not be used without TLS, StoreError."""
+        await self.groups.begin()
         http_sock = listen(self._http, self.security)
         try:
             signalling_sock = listen(self._signalling, self.security)
@@ -106,13 +107,16 @@ class FabricManager:
             self._tasks.append(asyncio.create_task(self._end_of_patience()))
         await self._server.start()
         await self.registry.start(signalling_sock)
-        options: dict[str, Any] = {"options": self._master_options} if self._master_options else {}
-        self.groups.masters = self.masters_factory(
-            self.url, self.groups.succession.exited, spares=self._spares, **options
-        )
-        self.groups.masters.warm_soon()
-        self.groups.succession.pick_up()
         self._tasks.append(asyncio.create_task(self._sweep()))
+        if self._count:
+            self.pool = Pool(self.url, self._count, self._left_here, self._worker_options)
+            # Workers that an earlier fabric manager has left come back first.
+            self.pool.start(RETURN_S if self.groups.unfinished() else 0.0)
+
+    def _left_here(self) -> int:
+        """Workers on this machine that another fabric manager has started."""
+        own = self.pool.pids if self.pool else []
+        return sum(w.pid not in own and w.name.startswith(CHILD) for w in self.groups.workers.all())
 
     async def _end_of_patience(self) -> None:
         await asyncio.sleep(EXPECT_S)
@@ -122,13 +126,13 @@ class FabricManager:
     async def _sweep(self) -> None:
         while True:
             await asyncio.sleep(SWEEP_S)
-            self.groups.succession.sweep()
+            self.groups.sweep()
 
     async def stop(self) -> None:
-        """Masters end their groups first, while this still answers them."""
-        masters, self.groups.masters = self.groups.masters, None
-        if masters:
-            await masters.stop()
+        """Groups, workers and agents go on without it, and find the next one at the same addresses."""
+        if self.pool:
+            await self.pool.stop()
+        await self.groups.stop()
         await self.registry.stop()
         self.hub.close()
         for task in self._tasks:
@@ -136,13 +140,13 @@ class FabricManager:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._server:
             await self._server.stop()
-        self.store.close()
+        await self.store.close()
 
 
 def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="datacast-fabric-manager",
-        description="Keeps the view of the topology and the groups; starts a master per group.",
+        description="Keeps the view of the topology and the groups; starts workers, which run the groups' masters.",
     )
     parser.add_argument(
         "--topology",
@@ -162,7 +166,12 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
         metavar="HOST:PORT|unix:PATH",
         help="where masters and the controller ask (default %(default)s)",
     )
-    parser.add_argument("--database", default="datacast.sqlite", metavar="FILE", help="default ./%(default)s")
+    parser.add_argument(
+        "--store",
+        default="datacast.sqlite",
+        metavar="FILE|etcd://HOST:PORT,…",
+        help="where groups are kept: a file for SQLite, or the members of an etcd (default ./%(default)s)",
+    )
     parser.add_argument("--link-rate", metavar="RATE", help="rate of links that do not say theirs, such as 100mbit")
     parser.add_argument(
         "--mtu", type=int, default=1500, help="MTU of links that do not say theirs (default %(default)s)"
@@ -177,21 +186,23 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
         help="how often agents report; five missed ones mean gone (default %(default)s)",
     )
     parser.add_argument(
-        "--spares",
+        "--workers",
         type=int,
         default=2,
-        help="masters kept warm for groups to come, some 90 MB each (default %(default)s)",
+        metavar="N",
+        help="workers (datacast-master) to start here, some 80 MB each; others may come from anywhere (default "
+        "%(default)s)",
     )
     tls.add_options(parser)
     privileges.add_option(parser)
-    parser.add_argument("--master-cert", metavar="FILE", help="certificate of master/NAME, for the masters it starts")
+    parser.add_argument("--master-cert", metavar="FILE", help="certificate of master/NAME, for the workers it starts")
     parser.add_argument("--master-key", metavar="FILE", help="its key")
     parser.add_argument(
         "--realtime",
         type=int,
         default=0,
         metavar="PRIORITY",
-        help="run at real-time priority 1 to 99 (SCHED_RR), and masters once they have a group: links that fail are "
+        help="run at real-time priority 1 to 99 (SCHED_RR), and its workers, too: links that fail are "
         "then answered within milliseconds on a busy machine, too; 0: no (default)",
     )
     parser.add_argument("-v", "--verbose", action="store_true", help="log every registration and change")
@@ -200,8 +211,8 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
         parser.error(f"--mtu {args.mtu}: must be between 256 and 65535")
     if args.queue_packets < 8:
         parser.error(f"--queue-packets {args.queue_packets}: must be at least 8")
-    if not 0 <= args.spares <= 64:
-        parser.error(f"--spares {args.spares}: must be between 0 and 64")
+    if not 0 <= args.workers <= 64:
+        parser.error(f"--workers {args.workers}: must be between 0 and 64")
     if not 0 <= args.realtime <= PRIORITY_MAX:
         parser.error(f"--realtime {args.realtime}: must be between 0 and {PRIORITY_MAX}")
     if not 50 <= args.heartbeat_ms <= 60_000:
@@ -213,27 +224,27 @@ async def run(args: argparse.Namespace) -> None:
     go_realtime(args.realtime)
     privileges.drop(args.user, args.realtime)
     security = tls.from_options(args, "fabric-manager")
-    masters = security.options
-    if security.identity:
+    workers = security.options
+    if security.identity and args.workers:
         if not (args.master_cert and args.master_key):
-            raise UsageError("give --master-cert and --master-key too: the masters need a certificate of master/NAME")
-        masters = tls.Security(tls.Identity(args.tls_ca, args.master_cert, args.master_key, "master")).options
+            raise UsageError("give --master-cert and --master-key too: the workers need a certificate of master/NAME")
+        workers = tls.Security(tls.Identity(args.tls_ca, args.master_cert, args.master_key, "master")).options
     if args.realtime:
-        masters = [*masters, "--realtime", str(args.realtime)]
+        workers = [*workers, "--realtime", str(args.realtime)]
     graph = load_topology(args.topology)
     manager = FabricManager(
         graph,
         spec=args.topology,
         signalling=args.signalling,
         http=args.http,
-        database=args.database,
+        store=args.store,
         rate_bps=parse_rate(args.link_rate) if args.link_rate else None,
         mtu=args.mtu,
         queue_packets=args.queue_packets,
         heartbeat_ms=args.heartbeat_ms,
-        spares=args.spares,
+        workers=args.workers,
         security=security,
-        master_options=masters,
+        worker_options=workers,
     )
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 from typing import Any
 
 from fastapi import Depends, Request
@@ -15,7 +14,8 @@ from .fabric import FabricError
 
 REPORTERS = "agent switch controller"
 """Roles that may register."""
-KEY_HEADER = "x-datacast-group-key"
+LEASE_HEADER = "x-datacast-lease"
+"""What a worker has made up when it started: whoever shows it speaks for its groups, and for no others."""
 
 
 def may_register(peer: Peer | None, message: dict[str, Any]) -> None:
@@ -48,11 +48,3 @@ def only(*roles: str) -> Any:
             )
 
     return Depends(check)
-
-
-def check_key(request: Request, group: str, key: str | None) -> None:
-    """By TLS a master speaks for the group that it was given, and for no other. Raises Problem."""
-    if PEER not in request.scope:
-        return
-    if not key or not hmac.compare_digest(request.headers.get(KEY_HEADER, "").encode(), key.encode()):
-        raise Problem(403, "denied", f"this master was not given group {group}", what=group)

@@ -2,38 +2,55 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from datacast.services.problems import Problem
+from datacast.services.store import StoreError
 
 from .fabric import Fabric
+from .keys import SETS, Kept
 from .requests import check_hosts, problem
-from .store import Store
 
 
 class Sets:
-    def __init__(self, fabric: Fabric, store: Store) -> None:
-        self.fabric, self.store = fabric, store
+    def __init__(self, fabric: Fabric, kept: Kept) -> None:
+        self.fabric, self.kept = fabric, kept
+        self._sets: dict[str, tuple[list[str], int]] = {}
+        """Hosts and the revision, by name."""
 
-    def put(self, name: str, hosts: list[str]) -> dict[str, Any]:
+    async def begin(self) -> None:
+        """With what the store holds. Raises StoreError."""
+        entries = await self.kept.store.list(SETS)
+        self._sets = {entry.key[len(SETS) :]: (json.loads(entry.value), entry.revision) for entry in entries}
+
+    async def put(self, name: str, hosts: list[str]) -> dict[str, Any]:
         if not hosts:
             raise problem("no_receivers", "hosts", "a set needs at least one host", name, "name hosts")
         check_hosts(self.fabric, "hosts", hosts)
-        self.store.put_set(name, hosts)
+        _, revision = self._sets.get(name, ([], 0))
+        try:
+            self._sets[name] = hosts, await self.kept.put(SETS + name, json.dumps(hosts), revision)
+        except StoreError as error:
+            raise Problem(503, "store", f"it could not be written: {error.message}", what=name) from error
         return {"name": name, "hosts": hosts}
 
     def all(self) -> dict[str, list[str]]:
-        return self.store.sets()
+        return {name: hosts for name, (hosts, _) in sorted(self._sets.items())}
 
     def get(self, name: str) -> dict[str, Any]:
-        sets = self.store.sets()
-        if name not in sets:
+        if name not in self._sets:
             raise _none(name)
-        return {"name": name, "hosts": sets[name]}
+        return {"name": name, "hosts": self._sets[name][0]}
 
-    def delete(self, name: str) -> None:
-        if not self.store.delete_set(name):
+    async def delete(self, name: str) -> None:
+        if name not in self._sets:
             raise _none(name)
+        try:
+            await self.kept.delete(SETS + name, self._sets[name][1])
+        except StoreError as error:
+            raise Problem(503, "store", f"it could not be written: {error.message}", what=name) from error
+        self._sets.pop(name, None)
 
 
 def _none(name: str) -> Problem:

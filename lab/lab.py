@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 SIGNALLING_PORT = 7500
 READY_S = 30.0
+WORKERS = 2
 DAEMONS = ("datacast-agent", "datacast-fabric-manager", "datacast-controller", "datacast-master")
 
 
@@ -225,8 +226,8 @@ class Lab:
         self.progress("registration")
         self.supervisor.wait(self._all_registered, READY_S, "registration of all agents and switches")
         self.plane.ready(self)
-        self.progress("masters")
-        self.supervisor.wait(self._masters_wait, READY_S, "masters that wait for groups")
+        self.progress("workers")
+        self.supervisor.wait(self._workers_wait, READY_S, "workers that wait for groups")
         state.status = "up"
         state.hosts = {
             host: {"address": machine.address, "folder": str(self.host_folder(host))}
@@ -287,7 +288,7 @@ class Lab:
                 self.signalling,
                 "--http",
                 f"127.0.0.1:{options.fabric_port}",
-                "--database",
+                "--store",
                 str(self.work / "fabric.sqlite"),
                 "--link-rate",
                 f"{options.rate_bps}",
@@ -295,6 +296,8 @@ class Lab:
                 str(options.mtu),
                 "--queue-packets",
                 str(options.queue_packets),
+                "--workers",
+                str(WORKERS),
                 *self.credentials.options("fabric-manager/main"),
                 *self.credentials.master_options("master/main"),
                 "--realtime",
@@ -352,11 +355,10 @@ class Lab:
             return all(node.get("registered") for node in nodes)
         return False
 
-    def _masters_wait(self) -> bool:
-        """Whether every spare master follows the topology: the first group then need not wait for Python to start."""
+    def _workers_wait(self) -> bool:
+        """Whether a worker listens: the first group then need not wait for Python to start."""
         with contextlib.suppress(OSError, ValueError):
-            health = self.fabric_json("/healthz")
-            return 0 < len(health["spare_masters"]) <= health["streams"]
+            return len(self.fabric_json("/healthz")["workers"]) >= WORKERS
         return False
 
     def _answers(self, url: str) -> bool:

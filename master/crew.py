@@ -285,6 +285,12 @@ class Crew:
             await self.request("close", members, {"reason": reason[:500], "keep": keep})
         await self._root.close()
 
+    async def hang_up(self) -> None:
+        """Say nothing more to anybody."""
+        self._closed = True
+        if self._root:
+            await self._root.close()
+
     async def reroute(self, routes: dict[str, dict[str, str]]) -> None:
         """New routes for the members concerned, and nobody else. One that does not acknowledge gets `open` later."""
         members = [m for m in self.in_touch() if m.opened and not m.final and m.name in routes]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from .crew import Crew
 from .members import Member
 from .plan import Plan
-from .report import progress_json, trees_json
+from .report import Told, numbers, progress_json, trees_json
 from .schedule import Scheduler
 from .signalling import Results
 
@@ -38,7 +38,11 @@ class Figures:
     scheduler: Scheduler | None
     tree_ids: list[int]
     reactions: list[dict[str, Any]]
-    report: dict[str, Any] | None
+    final: dict[str, Any] | None
+    over: bool
+    epoch: int
+    told: Told
+    _changed: Callable[[], None]
     _resumed: Callable[[str, int, int], None]
     _digests: list[list[Any]]
     _digests_since: float
@@ -81,8 +85,12 @@ class Figures:
     def _digests_in(self, member: Member, rows: Any, now: float) -> None:
         """Only the source has read the file; and a bad row among good ones would be refused by every receiver."""
         if member.role != "source" or not isinstance(rows, list):
-            log.warning("group %s: digests of %s dropped: %s", self.id, member.name,
-                        "no list" if member.role == "source" else "it is not the source")
+            log.warning(
+                "group %s: digests of %s dropped: %s",
+                self.id,
+                member.name,
+                "no list" if member.role == "source" else "it is not the source",
+            )
             return
         blocks = self._blocks() if self.plan else 0
         good = [row for row in rows if _is_digest(row, blocks)]
@@ -97,6 +105,7 @@ class Figures:
             member.sha256_ok, member.suspect = True, False
             member.bytes = self.size or 0
             self._wake.set()
+            self._changed()
 
     # ---- status ----
     def _status_in(self, results: Results, asked: float) -> None:
@@ -134,7 +143,7 @@ class Figures:
             # By numbers, not by packets: a tree with several children at the source sends one packet to each.
             before = self._source_trees.get(tree, {}).get("seq", 0)
             rate = max(0, seq - before) / elapsed if elapsed else None
-            self._source_trees[tree] = {**figures, "packet_rate": rate or 0.0}
+            self._source_trees[tree] = {**numbers(figures), "packet_rate": rate or 0.0}
             if self.scheduler:
                 self.scheduler.status(int(tree), seq, rate, now, asked)
 
@@ -143,7 +152,7 @@ class Figures:
         if elapsed:
             member.rate_bps = 0.5 * member.rate_bps + 0.5 * max(0, held - member.last_bytes) * 8 / elapsed
         member.bytes = member.last_bytes = held
-        member.trees = result.get("trees") or {}
+        member.trees = {tree: numbers(told) for tree, told in (result.get("trees") or {}).items()}
         member.blocks_ok = int(result.get("blocks_ok", member.blocks_ok))
         member.bad_blocks = max(member.bad_blocks, int(result.get("bad_blocks", 0)))
         member.t_first_ns = member.t_first_ns or result.get("t_first_ns") or None
@@ -158,23 +167,28 @@ class Figures:
             return {}
         return trees_json(self.plan, self.tree_ids, self.scheduler, self._source_trees, self.crew.receivers)
 
-    def progress(self) -> dict[str, Any]:
-        """As the fabric manager takes it."""
+    def report(self, whole: bool) -> dict[str, Any]:
+        """A MasterReport: what is new since the report before, or all."""
+        # What it will end as is told with the final report only.
+        state = self.state if self.over or self.state == "starting" else "running"
         body = progress_json(
-            self.state, self.error, self.size, self.first_ns, self.crew.receivers, self._trees(), self.report
+            state, self.error, self.size, self.first_ns, self.crew.receivers, self._trees(), self.final
         )
         body["reactions"] = self.reactions[-20:]
         if self.scheduler and self.plan and self.state == "running":
             body["adopt"] = {
                 "first_ns": self.first_ns,
-                "reactions": self.reactions[-20:],
                 "size": self.size,
                 "file": self._file,
                 "payload": self.plan.payload,
                 "per_block": self.block,
                 "rest": self.scheduler.rest(),
             }
-        return body
+        return self.told.report(self.id, self.epoch, body, whole)
+
+    def say_less(self) -> None:
+        """The fabric manager cannot read what is told: the state alone will do."""
+        self.told.bare = True
 
 
 def _is_digest(row: Any, blocks: int) -> bool:

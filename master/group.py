@@ -11,20 +11,20 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from dataclasses import asdict
 from typing import Any
 
 from datacast.core.errors import DatacastError
-from datacast.fabric_manager.api import FabricManagerClient
+from datacast.fabric_manager.api import FabricManagerClient, StartOrder
 
 from .crew import Crew, GroupError
 from .figures import Figures
 from .forest import Forest
-from .manager_link import ManagerLink
 from .members import Member
 from .plan import Plan, PlanError, make_plan, make_plan_for, per_block
 from .reaction import Reactions
-from .report import final_report
+from .report import Told, final_report
 from .schedule import Scheduler
 from .view import View
 
@@ -42,13 +42,22 @@ class Cancelled(DatacastError):
 
 
 class Group(Figures, Reactions):
-    """`order` as fabric_manager.api.StartOrder. `await run()` returns the final state."""
+    """`await run()` returns the final state; `changed` is called when there is something to report."""
 
-    def __init__(self, order: dict[str, Any], view: View, client: FabricManagerClient, *, received_ns: int) -> None:
-        self.order, self.view, self.client = order, view, client
-        self.id: str = order["group"]
-        self.spec = order["spec"]
-        self.options: dict[str, Any] = self.spec["options"]
+    def __init__(
+        self,
+        order: StartOrder,
+        view: View,
+        client: FabricManagerClient,
+        *,
+        received_ns: int,
+        changed: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.order, self.view, self.client, self._changed = order, view, client, changed
+        self.id, self.epoch, self.spec = order.group, order.epoch, order.spec
+        self.options: dict[str, Any] = asdict(order.spec.options)
+        self.dest_paths = dict(order.dest_paths)
+        self.told = Told()
         self.state = "starting"
         self.error: dict[str, str] | None = None
         self.size: int | None = None
@@ -57,8 +66,8 @@ class Group(Figures, Reactions):
         self.tree_ids: list[int] = []
         self.scheduler: Scheduler | None = None
         self.first_ns: int | None = None
-        self.marks: list[tuple[str, int]] = [("accepted", order["accepted_ns"]), ("order", received_ns)]
-        self.report: dict[str, Any] | None = None
+        self.marks: list[tuple[str, int]] = [("accepted", order.accepted_ns), ("order", received_ns)]
+        self.final: dict[str, Any] | None = None
         self.takeovers = 0
         self._wake = asyncio.Event()
         self._stop_reason: str | None = None
@@ -69,9 +78,9 @@ class Group(Figures, Reactions):
         self._polled_at = 0.0
         self.forest: Forest | None = None
         self.ideal_s: float | None = None
-        self.reactions: list[dict[str, Any]] = []
-        if order.get("adopt"):
-            self.first_ns, self.reactions = order["adopt"].get("first_ns"), list(order["adopt"].get("reactions", ()))
+        self.reactions: list[dict[str, Any]] = list(order.reactions)
+        if order.adopt:
+            self.first_ns = order.adopt.first_ns
         self._changes: list[dict[str, Any]] = []
         self._others = False
         """The receivers to be served are others than before."""
@@ -79,8 +88,10 @@ class Group(Figures, Reactions):
         self._releases: dict[int, float] = {}
         self._finale = False
         self._file: dict[str, Any] = {}
-        self._held: list[dict[str, Any]] | None = []
-        """Receivers that come and go before the group runs."""
+        self._inbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        """Receivers that come and go; read when the group runs."""
+        self.over = False
+        """`run` has ended."""
         self._aside_s = self.options.get("aside_ms", 2000) / 1000
         self.crew = Crew(
             self.id,
@@ -94,20 +105,36 @@ class Group(Figures, Reactions):
             may_wait=self._may_wait,
             set_aside=self._set_aside,
             on_status=lambda member, result: self._receiver_figures(member, result, None),
-            again=bool(order.get("again")),
+            again=order.again,
         )
-        self.manager = ManagerLink(client, self.id, self.progress, self.cancel, self._receivers_event)
 
     # ---- from outside ----
     def cancel(self, reason: str) -> None:
         self._stop_reason = self._stop_reason or reason
         self._wake.set()
 
+    async def drop(self) -> None:
+        """Leave it as it stands, to another master: nobody is told anything. After `run` was cancelled."""
+        self.view.unsubscribe(self._on_change)
+        tasks = tuple(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.crew.hang_up()
+
+    def on_control(self, message: dict[str, Any]) -> None:
+        """From the fabric manager: `cancel`, `join`, `leave`; `members` (all receivers there should be) when it was out of
+        touch."""
+        if message["type"] == "cancel":
+            self.cancel("cancelled on request")
+        elif message["type"] in ("join", "leave", "members"):
+            self._inbox.put_nowait(message)
+
     async def run(self) -> str:
-        control = self._spawn(self.manager.follow())
         try:
             await self._until_stopped(self._prepare())
-            await self.manager.push()
+            self._spawn(self._read_inbox())
+            self._changed()
             await self._transfer()
             self._conclude()
         except Cancelled as reason:
@@ -124,7 +151,7 @@ class Group(Figures, Reactions):
                 member.state, member.error = ("cancelled" if self.state == "cancelled" else "failed"), self.error
         # An earlier master may have died before it could tell when data began.
         self.first_ns = self.first_ns or min((m.t_first_ns for m in self.crew.receivers if m.t_first_ns), default=None)
-        self.report = final_report(
+        self.final = final_report(
             self.marks,
             self.first_ns,
             self.size,
@@ -140,17 +167,19 @@ class Group(Figures, Reactions):
         # Receivers keep what they have when it may be wanted again; a cancelled group is not.
         reason = self.error["message"] if self.error else "done"
         await self.crew.close(reason, keep=self.state in ("failed", "partial"))
-        control.cancel()
-        await self.manager.push_final()
+        self.view.unsubscribe(self._on_change)
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        self.over = True
         return self.state
 
     def _conclude(self) -> None:
         """All receivers are done or have failed."""
         receivers = self.crew.receivers
         failed = [m for m in receivers if m.state == "failed"]
+        if all(m.state == "cancelled" for m in receivers):
+            raise Cancelled("every receiver has left")
         self.state = "done" if not failed else "failed" if len(failed) == len(receivers) else "partial"
         if failed:
             reasons = "; ".join(f"{m.name}: {m.error['message']}" for m in failed[:8] if m.error)
@@ -191,27 +220,27 @@ class Group(Figures, Reactions):
     # ---- start ----
     async def _prepare(self) -> None:
         try:
-            await self.view.at(self.order["version"], 10.0)
+            await self.view.at(self.order.version, 10.0)
         except TimeoutError:
             raise GroupError("no_topology", "the fabric manager's topology did not arrive within 10 s") from None
         self._mark("topology")
-        again = bool(self.order.get("again"))
+        again = self.order.again
         if again:
-            await self.crew.await_source(self.spec["source"])
+            await self.crew.await_source(self.spec.source)
         self.crew.join(
-            self.spec["source"],
-            self.spec["receivers"],
+            self.spec.source,
+            self.order.receivers,
             wait=again or self.options.get("quorum") is not None,
-            done=self.order.get("done") or {},
+            done=self.order.done,
         )
         await self.crew.connect()
-        if again and not self.order.get("adopt"):
+        if again and not self.order.adopt:
             await self.crew.forget()
         await self._stat()
         self._mark("stat")
         await self._make_plan()
         self._mark("trees")
-        if self.order.get("adopt"):
+        if self.order.adopt:
             for name, result in (await self.crew.adopt()).items():
                 if result.get("ok") and result.get("state") == "done":
                     self._member_done(self.crew.members[name], result.get("t_done_ns"))
@@ -223,9 +252,6 @@ class Group(Figures, Reactions):
         self._feed()
         self._mark("assign")
         self._kick()
-        held, self._held = self._held or [], None
-        for event in held:
-            await self._receivers_event(event)
 
     def _check_quorum(self) -> None:
         quorum = self.options.get("quorum")
@@ -234,7 +260,7 @@ class Group(Figures, Reactions):
             raise GroupError("quorum", f"{ready} receivers are ready, the quorum is {quorum}")
 
     async def _stat(self) -> None:
-        path = self.spec["source_path"]
+        path = self.spec.source_path
         parts = {
             m.name: {"path": path} if m.role == "source" else {"dest": self._dest(m.name)} for m in self.crew.in_touch()
         }
@@ -245,28 +271,24 @@ class Group(Figures, Reactions):
             raise GroupError("bad_answer", f"source {self.crew.source.name} told no size of {path}")
         self.size = size
         self._file = {key: told[key] for key in ("mtime_ns", "inode") if isinstance(told.get(key), int)}
-        adopt = self.order.get("adopt")
-        if adopt and (size != adopt["size"] or self._file != adopt["file"]):
+        adopt = self.order.adopt
+        if adopt and (size != adopt.size or self._file != adopt.file):
             raise GroupError("changed", f"{path} is not the file any more that the group was started with", path)
 
     def _dest(self, name: str) -> str:
-        return self.spec.get("dest_paths", {}).get(name, self.spec["dest_path"])
+        return self.dest_paths.get(name, self.spec.dest_path or "")
 
     async def _make_plan(self) -> None:
         assert self.size is not None
-        adopt = self.order.get("adopt")
+        adopt = self.order.adopt
         waiting = [m for m in self.crew.receivers if not m.final]
         if not waiting:
             raise GroupError("nothing_to_do", "every receiver has the file already, has left or has failed")
         names = [m.name for m in waiting if not m.aside] or [m.name for m in waiting]
-        load: dict[tuple[str, str], int] = {}
-        for entry in self.order["load"]:
-            if entry["group"] != self.id:
-                arc = (entry["from"], entry["to"])
-                load[arc] = load.get(arc, 0) + 1
-        given = self.view.graph, self.spec["source"], names, self.options, load, self.view.network
-        self.plan = make_plan_for(adopt["payload"], *given) if adopt else make_plan(*given)
-        self.view.on_change = self._on_change
+        load = {(u, v): trees for u, v, trees in self.order.load}
+        given = self.view.graph, self.spec.source, names, self.options, load, self.view.network
+        self.plan = make_plan_for(adopt.payload, *given) if adopt else make_plan(*given)
+        self.view.subscribe(self._on_change)
         assert self.plan.found is not None
         if self.plan.plain:
             log.warning(
@@ -276,18 +298,16 @@ class Group(Figures, Reactions):
             )
         for name, why in self.plan.cut_off.items():
             self.crew.members[name].fail("cut_off", why)
-        self.tree_ids = self.order["tree_ids"][: len(self.plan.trees)]
+        self.tree_ids = self.order.tree_ids[: len(self.plan.trees)]
         missing = len(self.plan.trees) - len(self.tree_ids)
         if missing > 0:
             self.tree_ids += await self.client.tree_ids(missing)
-        self.block = (
-            adopt["per_block"] if adopt else per_block(self.size, self.plan.payload, self.options["block_bytes"])
-        )
+        self.block = adopt.per_block if adopt else per_block(self.size, self.plan.payload, self.options["block_bytes"])
         self.ideal_s = self.plan.ideal_s(self.size)
         self.forest = Forest(
             self.view.graph,
             self.plan.found.network,
-            self.spec["source"],
+            self.spec.source,
             self.plan.found,
             list(self.plan.found_routes),
             ids=self.tree_ids,
@@ -303,7 +323,7 @@ class Group(Figures, Reactions):
             self.tree_ids,
             min(t.transport.rate_max_bps for t in self.plan.trees) / 8 / self.plan.frame_bytes,
             max_pieces=max(1, EXTENT_BYTES_MAX // self.plan.payload),
-            pool=[tuple(part) for part in adopt["rest"]] if adopt else None,
+            pool=list(adopt.rest) if adopt else None,
         )
 
     def _opening(self, member: Member | None) -> dict[str, Any]:
@@ -315,34 +335,34 @@ class Group(Figures, Reactions):
                 "size": self.size,
                 "piece": self.plan.payload,
                 "per_block": self.block,
-                "source": self.spec["source"],
+                "source": self.spec.source,
                 "lease_ms": self.options["lease_ms"],
                 "trees": [planned.transport.to_json(tree) for tree, planned in pairs],
             }
         if member.role == "source":
-            return {"role": "source", "path": self.spec["source_path"], **self._file}
+            return {"role": "source", "path": self.spec.source_path, **self._file}
         routes = {str(tree): p.routes[member.name].hex() for tree, p in pairs if member.name in p.routes}
         return {"role": "receiver", "dest": self._dest(member.name), "routes": routes}
 
     # ---- receivers come and go ----
-    async def _receivers_event(self, event: dict[str, Any]) -> None:
-        """`join`, `leave`, `members`; kept until the group runs."""
-        if self._held is not None:
-            self._held.append(event)
-        elif event["type"] == "join":
-            if "dest_path" in event:
-                self.spec["dest_paths"] = {**self.spec.get("dest_paths", {}), event["host"]: event["dest_path"]}
-            await self.join(event["host"])
-        elif event["type"] == "leave":
-            await self.leave(event["host"])
-        else:  # what was missed
-            known = [m.name for m in self.crew.receivers if m.state != "cancelled"]
-            for name in event["receivers"]:
-                if name not in known:
-                    await self.join(name)
-            for name in known:
-                if name not in event["receivers"]:
-                    await self.leave(name)
+    async def _read_inbox(self) -> None:
+        while True:
+            event = await self._inbox.get()
+            self.dest_paths |= event.get("dest_paths", {})
+            if event["type"] == "join":
+                if "dest_path" in event:
+                    self.dest_paths[event["host"]] = event["dest_path"]
+                await self.join(event["host"])
+            elif event["type"] == "leave":
+                await self.leave(event["host"])
+            else:  # what was missed
+                known = [m.name for m in self.crew.receivers if m.state != "cancelled"]
+                for name in event["receivers"]:
+                    if name not in known:
+                        await self.join(name)
+                for name in known:
+                    if name not in event["receivers"]:
+                        await self.leave(name)
 
     # ---- the transfer ----
     async def _transfer(self) -> None:
@@ -398,5 +418,4 @@ class Group(Figures, Reactions):
                 log.warning("group %s: %s", self.id, error)
             self._look_after_members()
             self._kick()
-            await self.manager.push()
             await asyncio.sleep(max(0.02, POLL_S - (time.monotonic() - started)))

@@ -1,111 +1,108 @@
-"""`datacast-master`: runs one group, then ends.
-
-It has loaded everything and follows the topology before its group is known; the order comes as one JSON line on the
-standard input. When that ends without an order, the master ends as well.
-"""
+"""`datacast-master`: a worker, which runs the masters of the groups that the fabric manager gives it (worker.py)."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import gc
-import json
 import logging
+import os
+import re
 import signal
+import socket
 import sys
-import time
-from dataclasses import asdict
-from typing import Any
 
 import networkx  # noqa: F401  (loaded ahead: a group must not wait for it)
 
 from datacast.core.errors import DatacastError
-from datacast.fabric_manager.api import FabricManagerClient, StartOrder
+from datacast.fabric_manager.api import CHILD, FabricManagerClient
 from datacast.services import eventloop, tls
 from datacast.services.priority import go_realtime
 
-from .group import Group
 from .view import View
+from .worker import Worker
 
-log = logging.getLogger("datacast.master")
-
-EXIT_CODES = {"done": 0, "partial": 1, "failed": 1, "cancelled": 3}
-
-
-class OrderError(DatacastError):
-    """What came on the standard input is no order."""
+ORPHAN_S = 60.0
+"""Without groups, and without the fabric manager that has started it, a worker ends at once; with groups, so long after
+it has found nobody to tell of the last one."""
 
 
-async def read_order() -> dict[str, Any] | None:
-    """One line of standard input; None when it ends first. Raises OrderError."""
-    reader = asyncio.StreamReader(limit=16 << 20)
+async def parent_ended() -> None:
+    """Until the standard input ends."""
+    reader = asyncio.StreamReader()
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
     )
-    line = await reader.readline()
+    while await reader.read(1024):
+        pass
     transport.close()
-    if not line.strip():
-        return None
-    try:
-        return asdict(StartOrder(**json.loads(line)))
-    except (ValueError, TypeError) as error:
-        raise OrderError(f"the order on the standard input cannot be read: {error}") from error
 
 
-async def run(args: argparse.Namespace) -> int:
+async def orphaned(worker: Worker) -> None:
+    """Until the parent has ended and there is nothing left to do, or nobody to tell it."""
+    await parent_ended()
+    while not worker.idle.is_set():
+        waiting = [asyncio.create_task(worker.idle.wait()), asyncio.create_task(asyncio.sleep(ORPHAN_S))]
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        for task in waiting:
+            task.cancel()
+        if all(running.ended for running in worker.groups.values()):
+            return
+
+
+async def run(args: argparse.Namespace) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     client = FabricManagerClient(args.fabric_manager, security=tls.from_options(args, "master"))
     view = View(client)
-    following = asyncio.create_task(view.follow())
-    stopped = asyncio.create_task(stop.wait())
+    worker = Worker(client, view, args.name or own_name(args.child))
+    go_realtime(args.realtime)
+    gc.freeze()
+    tasks = [asyncio.create_task(view.follow()), asyncio.create_task(worker.run(os.getpid()))]
+    ends = [asyncio.create_task(stop.wait())]
+    if args.child:
+        ends.append(asyncio.create_task(orphaned(worker)))
     try:
-        waiting = asyncio.create_task(read_order())
-        await asyncio.wait((waiting, stopped), return_when=asyncio.FIRST_COMPLETED)
-        if not waiting.done():
-            waiting.cancel()
-            return 0
-        order = waiting.result()
-        if order is None:
-            return 0
-        client.key = order["key"]
-        gc.freeze()
-        go_realtime(args.realtime)
-        group = Group(order, view, client, received_ns=time.time_ns())
-        running = asyncio.create_task(group.run())
-        await asyncio.wait((running, stopped), return_when=asyncio.FIRST_COMPLETED)
-        if not running.done():
-            group.cancel("the master was told to stop")
-        state = await running
-        log.info("group %s: %s", group.id, state)
-        return EXIT_CODES[state]
+        await asyncio.wait((*ends, *tasks), return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            if task.done():
+                task.result()
+        await worker.leave()
     finally:
-        following.cancel()
-        stopped.cancel()
-        await asyncio.gather(following, stopped, return_exceptions=True)
+        for task in (*tasks, *ends):
+            task.cancel()
+        await asyncio.gather(*tasks, *ends, return_exceptions=True)
         await client.close()
+
+
+def own_name(child: bool) -> str:
+    """Nobody else's."""
+    host = re.sub("[^A-Za-z0-9-]", "-", socket.gethostname())[:32]
+    return f"{CHILD if child else ''}{host}-{os.getpid()}"
 
 
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="datacast-master",
-        description="Delivers one group, then ends. The fabric manager starts masters ahead of their use and gives "
-        "each its order as a JSON line on the standard input (fabric_manager.api.StartOrder); without one it ends "
-        "as well.",
+        description="A worker: runs the masters of the groups that the fabric manager gives it. The fabric manager "
+        "starts some itself; more may run anywhere on the management network.",
     )
     parser.add_argument(
         "--fabric-manager",
-        metavar="URL",
-        help="http://host:port, https://host:port or unix:/path (default: port 7501 of loopback)",
+        metavar="URL[,URL…]",
+        help="http://host:port, https://host:port or unix:/path, of each fabric manager (default: port 7501 of "
+        "loopback)",
     )
+    parser.add_argument("--name", metavar="NAME", help="what it is called in answers and logs (default: host and pid)")
+    parser.add_argument("--child", action="store_true", help="end with the process that has started it")
     tls.add_options(parser)
-    parser.add_argument(
-        "--realtime", type=int, default=0, metavar="PRIORITY", help="of SCHED_RR, as soon as there is a group; 0: none"
-    )
+    parser.add_argument("--realtime", type=int, default=0, metavar="PRIORITY", help="of SCHED_RR; 0: none")
     parser.add_argument("-v", "--verbose", action="store_true")
     args = parser.parse_args(argv)
+    if args.name is not None and not re.fullmatch("[A-Za-z0-9][A-Za-z0-9._-]{0,63}", args.name):
+        parser.error(f"--name {args.name!r}: give letters, digits, dots and dashes, at most 64")
     logging.basicConfig(
         level=logging.INFO if args.verbose else logging.WARNING,
         stream=sys.stderr,
@@ -113,7 +110,7 @@ def main(argv: list[str] | None = None) -> None:
     )
     logging.getLogger("httpx").setLevel(logging.WARNING)
     try:
-        sys.exit(eventloop.run(run(args)))
+        eventloop.run(run(args))
     except DatacastError as error:
         print(f"datacast-master: {error}", file=sys.stderr)
         sys.exit(1)

@@ -10,6 +10,43 @@ from .plan import Plan
 from .schedule import Scheduler, TreeQueue
 
 
+def numbers(figures: Any) -> dict[str, int | float]:
+    """What an agent counts; what it says beside is left out."""
+    if not isinstance(figures, dict):
+        return {}
+    return {k: v for k, v in figures.items() if type(v) in (int, float) and 0 <= v < 1 << 63}
+
+
+class Told:
+    """What the fabric manager has been told already: a report holds what differs."""
+
+    def __init__(self) -> None:
+        self._receivers: dict[str, Any] = {}
+        self._trees: dict[str, Any] = {}
+        self._arcs: dict[str, Any] = {}
+        self.bare = False
+        """Tell the state only."""
+
+    def report(self, group: str, epoch: int, body: dict[str, Any], whole: bool) -> dict[str, Any]:
+        """`body`: as progress_json makes it, all receivers and trees in it."""
+        if whole:
+            self._receivers, self._trees, self._arcs = {}, {}, {}
+        receivers, trees = body.get("receivers", {}), body["trees"]
+        progress = {key: body.get(key) for key in ("size", "error", "report", "adopt")}
+        progress |= {"fraction": body["fraction"], "rate_bps": body["rate_bps"], "reactions": body["reactions"]}
+        progress["receivers"] = {k: v for k, v in receivers.items() if self._receivers.get(k) != v}
+        progress["trees"] = {}
+        for name, tree in trees.items():
+            if self._trees.get(name) != tree:
+                same = self._arcs.get(name) == tree["arcs"]
+                progress["trees"][name] = {**tree, "arcs": None} if same else tree
+                self._arcs[name] = tree["arcs"]
+        self._receivers, self._trees = dict(receivers), dict(trees)
+        if self.bare:
+            progress = {"size": body["size"], "error": body["error"]}
+        return {"group": group, "epoch": epoch, "state": body["state"], "progress": progress, "whole": whole}
+
+
 def trees_json(
     plan: Plan, ids: list[int], scheduler: Scheduler, figures: dict[str, dict[str, Any]], receivers: list[Member]
 ) -> dict[str, Any]:

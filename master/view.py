@@ -19,16 +19,23 @@ RETRY_MAX_S = 0.4
 
 class View:
     """`graph` is None until the first snapshot; `network` is the same for the tree engine, made ahead of its use.
-    `on_change` gets every later `link` event, and {type: "appliance", node, present} when a switch's cache appliance
+    Who subscribes gets every later `link` event, and {type: "appliance", node, present} when a switch's cache appliance
     comes or goes."""
 
-    def __init__(self, client: FabricManagerClient, on_change: Callable[[dict[str, Any]], None] | None = None) -> None:
+    def __init__(self, client: FabricManagerClient) -> None:
         self.client = client
         self.graph: Any = None
         self.network: Network | None = None
         self.version = 0
-        self.on_change = on_change
+        self._subscribers: list[Callable[[dict[str, Any]], None]] = []
         self._grown = asyncio.Condition()
+
+    def subscribe(self, on_change: Callable[[dict[str, Any]], None]) -> None:
+        self._subscribers.append(on_change)
+
+    def unsubscribe(self, on_change: Callable[[dict[str, Any]], None]) -> None:
+        if on_change in self._subscribers:
+            self._subscribers.remove(on_change)
 
     async def follow(self) -> None:
         """Runs until cancelled; comes again when the stream ends."""
@@ -67,8 +74,8 @@ class View:
             self.version = event["version"]
             self._grown.notify_all()
         for change in changes:
-            if self.on_change:
-                self.on_change(change)
+            for subscriber in tuple(self._subscribers):
+                subscriber(change)
 
     def _snapshot(self, event: dict[str, Any]) -> list[dict[str, Any]]:
         """What differs from what was known, as on_change gets it. The tree engine's network stays when only the
@@ -111,7 +118,7 @@ class View:
             return []
         return [{"type": "appliance", "node": name, "present": now is not False, "t_ns": None}]
 
-    async def at(self, version: int, timeout: float) -> None:
+    async def at(self, version: int, timeout: float | None = None) -> None:
         """Until everything up to `version` is in. Raises TimeoutError."""
 
         async def wait() -> None:

@@ -170,12 +170,15 @@ class JsonClient:
             raise self._unreachable(error) from error
         return decoded(answer)
 
-    async def lines(self, path: str, params: dict[str, Any] | None = None) -> AsyncIterator[dict[str, Any]]:
+    async def lines(
+        self, path: str, params: dict[str, Any] | None = None, headers: dict[str, str] | None = None
+    ) -> AsyncIterator[dict[str, Any]]:
         """A long-lived stream of JSON lines. Ends when the service ends it; no silence beyond 30 s is accepted."""
         import httpx
 
         try:
-            async with self._http.stream("GET", path, params=params, timeout=httpx.Timeout(10.0, read=30.0)) as answer:
+            patience = httpx.Timeout(10.0, read=30.0)
+            async with self._http.stream("GET", path, params=params, headers=headers, timeout=patience) as answer:
                 if answer.status_code >= 400:
                     await answer.aread()
                     try:

@@ -10,14 +10,16 @@ import signal
 import struct
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from small import bcube41, run, star, until
 
-from datacast.fabric_manager.api import FabricManagerClient
+from datacast.fabric_manager.api import FabricManagerClient, Progress
 from datacast.fabric_manager.main import FabricManager, UsageError, parse_rate
+from datacast.fabric_manager.record import dump
 from datacast.services import framing
 from datacast.services.problems import Problem, Unreachable
 from datacast.services.service import ListenError, listen
@@ -184,21 +186,29 @@ def test_sets_are_kept_and_used() -> None:
     assert listed == {"rack": ["h0", "h1", "h3"]} and gone.code == "set_not_found"
 
 
+async def kill_one(it: Any, like: dict[str, Any]) -> str:
+    """In the store, a group that was running when the power went; its source's path."""
+    record = it.manager.groups.get(like["id"])
+    dead = replace(
+        record, id="g-dead", state="running", owner="w-gone", lease="0" * 32, created_ns=1, finished_ns=None,
+        progress=Progress(),
+    )  # fmt: skip
+    await it.manager.groups.kept.put("groups/g-dead", dump(dead), 0)
+    return record.spec.source_path
+
+
 @pytest.mark.parametrize("there", [True, False])
 def test_after_a_loss_of_power_a_group_goes_on_or_says_what_is_missing(tmp_path: Path, there: bool) -> None:
     database = str(tmp_path / "fm.sqlite")
 
     async def before():
-        async with lab(star(3), rates=[20_000.0], database=database) as it:
+        async with lab(star(3), rates=[20_000.0], store=database) as it:
             done = await it.end(await it.start("h0", ["h1"], 1000))
             # One that was running when the power went: in the database, with no master anywhere.
-            (row,) = it.manager.store.groups()
-            it.manager.store.add_group("g-dead", row["spec"], "running", 1)
-            it.manager.store.save_master("g-dead", {"pid": os.getpid(), "start": 1, "boot": "another"})
-            return done, row["spec"]["source_path"]
+            return done, await kill_one(it, done)
 
     async def after(path: str):
-        async with lab(star(3), rates=[20_000.0], database=database) as it:
+        async with lab(star(3), rates=[20_000.0], store=database) as it:
             if there:
                 it.world.sizes[path] = 1000
             first = await it.client.groups()
@@ -220,14 +230,11 @@ def test_after_a_loss_of_power_a_source_that_stays_away_is_named_and_the_group_c
     database = str(tmp_path / "fm.sqlite")
 
     async def before():
-        async with lab(star(3), rates=[20_000.0], database=database) as it:
-            await it.end(await it.start("h0", ["h1", "h2"], 1000))
-            (row,) = it.manager.store.groups()
-            it.manager.store.add_group("g-dead", row["spec"], "running", 1)
-            return row["spec"]["source_path"]
+        async with lab(star(3), rates=[20_000.0], store=database) as it:
+            return await kill_one(it, await it.end(await it.start("h0", ["h1", "h2"], 1000)))
 
     async def after(path: str):
-        async with lab(star(3), rates=[20_000.0], database=database, agents=["h1", "h2"]) as it:
+        async with lab(star(3), rates=[20_000.0], store=database, agents=["h1", "h2"]) as it:
             lost = await it.end({"id": "g-dead"}, 10)
             with pytest.raises(Problem) as early:
                 await it.client.resume_group("g-dead")
@@ -237,7 +244,7 @@ def test_after_a_loss_of_power_a_source_that_stays_away_is_named_and_the_group_c
             return lost, early.value, await it.end({"id": "g-dead"}, 10)
 
     path = run(before())
-    monkeypatch.setattr("datacast.fabric_manager.succession.AGENTS_WAIT_S", 0.3)
+    monkeypatch.setattr("datacast.fabric_manager.groups.AGENTS_WAIT_S", 0.3)
     lost, early, resumed = run(after(path))
     assert lost["state"] == "failed" and lost["error"]["code"] == "interrupted"
     assert "the source h0 has no agent" in lost["error"]["message"]
@@ -245,8 +252,11 @@ def test_after_a_loss_of_power_a_source_that_stays_away_is_named_and_the_group_c
     assert resumed["state"] == "done"
 
 
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 @pytest.mark.parametrize("master", ["lives", "dies before", "dies afterwards"])
-def test_a_group_survives_a_fabric_manager_that_is_killed_and_started_again(tmp_path: Path, master: str) -> None:
+def test_a_group_survives_a_fabric_manager_that_ends_and_is_started_again(
+    tmp_path: Path, master: str, how: signal.Signals
+) -> None:
     topology = tmp_path / "star.json"
     topology.write_text(json.dumps(_node_link(star(3))))
 
@@ -263,7 +273,8 @@ def test_a_group_survives_a_fabric_manager_that_is_killed_and_started_again(tmp_
             group = await client.create_group({"source": "h0", "receivers": "all", "source_path": "/f"})
             await until(lambda: world.sent_pieces.get(group["id"]), "data flows")
             pid = (await client.request("GET", f"/groups/{group['id']}/master"))["pid"]
-            manager.kill()
+            assert pid
+            manager.send_signal(how)
             await manager.wait()
             if master == "dies before":
                 os.kill(pid, signal.SIGKILL)
@@ -273,7 +284,11 @@ def test_a_group_survives_a_fabric_manager_that_is_killed_and_started_again(tmp_
             for agent in world.agents.values():
                 await agent.register(addresses["signalling"])
             if master != "dies before":
-                assert (await client.request("GET", f"/groups/{group['id']}/master"))["pid"] == pid
+
+                async def same():
+                    return (await client.request("GET", f"/groups/{group['id']}/master"))["pid"] == pid
+
+                await until(same, "its worker is back, and has it still")
             if master == "dies afterwards":
                 os.kill(pid, signal.SIGKILL)
 
@@ -306,7 +321,7 @@ async def start_process(folder: Path, topology: Path, addresses: dict[str, str] 
         "datacast.fabric_manager.main",
         "--topology",
         str(topology),
-        "--database",
+        "--store",
         str(folder / "fm.sqlite"),
         "--signalling",
         args["signalling"],
@@ -341,17 +356,18 @@ def test_ctrl_c_leaves_no_process_and_no_socket(tmp_path: Path) -> None:
         )
         async with FabricManagerClient(addresses["http"]) as client:
 
-            async def spare():
-                return (await client.health())["spare_masters"]
+            async def workers():
+                return [worker["pid"] for worker in (await client.health())["workers"]]
 
-            (pid, *_) = await until(spare, "a spare master")
+            (pid, *_) = await until(workers, "a worker")
         process.send_signal(signal.SIGINT)
         code = await asyncio.wait_for(process.wait(), 10)
         process._transport.close()
         return code, pid
 
     code, pid = run(scenario())
-    assert code == 0 and not socket_path.exists() and not Path(f"/proc/{pid}").exists()
+    assert code == 0 and not socket_path.exists()
+    run(until(lambda: not Path(f"/proc/{pid}").exists(), "a worker with nothing to do ends as well"))
 
 
 @pytest.mark.parametrize(
@@ -362,12 +378,12 @@ def test_ctrl_c_leaves_no_process_and_no_socket(tmp_path: Path) -> None:
         (["--topology", "bcube:4,1", "--mtu", "10"], "--mtu 10"),
         (["--topology", "bcube:4,1", "--realtime", "100"], "--realtime 100: must be between 0 and 99"),
         (["--topology", "bcube:4,1", "--http", "nowhere"], "'nowhere' is no address"),
-        (["--topology", "bcube:4,1", "--database", "/proc/none/d"], "/proc/none/d"),
+        (["--topology", "bcube:4,1", "--store", "/proc/none/d"], "/proc/none/d"),
     ],
 )
 def test_bad_options_say_what_is_wrong(args: list[str], text: str, tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "datacast.fabric_manager.main", "--database", str(tmp_path / "d"), *args],
+        [sys.executable, "-m", "datacast.fabric_manager.main", "--store", str(tmp_path / "d"), *args],
         capture_output=True,
         text=True,
         timeout=30,
@@ -383,7 +399,7 @@ def test_an_address_in_use_is_named() -> None:
         manager = FabricManager(star(2), signalling=address, http="127.0.0.1:0")
         with pytest.raises(ListenError, match=f"cannot listen on {address}.*another process listens there"):
             await manager.start()
-        manager.store.close()
+        await manager.store.close()
 
     run(scenario())
     sock.close()

@@ -321,16 +321,32 @@ def test_a_source_that_dies_fails_the_group_in_time() -> None:
     assert "source 00" in record["error"]["message"]
 
 
-def test_the_fabric_manager_stops_its_groups_in_order() -> None:
+def test_a_fabric_manager_that_is_stopped_leaves_its_groups_alone() -> None:
     async def scenario():
-        async with lab(bcube41(), rates=[200.0]) as it:
-            group = await it.start("00", SIX, 50_000_000)
+        async with lab(bcube41(), rates=[700.0]) as it:
+            group = await it.start("00", SIX, 4_000_000)
             await it.running(group)
             await it.manager.stop()
-            return it.manager.groups.get(group["id"])["state"], it.world.ops("close")
+            await until(
+                lambda: all(not agent.roles for agent in it.world.agents.values()), "the transfer ends by itself", 20
+            )
+            return it.masters.groups[group["id"]].state, it.world.ops("close")
 
     state, closed = run(scenario())
-    assert state == "cancelled" and len(closed) == 7
+    assert state == "done" and len(closed) == 7
+
+
+def test_the_last_receiver_that_is_removed_cancels_the_group() -> None:
+    async def scenario():
+        async with lab(bcube41(), rates=[300.0]) as it:
+            group = await it.start("00", ["02", "10"], 20_000_000)
+            await it.running(group, 20)
+            for host in ("02", "10"):
+                await it.client.remove_receiver(group["id"], host)
+            return await it.end(group)
+
+    record = run(scenario())
+    assert record["state"] == "cancelled" and record["fraction"] < 1
 
 
 def test_progress_is_seen_while_it_runs() -> None:

@@ -36,7 +36,7 @@ def running(command: list[str]) -> Iterator[dict[str, str]]:
 
 def test_nothing_started_gains_rights_and_the_database_is_its_owners_alone(tmp_path: Path) -> None:
     database = tmp_path / "db" / "fabric.sqlite"
-    with running([*FABRIC_MANAGER, *ADDRESSES, "--database", str(database)]) as status:
+    with running([*FABRIC_MANAGER, *ADDRESSES, "--store", str(database)]) as status:
         assert status["NoNewPrivs"] == "1"
         assert {path.stat().st_mode & 0o077 for path in (database.parent, *database.parent.iterdir())} == {0}
     with running([sys.executable, "-m", "datacast.controller.main", "--listen", "127.0.0.1:0"]) as status:
@@ -46,7 +46,7 @@ def test_nothing_started_gains_rights_and_the_database_is_its_owners_alone(tmp_p
 @pytest.mark.root
 def test_root_without_a_user_keeps_little(tmp_path: Path) -> None:
     for command in (
-        [*FABRIC_MANAGER, *ADDRESSES, "--database", str(tmp_path / "fabric.sqlite"), "--spares", "1"],
+        [*FABRIC_MANAGER, *ADDRESSES, "--store", str(tmp_path / "fabric.sqlite"), "--workers", "1"],
         [sys.executable, "-m", "datacast.controller.main", "--listen", "127.0.0.1:0"],
     ):
         with running(command) as status:
@@ -65,7 +65,7 @@ def test_root_becomes_an_ordinary_user(tmp_path: Path) -> None:
         os.chmod(path, 0o755)
     entry = pwd.getpwnam(NOBODY)
     os.chown(folder, entry.pw_uid, entry.pw_gid)
-    options = ["--user", NOBODY, "--database", str(folder / "fabric.sqlite"), "--spares", "1"]
+    options = ["--user", NOBODY, "--store", str(folder / "fabric.sqlite"), "--workers", "1"]
     commands = [
         [*FABRIC_MANAGER, *ADDRESSES, *options],
         [sys.executable, "-m", "datacast.controller.main", "--listen", "127.0.0.1:0", "--user", NOBODY],

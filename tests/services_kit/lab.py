@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from contextlib import asynccontextmanager
-from dataclasses import asdict
-from functools import cache, partial
+from functools import cache
+from itertools import count
 from typing import Any
 
 import httpx
@@ -19,74 +18,62 @@ from datacast.fabric_manager.api import FINAL_STATES, FabricManagerClient
 from datacast.fabric_manager.main import FabricManager
 from datacast.master.group import Group
 from datacast.master.view import View
+from datacast.master.worker import Worker
 from datacast.services.tls import PLAIN, Security
 
 
-class InProcessMasters:
-    """The interface of fabric_manager.masters.Masters, with masters as tasks. `kill(group)` ends one as SIGKILL would:
-    nobody is told anything."""
+class InProcessWorkers:
+    """Workers as tasks of the test's own loop, one at a time. `kill(group)` ends the one that has a group as SIGKILL
+    would: nobody is told anything; another one comes."""
 
-    def __init__(self, url: str, exited: Any, spares: int, security: Security = PLAIN) -> None:
-        self.url, self.exited, self.security = url, exited, security
-        self.groups: dict[str, Group] = {}
-        self._tasks: dict[str, asyncio.Task] = {}
-        self.spare_pids: list[int] = []
+    def __init__(self, url: str, security: Security = PLAIN) -> None:
+        self.url, self.security = url, security
+        self._workers: list[tuple[Worker, FabricManagerClient, list[asyncio.Task]]] = []
+        self._seen: dict[str, Group] = {}
+        self._numbers = count()
 
-    def warm_soon(self, delay: float = 0.0) -> None:
-        pass
+    @property
+    def groups(self) -> dict[str, Group]:
+        """The present master of each group."""
+        for worker, _, _ in tuple(self._workers):
+            self._seen.update({name: running.group for name, running in worker.groups.items()})
+        return self._seen
 
-    def pid(self, group: str) -> int | None:
-        return 1 if group in self._tasks and not self._tasks[group].done() else None
-
-    def identity(self, group: str) -> None:
-        return None
-
-    def watch(self, group: str, identity: Any) -> bool:
-        return False
-
-    async def start(self, order: Any) -> int:
-        self._tasks[order.group] = asyncio.create_task(self._run(asdict(order)))
-        return 1
-
-    async def _run(self, order: dict[str, Any]) -> None:
-        code = -9
+    def start(self) -> None:
         client = FabricManagerClient(self.url, security=self.security)
-        client.key = order["key"]
         view = View(client)
-        following = asyncio.create_task(view.follow())
-        try:
-            group = self.groups[order["group"]] = Group(order, view, client, received_ns=time.time_ns())
-            await group.run()
-            code = 0
-        finally:
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
-            await client.close()
-            self.exited(order["group"], code)
+        worker = Worker(client, view, f"test-{next(self._numbers)}")
+        tasks = [asyncio.create_task(view.follow()), asyncio.create_task(worker.run(1))]
+        self._workers.append((worker, client, tasks))
+
+    async def _end(self, worker: Worker, client: FabricManagerClient, tasks: list[asyncio.Task]) -> None:
+        for running in tuple(worker.groups.values()):
+            running.task.cancel()
+            await asyncio.gather(running.task, return_exceptions=True)
+            await running.group.drop()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await client.close()
 
     async def kill(self, name: str) -> None:
-        group = self.groups[name]
-        for task in tuple(group._tasks):
-            task.cancel()
-        if group.crew._root:
-            await group.crew._root.close()
-        self._tasks[name].cancel()
-        await asyncio.gather(self._tasks[name], return_exceptions=True)
+        _ = self.groups  # the last one seen stays until another comes
+        ending = [entry for entry in self._workers if name in entry[0].groups]
+        for entry in ending:
+            self._workers.remove(entry)
+            await self._end(*entry)
+        self.start()
 
-    async def stop(self, grace: float = 5.0) -> None:
-        for name, group in self.groups.items():
-            if not self._tasks[name].done():
-                group.cancel("the master was told to stop")
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+    async def stop(self) -> None:
+        for entry in self._workers:
+            await self._end(*entry)
 
 
 class Lab:
-    def __init__(self, manager: FabricManager, world: World, client: FabricManagerClient) -> None:
-        self.manager, self.world, self.client = manager, world, client
-
-    @property
-    def masters(self) -> InProcessMasters:
-        return self.manager.groups.masters  # type: ignore[return-value]
+    def __init__(
+        self, manager: FabricManager, world: World, client: FabricManagerClient, masters: InProcessWorkers
+    ) -> None:
+        self.manager, self.world, self.client, self.masters = manager, world, client, masters
 
     async def start(self, source: str, receivers: list[str] | str, size: int, path: str = "/srv/file", **options: Any):
         """POST a group; its record."""
@@ -119,7 +106,7 @@ async def lab(
     authority: Authority | None = None,
     **settings: Any,
 ):
-    """`processes`: real master processes; otherwise masters are tasks. `authority`: TLS everywhere. `settings` as
+    """`processes`: real worker processes; otherwise there is one as a task. `authority`: TLS everywhere. `settings` as
     FabricManager."""
 
     @cache
@@ -132,22 +119,25 @@ async def lab(
         "rate_bps": 100_000_000,
         "mtu": 9000,
         "security": security("fabric-manager/main"),
-        "master_options": security("master/main").options if processes else [],
+        "worker_options": security("master/main").options if processes else [],
+        "workers": 1 if processes else 0,
         **settings,
     }
     manager = FabricManager(graph, **settings)
-    if not processes:
-        manager.masters_factory = partial(InProcessMasters, security=security("master/main"))
     await manager.start()
+    masters = InProcessWorkers(manager.url, security("master/main"))
+    if not processes:
+        masters.start()
     world = World(rates, security)
     client = FabricManagerClient(manager.url, security=security("controller/main"))
     try:
         names = [n for n, data in graph.nodes(data=True) if data["kind"] == "host"] if agents is None else agents
         await world.add(names, manager.signalling_address)
-        yield Lab(manager, world, client)
+        yield Lab(manager, world, client, masters)
         assert world.violations == [], world.violations
     finally:
         await client.close()
+        await masters.stop()
         await manager.stop()
         await world.stop()
 

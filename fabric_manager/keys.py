@@ -1,0 +1,63 @@
+"""The fabric manager's part of the store: what is kept under which key, and tree ids that are never given twice."""
+
+from __future__ import annotations
+
+import asyncio
+
+from datacast.services.store import Conflict, Guard, Store
+
+GROUPS = "groups/"
+SETS = "sets/"
+TREE_IDS = "tree-ids"
+LEADER = "leader"
+
+TREE_ID_MAX = 0xFFFFFFFF
+RESERVE = 4096
+"""Tree ids taken from the store at once."""
+
+
+class Kept:
+    """`store`, under `guard` when this process leads by a lease."""
+
+    def __init__(self, store: Store, guard: Guard | None = None) -> None:
+        self.store, self.guard = store, guard
+
+    async def put(self, key: str, value: str, revision: int) -> int:
+        """The new revision. A write that was answered with a conflict, but has happened (its first answer was lost), is
+        none."""
+        try:
+            return await self.store.put(key, value, revision, guard=self.guard)
+        except Conflict:
+            there = await self.store.get(key)
+            if there is not None and there.value == value:
+                return there.revision
+            raise
+
+    async def delete(self, key: str, revision: int) -> None:
+        await self.store.delete(key, revision, guard=self.guard)
+
+
+class TreeIds:
+    """After 2**32 - 1 they begin again at 1."""
+
+    def __init__(self, kept: Kept) -> None:
+        self._kept = kept
+        self._lock = asyncio.Lock()
+        self._next = self._end = 1
+
+    async def take(self, count: int) -> list[int]:
+        """Raises StoreError."""
+        async with self._lock:
+            if self._end - self._next < count:
+                await self._reserve(max(count, RESERVE))
+            first = self._next
+            self._next += count
+            return list(range(first, first + count))
+
+    async def _reserve(self, count: int) -> None:
+        entry = await self._kept.store.get(TREE_IDS)
+        first = int(entry.value) if entry else 1
+        if first + count - 1 > TREE_ID_MAX:
+            first = 1
+        await self._kept.put(TREE_IDS, str(first + count), entry.revision if entry else 0)
+        self._next, self._end = first, first + count

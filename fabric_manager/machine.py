@@ -1,0 +1,321 @@
+"""The life of a group, as one pure function: a record and an event in, the next record and what is to be done out.
+
+    queued -> starting -> running -> done | partial | failed
+                 |           |
+                 +-----------+-> cancelling -> cancelled
+
+This is the only place where states are named and changed. A group without an owner waits for a worker (`Place`); each
+worker that gets it begins another epoch, and what is said in the name of an earlier one is refused (`Stale`). When a
+worker's lease ends its groups lose their owner and keep their state: another one goes on from what was told.
+
+The store is written before anything is done about an outcome that is `durable`; the others are progress only, which a
+restart may forget.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from datacast.services.problems import Problem
+
+from .api import FINAL_STATES, GroupFailure, GroupState, MasterReport, Progress
+from .record import Record
+
+FRUITLESS_MAX = 5
+"""So many masters in a row that got nowhere have a reason that lies elsewhere: the group fails."""
+
+
+# ---- events ----
+@dataclass(frozen=True)
+class Assigned:
+    """A worker gets the group."""
+
+    worker: str
+    lease: str
+
+
+@dataclass(frozen=True)
+class Reported:
+    """Its master tells of it; `lease` shows whose it is."""
+
+    report: MasterReport
+    lease: str
+
+
+@dataclass(frozen=True)
+class OwnerLost:
+    """The lease of the worker that had it under `epoch` has ended."""
+
+    epoch: int
+    how: str
+
+
+@dataclass(frozen=True)
+class Cancel:
+    pass
+
+
+@dataclass(frozen=True)
+class Resume:
+    pass
+
+
+@dataclass(frozen=True)
+class Join:
+    host: str
+    dest_path: str | None = None
+
+
+@dataclass(frozen=True)
+class Leave:
+    host: str
+
+
+@dataclass(frozen=True)
+class GiveUp:
+    """It cannot be placed."""
+
+    code: str
+    message: str
+
+
+Event = Assigned | Reported | OwnerLost | Cancel | Resume | Join | Leave | GiveUp
+
+
+# ---- effects ----
+@dataclass(frozen=True)
+class Place:
+    """It has no owner, and needs one."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """The owner is to run it."""
+
+
+@dataclass(frozen=True)
+class Recall:
+    """Its worker runs it no more."""
+
+    worker: str
+
+
+@dataclass(frozen=True)
+class Tell:
+    """A message for the group's master."""
+
+    message: dict[str, object]
+
+
+Effect = Place | Order | Recall | Tell
+
+
+@dataclass(frozen=True)
+class Outcome:
+    record: Record
+    effects: tuple[Effect, ...] = ()
+    durable: bool = True
+
+
+class Stale(Problem):
+    """Said in the name of a master that has been followed by another, or of none."""
+
+    def __init__(self, record: Record, epoch: int) -> None:
+        text = f"epoch {epoch} of group {record.id} is over: it is at {record.epoch}"
+        if record.state in FINAL_STATES:
+            text = f"group {record.id} has ended ({record.state})"
+        super().__init__(409, "stale", text, what=record.id, remedy="stop working on the group")
+
+
+def final(record: Record) -> bool:
+    return record.state in FINAL_STATES
+
+
+def new(record: Record) -> Outcome:
+    """A group that nobody has had."""
+    return Outcome(record.with_receivers(record.receivers), (Place(),))
+
+
+def apply(record: Record, event: Event, now_ns: int) -> Outcome:
+    """Raises Problem where the event does not fit the state."""
+    outcome = _HANDLERS[type(event)](record, event)  # type: ignore[operator]
+    if outcome.record is record:
+        return outcome
+    after = replace(outcome.record, updated_ns=now_ns)
+    if final(after) and not final(record):
+        after = replace(after, finished_ns=now_ns, owner=None, lease=None)
+    return replace(outcome, record=after)
+
+
+# ---- owners ----
+def _assigned(record: Record, event: Assigned) -> Outcome:
+    if final(record) or record.owner is not None:
+        raise Stale(record, record.epoch)
+    state: GroupState = "starting" if record.state == "queued" else record.state
+    after = replace(
+        record,
+        state=state,
+        epoch=record.epoch + 1,
+        owner=event.worker,
+        lease=event.lease,
+        assigned_fraction=record.progress.fraction,
+    )
+    effects: tuple[Effect, ...] = (Order(),)
+    if state == "cancelling":
+        effects += (Tell({"type": "cancel"}),)
+    return Outcome(after, effects)
+
+
+def _owner_lost(record: Record, event: OwnerLost) -> Outcome:
+    if final(record) or record.owner is None or record.epoch != event.epoch:
+        return Outcome(record, durable=False)
+    lost = record.owner
+    after = replace(record, owner=None, lease=None)
+    if record.state == "cancelling":
+        text = "cancelled; its master was gone, the members' leases end it"
+        return _end(after, "cancelled", "cancelled", text)
+    fruitless = 0 if record.progress.fraction > record.assigned_fraction else record.fruitless + 1
+    if fruitless >= FRUITLESS_MAX:
+        text = (
+            f"{FRUITLESS_MAX} masters in a row ended before anything had come of them, the last because {event.how}; "
+            "the members' leases end the transfer. Resume the group when the reason is gone"
+        )
+        return _end(after, "failed", "master_died", text)
+    return Outcome(replace(after, fruitless=fruitless), (Recall(lost), Place()))
+
+
+def _give_up(record: Record, event: GiveUp) -> Outcome:
+    if final(record):
+        return Outcome(record, durable=False)
+    return _end(record, "failed", event.code, event.message)
+
+
+def _end(record: Record, state: GroupState, code: str, message: str) -> Outcome:
+    progress = replace(record.progress, error=GroupFailure(code=code, message=message), rate_bps=0)
+    effects: tuple[Effect, ...] = (Recall(record.owner),) if record.owner else ()
+    return Outcome(replace(record, state=state, progress=progress), effects)
+
+
+# ---- what masters tell ----
+def _reported(record: Record, event: Reported) -> Outcome:
+    report = event.report
+    if final(record) or report.epoch != record.epoch or event.lease != record.lease:
+        raise Stale(record, report.epoch)
+    state: GroupState = report.state
+    if state not in FINAL_STATES and (record.state == "cancelling" or state == "starting"):
+        state = record.state  # a master begins with what another has left running
+    progress = _merged(record, report)
+    after = replace(record, state=state, progress=progress)
+    durable = (
+        state != record.state
+        or after.done.keys() != record.done.keys()
+        # What is sent next changes all the time; what a master needs after a loss of power does not.
+        or (progress.adopt is None) != (record.adopt is None)
+        or bool(progress.adopt and record.adopt and progress.adopt.first_ns != record.adopt.first_ns)
+    )
+    effects: tuple[Effect, ...] = (Recall(record.owner),) if record.owner and state in FINAL_STATES else ()
+    return Outcome(after, effects, durable)
+
+
+def _merged(record: Record, report: MasterReport) -> Progress:
+    """Only of receivers that there should be, or were: nobody else can join by a report."""
+    before, told = record.progress, report.progress
+    named = {*record.receivers, *before.receivers}
+    receivers = {name: figures for name, figures in told.receivers.items() if name in named}
+    trees = {} if report.whole else dict(before.trees)
+    for tree, figures in told.trees.items():
+        if figures.arcs is None and tree in before.trees:
+            figures = replace(figures, arcs=before.trees[tree].arcs)
+        trees[tree] = figures
+    return replace(
+        told,
+        receivers={**before.receivers, **receivers},
+        trees=trees,
+        adopt=told.adopt or before.adopt,
+        size=before.size if told.size is None else told.size,
+        reactions=told.reactions or before.reactions,
+    )
+
+
+# ---- what people ask for ----
+def _cancel(record: Record, event: Cancel) -> Outcome:
+    if final(record):
+        return Outcome(record, durable=False)
+    if record.owner is None:
+        return _end(record, "cancelled", "cancelled", "cancelled before a master had it")
+    again = record.state == "cancelling"
+    return Outcome(replace(record, state="cancelling"), (Tell({"type": "cancel"}),), durable=not again)
+
+
+def _resume(record: Record, event: Resume) -> Outcome:
+    if record.state not in ("failed", "partial"):
+        raise Problem(
+            409,
+            "not_resumable",
+            f"group {record.id} is {record.state}; only one that failed or is partial can be resumed",
+            what=record.id,
+            remedy="a group that runs goes on by itself; for one that is done or cancelled start a new one",
+        )
+    known, done = record.progress, record.done
+    adopt = known.adopt
+    if adopt:  # what was sent says nothing about receivers that were started again
+        pieces = -(-adopt.size // adopt.payload)
+        adopt = replace(adopt, rest=[(0, pieces)] if pieces else [])
+    progress = Progress(
+        size=known.size,
+        receivers={name: r for name, r in known.receivers.items() if name in done},
+        reactions=known.reactions,
+        adopt=adopt,
+    )
+    after = replace(record, state="queued", progress=progress, finished_ns=None, fruitless=0)
+    return Outcome(after.with_receivers(record.receivers), (Place(),))
+
+
+def _join(record: Record, event: Join) -> Outcome:
+    _must_run(record)
+    after, message = record, {"type": "join", "host": event.host}
+    if event.dest_path is not None:
+        after = replace(after, dest_paths={**record.dest_paths, event.host: event.dest_path})
+        message["dest_path"] = event.dest_path
+    if event.host not in record.receivers:
+        after = after.with_receivers([*record.receivers, event.host])
+    return Outcome(after, (Tell(message),))
+
+
+def _leave(record: Record, event: Leave) -> Outcome:
+    _must_run(record)
+    if event.host not in record.receivers:
+        raise Problem(
+            404,
+            "no_receiver",
+            f"{event.host} is no receiver of group {record.id}",
+            what=event.host,
+            remedy=f"its receivers are {', '.join(record.receivers[:16])}",
+        )
+    names = [name for name in record.receivers if name != event.host]
+    if not names:  # nobody is left who could be done
+        return _cancel(record, Cancel())
+    return Outcome(record.with_receivers(names), (Tell({"type": "leave", "host": event.host}),))
+
+
+def _must_run(record: Record) -> None:
+    if record.state not in ("queued", "starting", "running"):
+        raise Problem(
+            409,
+            "ended",
+            f"group {record.id} is {record.state}: receivers join and leave one that runs",
+            what=record.id,
+            remedy="start a new group for them",
+        )
+
+
+_HANDLERS = {
+    Assigned: _assigned,
+    Reported: _reported,
+    OwnerLost: _owner_lost,
+    Cancel: _cancel,
+    Resume: _resume,
+    Join: _join,
+    Leave: _leave,
+    GiveUp: _give_up,
+}

@@ -1,0 +1,81 @@
+"""The workers that a fabric manager starts itself, on its own machine. Others may come from anywhere.
+
+A worker lives on when the fabric manager ends, as long as it has groups: it finds the next one at the same addresses.
+One without groups ends with it (its standard input ends).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+
+log = logging.getLogger("datacast.fabric_manager")
+
+AGAIN_S = 0.2
+"""Between a worker's end and the start of another."""
+
+
+class Pool:
+    """Keeps `count` workers; `back()` says how many an earlier fabric manager has left here. Not asyncio's processes:
+    those are killed with the loop that started them."""
+
+    def __init__(self, urls: str, count: int, back: Callable[[], int], options: Sequence[str] = ()) -> None:
+        self._command = [sys.executable, "-m", "datacast.master.main", "--fabric-manager", urls, "--child", *options]
+        self._count, self._back = count, back
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        """By a descriptor that tells of the end."""
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def pids(self) -> list[int]:
+        return [process.pid for process in self._processes.values()]
+
+    def start(self, delay: float = 0.0) -> None:
+        self._task = asyncio.create_task(self._keep(delay))
+
+    async def _keep(self, delay: float) -> None:
+        await asyncio.sleep(delay)
+        while True:
+            try:
+                while len(self._processes) + self._back() < self._count:
+                    self._spawn()
+            except OSError as error:
+                log.error("cannot start a worker: %s", error)
+            await asyncio.sleep(AGAIN_S)
+
+    def _spawn(self) -> None:
+        # Not this process's standard output: who reads that must see its end when this one ends.
+        process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        descriptor = os.pidfd_open(process.pid)
+        self._processes[descriptor] = process
+        asyncio.get_running_loop().add_reader(descriptor, self._ended, descriptor)
+
+    def _ended(self, descriptor: int) -> None:
+        process = self._processes[descriptor]
+        self._forget(descriptor)
+        log.warning("worker process %d ended with code %d", process.pid, process.wait())
+
+    def _forget(self, descriptor: int) -> None:
+        asyncio.get_running_loop().remove_reader(descriptor)
+        os.close(descriptor)
+        process = self._processes.pop(descriptor)
+        if process.stdin:
+            process.stdin.close()
+
+    def kill(self, pid: int | None) -> None:
+        """One that hangs: another takes its place."""
+        for process in self._processes.values():
+            if process.pid == pid:
+                process.kill()
+
+    async def stop(self) -> None:
+        """Workers that have nothing to do end by themselves; the others are left to work."""
+        if self._task:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        for descriptor in tuple(self._processes):
+            self._forget(descriptor)

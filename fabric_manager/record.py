@@ -1,0 +1,137 @@
+"""What is known of a group: one record, kept in the store, written by compare-and-swap (docs/decisions).
+
+Records are never changed, only followed by another one: machine.py makes those, and nobody else does.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from datacast.services.store import StoreError
+
+from .api import Adopt, GroupSpec, GroupState, Progress, ReceiverFigures
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """`epoch` counts the masters that the group has had: what an earlier one says is refused, here and by every agent.
+    `owner` is the worker whose task the master is, and `lease` what that worker shows to prove it; None: nobody's."""
+
+    id: str
+    spec: GroupSpec
+    """As it was asked for, its receivers by name: those there should be now."""
+    dest_paths: dict[str, str] = field(default_factory=dict)
+    """Of receivers that want it elsewhere than the others."""
+    state: GroupState = "queued"
+    epoch: int = 0
+    owner: str | None = None
+    lease: str | None = None
+    progress: Progress = field(default_factory=Progress)
+    created_ns: int = 0
+    updated_ns: int = 0
+    finished_ns: int | None = None
+    fruitless: int = 0
+    """Masters in a row that were lost before anything had come of them."""
+    assigned_fraction: float = 0.0
+    """Of the progress, when the present master got the group."""
+
+    @property
+    def receivers(self) -> list[str]:
+        assert isinstance(self.spec.receivers, list)
+        return self.spec.receivers
+
+    @property
+    def done(self) -> dict[str, int | None]:
+        """Receivers that have the file, and since when."""
+        return {name: r.t_done_ns for name, r in self.progress.receivers.items() if r.state == "done"}
+
+    @property
+    def adopt(self) -> Adopt | None:
+        """What another master needs to go on."""
+        return self.progress.adopt
+
+    def with_receivers(self, names: list[str]) -> Record:
+        known = self.progress.receivers
+        receivers = {**known, **{name: ReceiverFigures() for name in names if name not in known}}
+        return replace(
+            self,
+            spec=replace(self.spec, receivers=names),
+            progress=replace(self.progress, receivers=receivers),
+        )
+
+
+PLAIN_MAX, PACKED = 32 << 10, "zlib:"
+"""Records of thousands of receivers repeat themselves: longer ones are packed."""
+_adapter: TypeAdapter[Record] = TypeAdapter(Record)
+
+
+def dump(record: Record) -> str:
+    """As the store keeps it."""
+    data = _adapter.dump_json(record, exclude_defaults=True)
+    if len(data) <= PLAIN_MAX:
+        return data.decode()
+    return PACKED + base64.b64encode(zlib.compress(data, 1)).decode()
+
+
+def load(text: str) -> Record:
+    """Raises StoreError: no record, or one of a newer version."""
+    try:
+        if text.startswith(PACKED):
+            text = zlib.decompress(base64.b64decode(text[len(PACKED) :])).decode()
+        return _adapter.validate_json(text)
+    except (ValueError, zlib.error) as error:
+        if not isinstance(error, ValidationError):
+            raise StoreError(f"the store holds what is no group's record: {error}") from error
+        raise StoreError(f"the store holds what is no group's record: {error.errors()[0]}") from error
+
+
+def to_json(record: Record) -> dict[str, Any]:
+    """As the API tells it."""
+    told = _adapter.dump_python(record, mode="json")
+    progress, spec = told["progress"], told["spec"]
+    waiting = {name: {"state": "waiting"} for name in record.receivers}
+    return {
+        "id": record.id,
+        "state": record.state,
+        "epoch": record.epoch,
+        "worker": record.owner,
+        "created_ns": record.created_ns,
+        "updated_ns": record.updated_ns,
+        "finished_ns": record.finished_ns,
+        "source": spec["source"],
+        "source_path": spec["source_path"],
+        "dest_path": spec["dest_path"],
+        "options": spec["options"],
+        **{key: progress[key] for key in ("size", "fraction", "rate_bps", "error", "trees", "report", "reactions")},
+        "receivers": {**waiting, **progress["receivers"]},
+    }
+
+
+def summary(record: Record) -> dict[str, Any]:
+    """A group without its per-receiver and per-tree figures."""
+    progress = record.progress
+    states = [r.state for r in progress.receivers.values()]
+    error = progress.error
+    return {
+        "id": record.id,
+        "state": record.state,
+        "source": record.spec.source,
+        "source_path": record.spec.source_path,
+        "dest_path": record.spec.dest_path,
+        "created_ns": record.created_ns,
+        "updated_ns": record.updated_ns,
+        "finished_ns": record.finished_ns,
+        "size": progress.size,
+        "fraction": progress.fraction,
+        "rate_bps": progress.rate_bps,
+        "error": {"code": error.code, "message": error.message} if error else None,
+        "receivers": len(states),
+        "receivers_done": states.count("done"),
+        "receivers_failed": states.count("failed"),
+        "trees": len(progress.trees),
+    }

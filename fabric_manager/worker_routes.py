@@ -1,0 +1,47 @@
+"""What workers ask of the fabric manager (docs/signalling.md, "Workers")."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from annotated_types import MaxLen
+from fastapi import Body, FastAPI, Header, Path, Query
+from fastapi.responses import JSONResponse, StreamingResponse
+
+from datacast.services.problems import Problem
+
+from .groups import Groups
+from .rights import LEASE_HEADER, only
+from .streams import lines
+
+WorkerName = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+Lease = Annotated[str, Header(alias=LEASE_HEADER, pattern=r"^[0-9a-f]{32,64}$")]
+REPORTS_MAX = 4096
+"""In one request."""
+
+
+def add_worker_routes(app: FastAPI, groups: Groups) -> None:
+    master = [only("master")]
+
+    @app.get("/workers/{name}/orders", dependencies=master)
+    async def orders(
+        name: WorkerName, lease: Lease, pid: Annotated[int | None, Query(ge=1)] = None
+    ) -> StreamingResponse:
+        worker = groups.workers.connect(name, lease, pid)
+        if worker is None or worker.orders is None:
+            raise Problem(429, "too_many_workers", "there are too many workers", remedy="end some")
+        stream = worker.orders
+        ended = lines(stream, lambda: groups.workers.disconnect(worker, stream))
+        return StreamingResponse(ended, media_type="application/x-ndjson")
+
+    @app.post("/workers/{name}/reports", dependencies=master)
+    async def reports(
+        name: WorkerName, lease: Lease, reports: Annotated[list[Any], MaxLen(REPORTS_MAX), Body(embed=True)]
+    ) -> JSONResponse:
+        groups.workers.heard(lease)
+        return JSONResponse({"answers": await groups.reports(lease, reports)})
+
+    @app.post("/workers/{name}/leave", status_code=200, dependencies=master)
+    async def leave(name: WorkerName, lease: Lease) -> JSONResponse:
+        groups.workers.leave(lease)
+        return JSONResponse({})

@@ -1,0 +1,128 @@
+"""Workers: processes that run masters, here or anywhere on the management network.
+
+A worker keeps one stream of orders open and reports a few times a second; each report renews its lease. A worker whose
+stream has ended and does not come back at once was killed; one that says nothing while its stream stands hangs. Either
+way its lease ends, and its groups go to others. A worker that comes back after that finds its groups gone.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from .hub import Subscription
+
+log = logging.getLogger("datacast.fabric_manager")
+
+SILENCE_S = 5.0
+"""A worker that says nothing for so long hangs."""
+BACK_S = 0.5
+"""One whose stream has ended comes back within so long, or was killed."""
+RETURN_S = 1.0
+"""How long a fabric manager that has just begun to lead waits for the workers of the one before."""
+WORKERS_MAX = 1024
+
+
+@dataclass
+class Worker:
+    """`lease`: made up by the worker when it starts; it shows it with every report."""
+
+    name: str
+    lease: str
+    pid: int | None
+    orders: Subscription | None
+    heard: float
+    groups: set[str] = field(default_factory=set)
+    ended: float | None = None
+    """Since when it has no stream."""
+
+    def put(self, message: dict[str, Any]) -> None:
+        """Without a stream it is lost; the next stream begins with all that counts."""
+        if self.orders:
+            self.orders.put(message)
+
+
+class Workers:
+    """`lost(worker, how)` is called when a worker's lease has ended, `came(worker)` when one has opened its stream."""
+
+    def __init__(self, lost: Callable[[Worker, str], None], came: Callable[[Worker], None]) -> None:
+        self._lost, self._came = lost, came
+        self._workers: dict[str, Worker] = {}
+        self._began = 0.0
+
+    def begin(self) -> None:
+        """This fabric manager leads from now on."""
+        self._began = time.monotonic()
+
+    def all(self) -> list[Worker]:
+        return list(self._workers.values())
+
+    def find(self, lease: str | None) -> Worker | None:
+        return self._workers.get(lease) if lease else None
+
+    def returning(self) -> bool:
+        """Workers of the fabric manager before may still come."""
+        return time.monotonic() - self._began < RETURN_S
+
+    def connect(self, name: str, lease: str, pid: int | None) -> Worker | None:
+        """A stream of orders begins. None: there are too many workers."""
+        worker = self._workers.get(lease)
+        if worker is None:
+            if len(self._workers) >= WORKERS_MAX:
+                return None
+            log.info("worker %s is there", name)
+            worker = self._workers[lease] = Worker(name, lease, pid, None, time.monotonic())
+        if worker.orders:
+            worker.orders.close()
+        worker.orders, worker.ended, worker.heard = Subscription(lambda event: True), None, time.monotonic()
+        self._came(worker)
+        return worker
+
+    def disconnect(self, worker: Worker, orders: Subscription) -> None:
+        """Its stream has ended."""
+        if worker.orders is orders:
+            worker.orders, worker.ended = None, time.monotonic()
+
+    def heard(self, lease: str) -> bool:
+        """A report renews the lease. False: it has ended, or never was."""
+        worker = self._workers.get(lease)
+        if worker is not None:
+            worker.heard = time.monotonic()
+        return worker is not None
+
+    def pick(self) -> Worker | None:
+        """The one with the fewest groups of those that listen."""
+        there = [worker for worker in self._workers.values() if worker.orders and not worker.orders.closed]
+        return min(there, key=lambda worker: len(worker.groups), default=None)
+
+    def leave(self, lease: str) -> None:
+        """It ends, and says so."""
+        worker = self._workers.pop(lease, None)
+        if worker:
+            if worker.orders:
+                worker.orders.close()
+            self._lost(worker, "its worker was told to stop")
+
+    def sweep(self) -> None:
+        """Call ten times a second."""
+        now = time.monotonic()
+        for worker in self.all():
+            if worker.ended is not None and now - worker.ended > BACK_S:
+                how = "its worker is gone"
+            elif now - worker.heard > SILENCE_S:
+                how = f"its worker said nothing for {SILENCE_S:g} s"
+            else:
+                continue
+            log.warning("worker %s: lost with %d groups: %s", worker.name, len(worker.groups), how)
+            del self._workers[worker.lease]
+            if worker.orders:
+                worker.orders.close()
+            self._lost(worker, how)
+
+    def close(self) -> None:
+        for worker in self.all():
+            if worker.orders:
+                worker.orders.close()

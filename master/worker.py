@@ -1,0 +1,207 @@
+"""A worker: one process that runs the masters of many groups.
+
+It asks the fabric manager for orders over one stream, and tells of all its groups in one report a few times a second,
+which renews its lease. Without a fabric manager its groups go on, and end; what is to be told waits for the next one. A
+group that the fabric manager says is another's now is dropped where it stands: its members listen to the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from datacast.core.errors import DatacastError
+from datacast.fabric_manager.api import FabricManagerClient, StartOrder
+from datacast.services.problems import Problem
+
+from .group import Group
+from .view import View
+
+log = logging.getLogger("datacast.master")
+
+REPORT_S = 0.25
+"""Between reports; something that others wait for goes at once."""
+AT_ONCE_S = 0.005
+RETRY_S, RETRY_MAX_S = 0.05, 0.4
+REPORTS_MAX = 512
+"""In one request."""
+
+_orders: TypeAdapter[StartOrder] = TypeAdapter(StartOrder)
+
+
+@dataclass
+class Running:
+    """A group's master as a task."""
+
+    group: Group
+    task: asyncio.Task[Any]
+    whole: bool = True
+    """The next report tells all."""
+
+    @property
+    def ended(self) -> bool:
+        return self.task.done()
+
+
+class Worker:
+    """`await run()` until cancelled."""
+
+    def __init__(self, client: FabricManagerClient, view: View, name: str) -> None:
+        self.client, self.view, self.name = client, view, name
+        client.lease = client.lease or secrets.token_hex(16)
+        self.groups: dict[str, Running] = {}
+        self.idle = asyncio.Event()
+        """Has no group."""
+        self.idle.set()
+        self._due = asyncio.Event()
+
+    async def run(self, pid: int) -> None:
+        """Follows the orders and tells."""
+        reporting = asyncio.create_task(self._report_loop())
+        try:
+            await self.view.at(0)
+            await self._follow(pid)
+        finally:
+            reporting.cancel()
+            await asyncio.gather(reporting, return_exceptions=True)
+
+    async def leave(self) -> None:
+        """The groups go to other workers."""
+        for name in tuple(self.groups):
+            await self.drop(name)
+        try:
+            await self.client.leave(self.name)
+        except Problem as problem:
+            log.info("%s", problem)
+
+    # ---- orders ----
+    async def _follow(self, pid: int) -> None:
+        delay = RETRY_S
+        while True:
+            try:
+                async for message in self.client.orders(self.name, pid):
+                    delay = RETRY_S
+                    try:
+                        await self._on_message(message)
+                    except (KeyError, TypeError, ValueError, DatacastError) as error:
+                        log.error("an order that makes no sense (%r): %.200s", error, message)
+            except Problem as problem:
+                log.info("orders: %s", problem)
+            await asyncio.sleep(delay)
+            delay = min(2 * delay, RETRY_MAX_S)
+
+    async def _on_message(self, message: dict[str, Any]) -> None:
+        kind = message["type"]
+        if kind == "order":
+            await self._start(message)
+        elif kind == "owned":
+            for name, running in tuple(self.groups.items()):
+                if message["groups"].get(name) != running.group.epoch and not running.ended:
+                    await self.drop(name)
+            for running in self.groups.values():
+                running.whole = True  # this fabric manager may know less than the one before
+            self._due.set()
+        elif kind == "drop":
+            there = self.groups.get(message["group"])
+            if there and there.group.epoch < message["epoch"]:
+                await self.drop(message["group"])
+        elif "group" in message:
+            there = self.groups.get(message["group"])
+            if there and there.group.epoch == message.get("epoch"):
+                there.group.on_control(message)
+
+    async def _start(self, message: dict[str, Any]) -> None:
+        received_ns = time.time_ns()
+        try:
+            order = _orders.validate_python({key: value for key, value in message.items() if key != "type"})
+        except ValidationError as error:
+            log.error("an order that cannot be read: %s", error)
+            return
+        there = self.groups.get(order.group)
+        if there is not None:
+            if there.group.epoch >= order.epoch:
+                return  # told again, because the stream began anew
+            await self.drop(order.group)
+        group = Group(order, self.view, self.client, received_ns=received_ns, changed=self._due.set)
+        task = asyncio.create_task(group.run())
+        self.groups[order.group] = Running(group, task)
+        self.idle.clear()
+        task.add_done_callback(lambda _: self._due.set())
+
+    async def drop(self, name: str) -> None:
+        """As if this process were killed: nobody is told anything."""
+        running = self.groups.pop(name, None)
+        if running is None:
+            return
+        log.warning("group %s: epoch %d is another's now, dropped", name, running.group.epoch)
+        running.task.cancel()
+        await asyncio.gather(running.task, return_exceptions=True)
+        await running.group.drop()
+        if not self.groups:
+            self.idle.set()
+
+    # ---- reports ----
+    async def _report_loop(self) -> None:
+        while True:
+            started = time.monotonic()
+            try:
+                await self.report()
+            except Problem as problem:
+                log.info("reports: %s", problem)
+                for running in self.groups.values():
+                    running.whole = True
+                self._due.clear()
+                await asyncio.sleep(REPORT_S)
+                continue
+            left = REPORT_S - (time.monotonic() - started)
+            try:
+                await asyncio.wait_for(self._due.wait(), max(AT_ONCE_S, left))
+            except TimeoutError:
+                continue
+            # What happens together is told together.
+            await asyncio.sleep(AT_ONCE_S)
+
+    async def report(self) -> None:
+        """What is new of every group. Raises Problem when it could not be told."""
+        self._due.clear()
+        told = list(self.groups.values())
+        for at in range(0, max(len(told), 1), REPORTS_MAX):
+            part = told[at : at + REPORTS_MAX]
+            bodies = []
+            ended = [running.ended for running in part]
+            for running in part:
+                bodies.append(running.group.report(running.whole))
+                running.whole = False
+            answers = await self.client.report(self.name, bodies)
+            for running, answer, over in zip(part, answers, ended, strict=True):
+                await self._answered(running, answer, over)
+
+    async def _answered(self, running: Running, answer: dict[str, Any], over: bool) -> None:
+        name = running.group.id
+        code = answer.get("code")
+        if code == "stale":
+            if self.groups.get(name) is running:
+                if over:
+                    self._forget(name)
+                else:
+                    await self.drop(name)
+        elif code is not None:
+            log.error("group %s: its report was not taken: %s", name, answer.get("error"))
+            running.whole = True
+            if code == "invalid":
+                running.group.say_less()
+        elif over:
+            self._forget(name)
+        elif answer.get("state") == "cancelling":
+            running.group.cancel("cancelled on request")
+
+    def _forget(self, name: str) -> None:
+        self.groups.pop(name, None)
+        if not self.groups:
+            self.idle.set()
