@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
-from annotated_types import Ge, Le, MaxLen, MinLen
+from annotated_types import Ge, Gt, Le, MaxLen, MinLen
 
 from datacast.services.problems import JsonClient, segment
 from datacast.services.tls import PLAIN, Security
@@ -85,6 +85,18 @@ class GroupSpec:
     """A named set of hosts; the source is left out when it is in it."""
     dest_path: Path | None = None
     """Path at the receivers; a relative one is inside the agent's folder. None: the file's name."""
+    weight: Annotated[int, Ge(1), Le(1000)] = 100
+    """Of its share where it shares links with other groups: 200 gets twice what 100 gets."""
+    priority: Literal["normal", "background"] = "normal"
+    """`background` takes what the others leave."""
+    most_bps: Annotated[int, Ge(1000), Le(10**13)] | None = None
+    """Most that all its trees together may send; None: no bound."""
+    deadline_s: Annotated[float, Gt(0), Le(10**7)] | None = None
+    """It is wanted whole so many seconds after the request; refused where the links cannot give that."""
+    labels: Annotated[dict[Annotated[str, MinLen(1), MaxLen(64)], Annotated[str, MaxLen(256)]], MaxLen(32)] = field(
+        default_factory=dict
+    )
+    """The caller's own: to find groups by."""
     options: GroupOptions = field(default_factory=GroupOptions)
 
 
@@ -133,6 +145,10 @@ class TreeFigures:
     links: Count = 0
     arcs: Annotated[list[tuple[Name, Name]], MaxLen(1 << 17)] | None = None
     """In a report None: as they were told before."""
+    most_bps: Count = 0
+    """What it could send alone; 0: nobody said."""
+    interest: Annotated[float, Ge(0), Le(1)] = 0.0
+    """Bits that go the other way for each bit of data."""
     rate_bps: Count = 0
     bucket_bps: Count = 0
     pieces: Count = 0

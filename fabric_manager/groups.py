@@ -22,6 +22,7 @@ from . import machine
 from .admission import admit
 from .api import GroupSpec, MasterReport, StartOrder
 from .carried import Carried
+from .divider import Divider
 from .fabric import Fabric
 from .keys import GROUPS, Kept, TreeIds
 from .machine import Assigned, Cancel, Event, GiveUp, Join, Leave, OwnerLost, Place, Recall, Reported, Resume, Tell
@@ -64,6 +65,7 @@ class Groups:
         self.tree_ids = TreeIds(kept)
         self.workers = Workers(self._lost, self._came)
         self.carried = Carried()
+        self.divider = Divider(fabric, self.tell, self._refuse)
         self._groups: dict[str, Held] = {}
         self._live: dict[str, Held] = {}
         """Those that have not ended."""
@@ -79,6 +81,7 @@ class Groups:
         """With what the store holds. Raises StoreError."""
         self._began = time.monotonic()
         self.workers.begin()
+        self._spawn(self.divider.run())
         await self.sets.begin()
         for entry in await self.kept.store.list(GROUPS):
             held = Held(load(entry.value), entry.revision)
@@ -293,6 +296,7 @@ class Groups:
             else:
                 await self._order(held)
         self.carried.follow(record, machine.final(record))
+        self.divider.follow(record, machine.final(record))
         self._publish({"type": "group", **summary(record)})
 
     def _ended(self, held: Held) -> None:
@@ -421,6 +425,10 @@ class Groups:
             if problem.status != 409:
                 log.error("group %s: %s", record.id, problem)
                 self._waiting.add(record.id)
+
+    def _refuse(self, group: str, message: str) -> None:
+        """Its deadline cannot be met."""
+        self._spawn(self._do(group, GiveUp("deadline", message)))
 
     def _agents_there(self, record: Record) -> bool:
         """All, or they were waited for long enough: everything may have been gone."""

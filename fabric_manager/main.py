@@ -133,8 +133,8 @@ class FabricManager:
         if self.pool:
             await self.pool.stop()
         await self.groups.stop()
+        self.hub.close()  # first: that agents lose this process is no news of the fabric
         await self.registry.stop()
-        self.hub.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -10,7 +10,7 @@ asks for the link than it has. The rest keep their rates.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,7 +30,7 @@ class TreeUse:
     """A tree's arcs away from the source. `most_bps`: what it could send alone; `interest`: bits that go the other way
     for each bit of data."""
 
-    arcs: tuple[Arc, ...]
+    arcs: Sequence[Arc]
     most_bps: float = float("inf")
     interest: float = 0.0
 

@@ -18,6 +18,7 @@ from typing import Any
 from datacast.core.errors import DatacastError
 from datacast.fabric_manager.api import FabricManagerClient, StartOrder
 
+from .bounds import Bounds
 from .crew import Crew, GroupError
 from .figures import Figures
 from .forest import Forest
@@ -107,6 +108,7 @@ class Group(Figures, Reactions):
             on_status=lambda member, result: self._receiver_figures(member, result, None),
             again=order.again,
         )
+        self.bounds = Bounds(self.crew)
 
     # ---- from outside ----
     def cancel(self, reason: str) -> None:
@@ -123,10 +125,12 @@ class Group(Figures, Reactions):
         await self.crew.hang_up()
 
     def on_control(self, message: dict[str, Any]) -> None:
-        """From the fabric manager: `cancel`, `join`, `leave`; `members` (all receivers there should be) when it was out of
-        touch."""
+        """From the fabric manager: `cancel`, `join`, `leave`, `rates`; `members` (all receivers there should be) when
+        it was out of touch."""
         if message["type"] == "cancel":
             self.cancel("cancelled on request")
+        elif message["type"] == "rates":
+            self._spawn(self.bounds.take(message["rates"]))
         elif message["type"] in ("join", "leave", "members"):
             self._inbox.put_nowait(message)
 
@@ -414,6 +418,7 @@ class Group(Figures, Reactions):
             started = time.monotonic()
             try:
                 self._status_in(await self.crew.status(), started)
+                await self.bounds.check(self._source_trees)
             except GroupError as error:
                 log.warning("group %s: %s", self.id, error)
             self._look_after_members()

@@ -120,6 +120,11 @@ class Plan:
         """A full data frame with its deepest stack."""
         return wire.ETHER_LEN + wire.LABEL_LEN * self.labels + wire.HEADER_LEN + self.payload
 
+    @property
+    def interest_bytes(self) -> int:
+        """The longest interest, as it goes out of the receiver."""
+        return wire.ETHER_LEN + max((route.interest for route in self.found_routes), default=0)
+
     def ideal_s(self, size: int) -> float:
         """The file's bytes over what all trees' links carry, every header on them counted (design.md, section 1)."""
         return size * 8 / sum(t.rate_bps * self.payload / self.frame_bytes for t in self.trees)

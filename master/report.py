@@ -66,6 +66,8 @@ def trees_json(
             "depth": planned.depth,
             "links": len(planned.arcs),
             "arcs": [list(arc) for arc in planned.arcs],
+            "most_bps": planned.transport.rate_max_bps,
+            "interest": round(min(1.0, plan.interest_bytes / plan.frame_bytes), 4),
             "rate_bps": round(source.get("packet_rate", 0.0) * 8 * plan.payload),
             "bucket_bps": source.get("rate_bps", 0),
             "pieces": queue.assigned,

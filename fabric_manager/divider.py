@@ -1,0 +1,212 @@
+"""Gives running groups their shares of the links (shares.py), and tells their masters when they change."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from .fabric import Fabric
+from .record import Record
+from .shares import Ask, Rates, Shares, TreeUse
+
+log = logging.getLogger("datacast.fabric_manager")
+
+GATHER_S = 0.002
+"""Changes that come together are computed together."""
+REST = 9.0
+"""After a computation nothing is computed for so many times as long: at most a tenth of a processor is spent on it."""
+WORTH = 0.02
+"""A change of a rate by less than this part is not told."""
+WHOLE = 0.999
+"""A tree that may send this part of what its links carry needs no bound."""
+RATE_MIN = 1000
+MARGIN = 1.02
+"""A promise is kept with so much to spare."""
+USES, ROOM, SETTLE_S = 0.6, 1.5, 1.0
+"""A group that uses less than this part of its share, for longer than this, is given ROOM times what it uses; the
+others get the rest. When it uses what it has, it gets more again."""
+
+
+@dataclass
+class _Known:
+    """A group that runs."""
+
+    ask: Ask
+    since: float
+    """When its rates were last told."""
+    told: dict[str, int | None] = field(default_factory=dict)
+    given: float = 0.0
+    """Its share, bit/s, all trees together."""
+    bound: float = float("inf")
+    """What it seems able to use."""
+
+
+class Divider:
+    """`follow` after every change of a group's record; `tell(group, message)` brings a message to its master.
+    `refuse(group, message)`: it came with a deadline that the links do not allow."""
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        tell: Callable[[str, dict[str, Any]], None],
+        refuse: Callable[[str, str], None] = lambda group, message: None,
+    ) -> None:
+        self.fabric, self._tell, self._refuse = fabric, tell, refuse
+        self._shares = Shares()
+        self._groups: dict[str, _Known] = {}
+        self._pending: dict[str, Ask | None] = {}
+        self._rates: dict[str, Rates] = {}
+        self._wake = asyncio.Event()
+        for u, v, data in fabric.graph.edges(data=True):
+            bps = data.get("rate_bps") or fabric.defaults["rate_bps"]
+            if bps:
+                self._shares.set_capacity((u, v), float(bps))
+                self._shares.set_capacity((v, u), float(bps))
+
+    # ---- what groups do ----
+    def follow(self, record: Record, ended: bool) -> None:
+        known = self._groups.get(record.id)
+        before = known.ask.trees if known else {}
+        ask = None if ended or record.owner is None else ask_of(record, time.time_ns(), before)
+        if ask is None:
+            if known is not None:
+                del self._groups[record.id]
+                self._change(record.id, None)
+            return
+        if known is None:
+            known = self._groups[record.id] = _Known(ask, time.monotonic())
+        self._measure(known, record)
+        ask = replace(ask, most_bps=min(ask.most_bps, known.bound))
+        if ask != known.ask or record.id not in self._rates:
+            known.ask = ask
+            self._change(record.id, ask)
+
+    def _measure(self, known: _Known, record: Record) -> None:
+        """What the transport measures corrects what was given."""
+        now = time.monotonic()
+        if now - known.since < SETTLE_S or not known.given:
+            return
+        used = sum(tree.rate_bps for tree in record.progress.trees.values() if tree.state != "lost")
+        enough = used < USES * known.given and record.state == "running"
+        bound = known.bound
+        if enough:
+            bound = max(ROOM * used, 0.05 * known.given)
+        elif known.bound < float("inf") and used > known.given / ROOM:
+            bound = ROOM * known.given
+        if bound != known.bound:
+            known.bound, known.since = bound, now
+
+    def _change(self, group: str, ask: Ask | None) -> None:
+        self._pending[group] = ask
+        self._wake.set()
+
+    # ---- shares ----
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await self._wake.wait()
+            await asyncio.sleep(GATHER_S)
+            self._wake.clear()
+            began = time.perf_counter()
+            # In a thread: nothing else touches the scheduler meanwhile.
+            try:
+                self._spread(await asyncio.to_thread(self._compute, self._take()))
+            except Exception:  # groups go on with the rates they have
+                log.exception("shares of links could not be computed")
+            await asyncio.sleep(REST * (time.perf_counter() - began))
+
+    def _take(self) -> dict[str, Ask | None]:
+        pending, self._pending = self._pending, {}
+        return pending
+
+    def _compute(self, changes: dict[str, Ask | None]) -> dict[str, Rates]:
+        for group, ask in changes.items():
+            if ask is None:
+                self._shares.drop(group)
+            else:
+                self._shares.put(group, ask)
+        return {**{group: self._rates[group] for group in changes if group in self._rates}, **self._shares.compute()}
+
+    def _spread(self, rates: dict[str, Rates]) -> None:
+        for group, trees in rates.items():
+            known = self._groups.get(group)
+            if known is None:
+                self._rates.pop(group, None)
+                continue
+            self._rates[group] = trees
+            first, known.given = not known.given, sum(trees.values())
+            if first and known.given < 0.98 * known.ask.least_bps:
+                self._refuse(
+                    group,
+                    f"its deadline takes {known.ask.least_bps / 1e6:.1f} Mbit/s, the links that it shares with other "
+                    f"groups have {known.given / 1e6:.1f} for it",
+                )
+                continue
+            news: dict[str, int | None] = {}
+            for tree, rate in trees.items():
+                use = known.ask.trees.get(tree)
+                if use is None:
+                    continue
+                bps = None if rate >= WHOLE * use.most_bps else max(RATE_MIN, int(rate))
+                before = known.told.get(str(tree))
+                if before != bps if before is None or bps is None else abs(bps - before) > WORTH * before:
+                    news[str(tree)] = known.told[str(tree)] = bps
+            if news:
+                known.since = time.monotonic()
+                self._tell(group, {"type": "rates", "rates": news})
+
+    def share_of(self, group: str) -> Rates:
+        """By tree, as last computed; empty where it has none."""
+        return self._rates.get(group, {})
+
+    def plan(self, ask: Ask) -> Rates:
+        """What a group that asks for this would have now. Nothing changes."""
+        shares, name = Shares(), "?"
+        arcs = {arc for use in ask.trees.values() for arc in use.arcs}
+        for other, known in self._groups.items():
+            if any(arc in arcs for use in known.ask.trees.values() for arc in use.arcs):
+                shares.put(other, known.ask)
+        shares.put(name, ask)
+        for u, v, data in self.fabric.graph.edges(data=True):
+            bps = data.get("rate_bps") or self.fabric.defaults["rate_bps"]
+            if bps:
+                shares.set_capacity((u, v), float(bps))
+                shares.set_capacity((v, u), float(bps))
+        return shares.compute()[name]
+
+
+def ask_of(record: Record, now_ns: int, before: Mapping[int, TreeUse]) -> Ask | None:
+    """What a group asks of the links; None: nothing yet, or nothing any more. `before`: its trees as they were."""
+    trees: dict[int, TreeUse] = {}
+    for name, tree in record.progress.trees.items():
+        if tree.arcs and tree.state in ("running", "idle"):
+            known, most = before.get(int(name)), float(tree.most_bps) or float("inf")
+            same = known is not None and known.arcs is tree.arcs and known.most_bps == most
+            trees[int(name)] = known if known and same else TreeUse(tree.arcs, most, tree.interest)
+    if not trees:
+        return None
+    spec, least = record.spec, 0.0
+    if spec.deadline_s is not None and record.progress.size is not None:
+        left_s = (record.created_ns - now_ns) / 1e9 + spec.deadline_s
+        left = record.progress.size * (1 - record.progress.fraction) * 8
+        # In steps, so that it is not another ask with every report.
+        least = _step(MARGIN * left / max(left_s, 0.1))
+    return Ask(
+        trees,
+        weight=float(spec.weight),
+        background=spec.priority == "background",
+        least_bps=least,
+        most_bps=float(spec.most_bps) if spec.most_bps else float("inf"),
+    )
+
+
+def _step(bps: float) -> float:
+    """To two digits, upwards."""
+    if bps <= 0:
+        return 0.0
+    unit = 10.0 ** (len(str(int(bps))) - 2)
+    return float(-(-bps // unit) * unit)

@@ -1,0 +1,47 @@
+"""What a group's trees may send at most: its share of links that others use too, as the fabric manager divides them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+from .crew import Crew, GroupError
+
+log = logging.getLogger("datacast.master")
+
+FASTER = 1.05
+"""A source that says of a tree that it is so much faster than it may be has not heard, or has begun anew."""
+
+
+class Bounds:
+    """By tree id; None: none."""
+
+    def __init__(self, crew: Crew) -> None:
+        self._crew = crew
+        self._rates: dict[str, int | None] = {}
+        self._number = 0
+
+    async def take(self, rates: dict[str, int | None]) -> None:
+        """From the fabric manager; on to the source."""
+        self._rates |= rates
+        await self._send(rates)
+
+    async def check(self, trees: dict[str, dict[str, Any]]) -> None:
+        """What the source says of its trees."""
+        late = {
+            tree: bound
+            for tree, bound in self._rates.items()
+            if bound is not None and tree in trees and trees[tree].get("rate_bps", 0) > FASTER * bound
+        }
+        if late:
+            await self._send(late)
+
+    async def _send(self, rates: dict[str, int | None]) -> None:
+        if not self._crew.connected:
+            return  # its status will show
+        self._number = max(self._number + 1, time.time_ns() // 1000)  # higher than an earlier master's, too
+        try:
+            await self._crew.request("rates", [], {"n": self._number, "rates": rates})
+        except GroupError as error:
+            log.info("group %s: %s", self._crew.group, error)

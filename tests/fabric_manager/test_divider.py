@@ -1,0 +1,127 @@
+"""Shares on their way to masters: what is told, when, and what is not."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from small import run, star, until
+
+from datacast.fabric_manager import divider as module
+from datacast.fabric_manager.api import GroupSpec, Progress, TreeFigures
+from datacast.fabric_manager.divider import Divider
+from datacast.fabric_manager.fabric import Fabric
+from datacast.fabric_manager.record import Record
+
+RATE = 100_000_000
+
+
+def record(name: str, *path: str, tree: int = 1, used: int = 0, **spec: Any) -> Record:
+    """A group that runs over one path."""
+    arcs = list(pairwise(path))
+    figures = TreeFigures(state="running", arcs=arcs, most_bps=RATE, rate_bps=used)
+    return Record(
+        id=name,
+        spec=GroupSpec(source=path[0], source_path="/f", receivers=[path[-1]], **spec),
+        state="running",
+        owner="w",
+        created_ns=time.time_ns(),
+        progress=Progress(size=10_000_000, trees={str(tree): figures}),
+    )
+
+
+class World:
+    def __init__(self) -> None:
+        self.rates: dict[str, dict[str, int | None]] = {}
+        self.told = 0
+        self.refused: dict[str, str] = {}
+        self.divider = Divider(Fabric(star(4), rate_bps=RATE), self.tell, self.refused.__setitem__)
+
+    def tell(self, group: str, message: dict[str, Any]) -> None:
+        assert message["type"] == "rates"
+        self.told += 1
+        self.rates.setdefault(group, {}).update(message["rates"])
+
+
+def scenario(steps: Any) -> World:
+    async def body() -> World:
+        world = World()
+        task = asyncio.create_task(world.divider.run())
+        try:
+            await steps(world)
+        finally:
+            task.cancel()
+        return world
+
+    return run(body())
+
+
+async def quiet(world: World) -> None:
+    """Until nothing has been told for a while."""
+    told = -1
+    while told != world.told:
+        told = world.told
+        await asyncio.sleep(0.1)
+
+
+def test_one_group_alone_is_told_nothing_and_two_that_share_a_link_get_their_parts() -> None:
+    async def steps(world: World) -> None:
+        world.divider.follow(record("g", "h0", "s", "h1"), False)
+        await quiet(world)
+        assert world.rates == {}
+        world.divider.follow(record("h", "h2", "s", "h1", tree=2, weight=300), False)
+        await until(lambda: world.rates == {"g": {"1": 25_000_000}, "h": {"2": 75_000_000}}, "both are told")
+        world.divider.follow(record("i", "h2", "s", "h3", tree=3, priority="background"), False)
+        await until(lambda: world.rates.get("i") == {"3": 25_000_000}, "what h leaves of the cable from h2")
+        world.divider.follow(record("h", "h2", "s", "h1", tree=2), True)
+        await until(lambda: world.rates["g"] == {"1": None}, "g is alone again and needs no bound")
+
+    scenario(steps)
+
+
+def test_a_report_that_changes_nothing_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def steps(world: World) -> None:
+        g, h = record("g", "h0", "s", "h1"), record("h", "h2", "s", "h1", tree=2)
+        world.divider.follow(g, False)
+        world.divider.follow(h, False)
+        await until(lambda: len(world.rates) == 2, "both are told")
+        await quiet(world)
+        monkeypatch.setattr(Divider, "_compute", lambda *a: pytest.fail("nothing has changed"))
+        for fraction in (0.1, 0.2, 0.3):
+            world.divider.follow(replace(g, progress=replace(g.progress, fraction=fraction)), False)
+        await asyncio.sleep(0.05)
+
+    scenario(steps)
+
+
+def test_a_group_that_cannot_use_its_share_leaves_it_to_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SETTLE_S", 0.0)
+
+    async def steps(world: World) -> None:
+        slow = record("slow", "h0", "s", "h1", used=10_000_000)
+        world.divider.follow(record("fast", "h2", "s", "h1", tree=2), False)
+        world.divider.follow(slow, False)
+        await until(lambda: world.rates.get("slow") == {"1": 50_000_000}, "even shares")
+        world.divider.follow(slow, False)
+        await until(lambda: world.rates["fast"] == {"2": 85_000_000}, "what it does not use")
+        quick = record("slow", "h0", "s", "h1", used=14_000_000)
+        world.divider.follow(quick, False)
+        await until(lambda: world.rates["slow"]["1"] > 20_000_000, "more, as it uses what it has")
+
+    scenario(steps)
+
+
+def test_a_deadline_comes_first_and_one_that_cannot_be_met_is_refused() -> None:
+    async def steps(world: World) -> None:
+        world.divider.follow(record("g", "h0", "s", "h1"), False)
+        world.divider.follow(record("soon", "h2", "s", "h1", tree=2, deadline_s=1.0), False)  # takes 80 Mbit/s
+        await until(lambda: world.rates.get("soon", {}).get("2", 0) > 80_000_000, "it is promised")
+        world.divider.follow(record("never", "h3", "s", "h1", tree=3, deadline_s=0.5), False)
+        await until(lambda: "never" in world.refused, "160 Mbit/s over a cable of 100")
+        assert "Mbit/s" in world.refused["never"] and "soon" not in world.refused
+
+    scenario(steps)
