@@ -130,6 +130,10 @@ def send(
     cc: Annotated[
         str | None, typer.Option(metavar="NAME", help="Rate control: steady (default), or the paper's, datacast.")
     ] = None,
+    delivery: Annotated[
+        str | None,
+        typer.Option(metavar="stable|together", help="Each receiver at its own rate (where they differ), or one."),
+    ] = None,
     quorum: Annotated[
         int | None,
         typer.Option(metavar="N", min=1, help="Start when N receivers are ready; the others are served later."),
@@ -151,6 +155,7 @@ def send(
         "cache_bytes": parse_size(cache) if cache else None,
         "rate_bps": parse_rate(rate) if rate else None,
         "quorum": quorum,
+        "delivery": delivery,
     }
     spec = {
         "source": source,

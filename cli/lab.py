@@ -172,6 +172,7 @@ def run(
     credits: int = typer.Option(None, "--credits", min=1, max=4096, help="Interests a receiver may have out (w)."),
     delta: str = typer.Option(None, "--delta", help="Rate added per interval without a duplicate, such as 5mbit."),
     cc: str = typer.Option(None, "--cc", help="Rate control: steady (default), or the paper's, datacast."),
+    delivery: str = typer.Option(None, "--delivery", help="stable (where receivers differ) or together."),
     seed: int = typer.Option(None, "--seed", help="Seed of the random bytes."),
     fault: list[str] = typer.Option(
         [], "--fault", help="Break something meanwhile, such as 'link 00:0 down at 2s'; again for more."
@@ -201,6 +202,7 @@ def run(
             "cache_bytes": parse_size(cache) if cache else None,
             "credits": credits,
             "cc": cc,
+            "delivery": delivery,
             "delta_bps": parse_rate(delta) if delta else None,
         }
         transfer = lab_run.Transfer(

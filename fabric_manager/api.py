@@ -37,6 +37,8 @@ class GroupOptions:
 
     trees: Annotated[int, Ge(1), Le(64)] | None = None
     """Most trees to use; None: as many as the network holds."""
+    delivery: Literal["stable", "together"] | None = None
+    """`stable`: each receiver at its own rate; `together`: all at the slowest one's. None: stable where they differ."""
     cache_bytes: Annotated[int, Ge(0), Le(1 << 30)] | None = None
     """C, content store per tree at every branch node; 0: the node's default."""
     credits: Annotated[int, Ge(1), Le(4096)] | None = None

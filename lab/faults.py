@@ -2,6 +2,7 @@
 
     link 00:0 down at 2s              the carrier of a cable, both ends; `, up at 4s` or a spec of its own mends it
     link 00:0 up at 4s
+    link 31:0 rate 5mbit at 2s        the rate of a cable, both ways, as if other traffic took the rest; `, back at 4s`
     kill switch s1.0 at 3s            SIGKILL; the switch has a process of its own in such a lab
     kill appliance s0.0 at 1s, restart at 3s      the cache appliance beside an ovs or bmv2 switch
     kill agent 21 at 2s, restart at 4s
@@ -25,6 +26,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from datacast.lab.content import parse_rate
 from datacast.lab.errors import LabError
 
 if TYPE_CHECKING:
@@ -35,7 +37,8 @@ RESTART_S = 0.5
 POWER_BACK_S = 1.0
 NAMES_MAX = 24
 FORMS = (
-    "forms: 'link 00:0 down at 2s', 'link 00:0 down at 2s, up at 4s', 'kill switch s1.0 at 3s', "
+    "forms: 'link 00:0 down at 2s', 'link 00:0 down at 2s, up at 4s', 'link 31:0 rate 5mbit at 2s', "
+    "'kill switch s1.0 at 3s', "
     "'kill appliance s0.0 at 1s', "
     "'kill agent 21 at 2s, restart at 4s', 'stop agent 31 for 5s at 2s', 'blackhole s0.0:1 at 1s', "
     "'blackhole s0.0:1 in at 1s, off at 2s', 'corrupt s0.0 1e-4', 'fill disk 21 at 1s', "
@@ -50,7 +53,7 @@ class Fault:
 
     spec: str
     kind: str
-    """link, switch, appliance, agent, stop, blackhole, corrupt, disk, management, power, master, fabric-manager,
+    """link, rate, switch, appliance, agent, stop, blackhole, corrupt, disk, management, power, master, fabric-manager,
     controller"""
     at_s: float = 0.0
     node: str = ""
@@ -61,6 +64,7 @@ class Fault:
     end_s: float | None = None
     """When it is over: a restart, the end of a stop."""
     share: float = 0.0
+    rate_bps: int = 0
     links: frozenset[frozenset[str]] = field(default_factory=frozenset)
     """The cables concerned, by their ends."""
 
@@ -121,6 +125,14 @@ class _Parser:
             if m[3] == "up" and end is not None:
                 raise self.error("it is up already then", spec)
             return Fault(spec, "link", at, name, int(m[2]), m[3] == "up", end_s=end, links=self.cable(name, m[2]))
+        if m := match(rf"link (\S+):(\d+) rate (\S+) at {TIME}(?:, ?back at {TIME})?"):
+            name = self.node(m[1])
+            try:
+                rate = parse_rate(m[3])
+            except LabError as error:
+                raise self.error(str(error), m[3]) from None
+            at, end = self.span((m[4], m[5]), (m[6], m[7]), "return")
+            return Fault(spec, "rate", at, name, int(m[2]), rate_bps=rate, end_s=end, links=self.cable(name, m[2]))
         if m := match(rf"kill (switch|appliance|agent) (\S+?) at {TIME}(?:, ?restart at {TIME})?"):
             name = self.node(m[2], "host" if m[1] == "agent" else "switch")
             at, end = self.span((m[3], m[4]), (m[5], m[6]), "restart")

@@ -131,6 +131,8 @@ class Injector:
         self.failed_ns[index] = time.time_ns()
         if fault.kind == "link":
             self._set_link(fault, fault.up)
+        elif fault.kind == "rate":
+            lab.network.rate(fault.node, fault.port, fault.rate_bps)
         elif fault.kind == "switch":
             self._kill(lab.plan.machine_of(fault.node).name)
         elif fault.kind == "appliance":
@@ -169,6 +171,8 @@ class Injector:
         lab = self.lab
         if fault.kind == "link":
             self._set_link(fault, True)
+        elif fault.kind == "rate":
+            lab.network.rate(fault.node, fault.port, None)
         elif fault.kind == "agent":
             lab.start_agent(fault.node)
         elif fault.kind == "switch":

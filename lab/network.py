@@ -276,6 +276,15 @@ class Network:
             self.run_in(machine, ["tc", "qdisc", "del", "dev", ifname, "root"])
             self._script(self.nodes[machine], shaper_script(ifname, cable.rate_bps, cable.mtu, cable.queue_packets))
 
+    def rate(self, node: str, port: int, rate_bps: int | None) -> None:
+        """Give a cable another rate, both ways; None: the one it was made with. Raises LabError."""
+        cable = next(c for c in self.plan.cables if (node, port) in ((c.a.node, c.a.port), (c.b.node, c.b.port)))
+        rate = rate_bps or cable.rate_bps
+        for end in (cable.a, cable.b):
+            tbf = ["tbf", "rate", f"{rate}bit", "burst", str(burst_bytes(rate, cable.mtu)), "limit", str(1 << 30)]
+            machine = self.plan.machine_of(end.node).name
+            self.run_in(machine, ["tc", "qdisc", "change", "dev", end.ifname, "root", "handle", "5:", *tbf])
+
     def down(self) -> None:
         """Take everything away; what runs in the namespaces must be gone already."""
         subprocess.run(

@@ -73,7 +73,7 @@ class Figures:
         elif kind == "bad_block":
             member.bad_blocks += 1
             if event.get("forgotten") and self.scheduler:
-                self.scheduler.again(int(event["block"]))
+                self.scheduler.again(int(event["block"]), frozenset({member.name}))
         elif kind == "resumed":
             self._resumed(member.name, int(event["tree"]), int(event["t_ns"]))
         self._wake.set()
@@ -130,9 +130,10 @@ class Figures:
         working = [m for m in self.crew.receivers if not m.final and not m.aside]
         if not self.scheduler or not working or any(m.suspect for m in working):
             return
-        for tree in self.scheduler.trees:
-            passed = [m.trees.get(str(tree), {}).get("seq") for m in working]
-            if all(isinstance(seq, int) for seq in passed):
+        for tree, queue in self.scheduler.trees.items():
+            there = [m for m in working if queue.reaches(m.name)]
+            passed = [m.trees.get(str(tree), {}).get("seq") for m in there]
+            if there and all(isinstance(seq, int) for seq in passed):
                 self.scheduler.sent(tree, min(passed), now)
 
     def _source_figures(self, result: dict[str, Any], now: float, elapsed: float | None, asked: float) -> None:

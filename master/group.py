@@ -23,10 +23,12 @@ from .crew import Crew, GroupError
 from .figures import Figures
 from .forest import Forest
 from .members import Member
-from .plan import Plan, PlanError, make_plan, make_plan_for, per_block
+from .paces import Paces
+from .plan import RATE_UNKNOWN, Plan, PlanError, make_plan, make_plan_for, per_block
 from .reaction import Reactions
 from .report import Told, final_report
 from .schedule import Scheduler
+from .stable import RatedForest
 from .view import View
 
 log = logging.getLogger("datacast.master")
@@ -77,8 +79,9 @@ class Group(Figures, Reactions):
         self._digests_since = 0.0
         self._source_trees: dict[str, dict[str, Any]] = {}
         self._polled_at = 0.0
-        self.forest: Forest | None = None
+        self.forest: Forest | RatedForest | None = None
         self.ideal_s: float | None = None
+        self.paces: Paces | None = None
         self.reactions: list[dict[str, Any]] = list(order.reactions)
         if order.adopt:
             self.first_ns = order.adopt.first_ns
@@ -293,7 +296,6 @@ class Group(Figures, Reactions):
         given = self.view.graph, self.spec.source, names, self.options, load, self.view.network
         self.plan = make_plan_for(adopt.payload, *given) if adopt else make_plan(*given)
         self.view.subscribe(self._on_change)
-        assert self.plan.found is not None
         if self.plan.plain:
             log.warning(
                 "group %s: %s has no cache appliance and only forwards: more traffic from above it",
@@ -308,7 +310,38 @@ class Group(Figures, Reactions):
             self.tree_ids += await self.client.tree_ids(missing)
         self.block = adopt.per_block if adopt else per_block(self.size, self.plan.payload, self.options["block_bytes"])
         self.ideal_s = self.plan.ideal_s(self.size)
-        self.forest = Forest(
+        self.forest = self._make_forest(load)
+        if self.options.get("delivery") != "together" and self._aside_s:
+            self.paces = Paces(self.plan.trees[0].transport.cache_bytes // 2)
+        rated = self.plan.rated is not None
+        pairs = list(zip(self.tree_ids, self.plan.trees, strict=True))
+        frame = self.plan.frame_bytes
+        self.scheduler = Scheduler(
+            -(-self.size // self.plan.payload),
+            self.block,
+            self.tree_ids,
+            min(t.transport.rate_max_bps for t in self.plan.trees) / 8 / frame,
+            max_pieces=max(1, EXTENT_BYTES_MAX // self.plan.payload),
+            pool=list(adopt.rest) if adopt else None,
+            rates={tree: planned.transport.rate_max_bps / 8 / frame for tree, planned in pairs} if rated else None,
+            reach={tree: frozenset(planned.routes) for tree, planned in pairs} if rated else None,
+        )
+
+    def _make_forest(self, load: dict[tuple[str, str], int]) -> Forest | RatedForest:
+        assert self.plan is not None and self.view.network is not None
+        if self.plan.rated is not None:
+            return RatedForest(
+                self.view.graph,
+                self.view.network,
+                self.spec.source,
+                self.plan.rated,
+                ids=self.tree_ids,
+                payload=self.plan.payload,
+                default=RATE_UNKNOWN,
+                most=self.options.get("trees"),
+            )
+        assert self.plan.found is not None
+        return Forest(
             self.view.graph,
             self.plan.found.network,
             self.spec.source,
@@ -320,14 +353,6 @@ class Group(Figures, Reactions):
             around=self.plan.around,
             most=self.options.get("trees"),
             load=load,
-        )
-        self.scheduler = Scheduler(
-            -(-self.size // self.plan.payload),
-            self.block,
-            self.tree_ids,
-            min(t.transport.rate_max_bps for t in self.plan.trees) / 8 / self.plan.frame_bytes,
-            max_pieces=max(1, EXTENT_BYTES_MAX // self.plan.payload),
-            pool=list(adopt.rest) if adopt else None,
         )
 
     def _opening(self, member: Member | None) -> dict[str, Any]:
@@ -394,6 +419,7 @@ class Group(Figures, Reactions):
             while self._digests:
                 self.crew.tell("digest", {"blocks": self._digests[:DIGESTS_MAX]})
                 del self._digests[:DIGESTS_MAX]
+        self.scheduler.gone(frozenset(m.name for m in self.crew.receivers if m.final))
         extents = self.scheduler.assign(now)
         if extents:
             self.crew.tell("assign", {"extents": [[e.tree, e.seq, e.first, e.count] for e in extents]})

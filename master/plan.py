@@ -27,6 +27,7 @@ Transport (paper, section 5.2 and 5.4; everything can be given in the group's op
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -38,9 +39,12 @@ from datacast.core.routes import RouteError, Routes, routes
 from datacast.core.trees import Network, Tree, TreeError, TreeSet, Unreachable, steiner_trees
 
 from .forest import around_plain, shallow
+from .stable import Rated, differ, plan_rates, shares
 
 if TYPE_CHECKING:
     import networkx as nx
+
+log = logging.getLogger("datacast.master")
 
 BLOCK_BYTES = 1 << 20
 BLOCKS_MAX = 8192
@@ -114,6 +118,8 @@ class Plan:
     found: TreeSet | None = field(default=None, compare=False, repr=False)
     """The engine's set, for repairs, and its routes."""
     found_routes: tuple[Routes, ...] = field(default=(), compare=False, repr=False)
+    rated: Rated | None = field(default=None, compare=False, repr=False)
+    """Trees with rates, where receivers differ; `found` is None then."""
 
     @property
     def frame_bytes(self) -> int:
@@ -126,7 +132,11 @@ class Plan:
         return wire.ETHER_LEN + max((route.interest for route in self.found_routes), default=0)
 
     def ideal_s(self, size: int) -> float:
-        """The file's bytes over what all trees' links carry, every header on them counted (design.md, section 1)."""
+        """The file's bytes over what all trees' links carry, every header on them counted (design.md, section 1); with
+        rates of their own, for the receiver that gets least."""
+        if self.rated is not None:
+            slowest = min(rate for rate in self.rated.got.values() if rate)
+            return size * 8 / (slowest * self.payload / self.frame_bytes)
         return size * 8 / sum(t.rate_bps * self.payload / self.frame_bytes for t in self.trees)
 
 
@@ -252,6 +262,8 @@ def make_plan(
     receiver can be reached, no route can be written, or nothing fits the MTU.
     """
     load = load or {}
+    if (rated := _rated_plan(graph, source, receivers, options, load, network)) is not None:
+        return rated
     cut_off: dict[str, str] = {}
     try:
         found: TreeSet | None = steiner_trees(network or graph, source, receivers, options.get("trees"), load)
@@ -301,6 +313,76 @@ def make_plan(
         around,
         found,
         tuple(found_routes),
+    )
+
+
+def rated_parts(
+    graph: nx.Graph,
+    rated: Rated,
+    options: dict[str, Any],
+    load: dict[tuple[str, str], int],
+    frame: int,
+    interest: int,
+) -> list[PlannedTree]:
+    """Trees with rates, and the transport's parameters for each."""
+    rates = {arc: graph.edges[arc]["rate_bps"] or RATE_UNKNOWN for tree in rated.trees for arc in tree.arcs}
+    planned = []
+    for tree, route, share in zip(rated.trees, rated.routes, shares(rated.trees, rates, interest / frame), strict=True):
+        parameters = transport(
+            options,
+            rate_bps=tree.rate_bps,
+            frame_bytes=frame,
+            queue_packets=graph.graph.get("defaults", {}).get("queue_packets", 100),
+            others=max((load.get(arc, 0) for arc in tree.arcs), default=0),
+            hops=tree.depth,
+            share=share,
+        )
+        planned.append(PlannedTree(tree.arcs, tree.depth, route.blobs, tree.rate_bps, parameters))
+    return planned
+
+
+def _rated_plan(
+    graph: nx.Graph,
+    source: str,
+    receivers: list[str],
+    options: dict[str, Any],
+    load: dict[tuple[str, str], int],
+    network: Network | None,
+) -> Plan | None:
+    """Trees with rates for a group whose receivers differ; None where they do not, where `together` is asked for, or
+    where the trees cannot be routed: then all get the same."""
+    delivery = options.get("delivery")
+    if delivery == "together" or (delivery is None and not differ(graph, source, receivers, RATE_UNKNOWN)):
+        return None
+    network = network or Network(graph)
+    try:
+        rated = plan_rates(graph, network, source, receivers, default=RATE_UNKNOWN, most=options.get("trees"))
+        if delivery is None and len(set(rated.got.values())) == 1:
+            return None
+        trees = [Tree(i, list(tree.arcs), tree.depth) for i, tree in enumerate(rated.trees)]
+        mtu = min(graph.edges[arc]["mtu"] for tree in trees for arc in tree.arcs)
+        deepest = max(label_room(graph, trees), ROOM_MIN)
+        payload, labels = payload_size(list(rated.routes), mtu, options.get("payload"), deepest)
+    except Unreachable:
+        return None
+    except TreeError as error:
+        raise PlanError(error.code, error.message, error.what) from error
+    except RouteError as error:
+        log.warning("trees with rates cannot be routed, all receivers get the same rate: %s", error)
+        return None
+    frame = wire.ETHER_LEN + wire.LABEL_LEN * labels + wire.HEADER_LEN + payload
+    interest = wire.ETHER_LEN + max(route.interest for route in rated.routes)
+    planned = rated_parts(graph, rated, options, load, frame, interest)
+    return Plan(
+        tuple(planned),
+        payload,
+        labels,
+        max(deepest, labels),
+        mtu,
+        {name: f"no path over links that are up leads from {source} to {name}" for name in rated.cut_off},
+        plain_branches(graph, trees),
+        rated=rated,
+        found_routes=rated.routes,
     )
 
 

@@ -10,16 +10,19 @@ from collections.abc import Coroutine
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from datacast.core import constants as wire
 from datacast.services.problems import Problem
 
 from .crew import Crew, GroupError
 from .forest import Change, Forest, to_json
 from .members import Member
-from .plan import Plan, PlannedTree
+from .paces import Paces, Seen
+from .plan import RATE_UNKNOWN, Plan, PlannedTree, rated_parts
 from .schedule import Scheduler
+from .stable import RatedForest
 
 if TYPE_CHECKING:
-    from datacast.fabric_manager.api import FabricManagerClient
+    from datacast.fabric_manager.api import FabricManagerClient, StartOrder
 
     from .view import View
 
@@ -38,7 +41,10 @@ class Reactions:
     view: View
     client: FabricManagerClient
     crew: Crew
-    forest: Forest | None
+    forest: Forest | RatedForest | None
+    options: dict[str, Any]
+    order: StartOrder
+    paces: Paces | None
     plan: Plan | None
     scheduler: Scheduler | None
     tree_ids: list[int]
@@ -149,10 +155,12 @@ class Reactions:
             log.warning("group %s: no ids for new trees: %s", self.id, problem)
             return
         trees: list[PlannedTree] = list(self.plan.trees)
+        rated = self._rated_parts() if isinstance(self.forest, RatedForest) else None
         for slot, number in zip(slots, ids, strict=True):
             self.forest.name(slot, number)
             way = self.forest.ways[number]
-            trees.append(replace(trees[0], arcs=way.arcs, depth=way.depth, routes=way.routes))
+            like = rated[slot] if rated is not None else trees[0]
+            trees.append(replace(like, arcs=way.arcs, depth=way.depth, routes=way.routes))
         self.tree_ids = [*self.tree_ids, *ids]
         self.plan = replace(self.plan, trees=tuple(trees))
         try:
@@ -160,8 +168,20 @@ class Reactions:
         except GroupError as error:
             log.warning("group %s: %s", self.id, error)
             self.crew.rewire()
-        for number in ids:
-            self.scheduler.add(number)
+        for number, planned in zip(ids, trees[-len(ids) :], strict=True):
+            if rated is None:
+                self.scheduler.add(number)
+                continue
+            reach = frozenset(planned.routes)
+            self.scheduler.come(reach)
+            self.scheduler.add(number, planned.transport.rate_max_bps / 8 / self.plan.frame_bytes, reach)
+
+    def _rated_parts(self) -> list[PlannedTree]:
+        assert isinstance(self.forest, RatedForest) and self.plan
+        load = {(u, v): trees for u, v, trees in self.order.load}
+        plan = self.forest.plan
+        interest = wire.ETHER_LEN + max((route.interest for route in plan.routes), default=0)
+        return rated_parts(self.forest.graph, plan, self.options, load, self.plan.frame_bytes, interest)
 
     def _release(self, now: float) -> None:
         """Give what lost trees would still have sent to the others, one cut at a time."""
@@ -223,7 +243,17 @@ class Reactions:
         held = [self.size or 0 if m.state == "done" else m.bytes for m in there]
         rates = [m.rate_bps for m in others if not m.final]
         rate = statistics.median_high(rates) if rates else 0.0
-        return (statistics.median_high(held) - member.bytes) * 8 / rate if held and rate else 0.0
+        part = self._planned_part(member, there)
+        return (part * statistics.median_high(held) - member.bytes) * 8 / (part * rate) if held and rate else 0.0
+
+    def _planned_part(self, member: Member, others: list[Member]) -> float:
+        """What this one gets by plan of what the others get."""
+        if not isinstance(self.forest, RatedForest):
+            return 1.0
+        got = self.forest.plan.got
+        rates = [got[m.name] for m in others if got.get(m.name)]
+        own = got.get(member.name, 0)
+        return own / statistics.median_high(rates) if rates and own else 1.0
 
     def _set_aside(self, member: Member, why: str) -> None:
         log.warning("group %s: %s is set aside: %s", self.id, member.name, why)
@@ -260,10 +290,39 @@ class Reactions:
                     member.fail("cut_off", f"no link reached {member.name} for {self.crew.timeout_s:g} s")
                     self._others = True
                     self._wake.set()
+        self._follow_paces([m for m in working if m.name not in off], now)
         for member in working:
             if member.name not in off and self._others_served(member) and self._behind_s(member) > self._aside_s:
                 self._set_aside(member, f"{self._behind_s(member):.1f} s behind the others")
                 return
+
+    def _follow_paces(self, working: list[Member], now: float) -> None:
+        """A receiver that turns out slower than planned gets trees at its own rate, so that it holds nobody up."""
+        if self.paces is None or self.forest is None or self.plan is None or self.scheduler is None:
+            return
+        if not working or self._reacting.locked():
+            return
+        rated = self.forest if isinstance(self.forest, RatedForest) else None
+        share = self.plan.payload / self.plan.frame_bytes
+        whole = sum(planned.rate_bps for planned in self.plan.trees) * share
+        seen = []
+        for m in working:
+            planned = rated.plan.got.get(m.name, 0) * share if rated else whole
+            bound = rated.plan.bound.get(m.name, 0) * share if rated else whole
+            seen.append(Seen(m.name, m.bytes, m.rate_bps, planned, bound))
+        if not self.paces.look(seen, now):
+            return
+        caps = {name: int(cap / share) for name, cap in self.paces.caps.items()}
+        log.warning("group %s: planning anew, receivers take %s", self.id, caps)
+        if rated is None:
+            rated = self.forest = RatedForest.after(self.forest, RATE_UNKNOWN)
+            self.scheduler.tell_apart(frozenset(m.name for m in self.crew.receivers if not m.final and not m.aside))
+            for tree in self.tree_ids:
+                self.scheduler.lose(tree)
+                self._releases[tree] = now - RELEASE_S
+        rated.caps = caps
+        self._others = True
+        self._kick()
 
     async def join(self, name: str) -> None:
         """A receiver more. When data flows already it is served after the others."""

@@ -8,22 +8,34 @@ another, the slower one is cut and the faster one takes over.
 A sequence number that was sent once must never name another piece (the caches know tree and number only). A cut is
 therefore placed ahead of what the source will have sent when it hears of it, and a tree is used again after a cut
 only when the source's own count shows that it had not got further.
+
+Trees need not reach all receivers (Takahashi and others, Algorithm 2). A piece that goes over a tree is still to be
+sent to those that the tree does not reach; such pieces wait in a pool of their own. A tree takes from the pool that
+most receivers wait for, of those that it can serve: first what nobody has, and when that is dealt out, what its own
+receivers missed. So the fast ones leave with all their trees' rates used for them, and the slow ones' trees never carry
+what those behind them do not need.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+Names = frozenset[str]
+ALL: Names = frozenset({""})
+"""The receivers of a group whose trees reach every one of them."""
 
 
 @dataclass(frozen=True)
 class Extent:
-    """Sequence numbers [seq, seq + count) of a tree carry the pieces from `first` on."""
+    """Sequence numbers [seq, seq + count) of a tree carry the pieces from `first` on, for the receivers `to`."""
 
     tree: int
     seq: int
     first: int
     count: int
+    to: Names = ALL
 
 
 @dataclass(frozen=True)
@@ -52,6 +64,10 @@ class TreeQueue:
     """Its links are gone; gets nothing until it is revived."""
     assigned: int = 0
     """Pieces given to it in all, less those taken back."""
+    reach: Names = ALL
+
+    def reaches(self, name: str) -> bool:
+        return self.reach == ALL or name in self.reach
 
     @property
     def usable(self) -> bool:
@@ -73,7 +89,8 @@ class Scheduler:
     """`pieces` of the file, `per_block`, tree ids, and the rate (pieces/s) a tree is believed to have at first.
 
     lead_s: a tree is given more when it has less than this left. guard_pieces and guard_s: how far ahead of the
-    source a cut is placed. gain_s: a cut is worth it when it ends the transfer so much earlier.
+    source a cut is placed. gain_s: a cut is worth it when it ends the transfer so much earlier. rates: of trees that
+    differ from the first. reach: the receivers of each tree, where they differ.
     """
 
     EXTENTS_AHEAD = 2
@@ -93,6 +110,8 @@ class Scheduler:
         guard_s: float = 0.1,
         gain_s: float = 0.15,
         pool: list[tuple[int, int]] | None = None,
+        rates: Mapping[int, float] | None = None,
+        reach: Mapping[int, Names] | None = None,
     ) -> None:
         if pieces < 0 or per_block < 1 or not trees or rate <= 0:
             raise ValueError("pieces >= 0, per_block >= 1, at least one tree and a positive rate are needed")
@@ -101,8 +120,13 @@ class Scheduler:
         self.lead_s, self.min_s, self.gain_s = lead_s, min_s, gain_s
         self.guard_pieces, self.guard_s = guard_pieces, guard_s
         self.max_pieces = max(max_pieces, per_block)
-        self.trees = {tree: TreeQueue(tree, rate) for tree in trees}
-        self._pool: deque[tuple[int, int]] = deque(pool if pool is not None else [(0, pieces)] if pieces else [])
+        rates, reach = rates or {}, reach or {}
+        self.trees = {tree: TreeQueue(tree, rates.get(tree, rate), reach=reach.get(tree, ALL)) for tree in trees}
+        self.everyone: Names = frozenset().union(*(queue.reach for queue in self.trees.values()))
+        self._gone: Names = frozenset()
+        self._pools: dict[Names, deque[tuple[int, int]]] = {}
+        for first, count in pool if pool is not None else [(0, pieces)] if pieces else []:
+            self._wait(self.everyone, first, count)
         self.pieces = pieces
         self._cutting: Cut | None = None
         self._cut_done_at = 0.0
@@ -135,16 +159,16 @@ class Scheduler:
     @property
     def pooled(self) -> int:
         """Pieces not assigned to a tree."""
-        return sum(count for _, count in self._pool)
+        return sum(count for pool in self._pools.values() for _, count in pool)
 
     @property
     def all_sent(self) -> bool:
-        return not self._pool and all(q.sent >= q.end for q in self.trees.values())
+        return not self._pools and all(q.sent >= q.end for q in self.trees.values())
 
     def rest(self) -> list[tuple[int, int]]:
         """(first, count) of all pieces, those that were not sent yet first: what another master would start with."""
-        unsent = sorted(
-            [*self._pool]
+        waiting = sorted(
+            [part for pool in self._pools.values() for part in pool]
             + [
                 (e.first + max(0, q.sent - e.seq), e.count - max(0, q.sent - e.seq))
                 for q in self.trees.values()
@@ -152,10 +176,12 @@ class Scheduler:
                 if e.seq + e.count > q.sent
             ]
         )
-        sent, at = [], 0
-        for first, count in unsent:
+        unsent, sent, at = [], [], 0
+        for first, count in waiting:
             if first > at:
                 sent.append((at, first - at))
+            if first + count > at:  # a piece may wait for some receivers here and for others there
+                unsent.append((max(first, at), first + count - max(first, at)))
             at = max(at, first + count)
         if at < self.pieces:
             sent.append((at, self.pieces - at))
@@ -164,26 +190,42 @@ class Scheduler:
     # ---- decisions ----
     def assign(self, now: float) -> list[Extent]:
         """Extents to announce now."""
-        pool = self.pooled
-        usable = [q for q in self.trees.values() if q.usable]
-        if not pool or not usable or self._cutting is not None:
+        if self._cutting is not None:
             return []
+        extents: list[Extent] = []
+        busy: set[int] = set()
+        # What most receivers wait for comes first.
+        for key in sorted(self._pools, key=lambda key: (-len(key), sorted(key))):
+            usable = [q for q in self.trees.values() if q.usable and q.id not in busy and q.reach & key]
+            if usable:
+                extents += self._assign_from(key, usable, now)
+            if key in self._pools:
+                busy |= {q.id for q in usable}
+        return extents
+
+    def _wait(self, key: Names, first: int, count: int) -> None:
+        """Pieces that the receivers `key` still have to get."""
+        if key := key - self._gone:
+            self._pools.setdefault(key, deque()).append((first, count))
+
+    def _assign_from(self, key: Names, usable: list[TreeQueue], now: float) -> list[Extent]:
+        pool = sum(count for _, count in self._pools[key])
         smallest = sum(max(self.per_block, q.rate * self.min_s) for q in usable)
         hungry = [q for q in usable if self._hungry(q, now)]
         if not hungry:
             return []
         if pool <= 2 * smallest:
-            return self._deal_out(usable, pool, now)
-        extents = []
+            return self._deal_out(key, usable, pool, now)
+        extents: list[Extent] = []
         total_rate = sum(q.rate for q in usable)
         end_s = (sum(q.backlog(now) for q in usable) + pool) / total_rate
         for queue in sorted(hungry, key=lambda q: q.left_s(now)):
-            share = self.pooled * queue.rate / total_rate / 2
+            share = sum(count for _, count in self._pools.get(key, ())) * queue.rate / total_rate / 2
             want = int(min(self.max_pieces, max(share, self.per_block, queue.rate * self.min_s)))
             # A slow tree gets no block that it would still be sending when the others are done.
             most = int((end_s - queue.left_s(now)) * queue.rate)
             if min(want, most) > 0:
-                extents += self._take(queue, min(want, most), now, whole_blocks=most >= self.per_block)
+                extents += self._take(key, queue, min(want, most), now, whole_blocks=most >= self.per_block)
         return extents
 
     def _hungry(self, queue: TreeQueue, now: float) -> bool:
@@ -195,7 +237,7 @@ class Scheduler:
         present = ahead[-1]
         return queue.backlog(now) <= present.count / 2 or queue.left_s(now) < self.lead_s
 
-    def _deal_out(self, usable: list[TreeQueue], pool: int, now: float) -> list[Extent]:
+    def _deal_out(self, key: Names, usable: list[TreeQueue], pool: int, now: float) -> list[Extent]:
         """All that is left, so that the trees end together: fill up the ones with the least left first."""
         order = sorted(usable, key=lambda q: q.left_s(now))
         level, rate, filled = 0.0, 0.0, 0
@@ -215,40 +257,50 @@ class Scheduler:
                 count = rest
             if count:
                 rest -= count
-                extents += self._take(queue, count, now, whole_blocks=False)
+                extents += self._take(key, queue, count, now, whole_blocks=False)
         return extents
 
-    def _take(self, queue: TreeQueue, want: int, now: float, *, whole_blocks: bool) -> list[Extent]:
-        """Take `want` pieces from the pool for a tree; more than one extent when they are not in one run."""
-        extents = []
-        while want >= (self.per_block if whole_blocks and extents else 1) and self._pool:
-            first, count = self._pool[0]
+    def _take(self, key: Names, queue: TreeQueue, want: int, now: float, *, whole_blocks: bool) -> list[Extent]:
+        """Take `want` pieces from a pool for a tree; more than one extent when they are not in one run. Those that the
+        tree does not reach go on waiting for them."""
+        extents: list[Extent] = []
+        pool = self._pools.get(key)
+        while pool and want >= (self.per_block if whole_blocks and extents else 1):
+            first, count = pool[0]
             taken = min(count, want)
             if whole_blocks and taken < count:
                 end = (first + taken) // self.per_block * self.per_block
                 taken = end - first if end > first else min(count, self.per_block - first % self.per_block)
             if taken == count:
-                self._pool.popleft()
+                pool.popleft()
             else:
-                self._pool[0] = (first + taken, count - taken)
+                pool[0] = (first + taken, count - taken)
             if queue.sent >= queue.end:
                 queue.sent_at = now
-            extent = Extent(queue.id, queue.end, first, taken)
+            extent = Extent(queue.id, queue.end, first, taken, key & queue.reach)
+            self._wait(key - queue.reach, first, taken)
             queue.extents.append(extent)
             queue.end += taken
             queue.assigned += taken
             extents.append(extent)
             want -= taken
+        if not pool:
+            self._pools.pop(key, None)
         return extents
 
     def steal(self, now: float) -> Cut | None:
         """The cut that lets a tree that is done take over from the slowest, if it is worth it. One at a time: apply
         it at all members, then call `cut_done`."""
-        if self._pool or self._cutting is not None:
+        if self._cutting is not None:
             return None
-        usable = [q for q in self.trees.values() if q.usable]
-        slow = max(self.trees.values(), key=lambda q: q.left_s(now))
-        others = [q for q in usable if q is not slow]
+        busy = [q for q in self.trees.values() if q.extents]
+        if not busy:
+            return None
+        slow = max(busy, key=lambda q: q.left_s(now))
+        to = slow.extents[-1].to
+        if any(key & slow.reach for key in self._pools):
+            return None
+        others = [q for q in self.trees.values() if q.usable and q is not slow and q.reach & to]
         if not others or slow.cut_at is not None:
             return None
         quick = min(others, key=lambda q: q.left_s(now))
@@ -272,9 +324,37 @@ class Scheduler:
         queue = self.trees[tree]
         queue.lost, queue.rate, queue.sent_at = False, self.nominal, now
 
-    def add(self, tree: int) -> None:
-        """One more tree."""
-        self.trees.setdefault(tree, TreeQueue(tree, self.nominal))
+    def add(self, tree: int, rate: float | None = None, reach: Names | None = None) -> None:
+        """One more tree, like the others where no rate and reach are given."""
+        self.trees.setdefault(tree, TreeQueue(tree, rate or self.nominal, reach=reach or self.everyone))
+
+    def gone(self, names: Names) -> None:
+        """These receivers need nothing any more: what waited for them alone is not sent."""
+        if not names - self._gone:
+            return
+        self._gone |= names
+        pools, self._pools = self._pools, {}
+        for key, pool in pools.items():
+            for first, count in pool:
+                self._wait(key, first, count)
+
+    def tell_apart(self, names: Names) -> None:
+        """From here on trees may reach some of these receivers only."""
+        if self.everyone != ALL:
+            return
+        self.everyone = names
+        for queue in self.trees.values():
+            queue.reach = names
+            queue.extents = deque(Extent(e.tree, e.seq, e.first, e.count, names) for e in queue.extents)
+        self._pools = {names: self._pools[ALL]} if ALL in self._pools else {}
+
+    def come(self, names: Names) -> None:
+        """Receivers that were not there, or not any more: all pieces wait for them, and what they hold they pass."""
+        names = names - (self.everyone - self._gone)
+        if names and self.everyone != ALL:
+            self._gone -= names
+            self.everyone |= names
+            self._wait(names, 0, self.pieces)
 
     def release(self, tree: int, now: float) -> Cut | None:
         """The cut that takes back from a lost tree what its source cannot have sent yet. None while another cut is
@@ -288,14 +368,24 @@ class Scheduler:
         self._cutting = Cut(tree, seq)
         return self._cutting
 
-    def again(self, block: int) -> bool:
+    def again(self, block: int, to: Names | None = None) -> bool:
         """A receiver lost this block and no longer knows which numbers carried it: it gets new ones. False when all of
         it waits to be sent already, or there is no such block."""
+        key = self.everyone if to is None or self.everyone == ALL else to
         first = block * self.per_block
         count = min(self.per_block, self.pieces - first)
-        if block < 0 or count <= 0 or any(at <= first and first + count <= at + n for at, n in self._pool):
+        if (
+            block < 0
+            or count <= 0
+            or any(
+                at <= first and first + count <= at + n
+                for waiting, pool in self._pools.items()
+                if key <= waiting
+                for at, n in pool
+            )
+        ):
             return False
-        self._pool.append((first, count))
+        self._wait(key, first, count)
         return True
 
     @property
@@ -310,17 +400,18 @@ class Scheduler:
         self._cut_done_at = now
         queue = self.trees[cut.tree]
         kept: deque[Extent] = deque()
-        freed: list[tuple[int, int]] = []
+        freed: list[Extent] = []
         for extent in queue.extents:
             if extent.seq + extent.count <= cut.seq:
                 kept.append(extent)
                 continue
             stay = max(0, cut.seq - extent.seq)
             if stay:
-                kept.append(Extent(extent.tree, extent.seq, extent.first, stay))
-            freed.append((extent.first + stay, extent.count - stay))
+                kept.append(Extent(extent.tree, extent.seq, extent.first, stay, extent.to))
+            freed.append(Extent(extent.tree, cut.seq, extent.first + stay, extent.count - stay, extent.to))
         queue.extents, queue.end = kept, min(queue.end, cut.seq)
         queue.sent = min(queue.sent, queue.end)
-        queue.assigned -= sum(count for _, count in freed)
+        queue.assigned -= sum(extent.count for extent in freed)
         queue.cut_at = cut.seq
-        self._pool.extend(freed)
+        for extent in freed:
+            self._wait(extent.to, extent.first, extent.count)

@@ -148,12 +148,12 @@ class RatedTrees:
         return Cut(tuple(arcs), total)
 
 
-def unit_of(network: Network, capacity: np.ndarray) -> int:
-    """The engine's unit for these capacities, in bit/s."""
+def unit_of(network: Network, capacity: np.ndarray, wishes: Iterable[int] = ()) -> int:
+    """The engine's unit for these capacities and wishes, in bit/s."""
     values = np.unique(capacity[capacity > 0])
     if not len(values):
         return 1
-    common = math.gcd(*values.tolist())
+    common = math.gcd(*values.tolist(), *(wish for wish in wishes if wish > 0))
     owner = np.repeat(np.arange(len(network.names)), np.diff(network.first))
     sums = np.bincount(owner, capacity.astype(float)), np.bincount(network.to, capacity.astype(float))
     most = int(max(total.max() for total in sums))
@@ -244,5 +244,12 @@ def rated_trees(
         raise CapacityError("a capacity is negative or missing: one number from 0 on per arc", what="capacity")
     names = list(receivers)
     return RatedTrees(
-        network, source, names, capacity, unit_of(network, capacity), most=most, together=together, wish=wish
+        network,
+        source,
+        names,
+        capacity,
+        unit_of(network, capacity, (wish or {}).values()),
+        most=most,
+        together=together,
+        wish=wish,
     )

@@ -15,6 +15,8 @@ GRAPH = topologies.parse("bcube:4,1")
     ("spec", "kind", "at", "end"),
     [
         ("link 00:0 down at 2s", "link", 2.0, None),
+        ("link 31:0 rate 5mbit at 2s", "rate", 2.0, None),
+        ("link 31:0 rate 5mbit at 2s, back at 4s", "rate", 2.0, 4.0),
         ("link 00:0 up at 400ms", "link", 0.4, None),
         ("kill switch s1.0 at 3s", "switch", 3.0, None),
         ("kill agent 21 at 2s, restart at 4s", "agent", 2.0, 4.0),
@@ -52,6 +54,8 @@ def test_forms(spec, kind, at, end):
         ("cut management of s0.0 for 1s at 2s", "s0.0 is a switch"),
         ("link 00:0 up at 2s, up at 3s", "up already"),
         ("link 00:0 down at 2s, up at 1s", "not after"),
+        ("link 00:0 rate fast at 2s", "no link rate"),
+        ("link 00:0 rate 5mbit at 2s, back at 1s", "not after"),
         ("kill master at 2s, restart at 3s", "take over"),
         ("power loss at 2s, back at 2s", "not after"),
         ("corrupt s0.0 1.2.3", "above 0"),

@@ -146,6 +146,18 @@ def test_a_slow_receiver_lowers_nobody_s_rate():
     assert plan.cut("31").arcs == (("s0.3", "31"), ("s1.1", "31"))
 
 
+def test_a_wish_is_kept_to_the_bit():
+    """Capacities alone have a large common divisor; a measured rate has not."""
+    g = topologies.parse("bcube:4,1")
+    for _, _, data in g.edges(data=True):
+        data["rate_bps"] = 50_000_000
+    receivers = ["02", "10", "31", "33"]
+    plan = plan_of(g, "00", receivers, wish={"31": 27_008_999})
+    check(g, plan)
+    assert plan.got["31"] == 27_008_999
+    assert {plan.got[name] for name in receivers if name != "31"} == {100_000_000}
+
+
 def test_few_trees_give_like_receivers_a_common_level():
     g = rated([("s", "x", 1000)] + [("x", f"r{i}", 100 + i) for i in range(40)], switches=("x",), forwards=False)
     plan = plan_of(g, "s", [f"r{i}" for i in range(40)], most=4)

@@ -1,0 +1,231 @@
+"""Trees with rates for a group whose receivers differ: what `delivery: stable` plans, and what becomes of them.
+
+Each receiver gets the rate that it could have alone, or as near as the network lets all of them (core's rates.h): fast
+receivers are in trees that slow ones are not in. A change makes a new plan. Trees that are in both keep their ids;
+others get new ids, and those that are in the old one only are cut and end. What had been sent over them is still
+fetched over their routes, or, where a link of theirs is down, over those of other trees.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from datacast.core.rates import RatedTree, RatedTrees, arc_rates, rated_trees
+from datacast.core.routes import RouteError, Routes, routes
+from datacast.core.trees import Network, Tree, TreeError, Unreachable
+
+from .forest import Change, Delta, Forest, Way
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+TREES_MAX = 16
+"""Of one plan: each costs every member a stream, and like receivers share a level."""
+LEAST_SHARE = 0.002
+"""A tree that carries less than this share of its group's rate is not worth a stream."""
+Arc = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Rated:
+    """A plan: its trees by rate, routes of each tree's receivers, what each receiver gets and could get, in bit/s."""
+
+    trees: tuple[RatedTree, ...]
+    routes: tuple[Routes, ...]
+    got: dict[str, int]
+    bound: dict[str, int]
+    cut_off: tuple[str, ...]
+
+
+def differ(graph: nx.Graph, source: str, receivers: Sequence[str], default: int) -> bool:
+    """Might these receivers get different rates? The quick question: are there links of different rates at all, or
+    receivers with different numbers of links?"""
+    rates = {data.get("rate_bps") or default for _, _, data in graph.edges(data=True) if data.get("up", True)}
+    if len(rates) > 1:
+        return True
+    links = {sum(data.get("up", True) for data in graph.adj[name].values()) for name in receivers if name in graph}
+    return len(links) > 1
+
+
+def plan_rates(
+    graph: nx.Graph,
+    network: Network,
+    source: str,
+    receivers: Sequence[str],
+    *,
+    default: int,
+    most: int | None = None,
+    caps: Mapping[str, int] | None = None,
+) -> Rated:
+    """Trees with rates and their routes. `caps`: what receivers were seen to take, in bit/s. Raises TreeError,
+    RouteError."""
+    capacity = arc_rates(network, graph, default=default)
+    found = rated_trees(network, source, receivers, capacity, most=min(most or TREES_MAX, TREES_MAX), wish=caps or None)
+    total = sum(tree.rate_bps for tree in found.trees)
+    kept = [tree for tree in found.trees if tree.rate_bps >= LEAST_SHARE * total] or found.trees
+    # The least tree of a receiver stays, however small.
+    served = {name for tree in kept for name in tree.receivers}
+    kept += [tree for tree in found.trees if tree not in kept and not served.issuperset(tree.receivers)]
+    got = Counter({name: 0 for name in receivers})
+    for tree in kept:
+        got.update({name: tree.rate_bps for name in tree.receivers})
+    return Rated(
+        tuple(kept),
+        tuple(_routes(network, source, tree, i) for i, tree in enumerate(kept)),
+        dict(got),
+        found.bound,
+        _cut_off(found),
+    )
+
+
+def _cut_off(found: RatedTrees) -> tuple[str, ...]:
+    return tuple(name for name, bound in found.bound.items() if bound == 0)
+
+
+def _routes(network: Network, source: str, tree: RatedTree, number: int) -> Routes:
+    """Of the tree's own receivers. (The engine takes a tree's number for its place in a set, of which each has few.)"""
+    made = routes(network, [Tree(0, list(tree.arcs), tree.depth)], source, list(tree.receivers))[0]
+    return Routes(number, made.blobs, made.labels, made.interest)
+
+
+class RatedForest:
+    """The trees of a running group, as forest.Forest has them: `ways` by tree id, `update` when links or receivers
+    change. `caps`: what receivers were seen to take."""
+
+    def __init__(
+        self,
+        graph: nx.Graph,
+        network: Network,
+        source: str,
+        plan: Rated,
+        *,
+        ids: list[int],
+        payload: int,
+        default: int,
+        most: int | None = None,
+    ) -> None:
+        self.graph, self.network, self.source = graph, network, source
+        self.payload, self.default, self.most = payload, default, most
+        self.plan = plan
+        self.caps: dict[str, int] = {}
+        self.cut_off: set[str] = set(plan.cut_off)
+        self.ways: dict[int, Way] = {
+            number: _way(tree, found, slot)
+            for slot, (number, tree, found) in enumerate(zip(ids, plan.trees, plan.routes, strict=True))
+        }
+
+    @classmethod
+    def after(cls, forest: Forest, default: int) -> RatedForest:
+        """Goes on where a forest whose trees reached everybody ends: its ids have no trees any more, only ways."""
+        plan = Rated((), (), {}, {}, ())
+        made = cls(
+            forest.graph,
+            forest.network,
+            forest.source,
+            plan,
+            ids=[],
+            payload=forest.payload,
+            default=default,
+            most=forest.most,
+        )
+        made.ways = forest.ways
+        for way in made.ways.values():
+            way.slot = None
+        made.cut_off = set(forest.cut_off)
+        return made
+
+    @property
+    def receivers(self) -> list[str]:
+        return sorted({name for tree in self.plan.trees for name in tree.receivers})
+
+    def rate_of(self, number: int) -> int | None:
+        slot = self.ways[number].slot
+        return self.plan.trees[slot].rate_bps if slot is not None else None
+
+    def reach_of(self, number: int) -> frozenset[str]:
+        return frozenset(self.ways[number].routes)
+
+    def update(self, deltas: list[Delta], wanted: list[str], appliances: Sequence[tuple[str, bool]] = ()) -> Change:
+        """Links went down or came up, appliances of switches came or went, other receivers are wanted, or `caps`
+        changed: a new plan, and what differs."""
+        for u, v, up in deltas:
+            self.network.set_up(u, v, up)
+        for name, present in appliances:
+            self.network.set_cache(name, present)
+        if not wanted:
+            return Change()
+        before = set(self.cut_off)
+        try:
+            plan = plan_rates(
+                self.graph, self.network, self.source, wanted, default=self.default, most=self.most, caps=self.caps
+            )
+            self.cut_off = set(plan.cut_off)
+        except Unreachable:
+            plan = Rated((), (), dict.fromkeys(wanted, 0), dict.fromkeys(wanted, 0), tuple(wanted))
+            self.cut_off = set(wanted)
+        except (TreeError, RouteError):
+            return Change()  # the trees that there are go on
+        mtu = min((data["mtu"] for *_, data in self.graph.edges(data=True)), default=0)
+        fits = [route.payload(mtu) >= self.payload for route in plan.routes]
+        if not all(fits) and plan.trees:
+            return Change()
+        return self._take_over(plan, before, set(wanted))
+
+    def _take_over(self, plan: Rated, before: set[str], wanted: set[str]) -> Change:
+        slots = {(frozenset(tree.arcs), tree.rate_bps): slot for slot, tree in enumerate(plan.trees)}
+        changed, lost, revived = [], [], []
+        old = {n: self.plan.trees[way.slot] for n, way in self.ways.items() if way.slot is not None}
+        taken: set[int] = set()
+        for number, way in self.ways.items():
+            tree = old.get(number)
+            slot = slots.get((frozenset(tree.arcs), tree.rate_bps)) if tree else None
+            if tree and (slot is None or slot in taken):
+                lost.append(number)
+                way.slot = None
+            elif tree and slot is not None:
+                taken.add(slot)
+                way.slot = slot
+        self.plan = plan
+        # What was sent over a tree that is gone: its receivers fetch it over trees that are there.
+        for number, way in self.ways.items():
+            if way.slot is not None or all(self.network.is_up(u, v) for u, v in way.arcs):
+                continue
+            fresh = {name: blob for name, blob in self._any_routes().items() if name in way.routes}
+            if fresh and fresh != way.routes:
+                way.routes = {**way.routes, **fresh}
+                changed.append(number)
+        unnamed = [slot for slot in range(len(plan.trees)) if slot not in taken]
+        return Change(
+            changed,
+            lost,
+            revived,
+            unnamed,
+            sorted((self.cut_off - before) & wanted),
+            sorted((before - self.cut_off) & wanted),
+        )
+
+    def _any_routes(self) -> dict[str, bytes]:
+        """Each receiver's route in the slowest tree that it is in: that one reaches most."""
+        return {name: blob for found in self.plan.routes for name, blob in found.blobs.items()}
+
+    def name(self, slot: int, number: int) -> None:
+        """Give a tree of the plan an id."""
+        self.ways[number] = _way(self.plan.trees[slot], self.plan.routes[slot], slot)
+
+
+def _way(tree: RatedTree, found: Routes, slot: int) -> Way:
+    return Way(tree.arcs, tree.depth, dict(found.blobs), slot)
+
+
+def shares(trees: Sequence[RatedTree], capacity: Mapping[Arc, int], interest_share: float) -> list[float]:
+    """What of its rate each tree's data can have, so that the interests of the trees that use a cable the other way fit
+    as well. `interest_share`: bytes of an interest per byte of data that it asks for."""
+    data: Counter[Arc] = Counter()
+    for tree in trees:
+        for arc in tree.arcs:
+            data[arc] += tree.rate_bps
+    used = {arc: rate + interest_share * data.get((arc[1], arc[0]), 0) for arc, rate in data.items()}
+    return [min(min(1.0, capacity[arc] / used[arc]) for arc in tree.arcs) for tree in trees]

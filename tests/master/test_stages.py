@@ -1,0 +1,125 @@
+"""Stages (Takahashi and others, Algorithm 2) in simulated time: who has the whole file when."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+import pytest
+
+from datacast.master.schedule import Extent, Scheduler
+
+STEP_S = 0.01
+
+
+@dataclass
+class Stages:
+    """Trees that send at their rates; a tree passes what all its receivers hold. A receiver's time is when it holds
+    everything."""
+
+    rates: dict[int, float]
+    reach: dict[int, frozenset[str]]
+    pieces: int
+    held: dict[str, set[int]] = field(default_factory=dict)
+    done: dict[str, float] = field(default_factory=dict)
+    sent: int = 0
+
+    def go(self, limit_s: float = 1000.0) -> dict[str, float]:
+        names = frozenset().union(*self.reach.values())
+        scheduler = Scheduler(self.pieces, 20, list(self.rates), 100.0, rates=self.rates, reach=self.reach)
+        self.held = {name: set() for name in names}
+        queues: dict[int, list[Extent]] = {tree: [] for tree in self.rates}
+        at, tokens = dict.fromkeys(self.rates, 0), dict.fromkeys(self.rates, 0.0)
+        now = 0.0
+        while len(self.done) < len(names):
+            assert now < limit_s, "the transfer does not end"
+            now += STEP_S
+            for tree, rate in self.rates.items():
+                tokens[tree] = min(tokens[tree] + rate * STEP_S, rate * STEP_S + 4)
+                while queues[tree]:
+                    extent = queues[tree][0]
+                    if at[tree] >= extent.seq + extent.count:
+                        queues[tree].pop(0)
+                        continue
+                    piece = extent.first + at[tree] - extent.seq
+                    wanting = [name for name in self.reach[tree] if piece not in self.held[name]]
+                    if wanting and tokens[tree] < 1:
+                        break
+                    if wanting:
+                        tokens[tree] -= 1
+                        self.sent += 1
+                    for name in wanting:
+                        self.held[name].add(piece)
+                        if len(self.held[name]) == self.pieces:
+                            self.done[name] = now
+                    at[tree] += 1
+                scheduler.sent(tree, at[tree], now)
+            scheduler.gone(frozenset(self.done))
+            for extent in scheduler.assign(now):
+                queues[extent.tree].append(extent)
+            cut = scheduler.steal(now)
+            if cut:
+                kept = [e for e in queues[cut.tree] if e.seq < cut.seq]
+                queues[cut.tree] = [Extent(e.tree, e.seq, e.first, min(e.count, cut.seq - e.seq), e.to) for e in kept]
+                scheduler.cut_done(now)
+                scheduler.status(cut.tree, at[cut.tree], None, now)
+        return self.done
+
+
+def test_a_slow_receiver_costs_the_others_nothing_and_itself_nothing():
+    all_six, five = frozenset("abcdef"), frozenset("abcde")
+    run = Stages({1: 450.0, 2: 450.0, 3: 50.0, 4: 50.0}, {1: five, 2: five, 3: all_six, 4: all_six}, 4000)
+    done = run.go()
+    assert max(done[name] for name in five) <= 4.0 * 1.02 + 0.1
+    assert done["f"] <= 40.0 * 1.02 + 0.3
+
+
+def test_every_level_of_a_nested_plan_has_its_own_time():
+    """Three levels: each receiver is done after the file over the sum of its trees' rates (section 3.3)."""
+    reach = {1: frozenset("abc"), 2: frozenset("bc"), 3: frozenset("c")}
+    run = Stages({1: 100.0, 2: 100.0, 3: 200.0}, reach, 4000)
+    done = run.go()
+    for name, rate in (("a", 100.0), ("b", 200.0), ("c", 400.0)):
+        assert done[name] <= 4000 / rate * 1.02 + 0.3, name
+
+
+def test_trees_that_leave_out_different_receivers_still_bring_everybody_everything():
+    reach = {1: frozenset("ab"), 2: frozenset("bc"), 3: frozenset("ca")}
+    run = Stages(dict.fromkeys(reach, 100.0), reach, 3000)
+    done = run.go()
+    # Each third waits for one receiver then, and every tree can bring it to one of them.
+    assert max(done.values()) <= 10.0 + 10.0 * 1.15 + 0.3
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_trees_bring_everybody_everything(seed: int):
+    rng = random.Random(seed)
+    names = [f"r{i}" for i in range(rng.randint(2, 8))]
+    trees = rng.randint(1, 6)
+    reach = {t: frozenset(rng.sample(names, rng.randint(1, len(names)))) for t in range(trees)}
+    reach[trees] = frozenset(names)
+    rates = {t: rng.uniform(20, 300) for t in reach}
+    run = Stages(rates, reach, rng.randint(1, 2000))
+    done = run.go()
+    assert set(done) == set(names)
+    assert all(len(held) == run.pieces for held in run.held.values())
+
+
+def test_what_waits_only_for_those_who_left_is_not_sent():
+    scheduler = Scheduler(100, 10, [1, 2], 10.0, reach={1: frozenset("a"), 2: frozenset("ab")})
+    extents = scheduler.assign(0.0)
+    assert scheduler.pooled
+    scheduler.gone(frozenset("ab"))
+    assert scheduler.pooled == 0
+    assert {e.to for e in extents} <= {frozenset("a"), frozenset("ab")}
+
+
+def test_another_master_hears_of_every_piece_once():
+    scheduler = Scheduler(1000, 10, [1, 2], 10.0, reach={1: frozenset("a"), 2: frozenset("ab")})
+    scheduler.assign(0.0)
+    covered = sorted(scheduler.rest())
+    at = 0
+    for first, count in covered:
+        assert first == at
+        at += count
+    assert at == 1000
