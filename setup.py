@@ -10,6 +10,7 @@ FOLDERS = {
     "origins": "origins",
     "mininet": "mn",
     "topologies": "topologies",
+    "planners": "planners",
     "lab": "lab",
     "fabric_manager": "fabric_manager",
     "master": "master",

@@ -44,6 +44,18 @@ def trees(
     seed: Annotated[int, typer.Option(help="Of failures and group.")] = 1,
     max_trees: Annotated[int | None, typer.Option(help="No more trees than this.")] = None,
     repeat: Annotated[int, typer.Option(help="Compute so many times; median and p99 of the processor time.")] = 20,
+    planner: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Trees with rates: datacast, stable, fpfr, balanced, depth-first, dijkstra, "
+            "random-pipeline, flat-tree, max-bottleneck.",
+        ),
+    ] = None,
+    overlay: Annotated[
+        bool, typer.Option("--overlay", help="With --planner: hosts pass data on, switches do not.")
+    ] = False,
+    link: Annotated[str, typer.Option(help="With --planner: rate of links that have none, each way.")] = "100mbit",
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
     svg: Annotated[Path | None, typer.Option(help="Draw small ones into this file.")] = None,
 ) -> None:
@@ -52,6 +64,10 @@ def trees(
     datacast trees --topology bcube:8,3 --lfr 0.01 --group 1024 --seed 7 --repeat 50
 
     datacast trees --topology torus:4,2 --source 00 --receivers 12,13,21,33 --svg trees.svg
+
+    datacast trees --graph net.json --source 00 --receivers 02,31 --planner datacast --svg trees.svg
+
+    The last draws each tree as wide as its rate, and into trees-rates.svg each receiver's rate beside its bound.
     """
     from datacast.core.trees import Network, TreeSet, Unreachable
 
@@ -61,6 +77,23 @@ def trees(
     who, to = _group(g, source, receivers, group, rng)
     if repeat < 1:
         raise TreesUsageError(f"--repeat is {repeat}: give at least 1", what="repeat")
+    if planner is not None:
+        from .client import parse_rate
+        from .trees_planned import show
+
+        show(
+            g,
+            who,
+            to,
+            planner,
+            overlay=overlay,
+            link_bps=parse_rate(link),
+            seed=seed,
+            repeat=repeat,
+            as_json=as_json,
+            svg=svg,
+        )
+        return
     unreachable: list[str] = []
     found: TreeSet | None
     try:

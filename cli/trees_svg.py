@@ -46,7 +46,7 @@ def draw(g: Any, trees: list[Any], source: str, receivers: list[str]) -> str:
         dash = "" if data.get("up", True) else ' stroke-dasharray="3 4"'
         out.append(_line(at[u], at[v], 0, f'stroke="#ccc"{dash}'))
     for i, tree in enumerate(trees):
-        style = f'stroke="{COLOURS[i % len(COLOURS)]}" stroke-width="1.6" marker-end="url(#m{i})"'
+        style = f'stroke="{COLOURS[i % len(COLOURS)]}" stroke-width="{_width(tree, trees)}" marker-end="url(#m{i})"'
         # Side by side: the trees on one cable must not hide each other.
         out += [_line(at[u], at[v], 3 + 2 * i, style) for u, v in tree.arcs]
     members = set(receivers)
@@ -67,8 +67,41 @@ def draw(g: Any, trees: list[Any], source: str, receivers: list[str]) -> str:
         y = height - 20 * (len(trees) - i) + 6
         out.append(
             f'<text x="20" y="{y:.0f}" fill="{COLOURS[i % len(COLOURS)]}">tree {tree.id}: {len(tree.arcs)} arcs, '
-            f"depth {tree.depth}</text>"
+            f"depth {tree.depth}{_rate(tree)}</text>"
         )
+    return "\n".join([*out, "</svg>", ""])
+
+
+def _width(tree: Any, trees: list[Any]) -> str:
+    """As wide as its rate, where trees have rates; the fastest is 5 wide."""
+    rate = getattr(tree, "rate_bps", None)
+    return "1.6" if rate is None else f"{0.6 + 4.4 * rate / max(other.rate_bps for other in trees):.1f}"
+
+
+def _rate(tree: Any) -> str:
+    rate = getattr(tree, "rate_bps", None)
+    return "" if rate is None else f", {rate / 1e6:.1f} Mb/s"
+
+
+def bars(rows: list[tuple[str, float, float]]) -> str:
+    """Each receiver's rate (filled) beside its own bound (outline). `rows`: name, rate, bound, in bit/s."""
+    rows = rows[:NODES_MAX]
+    most = max((max(rate, bound) for _, rate, bound in rows), default=1.0) or 1.0
+    high = 18 * len(rows) + 40
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="620" height="{high}" font-family="sans-serif" font-size="11">',
+        '<rect width="100%" height="100%" fill="white"/>',
+        '<text x="90" y="16">rate (filled) and bound (outline), Mb/s</text>',
+    ]
+    for i, (name, rate, bound) in enumerate(rows):
+        y = 26 + 18 * i
+        out += [
+            f'<text x="82" y="{y + 10}" text-anchor="end">{escape(name)}</text>',
+            f'<rect x="90" y="{y}" width="{400 * rate / most:.1f}" height="12" fill="#4a7fb5"/>',
+            f'<rect x="90" y="{y}" width="{400 * bound / most:.1f}" height="12" fill="none" stroke="#222"/>',
+            f'<text x="{96 + 400 * max(rate, bound) / most:.0f}" y="{y + 10}">'
+            f"{rate / 1e6:.1f} of {bound / 1e6:.1f}</text>",
+        ]
     return "\n".join([*out, "</svg>", ""])
 
 

@@ -17,6 +17,7 @@ FOLDERS = {
     "origins": "origins",
     "mn": "mininet",
     "topologies": "topologies",
+    "planners": "planners",
     "lab": "lab",
     "fabric_manager": "fabric_manager",
     "master": "master",
@@ -193,6 +194,7 @@ def test_every_folder_explains_itself():
             "origins",
             "topologies",
             "mn",
+            "planners",
             "lab",
         )
         if not (ROOT / folder / "README.md").is_file()

@@ -105,3 +105,32 @@ def test_bad_input_names_the_culprit(capsys, args, text):
     assert code == 2
     assert text in err
     assert "Traceback" not in err
+
+
+def test_a_planner_s_trees_have_rates_bounds_and_cuts(capsys, tmp_path):
+    picture = tmp_path / "trees.svg"
+    args = ("--topology", "bcube:4,1", "--source", "00", "--receivers", "02,31", "--planner", "datacast")
+    code, out, _ = run(capsys, *args, "--down", "31-s0.3", "--link", "50mbit", "--svg", str(picture), "--json")
+    result = json.loads(out)
+    assert code == 0
+    assert {name: row["rate_bps"] for name, row in result["receivers"].items()} == {"02": 10**8, "31": 5 * 10**7}
+    assert result["receivers"]["31"]["bound_bps"] == 5 * 10**7
+    assert result["cuts"]["31"] == {"capacity_bps": 5 * 10**7, "arcs": [["s1.1", "31"]]}
+    widths = {line.get("stroke-width") for line in ET.fromstring(picture.read_text()).iter() if line.get("marker-end")}
+    assert widths
+    shown = ET.fromstring((tmp_path / "trees-rates.svg").read_text())
+    assert any("50.0 of 50.0" in (text.text or "") for text in shown.iter())
+
+
+@pytest.mark.parametrize(
+    ("extra", "text"),
+    [
+        (("--planner", "fastest"), "no planner 'fastest'"),
+        (("--planner", "flat-tree"), "use planners.hosts"),
+        (("--planner", "stable", "--link", "none"), "none"),
+    ],
+)
+def test_a_planner_s_bad_input_names_the_culprit(capsys, extra, text):
+    code, _, err = run(capsys, "--topology", "bcube:4,1", "--source", "00", "--receivers", "02,31", *extra)
+    assert code == 2
+    assert text in err

@@ -1,0 +1,129 @@
+"""`datacast trees --planner NAME`: trees with rates, each receiver's rate beside its bound, and the cut behind it."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from datacast import planners
+from datacast.core.rates import arc_rates, rated_trees
+from datacast.core.trees import Network
+
+CUTS_SHOWN = 8
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A planner's tree as trees_svg draws it."""
+
+    id: int
+    arcs: list[tuple[str, str]]
+    depth: int
+    rate_bps: float
+
+
+def show(
+    g: Any,
+    source: str,
+    receivers: list[str],
+    planner: str,
+    *,
+    overlay: bool,
+    link_bps: int,
+    seed: int,
+    repeat: int,
+    as_json: bool,
+    svg: Path | None,
+) -> None:
+    net = (planners.hosts if overlay else planners.cables)(g, link_bps)
+    times = []
+    for _ in range(repeat):
+        begin = time.thread_time_ns()
+        plan = planners.plan(net, source, receivers, planner, seed=seed)
+        times.append((time.thread_time_ns() - begin) / 1e6)
+    times.sort()
+    network = Network(g)
+    alone = rated_trees(network, source, receivers, arc_rates(network, g, default=link_bps))
+    cuts = {name: alone.cut(name) for name in sorted(receivers, key=lambda name: alone.bound[name])[:CUTS_SHOWN]}
+    got = plan.got
+    result = {
+        "planner": planner,
+        "note": plan.note,
+        "source": source,
+        "trees": [
+            {"rate_bps": round(t.rate_bps), "hops": [list(hop) for hop in t.hops], "receivers": list(t.receivers)}
+            for t in plan.trees
+        ],
+        "receivers": {name: {"rate_bps": round(got[name]), "bound_bps": alone.bound[name]} for name in receivers},
+        "common_bps": round(min(got.values())),
+        "common_bound_bps": alone.common_bound,
+        "aggregate_bps": round(plan.aggregate),
+        "cuts": {
+            name: {"capacity_bps": cut.capacity_bps, "arcs": [list(arc) for arc in cut.arcs]}
+            for name, cut in cuts.items()
+        },
+        "time_ms": {"median": times[len(times) // 2], "p99": times[min(len(times) - 1, int(len(times) * 0.99))]},
+    }
+    if svg is not None:
+        from .trees_svg import bars, draw
+
+        trees = [Drawn(i, _on_cables(net, t.hops), _depth(t.hops), t.rate_bps) for i, t in enumerate(plan.trees)]
+        svg.write_text(draw(g, trees, source, receivers))
+        rows = [(name, got[name], float(alone.bound[name])) for name in receivers]
+        svg.with_stem(svg.stem + "-rates").write_text(bars(rows))
+    if as_json:
+        print(json.dumps(result))
+    else:
+        _tables(g, result)
+
+
+def _on_cables(net: planners.Net, hops: tuple[tuple[str, str], ...]) -> list[tuple[str, str]]:
+    return [arc for u, v in hops for arc in net.path(u, v)]
+
+
+def _depth(hops: tuple[tuple[str, str], ...]) -> int:
+    depth: dict[str, int] = {}
+    for parent, child in hops:
+        depth[child] = depth.get(parent, 0) + 1
+    return max(depth.values(), default=0)
+
+
+def _mbit(rate: float) -> str:
+    return f"{rate / 1e6:.1f}"
+
+
+def _tables(g: Any, result: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    table = Table(title=f"{g.graph.get('topology') or 'graph'}: {result['planner']}, source {result['source']}")
+    for head in ("tree", "Mb/s", "receivers", "hops"):
+        table.add_column(head, justify="right")
+    table.add_column("parent>child")
+    for i, tree in enumerate(result["trees"]):
+        hops = [f"{u}>{v}" for u, v in tree["hops"]]
+        shown = " ".join(hops[:24]) + (" …" if len(hops) > 24 else "")
+        table.add_row(str(i), _mbit(tree["rate_bps"]), str(len(tree["receivers"])), str(len(hops)), shown)
+    console.print(table)
+    table = Table()
+    for head in ("receiver", "Mb/s", "bound", "of it"):
+        table.add_column(head, justify="right")
+    table.add_column("the cut")
+    for name, row in sorted(result["receivers"].items(), key=lambda item: item[1]["bound_bps"])[:40]:
+        cut = result["cuts"].get(name)
+        arcs = " ".join(f"{u}>{v}" for u, v in cut["arcs"][:8]) + (" …" if len(cut["arcs"]) > 8 else "") if cut else ""
+        part = row["rate_bps"] / row["bound_bps"] if row["bound_bps"] else 0.0
+        table.add_row(name, _mbit(row["rate_bps"]), _mbit(row["bound_bps"]), f"{part:.3f}", arcs)
+    console.print(table)
+    ms = result["time_ms"]
+    console.print(
+        f"every receiver: {_mbit(result['common_bps'])} Mb/s of {_mbit(result['common_bound_bps'])}; together "
+        f"{_mbit(result['aggregate_bps'])}; {ms['median']:.2f} ms median"
+        + (f"; {result['note']}" if result["note"] else ""),
+        highlight=False,
+    )

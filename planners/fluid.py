@@ -1,0 +1,36 @@
+"""When each receiver has the whole file: stages (Takahashi and others, Algorithm 2), as a fluid."""
+
+from __future__ import annotations
+
+from .model import Plan
+
+
+def finish_times(plan: Plan, size_bits: float) -> dict[str, float]:
+    """Seconds per receiver. A tree carries what most of its receivers still wait for; parts of the file are told apart
+    by who has them. Receivers without a tree are left out."""
+    trees = [(tree.rate_bps, frozenset(tree.receivers)) for tree in plan.trees if tree.rate_bps > 0]
+    everyone = frozenset(name for _, reach in trees for name in reach)
+    waiting: dict[frozenset[str], float] = {everyone: size_bits}
+    done: dict[str, float] = {}
+    now = 0.0
+    while waiting:
+        order = sorted(waiting, key=lambda key: (-len(key), sorted(key)))
+        work: dict[frozenset[str], list[tuple[float, frozenset[str]]]] = {}
+        for rate, reach in trees:
+            key = next((key for key in order if key & reach), None)
+            if key is not None:
+                work.setdefault(key, []).append((rate, reach))
+        if not work:
+            break
+        step = min(waiting[key] / sum(rate for rate, _ in parts) for key, parts in work.items())
+        now += step
+        for key, parts in work.items():
+            for rate, reach in parts:
+                waiting[key] -= rate * step
+                if rest := key - reach:
+                    waiting[rest] = waiting.get(rest, 0.0) + rate * step
+        waiting = {key: bits for key, bits in waiting.items() if bits > 1e-9 * size_bits}
+        missing = frozenset().union(*waiting) if waiting else frozenset()
+        for name in everyone - missing - done.keys():
+            done[name] = now
+    return done
