@@ -100,6 +100,21 @@ static void expire(struct timer *t, dc_time now)
   group_close(g, "its lease ended: nothing was heard of the group", false);
 }
 
+bool group_epoch(struct groups *all, struct group *g, const char *id, uint64_t epoch, struct fault *why)
+{
+  uint64_t last = g != NULL ? g->epoch : epochs_last(&all->epochs, id);
+  if (epoch < last)
+    return fault_set(why, "stale", "epoch %" PRIu64 " of group %s is over: a master of epoch %" PRIu64 " has it", epoch, id,
+                     last);
+  if (g == NULL) {
+    epochs_note(&all->epochs, id, epoch);
+  } else if (epoch > g->epoch) {
+    g->epoch = epoch;
+    g->had_n = g->reroute_n = g->rates_n = 0;
+  }
+  return true;
+}
+
 void group_renew(struct group *g)
 {
   struct loop *l = g->all->host->loop;
@@ -115,6 +130,7 @@ void group_close(struct group *g, const char *reason, bool keep)
   if (g->receiver != NULL)
     receiver_close(g, keep);
   loop_timer(all->host->loop, &g->lease, DC_NEVER);
+  epochs_note(&all->epochs, g->id, g->epoch);
   struct group **at = &all->first;
   while (*at != g)
     at = &(*at)->next;
@@ -162,6 +178,7 @@ static struct group *create(struct groups *all, const char *id, const struct ope
   }
   *g = (struct group){.all = all, .role = o->role, .layout = o->layout, .lease = {.fire = expire, .at = DC_NEVER}};
   snprintf(g->id, sizeof g->id, "%s", id);
+  g->epoch = epochs_last(&all->epochs, id); /* noted just now */
   bool ok = true;
   if (o->role != ROLE_RELAY) {
     const char *path = need_string(part, o->role == ROLE_SOURCE ? "path" : "dest", 4095, why);

@@ -2,6 +2,7 @@
 #ifndef AGENT_GROUP_H
 #define AGENT_GROUP_H
 
+#include "epochs.h"
 #include "host.h"
 #include "params.h"
 
@@ -22,6 +23,7 @@ struct group {
   struct dc_layout layout;
   uint64_t lease_ms;
   struct timer lease;
+  uint64_t epoch; /* of the latest master that has spoken */
   struct conn *parent; /* where events go; NULL when it is gone */
   struct source *source;
   struct receiver *receiver;
@@ -35,6 +37,7 @@ struct groups {
   struct host *host;
   struct group *first;
   uint32_t n, limit, trees;
+  struct epochs epochs; /* of groups that are closed */
   void (*emit)(void *arg, struct group *g, json_t *event); /* borrows event */
   void *arg;
 };
@@ -43,6 +46,10 @@ void groups_init(struct groups *all, struct host *host, uint32_t limit) __attrib
 void groups_close(struct groups *all) __attribute__((nonnull));
 
 struct group *group_find(const struct groups *all, const char *id) __attribute__((nonnull));
+/* A request of a master of `epoch` for the group `id`, `g` when it is open here. An earlier master's is refused (`stale`);
+ * with a later one `assign`, `digest`, `cut`, `reroute` and `rates` are numbered anew. */
+bool group_epoch(struct groups *all, struct group *g, const char *id, uint64_t epoch, struct fault *why)
+    __attribute__((nonnull(1, 3, 5)));
 /* The group was named by a request. */
 void group_renew(struct group *g) __attribute__((nonnull));
 /* When nobody hears the group's events any more (the connection they went over is gone), `from` does from now on, and

@@ -10,6 +10,7 @@ struct request {
   struct groups *groups;
   struct group *group; /* NULL where none is needed */
   const char *id;
+  uint64_t epoch;
   const json_t *whole, *part;
   struct conn *from;
   json_t *result;
@@ -117,6 +118,8 @@ static bool run(struct request *r, const char *name, struct fault *why)
     return fault_set(why, "bad_request", "group must be a name of 1 to %d letters, digits or ._-", NAME_MAX_LEN);
   if (op->names_group)
     r->group = group_find(r->groups, r->id);
+  if (op->names_group && !group_epoch(r->groups, r->group, r->id, r->epoch, why))
+    return false;
   if (op->needs_group && r->group == NULL)
     return fault_set(why, "no_group", "group %s is not open on this host", r->id);
   if (r->group != NULL) {
@@ -127,8 +130,8 @@ static bool run(struct request *r, const char *name, struct fault *why)
   return op->run(r, why);
 }
 
-json_t *ops_run(struct groups *groups, const char *op, const char *group, const json_t *whole, const json_t *part,
-                struct conn *from)
+json_t *ops_run(struct groups *groups, const char *op, const char *group, uint64_t epoch, const json_t *whole,
+                const json_t *part, struct conn *from)
 {
   static json_t *nothing; /* an `all` that is absent is empty */
   if (nothing == NULL)
@@ -136,6 +139,7 @@ json_t *ops_run(struct groups *groups, const char *op, const char *group, const 
   struct fault why = {"", ""};
   struct request r = {.groups = groups,
                       .id = group,
+                      .epoch = epoch,
                       .whole = whole == NULL ? nothing : whole,
                       .part = part,
                       .from = from,

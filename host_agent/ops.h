@@ -5,9 +5,9 @@
 #include "group.h"
 
 /* One request's part for this host. Returns the result object (a new reference; never NULL but without memory).
- * `whole` (the message's `all`) and `part` (`b`) may be NULL. */
-json_t *ops_run(struct groups *groups, const char *op, const char *group, const json_t *whole, const json_t *part,
-                struct conn *from) __attribute__((nonnull(1, 2)));
+ * `whole` (the message's `all`) and `part` (`b`) may be NULL. `epoch`: of the master that asks. */
+json_t *ops_run(struct groups *groups, const char *op, const char *group, uint64_t epoch, const json_t *whole,
+                const json_t *part, struct conn *from) __attribute__((nonnull(1, 2)));
 
 /* {"ok":false,"code":…,"error":…} */
 json_t *ops_refusal(const struct fault *why) __attribute__((nonnull));

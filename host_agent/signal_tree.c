@@ -377,8 +377,9 @@ static void own_part(struct pending *p, const json_t *tree)
   json_t *result;
   if (strcmp(name, own) == 0) {
     result = ops_run(s->groups, json_string_value(json_object_get(p->message, "op")),
-                     json_string_value(json_object_get(p->message, "group")), json_object_get(p->message, "all"),
-                     json_object_get(tree, "b"), p->from);
+                     json_string_value(json_object_get(p->message, "group")),
+                     (uint64_t)json_integer_value(json_object_get(p->message, "epoch")),
+                     json_object_get(p->message, "all"), json_object_get(tree, "b"), p->from);
   } else {
     struct fault why;
     fault_set(&why, "bad_request", "the agent at this address is %s, not %s", own, name);
@@ -392,12 +393,13 @@ static void request(struct signalling *s, struct conn *from, json_t *m)
   struct fault why;
   const json_t *id = json_object_get(m, "id");
   json_t *tree = json_object_get(m, "tree");
-  uint64_t timeout;
+  uint64_t timeout, epoch;
   unsigned members = 0;
   if (!json_is_integer(id))
     fault_set(&why, "bad_request", "id must be an integer");
   else if (need_string(m, "op", 32, &why) != NULL &&
            get_integer(m, "timeout_ms", 1, TIMEOUT_MAX_MS, TIMEOUT_DEFAULT_MS, &timeout, &why) &&
+           get_integer(m, "epoch", 0, (UINT64_C(1) << 53) - 1, 0, &epoch, &why) &&
            check_tree(tree, 1, &members, &why)) {
     struct pending *p = calloc(1, sizeof *p);
     if (p == NULL)

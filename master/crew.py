@@ -47,7 +47,7 @@ class Crew:
     gets every event, `wake` is called when something changed, `spawn` runs a coroutine for as long as the group.
     `may_return(member)`: one that is back may go on with the others; `may_wait(member)`: one that does not answer has
     been away for long enough to be set aside; `set_aside` does that. `on_status` gets the status of one that is back.
-    `again`: another master had the group before."""
+    `epoch`: how many masters the group has had with this one; members number its log anew."""
 
     def __init__(
         self,
@@ -63,15 +63,15 @@ class Crew:
         may_wait: Callable[[Member], bool] = lambda member: False,
         set_aside: Callable[[Member, str], None] = lambda member, why: None,
         on_status: Callable[[Member, dict[str, Any]], None] = lambda member, result: None,
-        again: bool = False,
+        epoch: int = 1,
     ) -> None:
-        self.group, self.view, self.timeout_s = group, view, timeout_s
+        self.group, self.view, self.timeout_s, self.epoch = group, view, timeout_s, epoch
         self.members: dict[str, Member] = {}
         self._opening, self._on_event, self._wake, self._spawn = opening, on_event, wake, spawn
         self._may_return, self._may_wait, self._set_aside = may_return, may_wait, set_aside
         self._on_status = on_status
-        self._again, self._met = again, set[str]()
-        """Members may know the group from another master, with a log of its own; those of whom this one knows."""
+        self._again, self._met = epoch > 1, set[str]()
+        """Members may know the group from another master, perhaps cut otherwise; those of whom this one knows."""
         self._log: list[Entry] = []
         self._root: Connection | None = None
         self._near: list[str] = []
@@ -147,7 +147,8 @@ class Crew:
 
     def _connection(self, member: Member, addr: str = "", on_close: Callable[[], None] | None = None) -> Connection:
         addr = addr or self.view.address(member.name) or member.addr
-        return Connection(addr, self._on_event, on_close, name=member.name, security=self.view.client.security)
+        security = self.view.client.security
+        return Connection(addr, self._on_event, on_close, name=member.name, security=security, epoch=self.epoch)
 
     def _source_gone(self, error: SignallingError) -> GroupError:
         return GroupError("unreachable", f"source {self.source.name}: {error.message}", self.source.name)
@@ -214,8 +215,8 @@ class Crew:
                 member.aside = True
 
     async def adopt(self) -> Results:
-        """Take over a group that another master began: the log goes on behind what the members have had, with empty
-        entries for what is not known any more. Returns their status; `open` gives them this master's trees."""
+        """Take over a group that another master began. Returns the members' status; `open` gives them this master's
+        trees."""
         asked = self.in_touch()
         results = await self.request("status", asked)
         now = time.monotonic()
@@ -225,15 +226,11 @@ class Crew:
             if result.get("ok") or result.get("code") == "no_group":
                 self._met.add(member.name)
             if result.get("ok"):
-                member.opened, member.position = True, int(result.get("n", 0))
-        for _ in range(max((m.position for m in asked), default=0)):
-            self._log.append(Entry("assign", {"extents": []}))
+                member.opened = True
         opened = await self.request("open", asked, self._opening(None), {m.name: self._opening(m) for m in asked})
         for member in asked:
             if (opened.get(member.name) or {}).get("ok"):
                 member.opened, member.state = True, "open"
-                if member.position < len(self._log):
-                    self.suspect(member)
             elif member.role == "source":
                 answer = opened.get(member.name) or {}
                 raise GroupError(
@@ -296,7 +293,7 @@ class Crew:
         members = [m for m in self.in_touch() if m.opened and not m.final and m.name in routes]
         if not members:
             return
-        self._reroutes = max(self._reroutes + 1, time.time_ns() // 1000)  # higher than an earlier master's, too
+        self._reroutes += 1
         parts = {m.name: {"routes": routes[m.name]} for m in members}
         results = await self.request("reroute", members, {"n": self._reroutes}, parts, PROMPT_S)
         for member in members:

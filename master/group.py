@@ -109,7 +109,7 @@ class Group(Figures, Reactions):
             may_wait=self._may_wait,
             set_aside=self._set_aside,
             on_status=lambda member, result: self._receiver_figures(member, result, None),
-            again=order.again,
+            epoch=order.epoch,
         )
         self.bounds = Bounds(self.crew)
 

@@ -57,8 +57,11 @@ class Connection:
         *,
         name: str,
         security: Security = PLAIN,
+        epoch: int = 0,
     ) -> None:
+        """`epoch`: of the master that asks; agents refuse an earlier one's requests."""
         self.address, self.name, self._security = address, name, security
+        self._epoch = epoch
         self._on_event, self._on_close = on_event, on_close
         self._ids = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[Results]] = {}
@@ -135,6 +138,7 @@ class Connection:
             "id": number,
             "op": op,
             "group": group,
+            "epoch": self._epoch,
             "timeout_ms": int(timeout * 1000),
             "tree": tree,
         }

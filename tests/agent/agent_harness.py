@@ -58,6 +58,8 @@ class Client:
     """One signalling connection: requests, and the events that come meanwhile."""
 
     def __init__(self, namespace: str, address: str) -> None:
+        self.epoch: int | None = None
+        """Of the master that this plays."""
         host, _, port = address.rpartition(":")
         self.sock = inside(namespace, lambda: socket.create_connection((host, int(port)), timeout=5))
         self.decoder = Decoder()
@@ -96,6 +98,8 @@ class Client:
             message["all"] = everyone
         if group is not None:
             message["group"] = group
+        if self.epoch is not None:
+            message["epoch"] = self.epoch
         self.sock.sendall(encode(message))
         return self.id
 

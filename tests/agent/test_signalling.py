@@ -172,12 +172,47 @@ def test_orders_come_in_their_order(pair: Net, tmp_path: Path) -> None:
     transfer.wait_ended()
 
 
+def test_an_earlier_master_is_refused_and_a_later_one_numbers_anew(pair: Net, tmp_path: Path) -> None:
+    transfer = Transfer(pair, "a", random_file(tmp_path / "src", 300 * 8000), {"b": path_direct()})
+    client, members = transfer.client, transfer.members()
+
+    def order(number: int, first: int) -> Message:
+        return client.request("assign", members, {"n": number, "extents": [[transfer.tree, first, first, 100]]}, "g-1")[
+            "b"
+        ]
+
+    client.epoch = 1
+    transfer.open()
+    assert order(1, 0)["ok"] and order(2, 100)["ok"]
+    client.epoch = 2
+    assert transfer.open()["b"]["ok"] and transfer.status()["b"]["n"] == 0
+    assert order(1, 200)["ok"]
+    client.epoch = 1
+    for op, body in (
+        ("assign", {"n": 2, "extents": []}),
+        ("cut", {"n": 2, "trees": []}),
+        ("status", None),
+        ("close", {}),
+    ):
+        for name, result in client.request(op, members, body, "g-1").items():
+            assert result["code"] == "stale" and "epoch 1 of group g-1 is over" in result["error"], (name, op, result)
+    client.epoch = 2
+    assert transfer.status()["b"]["n"] == 1, "the refused ones have changed nothing"
+    transfer.wait_ended()
+    transfer.close()
+    client.epoch = 1
+    refused = client.request("close", members, {}, "g-1")
+    assert {r["code"] for r in refused.values()} == {"stale"}, "nor is a group that has ended opened again"
+
+
 BAD_REQUESTS = [
     {"op": "nonsense"},
     {"op": "open", "group": "g"},
     {"op": "open", "group": "../g", "b": {"role": "relay"}},
     {"op": "open", "group": "g" * 65, "b": {"role": "relay"}},
     {"op": "open", "group": "g", "b": []},
+    {"op": "status", "group": "g", "epoch": -1},
+    {"op": "status", "group": "g", "epoch": "1"},
     {"op": "open", "group": "g", "b": {"role": "king"}},
     {"op": "open", "group": "g", "b": {"role": "source", "path": "/etc/hostname"}, "all": {"trees": []}},
     {

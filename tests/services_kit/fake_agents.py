@@ -155,6 +155,7 @@ class FakeAgent:
         self.addr = ""
         self.roles: dict[str, Role] = {}
         self.fail: dict[str, tuple[str, str]] = {}
+        self.epochs: dict[str, int] = {}
         self.mute_events = False
         self.stall_done = False
         self.expired: list[str] = []
@@ -335,6 +336,12 @@ class FakeAgent:
     def _own(self, message: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
         op, group, body = message["op"], message["group"], message.get("all", {})
         self.world.requests.append((op, self.name, message))
+        epoch, last = message.get("epoch", 0), self.epochs.get(group, 0)
+        if epoch < last:
+            return {"ok": False, "code": "stale", "error": f"epoch {epoch} of group {group} is over"}
+        self.epochs[group] = epoch
+        if epoch > last and group in self.roles:
+            self.roles[group].had_n = 0
         if op in self.fail:
             code, error = self.fail[op]
             return {"ok": False, "code": code, "error": error}

@@ -1,0 +1,23 @@
+/* Epochs of groups that are not open here any more: what a master of an earlier one still says must not open them anew.
+ * A group's epoch counts its masters (docs/signalling.md). */
+#ifndef AGENT_EPOCHS_H
+#define AGENT_EPOCHS_H
+
+#include "host.h"
+
+/* The oldest is forgotten: its masters are gone by then, or have been told. */
+enum { EPOCHS_MAX = 1024 };
+
+struct epochs {
+  struct {
+    char group[NAME_MAX_LEN + 1];
+    uint64_t epoch;
+  } row[EPOCHS_MAX];
+  uint32_t n, next;
+};
+
+/* The highest epoch that was noted for a group; 0: none. */
+uint64_t epochs_last(const struct epochs *e, const char *group) __attribute__((nonnull));
+void epochs_note(struct epochs *e, const char *group, uint64_t epoch) __attribute__((nonnull));
+
+#endif

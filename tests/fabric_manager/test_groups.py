@@ -1,0 +1,117 @@
+"""Groups against store and workers: what is written, what is told, and what a full disk or a bad report does."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from small import bcube41, run, star, until
+
+from datacast.fabric_manager.api import FabricManagerClient
+from datacast.services.problems import Problem
+from datacast.services.store import StoreError
+from lab import lab
+
+SIX = ["02", "10", "21", "23", "31", "33"]
+
+
+def test_a_malformed_report_is_refused_and_harms_nobody() -> None:
+    async def scenario():
+        async with lab(star(3), rates=[200.0]) as it:
+            group = await it.start("h0", ["h1", "h2"], 20_000_000)
+            await it.running(group)
+            record = it.manager.groups.get(group["id"])
+            async with FabricManagerClient(it.manager.url) as client:
+                client.lease = record.lease
+                base = {"group": group["id"], "epoch": 1, "state": "running"}
+                bad = [
+                    {**base, "progress": {"receivers": {"x": 1}}},
+                    {**base, "progress": {"receivers": {"h1": {"state": "sleeping"}}}},
+                    {**base, "progress": {"fraction": 7}},
+                    {**base, "progress": {"trees": {"1": {"arcs": "all"}}}},
+                    {**base, "state": "queued", "progress": {}},
+                    "nonsense",
+                    None,
+                ]
+                answers = await client.report("test-0", [*bad, {**base, "progress": {"fraction": 0.0}}])
+            assert [a.get("code") for a in answers] == ["invalid"] * len(bad) + [None]
+            listed = await it.client.groups()
+            await it.client.cancel_group(group["id"])
+            return listed, await it.end(group)
+
+    listed, record = run(scenario())
+    assert listed[0]["receivers"] == 2 and record["state"] == "cancelled"
+
+
+class Full:
+    """A store whose disk is full now and then."""
+
+    def __init__(self, kept) -> None:
+        self.put, kept.store.put, self.full = kept.store.put, self._put, False
+
+    async def _put(self, *args, **options):
+        if self.full:
+            raise StoreError("database or disk is full")
+        return await self.put(*args, **options)
+
+
+def test_what_cannot_be_written_is_an_error_and_never_a_lie() -> None:
+    async def scenario():
+        async with lab(star(3), rates=[800.0]) as it:
+            disk = Full(it.manager.groups.kept)
+            group = await it.start("h0", ["h1", "h2"], 6_000_000)
+            await it.running(group)
+            await until(lambda: it.manager.groups.get(group["id"]).state == "running", "it runs")
+            disk.full = True
+            for ask in (it.start("h0", ["h1"], 1000), it.client.cancel_group(group["id"])):
+                with pytest.raises(Problem) as caught:
+                    await ask
+                assert caught.value.status == 503 and caught.value.code == "store" and "full" in caught.value.message
+            await until(lambda: not any(a.roles for a in it.world.agents.values()), "the transfer itself is over", 20)
+            await asyncio.sleep(0.5)
+            memory = (await it.client.group(group["id"]))["state"]
+            entry = await it.manager.groups.kept.store.get(f"groups/{group['id']}")
+            assert memory == "running" and '"state":"running"' in entry.value, "memory says what the store says"
+            assert len(await it.client.groups()) == 1
+            disk.full = False
+            return await it.end(group)
+
+    assert run(scenario())["state"] == "done", "the master told again"
+
+
+def test_resumed_twice_while_the_old_master_still_ends_a_group_gets_one_master() -> None:
+    async def scenario():
+        async with lab(bcube41(), rates=[300.0]) as it:
+            it.world.agents["02"].fail["open"] = ("disk_full", "no room")
+            group = await it.start("00", ["02"], 5_000_000)
+            await it.end(group)
+            del it.world.agents["02"].fail["open"]
+            answers = await asyncio.gather(
+                *(it.client.resume_group(group["id"]) for _ in range(5)), return_exceptions=True
+            )
+            refused = [a for a in answers if isinstance(a, Problem)]
+            assert len(refused) == 4 and {a.code for a in refused} == {"not_resumable"}
+            return await it.end(group)
+
+    record = run(scenario())
+    assert record["state"] == "done" and record["epoch"] == 2
+
+
+def test_a_worker_of_an_earlier_epoch_is_refused_by_the_agents_too() -> None:
+    async def scenario():
+        async with lab(bcube41(), rates=[300.0]) as it:
+            group = await it.start("00", SIX, 4_000_000)
+            await it.running(group, 20)
+            old = await until(lambda: it.masters.groups.get(group["id"]), "its master")
+            await it.masters.kill(group["id"])
+            await until(lambda: it.manager.groups.get(group["id"]).epoch == 2, "another has it")
+            await until(
+                lambda: all(a.epochs.get(group["id"]) == 2 for a in map(it.world.agents.get, SIX)), "it has spoken"
+            )
+            await old.crew.connect()
+            results = await old.crew.request("close", old.crew.receivers, {"reason": "from the past", "keep": False})
+            await old.crew.hang_up()
+            assert {r["code"] for r in results.values()} == {"stale"}
+            return await it.end(group)
+
+    assert run(scenario())["state"] == "done"

@@ -1,0 +1,229 @@
+"""The life of a group: one pure function, event by event, and over thousands of random ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from datacast.fabric_manager import machine
+from datacast.fabric_manager.api import (
+    FINAL_STATES,
+    Adopt,
+    GroupSpec,
+    MasterReport,
+    Progress,
+    ReceiverFigures,
+    TreeFigures,
+)
+from datacast.fabric_manager.machine import (
+    FRUITLESS_MAX,
+    Assigned,
+    Cancel,
+    GiveUp,
+    Join,
+    Leave,
+    Order,
+    OwnerLost,
+    Place,
+    Recall,
+    Reported,
+    Resume,
+    Stale,
+    Tell,
+    apply,
+)
+from datacast.fabric_manager.record import Record, dump, load
+from datacast.services.problems import Problem
+
+ADOPT = Adopt(size=80, file={"inode": 1}, payload=10, per_block=2, rest=[(4, 4)])
+
+
+def fresh(*receivers: str) -> Record:
+    spec = GroupSpec(source="s", source_path="/f", receivers=list(receivers or ("a", "b")), dest_path="f")
+    return machine.new(Record(id="g-1", spec=spec)).record
+
+
+def after(record: Record, *events: machine.Event) -> Record:
+    for event in events:
+        record = apply(record, event, 7).record
+    return record
+
+
+def report(record: Record, state: str, lease: str = "L", **progress) -> Reported:
+    body = MasterReport(group="g-1", epoch=record.epoch, state=state, progress=Progress(**progress))
+    return Reported(body, lease)
+
+
+def done(*names: str) -> dict[str, ReceiverFigures]:
+    return {name: ReceiverFigures(state="done", t_done_ns=9, fraction=1.0) for name in names}
+
+
+def running(fraction: float = 0.0) -> Record:
+    record = after(fresh(), Assigned("w", "L"))
+    return after(record, report(record, "running", fraction=fraction))
+
+
+def test_from_the_queue_to_the_end() -> None:
+    record = fresh()
+    assert (record.state, record.epoch, record.owner) == ("queued", 0, None)
+    outcome = apply(record, Assigned("w", "L"), 1)
+    record = outcome.record
+    assert (record.state, record.epoch, record.owner, record.lease) == ("starting", 1, "w", "L")
+    assert outcome.durable and outcome.effects == (Order(),)
+    outcome = apply(record, report(record, "running", adopt=ADOPT), 2)
+    assert outcome.record.state == "running" and outcome.durable and outcome.record.adopt == ADOPT
+    outcome = apply(outcome.record, report(outcome.record, "running", fraction=0.5), 3)
+    assert not outcome.durable, "progress alone is not worth a write"
+    outcome = apply(outcome.record, report(outcome.record, "running", receivers=done("a")), 4)
+    assert outcome.durable and outcome.record.adopt == ADOPT and outcome.record.done == {"a": 9}
+    outcome = apply(outcome.record, report(outcome.record, "done", receivers=done("b")), 5)
+    ended = outcome.record
+    assert (ended.state, ended.owner, ended.lease, ended.finished_ns) == ("done", None, None, 5)
+    assert ended.done == {"a": 9, "b": 9} and outcome.durable
+
+
+@pytest.mark.parametrize(("epoch", "lease"), [(1, "other"), (0, "L"), (2, "L")])
+def test_what_is_said_in_anothers_name_is_refused(epoch: int, lease: str) -> None:
+    record = running()
+    told = report(replace(record, epoch=max(epoch, 1)), "failed", lease)
+    if epoch == 0:
+        told = Reported(replace(told.report, epoch=1), lease)
+        record = after(record, OwnerLost(1, "it died"), Assigned("w", "L"))
+    with pytest.raises(Stale):
+        apply(record, told, 1)
+
+
+def test_two_masters_never_have_a_group() -> None:
+    record = running()
+    with pytest.raises(Stale):
+        apply(record, Assigned("v", "M"), 1)
+
+
+def test_the_next_worker_goes_on_from_what_was_told() -> None:
+    outcome = apply(running(0.5), OwnerLost(1, "it died"), 1)
+    assert outcome.effects == (Recall("w"), Place()) and outcome.record.state == "running"
+    record = after(outcome.record, Assigned("v", "M"))
+    assert (record.state, record.epoch, record.owner) == ("running", 2, "v")
+    late = apply(record, OwnerLost(1, "noticed twice"), 2)
+    assert late.record is record and not late.effects
+
+
+def test_masters_that_get_nowhere_fail_the_group_and_those_that_get_on_do_not() -> None:
+    record = fresh()
+    for _ in range(3 * FRUITLESS_MAX):
+        record = after(record, Assigned("w", "L"))
+        record = after(record, report(record, "running", fraction=record.progress.fraction + 0.01))
+        record = after(record, OwnerLost(record.epoch, "it died"))
+    assert record.state == "running" and record.fruitless == 0
+    for _ in range(FRUITLESS_MAX):
+        record = after(record, Assigned("w", "L"))
+        record = after(record, OwnerLost(record.epoch, "it died"))
+    assert record.state == "failed" and record.progress.error and record.progress.error.code == "master_died"
+
+
+def test_cancelling() -> None:
+    assert after(fresh(), Cancel()).state == "cancelled", "nobody has it"
+    outcome = apply(running(), Cancel(), 1)
+    assert outcome.record.state == "cancelling" and outcome.effects == (Tell({"type": "cancel"}),)
+    record = outcome.record
+    assert not apply(record, Cancel(), 2).durable
+    assert after(record, report(record, "running")).state == "cancelling", "a report that was under way"
+    assert after(record, report(record, "cancelled")).state == "cancelled"
+    assert after(record, OwnerLost(1, "it died")).state == "cancelled"
+    ended = after(record, report(record, "cancelled"))
+    assert apply(ended, Cancel(), 3).record is ended
+
+
+def test_a_second_resume_finds_the_group_resumed_already() -> None:
+    record = running(0.5)
+    record = after(record, report(record, "failed", adopt=ADOPT, receivers=done("a")))
+    resumed = apply(record, Resume(), 1)
+    again = resumed.record
+    assert again.state == "queued" and resumed.effects == (Place(),) and again.done == {"a": 9}
+    assert again.adopt and again.adopt.rest == [(0, 8)] and again.finished_ns is None
+    with pytest.raises(Problem, match="is queued"):
+        apply(again, Resume(), 2)
+    given_out = after(again, Assigned("v", "M"))
+    assert given_out.epoch == record.epoch + 1
+    with pytest.raises(Stale):  # the old master still exits, and tells of it
+        apply(given_out, report(record, "failed"), 3)
+
+
+def test_receivers_come_and_go_and_the_last_one_takes_the_group_with_it() -> None:
+    outcome = apply(running(), Join("c", "/elsewhere"), 1)
+    assert outcome.record.receivers == ["a", "b", "c"] and outcome.record.dest_paths == {"c": "/elsewhere"}
+    assert outcome.effects == (Tell({"type": "join", "host": "c", "dest_path": "/elsewhere"}),)
+    record = after(outcome.record, Leave("c"), Leave("a"))
+    assert record.receivers == ["b"] and record.state == "running"
+    assert after(record, Leave("b")).state == "cancelling"
+    with pytest.raises(Problem, match="no receiver"):
+        apply(record, Leave("z"), 2)
+    with pytest.raises(Problem, match="receivers join and leave one that runs"):
+        apply(after(record, Cancel()), Join("d"), 3)
+
+
+def test_nobody_joins_by_a_report_and_arcs_are_told_once() -> None:
+    record = running()
+    tree = TreeFigures(arcs=[("s", "a")], pieces=1)
+    record = after(record, report(record, "running", receivers=done("a", "stranger"), trees={"1": tree}))
+    assert set(record.progress.receivers) == {"a", "b"}
+    record = after(record, report(record, "running", trees={"1": TreeFigures(pieces=2)}))
+    assert record.progress.trees["1"].arcs == [("s", "a")] and record.progress.trees["1"].pieces == 2
+
+
+def test_a_record_survives_the_store_also_a_long_one() -> None:
+    record = running(0.25)
+    assert load(dump(record)) == record
+    names = [f"h{i}" for i in range(8192)]
+    tree = {str(i): {"data": 1, "srtt_us": 0.5} for i in range(4)}
+    figures = {name: ReceiverFigures(state="done", t_done_ns=i, trees=tree) for i, name in enumerate(names)}
+    big = replace(fresh(*names), progress=Progress(receivers=figures))
+    assert load(dump(big)) == big and len(dump(big)) < 1 << 20
+
+
+EVENTS = st.one_of(
+    st.tuples(st.just("assign"), st.sampled_from("wv")),
+    st.tuples(st.just("lost"), st.integers(0, 4)),
+    st.tuples(st.just("report"), st.integers(1, 4), st.sampled_from(["starting", "running", *FINAL_STATES])),
+    st.sampled_from([("cancel",), ("resume",), ("join",), ("leave",), ("give up",)]),
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(EVENTS, max_size=30))
+def test_whatever_comes(events: list[tuple]) -> None:
+    """Epochs only rise; who has a group was given it; what has ended stays so until it is resumed."""
+    record, ends = fresh(), 0
+    for kind, *args in events:
+        event = {
+            "assign": lambda a=args: Assigned(a[0], a[0] * 4),
+            "lost": lambda a=args: OwnerLost(a[0], "it died"),
+            "report": lambda a=args: Reported(
+                MasterReport(group="g-1", epoch=a[0], state=a[1], progress=Progress()), "wwww"
+            ),
+            "cancel": Cancel,
+            "resume": Resume,
+            "join": lambda: Join("c"),
+            "leave": lambda: Leave("c"),
+            "give up": lambda: GiveUp("x", "y"),
+        }[kind]()
+        try:
+            outcome = apply(record, event, 1)
+        except Problem:
+            continue
+        now = outcome.record
+        assert now.epoch in (record.epoch, record.epoch + 1)
+        assert (now.epoch > record.epoch) == (kind == "assign")
+        if machine.final(record) and kind != "resume":
+            assert now is record and not outcome.effects
+        if machine.final(now):
+            assert now.owner is None and now.lease is None and now.finished_ns is not None
+            ends += not machine.final(record)
+            assert outcome.durable or now is record
+        if record.owner != now.owner or record.state != now.state:
+            assert outcome.durable, "another fabric manager must know"
+        assert (now.owner is None) == (now.lease is None)
+        record = now
