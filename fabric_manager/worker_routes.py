@@ -29,7 +29,7 @@ def add_worker_routes(app: FastAPI, groups: Groups) -> None:
     ) -> StreamingResponse:
         worker = groups.workers.connect(name, lease, pid)
         if worker is None or worker.orders is None:
-            raise Problem(429, "too_many_workers", "there are too many workers", remedy="end some")
+            raise Problem(503, "no_room", "this fabric manager takes no more workers", remedy="ask another one")
         stream = worker.orders
         ended = lines(stream, lambda: groups.workers.disconnect(worker, stream))
         return StreamingResponse(ended, media_type="application/x-ndjson")

@@ -52,6 +52,7 @@ class Workers:
         self._lost, self._came = lost, came
         self._workers: dict[str, Worker] = {}
         self._began = 0.0
+        self._closed = False
 
     def begin(self) -> None:
         """This fabric manager leads from now on."""
@@ -68,7 +69,9 @@ class Workers:
         return time.monotonic() - self._began < RETURN_S
 
     def connect(self, name: str, lease: str, pid: int | None) -> Worker | None:
-        """A stream of orders begins. None: there are too many workers."""
+        """A stream of orders begins. None: there are too many workers, or this fabric manager ends."""
+        if self._closed:
+            return None
         worker = self._workers.get(lease)
         if worker is None:
             if len(self._workers) >= WORKERS_MAX:
@@ -109,7 +112,7 @@ class Workers:
     def sweep(self) -> None:
         """Call ten times a second."""
         now = time.monotonic()
-        for worker in self.all():
+        for worker in self.all() if not self._closed else ():
             if worker.ended is not None and now - worker.ended > BACK_S:
                 how = "its worker is gone"
             elif now - worker.heard > SILENCE_S:
@@ -123,6 +126,8 @@ class Workers:
             self._lost(worker, how)
 
     def close(self) -> None:
+        """Workers find the next fabric manager; none is lost here any more."""
+        self._closed = True
         for worker in self.all():
             if worker.orders:
                 worker.orders.close()

@@ -264,7 +264,7 @@ def test_a_group_survives_a_fabric_manager_that_ends_and_is_started_again(
         from fake_agents import World
 
         world = World([400.0])
-        world.sizes["/f"] = 15_000_000
+        world.sizes["/f"] = 40_000_000
         manager, addresses = await start_process(tmp_path, topology)
         client = FabricManagerClient(addresses["http"])
         second = None
