@@ -41,7 +41,7 @@ RUN_OPTIONS = $(if $(FILE),--file $(FILE),--size $(SIZE)) $(if $(FROM),--from $(
   $(if $(TREES),--trees $(TREES)) $(if $(CACHE),--cache $(CACHE)) $(if $(CREDITS),--credits $(CREDITS)) \
   $(if $(DELTA),--delta $(DELTA)) $(if $(SEED),--seed $(SEED))
 
-.PHONY: help setup build binaries demo lab test test-c c-tests test-py test-faults lint constants clean bench-lab bench-failures mutants power-loss
+.PHONY: help setup build binaries demo lab test test-c c-tests test-py test-quick test-faults lint constants clean bench-lab bench-failures mutants power-loss
 
 ifndef V
 .SILENT:
@@ -135,6 +135,9 @@ test: ## everything: C tests, sanitizers, Python, whole labs
 # Tests marked `lab` are tried again when they fail (tests/conftest.py); the summary names them (R).
 test-py: build
 	@nice -n 5 $(PY) -m pytest $(PYTEST_OPTIONS)
+
+test-quick: build ## what needs neither root nor a lab
+	@nice -n 5 $(PY) -m pytest -q -m "not root and not lab" $(PYTEST_OPTIONS)
 
 test-faults: build ## the fault matrix on real labs, some twenty minutes
 	@DATACAST_FAULTS=1 nice -n 5 $(PY) -m pytest -v tests/lab/test_fault_matrix.py tests/lab/test_lab_life.py
