@@ -308,7 +308,7 @@ void forward_carrier(void *arg, int ifindex, bool carrier, bool gone)
   for (uint16_t i = 0; i < f->ports; i++)
     if (f->port[i]->nif->ifindex == ifindex)
       p = f->port[i];
-  if (p == NULL || p->link.carrier == carrier)
+  if (ifindex == 0 || p == NULL || p->link.carrier == carrier)
     return;
   if (gone)
     log_warn("interface %s is gone", p->nif->name);
@@ -318,10 +318,33 @@ void forward_carrier(void *arg, int ifindex, bool carrier, bool gone)
   settle(f, p);
 }
 
+void forward_replace(struct forward *f, uint16_t port, struct netif *nif)
+{
+  struct port *p = f->port[port];
+  port_replace(p, nif);
+  if (loop_watch_packets(f->loop, &p->watch, EPOLLIN) < 0 && nif->fd >= 0)
+    log_error("port %u: epoll: it is looked at only when others wake this process", port);
+  linkstate_carrier(&p->link, f->loop->now, nif->up);
+  f->hello_at = 0;
+  loop_timer(f->loop, &f->hello, f->loop->now);
+  settle(f, p);
+}
+
 static void hello_due(struct timer *t, dc_time now)
 {
   (void)t; /* the round that follows sees what arrived first */
   (void)now;
+}
+
+/* As long as the longest frame, behind what is read. */
+static void fill_up(struct forward *f, const struct port *p, struct dc_tx *tx)
+{
+  uint32_t more = p->nif->mtu + DC_ETHER_LEN - tx->prefix_len;
+  tx->buf = bufpool_get(&f->pool, more);
+  if (tx->buf == NULL)
+    return;
+  memset(tx->buf->data, 0, more);
+  tx->len = more;
 }
 
 /* After everything that arrived: an arrival is proof, and the round may have come late. */
@@ -342,6 +365,8 @@ static void say_hello(struct forward *f, dc_time now)
     struct port *p = f->port[i];
     struct dc_tx tx = {.buf = NULL, .port = i};
     tx.prefix_len = (uint16_t)linkstate_poll(&p->link, now, p->neighbour, p->nif->mac, tx.prefix);
+    if (tx.prefix_len > 0 && p->nif->full_hello)
+      fill_up(f, p, &tx);
     if (tx.prefix_len > 0)
       port_push(p, &tx);
     settle(f, p);
@@ -373,7 +398,7 @@ void forward_round(void *arg, dc_time now)
     f->rx_port = f->port[i];
     unsigned n = f->port[i]->nif->ops->rx(f->port[i]->nif, from_port, f, RX_BUDGET);
     got += n;
-    f->loop->busy |= n == RX_BUDGET;
+    f->loop->busy |= n >= RX_BUDGET;
   }
   say_hello(f, now);
   poll_endpoints(f, now);
@@ -436,10 +461,12 @@ bool forward_open(struct forward *f, struct loop *loop, const struct forward_cfg
     if (getrandom(&instance, sizeof instance, 0) != sizeof instance)
       instance = (uint32_t)loop_realtime_ns();
     linkstate_init(&p->link, loop->now, instance, !cfg->no_hello, nif[i]->up);
+    if (nif[i]->full_hello)
+      linkstate_proven(&p->link);
     f->port[f->ports++] = p;
     if (nif[i]->mtu > largest)
       largest = nif[i]->mtu;
-    if (loop_watch_packets(loop, &p->watch, EPOLLIN) < 0)
+    if (nif[i]->fd >= 0 && loop_watch_packets(loop, &p->watch, EPOLLIN) < 0)
       ok = fault_set(why, "io", "epoll");
   }
   largest += DC_ETHER_LEN + DC_PREFIX_MAX;

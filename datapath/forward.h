@@ -75,6 +75,10 @@ void forward_close(struct forward *f) __attribute__((nonnull));
 /* The loop's hook. */
 void forward_round(void *forward, dc_time now);
 
+/* This port leads elsewhere from now on: a slot becomes a tunnel, or the other way round. The old way is closed unless it
+ * is the slot that the new one fills. */
+void forward_replace(struct forward *f, uint16_t port, struct netif *nif) __attribute__((nonnull));
+
 /* Carrier of an interface, as carrier_fn. */
 void forward_carrier(void *forward, int ifindex, bool carrier, bool gone);
 

@@ -4,7 +4,8 @@
 
 static bool failed(const struct linkstate *l)
 {
-  return l->watched && (l->hello.link == DC_LINK_SILENT || l->hello.link == DC_LINK_UNHEARD);
+  return l->watched && (l->hello.link == DC_LINK_SILENT || l->hello.link == DC_LINK_UNHEARD ||
+                        (l->proven && l->hello.link == DC_LINK_UNKNOWN));
 }
 
 void linkstate_init(struct linkstate *l, dc_time now, uint32_t instance, bool watched, bool carrier)
@@ -36,6 +37,12 @@ enum link_frame linkstate_frame(struct linkstate *l, dc_time now, const uint8_t 
   }
   dc_hello_heard(&l->hello, now);
   return type == DC_ETHERTYPE_DATACAST || type == DC_ETHERTYPE_MPLS ? LINK_TRAFFIC : LINK_OTHER;
+}
+
+void linkstate_proven(struct linkstate *l)
+{
+  l->proven = true;
+  l->up = l->carrier && !failed(l);
 }
 
 void linkstate_busy(struct linkstate *l, dc_time now) { dc_hello_busy(&l->hello, now); }

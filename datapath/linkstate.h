@@ -19,6 +19,7 @@ enum link_frame {
 struct linkstate {
   struct dc_hello hello;
   bool watched; /* hellos are sent and judged */
+  bool proven;  /* down until the neighbour said hello: no carrier vouches for it */
   bool carrier;
   bool up;             /* as last settled */
   uint64_t sent, received, refused; /* hellos */
@@ -32,6 +33,8 @@ void linkstate_init(struct linkstate *l, dc_time now, uint32_t instance, bool wa
 enum link_frame linkstate_frame(struct linkstate *l, dc_time now, const uint8_t *p, size_t len)
     __attribute__((nonnull));
 /* Data moves through this machine. */
+/* A link that has no carrier of its own, such as a tunnel. */
+void linkstate_proven(struct linkstate *l) __attribute__((nonnull));
 void linkstate_busy(struct linkstate *l, dc_time now) __attribute__((nonnull));
 void linkstate_carrier(struct linkstate *l, dc_time now, bool carrier) __attribute__((nonnull));
 

@@ -1,4 +1,4 @@
-/* One data port's way in and out. AF_PACKET is behind it now; another one (AF_XDP) needs these three functions. */
+/* One data port's way in and out: a packet socket on a cable (tpacket.c), a tunnel (tunnel.c). */
 #ifndef DATAPATH_NETIF_H
 #define DATAPATH_NETIF_H
 
@@ -14,7 +14,7 @@ struct netif;
 typedef void netif_rx_fn(void *arg, struct dc_buf *buf, uint32_t len);
 
 struct netif_ops {
-  /* Hand over up to `budget` frames. Returns their number. */
+  /* Hand over some `budget` frames. Returns their number; less than the budget: nothing more waits. */
   unsigned (*rx)(struct netif *n, netif_rx_fn *fn, void *arg, unsigned budget);
   /* Send frames (prefix, then the buffer's bytes), in order; references stay with the caller. Returns how many the
    * kernel took (at least 1), or -errno for the first one: -EAGAIN and -ENOBUFS mean later, -ENETDOWN no link. */
@@ -25,12 +25,15 @@ struct netif_ops {
 struct netif {
   const struct netif_ops *ops;
   int fd; /* for epoll: readable when frames wait, writable when frames can be sent */
-  char name[IF_NAMESIZE];
+  char name[64];
   int ifindex;
   uint8_t mac[6];
   uint32_t mtu;
   bool up; /* carrier, as it was opened */
+  bool full_hello;       /* hellos as long as the link's MTU: a path that carries less is no link */
+  bool ipv6;             /* a tunnel's network */
   uint64_t rx_truncated; /* longer than the ring's slots */
+  uint64_t rx_malformed; /* datagrams that hold no frame */
 };
 
 /* Open an interface. NULL with *why set. */

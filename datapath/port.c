@@ -1,4 +1,5 @@
 #include "datapath/port.h"
+#include "datapath/tunnel.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -57,7 +58,23 @@ void port_close(struct port *p)
   while (p->n > 0)
     drop_first(p);
   loop_unwatch(p->loop, &p->watch);
+  struct netif *slot = tunnel_slot(p->nif);
   p->nif->ops->close(p->nif);
+  if (slot != NULL)
+    slot->ops->close(slot);
+}
+
+void port_replace(struct port *p, struct netif *nif)
+{
+  loop_timer(p->loop, &p->retry, DC_NEVER);
+  p->blocked = false;
+  while (p->n > 0)
+    drop_first(p);
+  loop_unwatch(p->loop, &p->watch);
+  if (tunnel_slot(nif) != p->nif)
+    p->nif->ops->close(p->nif);
+  p->nif = nif;
+  p->watch = (struct watch){.fd = nif->fd, .ready = ready};
 }
 
 void port_push(struct port *p, const struct dc_tx *tx)

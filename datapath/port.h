@@ -39,6 +39,8 @@ struct port {
 
 void port_init(struct port *p, uint16_t number, struct netif *nif, struct loop *loop, struct bufpool *pool)
     __attribute__((nonnull));
+/* What was queued is dropped. */
+void port_replace(struct port *p, struct netif *nif) __attribute__((nonnull));
 void port_close(struct port *p) __attribute__((nonnull));
 
 /* Queue a frame; takes over its reference. A frame longer than the MTU is counted and dropped. */

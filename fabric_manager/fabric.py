@@ -10,9 +10,11 @@ Every change gets the next version; a snapshot carries the version up to which i
 
 from __future__ import annotations
 
+import ipaddress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from datacast.core import constants
 from datacast.core.errors import DatacastError
 
 if TYPE_CHECKING:
@@ -66,6 +68,28 @@ class Node:
         return held or (self.kind == "switch" and (not self.seen or self.proxy))
 
 
+def tunnel_overhead(address: str) -> int:
+    """Bytes of the path's MTU that a link over a tunnel lacks: IP, UDP and a label (docs/wire.md)."""
+    return (40 if ipaddress.ip_address(address).version == 6 else 20) + 8 + constants.LABEL_LEN
+
+
+def check_tunnel(u: str, v: str, data: dict[str, Any], path_mtu: int) -> None:
+    """A link with `tunnel` ({node: address}) is one; its MTU, where it says none, is what `path_mtu` leaves."""
+    if "tunnel" not in data:
+        return
+    try:
+        ends = {end: ipaddress.ip_address(data["tunnel"][end]) for end in (u, v)}
+        good = ends[u].version == ends[v].version and ends[u] != ends[v]
+    except (KeyError, TypeError, ValueError):
+        good = False
+    if not good:
+        raise FabricError(
+            "bad_topology", f"link {u}-{v}: tunnel must give both nodes an address, two of one family", f"{u}-{v}"
+        )
+    data["tunnel"] = {end: str(address) for end, address in ends.items()}
+    data.setdefault("mtu", path_mtu - tunnel_overhead(data["tunnel"][u]))
+
+
 class Fabric:
     """Topology and health. `graph`: networkx.Graph with node attributes `kind`, `forwards` (and perhaps `msd`) and edge
     attributes `ports` ({node: port}), `up`, perhaps `rate_bps` and `mtu`."""
@@ -77,6 +101,8 @@ class Fabric:
         self.spec = spec
         self.version = 1
         self.defaults = {"rate_bps": rate_bps, "mtu": mtu, "queue_packets": queue_packets}
+        for u, v, data in graph.edges(data=True):
+            check_tunnel(u, v, data, mtu)
         self.nodes: dict[str, Node] = {}
         self._edge_at: dict[tuple[str, int], tuple[str, str]] = {}
         for name, data in graph.nodes(data=True):
@@ -230,6 +256,16 @@ class Fabric:
             "control": node.control,
             "dest_roots": node.dest_roots,
         }
+
+    def tunnels(self, name: str) -> list[dict[str, Any]]:
+        """The tunnels that end at a node: its port, both addresses, and the MTU that the path must have."""
+        found = []
+        for _, other, data in self.graph.edges(name, data=True):
+            if ends := data.get("tunnel"):
+                mtu = int(data["mtu"]) + tunnel_overhead(ends[name])
+                port = int(data["ports"][name])
+                found.append({"port": port, "local": ends[name], "remote": ends[other], "mtu": mtu})
+        return found
 
     def snapshot(self) -> dict[str, Any]:
         """Everything, as JSON: {version, spec, attributes, defaults, nodes, links}."""

@@ -122,7 +122,10 @@ class Registry:
                 self.reports["register"] += 1
                 if message["node"] not in names:
                     names.append(message["node"])
-                self._send(writer, {"type": "registered", "node": message["node"], "heartbeat_ms": self.heartbeat_ms})
+                answer = {"type": "registered", "node": message["node"], "heartbeat_ms": self.heartbeat_ms}
+                if tunnels := self.fabric.tunnels(message["node"]):
+                    answer["tunnels"] = tunnels
+                self._send(writer, answer)
                 log.info("registered %s %s at %s", message.get("kind"), message["node"], message.get("addr"))
                 self._announce(changes)
             elif kind == "heartbeat":

@@ -14,6 +14,7 @@ struct host {
   struct worker *worker; /* writes and hashes */
   struct worker *disk;   /* what may wait for the disk as long as it likes */
   struct stages stages;
+  uint16_t fixed_ports; /* from the command line; behind them stand slots for tunnels */
   struct roots dest_roots, source_roots;
   const char *key_file; /* this agent's private key, never sent; NULL: it has none */
   struct security security;

@@ -58,8 +58,11 @@ static bool open_ports(struct agent *a, const struct options *o, struct fault *w
 {
   static struct netif *nif[DC_NODE_PORTS_MAX];
   static uint8_t neighbour[DC_NODE_PORTS_MAX][6];
-  for (uint16_t i = 0; i < o->ports; i++) {
-    nif[i] = afpacket_open(o->port[i].ifname, why);
+  uint16_t ports = (uint16_t)(o->ports + o->slots);
+  for (uint16_t i = 0; i < ports; i++) {
+    nif[i] = i >= o->ports         ? tunnel_slot_open(why)
+             : o->port[i].tunnel ? tunnel_open(&o->port[i].cfg, why)
+                                 : afpacket_open(o->port[i].ifname, why);
     if (nif[i] == NULL) {
       while (i-- > 0)
         nif[i]->ops->close(nif[i]);
@@ -67,7 +70,7 @@ static bool open_ports(struct agent *a, const struct options *o, struct fault *w
     }
     memcpy(neighbour[i], o->port[i].neighbour, 6);
   }
-  return forward_open(&a->forward, &a->loop, &o->forward, nif, (const uint8_t(*)[6])neighbour, o->ports, why);
+  return forward_open(&a->forward, &a->loop, &o->forward, nif, (const uint8_t(*)[6])neighbour, ports, why);
 }
 
 static bool open_folders(struct agent *a, const struct options *o, struct fault *why)
@@ -94,6 +97,7 @@ static int run(struct agent *a, const struct options *o)
   int code = 1, rc;
   a->host = (struct host){.name = o->node, .loop = &a->loop, .forward = &a->forward, .worker = &a->worker, .disk = &a->disk,
                           .sync = o->sync, .keep_partial = o->keep_partial, .key_file = o->tls_key};
+  a->host.fixed_ports = o->ports;
   a->host.security.insecure = o->insecure;
   if (o->tls_ca != NULL) {
     a->host.security.ctx = tls_open(o->tls_ca, o->tls_cert, o->tls_key, "agent", o->node, &why);

@@ -8,7 +8,7 @@
 #include "params.h"
 
 static const char usage[] =
-    "usage: datacast-agent --node NAME --listen ADDR:PORT --port N=IFACE[,MAC] … [options]\n"
+    "usage: datacast-agent --node NAME --listen ADDR:PORT {--port N=IFACE[,MAC] | --tunnel …} … [options]\n"
     "       datacast-agent --config FILE\n"
     "\n"
     "One agent per host: it sends and receives files for groups, and forwards and caches for others.\n"
@@ -23,6 +23,9 @@ static const char usage[] =
     "                          PEM files of `datacast certs`: signalling by TLS 1.3, both sides authenticated\n"
     "  --insecure              plain TCP without certificates, also beyond the loopback interface\n"
     "  --port N=IFACE[,MAC]    data port N (from 0, without gaps); MAC of its neighbour, else broadcast\n"
+    "  --tunnel N=LOCAL,REMOTE[,MTU]\n"
+    "                          data port N is a tunnel (MPLS in UDP, port 6635) between two addresses; MTU of the path\n"
+    "  --tunnel-slots N        so many ports behind these become tunnels as the fabric manager says\n"
     "  --dest-root DIR         files may be received beneath DIR (repeat for more; none: nothing is received)\n"
     "  --source-root DIR       files may be sent from beneath DIR (repeat for more; without it this host\n"
     "                          sends nothing)\n"
@@ -53,6 +56,8 @@ enum {
   OPT_TLS_KEY,
   OPT_INSECURE,
   OPT_PORT,
+  OPT_TUNNEL,
+  OPT_SLOTS,
   OPT_DEST,
   OPT_SOURCE,
   OPT_NO_FORWARD,
@@ -79,6 +84,8 @@ static const struct option longs[] = {
     {"tls-key", required_argument, NULL, OPT_TLS_KEY},
     {"insecure", no_argument, NULL, OPT_INSECURE},
     {"port", required_argument, NULL, OPT_PORT},
+    {"tunnel", required_argument, NULL, OPT_TUNNEL},
+    {"tunnel-slots", required_argument, NULL, OPT_SLOTS},
     {"dest-root", required_argument, NULL, OPT_DEST},
     {"source-root", required_argument, NULL, OPT_SOURCE},
     {"no-forward", no_argument, NULL, OPT_NO_FORWARD},
@@ -133,6 +140,7 @@ bool options_port(char *text, uint16_t *to_number, struct port_option *to)
   if (!number(text, 0, DC_NODE_PORTS_MAX - 1, &n))
     return false;
   char *comma = strchr(equals + 1, ',');
+  memset(to, 0, sizeof *to);
   memset(to->neighbour, 0xff, 6);
   if (comma != NULL) {
     *comma = '\0';
@@ -150,6 +158,32 @@ bool options_port(char *text, uint16_t *to_number, struct port_option *to)
   to->ifname = equals + 1;
   *to_number = (uint16_t)n;
   return true;
+}
+
+bool options_tunnel(char *text, uint16_t *to_number, struct port_option *to)
+{
+  uint32_t n, mtu = 0;
+  char *save, *name = strtok_r(text, "=", &save), *local = strtok_r(NULL, ",", &save),
+             *remote = strtok_r(NULL, ",", &save), *path = strtok_r(NULL, ",", &save);
+  memset(to, 0, sizeof *to);
+  if (remote == NULL || strtok_r(NULL, "", &save) != NULL || !number(name, 0, DC_NODE_PORTS_MAX - 1, &n) ||
+      (path != NULL && !number(path, TUNNEL_MTU_MIN, UINT16_MAX, &mtu)) || !tunnel_parse(local, remote, mtu, &to->cfg))
+    return false;
+  to->ifname = remote;
+  to->tunnel = true;
+  memset(to->neighbour, 0xff, 6);
+  *to_number = (uint16_t)n;
+  return true;
+}
+
+/* Two tunnels between the same addresses could not tell their datagrams apart. */
+static bool doubled(const struct options *o, const struct port_option *x)
+{
+  for (unsigned i = 0; i < DC_NODE_PORTS_MAX; i++)
+    if (o->port[i].tunnel && memcmp(&o->port[i].cfg.remote, &x->cfg.remote, sizeof x->cfg.remote) == 0 &&
+        memcmp(&o->port[i].cfg.local, &x->cfg.local, sizeof x->cfg.local) == 0)
+      return true;
+  return false;
 }
 
 static enum options_result bad(const char *option, const char *value, const char *wanted)
@@ -200,6 +234,18 @@ static enum options_result take(struct options *o, int c, const char *name, char
     o->port[n] = port;
     o->ports++;
     return OPTIONS_RUN;
+  case OPT_TUNNEL:
+    if (!options_tunnel(value, &n, &port))
+      return bad(name, value, "wanted N=LOCAL,REMOTE or N=LOCAL,REMOTE,MTU: two different addresses of one family");
+    if (o->port[n].ifname != NULL)
+      return bad(name, value, "this port was given already");
+    if (doubled(o, &port))
+      return bad(name, value, "there is a tunnel between these addresses already");
+    o->port[n] = port;
+    o->ports++;
+    return OPTIONS_RUN;
+  case OPT_SLOTS:
+    return number(value, 1, 64, &o->slots) ? OPTIONS_RUN : bad(name, value, "wanted a number from 1 to 64");
   case OPT_DEST:
     return add_folder(o->dest_root, &o->dest_roots, value)
                ? OPTIONS_RUN
@@ -300,8 +346,12 @@ enum options_result options_parse(struct options *o, int argc, char **argv)
     return complain("--tls-ca, --tls-cert and --tls-key belong together");
   if (o->tls_ca != NULL && o->insecure)
     return complain("--insecure and certificates exclude each other");
-  if (o->ports == 0)
-    return complain("at least one --port is needed");
+  if (o->ports + o->slots == 0)
+    return complain("at least one --port, --tunnel or --tunnel-slots is needed");
+  if (o->ports + o->slots > DC_NODE_PORTS_MAX)
+    return complain("more than 256 ports and tunnels");
+  if (o->slots > 0 && o->manager == NULL)
+    return complain("--tunnel-slots needs --fabric-manager, which gives the tunnels out");
   for (uint16_t i = 0; i < o->ports; i++)
     if (o->port[i].ifname == NULL)
       return complain("ports must be numbered from 0 without gaps");

@@ -6,16 +6,20 @@
 #include "datacast/limits.h"
 #include "datapath/forward.h"
 #include "datapath/log.h"
+#include "datapath/tunnel.h"
 
 struct port_option {
   const char *ifname;
   uint8_t neighbour[6];
+  bool tunnel;
+  struct tunnel_cfg cfg; /* of a tunnel; `ifname` is how it was given */
 };
 
 struct options {
   const char *node, *listen, *manager;
   struct port_option port[DC_NODE_PORTS_MAX];
   uint16_t ports;
+  uint32_t slots; /* ports behind these, for tunnels that the fabric manager gives out */
   const char *dest_root[ROOTS_MAX], *source_root[ROOTS_MAX];
   unsigned dest_roots, source_roots;
   struct forward_cfg forward;
@@ -34,6 +38,8 @@ enum options_result options_parse(struct options *o, int argc, char **argv) __at
 
 /* "128K", "16M", "4096": bytes; false when malformed or more than 4 GiB - 1. */
 bool options_bytes(const char *text, uint32_t *to) __attribute__((nonnull));
+/* "0=198.51.100.1,203.0.113.9" or "0=2001:db8::1,2001:db8::2,1500". False when malformed. `text` is changed. */
+bool options_tunnel(char *text, uint16_t *number, struct port_option *to) __attribute__((nonnull));
 /* "0=eth0" or "0=eth0,02:00:00:00:00:01". False when malformed. `text` is changed. */
 bool options_port(char *text, uint16_t *number, struct port_option *to) __attribute__((nonnull));
 

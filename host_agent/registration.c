@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "datapath/instance.h"
+#include "datapath/tunnel.h"
 
 #define BACKOFF_MIN (100 * DC_MS)
 #define BACKOFF_MAX (5 * DC_SEC)
@@ -76,6 +77,62 @@ void registration_link(void *arg, uint16_t port, bool up, const char *reason)
     send_report(r, x);
 }
 
+/* ---- tunnels that the fabric manager gives out ---- */
+
+static bool read_tunnel(const json_t *x, uint16_t ports, uint16_t *port, struct tunnel_cfg *cfg)
+{
+  const char *local = json_string_value(json_object_get(x, "local"));
+  const char *remote = json_string_value(json_object_get(x, "remote"));
+  json_int_t n = json_is_integer(json_object_get(x, "port")) ? json_integer_value(json_object_get(x, "port")) : -1;
+  json_int_t mtu = json_integer_value(json_object_get(x, "mtu"));
+  if (local == NULL || remote == NULL || n < 0 || n >= ports || mtu < 0 || mtu > UINT16_MAX ||
+      !tunnel_parse(local, remote, (uint32_t)mtu, cfg))
+    return false;
+  *port = (uint16_t)n;
+  return true;
+}
+
+static void lead(struct forward *f, uint16_t port, const struct tunnel_cfg *cfg)
+{
+  struct fault why;
+  struct netif *now = f->port[port]->nif, *slot = tunnel_slot(now) != NULL ? tunnel_slot(now) : now;
+  if (slot != now && tunnel_same(tunnel_cfg(now), cfg))
+    return;
+  if (slot != now)
+    forward_replace(f, port, slot);
+  struct netif *tunnel = tunnel_slot_fill(slot, cfg, &why);
+  if (tunnel == NULL)
+    log_error("port %u: %s", port, why.text);
+  else
+    forward_replace(f, port, tunnel);
+}
+
+/* All of them: a slot that the list does not name leads nowhere. */
+static void take_tunnels(struct registration *r, const json_t *list)
+{
+  struct forward *f = r->host->forward;
+  bool named[DC_NODE_PORTS_MAX] = {false};
+  size_t i;
+  json_t *x;
+  if (!json_is_array(list))
+    return;
+  json_array_foreach((json_t *)(uintptr_t)list, i, x) {
+    uint16_t port;
+    struct tunnel_cfg cfg;
+    if (!read_tunnel(x, f->ports, &port, &cfg)) {
+      log_error("the fabric manager gives out a tunnel that this agent does not understand or has no port for");
+      continue;
+    }
+    if (port < r->host->fixed_ports || named[port])
+      continue; /* given on the command line */
+    named[port] = true;
+    lead(f, port, &cfg);
+  }
+  for (uint16_t p = r->host->fixed_ports; p < f->ports; p++)
+    if (!named[p] && tunnel_slot(f->port[p]->nif) != NULL)
+      forward_replace(f, p, tunnel_slot(f->port[p]->nif));
+}
+
 static void message(struct conn *c, json_t *m)
 {
   struct registration *r = c->owner;
@@ -86,6 +143,7 @@ static void message(struct conn *c, json_t *m)
     r->registered = true;
     r->backoff = BACKOFF_MIN;
     log_info("registered at the fabric manager %s", r->manager);
+    take_tunnels(r, json_object_get(m, "tunnels"));
     for (unsigned i = 0; i < r->reports; i++)
       send_report(r, &r->report[i]);
     loop_timer(r->host->loop, &r->timer, r->host->loop->now + r->heartbeat);

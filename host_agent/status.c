@@ -12,10 +12,11 @@ static json_t *number(uint64_t n) { return json_integer((json_int_t)n); }
 static json_t *drops(const struct forward *f, const struct dc_node_counters *c)
 {
   json_t *o = json_object();
-  uint64_t oversized = 0, full = 0, no_buffer = 0, errors = 0;
+  uint64_t oversized = 0, malformed = 0, full = 0, no_buffer = 0, errors = 0;
   for (uint16_t i = 0; i < f->ports; i++) {
     const struct port *p = f->port[i];
     oversized += p->extra.oversized + p->nif->rx_truncated;
+    malformed += p->nif->rx_malformed;
     full += p->extra.queue_full;
     no_buffer += p->extra.no_buffer;
     errors += p->extra.errors;
@@ -24,6 +25,7 @@ static json_t *drops(const struct forward *f, const struct dc_node_counters *c)
     uint64_t n = c->drop[i] + f->count.drop[i] + (i == DC_DROP_OVERSIZED ? oversized : 0);
     json_object_set_new(o, dc_drop_name((enum dc_drop)i), number(n));
   }
+  json_object_set_new(o, "malformed", number(malformed));
   json_object_set_new(o, "tx_full", number(full));
   json_object_set_new(o, "tx_error", number(errors));
   json_object_set_new(o, "no_buffer", number(no_buffer));

@@ -145,7 +145,7 @@ struct head {
   uint32_t piece, per_block;
 };
 
-static const char magic[8] = "dcverif1"; /* host byte order: it is read on the host that wrote it */
+static const char magic[8] = "dcverif2"; /* host byte order: it is read on the host that wrote it */
 
 static off_t table_at(const struct target *t) { return (off_t)((t->size + 4095) / 4096 * 4096); }
 

@@ -29,6 +29,27 @@ class DataPlane(ABC):
     ports_per_machine: int
     """Ports of all switches that may share a namespace and a process."""
     programs: tuple[str, ...] = ()
+    ip: bool = False
+    """Cables carry IP: interfaces as a host has them, not ports of a switch."""
+
+    def apart(self, lab: Lab) -> tuple[str, ...]:
+        """Switches that need a namespace of their own."""
+        return ()
+
+    def topology(self, lab: Lab) -> str:
+        """What the fabric manager is given."""
+        return lab.options.topology
+
+    def agent_options(self, lab: Lab, host: str) -> list[str]:
+        """An agent's ports."""
+        machine = lab.plan.hosts[host]
+        options = []
+        for port in machine.ports[host]:
+            options += ["--port", f"{port.port}={port.ifname},{port.neighbour_mac}"]
+        return options if lab.plan.forwards[host] else [*options, "--no-forward"]
+
+    def start_host(self, lab: Lab, host: str) -> None:  # noqa: B027 - most have nothing to do
+        """Set up a host's network, once, before its agent."""
 
     def checks(self) -> list[Check]:
         """What the machine must have."""
@@ -115,13 +136,14 @@ class DpdkPlane(DataPlane):
 def data_plane(name: str) -> DataPlane:
     """By name; `ovs+dpdk` for switches that take turns. Raises LabError for an unknown name."""
     from datacast.lab.bmv2 import Bmv2Plane
+    from datacast.lab.ip import IpPlane
     from datacast.lab.mixed import MixedPlane
     from datacast.lab.ovs import OvsPlane
 
-    planes: dict[str, type[DataPlane]] = {plane.name: plane for plane in (DpdkPlane, OvsPlane, Bmv2Plane)}
+    planes: dict[str, type[DataPlane]] = {plane.name: plane for plane in (DpdkPlane, OvsPlane, Bmv2Plane, IpPlane)}
     names = name.split("+")
     for one in names:
-        if one not in planes or names.count(one) > 1:
+        if one not in planes or names.count(one) > 1 or (planes[one].ip and len(names) > 1):
             remedy = f"choose one of {', '.join(planes)}, or several joined by +"
             raise LabError(f"no data plane {name!r}", what=name, remedy=remedy)
     chosen = [planes[one]() for one in names]

@@ -204,7 +204,7 @@ class Lab:
             slot=state.slot,
             queue_packets=options.queue_packets,
             ports_per_process=self.plane.ports_per_machine,
-            apart=options.apart,
+            apart=(*options.apart, *self.plane.apart(self)),
         )
         folder = None if options.insecure else self.run_folder / "tls"
         self.credentials = Credentials(folder, self._identities(), self.run_folder / "tokens.json")
@@ -221,7 +221,9 @@ class Lab:
         self.supervisor = Supervisor(self._folder("logs"), environment, self.signals)
         self.network = (self._made.network if self._made else Network)(self.plan, root_if, self.signals)
         self._network_made = True
-        self.network.up(self.progress)
+        self.network.up(self.progress, self.plane.ip)
+        for host in self.plan.hosts:
+            self.plane.start_host(self, host)
         self.start_all()
         self.progress("registration")
         self.supervisor.wait(self._all_registered, READY_S, "registration of all agents and switches")
@@ -283,7 +285,7 @@ class Lab:
             [
                 need_program("datacast-fabric-manager"),
                 "--topology",
-                options.topology,
+                self.plane.topology(self),
                 "--signalling",
                 self.signalling,
                 "--http",
@@ -324,10 +326,7 @@ class Lab:
             "--source-root",
             "/",
         ]
-        for port in machine.ports[host]:
-            command += ["--port", f"{port.port}={port.ifname},{port.neighbour_mac}"]
-        if not self.plan.forwards[host]:
-            command.append("--no-forward")
+        command += self.plane.agent_options(self, host)
         self.supervisor.start(f"agent-{host}", command, self.network.spawn(machine), self.options.realtime)
 
     def _controller(self) -> None:

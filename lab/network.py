@@ -24,6 +24,7 @@ from datacast.lab.plan import Cable, Machine, Plan
 from datacast.lab.signals import Signals
 
 ETHER_LEN = 14
+JUMBO = 9000
 BURST_S = 0.003
 """Depth of the token bucket: what a port may send late after the machine was busy elsewhere."""
 BRIDGE = "br-mgmt"
@@ -136,6 +137,13 @@ def shaper_script(ifname: str, rate_bps: int, mtu: int, queue_packets: int) -> s
     )
 
 
+def ip_port_script(ifname: str, rate_bps: int, mtu: int, queue_packets: int, up: bool = True) -> str:
+    """Shell lines that make an interface one of an IP stack: ARP, offloads, the shaper, up. Its queue has the bytes of
+    a port's with jumbo frames, for at 1,500 bytes a hundred packets are nothing."""
+    lines = f"ip link set {ifname} up\n" if up else ""
+    return lines + shaper_script(ifname, rate_bps, mtu, max(queue_packets, queue_packets * JUMBO // mtu))
+
+
 PROLOGUE = "echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6 2>/dev/null || :\nip link set lo up\n"
 
 
@@ -165,8 +173,8 @@ class Network:
                 remedy="apt-get install mininet net-tools",
             ) from error
 
-    def up(self, progress: Callable[[str], None] = lambda text: None) -> None:
-        """Make everything. Raises LabError; what was made so far is then for `down`."""
+    def up(self, progress: Callable[[str], None] = lambda text: None, ip: bool = False) -> None:
+        """Make everything; `ip`: the cables carry IP. Raises LabError; what was made so far is then for `down`."""
         machines = [*self.plan.hosts.values(), *self.plan.switches]
         progress("management network")
         self._management = self._node("mgmt")
@@ -206,9 +214,8 @@ class Network:
             ends = [self.plan.machine_of(port.node).name for port in (cable.a, cable.b)]
             CableLink(cable, self.nodes[ends[0]], self.nodes[ends[1]])
             for port, machine_name in zip((cable.a, cable.b), ends, strict=True):
-                scripts[machine_name] += data_port_script(
-                    port.ifname, cable.rate_bps, cable.mtu, cable.queue_packets, cable.up
-                )
+                make = ip_port_script if ip else data_port_script
+                scripts[machine_name] += make(port.ifname, cable.rate_bps, cable.mtu, cable.queue_packets, cable.up)
         self._set_up(scripts, progress)
 
     def _set_up(self, scripts: dict[str, str], progress: Callable[[str], None]) -> None:
@@ -230,6 +237,10 @@ class Network:
     @staticmethod
     def _script(node: Node, script: str) -> None:
         _run(["mnexec", "-a", str(node.pid), "sh", "-eu", "-s"], f"set-up of {node.name}", script=script)
+
+    def script(self, machine: str, text: str) -> None:
+        """Shell lines inside a machine's namespace. Raises LabError."""
+        self._script(self.nodes[machine], text)
 
     def spawn(self, machine: Machine | str) -> Callable[..., Any]:
         """A subprocess.Popen that runs inside a machine's namespace."""

@@ -1,4 +1,4 @@
-/* A connection that ends in its own message. */
+/* A connection that ends in its own message, and one whose answers nobody reads. */
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -44,10 +44,51 @@ static void a_connection_freed_by_its_message_takes_no_more(bool lines)
   loop_close(&loop);
 }
 
+static char reason[64];
+
+static void answer_at_length(struct conn *c, json_t *m)
+{
+  static char text[1 << 20];
+  (void)m;
+  memset(text, 'x', sizeof text - 1);
+  json_t *a = json_pack("{s:s}", "text", text);
+  messages++;
+  conn_send(c, a);
+  json_decref(a);
+}
+
+static void say_why(struct conn *c, const char *why)
+{
+  (void)c;
+  snprintf(reason, sizeof reason, "%s", why);
+}
+
+static void a_control_socket_that_does_not_read_is_closed(void)
+{
+  static const struct conn_ops ops = {.message = answer_at_length, .closed = say_why, .malformed = say_why};
+  struct loop loop;
+  int fd[2];
+  size_t budget = 0;
+  char text[3 * 100];
+  CHECK(loop_open(&loop) == 0 && socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fd) == 0);
+  struct conn *c = conn_new(&loop, fd[0], false, "test", &budget, &ops, NULL);
+  conn_lines(c, 100);
+  for (unsigned i = 0; i < 100; i++)
+    memcpy(text + 3 * i, "{}\n", 3);
+  CHECK(send(fd[1], text, sizeof text, 0) == sizeof text);
+  messages = 0;
+  for (unsigned i = 0; i < 8; i++)
+    (void)loop_serve(&loop, 0);
+  CHECK(messages >= 10 && messages < 40 && strcmp(reason, "it does not read what we send") == 0);
+  close(fd[1]);
+  loop_close(&loop);
+}
+
 int main(void)
 {
   a_connection_freed_by_its_message_takes_no_more(false);
   a_connection_freed_by_its_message_takes_no_more(true);
+  a_control_socket_that_does_not_read_is_closed();
   puts("connections: ok");
   return 0;
 }

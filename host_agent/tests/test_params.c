@@ -122,6 +122,25 @@ static void ports(void)
   CHECK(!port("0=e,02:00:00:00:00:0a:", &n, &p) && !port("0=e,02:00:00:00:00", &n, &p) && !port("-1=e", &n, &p));
 }
 
+static bool tunnel(const char *text, uint16_t *n, struct port_option *p)
+{
+  static char copy[128];
+  snprintf(copy, sizeof copy, "%s", text);
+  return options_tunnel(copy, n, p);
+}
+
+static void tunnels(void)
+{
+  uint16_t n;
+  struct port_option p;
+  CHECK(tunnel("3=10.0.0.1,10.0.0.2", &n, &p) && n == 3 && p.tunnel && p.cfg.mtu == 0);
+  CHECK(tunnel("0=2001:db8::1,2001:db8::2,1500", &n, &p) && p.cfg.mtu == 1500);
+  CHECK(!tunnel("0=10.0.0.1", &n, &p) && !tunnel("10.0.0.1,10.0.0.2", &n, &p) && !tunnel("", &n, &p));
+  CHECK(!tunnel("0=10.0.0.1,2001:db8::2", &n, &p) && !tunnel("0=10.0.0.1,10.0.0.1", &n, &p));
+  CHECK(!tunnel("0=10.0.0.1,10.0.0.2,575", &n, &p) && !tunnel("0=10.0.0.1,10.0.0.2,65536", &n, &p));
+  CHECK(!tunnel("256=10.0.0.1,10.0.0.2", &n, &p) && !tunnel("0=10.0.0.1,10.0.0.2,1500,7", &n, &p));
+}
+
 int main(void)
 {
   tree_objects();
@@ -130,6 +149,7 @@ int main(void)
   names();
   sizes();
   ports();
+  tunnels();
   puts("parameters: ok");
   return 0;
 }

@@ -25,6 +25,8 @@ STOP_MASK: Final = 0x07
 
 # MPLS labels.
 LABEL_LOCAL: Final = 1000  # pop, process here
+LABEL_UNLABELLED: Final = 1001  # in a tunnel only - under it stands what a cable carries without a label
+LABEL_HELLO: Final = 1002  # in a tunnel only - under it stands a hello
 LABEL_ADJ: Final = 1024  # + p - pop, send out of port p
 
 # EtherTypes.
@@ -34,6 +36,9 @@ ETHERTYPE_HELLO: Final = 0x88b6  # between the two ends of one link; no label ev
 
 # Numbers after the first that one interest may ask for.
 RANGE_MORE_MAX: Final = 63
+
+# UDP's port for MPLS (RFC 7510), where tunnels end.
+UDP_PORT: Final = 6635
 
 # Lengths in bytes.
 ETHER_LEN: Final = 14

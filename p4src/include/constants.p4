@@ -25,6 +25,8 @@ const bit<8> STOP_MASK = 0x07;
 
 // MPLS labels.
 const bit<20> LABEL_LOCAL = 1000; // pop, process here
+const bit<20> LABEL_UNLABELLED = 1001; // in a tunnel only - under it stands what a cable carries without a label
+const bit<20> LABEL_HELLO = 1002; // in a tunnel only - under it stands a hello
 const bit<20> LABEL_ADJ = 1024; // + p - pop, send out of port p
 
 // EtherTypes.
@@ -34,6 +36,9 @@ const bit<16> ETHERTYPE_HELLO = 0x88b6; // between the two ends of one link; no 
 
 // Numbers after the first that one interest may ask for.
 const bit<8> RANGE_MORE_MAX = 63;
+
+// UDP's port for MPLS (RFC 7510), where tunnels end.
+const bit<16> UDP_PORT = 6635;
 
 // Lengths in bytes.
 const bit<16> ETHER_LEN = 14;

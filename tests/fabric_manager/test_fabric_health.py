@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import networkx as nx
 import pytest
 from small import bcube41, star
 
@@ -183,3 +184,31 @@ def test_snapshot_and_changes_make_the_same_graph() -> None:
     assert {e: graph.edges[e] for e in graph.edges} == {e: fresh.edges[e] for e in graph.edges}
     assert versions == sorted(set(versions)) and versions[-1] == fabric.version
     assert fresh.edges["00", "s0.0"]["rate_bps"] == 10**8 and fresh.edges["00", "s0.0"]["mtu"] == 9000
+
+
+def tunnelled(**more: Any) -> nx.Graph:
+    graph = nx.Graph()
+    graph.add_node("a", kind="host", forwards=True)
+    graph.add_node("b", kind="host", forwards=True)
+    tunnel = {"a": "10.0.0.1", "b": "10.0.1.1"}
+    graph.add_edge("a", "b", **{"ports": {"a": 0, "b": 3}, "tunnel": tunnel, **more})
+    return graph
+
+
+def test_tunnels_are_given_out_with_the_path_s_mtu_and_carry_what_their_headers_leave() -> None:
+    fabric = Fabric(tunnelled(), mtu=1500)
+    assert fabric.tunnels("b") == [{"port": 3, "local": "10.0.1.1", "remote": "10.0.0.1", "mtu": 1500}]
+    assert fabric.snapshot()["links"][0]["mtu"] == 1500 - 32
+    v6 = Fabric(tunnelled(tunnel={"a": "fd00::1", "b": "fd00::2"}), mtu=1500)
+    assert v6.snapshot()["links"][0]["mtu"] == 1500 - 52 and v6.tunnels("a")[0]["mtu"] == 1500
+    assert Fabric(tunnelled(mtu=1000)).tunnels("a")[0]["mtu"] == 1032
+    assert Fabric(star(2)).tunnels("h0") == []
+
+
+@pytest.mark.parametrize(
+    "tunnel",
+    [{"a": "10.0.0.1"}, {"a": "10.0.0.1", "b": "fd00::1"}, {"a": "10.0.0.1", "b": "10.0.0.1"}, {"a": 1, "b": "x"}, "x"],
+)
+def test_a_tunnel_needs_two_addresses_of_one_family(tunnel: Any) -> None:
+    with pytest.raises(FabricError, match="link a-b: tunnel must give both nodes an address"):
+        Fabric(tunnelled(tunnel=tunnel))

@@ -25,6 +25,8 @@
 
 /* MPLS labels. */
 #define DC_LABEL_LOCAL 1000u /* pop, process here */
+#define DC_LABEL_UNLABELLED 1001u /* in a tunnel only - under it stands what a cable carries without a label */
+#define DC_LABEL_HELLO 1002u /* in a tunnel only - under it stands a hello */
 #define DC_LABEL_ADJ 1024u /* + p - pop, send out of port p */
 
 /* EtherTypes. */
@@ -34,6 +36,9 @@
 
 /* Numbers after the first that one interest may ask for. */
 #define DC_RANGE_MORE_MAX 63u
+
+/* UDP's port for MPLS (RFC 7510), where tunnels end. */
+#define DC_UDP_PORT 6635u
 
 /* Lengths in bytes. */
 #define DC_ETHER_LEN 14u

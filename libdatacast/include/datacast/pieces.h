@@ -1,7 +1,7 @@
 /* Blocks and sequence numbers.
  *
  * A file of `size` bytes is cut into pieces of `piece` bytes (one data packet's payload each; the last may be shorter)
- * and into blocks of `per_block` pieces (the unit of the manifest's SHA-256; the last may be shorter). An empty file
+ * and into blocks of `per_block` pieces (the unit of the manifest's digests; the last may be shorter). An empty file
  * has no piece. The master assigns extents, runs of pieces, to trees; a tree's sequence numbers run on over them. */
 #ifndef DATACAST_PIECES_H
 #define DATACAST_PIECES_H

@@ -1,0 +1,103 @@
+"""Labs of `--dataplane ip`: hosts on plain routers, joined by tunnels."""
+
+from __future__ import annotations
+
+import networkx as nx
+import pytest
+from lab_kit import Quiet, eventually, free_ports, unique_name
+
+from datacast import topologies
+from datacast.lab import ip
+from datacast.lab.errors import LabError
+from datacast.lab.lab import Lab, LabOptions
+from datacast.lab.plan import make_plan
+from datacast.lab.run import Transfer, send, settle
+
+
+def layout(spec: str):
+    graph = topologies.parse(spec)
+    switches = [name for name, data in graph.nodes(data=True) if data["kind"] == "switch"]
+    plan = make_plan(graph, rate_bps=1_000_000_000, mtu=1500, apart=tuple(switches))
+    return plan, graph.subgraph(switches)
+
+
+def test_hosts_of_one_island_form_a_ring_that_leaves_each_router_once():
+    plan, routers = layout("leafspine:2,3,2")
+    graph = ip.overlay(plan, routers)
+    assert sorted(degree for _, degree in graph.degree) == [2] * 6 and nx.is_connected(graph)
+    leaf = {one.host: one.router for one in ip.attachments(plan)}
+    assert sum(leaf[u] != leaf[v] for u, v in graph.edges) == 3
+    assert {data["rate_bps"] for *_, data in graph.edges(data=True)} == {500_000_000}
+
+
+def test_ports_are_numbered_from_zero_and_addresses_are_of_the_host_s_own_cables():
+    plan, routers = layout("bcube:4,1")
+    graph = ip.overlay(plan, routers)
+    own = {one.address: one.host for one in ip.attachments(plan)}
+    for host in plan.hosts:
+        assert sorted(data["ports"][host] for *_, data in graph.edges(host, data=True)) == [0, 1, 2, 3]
+        assert all(own[data["tunnel"][host]] == host for *_, data in graph.edges(host, data=True))
+
+
+def test_two_hosts_have_one_tunnel_with_the_whole_cable():
+    plan, routers = layout("leafspine:1,1,2")
+    graph = ip.overlay(plan, routers)
+    assert [data["rate_bps"] for *_, data in graph.edges(data=True)] == [1_000_000_000]
+
+
+def test_hosts_on_one_cable_are_refused():
+    plan, routers = layout("torus:3,1")
+    with pytest.raises(LabError, match="no router is between them"):
+        ip.overlay(plan, routers)
+
+
+@pytest.fixture(scope="module")
+def lab():
+    rest, fabric = free_ports(2)
+    options = LabOptions(
+        topology="leafspine:2,2,2",
+        rate_bps=100_000_000,
+        mtu=1500,
+        dataplane="ip",
+        rest_port=rest,
+        fabric_port=fabric,
+        room=1 << 26,
+        realtime=False,
+    )
+    with Lab(options, unique_name("ip")) as made:
+        made.up()
+        yield made
+
+
+@pytest.mark.lab
+@pytest.mark.root
+@pytest.mark.slow
+def test_a_file_reaches_all_hosts_over_two_trees_of_tunnels(lab):
+    report = send(lab, settle(lab.graph, Transfer(size=4 << 20, seed=1)), Quiet())
+    assert report["ok"], report
+    assert report["trees"]["count"] == 2 and len(report["receivers"]) == 3
+    assert 1500 - 32 - 16 - 2 * 4 <= report["payload"] <= 1500 - 32 - 16  # fills the path, but for a label or two
+    assert 1.0 <= report["link_stress"] < 1.05
+
+
+@pytest.mark.lab
+@pytest.mark.root
+@pytest.mark.slow
+def test_a_host_s_cable_takes_both_its_tunnels_with_it_and_brings_them_back(lab):
+    """The tunnels' own interface stays: nothing but the hellos shows it to the other ends."""
+
+    def links() -> dict[str, bool]:
+        return {f"{x['u']}-{x['v']}": x["up"] for x in lab.rest_json("GET", "/topology")["links"]}
+
+    assert all(links().values()) and len(links()) == 4
+    host = next(iter(lab.plan.hosts))
+    port = lab.plan.hosts[host].ports[host][0].port
+    lab.network.swallow(host, port, True)
+    try:
+        eventually(lambda: [up for name, up in links().items() if host in name.split("-")] == [False, False])
+        assert sum(links().values()) == 2
+    finally:
+        lab.network.swallow(host, port, False)
+    eventually(lambda: all(links().values()))
+    report = send(lab, settle(lab.graph, Transfer(size=1 << 20, seed=2)), Quiet(), dest="again.bin")
+    assert report["ok"], report
