@@ -221,7 +221,8 @@ class Lab:
         self.supervisor = Supervisor(self._folder("logs"), environment, self.signals)
         self.network = (self._made.network if self._made else Network)(self.plan, root_if, self.signals)
         self._network_made = True
-        self.network.up(self.progress, self.plane.ip)
+        self.network.ip = self.plane.ip
+        self.network.up(self.progress)
         for host in self.plan.hosts:
             self.plane.start_host(self, host)
         self.start_all()

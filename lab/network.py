@@ -155,6 +155,8 @@ class Network:
     """
 
     def __init__(self, plan: Plan, root_if: str, signals: Signals) -> None:
+        self.ip = False
+        """The cables carry IP: interfaces as a host has them."""
         self.plan = plan
         self.root_if = root_if
         self.signals = signals
@@ -173,8 +175,8 @@ class Network:
                 remedy="apt-get install mininet net-tools",
             ) from error
 
-    def up(self, progress: Callable[[str], None] = lambda text: None, ip: bool = False) -> None:
-        """Make everything; `ip`: the cables carry IP. Raises LabError; what was made so far is then for `down`."""
+    def up(self, progress: Callable[[str], None] = lambda text: None) -> None:
+        """Make everything. Raises LabError; what was made so far is then for `down`."""
         machines = [*self.plan.hosts.values(), *self.plan.switches]
         progress("management network")
         self._management = self._node("mgmt")
@@ -214,7 +216,7 @@ class Network:
             ends = [self.plan.machine_of(port.node).name for port in (cable.a, cable.b)]
             CableLink(cable, self.nodes[ends[0]], self.nodes[ends[1]])
             for port, machine_name in zip((cable.a, cable.b), ends, strict=True):
-                make = ip_port_script if ip else data_port_script
+                make = ip_port_script if self.ip else data_port_script
                 scripts[machine_name] += make(port.ifname, cable.rate_bps, cable.mtu, cable.queue_packets, cable.up)
         self._set_up(scripts, progress)
 

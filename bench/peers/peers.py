@@ -237,7 +237,7 @@ def uftp(lab: Lab, case: Case) -> tuple[float, float, list[str]]:
     try:
         for host in case.receivers:
             own, folder = host_address(lab, host), _folder(lab, host)
-            programs.start(host, ["uftpd", "-d", "-I", own, "-D", str(folder), "-T", str(folder), "-B", str(8 << 20)])
+            programs.start(host, ["uftpd", "-d", "-I", own, "-D", str(folder), "-B", str(8 << 20)])
         time.sleep(0.3)
         rate = case.rate_bps * 95 // 100 // 1000
         limit = ["-C", "tfmcc"] if case.name == "slow" else ["-R", str(rate)]

@@ -94,10 +94,10 @@ def test_a_host_s_cable_takes_both_its_tunnels_with_it_and_brings_them_back(lab)
     port = lab.plan.hosts[host].ports[host][0].port
     lab.network.swallow(host, port, True)
     try:
-        eventually(lambda: [up for name, up in links().items() if host in name.split("-")] == [False, False])
+        eventually(lambda: not any(up for n, up in links().items() if host in n.split("-")), 10, "both tunnels down")
         assert sum(links().values()) == 2
     finally:
         lab.network.swallow(host, port, False)
-    eventually(lambda: all(links().values()))
+    eventually(lambda: all(links().values()), 20, "all tunnels up again")
     report = send(lab, settle(lab.graph, Transfer(size=1 << 20, seed=2)), Quiet(), dest="again.bin")
     assert report["ok"], report
