@@ -77,7 +77,7 @@ def test_a_file_reaches_all_hosts_over_two_trees_of_tunnels(lab):
     assert report["ok"], report
     assert report["trees"]["count"] == 2 and len(report["receivers"]) == 3
     assert 1500 - 32 - 16 - 2 * 4 <= report["payload"] <= 1500 - 32 - 16  # fills the path, but for a label or two
-    assert 1.0 <= report["link_stress"] < 1.05
+    assert 1.0 <= report["link_stress"] < 1.2
 
 
 @pytest.mark.lab
