@@ -2,9 +2,9 @@
 
 A receiver whose disk, processor or link is slower than declared holds its trees up: all of their receivers fall behind
 the plan, and it is the last of them. When it is BEHIND_S behind, and so far behind the others that it is not chance, it
-gets a cap: what it was seen to take. One that keeps up with its cap is given a quarter more after PROBE_S; each time
-that was too much the next attempt waits twice as long. So a rate that swings makes few plans, and there is never more
-than one in PLAN_EVERY_S.
+gets a cap: what it was seen to take. One that keeps up with its cap is given half as much again after PROBE_S; each
+time that was too much the next attempt waits twice as long. So a rate that swings makes few plans, and there is never
+more than one in PLAN_EVERY_S. The last receiver of a group has no cap.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from collections import deque
 from dataclasses import dataclass
 
 PLAN_EVERY_S = 1.0
-BEHIND_S = 0.4
+BEHIND_S = 0.25
 """Of its own planned rate."""
-LOOKS = 3
+LOOKS = 2
 KEEPS_UP = 0.95
-PROBE_S, PROBE_MAX_S = 4.0, 64.0
-PROBE_BY = 1.25
+PROBE_S, PROBE_MAX_S = 2.0, 64.0
+PROBE_BY = 1.5
 LEAST = 0.01
 """No cap below this share of what a receiver could have. Who stands still is set aside."""
 
@@ -72,10 +72,14 @@ class Paces:
             return False
         if now - self._begun < PLAN_EVERY_S:
             return False
-        due = self._slow(seen, now) or self._more(seen, now)
+        due = self._alone(seen) or self._slow(seen, now) or self._more(seen, now)
         if due:
             self.begin(seen, now)
         return due
+
+    def _alone(self, seen: list[Seen]) -> bool:
+        """The last receiver holds nobody up: it takes what it can."""
+        return len(seen) == 1 and self._pace.pop(seen[0].name, Pace()).cap is not None
 
     def _slow(self, seen: list[Seen], now: float) -> bool:
         assert self._begun is not None

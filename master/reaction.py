@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("datacast.master")
 
+TREE_IDS_MAX = 20
+"""With more there are no plans for measured rates: agents know 32 trees of a group, a plan may have twelve."""
 RELEASE_S = 0.1
 """Links fail together: a lost tree that has links again by then keeps what it has."""
 
@@ -300,7 +302,7 @@ class Reactions:
         """A receiver that turns out slower than planned gets trees at its own rate, so that it holds nobody up."""
         if self.paces is None or self.forest is None or self.plan is None or self.scheduler is None:
             return
-        if not working or self._reacting.locked():
+        if not working or self._reacting.locked() or len(self.tree_ids) > TREE_IDS_MAX:
             return
         rated = self.forest if isinstance(self.forest, RatedForest) else None
         share = self.plan.payload / self.plan.frame_bytes

@@ -22,7 +22,7 @@ from .forest import Change, Delta, Forest, Way
 if TYPE_CHECKING:
     import networkx as nx
 
-TREES_MAX = 16
+TREES_MAX = 12
 """Of one plan: each costs every member a stream, and like receivers share a level."""
 LEAST_SHARE = 0.002
 """A tree that carries less than this share of its group's rate is not worth a stream."""

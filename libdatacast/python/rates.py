@@ -85,23 +85,29 @@ class RatedTrees:
         given = ffi.from_buffer("uint32_t[]", numbers), ffi.from_buffer("uint32_t[]", self._capacity)
         query.source, query.receiver, query.receivers = s, given[0], len(numbers)
         query.most, query.together, query.capacity = most, together, given[1]
+        wished = None
         if wish is not None:
             wishes = np.array(
                 [min(wish.get(name, SUM_MAX * unit) // unit, SUM_MAX - 1) for name in receivers], np.uint32
             )
-            query.wish = wished = ffi.from_buffer("uint32_t[]", wishes)
-            assert wished is not None
-        node = ffi.new("uint32_t *")
-        error = lib.dc_rates_compute(self._plan, query, node)
-        if error == lib.DC_RATES_SUM:
-            raise CapacityError(f"the rates around {network.names[node[0]]} are too large", what=network.names[node[0]])
-        if error == lib.DC_RATES_NONE:
-            raise Unreachable(receivers, None)
+            wished = ffi.from_buffer("uint32_t[]", wishes)
+            query.wish = wished
+        self._asked = query, given, wished
         self._numbers = numbers
+        self.compute()
         self.got = {name: int(lib.dc_rates_got(self._plan, i)) * unit for i, name in enumerate(receivers)}
         self.bound = {name: int(lib.dc_rates_bound(self._plan, i)) * unit for i, name in enumerate(receivers)}
         self.split = bool(lib.dc_rates_was_split(self._plan))
         self.trees = [self._tree(t) for t in range(int(lib.dc_rates_trees(self._plan)))]
+
+    def compute(self) -> None:
+        """Plan (again: for measurements)."""
+        network, node = self.network, ffi.new("uint32_t *")
+        error = lib.dc_rates_compute(self._plan, self._asked[0], node)
+        if error == lib.DC_RATES_SUM:
+            raise CapacityError(f"the rates around {network.names[node[0]]} are too large", what=network.names[node[0]])
+        if error == lib.DC_RATES_NONE:
+            raise Unreachable(self.receivers, None)
 
     def _tree(self, t: int) -> RatedTree:
         v = len(self.network.names)

@@ -136,15 +136,19 @@ static void peel(struct dc_rates *r, uint32_t *miss)
     uint32_t *up = dc_rates_up(r, r->count);
     bool again = r->count > 0 && goes_on(r, up, dc_rates_up(r, r->count - 1), miss, width);
     if (!again) {
-      uint32_t met = 0;
-      for (;; width = width > 4 ? width / 4 : 1) {
+      /* Whom a tree can meet at all, then the widest one that meets as many: who has narrow links only is not left to
+       * later trees for that. */
+      uint32_t all = grow(r, up, miss, wanted, 1), met = all;
+      for (; width > 1; width /= 4) {
         met = grow(r, up, miss, wanted, width);
-        if (met == wanted || width == 1 || (met > 0 && may_wait(r, up, miss, width)))
+        if (met >= all)
           break;
       }
+      if (met < all || width <= 1)
+        met = grow(r, up, miss, wanted, 1);
       if (met == 0)
         break;
-      if (met < wanted && !may_wait(r, up, miss, width))
+      if (met < wanted && !may_wait(r, up, miss, width > 1 ? width : 1))
         for (uint32_t t = 1; t <= r->terminals; t++)
           if (up[t] == DC_NO_ARC)
             miss[t] = 0;

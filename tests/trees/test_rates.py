@@ -218,3 +218,53 @@ def test_large_rates_are_counted_in_a_larger_unit():
     assert plan.unit > 1
     assert all(0 <= plan.bound[n] - plan.got[n] <= 1000 for n in plan.receivers)
     assert 0 <= 400_000_000_001 - plan.got["a"] < 1000
+
+
+MI250 = {  # Infinity Fabric links between the dies of one box, 50 GB/s each
+    (0, 1): 4, (0, 4): 2, (0, 8): 1, (1, 5): 1, (1, 9): 1, (1, 10): 1, (2, 3): 4, (2, 6): 1, (2, 9): 1, (2, 10): 1,
+    (3, 7): 2, (3, 11): 1, (4, 5): 4, (4, 6): 1, (5, 6): 1, (5, 7): 1, (6, 7): 4, (8, 9): 4, (8, 12): 2, (9, 13): 1,
+    (10, 11): 4, (10, 14): 1, (11, 15): 2, (12, 13): 4, (12, 14): 1, (13, 14): 1, (13, 15): 1, (14, 15): 4,
+}  # fmt: skip
+
+
+def a100(boxes: int) -> tuple[list[tuple[str, str, int]], list[str]]:
+    gpus = [f"g{box}.{i}" for box in range(boxes) for i in range(8)]
+    edges = []
+    for box in range(boxes):
+        for i in range(8):
+            edges += [(f"g{box}.{i}", f"nvswitch{box}", 300), (f"g{box}.{i}", f"nic{box}.{i}", 25)]
+            edges.append((f"nic{box}.{i}", f"ib{i % 2}", 25))
+    return edges, gpus
+
+
+def mi250(boxes: int) -> tuple[list[tuple[str, str, int]], list[str]]:
+    edges = [(f"g{box}.{a}", f"g{box}.{b}", 50 * n) for box in range(boxes) for (a, b), n in MI250.items()]
+    edges += [(f"g{box}.{i}", "ib", 16) for box in range(boxes) for i in range(16)]
+    return edges, [f"g{box}.{i}" for box in range(boxes) for i in range(16)]
+
+
+@pytest.mark.parametrize("fabric", [a100, mi250])
+def test_forestcoll_s_fabrics_are_filled_to_their_optimum(fabric):
+    """An allgather is a broadcast of a node that has an arc of rate x to every GPU (ForestColl, section 5): its optimum
+    is the largest x for which each GPU has a max-flow of x times their number, and trees reach it."""
+    edges, gpus = fabric(2)
+    switches = {name for edge in edges for name in edge[:2]} - set(gpus)
+    fine = 1000
+
+    def with_source(x: int) -> nx.Graph:
+        scaled = [(u, v, rate * fine) for u, v, rate in edges]
+        return rated([*scaled, *(("all", gpu, x) for gpu in gpus)], switches=switches)
+
+    def bound(x: int) -> bool:
+        d = directed(with_source(x), "all")
+        return all(nx.maximum_flow_value(d, "all", gpu) == x * len(gpus) for gpu in gpus)
+
+    low, high = 1, 400 * fine
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if bound(middle) else (low, middle - 1)
+    plan = plan_of(with_source(low), "all", gpus, together=True, most=512)
+    check(with_source(low), plan)
+    assert plan.common == low * len(gpus)
+    # With all of the source's arcs full, each tree hangs on one GPU: it is that GPU's own tree.
+    assert all(sum(parent == "all" for parent, _ in tree.arcs) == 1 for tree in plan.trees)
