@@ -134,6 +134,10 @@ def send(
         str | None,
         typer.Option(metavar="stable|together", help="Each receiver at its own rate (where they differ), or one."),
     ] = None,
+    planner: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Whose trees with rates, as `datacast trees --planner` shows them."),
+    ] = None,
     quorum: Annotated[
         int | None,
         typer.Option(metavar="N", min=1, help="Start when N receivers are ready; the others are served later."),
@@ -156,6 +160,7 @@ def send(
         "rate_bps": parse_rate(rate) if rate else None,
         "quorum": quorum,
         "delivery": delivery,
+        "planner": planner,
     }
     spec = {
         "source": source,

@@ -173,6 +173,7 @@ def run(
     delta: str = typer.Option(None, "--delta", help="Rate added per interval without a duplicate, such as 5mbit."),
     cc: str = typer.Option(None, "--cc", help="Rate control: steady (default), or the paper's, datacast."),
     delivery: str = typer.Option(None, "--delivery", help="stable (where receivers differ) or together."),
+    planner: str = typer.Option(None, "--planner", help="Whose trees with rates (planners/README.md)."),
     seed: int = typer.Option(None, "--seed", help="Seed of the random bytes."),
     fault: list[str] = typer.Option(
         [], "--fault", help="Break something meanwhile, such as 'link 00:0 down at 2s'; again for more."
@@ -203,6 +204,7 @@ def run(
             "credits": credits,
             "cc": cc,
             "delivery": delivery,
+            "planner": planner,
             "delta_bps": parse_rate(delta) if delta else None,
         }
         transfer = lab_run.Transfer(

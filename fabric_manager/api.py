@@ -39,6 +39,10 @@ class GroupOptions:
     """Most trees to use; None: as many as the network holds."""
     delivery: Literal["stable", "together"] | None = None
     """`stable`: each receiver at its own rate; `together`: all at the slowest one's. None: stable where they differ."""
+    planner: Literal["datacast", "stable", "fpfr", "balanced", "depth-first", "dijkstra", "max-bottleneck"] | None = (
+        None
+    )
+    """Whose trees with rates (planners/README.md); None: datacast's."""
     cache_bytes: Annotated[int, Ge(0), Le(1 << 30)] | None = None
     """C, content store per tree at every branch node; 0: the node's default."""
     credits: Annotated[int, Ge(1), Le(4096)] | None = None

@@ -26,6 +26,8 @@ WHOLE = 0.999
 RATE_MIN = 1000
 MARGIN = 1.02
 """A promise is kept with so much to spare."""
+LEAST = 0.05
+"""Of what a group's trees could send alone: one that stood still for a while must be able to come back."""
 USES, ROOM, SETTLE_S = 0.6, 1.5, 1.0
 """A group that uses less than this part of its share, for longer than this, is given ROOM times what it uses; the
 others get the rest. When it uses what it has, it gets more again."""
@@ -94,7 +96,8 @@ class Divider:
         enough = used < USES * known.given and record.state == "running"
         bound = known.bound
         if enough:
-            bound = max(ROOM * used, 0.05 * known.given)
+            able = sum(tree.most_bps for tree in known.ask.trees.values() if tree.most_bps < float("inf"))
+            bound = max(ROOM * used, LEAST * able, 0.05 * known.given)
         elif known.bound < float("inf") and used > known.given / ROOM:
             bound = ROOM * known.given
         if bound != known.bound:

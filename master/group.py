@@ -339,6 +339,7 @@ class Group(Figures, Reactions):
                 payload=self.plan.payload,
                 default=RATE_UNKNOWN,
                 most=self.options.get("trees"),
+                planner=self.options.get("planner"),
             )
         assert self.plan.found is not None
         return Forest(

@@ -37,6 +37,7 @@ from datacast.core import constants as wire
 from datacast.core.errors import DatacastError
 from datacast.core.routes import RouteError, Routes, routes
 from datacast.core.trees import Network, Tree, TreeError, TreeSet, Unreachable, steiner_trees
+from datacast.planners import PlannerError
 
 from .forest import around_plain, shallow
 from .stable import Rated, differ, plan_rates, shares
@@ -351,13 +352,16 @@ def _rated_plan(
 ) -> Plan | None:
     """Trees with rates for a group whose receivers differ; None where they do not, where `together` is asked for, or
     where the trees cannot be routed: then all get the same."""
-    delivery = options.get("delivery")
-    if delivery == "together" or (delivery is None and not differ(graph, source, receivers, RATE_UNKNOWN)):
+    delivery, planner = options.get("delivery"), options.get("planner")
+    chosen = delivery == "stable" or planner is not None
+    if delivery == "together" or (not chosen and not differ(graph, source, receivers, RATE_UNKNOWN)):
         return None
     network = network or Network(graph)
     try:
-        rated = plan_rates(graph, network, source, receivers, default=RATE_UNKNOWN, most=options.get("trees"))
-        if delivery is None and len(set(rated.got.values())) == 1:
+        rated = plan_rates(
+            graph, network, source, receivers, default=RATE_UNKNOWN, most=options.get("trees"), planner=planner
+        )
+        if not chosen and len(set(rated.got.values())) == 1:
             return None
         trees = [Tree(i, list(tree.arcs), tree.depth) for i, tree in enumerate(rated.trees)]
         mtu = min(graph.edges[arc]["mtu"] for tree in trees for arc in tree.arcs)
@@ -365,7 +369,7 @@ def _rated_plan(
         payload, labels = payload_size(list(rated.routes), mtu, options.get("payload"), deepest)
     except Unreachable:
         return None
-    except TreeError as error:
+    except (TreeError, PlannerError) as error:
         raise PlanError(error.code, error.message, error.what) from error
     except RouteError as error:
         log.warning("trees with rates cannot be routed, all receivers get the same rate: %s", error)

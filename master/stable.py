@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from datacast import planners
 from datacast.core.rates import RatedTree, RatedTrees, arc_rates, rated_trees
 from datacast.core.routes import RouteError, Routes, routes
 from datacast.core.trees import Network, Tree, TreeError, Unreachable
@@ -59,16 +60,19 @@ def plan_rates(
     default: int,
     most: int | None = None,
     caps: Mapping[str, int] | None = None,
+    planner: str | None = None,
 ) -> Rated:
-    """Trees with rates and their routes. `caps`: what receivers were seen to take, in bit/s. Raises TreeError,
-    RouteError."""
+    """Trees with rates and their routes. `caps`: what receivers were seen to take, in bit/s. `planner`: another one
+    than the core. Raises TreeError, RouteError, PlannerError."""
     capacity = arc_rates(network, graph, default=default)
-    found = rated_trees(network, source, receivers, capacity, most=min(most or TREES_MAX, TREES_MAX), wish=caps or None)
-    total = sum(tree.rate_bps for tree in found.trees)
-    kept = [tree for tree in found.trees if tree.rate_bps >= LEAST_SHARE * total] or found.trees
+    most = min(most or TREES_MAX, TREES_MAX)
+    found = rated_trees(network, source, receivers, capacity, most=most, wish=caps or None)
+    trees = found.trees if planner in (None, "datacast") else _planned(graph, source, receivers, planner, default, most)
+    total = sum(tree.rate_bps for tree in trees)
+    kept = [tree for tree in trees if tree.rate_bps >= LEAST_SHARE * total] or trees
     # The least tree of a receiver stays, however small.
     served = {name for tree in kept for name in tree.receivers}
-    kept += [tree for tree in found.trees if tree not in kept and not served.issuperset(tree.receivers)]
+    kept += [tree for tree in trees if tree not in kept and not served.issuperset(tree.receivers)]
     got = Counter({name: 0 for name in receivers})
     for tree in kept:
         got.update({name: tree.rate_bps for name in tree.receivers})
@@ -79,6 +83,15 @@ def plan_rates(
         found.bound,
         _cut_off(found),
     )
+
+
+def _planned(
+    graph: nx.Graph, source: str, receivers: Sequence[str], planner: str, default: int, most: int
+) -> list[RatedTree]:
+    """Another planner's trees. Of more than `most` those that reach and carry most are taken."""
+    plan = planners.plan(planners.cables(graph, default), source, receivers, planner)
+    trees = sorted(plan.trees, key=lambda tree: (-len(tree.receivers), -tree.rate_bps))[:most]
+    return [RatedTree(int(tree.rate_bps), tree.hops, tree.receivers) for tree in trees if tree.rate_bps >= 1]
 
 
 def _cut_off(found: RatedTrees) -> tuple[str, ...]:
@@ -106,9 +119,10 @@ class RatedForest:
         payload: int,
         default: int,
         most: int | None = None,
+        planner: str | None = None,
     ) -> None:
         self.graph, self.network, self.source = graph, network, source
-        self.payload, self.default, self.most = payload, default, most
+        self.payload, self.default, self.most, self.planner = payload, default, most, planner
         self.plan = plan
         self.caps: dict[str, int] = {}
         self.cut_off: set[str] = set(plan.cut_off)
@@ -160,13 +174,20 @@ class RatedForest:
         before = set(self.cut_off)
         try:
             plan = plan_rates(
-                self.graph, self.network, self.source, wanted, default=self.default, most=self.most, caps=self.caps
+                self.graph,
+                self.network,
+                self.source,
+                wanted,
+                default=self.default,
+                most=self.most,
+                caps=self.caps,
+                planner=None if self.caps else self.planner,
             )
             self.cut_off = set(plan.cut_off)
         except Unreachable:
             plan = Rated((), (), dict.fromkeys(wanted, 0), dict.fromkeys(wanted, 0), tuple(wanted))
             self.cut_off = set(wanted)
-        except (TreeError, RouteError):
+        except (TreeError, RouteError, planners.PlannerError):
             return Change()  # the trees that there are go on
         mtu = min((data["mtu"] for *_, data in self.graph.edges(data=True)), default=0)
         fits = [route.payload(mtu) >= self.payload for route in plan.routes]

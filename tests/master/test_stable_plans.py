@@ -1,0 +1,104 @@
+"""What a group plans when its receivers differ, and what becomes of its trees when links or receivers change."""
+
+from __future__ import annotations
+
+import pytest
+
+from datacast import topologies
+from datacast.core.trees import Network
+from datacast.master.plan import PlanError, make_plan
+from datacast.master.stable import RatedForest, plan_rates
+
+SIX = ["02", "10", "21", "23", "31", "33"]
+FAST, SLOW = 50_000_000, 5_000_000
+
+
+def fabric(slow: bool = True):
+    g = topologies.parse("bcube:4,1")
+    for u, v, data in g.edges(data=True):
+        data |= {"rate_bps": SLOW if slow and "31" in (u, v) else FAST, "mtu": 9000, "up": True}
+    return g
+
+
+def test_a_slow_receiver_is_in_slow_trees_only():
+    plan = make_plan(fabric(), "00", SIX, {})
+    assert plan.rated is not None
+    assert sorted(tree.rate_bps for tree in plan.trees) == [SLOW, SLOW, FAST - SLOW, FAST - SLOW]
+    assert all(("31" in tree.routes) == (tree.rate_bps == SLOW) for tree in plan.trees)
+    assert all(set(tree.routes) >= set(SIX) - {"31"} for tree in plan.trees)
+    # Interests go the other way over the same cables: data leaves them room.
+    assert all(0.8 * tree.rate_bps < tree.transport.rate_max_bps <= tree.rate_bps for tree in plan.trees)
+    assert plan.ideal_s(32 << 20) == pytest.approx(27.0, rel=0.02)
+
+
+def test_receivers_that_do_not_differ_are_served_together():
+    assert make_plan(fabric(slow=False), "00", SIX, {}).rated is None
+    assert make_plan(fabric(), "00", [name for name in SIX if name != "31"], {}).rated is None
+    assert make_plan(fabric(), "00", SIX, {"delivery": "together"}).rated is None
+    assert make_plan(fabric(slow=False), "00", SIX, {"delivery": "stable"}).rated is not None
+
+
+@pytest.mark.parametrize("planner", ["stable", "fpfr", "balanced", "dijkstra", "max-bottleneck", "depth-first"])
+def test_a_group_may_have_another_planner_s_trees(planner):
+    plan = make_plan(fabric(), "00", SIX, {"planner": planner})
+    assert plan.rated is not None and plan.trees
+    assert {name for tree in plan.trees for name in tree.routes} == set(SIX)
+
+
+def test_a_planner_that_cannot_serve_says_so():
+    with pytest.raises(PlanError, match="switches make the copies"):
+        make_plan(fabric(), "00", SIX, {"planner": "flat-tree"})
+
+
+def test_where_no_label_stack_is_deep_enough_all_get_one_rate():
+    g = fabric()
+    for _, data in g.nodes(data=True):
+        if data["kind"] == "switch":
+            data |= {"msd": 1, "cache": False}
+    try:
+        plan = make_plan(g, "00", SIX, {})
+    except PlanError as error:
+        assert error.message  # neither way: the reason is told
+    else:
+        assert plan.rated is None
+
+
+def forest(g) -> RatedForest:
+    network = Network(g)
+    plan = plan_rates(g, network, "00", SIX, default=10**9)
+    return RatedForest(g, network, "00", plan, ids=list(range(1, len(plan.trees) + 1)), payload=8000, default=10**9)
+
+
+def test_nothing_changed_changes_nothing():
+    assert forest(fabric()).update([], SIX).nothing
+
+
+def test_a_broken_tree_ends_and_its_data_is_fetched_another_way():
+    it = forest(fabric())
+    parent, child = it.ways[1].arcs[0]
+    change = it.update([(parent, child, False)], SIX)
+    assert 1 in change.lost and change.unnamed
+    for number in change.lost:
+        if (parent, child) in it.ways[number].arcs:
+            assert number in change.changed
+    for slot, number in zip(change.unnamed, range(50, 60), strict=False):
+        it.name(slot, number)
+    live = [way for way in it.ways.values() if way.slot is not None]
+    assert live and all((parent, child) not in way.arcs for way in live)
+    assert {name for way in live for name in way.routes} == set(SIX)
+
+
+def test_a_cap_takes_a_receiver_out_of_fast_trees_and_nobody_else():
+    it = forest(fabric(slow=False))
+    it.caps = {"31": 7_654_321}
+    change = it.update([], SIX)
+    assert change.unnamed and not change.cut_off
+    assert it.plan.got["31"] == pytest.approx(7_654_321, rel=0.01)
+    assert all(it.plan.got[name] == 2 * FAST for name in SIX if name != "31")
+
+
+def test_receivers_without_a_link_are_cut_off_and_come_back():
+    it = forest(fabric())
+    down = [("31", "s0.3", False), ("31", "s1.1", False)]
+    assert it.update(down, SIX).cut_off == ["31"]
+    assert it.update([(u, v, True) for u, v, _ in down], SIX).back == ["31"]
