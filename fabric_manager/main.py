@@ -25,6 +25,7 @@ from .groups import Groups
 from .http import make_app
 from .hub import Hub
 from .keys import Kept
+from .leadership import Front, Leadership
 from .pool import Pool
 from .registry import Registry
 from .workers import RETURN_S
@@ -32,6 +33,10 @@ from .workers import RETURN_S
 SWEEP_S = 0.1
 EXPECT_S = 8.0
 """After a restart with groups that run, hosts are taken to live for so long without having registered."""
+
+
+class LeadershipLost(DatacastError):
+    """The lease has ended."""
 
 
 class UsageError(DatacastError):
@@ -74,8 +79,11 @@ class FabricManager:
         workers: int = 2,
         security: tls.Security = tls.PLAIN,
         worker_options: Sequence[str] = (),
+        addresses: str = "",
     ) -> None:
-        """`workers`: how many are started here; `security` is this process's, `worker_options` give them theirs."""
+        """`workers`: how many are started here; `security` is this process's, `worker_options` give them theirs, and
+        `addresses` those of all fabric managers."""
+        self._addresses = addresses
         self.security, self._worker_options = security, worker_options
         self.store = open_store(store, security)
         self.hub = Hub()
@@ -86,30 +94,36 @@ class FabricManager:
         self._signalling, self._http, self._count = signalling, http, workers
         self._tasks: list[asyncio.Task] = []
         self._server: HttpServer | None = None
+        self.leadership: Leadership | None = None
         self.signalling_address = self.url = ""
 
     async def start(self) -> None:
-        """Raises ListenError when an address is taken, TlsError when it may not be used without TLS, StoreError."""
-        await self.groups.begin()
+        """Returns when this one leads; until then it sends those who ask to the leader. Raises ListenError when an
+        address is taken, TlsError when it may not be used without TLS, StoreError."""
         http_sock = listen(self._http, self.security)
         try:
-            signalling_sock = listen(self._signalling, self.security)
+            listen(self._signalling, self.security).close()  # not yet: agents look for the one that answers
         except DatacastError:
             http_sock.close()
             raise
-        self.signalling_address = address_of(signalling_sock)
-        app = make_app(self.fabric, self.groups, self.hub, self.registry)
+        front = Front()
         # A Unix socket is its owner's alone, and needs no certificates.
-        self._server = HttpServer(app, http_sock, None if self._http.startswith("unix:") else self.security.server)
+        self._server = HttpServer(front, http_sock, None if self._http.startswith("unix:") else self.security.server)
         self.url = self._server.url
+        self.leadership = front.leadership = Leadership(self.store, self.url)
+        await self._server.start()
+        self.groups.kept.guard = await self.leadership.campaign()
+        await self.groups.begin()
+        signalling_sock = listen(self._signalling, self.security)
+        self.signalling_address = address_of(signalling_sock)
         if self.groups.unfinished():
             self.fabric.expect_all()
             self._tasks.append(asyncio.create_task(self._end_of_patience()))
-        await self._server.start()
+        front.app = make_app(self.fabric, self.groups, self.hub, self.registry)
         await self.registry.start(signalling_sock)
         self._tasks.append(asyncio.create_task(self._sweep()))
         if self._count:
-            self.pool = Pool(self.url, self._count, self._left_here, self._worker_options)
+            self.pool = Pool(self._addresses or self.url, self._count, self._left_here, self._worker_options)
             # Workers that an earlier fabric manager has left come back first.
             self.pool.start(RETURN_S if self.groups.unfinished() else 0.0)
 
@@ -140,6 +154,8 @@ class FabricManager:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._server:
             await self._server.stop()
+        if self.leadership:
+            await self.leadership.resign()
         await self.store.close()
 
 
@@ -193,6 +209,13 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
         help="workers (datacast-master) to start here, some 80 MB each; others may come from anywhere (default "
         "%(default)s)",
     )
+    parser.add_argument(
+        "--addresses",
+        default="",
+        metavar="URL,URL…",
+        help="HTTP addresses of all fabric managers that share the store, for the workers started here (default: this "
+        "one's)",
+    )
     tls.add_options(parser)
     privileges.add_option(parser)
     parser.add_argument("--master-cert", metavar="FILE", help="certificate of master/NAME, for the workers it starts")
@@ -245,20 +268,33 @@ async def run(args: argparse.Namespace) -> None:
         workers=args.workers,
         security=security,
         worker_options=workers,
+        addresses=args.addresses,
     )
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    await manager.start()
+    starting = asyncio.create_task(manager.start())
+    stopping = asyncio.create_task(stop.wait())
+    await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+        await manager.stop()
+        return
+    starting.result()
     gc.freeze()  # what is there now stays: later collections pass it by
     print(
         f"datacast-fabric-manager: {args.topology}, agents register at {manager.signalling_address}, "
         f"HTTP at {manager.url}",
         flush=True,
     )
-    await stop.wait()
+    assert manager.leadership
+    losing = asyncio.create_task(manager.leadership.lost.wait())
+    await asyncio.wait((stopping, losing), return_when=asyncio.FIRST_COMPLETED)
     await manager.stop()
+    if manager.leadership.lost.is_set():
+        raise LeadershipLost("another fabric manager may lead now: this one ends, start it again to follow")
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -122,9 +122,30 @@ class JsonClient:
     remedy = ""
 
     def __init__(self, url: str, timeout: float = 10.0, security: Security = PLAIN) -> None:
-        self.url = url
+        """`url`: several, divided by commas, where one of them leads at a time."""
+        self._urls = [part.strip() for part in url.split(",") if part.strip()] or [url]
+        self._at = 0
         self.security = security
-        self._http = http_client(url, timeout=timeout, service=self.service, security=security, role=self.role)
+        self._clients = [
+            http_client(one, timeout=timeout, service=self.service, security=security, role=self.role)
+            for one in self._urls
+        ]
+
+    @property
+    def url(self) -> str:
+        """The one that is asked now."""
+        return self._urls[self._at]
+
+    @property
+    def _http(self) -> httpx.AsyncClient:
+        return self._clients[self._at]
+
+    def _next(self, location: str = "") -> None:
+        """Ask another: the one that `location` names when it is known."""
+        self._at = (self._at + 1) % len(self._urls)
+        for at, url in enumerate(self._urls):
+            if location.startswith(url):
+                self._at = at
 
     async def __aenter__(self) -> Self:
         return self
@@ -133,7 +154,8 @@ class JsonClient:
         await self.close()
 
     async def close(self) -> None:
-        await self._http.aclose()
+        for client in self._clients:
+            await client.aclose()
 
     def _unreachable(self, error: BaseException) -> Unreachable:
         cause: BaseException | None = error
@@ -158,17 +180,25 @@ class JsonClient:
         """The decoded answer; raises Problem for an error status and Unreachable when nobody answers."""
         import httpx
 
-        try:
-            answer = await self._http.request(
-                method,
-                path,
-                params=params,
-                content=None if body is None else json.dumps(body).encode(),
-                headers={**({"content-type": "application/json"} if body is not None else {}), **(headers or {})},
-            )
-        except (httpx.HTTPError, OSError) as error:
-            raise self._unreachable(error) from error
-        return decoded(answer)
+        content = None if body is None else json.dumps(body).encode()
+        headers = {**({"content-type": "application/json"} if body is not None else {}), **(headers or {})}
+        failure: Unreachable | None = None
+        for _ in range(len(self._urls) + 1):
+            try:
+                answer = await self._http.request(method, path, params=params, content=content, headers=headers)
+            except (httpx.HTTPError, OSError) as error:
+                failure = self._unreachable(error)
+                self._next()
+                if method == "GET" or isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
+                    continue
+                raise failure from error  # it may have been carried out
+            if answer.status_code == 307:
+                failure = self._unreachable(OSError("it follows another"))
+                self._next(answer.headers.get("location", ""))
+                continue
+            return decoded(answer)
+        assert failure
+        raise failure
 
     async def lines(
         self, path: str, params: dict[str, Any] | None = None, headers: dict[str, str] | None = None
@@ -179,6 +209,9 @@ class JsonClient:
         try:
             patience = httpx.Timeout(10.0, read=30.0)
             async with self._http.stream("GET", path, params=params, headers=headers, timeout=patience) as answer:
+                if answer.status_code == 307:
+                    self._next(answer.headers.get("location", ""))
+                    raise OSError("it follows another")
                 if answer.status_code >= 400:
                     await answer.aread()
                     try:
@@ -190,7 +223,10 @@ class JsonClient:
                     if line:
                         yield json.loads(line)
         except (httpx.HTTPError, OSError) as error:
-            raise self._unreachable(error) from error
+            problem = self._unreachable(error)
+            if str(error) != "it follows another":
+                self._next()
+            raise problem from error
 
 
 def segment(text: str) -> str:

@@ -17,6 +17,7 @@ import uvicorn
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from datacast.core.errors import DatacastError
@@ -121,7 +122,7 @@ class HttpServer:
 
     def __init__(
         self,
-        app: FastAPI,
+        app: ASGIApp,
         sock: socket.socket,
         context: ssl.SSLContext | None = None,
         connections: int = CONNECTIONS_MAX,

@@ -1,0 +1,108 @@
+"""Several fabric managers over one store: one leads, the others follow and take over."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from fake_agents import World
+from small import run, star, until
+
+from datacast.fabric_manager.api import FINAL_STATES, FabricManagerClient
+from datacast.fabric_manager.main import FabricManager
+from datacast.master.view import View
+from datacast.master.worker import Worker
+from datacast.services.problems import Problem
+from datacast.services.store import Lost
+
+
+def manager(store: str) -> FabricManager:
+    return FabricManager(
+        star(3), signalling="127.0.0.1:0", http="127.0.0.1:0", store=store, rate_bps=10**8, mtu=9000, workers=0
+    )
+
+
+@asynccontextmanager
+async def two(store: str):
+    """One that leads, one that follows, and its start that has not ended."""
+    leader, other = manager(store), manager(store)
+    await leader.start()
+    starting = asyncio.create_task(other.start())
+    await until(lambda: other.leadership and other.leadership.leader == leader.url, "it follows")
+    try:
+        yield leader, other, starting
+    finally:
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+        for one in (leader, other):
+            if one._server:
+                await one.stop()
+
+
+def test_a_follower_sends_to_the_leader_and_a_client_of_both_gets_there(tmp_path: Path) -> None:
+    async def scenario():
+        async with two(str(tmp_path / "d")) as (leader, other, _):
+            async with httpx.AsyncClient() as http:
+                answer = await http.get(f"{other.url}/groups?state=done")
+            async with FabricManagerClient(f"{other.url},{leader.url}") as client:
+                groups = await client.groups()
+                asked = client.url
+            return answer, groups, asked, leader.url
+
+    answer, groups, asked, leads = run(scenario())
+    assert answer.status_code == 307 and answer.headers["location"] == f"{leads}/groups?state=done"
+    assert groups == [] and asked == leads
+
+
+@pytest.mark.parametrize("how", ["resigns", "hangs"])
+def test_another_leads_with_the_groups_worker_and_all_and_the_first_writes_nothing_more(
+    tmp_path: Path, how: str
+) -> None:
+    async def scenario():
+        world = World([400.0])
+        world.sizes["/f"] = 20_000_000
+        async with two(str(tmp_path / "d")) as (leader, other, starting):
+            await world.add(["h0", "h1", "h2"], leader.signalling_address)
+            both = FabricManagerClient(f"{leader.url},{other.url}")
+            view = View(both)
+            worker = Worker(both, view, "w")
+            tasks = [asyncio.create_task(view.follow()), asyncio.create_task(worker.run(1))]
+            async with FabricManagerClient(f"{leader.url},{other.url}") as client:
+                group = await client.create_group({"source": "h0", "receivers": ["h1", "h2"], "source_path": "/f"})
+                await until(lambda: len(world.sent_pieces.get(group["id"], ())) > 50, "data flows")
+                master = worker.groups[group["id"]].group
+                if how == "resigns":
+                    await leader.stop()
+                    leader._server = None
+                else:  # its lease ends, and it has not noticed
+                    leader.leadership._renewing.cancel()
+                await starting
+                for agent in world.agents.values():
+                    await agent.register(other.signalling_address)
+                if how == "hangs":
+                    record = leader.groups.get(group["id"])
+                    with pytest.raises(Lost):
+                        await leader.groups.kept.put(f"groups/{record.id}", "{}", 1)
+                    with pytest.raises(Problem, match="could not be written"):
+                        await leader.groups.cancel(group["id"])
+                    await leader.stop()
+                    leader._server = None
+
+                async def ended():
+                    record = await client.group(group["id"])
+                    return record if record["state"] in FINAL_STATES else None
+
+                record = await until(ended, "the group ends", 40)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await both.close()
+        await world.stop()
+        return record, master.state, world.violations
+
+    record, state, violations = run(scenario(), 80)
+    assert record["state"] == state == "done" and violations == []
+    assert record["epoch"] == 1, "its master has not noticed anything"
