@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "datapath/addresses.h"
 #include "datapath/conn.h"
 #include "yaml_read.h"
 
@@ -187,12 +188,11 @@ static int read_tls(struct yaml_file *y, yaml_node_t *n, void *out, size_t size)
 }
 
 static int read_address(struct yaml_file *y, yaml_node_t *n, void *out, size_t size) {
-  struct sockaddr_storage addr;
-  socklen_t len;
+  struct addresses list;
   if (yaml_text(y, n, out, size) < 0) return -1;
-  bool ok =
-      address_parse(out, &addr, &len) && ((struct sockaddr_in *)&addr)->sin_port != 0; /* in both families there */
-  if (!ok) return yaml_fail(y, n, "'%s' is not address:port (such as 198.18.0.1:7500 or [fd00::1]:7500)", (char *)out);
+  if (!addresses_parse(&list, out))
+    return yaml_fail(y, n, "'%s' is not address:port (such as 198.18.0.1:7500 or [fd00::1]:7500), nor several of them",
+                     (char *)out);
   return 0;
 }
 
@@ -241,12 +241,15 @@ static int check_whole(struct yaml_file *y, struct config *c, bool appliance) {
   socklen_t len;
   struct security plain = {.insecure = c->insecure};
   if (c->tls.ca[0] != '\0' && c->insecure) return fail(y->f, "%s: tls and insecure exclude each other", y->path);
-  if (c->tls.ca[0] == '\0' && c->fabric_manager[0] != '\0' && address_parse(c->fabric_manager, &addr, &len) &&
-      !security_allows_plain(&plain, &addr))
+  struct addresses managers = {.n = 0};
+  if (c->fabric_manager[0] != '\0' && !addresses_parse(&managers, c->fabric_manager)) managers.n = 0;
+  for (; c->tls.ca[0] == '\0' && managers.at < managers.n; managers.at++) {
+    if (!address_parse(addresses_now(&managers), &addr, &len) || security_allows_plain(&plain, &addr)) continue;
     return fail(y->f,
                 "%s: plain TCP to the fabric manager at %s is refused: give 'tls' (files made by `datacast certs`), or "
                 "'insecure: true' on a network where everybody is trusted",
-                y->path, c->fabric_manager);
+                y->path, addresses_now(&managers));
+  }
   for (unsigned i = 0; i < c->nnodes; i++) bound_packets(&c->nodes[i].core, c->mtu);
   if (c->ring_frames < SW_RING_MIN || c->ring_frames > SW_RING_MAX)
     return fail(y->f, "%s: ring_frames %u is out of range (%d to %d)", y->path, c->ring_frames, SW_RING_MIN,

@@ -11,6 +11,7 @@
 
 enum {
   SW_NAME_MAX = 64,
+  SW_MANAGERS_MAX = 576, /* addresses_parse takes no more */
   SW_PATH_MAX = 104,  /* what fits a Unix socket's address, with its end */
   SW_VDEV_MAX = 256,
   SW_FILE_MAX = 1024,
@@ -53,7 +54,7 @@ struct config {
   struct node_cfg *nodes;
   unsigned nnodes;
   char control[SW_PATH_MAX];
-  char fabric_manager[SW_NAME_MAX]; /* "address:port", "" when there is none */
+  char fabric_manager[SW_MANAGERS_MAX]; /* "address:port", several behind commas; "" when there is none */
   struct tls_cfg {
     char ca[SW_FILE_MAX], cert[SW_FILE_MAX], key[SW_FILE_MAX]; /* PEM; all or none */
   } tls;

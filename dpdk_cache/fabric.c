@@ -40,8 +40,10 @@ static void later(struct fabric *fm, const char *why) {
   dc_time most = strcmp(why, strerror(ECONNREFUSED)) == 0 ? PAUSE_REFUSED : PAUSE_MOST;
   fm->pause = fm->pause == 0 ? PAUSE_FIRST : fm->pause * 2 < most ? fm->pause * 2 : most;
   alarm_at(fm, fm->pause);
-  log_write(fm->complained ? LOG_DEBUG : LOG_WARN, "fabric manager %s: %s; trying again", fm->name, why);
+  log_write(fm->complained ? LOG_DEBUG : LOG_WARN, "fabric manager %s: %s; trying again", addresses_now(&fm->managers),
+            why);
   fm->complained = true;
+  addresses_next(&fm->managers);
 }
 
 static void give_up(struct fabric *fm, const char *why) {
@@ -98,7 +100,7 @@ static void registered(struct fabric *fm, const json_t *m) {
     register_next(fm);
     return;
   }
-  log_info("registered %u node(s) at fabric manager %s", fm->registered, fm->name);
+  log_info("registered %u node(s) at fabric manager %s", fm->registered, addresses_now(&fm->managers));
   fm->complained = false;
   fm->pause = 0;
   alarm_at(fm, fm->heartbeat);
@@ -115,7 +117,7 @@ static void message(struct conn *c, json_t *m) {
     char why[160];
     snprintf(why, sizeof why, "refuses %s%s: %s", all ? "a report" : "node ",
              all ? "" : fm->rounds->sw->members[fm->registered].cfg->name, error != NULL ? error : "no reason given");
-    if (all) log_warn("fabric manager %s: %s", fm->name, why);
+    if (all) log_warn("fabric manager %s: %s", addresses_now(&fm->managers), why);
     else conn_drain(c, why);
   }
 }
@@ -128,8 +130,8 @@ static void connect_now(struct fabric *fm) {
   static const struct tls_expect whom = {"fabric-manager", NULL};
   struct sockaddr_storage to;
   socklen_t len;
-  int fd = address_parse(fm->name, &to, &len) ? address_connect(&to, len) : -EINVAL;
-  if (fd >= 0) fm->conn = conn_new(&fm->rounds->loop, fd, true, fm->name, &fm->budget, &ops, fm);
+  int fd = address_parse(addresses_now(&fm->managers), &to, &len) ? address_connect(&to, len) : -EINVAL;
+  if (fd >= 0) fm->conn = conn_new(&fm->rounds->loop, fd, true, addresses_now(&fm->managers), &fm->budget, &ops, fm);
   if (fm->conn == NULL) {
     later(fm, fd < 0 ? strerror(-fd) : "out of memory");
     return;
@@ -156,7 +158,8 @@ static void due(struct timer *t, dc_time now) {
 
 void fabric_open(struct fabric *fm, struct rounds *l, const char *address, const char *control,
                  const struct security *security) {
-  *fm = (struct fabric){.rounds = l, .name = address, .control = control, .security = security, .timer = {.fire = due}};
+  *fm = (struct fabric){.rounds = l, .control = control, .security = security, .timer = {.fire = due}};
+  (void)addresses_parse(&fm->managers, address); /* the configuration was read by it */
   loop_timer(&l->loop, &fm->timer, 0);
 }
 

@@ -3,6 +3,7 @@
 #ifndef SWITCH_FABRIC_H
 #define SWITCH_FABRIC_H
 
+#include "datapath/addresses.h"
 #include "datapath/conn.h"
 #include "rounds.h"
 
@@ -12,7 +13,7 @@ struct fabric {
   struct timer timer;
   struct rounds *rounds;
   const struct security *security;
-  const char *name;    /* "address:port" */
+  struct addresses managers;
   const char *control; /* path of the control socket */
   unsigned registered; /* nodes that were accepted; the next one is being asked for */
   bool complained;     /* said once that it does not answer */

@@ -1,7 +1,7 @@
 """Which of several fabric managers leads: who holds the key `leader`, under a lease of the store.
 
-The others watch the key, and send whoever asks them to the leader. A leader that cannot renew its lease in time leads no
-more, and ends: what it would still write the store refuses, because the key it guards with is another's.
+The others watch the key, and send whoever asks them to the leader. A leader that cannot renew its lease in time leads
+no more, and ends: what it would still write the store refuses, because the key it guards with is another's.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ static const char usage[] =
     "                          no-sync: true); what follows on the command line is added\n"
     "  --node NAME             this host's name in the topology, such as 00\n"
     "  --listen ADDR:PORT      where masters and other agents reach it, on the management network\n"
-    "  --fabric-manager ADDR:PORT\n"
+    "  --fabric-manager ADDR:PORT[,ADDR:PORT...]  (one of them leads)\n"
     "                          register there (kept up; it may start later)\n"
     "  --tls-ca FILE, --tls-cert FILE, --tls-key FILE\n"
     "                          PEM files of `datacast certs`: signalling by TLS 1.3, both sides authenticated\n"

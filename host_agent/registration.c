@@ -19,8 +19,9 @@
 static void try_again(struct registration *r, const char *why)
 {
   if (r->backoff == BACKOFF_MIN || r->registered)
-    log_warn("fabric manager %s: %s; trying again", r->manager, why);
+    log_warn("fabric manager %s: %s; trying again", addresses_now(&r->managers), why);
   r->registered = false;
+  addresses_next(&r->managers);
   loop_timer(r->host->loop, &r->timer, r->host->loop->now + r->backoff);
   dc_time most = strcmp(why, strerror(ECONNREFUSED)) == 0 ? REFUSED_MAX : BACKOFF_MAX;
   r->backoff = 2 * r->backoff < most ? 2 * r->backoff : most;
@@ -67,7 +68,7 @@ static void send_report(struct registration *r, const struct link_report *x)
 void registration_link(void *arg, uint16_t port, bool up, const char *reason)
 {
   struct registration *r = arg;
-  if (r->manager == NULL)
+  if (r->managers.n == 0)
     return;
   if (r->reports == LINK_REPORTS_MAX) /* each registration tells the present state; the oldest change goes */
     memmove(r->report, r->report + 1, --r->reports * sizeof r->report[0]);
@@ -142,7 +143,7 @@ static void message(struct conn *c, json_t *m)
     r->heartbeat = (ms >= 10 && ms <= 60000 ? (dc_time)ms : 1000) * DC_MS;
     r->registered = true;
     r->backoff = BACKOFF_MIN;
-    log_info("registered at the fabric manager %s", r->manager);
+    log_info("registered at the fabric manager %s", addresses_now(&r->managers));
     take_tunnels(r, json_object_get(m, "tunnels"));
     for (unsigned i = 0; i < r->reports; i++)
       send_report(r, &r->report[i]);
@@ -177,11 +178,11 @@ static void connect_now(struct registration *r)
   struct sockaddr_storage to;
   socklen_t len;
   int fd = -EINVAL;
-  if (address_parse(r->manager, &to, &len)) {
+  if (address_parse(addresses_now(&r->managers), &to, &len)) {
     const struct security *s = &r->host->security;
     fd = s->ctx != NULL || security_allows_plain(s, &to) ? address_connect(&to, len) : -EPERM;
   }
-  r->conn = fd < 0 ? NULL : conn_new(r->host->loop, fd, true, r->manager, &r->budget, &ops, r);
+  r->conn = fd < 0 ? NULL : conn_new(r->host->loop, fd, true, addresses_now(&r->managers), &r->budget, &ops, r);
   if (r->conn == NULL) {
     try_again(r, fd == -EPERM ? "plain TCP leaves this machine: give --tls-ca, --tls-cert, --tls-key or --insecure"
                  : fd < 0     ? strerror(-fd)
@@ -216,17 +217,15 @@ static void due(struct timer *t, dc_time now)
   }
 }
 
-bool registration_open(struct registration *r, struct host *host, const char *manager, const char *addr,
+bool registration_open(struct registration *r, struct host *host, const char *managers, const char *addr,
                        struct fault *why)
 {
   *r = (struct registration){.host = host, .backoff = BACKOFF_MIN, .timer = {.fire = due, .at = DC_NEVER}};
-  if (manager == NULL)
+  if (managers == NULL)
     return true;
-  struct sockaddr_storage to;
-  socklen_t len;
-  if (!address_parse(manager, &to, &len))
-    return fault_set(why, "bad_request", "%s is not an address such as 198.18.0.1:7500", manager);
-  r->manager = strdup(manager);
+  if (!addresses_parse(&r->managers, managers))
+    return fault_set(why, "bad_request", "%s is not an address such as 198.18.0.1:7500, or up to %d behind commas",
+                     managers, ADDRESSES_MAX);
   r->addr = strdup(addr);
   connect_now(r);
   return true;
@@ -237,6 +236,5 @@ void registration_close(struct registration *r)
   loop_timer(r->host->loop, &r->timer, DC_NEVER);
   if (r->conn != NULL)
     conn_free(r->conn);
-  free(r->manager);
   free(r->addr);
 }

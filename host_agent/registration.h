@@ -2,6 +2,7 @@
 #ifndef AGENT_REGISTRATION_H
 #define AGENT_REGISTRATION_H
 
+#include "datapath/addresses.h"
 #include "datapath/conn.h"
 #include "host.h"
 
@@ -14,7 +15,8 @@ struct link_report {
 
 struct registration {
   struct host *host;
-  char *manager, *addr; /* "" manager: none */
+  struct addresses managers; /* none: no registration */
+  char *addr;
   struct conn *conn;
   size_t budget;
   bool registered;
@@ -25,8 +27,8 @@ struct registration {
   unsigned reports;
 };
 
-/* manager may be NULL: no registration. False with *why for a malformed address. */
-bool registration_open(struct registration *r, struct host *host, const char *manager, const char *addr,
+/* `managers`: addresses divided by commas; NULL: no registration. False with *why for a malformed one. */
+bool registration_open(struct registration *r, struct host *host, const char *managers, const char *addr,
                        struct fault *why) __attribute__((nonnull(1, 2, 4, 5)));
 void registration_close(struct registration *r) __attribute__((nonnull));
 void registration_link(void *registration, uint16_t port, bool up, const char *reason);

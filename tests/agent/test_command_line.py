@@ -92,6 +92,8 @@ def test_a_file_of_options_comes_first_and_once(tmp_path: Path) -> None:
         (["--listen", "nowhere"], "nowhere is not an address"),
         (["--listen", "203.0.113.1:7600"], "cannot listen on 203.0.113.1:7600"),
         (["--fabric-manager", "manager"], "manager is not an address"),
+        (["--fabric-manager", "198.18.0.1:7500,"], "198.18.0.1:7500, is not an address"),
+        (["--fabric-manager", ",".join(["198.18.0.1:7500"] * 9)], "is not an address such as"),
     ],
 )
 def test_what_cannot_run_says_why(make_net: object, change: list[str], told: str) -> None:

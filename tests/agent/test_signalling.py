@@ -516,8 +516,8 @@ def test_limit_on_groups(make_net: Callable[[Path], Net], tmp_path: Path) -> Non
 class Manager:
     """The fabric manager's side of a registration."""
 
-    def __init__(self, net: Net) -> None:
-        self.listening = inside(net.management, lambda: socket.create_server(("198.18.0.1", 7500)))
+    def __init__(self, net: Net, port: int = 7500) -> None:
+        self.listening = inside(net.management, lambda: socket.create_server(("198.18.0.1", port)))
         self.listening.settimeout(10)
         self.sock: socket.socket | None = None
 
@@ -560,6 +560,22 @@ def manager_net(make_net: Callable[[Path], Net]) -> Iterator[tuple[Net, Manager]
     net.start("a", "--fabric-manager", "198.18.0.1:7500")
     yield net, manager
     manager.close()
+
+
+def test_of_several_fabric_managers_the_one_that_answers_is_registered_at(make_net: Callable[[Path], Net]) -> None:
+    net = make_net(PLAIN)
+    for host in "ab":
+        net.host(host)
+    net.cable("a", "b")
+    second = Manager(net, 7502)
+    net.start("a", "--fabric-manager", "198.18.0.1:7501,198.18.0.1:7502")
+    assert second.accept()["type"] == "register"
+    second.send({"type": "registered", "node": "a", "heartbeat_ms": 50})
+    second.next_of("heartbeat")
+    first = Manager(net, 7501)
+    second.close()
+    assert first.accept()["node"] == "a", "the next one leads"
+    first.close()
 
 
 def test_registration_heartbeat_and_links(manager_net: tuple[Net, Manager]) -> None:
