@@ -44,7 +44,7 @@ class BridgePlane(IpPlane):
     def start_host(self, lab: Lab, host: str) -> None:
         ifname = lab.plan.hosts[host].ports[host][0].ifname
         lab.network.script(
-            host, f"ip addr add {host_address(lab, host)}/9 dev {ifname}\nip route add 224.0.0.0/4 dev {ifname}\n"
+            host, f"ip addr add {host_address(lab, host)}/9 brd + dev {ifname}\nip route add 224.0.0.0/4 dev {ifname}\n"
         )
 
 
@@ -171,14 +171,14 @@ def good(case: Case, path: Path) -> bool:
 
 def datacast(lab: Lab, case: Case) -> tuple[float, float, list[str]]:
     pids = marked(lab.identity)
-    before = sum(used_cpu(pid) for pid in pids)
+    before = {pid: used_cpu(pid) for pid in pids}
     faults: tuple[Fault, ...] = ()
     if case.lost:
         spec = f"kill agent {case.lost} at {case.kill_after_s:.2f}s"
         faults = parse_faults([spec], lab.graph, lab.options.dataplane)
     transfer = Transfer(source=case.source, receivers=tuple(case.receivers), file=case.path, faults=faults)
     report = send(lab, settle(lab.graph, transfer), Quiet(), dest=f"{case.name}.bin")
-    spent = sum(used_cpu(pid) for pid in pids) - before
+    spent = sum(max(used_cpu(pid) - before.get(pid, 0), 0) for pid in {*pids, *marked(lab.identity)})
     done = [name for name, r in report["receivers"].items() if r["sha256_ok"]]
     return report["finish_s"] or 0.0, spent, done
 
@@ -186,9 +186,7 @@ def datacast(lab: Lab, case: Case) -> tuple[float, float, list[str]]:
 def libtorrent(lab: Lab, case: Case) -> tuple[float, float, list[str]]:
     import libtorrent as lt
 
-    storage = lt.file_storage()
-    storage.add_file(case.path.name, case.size)
-    torrent = lt.create_torrent(storage, 1 << 20)
+    torrent = lt.create_torrent([lt.create_file_entry(case.path.name, case.size)], 1 << 20)
     lt.set_piece_hashes(torrent, str(case.path.parent))
     file = lab.work / "file.torrent"
     file.write_bytes(lt.bencode(torrent.generate()))
