@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,8 @@ from datacast.services.service import problem_response
 from datacast.services.tls import is_local
 from datacast.services.tokens import TokenFile
 
+from .audit import Audit
+
 BODY_MAX = 2 << 20
 """A group of 8,192 receivers with long names takes 1.1 MB."""
 BODY_S = 15.0
@@ -20,6 +23,9 @@ OPEN = ("/healthz", "/openapi.json", "/docs", "/docs/oauth2-redirect", "/redoc")
 """For everybody, but only to be read."""
 
 BUCKETS_MAX = 4096
+WHO, TOKEN = "datacast.who", "datacast.token"
+"""In a request's scope: the name of the token it came with, and its id."""
+log = logging.getLogger("datacast.controller")
 
 Receive = Callable[[], Any]
 Send = Callable[[Any], Any]
@@ -29,7 +35,9 @@ def needed(method: str, path: str) -> str | None:
     """The role a request takes; None: no token."""
     if method in ("GET", "HEAD", "OPTIONS"):
         return None if path in OPEN else "viewer"
-    return "admin" if path == "/sets" or path.startswith("/sets/") else "operator"
+    if path == "/plan":
+        return "viewer"
+    return "admin" if path == "/sets" or path.startswith(("/sets/", "/hosts/")) else "operator"
 
 
 class Bucket:
@@ -56,13 +64,17 @@ class Access:
     """ASGI middleware. `tokens` None: everybody who reaches the address may do everything, but no web page. `rate`:
     requests a second of one token, with as many as come in five seconds at once."""
 
-    def __init__(self, app: Any, tokens: TokenFile | None = None, rate: float = 0) -> None:
-        self.app, self.tokens, self.rate = app, tokens, rate
+    def __init__(
+        self, app: Any, tokens: TokenFile | None = None, rate: float = 0, audit: Audit | None = None
+    ) -> None:
+        self.app, self.tokens, self.rate, self.audit = app, tokens, rate, audit
         self._buckets: dict[str, Bucket] = {}
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
+        if self.audit is not None and scope["method"] not in ("GET", "HEAD", "OPTIONS"):
+            send = self._audited(self.audit, scope, send)
         try:
             headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
             who = self._authorize(scope, headers)
@@ -78,6 +90,21 @@ class Access:
                 response.headers["connection"] = "close"
             return await response(scope, receive, send)
         return await self.app(scope, body, send)
+
+    @staticmethod
+    def _audited(audit: Audit, scope: Any, send: Send) -> Send:
+        """Writes the line when the answer begins. One that cannot be written is an error of the service."""
+
+        async def told(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                who, token = scope.get(WHO, ""), scope.get(TOKEN, "")
+                try:
+                    audit.write(who, token, _client(scope), scope["method"], scope["path"], message["status"])
+                except OSError as error:
+                    log.error("the audit log %s cannot be written: %s", audit.path, error.strerror)
+            await send(message)
+
+        return told
 
     def _authorize(self, scope: Any, headers: dict[str, str]) -> str:
         """Returns whose request it is. Raises Problem."""
@@ -101,6 +128,7 @@ class Access:
                 remedy="send `Authorization: Bearer TOKEN`; `datacast` takes --token-file or $DATACAST_TOKEN, "
                 "`datacast token create` makes one",
             )
+        scope[WHO], scope[TOKEN] = token.name or token.id, token.id
         if role is not None and not token.may(role):
             raise Problem(
                 403,

@@ -107,7 +107,39 @@ class ControllerClient:
         return self.request("GET", f"/groups/{segment(group)}")
 
     def cancel_group(self, group: str) -> dict[str, Any]:
+        return self.request("POST", f"/groups/{segment(group)}/cancel")
+
+    def forget_group(self, group: str) -> dict[str, Any]:
+        """What it was."""
         return self.request("DELETE", f"/groups/{segment(group)}")
+
+    def plan(self, spec: dict[str, Any], size: int | None = None) -> dict[str, Any]:
+        """What a group would get if it began now."""
+        return self.request("POST", "/plan", spec, None if size is None else {"size": size})
+
+    def hosts(self) -> list[dict[str, Any]]:
+        return self.request("GET", "/hosts")
+
+    def cordon(self, host: str, reason: str) -> dict[str, Any]:
+        return self.request("PUT", f"/hosts/{segment(host)}/cordon", {"reason": reason})
+
+    def uncordon(self, host: str) -> dict[str, Any]:
+        return self.request("DELETE", f"/hosts/{segment(host)}/cordon")
+
+    def switches(self) -> dict[str, Any]:
+        return self.request("GET", "/switches")
+
+    def switch(self, name: str) -> dict[str, Any]:
+        return self.request("GET", f"/switches/{segment(name)}")
+
+    def sets(self) -> dict[str, list[str]]:
+        return self.request("GET", "/sets")
+
+    def put_set(self, name: str, hosts: list[str]) -> dict[str, Any]:
+        return self.request("PUT", f"/sets/{segment(name)}", {"hosts": hosts})
+
+    def delete_set(self, name: str) -> None:
+        self.request("DELETE", f"/sets/{segment(name)}")
 
     def resume_group(self, group: str) -> dict[str, Any]:
         return self.request("POST", f"/groups/{segment(group)}/resume")

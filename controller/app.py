@@ -8,18 +8,21 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from annotated_types import MaxLen, MinLen
-from fastapi import Body, FastAPI, Path, Query, Request, Response, Security
+from fastapi import Body, FastAPI, Header, Path, Query, Request, Response, Security
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse, StreamingResponse
 from fastapi.security import HTTPBearer
 
-from datacast.fabric_manager.api import FabricManagerClient, GroupSpec, GroupState, Name
-from datacast.fabric_manager.api import Path as FilePath
+from datacast.fabric_manager.api import FabricManagerClient, Name
 from datacast.services.problems import Problem
 from datacast.services.service import install_problem_handlers
 from datacast.services.tokens import TokenFile
 
+from . import group_rest
 from .access import Access
+from .audit import Audit
 from .metrics import CONTENT_TYPE, RequestMetrics, fabric_metrics, render
+from .shapes import Health, HostSet, Topology
 
 if TYPE_CHECKING:
     from datacast.controller.southbound.service import Switches
@@ -63,20 +66,12 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 BEARER = HTTPBearer(auto_error=False, description="as `datacast token create` printed it; access.py checks it")
+EVENTS = "server-sent events: `groups` and `topology` as they stand, then `group`, `link`, `node`"
 STREAMS_MAX = 256
 """Streams of events at once."""
 
-GroupId = Annotated[str, Path(description="as POST /groups returned it", examples=["g-1f3a5b7c"], max_length=64)]
 SetName = Annotated[str, Path(description="name of a set of hosts", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 Hosts = Annotated[list[Name], MinLen(1), MaxLen(8192)]
-
-EXAMPLE = {
-    "source": "00",
-    "receivers": ["02", "10", "21", "23", "31", "33"],
-    "source_path": "/srv/image.raw",
-    "dest_path": "image.raw",
-    "options": {"trees": 2, "cache_bytes": 131072},
-}
 
 
 def make_app(
@@ -84,9 +79,11 @@ def make_app(
     switches: Switches | None = None,
     tokens: TokenFile | None = None,
     rate: float = 0,
+    audit: Audit | None = None,
 ) -> FastAPI:
     """`switches`: those that this controller programs, None where they need no programming. `tokens`: None where
-    everybody who reaches the address may do everything. `rate`: requests a second of one token, 0: any number."""
+    everybody who reaches the address may do everything. `rate`: requests a second of one token, 0: any number.
+    `audit`: where it is written who changed what."""
     from datacast.controller.southbound import rest
 
     app = FastAPI(
@@ -101,7 +98,7 @@ def make_app(
     app.include_router(rest.router(switches, problems(404, 422), problems()))
     own = RequestMetrics()
     streams: set[object] = set()
-    app.add_middleware(Access, tokens=tokens, rate=rate)
+    app.add_middleware(Access, tokens=tokens, rate=rate, audit=audit)
 
     @app.middleware("http")
     async def measure(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
@@ -113,100 +110,24 @@ def make_app(
         own.seconds.labels(route).observe(time.perf_counter() - started)
         return response
 
-    @app.post(
-        "/groups",
-        status_code=201,
-        tags=["groups"],
-        responses=problems(409, 422, 503),
-        response_class=JSONResponse,
-        summary="Start a group: deliver a file from one host to many",
-    )
-    async def create(request: Request, spec: Annotated[GroupSpec, Body(examples=[EXAMPLE])]) -> JSONResponse:
-        from dataclasses import asdict
-
-        group = await client.create_group(asdict(spec), request.state.accepted_ns)
-        return JSONResponse(group, status_code=201, headers={"location": f"/groups/{group['id']}"})
+    app.include_router(group_rest.router(client, problems))
 
     @app.get(
-        "/groups",
-        tags=["groups"],
-        responses=problems(422, 503),
+        "/sets",
+        tags=["sets"],
+        responses={200: {"model": dict[str, list[str]]}, **problems(503)},
         response_class=JSONResponse,
-        summary="All groups, oldest first, without their per-receiver figures",
-    )
-    async def listing(
-        state: Annotated[GroupState | None, Query(description="only groups in this state")] = None,
-    ) -> JSONResponse:
-        return JSONResponse(await client.groups(state))
-
-    @app.get(
-        "/groups/{group}",
-        tags=["groups"],
-        responses=problems(404, 422, 503),
-        response_class=JSONResponse,
-        summary="One group: progress, rate, duplicates, retransmissions and state per receiver and per tree",
-    )
-    async def one(group: GroupId) -> JSONResponse:
-        return JSONResponse(await client.group(group))
-
-    @app.delete(
-        "/groups/{group}",
-        status_code=202,
-        tags=["groups"],
-        responses=problems(404, 422, 503),
-        response_class=JSONResponse,
-        summary="Cancel a group; one that has ended stays as it is",
-    )
-    async def cancel(group: GroupId) -> JSONResponse:
-        return JSONResponse(await client.cancel_group(group), status_code=202)
-
-    @app.post(
-        "/groups/{group}/resume",
-        status_code=202,
-        tags=["groups"],
-        responses=problems(404, 409, 422, 503),
-        response_class=JSONResponse,
-        summary="Start a group again that has failed or reached some receivers; they go on from what they have",
-    )
-    async def resume(group: GroupId) -> JSONResponse:
-        return JSONResponse(await client.resume_group(group), status_code=202)
-
-    @app.post(
-        "/groups/{group}/receivers",
-        status_code=202,
-        tags=["groups"],
-        responses=problems(404, 409, 422, 503),
-        response_class=JSONResponse,
-        summary="One receiver more; it is served when the others are done",
-    )
-    async def add_receiver(
-        group: GroupId,
-        host: Annotated[Name, Body(examples=["32"])],
-        dest_path: Annotated[FilePath | None, Body(description="where this one wants it; else as the others")] = None,
-    ) -> JSONResponse:
-        return JSONResponse(await client.add_receiver(group, host, dest_path), status_code=202)
-
-    @app.delete(
-        "/groups/{group}/receivers/{host}",
-        status_code=202,
-        tags=["groups"],
-        responses=problems(404, 409, 422, 503),
-        response_class=JSONResponse,
-        summary="One receiver less; what it has is dropped",
-    )
-    async def remove_receiver(
-        group: GroupId, host: Annotated[str, Path(description="a host's name", max_length=128)]
-    ) -> JSONResponse:
-        return JSONResponse(await client.remove_receiver(group, host), status_code=202)
-
-    @app.get(
-        "/sets", tags=["sets"], responses=problems(503), response_class=JSONResponse, summary="Named sets of hosts"
+        summary="Named sets of hosts",
     )
     async def sets() -> JSONResponse:
         return JSONResponse(await client.sets())
 
     @app.get(
-        "/sets/{name}", tags=["sets"], responses=problems(404, 422, 503), response_class=JSONResponse, summary="One set"
+        "/sets/{name}",
+        tags=["sets"],
+        responses={200: {"model": HostSet}, **problems(404, 422, 503)},
+        response_class=JSONResponse,
+        summary="One set",
     )
     async def get_set(name: SetName) -> JSONResponse:
         return JSONResponse(await client.get_set(name))
@@ -214,7 +135,7 @@ def make_app(
     @app.put(
         "/sets/{name}",
         tags=["sets"],
-        responses=problems(422, 503),
+        responses={200: {"model": HostSet}, **problems(422, 503)},
         response_class=JSONResponse,
         summary="Make or replace a set",
     )
@@ -233,14 +154,14 @@ def make_app(
     @app.get(
         "/topology",
         tags=["fabric"],
-        responses=problems(503),
+        responses={200: {"model": Topology}, **problems(503)},
         response_class=JSONResponse,
         summary="Nodes with their agents, links with their state and what they carry",
     )
     async def topology() -> JSONResponse:
         found = await client.topology()
         if switches is not None:
-            found["discovered"] = switches.discovered()
+            found["discovered"] = await run_in_threadpool(switches.discovered)
         return JSONResponse(found)
 
     @app.get(
@@ -248,7 +169,7 @@ def make_app(
         tags=["fabric"],
         response_class=StreamingResponse,
         responses={
-            200: {"description": "server-sent events: `group`, `link`, `node`", "content": {"text/event-stream": {}}},
+            200: {"description": EVENTS, "content": {"text/event-stream": {}}},
             **problems(422, 503),
         },
         summary="Changes as they happen (server-sent events)",
@@ -256,6 +177,9 @@ def make_app(
     async def events(
         topic: Annotated[Literal["all", "groups", "topology"], Query()] = "all",
         group: Annotated[str | None, Query(description="only this group", max_length=64)] = None,
+        last_event_id: Annotated[
+            str | None, Header(description="id of the last event heard: what was missed follows", max_length=64)
+        ] = None,
     ) -> StreamingResponse:
         topics = (
             ["groups"]
@@ -266,7 +190,7 @@ def make_app(
         )
         if len(streams) >= STREAMS_MAX:
             raise Problem(429, "too_many_streams", f"{STREAMS_MAX} streams are open, that is the most")
-        stream, number = client.events(topics, group), object()
+        stream, number = client.events(topics, group, last_event_id), object()
         first = await anext(stream)  # fails here, with a proper status, when there is no fabric manager
 
         async def sse() -> AsyncIterator[bytes]:
@@ -277,7 +201,8 @@ def make_app(
                     if event["type"] == "ping":
                         yield b": ping\n\n"
                     else:
-                        yield f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
+                        number_of = f"id: {event['event']}\n" if "event" in event else ""
+                        yield f"{number_of}event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
             except Problem as problem:
                 # The status is out already: say why the stream ends.
                 yield f"event: error\ndata: {json.dumps({'type': 'error', **problem.to_json()})}\n\n".encode()
@@ -306,7 +231,7 @@ def make_app(
         "/healthz",
         openapi_extra={"security": [{}]},
         tags=["service"],
-        responses=problems(503),
+        responses={200: {"model": Health}, **problems(503)},
         response_class=JSONResponse,
         summary="200 when this and the fabric manager answer",
     )

@@ -20,6 +20,7 @@ from datacast.services.tokens import TokenFile
 
 from .api import DEFAULT_LISTEN
 from .app import make_app
+from .audit import Audit
 
 if TYPE_CHECKING:
     from datacast.controller.southbound.service import Switches
@@ -40,9 +41,10 @@ async def run(args: argparse.Namespace) -> None:
     context = https(args)
     check_open(args, tokens is not None, context is not None)
     security = tls.from_options(args, "controller")
+    audit = Audit(Path(args.audit)) if args.audit else None
     switches = load_switches(args.switches) if args.switches else None
     async with FabricManagerClient(args.fabric_manager, security=security) as client:
-        app = make_app(client, switches, tokens, args.rate)
+        app = make_app(client, switches, tokens, args.rate, audit)
         server = HttpServer(app, listen(args.listen), context, connections=args.connections)
         if switches is not None:
             switches.start()  # first: a controller that cannot drive its switches does not say that it is there
@@ -110,6 +112,9 @@ def main(argv: list[str] | None = None) -> None:
         "--tokens",
         metavar="FILE",
         help="who may do what (`datacast token`); without it everybody who reaches the address may do everything",
+    )
+    parser.add_argument(
+        "--audit", metavar="FILE", help="write a line of JSON there for every request that changes something"
     )
     parser.add_argument("--rest-cert", metavar="FILE", help="REST by https: the certificate, with its chain (PEM)")
     parser.add_argument("--rest-key", metavar="FILE", help="its key")

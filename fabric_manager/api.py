@@ -263,19 +263,42 @@ class FabricManagerClient(JsonClient):
     async def topology(self) -> dict[str, Any]:
         return await self.request("GET", "/topology")
 
-    async def create_group(self, spec: dict[str, Any], accepted_ns: int | None = None) -> dict[str, Any]:
-        """`accepted_ns`: when the request arrived at the caller."""
-        return await self.request(
-            "POST", "/groups", spec, headers={"x-datacast-accepted-ns": str(accepted_ns)} if accepted_ns else None
-        )
+    async def create_group(
+        self, spec: dict[str, Any], accepted_ns: int | None = None, by: str = "", key: str | None = None
+    ) -> dict[str, Any]:
+        """`accepted_ns`: when the request arrived at the caller; `by`: whose it is; `key`: their name for it."""
+        headers = {"x-datacast-by": by} if by else {}
+        if accepted_ns:
+            headers["x-datacast-accepted-ns"] = str(accepted_ns)
+        if key is not None:
+            headers["idempotency-key"] = key
+        return await self.request("POST", "/groups", spec, headers=headers)
 
-    async def groups(self, state: str | None = None) -> list[dict[str, Any]]:
-        return await self.request("GET", "/groups", params={"state": state} if state else None)
+    async def plan(self, spec: dict[str, Any], size: int | None = None) -> dict[str, Any]:
+        """What a group would get now."""
+        return await self.request("POST", "/plan", spec, params=None if size is None else {"size": size})
+
+    async def groups(self, state: str | None = None, **filters: Any) -> list[dict[str, Any]]:
+        """Oldest first, at most a thousand; `after`: the last one of the page before."""
+        params = {key: value for key, value in {"state": state, **filters}.items() if value is not None}
+        return await self.request("GET", "/groups", params=params or None)
+
+    async def hosts(self) -> list[dict[str, Any]]:
+        return await self.request("GET", "/hosts")
+
+    async def cordon(self, host: str, reason: str) -> dict[str, Any]:
+        return await self.request("PUT", f"/hosts/{segment(host)}/cordon", {"reason": reason})
+
+    async def uncordon(self, host: str) -> dict[str, Any]:
+        return await self.request("DELETE", f"/hosts/{segment(host)}/cordon")
 
     async def group(self, group: str) -> dict[str, Any]:
         return await self.request("GET", f"/groups/{segment(group)}")
 
     async def cancel_group(self, group: str) -> dict[str, Any]:
+        return await self.request("POST", f"/groups/{segment(group)}/cancel")
+
+    async def forget_group(self, group: str) -> dict[str, Any]:
         return await self.request("DELETE", f"/groups/{segment(group)}")
 
     async def resume_group(self, group: str) -> dict[str, Any]:
@@ -321,9 +344,14 @@ class FabricManagerClient(JsonClient):
     async def delete_set(self, name: str) -> None:
         await self.request("DELETE", f"/sets/{segment(name)}")
 
-    def events(self, topics: list[str], group: str | None = None) -> AsyncIterator[dict[str, Any]]:
-        """Topics: `topology` (a `topology` snapshot first, then `link` and `node`), `groups` (`group`)."""
+    def events(
+        self, topics: list[str], group: str | None = None, since: str | None = None
+    ) -> AsyncIterator[dict[str, Any]]:
+        """Topics: `topology` (a `topology` snapshot first, then `link` and `node`), `groups` (`groups`, the summaries
+        of all, then `group`). `since`: the `event` of the last one heard; then what was missed, where that is known."""
         params: dict[str, Any] = {"topics": ",".join(topics)}
+        if since is not None:
+            params["since"] = since
         if group:
             params["group"] = group
         return self.lines("/events", params)

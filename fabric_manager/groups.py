@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import logging
 import os
 import posixpath
@@ -22,6 +23,7 @@ from . import machine
 from .admission import admit
 from .api import GroupSpec, MasterReport, StartOrder
 from .carried import Carried
+from .cordons import Cordons
 from .divider import Divider
 from .fabric import Fabric
 from .keys import GROUPS, Kept, TreeIds
@@ -61,7 +63,8 @@ class Groups:
 
     def __init__(self, fabric: Fabric, kept: Kept, publish: Callable[[dict[str, Any]], None]) -> None:
         self.fabric, self.kept, self._publish = fabric, kept, publish
-        self.sets = Sets(fabric, kept)
+        self.sets, self.cordons = Sets(fabric, kept), Cordons(fabric, kept)
+        self._keyed = asyncio.Lock()
         self.tree_ids = TreeIds(kept)
         self.workers = Workers(self._lost, self._came)
         self.carried = Carried()
@@ -83,6 +86,7 @@ class Groups:
         self.workers.begin()
         self._spawn(self.divider.run())
         await self.sets.begin()
+        await self.cordons.begin()
         for entry in await self.kept.store.list(GROUPS):
             held = Held(load(entry.value), entry.revision)
             self._groups[held.record.id] = held
@@ -125,14 +129,37 @@ class Groups:
         return held
 
     # ---- what is asked for ----
-    async def create(self, spec: GroupSpec, accepted_ns: int) -> Record:
-        """Check, store, and give to a worker. Raises Problem."""
+    async def create(self, spec: GroupSpec, accepted_ns: int, by: str = "", key: str | None = None) -> Record:
+        """Check, store, and give to a worker. `by`: whose request it is; `key`: their own name for it: with the same
+        one the same request is carried out once, and answered with the group that it made. Raises Problem."""
+        if key is None:
+            return await self._create(spec, accepted_ns, by, "")
+        digest = hashlib.sha256(repr(spec).encode()).hexdigest()[:16]
+        named = f"{by}/{key}"
+        async with self._keyed:
+            known = next((h.record for h in self._groups.values() if h.record.request_key[17:] == named), None)
+            if known is None:
+                return await self._create(spec, accepted_ns, by, f"{digest} {named}")
+        if known.request_key[:16] != digest:
+            raise Problem(
+                422, "key_reused", f"the Idempotency-Key {key!r} was another request's", what=key,
+                remedy="give every request a key of its own",
+            )  # fmt: skip
+        return known
+
+    async def _create(self, spec: GroupSpec, accepted_ns: int, by: str, key: str) -> Record:
         receivers = receivers_of(self.fabric, self.sets.all(), spec)
+        if not isinstance(spec.receivers, list):  # a set, or all: as many as take part
+            receivers = [name for name in receivers if self.cordons.reason(name) is None] or receivers
         check_source_path(spec.source_path)
         dest = check_dest_path(spec.dest_path or posixpath.basename(spec.source_path))
         now = time.time_ns()
         spec = replace(spec, receivers=receivers, receiver_set=None, dest_path=dest)
-        record = machine.new(Record(id=self._new_id(), spec=spec, created_ns=now, updated_ns=now)).record
+        self.cordons.check([spec.source, *receivers])
+        made = Record(
+            id=self._new_id(), spec=spec, created_ns=now, updated_ns=now, requested_by=by, request_key=key
+        )  # fmt: skip
+        record = machine.new(made).record
         queued = [held.record for held in self._live.values() if held.record.state == "queued"]
         worker = self.workers.pick()
         # Given out at once it costs one write.
@@ -178,6 +205,22 @@ class Groups:
     async def cancel(self, group: str) -> Record:
         """Tell the master to end it; a finished group stays as it is."""
         return await self._do(group, Cancel())
+
+    async def forget(self, group: str) -> Record:
+        """One that has ended; returns what it was. Raises Problem."""
+        held = self._held(group)
+        async with held.lock:
+            if not machine.final(held.record):
+                raise Problem(
+                    409, "not_ended", f"group {group} is {held.record.state}", what=group,
+                    remedy=f"POST /groups/{group}/cancel ends it",
+                )  # fmt: skip
+            try:
+                await self.kept.delete(GROUPS + group, held.revision)
+            except StoreError as error:
+                raise _unwritten(error) from error
+            self._groups.pop(group, None)
+        return held.record
 
     async def resume(self, group: str) -> Record:
         """Start a group again that has failed or reached a part of its receivers. Raises Problem."""

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Annotated, Any
 
 from annotated_types import Ge, Le
-from fastapi import Body, FastAPI, Header, Path, Query, Response
+from fastapi import Body, FastAPI, Path, Query, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from datacast.services.problems import Problem
 from datacast.services.service import install_problem_handlers
 
-from .api import GroupSpec, Name
-from .api import Path as FilePath
+from .api import Name
 from .fabric import Fabric
+from .group_routes import add_group_routes
 from .groups import Groups
 from .hub import Hub
-from .record import summary, to_json
+from .record import summary
 from .registry import Registry
 from .rights import only
 from .streams import lines
@@ -28,7 +27,7 @@ SetName = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 
 TOPICS = {
     "topology": {"topology", "link", "node"},
-    "groups": {"group"},
+    "groups": {"group", "groups"},
 }
 
 
@@ -69,43 +68,7 @@ def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> Fa
             link["carries"] = carries.get(frozenset((link["u"], link["v"])), [])
         return Response(json.dumps(snapshot), media_type="application/json")
 
-    @app.post("/groups", status_code=201, dependencies=controller)
-    async def create(spec: GroupSpec, x_datacast_accepted_ns: Annotated[int | None, Header()] = None) -> JSONResponse:
-        record = await groups.create(spec, x_datacast_accepted_ns or time.time_ns())
-        return JSONResponse(to_json(record), status_code=201)
-
-    @app.get("/groups", dependencies=controller)
-    async def listing(state: str | None = None) -> JSONResponse:
-        return JSONResponse([summary(record) for record in groups.all(state)])
-
-    @app.get("/groups/{group}", dependencies=controller)
-    async def one(group: str) -> JSONResponse:
-        return JSONResponse(to_json(groups.get(group)))
-
-    @app.get("/groups/{group}/master", dependencies=controller)
-    async def master_of(group: str) -> JSONResponse:
-        """The worker that runs it, and its process id on its machine."""
-        record = groups.get(group)
-        worker = groups.workers.find(record.lease)
-        return JSONResponse({"worker": record.owner, "epoch": record.epoch, "pid": worker.pid if worker else None})
-
-    @app.delete("/groups/{group}", dependencies=controller)
-    async def cancel(group: str) -> JSONResponse:
-        return JSONResponse(to_json(await groups.cancel(group)))
-
-    @app.post("/groups/{group}/resume", dependencies=controller)
-    async def resume(group: str) -> JSONResponse:
-        return JSONResponse(to_json(await groups.resume(group)))
-
-    @app.post("/groups/{group}/receivers", dependencies=controller)
-    async def add_receiver(
-        group: str, host: Annotated[Name, Body()], dest_path: Annotated[FilePath | None, Body()] = None
-    ) -> JSONResponse:
-        return JSONResponse(to_json(await groups.add_receiver(group, host, dest_path)))
-
-    @app.delete("/groups/{group}/receivers/{host}", dependencies=controller)
-    async def remove_receiver(group: str, host: str) -> JSONResponse:
-        return JSONResponse(to_json(await groups.remove_receiver(group, host)))
+    add_group_routes(app, fabric, groups)
 
     @app.post("/trees", dependencies=master)
     async def trees(count: Annotated[int, Ge(1), Le(256), Body(embed=True)]) -> JSONResponse:
@@ -130,8 +93,12 @@ def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> Fa
 
     @app.get("/events", dependencies=anybody)
     async def events(
-        topics: Annotated[str, Query()] = "topology,groups", group: str | None = None
+        topics: Annotated[str, Query()] = "topology,groups",
+        group: str | None = None,
+        since: Annotated[str | None, Query(max_length=64)] = None,
     ) -> StreamingResponse:
+        """`since`: the `event` of the last one that was heard. What came after it follows, or, when that is not known
+        any more, everything as it stands: `topology`, and `groups`, the summaries of all."""
         names = [t for t in topics.split(",") if t]
         for name in names:
             if name not in TOPICS:
@@ -145,8 +112,16 @@ def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> Fa
                 and (group is None or e["type"] in TOPICS["topology"] or e.get("group", e.get("id")) == group)
             )
         )
-        if "topology" in types:
-            subscription.put({"type": "topology", **fabric.snapshot()})
+        missed = hub.since(since) if since is not None else None
+        if missed is not None:
+            for event in missed:
+                subscription.put(event)
+        else:
+            if "topology" in types:
+                subscription.put({"type": "topology", "event": hub.last, **fabric.snapshot()})
+            if "groups" in types and (since is not None or group is None):
+                told = [summary(record) for record in groups.all() if group in (None, record.id)]
+                subscription.put({"type": "groups", "event": hub.last, "groups": told})
         return StreamingResponse(
             lines(subscription, lambda: hub.unsubscribe(subscription)), media_type="application/x-ndjson"
         )

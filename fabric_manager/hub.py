@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -34,8 +36,12 @@ class Subscription:
 
 
 class Hub:
+    """Every event gets an `event`: which it is, of this hub. The last ones are kept for those who come again."""
+
     def __init__(self) -> None:
         self._subscriptions: set[Subscription] = set()
+        self._name, self._count = os.urandom(4).hex(), 0
+        self._kept: deque[dict[str, Any]] = deque(maxlen=QUEUE_MAX // 2)
 
     def subscribe(self, wants: Callable[[dict[str, Any]], bool]) -> Subscription:
         subscription = Subscription(wants)
@@ -50,7 +56,25 @@ class Hub:
         """How many read along now."""
         return len(self._subscriptions)
 
+    @property
+    def last(self) -> str:
+        """The newest event's."""
+        return f"{self._name}-{self._count}"
+
+    def since(self, event: str) -> list[dict[str, Any]] | None:
+        """What came after an event; None when that is not known any more, or was another hub's."""
+        name, _, text = event.partition("-")
+        if name != self._name or not (text.isascii() and text.isdigit()):
+            return None
+        missed = self._count - int(text)
+        if not 0 <= missed <= len(self._kept):
+            return None
+        return list(self._kept)[len(self._kept) - missed :]
+
     def publish(self, event: dict[str, Any]) -> None:
+        self._count += 1
+        event = {**event, "event": self.last}
+        self._kept.append(event)
         for subscription in tuple(self._subscriptions):
             subscription.put(event)
 

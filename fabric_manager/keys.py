@@ -8,6 +8,7 @@ from datacast.services.store import Conflict, Guard, Store
 
 GROUPS = "groups/"
 SETS = "sets/"
+CORDONS = "cordons/"
 TREE_IDS = "tree-ids"
 LEADER = "leader"
 

@@ -35,6 +35,10 @@ class Record:
     created_ns: int = 0
     updated_ns: int = 0
     finished_ns: int | None = None
+    requested_by: str = ""
+    """Whose token it was."""
+    request_key: str = ""
+    """The caller's own name for the request, so that it is not carried out twice (Groups.create)."""
     fruitless: int = 0
     """Masters in a row that were lost before anything had come of them."""
     assigned_fraction: float = 0.0
@@ -107,6 +111,8 @@ def to_json(record: Record) -> dict[str, Any]:
         "source_path": spec["source_path"],
         "dest_path": spec["dest_path"],
         "options": spec["options"],
+        **{key: spec[key] for key in ("weight", "priority", "most_bps", "deadline_s", "labels")},
+        "requested_by": record.requested_by,
         **{key: progress[key] for key in ("size", "fraction", "rate_bps", "error", "trees", "report", "reactions")},
         "receivers": {**waiting, **progress["receivers"]},
     }
@@ -123,6 +129,9 @@ def summary(record: Record) -> dict[str, Any]:
         "source": record.spec.source,
         "source_path": record.spec.source_path,
         "dest_path": record.spec.dest_path,
+        "labels": record.spec.labels,
+        "priority": record.spec.priority,
+        "requested_by": record.requested_by,
         "created_ns": record.created_ns,
         "updated_ns": record.updated_ns,
         "finished_ns": record.finished_ns,

@@ -13,12 +13,12 @@ from typing import Any
 
 import httpx
 import pytest
-from small import run, star
+from small import run, star, until
 
 from datacast.controller import access
 from datacast.controller.api import ControllerClient
 from datacast.controller.app import make_app
-from datacast.fabric_manager import groups
+from datacast.fabric_manager import admission
 from datacast.fabric_manager.api import FabricManagerClient
 from datacast.services import tls, tokens
 from datacast.services.problems import Problem
@@ -39,6 +39,11 @@ REQUESTS = [
     ("GET", "/nothing", None, "viewer"),
     ("POST", "/groups", {**ORDER, "source": "zz"}, "operator"),
     ("DELETE", "/groups/g-1", None, "operator"),
+    ("POST", "/groups/g-1/cancel", None, "operator"),
+    ("POST", "/plan", {**ORDER, "source": "zz"}, "viewer"),
+    ("GET", "/hosts", None, "viewer"),
+    ("PUT", "/hosts/zz/cordon", {"reason": ""}, "admin"),
+    ("DELETE", "/hosts/zz/cordon", None, "admin"),
     ("POST", "/groups/g-1/resume", None, "operator"),
     ("POST", "/groups/g-1/receivers", {"host": "h1"}, "operator"),
     ("DELETE", "/groups/g-1/receivers/h1", None, "operator"),
@@ -195,7 +200,7 @@ def test_a_bucket_fills_again() -> None:
 
 
 def test_groups_and_streams_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(groups, "GROUPS_MAX", 1)
+    monkeypatch.setattr(admission, "GROUPS_MAX", 1)
     monkeypatch.setattr("datacast.controller.app.STREAMS_MAX", 1)
 
     async def scenario() -> None:
@@ -208,13 +213,16 @@ def test_groups_and_streams_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> Non
                     one = await http.post("/groups", json=ORDER)
                     assert one.status_code == 201
                     more = await http.post("/groups", json=ORDER)
-                    assert (more.status_code, more.json()["code"]) == (429, "too_many_groups")
+                    assert (more.status_code, more.json()["state"]) == (201, "queued"), "it can wait"
                     async with http.stream("GET", "/events") as stream:
                         await anext(stream.aiter_bytes())
                         other = await http.get("/events")
                         assert (other.status_code, other.json()["code"]) == (429, "too_many_streams")
-                    await http.delete(one.headers["location"])
+                    await http.post(one.headers["location"] + "/cancel")
                     await it.end(one.json())
+                    await until(lambda: it.manager.groups.get(more.json()["id"]).state == "running", "its turn")
+                    await http.post(more.headers["location"] + "/cancel")
+                    await it.end(more.json())
             finally:
                 await server.stop()
 

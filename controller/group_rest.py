@@ -1,0 +1,178 @@
+"""/groups, /plan and /hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from annotated_types import MaxLen, MinLen
+from fastapi import APIRouter, Body, Header, Path, Query, Request
+from fastapi.responses import JSONResponse
+
+from datacast.fabric_manager.api import FabricManagerClient, GroupSpec, GroupState, Name
+from datacast.fabric_manager.api import Path as FilePath
+
+from .shapes import Cordon, GroupRecord, GroupRow, Host, Plan
+
+GroupId = Annotated[str, Path(description="as POST /groups returned it", examples=["g-1f3a5b7c"], max_length=64)]
+HostName = Annotated[str, Path(description="a host's name", max_length=128)]
+Key = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        description="your own name for this request: sent again with the same one it is carried out once",
+        pattern=r"^[!-~]{1,128}$",
+    ),
+]
+Label = Annotated[str, MinLen(3), MaxLen(321)]
+PAGE, PAGE_MAX = 1000, 1000
+
+EXAMPLE = {
+    "source": "00",
+    "receivers": ["02", "10", "21", "23", "31", "33"],
+    "source_path": "/srv/image.raw",
+    "dest_path": "image.raw",
+    "labels": {"job": "nightly"},
+    "options": {"trees": 2, "cache_bytes": 131072},
+}
+Spec = Annotated[GroupSpec, Body(examples=[EXAMPLE])]
+
+
+def router(client: FabricManagerClient, problems: Callable[..., dict[int | str, dict[str, Any]]]) -> APIRouter:
+    routes = APIRouter(tags=["groups"], default_response_class=JSONResponse)
+
+    @routes.post(
+        "/groups",
+        status_code=201,
+        responses={201: {"model": GroupRecord}, **problems(409, 422, 503)},
+        summary="Start a group: deliver a file from one host to many",
+    )
+    async def create(request: Request, spec: Spec, idempotency_key: Key = None) -> JSONResponse:
+        who = request.scope.get("datacast.who", "")
+        group = await client.create_group(asdict(spec), request.state.accepted_ns, who, idempotency_key)
+        return JSONResponse(group, status_code=201, headers={"location": f"/groups/{group['id']}"})
+
+    @routes.post(
+        "/plan",
+        responses={200: {"model": Plan}, **problems(409, 422, 503)},
+        summary="What a group would get if it began now: trees, shares, time; nothing is started",
+    )
+    async def plan(
+        spec: Spec,
+        size: Annotated[int | None, Query(ge=0, le=1 << 53, description="of the file, for the time it takes")] = None,
+    ) -> JSONResponse:
+        return JSONResponse(await client.plan(asdict(spec), size))
+
+    @routes.get(
+        "/groups",
+        responses={200: {"model": list[GroupRow]}, **problems(404, 422, 503)},
+        summary="Groups, oldest first, without their per-receiver figures; Link: rel=next leads to the next page",
+    )
+    async def listing(
+        request: Request,
+        state: Annotated[GroupState | None, Query(description="only groups in this state")] = None,
+        source: Annotated[str | None, Query(description="only those from this host", max_length=128)] = None,
+        requested_by: Annotated[str | None, Query(description="only this token's, by name", max_length=256)] = None,
+        label: Annotated[
+            list[Label], Query(description="only those with this label, as NAME=VALUE; all of them", max_length=32)
+        ] = [],  # noqa: B006 - FastAPI's own form
+        after: Annotated[str | None, Query(description="the last group of the page before", max_length=64)] = None,
+        limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE,
+        fields: Annotated[str | None, Query(description="only these keys of each, by comma", max_length=512)] = None,
+    ) -> JSONResponse:
+        rows = await client.groups(
+            state, source=source, requested_by=requested_by, label=label or None, after=after, limit=limit
+        )
+        headers = {}
+        if len(rows) == limit:
+            headers["link"] = f'<{request.url.include_query_params(after=rows[-1]["id"])}>; rel="next"'
+        if fields:
+            wanted = {name.strip() for name in fields.split(",")} | {"id"}
+            rows = [{key: value for key, value in row.items() if key in wanted} for row in rows]
+        return JSONResponse(rows, headers=headers)
+
+    @routes.get(
+        "/groups/{group}",
+        responses={200: {"model": GroupRecord}, **problems(404, 422, 503)},
+        summary="One group: progress, rate, duplicates, retransmissions and state per receiver and per tree",
+    )
+    async def one(group: GroupId) -> JSONResponse:
+        return JSONResponse(await client.group(group))
+
+    @routes.post(
+        "/groups/{group}/cancel",
+        status_code=202,
+        responses={202: {"model": GroupRecord}, **problems(404, 422, 503)},
+        summary="End a group; one that has ended stays as it is",
+    )
+    async def cancel(group: GroupId) -> JSONResponse:
+        return JSONResponse(await client.cancel_group(group), status_code=202)
+
+    @routes.delete(
+        "/groups/{group}",
+        responses={200: {"model": GroupRecord}, **problems(404, 409, 422, 503)},
+        summary="Forget a group that has ended; answers what it was",
+    )
+    async def forget(group: GroupId) -> JSONResponse:
+        return JSONResponse(await client.forget_group(group))
+
+    @routes.post(
+        "/groups/{group}/resume",
+        status_code=202,
+        responses={202: {"model": GroupRecord}, **problems(404, 409, 422, 503)},
+        summary="Start a group again that has failed or reached some receivers; they go on from what they have",
+    )
+    async def resume(group: GroupId) -> JSONResponse:
+        return JSONResponse(await client.resume_group(group), status_code=202)
+
+    @routes.post(
+        "/groups/{group}/receivers",
+        status_code=202,
+        responses={202: {"model": GroupRecord}, **problems(404, 409, 422, 503)},
+        summary="One receiver more; it is served when the others are done",
+    )
+    async def add_receiver(
+        group: GroupId,
+        host: Annotated[Name, Body(examples=["32"])],
+        dest_path: Annotated[FilePath | None, Body(description="where this one wants it; else as the others")] = None,
+    ) -> JSONResponse:
+        return JSONResponse(await client.add_receiver(group, host, dest_path), status_code=202)
+
+    @routes.delete(
+        "/groups/{group}/receivers/{host}",
+        status_code=202,
+        responses={202: {"model": GroupRecord}, **problems(404, 409, 422, 503)},
+        summary="One receiver less; what it has is dropped",
+    )
+    async def remove_receiver(group: GroupId, host: HostName) -> JSONResponse:
+        return JSONResponse(await client.remove_receiver(group, host), status_code=202)
+
+    @routes.get(
+        "/hosts",
+        tags=["fabric"],
+        responses={200: {"model": list[Host]}, **problems(503)},
+        summary="Hosts: who is there, who is cordoned, which groups run on them",
+    )
+    async def hosts() -> JSONResponse:
+        return JSONResponse(await client.hosts())
+
+    @routes.put(
+        "/hosts/{host}/cordon",
+        tags=["fabric"],
+        responses={200: {"model": Cordon}, **problems(422, 503)},
+        summary="Have a host take part in no new group; those that run go on",
+    )
+    async def cordon(host: HostName, reason: Annotated[str, MaxLen(256), Body(embed=True)] = "") -> JSONResponse:
+        return JSONResponse(await client.cordon(host, reason))
+
+    @routes.delete(
+        "/hosts/{host}/cordon",
+        tags=["fabric"],
+        responses={200: {"model": Cordon}, **problems(404, 422, 503)},
+        summary="Have it take part again",
+    )
+    async def uncordon(host: HostName) -> JSONResponse:
+        return JSONResponse(await client.uncordon(host))
+
+    return routes

@@ -1,0 +1,161 @@
+"""The shapes of the REST API's answers, for its description (/openapi.json). Times are Unix nanoseconds (`_ns`), rates
+bit/s (`_bps`), sizes bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, Field, create_model
+
+from datacast.fabric_manager.api import GroupState
+
+
+class Failure(BaseModel):
+    code: str
+    message: str
+
+
+class Receiver(BaseModel):
+    state: str
+    fraction: float = 0.0
+    rate_bps: int = 0
+    bytes: int = 0
+    finish_s: float | None = None
+    sha256_ok: bool | None = None
+    retransmissions: int = 0
+    error: Failure | None = None
+
+
+class Tree(BaseModel):
+    state: str
+    depth: int
+    links: int
+    rate_bps: int
+    arcs: list[tuple[str, str]] | None = None
+    share_bps: int | None = Field(default=None, description="what it may send, beside the other groups")
+    new_packets: int = 0
+    dup_packets: int = 0
+
+
+class _Group(BaseModel):
+    id: str
+    state: GroupState
+    source: str
+    source_path: str
+    dest_path: str | None
+    priority: str
+    labels: dict[str, str]
+    requested_by: str = Field(description="the name of the token it was ordered with")
+    created_ns: int
+    updated_ns: int
+    finished_ns: int | None
+    size: int | None
+    fraction: float
+    rate_bps: int
+    error: Failure | None
+
+
+class GroupRecord(_Group):
+    """A group with all its figures."""
+
+    epoch: int = Field(description="how many masters it has had")
+    worker: str | None = Field(description="who runs its master")
+    options: dict[str, Any]
+    weight: int
+    most_bps: int | None
+    deadline_s: float | None
+    receivers: dict[str, Receiver]
+    trees: dict[str, Tree]
+    report: dict[str, Any] | None
+    reactions: list[dict[str, Any]]
+
+
+class GroupSummary(_Group):
+    """A group without its figures per receiver and per tree."""
+
+    receivers: int
+    receivers_done: int
+    receivers_failed: int
+    trees: int
+
+
+GroupRow: Any = create_model(
+    "GroupRow",
+    __doc__="A GroupSummary, or the part of it that `fields` names.",
+    **{
+        name: (str, ...) if name == "id" else (field.annotation | None, None)
+        for name, field in GroupSummary.model_fields.items()
+    },
+)
+
+
+class PlannedTree(BaseModel):
+    depth: int
+    links: int
+    share_bps: int
+    arcs: list[tuple[str, str]]
+
+
+class Plan(BaseModel):
+    """What a group would get if it began now."""
+
+    source: str
+    receivers: list[str]
+    unreachable: list[str]
+    rate_bps: int
+    size: int | None
+    expected_s: float | None
+    deadline_met: bool | None
+    trees: list[PlannedTree]
+
+
+class HostSet(BaseModel):
+    name: str
+    hosts: list[str]
+
+
+class Host(BaseModel):
+    name: str
+    registered: bool = Field(description="its agent is there")
+    alive: bool
+    cordoned: str | None = Field(description="why it takes part in no new group; null: it does")
+    groups: list[str] = Field(description="groups that run and have it as a member")
+
+
+class Cordon(BaseModel):
+    name: str
+    cordoned: str | None
+
+
+class Node(BaseModel):
+    name: str
+    kind: str
+    forwards: bool
+    alive: bool
+    registered: bool
+    addr: str | None = None
+    control: str | None = None
+
+
+class Link(BaseModel):
+    u: str
+    v: str
+    u_port: int
+    v_port: int
+    up: bool
+    rate_bps: int | None
+    mtu: int
+    carries: list[dict[str, Any]]
+
+
+class Topology(BaseModel):
+    version: int
+    spec: str
+    defaults: dict[str, Any]
+    nodes: list[Node]
+    links: list[Link]
+
+
+class Health(BaseModel):
+    status: str
+    fabric_manager: dict[str, Any]

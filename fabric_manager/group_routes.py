@@ -1,0 +1,141 @@
+"""What the controller asks about groups."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Annotated, Any
+
+from annotated_types import Ge, Le, MaxLen, MinLen
+from fastapi import Body, FastAPI, Header, Query
+from fastapi.responses import JSONResponse
+
+from datacast.services.problems import Problem
+
+from .api import GroupSpec, Name
+from .api import Path as FilePath
+from .dry_run import dry_run
+from .fabric import Fabric
+from .groups import Groups
+from .record import Record, summary, to_json
+from .rights import only
+
+PAGE_MAX = 1000
+Key = Annotated[str | None, Header(alias="idempotency-key", max_length=256)]
+By = Annotated[str, Header(alias="x-datacast-by", max_length=256)]
+Label = Annotated[str, MinLen(1), MaxLen(330)]
+
+
+def add_group_routes(app: FastAPI, fabric: Fabric, groups: Groups) -> None:
+    controller = [only("controller")]
+
+    def told(record: Record) -> dict[str, Any]:
+        answer = to_json(record)
+        for tree, rate in groups.divider.share_of(record.id).items():
+            if str(tree) in answer["trees"]:
+                answer["trees"][str(tree)]["share_bps"] = round(rate)
+        return answer
+
+    @app.post("/groups", status_code=201, dependencies=controller)
+    async def create(
+        spec: GroupSpec,
+        x_datacast_accepted_ns: Annotated[int | None, Header()] = None,
+        idempotency_key: Key = None,
+        x_datacast_by: By = "",
+    ) -> JSONResponse:
+        record = await groups.create(spec, x_datacast_accepted_ns or time.time_ns(), x_datacast_by, idempotency_key)
+        return JSONResponse(told(record), status_code=201)
+
+    @app.post("/plan", dependencies=controller)
+    async def plan(spec: GroupSpec, size: Annotated[int | None, Query(ge=0)] = None) -> JSONResponse:
+        return JSONResponse(await asyncio.to_thread(dry_run, fabric, groups.sets.all(), groups.divider, spec, size))
+
+    @app.get("/groups", dependencies=controller)
+    async def listing(
+        state: str | None = None,
+        source: str | None = None,
+        requested_by: str | None = None,
+        label: Annotated[list[Label], Query(max_length=32)] = [],  # noqa: B006 - FastAPI's own form
+        after: str | None = None,
+        limit: Annotated[int, Ge(1), Le(PAGE_MAX)] = PAGE_MAX,
+    ) -> JSONResponse:
+        wanted = dict(text.partition("=")[::2] for text in label)
+        start = groups.get(after) if after else None
+        rows: list[dict[str, Any]] = []
+        for record in groups.all(state):
+            if start and (record.created_ns, record.id) <= (start.created_ns, start.id):
+                continue
+            if source not in (None, record.spec.source) or requested_by not in (None, record.requested_by):
+                continue
+            if any(record.spec.labels.get(name) != value for name, value in wanted.items()):
+                continue
+            rows.append(summary(record))
+            if len(rows) == limit:
+                break
+        return JSONResponse(rows)
+
+    @app.get("/groups/{group}", dependencies=controller)
+    async def one(group: str) -> JSONResponse:
+        return JSONResponse(told(groups.get(group)))
+
+    @app.get("/groups/{group}/master", dependencies=controller)
+    async def master_of(group: str) -> JSONResponse:
+        """The worker that runs it, and its process id on its machine."""
+        record = groups.get(group)
+        worker = groups.workers.find(record.lease)
+        return JSONResponse({"worker": record.owner, "epoch": record.epoch, "pid": worker.pid if worker else None})
+
+    @app.post("/groups/{group}/cancel", dependencies=controller)
+    async def cancel(group: str) -> JSONResponse:
+        return JSONResponse(told(await groups.cancel(group)))
+
+    @app.delete("/groups/{group}", dependencies=controller)
+    async def forget(group: str) -> JSONResponse:
+        record = await groups.forget(group)
+        return JSONResponse(told(record))
+
+    @app.post("/groups/{group}/resume", dependencies=controller)
+    async def resume(group: str) -> JSONResponse:
+        return JSONResponse(told(await groups.resume(group)))
+
+    @app.post("/groups/{group}/receivers", dependencies=controller)
+    async def add_receiver(
+        group: str, host: Annotated[Name, Body()], dest_path: Annotated[FilePath | None, Body()] = None
+    ) -> JSONResponse:
+        return JSONResponse(told(await groups.add_receiver(group, host, dest_path)))
+
+    @app.delete("/groups/{group}/receivers/{host}", dependencies=controller)
+    async def remove_receiver(group: str, host: str) -> JSONResponse:
+        return JSONResponse(told(await groups.remove_receiver(group, host)))
+
+    @app.get("/hosts", dependencies=controller)
+    async def hosts() -> JSONResponse:
+        busy: dict[str, list[str]] = {}
+        for record in groups.unfinished():
+            for name in (record.spec.source, *record.receivers):
+                busy.setdefault(name, []).append(record.id)
+        return JSONResponse(
+            [
+                {
+                    "name": node.name,
+                    "registered": node.registered,
+                    "alive": node.alive,
+                    "cordoned": groups.cordons.reason(node.name),
+                    "groups": busy.get(node.name, []),
+                }
+                for node in fabric.nodes.values()
+                if node.kind == "host"
+            ]
+        )
+
+    @app.put("/hosts/{host}/cordon", dependencies=controller)
+    async def cordon(host: str, reason: Annotated[str, MaxLen(256), Body(embed=True)] = "") -> JSONResponse:
+        await groups.cordons.put(host, reason)
+        return JSONResponse({"name": host, "cordoned": reason})
+
+    @app.delete("/hosts/{host}/cordon", dependencies=controller)
+    async def uncordon(host: str) -> JSONResponse:
+        if groups.cordons.reason(host) is None:
+            raise Problem(404, "not_cordoned", f"{host} is not cordoned", what=host, remedy="GET /hosts shows who is")
+        await groups.cordons.delete(host)
+        return JSONResponse({"name": host, "cordoned": None})

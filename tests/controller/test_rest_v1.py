@@ -1,0 +1,193 @@
+"""Requests that are not carried out twice, pages, plans, cordons, forgotten groups, missed events, who did what."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from small import run, star, until
+
+from datacast.controller.app import make_app
+from datacast.controller.audit import Audit, AuditError
+from datacast.fabric_manager.api import FabricManagerClient
+from datacast.services import tokens
+from datacast.services.service import HttpServer, listen
+from lab import lab, rest
+
+ORDER = {"source": "h0", "receivers": ["h1"], "source_path": "/srv/file"}
+
+
+def scenario(steps: Any, nodes: int = 4) -> Any:
+    async def body() -> Any:
+        async with lab(star(nodes)) as it, rest(it.manager.url) as http:
+            it.world.sizes["/srv/file"] = 10_000
+            return await steps(it, http)
+
+    return run(body())
+
+
+async def ended(http: httpx.AsyncClient, group: str) -> dict[str, Any]:
+    async def over() -> Any:
+        record = (await http.get(f"/groups/{group}")).json()
+        return record if record["finished_ns"] else None
+
+    return await until(over, "it ends")
+
+
+def test_a_request_that_is_sent_again_is_carried_out_once() -> None:
+    async def steps(it: Any, http: httpx.AsyncClient) -> None:
+        key = {"idempotency-key": "nightly-7"}
+        answers = await asyncio.gather(*(http.post("/groups", json=ORDER, headers=key) for _ in range(5)))
+        assert {answer.status_code for answer in answers} == {201}
+        assert len({answer.json()["id"] for answer in answers}) == 1
+        other = await http.post("/groups", json={**ORDER, "receivers": ["h2"]}, headers=key)
+        assert (other.status_code, other.json()["code"]) == (422, "key_reused")
+        fresh = await http.post("/groups", json=ORDER, headers={"idempotency-key": "nightly-8"})
+        assert fresh.json()["id"] != answers[0].json()["id"]
+        assert (await http.post("/groups", json=ORDER, headers={"idempotency-key": " "})).status_code == 422
+
+    scenario(steps)
+
+
+def test_groups_come_in_pages_and_by_what_they_are() -> None:
+    async def steps(it: Any, http: httpx.AsyncClient) -> None:
+        made = []
+        for n in range(5):
+            labels = {"job": "night" if n % 2 else "day"}
+            made.append((await http.post("/groups", json={**ORDER, "labels": labels})).json()["id"])
+        seen, where = [], "/groups?limit=2&fields=id,labels"
+        while where:
+            answer = await http.get(where)
+            assert all(row.keys() == {"id", "labels"} for row in answer.json())
+            seen += [row["id"] for row in answer.json()]
+            where = answer.links.get("next", {}).get("url")
+        assert seen == made
+        night = await http.get("/groups", params={"label": "job=night"})
+        assert [row["id"] for row in night.json()] == made[1::2]
+        assert (await http.get("/groups", params={"source": "h1"})).json() == []
+        assert (await http.get("/groups", params={"after": "g-none"})).status_code == 404
+        assert (await http.get("/groups", params={"limit": "0"})).status_code == 422
+
+    scenario(steps)
+
+
+def test_only_a_group_that_has_ended_is_forgotten() -> None:
+    async def steps(it: Any, http: httpx.AsyncClient) -> None:
+        it.world.sizes["/srv/file"] = 20_000_000
+        group = (await http.post("/groups", json=ORDER)).json()["id"]
+        early = await http.delete(f"/groups/{group}")
+        assert (early.status_code, early.json()["code"]) == (409, "not_ended") and "cancel" in early.json()["remedy"]
+        assert (await http.post(f"/groups/{group}/cancel")).status_code == 202
+        assert (await ended(http, group))["state"] == "cancelled"
+        assert (await http.delete(f"/groups/{group}")).json()["state"] == "cancelled"
+        for answer in (await http.get(f"/groups/{group}"), await http.delete(f"/groups/{group}")):
+            assert (answer.status_code, answer.json()["code"]) == (404, "group_not_found")
+
+    scenario(steps)
+
+
+def test_a_plan_says_trees_shares_and_time_and_starts_nothing() -> None:
+    async def steps(it: Any, http: httpx.AsyncClient) -> None:
+        plan = (await http.post("/plan", params={"size": 1_000_000}, json={**ORDER, "receivers": "all"})).json()
+        assert plan["receivers"] == ["h1", "h2", "h3"] and plan["unreachable"] == []
+        (tree,) = plan["trees"]
+        assert (tree["links"], tree["depth"]) == (4, 2) and tree["share_bps"] == plan["rate_bps"] > 0
+        assert plan["expected_s"] == pytest.approx(8_000_000 / plan["rate_bps"])
+        late = (await http.post("/plan", params={"size": 10**12}, json={**ORDER, "deadline_s": 1})).json()
+        assert late["deadline_met"] is False
+        assert (await http.post("/plan", json={**ORDER, "source": "zz"})).status_code == 422
+        assert (await http.get("/groups")).json() == []
+
+    scenario(steps)
+
+
+def test_a_cordoned_host_takes_part_in_no_new_group() -> None:
+    async def steps(it: Any, http: httpx.AsyncClient) -> None:
+        assert (await http.put("/hosts/h1/cordon", json={"reason": "new disk"})).json()["cordoned"] == "new disk"
+        answer = await http.post("/groups", json=ORDER)
+        assert (answer.status_code, answer.json()["code"]) == (409, "cordoned") and "new disk" in answer.text
+        everybody = (await http.post("/groups", json={**ORDER, "receivers": "all"})).json()
+        assert sorted(everybody["receivers"]) == ["h2", "h3"]
+        told = {host["name"]: host for host in (await http.get("/hosts")).json()}
+        assert told["h1"]["cordoned"] == "new disk" and told["h2"]["cordoned"] is None
+        assert (await http.delete("/hosts/h1/cordon")).status_code == 200
+        assert (await http.delete("/hosts/h1/cordon")).json()["code"] == "not_cordoned"
+        assert (await http.put("/hosts/s/cordon", json={})).json()["code"] == "not_a_host"
+        assert (await http.post("/groups", json=ORDER)).status_code == 201
+
+    scenario(steps)
+
+
+async def read(url: str, until_id: str = "", last: str | None = None) -> list[tuple[str, dict[str, Any]]]:
+    """(id, event) up to the end of a group, or the first event without one."""
+    events: list[tuple[str, dict[str, Any]]] = []
+    headers = {} if last is None else {"last-event-id": last}
+    params = {"topic": "groups"}
+    async with (
+        httpx.AsyncClient() as http,
+        http.stream("GET", url + "/events", params=params, headers=headers) as answer,
+    ):
+        number = ""
+        async for line in answer.aiter_lines():
+            if line.startswith("id: "):
+                number = line[4:]
+            elif line.startswith("data: "):
+                events.append((number, json.loads(line[6:])))
+                if not until_id or events[-1][1].get("state") == "done":
+                    break
+    return events
+
+
+def test_whoever_was_away_gets_what_was_missed_or_everything() -> None:
+    async def body() -> None:
+        async with lab(star(3)) as it, FabricManagerClient(it.manager.url) as client:
+            server = HttpServer(make_app(client), listen("127.0.0.1:0"))
+            await server.start()
+            try:
+                ((number, snapshot),) = await read(server.url)
+                assert snapshot["type"] == "groups" and snapshot["groups"] == []
+                group = await it.start("h0", ["h1", "h2"], 100_000)
+                await it.end(group)
+                missed = await asyncio.wait_for(read(server.url, group["id"], number), 10)
+                assert all(event["type"] == "group" and event["id"] == group["id"] for _, event in missed)
+                assert missed[0][1]["state"] == "starting" and missed[-1][1]["state"] == "done"
+                assert len({number for number, _ in missed}) == len(missed)
+                rest_of = await asyncio.wait_for(read(server.url, group["id"], missed[-2][0]), 10)
+                assert rest_of == missed[-1:]
+                for unknown in ("another-1", "nonsense", f"{number.partition('-')[0]}-999999"):
+                    ((_, anew),) = await read(server.url, last=unknown)
+                    assert anew["type"] == "groups" and [row["id"] for row in anew["groups"]] == [group["id"]]
+            finally:
+                await server.stop()
+
+    run(body())
+
+
+def test_who_changed_what_is_written_down(tmp_path: Path) -> None:
+    path, log = tmp_path / "tokens.json", tmp_path / "audit.jsonl"
+    _, secret = tokens.create(path, "anna", "operator")
+
+    async def body() -> None:
+        async with lab(star(2)) as it, FabricManagerClient(it.manager.url) as client:
+            it.world.sizes["/srv/file"] = 100
+            app = make_app(client, tokens=tokens.TokenFile(path), audit=Audit(log))
+            transport = httpx.ASGITransport(app=app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://localhost:7580") as http:
+                hers = {"authorization": f"Bearer {secret}"}
+                group = (await http.post("/groups", json=ORDER, headers=hers)).json()
+                assert group["requested_by"] == "anna"
+                assert (await http.get("/groups", params={"requested_by": "anna"}, headers=hers)).json()
+                await http.post("/groups", json=ORDER, headers={"authorization": "Bearer guess"})
+                await http.put("/sets/a", json={"hosts": ["h0"]}, headers=hers)
+
+    run(body())
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    told = [(line["who"], line["method"], line["path"], line["status"]) for line in lines]
+    assert told == [("anna", "POST", "/groups", 201), ("", "POST", "/groups", 401), ("anna", "PUT", "/sets/a", 403)]
+    assert secret not in log.read_text() and log.stat().st_mode & 0o777 == 0o600
+    with pytest.raises(AuditError, match="audit log"):
+        Audit(tmp_path / "absent" / "log")
