@@ -77,6 +77,7 @@ class Divider:
         if ask is None:
             if known is not None:
                 del self._groups[record.id]
+                self._rates.pop(record.id, None)
                 self._change(record.id, None)
             return
         if known is None:

@@ -161,7 +161,9 @@ class Worker:
                 continue
             left = REPORT_S - (time.monotonic() - started)
             try:
-                await asyncio.wait_for(self._due.wait(), max(AT_ONCE_S, left))
+                # Not wait_for: in Python 3.11 it forgets that it was cancelled when both happen at once.
+                async with asyncio.timeout(max(AT_ONCE_S, left)):
+                    await self._due.wait()
             except TimeoutError:
                 continue
             # What happens together is told together.
