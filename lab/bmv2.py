@@ -8,6 +8,7 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from datacast.core.constants import P4_CPU_PORT, P4_LOOP_IN, P4_LOOP_OUT
 from datacast.lab.controlled import ControlledPlane, give_room
 from datacast.lab.errors import LabError
 from datacast.lab.plan import Machine
@@ -20,11 +21,9 @@ if TYPE_CHECKING:
     from datacast.lab.processes import Process
 
 PROGRAM = "simple_switch_grpc"
-CPU_PORT = 510
-"""p4src/shared/target.p4."""
 GRPC_PORT = 9559
 P4 = ROOT / "build" / "p4"
-PIPELINE = {"json": str(P4 / "datacast.json"), "p4info": str(P4 / "datacast.p4info.txt")}
+PIPELINE = {"json": str(P4 / "datacast.json"), "p4info": str(P4 / "datacast.p4info.bin")}
 REMEDY = "install p4lang's packages p4lang-p4c and p4lang-bmv2, or build them; then `make p4`"
 
 
@@ -40,13 +39,16 @@ class Bmv2:
     device_id: int
     address: str
     ports: tuple[tuple[int, str], ...]
+    loop: tuple[str, str] | None = None
+    """The two ends of a cable from this switch to itself, where its node needs one."""
 
     def command(self) -> list[str]:
         """Raises LabError when bmv2 is not installed."""
         program = shutil.which(PROGRAM)
         if program is None:
             raise LabError(missing(), what=PROGRAM, remedy=REMEDY)
-        interfaces = [part for number, ifname in self.ports for part in ("-i", f"{number}@{ifname}")]
+        loop = () if self.loop is None else ((P4_LOOP_OUT, self.loop[0]), (P4_LOOP_IN, self.loop[1]))
+        interfaces = [part for number, ifname in (*self.ports, *loop) for part in ("-i", f"{number}@{ifname}")]
         return [
             program,
             "--no-p4",
@@ -59,7 +61,7 @@ class Bmv2:
             "--grpc-server-addr",
             self.address,
             "--cpu-port",
-            str(CPU_PORT),
+            str(P4_CPU_PORT),
         ]
 
 

@@ -1,7 +1,8 @@
-# `make p4`: compile the P4 program for bmv2. p4c is not in Debian; nothing else needs it.
+# `make p4`: compile the P4 programs for bmv2. p4c is not in Debian; nothing else needs it.
 P4C ?= p4c-bm2-ss
-P4_SRC := $(wildcard p4src/*.p4 p4src/*/*.p4)
-P4_OUT := $(BUILD)/p4/datacast.json $(BUILD)/p4/datacast.p4info.txt
+P4_SRC := $(wildcard p4src/*/*.p4 p4src/parser.p4)
+P4_PROGRAMS := datacast node
+P4_OUT := $(foreach p,$(P4_PROGRAMS),$(BUILD)/p4/$(p).json $(BUILD)/p4/$(p).p4info.bin)
 
 # Where p4c is at hand the P4 program is a part of the build like any other.
 ifneq ($(shell command -v $(P4C)),)
@@ -9,7 +10,7 @@ BINARIES += $(P4_OUT)
 endif
 
 .PHONY: p4
-p4: ## compile the P4 program for bmv2 (needs p4c-bm2-ss on the PATH)
+p4: ## compile the P4 programs for bmv2 (needs p4c-bm2-ss on the PATH)
 	@if command -v $(P4C) >/dev/null; then \
 	  $(MAKE) --no-print-directory $(P4_OUT); \
 	else \
@@ -19,6 +20,6 @@ p4: ## compile the P4 program for bmv2 (needs p4c-bm2-ss on the PATH)
 	  exit 3; \
 	fi
 
-$(P4_OUT) &: $(P4_SRC) p4src/build.mk
+$(BUILD)/p4/%.json $(BUILD)/p4/%.p4info.bin &: p4src/%.p4 $(P4_SRC) p4src/build.mk
 	@mkdir -p $(BUILD)/p4
-	$(P4C) --std p4-16 --Werror -o $(BUILD)/p4/datacast.json --p4runtime-files $(BUILD)/p4/datacast.p4info.txt p4src/datacast.p4
+	$(P4C) --std p4-16 --Werror -o $(BUILD)/p4/$*.json --p4runtime-files $(BUILD)/p4/$*.p4info.bin,$(BUILD)/p4/$*.p4info.txt $<

@@ -1,19 +1,32 @@
 """From what a switch shall do to entries of p4src's tables, and from the entries it has to what must change. Pure.
 
-The names are those of the P4 program: table `segment` (one entry per port and one for LOCAL), table `member` (one per
-port that bridges ordinary Ethernet), multicast group FLOOD_GROUP. Hence two entries per port, none per group or tree.
+The names are those of the P4 programs: `segment` (one entry per port, one for LOCAL to an appliance), `link` (one per
+port: the addresses of its neighbour), `bridging`, `replicate_from`, `service` (one each). Hence two entries per port
+and three more, none per group or tree. `source` and `destination` hold learned addresses (stations.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from datacast.controller.southbound.desired import Desired
-from datacast.core.constants import LABEL_ADJ, LABEL_LOCAL
+from datacast.core.constants import (
+    LABEL_ADJ,
+    LABEL_LOCAL,
+    P4_CHILDREN_MAX,
+    P4_GROUP_ALL,
+    P4_GROUP_CHILDREN,
+    P4_GROUP_FLOOD,
+    P4_INNER_PORT,
+    P4_REST_SESSION,
+)
 
-FLOOD_GROUP = 1
-CPU_PORT = 510
+LEARNED = ("source", "destination")
+"""Tables whose entries come from what the switch sees."""
+REPLICATE_PORTS = 19
+"""Ports a REPLICATE label has bits for."""
+INNER_PORTS = 4
 
 
 def _mac(text: str) -> int:
@@ -22,13 +35,14 @@ def _mac(text: str) -> int:
 
 @dataclass(frozen=True)
 class Entry:
-    """A table entry: exact match on one field, one action with its parameters by name."""
+    """A table entry: exact match on one field, one action, its parameters by name. `life_s`: it ages; 0: it stays."""
 
     table: str
     field: str
     value: int
     action: str
     params: tuple[tuple[str, int], ...] = ()
+    life_s: float = field(default=0.0, compare=False)
 
     @property
     def key(self) -> tuple[str, int]:
@@ -36,10 +50,17 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class FloodGroup:
-    """The multicast group of ordinary Ethernet and its ports."""
+class Copies:
+    """A multicast group, or with `clones` a clone session: the ports copies go to, each with its number."""
 
-    ports: frozenset[int]
+    group: int
+    replicas: frozenset[tuple[int, int]]
+    """(port, instance)."""
+    clones: bool = False
+
+    @property
+    def key(self) -> tuple[bool, int]:
+        return (self.clones, self.group)
 
 
 @dataclass(frozen=True)
@@ -47,7 +68,7 @@ class Write:
     """`kind`: "insert", "modify" or "delete"."""
 
     kind: str
-    what: Entry | FloodGroup
+    what: Entry | Copies
 
 
 @dataclass(frozen=True)
@@ -66,43 +87,75 @@ class ReadCounters:
 Message = Write | PacketOut | ReadCounters
 
 
+@dataclass(frozen=True)
+class Installed:
+    """What a switch has: entries (not the learned ones) and copies, by their keys."""
+
+    entries: Mapping[tuple[str, int], Entry] = field(default_factory=dict)
+    copies: Mapping[tuple[bool, int], Copies] = field(default_factory=dict)
+
+
+def _halves(ports: Iterable[int]) -> tuple[tuple[str, int], ...]:
+    bits = sum(1 << port for port in set(ports))
+    return (("low", bits & (1 << 256) - 1), ("high", bits >> 256))
+
+
 def entries(desired: Desired) -> dict[tuple[str, int], Entry]:
     """Every table entry of a switch, by its key."""
-    found = [
-        Entry(
-            "segment",
-            "label",
-            LABEL_ADJ + a.port,
-            "forward",
-            (("port", a.number), ("dst", _mac(a.dst)), ("src", _mac(a.src))),
-        )
-        for a in desired.adjacencies
-    ]
-    if desired.appliance is not None:
+    found = []
+    for a in desired.adjacencies:
+        found.append(Entry("segment", "label", LABEL_ADJ + a.port, "forward", (("port", a.number),)))
+        addresses = (("dst", _mac(a.dst)), ("src", _mac(a.src)))
+        found.append(Entry("link", "port", a.number, "address", addresses))
+    found.append(Entry("bridging", "group", 0, "bridge", _halves(desired.flood)))
+    if desired.node is not None:
+        told = (("retx_min", round(desired.node.retx_ms * 1000)), ("capacity", desired.node.bytes_per_tree))
+        ports = _halves(a.port for a in desired.adjacencies)
+        found.append(Entry("service", "label", LABEL_LOCAL, "serve", ports + told))
+    elif desired.appliance is not None:
         found.append(Entry("segment", "label", LABEL_LOCAL, "appliance", (("port", desired.appliance),)))
-    found += [Entry("member", "port", number, "bridge") for number in sorted(desired.flood)]
+        found.append(Entry("replicate_from", "port", desired.appliance, "replicate"))
     return {entry.key: entry for entry in found}
 
 
-def changes(wanted: Desired, have: Mapping[tuple[str, int], Entry], group: frozenset[int] | None) -> list[Message]:
+def copies(desired: Desired) -> dict[tuple[bool, int], Copies]:
+    """Every multicast group and clone session of a switch, by its key: as many with a thousand groups as with none."""
+    found = [Copies(P4_GROUP_FLOOD, frozenset((number, 1) for number in desired.flood))]
+    if desired.node is not None:
+        found += [
+            Copies(P4_GROUP_CHILDREN + k, frozenset((P4_INNER_PORT + i % INNER_PORTS, i + 1) for i in range(k)))
+            for k in range(1, P4_CHILDREN_MAX + 1)
+        ]
+        found.append(Copies(P4_REST_SESSION, frozenset({(P4_INNER_PORT, 1)}), clones=True))
+    elif desired.appliance is not None:
+        every = frozenset((a.number, a.port + 1) for a in desired.adjacencies if a.port < REPLICATE_PORTS)
+        found.append(Copies(P4_GROUP_ALL, every))
+    return {one.key: one for one in found}
+
+
+def changes(wanted: Desired, have: Installed) -> list[Message]:
     """Messages that make a switch what it shall be.
 
-    `have`: its entries now; `group`: the flood group's ports, None where there is no group yet. All tables are ours, so
-    whatever else stands in them goes. A port leaves the flooding before another joins: no loop in between.
+    All tables but the learned ones are ours, so whatever else stands in them goes. A port leaves the flooding before
+    another joins: no loop in between.
     """
-    want = entries(wanted)
+    want, sets = entries(wanted), copies(wanted)
     writes: list[Message] = []
-    kept = frozenset() if group is None else group & wanted.flood
-    if group is None:
-        writes.append(Write("insert", FloodGroup(wanted.flood)))
-    elif group - wanted.flood:
-        writes.append(Write("modify", FloodGroup(kept)))
-    writes += [Write("delete", entry) for key, entry in have.items() if key not in want]
+    for key, one in sets.items():
+        before = have.copies.get(key)
+        if before is None:
+            writes.append(Write("insert", one))
+        elif before.replicas - one.replicas:
+            writes.append(Write("modify", Copies(one.group, before.replicas & one.replicas, one.clones)))
+    writes += [Write("delete", one) for key, one in have.copies.items() if key not in sets]
+    writes += [Write("delete", entry) for key, entry in have.entries.items() if key not in want]
     for key, entry in want.items():
-        if key not in have:
+        if key not in have.entries:
             writes.append(Write("insert", entry))
-        elif have[key] != entry:
+        elif have.entries[key] != entry:
             writes.append(Write("modify", entry))
-    if group is not None and wanted.flood != kept:
-        writes.append(Write("modify", FloodGroup(wanted.flood)))
+    for key, one in sets.items():
+        before = have.copies.get(key)
+        if before is not None and one.replicas - before.replicas:
+            writes.append(Write("modify", one))
     return writes

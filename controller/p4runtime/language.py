@@ -1,4 +1,4 @@
-"""P4Runtime as the manager's language: `have` is (entries by key, ports of the flood group or None)."""
+"""P4Runtime as the manager's language: `have` is entries.Installed."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class P4RuntimeLanguage:
         return []
 
     def changes(self, wanted: Desired, session: Session) -> tuple[list[Message], Any]:
-        have, group = session.have
-        return entries.changes(wanted, have, group), (entries.entries(wanted), wanted.flood)
+        after = entries.Installed(entries.entries(wanted), entries.copies(wanted))
+        return list(entries.changes(wanted, session.have)), after
 
     def packet_out(self, number: int, data: bytes) -> Message:
         return PacketOut(number, data)

@@ -16,14 +16,15 @@ from typing import Any, Protocol
 os.environ.setdefault("PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION", "python")
 
 import grpc
-from google.protobuf import text_format
+from google.protobuf.message import DecodeError
 from p4.config.v1 import p4info_pb2
 from p4.v1 import p4runtime_pb2, p4runtime_pb2_grpc
 
 from datacast.controller.p4runtime.entries import (
-    FLOOD_GROUP,
+    LEARNED,
+    Copies,
     Entry,
-    FloodGroup,
+    Installed,
     Message,
     PacketOut,
     ReadCounters,
@@ -40,55 +41,79 @@ RPC_S = 5.0
 ARBITRATION_S = 3.0
 OK = 0
 
-NEEDED = {"tables": {"segment": {"label"}, "member": {"port"}},
-          "actions": {"forward": {"port", "dst", "src"}, "appliance": {"port"}, "bridge": set()},
+DIGEST_NS, DIGEST_ACK_NS, DIGEST_LIST = 5_000_000, 1_000_000_000, 64
+"""Addresses seen are told after at most so long, so many at once; the same one again when it was not confirmed."""
+
+NEEDED = {"tables": {"segment": {"label"}, "link": {"port"}, "bridging": {"group"}, "source": {"address"},
+                     "destination": {"address"}},
+          "actions": {"forward": {"port"}, "address": {"dst", "src"}, "bridge": {"low", "high"}, "lives_at": {"port"},
+                      "to": {"port"}},
           "counters": {"port_rx", "port_tx", "drop_reason"}}
-"""What this controller uses of the pipeline; p4info must have it."""
+"""What this controller uses of any pipeline; p4info must have it."""
+NEEDED_BESIDE_AN_APPLIANCE = {"tables": {"replicate_from": {"port"}},
+                              "actions": {"appliance": {"port"}, "replicate": set()}, "counters": set()}
+NEEDED_OF_A_NODE = {"tables": {"service": {"label"}}, "actions": {"serve": {"low", "high", "retx_min", "capacity"}},
+                    "counters": {"node_events", "node_data_events"}}
 
 
 class Events(Protocol):
     """What the shim tells. Calls come from the switches' threads."""
 
     def p4_connected(self, name: str, connection: Any, ports: list[PortInfo], peer: str, pipeline: dict[str, Any],
-                     have: Any) -> None: ...
+                     have: Any, learned: list[Entry]) -> None: ...
     def p4_disconnected(self, name: str, connection: Any) -> None: ...
     def p4_packet(self, name: str, number: int, frame: bytes) -> None: ...
+    def p4_learned(self, name: str, address: int, number: int) -> None: ...
+    def p4_aged(self, name: str, address: int) -> None: ...
     def p4_counters(self, name: str, ports: dict[int, dict[str, int]], rules: dict[Any, dict[str, int]],
-                    drops: dict[int, int]) -> None: ...
+                    drops: dict[int, int], node: dict[int, int]) -> None: ...
     def p4_refused(self, code: str, text: str, name: str) -> None: ...
 
 
 class Info:
     """A pipeline's names and numbers, from p4info. Raises SwitchError when it is not our program's."""
 
-    def __init__(self, pipeline: Pipeline) -> None:
+    def __init__(self, pipeline: Pipeline, *, node: bool = False) -> None:
+        """`node`: of p4src/node.p4."""
         try:
             self.device_config = Path(pipeline.json_file).read_bytes()
-            text = Path(pipeline.p4info).read_text()
+            binary = Path(pipeline.p4info).read_bytes()
         except OSError as error:
             raise SwitchError("pipeline", f"cannot read the pipeline {error.filename}: {error.strerror}; compile it "
                               "with `make p4`", what=str(error.filename)) from error
         self.p4info = p4info_pb2.P4Info()
         try:
-            text_format.Parse(text, self.p4info)
-        except text_format.ParseError as error:
-            text = f"{pipeline.p4info} is no p4info: {error}; make it with `make p4`"
+            self.p4info.ParseFromString(binary)
+        except DecodeError as error:
+            text = f"{pipeline.p4info} is no p4info in binary form: {error}; make it with `make p4`"
             raise SwitchError("pipeline", text, what=pipeline.p4info) from error
-        self.cookie = int.from_bytes(hashlib.sha256(self.device_config + text.encode()).digest()[:8], "big") >> 1
+        self.cookie = int.from_bytes(hashlib.sha256(self.device_config + binary).digest()[:8], "big") >> 1
         self.tables = {t.preamble.alias: t for t in self.p4info.tables}
         self.actions = {a.preamble.alias: a for a in self.p4info.actions}
         self.counters = {c.preamble.alias: c for c in self.p4info.counters}
-        self._check(pipeline.p4info)
+        self._check(pipeline.p4info, NEEDED)
+        self._check(pipeline.p4info, NEEDED_OF_A_NODE if node else NEEDED_BESIDE_AN_APPLIANCE)
+        packets = {p.preamble.alias: {m.name: m.id for m in p.metadata}
+                   for p in self.p4info.controller_packet_metadata}
+        try:
+            self.packet_in_port = packets["packet_in"]["ingress_port"]
+            self.packet_out_ids = packets["packet_out"]
+            self.packet_out_port = self.packet_out_ids["egress_port"]
+        except KeyError as error:
+            raise SwitchError("pipeline", f"{pipeline.p4info} does not match this controller: its packets from and to "
+                              f"the controller have no {error}; compile again with `make p4`",
+                              what=pipeline.p4info) from error
+        self.digests = [d.preamble.id for d in self.p4info.digests]
         self.table_names = {t.preamble.id: name for name, t in self.tables.items()}
         self.action_names = {a.preamble.id: name for name, a in self.actions.items()}
         self.counter_names = {c.preamble.id: name for name, c in self.counters.items()}
 
-    def _check(self, where: str) -> None:
-        missing = [f"table {t}" for t, fields in NEEDED["tables"].items()
+    def _check(self, where: str, needed: dict[str, Any]) -> None:
+        missing = [f"table {t}" for t, fields in needed["tables"].items()
                    if t not in self.tables or {f.name for f in self.tables[t].match_fields} != fields]
-        missing += [f"action {a}" for a, params in NEEDED["actions"].items()
+        missing += [f"action {a}" for a, params in needed["actions"].items()
                     if a not in self.actions or {p.name for p in self.actions[a].params} != params]
-        missing += [f"counter {c}" for c in NEEDED["counters"] if c not in self.counters]
+        missing += [f"counter {c}" for c in sorted(needed["counters"]) if c not in self.counters]
         if missing:
             raise SwitchError("pipeline", f"{where} does not match this controller: it lacks {', '.join(missing)} as "
                               "p4src/ has them; compile again with `make p4`", what=where)
@@ -104,6 +129,7 @@ class Info:
         ids = {p.name: p.id for p in action.params}
         for name, value in entry.params:
             out.action.action.params.add(param_id=ids[name], value=_bytes(value))
+        out.idle_timeout_ns = int(entry.life_s * 1e9)
         return out
 
     def from_wire(self, entry: Any) -> Entry | None:
@@ -184,6 +210,22 @@ class Connection:
         self.stub.SetForwardingPipelineConfig(request, timeout=RPC_S * 4)
         return True
 
+    def subscribe(self) -> None:
+        """Have the addresses that it sees told. Raises grpc.RpcError."""
+        for digest in self.info.digests:
+            for kind in (p4runtime_pb2.Update.INSERT, p4runtime_pb2.Update.MODIFY):
+                request = p4runtime_pb2.WriteRequest(device_id=self.device, election_id=self.election)
+                entry = request.updates.add(type=kind).entity.digest_entry
+                entry.digest_id = digest
+                entry.config.max_timeout_ns, entry.config.max_list_size = DIGEST_NS, DIGEST_LIST
+                entry.config.ack_timeout_ns = DIGEST_ACK_NS
+                try:
+                    self.stub.Write(request, timeout=RPC_S)
+                    break
+                except grpc.RpcError:  # an earlier controller has subscribed: ours is to hold
+                    if kind == p4runtime_pb2.Update.MODIFY:
+                        raise
+
     def _listen(self) -> None:
         reason = "closed by the switch"
         primary = False
@@ -199,12 +241,26 @@ class Connection:
                     self._primary.put(None if primary else status.message or f"status {status.code}")
                 elif message.HasField("packet"):
                     meta = {m.metadata_id: int.from_bytes(m.value, "big") for m in message.packet.metadata}
-                    self.events.p4_packet(self.switch.name, meta.get(1, -1), message.packet.payload)
+                    number = meta.get(self.info.packet_in_port, -1)
+                    self.events.p4_packet(self.switch.name, number, message.packet.payload)
+                elif message.HasField("digest"):
+                    self._digest(message.digest)
+                elif message.HasField("idle_timeout_notification"):
+                    for entry in message.idle_timeout_notification.table_entry:
+                        self.events.p4_aged(self.switch.name, int.from_bytes(entry.match[0].exact.value, "big"))
         except grpc.RpcError as error:
             reason = error.details() or str(error.code())
         self._primary.put(reason)
         self.events.p4_disconnected(self.switch.name, self)
         self.close()
+
+    def _digest(self, told: Any) -> None:
+        for data in told.data:
+            address, number = (int.from_bytes(m.bitstring, "big") for m in data.struct.members)
+            self.events.p4_learned(self.switch.name, address, number)
+        request = p4runtime_pb2.StreamMessageRequest()
+        request.digest_ack.digest_id, request.digest_ack.list_id = told.digest_id, told.list_id
+        self._out.put(request)
 
     def _read(self, *entities: Any) -> Iterator[Any]:
         request = p4runtime_pb2.ReadRequest(device_id=self.device)
@@ -213,23 +269,25 @@ class Connection:
         for answer in self.stub.Read(request, timeout=RPC_S):
             yield from answer.entities
 
-    def installed(self) -> tuple[dict[tuple[str, int], Entry], frozenset[int] | None]:
-        """What stands in the tables, and the flood group."""
+    def installed(self) -> tuple[Installed, list[Entry]]:
+        """What stands in the tables and the replication engine, and the learned entries."""
         tables = [p4runtime_pb2.Entity(table_entry=p4runtime_pb2.TableEntry(table_id=t.preamble.id))
                   for t in self.info.tables.values()]
-        found = (self.info.from_wire(e.table_entry) for e in self._read(*tables))
-        entries = {entry.key: entry for entry in found if entry is not None}
-        group = None
-        wanted = p4runtime_pb2.Entity()
-        wanted.packet_replication_engine_entry.multicast_group_entry.multicast_group_id = FLOOD_GROUP
-        try:
-            for e in self._read(wanted):
-                replicas = e.packet_replication_engine_entry.multicast_group_entry.replicas
-                group = frozenset(r.egress_port for r in replicas)
-        except grpc.RpcError as error:
-            if error.code() not in (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.INVALID_ARGUMENT):
-                raise
-        return entries, group
+        found = [self.info.from_wire(e.table_entry) for e in self._read(*tables)]
+        entries = [entry for entry in found if entry is not None]
+        sets = [*self._copies(clones=False), *self._copies(clones=True)]
+        return (Installed({e.key: e for e in entries if e.table not in LEARNED}, {one.key: one for one in sets}),
+                [e for e in entries if e.table in LEARNED])
+
+    def _copies(self, *, clones: bool) -> Iterator[Copies]:
+        asked = p4runtime_pb2.Entity()
+        engine = asked.packet_replication_engine_entry
+        (engine.clone_session_entry if clones else engine.multicast_group_entry).SetInParent()
+        for e in self._read(asked):
+            engine = e.packet_replication_engine_entry
+            one = engine.clone_session_entry if clones else engine.multicast_group_entry
+            number = one.session_id if clones else one.multicast_group_id
+            yield Copies(number, frozenset((r.egress_port, r.instance) for r in one.replicas), clones)
 
     # ---- out ----
     def send(self, messages: Iterable[Message]) -> None:
@@ -239,11 +297,15 @@ class Connection:
             request = p4runtime_pb2.WriteRequest(device_id=self.device, election_id=self.election)
             for write in writes:
                 update = request.updates.add(type=getattr(p4runtime_pb2.Update, write.kind.upper()))
-                if isinstance(write.what, FloodGroup):
-                    group = update.entity.packet_replication_engine_entry.multicast_group_entry
-                    group.multicast_group_id = FLOOD_GROUP
-                    for port in sorted(write.what.ports):
-                        group.replicas.add(egress_port=port, instance=1)
+                if isinstance(write.what, Copies):
+                    engine = update.entity.packet_replication_engine_entry
+                    if write.what.clones:
+                        engine.clone_session_entry.session_id = write.what.group
+                    else:
+                        engine.multicast_group_entry.multicast_group_id = write.what.group
+                    one = engine.clone_session_entry if write.what.clones else engine.multicast_group_entry
+                    for port, instance in sorted(write.what.replicas):
+                        one.replicas.add(egress_port=port, instance=instance)
                 else:
                     update.entity.table_entry.CopyFrom(self.info.to_wire(write.what))
             self.stub.Write(request, timeout=RPC_S)
@@ -251,14 +313,15 @@ class Connection:
             if isinstance(message, PacketOut):
                 request = p4runtime_pb2.StreamMessageRequest()
                 request.packet.payload = message.data
-                request.packet.metadata.add(metadata_id=1, value=_bytes(message.number))
-                request.packet.metadata.add(metadata_id=2, value=b"\0")
+                for i in self.info.packet_out_ids.values():
+                    number = message.number if i == self.info.packet_out_port else 0
+                    request.packet.metadata.add(metadata_id=i, value=_bytes(number))
                 self._out.put(request)
             elif isinstance(message, ReadCounters):
                 self._counters()
 
     def _counters(self) -> None:
-        rules, ports, drops = {}, {}, {}
+        rules, ports, drops, node = {}, {}, {}, {}
         direct = []
         for table in self.info.tables.values():
             entry = p4runtime_pb2.TableEntry(table_id=table.preamble.id)
@@ -273,7 +336,8 @@ class Connection:
         if self.switch.appliance:
             wanted.append(self.switch.appliance.number)
         indexed = [("port_rx", n) for n in wanted] + [("port_tx", n) for n in wanted]
-        indexed += [("drop_reason", n) for n in range(self.info.counters["drop_reason"].size)]
+        indexed += [(name, n) for name in ("drop_reason", "node_events", "node_data_events")
+                    if name in self.info.counters for n in range(self.info.counters[name].size)]
         entities = []
         for name, index in indexed:
             entity = p4runtime_pb2.Entity()
@@ -285,11 +349,13 @@ class Connection:
             data = e.counter_entry.data
             if name == "drop_reason":
                 drops[index] = data.packet_count
+            elif name.startswith("node_"):
+                node[index] = node.get(index, 0) + data.packet_count
             else:
                 way = name.removeprefix("port_")
                 ports.setdefault(index, {}).update({f"{way}_frames": data.packet_count,
                                                     f"{way}_bytes": data.byte_count})
-        self.events.p4_counters(self.switch.name, ports, rules, drops)
+        self.events.p4_counters(self.switch.name, ports, rules, drops, node)
 
     def close(self) -> None:
         self._out.put(None)
@@ -333,10 +399,11 @@ class P4RuntimeClient:
                 ports = [PortInfo(p.number, p.mac or "02:00:00:00:00:01", True) for p in self.switch.ports]
                 if self.switch.appliance:
                     ports.append(PortInfo(self.switch.appliance.number, "02:00:00:00:00:01", True))
-                have = connection.installed()
+                have, learned = connection.installed()
                 last = ""
                 self.events.p4_connected(self.switch.name, connection, ports, self.switch.p4runtime.address, pipeline,
-                                         have)
+                                         have, learned)
+                connection.subscribe()
                 self._lost.wait()
             except (grpc.RpcError, grpc.FutureTimeoutError, SwitchError) as error:
                 code, text = _explain(error, self.switch.p4runtime.address)

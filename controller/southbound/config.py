@@ -6,13 +6,13 @@ A switch numbers its Datacast ports from 0 (the labels); `number` is what OpenFl
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from datacast.controller.southbound.errors import SwitchError
-from datacast.core.constants import LABEL_ADJ
+from datacast.core.constants import LABEL_ADJ, P4_LOOP_OUT, P4_SEGMENT_MAX
 from datacast.services.tls import is_local
 
 PORT_MAX = 65534
@@ -21,8 +21,9 @@ LABEL_MAX = (1 << 20) - 1
 OPENFLOW_MSD = 3
 """Open vSwitch reads three labels (FLOW_MAX_MPLS_LABELS) and drops what it should pop under a fourth."""
 OPENFLOW_NUMBER_MAX = 0xFFFFFEFF
-V1MODEL_NUMBER_MAX = 509
-"""Ports are 9 bits; 510 is the controller's, 511 means drop."""
+V1MODEL_NUMBER_MAX = P4_LOOP_OUT - 1
+"""Ports are 9 bits; from there on they are the node's own, the controller's (P4_CPU_PORT), and 511 means drop."""
+NODE_MSD = P4_SEGMENT_MAX
 
 Name = Annotated[str, Field(min_length=1, max_length=64)]
 Mac = Annotated[str, StringConstraints(pattern=r"^([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}$", to_lower=True)]
@@ -69,6 +70,13 @@ class Appliance(_Strict):
     control: str | None = None
 
 
+class Node(_Strict):
+    """What the node in a switch's own pipeline is told (the keys of datacast-switch's `cache`)."""
+
+    bytes_per_tree: Annotated[int, Field(ge=256, le=128 << 10)] = 128 << 10
+    retx_ms: Annotated[float, Field(gt=0, le=60_000)] = 1.0
+
+
 class OpenFlow(_Strict):
     """An OpenFlow 1.3 switch connects to the controller and names itself by its datapath id."""
 
@@ -90,6 +98,13 @@ class Switch(_Strict):
     p4runtime: P4Runtime | None = None
     ports: tuple[PortConfig, ...]
     appliance: Appliance | None = None
+    cache: Literal["p4"] | None = None
+    """"p4": the switch's own pipeline is the node (p4src/node.p4); it needs no appliance."""
+    node: Node = Node()
+
+    @property
+    def serves(self) -> bool:
+        return self.cache == "p4"
 
     @property
     def kind(self) -> str:
@@ -97,8 +112,8 @@ class Switch(_Strict):
 
     @property
     def msd(self) -> int | None:
-        """The deepest stack this switch can pop from; None: any."""
-        return OPENFLOW_MSD if self.openflow else None
+        """The deepest stack this switch can pop from, or its own node can write; None: any."""
+        return OPENFLOW_MSD if self.openflow else NODE_MSD if self.serves else None
 
     def port_of(self, number: int) -> int | None:
         """The Datacast port with this number; None: the appliance's, or none of ours."""
@@ -108,6 +123,11 @@ class Switch(_Strict):
     def _check(self) -> Switch:
         if (self.openflow is None) == (self.p4runtime is None):
             raise ValueError(f"switch {self.name}: give either openflow or p4runtime")
+        if self.serves and (self.openflow or self.appliance):
+            raise ValueError(f"switch {self.name}: cache: p4 is for P4Runtime switches without an appliance")
+        if self.serves and any(p.number != p.port for p in self.ports):
+            raise ValueError(f"switch {self.name}: with cache: p4 a port's number is that of its label: its node knows "
+                             "one kind of numbers")
         highest = OPENFLOW_NUMBER_MAX if self.openflow else V1MODEL_NUMBER_MAX
         lowest = 1 if self.openflow else 0
         for p in self.ports:
@@ -126,7 +146,7 @@ class Switch(_Strict):
 
 
 class Pipeline(_Strict):
-    """What `make p4` compiled."""
+    """What `make p4` compiled from one program."""
 
     json_file: Annotated[str, Field(alias="json")]
     p4info: str
@@ -151,6 +171,9 @@ class Southbound(_Strict):
     insecure: bool = False
     """Plain TCP to the fabric manager also beyond the loopback interface."""
     pipeline: Pipeline | None = None
+    """p4src/datacast.p4."""
+    node_pipeline: Pipeline | None = None
+    """p4src/node.p4, for switches with `cache: p4`."""
 
     @model_validator(mode="after")
     def _check(self) -> Southbound:
@@ -164,8 +187,10 @@ class Southbound(_Strict):
         if self.tls is None and not self.insecure and not is_local(self.fabric_manager or "localhost"):
             raise ValueError(f"plain TCP to the fabric manager at {self.fabric_manager} is refused: give tls (ca, "
                              "cert, key; made by `datacast certs`), or insecure: true where all is trusted")
-        if self.pipeline is None and any(s.p4runtime for s in self.switches):
+        if self.pipeline is None and any(s.p4runtime and not s.serves for s in self.switches):
             raise ValueError("P4Runtime switches need `pipeline`: json and p4info, as `make p4` writes them")
+        if self.node_pipeline is None and any(s.serves for s in self.switches):
+            raise ValueError("switches with `cache: p4` need `node_pipeline`: json and p4info, made by `make p4`")
         return self
 
     def switch(self, name: str) -> Switch:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from datacast.controller.southbound.config import Switch
+from datacast.controller.southbound.config import Node, Switch
 
 BROADCAST = "ff:ff:ff:ff:ff:ff"
 ZERO = "00:00:00:00:00:00"
@@ -25,13 +25,14 @@ class Adjacency:
 class Desired:
     """All that one switch shall do.
 
-    `appliance` None: LOCAL is dropped. `flood`: numbers of the ports that take part in ordinary Ethernet; the others
-    close loops or lead to the appliance.
+    `appliance` None: LOCAL is dropped, unless the switch's own pipeline is the `node`. `flood`: numbers of the ports
+    that take part in ordinary Ethernet; the others close loops or lead to the appliance.
     """
 
     adjacencies: tuple[Adjacency, ...]
     appliance: int | None
     flood: frozenset[int]
+    node: Node | None = None
 
 
 def desired(switch: Switch, macs: dict[int, str], present: Iterable[int], blocked: Iterable[int],
@@ -55,4 +56,6 @@ def desired(switch: Switch, macs: dict[int, str], present: Iterable[int], blocke
                   macs.get(p.number, ZERO))
         for p in switch.ports)
     flood = frozenset(p.number for p in switch.ports if p.number in present and p.number not in blocked)
-    return Desired(adjacencies, switch.appliance.number if switch.appliance and appliance else None, flood)
+    return Desired(
+        adjacencies, switch.appliance.number if switch.appliance and appliance else None, flood,
+        switch.node if switch.serves else None)

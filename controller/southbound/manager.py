@@ -301,7 +301,7 @@ class Manager:
         message: dict[str, Any] = {
             "type": "register", "node": session.config.name, "kind": "switch", "pid": os.getpid(),
             "instance": self._instance, "proxy": True,
-            "cache": session.appliance_present,
+            "cache": session.appliance_present or session.config.serves,
             "ports": [{"port": p.port, "up": session.port_up(p.port)} for p in session.config.ports]}
         if session.config.msd is not None:
             message["msd"] = session.config.msd
@@ -318,8 +318,9 @@ class Manager:
 
     # ---- counters ----
     def counted(self, name: str, *, ports: Mapping[int, Mapping[str, int]] | None = None,
-                rules: Mapping[Any, Mapping[str, int]] | None = None, drops: Mapping[str, int] | None = None) -> None:
-        """Counters as they were read."""
+                rules: Mapping[Any, Mapping[str, int]] | None = None, drops: Mapping[str, int] | None = None,
+                node: Mapping[str, int] | None = None) -> None:
+        """Counters as they were read. `node`: of the node in the switch's own pipeline."""
         session = self.sessions[name]
         if ports is not None:
             session.port_counters = {n: dict(c) for n, c in ports.items()}
@@ -327,6 +328,8 @@ class Manager:
             session.rule_counters = {k: dict(c) for k, c in rules.items()}
         if drops is not None:
             session.drops = dict(drops)
+        if node is not None:
+            session.node_counters = dict(node)
 
     # ---- views ----
     def summary(self, name: str) -> dict[str, Any]:
@@ -362,7 +365,8 @@ class Manager:
                           {"node": p.neighbour.node, "port": p.neighbour.port},
                           "discovered": None if far is None else {"node": far[0], "port": far[1]},
                           "counters": session.port_counters.get(p.number, {})})
-        return {**self.summary(name), "port_list": ports, "drops": session.drops, "pipeline": session.pipeline,
+        return {**self.summary(name), "port_list": ports, "drops": session.drops, "node": session.node_counters,
+                "pipeline": session.pipeline,
                 "rule_list": self._language(session).rules(wanted, session) if wanted else []}
 
     def discovered(self) -> list[dict[str, Any]]:

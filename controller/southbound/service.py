@@ -16,22 +16,24 @@ from typing import Any
 
 from datacast.controller.openflow import language as openflow
 from datacast.controller.openflow.messages import ReadPorts, ReadRules
-from datacast.controller.p4runtime.entries import ReadCounters
+from datacast.controller.p4runtime.entries import Entry, ReadCounters
 from datacast.controller.p4runtime.language import P4RuntimeLanguage
+from datacast.controller.p4runtime.stations import Stations
 from datacast.controller.southbound.config import Southbound
 from datacast.controller.southbound.errors import SwitchError
 from datacast.controller.southbound.manager import Manager
 from datacast.controller.southbound.outbox import Outbox
 from datacast.controller.southbound.reporter import Reporter
 from datacast.controller.southbound.state import Close, Effect, PortInfo, Report, Send
+from datacast.core.wire import drop_name
 
 log = logging.getLogger("datacast.controller.switches")
 
 TICK_S = 0.1
 COUNTERS_S = 1.0
 """How long a reader waits for fresh counters."""
-DROP_NAMES = {1: "truncated", 5: "ethertype", 6: "label", 7: "port", 8: "stack", 10: "no_endpoint", 20: "uturn"}
-"""p4src/shared/reasons.p4; the names of `enum dc_drop`."""
+NODE_EVENTS = ("interests", "hits", "misses", "aggregated", "retx_forwarded", "data", "dup_data", "stored", "trees")
+"""p4src/node/interest.p4, the EVENT_ constants."""
 
 
 class Switches:
@@ -47,6 +49,7 @@ class Switches:
         self._server: Any = None
         self._clients: dict[str, Any] = {}
         self._outboxes: dict[str, tuple[object, Outbox]] = {}
+        self._stations: dict[str, Stations] = {}
         self._reporter: Reporter | None = None
 
     # ---- life ----
@@ -61,9 +64,10 @@ class Switches:
         if p4:
             from datacast.controller.p4runtime.shim import Info, P4RuntimeClient
 
-            assert self.config.pipeline is not None
-            info = Info(self.config.pipeline)
-            self._clients = {s.name: P4RuntimeClient(s, info, self) for s in p4}
+            pipelines = {False: self.config.pipeline, True: self.config.node_pipeline}
+            infos = {node: Info(p, node=node) for node, p in pipelines.items()
+                     if p is not None and any(s.serves == node for s in p4)}
+            self._clients = {s.name: P4RuntimeClient(s, infos[s.serves], self) for s in p4}
             for client in self._clients.values():
                 client.start()
         if self.config.fabric_manager:
@@ -222,8 +226,9 @@ class Switches:
 
     # ---- p4runtime.shim.Events ----
     def p4_connected(self, name: str, connection: Any, ports: list[PortInfo], peer: str, pipeline: dict[str, Any],
-                     have: Any) -> None:
+                     have: Any, learned: list[Entry]) -> None:
         with self._lock:
+            self._stations[name] = Stations(learned)
             self._carry_out(self.manager.connected(time.monotonic(), time.time_ns(), name, connection, ports, peer=peer,
                                                    pipeline=pipeline))
             self._carry_out(self.manager.installed(time.monotonic(), name, have))
@@ -243,11 +248,21 @@ class Switches:
     def p4_packet(self, name: str, number: int, frame: bytes) -> None:
         self._do(lambda: self.manager.packet_in(time.monotonic(), time.time_ns(), name, number, frame))
 
-    def p4_counters(self, name: str, ports: dict[int, dict[str, int]], rules: dict[Any, dict[str, int]],
-                    drops: dict[int, int]) -> None:
+    def p4_learned(self, name: str, address: int, number: int) -> None:
         with self._lock:
-            self.manager.counted(name, ports=ports, rules=rules,
-                                 drops={DROP_NAMES.get(i, str(i)): n for i, n in drops.items() if n})
+            if writes := self._stations[name].learned(address, number):
+                self._send(name, list(writes))
+
+    def p4_aged(self, name: str, address: int) -> None:
+        with self._lock:
+            if writes := self._stations[name].aged(address):
+                self._send(name, list(writes))
+
+    def p4_counters(self, name: str, ports: dict[int, dict[str, int]], rules: dict[Any, dict[str, int]],
+                    drops: dict[int, int], node: dict[int, int]) -> None:
+        with self._lock:
+            self.manager.counted(name, ports=ports, rules=rules, drops={drop_name(i): n for i, n in drops.items() if n},
+                                 node={NODE_EVENTS[i]: n for i, n in node.items() if i < len(NODE_EVENTS)})
             self._fresh(name, "rules")
             self._fresh(name, "ports")
 
@@ -283,7 +298,8 @@ class Switches:
         """GET /switches/{id}, with fresh counters. Raises SwitchError for an unknown name."""
         self.refresh(name)
         with self._lock:
-            return self.manager.detail(name)
+            stations = self._stations.get(name)
+            return {**self.manager.detail(name), "stations": stations.view() if stations else {}}
 
     def discovered(self) -> list[dict[str, Any]]:
         """Links found by discovery, for GET /topology."""

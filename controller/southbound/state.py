@@ -48,6 +48,7 @@ class Session:
     port_counters: dict[int, dict[str, int]] = field(default_factory=dict)
     rule_counters: dict[Any, dict[str, int]] = field(default_factory=dict)
     drops: dict[str, int] = field(default_factory=dict)
+    node_counters: dict[str, int] = field(default_factory=dict)
     pipeline: dict[str, Any] = field(default_factory=dict)
     problems: dict[str, str] = field(default_factory=dict)
     """Standing ones, by code."""

@@ -28,6 +28,7 @@ LABEL_LOCAL: Final = 1000  # pop, process here
 LABEL_UNLABELLED: Final = 1001  # in a tunnel only - under it stands what a cable carries without a label
 LABEL_HELLO: Final = 1002  # in a tunnel only - under it stands a hello
 LABEL_ADJ: Final = 1024  # + p - pop, send out of port p
+LABEL_REPLICATE: Final = 524288  # + bitmap of ports 0 to 18 - pop, copy; only from an appliance to its switch
 
 # EtherTypes.
 ETHERTYPE_MPLS: Final = 0x8847
@@ -48,6 +49,22 @@ STOP_LEN: Final = 4  # of a stop without its ports
 
 # MPLS TTL, set once and left alone.
 LABEL_TTL: Final = 255
+
+# Ports of a P4 switch that lead nowhere else.
+P4_LOOP_OUT: Final = 498  # cabled to the next one - an answer from the store grows on its way around
+P4_LOOP_IN: Final = 499
+P4_INNER_PORT: Final = 500  # and the three after it; frames of its own node go around there, without a cable
+P4_CPU_PORT: Final = 510  # the controller
+
+# Multicast groups and the clone session of a P4 switch.
+P4_GROUP_FLOOD: Final = 1  # ordinary Ethernet that is flooded
+P4_GROUP_ALL: Final = 2  # every port (REPLICATE)
+P4_GROUP_CHILDREN: Final = 16  # + k - the first k children of a tree
+P4_REST_SESSION: Final = 1  # what is left of a range of numbers
+
+# Limits of a node in P4.
+P4_SEGMENT_MAX: Final = 8  # ports of one segment
+P4_CHILDREN_MAX: Final = 32  # of one tree
 
 # The header's fields in order, network byte order: (name, bits).
 HEADER: Final = (

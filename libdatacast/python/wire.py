@@ -69,7 +69,8 @@ def _check(name: str, value: int, top: int) -> int:
     return value
 
 
-def _drop(why: int) -> str:
+def drop_name(why: int) -> str:
+    """Name of a reason to drop, such as "truncated" (`enum dc_drop`)."""
     return ffi.string(lib.dc_drop_name(why)).decode()
 
 
@@ -103,7 +104,7 @@ def decode_header(data: bytes) -> tuple[Header, bytes]:
     h = ffi.new("struct dc_header *")
     why = lib.dc_header_parse(ffi.from_buffer("uint8_t[]", data), len(data), h)
     if why != lib.DC_DROP_NONE:
-        raise WireError(f"not a Datacast header: {_drop(why)}", reason=_drop(why))
+        raise WireError(f"not a Datacast header: {drop_name(why)}", reason=drop_name(why))
     return _header(h), bytes(data[c.HEADER_LEN : c.HEADER_LEN + h.length])
 
 

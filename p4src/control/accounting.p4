@@ -2,25 +2,24 @@
 #define DATACAST_ACCOUNTING_P4
 
 // Frames and bytes per port, and frames refused by reason.
-control Received(in standard_metadata_t standard_metadata) {
-    @name("port_rx") counter(PORTS, CounterType.packets_and_bytes) received;
+control Received(in port_t port) {
+    COUNTER("port_rx", received, PORTS);
     apply {
-        received.count((bit<32>)standard_metadata.ingress_port);
+        received.count((bit<32>)port);
     }
 }
 
-control Sent(in standard_metadata_t standard_metadata) {
-    @name("port_tx") counter(PORTS, CounterType.packets_and_bytes) sent;
+control Sent(in port_t port) {
+    COUNTER("port_tx", sent, PORTS);
     apply {
-        sent.count((bit<32>)standard_metadata.egress_port);
+        sent.count((bit<32>)port);
     }
 }
 
-control Refused(in metadata_t meta, inout standard_metadata_t standard_metadata) {
-    @name("drop_reason") counter(REASONS, CounterType.packets_and_bytes) refused;
+control Refused(in bit<8> reason) {
+    COUNTER("drop_reason", refused, REASONS);
     apply {
-        refused.count((bit<32>)meta.reason);
-        mark_to_drop(standard_metadata);
+        refused.count((bit<32>)reason);
     }
 }
 

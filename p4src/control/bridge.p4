@@ -1,67 +1,110 @@
 #ifndef DATACAST_BRIDGE_P4
 #define DATACAST_BRIDGE_P4
 
-// Ordinary Ethernet beside Datacast: learns addresses by itself (registers, so that no rule is needed per host), floods
-// what it does not know to the ports of FLOOD_GROUP. The controller keeps the group free of loops and admits its
-// ports in `member`. Two addresses that fall on one place displace each other and are then flooded: slower, not wrong.
-control Bridge(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
-    @name("station_address") register<bit<48>>(STATIONS) address;
-    @name("station_port") register<bit<9>>(STATIONS) port;
-    @name("station_seen") register<bit<48>>(STATIONS) seen;
+// Ordinary Ethernet beside Datacast. Whose address is seen where it is not known is told to the controller, which
+// answers with an entry in `source` and `destination`; entries not used age. What is not known is flooded to
+// P4_GROUP_FLOOD, which the controller keeps free of loops.
+control Bridge(inout headers_t hdr, inout metadata_t meta) {
+    bit<256> members_low = 0;
+    bit<256> members_high = 0;
+    bit<1> settled = 0;
 
-    @name("member_counter")
-    direct_counter(CounterType.packets_and_bytes) per_member;
+    DIRECT_COUNTER("bridging_counter", per_kind);
+    DIRECT_COUNTER("source_counter", per_source);
+    DIRECT_COUNTER("destination_counter", per_destination);
 
+    // Ports 0 to 255 and 256 to 511 that take part, a bit each.
     @name("bridge")
-    action bridge() {
-        per_member.count();
+    action bridge(bit<256> low, bit<256> high) {
+        per_kind.count();
+        members_low = low;
+        members_high = high;
     }
 
     @name("refuse")
     action refuse() {
-        per_member.count();
-        meta.reason = REASON_ETHERTYPE;
+        per_kind.count();
     }
 
-    @name("member")
-    table member {
+    @name("bridging")
+    table bridging {
         key = {
-            standard_metadata.ingress_port : exact @name("port");
+            hdr.ethernet.src[40:40] : exact @name("group"); // nobody's address is a group's
         }
         actions = {
             bridge;
             @defaultonly refuse;
         }
         const default_action = refuse();
-        counters = per_member;
-        size = 512;
+        counters = per_kind;
+        size = 2;
+    }
+
+    @name("lives_at")
+    action lives_at(port_t port) {
+        per_source.count();
+        settled = port == meta.in_port ? 1w1 : 1w0;
+    }
+
+    @name("not_seen_before")
+    action not_seen_before() {
+        per_source.count();
+    }
+
+    @name("source")
+    table source {
+        key = {
+            hdr.ethernet.src : exact @name("address");
+        }
+        actions = {
+            lives_at;
+            @defaultonly not_seen_before;
+        }
+        const default_action = not_seen_before();
+        counters = per_source;
+        support_timeout = true;
+        size = 1024;
+    }
+
+    @name("to")
+    action to(port_t port) {
+        per_destination.count();
+        meta.out_port = port == meta.in_port ? NOWHERE : port; // its own segment has it already
+    }
+
+    @name("flood")
+    action flood() {
+        per_destination.count();
+        meta.group = P4_GROUP_FLOOD;
+        meta.copies = 1; // all copies of this group have the same number
+    }
+
+    @name("destination")
+    table destination {
+        key = {
+            hdr.ethernet.dst : exact @name("address");
+        }
+        actions = {
+            to;
+            @defaultonly flood;
+        }
+        const default_action = flood();
+        counters = per_destination;
+        size = 1024;
     }
 
     apply {
-        if (member.apply().hit) {
-            bit<32> place;
-            if (hdr.ethernet.src[40:40] == 0) { // no group address
-                hash(place, HashAlgorithm.crc32, 32w0, { hdr.ethernet.src }, STATIONS);
-                address.write(place, hdr.ethernet.src);
-                port.write(place, standard_metadata.ingress_port);
-                seen.write(place, standard_metadata.ingress_global_timestamp);
+        bridging.apply();
+        HAS_PORT(members_low, members_high, meta.in_port, settled)
+        if (settled == 0) {
+            meta.reason = REASON_ETHERTYPE;
+        } else {
+            settled = 0;
+            source.apply();
+            if (settled == 0) {
+                LEARN(hdr.ethernet.src, meta.in_port);
             }
-
-            bit<48> known;
-            bit<48> last;
-            bit<9> out_port;
-            hash(place, HashAlgorithm.crc32, 32w0, { hdr.ethernet.dst }, STATIONS);
-            address.read(known, place);
-            seen.read(last, place);
-            port.read(out_port, place);
-            bit<48> age = standard_metadata.ingress_global_timestamp - last;
-            if (hdr.ethernet.dst[40:40] == 1 || known != hdr.ethernet.dst || age > STATION_LIFE) {
-                standard_metadata.mcast_grp = FLOOD_GROUP;
-            } else if (out_port == standard_metadata.ingress_port) {
-                mark_to_drop(standard_metadata); // its own segment has it already
-            } else {
-                standard_metadata.egress_spec = out_port;
-            }
+            destination.apply();
         }
     }
 }

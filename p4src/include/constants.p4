@@ -28,6 +28,7 @@ const bit<20> LABEL_LOCAL = 1000; // pop, process here
 const bit<20> LABEL_UNLABELLED = 1001; // in a tunnel only - under it stands what a cable carries without a label
 const bit<20> LABEL_HELLO = 1002; // in a tunnel only - under it stands a hello
 const bit<20> LABEL_ADJ = 1024; // + p - pop, send out of port p
+const bit<20> LABEL_REPLICATE = 524288; // + bitmap of ports 0 to 18 - pop, copy; only from an appliance to its switch
 
 // EtherTypes.
 const bit<16> ETHERTYPE_MPLS = 0x8847;
@@ -48,6 +49,22 @@ const bit<16> STOP_LEN = 4; // of a stop without its ports
 
 // MPLS TTL, set once and left alone.
 const bit<8> LABEL_TTL = 255;
+
+// Ports of a P4 switch that lead nowhere else.
+const bit<9> P4_LOOP_OUT = 498; // cabled to the next one - an answer from the store grows on its way around
+const bit<9> P4_LOOP_IN = 499;
+const bit<9> P4_INNER_PORT = 500; // and the three after it; frames of its own node go around there, without a cable
+const bit<9> P4_CPU_PORT = 510; // the controller
+
+// Multicast groups and the clone session of a P4 switch.
+const bit<16> P4_GROUP_FLOOD = 1; // ordinary Ethernet that is flooded
+const bit<16> P4_GROUP_ALL = 2; // every port (REPLICATE)
+const bit<16> P4_GROUP_CHILDREN = 16; // + k - the first k children of a tree
+const bit<16> P4_REST_SESSION = 1; // what is left of a range of numbers
+
+// Limits of a node in P4.
+const bit<8> P4_SEGMENT_MAX = 8; // ports of one segment
+const bit<8> P4_CHILDREN_MAX = 32; // of one tree
 
 // Under the stack.
 header datacast_t {

@@ -53,9 +53,9 @@ class Namespace:
     def command(self, *command: str) -> str:
         return self._run("ip", "netns", "exec", self.name, *command)
 
-    def cable(self, a: str, b: str) -> None:
+    def cable(self, a: str, b: str, mtu: int = MTU) -> None:
         """A veth pair, both ends here and up, without offloads."""
-        self.command("ip", "link", "add", a, "mtu", str(MTU), "type", "veth", "peer", "name", b, "mtu", str(MTU))
+        self.command("ip", "link", "add", a, "mtu", str(mtu), "type", "veth", "peer", "name", b, "mtu", str(mtu))
         for name in (a, b):
             self.command("ethtool", "-K", name, "tx", "off", "rx", "off", "gso", "off", "tso", "off", "gro", "off")
             self.command("ip", "link", "set", name, "arp", "off", "up")

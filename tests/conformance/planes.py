@@ -23,7 +23,8 @@ APPLIANCE = 100
 CACHE = {"bytes_per_tree": "16K", "memory": "4M", "trees": 512, "retx_ms": 20}
 SWITCH = ROOT / "build" / "datacast-switch"
 P4 = ROOT / "build" / "p4"
-PIPELINE = {"json": str(P4 / "datacast.json"), "p4info": str(P4 / "datacast.p4info.txt")}
+PIPELINE = {"json": str(P4 / "datacast.json"), "p4info": str(P4 / "datacast.p4info.bin")}
+NODE_PIPELINE = {"json": str(P4 / "node.json"), "p4info": str(P4 / "node.p4info.bin")}
 
 
 class Plane(ABC):
@@ -55,6 +56,9 @@ class Plane(ABC):
     @abstractmethod
     def start(self) -> None:
         """Start everything; returns when frames are forwarded."""
+
+    def learn(self, addresses: tuple[str, ...]) -> None:  # noqa: B027 - most learn by themselves
+        """Return when the switch knows where these live; they were seen."""
 
     def close(self) -> None:
         for wire in self.wires:
@@ -96,15 +100,21 @@ class DpdkPlane(Plane):
         self._datacast_switch([{"port": i, "iface": f"p{i}"} for i in range(PORTS)])
 
 
+LOOP_ROOM = 64
+"""More than the longest frame: what an answer that grows carries in front."""
+
+
 class ControlledPlane(Plane):
     """A switch that our controller programs, and its appliance."""
 
     first_number: int
+    alone = False
+    """Needs no appliance."""
 
     def controller(self) -> None:
         """Start the controller; returns when the switch is programmed."""
         ports = [{"port": i, "number": self.first_number + i, "mac": f"02:dc:00:00:00:{i:02x}"} for i in range(PORTS)]
-        config = {"switches": [{"name": NODE, "ports": ports, "appliance": {"number": APPLIANCE}, **self.address()}],
+        config = {"switches": [{"name": NODE, "ports": ports, **self.cache(), **self.address()}],
                   **self.settings()}
         path = self.folder / "switches.yaml"
         path.write_text(yaml.safe_dump(config))
@@ -138,9 +148,13 @@ class ControlledPlane(Plane):
         """What the operator is told under this code."""
         return [note["text"] for note in self.get("/switches")["notes"] if note["code"] == code]
 
+    def cache(self) -> dict[str, Any]:
+        """Keys of the switch that say who caches."""
+        return {"appliance": {"number": APPLIANCE}}
+
     def appliance(self) -> None:
         self.ns.cable("ap", "aq")
-        self.cache = self._datacast_switch([{"port": 0, "iface": "aq"}], "--appliance")
+        self.beside = self._datacast_switch([{"port": 0, "iface": "aq"}], "--appliance")
 
 
 class OvsPlane(ControlledPlane):
@@ -182,9 +196,8 @@ class Bmv2Plane(ControlledPlane):
     """bmv2 with the program of p4src/."""
 
     name = "bmv2"
-    depth = 50
-    """BELOW_MAX of p4src/shared/target.p4, and the label popped."""
     first_number = 0
+    program = "datacast"
 
     @staticmethod
     def missing() -> str:
@@ -192,7 +205,7 @@ class Bmv2Plane(ControlledPlane):
 
         if lack := Plane.missing() or bmv2.missing():
             return lack
-        if all(os.path.exists(path) for path in PIPELINE.values()):
+        if all(os.path.exists(path) for path in (*PIPELINE.values(), *NODE_PIPELINE.values())):
             return ""
         return "" if shutil.which("p4c-bm2-ss") else "p4c-bm2-ss is not on the PATH and build/p4 is not there (make p4)"
 
@@ -201,6 +214,11 @@ class Bmv2Plane(ControlledPlane):
 
     def settings(self) -> dict[str, Any]:
         return {"pipeline": PIPELINE}
+
+    def learn(self, addresses: tuple[str, ...]) -> None:
+        """The switch tells the controller, and that one answers with an entry."""
+        wait_for("learning", lambda: set(addresses) <= set(self.switch()["stations"]), 10)
+        self.switch()  # reading the counters comes after the writes
 
     def start(self) -> None:
         import subprocess
@@ -218,4 +236,29 @@ class Bmv2Plane(ControlledPlane):
         return Bmv2(1, "127.0.0.1:9559", (*((i, f"p{i}") for i in range(PORTS)), (APPLIANCE, "ap"))).command()
 
 
-PLANES: dict[str, type[Plane]] = {plane.name: plane for plane in (DpdkPlane, OvsPlane, Bmv2Plane)}
+class P4Plane(Bmv2Plane):
+    """bmv2 alone: the node of p4src/node.p4 in its pipeline, no appliance."""
+
+    name = "p4"
+    alone = True
+
+    def settings(self) -> dict[str, Any]:
+        return {"node_pipeline": NODE_PIPELINE}
+
+    def cache(self) -> dict[str, Any]:
+        return {"cache": "p4", "node": {"bytes_per_tree": 16 << 10, "retx_ms": CACHE["retx_ms"]}}
+
+    def appliance(self) -> None:
+        """It needs none, but a cable to itself."""
+        self.ns.cable("l0", "l1", MTU + LOOP_ROOM)
+
+    def command(self) -> list[str]:
+        from datacast.lab.bmv2 import Bmv2
+
+        return Bmv2(1, "127.0.0.1:9559", tuple((i, f"p{i}") for i in range(PORTS)), ("l0", "l1")).command()
+
+    def node(self) -> dict[str, Any]:
+        return {"drop": self.switch()["drops"]}
+
+
+PLANES: dict[str, type[Plane]] = {plane.name: plane for plane in (DpdkPlane, OvsPlane, Bmv2Plane, P4Plane)}

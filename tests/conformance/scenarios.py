@@ -34,6 +34,8 @@ class Step:
     send: list[tuple[int, bytes]]
     expect: list[tuple[int, bytes]] = field(default_factory=list)
     wait_s: float = 0.0
+    knows: tuple[str, ...] = ()
+    """Addresses of ordinary Ethernet that were seen: to be learned before this step."""
 
 
 @dataclass
@@ -155,8 +157,8 @@ def ethernet_scenarios() -> list[Scenario]:
     jumbo = Ether(src=b, dst=a) / IP(src="10.0.0.2", dst="10.0.0.1") / UDP(sport=1, dport=2) / Raw(some(8972))
     steps = [
         Step([(0, bytes(shout))], [(port, bytes(shout)) for port in range(1, PORTS)]),
-        Step([(5, bytes(answer))], [(0, bytes(answer))]),
-        Step([(0, bytes(tcp))], [(5, bytes(tcp))]),
+        Step([(5, bytes(answer))], [(0, bytes(answer))], knows=(a,)),
+        Step([(0, bytes(tcp))], [(5, bytes(tcp))], knows=(a, b)),
         Step([(5, bytes(jumbo))], [(0, bytes(jumbo))]),
         # Datacast between the same ports does not disturb it.
         Step([(0, bytes(stack(adj(5)) / data()))], [(5, bytes(stack() / data()))]),

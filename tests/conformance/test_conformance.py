@@ -59,6 +59,8 @@ def perform(plane: Plane, scenario: Scenario) -> None:
     for number, step in enumerate(scenario.steps):
         if step.wait_s:
             time.sleep(step.wait_s)  # the scenario is about this time
+        if step.knows:
+            plane.learn(step.knows)
         for port, frame in step.send:
             plane.wires[port].send(frame)
         came = gather(plane.wires, len(step.expect), QUIET_S, PATIENCE_S)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import scenarios
 from conformance_kit import gather, wait_for
-from planes import APPLIANCE, NODE, PORTS, Bmv2Plane, ControlledPlane, OvsPlane, Plane
+from planes import NODE, PORTS, Bmv2Plane, ControlledPlane, OvsPlane, Plane
 from scenarios import adj, data, interest, onward, stack
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(180)]
@@ -92,6 +92,8 @@ def test_frames_flow_while_the_controller_restarts(controlled: ControlledPlane) 
 @pytest.mark.parametrize("groups", [1, 10, 100])
 def test_rules_do_not_grow_with_groups(controlled: ControlledPlane, groups: int) -> None:
     """Two trees per group, interests from two receivers each: the appliance knows them, the switch does not."""
+    if controlled.alone and groups > 10:
+        pytest.skip("only for nodes with room for 200 trees: a node in P4 has 128 places (p4src/README.md)")
     base = 10_000 + groups * 1000
     before = controlled.switch()
     for tree in range(base, base + 2 * groups):
@@ -104,7 +106,8 @@ def test_rules_do_not_grow_with_groups(controlled: ControlledPlane, groups: int)
     assert after["rules"] == before["rules"] <= 2 * PORTS + EXTRA_RULES
 
     def local(switch: dict[str, Any]) -> int:
-        return next(r["packets"] for r in switch["rule_list"] if r["purpose"] in ("local", "segment 1000"))
+        own = ("local", "segment 1000", "service 1000")
+        return next(r["packets"] for r in switch["rule_list"] if r["purpose"] in own)
 
     wait_for("the counter of LOCAL", lambda: local(controlled.switch()) - local(before) == 4 * groups, 8)
 
@@ -136,13 +139,15 @@ def test_port_counters_count_both_ways(controlled: ControlledPlane) -> None:
 
 
 def test_an_appliance_that_hangs_behind_a_live_port_is_missed(controlled: ControlledPlane) -> None:
-    controlled.cache.popen.send_signal(signal.SIGSTOP)
+    if controlled.alone:
+        pytest.skip("only for switches with an appliance")
+    controlled.beside.popen.send_signal(signal.SIGSTOP)
     try:
         wait_for("the loss", lambda: not controlled.switch()["appliance"]["present"], 10)
         assert any("does not answer: this switch only forwards" in p for p in controlled.switch()["problems"])
         assert forwards(controlled)
     finally:
-        controlled.cache.popen.send_signal(signal.SIGCONT)
+        controlled.beside.popen.send_signal(signal.SIGCONT)
     wait_for("its return", lambda: controlled.switch()["appliance"]["present"], 10)
     assert controlled.switch()["problems"] == []
 
@@ -246,15 +251,14 @@ def test_a_second_p4runtime_controller_takes_over_and_the_first_says_so(plane: P
     import socket
     import threading
 
-    from planes import PIPELINE
-
-    from datacast.controller.p4runtime.entries import FloodGroup, Write
+    from datacast.controller.p4runtime.entries import Write
     from datacast.controller.p4runtime.shim import Connection, Info, new_election
     from datacast.controller.southbound.config import Pipeline, parse
+    from datacast.core.constants import P4_GROUP_FLOOD
 
     switch = parse({"switches": [{"name": NODE, "p4runtime": {"address": "127.0.0.1:9559"},
-                                  "ports": [{"port": 0, "number": 0}], "appliance": {"number": APPLIANCE}}],
-                    "pipeline": PIPELINE}).switches[0]
+                                  "ports": [{"port": 0, "number": 0}], **plane.cache()}],
+                    **plane.settings()}).switches[0]
     told: list[str] = []
 
     class Ear:
@@ -283,14 +287,15 @@ def test_a_second_p4runtime_controller_takes_over_and_the_first_says_so(plane: P
         threading.Thread(target=relay, daemon=True).start()
         there = switch.model_copy(update={"p4runtime": switch.p4runtime.model_copy(
             update={"address": f"127.0.0.1:{server.getsockname()[1]}"})})
-        return Connection(there, Info(Pipeline(**PIPELINE)), Ear(), new_election())
+        info = Info(Pipeline(**next(iter(plane.settings().values()))), node=plane.alone)
+        return Connection(there, info, Ear(), new_election())
 
     other = take_over()
     assert other.open() is False, "the pipeline is there already"
     wait_for("the note", lambda: "arbitration lost" in plane.process.log, 10)
     assert forwards(plane), "frames flow on"
     wait_for("the first controller's second try", lambda: "another controller drives" in plane.process.log, 10)
-    _, group = other.installed()
-    other.send([Write("modify", FloodGroup(group or frozenset()))])  # only the primary may write
+    have, _ = other.installed()
+    other.send([Write("modify", have.copies[(False, P4_GROUP_FLOOD)])])  # only the primary may write
     other.close()
     wait_for("the first controller's return", lambda: plane.switch()["programmed"], 20)

@@ -433,7 +433,7 @@ def test_blocked_ends_leave_a_spanning_tree(n: int) -> None:
     ({"switches": [{"name": name, "openflow": {"dpid": 1}, "ports": []} for name in "ab"]}, "claimed by two"),
     ({"switches": [{"name": "a", "p4runtime": {"address": "x:1"}, "ports": []}]}, "make p4"),
     ({"switches": [{"name": "a", "p4runtime": {"address": "x:1"}, "ports": [{"port": 0, "number": 510}]}],
-      "pipeline": {"json": "a", "p4info": "b"}}, "outside 0 to 509"),
+      "pipeline": {"json": "a", "p4info": "b"}}, "outside 0 to 497"),
 ])
 def test_a_configuration_that_makes_no_sense_names_the_culprit(change: dict[str, Any], text: str) -> None:
     with pytest.raises(SwitchError, match=text) as error:

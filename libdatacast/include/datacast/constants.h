@@ -28,6 +28,7 @@
 #define DC_LABEL_UNLABELLED 1001u /* in a tunnel only - under it stands what a cable carries without a label */
 #define DC_LABEL_HELLO 1002u /* in a tunnel only - under it stands a hello */
 #define DC_LABEL_ADJ 1024u /* + p - pop, send out of port p */
+#define DC_LABEL_REPLICATE 524288u /* + bitmap of ports 0 to 18 - pop, copy; only from an appliance to its switch */
 
 /* EtherTypes. */
 #define DC_ETHERTYPE_MPLS 0x8847u
@@ -48,6 +49,22 @@
 
 /* MPLS TTL, set once and left alone. */
 #define DC_LABEL_TTL 255u
+
+/* Ports of a P4 switch that lead nowhere else. */
+#define DC_P4_LOOP_OUT 498u /* cabled to the next one - an answer from the store grows on its way around */
+#define DC_P4_LOOP_IN 499u
+#define DC_P4_INNER_PORT 500u /* and the three after it; frames of its own node go around there, without a cable */
+#define DC_P4_CPU_PORT 510u /* the controller */
+
+/* Multicast groups and the clone session of a P4 switch. */
+#define DC_P4_GROUP_FLOOD 1u /* ordinary Ethernet that is flooded */
+#define DC_P4_GROUP_ALL 2u /* every port (REPLICATE) */
+#define DC_P4_GROUP_CHILDREN 16u /* + k - the first k children of a tree */
+#define DC_P4_REST_SESSION 1u /* what is left of a range of numbers */
+
+/* Limits of a node in P4. */
+#define DC_P4_SEGMENT_MAX 8u /* ports of one segment */
+#define DC_P4_CHILDREN_MAX 32u /* of one tree */
 
 /* Offsets of the header's fields, in bytes (version and type share the first). */
 #define DC_AT_FLAGS 1u
