@@ -8,7 +8,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -105,6 +105,14 @@ def parse_receivers(texts: list[str]) -> dict[str, Any]:
     return {"receivers": names}
 
 
+def parse_labels(texts: list[str]) -> dict[str, str]:
+    """`NAME=VALUE`, each. Raises typer.BadParameter."""
+    odd = next((text for text in texts if not text.partition("=")[0] or "=" not in text), None)
+    if odd is not None:
+        raise typer.BadParameter(f"{odd!r} is no label: give NAME=VALUE")
+    return dict(text.partition("=")[::2] for text in texts)
+
+
 # ---- commands ----
 def send(
     file: Annotated[str, typer.Argument(metavar="FILE", help="The file, as a path at the source host.")],
@@ -142,6 +150,13 @@ def send(
         int | None,
         typer.Option(metavar="N", min=1, help="Start when N receivers are ready; the others are served later."),
     ] = None,
+    weight: Annotated[int, typer.Option(min=1, max=1000, help="Of its share of links; 100 is normal.")] = 100,
+    background: Annotated[bool, typer.Option("--background", help="Take only what other groups leave.")] = False,
+    deadline: Annotated[
+        float | None,
+        typer.Option(metavar="S", min=0.001, help="Refuse it where the links cannot deliver it within S seconds."),
+    ] = None,
+    label: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Yours, to find it by; repeat.")] = None,
     watch: Annotated[bool, typer.Option("--watch/--no-watch", help="Follow it to the end, or only start it.")] = True,
     as_json: Json = False,
     controller: Controller = DEFAULT_URL,
@@ -168,6 +183,11 @@ def send(
         **parse_receivers(to),
         "options": {k: v for k, v in options.items() if v is not None},
     }
+    spec |= {"weight": weight, "labels": parse_labels(label or [])}
+    if background:
+        spec["priority"] = "background"
+    if deadline is not None:
+        spec["deadline_s"] = deadline
     if dest is not None:
         spec["dest_path"] = dest
     with connect(controller, token_file) as client:
@@ -446,6 +466,7 @@ def follow(
     )
     rows: dict[str, Any] = {}
     away_since: float | None = None
+    changes = _changes(client, group["id"], pause)
     with progress:
         while group["state"] not in FINAL_STATES:
             for name, receiver in list(group["receivers"].items())[:ROWS_MAX]:
@@ -467,7 +488,7 @@ def follow(
                     completed=sum(r.get("fraction", 0.0) for r in rest) / more,
                     state=f"{sum(r['state'] == 'done' for r in rest)} done",
                 )
-            pause(REFRESH_S)
+            next(changes)
             try:
                 group, away_since = client.group(group["id"]), None
             except Problem as problem:
@@ -475,6 +496,21 @@ def follow(
                 if problem.status != 503 or time.monotonic() - away_since > 30:
                     raise
     return group
+
+
+def _changes(client: ControllerClient, group: str, pause: Callable[[float], None]) -> Iterator[None]:
+    """Yields when the group may be another than before, at most every REFRESH_S while it runs."""
+    while True:
+        try:
+            shown = 0.0
+            for event in client.events(group):
+                if event.get("state") in FINAL_STATES or time.monotonic() - shown >= REFRESH_S:
+                    shown = time.monotonic()
+                    yield
+        except Problem:
+            pass  # who asks for the record will hear it
+        pause(REFRESH_S)
+        yield
 
 
 __all__ = ["parse_rate", "parse_receivers", "parse_size", "register"]

@@ -1,0 +1,227 @@
+"""The commands about the fabric as a whole: plan, events, hosts, cordon, uncordon, drain, switches, sets, forget."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Annotated, Any
+
+import typer
+
+from datacast.controller.api import DEFAULT_URL
+
+from .client import (
+    Controller,
+    Json,
+    TokenFile,
+    _console,
+    _rate,
+    _table,
+    connect,
+    parse_rate,
+    parse_receivers,
+    parse_size,
+)
+
+DRAIN_S = 1.0
+
+
+def register(app: typer.Typer) -> None:
+    for name, command in (
+        ("plan", plan), ("events", events), ("hosts", hosts), ("cordon", cordon), ("uncordon", uncordon),
+        ("drain", drain), ("switches", switches), ("forget", forget),
+    ):  # fmt: skip
+        app.command(name)(command)
+    sets = typer.Typer(help="Named sets of hosts, for `send --to @SET`.", no_args_is_help=True)
+    sets.command("list")(list_sets)
+    sets.command("put")(put_set)
+    sets.command("delete")(delete_set)
+    app.add_typer(sets, name="sets")
+
+
+def plan(
+    source: Annotated[str, typer.Option("--from", metavar="HOST", help="The host that has the file.")],
+    to: Annotated[list[str], typer.Option("--to", metavar="HOST,HOST…|all|@SET", help="The receivers.")],
+    size: Annotated[str | None, typer.Option(metavar="SIZE", help="Of the file, for the time it takes.")] = None,
+    weight: Annotated[int, typer.Option(min=1, max=1000, help="Of its share; 100 is normal.")] = 100,
+    background: Annotated[bool, typer.Option("--background", help="Take only what others leave.")] = False,
+    rate: Annotated[str | None, typer.Option(metavar="RATE", help="Most that all its trees may send.")] = None,
+    as_json: Json = False,
+    controller: Controller = DEFAULT_URL,
+    token_file: TokenFile = None,
+) -> None:
+    """Say what a group would get if it began now: trees, its share of the links, the time. Nothing is started."""
+    spec: dict[str, Any] = {
+        "source": source, "source_path": "/plan", **parse_receivers(to), "weight": weight,
+        "priority": "background" if background else "normal",
+        "most_bps": parse_rate(rate) if rate else None,
+    }  # fmt: skip
+    with connect(controller, token_file) as client:
+        found = client.plan(spec, parse_size(size) if size else None)
+    if as_json:
+        print(json.dumps(found))
+        return
+    console = _console()
+    time_s = f", {found['expected_s']:.2f} s" if found["expected_s"] is not None else ""
+    console.print(f"{len(found['receivers'])} receivers, {_rate(found['rate_bps'])}{time_s}", highlight=False)
+    table = _table("tree", "links", "depth", "share")
+    for number, tree in enumerate(found["trees"]):
+        table.add_row(str(number), str(tree["links"]), str(tree["depth"]), _rate(tree["share_bps"]))
+    console.print(table)
+    if found["unreachable"]:
+        console.print(f"no path leads to {', '.join(found['unreachable'])}", highlight=False)
+
+
+def events(
+    group: Annotated[str | None, typer.Option(metavar="ID", help="Only this group.")] = None,
+    as_json: Json = False,
+    controller: Controller = DEFAULT_URL,
+    token_file: TokenFile = None,
+) -> None:
+    """Show what happens as it happens: groups, links, hosts. Ctrl-C ends it."""
+    with connect(controller, token_file) as client:
+        for event in client.events(group):
+            print(json.dumps(event) if as_json else told(event), flush=True)
+
+
+def told(event: dict[str, Any]) -> str:
+    """An event for a person."""
+    kind = event["type"]
+    if kind == "group":
+        return f"group {event['id']} {event['state']} {event['fraction']:.0%}, {_rate(event['rate_bps'])}"
+    if kind == "link":
+        return f"link {event['u']} - {event['v']} {'up' if event['up'] else 'down'}"
+    if kind == "node":
+        return f"node {event['name']} {'alive' if event['alive'] else 'gone'}"
+    if kind == "groups":
+        return f"{len(event['groups'])} groups"
+    if kind == "topology":
+        return f"topology {event['spec']}, {sum(not link['up'] for link in event['links'])} links down"
+    return json.dumps(event)
+
+
+def hosts(as_json: Json = False, controller: Controller = DEFAULT_URL, token_file: TokenFile = None) -> None:
+    """List the hosts: who is there, who is cordoned, which groups run on them."""
+    with connect(controller, token_file) as client:
+        rows = client.hosts()
+    if as_json:
+        print(json.dumps(rows))
+        return
+    table = _table("host", "agent", "cordoned", "groups")
+    for row in rows:
+        why = "-" if row["cordoned"] is None else row["cordoned"] or "yes"
+        table.add_row(row["name"], "yes" if row["registered"] else "no", why, " ".join(row["groups"]))
+    _console().print(table)
+
+
+Host = Annotated[str, typer.Argument(metavar="HOST", help="As `datacast hosts` shows it.")]
+
+
+def cordon(
+    host: Host,
+    reason: Annotated[str, typer.Option(help="Shown to whoever wants it in a group.")] = "",
+    as_json: Json = False,
+    controller: Controller = DEFAULT_URL,
+    token_file: TokenFile = None,
+) -> None:
+    """Have a host take part in no new group; those that run go on."""
+    with connect(controller, token_file) as client:
+        answer = client.cordon(host, reason)
+    print(json.dumps(answer) if as_json else f"{host} takes part in no new group")
+
+
+def uncordon(
+    host: Host, as_json: Json = False, controller: Controller = DEFAULT_URL, token_file: TokenFile = None
+) -> None:
+    """Have a host take part again."""
+    with connect(controller, token_file) as client:
+        answer = client.uncordon(host)
+    print(json.dumps(answer) if as_json else f"{host} takes part again")
+
+
+def drain(
+    host: Host,
+    reason: Annotated[str, typer.Option(help="Shown to whoever wants it in a group.")] = "drained",
+    patience: Annotated[float, typer.Option("--timeout", metavar="S", min=0, help="How long to wait.")] = 3600.0,
+    controller: Controller = DEFAULT_URL,
+    token_file: TokenFile = None,
+) -> None:
+    """Cordon a host, and wait until no group runs on it. Exit code 1 when some still do after the time given."""
+    end = time.monotonic() + patience
+    with connect(controller, token_file) as client:
+        client.cordon(host, reason)
+        while groups := next((row["groups"] for row in client.hosts() if row["name"] == host), []):
+            if time.monotonic() > end:
+                print(f"still on {host}: {' '.join(groups)}")
+                raise typer.Exit(1)
+            time.sleep(DRAIN_S)
+    print(f"no group runs on {host}")
+
+
+def switches(
+    name: Annotated[str | None, typer.Argument(metavar="SWITCH", help="One of them, in full.")] = None,
+    as_json: Json = False,
+    controller: Controller = DEFAULT_URL,
+    token_file: TokenFile = None,
+) -> None:
+    """Show the switches that the controller programs."""
+    with connect(controller, token_file) as client:
+        found = client.switch(name) if name else client.switches()
+    if as_json or name:
+        print(json.dumps(found, indent=None if as_json else 1))
+        return
+    table = _table("switch", "kind", "connected", "programmed", "ports up", "rules", "problems")
+    for row in found["switches"]:
+        table.add_row(
+            row["name"], row["kind"], "yes" if row["connected"] else "no", "yes" if row["programmed"] else "no",
+            f"{row['ports_up']}/{row['ports']}", str(row["rules"]), "; ".join(row["problems"]),
+        )  # fmt: skip
+    _console().print(table)
+
+
+def forget(
+    group: Annotated[str, typer.Argument(metavar="ID", help="A group that has ended.")],
+    as_json: Json = False,
+    controller: Controller = DEFAULT_URL,
+    token_file: TokenFile = None,
+) -> None:
+    """Forget a group that has ended. Files that were delivered stay."""
+    with connect(controller, token_file) as client:
+        record = client.forget_group(group)
+    print(json.dumps(record) if as_json else f"{group} is forgotten")
+
+
+# ---- sets ----
+SetName = Annotated[str, typer.Argument(metavar="NAME", help="The set's name.")]
+
+
+def list_sets(as_json: Json = False, controller: Controller = DEFAULT_URL, token_file: TokenFile = None) -> None:
+    """List the sets."""
+    with connect(controller, token_file) as client:
+        found = client.sets()
+    if as_json:
+        print(json.dumps(found))
+        return
+    for name, members in found.items():
+        print(f"{name}  {','.join(members)}")
+
+
+def put_set(
+    name: SetName,
+    members: Annotated[list[str], typer.Argument(metavar="HOST…", help="Its hosts.")],
+    as_json: Json = False,
+    controller: Controller = DEFAULT_URL,
+    token_file: TokenFile = None,
+) -> None:
+    """Make or replace a set."""
+    names = [host for text in members for host in text.split(",") if host]
+    with connect(controller, token_file) as client:
+        made = client.put_set(name, names)
+    print(json.dumps(made) if as_json else f"{name}  {','.join(made['hosts'])}")
+
+
+def delete_set(name: SetName, controller: Controller = DEFAULT_URL, token_file: TokenFile = None) -> None:
+    """Forget a set."""
+    with connect(controller, token_file) as client:
+        client.delete_set(name)
+    print(f"{name} is forgotten")
