@@ -378,6 +378,7 @@ def graph_of(topology: dict[str, Any]):
             up=link["up"],
             rate_bps=link["rate_bps"],
             mtu=link["mtu"],
+            **({"rates_bps": link["rates_bps"]} if link.get("rates_bps") else {}),
         )
     return graph
 

@@ -284,6 +284,7 @@ class Fabric:
                     "up": self.link_up(u, v),
                     "rate_bps": data.get("rate_bps") or self.defaults["rate_bps"],
                     "mtu": data.get("mtu") or self.defaults["mtu"],
+                    **({"rates_bps": data["rates_bps"]} if data.get("rates_bps") else {}),
                 }
             )
         return {

@@ -217,7 +217,9 @@ class Network:
             CableLink(cable, self.nodes[ends[0]], self.nodes[ends[1]])
             for port, machine_name in zip((cable.a, cable.b), ends, strict=True):
                 make = ip_port_script if self.ip else data_port_script
-                scripts[machine_name] += make(port.ifname, cable.rate_bps, cable.mtu, cable.queue_packets, cable.up)
+                scripts[machine_name] += make(
+                    port.ifname, cable.rate_of(port), cable.mtu, cable.queue_packets, cable.up
+                )
         self._set_up(scripts, progress)
 
     def _set_up(self, scripts: dict[str, str], progress: Callable[[str], None]) -> None:
@@ -281,19 +283,20 @@ class Network:
     def swallow(self, node: str, port: int, on: bool) -> None:
         """Have a port throw away what it should send, its carrier stays. Raises LabError."""
         cable = next(c for c in self.plan.cables if (node, port) in ((c.a.node, c.a.port), (c.b.node, c.b.port)))
-        ifname = next(p.ifname for p in (cable.a, cable.b) if (p.node, p.port) == (node, port))
+        end = next(p for p in (cable.a, cable.b) if (p.node, p.port) == (node, port))
+        ifname = end.ifname
         machine = self.plan.machine_of(node).name
         if on:
             self.run_in(machine, ["tc", "qdisc", "replace", "dev", ifname, "root", "handle", "7:", "blackhole"])
         else:
             self.run_in(machine, ["tc", "qdisc", "del", "dev", ifname, "root"])
-            self._script(self.nodes[machine], shaper_script(ifname, cable.rate_bps, cable.mtu, cable.queue_packets))
+            self._script(self.nodes[machine], shaper_script(ifname, cable.rate_of(end), cable.mtu, cable.queue_packets))
 
     def rate(self, node: str, port: int, rate_bps: int | None) -> None:
         """Give a cable another rate, both ways; None: the one it was made with. Raises LabError."""
         cable = next(c for c in self.plan.cables if (node, port) in ((c.a.node, c.a.port), (c.b.node, c.b.port)))
-        rate = rate_bps or cable.rate_bps
         for end in (cable.a, cable.b):
+            rate = rate_bps or cable.rate_of(end)
             tbf = ["tbf", "rate", f"{rate}bit", "burst", str(burst_bytes(rate, cable.mtu)), "limit", str(1 << 30)]
             machine = self.plan.machine_of(end.node).name
             self.run_in(machine, ["tc", "qdisc", "change", "dev", end.ifname, "root", "handle", "5:", *tbf])

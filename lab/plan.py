@@ -43,6 +43,12 @@ class Cable:
     mtu: int
     queue_packets: int
     up: bool = True
+    back_bps: int | None = None
+    """From b to a; None: the same."""
+
+    def rate_of(self, port: Port) -> int:
+        """What a port sends at most."""
+        return self.rate_bps if port == self.a or self.back_bps is None else self.back_bps
 
 
 @dataclass(frozen=True)
@@ -168,10 +174,11 @@ def make_plan(
             Cable(
                 a,
                 b,
-                _of(data, "rate_bps", rate_bps),
+                (data.get("rates_bps") or {}).get(u) or _of(data, "rate_bps", rate_bps),
                 _of(data, "mtu", mtu),
                 _of(data, "queue_packets", queue_packets),
                 bool(data.get("up", True)),
+                (data.get("rates_bps") or {}).get(v),
             )
         )
     hosts = [name for name, data in graph.nodes(data=True) if data["kind"] == "host"]

@@ -59,7 +59,9 @@ def make_report(measured: Measured) -> dict[str, Any]:
     trees = [{"id": int(number), **figures} for number, figures in group.get("trees", {}).items()]
     rates = [min((measured.rates_bps.get(tuple(arc), 0) for arc in tree["arcs"]), default=0) for tree in trees]
     payload, labels = told.get("payload") or 0, told.get("labels") or 0
-    ideal = ideal_s(size, rates, payload, labels) if payload and all(rates) else told.get("ideal_s")
+    # Trees with rates of their own: the plan knows.
+    known = payload and all(rates) and not told.get("rates")
+    ideal = ideal_s(size, rates, payload, labels) if known else told.get("ideal_s")
     new = [tree["new_packets"] for tree in trees]
     duplicates = [tree["dup_packets"] for tree in trees]
     receivers = {}
@@ -68,6 +70,9 @@ def make_report(measured: Measured) -> dict[str, Any]:
             "state": figures["state"],
             "finish_s": figures.get("finish_s"),
             "goodput_mbps": figures.get("goodput_mbps"),
+            "planned_mbps": planned / 1e6
+            if (planned := told.get("rates", {}).get(name, {}).get("planned_bps"))
+            else None,
             "sha256_ok": measured.verified.get(name, False),
             "retransmissions": figures.get("retransmissions", 0),
             "duplicates": figures.get("duplicates", 0),

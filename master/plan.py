@@ -40,7 +40,7 @@ from datacast.core.trees import Network, Tree, TreeError, TreeSet, Unreachable, 
 from datacast.planners import PlannerError
 
 from .forest import around_plain, shallow
-from .stable import Rated, differ, plan_rates, shares
+from .stable import Rated, differ, plan_rates, rate_of, shares
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -326,7 +326,7 @@ def rated_parts(
     interest: int,
 ) -> list[PlannedTree]:
     """Trees with rates, and the transport's parameters for each."""
-    rates = {arc: graph.edges[arc]["rate_bps"] or RATE_UNKNOWN for tree in rated.trees for arc in tree.arcs}
+    rates = {arc: rate_of(graph, arc, RATE_UNKNOWN) for tree in rated.trees for arc in tree.arcs}
     planned = []
     for tree, route, share in zip(rated.trees, rated.routes, shares(rated.trees, rates, interest / frame), strict=True):
         parameters = transport(

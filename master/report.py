@@ -155,6 +155,12 @@ def final_report(
             "mtu": plan.mtu,
             "plain_branches": list(plan.plain),
             "per_block": per_block,
+            "rates": {
+                name: {"planned_bps": rate, "bound_bps": plan.rated.bound.get(name, 0)}
+                for name, rate in plan.rated.got.items()
+            }
+            if plan.rated
+            else {},
             "transport": [t.transport.to_json(i) for i, t in zip(ids, plan.trees, strict=True)],
         }
     return report

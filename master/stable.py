@@ -44,7 +44,12 @@ class Rated:
 def differ(graph: nx.Graph, source: str, receivers: Sequence[str], default: int) -> bool:
     """Might these receivers get different rates? The quick question: are there links of different rates at all, or
     receivers with different numbers of links?"""
-    rates = {data.get("rate_bps") or default for _, _, data in graph.edges(data=True) if data.get("up", True)}
+    rates = {
+        rate
+        for _, _, data in graph.edges(data=True)
+        if data.get("up", True)
+        for rate in (data.get("rates_bps") or {"": data.get("rate_bps") or default}).values()
+    }
     if len(rates) > 1:
         return True
     links = {sum(data.get("up", True) for data in graph.adj[name].values()) for name in receivers if name in graph}
@@ -239,6 +244,13 @@ class RatedForest:
 
 def _way(tree: RatedTree, found: Routes, slot: int) -> Way:
     return Way(tree.arcs, tree.depth, dict(found.blobs), slot)
+
+
+def rate_of(graph: nx.Graph, arc: Arc, default: int) -> int:
+    """Bit/s of one direction of a cable."""
+    data = graph.edges[arc]
+    rate: int = (data.get("rates_bps") or {}).get(arc[0]) or data.get("rate_bps") or default
+    return rate
 
 
 def shares(trees: Sequence[RatedTree], capacity: Mapping[Arc, int], interest_share: float) -> list[float]:

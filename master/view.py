@@ -138,6 +138,9 @@ def _same_wiring(a: Any, b: Any) -> bool:
         return {n: (d["kind"], d["forwards"], d.get("msd")) for n, d in graph.nodes(data=True)}
 
     def links(graph: Any) -> dict[Any, Any]:
-        return {frozenset((u, v)): (d["ports"], d["mtu"], d["rate_bps"]) for u, v, d in graph.edges(data=True)}
+        return {
+            frozenset((u, v)): (d["ports"], d["mtu"], d["rate_bps"], d.get("rates_bps"))
+            for u, v, d in graph.edges(data=True)
+        }
 
     return nodes(a) == nodes(b) and links(a) == links(b)

@@ -4,7 +4,8 @@ A topology is an undirected `networkx.Graph`; a link is a full-duplex cable.
 
 - node: `kind` ("host" or "switch"), `forwards` (bool), perhaps `cache` (bool: can be a waypoint; by default what
   forwards can) and `msd` (int: the deepest label stack it can handle).
-- edge: `ports` ({u: u's port, v: v's port}), perhaps `up` (bool, default True) and `rate_bps` (int).
+- edge: `ports` ({u: u's port, v: v's port}), perhaps `up` (bool, default True), `rate_bps` (int), and
+  `rates_bps` ({node where the direction begins: int}, for both ends), which goes before it.
 - graph: `topology`, the spec it was built from, or the file's name.
 
 The ports of each node are numbered from 0 without gaps.
@@ -162,6 +163,16 @@ def _check_link(u: str, v: str, data: dict[str, Any]) -> None:
     rate = data.get("rate_bps")
     if rate is not None and (isinstance(rate, bool) or not isinstance(rate, int) or rate < 1):
         raise LinkError(f"link {what}: rate_bps is {rate!r}, give whole bits per second from 1 on", what=what)
+    rates = data.get("rates_bps")
+    if rates is None:
+        return
+    if not isinstance(rates, dict) or set(rates) != {u, v}:
+        raise LinkError(f"link {what}: rates_bps must name a rate from each end", what=what)
+    for end, one in rates.items():
+        if isinstance(one, bool) or not isinstance(one, int) or one < 1:
+            raise LinkError(
+                f"link {what}: the rate from {end} is {one!r}, give whole bits per second from 1 on", what=what
+            )
 
 
 def _check_ports(g: nx.Graph, name: str) -> None:

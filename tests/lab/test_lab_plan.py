@@ -94,3 +94,14 @@ def test_a_topology_without_hosts_or_with_a_doubled_port_is_refused():
         graph.add_edge(host, "s", ports={host: 0, "s": 5})
     with pytest.raises(LabError, match="port 5 of s has two cables"):
         make_plan(graph, rate_bps=RATE, mtu=9000)
+
+
+def test_a_cable_s_two_directions_may_differ():
+    graph = topologies.parse("bcube:2,1")
+    u, v = next(iter(graph.edges))
+    graph.edges[u, v]["rates_bps"] = {u: 7_000_000, v: 3_000_000}
+    made = make_plan(graph, rate_bps=10_000_000, mtu=1500, queue_packets=100, slot=0)
+    cable = next(c for c in made.cables if {c.a.node, c.b.node} == {u, v})
+    assert {port.node: cable.rate_of(port) for port in (cable.a, cable.b)} == {u: 7_000_000, v: 3_000_000}
+    other = next(c for c in made.cables if c is not cable)
+    assert other.rate_of(other.a) == other.rate_of(other.b) == 10_000_000

@@ -102,3 +102,22 @@ def test_receivers_without_a_link_are_cut_off_and_come_back():
     down = [("31", "s0.3", False), ("31", "s1.1", False)]
     assert it.update(down, SIX).cut_off == ["31"]
     assert it.update([(u, v, True) for u, v, _ in down], SIX).back == ["31"]
+
+
+def test_a_rate_per_direction_goes_before_the_one_for_both():
+    g = fabric(slow=False)
+    for switch in ("s0.3", "s1.1"):
+        g.edges["31", switch]["rates_bps"] = {"31": FAST, switch: SLOW}
+    topologies.validate(g)
+    plan = make_plan(g, "00", SIX, {})
+    assert plan.rated is not None and plan.rated.got["31"] == 2 * SLOW
+    back = make_plan(g, "31", ["00", "02"], {})
+    assert back.rated is None or set(back.rated.got.values()) == {2 * FAST}
+
+
+@pytest.mark.parametrize("rates", [{"31": 5}, {"31": 0, "s0.3": 5}, {"31": 5, "s0.3": True}, [5, 5]])
+def test_rates_that_are_none_name_the_link(rates):
+    g = fabric()
+    g.edges["31", "s0.3"]["rates_bps"] = rates
+    with pytest.raises(topologies.LinkError, match=r"31.*s0\.3|s0\.3.*31"):
+        topologies.validate(g)
