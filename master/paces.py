@@ -16,6 +16,8 @@ from dataclasses import dataclass
 PLAN_EVERY_S = 1.0
 BEHIND_S = 0.25
 """Of its own planned rate."""
+WORTH = 0.75
+"""A receiver that takes more than this part of its plan is left as it is: a busy machine, not a slow one."""
 LOOKS = 2
 KEEPS_UP = 0.95
 PROBE_S, PROBE_MAX_S = 2.0, 64.0
@@ -92,8 +94,8 @@ class Paces:
             return False
         if (statistics.median_high(others) - done[last.name]) * last.planned / 8 < self.near:
             return False  # all are late alike: somebody else's traffic, or the source
-        cap = int(max(min(last.measured, self._lately(last, now), 0.9 * last.planned), LEAST * last.bound))
-        if cap >= last.planned:
+        cap = int(max(min(last.measured, self._lately(last, now)), LEAST * last.bound))
+        if cap >= WORTH * last.planned:
             return False
         pace = self._pace.setdefault(last.name, Pace())
         if pace.probing:

@@ -76,7 +76,8 @@ class Reactions:
 
     def _wanted(self) -> list[str]:
         """Receivers that the trees must reach."""
-        gone = ("done", "failed", "cancelled") if self._finale else ("failed", "cancelled")
+        served = self._finale or isinstance(self.forest, RatedForest)
+        gone = ("done", "failed", "cancelled") if served else ("failed", "cancelled")
         return [m.name for m in self.crew.receivers if m.state not in gone and not m.aside]
 
     async def _react(self) -> None:

@@ -101,3 +101,10 @@ def test_the_last_receiver_has_no_cap():
     c = Seen("c", int(world.held["c"]), 20e6, 20e6, 100e6)
     assert world.paces.look([c], world.now + PLAN_EVERY_S)
     assert world.paces.caps == {}
+
+
+def test_a_receiver_a_little_late_is_left_alone():
+    """A fifth slower than planned, for long: a busy machine."""
+    world = World(100e6)
+    world.run(20.0, lambda name, now: 80e6 if name == "c" else 100e6)
+    assert world.plans == []
