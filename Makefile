@@ -156,8 +156,8 @@ power-loss: build ## ten thousand seeded losses of power under store, files and 
 	@DATACAST_CUTS=$(or $(CUTS),10000) $(PY) -m pytest -q --timeout 3600 tests/powerloss
 
 # mypy knows no package map: it gets a folder of links. TYPED are the rooms that pass it.
-ROOMS := services origins topologies lab fabric_manager master controller cli simulation
-TYPED := services origins topologies
+ROOMS := services origins topologies planners lab fabric_manager master controller cli simulation
+TYPED := services origins topologies planners
 
 lint: $(BUILD)/.venv ## ruff, import contracts, types, folder layout
 	@$(VENV)/bin/ruff check .

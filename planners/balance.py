@@ -19,7 +19,7 @@ def balance(trees: Sequence[RateTree], capacity: Mapping[Arc, float]) -> list[Ra
     arcs = sorted({arc for tree in trees for arc in tree.uses})
     row = {arc: i for i, arc in enumerate(arcs)}
     scale = max(capacity[arc] for arc in arcs)
-    solver = highspy.Highs()
+    solver = highspy.Highs()  # type: ignore[no-untyped-call]
     solver.setOptionValue("output_flag", False)
     for arc in arcs:
         solver.addRow(-highspy.kHighsInf, capacity[arc] / scale, 0, np.array([], np.int32), np.array([]))

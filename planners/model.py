@@ -55,11 +55,11 @@ class Plan:
 
     def load(self) -> dict[Arc, float]:
         """Bit/s on each cable and direction."""
-        load: Counter[Arc] = Counter()
+        load: dict[Arc, float] = {}
         for tree in self.trees:
             for arc, times in tree.uses.items():
-                load[arc] += tree.rate_bps * times
-        return dict(load)
+                load[arc] = load.get(arc, 0.0) + tree.rate_bps * times
+        return load
 
 
 @dataclass

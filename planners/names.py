@@ -34,7 +34,8 @@ def _one_rate(net: Net, source: str, wanted: Sequence[str], hops: list[Arc]) -> 
 def _shared(net: Net, source: str, wanted: Sequence[str], hops: list[Arc]) -> list[RateTree]:
     """A tree whose hops share cables as TCP would: as nested trees, one per rate."""
     rates = fair(net, hops, net.capacity)
-    trees, below = [], 0.0
+    trees: list[RateTree] = []
+    below = 0.0
     for level in sorted(set(rates.values())):
         part = [hop for hop in hops if rates[hop[1]] >= level]
         if level > below:
@@ -49,7 +50,8 @@ def depth_first_planner(net: Net, source: str, wanted: Sequence[str], rng: rando
 
 def fpfr(net: Net, source: str, wanted: Sequence[str], rng: random.Random) -> tuple[list[RateTree], str]:
     """Izmailov, Ganguly, Tu 2004: depth-first spanning trees in what is left until there is none."""
-    left, trees = dict(net.capacity), []
+    left = dict(net.capacity)
+    trees: list[RateTree] = []
     while len(trees) < PARTIAL_MAX:
         hops = depth_first(net, source, wanted, left)
         tree = net.tree(width(left, net.uses(hops)), hops, wanted)

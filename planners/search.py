@@ -41,7 +41,7 @@ def depth_first(
     order, parent = visited(net, source, left, rng)
     need = set(wanted)
     if not net.overlay:
-        keep = set()
+        keep: set[str] = set()
         for name in order:
             while name in need | keep and name != source and name not in keep:
                 keep.add(name)
