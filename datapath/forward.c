@@ -91,8 +91,9 @@ void forward_remove(struct endpoint *e)
 
 void forward_wake(struct endpoint *e, dc_time at) { loop_timer(e->forward->loop, &e->timer, at); }
 
-/* A frame from the node for this host: the prefix (a rewritten header) and then the buffer's bytes. */
-static void to_endpoint(struct forward *f, dc_time now, const struct dc_tx *tx)
+/* A frame from the node for this host: the prefix (a rewritten header) and then the buffer's bytes. It came in `from` this
+ * port without a label, or from the node itself (DC_PORT_HOST). */
+static void to_endpoint(struct forward *f, dc_time now, const struct dc_tx *tx, uint16_t from)
 {
   uint8_t joined[DC_HEADER_LEN + DC_ROUTE_MAX];
   const uint8_t *p = tx->buf == NULL ? tx->prefix : tx->buf->data + tx->off;
@@ -121,7 +122,8 @@ static void to_endpoint(struct forward *f, dc_time now, const struct dc_tx *tx)
     return;
   }
   if (h.type == DC_TYPE_DATA) {
-    e->ops->data(e, now, &h, p + DC_HEADER_LEN);
+    if (!e->ops->data(e, now, &h, p + DC_HEADER_LEN, from))
+      f->count.drop[DC_DROP_UNWANTED]++;
     return;
   }
   struct dc_segment ret;
@@ -139,23 +141,24 @@ static void to_endpoint(struct forward *f, dc_time now, const struct dc_tx *tx)
 
 /* ---- the node ---- */
 
+static bool labelled(const uint8_t *p, uint32_t len)
+{
+  return len >= DC_ETHER_LEN && p[12] == DC_ETHERTYPE_MPLS >> 8 && p[13] == (DC_ETHERTYPE_MPLS & 0xff);
+}
+
 static void through_node(struct forward *f, dc_time now, const struct dc_frame *frame)
 {
   unsigned n = dc_node_handle(f->node, now, frame, f->out, DC_NODE_TX_MAX);
+  uint16_t from = frame->port == DC_PORT_HOST || labelled(frame->data, frame->len) ? DC_PORT_HOST : frame->port;
   for (unsigned i = 0; i < n; i++) {
     struct dc_tx *tx = &f->out[i];
     if (tx->port != DC_PORT_HOST) {
       port_push(f->port[tx->port], tx);
     } else {
-      to_endpoint(f, now, tx);
+      to_endpoint(f, now, tx, from);
       buf_unref(tx->buf);
     }
   }
-}
-
-static bool labelled(const uint8_t *p, uint32_t len)
-{
-  return len >= DC_ETHER_LEN && p[12] == DC_ETHERTYPE_MPLS >> 8 && p[13] == (DC_ETHERTYPE_MPLS & 0xff);
 }
 
 /* Is the frame for this node itself? Then its Datacast header stands behind the label. */

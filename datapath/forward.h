@@ -13,8 +13,9 @@
 struct endpoint;
 
 struct endpoint_ops {
-  /* Of this endpoint's tree. `payload` is h->length bytes, valid during the call. */
-  void (*data)(struct endpoint *e, dc_time now, const struct dc_header *h, const uint8_t *payload);
+  /* Of this endpoint's tree. `payload` is h->length bytes, valid during the call; it came by the port `from`, or out of
+   * this host's own node (DC_PORT_HOST). False: it is not from where it was asked for, or was not asked for. */
+  bool (*data)(struct endpoint *e, dc_time now, const struct dc_header *h, const uint8_t *payload, uint16_t from);
   void (*interest)(struct endpoint *e, dc_time now, const struct dc_header *h, const struct dc_segment *ret);
   /* Send what may be sent (at most a batch; true: more is ready) and set the timer. */
   bool (*poll)(struct endpoint *e, dc_time now);

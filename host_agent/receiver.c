@@ -45,22 +45,26 @@ static bool stage(struct receiver_tree *t, uint64_t at, uint32_t block, const ui
 
 /* ---- the transport ---- */
 
-static void on_data(struct endpoint *e, dc_time now, const struct dc_header *h, const uint8_t *payload)
+static bool on_data(struct endpoint *e, dc_time now, const struct dc_header *h, const uint8_t *payload, uint16_t from)
 {
   struct receiver_tree *t = (struct receiver_tree *)(void *)e;
+  /* Answers come the way the interests went: from that port, or through this host's own node. */
+  if (t->path == NULL || from != (t->path->first.n > 0 ? t->path->first.port[0] : DC_PORT_HOST))
+    return false;
   struct group *g = t->group;
   struct receiver *r = g->receiver;
   uint64_t piece;
   forward_mark(e);
-  if (dc_receiver_handle(t->core, now, h, &piece) != DC_RX_NEW)
-    return;
+  enum dc_rx_result got = dc_receiver_handle(t->core, now, h, &piece);
+  if (got != DC_RX_NEW)
+    return got != DC_RX_UNASKED;
   if (g->t_first_ns == 0)
     group_first(g);
   struct fault why;
   uint32_t block = (uint32_t)(piece / g->layout.per_block);
   if (!stage(t, piece * g->layout.piece, block, payload, h->length, &why)) {
     group_fail(g, &why);
-    return;
+    return true;
   }
   t->bytes += h->length;
   r->bytes += h->length;
@@ -70,6 +74,7 @@ static void on_data(struct endpoint *e, dc_time now, const struct dc_header *h, 
                 json_pack("{s:I,s:I}", "tree", (json_int_t)t->params.id, "t_ns", (json_int_t)loop_realtime_ns()));
   }
   blocks_look_at(g, block);
+  return true;
 }
 
 static bool poll(struct endpoint *e, dc_time now)
