@@ -455,7 +455,7 @@ bool source_assign(struct group *g, uint32_t tree, const struct dc_extent *e, st
   if (rc < 0)
     return fault_set(why, "bad_request", "tree %u: the extent at %u does not follow the last one (%u)", tree, e->seq,
                      extent_map_end(&t->extents));
-  dc_source_set_range(t->core, extent_map_begin(&t->extents), extent_map_end(&t->extents));
+  dc_source_assign(t->core, e->seq, e->count);
   t->mark = extent_map_mark(&t->extents, t->sent);
   uint32_t last = (uint32_t)((e->first + e->count - 1) / g->layout.per_block);
   if (last + 1 > s->wanted)
@@ -470,7 +470,7 @@ void source_cut(struct group *g, uint32_t tree, uint32_t seq)
   if (t == NULL)
     return;
   extent_map_cut(&t->extents, seq);
-  dc_source_set_range(t->core, extent_map_begin(&t->extents), extent_map_end(&t->extents));
+  dc_source_cut(t->core, seq);
   t->mark = extent_map_mark(&t->extents, t->sent);
   forward_mark(&t->endpoint);
 }

@@ -146,15 +146,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t len)
       m.now += span(&s);
     } else if (op < 0xf0) {
       uint32_t more = (uint32_t)next(&s) << (op & 7);
-      m.end = m.end + more < SPACE ? m.end + more : SPACE;
-      dc_source_set_range(m.s, m.begin, m.end);
+      if (more > SPACE - m.end)
+        more = SPACE - m.end;
+      dc_source_assign(m.s, m.end, more);
+      m.end += more;
     } else if (op < 0xf8) {
       struct dc_source_counters c;
       dc_source_counters(m.s, &c);
       uint32_t to = c.next_seq + next(&s) - 32;
       if (to < m.end && to >= m.begin) {
         m.end = to;
-        dc_source_set_range(m.s, m.begin, m.end);
+        dc_source_cut(m.s, m.end);
       }
     } else {
       unsigned n = next16(&s) % 9000, child = op & 7;

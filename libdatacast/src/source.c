@@ -2,16 +2,19 @@
 
 #include <string.h>
 
-/* What is known of a sequence number, in a ring over the window behind the newest one: nothing, sent, or the place
- * where it waits for tokens (plus one). Two bytes each, so finding and merging are one look. */
-enum { UNSEEN = 0, SENT = 0xffff };
+#include "runs.h"
 
 /* Two queues wait for tokens. HOLES, the numbers below what was sent already, go first: their first interests were lost
  * on the way, and receivers that have all around them wait for them. */
 enum { HOLES, AHEAD, QUEUES };
 
+/* A number that waits is found through a hash, which names its place in the queues, plus one. */
+enum { PLACES = QUEUES * DC_SOURCE_QUEUE_MAX, HEADS = PLACES, NONE = 0 };
+_Static_assert((HEADS & (HEADS - 1)) == 0 && PLACES <= UINT16_MAX, "a place is a head's 16 bits");
+
 struct waiting {
   uint32_t seq;
+  uint16_t chain;    /* next in the hash */
   uint16_t children; /* who asked: bits over s->child */
   uint16_t served;   /* who was sent it while others wait: they ask for a duplicate next time */
 };
@@ -40,10 +43,11 @@ struct dc_source {
   uint64_t rate, limit; /* limit: 0 for none */
   dc_time tick;
 
-  uint32_t begin, end;
-  bool any;         /* newest is valid */
-  uint32_t newest;  /* highest number accepted */
+  struct dc_runs given, sent; /* the numbers there are; those that were sent */
   uint32_t next_seq; /* one past the highest number sent */
+  /* How many numbers were accepted and sent so far. Rules of rate control think in these: a number far ahead of the others
+   * is one more, whatever its value. */
+  uint32_t accepted, sent_n;
 
   uint32_t queued; /* waiting for tokens, in both queues */
   uint32_t dup_head, dups;  /* to be answered at once */
@@ -55,7 +59,7 @@ struct dc_source {
   struct child child[DC_SOURCE_CHILDREN_MAX];
   struct queue queue[QUEUES];
   struct again dup[DC_SOURCE_QUEUE_MAX];
-  uint16_t seen[DC_SOURCE_WINDOW];
+  uint16_t head[HEADS];
 };
 
 #define UNIT INT64_C(1000000000)
@@ -153,27 +157,27 @@ static int child_of(dc_source *s, const struct dc_segment *ret)
   return oldest;
 }
 
-/* ---- what was sent ---- */
+/* ---- what there is, and what waits ---- */
 
-static uint16_t *slot(dc_source *s, uint32_t seq) { return &s->seen[seq % DC_SOURCE_WINDOW]; }
-
-/* seq becomes the newest number: what falls out of the window is forgotten. */
-static void move_window(dc_source *s, uint32_t seq)
+void dc_source_assign(dc_source *s, uint32_t seq, uint32_t count)
 {
-  uint32_t step = s->any ? seq - s->newest : 1;
-  if (step >= DC_SOURCE_WINDOW)
-    memset(s->seen, 0, sizeof s->seen);
-  else
-    for (uint32_t i = 0; i < step; i++)
-      *slot(s, seq - i) = UNSEEN;
-  s->newest = seq;
-  s->any = true;
+  if (count > 0 && count <= UINT32_MAX - seq && seq >= dc_runs_end(&s->given))
+    dc_runs_add(&s->given, seq, seq + count);
 }
 
-void dc_source_set_range(dc_source *s, uint32_t begin, uint32_t end)
+void dc_source_cut(dc_source *s, uint32_t seq) { dc_runs_cut(&s->given, seq); }
+
+static struct waiting *at_place(dc_source *s, uint16_t place)
 {
-  s->begin = begin;
-  s->end = end;
+  return &s->queue[(place - 1u) / DC_SOURCE_QUEUE_MAX].w[(place - 1u) % DC_SOURCE_QUEUE_MAX];
+}
+
+static struct waiting *find(dc_source *s, uint32_t seq)
+{
+  for (uint16_t p = s->head[seq % HEADS]; p != NONE; p = at_place(s, p)->chain)
+    if (at_place(s, p)->seq == seq)
+      return at_place(s, p);
+  return NULL;
 }
 
 static void refuse(dc_source *s, enum dc_drop why) { s->count.drop[why]++; }
@@ -186,84 +190,79 @@ static uint32_t depth(const dc_source *s, const struct dc_header *h)
 {
   uint64_t c = h->cache == 0 ? CACHE_BYTES_DEFAULT : dc_cache_bytes(h->cache);
   uint64_t n = c / s->cfg.params.packet_bytes;
-  return n < 1 ? 1 : n > DC_SOURCE_WINDOW ? DC_SOURCE_WINDOW : (uint32_t)n;
+  return n < 1 ? 1 : n > DC_NODE_SLOTS_MAX ? DC_NODE_SLOTS_MAX : (uint32_t)n;
 }
 
-static void tell(dc_source *s, dc_time now, const struct dc_header *h, bool duplicate)
+/* A rule is told where among the others a number stands, not its value. */
+static void tell(dc_source *s, dc_time now, const struct dc_header *h, uint32_t seq, bool duplicate)
 {
+  uint32_t behind = duplicate ? dc_runs_above(&s->sent, seq) + 1 : 0;
   struct dc_cc_event e = {.duplicate = duplicate,
                           .retx = h->flags & DC_FLAG_RETX,
                           .lag = h->lag,
-                          .seq = h->seq,
-                          .behind = h->seq < s->next_seq ? s->next_seq - h->seq : 0,
+                          .seq = !duplicate ? s->accepted - 1 : behind < s->sent_n ? s->sent_n - behind : 0,
+                          .behind = behind,
                           .queued = s->queued,
-                          .next_seq = s->next_seq,
+                          .next_seq = s->sent_n,
                           .depth = depth(s, h)};
   s->cfg.cc->interest(s->cc, now, &e);
   retime(s);
 }
 
 /* One number that an interest of this child asks for. */
-static void asked(dc_source *s, dc_time now, const struct dc_header *h, unsigned child)
+static void asked(dc_source *s, dc_time now, const struct dc_header *h, uint32_t seq, unsigned child)
 {
   s->count.interests++;
-  if (h->seq < s->begin || h->seq >= s->end) {
+  if (!dc_runs_has(&s->given, seq)) {
     refuse(s, DC_DROP_BEYOND);
     return;
   }
-
-  bool ahead = !s->any || h->seq > s->newest;
-  bool old = !ahead && s->newest - h->seq >= DC_SOURCE_WINDOW;
-  uint16_t known = ahead ? UNSEEN : old ? SENT : *slot(s, h->seq);
-  struct waiting *w = known == UNSEEN || known == SENT
-                          ? NULL
-                          : &s->queue[(known - 1u) / DC_SOURCE_QUEUE_MAX].w[(known - 1u) % DC_SOURCE_QUEUE_MAX];
-  if (known == UNSEEN) {
-    if (s->queued == DC_SOURCE_QUEUE_MAX) { /* bounds each of the two */
-      refuse(s, DC_DROP_QUEUE);
-      return;
-    }
-    if (ahead)
-      move_window(s, h->seq);
-    uint32_t which = h->seq < s->next_seq ? HOLES : AHEAD;
-    struct queue *q = &s->queue[which];
-    uint32_t at = (q->head + q->n++) % DC_SOURCE_QUEUE_MAX;
-    s->queued++;
-    q->w[at] = (struct waiting){.seq = h->seq, .children = (uint16_t)(1u << child)};
-    s->child[child].pending++;
-    *slot(s, h->seq) = (uint16_t)(which * DC_SOURCE_QUEUE_MAX + at + 1);
-    tell(s, now, h, false);
-  } else if (w != NULL && !(w->served >> child & 1)) {
-    s->count.merged++;
-    if (!(w->children >> child & 1)) {
-      w->children |= (uint16_t)(1u << child);
-      s->child[child].pending++;
-    }
-    tell(s, now, h, false);
-  } else {
+  struct waiting *w = find(s, seq);
+  if (w != NULL ? w->served >> child & 1 : dc_runs_has(&s->sent, seq)) {
     s->count.duplicates++;
     if (s->dups == DC_SOURCE_QUEUE_MAX)
       refuse(s, DC_DROP_QUEUE);
     else {
-      s->dup[(s->dup_head + s->dups++) % DC_SOURCE_QUEUE_MAX] = (struct again){h->seq, (uint16_t)child};
+      s->dup[(s->dup_head + s->dups++) % DC_SOURCE_QUEUE_MAX] = (struct again){seq, (uint16_t)child};
       s->child[child].pending++;
     }
     if (h->flags & DC_FLAG_NOCACHE)
       s->count.refetches++; /* corruption says nothing about congestion */
     else
-      tell(s, now, h, true);
+      tell(s, now, h, seq, true);
+  } else if (w != NULL) {
+    s->count.merged++;
+    if (!(w->children >> child & 1)) {
+      w->children |= (uint16_t)(1u << child);
+      s->child[child].pending++;
+    }
+    tell(s, now, h, seq, false);
+  } else {
+    if (s->queued == DC_SOURCE_QUEUE_MAX) { /* bounds each of the two */
+      refuse(s, DC_DROP_QUEUE);
+      return;
+    }
+    uint32_t which = seq < s->next_seq ? HOLES : AHEAD;
+    struct queue *q = &s->queue[which];
+    uint32_t at = (q->head + q->n++) % DC_SOURCE_QUEUE_MAX;
+    uint16_t *head = &s->head[seq % HEADS];
+    s->queued++;
+    s->accepted++;
+    q->w[at] = (struct waiting){.seq = seq, .chain = *head, .children = (uint16_t)(1u << child)};
+    *head = (uint16_t)(which * DC_SOURCE_QUEUE_MAX + at + 1);
+    s->child[child].pending++;
+    tell(s, now, h, seq, false);
   }
 }
 
 void dc_source_handle(dc_source *s, dc_time now, const struct dc_header *h, const struct dc_segment *ret)
 {
   advance(s, now);
-  struct dc_header one = *h; /* a range is as good as an interest for each of its numbers */
   if (h->more > UINT32_MAX - h->seq) {
     refuse(s, DC_DROP_RANGE);
     return;
   }
-  if (h->seq >= s->end || h->seq + h->more < s->begin) {
+  if (h->seq >= dc_runs_end(&s->given)) { /* before it takes a child's place */
     s->count.interests += h->more + 1u;
     s->count.drop[DC_DROP_BEYOND] += h->more + 1u;
     return;
@@ -274,8 +273,8 @@ void dc_source_handle(dc_source *s, dc_time now, const struct dc_header *h, cons
     s->count.drop[DC_DROP_CHILDREN] += h->more + 1u;
     return;
   }
-  for (uint32_t i = 0; i <= h->more; i++, one.seq++)
-    asked(s, now, &one, (unsigned)child);
+  for (uint32_t i = 0; i <= h->more; i++) /* as good as an interest for each of them */
+    asked(s, now, h, h->seq + i, (unsigned)child);
 }
 
 static struct waiting *first(struct queue *q) { return &q->w[q->head]; }
@@ -284,29 +283,26 @@ static struct waiting *first(struct queue *q) { return &q->w[q->head]; }
 static void shift(dc_source *s, unsigned which)
 {
   struct queue *q = &s->queue[which];
-  uint16_t *known = slot(s, first(q)->seq);
-  /* The window may have jumped past an entry that waited: then its slot is another number's. */
-  if (*known == which * DC_SOURCE_QUEUE_MAX + q->head + 1)
-    *known = SENT;
+  uint16_t place = (uint16_t)(which * DC_SOURCE_QUEUE_MAX + q->head + 1);
+  uint16_t *at = &s->head[first(q)->seq % HEADS];
+  while (*at != place)
+    at = &at_place(s, *at)->chain;
+  *at = first(q)->chain;
   q->head = (q->head + 1) % DC_SOURCE_QUEUE_MAX;
   q->n--;
   s->queued--;
 }
 
 /* Forget what was cut off after it had been asked for. */
-static void drop_beyond(dc_source *s, unsigned which)
+static void drop_gone(dc_source *s, unsigned which)
 {
   struct queue *q = &s->queue[which];
-  while (q->n > 0 && first(q)->seq >= s->end) {
+  while (q->n > 0 && !dc_runs_has(&s->given, first(q)->seq)) {
     for (unsigned c = 0; c < DC_SOURCE_CHILDREN_MAX; c++)
       if (first(q)->children >> c & 1)
         s->child[c].pending--;
     refuse(s, DC_DROP_BEYOND);
-    uint16_t *known = slot(s, first(q)->seq);
-    bool sent = first(q)->served != 0;
     shift(s, which);
-    if (*known == SENT && !sent)
-      *known = UNSEEN;
   }
 }
 
@@ -323,14 +319,18 @@ unsigned dc_source_poll(dc_source *s, dc_time now, struct dc_source_tx *out, uns
     s->count.dup_packets++;
   }
   for (;; n++) {
-    drop_beyond(s, HOLES);
-    drop_beyond(s, AHEAD);
+    drop_gone(s, HOLES);
+    drop_gone(s, AHEAD);
     if (n == cap || s->queued == 0 || s->tokens < s->cost)
       return n;
     unsigned which = s->queue[HOLES].n > 0 ? HOLES : AHEAD;
     struct waiting *w = first(&s->queue[which]);
     unsigned c = (unsigned)__builtin_ctz(w->children);
     out[n] = (struct dc_source_tx){.seq = w->seq, .ret = &s->child[c].ret};
+    if (w->served == 0 && !dc_runs_has(&s->sent, w->seq)) {
+      dc_runs_add(&s->sent, w->seq, w->seq + 1);
+      s->sent_n++;
+    }
     w->children &= (uint16_t)(w->children - 1);
     w->served |= (uint16_t)(1u << c);
     s->child[c].pending--;

@@ -9,9 +9,9 @@ enum { CAP = 64 };
 static struct dc_source_tx tx[CAP];
 static struct dc_source_counters c;
 
-static dc_source *make(uint64_t rate, uint32_t burst)
+static dc_source *make_with(const struct dc_cc_ops *cc, uint64_t rate, uint32_t burst, uint32_t seq, uint32_t count)
 {
-  struct dc_source_cfg cfg = {.cc = &dc_cc_datacast,
+  struct dc_source_cfg cfg = {.cc = cc,
                               .params = {.rate_init = rate,
                                          .rate_min = 1000,
                                          .rate_max = 100000000000u,
@@ -20,9 +20,11 @@ static dc_source *make(uint64_t rate, uint32_t burst)
                                          .packet_bytes = 1250},
                               .burst_packets = burst};
   dc_source *s = dc_source_init(malloc(dc_source_size()), 1000, &cfg);
-  dc_source_set_range(s, 0, 1000000);
+  dc_source_assign(s, seq, count);
   return s;
 }
+
+static dc_source *make(uint64_t rate, uint32_t burst) { return make_with(&dc_cc_datacast, rate, burst, 0, 1000000); }
 
 static const struct dc_segment to_a = {.n = 2, .local = true, .port = {0, 3}};
 static const struct dc_segment to_b = {.n = 1, .local = false, .port = {1}};
@@ -114,9 +116,9 @@ static void who_was_sent_it_asks_for_a_duplicate_though_others_still_wait(void)
   assert(dc_source_poll(s, 1000, tx, CAP) == 1 && dc_segment_equal(tx[0].ret, &to_a));
   ask(s, 1000, 0); /* lost, while b waits for tokens */
   assert(dc_source_poll(s, 1000, tx, CAP) == 1 && tx[0].flags == DC_FLAG_DUP && dc_segment_equal(tx[0].ret, &to_a));
-  dc_source_set_range(s, 0, 0);
+  dc_source_cut(s, 0);
   assert(dc_source_poll(s, DC_SEC, tx, CAP) == 0); /* b's is cut off; that it was sent is not forgotten */
-  dc_source_set_range(s, 0, 10);
+  dc_source_assign(s, 0, 10);
   ask(s, DC_SEC, 0);
   assert(dc_source_poll(s, DC_SEC, tx, CAP) == 1 && tx[0].flags == DC_FLAG_DUP);
   dc_source_counters(s, &c);
@@ -158,8 +160,7 @@ static void a_refetch_past_the_caches_is_no_congestion(void)
 
 static void a_range_is_as_good_as_an_interest_for_each_number(void)
 {
-  dc_source *s = make(100000000000u, 64);
-  dc_source_set_range(s, 10, 20);
+  dc_source *s = make_with(&dc_cc_datacast, 100000000000u, 64, 10, 10);
   struct dc_header h = {.type = DC_TYPE_INTEREST, .tree = 1, .seq = 12, .more = 3, .stops = 1};
   dc_source_handle(s, 1000, &h, &to_a);
   assert(dc_source_poll(s, DC_MS, tx, 2) == 2 && tx[0].seq == 12 && tx[1].seq == 13);
@@ -185,8 +186,7 @@ static void a_range_is_as_good_as_an_interest_for_each_number(void)
 
 static void interests_out_of_range_are_counted(void)
 {
-  dc_source *s = make(1000000000, 1);
-  dc_source_set_range(s, 100, 200);
+  dc_source *s = make_with(&dc_cc_datacast, 1000000000, 1, 100, 100);
   ask(s, 1000, 99);
   ask(s, 1000, 200);
   ask(s, 1000, UINT32_MAX);
@@ -202,7 +202,7 @@ static void what_was_cut_off_is_not_sent(void)
   dc_source *s = make(10000000, 1);
   for (uint32_t i = 0; i < 10; i++)
     ask(s, 1000, i);
-  dc_source_set_range(s, 0, 2);
+  dc_source_cut(s, 2);
   unsigned sent = 0;
   for (dc_time t = 0; t < 20 * DC_MS; t += DC_MS)
     sent += dc_source_poll(s, 1000 + t, tx, CAP);
@@ -233,26 +233,78 @@ static void a_full_queue_refuses_and_stays_consistent(void)
   free(s);
 }
 
-static void what_fell_out_of_the_window_counts_as_sent(void)
+/* An interest far ahead of all others, from whoever: it is one number, and the others stay what they are. */
+static void one_interest_far_ahead_changes_nothing_for_the_others(void)
 {
-  dc_source *s = make(100000000000u, 64);
-  ask(s, 1000, 5);
-  assert(dc_source_poll(s, 2000, tx, CAP) == 1);
-  ask(s, 3000, 5 + DC_SOURCE_WINDOW); /* the same slot */
+  const struct dc_cc_ops *rules[] = {&dc_cc_datacast, &dc_cc_steady};
+  for (unsigned k = 0; k < 2; k++) {
+    dc_source *s = make_with(rules[k], 100000000, 4, 0, 4000000000u), *alone = make_with(rules[k], 100000000, 4, 0, 1000000);
+    struct dc_source_counters d;
+    ask_from(s, 1000, 3999999999u, 0, &to_b);
+    assert(dc_source_poll(s, 1000, tx, CAP) == 1 && tx[0].seq == 3999999999u);
+    for (uint32_t seq = 0; seq < 5000; seq++) {
+      dc_time now = DC_MS + seq * 200 * DC_US;
+      ask(s, now, seq);
+      ask(alone, now, seq);
+      if (seq == 2500)
+        ask_from(s, now, 1234567890, 0, &to_b);
+      for (unsigned n = dc_source_poll(s, now, tx, CAP), i = 0; i < n; i++)
+        assert(tx[i].flags == 0);
+      dc_source_poll(alone, now, tx, CAP);
+    }
+    dc_source_counters(s, &c);
+    dc_source_counters(alone, &d);
+    assert(c.duplicates == 0 && d.duplicates == 0 && c.queued <= 1);
+    assert(c.rate >= d.rate * 9 / 10 && c.rate <= d.rate * 11 / 10);
+    /* A real duplicate is one, near or far. */
+    ask(s, 10 * DC_SEC, 4000);
+    ask_from(s, 10 * DC_SEC, 3999999999u, 0, &to_b);
+    dc_source_counters(s, &c);
+    assert(c.duplicates == 2);
+    free(s);
+    free(alone);
+  }
+}
+
+/* Numbers far apart, more of them than the source has runs for: those between are never lost by the thousand. */
+static void what_was_sent_is_remembered_run_by_run(void)
+{
+  dc_source *s = make_with(&dc_cc_datacast, 100000000000u, 64, 0, 4000000000u);
+  dc_time now = DC_SEC;
+  for (uint32_t i = 0; i < 3000; i++, now += DC_MS) {
+    ask(s, now, 1000000 + 2 * i);
+    assert(dc_source_poll(s, now, tx, CAP) == 1 && tx[0].flags == 0);
+  }
+  for (uint32_t i = 0; i < 1000; i++, now += DC_MS) { /* all below, one after another */
+    ask(s, now, i);
+    assert(dc_source_poll(s, now, tx, CAP) == 1 && tx[0].seq == i && tx[0].flags == 0);
+  }
+  for (uint32_t i = 0; i < 3000; i++, now += DC_MS) {
+    ask(s, now, 1000000 + 2 * i);
+    assert(dc_source_poll(s, now, tx, CAP) == 1 && tx[0].flags == DC_FLAG_DUP); /* none is forgotten */
+  }
   dc_source_counters(s, &c);
-  assert(c.duplicates == 0 && c.queued == 1);
-  assert(dc_source_poll(s, 4000, tx, CAP) == 1 && tx[0].seq == 5 + DC_SOURCE_WINDOW);
-  ask(s, 5000, 6); /* within the window, never sent */
-  ask(s, 5000, 5); /* beyond it */
+  assert(c.duplicates == 3000 && c.new_packets == 4000);
+  free(s);
+}
+
+/* A number never comes back after a cut: what is between the cut and the next extent does not exist. */
+static void numbers_that_were_cut_off_do_not_exist_any_more(void)
+{
+  dc_source *s = make_with(&dc_cc_datacast, 100000000000u, 64, 0, 100);
+  dc_source_cut(s, 40);
+  dc_source_assign(s, 100, 50);
+  dc_source_assign(s, 100, 50); /* said again */
+  dc_source_assign(s, 20, 10);  /* known */
+  for (uint32_t seq = 38; seq < 103; seq++)
+    ask(s, DC_SEC, seq);
   dc_source_counters(s, &c);
-  assert(c.duplicates == 1 && c.queued == 1);
-  unsigned n = dc_source_poll(s, 6000, tx, CAP);
-  assert(n == 2 && tx[0].seq == 5 && tx[0].flags == DC_FLAG_DUP && tx[1].seq == 6 && tx[1].flags == 0);
-  /* A jump far ahead past one that still waits: it is sent all the same. */
-  ask(s, 7000, 70000);
-  ask(s, 7000, 70000 + 3 * DC_SOURCE_WINDOW);
-  n = dc_source_poll(s, 8000, tx, CAP);
-  assert(n == 2 && tx[0].seq == 70000 && tx[1].seq == 70000 + 3 * DC_SOURCE_WINDOW);
+  assert(c.drop[DC_DROP_BEYOND] == 60 && c.queued == 5);
+  assert(dc_source_poll(s, DC_SEC, tx, CAP) == 5 && tx[1].seq == 39 && tx[2].seq == 100);
+  ask(s, DC_SEC, 50); /* a member that has not heard of the cut asks again and again: no duplicate, no cut of the rate */
+  ask_from(s, DC_SEC, 50, DC_FLAG_RETX, &to_a);
+  dc_source_counters(s, &c);
+  assert(c.duplicates == 0 && c.drop[DC_DROP_BEYOND] == 62);
   free(s);
 }
 
@@ -310,7 +362,9 @@ int main(void)
   interests_out_of_range_are_counted();
   what_was_cut_off_is_not_sent();
   a_full_queue_refuses_and_stays_consistent();
-  what_fell_out_of_the_window_counts_as_sent();
+  one_interest_far_ahead_changes_nothing_for_the_others();
+  what_was_sent_is_remembered_run_by_run();
+  numbers_that_were_cut_off_do_not_exist_any_more();
   old_return_segments_make_room_for_new_ones();
   small_arrays_lose_nothing();
   puts("source ok");

@@ -206,7 +206,7 @@ int sim_extent(sim *s, int tree, uint64_t first, uint32_t count)
   struct dc_extent e = {.seq = dc_extents_end(&t->extents), .count = count, .first = first};
   if (dc_extents_append(&t->extents, &e) != 0)
     return sim_fail(s, "too many pieces or extents for one tree");
-  dc_source_set_range(t->source, 0, dc_extents_end(&t->extents));
+  dc_source_assign(t->source, e.seq, e.count);
   for (int i = 0; i < g->n; i++)
     if (dc_receiver_assign(s->askers[t->first_asker + i].r, &e) != 0)
       return sim_fail(s, "too many extents for one tree");

@@ -18,15 +18,16 @@ struct dc_cc_params {
   bool adaptive;
 };
 
-/* What a source learns from one interest that reached it. */
+/* What a source learns from one number that is asked for. Positions are counts, in the order of sequence numbers: gaps
+ * between numbers, and numbers far ahead of the others, do not show. */
 struct dc_cc_event {
   bool duplicate;  /* asks for what was already sent */
   bool retx;
   uint8_t lag;     /* header field: how near the slowest child is to falling out of a cache */
-  uint32_t seq;
-  uint32_t behind; /* packets between seq and the newest one sent; 0 for what was not sent yet */
+  uint32_t seq;    /* its position: of a duplicate among the numbers sent; else that of the newest one asked for */
+  uint32_t behind; /* of a duplicate: how many were sent from it on; 0 for what was not sent yet */
   uint32_t queued; /* interests that wait for tokens, this one included */
-  uint32_t next_seq; /* one past the newest sequence number sent */
+  uint32_t next_seq; /* how many numbers were sent so far */
   uint32_t depth;  /* packets that the caches this interest asks for hold (C / packet), at least 1 */
 };
 

@@ -25,14 +25,12 @@ enum {
   DC_NODE_TX_MAX = DC_CHILDREN_MAX + 1,
   /* Credits of one receiver in one tree. */
   DC_CREDITS_MAX = 4096,
-  /* A receiver asks for nothing that is so far beyond its first missing packet (less than DC_SOURCE_WINDOW). */
+  /* A receiver asks for nothing that is so far beyond its first missing packet. */
   DC_RECEIVER_REACH = 16384,
   /* Assignments (extents) a tree remembers at a source or receiver. */
   DC_EXTENTS_MAX = 256,
   /* Interests that wait for tokens at a source, per tree. */
   DC_SOURCE_QUEUE_MAX = 8192,
-  /* Sequence numbers behind the newest one for which a source remembers what it sent. */
-  DC_SOURCE_WINDOW = 65536,
   /* Return segments known to a source, per tree (the old and the new ones around a repair). */
   DC_SOURCE_CHILDREN_MAX = 16,
   /* Ethernet, the deepest stack (with LOCAL), the Datacast header. */

@@ -29,9 +29,11 @@ typedef struct dc_source dc_source;
 size_t dc_source_size(void);
 dc_source *dc_source_init(void *memory, dc_time now, const struct dc_source_cfg *cfg) __attribute__((nonnull));
 
-/* Sequence numbers [begin, end) exist now; may only grow (end), or be cut back. A number that was sent never carries
- * another piece later: caches may hold it. */
-void dc_source_set_range(dc_source *s, uint32_t begin, uint32_t end) __attribute__((nonnull));
+/* The numbers [seq, seq + count) exist from now on; those of an extent that was told before, or below one, do already. */
+void dc_source_assign(dc_source *s, uint32_t seq, uint32_t count) __attribute__((nonnull));
+/* The numbers from `seq` on do not any more. What is assigned later must lie above them: caches, and members that have not
+ * heard of the cut, may know them. */
+void dc_source_cut(dc_source *s, uint32_t seq) __attribute__((nonnull));
 
 /* Never faster than this from now on, whatever the rule finds: bit/s of whole frames, 0 for no bound. */
 void dc_source_limit(dc_source *s, dc_time now, uint64_t bps) __attribute__((nonnull));

@@ -38,7 +38,7 @@ int SourceModel::Assign(const dc_extent &e)
 {
   int rc = dc_extents_append(&m_extents, &e);
   if (rc == 0)
-    dc_source_set_range(m_core, 0, dc_extents_end(&m_extents));
+    dc_source_assign(m_core, e.seq, e.count);
   return rc;
 }
 
