@@ -590,11 +590,11 @@ json_t *source_status(struct group *g)
     snprintf(id, sizeof id, "%u", t->params.id);
     json_object_set_new(
         trees, id,
-        json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "rate_bps", (json_int_t)c.rate, "new_packets",
+        json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "rate_bps", (json_int_t)c.rate, "new_packets",
                   (json_int_t)c.new_packets, "dup_packets", (json_int_t)c.dup_packets, "interests",
                   (json_int_t)c.interests, "merged", (json_int_t)c.merged, "duplicates", (json_int_t)c.duplicates,
                   "refetches", (json_int_t)c.refetches, "refused", (json_int_t)dropped, "seq", (json_int_t)t->sent,
-                  "queued", (json_int_t)c.queued));
+                  "numbers", (json_int_t)c.numbers, "queued", (json_int_t)c.queued));
   }
   return json_pack("{s:I,s:I,s:o}", "blocks", (json_int_t)s->blocks, "hashed", (json_int_t)s->hashed, "trees", trees);
 }

@@ -141,9 +141,11 @@ class Figures:
             seq = figures.get("seq")
             if not isinstance(seq, int):
                 continue
-            # By numbers, not by packets: a tree with several children at the source sends one packet to each.
-            before = self._source_trees.get(tree, {}).get("seq", 0)
-            rate = max(0, seq - before) / elapsed if elapsed else None
+            # By numbers, not by packets: a tree with several children at the source sends one packet to each. Nor by how
+            # far it is: after a cut numbers leave a gap.
+            count = figures.get("numbers")
+            before = self._source_trees.get(tree, {}).get("numbers", 0)
+            rate = max(0, count - before) / elapsed if elapsed and isinstance(count, int) else None
             self._source_trees[tree] = {**numbers(figures), "packet_rate": rate or 0.0}
             if self.scheduler:
                 self.scheduler.status(int(tree), seq, rate, now, asked)

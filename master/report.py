@@ -58,8 +58,6 @@ def trees_json(
         trees[name] = {
             "state": "lost"
             if queue.lost
-            else "spent"
-            if queue.spent
             else "running"
             if queue.end > queue.sent
             else "idle",

@@ -5,9 +5,9 @@ never idles. An extent is its share of half of what is left, whole blocks while 
 so that all trees end together by their measured rates. When the pool is empty and one tree will end well after
 another, the slower one is cut and the faster one takes over.
 
-A sequence number that was sent once must never name another piece (the caches know tree and number only). A cut is
-therefore placed ahead of what the source will have sent when it hears of it, and a tree is used again after a cut
-only when the source's own count shows that it had not got further.
+A sequence number never names another piece: caches know tree and number only, and a member that was out of touch may not
+have heard of a cut. What is cut off never comes back; a tree goes on above all the numbers it was ever given, with a gap.
+A cut is placed ahead of what the source will have sent when it hears of it, so that hardly a piece is sent twice.
 
 Trees need not reach all receivers (Takahashi and others, Algorithm 2). A piece that goes over a tree is still to be
 sent to those that the tree does not reach; such pieces wait in a pool of their own. A tree takes from the pool that
@@ -53,13 +53,14 @@ class TreeQueue:
     id: int
     rate: float
     end: int = 0
+    """One past the last number that was not cut off."""
+    next: int = 0
+    """One past the last number ever given: where the next extent begins."""
     sent: int = 0
     sent_at: float = 0.0
     extents: deque[Extent] = field(default_factory=deque)
     cut_at: int | None = None
     """Waiting for the source's count after a cut."""
-    spent: bool = False
-    """Gets nothing any more."""
     lost: bool = False
     """Its links are gone; gets nothing until it is revived."""
     assigned: int = 0
@@ -71,14 +72,22 @@ class TreeQueue:
 
     @property
     def usable(self) -> bool:
-        return not self.spent and not self.lost and self.cut_at is None
+        return not self.lost and self.cut_at is None
 
     def expected(self, now: float) -> float:
-        """How far the source is by now, guessed from its last report and its rate."""
-        return min(float(self.end), self.sent + self.rate * max(0.0, now - self.sent_at))
+        """How far the source is by now, guessed from its last report and its rate. Gaps take no time."""
+        left, at = self.rate * max(0.0, now - self.sent_at), float(self.sent)
+        for extent in self.extents:
+            at = max(at, extent.seq)
+            step = min(left, max(0.0, extent.seq + extent.count - at))
+            at, left = at + step, left - step
+            if left <= 0:
+                break
+        return at
 
     def backlog(self, now: float) -> float:
-        return self.end - self.expected(now)
+        at = self.expected(now)
+        return sum(max(0.0, e.seq + e.count - max(at, e.seq)) for e in self.extents)
 
     def left_s(self, now: float) -> float:
         """Seconds until it has sent what it has."""
@@ -149,7 +158,7 @@ class Scheduler:
             return
         settled = self._cutting is None and (now if asked is None else asked) >= self._cut_done_at
         if queue.cut_at is not None and settled:
-            queue.spent, queue.cut_at = queue.spent or seq > queue.cut_at, None
+            queue.cut_at = None
         self.sent(tree, seq, now)
         # An idle tree's rate says nothing about what it can do.
         if rate is not None and (queue.end > queue.sent or rate > queue.rate):
@@ -277,10 +286,10 @@ class Scheduler:
                 pool[0] = (first + taken, count - taken)
             if queue.sent >= queue.end:
                 queue.sent_at = now
-            extent = Extent(queue.id, queue.end, first, taken, key & queue.reach)
+            extent = Extent(queue.id, queue.next, first, taken, key & queue.reach)
             self._wait(key - queue.reach, first, taken)
             queue.extents.append(extent)
-            queue.end += taken
+            queue.end = queue.next = queue.next + taken
             queue.assigned += taken
             extents.append(extent)
             want -= taken

@@ -141,7 +141,7 @@ int dc_extents_append(struct dc_extents *x, const struct dc_extent *e)
     const struct dc_extent *last = &x->e[x->n - 1];
     if (e->seq == last->seq && e->count == last->count && e->first == last->first)
       return 0;
-    if (e->seq != last->seq + last->count)
+    if (e->seq < last->seq + last->count)
       return -EINVAL;
   }
   if (x->n == DC_EXTENTS_MAX)
@@ -150,11 +150,12 @@ int dc_extents_append(struct dc_extents *x, const struct dc_extent *e)
   return 0;
 }
 
-bool dc_extents_piece(const struct dc_extents *x, uint32_t seq, uint64_t *piece)
+/* Extents that begin at or before seq. */
+static uint32_t upto(const struct dc_extents *x, uint32_t seq)
 {
   if (x->n == 0 || seq < x->e[0].seq)
-    return false;
-  uint32_t lo = 0, hi = x->n; /* the last extent that begins at or before seq */
+    return 0;
+  uint32_t lo = 0, hi = x->n;
   while (hi - lo > 1) {
     uint32_t mid = (lo + hi) / 2;
     if (x->e[mid].seq <= seq)
@@ -162,11 +163,25 @@ bool dc_extents_piece(const struct dc_extents *x, uint32_t seq, uint64_t *piece)
     else
       hi = mid;
   }
-  const struct dc_extent *e = &x->e[lo];
-  if (seq - e->seq >= e->count)
+  return lo + 1;
+}
+
+bool dc_extents_piece(const struct dc_extents *x, uint32_t seq, uint64_t *piece)
+{
+  uint32_t k = upto(x, seq);
+  const struct dc_extent *e = &x->e[k > 0 ? k - 1 : 0];
+  if (k == 0 || seq - e->seq >= e->count)
     return false;
   *piece = e->first + (seq - e->seq);
   return true;
+}
+
+uint32_t dc_extents_next(const struct dc_extents *x, uint32_t seq)
+{
+  uint32_t k = upto(x, seq);
+  if (k > 0 && seq - x->e[k - 1].seq < x->e[k - 1].count)
+    return seq;
+  return k < x->n ? x->e[k].seq : dc_extents_end(x);
 }
 
 uint32_t dc_extents_end(const struct dc_extents *x)
@@ -176,7 +191,7 @@ uint32_t dc_extents_end(const struct dc_extents *x)
 
 void dc_extents_forget(struct dc_extents *x, uint32_t seq, const dc_pieces *p)
 {
-  uint32_t n = 0, before = 0; /* the last one stays: the next must continue it */
+  uint32_t n = 0, before = 0; /* the last one stays: the next must stand above it */
   while (before + 1 < x->n && x->e[before].seq + x->e[before].count <= seq)
     before++;
   for (uint32_t k = 0; k < x->n; k++)

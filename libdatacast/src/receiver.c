@@ -369,11 +369,13 @@ static bool ready(dc_receiver *r)
 {
   uint32_t end = dc_extents_end(&r->extents);
   while (r->next < end && held(r, r->next))
-    r->next++;
+    r->next = dc_extents_next(&r->extents, r->next + 1);
   if (out(r) == 0)
     r->low = r->next;
   while (r->low < r->next && find(r, r->low) == NONE)
-    r->low++;
+    r->low = dc_extents_next(&r->extents, r->low + 1);
+  if (r->low > r->next)
+    r->low = r->next;
   return r->next < end && r->next - r->low < DC_RECEIVER_REACH;
 }
 
@@ -452,7 +454,7 @@ bool dc_receiver_idle(const dc_receiver *r)
   if (out(r) > 0 || r->ranges > 0)
     return false;
   uint32_t end = dc_extents_end(&r->extents);
-  for (uint32_t seq = r->next; seq < end; seq++)
+  for (uint32_t seq = r->next; seq < end; seq = dc_extents_next(&r->extents, seq + 1))
     if (!held(r, seq))
       return false;
   return true;

@@ -364,4 +364,5 @@ void dc_source_counters(const dc_source *s, struct dc_source_counters *out)
   out->rate = s->rate;
   out->queued = s->queued;
   out->next_seq = s->next_seq;
+  out->numbers = s->sent_n;
 }

@@ -46,9 +46,8 @@ static bool fill(struct dc_net *net, uint32_t links, const struct dc_net_link *l
   for (uint32_t a = 0; a < net->arcs; a++)
     net->to[a] = DC_NO_NODE;
   for (uint32_t i = 0; i < links; i++) {
-    uint32_t a = net->first[link[i].u] + link[i].u_port, b = net->first[link[i].v] + link[i].v_port;
-    if (a >= net->first[link[i].u + 1] || b >= net->first[link[i].v + 1] || net->to[a] != DC_NO_NODE ||
-        net->to[b] != DC_NO_NODE)
+    uint32_t a = dc_net_arc(net, link[i].u, link[i].u_port), b = dc_net_arc(net, link[i].v, link[i].v_port);
+    if (a == DC_NO_ARC || b == DC_NO_ARC || net->to[a] != DC_NO_NODE || net->to[b] != DC_NO_NODE)
       return false;
     net->to[a] = link[i].v;
     net->to[b] = link[i].u;

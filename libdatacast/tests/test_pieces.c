@@ -62,14 +62,14 @@ static int put(uint32_t seq, uint32_t count, uint64_t first)
   return dc_extents_append(&x, &(struct dc_extent){seq, count, first});
 }
 
-static void extents_continue_each_other(void)
+static void extents_stand_above_each_other(void)
 {
   uint64_t piece;
   x.n = 0;
   assert(dc_extents_end(&x) == 0 && !dc_extents_piece(&x, 0, &piece));
   assert(put(100, 0, 0) == -EINVAL);
   assert(put(100, 10, 500) == 0 && put(100, 10, 500) == 0 && x.n == 1);
-  assert(put(100, 10, 501) == -EINVAL && put(109, 5, 0) == -EINVAL && put(111, 5, 0) == -EINVAL);
+  assert(put(100, 10, 501) == -EINVAL && put(109, 5, 0) == -EINVAL && put(99, 5, 0) == -EINVAL);
   assert(put(110, 5, 0) == 0 && put(115, 1, 7) == 0 && dc_extents_end(&x) == 116);
   assert(!dc_extents_piece(&x, 99, &piece) && !dc_extents_piece(&x, 116, &piece));
   assert(dc_extents_piece(&x, 100, &piece) && piece == 500);
@@ -80,6 +80,13 @@ static void extents_continue_each_other(void)
   dc_extents_cut(&x, 118);
   assert(dc_extents_end(&x) == 118 && dc_extents_piece(&x, 117, &piece) && piece == 21);
   dc_extents_cut(&x, 116);
+  assert(x.n == 3 && dc_extents_end(&x) == 116);
+  assert(put(200, 10, 40) == 0 && dc_extents_end(&x) == 210); /* what was cut off never comes back: a gap */
+  assert(!dc_extents_piece(&x, 116, &piece) && !dc_extents_piece(&x, 199, &piece));
+  assert(dc_extents_piece(&x, 200, &piece) && piece == 40 && put(209, 1, 0) == -EINVAL);
+  assert(dc_extents_next(&x, 0) == 100 && dc_extents_next(&x, 115) == 115 && dc_extents_next(&x, 116) == 200);
+  assert(dc_extents_next(&x, 199) == 200 && dc_extents_next(&x, 209) == 209 && dc_extents_next(&x, 210) == 210);
+  dc_extents_cut(&x, 150);
   assert(x.n == 3 && dc_extents_end(&x) == 116);
   dc_extents_cut(&x, 0);
   assert(x.n == 0);
@@ -135,7 +142,7 @@ int main(void)
   an_empty_file_has_no_piece_and_is_whole();
   sizes_around_a_piece_and_a_block();
   pieces_are_held_once_and_blocks_become_whole();
-  extents_continue_each_other();
+  extents_stand_above_each_other();
   extents_have_limits();
   what_was_verified_is_forgotten_first();
   puts("pieces ok");

@@ -191,6 +191,11 @@ static void ports_that_are_not_dense_are_refused(void)
   assert(dc_net_init(memory, &cfg, gap, flags, msd) == NULL);
   assert(dc_net_init(memory, &cfg, twice, flags, msd) == NULL);
   assert(dc_net_init(memory, &cfg, loop, flags, msd) == NULL);
+  /* Ports so high that the sum with those before them wraps around, onto another node's. */
+  for (uint32_t back = 1; back <= 3; back++) {
+    struct dc_net_link wraps[2] = {fine[0], {1, 2, 1, UINT32_MAX - back + 1}};
+    assert(dc_net_init(memory, &cfg, wraps, flags, msd) == NULL);
+  }
   assert(dc_net_init(memory, &cfg, fine, flags, msd) != NULL);
   free(memory);
 }

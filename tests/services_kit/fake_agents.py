@@ -430,6 +430,7 @@ class FakeAgent:
                     "merged": 0,
                     "duplicates": 0,
                     "seq": int(t.sent),
+                    "numbers": int(t.sent),
                     "queued": 0,
                 }
                 for t in self.world.trees[group].values()

@@ -51,22 +51,24 @@ struct dc_extent {
   uint64_t first;
 };
 
-/* A tree's extents, in order of sequence numbers. Each one appended continues the last; the first starts anywhere, and
- * what was forgotten leaves gaps. */
+/* A tree's extents, in order of sequence numbers. Each one appended stands above the last; there are gaps where numbers
+ * were cut off, for those never come back, and where extents were forgotten. */
 struct dc_extents {
   uint32_t n;
   struct dc_extent e[DC_EXTENTS_MAX];
 };
 
-/* Append; -EINVAL when it does not continue the last one or count is 0, -ENOSPC when full, 0 also when it is
+/* Append; -EINVAL when it begins below the end of the last one or count is 0, -ENOSPC when full, 0 also when it is
  * exactly the extent last appended (announcements may be repeated). */
 int dc_extents_append(struct dc_extents *x, const struct dc_extent *e) __attribute__((nonnull));
 /* Piece that `seq` carries; false when it is not assigned (or was forgotten). */
 bool dc_extents_piece(const struct dc_extents *x, uint32_t seq, uint64_t *piece) __attribute__((nonnull));
+/* The first number from `seq` on that is assigned; dc_extents_end when there is none. */
+uint32_t dc_extents_next(const struct dc_extents *x, uint32_t seq) __attribute__((nonnull));
 /* First sequence number not assigned yet; 0 when there is none at all. */
 uint32_t dc_extents_end(const struct dc_extents *x) __attribute__((nonnull));
 /* Make room: forget the extents before `seq` whose blocks are sealed, or, when there is none, the oldest one before
- * `seq`. The last extent always stays. */
+ * `seq`. The last extent always stays: what comes stands above it. */
 void dc_extents_forget(struct dc_extents *x, uint32_t seq, const dc_pieces *p) __attribute__((nonnull));
 /* Take back what was assigned from `seq` on. */
 void dc_extents_cut(struct dc_extents *x, uint32_t seq) __attribute__((nonnull));

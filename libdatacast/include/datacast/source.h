@@ -23,6 +23,7 @@ struct dc_source_counters {
   uint64_t rate;    /* bit/s now */
   uint32_t queued;  /* interests waiting for tokens */
   uint32_t next_seq;/* one past the newest sequence number sent */
+  uint32_t numbers; /* sent so far, each counted once */
 };
 
 typedef struct dc_source dc_source;
