@@ -4,23 +4,15 @@
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <unistd.h>
-#include <netdb.h>
 
 #include "ops.h"
+#include "signal_callers.h"
 
 /* Less time than this is not worth another connection. */
 #define TIME_MIN (2 * DC_MS)
 /* A child that has not answered by then keeps its time, but its own children are contacted from here as well. */
 #define PATIENCE (100 * DC_MS)
-
-/* A connection that somebody opened to us. */
-struct accepted {
-  struct signalling *all;
-  struct conn *conn;
-  struct accepted *next;
-};
 
 /* A kept connection to a child. */
 struct peer {
@@ -420,76 +412,39 @@ static void request(struct signalling *s, struct conn *from, json_t *m)
   refuse(from, id, &why);
 }
 
-/* ---- connections that others opened ---- */
+/* ---- connections that others opened (signal_callers.c) ---- */
 
-static void accepted_message(struct conn *conn, json_t *m)
+void signalling_message(struct signalling *s, struct conn *from, json_t *m)
 {
-  struct accepted *a = conn->owner;
   const char *type = json_string_value(json_object_get(m, "type"));
   if (strcmp(type, "request") == 0) {
-    request(a->all, conn, m);
+    request(s, from, m);
     return;
   }
   struct fault why;
   fault_set(&why, "bad_request", "a message of type \"%.20s\" is not for an agent", type);
-  refuse(conn, json_object_get(m, "id"), &why);
+  refuse(from, json_object_get(m, "id"), &why);
 }
 
-static void accepted_closed(struct conn *conn, const char *why)
+bool signalling_needs(const struct signalling *s, const struct conn *conn)
 {
-  struct accepted *a = conn->owner;
-  struct signalling *s = a->all;
-  log_debug("connection of %s: %s", conn->peer, why);
+  for (const struct pending *p = s->pending; p != NULL; p = p->next)
+    if (p->from == conn)
+      return true;
+  for (const struct group *g = s->groups->first; g != NULL; g = g->next)
+    if (g->parent == conn)
+      return true;
+  return false;
+}
+
+void signalling_lost(struct signalling *s, const struct conn *conn)
+{
   for (struct pending *p = s->pending; p != NULL; p = p->next)
     if (p->from == conn)
       p->from = NULL;
   for (struct group *g = s->groups->first; g != NULL; g = g->next)
     if (g->parent == conn)
       g->parent = NULL; /* its lease runs on; a new master may open it again */
-  struct accepted **at = &s->accepted;
-  while (*at != a)
-    at = &(*at)->next;
-  *at = a->next;
-  s->conns--;
-  free(a);
-}
-
-static const struct conn_ops accepted_ops = {.message = accepted_message, .closed = accepted_closed};
-
-static void incoming(struct watch *w, uint32_t events)
-{
-  (void)events;
-  struct signalling *s = (struct signalling *)(void *)((char *)w - offsetof(struct signalling, listen));
-  struct sockaddr_storage from;
-  socklen_t len = sizeof from;
-  int fd = accept4(w->fd, (struct sockaddr *)&from, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
-  if (fd < 0)
-    return;
-  char host[48] = "?", port[8] = "?", name[64];
-  (void)getnameinfo((struct sockaddr *)&from, len, host, sizeof host, port, sizeof port,
-                    NI_NUMERICHOST | NI_NUMERICSERV);
-  snprintf(name, sizeof name, "%s:%s", host, port);
-  struct accepted *a = s->conns >= CONNECTIONS_MAX ? NULL : calloc(1, sizeof *a);
-  if (a == NULL) {
-    log_warn("connection of %s refused: there are %u already", name, s->conns);
-    close(fd);
-    return;
-  }
-  a->all = s;
-  a->conn = conn_new(s->loop, fd, false, name, &s->budget, &accepted_ops, a);
-  const struct security *security = &s->groups->host->security;
-  struct tls_expect whom = {"master agent", NULL};
-  if (a->conn != NULL && security->ctx != NULL && !conn_secure(a->conn, security->ctx, true, whom)) {
-    conn_free(a->conn);
-    a->conn = NULL;
-  }
-  if (a->conn == NULL) {
-    free(a);
-    return;
-  }
-  a->next = s->accepted;
-  s->accepted = a;
-  s->conns++;
 }
 
 static void emit(void *arg, struct group *g, json_t *event)
@@ -505,32 +460,8 @@ bool signalling_open(struct signalling *s, struct loop *loop, struct groups *gro
   memset(s, 0, sizeof *s);
   s->loop = loop;
   s->groups = groups;
-  s->listen = (struct watch){.fd = -1, .ready = incoming};
-  struct sockaddr_storage to;
-  socklen_t len;
-  int on = 1;
-  if (!address_parse(listen_on, &to, &len))
-    return fault_set(why, "bad_request", "%s is not an address such as 198.18.0.2:7600", listen_on);
-  const struct security *security = &groups->host->security;
-  if (security->ctx == NULL && !security_allows_plain(security, &to))
-    return fault_set(why, "denied",
-                     "listening on %s without TLS is refused: give --tls-ca, --tls-cert and --tls-key (made by "
-                     "`datacast certs`), or --insecure on a network where everybody is trusted",
-                     listen_on);
-  s->listen.fd = socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (s->listen.fd < 0)
-    return fault_set(why, "io", "socket: %s", strerror(errno));
-  (void)setsockopt(s->listen.fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (bind(s->listen.fd, (struct sockaddr *)&to, len) < 0 || listen(s->listen.fd, 64) < 0) {
-    fault_set(why, "io", "cannot listen on %s: %s", listen_on, strerror(errno));
-    close(s->listen.fd);
+  if (!callers_listen(s, listen_on, why))
     return false;
-  }
-  int rc = loop_watch(loop, &s->listen, EPOLLIN);
-  if (rc < 0) {
-    close(s->listen.fd);
-    return fault_set(why, "io", "epoll: %s", strerror(-rc));
-  }
   groups->emit = emit;
   groups->arg = s;
   return true;
@@ -539,13 +470,7 @@ bool signalling_open(struct signalling *s, struct loop *loop, struct groups *gro
 void signalling_close(struct signalling *s)
 {
   s->groups->emit = NULL;
-  loop_unwatch(s->loop, &s->listen);
-  close(s->listen.fd);
-  for (struct accepted *a = s->accepted, *next; a != NULL; a = next) {
-    next = a->next;
-    conn_free(a->conn);
-    free(a);
-  }
+  callers_close(s);
   for (struct peer *p = s->peers, *next; p != NULL; p = next) {
     next = p->next;
     for (struct call *c = p->calls, *after; c != NULL; c = after) {

@@ -19,9 +19,10 @@ struct signalling {
   struct loop *loop;
   struct groups *groups;
   struct watch listen;
-  size_t budget; /* input bytes of all connections */
-  unsigned conns, peers_n, calls_n;
-  struct accepted *accepted;
+  struct timer sweep; /* connections that stand idle */
+  size_t budget;      /* input bytes of all connections */
+  unsigned callers_n, peers_n, calls_n;
+  struct caller *callers;
   struct peer *peers;
   struct pending *pending;
   uint64_t next_id, clock;
@@ -31,5 +32,11 @@ struct signalling {
 bool signalling_open(struct signalling *s, struct loop *loop, struct groups *groups, const char *listen,
                      struct fault *why) __attribute__((nonnull));
 void signalling_close(struct signalling *s) __attribute__((nonnull));
+
+/* For signal_callers.c: a message arrived on a connection that somebody opened to us; is one needed, for an answer or for
+ * a group's events; it is gone. */
+void signalling_message(struct signalling *s, struct conn *from, json_t *m) __attribute__((nonnull));
+bool signalling_needs(const struct signalling *s, const struct conn *conn) __attribute__((nonnull));
+void signalling_lost(struct signalling *s, const struct conn *conn) __attribute__((nonnull));
 
 #endif

@@ -478,6 +478,30 @@ def test_many_connections_are_bounded(pair: Net) -> None:
     until(lambda: pair.client("b").request("ping", pair.member("b"))["b"]["ok"], "an answer")
 
 
+def test_idle_connections_make_room_for_new_ones(pair: Net) -> None:
+    """After as many parents as an agent takes, it still takes the next one; who has just come is not pushed out."""
+    busy = pair.client("b")
+    assert busy.request("ping", pair.member("b"))["b"]["ok"]
+    socks = [raw(pair, "b") for _ in range(127)]
+    try:
+        time.sleep(1.2)
+        assert busy.request("ping", pair.member("b"))["b"]["ok"]  # not idle
+        late = [raw(pair, "b") for _ in range(20)]
+        socks += late
+        for sock in socks[:20]:  # the oldest ones went
+            sock.settimeout(2)
+            assert sock.recv(1) == b""
+        for sock in late:
+            sock.settimeout(0.05)
+            with pytest.raises(TimeoutError):
+                sock.recv(1)
+        assert busy.request("ping", pair.member("b"))["b"]["ok"]  # over its own connection, as before
+        assert pair.client("b").request("ping", pair.member("b"))["b"]["ok"]
+    finally:
+        for sock in socks:
+            sock.close()
+
+
 def test_unfinished_frames_do_not_fill_the_memory(pair: Net) -> None:
     socks = []
     refused = 0
