@@ -100,7 +100,7 @@ static uint32_t seq;
 
 static unsigned forward(void)
 {
-  give(data(DC_LABEL_ADJ + seq % PORTS, true, 1, seq), 0);
+  give(data(DC_LABEL_ADJ + seq % PORTS, true, 1, seq), (uint16_t)((seq + 1) % PORTS));
   seq++;
   return 1;
 }
@@ -139,6 +139,31 @@ static unsigned trees(void)
   give(data(DC_LABEL_LOCAL, false, tree, seq), PORTS - 1);
   seq++;
   return 2;
+}
+
+/* The same in bursts of 32 frames: as a switch gets them. */
+static unsigned trees_in_bursts(void)
+{
+  enum { BURST = 32 };
+  static struct dc_tx out[BURST + DC_NODE_TX_MAX];
+  for (unsigned back = 0; back < 2; back++) {
+    struct dc_frame f[BURST];
+    for (uint32_t i = 0; i < BURST; i++) {
+      uint32_t s = seq + i, tree = s % 1000;
+      dc_buf *b = back ? data(DC_LABEL_LOCAL, false, tree, s) : interest(0, tree, s);
+      f[i] = (struct dc_frame){.buf = b, .data = b->data, .len = b->len, .port = back ? PORTS - 1 : 0};
+    }
+    unsigned n;
+    clock_ns += 100 * BURST;
+    for (unsigned done = 0; done < BURST;) {
+      done += dc_node_handle_burst(node, clock_ns, f + done, BURST - done, out, BURST + DC_NODE_TX_MAX, &n);
+      for (unsigned i = 0; i < n; i++)
+        unref(out[i].buf);
+      sent += n;
+    }
+  }
+  seq += BURST;
+  return 2 * BURST;
 }
 
 static void run(const char *name, unsigned (*step)(void), double seconds)
@@ -187,6 +212,7 @@ int main(int argc, char **argv)
   run("miss", miss, seconds);
   run("aggregate", aggregate, seconds);
   run("1000 trees", trees, seconds);
+  run("in bursts", trees_in_bursts, seconds);
   dc_node_clear(node);
   free(memory);
   return 0;

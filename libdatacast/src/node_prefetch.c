@@ -77,3 +77,26 @@ void dc_node_prefetch(const dc_node *node, const struct dc_frame *frame, unsigne
   fetch(tree->children, 1);
   fetch(tree->children->child, 2 * sizeof tree->children->child[0]);
 }
+
+/* Frames between two steps of the same frame: as long as memory takes. */
+enum { APART = 2, AHEAD = (DC_NODE_PREFETCH_STEPS - 1) * APART };
+
+unsigned dc_node_handle_burst(dc_node *node, dc_time now, const struct dc_frame *frame, unsigned n, struct dc_tx *out,
+                              unsigned cap, unsigned *sent)
+{
+  unsigned done = 0;
+  *sent = 0;
+  dc_node_prefetch(node, frame, 0);
+  for (unsigned i = 0; done < n && cap - *sent >= DC_NODE_TX_MAX; i++) {
+    for (unsigned step = 1; step < DC_NODE_PREFETCH_STEPS; step++) {
+      unsigned behind = (step - 1) * APART;
+      if (i >= behind && i - behind < n)
+        dc_node_prefetch(node, &frame[i - behind], step);
+    }
+    if (i >= AHEAD) {
+      *sent += dc_node_handle(node, now, &frame[done], out + *sent, cap - *sent);
+      done++;
+    }
+  }
+  return done;
+}

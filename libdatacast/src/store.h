@@ -2,7 +2,8 @@
  *
  * Names are numbers: a packet stands in slot seq & mask, and a list through the slots keeps the order of arrival. New
  * packets push the oldest out. Two packets that need one slot (sequence numbers a whole ring apart) cannot both stay:
- * the later one wins. */
+ * the later one wins. The ring grows with what is in it, up to its limit: a store of 14 jumbo packets touches 2 KB of
+ * slots, not all there are. */
 #ifndef DATACAST_STORE_H
 #define DATACAST_STORE_H
 
@@ -22,7 +23,8 @@ struct dc_store_slot {
 
 struct dc_store {
   struct dc_store_slot *slot; /* the caller's, zeroed */
-  uint32_t mask;
+  uint32_t mask;  /* of the slots in use now */
+  uint32_t slots; /* most that may be */
   uint32_t oldest, newest;
   uint32_t packets;
   uint64_t bytes;    /* payload */

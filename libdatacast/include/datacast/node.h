@@ -51,7 +51,13 @@ void dc_node_set_port(dc_node *node, uint16_t port, const uint8_t own[6], const 
 unsigned dc_node_handle(dc_node *node, dc_time now, const struct dc_frame *frame, struct dc_tx *out, unsigned cap)
     __attribute__((nonnull));
 
-/* A hint for bursts: this frame will be handled soon. Fetches into the processor's cache what that will touch, in
+/* Frames that arrived together, handled in their order; what each will touch is fetched while those before it are at hand.
+ * Stops before a frame for which out may have no room any more (cap is at least DC_NODE_TX_MAX). Returns how many frames
+ * were handled; *sent: how many were written to out. */
+unsigned dc_node_handle_burst(dc_node *node, dc_time now, const struct dc_frame *frame, unsigned n, struct dc_tx *out,
+                              unsigned cap, unsigned *sent) __attribute__((nonnull));
+
+/* A hint for callers with bursts of their own: this frame will be handled soon. Fetches into the processor's cache what that will touch, in
  * DC_NODE_PREFETCH_STEPS steps: call them in order, each some frames after the one before, which has to be there by
  * then. Changes nothing and may be left out. */
 enum { DC_NODE_PREFETCH_STEPS = 4 };
