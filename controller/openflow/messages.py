@@ -10,8 +10,8 @@ Action = tuple[str | int, ...]
 """("pop_mpls", ethertype), ("set_field", name, value), ("output", number), ("keep_label",), ("goto", table),
 ("controller",), ("normal",).
 
-"keep_label" puts the top label into LABEL_REGISTER: Open vSwitch's own (a Nicira extension). "output" never sends a frame
-out of the port it came in by: OpenFlow's rule, and ours."""
+"keep_label" puts the top label into LABEL_REGISTER: Open vSwitch's own (a Nicira extension). "output" never sends a
+frame out of the port it came in by: OpenFlow's rule, and ours."""
 
 LABEL_REGISTER = "reg0"
 

@@ -379,8 +379,9 @@ static bool ready(dc_receiver *r)
   return r->next < end && r->next - r->low < DC_RECEIVER_REACH;
 }
 
-/* New numbers are asked for in batches of a power of two, an eighth of the credits at most, that end where every receiver's
- * end: one interest for each, and where they meet they are the same. */
+/* New numbers are asked for in batches of a power of two, a sixteenth of the credits at most, that end where every
+ * receiver's end: one interest for each, and where they meet they are the same. Larger ones make more duplicates where
+ * the caches hold few packets. */
 enum { BATCH_MAX = 8, PER_BATCH = 16 };
 
 static bool batch_ready(const dc_receiver *r)

@@ -7,8 +7,12 @@ enum { SLOTS_MIN = 16, PER_PACKET = 4 };
 
 void dc_store_init(struct dc_store *s, struct dc_store_slot *slot, uint32_t slots, uint64_t capacity)
 {
-  *s = (struct dc_store){
-      .slot = slot, .mask = (slots < SLOTS_MIN ? slots : SLOTS_MIN) - 1, .slots = slots, .oldest = DC_STORE_NONE, .newest = DC_STORE_NONE, .capacity = capacity};
+  *s = (struct dc_store){.slot = slot,
+                         .mask = (slots < SLOTS_MIN ? slots : SLOTS_MIN) - 1,
+                         .slots = slots,
+                         .oldest = DC_STORE_NONE,
+                         .newest = DC_STORE_NONE,
+                         .capacity = capacity};
 }
 
 const struct dc_store_slot *dc_store_find(const struct dc_store *s, uint32_t seq)

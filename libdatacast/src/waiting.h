@@ -18,7 +18,7 @@ struct dc_waiting_entry {
   dc_time sent;                      /* when it was last sent on */
   uint64_t child[DC_WAITING_WORDS];  /* who waits: a bit per child */
   uint32_t order; /* number of the last sending on */
-  uint16_t up;    /* the port of the last sending on: data is taken from there only (DC_PORT_HOST: from this host's source) */
+  uint16_t up;    /* the port of the last sending on, DC_PORT_HOST for this host's source: data comes from there only */
   uint16_t way : 13; /* tells its route from others */
   bool store : 1;   /* the data is to be stored */
   bool nocache : 1; /* the interest that was sent on is not to be answered from a cache */

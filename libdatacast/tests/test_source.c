@@ -238,7 +238,8 @@ static void one_interest_far_ahead_changes_nothing_for_the_others(void)
 {
   const struct dc_cc_ops *rules[] = {&dc_cc_datacast, &dc_cc_steady};
   for (unsigned k = 0; k < 2; k++) {
-    dc_source *s = make_with(rules[k], 100000000, 4, 0, 4000000000u), *alone = make_with(rules[k], 100000000, 4, 0, 1000000);
+    dc_source *s = make_with(rules[k], 100000000, 4, 0, 4000000000u);
+    dc_source *alone = make_with(rules[k], 100000000, 4, 0, 1000000);
     struct dc_source_counters d;
     ask_from(s, 1000, 3999999999u, 0, &to_b);
     assert(dc_source_poll(s, 1000, tx, CAP) == 1 && tx[0].seq == 3999999999u);

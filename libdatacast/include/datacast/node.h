@@ -57,7 +57,7 @@ unsigned dc_node_handle(dc_node *node, dc_time now, const struct dc_frame *frame
 unsigned dc_node_handle_burst(dc_node *node, dc_time now, const struct dc_frame *frame, unsigned n, struct dc_tx *out,
                               unsigned cap, unsigned *sent) __attribute__((nonnull));
 
-/* A hint for callers with bursts of their own: this frame will be handled soon. Fetches into the processor's cache what that will touch, in
+/* A hint for callers with bursts of their own: this frame will be handled soon. Fetches what that will touch, in
  * DC_NODE_PREFETCH_STEPS steps: call them in order, each some frames after the one before, which has to be there by
  * then. Changes nothing and may be left out. */
 enum { DC_NODE_PREFETCH_STEPS = 4 };
