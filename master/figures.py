@@ -141,8 +141,8 @@ class Figures:
             seq = figures.get("seq")
             if not isinstance(seq, int):
                 continue
-            # By numbers, not by packets: a tree with several children at the source sends one packet to each. Nor by how
-            # far it is: after a cut numbers leave a gap.
+            # By numbers, not by packets: a tree with several children at the source sends one packet to each. Nor by
+            # how far it is: after a cut numbers leave a gap.
             count = figures.get("numbers")
             before = self._source_trees.get(tree, {}).get("numbers", 0)
             rate = max(0, count - before) / elapsed if elapsed and isinstance(count, int) else None
