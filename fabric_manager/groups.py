@@ -160,10 +160,10 @@ class Groups:
             id=self._new_id(), spec=spec, created_ns=now, updated_ns=now, requested_by=by, request_key=key
         )  # fmt: skip
         record = machine.new(made).record
-        queued = [held.record for held in self._live.values() if held.record.state == "queued"]
+        queued, begun = self._queue()
         worker = self.workers.pick()
         # Given out at once it costs one write.
-        begins = worker is not None and record in admit([*queued, record], len(self._live) - len(queued))
+        begins = worker is not None and record in admit([*queued, record], begun)
         held = Held(record, 0, accepted_ns=accepted_ns)
         effects: tuple[machine.Effect, ...] = ()
         if begins and worker:
@@ -423,13 +423,19 @@ class Groups:
 
     def _admit(self) -> None:
         """Those that wait in the queue and may begin."""
-        queued = sorted(
-            (held.record for held in self._live.values() if held.record.state == "queued"),
-            key=lambda record: record.created_ns,
-        )
+        queued, begun = self._queue()
         if queued and self.workers.pick() is not None:
-            self._waiting.update(record.id for record in admit(queued, len(self._live) - len(queued)))
+            self._waiting.update(record.id for record in admit(queued, begun))
             self._spawn(self._place_waiting())
+
+    def _queue(self) -> tuple[list[Record], list[Record]]:
+        """Those that wait for their turn, and those that have had it."""
+        queued: list[Record] = []
+        begun: list[Record] = []
+        for held in self._live.values():
+            waits = held.record.state == "queued" and held.record.id not in self._waiting
+            (queued if waits else begun).append(held.record)
+        return queued, begun
 
     def sweep(self) -> None:
         """Call ten times a second."""
