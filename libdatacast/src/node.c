@@ -245,7 +245,8 @@ static enum dc_drop on_interest(struct work *w, uint32_t at, const struct dc_hea
   struct dc_node *node = w->node;
 
   /* The first stop is this node's own; the source's at least must follow. */
-  struct asking a = {.h = h};
+  struct asking a; /* its segments are filled as far as they reach: nothing is cleared before */
+  a.h = h;
   if (h->length > DC_ROUTE_MAX || h->stops < 2 || h->stops > DC_STOPS_MAX)
     return DC_DROP_ROUTE;
   size_t taken = dc_stop_parse(w->frame->data + at + DC_HEADER_LEN, h->length, &a.own);
