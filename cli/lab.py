@@ -25,7 +25,7 @@ TOPOLOGY = typer.Option("bcube:4,1", "--topology", help="bcube:n,k, fattree:n,k,
 LINK = typer.Option("100mbit", "--link", help="Rate of every link, each way.")
 MTU = typer.Option(9000, "--mtu", min=576, max=16000, help="MTU of every link.")
 QUEUE = typer.Option(100, "--queue", min=8, max=10000, help="Packets that the queue of a port holds.")
-DATAPLANE = typer.Option("dpdk", "--dataplane", help="dpdk, ovs, bmv2, by turns ovs+dpdk; or ip: plain routers.")
+DATAPLANE = typer.Option("dpdk", "--dataplane", help="dpdk, ovs, bmv2, p4 (no appliance), ovs+dpdk; ip: plain routers.")
 WITHOUT = typer.Option(
     None, "--without-appliance", help="Switches whose cache appliance is absent, by comma, or 'all' (ovs, bmv2)."
 )

@@ -6,10 +6,12 @@ import contextlib
 import os
 import shutil
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from datacast.core.constants import P4_CPU_PORT, P4_LOOP_IN, P4_LOOP_OUT
 from datacast.lab.controlled import ControlledPlane, give_room
+from datacast.lab.dataplane import DataPlane
 from datacast.lab.errors import LabError
 from datacast.lab.plan import Machine
 from datacast.lab.processes import DATA_PATH
@@ -24,6 +26,9 @@ PROGRAM = "simple_switch_grpc"
 GRPC_PORT = 9559
 P4 = ROOT / "build" / "p4"
 PIPELINE = {"json": str(P4 / "datacast.json"), "p4info": str(P4 / "datacast.p4info.bin")}
+NODE_PIPELINE = {"json": str(P4 / "node.json"), "p4info": str(P4 / "node.p4info.bin")}
+LOOP_ROOM = 64
+"""More than the network's MTU: what an answer that grows on the loop carries in front."""
 REMEDY = "install p4lang's packages p4lang-p4c and p4lang-bmv2, or build them; then `make p4`"
 
 
@@ -70,6 +75,8 @@ class Bmv2Plane(ControlledPlane):
 
     name = "bmv2"
     first_number = 0
+    pipeline = PIPELINE
+    grpc_port = GRPC_PORT
 
     def __init__(self) -> None:
         super().__init__()
@@ -80,15 +87,19 @@ class Bmv2Plane(ControlledPlane):
 
         lack = missing()
         if not lack:
-            lack = next((f"{path} is not there" for path in PIPELINE.values() if not os.path.exists(path)), "")
+            lack = next((f"{path} is not there" for path in self.pipeline.values() if not os.path.exists(path)), "")
         return [Check("bmv2", not lack, True, lack or "found", REMEDY if lack else "")]
 
     def _server(self, machine: Machine, node: str) -> str:
-        return f"{machine.address}:{GRPC_PORT + machine.nodes.index(node)}"
+        return f"{machine.address}:{self.grpc_port + machine.nodes.index(node)}"
+
+    def switch(self, machine: Machine, node: str) -> Bmv2:
+        ports = self.numbered(machine, node)
+        return Bmv2(machine.nodes.index(node) + 1, self._server(machine, node), ports)
 
     def start_switches(self, lab: Lab, machine: Machine) -> None:
         for i, node in enumerate(machine.nodes):
-            switch = Bmv2(i + 1, self._server(machine, node), self.numbered(machine, node))
+            switch = self.switch(machine, node)
             process = lab.supervisor.start(
                 f"{machine.name}-bmv2-{i}", switch.command(), lab.network.spawn(machine), lab.options.realtime
             )
@@ -98,13 +109,53 @@ class Bmv2Plane(ControlledPlane):
         return {"p4runtime": {"address": self._server(machine, node), "device_id": machine.nodes.index(node) + 1}}
 
     def settings(self, lab: Lab) -> dict[str, Any]:
-        return {"pipeline": PIPELINE}
+        return {"pipeline": self.pipeline}
 
     def ready(self, lab: Lab) -> None:
         for process, ports in self._switches:
             give_room(lab, process, ports)
             if lab.options.realtime:
                 all_threads_first(process.pid)
+
+
+class P4Plane(Bmv2Plane):
+    """bmv2 alone: the node is in its pipeline; a cable to itself takes the place of an appliance."""
+
+    name = "p4"
+    programs = ()
+    pipeline = NODE_PIPELINE
+    grpc_port = GRPC_PORT + 1000  # both may stand on one machine
+
+    def loop(self, machine: Machine, node: str) -> tuple[str, str]:
+        index = machine.nodes.index(node)
+        return f"{self.name}-l{index}", f"{self.name}-m{index}"
+
+    def switch(self, machine: Machine, node: str) -> Bmv2:
+        ports = tuple((self.number(p.port), p.ifname) for p in machine.ports[node])
+        loop = self.loop(machine, node)
+        return Bmv2(machine.nodes.index(node) + 1, self._server(machine, node), ports, loop)
+
+    def start_caches(self, lab: Lab, machine: Machine) -> None:
+        from datacast.lab.network import data_port_script
+
+        script, mtu = "", lab.options.mtu + LOOP_ROOM
+        for node in machine.nodes:
+            ends = self.loop(machine, node)
+            script += f"ip link add name {ends[0]} mtu {mtu} type veth peer name {ends[1]} mtu {mtu}\n"
+            script += "".join(data_port_script(end, 0, mtu, 0) for end in ends)
+        lab.network.run_in(machine.name, ["sh", "-euc", script])
+
+    def cache(self, machine: Machine, node: str, control: str | None) -> dict[str, Any]:
+        return {"cache": "p4"}
+
+    def settings(self, lab: Lab) -> dict[str, Any]:
+        return {"node_pipeline": self.pipeline}
+
+    def _controls(self, lab: Lab, machine: Machine) -> list[tuple[Path, tuple[str, ...]]]:
+        return []
+
+    def appliance_process(self, lab: Lab, machine: Machine, node: str) -> str:
+        return DataPlane.appliance_process(self, lab, machine, node)
 
 
 def all_threads_first(pid: int) -> None:

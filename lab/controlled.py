@@ -20,7 +20,7 @@ import yaml
 
 from datacast.core import constants as wire
 from datacast.lab.counters import ask_control
-from datacast.lab.dataplane import DataPlane
+from datacast.lab.dataplane import EAL_MEMORY_MB, DataPlane
 from datacast.lab.errors import LabError
 from datacast.lab.namespace import inside
 from datacast.lab.plan import PORTS_PER_PROCESS, Machine
@@ -84,9 +84,15 @@ class ControlledPlane(DataPlane):
 
     # ---- starting ----
     def start(self, lab: Lab, machine: Machine) -> None:
+        self._machines[machine.name] = machine
+        self.start_caches(lab, machine)
+        self.start_switches(lab, machine)
+        self._start_taps(lab, machine)
+
+    def start_caches(self, lab: Lab, machine: Machine) -> None:
+        """The appliances of one machine, and their cables."""
         from datacast.lab.network import data_port_script
 
-        self._machines[machine.name] = machine
         script, mtu = "", self.appliance_mtu(lab)
         for node in machine.nodes:
             ends = self.appliance_ifnames(machine, node)
@@ -97,7 +103,8 @@ class ControlledPlane(DataPlane):
         lab.network.run_in(machine.name, ["sh", "-euc", script])
         for control, nodes in self._controls(lab, machine):
             self._start_appliances(lab, machine, control, nodes)
-        self.start_switches(lab, machine)
+
+    def _start_taps(self, lab: Lab, machine: Machine) -> None:
         pid = lab.network.nodes[machine.name].pid
         ports = [(node, p.port, p.ifname) for node in machine.nodes for p in machine.ports[node]]
         try:
@@ -115,7 +122,7 @@ class ControlledPlane(DataPlane):
             ],
             "control": str(control),
             "mtu": self.appliance_mtu(lab),
-            "eal": {"huge": False},
+            "eal": {"huge": False, "memory_mb": EAL_MEMORY_MB},
         }
         path = control.with_suffix(".yaml")
         path.write_text(yaml.safe_dump(config, sort_keys=False))
@@ -148,6 +155,10 @@ class ControlledPlane(DataPlane):
         return {}
 
     # ---- the controller ----
+    def cache(self, machine: Machine, node: str, control: str | None) -> dict[str, Any]:
+        """Keys of a switch that say who caches."""
+        return {"appliance": {"number": self.appliance_number(machine, node), "control": control}}
+
     def controller_config(self, lab: Lab) -> dict[str, Any]:
         """docs/dataplanes.md."""
         switches = []
@@ -163,9 +174,14 @@ class ControlledPlane(DataPlane):
                     }
                     for p in machine.ports[node]
                 ]
-                appliance = {"number": self.appliance_number(machine, node), "control": controls.get(node)}
+                control = controls.get(node)
                 switches.append(
-                    {"name": node, "ports": ports, "appliance": appliance, **self.address(lab, machine, node)}
+                    {
+                        "name": node,
+                        "ports": ports,
+                        **self.cache(machine, node, control),
+                        **self.address(lab, machine, node),
+                    }
                 )
         reporting = {"fabric_manager": lab.signalling, **lab.credentials.settings("controller/main")}
         return {"switches": switches, **reporting, **self.settings(lab)}

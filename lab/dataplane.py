@@ -135,12 +135,14 @@ class DpdkPlane(DataPlane):
 
 def data_plane(name: str) -> DataPlane:
     """By name; `ovs+dpdk` for switches that take turns. Raises LabError for an unknown name."""
-    from datacast.lab.bmv2 import Bmv2Plane
+    from datacast.lab.bmv2 import Bmv2Plane, P4Plane
     from datacast.lab.ip import IpPlane
     from datacast.lab.mixed import MixedPlane
     from datacast.lab.ovs import OvsPlane
 
-    planes: dict[str, type[DataPlane]] = {plane.name: plane for plane in (DpdkPlane, OvsPlane, Bmv2Plane, IpPlane)}
+    planes: dict[str, type[DataPlane]] = {
+        plane.name: plane for plane in (DpdkPlane, OvsPlane, Bmv2Plane, P4Plane, IpPlane)
+    }
     names = name.split("+")
     for one in names:
         if one not in planes or names.count(one) > 1 or (planes[one].ip and len(names) > 1):

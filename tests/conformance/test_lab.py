@@ -64,6 +64,15 @@ def test_a_file_reaches_its_group(tmp_path: Path, name: str, link: str) -> None:
     assert 0.99 < report["link_stress"] < 1.5
 
 
+@AT_LENGTH
+@pytest.mark.parametrize("name", ["p4", "dpdk+ovs+bmv2+p4"])
+def test_switches_that_cache_by_themselves_deliver(tmp_path: Path, name: str) -> None:
+    need(name)
+    report = lab_run(tmp_path, "--dataplane", name, "--link", "5mbit", "--mtu", "1500", "--size", "1M", "--from", "00",
+                     "--to", SIX)
+    assert report["ok"] and all(r["sha256_ok"] for r in report["receivers"].values()) and len(report["receivers"]) == 6
+
+
 def test_segments_are_split_for_switches_that_pop_under_three_labels(tmp_path: Path) -> None:
     """Five switches in a row, no branch before the last."""
     need("ovs")
@@ -140,4 +149,4 @@ def test_an_appliance_dies_under_a_group_and_comes_back(tmp_path: Path, name: st
 def test_an_unknown_data_plane_is_refused_with_those_there_are(tmp_path: Path) -> None:
     command = [str(DATACAST), "lab", "run", "--dataplane", "ovs+magic", "--size", "1M"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert done.returncode != 0 and "magic" in done.stderr and "dpdk, ovs, bmv2" in done.stderr
+    assert done.returncode != 0 and "magic" in done.stderr and "dpdk, ovs, bmv2, p4" in done.stderr
