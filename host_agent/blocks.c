@@ -22,7 +22,7 @@ static void tell_done(struct group *g)
 {
   group_event(g, "done",
               json_pack("{s:I,s:I,s:I,s:I}", "t_ns", (json_int_t)g->t_done_ns, "bytes", (json_int_t)g->layout.size,
-                        "sha256_blocks", (json_int_t)g->receiver->ok, "bad_blocks", (json_int_t)g->receiver->bad));
+                        "blocks_ok", (json_int_t)g->receiver->ok, "bad_blocks", (json_int_t)g->receiver->bad));
 }
 
 void receiver_repeat(struct group *g)

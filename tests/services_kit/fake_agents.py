@@ -143,7 +143,7 @@ class World:
         blocks = -(-pieces // body["per_block"])
         if len(role.held) == pieces and len(role.blocks) == blocks and not agent.stall_done:
             role.state, role.t_done_ns = "done", time.time_ns()
-            agent.emit(group, {"event": "done", "t_ns": role.t_done_ns, "bytes": body["size"], "sha256_blocks": blocks})
+            agent.emit(group, {"event": "done", "t_ns": role.t_done_ns, "bytes": body["size"], "blocks_ok": blocks})
 
 
 class FakeAgent:
