@@ -136,6 +136,7 @@ static void to_endpoint(struct forward *f, dc_time now, const struct dc_tx *tx, 
     f->count.drop[why]++;
     return;
   }
+  f->asked += h.more;
   e->ops->interest(e, now, &h, &ret);
 }
 
@@ -406,7 +407,8 @@ void forward_round(void *arg, dc_time now)
   say_hello(f, now);
   poll_endpoints(f, now);
   f->loop->busy |= f->first_marked != NULL;
-  f->loop->packets = got;
+  f->loop->packets = got + f->asked; /* a range is as many packets as it asks for: so quickly they will follow */
+  f->asked = 0;
   for (uint16_t i = 0; i < f->ports; i++)
     if (f->port[i]->n > 0)
       port_flush(f->port[i], now);

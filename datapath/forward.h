@@ -54,6 +54,7 @@ struct forward {
   struct port *rx_port; /* during rx */
   struct timer hello;   /* wakes for the next hello or verdict; both are made in the round, after what arrived */
   dc_time hello_at;
+  uint32_t asked;       /* numbers of ranges beyond the first, in this round */
   bool traffic;         /* frames of Datacast came in this round */
   void (*link_changed)(void *arg, uint16_t port, bool up, const char *reason);
   void *link_arg;

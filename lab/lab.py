@@ -19,7 +19,7 @@ from datacast.lab.checks import before_start, port_taken
 from datacast.lab.credentials import Credentials
 from datacast.lab.dataplane import data_plane
 from datacast.lab.errors import LabError
-from datacast.lab.plan import AGENT_PORT, Machine, Plan, make_plan
+from datacast.lab.plan import AGENT_PORT, Machine, Plan, ip_queue, make_plan
 from datacast.lab.processes import CONTROL, Supervisor, may_be_realtime
 from datacast.lab.programs import need_program
 from datacast.lab.signals import Signals
@@ -298,7 +298,7 @@ class Lab:
                 "--mtu",
                 str(options.mtu),
                 "--queue-packets",
-                str(options.queue_packets),
+                str(ip_queue(options.queue_packets, options.mtu) if self.plane.ip else options.queue_packets),
                 "--workers",
                 str(WORKERS),
                 *self.credentials.options("fabric-manager/main"),

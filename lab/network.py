@@ -20,11 +20,10 @@ from mininet.link import Intf, Link
 from mininet.node import Node
 
 from datacast.lab.errors import LabError
-from datacast.lab.plan import Cable, Machine, Plan
+from datacast.lab.plan import Cable, Machine, Plan, ip_queue
 from datacast.lab.signals import Signals
 
 ETHER_LEN = 14
-JUMBO = 9000
 BURST_S = 0.003
 """Depth of the token bucket: what a port may send late after the machine was busy elsewhere."""
 BRIDGE = "br-mgmt"
@@ -141,7 +140,7 @@ def ip_port_script(ifname: str, rate_bps: int, mtu: int, queue_packets: int, up:
     """Shell lines that make an interface one of an IP stack: ARP, offloads, the shaper, up. Its queue has the bytes of
     a port's with jumbo frames, for at 1,500 bytes a hundred packets are nothing."""
     lines = f"ip link set {ifname} up\n" if up else ""
-    return lines + shaper_script(ifname, rate_bps, mtu, max(queue_packets, queue_packets * JUMBO // mtu))
+    return lines + shaper_script(ifname, rate_bps, mtu, ip_queue(queue_packets, mtu))
 
 
 PROLOGUE = "echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6 2>/dev/null || :\nip link set lo up\n"

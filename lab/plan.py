@@ -20,6 +20,14 @@ SLOT_PREFIX = 20
 AGENT_PORT = 7600
 
 
+JUMBO = 9000
+
+
+def ip_queue(queue_packets: int, mtu: int) -> int:
+    """Packets of a queue that has the bytes of one of jumbo frames: at 1,500 bytes a hundred packets are nothing."""
+    return max(queue_packets, queue_packets * JUMBO // mtu)
+
+
 @dataclass(frozen=True)
 class Port:
     """A node's end of a cable."""
