@@ -7,7 +7,7 @@ another, the slower one is cut and the faster one takes over.
 
 A sequence number never names another piece: caches know tree and number only, and a member that was out of touch may
 not have heard of a cut. What is cut off never comes back; a tree goes on above all the numbers it was ever given, with
-a gap. A cut is placed ahead of what the source will have sent when it hears of it, so that hardly a piece is sent twice.
+a gap. A cut is placed ahead of what the source will have sent when it hears of it: hardly a piece is sent twice.
 
 Trees need not reach all receivers (Takahashi and others, Algorithm 2). A piece that goes over a tree is still to be
 sent to those that the tree does not reach; such pieces wait in a pool of their own. A tree takes from the pool that
