@@ -41,7 +41,7 @@ RUN_OPTIONS = $(if $(FILE),--file $(FILE),--size $(SIZE)) $(if $(FROM),--from $(
   $(if $(TREES),--trees $(TREES)) $(if $(CACHE),--cache $(CACHE)) $(if $(CREDITS),--credits $(CREDITS)) \
   $(if $(DELTA),--delta $(DELTA)) $(if $(SEED),--seed $(SEED))
 
-.PHONY: help setup build binaries demo lab test test-c c-tests test-py test-quick test-faults lint constants clean bench-lab bench-failures bench-peers mutants power-loss
+.PHONY: docs packages test-packages help setup build binaries demo lab test test-c c-tests test-py test-quick test-faults lint constants clean bench-lab bench-failures bench-peers mutants power-loss
 
 ifndef V
 .SILENT:
@@ -96,6 +96,7 @@ C_TESTS :=
 -include simulation/build.mk
 -include simulation/ns3/build.mk
 -include p4src/build.mk
+-include console/build.mk
 -include libdatacast/fuzz/build.mk
 -include tests/conformance/build.mk
 -include tests/powerloss/build.mk
@@ -158,6 +159,22 @@ power-loss: build ## ten thousand seeded losses of power under store, files and 
 # mypy knows no package map: it gets a folder of links. TYPED are the rooms that pass it.
 ROOMS := services origins topologies planners lab fabric_manager master controller cli simulation
 TYPED := services origins topologies planners
+
+# Debian's tools for packages are wanted here only.
+PACKAGE_TOOLS := dpkg-dev debhelper lintian debootstrap python3-numpy curl
+packages: setup ## Debian packages of agent, switch and controller in build/packages
+	@missing=$$(for p in $(PACKAGE_TOOLS); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done); \
+	[ -z "$$missing" ] || DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >$(BUILD)/apt-packages.log
+	@packaging/build $(BUILD)/packages >$(BUILD)/packages.log 2>&1 || { tail -30 $(BUILD)/packages.log >&2; exit 1; }
+	@lintian --fail-on error --tag-display-limit 3 $(BUILD)/packages/*.deb; ls -l $(BUILD)/packages/*.deb
+
+docs: build ## the documentation site in build/docs
+	@$(PY) -m pip install -q --disable-pip-version-check 'mkdocs-material>=9.5,<10'
+	@$(PY) docs/tools/site.py $(BUILD)/docs-src
+	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build -q --strict
+
+test-packages: packages ## install, start, use and remove the packages in a clean root
+	@packaging/try $(BUILD)/packages $(BUILD)/clean-root
 
 lint: $(BUILD)/.venv ## ruff, import contracts, types, folder layout
 	@$(VENV)/bin/ruff check .

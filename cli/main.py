@@ -41,6 +41,8 @@ COMMANDS: dict[str, dict[str, str]] = {
         "forget": "Forget a group that has ended.",
     },
     "datacast.cli.certs": {"certs": "Make a fabric's authority and the certificates of its processes."},
+    "datacast.cli.top": {"top": "Show the fabric and its groups, live."},
+    "datacast.cli.site": {"init": "Make a site in one go: certificates, token, every machine's configuration."},
     "datacast.cli.token": {"token": "Make, list and revoke tokens for the REST API."},
     "datacast.cli.trees": {"trees": "Compute edge-disjoint Steiner trees and show them."},
     "datacast.cli.sim": {"sim": "Simulate groups on a topology."},

@@ -15,12 +15,15 @@ from datacast.services.tls import is_local
 from datacast.services.tokens import TokenFile
 
 from .audit import Audit
+from .console import cookie_of
 
 BODY_MAX = 2 << 20
 """A group of 8,192 receivers with long names takes 1.1 MB."""
 BODY_S = 15.0
 OPEN = ("/healthz", "/openapi.json", "/docs", "/docs/oauth2-redirect", "/redoc")
 """For everybody, but only to be read."""
+SESSION = "/console/session"
+"""For everybody who comes from the console's own page: it takes the token in the body."""
 
 BUCKETS_MAX = 4096
 WHO, TOKEN = "datacast.who", "datacast.token"
@@ -34,7 +37,8 @@ Send = Callable[[Any], Any]
 def needed(method: str, path: str) -> str | None:
     """The role a request takes; None: no token."""
     if method in ("GET", "HEAD", "OPTIONS"):
-        return None if path in OPEN else "viewer"
+        page = path == "/" or (path.startswith("/console/") and path != "/console/layout")
+        return None if page or path in OPEN else "viewer"
     if path == "/plan":
         return "viewer"
     return "admin" if path == "/sets" or path.startswith(("/sets/", "/hosts/")) else "operator"
@@ -114,8 +118,15 @@ class Access:
             return ""
         role = needed(method, path)
         kind, _, secret = headers.get("authorization", "").partition(" ")
+        if path == SESSION:
+            _check_origin(headers)
+            return f"open {_client(scope)}"
         if role is None and not secret:
             return f"open {_client(scope)}"
+        if not secret and (cookie := cookie_of(headers)):
+            if method not in ("GET", "HEAD", "OPTIONS"):
+                _check_origin(headers)
+            kind, secret = "bearer", cookie
         token = self.tokens.find(secret.strip()) if kind.lower() == "bearer" else None
         if token is None:
             given = "this token is not known, revoked or expired" if secret else "no token was given"
@@ -172,6 +183,20 @@ def _check_local(headers: dict[str, str], server: Any) -> None:
                 what=value,
                 remedy="ask for 127.0.0.1 or localhost, or start the controller with --tokens",
             )
+
+
+def _check_origin(headers: dict[str, str]) -> None:
+    """A browser sends the cookie by itself, so what changes something must come from the console's own pages. Raises
+    Problem."""
+    origin = headers.get("origin", "")
+    if urlsplit(origin).netloc != headers.get("host"):
+        raise Problem(
+            403,
+            "forbidden",
+            f"a request by cookie from {origin or 'nowhere'!r}",
+            what="origin",
+            remedy="use the console of this controller, or send the token as `Authorization: Bearer`",
+        )
 
 
 async def _whole_body(headers: dict[str, str], receive: Receive) -> Receive:

@@ -18,7 +18,7 @@ from datacast.services.problems import Problem
 from datacast.services.service import install_problem_handlers
 from datacast.services.tokens import TokenFile
 
-from . import group_rest
+from . import console, group_rest
 from .access import Access
 from .audit import Audit
 from .metrics import CONTENT_TYPE, RequestMetrics, fabric_metrics, render
@@ -96,6 +96,7 @@ def make_app(
     )
     install_problem_handlers(app)
     app.include_router(rest.router(switches, problems(404, 422), problems()))
+    app.include_router(console.router(client, tokens))
     own = RequestMetrics()
     streams: set[object] = set()
     app.add_middleware(Access, tokens=tokens, rate=rate, audit=audit)

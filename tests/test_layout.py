@@ -194,6 +194,8 @@ def test_every_folder_explains_itself():
             "origins",
             "topologies",
             "mn",
+            "console",
+            "packaging",
             "planners",
             "lab",
         )

@@ -4,6 +4,7 @@ from .errors import FileError, LinkError, NodeError, SpecError, TopologyError, U
 from .fabrics import jellyfish, leafspine
 from .files import from_file, from_json, to_json
 from .graph import hosts, neighbour, port, switches, validate
+from .layout import places
 from .spec import FORMS, parse
 from .structured import bcube, fattree, hypercube, torus
 
@@ -25,6 +26,7 @@ __all__ = [
     "leafspine",
     "neighbour",
     "parse",
+    "places",
     "port",
     "switches",
     "to_json",

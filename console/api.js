@@ -1,0 +1,44 @@
+// The REST API: the cookie that sign-in set goes along, scripts never see it.
+
+export class Refused extends Error {
+  constructor(problem, status) {
+    super(problem.detail || `status ${status}`);
+    this.status = status;
+    this.remedy = problem.remedy || "";
+  }
+}
+
+export async function ask(path, method = "GET", body = undefined) {
+  const answer = await fetch(path, {
+    method,
+    headers: body === undefined ? {} : { "content-type": "application/json" },
+    body: body === undefined ? undefined : JSON.stringify(body),
+    cache: "no-store",
+  });
+  const text = await answer.text();
+  let content = null;
+  try { content = text ? JSON.parse(text) : null; } catch { content = { detail: text.slice(0, 200) }; }
+  if (!answer.ok) throw new Refused(content || {}, answer.status);
+  return content;
+}
+
+export const bytes = (n) => {
+  if (n == null) return "-";
+  let unit = 0;
+  while (n >= 1000 && unit < 4) { n /= 1000; unit += 1; }
+  return `${n.toFixed(unit && n < 100 ? 1 : 0)} ${["B", "kB", "MB", "GB", "TB"][unit]}`;
+};
+export const rate = (bps) => (bps == null ? "-" : bps >= 1e9 ? `${(bps / 1e9).toFixed(2)} Gb/s` : `${(bps / 1e6).toFixed(1)} Mb/s`);
+export const seconds = (s) => (s == null || !isFinite(s) ? "-" : s < 100 ? `${s.toFixed(2)} s` : `${Math.round(s)} s`);
+export const percent = (f) => (f == null ? "-" : `${(100 * f).toFixed(1)} %`);
+
+// A table as a file, so that every view can be had as CSV.
+export function csv(name, head, rows) {
+  const cell = (v) => (/[",\n]/.test(String(v ?? "")) ? `"${String(v).replaceAll('"', '""')}"` : String(v ?? ""));
+  const text = [head, ...rows].map((row) => row.map(cell).join(",")).join("\n") + "\n";
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}

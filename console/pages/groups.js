@@ -1,0 +1,59 @@
+// All groups, and a form to start one.
+
+import { html, use, useState, Fail, State, Table } from "../ui.js";
+import { ask, bytes, percent, rate } from "../api.js";
+import { groups, topology } from "../state.js";
+
+function Start() {
+  const topo = use(topology);
+  const hosts = (topo?.nodes ?? []).filter((n) => n.kind === "host").map((n) => n.name);
+  const [error, setError] = useState(null);
+  const submit = async (e) => {
+    e.preventDefault();
+    setError(null);
+    const form = new FormData(e.target);
+    const to = form.get("to").trim();
+    const spec = { source: form.get("from").trim(), source_path: form.get("path").trim(), receivers: to === "all" ? "all" : to.split(/[ ,]+/).filter(Boolean) };
+    if (form.get("dest").trim()) spec.dest_path = form.get("dest").trim();
+    if (form.get("trees")) spec.options = { trees: Number(form.get("trees")) };
+    try {
+      const group = await ask("groups", "POST", spec);
+      location.hash = `/groups/${group.id}`;
+    } catch (problem) { setError(problem); }
+  };
+  return html`<details class="card"><summary>Start a group</summary><form onSubmit=${submit} class="row">
+    <label>From <input name="from" list="hosts" required size="8" /></label>
+    <label>File there <input name="path" required size="30" placeholder="/srv/datacast/image" /></label>
+    <label>To (hosts, or all) <input name="to" required size="24" placeholder="02, 10, 21" /></label>
+    <label>Name there <input name="dest" size="16" placeholder="as at the source" /></label>
+    <label>Most trees <input name="trees" type="number" min="1" max="64" /></label>
+    <button class="main">Start</button>
+    <datalist id="hosts">${hosts.slice(0, 500).map((h) => html`<option value=${h} />`)}</datalist>
+    <${Fail} error=${error} /></form></details>`;
+}
+
+export const receiversOf = (g) => {
+  const named = g.receivers ?? g.spec?.receivers ?? [];
+  return Array.isArray(named) ? named : Object.keys(named);
+};
+const started = (g) => g.created_ns ?? g.accepted_ns ?? 0;
+
+export function GroupsPage() {
+  const all = [...use(groups).values()];
+  const [state, setState] = useState("");
+  const columns = [
+    { name: "Group", of: (g) => g.id, show: (g) => html`<a href=${`#/groups/${g.id}`}>${g.id}</a>` },
+    { name: "State", of: (g) => g.state, show: (g) => html`<${State} of=${g.state} />` },
+    { name: "From", of: (g) => g.spec?.source ?? g.source },
+    { name: "File", of: (g) => g.spec?.source_path ?? g.source_path },
+    { name: "Receivers", of: (g) => receiversOf(g).length, number: true },
+    { name: "Progress", of: (g) => g.fraction ?? 0, show: (g) => html`<progress max="1" value=${g.fraction ?? 0} aria-label=${`progress of ${g.id}`}></progress> ${percent(g.fraction)}` },
+    { name: "Rate", of: (g) => g.rate_bps ?? 0, show: (g) => rate(g.rate_bps), number: true },
+    { name: "Size", of: (g) => g.size ?? 0, show: (g) => bytes(g.size), number: true },
+    { name: "Started", of: started, show: (g) => (started(g) ? new Date(started(g) / 1e6).toLocaleString() : "-") },
+  ];
+  const states = [...new Set(all.map((g) => g.state))];
+  return html`<h2>Groups</h2><${Start} />
+    <div class="row"><label>State <select onChange=${(e) => setState(e.target.value)}><option value="">all</option>${states.map((s) => html`<option>${s}</option>`)}</select></label> <a href="groups">JSON</a></div>
+    <${Table} name="groups" columns=${columns} rows=${state ? all.filter((g) => g.state === state) : all} first=${8} down empty="no groups yet" />`;
+}

@@ -1,0 +1,49 @@
+"""What `datacast top` shows."""
+
+from __future__ import annotations
+
+from rich.console import Console
+
+from datacast.cli.top import GROUPS_MAX, look
+
+
+class Fabric:
+    """A controller that answers from memory."""
+
+    def __init__(self, groups):
+        self.all, self.asked = groups, []
+
+    def topology(self):
+        nodes = [{"name": "a", "kind": "host"}, {"name": "b", "kind": "host", "registered": False}]
+        return {"spec": "pair", "nodes": nodes, "links": [{"u": "a", "v": "b", "up": False}]}
+
+    def groups(self):
+        return self.all
+
+    def group(self, name):
+        self.asked.append(name)
+        receivers = {"b": {"fraction": 0.25}, "c": {"fraction": 0.75}}
+        return {"id": name, "source": "a", "fraction": 0.5, "rate_bps": 8e6, "receivers": receivers, "trees": {"1": {}}}
+
+
+def shown(fabric):
+    console = Console(width=120, record=True)
+    console.print(look(fabric))
+    return console.export_text()
+
+
+def test_it_names_what_is_down_what_runs_and_who_is_slowest():
+    text = shown(Fabric([{"id": "g-1", "state": "running"}, {"id": "g-0", "state": "partial"}]))
+    assert "1 down: a-b" in text and "1 not registered: b" in text
+    assert "g-1" in text and "8.0" in text and "b 25 %" in text
+    assert "g-0" in text and "partial" in text
+
+
+def test_it_asks_for_a_bounded_number_of_groups():
+    fabric = Fabric([{"id": f"g-{i}", "state": "running"} for i in range(3 * GROUPS_MAX)])
+    shown(fabric)
+    assert len(fabric.asked) == GROUPS_MAX
+
+
+def test_a_fabric_at_rest_is_no_error():
+    assert "none is running" in shown(Fabric([]))
