@@ -1,0 +1,101 @@
+"""The file that `datacast init` reads: topology, controller, and every machine with its address and interfaces."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from datacast.core.errors import DatacastError
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+BYTES_MAX = 8 << 20
+INTERFACE = re.compile(r"[A-Za-z0-9_.:-]{1,15}")
+
+
+class Checked(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+def _address(value: str) -> str:
+    return str(ipaddress.ip_address(value))
+
+
+class Machine(Checked):
+    """A host or a switch."""
+
+    address: str
+    """On the management network."""
+    ports: tuple[Annotated[str, Field(min_length=1, max_length=15)], ...]
+    """Interfaces by port number."""
+
+    _checked = field_validator("address")(_address)
+
+    @field_validator("ports")
+    @classmethod
+    def _interfaces(cls, ports: tuple[str, ...]) -> tuple[str, ...]:
+        for port in ports:
+            if not INTERFACE.fullmatch(port):
+                raise ValueError(f"{port!r} is no interface")
+        return ports
+
+
+class Site(Checked):
+    topology: str
+    controller: str
+    link_rate: str = Field("10gbit", alias="link-rate")
+    mtu: int = Field(9000, ge=576, le=16000)
+    hosts: dict[str, Machine]
+    switches: dict[str, Machine] = {}
+
+    _checked = field_validator("controller")(_address)
+
+
+class SiteError(DatacastError):
+    """The file, what is wrong with it, and what helps."""
+
+
+def load(path: Path) -> tuple[Site, nx.Graph]:
+    """Read and hold against the topology. Raises DatacastError."""
+    import yaml
+
+    from datacast import topologies
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            content = yaml.safe_load(file.read(BYTES_MAX))
+        site = Site.model_validate(content)
+    except OSError as error:
+        raise SiteError(f"cannot be read: {error.strerror}", what=str(path), where=str(path)) from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(map(str, first["loc"])) or "the file"
+        raise SiteError(f"{name}: {first['msg']}", what=name, where=str(path)) from error
+    except (ValueError, yaml.YAMLError) as error:
+        raise SiteError(f"no YAML: {error}", what=str(path), where=str(path)) from error
+    spec = path.parent / site.topology
+    graph = topologies.from_file(spec) if os.path.exists(spec) else topologies.parse(site.topology)
+    for name, data in graph.nodes(data=True):
+        kind = "hosts" if data["kind"] == "host" else "switches"
+        machine = getattr(site, kind).get(name)
+        if machine is None and kind == "switches":
+            continue  # programmed by the controller, or not ours
+        if machine is None:
+            raise SiteError(f"{kind} has no {name}, which is in the topology", what=name, where=str(path))
+        if len(machine.ports) != graph.degree[name]:
+            raise SiteError(
+                f"{name} has {len(machine.ports)} ports here and {graph.degree[name]} in the topology",
+                what=name,
+                where=str(path),
+            )
+    for kind in ("hosts", "switches"):
+        for name in getattr(site, kind):
+            if name not in graph or (graph.nodes[name]["kind"] == "host") != (kind == "hosts"):
+                raise SiteError(f"the topology has no {name} among its {kind}", what=name, where=str(path))
+    return site, graph

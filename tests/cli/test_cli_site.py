@@ -1,0 +1,73 @@
+"""`datacast init`: what it writes fits the daemons, the certificates the names; what is wrong is told by name."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from datacast.services.authority import describe
+
+DATACAST = Path(sys.executable).parent / "datacast"
+AGENT = Path(__file__).resolve().parents[2] / "build" / "datacast-agent"
+SITE = """topology: bcube:2,1
+controller: 192.0.2.1
+hosts:
+  "00": {address: 192.0.2.10, ports: [lo, lo]}
+  "01": {address: 192.0.2.11, ports: [eth1, eth2]}
+  "10": {address: 192.0.2.12, ports: [eth1, eth2]}
+  "11": {address: 192.0.2.13, ports: [eth1, eth2]}
+switches:
+  s0.0: {address: 192.0.2.50, ports: [eth1, eth2]}
+"""
+
+
+def init(tmp_path: Path, text: str) -> subprocess.CompletedProcess[str]:
+    (tmp_path / "site.yaml").write_text(text)
+    command = [str(DATACAST), "init", str(tmp_path / "site.yaml"), str(tmp_path / "site")]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def test_a_site_is_made_in_one_go(tmp_path: Path) -> None:
+    done = init(tmp_path, SITE)
+    assert done.returncode == 0, done.stderr
+    site, root = tmp_path / "site", tmp_path / "root"
+    with tarfile.open(site / "hosts" / "00.tar.gz") as tar:
+        modes = {member.name: member.mode for member in tar}
+        tar.extractall(root)
+    assert modes["etc/datacast/tls/agent.key"] == 0o600
+    config = root / "etc" / "datacast" / "agent.yaml"
+    assert yaml.safe_load(config.read_text())["port"] == ["0=lo", "1=lo"]
+    assert "agent/00" in str(describe(root / "etc" / "datacast" / "tls" / "agent.pem"))
+    # The agent reads its file to the end: what it lacks is a port that is Ethernet.
+    agent = subprocess.run([str(AGENT), "--config", str(config)], capture_output=True, text=True, timeout=10)
+    assert agent.returncode == 1 and "agent.yaml" not in agent.stderr, agent.stderr
+    with tarfile.open(site / "controller.tar.gz") as tar:
+        names = set(tar.getnames())
+    assert {f"etc/datacast/{name}" for name in ("fabric-manager.yaml", "controller.yaml", "tokens.json")} <= names
+    assert not any("ca.key" in name for name in names)
+    assert "01 ansible_host=192.0.2.11" in (site / "inventory.ini").read_text()
+    assert "cannot be made" in init(tmp_path, SITE).stderr
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('"11":', '"12":', "hosts has no 11"),
+        ("s0.0:", "s9.0:", "no s9.0 among its switches"),
+        ("192.0.2.12", "nowhere", "hosts.10.address"),
+        ("[lo, lo]", "[lo]", "00 has 1 ports here and 2"),
+        ("[lo, lo]", "[lo, 'a b']", "hosts.00.ports"),
+        ("controller:", "mtu: 9\ncontroller:", "mtu"),
+        ("bcube:2,1", "cube:2", "cube:2"),
+        ("{address", "{{", "YAML"),
+    ],
+)
+def test_a_wrong_site_is_refused_by_name(tmp_path: Path, old: str, new: str, told: str) -> None:
+    done = init(tmp_path, SITE.replace(old, new, 1))
+    assert done.returncode != 0 and told in done.stderr, done.stderr
+    assert not (tmp_path / "site").exists()
