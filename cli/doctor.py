@@ -3,20 +3,36 @@
 from __future__ import annotations
 
 import json
+from typing import Annotated
 
 import typer
+
+from datacast.cli.client import Controller, TokenFile, connect
+from datacast.controller.api import DEFAULT_URL
 
 
 def register(app: typer.Typer) -> None:
     @app.command()
-    def doctor(as_json: bool = typer.Option(False, "--json", help="Print JSON for machines.")) -> None:
-        """Say what this machine lacks for building and for the lab. Exit code 1 when something required is missing."""
+    def doctor(
+        site: Annotated[bool, typer.Option("--site", help="Look at the running deployment instead.")] = False,
+        as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+        controller: Controller = DEFAULT_URL,
+        token_file: TokenFile = None,
+    ) -> None:
+        """Say what this machine lacks for building and for the lab; with --site, what is wrong with a deployment:
+        nodes, links, MTU, versions, this machine's certificates. Exit code 1 when something required is missing."""
         from rich.console import Console
         from rich.table import Table
 
         from datacast.lab.checks import all_checks
 
-        checks = all_checks()
+        if site:
+            from datacast.cli.doctor_site import site_checks
+
+            with connect(controller, token_file) as client:
+                checks = site_checks(client)
+        else:
+            checks = all_checks()
         ok = all(check.ok for check in checks if check.required)
         if as_json:
             print(json.dumps({"ok": ok, "checks": [check.to_json() for check in checks]}, indent=1))
@@ -29,5 +45,10 @@ def register(app: typer.Typer) -> None:
             table.add_row(mark, check.name, check.detail, check.remedy)
         console = Console()
         console.print(table)
-        console.print("[green]This machine can run the lab.[/]" if ok else "[red]The lab cannot run here yet.[/]")
+        good, bad = (
+            ("The deployment is well.", "Something is wrong with the deployment.")
+            if site
+            else ("This machine can run the lab.", "The lab cannot run here yet.")
+        )
+        console.print(f"[green]{good}[/]" if ok else f"[red]{bad}[/]")
         raise typer.Exit(0 if ok else 1)
