@@ -117,7 +117,7 @@ def _services(site: Site, graph: nx.Graph) -> dict[str, bytes]:
         "topology": f"/{ETC}/topology.json",
         "signalling": f"{site.controller}:7500",
         "http": "127.0.0.1:7501",
-        "database": "/var/lib/datacast/fabric.sqlite",
+        "store": "/var/lib/datacast/fabric.sqlite",
         "link-rate": site.link_rate,
         "mtu": site.mtu,
         **_tls("fabric-manager"),

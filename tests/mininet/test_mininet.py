@@ -38,8 +38,8 @@ def test_mn_with_our_classes_pings_all_of_bcube():
 def test_a_user_s_own_topology_pings_and_delivers_at_the_rate_of_its_slowest_cable(file):
     out = box.script("own_topology", file)
     assert "1 packets transmitted, 1 received" in out
-    ideal = re.search(r"delivered to 3 in [0-9.]+ s \(ideal ([0-9.]+) s\)", out)
-    assert ideal and float(ideal[1]) == pytest.approx((1 << 20) * 8 / 40e6, abs=0.02)
+    finish = re.search(r"delivered to 3 in ([0-9.]+) s", out)
+    assert finish and float(finish[1]) > 0.95 * (1 << 20) * 8 / 40e6
 
 
 def test_a_failed_link_stops_neither_the_delivery_nor_ping(file):
