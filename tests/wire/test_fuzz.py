@@ -104,7 +104,8 @@ def test_an_interest_reaches_the_source_over_every_waypoint(stops: list[wire.Sto
             arrives, frame = 0, wire.encode_frame([c.LABEL_LOCAL], under)
         else:
             arrives = HOST
-        assume(stop.fwd.ports[:1] != stop.ret.ports[:1] and (arrives == HOST or stop.fwd.ports[0] != arrives))  # no U-turns
+        # No U-turns.
+        assume(stop.fwd.ports[:1] != stop.ret.ports[:1] and (arrives == HOST or stop.fwd.ports[0] != arrives))
         appliance = bool(stop.ret.ports)
         node = Node(ports=1, lone_port=1) if appliance else Node(ports=lib.DC_NODE_PORTS_MAX, endpoint=1)
         [(port, frame)] = node.handle(1, arrives, frame)
