@@ -1,0 +1,105 @@
+"""The node in P4 against the core's: the same seeded sequences of frames into both, every frame out compared.
+
+Both nodes hold a repeated interest back for a minute, so nothing depends on when a frame comes. SEED and SEQUENCES
+choose others (default: a few, for a test run). An interest's lag is not compared: p4src/README.md says how it differs.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conformance_kit import gather
+from planes import PORTS, P4Plane
+from scenarios import CACHE_BYTES, SOURCE, adj, data, some, stack
+
+from datacast.core import constants as c
+from datacast.core.node import Node
+from datacast.core.scapy_layer import Datacast, Stop
+
+pytestmark = [pytest.mark.root, pytest.mark.timeout(900)]
+SEQUENCES = int(os.environ.get("SEQUENCES", "10"))
+SEED = int(os.environ.get("SEED", "1"))
+FRAMES = 24
+PATIENCE_MS = 60_000
+AFTER = 4
+"""A port of its own, in the egress thread that P4_INNER_PORT is in, too."""
+
+
+def frames(rng: random.Random, tree: int) -> list[tuple[int, bytes]]:
+    """Interests of three children for a few numbers, singles and ranges, and data: asked for, unasked, repeated."""
+    found = []
+    for _ in range(FRAMES):
+        seq = rng.randrange(6)
+        if rng.random() < 0.6:
+            port = rng.randrange(1, 4)
+            flags = rng.choice(["", "", "", "NOCACHE", "RETX+NOCACHE"])
+            more = rng.choice([0, 0, 0, 1, 3])
+            behind = rng.choice([[], [5]])
+            path = [Stop(flags="store", ret=[port, *behind], fwd=[SOURCE]), Stop(flags="ret_local", ret=[3])]
+            packet = Datacast(type="interest", tree=tree, seq=seq, flags=flags, more=more, path=path)
+            found.append((port, bytes(stack(c.LABEL_LOCAL) / packet)))
+        else:
+            payload = some(rng.choice([1, 7, 255, 256, 257, 511, 700, 1400]), seed=rng.randrange(9))
+            flags = rng.choice(["", "", "", "DUP", "LAST"])
+            found.append((SOURCE, bytes(stack(c.LABEL_LOCAL) / data(tree, seq, payload, flags))))
+    return found
+
+
+def singles(frame: bytes) -> list[bytes]:
+    """An interest for a range as interests for one number each: a node may split it (docs/wire.md). No lag."""
+    frame = b"\0" * 12 + frame[12:]
+    at = 14 if frame[12:14] == b"\x88\xb5" else 14 + 4 * (1 + next(i for i in range(50) if frame[16 + 4 * i] & 1))
+    if frame[at] & 15 != c.TYPE_INTEREST:
+        return [frame]
+    first, more = int.from_bytes(frame[at + 8 : at + 12], "big"), frame[at + 15]
+    return [
+        frame[: at + 8]
+        + (first + i).to_bytes(4, "big")
+        + frame[at + 12 : at + 13]
+        + b"\0"
+        + frame[at + 14 : at + 15]
+        + b"\0"
+        + frame[at + 16 :]
+        for i in range(more + 1)
+    ]
+
+
+def settle(patient: Patient) -> None:
+    """The rest of a range goes around: return when as many frames as it may have numbers have passed after it."""
+    for _ in range(5):
+        patient.wires[PORTS - 1].send(bytes(stack(adj(AFTER)) / data()))
+        assert list(gather([patient.wires[AFTER]], 1, 0.0, 10.0)) == [0]
+
+
+class Patient(P4Plane):
+    """Its node sends nothing on again within a test."""
+
+    def cache(self) -> dict[str, Any]:
+        return {"cache": "p4", "node": {"bytes_per_tree": CACHE_BYTES, "retx_ms": PATIENCE_MS}}
+
+
+@pytest.fixture(scope="module")
+def patient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Patient]:
+    if lack := Patient.missing():
+        pytest.skip(f"p4: {lack}")
+    running = Patient(Path(os.path.realpath(tmp_path_factory.mktemp("patient"))))
+    yield running
+    running.close()
+
+
+@pytest.mark.parametrize("number", range(SEQUENCES))
+def test_a_sequence_of_frames_has_the_same_answers(patient: Patient, number: int) -> None:
+    rng = random.Random(SEED * 100_000 + number)
+    core = Node(ports=PORTS, retx_min=PATIENCE_MS * 10**6, cache_bytes=CACHE_BYTES)
+    for step, (port, frame) in enumerate(frames(rng, 1_000_000 + SEED * 10_000 + number)):
+        wanted = sorted((p, one) for p, out in core.handle(1 + step, port, frame) for one in singles(out))
+        patient.wires[port].send(frame)
+        settle(patient)
+        came = gather(patient.wires, len(wanted), 0.02, 3.0)
+        got = sorted((p, one) for p, out in came.items() for f in out for one in singles(f))
+        assert got == wanted, f"SEED={SEED}, sequence {number}, step {step}: port {port}, {frame.hex()}"
