@@ -107,6 +107,7 @@ class Plan(BaseModel):
     expected_s: float | None
     deadline_met: bool | None
     trees: list[PlannedTree]
+    receiver_bps: dict[str, int] = Field(default={}, description="by receiver: the sum of its trees' shares")
 
 
 class HostSet(BaseModel):

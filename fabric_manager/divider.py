@@ -91,6 +91,9 @@ class Divider:
     def _measure(self, known: _Known, record: Record) -> None:
         """What the transport measures corrects what was given."""
         now = time.monotonic()
+        if len(self._groups) < 2:  # nobody else could use what it leaves
+            known.bound = float("inf")
+            return
         if now - known.since < SETTLE_S or not known.given:
             return
         used = sum(tree.rate_bps for tree in record.progress.trees.values() if tree.state != "lost")

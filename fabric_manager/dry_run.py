@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+from datacast import planners
 from datacast.core.trees import TreeError, Unreachable, steiner_trees
 from datacast.services.problems import Problem
 
@@ -12,6 +14,12 @@ from .divider import Divider
 from .fabric import Fabric
 from .requests import receivers_of
 from .shares import Ask, TreeUse
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+RATE_UNKNOWN = 10**9
+"""Bit/s of a link that nobody gave a rate."""
 
 
 def dry_run(
@@ -29,16 +37,27 @@ def dry_run(
         found, unreachable = error.trees, list(error.receivers)
     except TreeError as error:
         raise Problem(409, error.code, error.message, what=error.what) from error
-    uses: dict[int, TreeUse] = {}
-    for number, tree in enumerate(found.trees):
-        rates = [graph.edges[arc]["rate_bps"] for arc in tree.arcs if graph.edges[arc]["rate_bps"]]
-        most = float(min(rates, default=10**9))
-        uses[number] = TreeUse(tuple(tree.arcs), min(most, float(spec.options.rate_bps or most)))
+    reached = [name for name in receivers if name not in unreachable]
+    trees = _rated(graph, spec, reached) or [
+        _Planned(
+            tuple(tree.arcs),
+            tree.depth,
+            float(min((graph.edges[arc]["rate_bps"] or RATE_UNKNOWN for arc in tree.arcs), default=RATE_UNKNOWN)),
+            frozenset(reached),
+        )
+        for tree in found.trees
+    ]
+    uses = {
+        number: TreeUse(tree.arcs, min(tree.most_bps, float(spec.options.rate_bps or tree.most_bps)))
+        for number, tree in enumerate(trees)
+    }
     most = float(spec.most_bps) if spec.most_bps else float("inf")
     ask = Ask(uses, float(spec.weight), spec.priority == "background", most_bps=most)
     rates = divider.plan(ask)
     total = sum(rates.values())
-    time_s = size * 8 / total if size is not None and total else None
+    each = {name: sum(rates[i] for i, tree in enumerate(trees) if name in tree.receivers) for name in reached}
+    slowest = min(each.values(), default=0.0)
+    time_s = size * 8 / slowest if size is not None and slowest else None
     return {
         "source": spec.source,
         "receivers": receivers,
@@ -54,6 +73,37 @@ def dry_run(
                 "share_bps": round(rates[number]),
                 "arcs": [list(arc) for arc in tree.arcs],
             }
-            for number, tree in enumerate(found.trees)
+            for number, tree in enumerate(trees)
         ],
+        "receiver_bps": {name: round(rate) for name, rate in each.items()},
     }
+
+
+@dataclass(frozen=True)
+class _Planned:
+    arcs: tuple[tuple[str, str], ...]
+    depth: int
+    most_bps: float
+    receivers: frozenset[str]
+
+
+def _rated(graph: nx.Graph, spec: GroupSpec, receivers: list[str]) -> list[_Planned]:
+    """Trees with rates, as the master plans them for receivers that differ; none where all get the same."""
+    options = spec.options
+    if options.delivery == "together":
+        return []
+    try:
+        net = planners.cables(graph, RATE_UNKNOWN)
+        plan = planners.plan(net, spec.source, receivers, options.planner or "datacast")
+    except planners.PlannerError as error:
+        raise Problem(409, error.code, error.message, what=error.what) from error
+    if options.planner is None and options.delivery is None and len({round(rate) for rate in plan.got.values()}) == 1:
+        return []
+    return [_Planned(tree.hops, _depth(tree.hops), tree.rate_bps, frozenset(tree.receivers)) for tree in plan.trees]
+
+
+def _depth(arcs: tuple[tuple[str, str], ...]) -> int:
+    depth: dict[str, int] = {}
+    for parent, child in arcs:
+        depth[child] = depth.get(parent, 0) + 1
+    return max(depth.values(), default=0)
