@@ -162,6 +162,10 @@ class Divider:
                 before = known.told.get(str(tree))
                 if before != bps if before is None or bps is None else abs(bps - before) > WORTH * before:
                     news[str(tree)] = known.told[str(tree)] = bps
+            # A tree that has ended still sends the last of its numbers: nothing holds it up.
+            over = [tree for tree, bps in known.told.items() if bps is not None and int(tree) not in trees]
+            news |= dict.fromkeys(over)
+            known.told |= dict.fromkeys(over)
             if news:
                 known.since = time.monotonic()
                 self._tell(group, {"type": "rates", "rates": news})

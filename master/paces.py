@@ -95,9 +95,13 @@ class Paces:
         if (statistics.median_high(others) - done[last.name]) * last.planned / 8 < self.near:
             return False  # all are late alike: somebody else's traffic, or the source
         cap = int(max(min(last.measured, self._lately(last, now)), LEAST * last.bound))
+        pace = self._pace.setdefault(last.name, Pace())
+        if pace.cap is not None:
+            # After a plan it catches up with what the old trees brought to the others: look at all of that time.
+            since = int((last.held - self._held[last.name]) * 8 / (now - self._begun))
+            cap = max(cap, since, pace.cap // 2)
         if cap >= WORTH * last.planned:
             return False
-        pace = self._pace.setdefault(last.name, Pace())
         if pace.probing:
             pace.wait_s = min(2 * pace.wait_s, PROBE_MAX_S)
         pace.cap, pace.since, pace.probing = cap, now, False

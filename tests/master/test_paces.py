@@ -108,3 +108,12 @@ def test_a_receiver_a_little_late_is_left_alone():
     world = World(100e6)
     world.run(20.0, lambda name, now: 80e6 if name == "c" else 100e6)
     assert world.plans == []
+
+
+def test_a_moment_without_data_after_a_plan_is_no_reason_to_starve_a_receiver():
+    """It catches up over the old trees first."""
+    world = World(100e6)
+    world.run(3.0, lambda name, now: 10e6 if name == "c" else 100e6)
+    first = world.paces.caps["c"]
+    world.run(1.5, lambda name, now: 1e3 if name == "c" else 100e6)
+    assert world.paces.caps["c"] >= first // 2
