@@ -1,25 +1,31 @@
 // All groups, and a form to start one.
 
 import { html, use, useState, Fail, State, Table } from "../ui.js";
-import { ask, bytes, percent, rate } from "../api.js";
+import { ask, bytes, percent, rate, seconds } from "../api.js";
 import { groups, topology } from "../state.js";
+import { Canvas } from "./map.js";
 
 function Start() {
   const topo = use(topology);
   const hosts = (topo?.nodes ?? []).filter((n) => n.kind === "host").map((n) => n.name);
   const [error, setError] = useState(null);
-  const submit = async (e) => {
-    e.preventDefault();
-    setError(null);
-    const form = new FormData(e.target);
+  const [plan, setPlan] = useState(null);
+  const wanted = (element) => {
+    const form = new FormData(element);
     const to = form.get("to").trim();
     const spec = { source: form.get("from").trim(), source_path: form.get("path").trim(), receivers: to === "all" ? "all" : to.split(/[ ,]+/).filter(Boolean) };
     if (form.get("dest").trim()) spec.dest_path = form.get("dest").trim();
     if (form.get("trees")) spec.options = { trees: Number(form.get("trees")) };
-    try {
-      const group = await ask("groups", "POST", spec);
-      location.hash = `/groups/${group.id}`;
-    } catch (problem) { setError(problem); }
+    return spec;
+  };
+  const act = async (work) => { setError(null); setPlan(null); try { await work(); } catch (problem) { setError(problem); } };
+  const submit = (e) => {
+    e.preventDefault();
+    act(async () => { location.hash = `/groups/${(await ask("groups", "POST", wanted(e.target))).id}`; });
+  };
+  const preview = (e) => {
+    const form = e.target.form;
+    if (form.reportValidity()) act(async () => setPlan(await ask("plan", "POST", wanted(form))));
   };
   return html`<details class="card"><summary>Start a group</summary><form onSubmit=${submit} class="row">
     <label>From <input name="from" list="hosts" required size="8" /></label>
@@ -27,9 +33,11 @@ function Start() {
     <label>To (hosts, or all) <input name="to" required size="24" placeholder="02, 10, 21" /></label>
     <label>Name there <input name="dest" size="16" placeholder="as at the source" /></label>
     <label>Most trees <input name="trees" type="number" min="1" max="64" /></label>
-    <button class="main">Start</button>
+    <button class="main">Start</button> <button type="button" onClick=${preview}>Preview</button>
     <datalist id="hosts">${hosts.slice(0, 500).map((h) => html`<option value=${h} />`)}</datalist>
-    <${Fail} error=${error} /></form></details>`;
+    <${Fail} error=${error} /></form>
+    ${plan ? html`<p role="status">${plan.trees.length} trees to ${plan.receivers.length} receivers at ${rate(plan.rate_bps)}${plan.expected_s == null ? "" : `, about ${seconds(plan.expected_s)}`}${plan.unreachable.length ? html`; <span class="bad">out of reach: ${plan.unreachable.join(", ")}</span>` : ""}</p>
+      <${Canvas} details=${[{ id: "preview", state: "done", trees: Object.fromEntries(plan.trees.map((t, i) => [String(i + 1), t])) }]} />` : ""}</details>`;
 }
 
 export const receiversOf = (g) => {

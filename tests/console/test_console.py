@@ -106,6 +106,8 @@ def test_a_group_is_started_seen_to_spread_and_ends(page, lab):
     page.get_by_label("From", exact=True).fill("00")
     page.get_by_label("File there").fill(str(path))
     page.get_by_label("To (hosts, or all)").fill("02, 10, 21, 23, 31, 33")
+    page.get_by_role("button", name="Preview").click()
+    page.get_by_role("status").filter(has_text="2 trees to 6 receivers").wait_for()
     page.get_by_role("button", name="Start", exact=True).click()
     page.get_by_role("heading", name="Group g-").wait_for()
     page.get_by_text("Slowest:").wait_for()
