@@ -461,6 +461,8 @@ class Crew:
     async def _replay(self, member: Member, connection: Connection) -> bool:
         """Entries of the log that a member has not acknowledged, one after another. False when it broke off."""
         while member.position < len(self._log) and not member.final:
+            if all(m.final for m in self.receivers):
+                return False  # nobody asks for more: a source at its limit would never take the rest
             index = member.position
             entry = self._log[index]
             body = {"n": index + 1, **entry.body}

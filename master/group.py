@@ -35,6 +35,8 @@ log = logging.getLogger("datacast.master")
 
 POLL_S = 0.25
 TICK_S = 0.1
+LAST_S = 2.0
+"""The last figures are worth a moment, no more: a common tree that wants mending then need not be mended."""
 DIGEST_DELAY_S = 0.05
 DIGESTS_MAX = 2000
 EXTENT_BYTES_MAX = 64 << 20
@@ -408,8 +410,8 @@ class Group(Figures, Reactions):
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), DIGEST_DELAY_S if self._digests else TICK_S)
         poll.cancel()
-        with contextlib.suppress(GroupError):
-            self._status_in(await self.crew.status(), time.monotonic())
+        with contextlib.suppress(GroupError, TimeoutError):
+            self._status_in(await asyncio.wait_for(self.crew.status(), LAST_S), time.monotonic())
 
     def _feed(self) -> None:
         """Assign, take over, forward digests."""
