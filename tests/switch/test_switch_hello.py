@@ -60,7 +60,7 @@ class Traffic:
     """A frame every two milliseconds through both switches, one way."""
 
     FRAME = (
-        bytes(12) + b"\x88\x47" + (1025 << 12 | 255).to_bytes(4, "big") + (1025 << 12 | 0x100 | 255).to_bytes(4, "big")
+        bytes(12) + b"\x88\x47" + (1025 << 12 | 255).to_bytes(4, "big") + (1024 << 12 | 0x100 | 255).to_bytes(4, "big")
     )
 
     def __init__(self, pair: Pair) -> None:
