@@ -379,22 +379,6 @@ static bool ready(dc_receiver *r)
   return r->next < end && r->next - r->low < DC_RECEIVER_REACH;
 }
 
-/* New numbers are asked for in batches of a power of two, a sixteenth of the credits at most, that end where every
- * receiver's end: one interest for each, and where they meet they are the same. Larger ones make more duplicates where
- * the caches hold few packets. */
-enum { BATCH_MAX = 8, PER_BATCH = 16 };
-
-static bool batch_ready(const dc_receiver *r)
-{
-  uint32_t b = 1, end = dc_extents_end(&r->extents);
-  while (b < BATCH_MAX && 2 * b * PER_BATCH <= r->credits.w)
-    b *= 2;
-  uint32_t left = b - r->next % b;
-  if (left > end - r->next)
-    left = end - r->next;
-  return out(r) == 0 || out(r) + left <= r->credits.w;
-}
-
 /* The next number to fetch again past the caches, or false. */
 static bool again(dc_receiver *r, uint32_t *seq)
 {
@@ -449,7 +433,7 @@ unsigned dc_receiver_poll(dc_receiver *r, dc_time now, struct dc_interest *to, u
     r->count.interests++;
     n = put(to, n, seq, false, true);
   }
-  while (n < cap && out(r) < r->credits.w && ready(r) && batch_ready(r)) {
+  while (n < cap && out(r) < r->credits.w && ready(r)) {
     take(r, r->next);
     r->count.interests++;
     n = put(to, n, r->next++, false, false);
@@ -460,7 +444,7 @@ unsigned dc_receiver_poll(dc_receiver *r, dc_time now, struct dc_interest *to, u
 dc_time dc_receiver_next_wake(const dc_receiver *r)
 {
   bool more = r->next < dc_extents_end(&r->extents) && r->next - r->low < DC_RECEIVER_REACH;
-  if (r->list[LOST].n > 0 || (out(r) < r->credits.w && ((more && batch_ready(r)) || r->ranges > 0)))
+  if (r->list[LOST].n > 0 || (out(r) < r->credits.w && (more || r->ranges > 0)))
     return r->now;
   return deadline(r);
 }

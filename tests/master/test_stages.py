@@ -38,6 +38,7 @@ class Stages:
                 tokens[tree] = min(tokens[tree] + rate * STEP_S, rate * STEP_S + 4)
                 while queues[tree]:
                     extent = queues[tree][0]
+                    at[tree] = max(at[tree], extent.seq)  # after a cut a tree goes on above a gap
                     if at[tree] >= extent.seq + extent.count:
                         queues[tree].pop(0)
                         continue
