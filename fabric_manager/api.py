@@ -38,7 +38,8 @@ class GroupOptions:
     trees: Annotated[int, Ge(1), Le(64)] | None = None
     """Most trees to use; None: as many as the network holds."""
     delivery: Literal["stable", "together"] | None = None
-    """`stable`: each receiver at its own rate; `together`: all at the slowest one's. None: stable where they differ."""
+    """`stable`: each receiver at its own rate; `together`: all at the slowest one's. None: stable where
+    their links differ. Only with `stable`, or where they differ, do new plans follow measured rates."""
     planner: Literal["datacast", "stable", "fpfr", "balanced", "depth-first", "dijkstra", "max-bottleneck"] | None = (
         None
     )

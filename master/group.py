@@ -313,9 +313,10 @@ class Group(Figures, Reactions):
         self.block = adopt.per_block if adopt else per_block(self.size, self.plan.payload, self.options["block_bytes"])
         self.ideal_s = self.plan.ideal_s(self.size)
         self.forest = self._make_forest(load)
-        if self.options.get("delivery") != "together" and self._aside_s:
+        # Other groups' traffic looks like a slow receiver: who did not ask for it, and has none, keeps its trees.
+        rated = self.plan.rated
+        if rated and self._aside_s and (self.options.get("delivery") == "stable" or rated.differ):
             self.paces = Paces(self.plan.trees[0].transport.cache_bytes // 2)
-        rated = self.plan.rated is not None
         pairs = list(zip(self.tree_ids, self.plan.trees, strict=True))
         frame = self.plan.frame_bytes
         self.scheduler = Scheduler(

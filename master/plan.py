@@ -361,7 +361,7 @@ def _rated_plan(
         rated = plan_rates(
             graph, network, source, receivers, default=RATE_UNKNOWN, most=options.get("trees"), planner=planner
         )
-        if not chosen and len(set(rated.got.values())) == 1:
+        if not chosen and not rated.differ:
             return None
         trees = [Tree(i, list(tree.arcs), tree.depth) for i, tree in enumerate(rated.trees)]
         mtu = min(graph.edges[arc]["mtu"] for tree in trees for arc in tree.arcs)

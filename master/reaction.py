@@ -17,7 +17,7 @@ from .crew import Crew, GroupError
 from .forest import Change, Forest, to_json
 from .members import Member
 from .paces import Paces, Seen
-from .plan import RATE_UNKNOWN, Plan, PlannedTree, rated_parts
+from .plan import Plan, PlannedTree, rated_parts
 from .schedule import Scheduler
 from .stable import RatedForest
 
@@ -301,29 +301,20 @@ class Reactions:
 
     def _follow_paces(self, working: list[Member], now: float) -> None:
         """A receiver that turns out slower than planned gets trees at its own rate, so that it holds nobody up."""
-        if self.paces is None or self.forest is None or self.plan is None or self.scheduler is None:
+        if self.paces is None or not isinstance(self.forest, RatedForest) or self.plan is None:
             return
         if not working or self._reacting.locked() or len(self.tree_ids) > TREE_IDS_MAX:
             return
-        rated = self.forest if isinstance(self.forest, RatedForest) else None
-        share = self.plan.payload / self.plan.frame_bytes
-        whole = sum(planned.rate_bps for planned in self.plan.trees) * share
-        seen = []
-        for m in working:
-            planned = rated.plan.got.get(m.name, 0) * share if rated else whole
-            bound = rated.plan.bound.get(m.name, 0) * share if rated else whole
-            seen.append(Seen(m.name, m.bytes, m.rate_bps, planned, bound))
+        plan, share = self.forest.plan, self.plan.payload / self.plan.frame_bytes
+        seen = [
+            Seen(m.name, m.bytes, m.rate_bps, plan.got.get(m.name, 0) * share, plan.bound.get(m.name, 0) * share)
+            for m in working
+        ]
         if not self.paces.look(seen, now):
             return
         caps = {name: int(cap / share) for name, cap in self.paces.caps.items()}
         log.warning("group %s: planning anew, receivers take %s", self.id, caps)
-        if rated is None:
-            rated = self.forest = RatedForest.after(self.forest, RATE_UNKNOWN)
-            self.scheduler.tell_apart(frozenset(m.name for m in self.crew.receivers if not m.final and not m.aside))
-            for tree in self.tree_ids:
-                self.scheduler.lose(tree)
-                self._releases[tree] = now - RELEASE_S
-        rated.caps = caps
+        self.forest.caps = caps
         self._others = True
         self._kick()
 

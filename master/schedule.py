@@ -347,16 +347,6 @@ class Scheduler:
             for first, count in pool:
                 self._wait(key, first, count)
 
-    def tell_apart(self, names: Names) -> None:
-        """From here on trees may reach some of these receivers only."""
-        if self.everyone != ALL:
-            return
-        self.everyone = names
-        for queue in self.trees.values():
-            queue.reach = names
-            queue.extents = deque(Extent(e.tree, e.seq, e.first, e.count, names) for e in queue.extents)
-        self._pools = {names: self._pools[ALL]} if ALL in self._pools else {}
-
     def come(self, names: Names) -> None:
         """Receivers that were not there, or not any more: all pieces wait for them, and what they hold they pass."""
         names = names - (self.everyone - self._gone)

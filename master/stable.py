@@ -18,7 +18,7 @@ from datacast.core.rates import RatedTree, RatedTrees, arc_rates, rated_trees
 from datacast.core.routes import RouteError, Routes, routes
 from datacast.core.trees import Network, Tree, TreeError, Unreachable
 
-from .forest import Change, Delta, Forest, Way
+from .forest import Change, Delta, Way
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -27,6 +27,8 @@ TREES_MAX = 12
 """Of one plan: each costs every member a stream, and like receivers share a level."""
 LEAST_SHARE = 0.002
 """A tree that carries less than this share of its group's rate is not worth a stream."""
+SAME = 0.99
+"""Rates that differ by less are the same: small trees are left out of a plan, and rates are whole numbers."""
 Arc = tuple[str, str]
 
 
@@ -39,6 +41,12 @@ class Rated:
     got: dict[str, int]
     bound: dict[str, int]
     cut_off: tuple[str, ...]
+
+    @property
+    def differ(self) -> bool:
+        """Do the receivers that are reached get different rates?"""
+        rates = [rate for rate in self.got.values() if rate]
+        return bool(rates) and min(rates) < SAME * max(rates)
 
 
 def differ(graph: nx.Graph, source: str, receivers: Sequence[str], default: int) -> bool:
@@ -135,26 +143,6 @@ class RatedForest:
             number: _way(tree, found, slot)
             for slot, (number, tree, found) in enumerate(zip(ids, plan.trees, plan.routes, strict=True))
         }
-
-    @classmethod
-    def after(cls, forest: Forest, default: int) -> RatedForest:
-        """Goes on where a forest whose trees reached everybody ends: its ids have no trees any more, only ways."""
-        plan = Rated((), (), {}, {}, ())
-        made = cls(
-            forest.graph,
-            forest.network,
-            forest.source,
-            plan,
-            ids=[],
-            payload=forest.payload,
-            default=default,
-            most=forest.most,
-        )
-        made.ways = forest.ways
-        for way in made.ways.values():
-            way.slot = None
-        made.cut_off = set(forest.cut_off)
-        return made
 
     @property
     def receivers(self) -> list[str]:
