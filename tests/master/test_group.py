@@ -4,6 +4,7 @@ are in test_process.py."""
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 from small import bcube41, run, star, until
@@ -248,6 +249,22 @@ def test_a_slow_tree_is_relieved_at_the_end() -> None:
     assert record["report"]["finish_s"] < ideal + 0.7
 
 
+def test_a_tree_goes_on_above_the_gap_that_a_cut_left() -> None:
+    async def scenario():
+        async with lab(bcube41(), rates=[700.0]) as it:
+            group = await it.start("00", SIX, 12_000_000)
+            await it.running(group, 100)
+            master = it.masters.groups[group["id"]]
+            cut = await until(lambda: master.scheduler.release(master.tree_ids[0], time.monotonic()), "it can be cut")
+            await master._cut([[cut.tree, cut.seq]])
+            record = await it.end(group)
+            return record, cut, it.world.trees[group["id"]][cut.tree].runs
+
+    record, cut, runs = run(scenario())
+    assert record["state"] == "done"
+    assert runs[-1][0] > cut.seq, "it was used again"
+
+
 def test_completion_is_seen_by_polling_when_events_are_lost() -> None:
     async def scenario():
         async with lab(star(4), rates=[FAST]) as it:
@@ -370,3 +387,32 @@ def test_progress_is_seen_while_it_runs() -> None:
     middle = next(r for r in seen if 0.3 < r["fraction"] < 0.9)
     assert middle["receivers"]["h1"]["rate_bps"] > 1_000_000
     assert all(tree["rate_bps"] > 0 for tree in middle["trees"].values())
+
+
+@pytest.mark.parametrize(
+    ("slow", "options", "measured"),
+    [
+        (False, {}, False),
+        (False, {"delivery": "stable"}, True),
+        (False, {"planner": "stable"}, False),
+        (True, {}, True),
+        (True, {"delivery": "together"}, False),
+        (True, {"aside_ms": 0}, False),
+    ],
+)
+def test_only_groups_that_differ_or_ask_are_planned_by_measured_rates(
+    slow: bool, options: dict, measured: bool
+) -> None:
+    graph = bcube41()
+    for u, v, data in graph.edges(data=True):
+        data["rate_bps"] = 10_000_000 if slow and "31" in (u, v) else 100_000_000
+
+    async def scenario():
+        async with lab(graph, rates=[FAST]) as it:
+            group = await it.start("00", SIX, 12_000_000, **options)
+            await it.running(group)
+            return it.masters.groups[group["id"]].paces, await it.end(group)
+
+    paces, record = run(scenario())
+    assert record["state"] == "done"
+    assert (paces is not None) == measured

@@ -42,6 +42,7 @@ class Stages:
                     if at[tree] >= extent.seq + extent.count:
                         queues[tree].pop(0)
                         continue
+                    at[tree] = max(at[tree], extent.seq)  # a gap that a cut left
                     piece = extent.first + at[tree] - extent.seq
                     wanting = [name for name in self.reach[tree] if piece not in self.held[name]]
                     if wanting and tokens[tree] < 1:
