@@ -12,7 +12,9 @@ FUZZ_CLANG := clang -std=gnu11 -O1 -g -I$(CORE_DIR)/include $(FUZZ_FLAGS) -fsani
 FUZZ_HEADERS := $(FUZZ_DIR)/script.h $(wildcard $(CORE_DIR)/src/*.h $(CORE_DIR)/include/datacast/*.h $(DATAPATH_DIR)/*.h)
 FUZZ_AGENT_OWN := $(wildcard $(AGENT_DIR)/fuzz/*.c)
 FUZZ_AGENT_SRC := $(FUZZ_AGENT_OWN) $(filter-out %/main.c,$(AGENT_SRC)) $(DATAPATH_SRC) $(CORE_SRC)
-FUZZ_SWITCH_SRC := $(filter-out %/main.c,$(SWITCH_SRC)) $(DATAPATH_SRC) $(CORE_SRC)
+# The switch has ports of its own so far.
+FUZZ_SWITCH_SRC := $(filter-out %/main.c,$(SWITCH_SRC)) $(CORE_SRC) \
+  $(filter-out $(addprefix $(DATAPATH_DIR)/,port.c forward.c tpacket.c tunnel%.c bufpool.c netif%.c),$(DATAPATH_SRC))
 
 FUZZ_CORPUS = $(firstword $(wildcard $(FUZZ_DIR)/corpus/$(1) $(AGENT_DIR)/fuzz/corpus/$(1) $(SWITCH_DIR)/fuzz/corpus/$(1)))
 # DPDK keeps what it has allocated.
