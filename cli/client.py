@@ -136,7 +136,7 @@ def send(
         str | None, typer.Option(metavar="RATE", help="Most that one tree may send, such as 50mbit.")
     ] = None,
     cc: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Rate control: steady (default), or the paper's, datacast.")
+        str | None, typer.Option(metavar="NAME", help="Rate control: fair (default), or the paper's, datacast.")
     ] = None,
     delivery: Annotated[
         str | None,

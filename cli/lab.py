@@ -171,7 +171,7 @@ def run(
     cache: str = typer.Option(None, "--cache", help="Packet cache per tree at a branch node, such as 128K."),
     credits: int = typer.Option(None, "--credits", min=1, max=4096, help="Interests a receiver may have out (w)."),
     delta: str = typer.Option(None, "--delta", help="Rate added per interval without a duplicate, such as 5mbit."),
-    cc: str = typer.Option(None, "--cc", help="Rate control: steady (default), or the paper's, datacast."),
+    cc: str = typer.Option(None, "--cc", help="Rate control: fair (default), or the paper's, datacast."),
     delivery: str = typer.Option(None, "--delivery", help="stable (where receivers differ) or together."),
     planner: str = typer.Option(None, "--planner", help="Whose trees with rates (planners/README.md)."),
     seed: int = typer.Option(None, "--seed", help="Seed of the random bytes."),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from datacast.simulation.experiments import Experiment, Result
 
 EPILOG = """Examples: `datacast sim list`;
-`datacast sim table1 --cc steady --cache 8K,32K --slow 50mbit --receivers 12 --seed 3`;
+`datacast sim table1 --cc fair --cache 8K,32K --slow 50mbit --receivers 12 --seed 3`;
 `datacast sim figure12 --json`; `datacast sim figure14 --topology torus:16,3 --receivers 64 --svg figure14.svg`.
 Exit codes: 0 done, 1 failed, 2 unknown experiment or impossible parameters, 130 interrupted."""
 
@@ -30,7 +30,7 @@ def sim(
     name: Annotated[str, typer.Argument(help="The experiment; `list` shows them.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: the setting, and one object per row.")] = False,
     svg: Annotated[Path | None, typer.Option("--svg", help="Draw the plot into this file (.svg, .png, .pdf).")] = None,
-    cc: Annotated[str, typer.Option(help="Rule of rate control: steady, or datacast (the paper's).")] = UNSET,
+    cc: Annotated[str, typer.Option(help="Rule of rate control: fair, or datacast (the paper's).")] = UNSET,
     topology: Annotated[str, typer.Option(help="bcube:n,k, fattree:n,k, torus:n,k, or a file.")] = UNSET,
     source: Annotated[str, typer.Option(help="Host that sends.")] = UNSET,
     receivers: Annotated[int, typer.Option(help="How many receivers (0: the paper's own).")] = UNSET,
@@ -44,7 +44,7 @@ def sim(
     interval: Annotated[float, typer.Option("--T", help="The interval T, milliseconds.")] = UNSET,
     rate_init: Annotated[str, typer.Option(help="The source's first rate (default: half the link's).")] = UNSET,
     credits: Annotated[int, typer.Option(help="Credits w of a receiver.")] = UNSET,
-    adaptive: Annotated[bool, typer.Option("--adaptive/--fixed", help="Let the credits follow the path.")] = UNSET,
+    only: Annotated[str, typer.Option(help="Cells of the matrix with this word, such as fair, tcp or bbr.")] = UNSET,
     rto_min: Annotated[float, typer.Option(help="Least retransmission timeout, milliseconds.")] = UNSET,
     loss: Annotated[float, typer.Option(help="Share of data packets lost towards the slow receiver.")] = UNSET,
     loss_on_wire: Annotated[
@@ -78,7 +78,7 @@ def sim(
         "queue": queue,
         "mtu": mtu,
         "credits": credits,
-        "adaptive": adaptive,
+        "only": only,
         "loss": loss,
         "loss_on_wire": loss_on_wire,
         "seconds": seconds,

@@ -48,7 +48,7 @@ class GroupOptions:
     credits: Annotated[int, Ge(1), Le(4096)] | None = None
     """w, interests a receiver may have out per tree."""
     cc: Annotated[str, MinLen(1), MaxLen(32)] | None = None
-    """Rate control by name: `steady` (the default), or `datacast`, the paper's."""
+    """Rate control by name: `fair` (the default), or `datacast`, the paper's."""
     delta_bps: Annotated[int, Ge(1), Le(10**12)] | None = None
     """Added to the rate every interval without a duplicate interest."""
     interval_us: Annotated[int, Ge(1), Le(10**7)] | None = None

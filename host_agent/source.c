@@ -314,10 +314,11 @@ static bool send_piece(struct source_tree *t, dc_time now, const struct dc_sourc
     }
     return false;
   }
-  struct dc_header h = {.flags = (uint8_t)(tx->flags | (tx->seq + 1 == extent_map_end(&t->extents) ? DC_FLAG_LAST : 0)),
+  struct dc_header h = {.flags = tx->flags,
                         .length = (uint16_t)len,
                         .tree = t->params.id,
-                        .seq = tx->seq};
+                        .seq = tx->seq,
+                        .lag = tx->backlog};
   if (g->t_first_ns == 0)
     group_first(g);
   forward_data(f, now, tx->ret, &h, buf);

@@ -58,7 +58,7 @@ ROOM_MIN = 2
 CREDITS_MAX = 4096
 CREDITS_MIN, CREDITS_SPARE = 16, 8
 PAUSE_MS = 20
-CC = "steady"
+CC = "fair"
 """Rule of rate control where none is given."""
 T_MIN_US, T_MAX_US = 200, 2000
 
@@ -85,6 +85,12 @@ class Transport:
     rto_min_ms: int
     cache_bytes: int
     packet_bytes: int
+    adaptive: bool
+    """Credits follow the path. Not under the paper's rule."""
+    weight: int
+    """Of the group's share beside others; 100 is one share."""
+    background: bool
+    """Takes only what nobody else wants."""
 
     def to_json(self, tree: int) -> dict[str, Any]:
         return {"id": tree, **self.__dict__}
@@ -218,7 +224,7 @@ def transport(
     credits = max(8, min(wanted, (queue_packets - 4) // 2 // (1 + others)))
     return Transport(
         cc=options.get("cc") or CC,
-        rate_init_bps=min(rate, given("rate_init_bps", rate // (1 + others))),
+        rate_init_bps=min(rate, given("rate_init_bps", rate // (8 * (1 + others)) if others else rate)),
         rate_max_bps=rate,
         delta_bps=given("delta_bps", max(1, rate // 20)),
         interval_us=interval,
@@ -227,6 +233,9 @@ def transport(
         rto_min_ms=given("rto_min_ms", 50),
         cache_bytes=given("cache_bytes", CACHE_BYTES),
         packet_bytes=frame_bytes,
+        adaptive=(options.get("cc") or CC) == "fair",
+        weight=given("weight", 100),
+        background=bool(options.get("background")),
     )
 
 

@@ -53,7 +53,7 @@ def rules() -> list[str]:
 class TreeConfig:
     """Transport of one tree. Rates in bit/s of whole frames, times in ns, sizes in bytes."""
 
-    cc: str = "steady"
+    cc: str = "fair"
     rate_init: int = 500_000_000
     rate_min: int = 1_000_000
     rate_max: int = 1_000_000_000
@@ -62,7 +62,9 @@ class TreeConfig:
     burst: int = 1
     packet_bytes: int = 1500
     credits: int = 16
+    weight: int = 100
     adaptive: bool = False
+    background: bool = False
     rto_min: int = 10_000_000
     rto_max: int = 500_000_000
     rto_init: int = 100_000_000

@@ -1,6 +1,6 @@
 """Packet hops per second of the simulator: the paper's three large topologies against a small network, in one run.
 
-    python bench/sim/speed.py [--receivers 1024,64] [--hops 20] [--cc steady] [--json]
+    python bench/sim/speed.py [--receivers 1024,64] [--hops 20] [--cc fair] [--json]
 
 Every case is a delivery as in Figure 14 (edge-disjoint trees, 128 KB caches, 1,500-byte frames), cut off after about so
 many million packet hops. Times are of the process's processor clock, so waiting for a processor does not count; sharing
@@ -57,7 +57,7 @@ def main() -> None:
     parser.add_argument("--receivers", default="64,1024", help="group sizes on the large topologies")
     parser.add_argument("--topologies", default=" ".join(FIGURE14), help="which, blanks between")
     parser.add_argument("--hops", type=float, default=20, help="million packet hops per case")
-    parser.add_argument("--cc", default="steady")
+    parser.add_argument("--cc", default="fair")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     size = 500_000_000

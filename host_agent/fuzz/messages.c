@@ -93,7 +93,7 @@ static json_t *whole(struct script *s, const char *op, uint64_t *n)
       json_t *t = json_object();
       put(s, t, "id", json_integer(1 + (json_int_t)i));
       put(s, t, "rate_max_bps", json_integer(100000000));
-      put(s, t, "cc", json_string(b & 8 ? "steady" : "datacast"));
+      put(s, t, "cc", json_string(b & 8 ? "fair" : "datacast"));
       put(s, t, "credits", json_integer(16));
       json_array_append_new(list, t);
     }

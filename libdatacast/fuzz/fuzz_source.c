@@ -60,7 +60,7 @@ static unsigned poll(unsigned cap)
     unsigned child = tx[i].ret->port[0];
     MUST(child < m.children && tx[i].ret->n == 1 + child % 3);
     MUST(m.asked[tx[i].seq] >> child & 1); /* nobody is sent what he did not ask for */
-    if (tx[i].flags == 0) {
+    if ((tx[i].flags & DC_FLAG_DUP) == 0) {
       MUST(tx[i].seq >= m.begin && tx[i].seq < m.end);
       /* A second time is a duplicate, and says so. */
       MUST(!(m.fresh[tx[i].seq] >> child & 1) || m.children > DC_SOURCE_CHILDREN_MAX);
@@ -122,7 +122,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t len)
   memset(&m, 0, sizeof m);
   m.now = m.start = DC_SEC;
   uint64_t rate = rates[kind >> 1 & 3];
-  m.cfg = (struct dc_source_cfg){.cc = dc_cc_find(kind & 1 ? "steady" : "datacast"),
+  m.cfg = (struct dc_source_cfg){.cc = dc_cc_find(kind & 1 ? "fair" : "datacast"),
                                  .params = {.rate_init = kind & 8 ? rate : rate / 16, .rate_min = rate / 256,
                                             .rate_max = rate, .delta = rate / 20, .interval = DC_MS,
                                             .packet_bytes = kind & 16 ? 1464 : 9000},

@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 
-static const struct dc_cc_ops *const rules[] = {&dc_cc_steady, &dc_cc_datacast};
+static const struct dc_cc_ops *const rules[] = {&dc_cc_fair, &dc_cc_datacast};
 
 enum { RULES = sizeof rules / sizeof rules[0] };
 

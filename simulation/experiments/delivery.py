@@ -226,7 +226,7 @@ EXPERIMENTS = [
         "Finish time and stress on Fattree(24,3), BCube(8,3), Torus(16,3)",
         figure14,
         plot_figure14,
-        {"adaptive": True, "slow": 1_000_000_000, "rate_init": 1_000_000_000, "framing": "paper"},
+        {"slow": 1_000_000_000, "rate_init": 1_000_000_000, "framing": "paper"},
     ),
     Experiment(
         "testbed", "The paper's testbed: slow link, and 4 GB over two trees", testbed, plot_testbed, {"mtu": 8192}

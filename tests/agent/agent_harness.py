@@ -483,7 +483,7 @@ class Transfer:
     def open(self) -> dict[str, Message]:
         tree = {
             "id": self.tree,
-            "cc": "steady",
+            "cc": "fair",
             "rate_init_bps": self.rate,
             "rate_max_bps": self.rate,
             "delta_bps": self.rate // 20,

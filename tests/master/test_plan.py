@@ -159,8 +159,8 @@ def test_a_cable_with_another_trees_interests_leaves_room_for_them() -> None:
     assert make_plan(graph(), "00", SIX, {"trees": 1}, load).trees[0].transport.rate_max_bps < one.rate_bps
 
 
-def test_steady_is_the_rule_unless_another_is_given() -> None:
-    assert make_plan(graph(), "00", SIX, {}).trees[0].transport.cc == "steady"
+def test_fair_is_the_rule_unless_another_is_given() -> None:
+    assert make_plan(graph(), "00", SIX, {}).trees[0].transport.cc == "fair"
     assert make_plan(graph(), "00", SIX, {"cc": "datacast"}).trees[0].transport.cc == "datacast"
 
 

@@ -37,7 +37,7 @@ def scenario(**changes: Any) -> str:
     return micro(setting, 128 * KB).sim.describe()
 
 
-@pytest.mark.parametrize("cc", ["datacast", "steady"])
+@pytest.mark.parametrize("cc", ["datacast", "fair"])
 def test_table1_agrees_without_loss(cc: str) -> None:
     """Nothing random happens, so the two agree far within one percent."""
     result = witness("table1", Setting(cc=cc, seconds=0.5, cache=(8 * KB, 128 * KB)), quiet)
@@ -109,7 +109,7 @@ def test_figure13b_shares_the_link_with_tcp_of_ns3() -> None:
 def test_the_command_line_changes_a_scenario() -> None:
     text = scenario()
     plain = json.loads(run(scenario=text).stdout)["rows"][0]
-    assert plain["cache_kb"] == 128 and plain["cc"] == "steady" and plain["wrong_pieces"] == 0
+    assert plain["cache_kb"] == 128 and plain["cc"] == "fair" and plain["wrong_pieces"] == 0
     changed = json.loads(run("--cache", "8192", "--cc", "datacast", "--size", "500000", "--delta", "1000000",
                              scenario=text).stdout)["rows"][0]  # fmt: skip
     assert (changed["cache_kb"], changed["cc"], changed["size"], changed["delta_mbps"]) == (8, "datacast", 500_000, 1)
@@ -120,7 +120,7 @@ def test_the_command_line_changes_a_scenario() -> None:
 @pytest.mark.parametrize(
     "arguments, text, word",
     [
-        (["--cc", "nonsense"], None, "there are steady, datacast"),
+        (["--cc", "nonsense"], None, "there are fair, datacast"),
         (["--loss", "1.5"], None, "from 0 to below 1"),
         (["--loss", "0.1"], None, "no `loss` line"),
         (["--cache"], None, "needs a value"),
