@@ -317,8 +317,7 @@ static bool send_piece(struct source_tree *t, dc_time now, const struct dc_sourc
   struct dc_header h = {.flags = tx->flags,
                         .length = (uint16_t)len,
                         .tree = t->params.id,
-                        .seq = tx->seq,
-                        .lag = tx->backlog};
+                        .seq = tx->seq};
   if (g->t_first_ns == 0)
     group_first(g);
   forward_data(f, now, tx->ret, &h, buf);

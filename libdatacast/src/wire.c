@@ -58,9 +58,7 @@ enum dc_drop dc_header_parse(const uint8_t *p, size_t len, struct dc_header *h)
 
   if (h->type < DC_TYPE_INTEREST || h->type > DC_TYPE_HELLO)
     return DC_DROP_TYPE;
-  if ((h->flags & ~DC_FLAG_MASK) != 0)
-    return DC_DROP_RESERVED;
-  if (h->type != DC_TYPE_INTEREST && (h->stops | h->cache | h->more) != 0)
+  if (h->type != DC_TYPE_INTEREST && (h->stops | h->lag | h->cache | h->more) != 0)
     return DC_DROP_RESERVED;
   if (h->more > DC_RANGE_MORE_MAX || h->more > UINT32_MAX - h->seq)
     return DC_DROP_RANGE;
@@ -80,7 +78,7 @@ void dc_header_write(uint8_t *p, const struct dc_header *h)
   dc_put32(p + DC_AT_SEQ, h->seq);
   bool interest = h->type == DC_TYPE_INTEREST;
   p[DC_AT_STOPS] = interest ? h->stops : 0;
-  p[DC_AT_LAG] = h->lag;
+  p[DC_AT_LAG] = interest ? h->lag : 0;
   p[DC_AT_CACHE] = interest ? h->cache : 0;
   p[DC_AT_MORE] = interest ? h->more : 0;
 }

@@ -18,7 +18,8 @@ f.flags = ProtoField.uint8("datacast.flags", "Flags", base.HEX)
 f.retx = ProtoField.bool("datacast.flags.retx", "RETX", 8, nil, 0x01)
 f.dup = ProtoField.bool("datacast.flags.dup", "DUP", 8, nil, 0x02)
 f.nocache = ProtoField.bool("datacast.flags.nocache", "NOCACHE", 8, nil, 0x04)
-f.last = ProtoField.bool("datacast.flags.last", "LAST", 8, nil, 0x08)
+f.ce = ProtoField.bool("datacast.flags.ce", "CE", 8, nil, 0x08)
+f.stamp = ProtoField.uint8("datacast.flags.stamp", "Stamp", base.DEC, nil, 0xf0)
 f.length = ProtoField.uint16("datacast.length", "Length")
 f.tree = ProtoField.uint32("datacast.tree", "Tree", base.HEX)
 f.seq = ProtoField.uint32("datacast.seq", "Sequence number")
@@ -75,7 +76,7 @@ function datacast.dissector(tvb, pinfo, root)
   tree:add(f.version, tvb(0, 1))
   tree:add(f.type, tvb(0, 1))
   local flags = tree:add(f.flags, tvb(1, 1))
-  for _, field in ipairs({ { f.retx, 1, "RETX" }, { f.dup, 2, "DUP" }, { f.nocache, 4, "NOCACHE" }, { f.last, 8, "LAST" } }) do
+  for _, field in ipairs({ { f.retx, 1, "RETX" }, { f.dup, 2, "DUP" }, { f.nocache, 4, "NOCACHE" }, { f.ce, 8, "CE" } }) do
     flags:add(field[1], tvb(1, 1))
     if bit.band(tvb(1, 1):uint(), field[2]) ~= 0 then pinfo.cols.info:append(" " .. field[3]) end
   end

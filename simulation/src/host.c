@@ -190,8 +190,7 @@ static void send_data(sim *s, struct tree *t)
       struct dc_header h = {.flags = tx[i].flags,
                             .length = (uint16_t)dc_layout_piece_len(&g->layout, piece),
                             .tree = t->id,
-                            .seq = tx[i].seq,
-                            .lag = tx[i].backlog};
+                            .seq = tx[i].seq};
       size_t cap = DC_ETHER_LEN + (size_t)DC_LABEL_LEN * tx[i].ret->n + DC_HEADER_LEN;
       struct packet *p = packet_new(&s->pool, cap + STAMP);
       uint64_t stamp = content(s, t->group, piece);

@@ -48,7 +48,6 @@ void dc_source_handle(dc_source *s, dc_time now, const struct dc_header *h, cons
 struct dc_source_tx {
   uint32_t seq;
   uint8_t flags; /* DC_FLAG_DUP for an answer to a duplicate interest; the stamp of what is new */
-  uint8_t backlog; /* interests that wait for tokens, 255 or more: the header's `lag` */
   const struct dc_segment *ret; /* valid until the next call */
 };
 
