@@ -29,7 +29,7 @@ enum {
   PART = 8,     /* beside this part of the round trip, before it is a queue */
   PAUSE = 768,  /* 1024ths of the rate that a drain leaves out */
   MARGIN = 32,  /* of the window that a drain gives up, so that shares become equal */
-  OTHERS = 6,   /* rounds with a queue beyond those without that tell of somebody who does not drain it */
+  OTHERS = 8,   /* rounds with a queue beyond those without that tell of somebody who does not drain it */
   CUBIC_PPM = 400, /* C of Cubic, 0.4 packets per s^3, in thousandths */
   TARGET = 140, /* of 255 of the store: the lag to hold */
   SPAN = 6,     /* packets, and a fourth of the store, between the reports of a measurement */
@@ -81,7 +81,8 @@ static uint64_t share(const struct state *s)
 
 static dc_time threshold(const struct state *s)
 {
-  return s->base / PART + QUEUE * packet(s) * DC_SEC / s->p.rate_max;
+  dc_time t = s->base / PART + QUEUE * packet(s) * DC_SEC / s->p.rate_max;
+  return s->p.background ? t / 2 : t; /* gone before the others notice */
 }
 
 static uint64_t cbrt_of(uint64_t x)
@@ -161,6 +162,8 @@ static void judge(struct state *s, dc_time now, bool full, dc_time queue)
     dc_time unit = s->base > 2 * s->p.interval ? s->base : 2 * s->p.interval;
     uint64_t part = within((now - s->begun) * 1024 / unit, 0, 4096);
     uint64_t step = product(s->p.rate_max / STEPS, s->base) * s->p.weight / 100 * part / 1024 + 1;
+    if (s->p.background)
+      step = step / 8 + 1;
     s->window += s->cable == START ? (queue < s->base / 64 ? s->window : s->window / 4) : step;
   }
 }
