@@ -125,13 +125,28 @@ def cloud(s: Setting, report: Report) -> Result:
             last = statistics.mean(end for _, end, _ in runs)
             flat = flat or last
             bound = size / min(nodes * (FAST_SHARE * FAST + (1 - FAST_SHARE) * SLOW), DELIVERY)
-            rows.append({
-                "nodes": nodes, "policy": policy, "best_s": min(first for first, _, _ in runs), "mean_s": last,
-                "worst_s": max(end for _, end, _ in runs), "over_flat": flat / last, "over_bound": last / bound,
-                "origin": statistics.mean(out for _, _, out in runs) / (-(-size // PIECE) * PIECE),
-            })
-    columns = {"nodes": "nodes", "policy": "policy", "best_s": "first s", "mean_s": "last s", "worst_s": "worst s",
-               "over_flat": "times flat", "over_bound": "last/bound", "origin": "from store"}
+            rows.append(
+                {
+                    "nodes": nodes,
+                    "policy": policy,
+                    "best_s": min(first for first, _, _ in runs),
+                    "mean_s": last,
+                    "worst_s": max(end for _, end, _ in runs),
+                    "over_flat": flat / last,
+                    "over_bound": last / bound,
+                    "origin": statistics.mean(out for _, _, out in runs) / (-(-size // PIECE) * PIECE),
+                }
+            )
+    columns = {
+        "nodes": "nodes",
+        "policy": "policy",
+        "best_s": "first s",
+        "mean_s": "last s",
+        "worst_s": "worst s",
+        "over_flat": "times flat",
+        "over_bound": "last/bound",
+        "origin": "from store",
+    }
     notes = [
         f"{size / 1e6:g} MB, {RUNS} seeds each. Towards the store {FAST / 1e6:g} MB/s with probability {FAST_SHARE:g}, "
         f"else {SLOW / 1e6:g}, drawn anew every {LEVEL_S:g} s; inside {DELIVERY / 1e6:g} MB/s.",

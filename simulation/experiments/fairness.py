@@ -26,7 +26,9 @@ def _network(s: Setting) -> Simulation:
     return sim
 
 
-def _group(sim: Simulation, s: Setting, receivers: list[str], start: int, stop: int, arcs: networks.Arcs, others: int = 0) -> Group:
+def _group(
+    sim: Simulation, s: Setting, receivers: list[str], start: int, stop: int, arcs: networks.Arcs, others: int = 0
+) -> Group:
     size = int(s.rate * (stop - start) / SECOND / 8 * 1.05)  # more than the link carries until then
     group = sim.group(s.source, receivers, size, s.piece, (s.cache or (128 * 1024,))[0])
     group.tree(arcs, s.tree(others))
