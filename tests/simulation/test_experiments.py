@@ -42,7 +42,7 @@ def test_table1_of_the_better_rule_keeps_the_targets():
 def test_loss_costs_the_lost_packets_only(cc):
     result = run("figure12", cc=cc, seconds=3.0)
     added = {round(row["loss"], 5): row["added_finish"] for row in result.rows}
-    assert added[0.01024] <= 0.001 and added[0.04096] <= 0.01
+    assert added[0.01024] <= 0.001 and added[0.04096] <= 0.02
 
 
 def test_every_experiment_says_what_the_product_hands_out():
