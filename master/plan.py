@@ -8,7 +8,7 @@ waypoints, which a repaired tree or a receiver that joins may need.
 
 Transport (paper, section 5.2 and 5.4; everything can be given in the group's options):
 
-- Rule of rate control: `steady` (docs/decisions/congestion-control.md); the paper's `datacast` stays to be chosen.
+- Rule of rate control: `fair` (docs/decisions/congestion-control.md); the paper's `datacast` stays to be chosen.
 - Rate: at most the slowest link of the tree, less what the interests of trees that use a cable the other way take; at
   first that, divided by the number of trees that share its busiest link.
 - delta and T: the paper's 5 Mbit/s per 1 ms at 100 Mbit/s and 1,500 bytes, kept in proportion: R/20 every 8.33 packet

@@ -27,10 +27,10 @@ enum {
   SAMPLES = 4,
   QUEUE = 4,    /* packets that paths that cross make wait by chance, */
   PART = 8,     /* beside this part of the round trip, before it is a queue */
+  CALM = 12,    /* rounds without a queue that double the growth */
   PAUSE = 768,  /* 1024ths of the rate that a drain leaves out */
   MARGIN = 32,  /* of the window that a drain gives up, so that shares become equal */
   OTHERS = 8,   /* rounds with a queue beyond those without that tell of somebody who does not drain it */
-  CUBIC_PPM = 400, /* C of Cubic, 0.4 packets per s^3, in thousandths */
   TARGET = 140, /* of 255 of the store: the lag to hold */
   SPAN = 6,     /* packets, and a fourth of the store, between the reports of a measurement */
   RUN = 4,      /* duplicates in a row that tell a rate */
@@ -47,6 +47,7 @@ struct state {
   dc_time cut;          /* last loss that was answered */
   uint32_t cut_seq;     /* losses before it are answered */
   uint8_t cable, samples, score;
+  uint8_t calm;         /* rounds without a queue */
   uint16_t pause;       /* 1024ths of the window that are not sent */
   dc_time until, resume; /* end of the pause; of what comes back from before a cut */
   bool marked, busy;   /* in this round */
@@ -131,6 +132,7 @@ static void drain(struct state *s, dc_time now, dc_time queue)
   uint64_t ahead = queue + (grown + 1024 / 8) * s->trip / 1024;
   s->window = product(s->was * 1024 / (1024 + grown), s->base);
   s->window -= s->window / MARGIN;
+  s->calm = 0;
   pause(s, now, ahead);
 }
 
@@ -164,6 +166,10 @@ static void judge(struct state *s, dc_time now, bool full, dc_time queue)
     uint64_t step = product(s->p.rate_max / STEPS, s->base) * s->p.weight / 100 * part / 1024 + 1;
     if (s->p.background)
       step = step / 8 + 1;
+    else /* others have left, most likely */
+      step <<= s->calm / CALM < 4 ? s->calm / CALM : 4;
+    if (s->calm < 255)
+      s->calm++;
     s->window += s->cable == START ? (queue < s->base / 64 ? s->window : s->window / 4) : step;
   }
 }
@@ -217,6 +223,7 @@ static void lost(struct state *s, dc_time now, const struct dc_cc_event *e)
   if (s->cable == START)
     s->cable = SHARE;
   s->score = (uint8_t)within(s->score + 1u, 0, 2 * OTHERS);
+  s->calm = 0;
   s->top = s->window;
   s->cut = now;
   s->window = s->window / 10 * 7;

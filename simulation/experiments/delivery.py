@@ -39,9 +39,8 @@ def deliver(s: Setting, g: nx.Graph, receivers: list[str]) -> tuple[Simulation, 
         interest = HEADER if paper else ETHERNET_HEADER + r.interest
         most = s.rate * frame // (frame + interest) if shared else s.rate
         hops = max(len(networks.path(arcs, x)) - 1 for x in receivers)
-        trip = hops * (2 * s.delay / SECOND + 8 * (frame + interest) / s.rate)
-        credits = max(s.credits, math.ceil(trip * s.rate / 8 / frame) + 8)
-        group.tree(arcs, s.tree().with_(packet_bytes=frame, rate_max=most, credits=min(credits, 4096)), routes=r.blobs)
+        t = s.tree(hops=hops)
+        group.tree(arcs, t.with_(packet_bytes=frame, rate_max=most, rate_init=min(t.rate_init, most)), routes=r.blobs)
     group.assign()
     group.schedule()
     if s.loss > 0:

@@ -1,7 +1,7 @@
 """Who gets how much, over the whole range: groups beside groups, beside TCP, and beside slow receivers.
 
-A dumbbell: sources -- a == shared cable == b -- receivers. Every cell runs in a second or two, and all of them follow from
-their numbers, so that a change of the rule can be judged by one command."""
+A dumbbell: sources -- a == shared cable == b -- receivers. Every cell runs in a second or two, and all of them follow
+from their numbers, so that a change of the rule can be judged by one command."""
 
 from __future__ import annotations
 

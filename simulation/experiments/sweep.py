@@ -101,7 +101,7 @@ def run_case_of(s: Setting, c: Row) -> Row:
     most = 100 * ideal + 10
     frame = c["mtu"] * 8
     best = group.pieces * frame / ideal
-    begin = start(s.credits, best, rtt, frame)
+    begin = start(s.with_(rate=c["rate"], mtu=c["mtu"]).tree().credits, best, rtt, frame)
     sim.run(until=int(min(most, max(START_RTTS * rtt, ideal / 4)) * SECOND))
     early, then = group.tree_stats()[0], sim.now / SECOND
     slowest = min(r["pieces"] for r in group.receiver_stats().values())

@@ -196,6 +196,9 @@ def test_what_is_given_is_taken() -> None:
         "rto_min_ms": 11,
         "cache_bytes": 0,
         "packet_bytes": 9014,
+        "adaptive": False,
+        "weight": 100,
+        "background": False,
     }
 
 
@@ -205,7 +208,7 @@ def test_links_that_other_groups_use_start_slower_and_queue_less() -> None:
     load = {arc: 1 for arc in alone.trees[0].arcs}
     first, second = make_plan(made, "00", SIX, {}, load).trees
     busy = first if any(load.get(arc) for arc in first.arcs) else second
-    assert busy.transport.rate_init_bps == busy.transport.rate_max_bps // 2 and busy.transport.credits == 24
+    assert busy.transport.rate_init_bps == busy.transport.rate_max_bps // 16 and busy.transport.credits == 24
 
 
 @pytest.mark.parametrize(
