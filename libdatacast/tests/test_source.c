@@ -236,7 +236,7 @@ static void a_full_queue_refuses_and_stays_consistent(void)
 /* An interest far ahead of all others, from whoever: it is one number, and the others stay what they are. */
 static void one_interest_far_ahead_changes_nothing_for_the_others(void)
 {
-  const struct dc_cc_ops *rules[] = {&dc_cc_datacast, &dc_cc_steady};
+  const struct dc_cc_ops *rules[] = {&dc_cc_datacast, &dc_cc_fair};
   for (unsigned k = 0; k < 2; k++) {
     dc_source *s = make_with(rules[k], 100000000, 4, 0, 4000000000u);
     dc_source *alone = make_with(rules[k], 100000000, 4, 0, 1000000);
