@@ -215,7 +215,9 @@ void loop_bury(struct loop *l, void *p)
 
 /* ---- rounds ---- */
 
-#define GATHER_PACKETS 8
+/* Two hosts pause on every packet's way there and back. Eight each is so near to the credits of a tree that a slow pace keeps
+ * itself up: 64 credits carried 0.3 to 0.4 Gb/s over one cable, with four 2.1, for less processor. */
+#define GATHER_PACKETS 4
 #define GATHER_FROM_PPS 500 /* slower than this, every packet is taken at once */
 #define RATE_WINDOW (10 * DC_MS)
 
