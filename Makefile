@@ -148,7 +148,7 @@ test-quick: build ## what needs neither root nor a lab
 	@nice -n 5 $(PY) -m pytest -q -m "not root and not lab" $(PYTEST_OPTIONS)
 
 test-faults: build ## the fault matrix on real labs, some twenty minutes
-	@DATACAST_FAULTS=1 nice -n 5 $(PY) -m pytest -v tests/lab/test_fault_matrix.py tests/lab/test_lab_life.py
+	@DATACAST_FAULTS=1 nice -n 5 $(PY) -m pytest -v tests/lab/test_fault_matrix.py tests/lab/test_lab_life.py tests/mininet
 
 mutants: build ## one-line changes that tests should notice, hours, resumable: N=300 SEED=1 PART=core
 	@nice -n 10 $(PY) tests/mutants/run.py --count $(or $(N),300) --seed $(or $(SEED),1) $(if $(PART),--part $(PART))

@@ -89,6 +89,7 @@ def test_workers_that_are_killed_before_anything_comes_of_it_fail_the_group_and_
     assert record["state"] == "failed" and record["error"]["code"] == "master_died" and killed == 5
 
 
+@pytest.mark.lab
 def test_the_groups_of_a_killed_worker_go_on_with_another_within_a_second_and_a_half() -> None:
     async def scenario():
         async with lab(bcube41(), rates=[400.0], processes=True, workers=2) as it:

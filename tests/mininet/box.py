@@ -11,7 +11,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 SETUP = """
 set -e
+mkdir -p /run/box-source
+mount --bind "$PWD" /run/box-source
+case "$PWD/" in /tmp/*) here=$PWD ;; *) here= ;; esac
 mount -t tmpfs none /tmp
+if [ -n "$here" ]; then mkdir -p "$here"; mount --bind /run/box-source "$here"; cd "$here"; fi
 mkdir /tmp/run
 ip link set lo up
 export DATACAST_RUNTIME=/tmp/run TMPDIR=/tmp

@@ -10,6 +10,7 @@ import box
 import pytest
 
 pytestmark = [pytest.mark.root, pytest.mark.lab]
+at_length = pytest.mark.skipif(not os.environ.get("DATACAST_FAULTS"), reason="a part of `make test-faults`")
 
 
 def small(tmp: os.PathLike[str], size: int = 1 << 20) -> str:
@@ -48,7 +49,7 @@ def test_a_failed_link_stops_neither_the_delivery_nor_ping(file):
     assert "0 % of pings lost" in out
 
 
-@pytest.mark.slow
+@at_length
 def test_one_tree_against_two(file):
     out = box.script("trees", file)
     one, two = re.findall(r"ideal ([0-9.]+) s", out)
@@ -56,7 +57,7 @@ def test_one_tree_against_two(file):
     assert out.count("delivered to 8") == 2 and "NOT" not in out
 
 
-@pytest.mark.slow
+@at_length
 def test_a_cache_sends_what_the_source_sent_once(file):
     out = box.script("caching", file, "/tmp/caching.pcap")
     assert "delivered to 3" in out and "NOT" not in out
@@ -65,7 +66,7 @@ def test_a_cache_sends_what_the_source_sent_once(file):
     assert sent < 1.2 * size and all(copy > 0.95 * size for copy in copies)
 
 
-@pytest.mark.slow
+@at_length
 @pytest.mark.parametrize("kinds", ["ovs,dpdk,ovs", "bmv2,dpdk,ovs"])
 def test_switches_of_several_kinds_in_one_network(file, kinds):
     if "bmv2" in kinds and not (shutil.which("simple_switch_grpc") and (box.ROOT / "build/p4/datacast.json").exists()):
