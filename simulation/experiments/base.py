@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from datacast.master.plan import CC, Transport, transport
 from datacast.topologies import hosts, parse
 
 from .. import networks
@@ -16,11 +17,17 @@ Row = dict[str, Any]
 Report = Callable[[str], None]
 
 
+HOPS = 4
+"""Links to the farthest receiver of Figure 10's tree."""
+PAPERS_RULE = {"delta_bps": 5_000_000, "interval_us": 1000, "credits": 16, "burst": 1, "rto_min_ms": 10}
+"""The paper's section 6.2: under its own rule (cc=datacast) these take the place of what masters hand out."""
+
+
 @dataclass(frozen=True)
 class Setting:
     """The paper's section 6.2, and every knob of it. Rates in bit/s, times in ns, sizes in bytes."""
 
-    cc: str = "steady"
+    cc: str = CC
     topology: str = "bcube:4,1"
     source: str = "00"
     receivers: int = 0
@@ -31,13 +38,16 @@ class Setting:
     delay: int = 5_000
     queue: int = 100
     mtu: int = 1500
-    delta: int = 5_000_000
-    interval: int = 1_000_000
+    delta: int = 0
+    """This and the next five: 0 takes what masters hand out (master.plan.transport) to a group on links of
+    `rate`; the slow link is not known to it."""
+    interval: int = 0
     rate_init: int = 0
-    """0: half the link's rate, as in the paper."""
-    credits: int = 16
+    credits: int = 0
+    burst: int = 0
+    rto_min: int = 0
     adaptive: bool = False
-    rto_min: int = 10_000_000
+    """Credits follow the path. No master asks for it."""
     loss: float = 0.0
     loss_on_wire: bool = False
     seconds: float = 10.0
@@ -54,15 +64,20 @@ class Setting:
     """Of a sweep."""
     tcp: str = "cubic"
     """TCP's flavour in figure13b: cubic or newreno."""
+    only: str = ""
+    """Cells of the matrix with this word."""
     engine: str = "datacast"
     """What simulates: datacast (this project's own) or ns3."""
 
     def check(self) -> None:
         """Raises ExperimentError for what makes no sense."""
-        for name in ("rate", "slow", "mtu", "credits", "interval", "seconds", "queue", "cases"):
+        for name in ("rate", "slow", "mtu", "seconds", "queue", "cases"):
             if getattr(self, name) <= 0:
                 raise ExperimentError(f"{name} must be above zero, not {getattr(self, name)}", what=name)
-        for name in ("receivers", "trees", "size", "delay", "delta", "rate_init", "rto_min"):
+        for name in (
+            *("receivers", "trees", "size", "delay", "delta", "interval", "credits", "burst"),
+            *("rate_init", "rto_min"),
+        ):
             if getattr(self, name) < 0:
                 raise ExperimentError(f"{name} cannot be below zero: {getattr(self, name)}", what=name)
         known = rules()
@@ -91,20 +106,48 @@ class Setting:
         """The most that the slowest link can deliver, bit/s of payload."""
         return self.slow * self.piece / self.mtu
 
-    def tree(self) -> TreeConfig:
-        """The transport's configuration."""
+    def overridden(self) -> dict[str, int]:
+        """Options of a group (GroupOptions) that the setting gives: they take the place of the master's choice."""
+        papers = {"rate_init_bps": self.rate // 2, **PAPERS_RULE} if self.cc == "datacast" else {}
+        given = {
+            "delta_bps": self.delta,
+            "interval_us": self.interval // 1000,
+            "rate_init_bps": self.rate_init,
+            "credits": self.credits,
+            "burst": self.burst,
+            "rto_min_ms": self.rto_min // 1_000_000,
+        }
+        return {**papers, **{name: value for name, value in given.items() if value}}
+
+    def product(self, others: int = 0, hops: int = HOPS, frame: int = 0, share: float = 1.0) -> Transport:
+        """What a master hands out for a tree over `hops` links of `rate`, with `others` trees of other groups on its
+        busiest link, for frames of so many bytes (0: the MTU) and a share of the links' rate (master.plan.room)."""
+        return transport(
+            {"cc": self.cc, **self.overridden()},
+            rate_bps=self.rate,
+            frame_bytes=frame or self.mtu,
+            queue_packets=self.queue,
+            others=others,
+            hops=hops,
+            share=share,
+        )
+
+    def tree(self, others: int = 0, hops: int = HOPS, frame: int = 0, share: float = 1.0) -> TreeConfig:
+        """The transport's configuration, as an agent makes it of `product` (host_agent/params.c)."""
+        t = self.product(others, hops, frame, share)
         return TreeConfig(
-            cc=self.cc,
-            rate_init=self.rate_init or self.rate // 2,
-            rate_min=min(self.rate // 1000, 80 * self.mtu),
-            rate_max=self.rate,
-            delta=self.delta,
-            interval=self.interval,
-            packet_bytes=self.mtu,
-            credits=self.credits,
+            cc=t.cc,
+            rate_init=t.rate_init_bps,
+            rate_min=max(1000, t.rate_max_bps // 256),
+            rate_max=t.rate_max_bps,
+            delta=t.delta_bps,
+            interval=t.interval_us * 1000,
+            burst=t.burst,
+            packet_bytes=t.packet_bytes,
+            credits=t.credits,
             adaptive=self.adaptive,
-            rto_min=self.rto_min,
-            rto_init=max(100_000_000, 4 * self.rto_min),
+            rto_min=t.rto_min_ms * 1_000_000,
+            rto_init=max(100_000_000, 4 * t.rto_min_ms * 1_000_000),
         )
 
     def with_(self, **changes: Any) -> Setting:
@@ -132,6 +175,8 @@ class Result:
             "experiment": self.name,
             "title": self.title,
             "setting": self.setting.__dict__,
+            "product": self.setting.product().__dict__,
+            "overridden": {**self.setting.overridden(), **({"adaptive": True} if self.setting.adaptive else {})},
             "rows": self.rows,
             "notes": self.notes,
         }
@@ -237,12 +282,14 @@ def measure(s: Setting, cache: int) -> Row:
 
 def theorem1(s: Setting) -> float:
     """Cache bytes above which the paper's rule works at the full rate."""
-    return s.slow**2 * (s.interval / 1e9) / (2 * s.delta) / 8
+    delta, interval = s.delta or PAPERS_RULE["delta_bps"], s.interval or PAPERS_RULE["interval_us"] * 1000
+    return s.slow**2 * (interval / 1e9) / (2 * delta) / 8
 
 
 def theorem2(s: Setting, delta: float | None = None) -> float:
     """The paper's duplicate data ratio at the full rate."""
-    growth = (s.delta if delta is None else delta) / (s.interval / 1e9)
+    interval = s.interval or PAPERS_RULE["interval_us"] * 1000
+    growth = (delta or s.delta or PAPERS_RULE["delta_bps"]) / (interval / 1e9)
     return growth / (growth + s.slow**2 / (2 * s.mtu * 8))
 
 

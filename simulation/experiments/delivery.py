@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 from typing import Any
 
@@ -23,8 +22,7 @@ WAITING = 1024
 
 
 def deliver(s: Setting, g: nx.Graph, receivers: list[str]) -> tuple[Simulation, Group]:
-    """Build a delivery over all edge-disjoint trees, the pieces dealt out evenly. Credits begin with what the
-    longest path needs at the links' rate (and `s.credits` at least)."""
+    """Build a delivery over all edge-disjoint trees, the pieces dealt out evenly."""
     s.check()
     trees, routes = networks.steiner_trees(g, s.source, receivers, s.trees)
     paper = s.framing == "paper"
@@ -37,11 +35,9 @@ def deliver(s: Setting, g: nx.Graph, receivers: list[str]) -> tuple[Simulation, 
         # A tree's link may carry the interests of another tree, which runs over the same cable the other way.
         shared = any((parent, child) in set(other) for other in trees if other is not arcs for child, parent in arcs)
         interest = HEADER if paper else ETHERNET_HEADER + r.interest
-        most = s.rate * frame // (frame + interest) if shared else s.rate
         hops = max(len(networks.path(arcs, x)) - 1 for x in receivers)
-        trip = hops * (2 * s.delay / SECOND + 8 * (frame + interest) / s.rate)
-        credits = max(s.credits, math.ceil(trip * s.rate / 8 / frame) + 8)
-        group.tree(arcs, s.tree().with_(packet_bytes=frame, rate_max=most, credits=min(credits, 4096)), routes=r.blobs)
+        tree = s.tree(hops=hops, frame=frame, share=frame / (frame + interest) if shared else 1.0)
+        group.tree(arcs, tree, routes=r.blobs)
     group.assign()
     group.schedule()
     if s.loss > 0:
@@ -158,7 +154,7 @@ def testbed(s: Setting, report: Report) -> Result:
         sim.rate("s1.3", "23", t.slow)
         piece = t.mtu - HEADER - 4 * LABEL
         group = sim.group("00", networks.FIGURE10_RECEIVERS, t.size, piece, cache)
-        group.tree(networks.FIGURE10_TREE, t.tree().with_(packet_bytes=t.mtu + ETHERNET_HEADER))
+        group.tree(networks.FIGURE10_TREE, t.tree(frame=t.mtu + ETHERNET_HEADER))
         group.assign()
         group.schedule()
         sim.run(until=200 * SECOND)
@@ -226,7 +222,7 @@ EXPERIMENTS = [
         "Finish time and stress on Fattree(24,3), BCube(8,3), Torus(16,3)",
         figure14,
         plot_figure14,
-        {"adaptive": True, "slow": 1_000_000_000, "rate_init": 1_000_000_000, "framing": "paper"},
+        {"slow": 1_000_000_000, "framing": "paper"},
     ),
     Experiment(
         "testbed", "The paper's testbed: slow link, and 4 GB over two trees", testbed, plot_testbed, {"mtu": 8192}

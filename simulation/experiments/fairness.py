@@ -26,10 +26,12 @@ def _network(s: Setting) -> Simulation:
     return sim
 
 
-def _group(sim: Simulation, s: Setting, receivers: list[str], start: int, stop: int, arcs: networks.Arcs) -> Group:
+def _group(
+    sim: Simulation, s: Setting, receivers: list[str], start: int, stop: int, arcs: networks.Arcs, others: int = 0
+) -> Group:
     size = int(s.rate * (stop - start) / SECOND / 8 * 1.05)  # more than the link carries until then
     group = sim.group(s.source, receivers, size, s.piece, (s.cache or (128 * 1024,))[0])
-    group.tree(arcs, s.tree())
+    group.tree(arcs, s.tree(others))
     group.assign()
     group.schedule(start, stop)
     return group
@@ -84,8 +86,8 @@ def figure13a(s: Setting, report: Report) -> Result:
     ]
     wide: networks.Arcs = [("s0.0", "00"), ("01", "s0.0"), ("s1.1", "01"), ("11", "s1.1"), ("21", "s1.1")]
     groups = [_group(sim, s, networks.FIGURE10_RECEIVERS, 0, 5 * unit, networks.FIGURE10_TREE)]
-    groups += [_group(sim, s, ["12", "22", "32"], unit, 4 * unit, deep) for _ in range(3)]
-    groups += [_group(sim, s, ["11", "21"], 2 * unit, 3 * unit, wide) for _ in range(6)]
+    groups += [_group(sim, s, ["12", "22", "32"], unit, 4 * unit, deep, 1 + i) for i in range(3)]
+    groups += [_group(sim, s, ["11", "21"], 2 * unit, 3 * unit, wide, 4 + i) for i in range(6)]
     active = [1, 4, 10, 4, 1]
     meter = _measure(sim, s, groups, [], unit, report)
     rows: list[Row] = []

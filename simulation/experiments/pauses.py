@@ -26,7 +26,7 @@ def run_once(s: Setting, seed: int, shortest: int, longest: int, every: int) -> 
         sim.cable(parent, child, s.rate, s.delay, s.queue)
     size = int(s.rate * s.seconds / 8)
     group = sim.group("src", receivers, size, s.mtu - 50, (s.cache or (128 * 1024,))[0])
-    group.tree(arcs, s.tree().with_(burst=14, rto_init=SECOND // 10))
+    group.tree(arcs, s.tree(hops=3))
     group.assign()
     group.schedule()
     at = 0
@@ -81,14 +81,10 @@ def plot_pauses(r: Result, ax: Any) -> None:
 DEFAULTS = {
     "rate": 100_000_000,
     "slow": 100_000_000,
-    "rate_init": 100_000_000,
     "delay": 20_000,
     "mtu": 9000,
-    "credits": 40,
-    "interval": 2_000_000,
-    "rto_min": 50_000_000,
     "seconds": 5.0,
 }
-"""As a lab of 100 Mbit/s and its master would have it."""
+"""As in a lab of 100 Mbit/s."""
 
 EXPERIMENTS = [Experiment("pauses", "Receivers that stand still for a moment", pauses, plot_pauses, DEFAULTS)]

@@ -72,10 +72,8 @@ def build(s: Setting, c: Row) -> tuple[Simulation, Any, float, float]:
     # Long enough to tell a rate from a start, short enough to run many.
     pieces = int(min(max(2000, 60 * rtt * best / frame), 40_000))
     group = sim.group("src", receivers, pieces * (c["mtu"] - 16), c["mtu"] - 16, c["cache"])
-    tree = s.with_(rate=c["rate"], slow=slow, mtu=c["mtu"], rate_init=0).tree()
-    group.tree(
-        arcs, tree.with_(delta=max(1, c["rate"] // 200), rto_init=max(SECOND // 10, int(4e9 * rtt)), rto_max=4 * SECOND)
-    )
+    tree = s.with_(rate=c["rate"], slow=slow, mtu=c["mtu"]).tree(hops=deepest)
+    group.tree(arcs, tree)
     group.assign()
     group.schedule()
     return sim, group, pieces * frame / best, rtt
@@ -101,7 +99,7 @@ def run_case_of(s: Setting, c: Row) -> Row:
     most = 100 * ideal + 10
     frame = c["mtu"] * 8
     best = group.pieces * frame / ideal
-    begin = start(s.credits, best, rtt, frame)
+    begin = start(s.with_(rate=c["rate"], mtu=c["mtu"]).product().credits, best, rtt, frame)
     sim.run(until=int(min(most, max(START_RTTS * rtt, ideal / 4)) * SECOND))
     early, then = group.tree_stats()[0], sim.now / SECOND
     slowest = min(r["pieces"] for r in group.receiver_stats().values())

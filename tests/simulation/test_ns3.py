@@ -53,7 +53,7 @@ def test_table1_agrees_without_loss(cc: str) -> None:
 @pytest.mark.parametrize("on_wire", [False, True])
 def test_loss_in_ns3_is_the_loss_asked_for(on_wire: bool) -> None:
     """ns-3 draws its own losses: one packet in a hundred of the slow link's, and the same finish within one percent."""
-    s = Setting(seconds=1.0, loss=0.01, loss_on_wire=on_wire)
+    s = Setting(seconds=1.0, loss=0.01, loss_on_wire=on_wire, rto_min=10_000_000)
     ours = measure(s, 128 * KB)
     m = micro(s.with_(engine="ns3"), 128 * KB)
     m.sim.run()
