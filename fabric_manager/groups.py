@@ -20,7 +20,7 @@ from datacast.services.problems import Problem
 from datacast.services.store import Conflict, StoreError
 
 from . import machine
-from .admission import admit
+from .admission import Admission, Caps
 from .api import GroupSpec, MasterReport, StartOrder
 from .carried import Carried
 from .cordons import Cordons
@@ -61,8 +61,11 @@ class Held:
 class Groups:
     """`publish` gets `group` events, a summary each."""
 
-    def __init__(self, fabric: Fabric, kept: Kept, publish: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(
+        self, fabric: Fabric, kept: Kept, publish: Callable[[dict[str, Any]], None], caps: Caps | None = None
+    ) -> None:
         self.fabric, self.kept, self._publish = fabric, kept, publish
+        self.admission = Admission(caps)
         self.sets, self.cordons = Sets(fabric, kept), Cordons(fabric, kept)
         self._keyed = asyncio.Lock()
         self.tree_ids = TreeIds(kept)
@@ -93,6 +96,7 @@ class Groups:
             if not machine.final(held.record):
                 self._live[held.record.id] = held
                 self._inherited.add(held.record.id)
+                self.admission.follow(held.record, False)
                 if held.record.owner is None and held.record.state != "queued":
                     self._waiting.add(held.record.id)
 
@@ -160,22 +164,23 @@ class Groups:
             id=self._new_id(), spec=spec, created_ns=now, updated_ns=now, requested_by=by, request_key=key
         )  # fmt: skip
         record = machine.new(made).record
-        queued, begun = self._queue()
         worker = self.workers.pick()
         # Given out at once it costs one write.
-        begins = worker is not None and record in admit([*queued, record], begun)
+        begins = worker is not None and self.admission.fits(record)
         held = Held(record, 0, accepted_ns=accepted_ns)
         effects: tuple[machine.Effect, ...] = ()
         if begins and worker:
             outcome = machine.apply(record, Assigned(worker.name, worker.lease), now)
             held.record, effects = outcome.record, outcome.effects
             worker.groups.add(record.id)
+        self.admission.begin(record) if begins else self.admission.follow(record, False)
         self._groups[record.id] = self._live[record.id] = held
         async with held.lock:
             try:
                 held.revision = await self.kept.put(GROUPS + record.id, dump(held.record), 0)
             except StoreError as error:
                 del self._groups[record.id], self._live[record.id]
+                self.admission.follow(record, True)
                 if worker:
                     worker.groups.discard(record.id)
                 self._spawn(self._disown(record.id))
@@ -338,6 +343,7 @@ class Groups:
                 self.tell(record.id, effect.message)
             else:
                 await self._order(held)
+        self.admission.follow(record, machine.final(record))
         self.carried.follow(record, machine.final(record))
         self.divider.follow(record, machine.final(record))
         self._publish({"type": "group", **summary(record)})
@@ -423,19 +429,12 @@ class Groups:
 
     def _admit(self) -> None:
         """Those that wait in the queue and may begin."""
-        queued, begun = self._queue()
-        if queued and self.workers.pick() is not None:
-            self._waiting.update(record.id for record in admit(queued, begun))
+        begins = self.admission.next() if self.workers.pick() is not None else []
+        for record in begins:
+            self.admission.begin(record)
+            self._waiting.add(record.id)
+        if begins:
             self._spawn(self._place_waiting())
-
-    def _queue(self) -> tuple[list[Record], list[Record]]:
-        """Those that wait for their turn, and those that have had it."""
-        queued: list[Record] = []
-        begun: list[Record] = []
-        for held in self._live.values():
-            waits = held.record.state == "queued" and held.record.id not in self._waiting
-            (queued if waits else begun).append(held.record)
-        return queued, begun
 
     def sweep(self) -> None:
         """Call ten times a second."""

@@ -19,6 +19,7 @@ from datacast.services.priority import PRIORITY_MAX, go_realtime
 from datacast.services.service import HttpServer, address_of, listen
 from datacast.services.store import open_store
 
+from .admission import GROUPS_MAX, HOST_MAX, Caps
 from .api import CHILD, DEFAULT_SIGNALLING
 from .fabric import Fabric
 from .groups import Groups
@@ -80,6 +81,7 @@ class FabricManager:
         security: tls.Security = tls.PLAIN,
         worker_options: Sequence[str] = (),
         addresses: str = "",
+        caps: Caps | None = None,
     ) -> None:
         """`workers`: how many are started here; `security` is this process's, `worker_options` give them theirs, and
         `addresses` those of all fabric managers."""
@@ -89,7 +91,7 @@ class FabricManager:
         self.hub = Hub()
         self.fabric = Fabric(graph, spec=spec, rate_bps=rate_bps, mtu=mtu, queue_packets=queue_packets)
         self.registry = Registry(self.fabric, self.hub.publish, heartbeat_ms=heartbeat_ms, security=security)
-        self.groups = Groups(self.fabric, Kept(self.store), self.hub.publish)
+        self.groups = Groups(self.fabric, Kept(self.store), self.hub.publish, caps)
         self.pool: Pool | None = None
         self._signalling, self._http, self._count = signalling, http, workers
         self._tasks: list[asyncio.Task] = []
@@ -216,6 +218,20 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
         help="HTTP addresses of all fabric managers that share the store, for the workers started here (default: this "
         "one's)",
     )
+    parser.add_argument(
+        "--groups",
+        type=int,
+        default=GROUPS_MAX,
+        metavar="N",
+        help="groups that run at once; others wait in the queue (default %(default)s)",
+    )
+    parser.add_argument(
+        "--host-groups",
+        type=int,
+        default=HOST_MAX,
+        metavar="N",
+        help="groups that a host is a member of at once (default %(default)s; an agent takes 64 unless told otherwise)",
+    )
     tls.add_options(parser)
     privileges.add_option(parser)
     parser.add_argument("--master-cert", metavar="FILE", help="certificate of master/NAME, for the workers it starts")
@@ -234,6 +250,10 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
         parser.error(f"--mtu {args.mtu}: must be between 256 and 65535")
     if args.queue_packets < 8:
         parser.error(f"--queue-packets {args.queue_packets}: must be at least 8")
+    if not 1 <= args.groups <= 65_536:
+        parser.error(f"--groups {args.groups}: must be between 1 and 65536")
+    if not 1 <= args.host_groups <= 65_536:
+        parser.error(f"--host-groups {args.host_groups}: must be between 1 and 65536")
     if not 0 <= args.workers <= 64:
         parser.error(f"--workers {args.workers}: must be between 0 and 64")
     if not 0 <= args.realtime <= PRIORITY_MAX:
@@ -269,6 +289,7 @@ async def run(args: argparse.Namespace) -> None:
         security=security,
         worker_options=workers,
         addresses=args.addresses,
+        caps=Caps(args.groups, args.host_groups),
     )
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
+import random
+from dataclasses import replace
 
-from datacast.fabric_manager import admission
-from datacast.fabric_manager.admission import admit
+from datacast.fabric_manager.admission import Admission, Caps
 from datacast.fabric_manager.api import GroupSpec
 from datacast.fabric_manager.record import Record
 
@@ -19,29 +19,66 @@ def names(records: list[Record]) -> list[str]:
     return [record.id for record in records]
 
 
-def test_no_more_begin_than_the_fabric_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admission, "GROUPS_MAX", 3)
+def admit(queued: list[Record], running: list[Record], caps: Caps | None = None) -> list[Record]:
+    admission = Admission(caps)
+    for record in running:
+        admission.begin(record)
+    for record in queued:
+        admission.follow(record, False)
+    return admission.next()
+
+
+def test_no_more_begin_than_the_fabric_takes() -> None:
+    caps = Caps(groups=3)
     queue = [group(f"q{n}", f"a{n}", f"b{n}", at=n) for n in (2, 0, 1)]
-    assert names(admit(queue, [])) == ["q0", "q1", "q2"]
-    assert names(admit(queue, [group("r", "x", "y"), group("s", "v", "w")])) == ["q0"]
-    assert admit(queue, [group(f"r{n}", "x", "y") for n in range(3)]) == [] == admit([], [])
+    assert names(admit(queue, [], caps)) == ["q0", "q1", "q2"]
+    assert names(admit(queue, [group("r", "x", "y"), group("s", "v", "w")], caps)) == ["q0"]
+    assert admit(queue, [group(f"r{n}", "x", "y") for n in range(3)], caps) == [] == admit([], [])
 
 
-def test_a_busy_host_holds_up_only_those_that_want_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admission, "HOST_MAX", 2)
+def test_a_busy_host_holds_up_only_those_that_want_it() -> None:
+    caps = Caps(host=2)
     running = [group("r", "h0", "h1"), group("s", "h2", "h1")]
     queue = [group("wants", "h3", "h1", at=1), group("other", "h3", "h0", at=2)]
-    assert names(admit(queue, running)) == ["other"]
-    assert names(admit(queue, running[:1])) == ["wants", "other"]
+    assert names(admit(queue, running, caps)) == ["other"]
+    assert names(admit(queue, running[:1], caps)) == ["wants", "other"]
 
 
-def test_nobody_gets_in_front_for_ever_of_one_that_wants_many_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admission, "HOST_MAX", 1)
+def test_nobody_gets_in_front_for_ever_of_one_that_wants_many_hosts() -> None:
+    caps = Caps(host=1)
     queue = [group("all", "h0", "h1", "h2", at=1), group("small", "h1", "h2", at=2)]
-    assert admit(queue, [group("r", "h0", "h9")]) == [], "small would take what all waits for"
-    assert names(admit(queue, [])) == ["all"]
+    assert admit(queue, [group("r", "h0", "h9")], caps) == [], "small would take what all waits for"
+    assert names(admit(queue, [], caps)) == ["all"]
 
 
 def test_background_groups_begin_after_the_others() -> None:
     queue = [group("b", "h0", "h1", at=1, priority="background"), group("n", "h0", "h1", at=2)]
     assert names(admit(queue, [])) == ["n", "b"]
+
+
+def test_what_is_counted_follows_the_groups() -> None:
+    """Whatever comes and goes: as many begin as one that counts anew would let begin."""
+    draw = random.Random(7)
+    admission, known, begun = Admission(Caps(groups=9, host=3)), {}, {}
+    for step in range(400):
+        name = f"g{draw.randrange(30)}"
+        members = draw.sample([f"h{i}" for i in range(9)], 4)
+        before = begun.pop(name, None) or known.pop(name, None)
+        if before is not None and draw.random() < 0.5:
+            admission.follow(before, True)
+            continue
+        if before is not None:  # others join and leave
+            record = replace(before, spec=replace(before.spec, receivers=members[1:]))
+            admission.follow(record, False)
+            (begun if record.state == "running" else known)[name] = record
+            continue
+        record = group(name, *members, at=step)
+        fits = admission.fits(record)
+        admission.follow(record, False)
+        known[name] = record
+        fresh = [record.id for record in admit(list(known.values()), list(begun.values()), admission.caps)]
+        assert [record.id for record in admission.next()] == fresh
+        assert fits == (name in fresh and len(begun) < 9) or len(known) > 1
+        for one in admission.next():
+            begun[one.id] = replace(known.pop(one.id), state="running")
+            admission.follow(begun[one.id], False)

@@ -18,7 +18,7 @@ from small import run, star, until
 from datacast.controller import access
 from datacast.controller.api import ControllerClient
 from datacast.controller.app import make_app
-from datacast.fabric_manager import admission
+from datacast.fabric_manager.admission import Caps
 from datacast.fabric_manager.api import FabricManagerClient
 from datacast.services import tls, tokens
 from datacast.services.problems import Problem
@@ -200,11 +200,11 @@ def test_a_bucket_fills_again() -> None:
 
 
 def test_groups_and_streams_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admission, "GROUPS_MAX", 1)
     monkeypatch.setattr("datacast.controller.app.STREAMS_MAX", 1)
 
     async def scenario() -> None:
         async with lab(star(3), rates=[50.0]) as it, FabricManagerClient(it.manager.url) as client:
+            it.manager.groups.admission.caps = Caps(groups=1)
             server = HttpServer(make_app(client), listen("127.0.0.1:0"), connections=8)
             await server.start()
             try:
