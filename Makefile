@@ -41,7 +41,7 @@ RUN_OPTIONS = $(if $(FILE),--file $(FILE),--size $(SIZE)) $(if $(FROM),--from $(
   $(if $(TREES),--trees $(TREES)) $(if $(CACHE),--cache $(CACHE)) $(if $(CREDITS),--credits $(CREDITS)) \
   $(if $(DELTA),--delta $(DELTA)) $(if $(SEED),--seed $(SEED))
 
-.PHONY: docs packages test-packages help setup build binaries demo lab test test-c c-tests test-py test-quick test-faults lint constants clean bench-lab bench-failures bench-peers mutants power-loss
+.PHONY: docs packages test-packages help setup build binaries demo lab test test-c c-tests test-py test-quick test-faults lint constants clean bench-lab bench-failures bench-path bench-peers mutants power-loss
 
 ifndef V
 .SILENT:
@@ -126,6 +126,10 @@ bench-lab: build ## the lab's figures of docs/results.md once more: ONLY=demo,em
 bench-failures: build ## seeded link failures in a lab, and signalling: N=200 SILENT=50 SEED=1 LINK_MBIT=50 JSON=failures.json
 	@$(PY) bench/failures/failures.py --failures $(or $(N),200) --silent $(or $(SILENT),50) --seed $(or $(SEED),1) \
 	  --link $(or $(LINK_MBIT),50) --json $(if $(filter report.json,$(JSON)),failures.json,$(JSON))
+
+bench-path: build ## one host to one over a switch and over tunnels: WAYS=switch,tunnels REPEAT=3 SIZE=1G BESIDE=folder JSON=path.json
+	@$(PY) bench/path/path.py $(if $(WAYS),--ways $(WAYS)) --repeat $(or $(REPEAT),3) $(if $(BESIDE),--beside $(BESIDE)) \
+	  --size $(if $(filter command line,$(origin SIZE)),$(SIZE),1G) $(if $(filter report.json,$(JSON)),,--json $(JSON))
 
 bench-peers: build ## Datacast beside libtorrent, UFTP and udpcast on the same links: RATE=2gbit SIZE=1G CASES=clean JSON=peers.json
 	@missing=$$(for p in uftp udpcast; do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done); \
