@@ -24,7 +24,12 @@ INTERRUPTED = 130
 
 Controller = Annotated[
     str,
-    typer.Option("--controller", metavar="URL", envvar=ENV_URL, help="The controller: http://host:port or unix:/path."),
+    typer.Option(
+        "--controller",
+        metavar="URL",
+        envvar=ENV_URL,
+        help="The controller: http://host:port or unix:/path; several divided by commas.",
+    ),
 ]
 TokenFile = Annotated[
     Path | None,
@@ -221,11 +226,7 @@ def _create(client: ControllerClient, spec: dict[str, Any]) -> tuple[dict[str, A
 
 def _cancel_and_wait(client: ControllerClient, group: str) -> dict[str, Any]:
     print(f"datacast: cancelling {group} …", file=sys.stderr)
-    record = client.cancel_group(group)
-    end = time.monotonic() + CANCEL_PATIENCE_S
-    while record["state"] not in FINAL_STATES and time.monotonic() < end:
-        time.sleep(REFRESH_S)
-        record = client.group(group)
+    record = wait(client, client.cancel_group(group), CANCEL_PATIENCE_S)
     print(f"datacast: {group} is {record['state']}", file=sys.stderr)
     return record
 
@@ -287,7 +288,7 @@ def status(
 
 def cancel(
     group: Annotated[str, typer.Argument(metavar="ID", help="The group.")],
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it has ended.")] = True,
+    to_the_end: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it has ended.")] = True,
     as_json: Json = False,
     controller: Controller = DEFAULT_URL,
     token_file: TokenFile = None,
@@ -296,12 +297,10 @@ def cancel(
     is."""
     with connect(controller, token_file) as client:
         record = client.cancel_group(group)
-        end = time.monotonic() + CANCEL_PATIENCE_S
-        while wait and record["state"] not in FINAL_STATES and time.monotonic() < end:
-            time.sleep(REFRESH_S)
-            record = client.group(group)
+        if to_the_end:
+            record = wait(client, record, CANCEL_PATIENCE_S)
     print(json.dumps(record) if as_json else f"{record['id']} is {record['state']}")
-    if wait and record["state"] not in FINAL_STATES:
+    if to_the_end and record["state"] not in FINAL_STATES:
         raise typer.Exit(1)
 
 
@@ -495,6 +494,22 @@ def follow(
                 away_since = away_since or time.monotonic()
                 if problem.status != 503 or time.monotonic() - away_since > 30:
                     raise
+    return group
+
+
+def wait(client: ControllerClient, group: dict[str, Any], patience_s: float) -> dict[str, Any]:
+    """The record when the group has ended, or as it is after so long. Events tell when to look."""
+    end = time.monotonic() + patience_s
+    while group["state"] not in FINAL_STATES and time.monotonic() < end:
+        try:
+            for event in client.events(group["id"], pings=True):
+                if event.get("state") in FINAL_STATES or event["type"] == "groups" or time.monotonic() > end:
+                    break
+            group = client.group(group["id"])
+        except Problem as problem:
+            if problem.status != 503:
+                raise
+            time.sleep(REFRESH_S)  # it is away for a moment: it keeps no state
     return group
 
 

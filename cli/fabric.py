@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
 
-from datacast.controller.api import DEFAULT_URL
+from datacast.controller.api import DEFAULT_URL, FINAL_STATES, ControllerClient
+from datacast.services.problems import Problem
 
 from .client import (
     Controller,
@@ -23,7 +25,8 @@ from .client import (
     parse_size,
 )
 
-DRAIN_S = 1.0
+AGAIN_S = 0.5
+"""Until a stream that has ended is asked for again."""
 
 
 def register(app: typer.Typer) -> None:
@@ -150,12 +153,28 @@ def drain(
     end = time.monotonic() + patience
     with connect(controller, token_file) as client:
         client.cordon(host, reason)
-        while groups := next((row["groups"] for row in client.hosts() if row["name"] == host), []):
+        for _ in _ended(client):
+            groups = next((row["groups"] for row in client.hosts() if row["name"] == host), [])
+            if not groups:
+                break
             if time.monotonic() > end:
                 print(f"still on {host}: {' '.join(groups)}")
                 raise typer.Exit(1)
-            time.sleep(DRAIN_S)
     print(f"no group runs on {host}")
+
+
+def _ended(client: ControllerClient) -> Iterator[None]:
+    """Yields at once, whenever a group has ended, and every few seconds."""
+    while True:
+        yield
+        try:
+            for event in client.events(pings=True):
+                if event.get("state") in FINAL_STATES or event["type"] in ("groups", "ping"):
+                    yield
+        except Problem as problem:
+            if problem.status != 503:
+                raise
+        time.sleep(AGAIN_S)
 
 
 def switches(

@@ -6,10 +6,13 @@ import json
 import os
 import ssl
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from datacast.services.problems import Problem, Unreachable, decoded, segment
 from datacast.services.tls import is_local
+
+if TYPE_CHECKING:
+    import httpx
 
 DEFAULT_LISTEN = "127.0.0.1:7580"
 DEFAULT_URL = f"http://{DEFAULT_LISTEN}"
@@ -32,36 +35,21 @@ def _verify(url: str) -> ssl.SSLContext | bool:
 
 
 class ControllerClient:
-    """For `http(s)://host:port` or `unix:/path`; None: $DATACAST_CONTROLLER or the default. `token`: for the
-    controller's `--tokens`. $DATACAST_CA: the authority of an https controller, when it is not the system's. Raises
-    Problem (Unreachable when nobody answers)."""
+    """For `http(s)://host:port` or `unix:/path`, or several of them divided by commas: where one does not answer the
+    next is asked. None: $DATACAST_CONTROLLER or the default. `token`: for the controller's `--tokens`. $DATACAST_CA:
+    the authority of an https controller, when it is not the system's. Raises Problem (Unreachable when nobody
+    answers)."""
 
     def __init__(self, url: str | None = None, timeout: float = 10.0, token: str | None = None) -> None:
-        import httpx
+        text = url or os.environ.get(ENV_URL) or DEFAULT_URL
+        self._urls = [part.strip() for part in text.split(",") if part.strip()] or [text]
+        self._clients = [_client(one, timeout, token) for one in self._urls]
+        self._at = 0
 
-        self.url = url or os.environ.get(ENV_URL) or DEFAULT_URL
-        headers = {"authorization": f"Bearer {token}"} if token else {}
-        if token and self.url.startswith("http://") and not is_local(self.url[len("http://") :].partition("/")[0]):
-            raise Problem(
-                400, "insecure", f"a token would travel to {self.url} in clear", what=self.url, remedy="use https://"
-            )
-        if self.url.startswith("unix:"):
-            transport = httpx.HTTPTransport(uds=self.url[len("unix:") :])
-            self._http = httpx.Client(
-                transport=transport, base_url="http://controller", timeout=timeout, headers=headers
-            )
-        elif self.url.startswith(("http://", "https://")):
-            self._http = httpx.Client(
-                base_url=self.url, timeout=timeout, trust_env=False, headers=headers, verify=_verify(self.url)
-            )
-        else:
-            raise Problem(
-                400,
-                "bad_url",
-                f"{self.url!r} is no address of a controller",
-                what=self.url,
-                remedy="give http://host:port, https://host:port or unix:/path",
-            )
+    @property
+    def url(self) -> str:
+        """The one that is asked now."""
+        return self._urls[self._at]
 
     def __enter__(self) -> ControllerClient:
         return self
@@ -70,16 +58,27 @@ class ControllerClient:
         self.close()
 
     def close(self) -> None:
-        self._http.close()
+        for client in self._clients:
+            client.close()
 
     def request(self, method: str, path: str, body: Any = None, params: dict[str, Any] | None = None) -> Any:
         import httpx
 
-        try:
-            answer = self._http.request(method, path, params=params, json=body)
-        except (httpx.HTTPError, OSError) as error:
-            raise self._unreachable(error) from error
-        return decoded(answer)
+        failure: Unreachable | None = None
+        for _ in self._urls:
+            try:
+                answer = self._clients[self._at].request(method, path, params=params, json=body)
+                return decoded(answer)
+            except (httpx.HTTPError, OSError) as error:
+                failure = self._unreachable(error)
+                self._next()
+                if method != "GET" and not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
+                    raise failure from error  # it may have been carried out
+        assert failure
+        raise failure
+
+    def _next(self) -> None:
+        self._at = (self._at + 1) % len(self._urls)
 
     def _unreachable(self, error: BaseException) -> Unreachable:
         why = "" if "CERTIFICATE" not in str(error) else f": {error} (its authority goes into ${ENV_CA})"
@@ -151,13 +150,18 @@ class ControllerClient:
     def remove_receiver(self, group: str, host: str) -> dict[str, Any]:
         return self.request("DELETE", f"/groups/{segment(group)}/receivers/{segment(host)}")
 
-    def events(self, group: str | None = None) -> Iterator[dict[str, Any]]:
-        """Events as they come, each with its `type`; ends when the controller does."""
+    def events(self, group: str | None = None, pings: bool = False) -> Iterator[dict[str, Any]]:
+        """Events as they come, each with its `type`, first the `groups` as they stand; ends when the controller does.
+        pings: also those that only say that it is there, so that who waits may look at the clock."""
         import httpx
 
         try:
-            with self._http.stream(
-                "GET", "/events", params={"group": group} if group else None, timeout=httpx.Timeout(10.0, read=30.0)
+            with self._clients[self._at].stream(
+                "GET",
+                "/events",
+                params={"group": group} if group else None,
+                headers={"last-event-id": "none"},  # what happened before one listens must not be missed
+                timeout=httpx.Timeout(10.0, read=30.0),
             ) as answer:
                 if answer.status_code >= 400:
                     answer.read()
@@ -165,5 +169,30 @@ class ControllerClient:
                 for line in answer.iter_lines():
                     if line.startswith("data: "):
                         yield json.loads(line[len("data: ") :])
+                    elif pings and line.startswith(":"):
+                        yield {"type": "ping"}
         except (httpx.HTTPError, OSError) as error:
-            raise self._unreachable(error) from error
+            failure = self._unreachable(error)
+            self._next()
+            raise failure from error
+
+
+def _client(url: str, timeout: float, token: str | None) -> httpx.Client:
+    """Raises Problem where nobody can be asked there, or not with a token."""
+    import httpx
+
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    if token and url.startswith("http://") and not is_local(url[len("http://") :].partition("/")[0]):
+        raise Problem(400, "insecure", f"a token would travel to {url} in clear", what=url, remedy="use https://")
+    if url.startswith("unix:"):
+        transport = httpx.HTTPTransport(uds=url[len("unix:") :])
+        return httpx.Client(transport=transport, base_url="http://controller", timeout=timeout, headers=headers)
+    if url.startswith(("http://", "https://")):
+        return httpx.Client(base_url=url, timeout=timeout, trust_env=False, headers=headers, verify=_verify(url))
+    raise Problem(
+        400,
+        "bad_url",
+        f"{url!r} is no address of a controller",
+        what=url,
+        remedy="give http://host:port, https://host:port or unix:/path",
+    )
