@@ -120,7 +120,7 @@ Count = Annotated[int, Ge(0), Le(1 << 63)]
 TreeId = Annotated[str, MinLen(1), MaxLen(10)]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ReceiverFigures:
     """How a receiver is doing; times of day in nanoseconds, `finish_s` from the source's first data packet."""
 
@@ -143,7 +143,7 @@ class ReceiverFigures:
     """What its agent says of each tree."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class TreeFigures:
     """A tree of a group: its arcs, and what the source sends over it."""
 
@@ -225,8 +225,8 @@ class StartOrder:
     accepted_ns: int
     """When the request arrived."""
     dest_paths: dict[str, str] = field(default_factory=dict)
-    load: list[tuple[str, str, int]] = field(default_factory=list)
-    """How many trees of other groups use an arc: (from, to, trees)."""
+    own: list[tuple[str, str, int]] = field(default_factory=list)
+    """What the worker has heard of as load, but is this group's own, of an earlier master: (from, to, trees)."""
     adopt: Adopt | None = None
     """Go on with what an earlier master began."""
     reactions: list[dict[str, Any]] = field(default_factory=list)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .api import TreeFigures
 from .record import Record
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 Arc = tuple[str, str]
 
@@ -14,33 +17,45 @@ Arc = tuple[str, str]
 class Carried:
     """Kept up as groups report: a change costs what has changed."""
 
-    def __init__(self) -> None:
+    def __init__(self, graph: nx.Graph) -> None:
+        self._graph = graph
         self._trees: dict[str, dict[str, list[Arc]]] = {}
         self._count: Counter[Arc] = Counter()
+        self._shared: dict[Arc, Arc] = {}
 
-    def follow(self, record: Record, ended: bool) -> None:
-        """What the group's trees are now."""
+    def shared(self, arcs: list[Arc]) -> list[Arc]:
+        """The same, of objects that all groups share: a thousand groups name each arc many times."""
+        return [self._shared.setdefault(arc, arc) if self._graph.has_edge(*arc) else arc for arc in arcs]
+
+    def follow(self, record: Record, ended: bool) -> list[tuple[str, str, int]]:
+        """What the group's trees are now; returns what has changed: (from, to, trees more or less)."""
         known = self._trees.get(record.id, {})
         now: dict[str, TreeFigures] = {} if ended else record.progress.trees
+        change: Counter[Arc] = Counter()
         for tree in [tree for tree in known if tree not in now]:
-            self._count.subtract(known.pop(tree))
+            change.subtract(known.pop(tree))
         for tree, figures in now.items():
             arcs = figures.arcs or []
             before = known.get(tree)
             if before is arcs or before == arcs:
                 continue
-            self._count.subtract(before or ())
-            self._count.update(arcs)
+            change.subtract(before or ())
+            change.update(arcs)
             known[tree] = arcs
         if known:
             self._trees[record.id] = known
         else:
             self._trees.pop(record.id, None)
+        self._count.update(change)
+        return [(u, v, n) for (u, v), n in change.items() if n]
 
-    def load(self, but: str) -> list[tuple[str, str, int]]:
-        """Trees per arc, of all groups but one."""
-        own = Counter(arc for arcs in self._trees.get(but, {}).values() for arc in arcs)
-        return [(u, v, n - own[u, v]) for (u, v), n in self._count.items() if n > own[u, v]]
+    def own(self, group: str) -> list[tuple[str, str, int]]:
+        """Trees per arc of one group."""
+        return _rows(Counter(arc for arcs in self._trees.get(group, {}).values() for arc in arcs))
+
+    def all(self) -> list[tuple[str, str, int]]:
+        """Trees per arc, of all groups."""
+        return _rows(self._count)
 
     def entries(self) -> list[dict[str, Any]]:
         """{from, to, group, tree}, one per arc and tree."""
@@ -50,3 +65,7 @@ class Carried:
             for tree, arcs in trees.items()
             for u, v in arcs
         ]
+
+
+def _rows(count: Counter[Arc]) -> list[tuple[str, str, int]]:
+    return [(u, v, n) for (u, v), n in count.items() if n]

@@ -70,7 +70,7 @@ class Groups:
         self._keyed = asyncio.Lock()
         self.tree_ids = TreeIds(kept)
         self.workers = Workers(self._lost, self._came)
-        self.carried = Carried()
+        self.carried = Carried(fabric.graph)
         self.divider = Divider(fabric, self.tell, self._refuse)
         self._groups: dict[str, Held] = {}
         self._live: dict[str, Held] = {}
@@ -280,6 +280,10 @@ class Groups:
             where = ".".join(str(part) for part in first["loc"])
             log.warning("a malformed report of a worker: %s: %s", where, first["msg"])
             return {"code": "invalid", "error": f"{where}: {first['msg']}"}
+        trees = report.progress.trees
+        for tree, figures in trees.items():
+            if figures.arcs:
+                trees[tree] = replace(figures, arcs=self.carried.shared(figures.arcs))
         try:
             return {"state": (await self._do(report.group, Reported(report, lease))).state}
         except Problem as problem:
@@ -344,7 +348,9 @@ class Groups:
             else:
                 await self._order(held)
         self.admission.follow(record, machine.final(record))
-        self.carried.follow(record, machine.final(record))
+        if load := self.carried.follow(record, machine.final(record)):
+            for worker in self.workers.all():
+                worker.put({"type": "load", "arcs": load})
         self.divider.follow(record, machine.final(record))
         self._publish({"type": "group", **summary(record)})
 
@@ -383,7 +389,7 @@ class Groups:
             tree_ids=await self.tree_ids.take(TREE_IDS_PER_GROUP),
             version=self.fabric.version,
             accepted_ns=held.accepted_ns or time.time_ns(),
-            load=self.carried.load(record.id),
+            own=self.carried.own(record.id),
             adopt=record.adopt if record.epoch > 1 else None,
             reactions=record.progress.reactions,
             done=record.done if record.epoch > 1 else {},
@@ -395,6 +401,7 @@ class Groups:
         """It has a stream again, and hears what it has; then groups that waited get it."""
         mine = [held for held in self._live.values() if held.record.lease == worker.lease]
         worker.groups = {held.record.id for held in mine}
+        worker.put({"type": "load", "whole": True, "arcs": self.carried.all()})
         worker.put({"type": "owned", "groups": {held.record.id: held.record.epoch for held in mine}})
         for held in mine:
             self._spawn(self._order(held))

@@ -42,6 +42,7 @@ class Figures:
     over: bool
     epoch: int
     told: Told
+    news: bool
     _changed: Callable[[], None]
     _resumed: Callable[[str, int, int], None]
     _digests: list[list[Any]]
@@ -76,6 +77,7 @@ class Figures:
                 self.scheduler.again(int(event["block"]), frozenset({member.name}))
         elif kind == "resumed":
             self._resumed(member.name, int(event["tree"]), int(event["t_ns"]))
+        self.news = self.news or kind not in ("progress", "digests")
         self._wake.set()
 
     def _blocks(self) -> int:
@@ -174,9 +176,8 @@ class Figures:
         """A MasterReport: what is new since the report before, or all."""
         # What it will end as is told with the final report only.
         state = self.state if self.over or self.state == "starting" else "running"
-        body = progress_json(
-            state, self.error, self.size, self.first_ns, self.crew.receivers, self._trees(), self.final
-        )
+        self.news = False
+        body = progress_json(state, self.error, self.size, self.crew.receivers, self._trees(), self.final)
         body["reactions"] = self.reactions[-20:]
         if self.scheduler and self.plan and self.state == "running":
             body["adopt"] = {
@@ -187,7 +188,7 @@ class Figures:
                 "per_block": self.block,
                 "rest": self.scheduler.rest(),
             }
-        return self.told.report(self.id, self.epoch, body, whole)
+        return self.told.report(self.id, self.epoch, body, self.crew.receivers, self.first_ns, whole)
 
     def say_less(self) -> None:
         """The fabric manager cannot read what is told: the state alone will do."""

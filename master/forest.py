@@ -8,7 +8,7 @@ a tree of its own gets the new one. Nothing that a receiver holds is lost, and n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -85,7 +85,7 @@ class Forest:
         labels: int,
         around: bool = False,
         most: int | None = None,
-        load: dict[tuple[str, str], int] | None = None,
+        load: Callable[[], Mapping[tuple[str, str], int] | None] = lambda: None,
     ) -> None:
         self.graph, self.network, self.source = graph, network, source
         self.payload, self.labels, self.most, self.load = payload, labels, most, load
@@ -148,7 +148,7 @@ class Forest:
 
     def _compute(self, wanted: list[str]) -> None:
         try:
-            self._set = self.network.steiner_trees(self.source, wanted, self.most, self.load)
+            self._set = self.network.steiner_trees(self.source, wanted, self.most, self.load())
             self.cut_off = set()
         except Unreachable as error:
             self.cut_off = set(error.receivers)

@@ -11,13 +11,15 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import asdict
 from typing import Any
 
 from datacast.core.errors import DatacastError
+from datacast.core.trees import ArcLoad
 from datacast.fabric_manager.api import FabricManagerClient, StartOrder
 
+from . import pace
 from .bounds import Bounds
 from .crew import Crew, GroupError
 from .figures import Figures
@@ -33,13 +35,21 @@ from .view import View
 
 log = logging.getLogger("datacast.master")
 
-POLL_S = 0.25
 TICK_S = 0.1
 LAST_S = 2.0
 """The last figures are worth a moment, no more: a common tree that wants mending then need not be mended."""
+END_S = 0.1
 DIGEST_DELAY_S = 0.05
 DIGESTS_MAX = 2000
-EXTENT_BYTES_MAX = 64 << 20
+
+
+async def _end(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Cancel until they are done: in Python 3.11 `wait_for` forgets that it was cancelled when what it waits for comes
+    at the same time."""
+    while left := {task for task in tasks if not task.done()}:
+        for task in left:
+            task.cancel()
+        await asyncio.wait(left, timeout=END_S)
 
 
 class Cancelled(DatacastError):
@@ -81,6 +91,10 @@ class Group(Figures, Reactions):
         self._digests_since = 0.0
         self._source_trees: dict[str, dict[str, Any]] = {}
         self._polled_at = 0.0
+        self.news = True
+        """There is something to report."""
+        self._look_s = pace.POLL_S
+        """Between two looks at the members."""
         self.forest: Forest | RatedForest | None = None
         self.ideal_s: float | None = None
         self.paces: Paces | None = None
@@ -123,10 +137,7 @@ class Group(Figures, Reactions):
     async def drop(self) -> None:
         """Leave it as it stands, to another master: nobody is told anything. After `run` was cancelled."""
         self.view.unsubscribe(self._on_change)
-        tasks = tuple(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await _end(self._tasks)
         await self.crew.hang_up()
 
     def on_control(self, message: dict[str, Any]) -> None:
@@ -177,9 +188,7 @@ class Group(Figures, Reactions):
         reason = self.error["message"] if self.error else "done"
         await self.crew.close(reason, keep=self.state in ("failed", "partial"))
         self.view.unsubscribe(self._on_change)
-        for task in tuple(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await _end(self._tasks)
         self.over = True
         return self.state
 
@@ -294,7 +303,8 @@ class Group(Figures, Reactions):
         if not waiting:
             raise GroupError("nothing_to_do", "every receiver has the file already, has left or has failed")
         names = [m.name for m in waiting if not m.aside] or [m.name for m in waiting]
-        load = {(u, v): trees for u, v, trees in self.order.load}
+        # Those of an earlier master are this group's own.
+        load = self.view.load_without([(u, v) for u, v, n in self.order.own for _ in range(n)])
         given = self.view.graph, self.spec.source, names, self.options, load, self.view.network
         self.plan = make_plan_for(adopt.payload, *given) if adopt else make_plan(*given)
         self.view.subscribe(self._on_change)
@@ -312,7 +322,7 @@ class Group(Figures, Reactions):
             self.tree_ids += await self.client.tree_ids(missing)
         self.block = adopt.per_block if adopt else per_block(self.size, self.plan.payload, self.options["block_bytes"])
         self.ideal_s = self.plan.ideal_s(self.size)
-        self.forest = self._make_forest(load)
+        self.forest = self._make_forest()
         # Other groups' traffic looks like a slow receiver: who did not ask for it, and has none, keeps its trees.
         rated = self.plan.rated
         if rated and self._aside_s and (self.options.get("delivery") == "stable" or rated.differ):
@@ -324,13 +334,18 @@ class Group(Figures, Reactions):
             self.block,
             self.tree_ids,
             min(t.transport.rate_max_bps for t in self.plan.trees) / 8 / frame,
-            max_pieces=max(1, EXTENT_BYTES_MAX // self.plan.payload),
+            max_pieces=max(1, pace.extent_bytes(self.size) // self.plan.payload),
             pool=list(adopt.rest) if adopt else None,
             rates={tree: planned.transport.rate_max_bps / 8 / frame for tree, planned in pairs} if rated else None,
             reach={tree: frozenset(planned.routes) for tree, planned in pairs} if rated else None,
         )
 
-    def _make_forest(self, load: dict[tuple[str, str], int]) -> Forest | RatedForest:
+    def _load(self) -> ArcLoad:
+        """Of the other groups: the fabric manager has counted this one's trees, too."""
+        assert self.plan
+        return self.view.load_without([arc for tree in self.plan.trees for arc in tree.arcs])
+
+    def _make_forest(self) -> Forest | RatedForest:
         assert self.plan is not None and self.view.network is not None
         if self.plan.rated is not None:
             return RatedForest(
@@ -356,7 +371,7 @@ class Group(Figures, Reactions):
             labels=self.plan.room,
             around=self.plan.around,
             most=self.options.get("trees"),
-            load=load,
+            load=self._load,
         )
 
     def _opening(self, member: Member | None) -> dict[str, Any]:
@@ -409,17 +424,28 @@ class Group(Figures, Reactions):
             self._feed()
             self._wake.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), DIGEST_DELAY_S if self._digests else TICK_S)
+                await asyncio.wait_for(self._wake.wait(), self._tick_s())
         poll.cancel()
         with contextlib.suppress(GroupError, TimeoutError):
             self._status_in(await asyncio.wait_for(self.crew.status(), LAST_S), time.monotonic())
+
+    def _tick_s(self) -> float:
+        if self._releases:
+            return TICK_S
+        return min(self._digest_delay_s(), pace.TICK * self._look_s) if self._digests else pace.TICK * self._look_s
+
+    def _digest_delay_s(self) -> float:
+        """Every block's digest costs an order to all members: far from the end they go together."""
+        return self._look_s if self._look_s > pace.POLL_S else DIGEST_DELAY_S
 
     def _feed(self) -> None:
         """Assign, take over, forward digests."""
         assert self.scheduler
         now = time.monotonic()
         waited = now - self._digests_since
-        if self._digests and (waited >= DIGEST_DELAY_S or len(self._digests) >= min(self._blocks(), DIGESTS_MAX)):
+        if self._digests and (
+            waited >= self._digest_delay_s() or len(self._digests) >= min(self._blocks(), DIGESTS_MAX)
+        ):
             while self._digests:
                 self.crew.tell("digest", {"blocks": self._digests[:DIGESTS_MAX]})
                 del self._digests[:DIGESTS_MAX]
@@ -453,4 +479,7 @@ class Group(Figures, Reactions):
                 log.warning("group %s: %s", self.id, error)
             self._look_after_members()
             self._kick()
-            await asyncio.sleep(max(0.02, POLL_S - (time.monotonic() - started)))
+            self.news = True
+            left = pace.left_s(self.size, self.crew.receivers)
+            self._look_s = pace.between(left, self.options["lease_ms"] / 1000, self.crew.timeout_s)
+            await asyncio.sleep(max(0.02, self._look_s - (time.monotonic() - started)))

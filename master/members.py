@@ -43,6 +43,12 @@ class Member:
         if not self.final:
             self.state, self.error = "failed", {"code": code, "message": message}
 
+    def fraction(self, size: int | None) -> float:
+        """Of the file that it holds."""
+        if self.state == "done":
+            return 1.0
+        return min(1.0, self.bytes / size) if size else 0.0
+
     def to_json(self, size: int | None, first_ns: int | None) -> dict[str, Any]:
         """Figures for a receiver; times count from the source's first data packet."""
 
@@ -55,7 +61,7 @@ class Member:
             "state": "aside" if self.aside and not self.final else self.state,
             "error": self.error,
             "bytes": held,
-            "fraction": (1.0 if self.state == "done" else min(1.0, self.bytes / size) if size else 0.0),
+            "fraction": self.fraction(size),
             "rate_bps": round(self.rate_bps) if not self.final else 0,
             "finish_s": finish_s,
             "goodput_mbps": size * 8 / finish_s / 1e6 if finish_s and finish_s > 0 and size is not None else None,

@@ -22,6 +22,7 @@ from .schedule import Scheduler
 from .stable import RatedForest
 
 if TYPE_CHECKING:
+    from datacast.core.trees import ArcLoad
     from datacast.fabric_manager.api import FabricManagerClient, StartOrder
 
     from .view import View
@@ -60,6 +61,9 @@ class Reactions:
     _wake: asyncio.Event
 
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        raise NotImplementedError
+
+    def _load(self) -> ArcLoad:
         raise NotImplementedError
 
     async def _cut(self, cuts: list[list[int]]) -> None:
@@ -181,10 +185,9 @@ class Reactions:
 
     def _rated_parts(self) -> list[PlannedTree]:
         assert isinstance(self.forest, RatedForest) and self.plan
-        load = {(u, v): trees for u, v, trees in self.order.load}
         plan = self.forest.plan
         interest = wire.ETHER_LEN + max((route.interest for route in plan.routes), default=0)
-        return rated_parts(self.forest.graph, plan, self.options, load, self.plan.frame_bytes, interest)
+        return rated_parts(self.forest.graph, plan, self.options, self._load(), self.plan.frame_bytes, interest)
 
     def _release(self, now: float) -> None:
         """Give what lost trees would still have sent to the others, one cut at a time."""

@@ -17,34 +17,62 @@ def numbers(figures: Any) -> dict[str, int | float]:
     return {k: v for k, v in figures.items() if type(v) in (int, float) and 0 <= v < 1 << 63}
 
 
+STEP = 0.01
+"""A receiver is told of again when it has so much more of the file, or its state or its rate is another."""
+
+
 class Told:
     """What the fabric manager has been told already: a report holds what differs."""
 
     def __init__(self) -> None:
-        self._receivers: dict[str, Any] = {}
+        self._receivers: dict[str, tuple[object, ...]] = {}
         self._trees: dict[str, Any] = {}
         self._arcs: dict[str, Any] = {}
         self.bare = False
         """Tell the state only."""
 
-    def report(self, group: str, epoch: int, body: dict[str, Any], whole: bool) -> dict[str, Any]:
-        """`body`: as progress_json makes it, all receivers and trees in it."""
+    def report(
+        self,
+        group: str,
+        epoch: int,
+        body: dict[str, Any],
+        receivers: list[Member],
+        first_ns: int | None,
+        whole: bool,
+    ) -> dict[str, Any]:
+        """`body`: as progress_json makes it, all trees in it. The last report is told in full."""
+        size = body["size"]
         if whole:
             self._receivers, self._trees, self._arcs = {}, {}, {}
-        receivers, trees = body.get("receivers", {}), body["trees"]
         progress = {key: body.get(key) for key in ("size", "error", "report", "adopt")}
         progress |= {"fraction": body["fraction"], "rate_bps": body["rate_bps"], "reactions": body["reactions"]}
-        progress["receivers"] = {k: v for k, v in receivers.items() if self._receivers.get(k) != v}
+        progress["receivers"] = {
+            m.name: m.to_json(size, first_ns) for m in receivers if self._news(m, size) or body["report"]
+        }
         progress["trees"] = {}
-        for name, tree in trees.items():
+        for name, tree in body["trees"].items():
             if self._trees.get(name) != tree:
-                same = self._arcs.get(name) == tree["arcs"]
+                same = self._arcs.get(name) is tree["arcs"]
                 progress["trees"][name] = {**tree, "arcs": None} if same else tree
-                self._arcs[name] = tree["arcs"]
-        self._receivers, self._trees = dict(receivers), dict(trees)
+                self._arcs[name], self._trees[name] = tree["arcs"], tree
         if self.bare:
             progress = {"size": body["size"], "error": body["error"]}
         return {"group": group, "epoch": epoch, "state": body["state"], "progress": progress, "whole": whole}
+
+    def _news(self, m: Member, size: int | None) -> bool:
+        now = (
+            m.state,
+            m.aside,
+            m.bytes if not size else int(m.bytes / (STEP * size)),
+            (int(m.rate_bps)).bit_length(),
+            m.blocks_ok == 0,
+            m.bad_blocks,
+            m.t_first_ns,
+        )
+        if self._receivers.get(m.name) == now:
+            return False
+        self._receivers[m.name] = now
+        return True
 
 
 def trees_json(
@@ -56,14 +84,10 @@ def trees_json(
         name, queue = str(tree), scheduler.trees.get(tree) or TreeQueue(tree, 0.0)
         source = figures.get(name, {})
         trees[name] = {
-            "state": "lost"
-            if queue.lost
-            else "running"
-            if queue.end > queue.sent
-            else "idle",
+            "state": "lost" if queue.lost else "running" if queue.end > queue.sent else "idle",
             "depth": planned.depth,
             "links": len(planned.arcs),
-            "arcs": [list(arc) for arc in planned.arcs],
+            "arcs": planned.arcs,
             "most_bps": planned.transport.rate_max_bps,
             "interest": round(min(1.0, plan.interest_bytes / plan.frame_bytes), 4),
             "rate_bps": round(source.get("packet_rate", 0.0) * 8 * plan.payload),
@@ -82,25 +106,23 @@ def progress_json(
     state: str,
     error: dict[str, str] | None,
     size: int | None,
-    first_ns: int | None,
     receivers: list[Member],
     trees: dict[str, Any],
     report: dict[str, Any] | None,
 ) -> dict[str, Any]:
-    """The body for PUT /groups/{id}/progress. The group's fraction is that of its receivers that have not failed; its
-    rate is that of the slowest."""
-    told = {m.name: m.to_json(size, first_ns) for m in receivers}
-    live = [r for r in told.values() if r["state"] != "failed"] or list(told.values())
-    body: dict[str, Any] = {
+    """What is told of the group as a whole. Its fraction is that of its receivers that have not failed, its rate that
+    of the slowest."""
+    live = [m for m in receivers if m.state != "failed"] or receivers
+    rates = [round(m.rate_bps) for m in live if m.state == "running" and not m.aside]
+    return {
         "state": state,
         "error": error,
         "size": size,
-        "fraction": sum(r["fraction"] for r in live) / len(live) if live else 0.0,
-        "rate_bps": min((r["rate_bps"] for r in live if r["state"] == "running"), default=0),
+        "fraction": sum(m.fraction(size) for m in live) / len(live) if live else 0.0,
+        "rate_bps": min(rates, default=0),
         "trees": trees,
         "report": report,
     }
-    return {**body, "receivers": told} if told else body
 
 
 def final_report(

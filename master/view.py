@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from datacast.core.trees import Network
+from datacast.core.errors import DatacastError
+from datacast.core.trees import ArcLoad, Network
 from datacast.fabric_manager.api import FabricManagerClient, graph_of, update_node
 from datacast.services.problems import Problem
 
@@ -26,6 +28,9 @@ class View:
         self.client = client
         self.graph: Any = None
         self.network: Network | None = None
+        self.load: ArcLoad | None = None
+        """Trees of all groups on each arc."""
+        self._arcs: dict[tuple[str, str], int] = {}
         self.version = 0
         self._subscribers: list[Callable[[dict[str, Any]], None]] = []
         self._grown = asyncio.Condition()
@@ -49,6 +54,26 @@ class View:
                 log.info("topology stream: %s", problem)
             await asyncio.sleep(delay)
             delay = min(2 * delay, RETRY_MAX_S)
+
+    # ---- what groups put on the links ----
+    def carried(self, arcs: Iterable[tuple[str, str, int]], whole: bool) -> None:
+        """From the fabric manager: so many trees more (or less) on each arc. whole: none but these."""
+        if whole:
+            self._arcs, self.load = {}, None
+        for u, v, by in arcs:
+            self._arcs[u, v] = self._arcs.get((u, v), 0) + by
+            if self.load is not None:
+                _change(self.load, u, v, by)
+
+    def load_without(self, own: Iterable[tuple[str, str]]) -> ArcLoad:
+        """Of all groups but one, whose trees use these arcs."""
+        assert self.network
+        if self.load is None or self.load.network is not self.network:
+            self.load = ArcLoad(self.network)
+            for (u, v), by in self._arcs.items():
+                _change(self.load, u, v, by)
+        own = list(own)
+        return self.load.without(own) if own else self.load
 
     async def _apply(self, event: dict[str, Any]) -> None:
         kind = event["type"]
@@ -129,6 +154,11 @@ class View:
 
     def address(self, host: str) -> str | None:
         return self.graph.nodes[host].get("addr")
+
+
+def _change(load: ArcLoad, u: str, v: str, by: int) -> None:
+    with contextlib.suppress(DatacastError):  # an arc of a topology that is no more, or not yet
+        load.change(u, v, by)
 
 
 def _same_wiring(a: Any, b: Any) -> bool:

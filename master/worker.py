@@ -100,6 +100,8 @@ class Worker:
         kind = message["type"]
         if kind == "order":
             await self._start(message)
+        elif kind == "load":
+            self.view.carried(((str(u), str(v), int(n)) for u, v, n in message["arcs"]), message.get("whole", False))
         elif kind == "owned":
             for name, running in tuple(self.groups.items()):
                 if message["groups"].get(name) != running.group.epoch and not running.ended:
@@ -128,7 +130,12 @@ class Worker:
             if there.group.epoch >= order.epoch:
                 return  # told again, because the stream began anew
             await self.drop(order.group)
-        group = Group(order, self.view, self.client, received_ns=received_ns, changed=self._due.set)
+
+        def changed() -> None:
+            group.news = True
+            self._due.set()
+
+        group = Group(order, self.view, self.client, received_ns=received_ns, changed=changed)
         task = asyncio.create_task(group.run())
         self.groups[order.group] = Running(group, task)
         self.idle.clear()
@@ -172,8 +179,8 @@ class Worker:
     async def report(self) -> None:
         """What is new of every group. Raises Problem when it could not be told."""
         self._due.clear()
-        told = list(self.groups.values())
-        for at in range(0, max(len(told), 1), REPORTS_MAX):
+        told = [r for r in self.groups.values() if r.whole or r.ended or r.group.news]
+        for at in range(0, max(len(told), 1), REPORTS_MAX):  # one without any renews the lease
             part = told[at : at + REPORTS_MAX]
             bodies = []
             ended = [running.ended for running in part]

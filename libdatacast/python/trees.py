@@ -286,6 +286,36 @@ def _spec(text: Any) -> tuple[int, tuple[int, int]]:
     return kind, (sizes[0], sizes[1])
 
 
+class ArcLoad(dict[tuple[str, str], int]):
+    """Trees of groups on each arc of a network, kept up as they come and go: a query need not look at all of them."""
+
+    def __init__(self, network: Network) -> None:
+        super().__init__()
+        self.network = network
+        self._counts = np.zeros(len(network.to), np.int64)
+
+    def change(self, parent: str, child: str, by: int) -> None:
+        """So many trees more, or less. Raises UnknownNode, LinkError."""
+        arc = self.network.arc(parent, child)
+        self._counts[arc] = count = max(0, int(self._counts[arc]) + by)
+        if count:
+            self[parent, child] = count
+        else:
+            self.pop((parent, child), None)
+
+    def without(self, own: Iterable[tuple[str, str]]) -> ArcLoad:
+        """The same but for one tree less on each of these arcs. O(arcs)."""
+        other = ArcLoad(self.network)
+        other.update(self)
+        other._counts[:] = self._counts
+        for parent, child in own:
+            other.change(parent, child, -1)
+        return other
+
+    def engine(self) -> np.ndarray:
+        return np.minimum(self._counts, 65535).astype(np.uint16)
+
+
 class TreeSet(Sequence[Tree]):
     """The trees of one group. Its ids are stable: `repair` keeps a tree's id, and a lost tree's id stays empty.
 
@@ -322,9 +352,12 @@ class TreeSet(Sequence[Tree]):
         self._query.most = min(max_trees or TREES_MAX, TREES_MAX)
         self._load = None
         if load:
-            self._load = np.zeros(len(network.to), np.uint16)
-            for (parent, child), n in load.items():
-                self._load[network.arc(parent, child)] = min(int(n), 65535)
+            if isinstance(load, ArcLoad) and load.network is network:
+                self._load = load.engine()
+            else:
+                self._load = np.zeros(len(network.to), np.uint16)
+                for (parent, child), n in load.items():
+                    self._load[network.arc(parent, child)] = min(int(n), 65535)
             self._load_buffer = ffi.from_buffer("uint16_t[]", self._load)
             self._query.load = self._load_buffer
 

@@ -1,0 +1,38 @@
+"""How often a master looks after its group: by the time that is left. Pure.
+
+A transfer that ends within seconds is looked after four times a second. One that goes on for an hour is not: what a
+look can save is a part of what is left. So a group costs some hundreds of looks and reports, however large it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .members import Member
+
+POLL_S, POLL_MAX_S = 0.25, 5.0
+LOOKS = 100
+"""Of what is left one part passes between two looks."""
+TICK = 0.4
+"""Of the time between two looks: between looks at the trees, without asking anybody."""
+EXTENT_BYTES_MAX, EXTENTS = 64 << 20, 256
+"""An extent is at most so large, or of a large file one of so many parts: each costs an order to every member."""
+
+
+def between(left_s: float | None, lease_s: float, timeout_s: float) -> float:
+    """Seconds between two looks. Leases are renewed by them, and members that do not answer noticed."""
+    most = min(POLL_MAX_S, lease_s / 4, timeout_s / 4)
+    return max(POLL_S, min(most, (left_s or 0.0) / LOOKS))
+
+
+def left_s(size: int | None, receivers: Iterable[Member]) -> float | None:
+    """At least so long it goes on; None: nobody knows."""
+    working = [m for m in receivers if not m.final and not m.aside]
+    fastest = max((m.rate_bps for m in working), default=0.0)
+    if size is None or fastest <= 0:
+        return None
+    return max(0, size - max(m.bytes for m in working)) * 8 / fastest
+
+
+def extent_bytes(size: int) -> int:
+    return max(EXTENT_BYTES_MAX, size // EXTENTS)
