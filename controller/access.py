@@ -41,7 +41,7 @@ def needed(method: str, path: str) -> str | None:
         return None if page or path in OPEN else "viewer"
     if path == "/plan":
         return "viewer"
-    return "admin" if path == "/sets" or path.startswith(("/sets/", "/hosts/")) else "operator"
+    return "admin" if path == "/sets" or path.startswith(("/sets/", "/hosts/", "/topology/")) else "operator"
 
 
 class Bucket:
@@ -68,9 +68,7 @@ class Access:
     """ASGI middleware. `tokens` None: everybody who reaches the address may do everything, but no web page. `rate`:
     requests a second of one token, with as many as come in five seconds at once."""
 
-    def __init__(
-        self, app: Any, tokens: TokenFile | None = None, rate: float = 0, audit: Audit | None = None
-    ) -> None:
+    def __init__(self, app: Any, tokens: TokenFile | None = None, rate: float = 0, audit: Audit | None = None) -> None:
         self.app, self.tokens, self.rate, self.audit = app, tokens, rate, audit
         self._buckets: dict[str, Bucket] = {}
 

@@ -125,6 +125,13 @@ class ControllerClient:
     def uncordon(self, host: str) -> dict[str, Any]:
         return self.request("DELETE", f"/hosts/{segment(host)}/cordon")
 
+    def add_node(self, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+        """A host or a switch joins the fabric while it runs."""
+        return self.request("PUT", f"/topology/nodes/{segment(name)}", spec)
+
+    def remove_node(self, name: str) -> None:
+        self.request("DELETE", f"/topology/nodes/{segment(name)}")
+
     def switches(self) -> dict[str, Any]:
         return self.request("GET", "/switches")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from annotated_types import MaxLen, MinLen
@@ -13,7 +14,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse, StreamingResponse
 from fastapi.security import HTTPBearer
 
-from datacast.fabric_manager.api import FabricManagerClient, Name
+from datacast.fabric_manager.api import FabricManagerClient, Name, NodeSpec
 from datacast.services.problems import Problem
 from datacast.services.service import install_problem_handlers
 from datacast.services.tokens import TokenFile
@@ -22,7 +23,7 @@ from . import console, group_rest
 from .access import Access
 from .audit import Audit
 from .metrics import CONTENT_TYPE, RequestMetrics, fabric_metrics, render
-from .shapes import Health, HostSet, Topology
+from .shapes import Health, HostSet, Node, Topology
 
 if TYPE_CHECKING:
     from datacast.controller.southbound.service import Switches
@@ -72,6 +73,7 @@ STREAMS_MAX = 256
 
 SetName = Annotated[str, Path(description="name of a set of hosts", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 Hosts = Annotated[list[Name], MinLen(1), MaxLen(8192)]
+NodeName = Annotated[str, Path(description="name of a host or switch", min_length=1, max_length=64)]
 
 
 def make_app(
@@ -164,6 +166,29 @@ def make_app(
         if switches is not None:
             found["discovered"] = await run_in_threadpool(switches.discovered)
         return JSONResponse(found)
+
+    @app.put(
+        "/topology/nodes/{node}",
+        tags=["fabric"],
+        responses={200: {"model": Node}, **problems(409, 422, 503)},
+        response_class=JSONResponse,
+        summary="Add a host or a switch while all runs; one that was taken away comes back where it was",
+    )
+    async def add_node(
+        node: NodeName, spec: Annotated[NodeSpec, Body(examples=[{"kind": "host", "links": [{"to": "s0.0"}]}])]
+    ) -> JSONResponse:
+        return JSONResponse(await client.add_node(node, asdict(spec)))
+
+    @app.delete(
+        "/topology/nodes/{node}",
+        status_code=204,
+        tags=["fabric"],
+        responses=problems(404, 409, 422, 503),
+        summary="Take a host or a switch away while all runs; its place is kept",
+    )
+    async def remove_node(node: NodeName) -> Response:
+        await client.remove_node(node)
+        return Response(status_code=204)
 
     @app.get(
         "/events",

@@ -136,6 +136,7 @@ class Node(BaseModel):
     registered: bool
     addr: str | None = None
     control: str | None = None
+    removed: bool = False
 
 
 class Link(BaseModel):

@@ -108,6 +108,31 @@ class GroupSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LinkSpec:
+    """A cable of a node that is added. Ports are numbered without gaps: None is the next free one."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+
+    to: Name
+    port: Annotated[int, Ge(0), Le(65534)] | None = None
+    to_port: Annotated[int, Ge(0), Le(65534)] | None = None
+    rate_bps: Annotated[int, Ge(1000), Le(10**13)] | None = None
+    mtu: Annotated[int, Ge(256), Le(65535)] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeSpec:
+    """A host or switch that joins the fabric while it runs."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+
+    kind: Literal["host", "switch"]
+    links: Annotated[list[LinkSpec], MinLen(1), MaxLen(1024)]
+    forwards: bool | None = None
+    """Passes frames on; None: a switch does, a host does when it has several links."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class GroupFailure:
     """Why a group or a receiver of it has failed; `code` for machines."""
 
@@ -312,6 +337,12 @@ class FabricManagerClient(JsonClient):
 
     async def remove_receiver(self, group: str, host: str) -> dict[str, Any]:
         return await self.request("DELETE", f"/groups/{segment(group)}/receivers/{segment(host)}")
+
+    async def add_node(self, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+        return await self.request("PUT", f"/topology/nodes/{segment(name)}", spec)
+
+    async def remove_node(self, name: str) -> None:
+        await self.request("DELETE", f"/topology/nodes/{segment(name)}")
 
     def orders(self, worker: str, pid: int) -> AsyncIterator[dict[str, Any]]:
         """A worker's: `owned` (what it has), `order`, `drop`, and messages for its masters."""

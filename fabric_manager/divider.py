@@ -11,7 +11,7 @@ from typing import Any
 
 from .fabric import Fabric
 from .record import Record
-from .shares import Ask, Rates, Shares, TreeUse
+from .shares import Arc, Ask, Rates, Shares, TreeUse
 
 log = logging.getLogger("datacast.fabric_manager")
 
@@ -63,11 +63,17 @@ class Divider:
         self._pending: dict[str, Ask | None] = {}
         self._rates: dict[str, Rates] = {}
         self._wake = asyncio.Event()
-        for u, v, data in fabric.graph.edges(data=True):
-            bps = data.get("rate_bps") or fabric.defaults["rate_bps"]
-            if bps:
-                self._shares.set_capacity((u, v), float(bps))
-                self._shares.set_capacity((v, u), float(bps))
+        self._capacities: dict[Arc, float] = {}
+        """Taken over by the next computation."""
+        self.rewire()
+
+    def rewire(self) -> None:
+        """The fabric has links that it had not."""
+        self._capacities = {}
+        for u, v, data in self.fabric.graph.edges(data=True):
+            if bps := data.get("rate_bps") or self.fabric.defaults["rate_bps"]:
+                self._capacities[u, v] = self._capacities[v, u] = float(bps)
+        self._wake.set()
 
     # ---- what groups do ----
     def follow(self, record: Record, ended: bool) -> None:
@@ -131,6 +137,9 @@ class Divider:
         return pending
 
     def _compute(self, changes: dict[str, Ask | None]) -> dict[str, Rates]:
+        capacities, self._capacities = self._capacities, {}
+        for arc, bps in capacities.items():
+            self._shares.set_capacity(arc, bps)
         for group, ask in changes.items():
             if ask is None:
                 self._shares.drop(group)

@@ -11,14 +11,18 @@ Every change gets the next version; a snapshot carries the version up to which i
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from datacast.core import constants
 from datacast.core.errors import DatacastError
 
+from .api import LinkSpec, NodeSpec
+
 if TYPE_CHECKING:
     import networkx as nx
+
+NAME_MAX = 64
 
 
 class FabricError(DatacastError):
@@ -53,6 +57,8 @@ class Node:
     """Taken to live although it has not registered: this process is new, the node perhaps is not."""
     silent: bool = False
     """Nothing was heard any more, but its connection did not end: hellos of its neighbours tell whether it lives."""
+    removed: bool = False
+    """Taken away while all runs (wiring.py): its place is kept."""
     proxy: bool = False
     """Registered by a controller that speaks for it: when that goes away the switch does not."""
     dest_roots: list[str] = field(default_factory=list)
@@ -64,6 +70,8 @@ class Node:
 
     @property
     def alive(self) -> bool:
+        if self.removed:
+            return False
         held = self.registered or self.expected or self.silent
         return held or (self.kind == "switch" and (not self.seen or self.proxy))
 
@@ -103,17 +111,18 @@ class Fabric:
         self.defaults = {"rate_bps": rate_bps, "mtu": mtu, "queue_packets": queue_packets}
         for u, v, data in graph.edges(data=True):
             check_tunnel(u, v, data, mtu)
-        self.nodes: dict[str, Node] = {}
+        self.nodes: dict[str, Node] = {name: self._node(name) for name in graph.nodes}
         self._edge_at: dict[tuple[str, int], tuple[str, str]] = {}
-        for name, data in graph.nodes(data=True):
-            kind = data["kind"]
-            self.nodes[name] = Node(
-                name=name, kind=kind, forwards=bool(data.get("forwards", kind == "switch")), msd=data.get("msd")
-            )
         for u, v, data in graph.edges(data=True):
             for end in (u, v):
                 self._edge_at[(end, int(data["ports"][end]))] = (u, v)
         self._up = {self._key(u, v): self._computed(u, v) for u, v in graph.edges}
+
+    def _node(self, name: str) -> Node:
+        data = self.graph.nodes[name]
+        kind = data["kind"]
+        forwards = bool(data.get("forwards", kind == "switch"))
+        return Node(name=name, kind=kind, forwards=forwards, msd=data.get("msd"))
 
     @staticmethod
     def _key(u: str, v: str) -> tuple[str, str]:
@@ -146,6 +155,52 @@ class Fabric:
         self.version += 1
         return {"type": "node", "version": self.version, **self.node_json(node)}
 
+    # ---- nodes come and go (wiring.py) ----
+    def numbered(self, name: str, spec: NodeSpec) -> NodeSpec:
+        """With every port. Raises FabricError where the fabric has no place for it."""
+        if not 0 < len(name) <= NAME_MAX or not name.isprintable() or any(c in name for c in " ,/@:"):
+            raise FabricError("bad_name", f"{name!r} is no name of a node: letters, digits, dots and dashes", name)
+        free = {link.to: self.graph.degree(link.to) if link.to in self.graph else 0 for link in spec.links}
+        links: list[LinkSpec] = []
+        for at, link in enumerate(spec.links):
+            node = self.nodes.get(link.to)
+            if node is None or node.removed or link.to == name:
+                raise FabricError("unknown_node", f"the fabric has no node {link.to!r} to link {name} with", link.to)
+            if any(link.to == other.to for other in links):
+                raise FabricError("bad_topology", f"{name} and {link.to} have one cable at most", link.to)
+            if link.port not in (None, at) or link.to_port not in (None, free[link.to]):
+                raise FabricError(
+                    "bad_port",
+                    f"link {name}-{link.to}: the next ports are {at} at {name} and {free[link.to]} at {link.to}",
+                    link.to,
+                )
+            links.append(replace(link, port=at, to_port=free[link.to]))
+        return replace(spec, links=links)
+
+    def add(self, name: str, spec: NodeSpec) -> None:
+        """As `numbered` has made it. Raises FabricError."""
+        spec = self.numbered(name, spec)
+        forwards = spec.kind == "switch" or len(spec.links) > 1 if spec.forwards is None else spec.forwards
+        self.graph.add_node(name, kind=spec.kind, forwards=forwards)
+        self.nodes[name] = self._node(name)
+        for link in spec.links:
+            given = {key: value for key, value in (("rate_bps", link.rate_bps), ("mtu", link.mtu)) if value}
+            self.graph.add_edge(name, link.to, ports={name: link.port, link.to: link.to_port}, up=True, **given)
+            for end, port in ((name, link.port), (link.to, link.to_port)):
+                self._edge_at[end, int(port or 0)] = (name, link.to)
+            self._up[self._key(name, link.to)] = self._computed(name, link.to)
+        self.version += 1
+
+    def remove(self, name: str, now_ns: int | None) -> list[dict[str, Any]]:
+        node = self.nodes[name]
+        node.removed, node.registered, node.session = True, False, None
+        return [self._node_change(node), *self._refresh(list(self.graph.edges(name)), now_ns)]
+
+    def restore(self, name: str, now_ns: int) -> list[dict[str, Any]]:
+        node = self.nodes[name]
+        node.removed = node.seen = False
+        return [self._node_change(node), *self._refresh(list(self.graph.edges(name)), now_ns)]
+
     # ---- after a restart ----
     def expect_all(self) -> None:
         """Take every host to live for now: groups run, and agents need a moment to find the new process."""
@@ -169,7 +224,7 @@ class Fabric:
         """A `register` message of a connection. Returns the changes; raises FabricError when it is refused."""
         name = message.get("node")
         node = self.nodes.get(name) if isinstance(name, str) else None
-        if node is None:
+        if node is None or node.removed:
             raise FabricError(
                 "unknown_node", f"the topology {self.spec or ''} has no node {name!r}".replace("  ", " "), str(name)
             )
@@ -255,6 +310,7 @@ class Fabric:
             "cache": node.cache,
             "control": node.control,
             "dest_roots": node.dest_roots,
+            "removed": node.removed,
         }
 
     def tunnels(self, name: str) -> list[dict[str, Any]]:

@@ -31,6 +31,7 @@ from .machine import Assigned, Cancel, Event, GiveUp, Join, Leave, OwnerLost, Pl
 from .record import Record, dump, load, summary
 from .requests import check_dest_path, check_host, check_source_path, no_agent, receivers_of
 from .sets import Sets
+from .wiring import Wiring
 from .workers import Worker, Workers
 
 log = logging.getLogger("datacast.fabric_manager")
@@ -67,6 +68,7 @@ class Groups:
         self.fabric, self.kept, self._publish = fabric, kept, publish
         self.admission = Admission(caps)
         self.sets, self.cordons = Sets(fabric, kept), Cordons(fabric, kept)
+        self.wiring = Wiring(fabric, kept, self._rewired, self._groups_of)
         self._keyed = asyncio.Lock()
         self.tree_ids = TreeIds(kept)
         self.workers = Workers(self._lost, self._came)
@@ -90,6 +92,8 @@ class Groups:
         self._spawn(self.divider.run())
         await self.sets.begin()
         await self.cordons.begin()
+        await self.wiring.begin()
+        self.divider.rewire()
         for entry in await self.kept.store.list(GROUPS):
             held = Held(load(entry.value), entry.revision)
             self._groups[held.record.id] = held
@@ -353,6 +357,15 @@ class Groups:
                 worker.put({"type": "load", "arcs": load})
         self.divider.follow(record, machine.final(record))
         self._publish({"type": "group", **summary(record)})
+
+    def _rewired(self, change: dict[str, Any]) -> None:
+        self._publish(change)
+        if change["type"] == "topology":
+            self.divider.rewire()
+
+    def _groups_of(self, host: str) -> list[str]:
+        """Those that have not ended and that it is a member of."""
+        return [r.id for r in self.unfinished() if host == r.spec.source or host in r.receivers]
 
     def _ended(self, held: Held) -> None:
         group = held.record.id

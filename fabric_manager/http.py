@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from datacast.services.problems import Problem
 from datacast.services.service import install_problem_handlers
 
-from .api import Name
+from .api import Name, NodeSpec
 from .fabric import Fabric
 from .group_routes import add_group_routes
 from .groups import Groups
@@ -24,6 +24,7 @@ from .streams import lines
 from .worker_routes import add_worker_routes
 
 SetName = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+NodeName = Annotated[str, Path(max_length=64)]
 
 TOPICS = {
     "topology": {"topology", "link", "node"},
@@ -67,6 +68,15 @@ def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> Fa
         for link in snapshot["links"]:
             link["carries"] = carries.get(frozenset((link["u"], link["v"])), [])
         return Response(json.dumps(snapshot), media_type="application/json")
+
+    @app.put("/topology/nodes/{node}", dependencies=controller)
+    async def add_node(node: NodeName, spec: NodeSpec) -> JSONResponse:
+        return JSONResponse(await groups.wiring.put(node, spec))
+
+    @app.delete("/topology/nodes/{node}", status_code=204, dependencies=controller)
+    async def remove_node(node: NodeName) -> Response:
+        await groups.wiring.delete(node)
+        return Response(status_code=204)
 
     add_group_routes(app, fabric, groups)
 

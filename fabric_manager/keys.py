@@ -9,6 +9,7 @@ from datacast.services.store import Conflict, Guard, Store
 GROUPS = "groups/"
 SETS = "sets/"
 CORDONS = "cordons/"
+NODES = "nodes/"
 TREE_IDS = "tree-ids"
 LEADER = "leader"
 

@@ -28,7 +28,7 @@ def no_agent(name: str) -> Problem:
 def check_host(fabric: Fabric, field: str, name: str) -> None:
     """Raises Problem for what is no host."""
     node = fabric.nodes.get(name)
-    if node is None:
+    if node is None or node.removed:
         raise problem(
             "unknown_host", field, f"the topology has no host {name!r}", name, "`datacast topology` lists the hosts"
         )

@@ -107,8 +107,11 @@ class Forest:
     def update(self, deltas: list[Delta], wanted: list[str], appliances: Sequence[tuple[str, bool]] = ()) -> Change:
         """Links went down or came up, `appliances` of switches came (True) or went, or other receivers are `wanted`.
         Only broken trees change. O(1) in what is whole; with receivers that come or go as computing anew."""
+        index = self.network.index  # of the fabric as it was when the group began: what has joined since is not in it
+        deltas = [(u, v, up) for u, v, up in deltas if u in index and v in index]
         for u, v, up in deltas:
             self.network.set_up(u, v, up)
+        appliances = [(name, present) for name, present in appliances if name in index]
         for name, present in appliances:
             self.network.set_cache(name, present)
             self._low = None

@@ -158,10 +158,13 @@ class RatedForest:
     def update(self, deltas: list[Delta], wanted: list[str], appliances: Sequence[tuple[str, bool]] = ()) -> Change:
         """Links went down or came up, appliances of switches came or went, other receivers are wanted, or `caps`
         changed: a new plan, and what differs."""
+        index = self.network.index  # of the fabric as it was when the group began
         for u, v, up in deltas:
-            self.network.set_up(u, v, up)
+            if u in index and v in index:
+                self.network.set_up(u, v, up)
         for name, present in appliances:
-            self.network.set_cache(name, present)
+            if name in index:
+                self.network.set_cache(name, present)
         if not wanted:
             return Change()
         before = set(self.cut_off)

@@ -1,0 +1,120 @@
+"""Nodes that are added to the fabric, and taken away, while all runs. Kept in the store, on top of the topology's file.
+
+A node that is taken away keeps its place (its ports at the neighbours), so that it may come back there: the ports of a
+node are numbered without gaps. Its links are down, nobody can register for it, and it is no host of any new group.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from datacast.services.problems import Problem
+from datacast.services.store import StoreError
+
+from .api import NodeSpec
+from .fabric import Fabric, FabricError
+from .keys import NODES, Kept
+
+NODES_MAX = 65_536
+_spec: TypeAdapter[NodeSpec] = TypeAdapter(NodeSpec)
+
+
+class Wiring:
+    """`publish` gets the changes, and the whole topology where it has grown. `busy(name)`: groups that the node is a
+    member of."""
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        kept: Kept,
+        publish: Callable[[dict[str, Any]], None],
+        busy: Callable[[str], list[str]],
+    ) -> None:
+        self.fabric, self.kept, self._publish, self._busy = fabric, kept, publish, busy
+        self._revisions: dict[str, int] = {}
+
+    async def begin(self) -> None:
+        """With what the store holds; what no longer fits the topology is left out. Raises StoreError."""
+        rows = [(json.loads(entry.value), entry) for entry in await self.kept.store.list(NODES)]
+        for row, entry in sorted(rows, key=lambda pair: pair[0]["at_ns"]):
+            name = entry.key[len(NODES) :]
+            self._revisions[name] = entry.revision
+            if name not in self.fabric.nodes and row["spec"]:
+                try:
+                    self.fabric.add(name, _spec.validate_python(row["spec"]))
+                except (FabricError, ValueError):
+                    continue
+            if row["removed"] and name in self.fabric.nodes:
+                self.fabric.remove(name, None)
+
+    async def put(self, name: str, spec: NodeSpec) -> dict[str, Any]:
+        """A new node, or one that was taken away comes back where it was. Raises Problem."""
+        node = self.fabric.nodes.get(name)
+        if node is not None and not node.removed:
+            raise Problem(
+                409, "exists", f"{name} is part of the fabric already", what=name, remedy="take it away first"
+            )
+        if len(self.fabric.nodes) >= NODES_MAX:
+            raise Problem(409, "limit", f"the fabric has {NODES_MAX} nodes, that is the most", what=name)
+        try:
+            added = self.fabric.numbered(name, spec) if node is None else None
+        except FabricError as error:
+            raise Problem(
+                422,
+                error.code,
+                error.message,
+                what=error.what,
+                remedy="`datacast topology --links` shows what is there",
+            ) from error
+        await self._keep(name, added, removed=False)
+        now = time.time_ns()
+        if added is not None:
+            self.fabric.add(name, added)
+            self._publish({"type": "topology", **self.fabric.snapshot()})
+        else:
+            for change in self.fabric.restore(name, now):
+                self._publish(change)
+        return self.fabric.node_json(self.fabric.nodes[name])
+
+    async def delete(self, name: str) -> None:
+        """Raises Problem."""
+        node = self.fabric.nodes.get(name)
+        if node is None or node.removed:
+            raise Problem(404, "unknown_node", f"the fabric has no node {name!r}", what=name)
+        if groups := self._busy(name):
+            raise Problem(
+                409, "busy", f"{name} is a member of {', '.join(groups[:8])}", what=name,
+                remedy=f"`datacast drain {name}` waits for them",
+            )  # fmt: skip
+        entry = await self._entry(name)
+        await self._keep(name, _spec.validate_python(entry["spec"]) if entry and entry["spec"] else None, removed=True)
+        for change in self.fabric.remove(name, time.time_ns()):
+            self._publish(change)
+
+    async def _entry(self, name: str) -> Any:
+        try:
+            entry = await self.kept.store.get(NODES + name)
+        except StoreError as error:
+            raise _unwritten(name, error) from error
+        return json.loads(entry.value) if entry else None
+
+    async def _keep(self, name: str, spec: NodeSpec | None, removed: bool) -> None:
+        before = await self._entry(name)
+        row = {
+            "at_ns": before["at_ns"] if before else time.time_ns(),
+            "spec": _spec.dump_python(spec, mode="json") if spec else before and before["spec"],
+            "removed": removed,
+        }
+        try:
+            self._revisions[name] = await self.kept.put(NODES + name, json.dumps(row), self._revisions.get(name, 0))
+        except StoreError as error:
+            raise _unwritten(name, error) from error
+
+
+def _unwritten(name: str, error: StoreError) -> Problem:
+    return Problem(503, "store", f"it could not be written: {error.message}", what=name)

@@ -1,0 +1,109 @@
+"""Hosts and switches that join the fabric, and leave it, while all runs."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from small import run, star, until
+
+from datacast.fabric_manager.api import LinkSpec, NodeSpec
+from datacast.fabric_manager.fabric import Fabric, FabricError
+from datacast.services.problems import Problem
+from lab import lab
+
+
+def host(*to: str, **more: int) -> NodeSpec:
+    return NodeSpec(kind="host", links=[LinkSpec(to=name, **more) for name in to])
+
+
+def test_a_new_host_gets_the_next_ports_and_lives_when_it_registers() -> None:
+    fabric = Fabric(star(3), rate_bps=10**8)
+    version, ports = fabric.version, fabric.graph.degree("s")
+    fabric.add("h9", host("s", rate_bps=10**9))
+    link = next(link for link in fabric.snapshot()["links"] if "h9" in (link["u"], link["v"]))
+    at = {link["u"]: link["u_port"], link["v"]: link["v_port"]}
+    assert (at, link["rate_bps"], link["up"]) == ({"h9": 0, "s": ports}, 10**9, False)
+    assert fabric.version > version
+    message = {"type": "register", "node": "h9", "kind": "host", "addr": "10.0.0.9:7600", "ports": []}
+    changes = fabric.register(message, 7, 1)
+    assert [c["up"] for c in changes if c["type"] == "link"] == [True]
+
+
+@pytest.mark.parametrize(
+    ("name", "spec", "code"),
+    [
+        ("h9", host("nobody"), "unknown_node"),
+        ("h9", host("s", "s"), "bad_topology"),
+        ("h9", host("s", to_port=77), "bad_port"),
+        ("a b", host("s"), "bad_name"),
+        ("h9", host("h9"), "unknown_node"),
+    ],
+)
+def test_what_has_no_place_is_refused(name: str, spec: NodeSpec, code: str) -> None:
+    fabric = Fabric(star(3))
+    with pytest.raises(FabricError) as caught:
+        fabric.add(name, spec)
+    assert caught.value.code == code and name not in fabric.graph
+
+
+def test_one_that_was_taken_away_comes_back_where_it_was() -> None:
+    fabric = Fabric(star(3))
+    message = {"type": "register", "node": "h1", "kind": "host", "addr": "10.0.0.1:7600", "ports": []}
+    fabric.register(message, 7, 1)
+    assert [c["up"] for c in fabric.remove("h1", 2) if c["type"] == "link"] == [False]
+    with pytest.raises(FabricError, match="has no node 'h1'"):
+        fabric.register(message, 8, 3)
+    fabric.restore("h1", 4)
+    assert [c["up"] for c in fabric.register(message, 9, 5) if c["type"] == "link"] == [True]
+
+
+def test_a_host_joins_while_a_group_runs_gets_a_file_and_leaves() -> None:
+    async def scenario():
+        async with lab(star(3), rates=[300.0]) as it:
+            runs = await it.start("h0", ["h1"], 200_000_000)
+            spec = {"kind": "host", "links": [{"to": "s"}]}
+            await it.client.add_node("h9", spec)
+            await it.world.add(["h9"], it.manager.signalling_address)
+            await until(lambda: it.manager.fabric.nodes["h9"].alive, "it is there")
+            with pytest.raises(Problem) as busy:
+                await it.client.remove_node("h1")
+            it.world.rates = [20_000.0]
+            group = await it.start("h0", ["h9", "h2"], 1_000_000)
+            done = await it.end(group)
+            with pytest.raises(Problem) as there:
+                await it.client.add_node("h9", spec)
+            await it.client.remove_node("h9")
+            with pytest.raises(Problem) as gone:
+                await it.client.create_group({"source": "h0", "receivers": ["h9"], "source_path": "/f"})
+            entry = await it.manager.store.get("nodes/h9")
+            ended = await it.end(runs)
+            await asyncio.sleep(0)
+            return done, busy.value, there.value, gone.value, entry, ended
+
+    done, busy, there, gone, entry, ended = run(scenario(), 60)
+    assert done["state"] == "done" == ended["state"], (done["error"], ended["error"])
+    assert (busy.status, busy.code) == (409, "busy") and (there.status, there.code) == (409, "exists")
+    assert (gone.status, gone.code) == (422, "unknown_host")
+    assert entry is not None and '"removed": true' in entry.value
+
+
+def test_what_was_added_is_there_after_a_restart(tmp_path) -> None:
+    from datacast.fabric_manager.keys import Kept
+    from datacast.fabric_manager.wiring import Wiring
+    from datacast.services.store import open_store
+
+    async def scenario():
+        store = open_store(str(tmp_path / "store"))
+        first, second = Fabric(star(3)), Fabric(star(3))
+        wiring = Wiring(first, Kept(store), lambda change: None, lambda name: [])
+        await wiring.put("h8", host("s"))
+        await wiring.put("h9", host("s"))
+        await wiring.delete("h8")
+        await Wiring(second, Kept(store), lambda change: None, lambda name: []).begin()
+        await store.close()
+        return first.snapshot(), second.snapshot()
+
+    first, second = run(scenario(), 20)
+    assert {**first, "version": 0} == {**second, "version": 0}
+    assert [n["removed"] for n in second["nodes"] if n["name"] in ("h8", "h9")] == [True, False]

@@ -1,0 +1,58 @@
+"""How often a group is looked after, and what of it is told."""
+
+from __future__ import annotations
+
+from datacast.core.trees import ArcLoad, Network
+from datacast.master import pace
+from datacast.master.members import Member
+from datacast.master.report import Told, progress_json
+from datacast.topologies import parse
+
+
+def receiver(name: str, held: int, rate: float, state: str = "running") -> Member:
+    return Member(name, "receiver", "", state=state, bytes=held, rate_bps=rate)
+
+
+def test_a_group_is_looked_after_by_the_time_it_has_left() -> None:
+    assert pace.between(None, 20, 15) == pace.between(10, 20, 15) == 0.25, "one that ends soon as ever"
+    assert pace.between(200, 20, 15) == 2.0
+    assert pace.between(1e6, 20, 15) == 3.75 and pace.between(1e6, 60, 60) == 5.0
+    assert pace.between(1e6, 1, 15) == 0.25, "its lease is renewed"
+
+
+def test_what_is_left_goes_by_the_fastest_and_by_those_who_work() -> None:
+    some = [receiver("a", 100, 80), receiver("b", 600, 40), receiver("c", 1000, 0, "done")]
+    assert pace.left_s(1000, some) == 400 * 8 / 80
+    assert pace.left_s(1000, [receiver("a", 0, 0)]) is None and pace.left_s(None, some) is None
+
+
+def told(members: list[Member], by: Told, whole: bool = False) -> list[str]:
+    body = {**progress_json("running", None, 10**6, members, {}, None), "reactions": []}
+    return sorted(by.report("g", 1, body, members, None, whole)["progress"]["receivers"])
+
+
+def test_of_a_receiver_is_told_what_is_news() -> None:
+    a, b, by = receiver("a", 0, 1000), receiver("b", 0, 1000), Told()
+    assert told([a, b], by, True) == ["a", "b"] and told([a, b], by) == []
+    a.bytes += 5000
+    assert told([a, b], by) == [], "half a hundredth of the file"
+    a.bytes += 6000
+    assert told([a, b], by) == ["a"]
+    b.rate_bps = 0
+    assert told([a, b], by) == ["b"], "it stands still"
+    a.state = "done"
+    assert told([a, b], by) == ["a"] and told([a, b], by, True) == ["a", "b"]
+
+
+def test_load_follows_changes_and_is_the_same_as_counted_anew() -> None:
+    network = Network(parse("bcube:4,1"))
+    load, arcs = ArcLoad(network), [("00", "s0.0"), ("s0.0", "01"), ("00", "s1.0")]
+    for by in (1, 1, 1, -1):
+        for arc in arcs:
+            load.change(*arc, by)
+    assert load == dict.fromkeys(arcs, 2)
+    less = load.without([arcs[0], arcs[0]])
+    assert less == dict.fromkeys(arcs[1:], 2) and load[arcs[0]] == 2
+    plain, kept = (network.steiner_trees("00", ["01", "33"], None, it) for it in (dict(less), less))
+    assert [tree.arcs for tree in plain.trees] == [tree.arcs for tree in kept.trees]
+    assert less.engine().sum() == 4
