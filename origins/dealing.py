@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from datacast.core.errors import DatacastError
 
-from .ranges import Range, head, joined, pieces
+from .ranges import Range, common, head, joined, pieces, without
 
 POLICIES = ("steal", "robber", "mob", "non-steal", "flat")
 RUN_S = 0.5
@@ -72,21 +72,49 @@ class Dealing:
         chosen = self._fetchers.values() if fetcher is None else [self._known(fetcher)]
         return sum(pieces(f.work) for f in chosen) + (pieces(self._unowned) if fetcher is None else 0)
 
-    def take(self, fetcher: str) -> Range | None:
-        """What this fetcher begins now; None: there is nothing for it (more may come when somebody goes)."""
+    def take(self, fetcher: str, held: list[Range] | None = None, most: int = 0) -> Range | None:
+        """What this fetcher begins now; None: there is nothing for it (more may come when somebody goes).
+
+        `held`: what its origin has, in order, when that is not all: a site that is receiving itself. Then pieces are
+        chosen at random (Robber, section 3.1), so that sites fetch different ones and have something for each other.
+        `most`: pieces of the run at most; 0: as many as the fetcher's rate suggests.
+        """
         who = self._known(fetcher)
+        if held is not None:
+            return self._take_held(who, held, most)
         if not who.work and self.policy in ("steal", "robber"):
             self._steal(who)
         if not who.work:
             return None
         first = who.work[0]
-        count = min(first.count, self._length(who))
+        count = min(first.count, self._length(who), most or first.count)
         if count < first.count:
             first, who.work[0] = first.split(count)
         else:
             del who.work[0]
         who.begun.append(first)
         return first
+
+    def _take_held(self, who: _Fetcher, held: list[Range], most: int) -> Range | None:
+        """From its own work if it can; `steal` takes single runs of others' that its origin has."""
+        if not who.work and (self._unowned or self.policy == "robber"):
+            self._steal(who)
+        owner, able = who, common(who.work, held)
+        if not able and self.policy == "steal":
+            others = [f for f in self._fetchers.values() if f is not who and f.work]
+            others.sort(key=lambda f: (-pieces(f.work) / (f.rate or 1e-9), f.name))
+            for owner in others:
+                if able := common(owner.work, held):
+                    break
+        if not able:
+            return None
+        at = self._random.randrange(pieces(able))
+        one = head(able, at)[1][0]
+        count = min(one.count, self._length(who), most or one.count)
+        one = one.split(count)[0] if count < one.count else one
+        owner.work = without(owner.work, one)
+        who.begun.append(one)
+        return one
 
     def _length(self, who: _Fetcher) -> int:
         """Towards the end runs shrink, so that the last of them end together (guided self-scheduling)."""

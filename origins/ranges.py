@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -55,3 +56,43 @@ def head(ranges: list[Range], count: int) -> tuple[list[Range], list[Range]]:
         taken.append(one)
         count -= one.count
     return taken, []
+
+
+def common(ranges: list[Range], held: list[Range]) -> list[Range]:
+    """What of `ranges` is in `held` too; `held` in order and joined. About log(held) a range, and its overlaps."""
+    found = []
+    for one in ranges:
+        at = max(0, bisect_right(held, one.first, key=lambda h: h.first) - 1)
+        while at < len(held) and held[at].first < one.end:
+            first, end = max(one.first, held[at].first), min(one.end, held[at].end)
+            if first < end:
+                found.append(Range(first, end - first))
+            at += 1
+    return found
+
+
+def without(ranges: list[Range], gone: Range) -> list[Range]:
+    """`ranges` less `gone`."""
+    left = []
+    for one in ranges:
+        if gone.end <= one.first or one.end <= gone.first:
+            left.append(one)
+            continue
+        if one.first < gone.first:
+            left.append(Range(one.first, gone.first - one.first))
+        if gone.end < one.end:
+            left.append(Range(gone.end, one.end - gone.end))
+    return left
+
+
+def added(held: list[Range], new: Range) -> None:
+    """`new` into an ordered, joined list that does not have it; in place. Raises ValueError where it overlaps."""
+    at = bisect_right(held, new.first, key=lambda h: h.first)
+    if (at and held[at - 1].end > new.first) or (at < len(held) and held[at].first < new.end):
+        raise ValueError(f"{new} overlaps {held[max(0, at - 1)]}")
+    first, end = new.first, new.end
+    if at < len(held) and held[at].first == end:
+        end = held.pop(at).end
+    if at and held[at - 1].end == first:
+        first = held.pop(at := at - 1).first
+    held.insert(at, Range(first, end - first))

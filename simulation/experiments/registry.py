@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ..errors import ExperimentError
-from . import cloud, delivery, fairness, matrix, micro, pauses, sweep
+from . import cloud, delivery, fairness, matrix, micro, pauses, robber, sweep
 from .base import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {
-    e.name: e for module in (micro, fairness, matrix, delivery, sweep, pauses, cloud) for e in module.EXPERIMENTS
+    e.name: e for module in (micro, fairness, matrix, delivery, sweep, pauses, cloud, robber) for e in module.EXPERIMENTS
 }
 
 

@@ -1,0 +1,133 @@
+"""What one site fetches from which others, while they receive too.
+
+An origin here holds parts: it is a site that has the data, or one that is receiving it. A site wants every piece once.
+Of what an origin holds it takes first what fewest sites have or fetch, at random among equals: so what only the first
+site has leaves it once for all, and sites have something for each other (rarest first). A fetcher, a connection to an
+origin, takes runs of about half a second, and single pieces towards the end, as in dealing.py.
+
+Pure: what others hold and have begun comes in as reports, ranges go out. Reports may be late or missing; then a
+choice is worse, but nothing is fetched twice or forgotten.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .dealing import AVERAGE, RUN_S, DealingError
+from .ranges import Range
+
+COPIES_MOST = 255
+
+
+@dataclass
+class _Connection:
+    origin: str
+    rate: float = 0.0
+    begun: list[Range] = field(default_factory=list)
+
+
+class Exchange:
+    """One site's view of `total` pieces."""
+
+    def __init__(self, total: int, *, run: int = 4, seed: int = 0) -> None:
+        """`run`: pieces of the first run of a connection. Raises DealingError."""
+        if total < 0 or run < 1:
+            raise DealingError(f"{total} pieces in runs of {run}", str(total))
+        self.total, self._run = total, run
+        self._random = random.Random(seed)
+        self._free = np.ones(total, bool)
+        """Pieces that this site neither has nor fetches."""
+        self._left = total
+        self._copies = np.zeros(total, np.uint8)
+        """Sites that have or fetch each, as far as is known."""
+        self._held: dict[str, np.ndarray] = {}
+        self._connections: dict[str, _Connection] = {}
+
+    @property
+    def left(self) -> int:
+        """Pieces that nobody here has begun."""
+        return self._left
+
+    def connects(self, name: str, origin: str) -> None:
+        """A connection more. Raises DealingError when it is there."""
+        if name in self._connections:
+            raise DealingError(f"{name} fetches already", name)
+        self._connections[name] = _Connection(origin)
+        self._held.setdefault(origin, np.zeros(self.total, bool))
+
+    def gone(self, name: str) -> None:
+        """A connection is lost; what it had begun is anybody's again."""
+        for one in self._connections.pop(self._known(name, None)).begun:
+            self._free[one.first : one.end] = True
+            self._left += one.count
+
+    def holds(self, origin: str, what: Range) -> None:
+        """An origin has these pieces now. Raises DealingError for pieces that there are not."""
+        self._inside(what)
+        self._held.setdefault(origin, np.zeros(self.total, bool))[what.first : what.end] = True
+
+    def begun_elsewhere(self, what: Range) -> None:
+        """Another site has, or fetches, these pieces."""
+        self._inside(what)
+        part = self._copies[what.first : what.end]
+        part += part < COPIES_MOST
+
+    def has(self, what: Range) -> None:
+        """This site has these pieces already: of an earlier run that broke off."""
+        self._inside(what)
+        self._left -= int(self._free[what.first : what.end].sum())
+        self._free[what.first : what.end] = False
+
+    def take(self, name: str) -> Range | None:
+        """What this connection fetches next; None: its origin has nothing for us now."""
+        who = self._connections[self._known(name, None)]
+        able = np.flatnonzero(self._free & self._held[who.origin])
+        if not len(able):
+            return None
+        copies = self._copies[able]
+        rare = able[copies == copies.min()]
+        at = self._random.randrange(len(rare))
+        most = self._length(who)
+        end = at + 1
+        while end < len(rare) and end - at < most and rare[end] == rare[end - 1] + 1:
+            end += 1
+        one = Range(int(rare[at]), end - at)
+        self._free[one.first : one.end] = False
+        self._left -= one.count
+        who.begun.append(one)
+        return one
+
+    def _length(self, who: _Connection) -> int:
+        usual = max(1, round(who.rate * RUN_S)) if who.rate else self._run
+        return max(1, min(usual, self._left // (2 * len(self._connections))))
+
+    def fetched(self, name: str, done: Range, seconds: float) -> None:
+        """A run is whole. Raises DealingError for one that was not begun."""
+        who = self._connections[self._known(name, done)]
+        who.begun.remove(done)
+        if seconds > 0:
+            now = done.count / seconds
+            who.rate = now if not who.rate else who.rate + AVERAGE * (now - who.rate)
+
+    def failed(self, name: str, missing: Range, got: int = 0) -> None:
+        """A run broke off after `got` pieces; the rest is anybody's again."""
+        who = self._connections[self._known(name, missing)]
+        if not 0 <= got <= missing.count:
+            raise DealingError(f"{got} of {missing}", name)
+        who.begun.remove(missing)
+        self._free[missing.first + got : missing.end] = True
+        self._left += missing.count - got
+
+    def _known(self, name: str, begun: Range | None) -> str:
+        if name not in self._connections:
+            raise DealingError(f"{name} does not fetch", name)
+        if begun is not None and begun not in self._connections[name].begun:
+            raise DealingError(f"{name} did not begin {begun}", name)
+        return name
+
+    def _inside(self, what: Range) -> None:
+        if what.end > self.total:
+            raise DealingError(f"{what} of {self.total} pieces", str(what.first))
