@@ -6,9 +6,8 @@ from ..errors import ExperimentError
 from . import cloud, delivery, fairness, matrix, micro, pauses, robber, sweep
 from .base import Experiment
 
-EXPERIMENTS: dict[str, Experiment] = {
-    e.name: e for module in (micro, fairness, matrix, delivery, sweep, pauses, cloud, robber) for e in module.EXPERIMENTS
-}
+MODULES = (micro, fairness, matrix, delivery, sweep, pauses, cloud, robber)
+EXPERIMENTS: dict[str, Experiment] = {e.name: e for module in MODULES for e in module.EXPERIMENTS}
 
 
 def find(name: str) -> Experiment:
