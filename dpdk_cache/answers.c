@@ -136,6 +136,7 @@ static json_t *node_counters(const struct member *m) {
   put(o, "trees", c.trees);
   put(o, "trees_evicted", c.trees_evicted);
   put(o, "bytes", c.bytes);
+  if (m->cfg->appliance) put(o, "copies", m->copies);
   json_object_set_new(o, "drop", drops_of(m, &c));
   json_object_set_new(o, "ports", ports_by_number(m, port_counters));
   json_object_set_new(o, "tree_counters", trees_of(m));

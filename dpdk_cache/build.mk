@@ -44,17 +44,18 @@ $(SWITCH_BENCH): bench/switch/bench_switch.c $(SWITCH_PARTS) $(DATAPATH_LIB) $(C
 bench-switch: $(SWITCH_BENCH) ## packets per second of the switch's path: by reference against by copy
 	@$(SWITCH_BENCH) > $(BUILD)/bench-switch.json && echo "$(BUILD)/bench-switch.json"
 
-# ---- tests of packet building: every way a frame can be made, without and with sanitizers ----
+# ---- tests of its parts, without and with sanitizers ----
 
 C_TESTS += test-c-switch
+SWITCH_TESTS := $(basename $(notdir $(wildcard $(SWITCH_DIR)/tests/test_*.c)))
 
-$(SWITCH_OUT)/plain/test_packet: $(SWITCH_DIR)/tests/test_packet.c $(SWITCH_PARTS) $(DATAPATH_LIB) $(CORE_LIB)
+$(SWITCH_OUT)/plain/test_%: $(SWITCH_DIR)/tests/test_%.c $(SWITCH_PARTS) $(DATAPATH_LIB) $(CORE_LIB)
 	@echo 'CC $<'; $(CC) $(CFLAGS_BASE) -I$(SWITCH_DIR) $(SWITCH_CFLAGS) $< $(SWITCH_PARTS) $(DATAPATH_LIB) $(CORE_LIB) $(SWITCH_LIBS) -o $@
 
-$(SWITCH_OUT)/asan/test_packet: $(SWITCH_DIR)/tests/test_packet.c $(SWITCH_PARTS_ASAN) $(DATAPATH_LIB_ASAN) $(CORE_LIB_ASAN)
+$(SWITCH_OUT)/asan/test_%: $(SWITCH_DIR)/tests/test_%.c $(SWITCH_PARTS_ASAN) $(DATAPATH_LIB_ASAN) $(CORE_LIB_ASAN)
 	@echo 'CC $< (sanitized)'; $(CC) $(CFLAGS_BASE) $(SANITIZE) -I$(SWITCH_DIR) $(SWITCH_CFLAGS) $< $(SWITCH_PARTS_ASAN) \
 	  $(DATAPATH_LIB_ASAN) $(CORE_LIB_ASAN) $(SWITCH_LIBS) -o $@
 
 .PHONY: test-c-switch
-test-c-switch: $(SWITCH_OUT)/plain/test_packet $(SWITCH_OUT)/asan/test_packet
+test-c-switch: $(foreach t,$(SWITCH_TESTS),$(SWITCH_OUT)/plain/$(t) $(SWITCH_OUT)/asan/$(t))
 	@for t in $^; do ASAN_OPTIONS=detect_leaks=0 $$t || { echo "failed: $$t" >&2; exit 1; }; done

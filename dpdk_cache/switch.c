@@ -9,12 +9,13 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "discovery.h"
+
 enum {
   SPARE_PER_PORT = 256,   /* mbufs in flight at a port: a burst in, a burst out, descriptors of real devices */
   SPARE_REAL_PORT = 1536,
   HEADERS_PER_PORT = 512,
   POOL_CACHE = 512,       /* DPDK keeps so many mbufs of a pool per core */
-  ETHERTYPE_LLDP = 0x88cc,
 };
 
 dc_time sw_now(void) {
@@ -162,12 +163,15 @@ static bool admit(struct sw *s, struct port *p, struct rte_mbuf *m, dc_time now)
   return true;
 }
 
-/* A discovery frame (LLDP) of our controller, at a cache appliance: sent back, it says that the appliance is there. */
+/* A discovery frame of our controller, at a cache appliance: sent back, it says that the appliance is there. What it says of
+ * the switch holds until the next one. */
 static bool is_probe(const struct port *p, const struct rte_mbuf *m) {
-  static const uint8_t mark[] = {0x02, 0xdc, 0x00, 0x01, 'd', 'a', 't', 'a', 'c', 'a', 's', 't'};
-  const uint8_t *d = rte_pktmbuf_mtod(m, const uint8_t *);
-  return p->member->cfg->appliance && m->data_len > DC_ETHER_LEN && d[12] == ETHERTYPE_LLDP >> 8 &&
-         d[13] == (ETHERTYPE_LLDP & 0xff) && memmem(d, m->data_len, mark, sizeof mark) != NULL;
+  struct discovery probe;
+  if (!p->member->cfg->appliance || !discovery_read(rte_pktmbuf_mtod(m, const uint8_t *), m->data_len, &probe))
+    return false;
+  p->member->copies = probe.copies;
+  dc_node_set_copies(p->member->core, probe.copies);
+  return true;
 }
 
 static void send_frame(struct sw *s, struct member *node, const struct dc_tx *tx, dc_time now) {

@@ -16,6 +16,7 @@ struct member { /* one node */
   size_t memory_size;
   struct port *port[DC_NODE_PORTS_MAX]; /* by number; NULL where there is none */
   uint64_t no_device;                   /* frames for a port number that has no device */
+  uint16_t copies;                      /* an appliance: its switch copies to ports below this, by its last word */
 };
 
 struct sw_counters {

@@ -2,8 +2,9 @@
 
 Table POP looks at the kind of frame: it keeps the top label in a register, pops it, and table OUT sends the frame where
 that label said, with one rule per port. A port that would close a loop of ordinary Ethernet costs one more, which
-refuses what comes in there; the switch floods out of it all the same, and the other end refuses. So there are at most
-two rules per port and EXTRA_RULES more, none per group or tree. (Popping by label takes two rules per port by itself,
+refuses what comes in there; the switch floods out of it all the same, and the other end refuses. A REPLICATE label from
+the cache appliance leads through a chain of tables, one for each port with a bit in it: two rules more per port. So there
+are at most two rules per port and 12 more, with REPLICATE four and 16, none per group or tree. (Popping by label takes two rules per port by itself,
 because what lies under the bottom label has another EtherType; then nothing would be left for loops.)
 
 A rule's cookie says whose it is and what it says: the upper half is ours (COOKIE), the lower a checksum of the rule's
@@ -20,16 +21,20 @@ from dataclasses import dataclass
 
 from datacast.controller.openflow.messages import LABEL_REGISTER, Action, FlowAdd, FlowDelete, Match, Message
 from datacast.controller.southbound.desired import Adjacency, Desired
-from datacast.core.constants import ETHERTYPE_DATACAST, ETHERTYPE_HELLO, ETHERTYPE_MPLS, LABEL_ADJ, LABEL_LOCAL
+from datacast.core.constants import (
+    ETHERTYPE_DATACAST,
+    ETHERTYPE_HELLO,
+    ETHERTYPE_MPLS,
+    LABEL_ADJ,
+    LABEL_LOCAL,
+    LABEL_REPLICATE,
+)
 
 ETHERTYPE_LLDP = 0x88CC
 COOKIE = 0xDA7ACA57
 """Upper 32 bits of the cookies of our rules."""
-EXTRA_RULES = 12
-"""Bound on the rules that are not a port's."""
-
-POP, OUT = 0, 1
-"""Tables."""
+POP, OUT, COPY = 0, 1, 2
+"""Tables; COPY is the first of as many as there are ports to copy to."""
 LOCAL, LABELS, STACKS, PORTS, REST = 400, 300, 250, 200, 0
 """Priorities."""
 BELOW_ADJ = (0, (1 << 20) - LABEL_ADJ)
@@ -65,10 +70,25 @@ def _pop(bottom: int, below: int) -> Rule:
                 (("keep_label",), ("pop_mpls", below), ("goto", OUT)), f"pop{' bottom' if bottom else ''}")
 
 
+def _send(a: Adjacency) -> tuple[Action, ...]:
+    return (("set_field", "eth_dst", a.dst), ("set_field", "eth_src", a.src), ("output", a.number))
+
+
 def _adjacency(a: Adjacency) -> Rule:
-    return Rule(OUT, LABELS, ((LABEL_REGISTER, LABEL_ADJ + a.port),),
-                (("set_field", "eth_dst", a.dst), ("set_field", "eth_src", a.src), ("output", a.number)),
-                f"adj {a.port}")
+    return Rule(OUT, LABELS, ((LABEL_REGISTER, LABEL_ADJ + a.port),), _send(a), f"adj {a.port}")
+
+
+def _copies(ports: tuple[Adjacency, ...], appliance: int) -> list[Rule]:
+    """REPLICATE: from table to table, one per port: when its bit is set, a copy leaves by it."""
+    marked = (LABEL_REGISTER, (LABEL_REPLICATE, LABEL_REPLICATE))
+    found = [Rule(OUT, LABELS, (("in_port", appliance), marked), (("goto", COPY),), "replicate"),
+             Rule(OUT, STACKS, (marked,), (), "drop label")]
+    for table, a in enumerate(ports, COPY):
+        on = (("goto", table + 1),) if a is not ports[-1] else ()
+        bit = (LABEL_REGISTER, (1 << a.port, 1 << a.port))
+        found += [Rule(table, LABELS, (bit,), (*_send(a), *on), f"copy {a.port}"),
+                  Rule(table, REST, (), on, f"no copy {a.port}")]
+    return found
 
 
 def rules(desired: Desired) -> list[Rule]:
@@ -79,6 +99,8 @@ def rules(desired: Desired) -> list[Rule]:
                           (("pop_mpls", ETHERTYPE_DATACAST), ("output", desired.appliance)), "local"))
         # Only what it sends under a label goes anywhere: its machine's own chatter stays out of the network.
         found.append(Rule(POP, PORTS, (("in_port", desired.appliance),), (), "drop ethertype"))
+        if desired.copies:
+            found += _copies(desired.copies, desired.appliance)
     else:
         found.append(Rule(POP, LOCAL, _local(1), (), "drop no_endpoint"))
     # A port that closes a loop: its other end refuses what is flooded there, as this end does.

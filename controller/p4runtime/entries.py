@@ -24,8 +24,6 @@ from datacast.core.constants import (
 
 LEARNED = ("source", "destination")
 """Tables whose entries come from what the switch sees."""
-REPLICATE_PORTS = 19
-"""Ports a REPLICATE label has bits for."""
 INNER_PORTS = 4
 
 
@@ -114,7 +112,8 @@ def entries(desired: Desired) -> dict[tuple[str, int], Entry]:
         found.append(Entry("service", "label", LABEL_LOCAL, "serve", ports + told))
     elif desired.appliance is not None:
         found.append(Entry("segment", "label", LABEL_LOCAL, "appliance", (("port", desired.appliance),)))
-        found.append(Entry("replicate_from", "port", desired.appliance, "replicate"))
+        if desired.replicate:
+            found.append(Entry("replicate_from", "port", desired.appliance, "replicate"))
     return {entry.key: entry for entry in found}
 
 
@@ -128,8 +127,7 @@ def copies(desired: Desired) -> dict[tuple[bool, int], Copies]:
         ]
         found.append(Copies(P4_REST_SESSION, frozenset({(P4_INNER_PORT, 1)}), clones=True))
     elif desired.appliance is not None:
-        every = frozenset((a.number, a.port + 1) for a in desired.adjacencies if a.port < REPLICATE_PORTS)
-        found.append(Copies(P4_GROUP_ALL, every))
+        found.append(Copies(P4_GROUP_ALL, frozenset((a.number, a.port + 1) for a in desired.copies)))
     return {one.key: one for one in found}
 
 

@@ -68,6 +68,8 @@ class Appliance(_Strict):
 
     number: int
     control: str | None = None
+    replicate: bool = True
+    """The switch copies for it (the REPLICATE label), at two rules more per port on OpenFlow switches."""
 
 
 class Node(_Strict):
@@ -114,6 +116,12 @@ class Switch(_Strict):
     def msd(self) -> int | None:
         """The deepest stack this switch can pop from, or its own node can write; None: any."""
         return OPENFLOW_MSD if self.openflow else NODE_MSD if self.serves else None
+
+    @property
+    def rules_bound(self) -> int:
+        """The most rules or entries it is given, whatever groups there are."""
+        copies = self.appliance is not None and self.appliance.replicate
+        return 4 * len(self.ports) + 16 if copies else 2 * len(self.ports) + 12
 
     def port_of(self, number: int) -> int | None:
         """The Datacast port with this number; None: the appliance's, or none of ours."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from datacast.controller.southbound.config import Node, Switch
+from datacast.core.constants import REPLICATE_PORTS
 
 BROADCAST = "ff:ff:ff:ff:ff:ff"
 ZERO = "00:00:00:00:00:00"
@@ -26,13 +27,22 @@ class Desired:
     """All that one switch shall do.
 
     `appliance` None: LOCAL is dropped, unless the switch's own pipeline is the `node`. `flood`: numbers of the ports
-    that take part in ordinary Ethernet; the others close loops or lead to the appliance.
+    that take part in ordinary Ethernet; the others close loops or lead to the appliance. `replicate`: the switch copies
+    for the appliance.
     """
 
     adjacencies: tuple[Adjacency, ...]
     appliance: int | None
     flood: frozenset[int]
     node: Node | None = None
+    replicate: bool = False
+
+    @property
+    def copies(self) -> tuple[Adjacency, ...]:
+        """The ports that a REPLICATE label from the appliance names, in order of their bits."""
+        if not self.replicate:
+            return ()
+        return tuple(sorted((a for a in self.adjacencies if a.port < REPLICATE_PORTS), key=lambda a: a.port))
 
 
 def desired(switch: Switch, macs: dict[int, str], present: Iterable[int], blocked: Iterable[int],
@@ -56,6 +66,7 @@ def desired(switch: Switch, macs: dict[int, str], present: Iterable[int], blocke
                   macs.get(p.number, ZERO))
         for p in switch.ports)
     flood = frozenset(p.number for p in switch.ports if p.number in present and p.number not in blocked)
+    there = switch.appliance if appliance else None
     return Desired(
-        adjacencies, switch.appliance.number if switch.appliance and appliance else None, flood,
-        switch.node if switch.serves else None)
+        adjacencies, there.number if there else None, flood, switch.node if switch.serves else None,
+        there is not None and there.replicate)

@@ -18,6 +18,7 @@ from datacast.controller.southbound.config import Southbound
 from datacast.controller.southbound.desired import Desired, desired
 from datacast.controller.southbound.errors import SwitchError
 from datacast.controller.southbound.state import Close, Effect, Log, Note, PortInfo, Report, Send, Session
+from datacast.core.constants import REPLICATE_PORTS
 
 log = logging.getLogger("datacast.controller.switches")
 
@@ -215,7 +216,8 @@ class Manager:
                 continue
             if session.unanswered >= PROBES_MISSED:
                 effects += self._appliance(now, t_ns, session, silent=True)
-            frame = lldp.encode(name, lldp.APPLIANCE, session.ports[appliance.number].mac, self._key, now)
+            copies = REPLICATE_PORTS if session.wanted is not None and session.wanted.copies else 0
+            frame = lldp.encode(name, lldp.APPLIANCE, session.ports[appliance.number].mac, self._key, now, copies)
             messages, acknowledged = self._language(session).probe(appliance.number, frame)
             # What the switch itself did not send is not held against the appliance.
             session.probing, session.unanswered = acknowledged, session.unanswered + (not acknowledged)
@@ -345,7 +347,7 @@ class Manager:
                 "programmed_ms": None if session.programmed_s is None or session.connected_s is None else
                 round((session.programmed_s - session.connected_s) * 1000, 1),
                 "ports": len(config.ports), "ports_up": sum(session.port_up(p.port) for p in config.ports),
-                "rules": len(rules), "rules_bound": 2 * len(config.ports) + 12, "msd": config.msd,
+                "rules": len(rules), "rules_bound": config.rules_bound, "msd": config.msd,
                 "appliance": None if config.appliance is None else
                 {"number": config.appliance.number, "present": session.appliance_present,
                  "control": config.appliance.control},

@@ -28,6 +28,7 @@ LABEL_LOCAL: Final = 1000  # pop, process here
 LABEL_UNLABELLED: Final = 1001  # in a tunnel only - under it stands what a cable carries without a label
 LABEL_HELLO: Final = 1002  # in a tunnel only - under it stands a hello
 LABEL_ADJ: Final = 1024  # + p - pop, send out of port p
+REPLICATE_PORTS: Final = 19  # a REPLICATE label has a bit for each of these
 LABEL_REPLICATE: Final = 524288  # + bitmap of ports 0 to 18 - pop, copy; only from an appliance to its switch
 
 # EtherTypes.

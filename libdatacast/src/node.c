@@ -93,15 +93,42 @@ static uint16_t write_front(const struct dc_node *node, uint8_t *p, uint16_t por
   return (uint16_t)dc_segment_write_from(p, seg, node->cfg.lone_port ? 0 : 1, out->neighbour, out->own);
 }
 
-/* The data packet at `off` of a buffer, to one child. */
-static void send_data(struct work *w, const struct dc_segment *ret, dc_buf *buf, uint32_t off, uint32_t payload)
+/* A bitmap of one port: no copies. */
+#define ALONE 1u
+
+/* The data packet at `off` of a buffer, to one child, or from an appliance to all behind these ports of its switch. */
+static void send_data(struct work *w, const struct dc_segment *ret, uint32_t ports, dc_buf *buf, uint32_t off,
+                      uint32_t payload)
 {
   uint16_t port;
   if (way_out(w->node, ret, &port) != DC_DROP_NONE)
     return; /* was checked when the child came */
   struct dc_tx *tx = add_tx(w, buf, off, DC_HEADER_LEN + payload, port);
   tx->prefix_len = write_front(w->node, tx->prefix, port, ret);
+  if ((ports & (ports - 1)) != 0)
+    dc_label_write(tx->prefix + DC_ETHER_LEN, DC_LABEL_REPLICATE | ports, ret->n == 1 && !ret->local);
   count_tx(w->node, tx, true, payload);
+}
+
+/* The ports of the children waiting in `e` that get the very frame that goes to `ret`, as a bitmap; they wait no more. Its
+ * way there may differ in the first port alone: the switch copies (REPLICATE). */
+static uint32_t take_together(const struct dc_node *node, const struct dc_children *children, struct dc_waiting_entry *e,
+                              const struct dc_segment *ret)
+{
+  if (ret->n == 0 || ret->port[0] >= node->copies)
+    return ALONE;
+  uint32_t ports = UINT32_C(1) << ret->port[0];
+  for (unsigned word = 0; word < DC_WAITING_WORDS; word++)
+    for (uint64_t left = e->child[word]; left != 0; left &= left - 1) {
+      unsigned bit = (unsigned)__builtin_ctzll(left);
+      const struct dc_segment *other = &children->child[word * 64 + bit].ret;
+      if (other->n != ret->n || other->local != ret->local || other->port[0] >= node->copies ||
+          other->port[0] == e->up || memcmp(other->port + 1, ret->port + 1, (ret->n - 1u) * sizeof ret->port[0]) != 0)
+        continue;
+      ports |= UINT32_C(1) << other->port[0];
+      e->child[word] &= ~(UINT64_C(1) << bit);
+    }
+  return ports;
 }
 
 /* ---- interests ---- */
@@ -206,7 +233,7 @@ static bool look_for(struct work *w, struct dc_tree *tree, const struct asking *
     if (hit != NULL) {
       node->count.hits++;
       tree->count.hits++;
-      send_data(w, &a->own.ret, hit->buf, hit->off, hit->len);
+      send_data(w, &a->own.ret, ALONE, hit->buf, hit->off, hit->len);
       return false;
     }
   }
@@ -327,15 +354,19 @@ static enum dc_drop on_data(struct work *w, uint32_t at, const struct dc_header 
   }
 
   for (unsigned word = 0; word < DC_WAITING_WORDS; word++)
-    for (uint64_t left = e->child[word]; left != 0; left &= left - 1) {
-      unsigned child = word * 64 + (unsigned)__builtin_ctzll(left);
+    while (e->child[word] != 0) {
+      unsigned child = word * 64 + (unsigned)__builtin_ctzll(e->child[word]);
+      e->child[word] &= e->child[word] - 1;
       const struct dc_segment *ret = &tree->children->child[child].ret;
       if (e->up != DC_PORT_HOST && first_port(ret) == e->up) { /* asked before the way to the source was this one */
         drop(w, DC_DROP_UTURN);
         continue;
       }
-      send_data(w, ret, w->frame->buf, at, h->length);
-      tree->count.replicated++;
+      uint32_t ports = take_together(node, tree->children, e, ret);
+      send_data(w, ret, ports, w->frame->buf, at, h->length);
+      do
+        tree->count.replicated++;
+      while ((ports &= ports - 1) != 0);
     }
   bool store = e->store && !dup;
   dc_waiting_remove(&tree->waiting, e);

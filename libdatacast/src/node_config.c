@@ -126,6 +126,12 @@ void dc_node_set_port(dc_node *node, uint16_t port, const uint8_t own[6], const 
   memcpy(node->port[port].neighbour, neighbour, 6);
 }
 
+void dc_node_set_copies(dc_node *node, uint16_t ports)
+{
+  if (node->cfg.lone_port)
+    node->copies = ports < DC_REPLICATE_PORTS ? ports : DC_REPLICATE_PORTS;
+}
+
 void dc_node_wipe(dc_node *node)
 {
   for (struct dc_tree *t = NULL; (t = dc_tree_next(&node->trees, t)) != NULL;)

@@ -14,6 +14,7 @@ struct dc_node {
   struct dc_buf_ops ops;
   struct dc_port *port;
   struct dc_tree_table trees;
+  uint16_t copies;  /* an appliance: its switch copies to ports below this (REPLICATE); 0: it does not */
   uint64_t bytes;   /* in all content stores */
   uint64_t packets; /* in all content stores */
   struct dc_node_counters count;

@@ -260,6 +260,61 @@ static void an_appliance_leaves_every_port_to_its_switch(void)
   bench_close(&b);
 }
 
+/* Children that need the same frame behind the first port get one, under a bitmap of the switch's ports. */
+static void an_appliance_lets_its_switch_copy(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_switch();
+  cfg.ports = 1;
+  cfg.lone_port = true;
+  bench_open(&b, &cfg);
+  dc_node_set_copies(b.node, 200); /* the label has room for 19 */
+
+  /* Three plain hosts, two waypoints, one behind a port without a bit, one two switches away. */
+  struct dc_segment child[] = {SEG(false, 0), SEG(false, 5), SEG(false, 18), SEG(true, 2), SEG(true, 3), SEG(false, 19),
+                               SEG(false, 4, 1)};
+  for (unsigned i = 0; i < 7; i++) {
+    struct asking a = {.tree = 1, .seq = 5, .ret = child[i], .fwd = SEG(false, 7, 2)};
+    assert(ask(&b, 0, &a) == (i == 0));
+  }
+  assert(answer(&b, 0, 1, 5, 0, 200) == 4 && tree_count(&b, 1).replicated == 7);
+  static const struct {
+    uint32_t label[2];
+    unsigned n;
+  } want[] = {{{DC_LABEL_REPLICATE | 1u | 1u << 5 | 1u << 18}, 1},
+              {{DC_LABEL_REPLICATE | 1u << 2 | 1u << 3, DC_LABEL_LOCAL}, 2},
+              {{DC_LABEL_ADJ + 19}, 1},
+              {{DC_LABEL_ADJ + 4, DC_LABEL_ADJ + 1}, 2}};
+  for (unsigned i = 0; i < 4; i++) {
+    look(&b.tx[i], &seen);
+    assert(seen.port == 0 && seen.labels == want[i].n && seen.rest_len == 200);
+    for (unsigned k = 0; k < want[i].n; k++)
+      assert(seen.label[k] == want[i].label[k]);
+  }
+
+  /* Nobody waits any more; one child alone needs no copies; and where the data comes from nothing goes back. */
+  assert(answer(&b, 0, 1, 5, 0, 200) == 0);
+  struct asking a = {.tree = 1, .seq = 6, .ret = child[1], .fwd = SEG(false, 7, 2)};
+  assert(ask(&b, 0, &a) == 1 && answer(&b, 0, 1, 6, 0, 200) == 1);
+  look(&b.tx[0], &seen);
+  assert(seen.labels == 1 && seen.label[0] == DC_LABEL_ADJ + 5);
+  a.seq = 7;
+  assert(ask(&b, 0, &a) == 1);
+  a.ret = (struct dc_segment)SEG(false, 7);
+  a.fwd = (struct dc_segment)SEG(false, 6, 2);
+  assert(ask(&b, 0, &a) == 0);
+  assert(answer(&b, 0, 1, 7, 0, 200) == 1 && dropped(&b, DC_DROP_UTURN) == 1);
+
+  /* A switch that copies no more is sent copies. */
+  dc_node_set_copies(b.node, 0);
+  for (unsigned i = 0; i < 2; i++) {
+    a = (struct asking){.tree = 1, .seq = 8, .ret = child[i], .fwd = SEG(false, 7, 2)};
+    assert(ask(&b, 0, &a) == (i == 0));
+  }
+  assert(answer(&b, 0, 1, 8, 0, 200) == 2);
+  bench_close(&b);
+}
+
 int main(void)
 {
   an_adjacency_is_popped_and_the_rest_sent_on_untouched();
@@ -272,6 +327,7 @@ int main(void)
   a_receiver_on_a_waypoints_host_asks_its_own_node();
   a_source_with_two_children_is_asked_once();
   an_appliance_leaves_every_port_to_its_switch();
+  an_appliance_lets_its_switch_copy();
   puts("node, forward: ok");
   return 0;
 }

@@ -28,6 +28,7 @@ const bit<20> LABEL_LOCAL = 1000; // pop, process here
 const bit<20> LABEL_UNLABELLED = 1001; // in a tunnel only - under it stands what a cable carries without a label
 const bit<20> LABEL_HELLO = 1002; // in a tunnel only - under it stands a hello
 const bit<20> LABEL_ADJ = 1024; // + p - pop, send out of port p
+const bit<20> REPLICATE_PORTS = 19; // a REPLICATE label has a bit for each of these
 const bit<20> LABEL_REPLICATE = 524288; // + bitmap of ports 0 to 18 - pop, copy; only from an appliance to its switch
 
 // EtherTypes.

@@ -113,6 +113,7 @@ def label_scenarios() -> list[Scenario]:
         one("no such port, at the bottom", 0, stack(adj(PORTS)) / data()),
         one("no such port, not at the bottom", 0, stack(adj(PORTS), c.LABEL_LOCAL) / data()),
         one("the highest port there can be", 0, stack(adj(65534)) / data()),
+        one("copies are for the appliance to ask for", 0, stack(c.LABEL_REPLICATE | 0b110) / data()),
         one("a label beyond all ports", 0, stack((1 << 20) - 1) / data()),
         one("LOCAL with a label below", 0, stack(c.LABEL_LOCAL, adj(1)) / data()),
         one("an empty stack: no endpoint here", 0, stack() / data()),

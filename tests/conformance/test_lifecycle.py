@@ -17,8 +17,9 @@ from conformance_kit import gather, wait_for
 from planes import NODE, PORTS, Bmv2Plane, ControlledPlane, OvsPlane, Plane
 from scenarios import adj, data, interest, onward, stack
 
+from datacast.core.constants import LABEL_LOCAL, REPLICATE_PORTS
+
 pytestmark = [pytest.mark.root, pytest.mark.timeout(180)]
-EXTRA_RULES = 12
 
 
 @pytest.fixture
@@ -113,7 +114,8 @@ def test_rules_do_not_grow_with_groups(controlled: ControlledPlane, groups: int)
         assert list(came) == [0] and came[0][0][12:] == onward(tree, 0)[12:]
     after = controlled.switch()
     print(f"{controlled.name}: {after['rules']} rules with {groups} groups")
-    assert after["rules"] == before["rules"] <= 2 * PORTS + EXTRA_RULES
+    assert after["rules"] == before["rules"] <= after["rules_bound"]
+    assert after["rules_bound"] == (2 * PORTS + 12 if controlled.alone else 4 * PORTS + 16)
 
     def local(switch: dict[str, Any]) -> int:
         own = ("local", "segment 1000", "service 1000")
@@ -160,6 +162,30 @@ def test_an_appliance_that_hangs_behind_a_live_port_is_missed(controlled: Contro
         controlled.beside.popen.send_signal(signal.SIGCONT)
     wait_for("its return", lambda: controlled.switch()["appliance"]["present"], 10)
     assert controlled.switch()["problems"] == []
+
+
+def test_many_children_cost_an_appliance_one_frame(controlled: ControlledPlane) -> None:
+    """Its link to the switch carries a packet once, however many wait for it: the switch copies (REPLICATE)."""
+    if controlled.alone:
+        pytest.skip("only for switches with an appliance")
+    wait_for("the appliance to know", lambda: controlled.node()["copies"] == REPLICATE_PORTS, 10)
+    children, tree, payload = range(1, PORTS), 88_001, scenarios.some(4000)
+
+    def sent() -> int:
+        path = "/sys/class/net/aq/statistics/tx_bytes"
+        return int(controlled.ns.command("cat", path))
+
+    for child in children:
+        controlled.wires[child].send(interest(tree, 3, child))
+    assert list(gather(controlled.wires, 1, 0.03, 2.0)) == [0]
+    before = sent()
+    controlled.wires[0].send(bytes(stack(LABEL_LOCAL) / data(tree, 3, payload)))
+    came = gather(controlled.wires, len(children), 0.05, 3.0)
+    assert {port: len(frames) for port, frames in came.items()} == dict.fromkeys(children, 1)
+    for frames in came.values():
+        assert frames[0].endswith(payload)
+    assert len(payload) < sent() - before < 2 * len(payload)
+    assert controlled.trees()[tree]["replicated"] == len(children)
 
 
 # ---- Open vSwitch only ----

@@ -240,7 +240,7 @@ def test_eight_switches_are_programmed_within_a_second_and_reported(service: Swi
     slowest = max(s.barrier_s - s.connected_s for s in switches if s.barrier_s is not None)
     print(f"slowest of 8 switches: {slowest * 1000:.0f} ms")
     assert slowest < 1.0
-    assert all(len(s.cookies) <= 2 * 4 + rules.EXTRA_RULES for s in switches)
+    assert all(len(s.cookies) <= 4 * 4 + 16 for s in switches)
     wait_for("the registrations", lambda: {m["node"] for m in manager.of("register")} == {f"s{i}" for i in range(8)})
     assert all(m["msd"] == 3 and m["cache"] and m["proxy"] for m in manager.of("register"))
 
@@ -401,4 +401,5 @@ def test_counters_of_a_switch(service: Switches) -> None:
     wait_for("programming", lambda: service.switch("s0")["programmed"])
     detail = service.switch("s0")
     assert all(rule["packets"] == 5 and rule["bytes"] == 500 for rule in detail["rule_list"])
-    assert detail["drops"]["label"] == 5 and len(detail["port_list"]) == 4
+    refusing = sum(rule["purpose"] == "drop label" for rule in detail["rule_list"])
+    assert refusing == 2 and detail["drops"]["label"] == 5 * refusing and len(detail["port_list"]) == 4

@@ -147,7 +147,7 @@ def test_a_switch_that_connects_is_asked_programmed_and_reported(world: World) -
     assert report["proxy"] is True and report["cache"] is True and report["msd"] == 3
     assert report["control"] == "/run/s0.sock"
     assert report["ports"] == [{"port": p, "up": True} for p in range(3)]
-    assert world.manager.summary("s0")["programmed"] and world.manager.summary("s0")["rules"] <= 2 * 3 + 12
+    assert world.manager.summary("s0")["programmed"] and world.manager.summary("s0")["rules"] <= 4 * 3 + 16
 
 
 def test_a_switch_that_reconnects_gets_what_it_lost_and_nothing_else(world: World) -> None:

@@ -14,6 +14,7 @@ from datacast.controller.openflow import rules
 from datacast.controller.openflow.messages import FlowAdd, FlowDelete
 from datacast.controller.southbound.config import parse
 from datacast.controller.southbound.desired import Desired, desired
+from datacast.core.constants import LABEL_REPLICATE
 from datacast.core.scapy_layer import Datacast, stack
 
 APPLIANCE = 1000
@@ -137,7 +138,36 @@ def test_the_number_of_rules_is_bounded_whatever_the_number_of_groups(ports: int
         assert switch.receive(tree % ports + 1, frame) == []  # never out of the port it came in by
         local = bytes(stack(1000) / Datacast(type="interest", tree=tree))
         assert [port for port, _ in switch.receive(1, local)] == [APPLIANCE]
-    assert switch.cookies() == before and len(switch.rules) <= 2 * ports + rules.EXTRA_RULES
+    assert switch.cookies() == before and len(switch.rules) <= config(ports).rules_bound
+    assert config(ports).rules_bound == 4 * ports + 16
+
+
+@pytest.mark.parametrize("ports", [1, 8, 16])
+def test_without_copies_there_are_two_rules_per_port(ports: int) -> None:
+    text = config(ports).model_dump(exclude_none=True)
+    text["appliance"]["replicate"] = False
+    switch = parse({"switches": [text]}).switches[0]
+    want = desired(switch, {}, (*range(1, ports + 1), APPLIANCE), range(1, ports + 1), appliance=True)
+    programmed_one = programmed(want)
+    assert len(programmed_one.rules) <= switch.rules_bound == 2 * ports + 12
+    assert programmed_one.receive(APPLIANCE, bytes(stack(LABEL_REPLICATE | 3) / Datacast(type="data"))) == []
+
+
+@pytest.mark.parametrize("bits", [(0,), (3, 5), (0, 7), tuple(range(8))])
+def test_the_appliance_has_one_frame_copied_to_every_port_of_a_bitmap(bits: tuple[int, ...]) -> None:
+    text = config(8).model_dump(exclude_none=True)
+    for port in text["ports"]:
+        port["neighbour"] = {"node": f"h{port['port']}", "port": 0, "mac": f"02:dc:00:00:01:{port['port']:02x}"}
+    switch = parse({"switches": [text]}).switches[0]
+    want = desired(switch, {n: f"02:00:00:00:00:{n:02x}" for n in range(1, 9)}, (*range(1, 9), APPLIANCE), (),
+                   appliance=True)
+    label = LABEL_REPLICATE | sum(1 << bit for bit in bits)
+    for below in ((), (1000,)):
+        frame = bytes(stack(label, *below) / Datacast(type="data", tree=9))
+        came = programmed(want).receive(APPLIANCE, frame)
+        assert came == [(bit + 1, bytes.fromhex(f"02dc000001{bit:02x}0200000000{bit + 1:02x}")
+                         + bytes(stack(*below) / Datacast(type="data", tree=9))[12:]) for bit in bits]
+        assert programmed(want).receive(2, frame) == []  # from elsewhere it would make one frame many
 
 
 def test_nothing_changes_for_a_switch_that_has_everything() -> None:
@@ -149,7 +179,8 @@ def test_after_a_change_only_the_difference_is_sent_new_rules_first() -> None:
     switch = programmed(wanted())
     messages = rules.changes(wanted(appliance=False), switch.cookies())
     assert all(isinstance(m, FlowAdd) for m in messages[:1]) and isinstance(messages[-1], FlowDelete)
-    assert len(messages) < 6
+    gone = [m for m in messages if isinstance(m, FlowDelete)]
+    assert len(gone) <= 2 + 2 * 8 + 2 and len(messages) - len(gone) < 4  # LOCAL's, and all of REPLICATE's
     for message in messages:
         switch.tell(message)
     assert switch.cookies() == {r.cookie for r in rules.rules(wanted(appliance=False))}

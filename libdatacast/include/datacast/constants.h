@@ -28,6 +28,7 @@
 #define DC_LABEL_UNLABELLED 1001u /* in a tunnel only - under it stands what a cable carries without a label */
 #define DC_LABEL_HELLO 1002u /* in a tunnel only - under it stands a hello */
 #define DC_LABEL_ADJ 1024u /* + p - pop, send out of port p */
+#define DC_REPLICATE_PORTS 19u /* a REPLICATE label has a bit for each of these */
 #define DC_LABEL_REPLICATE 524288u /* + bitmap of ports 0 to 18 - pop, copy; only from an appliance to its switch */
 
 /* EtherTypes. */

@@ -45,6 +45,10 @@ void dc_node_clear(dc_node *node) __attribute__((nonnull));
 void dc_node_set_port(dc_node *node, uint16_t port, const uint8_t own[6], const uint8_t neighbour[6])
     __attribute__((nonnull));
 
+/* An appliance whose switch copies (REPLICATE) to its ports 0 to ports-1: from now on children whose segments differ in the
+ * first port alone get one frame together. More than DC_REPLICATE_PORTS is taken for that; 0: the switch does not copy. */
+void dc_node_set_copies(dc_node *node, uint16_t ports) __attribute__((nonnull));
+
 /* One frame arrived (or, with port DC_PORT_HOST, an endpoint of this host sends: data starts at the Datacast header and
  * is handled as if it had arrived under LOCAL). Takes over the caller's reference to frame->buf. Writes at most
  * DC_NODE_TX_MAX frames to out (cap must be at least that) and returns their number. */
