@@ -29,6 +29,9 @@ DATAPLANE = typer.Option("dpdk", "--dataplane", help="dpdk, ovs, bmv2, p4 (no ap
 WITHOUT = typer.Option(
     None, "--without-appliance", help="Switches whose cache appliance is absent, by comma, or 'all' (ovs, bmv2)."
 )
+APPLIANCE_LINK = typer.Option(
+    None, "--appliance-link", help="Rate of the link between a switch and its cache appliance (default: unshaped)."
+)
 NAME = typer.Option(None, "--name", help="Name of the lab, for several at once (default: $DATACAST_LAB, else 'lab').")
 REST_PORT = typer.Option(None, "--rest-port", help="Port of the REST API on loopback.")
 FABRIC_PORT = typer.Option(None, "--fabric-port", help="Port of the fabric manager on loopback.")
@@ -60,6 +63,7 @@ def _options(
     realtime: bool,
     keep: bool,
     without: str | None,
+    appliance_link: str | None,
     insecure: bool,
 ) -> Any:
     from datacast.lab.content import parse_rate
@@ -77,6 +81,7 @@ def _options(
         realtime=realtime,
         keep=keep,
         without_appliance=without_appliance(without, load_topology(topology), dataplane),
+        appliance_bps=parse_rate(appliance_link) if appliance_link else 0,
         insecure=insecure,
         **ports,
     )
@@ -105,6 +110,7 @@ def up(
     queue: int = QUEUE,
     dataplane: str = DATAPLANE,
     without: str = WITHOUT,
+    appliance_link: str = APPLIANCE_LINK,
     name: str = NAME,
     rest_port: int = REST_PORT,
     fabric_port: int = FABRIC_PORT,
@@ -139,6 +145,7 @@ def up(
                     realtime,
                     keep,
                     without,
+                    appliance_link,
                     insecure,
                 ),
                 lab_name(name),
@@ -163,6 +170,7 @@ def run(
     queue: int = QUEUE,
     dataplane: str = DATAPLANE,
     without: str = WITHOUT,
+    appliance_link: str = APPLIANCE_LINK,
     size: str = typer.Option(None, "--size", help="Send so many random bytes, such as 256M (the default)."),
     file: Path = typer.Option(None, "--file", help="Send this file instead."),
     source: str = typer.Option(None, "--from", help="Host that has the file (default: the first one)."),
@@ -216,7 +224,19 @@ def run(
             options={key: value for key, value in given.items() if value is not None},
         )
         options = _options(
-            topology, link, mtu, queue, dataplane, rest_port, fabric_port, work, realtime, keep, without, insecure
+            topology,
+            link,
+            mtu,
+            queue,
+            dataplane,
+            rest_port,
+            fabric_port,
+            work,
+            realtime,
+            keep,
+            without,
+            appliance_link,
+            insecure,
         )
         graph = lab_run.load_topology(topology)
         transfer = replace(lab_run.settle(graph, transfer), faults=parse_faults(fault, graph, dataplane))

@@ -2,8 +2,8 @@
 
 Every switch gets an appliance (any switch may become a branch node of some tree) unless the lab is to do without. All
 of a machine are in as few `datacast-switch --appliance` processes as DPDK's ports allow; one that a fault kills has a
-process of its own. The link to it is unshaped and takes a label more than
-the network: an appliance's frames carry the switch's own port as a label.
+process of its own. The link to it is unshaped unless the lab gives it a rate, and takes a label more than the network: an
+appliance's frames carry the switch's own port as a label.
 """
 
 from __future__ import annotations
@@ -97,7 +97,8 @@ class ControlledPlane(DataPlane):
         for node in machine.nodes:
             ends = self.appliance_ifnames(machine, node)
             script += f"ip link add name {ends[0]} mtu {mtu} type veth peer name {ends[1]} mtu {mtu}\n"
-            script += "".join(data_port_script(end, 0, mtu, 0) for end in ends)
+            rate, queue = lab.options.appliance_bps, lab.options.queue_packets
+            script += "".join(data_port_script(end, rate, mtu, queue) for end in ends)
             if node in lab.options.without_appliance:
                 script += f"ip link set {ends[1]} down\n"
         lab.network.run_in(machine.name, ["sh", "-euc", script])
@@ -188,8 +189,8 @@ class ControlledPlane(DataPlane):
 
     # ---- counters ----
     def counters(self, lab: Lab, machine: Machine) -> dict[str, dict[str, Any]]:
-        """Per switch: data packets by port (tx_data), and its appliance's trees and drops (not of one that is to be
-        killed: it begins anew)."""
+        """Per switch: data packets by port (tx_data), and what its appliance sent, its trees and drops (not of one
+        that is to be killed: it begins anew)."""
         found: dict[str, dict[str, Any]] = {
             node: {"ports": {str(p.port): {"tx_data": self._taps[node, p.port].packets()} for p in machine.ports[node]}}
             for node in machine.nodes
@@ -197,7 +198,11 @@ class ControlledPlane(DataPlane):
         for control, nodes in self._controls(lab, machine):
             if not set(nodes) & set(lab.options.appliances_apart):
                 for node, own in ask_control(control, "counters")["nodes"].items():
-                    found[node] |= {"drop": own["drop"], "tree_counters": own["tree_counters"]}
+                    found[node] |= {
+                        "drop": own["drop"],
+                        "tree_counters": own["tree_counters"],
+                        "appliance_tx_data": own["ports"]["0"]["tx_data"],
+                    }
         return found
 
 

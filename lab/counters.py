@@ -79,6 +79,10 @@ class Traffic:
     """Interests answered from a content store, per tree."""
     drops: dict[str, int] = field(default_factory=dict)
     """Frames dropped by nodes, per reason."""
+    appliance_sent: int = 0
+    """Data packets that cache appliances sent to their switches."""
+    appliance_had: int = 0
+    """Data packets that came to cache appliances, or that they had when they were asked."""
     silent: list[str] = field(default_factory=list)
     """Nodes that did not tell."""
 
@@ -91,6 +95,9 @@ class Traffic:
                 self.data_packets += int(port.get("tx_data", 0))
         for tree in counters.get("tree_counters", ()):
             self.hits[int(tree["tree"])] = self.hits.get(int(tree["tree"]), 0) + int(tree.get("hits", 0))
+            if "appliance_tx_data" in counters:
+                self.appliance_had += int(tree["hits"]) + int(tree["data"])
+        self.appliance_sent += int(counters.get("appliance_tx_data", 0))
         for reason, count in counters.get("drop", {}).items():
             if count:
                 self.drops[reason] = self.drops.get(reason, 0) + int(count)
@@ -104,6 +111,8 @@ class Traffic:
             self.data_packets - before.data_packets,
             minus(self.hits, before.hits),
             minus(self.drops, before.drops),
+            self.appliance_sent - before.appliance_sent,
+            self.appliance_had - before.appliance_had,
             sorted({*self.silent, *before.silent}),
         )
 

@@ -59,6 +59,8 @@ class LabOptions:
     """Switches with a process of their own, whatever else would fit in."""
     without_appliance: tuple[str, ...] = ()
     """Switches whose cache appliance is absent (ovs and bmv2)."""
+    appliance_bps: int = 0
+    """Rate of the links between switches and their cache appliances; 0: unshaped."""
     appliances_apart: tuple[str, ...] = ()
     """Switches whose cache appliance has a process of its own."""
     disks: tuple[tuple[str, int], ...] = ()

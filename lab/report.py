@@ -97,6 +97,7 @@ def make_report(measured: Measured) -> dict[str, Any]:
         "link_stress": None
         if measured.traffic.silent
         else link_stress(carried, size, [(tree["new_packets"], tree["links"]) for tree in trees]),
+        "appliance_copies": ratio(measured.traffic.appliance_sent, measured.traffic.appliance_had),
         "duplicate_ratio": sum(duplicates) / sum(new) if sum(new) else 0.0,
         "trees": {
             "count": len(trees),

@@ -2,10 +2,10 @@
 
 Table POP looks at the kind of frame: it keeps the top label in a register, pops it, and table OUT sends the frame where
 that label said, with one rule per port. A port that would close a loop of ordinary Ethernet costs one more, which
-refuses what comes in there; the switch floods out of it all the same, and the other end refuses. A REPLICATE label from
-the cache appliance leads through a chain of tables, one for each port with a bit in it: two rules more per port. So there
-are at most two rules per port and 12 more, with REPLICATE four and 16, none per group or tree. (Popping by label takes two rules per port by itself,
-because what lies under the bottom label has another EtherType; then nothing would be left for loops.)
+refuses what comes in there; the switch floods out of it all the same, and the other end refuses. A REPLICATE label
+from the cache appliance leads through a chain of tables, one for each port with a bit in it: two rules more per port.
+So there are at most two rules per port and 12 more, with REPLICATE four and 16, none per group or tree. (Popping by
+label takes two rules per port by itself, because what lies under the bottom label has another EtherType; then nothing would be left for loops.)
 
 A rule's cookie says whose it is and what it says: the upper half is ours (COOKIE), the lower a checksum of the rule's
 whole text. So after a reconnect or a restart of the controller, rules that are right are known by their cookie and stay

@@ -18,7 +18,7 @@ _OUI = bytes.fromhex("02dc00")
 """Locally administered; subtype 1 is ours."""
 _MARK = _OUI + b"\x01datacast"
 _COPIES = _OUI + b"\x02"
-"""Subtype 2, to a cache appliance: as many of its switch's ports have a bit in a REPLICATE label; 0: it does not copy."""
+"""Subtype 2, to a cache appliance: so many of its switch's ports have a bit in a REPLICATE label; 0: no copies."""
 TTL_S = 6
 APPLIANCE = 65535
 """In place of a port (the highest is 65534): a probe that the switch's cache appliance sends back."""
@@ -38,8 +38,8 @@ def _seal(key: bytes, switch: bytes, port: bytes, made: bytes) -> bytes:
 def encode(switch: str, port: int, mac: str, key: bytes = b"", now: float = 0.0, copies: int | None = None) -> bytes:
     """A frame to leave by `port` of `switch`. `now`: seconds of the clock by which `decode` asks for its age.
 
-    `copies`, in a probe: what the switch's appliance may use of REPLICATE. It is not sealed: whoever can change this frame
-    on that cable can change all others there."""
+    `copies`, in a probe: what the switch's appliance may use of REPLICATE. It is not sealed: whoever can change this
+    frame on that cable can change all others there."""
     name, number, made = switch.encode(), str(port).encode(), struct.pack("!I", int(now) & 0xFFFFFFFF)
     body = (_tlv(1, b"\x07" + name) + _tlv(2, b"\x07" + number) + _tlv(3, struct.pack("!H", TTL_S))
             + _tlv(127, _MARK + made + _seal(key, name, number, made))

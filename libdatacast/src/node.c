@@ -110,10 +110,19 @@ static void send_data(struct work *w, const struct dc_segment *ret, uint32_t por
   count_tx(w->node, tx, true, payload);
 }
 
-/* The ports of the children waiting in `e` that get the very frame that goes to `ret`, as a bitmap; they wait no more. Its
- * way there may differ in the first port alone: the switch copies (REPLICATE). */
+/* Is one frame good for both, behind the first port? What ends at the next node does with LOCAL on it: a host that is no
+ * waypoint of the tree gives it to its endpoints all the same. */
+static bool same_frame(const struct dc_segment *a, const struct dc_segment *b)
+{
+  if (a->n != b->n)
+    return false;
+  return a->n == 1 || (a->local == b->local && memcmp(a->port + 1, b->port + 1, (a->n - 1u) * sizeof a->port[0]) == 0);
+}
+
+/* The ports of the children waiting in `e` that get the frame that goes to `ret`, as a bitmap; they wait no more. The switch
+ * copies (REPLICATE). *local: one of them wants LOCAL on it. */
 static uint32_t take_together(const struct dc_node *node, const struct dc_children *children, struct dc_waiting_entry *e,
-                              const struct dc_segment *ret)
+                              const struct dc_segment *ret, bool *local)
 {
   if (ret->n == 0 || ret->port[0] >= node->copies)
     return ALONE;
@@ -122,10 +131,10 @@ static uint32_t take_together(const struct dc_node *node, const struct dc_childr
     for (uint64_t left = e->child[word]; left != 0; left &= left - 1) {
       unsigned bit = (unsigned)__builtin_ctzll(left);
       const struct dc_segment *other = &children->child[word * 64 + bit].ret;
-      if (other->n != ret->n || other->local != ret->local || other->port[0] >= node->copies ||
-          other->port[0] == e->up || memcmp(other->port + 1, ret->port + 1, (ret->n - 1u) * sizeof ret->port[0]) != 0)
+      if (!same_frame(ret, other) || other->port[0] >= node->copies || other->port[0] == e->up)
         continue;
       ports |= UINT32_C(1) << other->port[0];
+      *local |= other->local;
       e->child[word] &= ~(UINT64_C(1) << bit);
     }
   return ports;
@@ -325,16 +334,27 @@ static enum dc_drop on_interest(struct work *w, uint32_t at, const struct dc_hea
 
 /* ---- data ---- */
 
+/* Nobody asked through this node. A host's own endpoints may have, past it: a switch that copied for several children put
+ * LOCAL on it for the sake of the others. They take what they asked for only, with or without it. */
+static enum dc_drop past_the_node(struct work *w, uint32_t at, const struct dc_header *h, enum dc_drop why)
+{
+  if (!w->node->cfg.endpoint || w->frame->port == DC_PORT_HOST)
+    return why;
+  struct dc_tx *tx = add_tx(w, w->frame->buf, at, DC_HEADER_LEN + h->length, DC_PORT_HOST);
+  count_tx(w->node, tx, false, 0);
+  return DC_DROP_NONE;
+}
+
 static enum dc_drop on_data(struct work *w, uint32_t at, const struct dc_header *h)
 {
   struct dc_node *node = w->node;
   struct dc_tree *tree = dc_tree_find(&node->trees, h->tree);
   if (tree == NULL)
-    return DC_DROP_UNKNOWN_TREE;
+    return past_the_node(w, at, h, DC_DROP_UNKNOWN_TREE);
   /* What nobody asked for is not even stored: nothing can be planted in a cache. */
   struct dc_waiting_entry *e = dc_waiting_find(&tree->waiting, h->seq);
   if (e == NULL)
-    return DC_DROP_UNWANTED;
+    return past_the_node(w, at, h, DC_DROP_UNWANTED);
   /* Nor is anything taken from a port that was not asked: whoever sees the interests of others cannot answer them. */
   if (!node->cfg.lone_port && w->frame->port != e->up)
     return DC_DROP_UNWANTED;
@@ -353,6 +373,9 @@ static enum dc_drop on_data(struct work *w, uint32_t at, const struct dc_header 
       tree->answered = e->order;
   }
 
+  struct dc_segment next; /* of one port, LOCAL below */
+  next.n = 1;
+  next.local = true;
   for (unsigned word = 0; word < DC_WAITING_WORDS; word++)
     while (e->child[word] != 0) {
       unsigned child = word * 64 + (unsigned)__builtin_ctzll(e->child[word]);
@@ -362,7 +385,12 @@ static enum dc_drop on_data(struct work *w, uint32_t at, const struct dc_header 
         drop(w, DC_DROP_UTURN);
         continue;
       }
-      uint32_t ports = take_together(node, tree->children, e, ret);
+      bool local = ret->local;
+      uint32_t ports = take_together(node, tree->children, e, ret, &local);
+      if (local && !ret->local) { /* then it ends at the next node */
+        next.port[0] = ret->port[0];
+        ret = &next;
+      }
       send_data(w, ret, ports, w->frame->buf, at, h->length);
       do
         tree->count.replicated++;

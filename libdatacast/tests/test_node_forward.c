@@ -260,6 +260,26 @@ static void an_appliance_leaves_every_port_to_its_switch(void)
   bench_close(&b);
 }
 
+/* Data under LOCAL that nobody asked this host's node for is for the host itself: a switch copied it for others as well. */
+static void a_host_takes_what_did_not_come_by_its_node(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_host();
+  bench_open(&b, &cfg);
+  uint8_t p[400];
+  write_stack(p, (uint32_t[]){DC_LABEL_LOCAL}, 1);
+  size_t len = stack_len(1) + write_payload(p + stack_len(1), 1, 5, 0, 200);
+  assert(give(&b, 0, p, len) == 1 && b.tx[0].port == DC_PORT_HOST && b.tx[0].len == DC_HEADER_LEN + 200);
+  assert(give(&b, DC_PORT_HOST, p + stack_len(1), len - stack_len(1)) == 0); /* its own does not come back to it */
+  assert(dropped(&b, DC_DROP_UNKNOWN_TREE) == 1);
+  bench_close(&b);
+
+  cfg = a_switch(); /* nobody is there */
+  bench_open(&b, &cfg);
+  assert(give(&b, 0, p, len) == 0 && dropped(&b, DC_DROP_UNKNOWN_TREE) == 1);
+  bench_close(&b);
+}
+
 /* Children that need the same frame behind the first port get one, under a bitmap of the switch's ports. */
 static void an_appliance_lets_its_switch_copy(void)
 {
@@ -277,20 +297,28 @@ static void an_appliance_lets_its_switch_copy(void)
     struct asking a = {.tree = 1, .seq = 5, .ret = child[i], .fwd = SEG(false, 7, 2)};
     assert(ask(&b, 0, &a) == (i == 0));
   }
-  assert(answer(&b, 0, 1, 5, 0, 200) == 4 && tree_count(&b, 1).replicated == 7);
+  assert(answer(&b, 0, 1, 5, 0, 200) == 3 && tree_count(&b, 1).replicated == 7);
   static const struct {
     uint32_t label[2];
     unsigned n;
-  } want[] = {{{DC_LABEL_REPLICATE | 1u | 1u << 5 | 1u << 18}, 1},
-              {{DC_LABEL_REPLICATE | 1u << 2 | 1u << 3, DC_LABEL_LOCAL}, 2},
+  } want[] = {{{DC_LABEL_REPLICATE | 1u | 1u << 5 | 1u << 18 | 1u << 2 | 1u << 3, DC_LABEL_LOCAL}, 2},
               {{DC_LABEL_ADJ + 19}, 1},
               {{DC_LABEL_ADJ + 4, DC_LABEL_ADJ + 1}, 2}};
-  for (unsigned i = 0; i < 4; i++) {
+  for (unsigned i = 0; i < 3; i++) {
     look(&b.tx[i], &seen);
     assert(seen.port == 0 && seen.labels == want[i].n && seen.rest_len == 200);
     for (unsigned k = 0; k < want[i].n; k++)
       assert(seen.label[k] == want[i].label[k]);
   }
+
+  /* Without a waypoint among them nothing is under the bitmap. */
+  for (unsigned i = 0; i < 3; i++) {
+    struct asking a = {.tree = 1, .seq = 15, .ret = child[i], .fwd = SEG(false, 7, 2)};
+    assert(ask(&b, 0, &a) == (i == 0));
+  }
+  assert(answer(&b, 0, 1, 15, 0, 200) == 1);
+  look(&b.tx[0], &seen);
+  assert(seen.labels == 1 && seen.label[0] == (DC_LABEL_REPLICATE | 1u | 1u << 5 | 1u << 18));
 
   /* Nobody waits any more; one child alone needs no copies; and where the data comes from nothing goes back. */
   assert(answer(&b, 0, 1, 5, 0, 200) == 0);
@@ -328,6 +356,7 @@ int main(void)
   a_source_with_two_children_is_asked_once();
   an_appliance_leaves_every_port_to_its_switch();
   an_appliance_lets_its_switch_copy();
+  a_host_takes_what_did_not_come_by_its_node();
   puts("node, forward: ok");
   return 0;
 }
