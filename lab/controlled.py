@@ -2,8 +2,8 @@
 
 Every switch gets an appliance (any switch may become a branch node of some tree) unless the lab is to do without. All
 of a machine are in as few `datacast-switch --appliance` processes as DPDK's ports allow; one that a fault kills has a
-process of its own. The link to it is unshaped unless the lab gives it a rate, and takes a label more than the network: an
-appliance's frames carry the switch's own port as a label.
+process of its own. The link to it is unshaped unless the lab gives it a rate, and takes a label more than the network:
+an appliance's frames carry the switch's own port as a label.
 """
 
 from __future__ import annotations

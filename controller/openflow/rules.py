@@ -5,7 +5,8 @@ that label said, with one rule per port. A port that would close a loop of ordin
 refuses what comes in there; the switch floods out of it all the same, and the other end refuses. A REPLICATE label
 from the cache appliance leads through a chain of tables, one for each port with a bit in it: two rules more per port.
 So there are at most two rules per port and 12 more, with REPLICATE four and 16, none per group or tree. (Popping by
-label takes two rules per port by itself, because what lies under the bottom label has another EtherType; then nothing would be left for loops.)
+label takes two rules per port by itself, because what lies under the bottom label has another EtherType; then nothing
+would be left for loops.)
 
 A rule's cookie says whose it is and what it says: the upper half is ours (COOKIE), the lower a checksum of the rule's
 whole text. So after a reconnect or a restart of the controller, rules that are right are known by their cookie and stay
