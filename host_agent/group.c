@@ -6,6 +6,7 @@
 
 #include "receiver.h"
 #include "source.h"
+#include "source_file.h"
 
 static const char *const role_names[] = {"relay", "source", "receiver"};
 static const char *const state_names[] = {"running", "done", "failed"};
@@ -77,8 +78,8 @@ static void tell_again(struct group *g)
 {
   if (g->state == GROUP_FAILED)
     tell_failed(g);
-  else if (g->source != NULL)
-    source_repeat(g);
+  else if (g->local != NULL)
+    source_file_repeat(g);
   else if (g->receiver != NULL)
     receiver_repeat(g);
 }

@@ -10,6 +10,7 @@ enum role { ROLE_RELAY, ROLE_SOURCE, ROLE_RECEIVER };
 enum group_state { GROUP_RUNNING, GROUP_DONE, GROUP_FAILED };
 
 struct source;
+struct source_file;
 struct receiver;
 struct conn;
 
@@ -25,7 +26,8 @@ struct group {
   struct timer lease;
   uint64_t epoch; /* of the latest master that has spoken */
   struct conn *parent; /* where events go; NULL when it is gone */
-  struct source *source;
+  struct source *source;     /* its trees begin here */
+  struct source_file *local; /* the file that it has from the beginning */
   struct receiver *receiver;
   uint64_t had_n; /* number of the last assign, cut or digest applied */
   uint64_t reroute_n; /* and of the last reroute */

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "source.h"
+#include "source_file.h"
 #include "status.h"
 #include "target.h"
 

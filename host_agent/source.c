@@ -1,7 +1,6 @@
 #include "source.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,11 +8,8 @@
 
 #include "datacast/source.h"
 #include "extent_map.h"
+#include "source_file.h"
 
-/* How often the path is looked at: is it still this file? */
-#define CHECK_EVERY (250 * DC_MS)
-/* Digests gather for so long before they are told. */
-#define TELL_AFTER (2 * DC_MS)
 /* A way out that is congested here is tried again after this. */
 #define CROWDED_WAIT (500 * DC_US)
 #define RATE_MAX_BPS (INT64_C(1) << 42)
@@ -34,202 +30,11 @@ struct source_tree {
 };
 
 struct source {
-  char *path;
+  const char *name; /* of the file, for what is told */
   struct file *file;
-  struct stat stat; /* as it was opened */
   struct source_tree *tree[GROUP_TREES_MAX];
   unsigned trees;
-  struct timer check, tell;
-  struct group *group;
-  /* digests, in the order of blocks */
-  uint32_t blocks, hashed, told, wanted; /* wanted: one past the highest block assigned */
-  uint32_t begun;    /* blocks [hashed, begun) are being hashed, or wait for one before them */
-  uint64_t ready;    /* bit i: block hashed + i has its digest already */
-  uint8_t (*digest)[DIGEST_LEN];
 };
-
-static bool errno_fault(struct fault *why, int error, const char *path)
-{
-  switch (error) {
-  case ENOENT:
-  case ENOTDIR:
-    return fault_set(why, "not_found", "%s: %s", path, strerror(error));
-  case EACCES:
-  case EPERM:
-    return fault_set(why, "denied", "%s: %s", path, strerror(error));
-  case EXDEV:
-  case ELOOP:
-    return fault_set(why, "outside", "%s leads out of the allowed folder", path);
-  default:
-    return fault_set(why, "io", "%s: %s", path, strerror(error));
-  }
-}
-
-/* Looked at before it is opened to be read: opening a device or a FIFO is an act in itself. */
-static int open_file(struct host *h, const char *path, int flags, struct stat *st, struct fault *why)
-{
-  const char *rest;
-  const struct root *root = roots_of(&h->source_roots, path, &rest, why);
-  if (root == NULL)
-    return -1;
-  int fd = root_open(root, rest, O_PATH, 0);
-  if (fd < 0 || fstat(fd, st) < 0) {
-    errno_fault(why, fd < 0 ? -fd : errno, path);
-    if (fd >= 0)
-      close(fd);
-    return -1;
-  }
-  if (!S_ISREG(st->st_mode)) {
-    if (S_ISDIR(st->st_mode))
-      fault_set(why, "is_directory", "%s is a folder, not a file", path);
-    else
-      fault_set(why, "denied", "%s is not a regular file", path);
-    close(fd);
-    return -1;
-  }
-  struct stat key;
-  if (h->key_file != NULL && stat(h->key_file, &key) == 0 && key.st_dev == st->st_dev && key.st_ino == st->st_ino) {
-    fault_set(why, "denied", "%s is this agent's private key", path);
-    close(fd);
-    return -1;
-  }
-  if (flags == O_PATH)
-    return fd;
-  char self[32];
-  snprintf(self, sizeof self, "/proc/self/fd/%d", fd); /* the very file that was looked at */
-  int file = open(self, flags | O_CLOEXEC);
-  if (file < 0)
-    errno_fault(why, errno == ENOENT ? EIO : errno, path); /* it is there; /proc may not be */
-  close(fd);
-  return file;
-}
-
-static uint64_t mtime_ns(const struct stat *st)
-{
-  return (uint64_t)st->st_mtim.tv_sec * DC_SEC + (uint64_t)st->st_mtim.tv_nsec;
-}
-
-bool source_stat(struct host *h, const char *path, json_t *to, struct fault *why)
-{
-  struct stat st;
-  int fd = open_file(h, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, &st, why);
-  if (fd < 0)
-    return false;
-  close(fd);
-  json_object_set_new(to, "size", json_integer(st.st_size));
-  json_object_set_new(to, "mtime_ns", json_integer((json_int_t)mtime_ns(&st)));
-  json_object_set_new(to, "inode", json_integer((json_int_t)st.st_ino));
-  return true;
-}
-
-/* ---- the file stays the same ---- */
-
-/* The time of the last change of the inode moves with every write, also where the modification time is set back. */
-static bool same(const struct stat *a, const struct stat *b)
-{
-  return a->st_size == b->st_size && mtime_ns(a) == mtime_ns(b) && a->st_ino == b->st_ino && a->st_dev == b->st_dev &&
-         a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
-}
-
-static void fail_changed(struct group *g)
-{
-  struct fault why;
-  fault_set(&why, "changed", "%s changed while it was sent", g->source->path);
-  group_fail(g, &why);
-}
-
-static void check(struct timer *t, dc_time now)
-{
-  struct source *s = (struct source *)(void *)((char *)t - offsetof(struct source, check));
-  struct group *g = s->group;
-  if (g->state != GROUP_RUNNING)
-    return;
-  struct fault why;
-  struct stat st;
-  int fd = open_file(g->all->host, s->path, O_PATH, &st, &why);
-  if (fd < 0) {
-    group_fail(g, &why);
-    return;
-  }
-  close(fd);
-  if (!same(&st, &s->stat))
-    fail_changed(g);
-  else
-    loop_timer(g->all->host->loop, t, now + CHECK_EVERY);
-}
-
-/* ---- digests ---- */
-
-static void tell(struct timer *t, dc_time now)
-{
-  (void)now;
-  struct source *s = (struct source *)(void *)((char *)t - offsetof(struct source, tell));
-  while (s->told < s->hashed && s->group->state == GROUP_RUNNING) {
-    json_t *list = json_array();
-    for (unsigned i = 0; i < DIGESTS_PER_EVENT && s->told < s->hashed; i++, s->told++) {
-      char hex[65];
-      hex_write(hex, s->digest[s->told], 32);
-      json_array_append_new(list, json_pack("[i,s]", (int)s->told, hex));
-    }
-    group_event(s->group, "digests", json_pack("{s:o}", "blocks", list));
-  }
-}
-
-static void hash_on(struct source *s);
-
-static void hashed(struct job *j)
-{
-  struct group *g = j->owner;
-  struct source *s = g->source;
-  if (g->state != GROUP_RUNNING || j->error == EINTR)
-    return;
-  if (j->error > 0) {
-    struct fault why;
-    errno_fault(&why, j->error, s->path);
-    group_fail(g, &why);
-    return;
-  }
-  if (j->error < 0 || !same(&j->stat, &s->stat)) {
-    fail_changed(g);
-    return;
-  }
-  memcpy(s->digest[j->tag], j->digest, DIGEST_LEN);
-  s->ready |= UINT64_C(1) << (j->tag - s->hashed);
-  for (; s->ready & 1; s->ready >>= 1)
-    s->hashed++;
-  if (s->tell.pos == 0 && s->told < s->hashed)
-    loop_timer(g->all->host->loop, &s->tell, g->all->host->loop->now + TELL_AFTER);
-  hash_on(s);
-}
-
-/* Hash the next blocks, if they are not too far ahead of what was assigned. Reading them also brings them into the page
- * cache, so that the loop's own reads find them there. */
-static void hash_on(struct source *s)
-{
-  struct group *g = s->group;
-  uint64_t block = (uint64_t)g->layout.piece * g->layout.per_block;
-  while (s->begun < s->hashed + HASH_AT_ONCE && s->begun < s->blocks &&
-         s->begun < (uint64_t)s->wanted + DIGESTS_AHEAD) {
-    struct job *j = job_new(JOB_HASH);
-    if (j == NULL)
-      return;
-    j->tag = s->begun++;
-    j->file = file_ref(s->file);
-    j->off = j->tag * block;
-    j->len = g->layout.size - j->off < block ? g->layout.size - j->off : block;
-    j->done = hashed;
-    j->owner = g;
-    worker_submit(g->all->host->worker, j, NULL);
-  }
-}
-
-void source_repeat(struct group *g)
-{
-  struct source *s = g->source;
-  s->told = 0;
-  if (s->hashed > 0)
-    loop_timer(g->all->host->loop, &s->tell, g->all->host->loop->now);
-}
 
 /* ---- the transport ---- */
 
@@ -307,10 +112,10 @@ static bool send_piece(struct source_tree *t, dc_time now, const struct dc_sourc
     buf_unref(buf);
     struct fault why;
     if (rc > 0) {
-      errno_fault(&why, rc, g->source->path);
+      source_file_fault(&why, rc, g->source->name);
       group_fail(g, &why);
     } else {
-      fail_changed(g);
+      source_file_changed(g);
     }
     return false;
   }
@@ -375,10 +180,11 @@ static void detach(struct source_tree *t)
   t->attached = false;
 }
 
-static void drop_tree(struct source *s, unsigned i)
+static void drop_tree(struct group *g, unsigned i)
 {
+  struct source *s = g->source;
   struct source_tree *t = s->tree[i];
-  struct groups *all = s->group->all;
+  struct groups *all = g->all;
   detach(t);
   free(t->ahead);
   extent_map_free(&t->extents);
@@ -428,7 +234,7 @@ bool source_trees(struct group *g, const struct tree_params *p, int n, struct fa
     if (wanted)
       i++;
     else
-      drop_tree(s, i);
+      drop_tree(g, i);
   }
   for (int k = 0; k < n; k++)
     if (find_tree(s, p[k].id) == NULL && !add_tree(g, &p[k], why))
@@ -458,9 +264,7 @@ bool source_assign(struct group *g, uint32_t tree, const struct dc_extent *e, st
   dc_source_assign(t->core, e->seq, e->count);
   t->mark = extent_map_mark(&t->extents, t->sent);
   uint32_t last = (uint32_t)((e->first + e->count - 1) / g->layout.per_block);
-  if (last + 1 > s->wanted)
-    s->wanted = last + 1;
-  hash_on(s);
+  source_file_want(g, last + 1);
   return true;
 }
 
@@ -477,75 +281,38 @@ void source_cut(struct group *g, uint32_t tree, uint32_t seq)
 
 /* ---- beginning and end ---- */
 
-/* Is it the file that the group was made for? */
-static bool as_before(const struct group *g, const char *path, const json_t *part, const struct stat *st,
-                      struct fault *why)
-{
-  uint64_t mtime, inode;
-  if ((uint64_t)st->st_size != g->layout.size)
-    return fault_set(why, "changed", "%s has %lld bytes, the group was made for %llu", path, (long long)st->st_size,
-                     (unsigned long long)g->layout.size);
-  if (!get_integer(part, "mtime_ns", 0, INT64_MAX, mtime_ns(st), &mtime, why) ||
-      !get_integer(part, "inode", 0, INT64_MAX, st->st_ino, &inode, why))
-    return false;
-  if (mtime != mtime_ns(st) || inode != st->st_ino)
-    return fault_set(why, "changed", "%s is not the file any more that the group was made for (%s)", path,
-                     inode != st->st_ino ? "another file of that name" : "written to since");
-  return true;
-}
-
 bool source_open(struct group *g, const char *path, const json_t *part, struct fault *why)
 {
-  struct host *h = g->all->host;
-  struct stat st;
-  int fd = open_file(h, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, &st, why);
-  if (fd < 0)
+  if (!source_file_open(g, path, part, why))
     return false;
-  if (!as_before(g, path, part, &st, why)) {
-    close(fd);
-    return false;
-  }
   struct source *s = calloc(1, sizeof *s);
-  struct file *file = file_new(fd);
-  uint32_t blocks = dc_layout_blocks(&g->layout);
-  uint8_t(*digest)[DIGEST_LEN] = calloc(blocks > 0 ? blocks : 1, DIGEST_LEN);
-  char *copy = strdup(path);
-  if (s == NULL || file == NULL || digest == NULL || copy == NULL) {
-    free(s);
-    file_unref(file);
-    free(digest);
-    free(copy);
+  if (s == NULL) {
+    source_file_close(g);
     return fault_set(why, "io", "out of memory");
   }
-  (void)posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL); /* several trees read at several places, but forwards */
-  *s = (struct source){.path = copy, .file = file, .stat = st, .group = g, .blocks = blocks, .digest = digest,
-                       .check = {.fire = check, .at = DC_NEVER}, .tell = {.fire = tell, .at = DC_NEVER}};
+  *s = (struct source){.name = source_file_path(g), .file = source_file_ref(g)};
   g->source = s;
-  loop_timer(h->loop, &s->check, h->loop->now + CHECK_EVERY);
-  hash_on(s);
   return true;
 }
 
 void source_stop(struct group *g)
 {
   struct source *s = g->source;
-  struct host *h = g->all->host;
   for (unsigned i = 0; i < s->trees; i++)
     detach(s->tree[i]);
-  loop_timer(h->loop, &s->check, DC_NEVER);
-  loop_timer(h->loop, &s->tell, DC_NEVER);
+  if (g->local != NULL)
+    source_file_stop(g);
 }
 
 void source_close(struct group *g)
 {
   struct source *s = g->source;
   source_stop(g);
-  worker_forget(g->all->host->worker, g);
   while (s->trees > 0)
-    drop_tree(s, 0);
+    drop_tree(g, 0);
   file_unref(s->file);
-  free(s->digest);
-  free(s->path);
+  if (g->local != NULL)
+    source_file_close(g);
   loop_bury(g->all->host->loop, s);
   g->source = NULL;
 }
@@ -596,5 +363,7 @@ json_t *source_status(struct group *g)
                   "refetches", (json_int_t)c.refetches, "refused", (json_int_t)dropped, "seq", (json_int_t)t->sent,
                   "numbers", (json_int_t)c.numbers, "queued", (json_int_t)c.queued));
   }
-  return json_pack("{s:I,s:I,s:o}", "blocks", (json_int_t)s->blocks, "hashed", (json_int_t)s->hashed, "trees", trees);
+  json_t *status = json_pack("{s:o}", "trees", trees);
+  source_file_status(g, status);
+  return status;
 }

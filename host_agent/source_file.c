@@ -1,0 +1,293 @@
+#include "source_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* How often the path is looked at: is it still this file? */
+#define CHECK_EVERY (250 * DC_MS)
+/* Digests gather for so long before they are told. */
+#define TELL_AFTER (2 * DC_MS)
+
+struct source_file {
+  struct group *group;
+  char *path;
+  struct file *file;
+  struct stat stat; /* as it was opened */
+  struct timer check, tell;
+  /* digests, in the order of blocks */
+  uint32_t blocks, hashed, told, wanted; /* wanted: one past the highest block assigned */
+  uint32_t begun;    /* blocks [hashed, begun) are being hashed, or wait for one before them */
+  uint64_t ready;    /* bit i: block hashed + i has its digest already */
+  uint8_t (*digest)[DIGEST_LEN];
+};
+
+bool source_file_fault(struct fault *why, int error, const char *path)
+{
+  switch (error) {
+  case ENOENT:
+  case ENOTDIR:
+    return fault_set(why, "not_found", "%s: %s", path, strerror(error));
+  case EACCES:
+  case EPERM:
+    return fault_set(why, "denied", "%s: %s", path, strerror(error));
+  case EXDEV:
+  case ELOOP:
+    return fault_set(why, "outside", "%s leads out of the allowed folder", path);
+  default:
+    return fault_set(why, "io", "%s: %s", path, strerror(error));
+  }
+}
+
+/* Looked at before it is opened to be read: opening a device or a FIFO is an act in itself. */
+static int open_file(struct host *h, const char *path, int flags, struct stat *st, struct fault *why)
+{
+  const char *rest;
+  const struct root *root = roots_of(&h->source_roots, path, &rest, why);
+  if (root == NULL)
+    return -1;
+  int fd = root_open(root, rest, O_PATH, 0);
+  if (fd < 0 || fstat(fd, st) < 0) {
+    source_file_fault(why, fd < 0 ? -fd : errno, path);
+    if (fd >= 0)
+      close(fd);
+    return -1;
+  }
+  if (!S_ISREG(st->st_mode)) {
+    if (S_ISDIR(st->st_mode))
+      fault_set(why, "is_directory", "%s is a folder, not a file", path);
+    else
+      fault_set(why, "denied", "%s is not a regular file", path);
+    close(fd);
+    return -1;
+  }
+  struct stat key;
+  if (h->key_file != NULL && stat(h->key_file, &key) == 0 && key.st_dev == st->st_dev && key.st_ino == st->st_ino) {
+    fault_set(why, "denied", "%s is this agent's private key", path);
+    close(fd);
+    return -1;
+  }
+  if (flags == O_PATH)
+    return fd;
+  char self[32];
+  snprintf(self, sizeof self, "/proc/self/fd/%d", fd); /* the very file that was looked at */
+  int file = open(self, flags | O_CLOEXEC);
+  if (file < 0)
+    source_file_fault(why, errno == ENOENT ? EIO : errno, path); /* it is there; /proc may not be */
+  close(fd);
+  return file;
+}
+
+static uint64_t mtime_ns(const struct stat *st)
+{
+  return (uint64_t)st->st_mtim.tv_sec * DC_SEC + (uint64_t)st->st_mtim.tv_nsec;
+}
+
+bool source_stat(struct host *h, const char *path, json_t *to, struct fault *why)
+{
+  struct stat st;
+  int fd = open_file(h, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, &st, why);
+  if (fd < 0)
+    return false;
+  close(fd);
+  json_object_set_new(to, "size", json_integer(st.st_size));
+  json_object_set_new(to, "mtime_ns", json_integer((json_int_t)mtime_ns(&st)));
+  json_object_set_new(to, "inode", json_integer((json_int_t)st.st_ino));
+  return true;
+}
+
+/* ---- the file stays the same ---- */
+
+/* The time of the last change of the inode moves with every write, also where the modification time is set back. */
+static bool same(const struct stat *a, const struct stat *b)
+{
+  return a->st_size == b->st_size && mtime_ns(a) == mtime_ns(b) && a->st_ino == b->st_ino && a->st_dev == b->st_dev &&
+         a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
+}
+
+void source_file_changed(struct group *g)
+{
+  struct fault why;
+  fault_set(&why, "changed", "%s changed while it was sent", g->local->path);
+  group_fail(g, &why);
+}
+
+static void check(struct timer *t, dc_time now)
+{
+  struct source_file *s = (struct source_file *)(void *)((char *)t - offsetof(struct source_file, check));
+  struct group *g = s->group;
+  if (g->state != GROUP_RUNNING)
+    return;
+  struct fault why;
+  struct stat st;
+  int fd = open_file(g->all->host, s->path, O_PATH, &st, &why);
+  if (fd < 0) {
+    group_fail(g, &why);
+    return;
+  }
+  close(fd);
+  if (!same(&st, &s->stat))
+    source_file_changed(g);
+  else
+    loop_timer(g->all->host->loop, t, now + CHECK_EVERY);
+}
+
+/* ---- digests ---- */
+
+static void tell(struct timer *t, dc_time now)
+{
+  (void)now;
+  struct source_file *s = (struct source_file *)(void *)((char *)t - offsetof(struct source_file, tell));
+  while (s->told < s->hashed && s->group->state == GROUP_RUNNING) {
+    json_t *list = json_array();
+    for (unsigned i = 0; i < DIGESTS_PER_EVENT && s->told < s->hashed; i++, s->told++) {
+      char hex[65];
+      hex_write(hex, s->digest[s->told], 32);
+      json_array_append_new(list, json_pack("[i,s]", (int)s->told, hex));
+    }
+    group_event(s->group, "digests", json_pack("{s:o}", "blocks", list));
+  }
+}
+
+static void hash_on(struct source_file *s);
+
+static void hashed(struct job *j)
+{
+  struct group *g = j->owner;
+  struct source_file *s = g->local;
+  if (g->state != GROUP_RUNNING || j->error == EINTR)
+    return;
+  if (j->error > 0) {
+    struct fault why;
+    source_file_fault(&why, j->error, s->path);
+    group_fail(g, &why);
+    return;
+  }
+  if (j->error < 0 || !same(&j->stat, &s->stat)) {
+    source_file_changed(g);
+    return;
+  }
+  memcpy(s->digest[j->tag], j->digest, DIGEST_LEN);
+  s->ready |= UINT64_C(1) << (j->tag - s->hashed);
+  for (; s->ready & 1; s->ready >>= 1)
+    s->hashed++;
+  if (s->tell.pos == 0 && s->told < s->hashed)
+    loop_timer(g->all->host->loop, &s->tell, g->all->host->loop->now + TELL_AFTER);
+  hash_on(s);
+}
+
+/* Hash the next blocks, if they are not too far ahead of what was assigned. Reading them also brings them into the page
+ * cache, so that the loop's own reads find them there. */
+static void hash_on(struct source_file *s)
+{
+  struct group *g = s->group;
+  uint64_t block = (uint64_t)g->layout.piece * g->layout.per_block;
+  while (s->begun < s->hashed + HASH_AT_ONCE && s->begun < s->blocks &&
+         s->begun < (uint64_t)s->wanted + DIGESTS_AHEAD) {
+    struct job *j = job_new(JOB_HASH);
+    if (j == NULL)
+      return;
+    j->tag = s->begun++;
+    j->file = file_ref(s->file);
+    j->off = j->tag * block;
+    j->len = g->layout.size - j->off < block ? g->layout.size - j->off : block;
+    j->done = hashed;
+    j->owner = g;
+    worker_submit(g->all->host->worker, j, NULL);
+  }
+}
+
+void source_file_repeat(struct group *g)
+{
+  struct source_file *s = g->local;
+  s->told = 0;
+  if (s->hashed > 0)
+    loop_timer(g->all->host->loop, &s->tell, g->all->host->loop->now);
+}
+/* Is it the file that the group was made for? */
+static bool as_before(const struct group *g, const char *path, const json_t *part, const struct stat *st,
+                      struct fault *why)
+{
+  uint64_t mtime, inode;
+  if ((uint64_t)st->st_size != g->layout.size)
+    return fault_set(why, "changed", "%s has %lld bytes, the group was made for %llu", path, (long long)st->st_size,
+                     (unsigned long long)g->layout.size);
+  if (!get_integer(part, "mtime_ns", 0, INT64_MAX, mtime_ns(st), &mtime, why) ||
+      !get_integer(part, "inode", 0, INT64_MAX, st->st_ino, &inode, why))
+    return false;
+  if (mtime != mtime_ns(st) || inode != st->st_ino)
+    return fault_set(why, "changed", "%s is not the file any more that the group was made for (%s)", path,
+                     inode != st->st_ino ? "another file of that name" : "written to since");
+  return true;
+}
+
+bool source_file_open(struct group *g, const char *path, const json_t *part, struct fault *why)
+{
+  struct host *h = g->all->host;
+  struct stat st;
+  int fd = open_file(h, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, &st, why);
+  if (fd < 0)
+    return false;
+  if (!as_before(g, path, part, &st, why)) {
+    close(fd);
+    return false;
+  }
+  struct source_file *s = calloc(1, sizeof *s);
+  struct file *file = file_new(fd);
+  uint32_t blocks = dc_layout_blocks(&g->layout);
+  uint8_t(*digest)[DIGEST_LEN] = calloc(blocks > 0 ? blocks : 1, DIGEST_LEN);
+  char *copy = strdup(path);
+  if (s == NULL || file == NULL || digest == NULL || copy == NULL) {
+    free(s);
+    file_unref(file);
+    free(digest);
+    free(copy);
+    return fault_set(why, "io", "out of memory");
+  }
+  (void)posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL); /* several trees read at several places, but forwards */
+  *s = (struct source_file){.path = copy, .file = file, .stat = st, .group = g, .blocks = blocks, .digest = digest,
+                            .check = {.fire = check, .at = DC_NEVER}, .tell = {.fire = tell, .at = DC_NEVER}};
+  g->local = s;
+  loop_timer(h->loop, &s->check, h->loop->now + CHECK_EVERY);
+  hash_on(s);
+  return true;
+}
+
+struct file *source_file_ref(struct group *g) { return file_ref(g->local->file); }
+const char *source_file_path(const struct group *g) { return g->local->path; }
+
+void source_file_want(struct group *g, uint32_t end)
+{
+  struct source_file *s = g->local;
+  if (end > s->wanted)
+    s->wanted = end;
+  hash_on(s);
+}
+
+void source_file_status(const struct group *g, json_t *to)
+{
+  json_object_set_new(to, "blocks", json_integer(g->local->blocks));
+  json_object_set_new(to, "hashed", json_integer(g->local->hashed));
+}
+
+void source_file_stop(struct group *g)
+{
+  struct loop *l = g->all->host->loop;
+  loop_timer(l, &g->local->check, DC_NEVER);
+  loop_timer(l, &g->local->tell, DC_NEVER);
+}
+
+void source_file_close(struct group *g)
+{
+  struct source_file *s = g->local;
+  source_file_stop(g);
+  worker_forget(g->all->host->worker, g);
+  file_unref(s->file);
+  free(s->digest);
+  free(s->path);
+  loop_bury(g->all->host->loop, s);
+  g->local = NULL;
+}

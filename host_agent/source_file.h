@@ -1,0 +1,30 @@
+/* The file that a source has from the beginning: opened, watched for changes, its blocks hashed ahead of the sending. */
+#ifndef AGENT_SOURCE_FILE_H
+#define AGENT_SOURCE_FILE_H
+
+#include "group.h"
+
+/* As g->local. `part` may hold `mtime_ns` and `inode` as `stat` told them: then another file at this path is refused
+ * (`changed`). */
+bool source_file_open(struct group *g, const char *path, const json_t *part, struct fault *why)
+    __attribute__((nonnull(1, 2, 4)));
+struct file *source_file_ref(struct group *g) __attribute__((nonnull)); /* the caller's own */
+const char *source_file_path(const struct group *g) __attribute__((nonnull));
+/* Blocks before `end` are going to be sent, by this source or by another one that has the same file: they are hashed,
+ * and a few more. */
+void source_file_want(struct group *g, uint32_t end) __attribute__((nonnull));
+/* Tell all digests known so far again. */
+void source_file_repeat(struct group *g) __attribute__((nonnull));
+void source_file_status(const struct group *g, json_t *to) __attribute__((nonnull));
+void source_file_stop(struct group *g) __attribute__((nonnull));
+void source_file_close(struct group *g) __attribute__((nonnull));
+
+/* The group fails: the file changed. */
+void source_file_changed(struct group *g) __attribute__((nonnull));
+/* The fault of an errno met while reading; false. */
+bool source_file_fault(struct fault *why, int error, const char *path) __attribute__((nonnull));
+
+/* `stat`: size, mtime_ns and inode of a file that may be sent, into `to`. */
+bool source_stat(struct host *h, const char *path, json_t *to, struct fault *why) __attribute__((nonnull));
+
+#endif
