@@ -110,6 +110,14 @@ def parse_receivers(texts: list[str]) -> dict[str, Any]:
     return {"receivers": names}
 
 
+def parse_sources(texts: list[str]) -> dict[str, Any]:
+    """Hosts, separated by commas or given several times. Raises typer.BadParameter."""
+    names = [name.strip() for text in texts for name in text.split(",") if name.strip()]
+    if not names:
+        raise typer.BadParameter("--from names no host")
+    return {"source": names[0], **({"other_sources": names[1:]} if names[1:] else {})}
+
+
 def parse_labels(texts: list[str]) -> dict[str, str]:
     """`NAME=VALUE`, each. Raises typer.BadParameter."""
     odd = next((text for text in texts if not text.partition("=")[0] or "=" not in text), None)
@@ -121,7 +129,10 @@ def parse_labels(texts: list[str]) -> dict[str, str]:
 # ---- commands ----
 def send(
     file: Annotated[str, typer.Argument(metavar="FILE", help="The file, as a path at the source host.")],
-    source: Annotated[str, typer.Option("--from", metavar="HOST", help="The host that has the file.")],
+    source: Annotated[
+        list[str],
+        typer.Option("--from", metavar="HOST[,HOST…]", help="The host that has the file; several send it together."),
+    ],
     to: Annotated[list[str], typer.Option("--to", metavar="HOST,HOST…|all|@SET", help="The receivers.")],
     dest: Annotated[
         str | None,
@@ -167,7 +178,7 @@ def send(
     controller: Controller = DEFAULT_URL,
     token_file: TokenFile = None,
 ) -> None:
-    """Deliver a file from one host to many.
+    """Deliver a file to many hosts, from one or from several that have it.
 
     Follows the transfer to its end: exit code 0 when every receiver has the whole verified file, 1 when any has not.
     Ctrl-C cancels the transfer; start it with --no-watch to leave it running.
@@ -183,7 +194,7 @@ def send(
         "planner": planner,
     }
     spec = {
-        "source": source,
+        **parse_sources(source),
         "source_path": os.path.abspath(file),
         **parse_receivers(to),
         "options": {k: v for k, v in options.items() if v is not None},
@@ -253,7 +264,7 @@ def groups(
         table.add_row(
             row["id"],
             row["state"],
-            row["source"],
+            _sources(row),
             f"{row['receivers_done']}/{row['receivers']}",
             str(row["trees"]),
             _size(row["size"]),
@@ -397,11 +408,15 @@ def appliance_notes(plain: Sequence[str], reactions: Sequence[dict[str, Any]]) -
     return notes
 
 
+def _sources(group: dict[str, Any]) -> str:
+    return ",".join([group["source"], *group.get("other_sources", [])])
+
+
 def show_group(group: dict[str, Any]) -> None:
     """A group for a person: one line, its receivers, its trees."""
     console = _console()
     report = group["report"] or {}
-    text = f"{group['id']}: {group['state']}, {group['source']}:{group['source_path']} ({_size(group['size'])})"
+    text = f"{group['id']}: {group['state']}, {_sources(group)}:{group['source_path']} ({_size(group['size'])})"
     if report.get("finish_s") is not None and report.get("start_s") is not None:
         text += f", started in {report['start_s'] * 1000:.0f} ms, finished in {report['finish_s']:.2f} s"
         if report.get("finish_over_ideal") and report["ideal_s"] > 0.1:  # of tiny files it says nothing

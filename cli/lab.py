@@ -173,7 +173,7 @@ def run(
     appliance_link: str = APPLIANCE_LINK,
     size: str = typer.Option(None, "--size", help="Send so many random bytes, such as 256M (the default)."),
     file: Path = typer.Option(None, "--file", help="Send this file instead."),
-    source: str = typer.Option(None, "--from", help="Host that has the file (default: the first one)."),
+    source: str = typer.Option(None, "--from", help="Host or hosts with the file (default: the first one)."),
     to: str = typer.Option("all", "--to", help="Receivers, by comma, or 'all'."),
     trees: int = typer.Option(None, "--trees", min=1, max=64, help="Most trees to use."),
     cache: str = typer.Option(None, "--cache", help="Packet cache per tree at a branch node, such as 128K."),
@@ -215,8 +215,10 @@ def run(
             "planner": planner,
             "delta_bps": parse_rate(delta) if delta else None,
         }
+        sources = [part.strip() for part in (source or "").split(",") if part.strip()]
         transfer = lab_run.Transfer(
-            source=source,
+            source=sources[0] if sources else None,
+            other_sources=tuple(sources[1:]),
             receivers=None if to == "all" else tuple(part.strip() for part in to.split(",") if part.strip()),
             size=parse_size(size) if size else None if file else 256 << 20,
             file=file,

@@ -42,6 +42,7 @@ class _Group(BaseModel):
     state: GroupState
     source: str
     source_path: str
+    other_sources: list[str] = Field(default=[], description="more hosts that have the same file and send it too")
     dest_path: str | None
     priority: str
     labels: dict[str, str]

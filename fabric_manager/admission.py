@@ -95,4 +95,4 @@ class Admission:
 
 def _members(record: Record) -> list[str]:
     """Whose agents have something to do for it."""
-    return [record.spec.source, *record.receivers]
+    return list(dict.fromkeys([*record.spec.roots, *record.receivers]))

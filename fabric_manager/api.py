@@ -86,6 +86,8 @@ class GroupSpec:
     """Host that has the file."""
     source_path: Path
     """Absolute path at the source."""
+    other_sources: Annotated[list[Name], MaxLen(31)] = field(default_factory=list)
+    """More hosts that have the same file at the same path: they send together, and stand in for each other."""
     receivers: Annotated[list[Name], MaxLen(8192)] | Literal["all"] | None = None
     """Hosts, or "all": every host with an agent but the source."""
     receiver_set: Name | None = None
@@ -105,6 +107,11 @@ class GroupSpec:
     )
     """The caller's own: to find groups by."""
     options: GroupOptions = field(default_factory=GroupOptions)
+
+    @property
+    def roots(self) -> list[str]:
+        """The hosts that trees begin at."""
+        return [self.source, *self.other_sources]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -112,7 +112,7 @@ def add_group_routes(app: FastAPI, fabric: Fabric, groups: Groups) -> None:
     async def hosts() -> JSONResponse:
         busy: dict[str, list[str]] = {}
         for record in groups.unfinished():
-            for name in (record.spec.source, *record.receivers):
+            for name in dict.fromkeys((*record.spec.roots, *record.receivers)):
                 busy.setdefault(name, []).append(record.id)
         return JSONResponse(
             [

@@ -163,7 +163,7 @@ class Groups:
         dest = check_dest_path(spec.dest_path or posixpath.basename(spec.source_path))
         now = time.time_ns()
         spec = replace(spec, receivers=receivers, receiver_set=None, dest_path=dest)
-        self.cordons.check([spec.source, *receivers])
+        self.cordons.check(list(dict.fromkeys([*spec.roots, *receivers])))
         made = Record(
             id=self._new_id(), spec=spec, created_ns=now, updated_ns=now, requested_by=by, request_key=key
         )  # fmt: skip
@@ -236,7 +236,7 @@ class Groups:
         record = self.get(group)
         if record.state in ("failed", "partial"):
             missing = [name for name in record.receivers if name not in record.done]
-            if not self.fabric.nodes[record.spec.source].registered:
+            if not any(self.fabric.nodes[name].registered for name in record.spec.roots):
                 raise no_agent(record.spec.source)
             if not any(self.fabric.nodes[name].registered for name in missing):
                 raise no_agent(missing[0] if missing else record.spec.source)
@@ -246,7 +246,7 @@ class Groups:
         """`dest_path`: where this one wants it, if elsewhere than the others. Raises Problem."""
         record = self.get(group)
         check_host(self.fabric, "host", host)
-        if host == record.spec.source:
+        if host in record.spec.roots:
             raise Problem(
                 422,
                 "source_among_receivers",
@@ -484,8 +484,8 @@ class Groups:
         await asyncio.gather(*placed)
 
     async def _place(self, record: Record, worker: Worker) -> None:
-        source = self.fabric.nodes.get(record.spec.source)
-        lost = record.id in self._inherited and not (source and source.registered)
+        sources = [self.fabric.nodes.get(name) for name in record.spec.roots]
+        lost = record.id in self._inherited and not any(source and source.registered for source in sources)
         try:
             await self._do(record.id, _interrupted(record) if lost else Assigned(worker.name, worker.lease))
         except Problem as problem:
@@ -503,7 +503,7 @@ class Groups:
         if time.monotonic() - self._began > AGENTS_WAIT_S:
             return True
         nodes = self.fabric.nodes
-        return all(name in nodes and nodes[name].registered for name in (record.spec.source, *record.receivers))
+        return all(name in nodes and nodes[name].registered for name in (*record.spec.roots, *record.receivers))
 
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -128,6 +128,7 @@ def summary(record: Record) -> dict[str, Any]:
         "state": record.state,
         "source": record.spec.source,
         "source_path": record.spec.source_path,
+        "other_sources": record.spec.other_sources,
         "dest_path": record.spec.dest_path,
         "labels": record.spec.labels,
         "priority": record.spec.priority,

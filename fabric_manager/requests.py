@@ -66,7 +66,7 @@ def check_dest_path(path: str) -> str:
 
 def receivers_of(fabric: Fabric, sets: dict[str, list[str]], spec: GroupSpec) -> list[str]:
     """The receivers by name. Raises Problem."""
-    check_host(fabric, "source", spec.source)
+    _check_sources(fabric, spec)
     if (spec.receivers is None) == (spec.receiver_set is None):
         raise problem(
             "no_receivers",
@@ -76,7 +76,7 @@ def receivers_of(fabric: Fabric, sets: dict[str, list[str]], spec: GroupSpec) ->
             'a list of hosts, or "all", or the name of a set',
         )
     if spec.receivers == "all":
-        names = [name for name in fabric.members() if name != spec.source]
+        names = [name for name in fabric.members() if name not in spec.roots]
     elif spec.receivers is not None:
         names = list(spec.receivers)
     else:
@@ -88,20 +88,40 @@ def receivers_of(fabric: Fabric, sets: dict[str, list[str]], spec: GroupSpec) ->
                 str(spec.receiver_set),
                 "PUT /sets/{name} makes one; GET /sets lists them",
             )
-        names = [name for name in sets[spec.receiver_set] if name != spec.source]
+        names = [name for name in sets[spec.receiver_set] if name not in spec.roots]
     if not names:
         raise problem("no_receivers", "receivers", "there is no receiver", "", "name at least one host")
     check_hosts(fabric, "receivers", names)
-    if spec.source in names:
-        raise problem(
-            "source_among_receivers",
-            "receivers",
-            f"the source {spec.source} is among the receivers",
-            spec.source,
-            "leave it out: it has the file",
-        )
+    for source in spec.roots:
+        if source in names:
+            raise problem(
+                "source_among_receivers",
+                "receivers",
+                f"the source {source} is among the receivers",
+                source,
+                "leave it out: it has the file",
+            )
     _check_agents(fabric, spec, names)
     return names
+
+
+def _check_sources(fabric: Fabric, spec: GroupSpec) -> None:
+    check_host(fabric, "source", spec.source)
+    for name in spec.other_sources:
+        check_host(fabric, "other_sources", name)
+        if spec.roots.count(name) > 1:
+            raise problem(
+                "duplicate_sources", "other_sources", f"{name} is named twice", name, "name every source once"
+            )  # fmt: skip
+    chosen = "delivery stable" if spec.options.delivery == "stable" else spec.options.planner and "a planner"
+    if spec.other_sources and chosen:
+        raise problem(
+            "several_sources",
+            "other_sources",
+            f"{chosen} is for groups with one source: with several all receivers get the same rate",
+            spec.other_sources[0],
+            "leave it out, or name one source",
+        )
 
 
 def _check_agents(fabric: Fabric, spec: GroupSpec, names: list[str]) -> None:
@@ -116,7 +136,8 @@ def _check_agents(fabric: Fabric, spec: GroupSpec, names: list[str]) -> None:
             "a quorum is at most the number of receivers",
         )
     away = [name for name in names if not fabric.nodes[name].registered]
-    if not fabric.nodes[spec.source].registered:
-        raise no_agent(spec.source)
+    for source in spec.roots:
+        if not fabric.nodes[source].registered:
+            raise no_agent(source)
     if away and (quorum is None or len(names) - len(away) < quorum):
         raise no_agent(away[0])

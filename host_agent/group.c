@@ -78,9 +78,9 @@ static void tell_again(struct group *g)
 {
   if (g->state == GROUP_FAILED)
     tell_failed(g);
-  else if (g->local != NULL)
+  if (g->state != GROUP_FAILED && g->local != NULL)
     source_file_repeat(g);
-  else if (g->receiver != NULL)
+  if (g->state != GROUP_FAILED && g->receiver != NULL)
     receiver_repeat(g);
 }
 
@@ -144,9 +144,34 @@ struct opening {
   enum role role;
   uint64_t lease_ms;
   struct dc_layout layout;
-  struct tree_params trees[GROUP_TREES_MAX];
-  int n;
+  struct tree_params trees[GROUP_TREES_MAX]; /* those that begin on this host first */
+  int n, own;
 };
+
+/* `roots`: the trees that begin here. Without it all of them do at a source, and none at a receiver. */
+static bool parse_roots(const json_t *part, struct opening *o, struct fault *why)
+{
+  const json_t *list = json_object_get(part, "roots");
+  o->own = 0;
+  if (list == NULL || json_is_null(list)) {
+    o->own = o->role == ROLE_SOURCE ? o->n : 0;
+    return true;
+  }
+  if (!json_is_array(list))
+    return fault_set(why, "bad_request", "roots must be a list of tree ids");
+  for (size_t i = 0; i < json_array_size(list); i++) {
+    const json_t *id = json_array_get(list, i);
+    int k = o->own;
+    while (k < o->n && !(json_is_integer(id) && json_integer_value(id) == (json_int_t)o->trees[k].id))
+      k++;
+    if (k == o->n)
+      return fault_set(why, "bad_request", "roots[%zu] is none of the group's trees, or named twice", i);
+    struct tree_params found = o->trees[k];
+    o->trees[k] = o->trees[o->own];
+    o->trees[o->own++] = found;
+  }
+  return true;
+}
 
 static bool parse(const struct groups *all, const json_t *whole, const json_t *part, struct opening *o,
                   struct fault *why)
@@ -162,7 +187,7 @@ static bool parse(const struct groups *all, const json_t *whole, const json_t *p
   if (o->role == ROLE_RELAY)
     return true;
   o->n = params_trees(whole, o->trees, why);
-  return o->n >= 0 && params_layout(whole, group_payload_max(all->host), &o->layout, why);
+  return o->n >= 0 && parse_roots(part, o, why) && params_layout(whole, group_payload_max(all->host), &o->layout, why);
 }
 
 static struct group *create(struct groups *all, const char *id, const struct opening *o, const json_t *part,
@@ -197,11 +222,14 @@ static struct group *create(struct groups *all, const char *id, const struct ope
 
 static bool update(struct group *g, const struct opening *o, const json_t *part, struct fault *why)
 {
-  if (g->source != NULL)
-    return source_trees(g, o->trees, o->n, why);
+  if (g->source == NULL && g->receiver != NULL && o->own > 0 && !source_share(g, why))
+    return false;
+  if (g->source != NULL && !source_trees(g, o->trees, o->own, o->n, why))
+    return false;
   if (g->receiver == NULL)
     return true;
-  if (!receiver_trees(g, o->trees, o->n, why) || !receiver_routes(g, json_object_get(part, "routes"), why))
+  if (!receiver_trees(g, o->trees + o->own, o->n - o->own, why) ||
+      !receiver_routes(g, json_object_get(part, "routes"), why))
     return false;
   receiver_go(g);
   return true;
@@ -278,9 +306,8 @@ static bool assign(struct group *g, const json_t *whole, struct fault *why)
     if (v[0] > UINT32_MAX || v[1] > UINT32_MAX || v[3] == 0 || v[3] > UINT32_MAX || v[2] > PIECES_MAX)
       return fault_set(why, "bad_request", "extents[%zu] is out of range", i);
     struct dc_extent e = {.seq = (uint32_t)v[1], .first = v[2], .count = (uint32_t)v[3]};
-    if (g->source != NULL && !source_assign(g, (uint32_t)v[0], &e, why))
-      return false;
-    if (g->receiver != NULL && !receiver_assign(g, (uint32_t)v[0], &e, why))
+    bool begins = g->source != NULL && (g->receiver == NULL || source_begins(g, (uint32_t)v[0]));
+    if (begins ? !source_assign(g, (uint32_t)v[0], &e, why) : !receiver_assign(g, (uint32_t)v[0], &e, why))
       return false;
   }
   return true;
@@ -369,7 +396,12 @@ bool group_rates(struct group *g, const json_t *whole, struct fault *why)
 
 json_t *group_status(struct group *g)
 {
-  json_t *s = g->source != NULL ? source_status(g) : g->receiver != NULL ? receiver_status(g) : json_object();
+  json_t *s = g->receiver != NULL ? receiver_status(g) : g->source != NULL ? source_status(g) : json_object();
+  if (g->receiver != NULL && g->source != NULL) {
+    json_t *sends = source_status(g);
+    json_object_set(s, "sends", json_object_get(sends, "trees"));
+    json_decref(sends);
+  }
   json_object_set_new(s, "role", json_string(role_names[g->role]));
   json_object_set_new(s, "n", json_integer((json_int_t)g->had_n));
   json_object_set_new(s, "state", json_string(state_names[g->state]));

@@ -385,6 +385,14 @@ void receiver_go(struct group *g)
   blocks_go(g);
 }
 
+struct file *receiver_file(struct group *g) { return g->receiver->target.file; }
+const char *receiver_name(const struct group *g) { return g->receiver->target.name; }
+
+bool receiver_holds(const struct group *g, uint64_t first, uint64_t count)
+{
+  return dc_pieces_sealed(g->receiver->pieces, first, count);
+}
+
 void receiver_stop(struct group *g, bool keep)
 {
   struct receiver *r = g->receiver;

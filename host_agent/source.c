@@ -8,6 +8,7 @@
 
 #include "datacast/source.h"
 #include "extent_map.h"
+#include "receiver.h"
 #include "source_file.h"
 
 /* A way out that is congested here is tried again after this. */
@@ -34,6 +35,8 @@ struct source {
   struct file *file;
   struct source_tree *tree[GROUP_TREES_MAX];
   unsigned trees;
+  uint32_t other[GROUP_TREES_MAX]; /* trees of the group that begin elsewhere */
+  unsigned others;
 };
 
 /* ---- the transport ---- */
@@ -115,7 +118,8 @@ static bool send_piece(struct source_tree *t, dc_time now, const struct dc_sourc
       source_file_fault(&why, rc, g->source->name);
       group_fail(g, &why);
     } else {
-      source_file_changed(g);
+      fault_set(&why, "changed", "%s changed while it was sent", g->source->name);
+      group_fail(g, &why);
     }
     return false;
   }
@@ -165,7 +169,7 @@ static const struct endpoint_ops source_ops = {.data = NULL, .interest = on_inte
 
 /* ---- trees ---- */
 
-static struct source_tree *find_tree(struct source *s, uint32_t id)
+static struct source_tree *find_tree(const struct source *s, uint32_t id)
 {
   for (unsigned i = 0; i < s->trees; i++)
     if (s->tree[i]->params.id == id)
@@ -224,34 +228,61 @@ static bool add_tree(struct group *g, const struct tree_params *p, struct fault 
   return true;
 }
 
-bool source_trees(struct group *g, const struct tree_params *p, int n, struct fault *why)
+bool source_trees(struct group *g, const struct tree_params *p, int own, int n, struct fault *why)
 {
   struct source *s = g->source;
   for (unsigned i = 0; i < s->trees;) {
     bool wanted = false;
-    for (int k = 0; k < n; k++)
+    for (int k = 0; k < own; k++)
       wanted |= p[k].id == s->tree[i]->params.id;
     if (wanted)
       i++;
     else
       drop_tree(g, i);
   }
-  for (int k = 0; k < n; k++)
+  s->others = 0;
+  for (int k = own; k < n; k++)
+    s->other[s->others++] = p[k].id;
+  for (int k = 0; k < own; k++)
     if (find_tree(s, p[k].id) == NULL && !add_tree(g, &p[k], why))
       return false;
   return true;
+}
+
+bool source_begins(const struct group *g, uint32_t tree) { return find_tree(g->source, tree) != NULL; }
+
+static bool elsewhere(const struct source *s, uint32_t tree)
+{
+  for (unsigned i = 0; i < s->others; i++)
+    if (s->other[i] == tree)
+      return true;
+  return false;
+}
+
+/* Does this host have what it is to send? */
+static bool held(const struct group *g, const struct dc_extent *e)
+{
+  return g->local != NULL || receiver_holds(g, e->first, e->count);
 }
 
 bool source_assign(struct group *g, uint32_t tree, const struct dc_extent *e, struct fault *why)
 {
   struct source *s = g->source;
   struct source_tree *t = find_tree(s, tree);
-  if (t == NULL)
+  if (t == NULL && !elsewhere(s, tree))
     return fault_set(why, "bad_request", "tree %u is not of this group", tree);
   uint64_t pieces = dc_layout_pieces(&g->layout);
   if (e->first >= pieces || e->count > pieces - e->first)
     return fault_set(why, "bad_request", "the extent reaches beyond the file's %llu pieces",
                      (unsigned long long)pieces);
+  uint32_t end = (uint32_t)((e->first + e->count - 1) / g->layout.per_block) + 1;
+  if (t == NULL) {
+    source_file_want(g, end);
+    return true;
+  }
+  if (!held(g, e))
+    return fault_set(why, "bad_request", "the pieces from %llu on are not all on this host",
+                     (unsigned long long)e->first);
   bool known = t->extents.n > 0 && e->seq < extent_map_end(&t->extents);
   if (e->seq < t->sent && !known)
     return fault_set(why, "bad_request", "sequence number %u of tree %u was sent already", e->seq, tree);
@@ -263,8 +294,8 @@ bool source_assign(struct group *g, uint32_t tree, const struct dc_extent *e, st
                      extent_map_end(&t->extents));
   dc_source_assign(t->core, e->seq, e->count);
   t->mark = extent_map_mark(&t->extents, t->sent);
-  uint32_t last = (uint32_t)((e->first + e->count - 1) / g->layout.per_block);
-  source_file_want(g, last + 1);
+  if (g->local != NULL)
+    source_file_want(g, end);
   return true;
 }
 
@@ -281,18 +312,31 @@ void source_cut(struct group *g, uint32_t tree, uint32_t seq)
 
 /* ---- beginning and end ---- */
 
+static bool begin(struct group *g, const char *name, struct file *f, struct fault *why)
+{
+  g->source = calloc(1, sizeof *g->source);
+  if (g->source == NULL)
+    return fault_set(why, "io", "out of memory");
+  *g->source = (struct source){.name = name, .file = file_ref(f)};
+  return true;
+}
+
 bool source_open(struct group *g, const char *path, const json_t *part, struct fault *why)
 {
   if (!source_file_open(g, path, part, why))
     return false;
-  struct source *s = calloc(1, sizeof *s);
-  if (s == NULL) {
-    source_file_close(g);
-    return fault_set(why, "io", "out of memory");
-  }
-  *s = (struct source){.name = source_file_path(g), .file = source_file_ref(g)};
-  g->source = s;
-  return true;
+  if (begin(g, source_file_path(g), source_file(g), why))
+    return true;
+  source_file_close(g);
+  return false;
+}
+
+bool source_share(struct group *g, struct fault *why)
+{
+  struct file *f = receiver_file(g); /* the renamed file is the same one */
+  if (f == NULL)
+    return fault_set(why, "bad_request", "this host has finished its part: no tree can begin here any more");
+  return begin(g, receiver_name(g), f, why);
 }
 
 void source_stop(struct group *g)
@@ -364,6 +408,7 @@ json_t *source_status(struct group *g)
                   "numbers", (json_int_t)c.numbers, "queued", (json_int_t)c.queued));
   }
   json_t *status = json_pack("{s:o}", "trees", trees);
-  source_file_status(g, status);
+  if (g->local != NULL)
+    source_file_status(g, status);
   return status;
 }

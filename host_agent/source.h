@@ -6,9 +6,14 @@
 
 /* `part` may hold `mtime_ns` and `inode` as `stat` told them: then another file at this path is refused (`changed`). */
 bool source_open(struct group *g, const char *path, const json_t *part, struct fault *why) __attribute__((nonnull));
-/* Trees as the master wants them now: new ones begin, missing ones end, known ones go on. */
-bool source_trees(struct group *g, const struct tree_params *t, int n, struct fault *why)
-    __attribute__((nonnull(1, 4)));
+/* This host is a receiver, and trees for what it fetched begin here: they read from the receiver's file. */
+bool source_share(struct group *g, struct fault *why) __attribute__((nonnull));
+/* Trees as the master wants them now: new ones begin, missing ones end, known ones go on. The first `own` of `n` begin
+ * here, the others at other roots. */
+bool source_trees(struct group *g, const struct tree_params *t, int own, int n, struct fault *why)
+    __attribute__((nonnull(1, 5)));
+bool source_begins(const struct group *g, uint32_t tree) __attribute__((nonnull)); /* does this tree begin here? */
+/* Also an extent of another root's tree, where this host has the whole file: its digests are wanted as well. */
 bool source_assign(struct group *g, uint32_t tree, const struct dc_extent *e, struct fault *why)
     __attribute__((nonnull));
 void source_cut(struct group *g, uint32_t tree, uint32_t seq) __attribute__((nonnull));

@@ -108,7 +108,7 @@ static bool same(const struct stat *a, const struct stat *b)
          a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
 }
 
-void source_file_changed(struct group *g)
+static void changed(struct group *g)
 {
   struct fault why;
   fault_set(&why, "changed", "%s changed while it was sent", g->local->path);
@@ -130,7 +130,7 @@ static void check(struct timer *t, dc_time now)
   }
   close(fd);
   if (!same(&st, &s->stat))
-    source_file_changed(g);
+    changed(g);
   else
     loop_timer(g->all->host->loop, t, now + CHECK_EVERY);
 }
@@ -167,7 +167,7 @@ static void hashed(struct job *j)
     return;
   }
   if (j->error < 0 || !same(&j->stat, &s->stat)) {
-    source_file_changed(g);
+    changed(g);
     return;
   }
   memcpy(s->digest[j->tag], j->digest, DIGEST_LEN);
@@ -256,7 +256,7 @@ bool source_file_open(struct group *g, const char *path, const json_t *part, str
   return true;
 }
 
-struct file *source_file_ref(struct group *g) { return file_ref(g->local->file); }
+struct file *source_file(struct group *g) { return g->local->file; }
 const char *source_file_path(const struct group *g) { return g->local->path; }
 
 void source_file_want(struct group *g, uint32_t end)

@@ -8,7 +8,7 @@
  * (`changed`). */
 bool source_file_open(struct group *g, const char *path, const json_t *part, struct fault *why)
     __attribute__((nonnull(1, 2, 4)));
-struct file *source_file_ref(struct group *g) __attribute__((nonnull)); /* the caller's own */
+struct file *source_file(struct group *g) __attribute__((nonnull));
 const char *source_file_path(const struct group *g) __attribute__((nonnull));
 /* Blocks before `end` are going to be sent, by this source or by another one that has the same file: they are hashed,
  * and a few more. */
@@ -19,8 +19,6 @@ void source_file_status(const struct group *g, json_t *to) __attribute__((nonnul
 void source_file_stop(struct group *g) __attribute__((nonnull));
 void source_file_close(struct group *g) __attribute__((nonnull));
 
-/* The group fails: the file changed. */
-void source_file_changed(struct group *g) __attribute__((nonnull));
 /* The fault of an errno met while reading; false. */
 bool source_file_fault(struct fault *why, int error, const char *path) __attribute__((nonnull));
 

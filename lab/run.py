@@ -40,6 +40,8 @@ class Transfer:
 
     source: str | None = None
     """None: the topology's first host."""
+    other_sources: tuple[str, ...] = ()
+    """More hosts that send it; all hosts of a lab see the same files."""
     receivers: tuple[str, ...] | None = None
     """None: all hosts but the source."""
     size: int | None = None
@@ -64,12 +66,15 @@ def settle(graph: nx.Graph, transfer: Transfer) -> Transfer:
     hosts = [name for name, data in graph.nodes(data=True) if data["kind"] == "host"]
     known = f"the hosts are {', '.join(hosts[:16])}{' …' if len(hosts) > 16 else ''}"
     source = transfer.source or hosts[0]
-    receivers = transfer.receivers if transfer.receivers is not None else tuple(h for h in hosts if h != source)
-    for name in (source, *receivers):
+    receivers = transfer.receivers if transfer.receivers is not None else tuple(
+        h for h in hosts if h not in (source, *transfer.other_sources)
+    )
+    for name in (source, *transfer.other_sources, *receivers):
         if name not in hosts:
             raise LabError(f"the topology has no host {name!r}", what=name, remedy=known)
-    if source in receivers:
-        raise LabError(f"{source} is the source and among the receivers", what=source, remedy="leave it out of --to")
+    for name in (source, *transfer.other_sources):
+        if name in receivers:
+            raise LabError(f"{name} is the source and among the receivers", what=name, remedy="leave it out of --to")
     doubled = sorted({name for name in receivers if receivers.count(name) > 1})
     if doubled:
         raise LabError(f"{', '.join(doubled)} twice among the receivers", what=doubled[0], remedy="name each host once")
@@ -120,6 +125,7 @@ def send(
     spec = {
         "source": transfer.source,
         "source_path": str(path),
+        "other_sources": list(transfer.other_sources),
         "receivers": list(transfer.receivers),
         "dest_path": dest,
         "options": transfer.options,

@@ -15,15 +15,21 @@ FASTER = 1.05
 
 
 class Bounds:
-    """By tree id; None: none."""
+    """By tree id; None: none. `several` roots: their trees share links with each other, and what one leaves another may
+    use, so each may send as much as the group's share is in all."""
 
-    def __init__(self, crew: Crew) -> None:
-        self._crew = crew
+    def __init__(self, crew: Crew, several: bool = False) -> None:
+        self._crew, self._several = crew, several
+        self._told: dict[str, int | None] = {}
         self._rates: dict[str, int | None] = {}
         self._number = 0
 
     async def take(self, rates: dict[str, int | None]) -> None:
         """From the fabric manager; on to the source."""
+        if self._several:
+            self._told |= rates
+            whole = sum(bound or 0 for bound in self._told.values())
+            rates = {tree: bound and whole for tree, bound in self._told.items()}
         self._rates |= rates
         await self._send(rates)
 
@@ -42,6 +48,7 @@ class Bounds:
             return  # its status will show
         self._number = max(self._number + 1, time.time_ns() // 1000)  # higher than an earlier master's, too
         try:
-            await self._crew.request("rates", [], {"n": self._number, "rates": rates})
+            roots = [m for m in self._crew.roots if m.opened and not m.suspect]
+            await self._crew.request("rates", roots, {"n": self._number, "rates": rates})
         except GroupError as error:
             log.info("group %s: %s", self._crew.group, error)

@@ -1,9 +1,10 @@
 """Talking to the members of one group: the common tree, the numbered log, and members that do not answer.
 
-Requests go over a tree of the members, the source's agent first. What must be carried out in order (`assign`, `cut`,
-`digest`) is put on a log and numbered; it is sent without waiting for earlier acknowledgements, and every member's
-place in the log is known. A member that does not answer leaves the common tree, so that it holds nobody up, and is
-visited over a connection of its own; when it is back it gets what it missed. When it stays away it has failed.
+Requests go over a tree of the members, the source's agent first; of several roots one that answers. What must be
+carried out in order (`assign`, `cut`, `digest`) is put on a log and numbered; it is sent without waiting for earlier
+acknowledgements, and every member's place in the log is known. A member that does not answer leaves the common tree, so
+that it holds nobody up, and is visited over a connection of its own; when it is back it gets what it missed. When it
+stays away it has failed.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Container, Coroutine, Iterable
+from collections.abc import Callable, Container, Coroutine, Sequence
 from typing import Any
 
 from datacast.core.errors import DatacastError
@@ -74,6 +75,7 @@ class Crew:
         """Members may know the group from another master, perhaps cut otherwise; those of whom this one knows."""
         self._log: list[Entry] = []
         self._root: Connection | None = None
+        self._lead: Member | None = None
         self._near: list[str] = []
         self._reroutes = 0
         self._visits: set[str] = set()
@@ -81,31 +83,56 @@ class Crew:
         self._rewire = self._closed = False
 
     # ---- who there is ----
-    async def await_source(self, name: str) -> None:
-        """Its agent may be starting again, as this master is."""
+    async def await_source(self, names: Sequence[str]) -> None:
+        """Their agents may be starting again, as this master is."""
         end = time.monotonic() + self.timeout_s
-        while self.view.address(name) is None and time.monotonic() < end:
+        while not any(self.view.address(name) for name in names) and time.monotonic() < end:
             await asyncio.sleep(VISIT_S / 5)
 
     def join(
-        self, source: str, receivers: Iterable[str], wait: bool = False, done: dict[str, int | None] | None = None
+        self,
+        roots: Sequence[str],
+        receivers: Sequence[str],
+        wait: bool = False,
+        done: dict[str, int | None] | None = None,
     ) -> None:
-        """Addresses from the topology. Raises GroupError when the source has no agent. wait: receivers without an agent
-        are set aside. done: receivers that have the file, and since when."""
-        for name in (source, *receivers):
+        """Addresses from the topology. Raises GroupError when no root has an agent. Roots that are not among the
+        receivers are sources. wait: receivers without an agent are set aside. done: receivers that have the file, and
+        since when."""
+        for name in dict.fromkeys((*roots, *receivers)):
             addr = self.view.address(name) if name in self.view.graph else None
-            member = self.members[name] = Member(name, "source" if name == source else "receiver", addr or "")
+            member = self.members[name] = Member(name, "receiver" if name in receivers else "source", addr or "")
+            member.sends = name in roots
             if name in (done or {}):
                 member.state, member.t_done_ns, member.sha256_ok = "done", (done or {})[name], True
             elif not addr and wait and member.role == "receiver":
-                member.aside = True
+                member.aside, member.sends = True, False
             elif not addr:
                 member.fail("no_agent", f"host {name} has no agent")
         self.check_source()
 
     @property
+    def roots(self) -> list[Member]:
+        return [m for m in self.members.values() if m.sends]
+
+    @property
     def source(self) -> Member:
-        return next(iter(self.members.values()))
+        """Where requests begin: of several roots one that answers."""
+        roots = self.roots
+        return next((m for m in roots if not m.suspect), (roots or list(self.members.values()))[0])
+
+    def _may_lead(self, member: Member) -> bool:
+        """Is there another root that requests could begin at?"""
+        return not self._closed and any(not m.suspect and m is not member for m in self.roots)
+
+    def _pass_over(self, member: Member, error: SignallingError) -> None:
+        """A root that does not answer while others do."""
+        if member.opened:
+            self.suspect(member)
+        elif member.role == "source":
+            member.fail("unreachable", error.message)
+        else:
+            member.aside, member.sends = True, False
 
     @property
     def receivers(self) -> list[Member]:
@@ -117,10 +144,11 @@ class Crew:
         return self._root is not None and self._root.alive
 
     def check_source(self) -> None:
-        """Raises GroupError when the source has failed."""
-        if self.source.state == "failed":
-            error = self.source.error or {"code": "error", "message": "failed"}
-            raise GroupError(error["code"], f"source {self.source.name}: {error['message']}", self.source.name)
+        """Raises GroupError when the source has failed, of several all."""
+        if not self.roots:
+            source = self.source
+            error = source.error or {"code": "error", "message": "it does not send any more"}
+            raise GroupError(error["code"], f"source {source.name}: {error['message']}", source.name)
 
     def in_touch(self) -> list[Member]:
         """Those in the common tree."""
@@ -128,19 +156,23 @@ class Crew:
         return [m for m in members if m.opened or not m.final]
 
     def _at_work(self) -> list[Member]:
-        return [m for m in self.in_touch() if m.opened and not (m.role == "receiver" and m.state == "done")]
+        return [m for m in self.in_touch() if m.opened and (m.sends or m.state != "done")]
 
     # ---- over the common tree ----
     async def connect(self) -> None:
         """To the source's agent; one that takes a group over is patient. Raises GroupError."""
         end = time.monotonic() + (self.timeout_s if self._again and not self._met else 0.0)
         while True:
-            self.source.addr = self.view.address(self.source.name) or self.source.addr
-            self._root = self._connection(self.source, self.source.addr, self._wake)
+            source = self._lead = self.source
+            source.addr = self.view.address(source.name) or source.addr
+            self._root = self._connection(source, source.addr, self._wake)
             try:
                 await self._root.connect(REQUEST_S)
                 return
             except SignallingError as error:
+                if self._may_lead(source):
+                    self._pass_over(source, error)
+                    continue
                 if time.monotonic() > end:
                     raise self._source_gone(error) from error
             await asyncio.sleep(VISIT_S)
@@ -151,7 +183,8 @@ class Crew:
         return Connection(addr, self._on_event, on_close, name=member.name, security=security, epoch=self.epoch)
 
     def _source_gone(self, error: SignallingError) -> GroupError:
-        return GroupError("unreachable", f"source {self.source.name}: {error.message}", self.source.name)
+        assert self._lead
+        return GroupError("unreachable", f"source {self._lead.name}: {error.message}", self._lead.name)
 
     async def request(
         self,
@@ -162,20 +195,24 @@ class Crew:
         timeout: float = REQUEST_S,
     ) -> Results:
         """The source first. Raises GroupError when the source's agent does not answer."""
-        assert self._root
-        addresses = {m.name: m.addr for m in (self.source, *members)}
-        tree = tree_message(self._tree_of(addresses), self.source.name, addresses, parts)
+        assert self._root and self._lead
+        addresses = {m.name: m.addr for m in (self._lead, *members)}
+        tree = tree_message(self._tree_of(addresses), self._lead.name, addresses, parts)
         try:
             return await self._root.request(op, self.group, tree, body, timeout, REQUEST_S - timeout)
         except SignallingError as error:
+            if self._may_lead(self._lead):
+                self._pass_over(self._lead, error)
             raise self._source_gone(error) from error
 
     def _tree_of(self, names: Container[str]) -> dict[str, list[str]]:
         """The signalling tree of some members. Their order by distance is kept: a search of the whole topology would
         hold up every change of routes."""
-        if len(self._near) != len(self.members):
-            self._near = [self.source.name, *nearest(self.view.graph, self.source.name, self.members)]
-        return fan_out(self.source.name, [name for name in self._near[1:] if name in names], FAN_OUT)
+        assert self._lead
+        first = self._lead.name
+        if len(self._near) != len(self.members) or self._near[0] != first:
+            self._near = [first, *nearest(self.view.graph, first, self.members)]
+        return fan_out(first, [name for name in self._near[1:] if name in names], FAN_OUT)
 
     async def first(self, op: str, parts: dict[str, dict[str, Any]], body: dict[str, Any] | None = None) -> Results:
         """`stat` and the first `open`: a member that refuses has failed, a receiver that does not answer is set aside.
@@ -186,7 +223,7 @@ class Crew:
             result = results.get(member.name) or {"ok": False, "code": "unreachable"}
             if result.get("code") == "unreachable" and member.role == "receiver":
                 log.warning("group %s: %s does not answer and is set aside", self.group, member.name)
-                member.aside = True
+                member.aside, member.sends = True, False
             elif not result.get("ok"):
                 member.fail(str(result.get("code", "error")), str(result.get("error") or result.get("code", "refused")))
         self.check_source()
@@ -233,16 +270,15 @@ class Crew:
                 member.opened, member.state = True, "open"
             elif member.role == "source":
                 answer = opened.get(member.name) or {}
-                raise GroupError(
-                    str(answer.get("code", "unreachable")), str(answer.get("error", "no answer")), member.name
-                )
+                member.fail(str(answer.get("code", "unreachable")), str(answer.get("error", "no answer")))
             else:
                 self.suspect(member)
+        self.check_source()
         return results
 
     async def status(self) -> Results:
         """Of all in the common tree; mends the tree and the connection to the source first. Raises GroupError."""
-        if self._root is None or not self._root.alive:
+        if self._root is None or not self._root.alive or self._lead is not self.source:
             self._check_patience()
             await self.connect()
             self._rewire = True
@@ -269,8 +305,8 @@ class Crew:
         for member in members:
             if not (results.get(member.name) or {}).get("ok"):
                 self.suspect(member)
-        assert self._root
-        await self._replay(self.source, self._root)
+        assert self._root and self._lead
+        await self._replay(self._lead, self._root)
 
     async def close(self, reason: str, keep: bool) -> None:
         """Tell all members, as far as they can be reached, and end the connection."""
@@ -379,7 +415,7 @@ class Crew:
     def noticed(self, member: Member, result: dict[str, Any]) -> bool:
         """A member's answer to `status`. False when it says that something is wrong with it."""
         if not result.get("ok"):
-            if result.get("code") == "no_group" and not member.final:
+            if result.get("code") == "no_group" and not member.over:
                 member.opened, member.position = False, 0
             self.suspect(member)
             return False
@@ -387,14 +423,14 @@ class Crew:
         if isinstance(result.get("n"), int):
             # An acknowledgement may have been lost, but not what it was for.
             member.position = max(member.position, min(result["n"], len(self._log)))
-        if member.position < len(self._log) and not member.final and not self._under_way:
+        if member.position < len(self._log) and not member.over and not self._under_way:
             self.suspect(member)
         return True
 
     # ---- members that do not answer ----
     def suspect(self, member: Member) -> None:
         """Take it out of the common tree until it has everything again."""
-        if member.final or member.suspect or self._closed:
+        if member.over or member.suspect or self._closed:
             return
         log.warning("group %s: %s is out of touch", self.group, member.name)
         member.suspect = self._rewire = True
@@ -407,7 +443,7 @@ class Crew:
     async def _visit(self, member: Member) -> None:
         """Until a member is back or has failed."""
         try:
-            while member.suspect and not member.final and not member.aside:
+            while member.suspect and not member.over and not member.aside:
                 connection = self._connection(member)
                 try:
                     await connection.connect(VISIT_S)
@@ -423,7 +459,7 @@ class Crew:
                         self._wake()
                 finally:
                     await connection.close()
-                if member.suspect and not member.final and not member.aside:
+                if member.suspect and not member.over and not member.aside:
                     await asyncio.sleep(VISIT_S)
         finally:
             self._visits.discard(member.name)
@@ -435,7 +471,7 @@ class Crew:
             result = told.get(member.name, {})
             if result.get("ok"):
                 self._on_status(member, result)
-        if member.final:  # it had been out of touch, not idle
+        if member.over:  # it had been out of touch, not idle
             member.suspect, self._rewire = False, True
             return
         if not self._may_return(member):
@@ -460,7 +496,7 @@ class Crew:
 
     async def _replay(self, member: Member, connection: Connection) -> bool:
         """Entries of the log that a member has not acknowledged, one after another. False when it broke off."""
-        while member.position < len(self._log) and not member.final:
+        while member.position < len(self._log) and not member.over:
             if all(m.final for m in self.receivers):
                 return False  # nobody asks for more: a source at its limit would never take the rest
             index = member.position

@@ -45,11 +45,17 @@ class Figures:
     news: bool
     _changed: Callable[[], None]
     _resumed: Callable[[str, int, int], None]
+    _agreed: Callable[[Member, list[list[Any]]], list[list[Any]]]
+
+    @property
+    def _file(self) -> dict[str, int]:
+        raise NotImplementedError
+
     _digests: list[list[Any]]
     _digests_since: float
     _source_trees: dict[str, dict[str, Any]]
     _polled_at: float
-    _file: dict[str, Any]
+    root_of: dict[int, str]
     _wake: asyncio.Event
 
     # ---- events ----
@@ -59,8 +65,10 @@ class Figures:
             return
         kind, now = event.get("event"), time.monotonic()
         member.heard = now
-        if kind == "first" and member.role == "source":
+        if kind == "first" and member.sends:
             self.first_ns = self.first_ns or event.get("t_ns")
+        if kind == "first" and member.role == "source":
+            pass
         elif kind == "first":
             member.t_first_ns = member.t_first_ns or event.get("t_ns")
         elif kind == "progress" and self.scheduler:
@@ -85,13 +93,13 @@ class Figures:
         return -(-self.size // (self.plan.payload * self.block))
 
     def _digests_in(self, member: Member, rows: Any, now: float) -> None:
-        """Only the source has read the file; and a bad row among good ones would be refused by every receiver."""
-        if member.role != "source" or not isinstance(rows, list):
+        """Only roots have read the file; and a bad row among good ones would be refused by every receiver."""
+        if not member.sends or not isinstance(rows, list):
             log.warning(
                 "group %s: digests of %s dropped: %s",
                 self.id,
                 member.name,
-                "no list" if member.role == "source" else "it is not the source",
+                "no list" if member.sends else "it is not the source",
             )
             return
         blocks = self._blocks() if self.plan else 0
@@ -99,7 +107,7 @@ class Figures:
         if len(good) < len(rows):
             log.warning("group %s: %d malformed digests of %s dropped", self.id, len(rows) - len(good), member.name)
         self._digests_since = self._digests_since if self._digests else now
-        self._digests += good
+        self._digests += self._agreed(member, good)
 
     def _member_done(self, member: Member, t_ns: int | None) -> None:
         if not member.final:
@@ -118,10 +126,9 @@ class Figures:
             member = self.crew.members.get(name)
             if member is None or member.suspect or not self.crew.noticed(member, result):
                 continue
-            if member.role == "source":
-                self._source_figures(result, now, elapsed, asked)
-            else:
+            if member.role == "receiver":
                 self._receiver_figures(member, result, elapsed)
+            self._source_figures(result.get("trees" if member.role == "source" else "sends"), now, elapsed, asked)
             if result.get("state") == "failed":
                 member.fail(str(result.get("code", "error")), str(result.get("error", "failed")))
                 self._wake.set()
@@ -133,13 +140,13 @@ class Figures:
         if not self.scheduler or not working or any(m.suspect for m in working):
             return
         for tree, queue in self.scheduler.trees.items():
-            there = [m for m in working if queue.reaches(m.name)]
+            there = [m for m in working if queue.reaches(m.name) and self.root_of.get(tree) != m.name]
             passed = [m.trees.get(str(tree), {}).get("seq") for m in there]
             if there and all(isinstance(seq, int) for seq in passed):
                 self.scheduler.sent(tree, min(passed), now)
 
-    def _source_figures(self, result: dict[str, Any], now: float, elapsed: float | None, asked: float) -> None:
-        for tree, figures in (result.get("trees") or {}).items():
+    def _source_figures(self, trees: Any, now: float, elapsed: float | None, asked: float) -> None:
+        for tree, figures in (trees or {}).items():
             seq = figures.get("seq")
             if not isinstance(seq, int):
                 continue

@@ -24,12 +24,14 @@ from .bounds import Bounds
 from .crew import Crew, GroupError
 from .figures import Figures
 from .forest import Forest
+from .grove import Agreement, Grove, ideal_s, joined, plan_roots
 from .members import Member
 from .paces import Paces
 from .plan import RATE_UNKNOWN, Plan, PlanError, make_plan, make_plan_for, per_block
 from .reaction import Reactions
 from .report import Told, final_report
-from .schedule import Scheduler
+from .roots import Roots
+from .schedule import Extent, Scheduler
 from .stable import RatedForest
 from .view import View
 
@@ -56,7 +58,7 @@ class Cancelled(DatacastError):
     """Somebody asked to end the group."""
 
 
-class Group(Figures, Reactions):
+class Group(Figures, Reactions, Roots):
     """`await run()` returns the final state; `changed` is called when there is something to report."""
 
     def __init__(
@@ -79,6 +81,11 @@ class Group(Figures, Reactions):
         self.plan: Plan | None = None
         self.block = 1
         self.tree_ids: list[int] = []
+        self.root_of: dict[int, str] = {}
+        self._plans: dict[str, Plan] = {}
+        """Of each root, where there are several."""
+        self._agreement = Agreement()
+        self._given: dict[int, list[Extent]] = {}
         self.scheduler: Scheduler | None = None
         self.first_ns: int | None = None
         self.marks: list[tuple[str, int]] = [("accepted", order.accepted_ns), ("order", received_ns)]
@@ -95,7 +102,7 @@ class Group(Figures, Reactions):
         """There is something to report."""
         self._look_s = pace.POLL_S
         """Between two looks at the members."""
-        self.forest: Forest | RatedForest | None = None
+        self.forest: Forest | RatedForest | Grove | None = None
         self.ideal_s: float | None = None
         self.paces: Paces | None = None
         self.reactions: list[dict[str, Any]] = list(order.reactions)
@@ -107,7 +114,8 @@ class Group(Figures, Reactions):
         self._reacting = asyncio.Lock()
         self._releases: dict[int, float] = {}
         self._finale = False
-        self._file: dict[str, Any] = {}
+        self._files: dict[str, dict[str, int]] = {}
+        """What tells each source's file from another."""
         self._inbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         """Receivers that come and go; read when the group runs."""
         self.over = False
@@ -127,7 +135,7 @@ class Group(Figures, Reactions):
             on_status=lambda member, result: self._receiver_figures(member, result, None),
             epoch=order.epoch,
         )
-        self.bounds = Bounds(self.crew)
+        self.bounds = Bounds(self.crew, len(order.spec.roots) > 1)
 
     # ---- from outside ----
     def cancel(self, reason: str) -> None:
@@ -244,9 +252,9 @@ class Group(Figures, Reactions):
         self._mark("topology")
         again = self.order.again
         if again:
-            await self.crew.await_source(self.spec.source)
+            await self.crew.await_source(self.spec.roots)
         self.crew.join(
-            self.spec.source,
+            self.spec.roots,
             self.order.receivers,
             wait=again or self.options.get("quorum") is not None,
             done=self.order.done,
@@ -283,15 +291,24 @@ class Group(Figures, Reactions):
             m.name: {"path": path} if m.role == "source" else {"dest": self._dest(m.name)} for m in self.crew.in_touch()
         }
         results = await self.crew.first("stat", parts)
-        told = results[self.crew.source.name]
-        size = told.get("size")
-        if not isinstance(size, int) or size < 0:
-            raise GroupError("bad_answer", f"source {self.crew.source.name} told no size of {path}")
-        self.size = size
-        self._file = {key: told[key] for key in ("mtime_ns", "inode") if isinstance(told.get(key), int)}
+        sizes: dict[str, int] = {}
+        for member in self.crew.roots:
+            told = results[member.name]
+            size = told.get("size")
+            if not isinstance(size, int) or size < 0:
+                raise GroupError("bad_answer", f"source {member.name} told no size of {path}")
+            sizes[member.name] = self.size = size
+            self._files[member.name] = {k: told[k] for k in ("mtime_ns", "inode") if isinstance(told.get(k), int)}
+        if len(set(sizes.values())) > 1:
+            told_sizes = ", ".join(f"{size} bytes at {name}" for name, size in sizes.items())
+            raise GroupError("sources_differ", f"{path} is not the same file at all sources: {told_sizes}", path)
         adopt = self.order.adopt
-        if adopt and (size != adopt.size or self._file != adopt.file):
+        if adopt and (self.size != adopt.size or (self._file and self._file != adopt.file)):
             raise GroupError("changed", f"{path} is not the file any more that the group was started with", path)
+
+    @property
+    def _file(self) -> dict[str, int]:
+        return self._files.get(self.spec.source, {})
 
     def _dest(self, name: str) -> str:
         return self.dest_paths.get(name, self.spec.dest_path or "")
@@ -305,8 +322,18 @@ class Group(Figures, Reactions):
         names = [m.name for m in waiting if not m.aside] or [m.name for m in waiting]
         # Those of an earlier master are this group's own.
         load = self.view.load_without([(u, v) for u, v, n in self.order.own for _ in range(n)])
-        given = self.view.graph, self.spec.source, names, self.options, load, self.view.network
-        self.plan = make_plan_for(adopt.payload, *given) if adopt else make_plan(*given)
+        payload = adopt.payload if adopt else None
+        if len(self.spec.roots) > 1:
+            roots = [m.name for m in self.crew.roots]
+            graph, network = self.view.graph, self.view.network
+            self._plans = plan_roots(graph, roots, names, self.options, load, network, payload)
+            self.plan = joined(self._plans)
+            for name in set(roots) - set(self._plans):
+                self.crew.members[name].fail("cut_off", f"no path over links that are up leads from {name} anywhere")
+        else:
+            given = self.view.graph, self.spec.source, names, self.options, load, self.view.network
+            self.plan = make_plan_for(payload, *given) if payload else make_plan(*given)
+            self._plans = {self.spec.source: self.plan}
         self.view.subscribe(self._on_change)
         if self.plan.plain:
             log.warning(
@@ -321,7 +348,12 @@ class Group(Figures, Reactions):
         if missing > 0:
             self.tree_ids += await self.client.tree_ids(missing)
         self.block = adopt.per_block if adopt else per_block(self.size, self.plan.payload, self.options["block_bytes"])
-        self.ideal_s = self.plan.ideal_s(self.size)
+        ids = iter(self.tree_ids)
+        self.root_of = {next(ids): root for root, plan in self._plans.items() for _ in plan.trees}
+        several = len(self._plans) > 1
+        self.ideal_s = (
+            ideal_s(self.plan, self.view.graph, names, self.size) if several else self.plan.ideal_s(self.size)
+        )
         self.forest = self._make_forest()
         # Other groups' traffic looks like a slow receiver: who did not ask for it, and has none, keeps its trees.
         rated = self.plan.rated
@@ -336,7 +368,9 @@ class Group(Figures, Reactions):
             min(t.transport.rate_max_bps for t in self.plan.trees) / 8 / frame,
             max_pieces=max(1, pace.extent_bytes(self.size) // self.plan.payload),
             pool=list(adopt.rest) if adopt else None,
-            rates={tree: planned.transport.rate_max_bps / 8 / frame for tree, planned in pairs} if rated else None,
+            rates={tree: planned.transport.rate_max_bps / 8 / frame for tree, planned in pairs}
+            if rated or several
+            else None,
             reach={tree: frozenset(planned.routes) for tree, planned in pairs} if rated else None,
         )
 
@@ -345,7 +379,7 @@ class Group(Figures, Reactions):
         assert self.plan
         return self.view.load_without([arc for tree in self.plan.trees for arc in tree.arcs])
 
-    def _make_forest(self) -> Forest | RatedForest:
+    def _make_forest(self) -> Forest | RatedForest | Grove:
         assert self.plan is not None and self.view.network is not None
         if self.plan.rated is not None:
             return RatedForest(
@@ -359,18 +393,22 @@ class Group(Figures, Reactions):
                 most=self.options.get("trees"),
                 planner=self.options.get("planner"),
             )
-        assert self.plan.found is not None
+        forests = {root: self._make_one(root, plan) for root, plan in self._plans.items()}
+        return Grove(forests) if len(self.spec.roots) > 1 else forests[self.spec.source]
+
+    def _make_one(self, root: str, plan: Plan) -> Forest:
+        assert plan.found is not None
         return Forest(
             self.view.graph,
-            self.plan.found.network,
-            self.spec.source,
-            self.plan.found,
-            list(self.plan.found_routes),
-            ids=self.tree_ids,
-            payload=self.plan.payload,
-            labels=self.plan.room,
-            around=self.plan.around,
-            most=self.options.get("trees"),
+            plan.found.network,
+            root,
+            plan.found,
+            list(plan.found_routes),
+            ids=[tree for tree in self.tree_ids if self.root_of[tree] == root],
+            payload=plan.payload,
+            labels=plan.room,
+            around=plan.around,
+            most=len(plan.trees) if len(self._plans) > 1 else self.options.get("trees"),
             load=self._load,
         )
 
@@ -388,7 +426,8 @@ class Group(Figures, Reactions):
                 "trees": [planned.transport.to_json(tree) for tree, planned in pairs],
             }
         if member.role == "source":
-            return {"role": "source", "path": self.spec.source_path, **self._file}
+            roots = [tree for tree, root in self.root_of.items() if root == member.name]
+            return {"role": "source", "path": self.spec.source_path, "roots": roots, **self._files[member.name]}
         routes = {str(tree): p.routes[member.name].hex() for tree, p in pairs if member.name in p.routes}
         return {"role": "receiver", "dest": self._dest(member.name), "routes": routes}
 
@@ -419,6 +458,7 @@ class Group(Figures, Reactions):
             if self._stop_reason:
                 raise Cancelled(self._stop_reason)
             self.crew.check_source()
+            self._look_after_roots()
             if not self._finale and all(m.final or m.aside for m in self.crew.receivers):
                 await self._serve_those_aside()
             self._feed()
@@ -451,6 +491,9 @@ class Group(Figures, Reactions):
                 del self._digests[:DIGESTS_MAX]
         self.scheduler.gone(frozenset(m.name for m in self.crew.receivers if m.final))
         extents = self.scheduler.assign(now)
+        if extents and len(self._plans) > 1:
+            for extent in extents:
+                self._given.setdefault(extent.tree, []).append(extent)
         if extents:
             self.crew.tell("assign", {"extents": [[e.tree, e.seq, e.first, e.count] for e in extents]})
         self._release(now)
@@ -462,8 +505,9 @@ class Group(Figures, Reactions):
 
     async def _cut(self, cuts: list[list[int]]) -> None:
         index = self.crew.entries
+        root = self.crew.members[self.root_of.get(cuts[0][0], self.crew.source.name)]
         await self.crew.tell("cut", {"trees": cuts})
-        while self.crew.source.position <= index and not self.crew.source.final:
+        while root.position <= index and not root.over:
             await asyncio.sleep(TICK_S)  # its agent is out of touch
         assert self.scheduler
         self.scheduler.cut_done(time.monotonic())

@@ -33,13 +33,21 @@ class Member:
     t_first_ns: int | None = None
     t_done_ns: int | None = None
     sha256_ok: bool | None = None
+    sends: bool = False
+    """Trees begin at it."""
     trees: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @property
     def final(self) -> bool:
         return self.state in ("done", "failed", "cancelled")
 
+    @property
+    def over(self) -> bool:
+        """Nothing is to be told to it any more."""
+        return self.final and not self.sends
+
     def fail(self, code: str, message: str) -> None:
+        self.sends = False
         if not self.final:
             self.state, self.error = "failed", {"code": code, "message": message}
 

@@ -15,6 +15,7 @@ from datacast.services.problems import Problem
 
 from .crew import Crew, GroupError
 from .forest import Change, Forest, to_json
+from .grove import Grove
 from .members import Member
 from .paces import Paces, Seen
 from .plan import Plan, PlannedTree, rated_parts
@@ -44,7 +45,7 @@ class Reactions:
     view: View
     client: FabricManagerClient
     crew: Crew
-    forest: Forest | RatedForest | None
+    forest: Forest | RatedForest | Grove | None
     options: dict[str, Any]
     order: StartOrder
     paces: Paces | None
@@ -231,7 +232,8 @@ class Reactions:
     def _others_served(self, member: Member) -> bool:
         """Whether there is somebody whom this one could hold up."""
         others = any(not m.final and not m.aside and m is not member for m in self.crew.receivers)
-        return member.role == "receiver" and not self._finale and bool(self._aside_s) and others
+        able = member.role == "receiver" and not member.sends
+        return able and not self._finale and bool(self._aside_s) and others
 
     def _may_return(self, member: Member) -> bool:
         """One that is far behind would slow the others down with questions about what they had long ago."""

@@ -1,0 +1,173 @@
+"""Trees of a group that begin at several hosts: a plan and a forest for each root, and the sum of them. Pure.
+
+Each root has trees to all receivers but itself. They are planned one root after another, each knowing the trees before
+it as it knows those of other groups; so roots share links only where they must. All cut the file alike: the least
+payload of all plans counts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from datacast.core.errors import DatacastError
+from datacast.core.trees import Network
+
+from .forest import Change, Delta, Forest, Way
+from .plan import RATE_UNKNOWN, Plan, PlanError, make_plan, make_plan_for
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+TREES_MAX = 32
+"""Of a group: more an agent does not take."""
+ROOTS_MAX = TREES_MAX
+Load = dict[tuple[str, str], int]
+
+
+class Differ(DatacastError):
+    """Hosts that should hold the same file do not."""
+
+
+def plan_roots(
+    graph: nx.Graph,
+    roots: Sequence[str],
+    receivers: Sequence[str],
+    options: Mapping[str, Any],
+    load: Load,
+    network: Network | None,
+    payload: int | None = None,
+) -> dict[str, Plan]:
+    """A plan for each root that reaches anybody. `payload`: the file is cut already. Raises PlanError: none does."""
+    most = max(1, TREES_MAX // len(roots))
+    given = {**options, "delivery": "together", "trees": min(options.get("trees") or most, most)}
+    plans: dict[str, Plan] = {}
+    errors: list[PlanError] = []
+    used = Counter(load)
+    for root in roots:
+        others = [name for name in receivers if name != root]
+        try:
+            wanted = graph, root, others, given, dict(used), network
+            plans[root] = make_plan_for(payload, *wanted) if payload else make_plan(*wanted)
+        except PlanError as error:
+            errors.append(error)
+            continue
+        used.update(arc for tree in plans[root].trees for arc in tree.arcs)
+    if not plans:
+        raise errors[0]
+    least = min(plan.payload for plan in plans.values())
+    if any(plan.payload != least for plan in plans.values()):
+        return plan_roots(graph, list(plans), receivers, options, load, network, least)
+    return plans
+
+
+def joined(plans: Mapping[str, Plan]) -> Plan:
+    """All roots' trees as one plan, in the roots' order."""
+    every = list(plans.values())
+    off = set.intersection(*(set(plan.cut_off) for plan in every))
+    return replace(
+        every[0],
+        trees=tuple(tree for plan in every for tree in plan.trees),
+        labels=max(plan.labels for plan in every),
+        room=max(plan.room for plan in every),
+        mtu=min(plan.mtu for plan in every),
+        cut_off={name: why for name, why in every[0].cut_off.items() if name in off},
+        plain=tuple(sorted({name for plan in every for name in plan.plain})),
+        around=any(plan.around for plan in every),
+        found=None,
+        found_routes=tuple(route for plan in every for route in plan.found_routes),
+    )
+
+
+def ideal_s(plan: Plan, graph: nx.Graph, receivers: Iterable[str], size: int) -> float:
+    """The file's bytes over what the trees bring to the receiver that gets least: its links carry no more than they
+    can, however many roots send over them."""
+    into: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
+    for tree in plan.trees:
+        for arc in tree.arcs:
+            into[arc[1]][arc] += tree.rate_bps
+    least = min(
+        sum(min(rate, graph.edges[arc]["rate_bps"] or RATE_UNKNOWN) for arc, rate in into[name].items())
+        for name in receivers
+        if name in into
+    )
+    return size * 8 / (least * plan.payload / plan.frame_bytes)
+
+
+class Grove:
+    """A Forest per root, as one: what reaction.py needs of a forest."""
+
+    def __init__(self, forests: Mapping[str, Forest]) -> None:
+        self._forests = dict(forests)
+        self._ended: dict[int, Way] = {}
+        self.cut_off: set[str] = set()
+
+    @property
+    def ways(self) -> dict[int, Way]:
+        return {**self._ended, **{n: way for forest in self._forests.values() for n, way in forest.ways.items()}}
+
+    def drop(self, root: str) -> None:
+        """It sends no more: its trees stay as they are."""
+        forest = self._forests.pop(root, None)
+        if forest is not None:
+            self._ended |= forest.ways
+
+    def update(self, deltas: list[Delta], wanted: list[str], appliances: Sequence[tuple[str, bool]] = ()) -> Change:
+        """As Forest.update. Trees beyond those that there were at the start are not made."""
+        before = set(self.cut_off)
+        changes = []
+        for root, forest in self._forests.items():
+            others = [name for name in wanted if name != root]
+            changes.append(forest.update(deltas, others, appliances))
+        # A root is no receiver of its own trees; the others must reach it.
+        self.cut_off = {
+            name
+            for name in wanted
+            if all(name in forest.cut_off for root, forest in self._forests.items() if root != name)
+            and any(root != name for root in self._forests)
+        }
+        return Change(
+            [n for change in changes for n in change.changed],
+            [n for change in changes for n in change.lost],
+            [n for change in changes for n in change.revived],
+            [],
+            sorted(self.cut_off - before),
+            sorted((before - self.cut_off) & set(wanted)),
+        )
+
+    def name(self, slot: int, number: int) -> None:
+        raise NotImplementedError("a grove makes no new trees")
+
+
+class Agreement:
+    """Digests that several sources tell of the same file. A block's digest counts when all of them have told the same:
+    no receiver ever takes a block of which two sources have different bytes."""
+
+    def __init__(self) -> None:
+        self._told: dict[int, tuple[str, set[str]]] = {}
+        self._agreed: set[int] = set()
+
+    def told(self, name: str, rows: Sequence[tuple[int, str]], sources: set[str]) -> list[list[Any]]:
+        """Rows on which all `sources` agree from now on. Raises Differ."""
+        found: list[list[Any]] = []
+        for block, digest in rows:
+            known, by = self._told.setdefault(block, (digest, set()))
+            if known.lower() != digest.lower():
+                whose = f"block {block} of {name} differs from that of {', '.join(sorted(by))}"
+                raise Differ(f"{whose}: they do not hold the same file", name)
+            by.add(name)
+            if by >= sources and block not in self._agreed:
+                self._agreed.add(block)
+                found.append([block, digest])
+        return found
+
+    def left(self, sources: set[str]) -> list[list[Any]]:
+        """Rows that agree now that only these sources are left."""
+        found = []
+        for block, (digest, by) in self._told.items():
+            if by >= sources and block not in self._agreed:
+                self._agreed.add(block)
+                found.append([block, digest])
+        return found
