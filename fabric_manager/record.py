@@ -109,6 +109,7 @@ def to_json(record: Record) -> dict[str, Any]:
         "finished_ns": record.finished_ns,
         "source": spec["source"],
         "source_path": spec["source_path"],
+        "other_sources": spec["other_sources"],
         "dest_path": spec["dest_path"],
         "options": spec["options"],
         **{key: spec[key] for key in ("weight", "priority", "most_bps", "deadline_s", "labels")},

@@ -121,13 +121,7 @@ class Grove:
         for root, forest in self._forests.items():
             others = [name for name in wanted if name != root]
             changes.append(forest.update(deltas, others, appliances))
-        # A root is no receiver of its own trees; the others must reach it.
-        self.cut_off = {
-            name
-            for name in wanted
-            if all(name in forest.cut_off for root, forest in self._forests.items() if root != name)
-            and any(root != name for root in self._forests)
-        }
+        self.cut_off = {name for name in wanted if self._is_off(name)}
         return Change(
             [n for change in changes for n in change.changed],
             [n for change in changes for n in change.lost],
@@ -136,6 +130,12 @@ class Grove:
             sorted(self.cut_off - before),
             sorted((before - self.cut_off) & set(wanted)),
         )
+
+    def _is_off(self, name: str) -> bool:
+        """No root reaches it; a root, which is no receiver of its own trees, when it reaches nobody."""
+        if name in self._forests:
+            return not self._forests[name].receivers
+        return bool(self._forests) and all(name in forest.cut_off for forest in self._forests.values())
 
     def name(self, slot: int, number: int) -> None:
         raise NotImplementedError("a grove makes no new trees")

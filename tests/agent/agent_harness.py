@@ -399,9 +399,10 @@ def make_line(net: Net, *options: str) -> Net:
     return net
 
 
-def path_direct(port: int = 0) -> bytes:
-    """From a receiver on the source's own cable, which is plugged into the same port at both ends."""
-    return wire.encode_route([Stop(fwd=Segment((port,))), Stop(ret=Segment((port,)))])
+def path_direct(port: int = 0, back: int | None = None) -> bytes:
+    """From a receiver on the source's own cable, which is plugged into the same port at both ends, or into
+    `back` at the source's."""
+    return wire.encode_route([Stop(fwd=Segment((port,))), Stop(ret=Segment((port if back is None else back,)))])
 
 
 def path_middle() -> bytes:

@@ -119,6 +119,8 @@ class World:
     def _send(self, agent: FakeAgent, group: str, role: Role, elapsed: float) -> None:
         trees = self.trees[group]
         for at, tree in enumerate(trees.values()):
+            if tree.id not in role.part.get("roots", trees):
+                continue
             tree.rate = self.rates[min(at, len(self.rates) - 1)]
             before, most = tree.new_packets, tree.rate * elapsed
             for _, first, piece, count in tree.extents:
@@ -184,6 +186,8 @@ class FakeAgent:
         self.epochs: dict[str, int] = {}
         self.mute_events = False
         self.stall_done = False
+        self.other_bytes = 0
+        """Not 0: as a source its file has other bytes than that of others."""
         self.expired: list[str] = []
         self.paused = False
         self._resume = asyncio.Event()
@@ -414,7 +418,7 @@ class FakeAgent:
         role.heard = time.monotonic()
         if role.kind == "source" and body["size"]:
             pieces = -(-body["size"] // body["piece"])
-            blocks = [[i, f"{i:064x}"] for i in range(-(-pieces // body["per_block"]))]
+            blocks = [[i, f"{i + self.other_bytes:064x}"] for i in range(-(-pieces // body["per_block"]))]
             asyncio.get_running_loop().call_soon(self.emit, group, {"event": "digests", "blocks": blocks})
         return {"ok": True}
 

@@ -1,0 +1,205 @@
+"""Groups whose trees begin at several hosts."""
+
+from __future__ import annotations
+
+import pytest
+from small import bcube41, run, star
+
+from datacast.core.trees import Network
+from datacast.master.forest import Forest
+from datacast.master.grove import TREES_MAX, Agreement, Differ, Grove, ideal_s, joined, plan_roots
+from datacast.master.plan import PlanError
+from lab import lab
+
+
+def graph_with(rates: dict[str, int]):
+    """A star whose hosts' cables have these rates."""
+    g = star(5)
+    for u, v, data in g.edges(data=True):
+        data.update(up=True, mtu=9000, rate_bps=next((rates[n] for n in (u, v) if n in rates), 100_000_000))
+        data.setdefault("ports", {u: 0, v: 0})
+    return g
+
+
+# ---- plans ----
+def test_every_root_has_trees_to_all_receivers_but_itself_and_all_cut_the_file_alike() -> None:
+    g = bcube41()
+    for *_, data in g.edges(data=True):
+        data.update(up=True, mtu=9000, rate_bps=50_000_000)
+    receivers = ["02", "10", "21", "23"]
+    plans = plan_roots(g, ["00", "21", "31"], receivers, {}, {}, Network(g))
+    assert list(plans) == ["00", "21", "31"]
+    assert len({plan.payload for plan in plans.values()}) == 1
+    for root, plan in plans.items():
+        assert {arc[0] for tree in plan.trees for arc in tree.arcs} - {
+            arc[1] for t in plan.trees for arc in t.arcs
+        } == {root}
+        for tree in plan.trees:
+            assert set(tree.routes) == set(receivers) - {root}
+    whole = joined(plans)
+    assert len(whole.trees) == sum(len(plan.trees) for plan in plans.values())
+
+
+def test_many_roots_share_the_trees_that_an_agent_takes() -> None:
+    g = bcube41()
+    for *_, data in g.edges(data=True):
+        data.update(up=True, mtu=9000, rate_bps=50_000_000)
+    hosts = [n for n, d in g.nodes(data=True) if d["kind"] == "host"]
+    plans = plan_roots(g, hosts, hosts, {}, {}, Network(g))
+    assert len(plans) == 16 and sum(len(plan.trees) for plan in plans.values()) <= TREES_MAX
+
+
+def test_the_ideal_is_bound_by_the_sources_links_and_by_the_receiver_s_own() -> None:
+    size = 100_000_000
+    times = {}
+    for slow in (20, 50, 100):
+        g = graph_with({"h0": slow * 10**6, "h1": slow * 10**6})
+        plan = joined(plan_roots(g, ["h0", "h1"], ["h2", "h3"], {}, {}, Network(g)))
+        times[slow] = ideal_s(plan, g, ["h2", "h3"], size) * plan.payload / plan.frame_bytes
+    assert times == pytest.approx({20: 20.0, 50: 8.0, 100: 8.0})
+
+
+def test_a_root_that_reaches_nobody_is_left_out_and_when_none_does_the_plan_says_so() -> None:
+    g = graph_with({})
+    g.edges["h1", "s"]["up"] = False
+    assert list(plan_roots(g, ["h0", "h1"], ["h2", "h3"], {}, {}, Network(g))) == ["h0"]
+    g.edges["h0", "s"]["up"] = False
+    with pytest.raises(PlanError):
+        plan_roots(g, ["h0", "h1"], ["h2", "h3"], {}, {}, Network(g))
+
+
+# ---- links ----
+def grove_of(g, roots, receivers) -> Grove:
+    number, forests = 0, {}
+    for root, plan in plan_roots(g, roots, receivers, {}, {}, network := Network(g)).items():
+        ids = list(range(number, number := number + len(plan.trees)))
+        forests[root] = Forest(
+            g, network, root, plan.found, list(plan.found_routes), ids=ids, payload=plan.payload, labels=plan.room
+        )
+    return Grove(forests)
+
+
+def test_a_root_without_links_loses_its_trees_and_nobody_is_cut_off_for_it() -> None:
+    grove = grove_of(graph_with({}), ["h0", "h1"], ["h2", "h3"])
+    change = grove.update([("h0", "s", False)], ["h2", "h3"])
+    assert change.lost == [0] and not change.cut_off
+    change = grove.update([("h0", "s", True)], ["h2", "h3"])
+    assert change.revived == [0] and not change.lost
+
+
+def test_a_receiver_that_no_root_reaches_is_cut_off_and_comes_back() -> None:
+    grove = grove_of(graph_with({}), ["h0", "h1"], ["h2", "h3"])
+    assert grove.update([("h3", "s", False)], ["h2", "h3"]).cut_off == ["h3"]
+    assert grove.update([("h3", "s", True)], ["h2", "h3"]).back == ["h3"]
+
+
+def test_a_root_that_is_a_receiver_counts_as_reached_when_another_reaches_it() -> None:
+    grove = grove_of(graph_with({}), ["h0", "h1"], ["h0", "h1", "h2"])
+    assert grove.update([("h0", "s", False)], ["h0", "h1", "h2"]).cut_off == ["h0"]
+
+
+def test_a_dropped_root_s_trees_stay_as_they_are() -> None:
+    grove = grove_of(graph_with({}), ["h0", "h1"], ["h2", "h3"])
+    grove.drop("h0")
+    assert set(grove.ways) == {0, 1}
+    assert grove.update([("h0", "s", False)], ["h2", "h3"]).nothing
+
+
+# ---- digests ----
+A, B = "a" * 64, "b" * 64
+
+
+def test_a_digest_counts_when_all_sources_have_told_it_once() -> None:
+    agreement, both = Agreement(), {"x", "y"}
+    assert agreement.told("x", [(0, A), (1, B)], both) == []
+    assert agreement.told("y", [(0, A)], both) == [[0, A]]
+    assert agreement.told("y", [(0, A), (1, B)], both) == [[1, B]], "said again, it is told on once"
+    assert agreement.told("x", [(0, A.upper())], both) == []
+
+
+def test_sources_that_differ_are_named_with_the_block() -> None:
+    agreement = Agreement()
+    agreement.told("x", [(7, A)], {"x", "y"})
+    with pytest.raises(Differ, match="block 7 of y differs from that of x"):
+        agreement.told("y", [(7, B)], {"x", "y"})
+
+
+def test_what_only_a_source_that_is_gone_had_not_told_counts_now() -> None:
+    agreement = Agreement()
+    agreement.told("x", [(0, A), (1, B)], {"x", "y"})
+    assert sorted(agreement.left({"x"})) == [[0, A], [1, B]]
+    assert agreement.left({"x"}) == []
+
+
+# ---- whole groups ----
+def test_two_sources_send_each_piece_once_between_them() -> None:
+    async def scenario():
+        async with lab(star(5), rates=[2000.0, 1000.0]) as it:
+            it.world.sizes["/srv/file"] = 20_000_000
+            group = await it.client.create_group(
+                {"source": "h0", "other_sources": ["h1"], "receivers": "all", "source_path": "/srv/file"}
+            )
+            record = await it.end(group)
+            trees = it.world.trees[group["id"]].values()
+            return record, it.world.sent_pieces[group["id"]], [tree.new_packets for tree in trees]
+
+    record, sent, packets = run(scenario())
+    assert record["state"] == "done" and sorted(record["receivers"]) == ["h2", "h3", "h4"]
+    assert record["other_sources"] == ["h1"]
+    assert sorted(sent) == list(range(len(sent)))
+    assert len(packets) == 2 and 1.5 < packets[0] / packets[1] < 2.5, "by their rates"
+
+
+@pytest.mark.parametrize("gone", ["h0", "h1"])
+def test_when_a_source_dies_the_other_sends_the_rest(gone: str) -> None:
+    async def scenario():
+        async with lab(star(5), rates=[1500.0]) as it:
+            it.world.sizes["/srv/file"] = 60_000_000
+            group = await it.client.create_group(
+                {"source": "h0", "other_sources": ["h1"], "receivers": ["h2", "h3"], "source_path": "/srv/file"}
+            )
+            await it.running(group, 1000)
+            await it.world.agents[gone].die()
+            return await it.end(group, 30.0)
+
+    record = run(scenario())
+    assert record["state"] == "done", record["error"]
+
+
+def test_sources_with_different_files_fail_the_group_before_anybody_has_a_mixture() -> None:
+    async def scenario():
+        async with lab(star(4), rates=[1000.0]) as it:
+            it.world.sizes["/srv/file"] = 20_000_000
+            it.world.agents["h1"].other_bytes = 1 << 20
+            group = await it.client.create_group(
+                {"source": "h0", "other_sources": ["h1"], "receivers": ["h2", "h3"], "source_path": "/srv/file"}
+            )
+            return await it.end(group), it.world.ops("digest")
+
+    record, digests = run(scenario())
+    assert record["state"] == "failed" and record["error"]["code"] == "sources_differ"
+    assert "do not hold the same file" in record["error"]["message"]
+    assert not digests, "nobody could verify a block"
+
+
+@pytest.mark.parametrize(
+    ("spec", "code"),
+    [
+        ({"other_sources": ["h0"]}, "duplicate_sources"),
+        ({"other_sources": ["h9"]}, "unknown_host"),
+        ({"other_sources": ["h2"]}, "source_among_receivers"),
+        ({"other_sources": ["h1"], "options": {"delivery": "stable"}}, "several_sources"),
+    ],
+)
+def test_requests_that_make_no_sense_are_refused(spec, code: str) -> None:
+    from datacast.services.problems import Problem
+
+    async def scenario():
+        async with lab(star(4)) as it:
+            await it.client.create_group(
+                {"source": "h0", "receivers": ["h2", "h3"], "source_path": "/srv/file", **spec}
+            )
+
+    with pytest.raises(Problem) as told:
+        run(scenario())
+    assert told.value.code == code
