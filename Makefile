@@ -93,6 +93,7 @@ C_TESTS :=
 -include datapath/build.mk
 -include dpdk_cache/build.mk
 -include host_agent/build.mk
+-include lab/build.mk
 -include simulation/build.mk
 -include simulation/ns3/build.mk
 -include p4src/build.mk

@@ -225,6 +225,9 @@ class Lab:
         self._network_made = True
         self.network.ip = self.plane.ip
         self.network.up(self.progress)
+        if self.network.delay_lines:
+            command = [need_program("datacast-delay"), *self.network.delay_lines]
+            self.supervisor.start("delay", command, spawn=self.network.spawn_delay(), realtime=options.realtime)
         for host in self.plan.hosts:
             self.plane.start_host(self, host)
         self.start_all()

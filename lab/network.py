@@ -14,13 +14,14 @@ from __future__ import annotations
 import contextlib
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from mininet.link import Intf, Link
 from mininet.node import Node
 
 from datacast.lab.errors import LabError
-from datacast.lab.plan import Cable, Machine, Plan, ip_queue
+from datacast.lab.plan import Cable, Machine, Plan, Port, ip_queue
 from datacast.lab.signals import Signals
 
 ETHER_LEN = 14
@@ -143,6 +144,8 @@ def ip_port_script(ifname: str, rate_bps: int, mtu: int, queue_packets: int, up:
     return lines + shaper_script(ifname, rate_bps, mtu, ip_queue(queue_packets, mtu))
 
 
+INNER_MAC = "02:dc:ff:ff:ff:ff"
+"""Of ends in the delay line's namespace; no frame is for them."""
 PROLOGUE = "echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6 2>/dev/null || :\nip link set lo up\n"
 
 
@@ -162,6 +165,9 @@ class Network:
         self.nodes: dict[str, Node] = {}
         self._management: Node | None = None
         self._management_ports: dict[str, str] = {}
+        self._between: Node | None = None
+        self.delay_lines: list[str] = []
+        """What the delay line is to be told; empty: no cable has a delay."""
 
     def _node(self, name: str) -> Node:
         self.signals.check()
@@ -213,13 +219,33 @@ class Network:
             self.signals.check()
             progress(f"cable {cable.a.node} to {cable.b.node}")
             ends = [self.plan.machine_of(port.node).name for port in (cable.a, cable.b)]
-            CableLink(cable, self.nodes[ends[0]], self.nodes[ends[1]])
+            if cable.delay_us:
+                self._lay_delayed(cable, self.nodes[ends[0]], self.nodes[ends[1]])
+            else:
+                CableLink(cable, self.nodes[ends[0]], self.nodes[ends[1]])
             for port, machine_name in zip((cable.a, cable.b), ends, strict=True):
                 make = ip_port_script if self.ip else data_port_script
                 scripts[machine_name] += make(
                     port.ifname, cable.rate_of(port), cable.mtu, cable.queue_packets, cable.up
                 )
         self._set_up(scripts, progress)
+
+    def _lay_delayed(self, cable: Cable, a: Node, b: Node) -> None:
+        """Two veth pairs that meet in the namespace of the delay line."""
+        if self._between is None:
+            self._between = self._node("delay")
+            self._script(self._between, PROLOGUE)
+        inner = [f"line{len(self.delay_lines)}{end}" for end in "ab"]
+        for node, port, name in ((a, cable.a, inner[0]), (b, cable.b, inner[1])):
+            far = replace(cable, a=port, b=Port(port.neighbour, port.neighbour_port, name, INNER_MAC, port.node, 0, ""))
+            CableLink(far, node, self._between)
+            self._script(self._between, f"ip link set {name} arp off up\n")
+        self.delay_lines.append(f"{inner[0]},{inner[1]},{cable.delay_us}")
+
+    def spawn_delay(self) -> Callable[..., Any]:
+        """A subprocess.Popen in the namespace of the delay line."""
+        assert self._between is not None
+        return self._popen(self._between)
 
     def _set_up(self, scripts: dict[str, str], progress: Callable[[str], None]) -> None:
         for name, script in scripts.items():
@@ -247,8 +273,10 @@ class Network:
 
     def spawn(self, machine: Machine | str) -> Callable[..., Any]:
         """A subprocess.Popen that runs inside a machine's namespace."""
-        node = self.nodes[machine if isinstance(machine, str) else machine.name]
+        return self._popen(self.nodes[machine if isinstance(machine, str) else machine.name])
 
+    @staticmethod
+    def _popen(node: Node) -> Callable[..., Any]:
         def popen(command: list[str], **options: Any) -> Any:
             return node.popen(command, mncmd=["mnexec", "-a", str(node.pid)], **options)
 
@@ -308,9 +336,9 @@ class Network:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-        nodes = [*self.nodes.values()] + ([self._management] if self._management else [])
+        nodes = [*self.nodes.values(), *(node for node in (self._management, self._between) if node)]
         for node in nodes:
             with contextlib.suppress(OSError):
                 node.stop(deleteIntfs=False)
         self.nodes.clear()
-        self._management = None
+        self._management = self._between = None

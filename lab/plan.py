@@ -21,6 +21,8 @@ AGENT_PORT = 7600
 
 
 JUMBO = 9000
+DELAYED_MAX = 64
+"""LINES_MAX of delay.c."""
 
 
 def ip_queue(queue_packets: int, mtu: int) -> int:
@@ -53,6 +55,8 @@ class Cable:
     up: bool = True
     back_bps: int | None = None
     """From b to a; None: the same."""
+    delay_us: int = 0
+    """One way, by the delay line (delay.c)."""
 
     def rate_of(self, port: Port) -> int:
         """What a port sends at most."""
@@ -141,8 +145,8 @@ def make_plan(
     ----------
     graph : networkx.Graph
         Node attributes `kind` ("host" or "switch") and `forwards`; edge attributes `ports` ({node: port number}) and
-        perhaps `rate_bps`, `mtu`, `queue_packets`, `up`, which override the parameters, and `interfaces` ({node: (name,
-        MAC)}) of a network that is there already.
+        perhaps `rate_bps`, `mtu`, `queue_packets`, `up`, which override the parameters, `delay_ms`, and `interfaces`
+        ({node: (name, MAC)}) of a network that is there already.
     rate_bps, mtu, queue_packets
         Of every cable, each way. The queue is the paper's 100 packets (section 6.2).
     slot : int
@@ -187,8 +191,11 @@ def make_plan(
                 _of(data, "queue_packets", queue_packets),
                 bool(data.get("up", True)),
                 (data.get("rates_bps") or {}).get(v),
+                round(1000 * data.get("delay_ms", 0)),
             )
         )
+    if (lines := sum(cable.delay_us > 0 for cable in cables)) > DELAYED_MAX:
+        raise LabError(f"{lines} links have a delay, the delay line takes {DELAYED_MAX}", what="delay_ms")
     hosts = [name for name, data in graph.nodes(data=True) if data["kind"] == "host"]
     switches = [name for name in graph.nodes if name not in set(hosts)]
     if not hosts:

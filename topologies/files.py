@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from typing import Any
@@ -32,8 +33,8 @@ def from_json(obj: Any) -> nx.Graph:
     ----------
     obj : dict
         `nodes` (each with `id` and `kind`, perhaps `forwards`, `cache`, `msd`) and `edges` or `links` (each with
-        `source` and `target`, perhaps `ports` or `source_port` and `target_port`, `up`, `rate_bps`). Where no link has
-        port numbers, each node's ports are numbered in the order of the links.
+        `source` and `target`, perhaps `ports` or `source_port` and `target_port`, `up`, `rate_bps`, `delay_ms`). Where
+        no link has port numbers, each node's ports are numbered in the order of the links.
 
     Raises
     ------
@@ -158,4 +159,7 @@ def _typed(data: dict[str, Any]) -> dict[str, Any]:
         value = out.get(key)
         if (isinstance(value, str) and value.strip().isdigit()) or (isinstance(value, float) and value.is_integer()):
             out[key] = int(value)
+    if isinstance(out.get("delay_ms"), str):
+        with contextlib.suppress(ValueError):
+            out["delay_ms"] = float(out["delay_ms"])
     return out

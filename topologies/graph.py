@@ -5,7 +5,7 @@ A topology is an undirected `networkx.Graph`; a link is a full-duplex cable.
 - node: `kind` ("host" or "switch"), `forwards` (bool), perhaps `cache` (bool: can be a waypoint; by default what
   forwards can) and `msd` (int: the deepest label stack it can handle).
 - edge: `ports` ({u: u's port, v: v's port}), perhaps `up` (bool, default True), `rate_bps` (int), and
-  `rates_bps` ({node where the direction begins: int}, for both ends), which goes before it.
+  `rates_bps` ({node where the direction begins: int}, for both ends), which goes before it, and `delay_ms` (one way).
 - graph: `topology`, the spec it was built from, or the file's name.
 
 The ports of each node are numbered from 0 without gaps.
@@ -20,6 +20,7 @@ import networkx as nx
 from .errors import LinkError, NodeError, TopologyError, UnknownNode
 
 KINDS = ("host", "switch")
+DELAY_MS_MAX = 10_000
 PORT_MAX = 65534
 """DC_PORT_MAX: ports travel as 16 bits."""
 
@@ -163,6 +164,9 @@ def _check_link(u: str, v: str, data: dict[str, Any]) -> None:
     rate = data.get("rate_bps")
     if rate is not None and (isinstance(rate, bool) or not isinstance(rate, int) or rate < 1):
         raise LinkError(f"link {what}: rate_bps is {rate!r}, give whole bits per second from 1 on", what=what)
+    delay = data.get("delay_ms", 0)
+    if isinstance(delay, bool) or not isinstance(delay, int | float) or not 0 <= delay <= DELAY_MS_MAX:
+        raise LinkError(f"link {what}: delay_ms is {delay!r}, give 0 to {DELAY_MS_MAX} milliseconds", what=what)
     rates = data.get("rates_bps")
     if rates is None:
         return
