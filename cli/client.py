@@ -172,6 +172,9 @@ def send(
         float | None,
         typer.Option(metavar="S", min=0.001, help="Refuse it where the links cannot deliver it within S seconds."),
     ] = None,
+    sha256: Annotated[
+        str | None, typer.Option(metavar="HEX", help="What the file must have; receivers keep no other.")
+    ] = None,
     label: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Yours, to find it by; repeat.")] = None,
     watch: Annotated[bool, typer.Option("--watch/--no-watch", help="Follow it to the end, or only start it.")] = True,
     as_json: Json = False,
@@ -206,6 +209,8 @@ def send(
         spec["deadline_s"] = deadline
     if dest is not None:
         spec["dest_path"] = dest
+    if sha256 is not None:
+        spec["sha256"] = sha256.lower()
     with connect(controller, token_file) as client:
         group, interrupted = _create(client, spec)
         if interrupted:

@@ -65,6 +65,7 @@ class GroupRecord(_Group):
     weight: int
     most_bps: int | None
     deadline_s: float | None
+    sha256: str | None = None
     receivers: dict[str, Receiver]
     trees: dict[str, Tree]
     report: dict[str, Any] | None

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Ge, Gt, Le, MaxLen, MinLen
+from pydantic import StringConstraints
 
 from datacast.services.problems import JsonClient, segment
 from datacast.services.tls import PLAIN, Security
@@ -25,6 +26,7 @@ CHILD = "child-"
 GroupState = Literal["queued", "starting", "running", "cancelling", "done", "partial", "failed", "cancelled"]
 FINAL_STATES = ("done", "partial", "failed", "cancelled")
 
+SHA256 = StringConstraints(pattern=r"^[0-9a-f]{64}$")
 Name = Annotated[str, MinLen(1), MaxLen(128)]
 Path = Annotated[str, MinLen(1), MaxLen(4096)]
 
@@ -94,6 +96,8 @@ class GroupSpec:
     """A named set of hosts; the source is left out when it is in it."""
     dest_path: Path | None = None
     """Path at the receivers; a relative one is inside the agent's folder. None: the file's name."""
+    sha256: Annotated[str, SHA256] | None = None
+    """What the whole file must have: checked at every receiver before the file gets its name."""
     weight: Annotated[int, Ge(1), Le(1000)] = 100
     """Of its share where it shares links with other groups: 200 gets twice what 100 gets."""
     priority: Literal["normal", "background"] = "normal"

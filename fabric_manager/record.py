@@ -112,7 +112,7 @@ def to_json(record: Record) -> dict[str, Any]:
         "other_sources": spec["other_sources"],
         "dest_path": spec["dest_path"],
         "options": spec["options"],
-        **{key: spec[key] for key in ("weight", "priority", "most_bps", "deadline_s", "labels")},
+        **{key: spec[key] for key in ("sha256", "weight", "priority", "most_bps", "deadline_s", "labels")},
         "requested_by": record.requested_by,
         **{key: progress[key] for key in ("size", "fraction", "rate_bps", "error", "trees", "report", "reactions")},
         "receivers": {**waiting, **progress["receivers"]},

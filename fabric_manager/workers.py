@@ -19,6 +19,7 @@ log = logging.getLogger("datacast.fabric_manager")
 
 SILENCE_S = 5.0
 """A worker that says nothing for so long hangs."""
+STOOD_STILL_S = 0.4
 BACK_S = 0.5
 """One whose stream has ended comes back within so long, or was killed."""
 RETURN_S = 1.0
@@ -51,12 +52,12 @@ class Workers:
     def __init__(self, lost: Callable[[Worker, str], None], came: Callable[[Worker], None]) -> None:
         self._lost, self._came = lost, came
         self._workers: dict[str, Worker] = {}
-        self._began = 0.0
+        self._began = self._swept = 0.0
         self._closed = False
 
     def begin(self) -> None:
         """This fabric manager leads from now on."""
-        self._began = time.monotonic()
+        self._began = self._swept = time.monotonic()
 
     def all(self) -> list[Worker]:
         return list(self._workers.values())
@@ -110,8 +111,13 @@ class Workers:
             self._lost(worker, "its worker was told to stop")
 
     def sweep(self) -> None:
-        """Call ten times a second."""
+        """Call ten times a second. What was not heard because this process itself stood still is nobody's silence."""
         now = time.monotonic()
+        late, self._swept = now - self._swept, now
+        if late > STOOD_STILL_S:
+            for worker in self.all():
+                worker.heard += late
+                worker.ended = None if worker.ended is None else worker.ended + late
         for worker in self.all() if not self._closed else ():
             if worker.ended is not None and now - worker.ended > BACK_S:
                 how = "its worker is gone"

@@ -37,6 +37,15 @@ static void finished(struct job *j)
   g->receiver->finishing = false;
   if (g->state != GROUP_RUNNING)
     return;
+  if (j->error == EBADMSG && j->expects) {
+    char is[2 * SHA256_LEN + 1], wanted[2 * SHA256_LEN + 1];
+    hex_write(is, j->sha256, SHA256_LEN);
+    hex_write(wanted, g->sha256, SHA256_LEN);
+    struct fault why;
+    fault_set(&why, "digest", "the file's SHA-256 is %s, expected was %s: the source has another file", is, wanted);
+    group_fail(g, &why);
+    return;
+  }
   if (j->error != 0) {
     blocks_fail_errno(g, j->error == EINTR ? EIO : j->error);
     return;
@@ -58,6 +67,8 @@ static void finish_if_whole(struct group *g)
     return;
   }
   r->finishing = true;
+  j->expects = g->expects;
+  memcpy(j->sha256, g->sha256, sizeof j->sha256);
   j->keep = host_of(g)->keep_partial;
   j->done = finished;
   j->owner = g;

@@ -143,6 +143,8 @@ void group_close(struct group *g, const char *reason, bool keep)
 struct opening {
   enum role role;
   uint64_t lease_ms;
+  bool expects;
+  uint8_t sha256[SHA256_LEN];
   struct dc_layout layout;
   struct tree_params trees[GROUP_TREES_MAX]; /* those that begin on this host first */
   int n, own;
@@ -186,6 +188,11 @@ static bool parse(const struct groups *all, const json_t *whole, const json_t *p
     return false;
   if (o->role == ROLE_RELAY)
     return true;
+  const json_t *expected = json_object_get(whole, "sha256");
+  o->expects = expected != NULL;
+  if (o->expects && (!json_is_string(expected) || !hex_read(o->sha256, SHA256_LEN, json_string_value(expected),
+                                                            json_string_length(expected))))
+    return fault_set(why, "bad_request", "sha256 is not 64 hex digits");
   o->n = params_trees(whole, o->trees, why);
   return o->n >= 0 && parse_roots(part, o, why) && params_layout(whole, group_payload_max(all->host), &o->layout, why);
 }
@@ -203,6 +210,8 @@ static struct group *create(struct groups *all, const char *id, const struct ope
     return NULL;
   }
   *g = (struct group){.all = all, .role = o->role, .layout = o->layout, .lease = {.fire = expire, .at = DC_NEVER}};
+  g->expects = o->expects;
+  memcpy(g->sha256, o->sha256, sizeof g->sha256);
   snprintf(g->id, sizeof g->id, "%s", id);
   g->epoch = epochs_last(&all->epochs, id); /* noted just now */
   bool ok = true;

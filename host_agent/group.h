@@ -22,6 +22,8 @@ struct group {
   enum group_state state;
   struct fault fault; /* GROUP_FAILED */
   struct dc_layout layout;
+  bool expects; /* the whole file's SHA-256 must be this */
+  uint8_t sha256[SHA256_LEN];
   uint64_t lease_ms;
   struct timer lease;
   uint64_t epoch; /* of the latest master that has spoken */

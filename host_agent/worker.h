@@ -56,6 +56,8 @@ struct job {
   bool flush, sync;
   bool begins, ends;
   uint8_t generation; /* of the block's bytes: what was dropped is not hashed together with what came instead */
+  bool expects;      /* JOB_FINISH: only a file with this `sha256` gets its name, else EBADMSG and what it is instead */
+  uint8_t sha256[SHA256_LEN];
   bool keep;         /* JOB_FINISH that is never run: leave the temporary file */
   uint8_t *bytes;    /* JOB_WRITE: of `stages`, which `done` gives them back to */
   struct stages *stages;

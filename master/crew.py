@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import time
 from collections.abc import Callable, Container, Coroutine, Sequence
@@ -33,6 +34,22 @@ VISIT_S = 0.5
 LIMIT_S = 0.1
 FAN_OUT = 16
 """Most children of a member in the signalling tree."""
+
+
+MEMBERS_MAX, CHILDREN_MAX = 512, 128
+"""Members that one message is for, and children of the source in all trees together: an agent keeps no more."""
+PART_BYTES = 2 << 20
+"""Of the members' own parts in one message: half a frame."""
+PART_HEAD = 256
+"""A member's name and address, beside its own part."""
+
+
+def members_max(parts: dict[str, dict[str, Any]]) -> int:
+    """Members that one message can be for, by the longest of their own parts."""
+    if len(parts) <= 16:
+        return MEMBERS_MAX
+    longest = max(len(json.dumps(part)) for part in parts.values())
+    return max(16, min(MEMBERS_MAX, PART_BYTES // (longest + PART_HEAD)))
 
 
 class GroupError(DatacastError):
@@ -194,25 +211,40 @@ class Crew:
         parts: dict[str, dict[str, Any]] | None = None,
         timeout: float = REQUEST_S,
     ) -> Results:
-        """The source first. Raises GroupError when the source's agent does not answer."""
-        assert self._root and self._lead
-        addresses = {m.name: m.addr for m in (self._lead, *members)}
-        tree = tree_message(self._tree_of(addresses), self._lead.name, addresses, parts)
+        """The source first. Of a large group several messages, each over a tree of some of the members, so that none is
+        longer than a frame. Raises GroupError when the source's agent does not answer."""
+        root, lead = self._root, self._lead
+        assert root and lead
+        addresses = {m.name: m.addr for m in (lead, *members)}
+        trees = [
+            tree_message(tree, lead.name, addresses, parts)
+            for tree in self._trees_of(addresses, MEMBERS_MAX if parts is None else members_max(parts))
+        ]
+        patience = REQUEST_S - timeout
         try:
-            return await self._root.request(op, self.group, tree, body, timeout, REQUEST_S - timeout)
+            if len(trees) == 1:
+                return await root.request(op, self.group, trees[0], body, timeout, patience)
+            answers = await asyncio.gather(
+                *(root.request(op, self.group, tree, body, timeout, patience) for tree in trees)
+            )
         except SignallingError as error:
-            if self._may_lead(self._lead):
-                self._pass_over(self._lead, error)
+            if self._may_lead(lead):
+                self._pass_over(lead, error)
             raise self._source_gone(error) from error
+        # The source has had each of them, and carried out the first.
+        return {**{name: result for answer in answers for name, result in answer.items()}, **answers[0]}
 
-    def _tree_of(self, names: Container[str]) -> dict[str, list[str]]:
-        """The signalling tree of some members. Their order by distance is kept: a search of the whole topology would
-        hold up every change of routes."""
+    def _trees_of(self, names: Container[str], most: int) -> list[dict[str, list[str]]]:
+        """Signalling trees of some members, at most `most` in each. Their order by distance is kept: a search of the
+        whole topology would hold up every change of routes."""
         assert self._lead
         first = self._lead.name
         if len(self._near) != len(self.members) or self._near[0] != first:
             self._near = [first, *nearest(self.view.graph, first, self.members)]
-        return fan_out(first, [name for name in self._near[1:] if name in names], FAN_OUT)
+        found = [name for name in self._near[1:] if name in names]
+        chunks = [found[at : at + most] for at in range(0, len(found), most)] or [[]]
+        children = max(2, min(FAN_OUT, CHILDREN_MAX // len(chunks)))
+        return [fan_out(first, chunk, children) for chunk in chunks]
 
     async def first(self, op: str, parts: dict[str, dict[str, Any]], body: dict[str, Any] | None = None) -> Results:
         """`stat` and the first `open`: a member that refuses has failed, a receiver that does not answer is set aside.

@@ -69,7 +69,10 @@ class Group(Figures, Reactions, Roots):
         *,
         received_ns: int,
         changed: Callable[[], None] = lambda: None,
+        gate: asyncio.Lock | None = None,
     ) -> None:
+        """`gate`: held while trees are computed."""
+        self._gate = gate or asyncio.Lock()
         self.order, self.view, self.client, self._changed = order, view, client, changed
         self.id, self.epoch, self.spec = order.group, order.epoch, order.spec
         self.options: dict[str, Any] = asdict(order.spec.options)
@@ -264,7 +267,8 @@ class Group(Figures, Reactions, Roots):
             await self.crew.forget()
         await self._stat()
         self._mark("stat")
-        await self._make_plan()
+        async with self._gate:
+            await self._make_plan()
         self._mark("trees")
         if self.order.adopt:
             for name, result in (await self.crew.adopt()).items():
@@ -424,6 +428,7 @@ class Group(Figures, Reactions, Roots):
                 "source": self.spec.source,
                 "lease_ms": self.options["lease_ms"],
                 "trees": [planned.transport.to_json(tree) for tree, planned in pairs],
+                **({"sha256": self.spec.sha256} if self.spec.sha256 else {}),
             }
         if member.role == "source":
             roots = [tree for tree, root in self.root_of.items() if root == member.name]

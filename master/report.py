@@ -75,6 +75,37 @@ class Told:
         return True
 
 
+PART_MAX = 1024
+"""Receivers in one report."""
+
+
+def in_parts(report: dict[str, Any]) -> list[dict[str, Any]]:
+    """A report of very many receivers as several, the last of which says how the group is: who has ended is not heard
+    any more."""
+    receivers = list(report["progress"].get("receivers", {}).items())
+    if len(receivers) <= PART_MAX:
+        return [report]
+    bare = {"receivers": {}, "trees": {}, "report": None, "reactions": [], "adopt": None, "error": None}
+    parts = []
+    for at in range(0, len(receivers), PART_MAX):
+        progress = {**report["progress"], **bare, "receivers": dict(receivers[at : at + PART_MAX])}
+        parts.append({**report, "state": "running", "progress": progress, "whole": report["whole"] and at == 0})
+    if report["state"] == "starting":
+        return [{**part, "state": "starting"} for part in parts[:-1]] + [_last(report, parts[-1])]
+    return [*parts[:-1], _last(report, parts[-1])]
+
+
+def _last(report: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
+    return {**report, "progress": {**report["progress"], "receivers": part["progress"]["receivers"]}, "whole": False}
+
+
+def weight(report: dict[str, Any]) -> int:
+    """Of a report, in receivers: some hundred bytes each."""
+    progress = report["progress"]
+    arcs = sum(len(tree["arcs"] or ()) for tree in progress.get("trees", {}).values())
+    return 1 + len(progress.get("receivers", {})) + arcs // 8
+
+
 def trees_json(
     plan: Plan, ids: list[int], scheduler: Scheduler, figures: dict[str, dict[str, Any]], receivers: list[Member]
 ) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from datacast.fabric_manager.api import FabricManagerClient, StartOrder
 from datacast.services.problems import Problem
 
 from .group import Group
+from .report import in_parts, weight
 from .view import View
 
 log = logging.getLogger("datacast.master")
@@ -29,8 +30,8 @@ REPORT_S = 0.25
 """Between reports; something that others wait for goes at once."""
 AT_ONCE_S = 0.005
 RETRY_S, RETRY_MAX_S = 0.05, 0.4
-REPORTS_MAX = 512
-"""In one request."""
+REPORTS_MAX, WEIGHT_MAX = 512, 4096
+"""In one request: reports, and what they hold (report.weight), some megabytes."""
 
 _orders: TypeAdapter[StartOrder] = TypeAdapter(StartOrder)
 
@@ -60,6 +61,9 @@ class Worker:
         """Has no group."""
         self.idle.set()
         self._due = asyncio.Event()
+        self._gate = asyncio.Lock()
+        """Trees take tens of milliseconds of processor in a large fabric: between those of two groups reports go out,
+        or this worker would be taken to hang."""
 
     async def run(self, pid: int) -> None:
         """Follows the orders and tells."""
@@ -135,7 +139,7 @@ class Worker:
             group.news = True
             self._due.set()
 
-        group = Group(order, self.view, self.client, received_ns=received_ns, changed=changed)
+        group = Group(order, self.view, self.client, received_ns=received_ns, changed=changed, gate=self._gate)
         task = asyncio.create_task(group.run())
         self.groups[order.group] = Running(group, task)
         self.idle.clear()
@@ -179,17 +183,23 @@ class Worker:
     async def report(self) -> None:
         """What is new of every group. Raises Problem when it could not be told."""
         self._due.clear()
-        told = [r for r in self.groups.values() if r.whole or r.ended or r.group.news]
-        for at in range(0, max(len(told), 1), REPORTS_MAX):  # one without any renews the lease
-            part = told[at : at + REPORTS_MAX]
-            bodies = []
-            ended = [running.ended for running in part]
-            for running in part:
-                bodies.append(running.group.report(running.whole))
-                running.whole = False
-            answers = await self.client.report(self.name, bodies)
-            for running, answer, over in zip(part, answers, ended, strict=True):
-                await self._answered(running, answer, over)
+        batch: list[tuple[Running, bool, dict[str, Any]]] = []
+        heavy = 0
+        for running in [r for r in self.groups.values() if r.whole or r.ended or r.group.news]:
+            over, whole, running.whole = running.ended, running.whole, False
+            parts = in_parts(running.group.report(whole))
+            for body in parts:
+                heavy += weight(body)
+                if batch and (heavy > WEIGHT_MAX or len(batch) == REPORTS_MAX):
+                    await self._tell(batch)
+                    batch, heavy = [], weight(body)
+                batch.append((running, over and body is parts[-1], body))
+        await self._tell(batch)  # one without any renews the lease
+
+    async def _tell(self, batch: list[tuple[Running, bool, dict[str, Any]]]) -> None:
+        answers = await self.client.report(self.name, [body for _, _, body in batch])
+        for (running, over, _), answer in zip(batch, answers, strict=True):
+            await self._answered(running, answer, over)
 
     async def _answered(self, running: Running, answer: dict[str, Any], over: bool) -> None:
         name = running.group.id

@@ -456,6 +456,8 @@ class Transfer:
     lease_ms: int = 20_000
     tree: int = 7
     extra: Message = field(default_factory=dict)
+    more: Message = field(default_factory=dict)
+    """Of `open`, beside what is the same for every transfer."""
     known: int = 0
     client: Client = field(init=False)
 
@@ -502,6 +504,7 @@ class Transfer:
             "source": self.source,
             "lease_ms": self.lease_ms,
             "trees": [tree],
+            **self.more,
         }
         return self.client.request("open", self.members(bodies=True), everyone, self.group)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +27,32 @@ from agent_harness import (
 pytestmark = pytest.mark.root
 
 PIECE = 8000
+
+
+@pytest.mark.parametrize("size", [0, 3 * PIECE + 17], ids=["empty", "odd"])
+def test_a_file_with_the_expected_digest_gets_its_name(pair: Net, tmp_path: Path, size: int) -> None:
+    path = random_file(tmp_path / "src", size)
+    more = {"sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+    Transfer(pair, "a", path, {"b": path_direct()}, piece=PIECE, more=more).deliver()
+
+
+@pytest.mark.parametrize("size", [0, 3 * PIECE + 17], ids=["empty", "odd"])
+def test_a_file_without_the_expected_digest_is_not_kept(pair: Net, tmp_path: Path, size: int) -> None:
+    path = random_file(tmp_path / "src", size)
+    transfer = Transfer(pair, "a", path, {"b": path_direct()}, piece=PIECE, more={"sha256": "ab" * 32})
+    transfer.open()
+    transfer.assign()
+    transfer.wait_ended()
+    ended = transfer.ended("b")
+    assert ended is not None and (ended["event"], ended["code"]) == ("failed", "digest")
+    assert "ab" * 32 in ended["error"] and hashlib.sha256(path.read_bytes()).hexdigest() in ended["error"]
+    assert pair.agents["b"].leftovers() == [] and not Path(transfer.dest["b"]).exists()
+
+
+def test_an_expected_digest_that_is_none_is_refused(pair: Net, tmp_path: Path) -> None:
+    for odd in ("ab", 7, "zz" * 32, "ab" * 33):
+        transfer = Transfer(pair, "a", random_file(tmp_path / "src", 9), {"b": path_direct()}, more={"sha256": odd})
+        assert transfer.open()["b"]["code"] == "bad_request", odd
 
 
 @pytest.mark.parametrize(

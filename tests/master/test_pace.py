@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 from datacast.core.trees import ArcLoad, Network
 from datacast.master import pace
+from datacast.master.crew import members_max
 from datacast.master.members import Member
-from datacast.master.report import Told, progress_json
+from datacast.master.report import Told, in_parts, progress_json, weight
+from datacast.services import framing
 from datacast.topologies import parse
 
 
@@ -56,3 +60,30 @@ def test_load_follows_changes_and_is_the_same_as_counted_anew() -> None:
     plain, kept = (network.steiner_trees("00", ["01", "33"], None, it) for it in (dict(less), less))
     assert [tree.arcs for tree in plain.trees] == [tree.arcs for tree in kept.trees]
     assert less.engine().sum() == 4
+
+
+def test_a_report_of_very_many_receivers_is_cut_into_parts() -> None:
+    members = [receiver(f"h{i}", 10, 1.0) for i in range(2500)]
+    body = {
+        **progress_json("done", None, 10, members, {"7": {"arcs": (("a", "b"),)}}, {"finish_s": 1}),
+        "reactions": [],
+    }
+    parts = in_parts(Told().report("g", 1, body, members, None, True))
+    assert [len(part["progress"]["receivers"]) for part in parts] == [1024, 1024, 452]
+    assert {name for part in parts for name in part["progress"]["receivers"]} == {m.name for m in members}
+    assert [part["state"] for part in parts] == ["running", "running", "done"], "nobody hears one that has ended"
+    assert [part["whole"] for part in parts] == [True, False, False]
+    assert [bool(part["progress"]["report"]) for part in parts] == [False, False, True]
+    assert list(parts[-1]["progress"]["trees"]) == ["7"] and not parts[0]["progress"]["trees"]
+    one = Told().report("g", 1, body, members[:10], None, False)
+    assert in_parts(one) == [one] and weight(one) == 11
+
+
+def test_no_message_to_members_is_longer_than_a_frame() -> None:
+    """8,192 receivers with as many routes as a group can have."""
+    long = {"role": "receiver", "dest": "x" * 4096, "routes": {str(tree): "ab" * 120 for tree in range(64)}}
+    most = members_max({f"h{i}": long for i in range(8192)})
+    entry = {"n": "h" * 64, "a": "255.255.255.255:65535", "b": long, "c": []}
+    assert most >= 16 and most * len(json.dumps(entry)) < framing.FRAME_MAX
+    short = {"role": "receiver", "dest": "x", "routes": {"1": "ab"}}
+    assert members_max({f"h{i}": short for i in range(8192)}) == 512

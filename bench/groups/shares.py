@@ -1,0 +1,180 @@
+"""Groups over shared links beside their max-min ideal: `shares.py two ten forty weights background --name LAB`.
+
+`two`, `ten`, `forty`: so many groups to five receivers each, posted at once (`two`: into the same hosts). The ideal is
+a fluid: at every moment each group sends what fabric_manager/shares.py gives it over the trees that it had, until it has
+sent its file. A group's ratio is its last receiver's time over the fluid's, both since the first request. `weights`:
+two groups over the same links, 100 and 300; how far each is when the heavy one ends, beside what the fluid says.
+`background`: a group alone, and beside a background group. One JSON object a line. Exit code 1 when a group fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from run import FINAL, Bench
+
+from datacast.fabric_manager.shares import Ask, Shares, TreeUse
+from datacast.lab.lab import Lab, LabOptions
+
+MANY = {"two": (2, 32 << 20), "ten": (10, 8 << 20), "forty": (40, 3 << 20)}
+INTEREST = 0.01
+"""Bits that go back for each bit of data, where a record does not say."""
+
+
+@dataclass
+class Flow:
+    ask: Ask
+    left: float
+    """Bits of frames still to send."""
+    ends: float | None = None
+
+
+def flow_of(record: dict[str, Any]) -> Flow:
+    """What a group that has ended asked for."""
+    report = record["report"]
+    payload = report["payload"]
+    frame = 14 + 4 * report["labels"] + 16 + payload
+    trees = {
+        int(tree): TreeUse([tuple(arc) for arc in told["arcs"]], float(told["most_bps"]), told["interest"] or INTEREST)
+        for tree, told in record["trees"].items()
+        if told["arcs"]
+    }
+    ask = Ask(trees, weight=float(record["weight"]), background=record["priority"] == "background")
+    return Flow(ask, record["size"] * 8 * frame / payload)
+
+
+def fluid(flows: dict[str, Flow], capacity: dict[tuple[str, str], float], until: str | None = None) -> None:
+    """Fills in when each ends, or stops when `until` does."""
+    shares, now = Shares(), 0.0
+    for arc, bps in capacity.items():
+        shares.set_capacity(arc, bps)
+    rates: dict[str, float] = {}
+    for name, flow in flows.items():
+        shares.put(name, flow.ask)
+    while any(flow.ends is None for flow in flows.values()):
+        rates |= {name: sum(trees.values()) for name, trees in shares.compute().items()}
+        running = {name: flow for name, flow in flows.items() if flow.ends is None}
+        step = min(flow.left / rates[name] for name, flow in running.items())
+        now += step
+        for name, flow in running.items():
+            flow.left -= rates[name] * step
+            if flow.left <= 1.0:
+                flow.ends = now
+                shares.drop(name)
+                rates.pop(name)
+        if until is not None and flows[until].ends is not None:
+            return
+
+
+class Shared(Bench):
+    @property
+    def capacity(self) -> dict[tuple[str, str], float]:
+        rate = float(self.lab.options.rate_bps)
+        return {arc: rate for u, v in self.lab.graph.edges for arc in ((u, v), (v, u))}
+
+    def many(self, count: int, size: int) -> dict[str, Any]:
+        groups = []
+        self.file(size)
+        began = time.time_ns()
+        for at in range(count):
+            members = self.random.sample(self.hosts, 6)
+            if count == 2:
+                members = [self.hosts[-at], *self.hosts[5:10]]
+            groups.append(self.post(members[0], members[1:], size))
+        records = self.wait(groups)
+        flows = {name: flow_of(record) for name, record in records.items() if record["state"] == "done"}
+        fluid(flows, self.capacity)
+        ratios = []
+        for name, flow in flows.items():
+            done = max(r["t_done_ns"] for r in records[name]["receivers"].values())
+            ratios.append((done - began) / 1e9 / (flow.ends or 1.0))
+        report = [records[name]["report"] for name in flows]
+        return {
+            "groups": count,
+            "done": len(flows),
+            "ideal_s": [round(flow.ends or 0.0, 2) for flow in flows.values()][:10],
+            "ratio_max": round(max(ratios), 3),
+            "ratio_p50": round(statistics.median(ratios), 3),
+            "ratio_min": round(min(ratios), 3),
+            "duplicates": round(statistics.mean(r["duplicate_ratio"] for r in report), 4),
+        }
+
+    def pair_of(self, first: dict[str, Any], second: dict[str, Any], size: int) -> dict[str, Any]:
+        to = self.hosts[5:10]
+        groups = [self.post(self.hosts[0], to, size, **first), self.post(self.hosts[-1], to, size, **second)]
+        seen: list[tuple[float, list[float], list[float]]] = []
+        began = time.monotonic()
+        while True:
+            records = [self.rest("GET", f"/groups/{group}") for group in groups]
+            if any(record["state"] in FINAL for record in records):
+                break
+            shares = [sum(t.get("share_bps") or 0 for t in r["trees"].values()) / 1e6 for r in records]
+            seen.append((time.monotonic() - began, [record["fraction"] for record in records], shares))
+            time.sleep(0.05)
+        ended = self.wait(groups)
+        return {"groups": groups, "seen": seen, "ended": ended}
+
+    def weights(self) -> dict[str, Any]:
+        ran = self.pair_of({"weight": 100}, {"weight": 300}, 48 << 20)
+        light, heavy = ran["groups"]
+        flows = {name: flow_of(ran["ended"][name]) for name in ran["groups"]}
+        whole = flows[light].left
+        fluid(flows, self.capacity, until=heavy)
+        fractions, shares = ran["seen"][-1][1:]
+        ratio = fractions[1] / max(fractions[0], 1e-9)
+        ideal = 1.0 / max(1 - flows[light].left / whole, 1e-9)
+        some = [(round(at, 1), *(round(part, 2) for part in parts)) for at, parts, _ in ran["seen"]]
+        return {
+            "ratio": round(ratio, 2),
+            "ideal": round(ideal, 2),
+            "over_ideal": round(ratio / ideal, 3),
+            "shares_mbit": [round(share, 1) for share in shares],
+            "seen": some[:: max(1, len(some) // 8)],
+        }
+
+    def background(self) -> dict[str, Any]:
+        to, size = self.hosts[5:10], 48 << 20
+
+        def alone() -> float:
+            return next(iter(self.wait([self.post(self.hosts[0], to, size)]).values()))["report"]["finish_s"]
+
+        before = alone()
+        ran = self.pair_of({}, {"priority": "background"}, size)
+        beside = ran["ended"][ran["groups"][0]]["report"]["finish_s"]
+        return {"alone_s": round(before, 2), "beside_s": round(beside, 2), "costs": round(beside / before - 1, 3)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", nargs="+", choices=[*MANY, "weights", "background"])
+    parser.add_argument("--name", default="shares")
+    parser.add_argument("--mbit", type=int, default=50)
+    parser.add_argument("--topology", default="bcube:4,1")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--rest-port", type=int, default=7880)
+    parser.add_argument("--fabric-port", type=int, default=7801)
+    parser.add_argument("--no-realtime", action="store_true")
+    args = parser.parse_args()
+    options = LabOptions(
+        topology=args.topology, rate_bps=args.mbit * 1_000_000, rest_port=args.rest_port, fabric_port=args.fabric_port,
+        room=2 << 30, realtime=not args.no_realtime,
+    )  # fmt: skip
+    well = True
+    with Lab(options, args.name) as lab:
+        lab.up()
+        for what in args.what:
+            bench = Shared(lab, args.seed)
+            figures = bench.many(*MANY[what]) if what in MANY else getattr(bench, what)()
+            well &= figures.get("done") == figures.get("groups")
+            print(json.dumps({"what": what, **figures}), flush=True)
+    sys.exit(0 if well else 1)
+
+
+if __name__ == "__main__":
+    main()
