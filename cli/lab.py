@@ -22,6 +22,7 @@ EXIT_CODES = """Exit codes: 0 all is well (run: delivered to all and verified), 
 option, 3 the lab could not be brought up or down, 130 interrupted."""
 
 TOPOLOGY = typer.Option("bcube:4,1", "--topology", help="bcube:n,k, fattree:n,k, torus:n,k, or a GraphML or JSON file.")
+SITES = typer.Option(None, "--sites", help="A file of sites on a wide area (lab/README.md): plain routers, as with ip.")
 LINK = typer.Option("100mbit", "--link", help="Rate of every link, each way.")
 MTU = typer.Option(9000, "--mtu", min=576, max=16000, help="MTU of every link.")
 QUEUE = typer.Option(100, "--queue", min=8, max=10000, help="Packets that the queue of a port holds.")
@@ -105,6 +106,7 @@ def _fail(error: LabError | DatacastError) -> typer.Exit:
 
 def up(
     topology: str = TOPOLOGY,
+    sites: Path = SITES,
     link: str = LINK,
     mtu: int = MTU,
     queue: int = QUEUE,
@@ -128,6 +130,8 @@ def up(
     from datacast.lab.state import lab_name
 
     screen = Screen(quiet=as_json)
+    if sites:
+        topology, dataplane = str(sites), "ip"
     try:
         with (
             Signals(last=True) as signals,
@@ -165,6 +169,7 @@ def up(
 
 def run(
     topology: str = TOPOLOGY,
+    sites: Path = SITES,
     link: str = LINK,
     mtu: int = MTU,
     queue: int = QUEUE,
@@ -198,6 +203,7 @@ def run(
     """Bring a lab up, send one file to a group, verify every copy, report beside the ideal, take the lab down."""
     from datacast.cli.lab_show import Screen, print_report
     from datacast.lab import run as lab_run
+    from datacast.lab import sites as wan
     from datacast.lab.content import parse_rate, parse_size
     from datacast.lab.faults import parse_faults
     from datacast.lab.signals import Signals
@@ -206,6 +212,10 @@ def run(
     quiet = str(json_path) == "-"
     screen = Screen(quiet=quiet)
     try:
+        changes: list[str] = []
+        if sites:
+            topology, dataplane = str(sites), "ip"
+            changes = wan.faults(read := wan.read(sites), wan.graph(read))
         given = {
             "trees": trees,
             "cache_bytes": parse_size(cache) if cache else None,
@@ -241,7 +251,7 @@ def run(
             insecure,
         )
         graph = lab_run.load_topology(topology)
-        transfer = replace(lab_run.settle(graph, transfer), faults=parse_faults(fault, graph, dataplane))
+        transfer = replace(lab_run.settle(graph, transfer), faults=parse_faults([*changes, *fault], graph, dataplane))
     except DatacastError as error:
         _complain(error)
         raise typer.Exit(USAGE) from error

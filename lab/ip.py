@@ -6,13 +6,15 @@ is given another topology than the cables': hosts joined by tunnels (MPLS in UDP
 An *island* is a set of routers that reach each other; a host has one address in an island for each cable into it. The
 addresses of an island are joined to a ring, in the order of their routers: a ring has two edge-disjoint trees from any
 of its hosts, and crosses the cables between two routers as rarely as can be. A tunnel may use the part of its cable
-that is its own: half, where two share it.
+that is its own: half, where two share it; and of each cable between routers under it likewise.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,6 +82,12 @@ def rings(plan: Plan, routers: nx.Graph) -> list[list[Attachment]]:
     return found
 
 
+def _cables(plan: Plan, routers: nx.Graph, a: Attachment, b: Attachment) -> dict[frozenset[str], int]:
+    """The cables between routers under a tunnel, with their rates; of several shortest ways, one."""
+    rates = {frozenset((cable.a.node, cable.b.node)): cable.rate_bps for cable in plan.cables}
+    return {frozenset(pair): rates[frozenset(pair)] for pair in pairwise(nx.shortest_path(routers, a.router, b.router))}
+
+
 def overlay(plan: Plan, routers: nx.Graph) -> nx.Graph:
     """Hosts and tunnels, as the fabric manager reads it. Two hosts have one tunnel at most."""
     graph = nx.Graph(name="tunnels")
@@ -95,8 +103,11 @@ def overlay(plan: Plan, routers: nx.Graph) -> nx.Graph:
                 kept.append((a, b))
                 for end in (a, b):
                     share[end.address] = share.get(end.address, 0) + 1
+        under = {(a.host, b.host): _cables(plan, routers, a, b) for a, b in kept}
+        loads = Counter(pair for pairs in under.values() for pair in pairs)
         for a, b in kept:
             rates = [end.rate_bps // share[end.address] for end in (a, b) if end.rate_bps]
+            rates += [rate // loads[pair] for pair, rate in under[a.host, b.host].items() if rate]
             if rates:
                 graph.edges[a.host, b.host]["rate_bps"] = min(rates)
     for host in plan.hosts:

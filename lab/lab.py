@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from datacast.lab import workspace
+from datacast.lab import sites, workspace
 from datacast.lab.checks import before_start, port_taken
 from datacast.lab.credentials import Credentials
 from datacast.lab.dataplane import data_plane
@@ -82,10 +82,12 @@ class Made:
 
 
 def load_topology(text: str) -> nx.Graph:
-    """A builder's form such as bcube:4,1, or a GraphML or JSON file. Raises LabError."""
+    """A builder's form such as bcube:4,1, or a GraphML, JSON or sites' (.yaml) file. Raises LabError."""
     from datacast import topologies
     from datacast.core.errors import DatacastError
 
+    if text.endswith((".yaml", ".yml")):
+        return sites.graph(sites.read(Path(text)))
     try:
         return topologies.from_file(text) if os.path.exists(text) else topologies.parse(text)
     except DatacastError as error:

@@ -66,8 +66,10 @@ def settle(graph: nx.Graph, transfer: Transfer) -> Transfer:
     hosts = [name for name, data in graph.nodes(data=True) if data["kind"] == "host"]
     known = f"the hosts are {', '.join(hosts[:16])}{' …' if len(hosts) > 16 else ''}"
     source = transfer.source or hosts[0]
-    receivers = transfer.receivers if transfer.receivers is not None else tuple(
-        h for h in hosts if h not in (source, *transfer.other_sources)
+    receivers = (
+        transfer.receivers
+        if transfer.receivers is not None
+        else tuple(h for h in hosts if h not in (source, *transfer.other_sources))
     )
     for name in (source, *transfer.other_sources, *receivers):
         if name not in hosts:
