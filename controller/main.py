@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from datacast.core.errors import DatacastError
 from datacast.fabric_manager.api import ENV_URL, FabricManagerClient
-from datacast.services import config_file, privileges, tls
+from datacast.services import config_file, eventloop, privileges, tls
+from datacast.services.priority import PRIORITY_MAX, go_realtime
 from datacast.services.service import HttpServer, listen
 from datacast.services.tokens import TokenFile
 
@@ -36,7 +37,8 @@ async def run(args: argparse.Namespace) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    privileges.drop(args.user)
+    go_realtime(args.realtime)
+    privileges.drop(args.user, args.realtime)
     tokens = TokenFile(Path(args.tokens)) if args.tokens else None
     context = https(args)
     check_open(args, tokens is not None, context is not None)
@@ -139,19 +141,29 @@ def main(argv: list[str] | None = None) -> None:
         metavar="FILE",
         help="YAML file of the OpenFlow and P4Runtime switches to program (docs/dataplanes.md)",
     )
+    parser.add_argument(
+        "--realtime",
+        type=int,
+        default=0,
+        metavar="PRIORITY",
+        help="run at real-time priority 1 to 99 (SCHED_RR): requests are then answered on a busy machine, too; 0: no "
+        "(default)",
+    )
     privileges.add_option(parser)
     tls.add_options(parser, insecure="plain TCP also beyond the loopback interface")
     parser.add_argument("-v", "--verbose", action="store_true")
     args = config_file.parse_args(parser, argv)
     if args.rate < 0 or not 1 <= args.connections <= 65536:
         parser.error("--rate must not be negative, --connections between 1 and 65536")
+    if not 0 <= args.realtime <= PRIORITY_MAX:
+        parser.error(f"--realtime {args.realtime}: must be between 0 and {PRIORITY_MAX}")
     logging.basicConfig(
         level=logging.INFO if args.verbose else logging.WARNING,
         stream=sys.stderr,
         format="%(asctime)s %(name)s %(levelname)s %(message)s",
     )
     try:
-        asyncio.run(run(args))
+        eventloop.run(run(args))
     except DatacastError as error:
         print(f"datacast-controller: {error}", file=sys.stderr)
         sys.exit(1)

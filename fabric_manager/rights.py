@@ -35,7 +35,7 @@ def may_register(peer: Peer | None, message: dict[str, Any]) -> None:
 def only(*roles: str) -> Any:
     """A dependency for routes: who comes by TLS must have one of these roles."""
 
-    def check(request: Request) -> None:
+    async def check(request: Request) -> None:  # not in a thread: on a busy machine a request would wait for its turn
         peer = request.scope.get(PEER, roles)
         if peer is not roles and (peer is None or peer.role not in roles):
             who = str(peer) if peer else "a certificate that names no role"

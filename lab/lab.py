@@ -310,11 +310,13 @@ class Lab:
                 str(WORKERS),
                 *self.credentials.options("fabric-manager/main"),
                 *self.credentials.master_options("master/main"),
-                "--realtime",
-                str(CONTROL if options.realtime and may_be_realtime() else 0),
+                *self._control_priority(),
             ],
         )
         self.supervisor.wait(lambda: self._answers(self.fabric_url + "/healthz"), READY_S, "fabric manager")
+
+    def _control_priority(self) -> list[str]:
+        return ["--realtime", str(CONTROL if self.options.realtime and may_be_realtime() else 0)]
 
     def start_agent(self, host: str) -> None:
         """Also after it was killed: it starts again with the files it had."""
@@ -348,6 +350,7 @@ class Lab:
             "--tokens",
             str(self.credentials.tokens),
             *self.credentials.options("controller/main"),
+            *self._control_priority(),
         ]
         if switches := self.plane.controller_config(self):
             path = self.run_folder / "switches.yaml"

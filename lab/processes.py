@@ -45,6 +45,9 @@ def _in_child() -> None:
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, NICE)
+    # Where the kernel divides processors by session first (autogroup), a nice value counts inside its session only.
+    with contextlib.suppress(OSError), open("/proc/self/autogroup", "w") as group:
+        group.write(str(NICE))
 
 
 def _first(process: Process) -> None:

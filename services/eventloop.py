@@ -1,4 +1,4 @@
-"""The event loop of fabric manager and masters: uvloop where it is installed, else Python's own.
+"""The event loop of the services: uvloop where it is installed, else Python's own.
 
 Measured on a busy 2-core machine, TLS, one request over the signalling tree until the last acknowledgement, median
 of 150: 6 receivers 1.00 ms with Python's loop and 0.74 ms with uvloop, 15 receivers 1.42 and 1.13 ms.

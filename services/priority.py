@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 from datacast.core.errors import DatacastError
@@ -26,3 +27,10 @@ def go_realtime(priority: int) -> None:
         os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(priority))
     except OSError as error:
         raise PriorityError(f"real-time priority {priority}: {error.strerror}; {REMEDY}", what=str(priority)) from error
+
+
+def as_the_process() -> None:
+    """The calling thread gets the process's own priority: threads begin as ordinary ones, also where everybody waits
+    for what they do. Where that is not allowed it stays as it is."""
+    with contextlib.suppress(OSError):
+        os.sched_setscheduler(0, os.sched_getscheduler(os.getpid()), os.sched_getparam(os.getpid()))
