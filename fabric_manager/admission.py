@@ -1,4 +1,9 @@
-"""Which of the groups that wait may begin. Pure; a change costs the members of the group that changes."""
+"""Which of the groups that wait may begin. Pure; a change costs the members of the group that changes.
+
+A host takes part in HOST_SOON groups at once as a rule. More would not end sooner: they share its links, fill the
+queues on the way, and each costs its agent and its master something all the time. Where groups last longer than ROOM_S
+one more begins each ROOM_S, up to the cap: so a short one never waits for long ones to end.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +16,8 @@ GROUPS_MAX = 256
 """Groups that run at once, unless the operator says otherwise."""
 HOST_MAX = 48
 """Groups that a host is a member of at once: an agent takes 64, and those that end take a moment to leave."""
+HOST_SOON = 8
+ROOM_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -26,8 +33,10 @@ class Admission:
 
     def __init__(self, caps: Caps | None = None) -> None:
         self.caps = caps or Caps()
-        self._begun: dict[str, tuple[str, list[str]]] = {}
-        """Source and receivers of those that have had their turn."""
+        self._begun: dict[str, tuple[list[str], list[str]]] = {}
+        """Members and receivers of those that have had their turn."""
+        self._last: dict[str, float] = {}
+        """By host: when one began there."""
         self._taken: Counter[str] = Counter()
         """By host: how many of them it is a member of."""
         self._queued: dict[str, Record] = {}
@@ -40,39 +49,54 @@ class Admission:
             self._unqueue(record.id)
             self._leave(record.id)
         elif record.id in self._begun or record.state != "queued":
-            self.begin(record)
+            self._enter(record)
         else:
             self._unqueue(record.id)
             self._queued[record.id] = record
             self._wanted.update(_members(record))
 
-    def begin(self, record: Record) -> None:
-        """It has its turn."""
+    def begin(self, record: Record, now: float) -> None:
+        """It has its turn. `now` in seconds."""
+        self._enter(record)
+        self._last.update(dict.fromkeys(_members(record), now))
+
+    def _enter(self, record: Record) -> None:
         self._unqueue(record.id)
         known = self._begun.get(record.id)
         if known is not None and known[1] is record.receivers:
             return
         self._leave(record.id)
-        self._begun[record.id] = record.spec.source, record.receivers
-        self._taken.update(_members(record))
+        members = _members(record)
+        self._begun[record.id] = members, record.receivers
+        self._taken.update(members)
 
     def _leave(self, group: str) -> None:
-        source, receivers = self._begun.pop(group, ("", []))
-        if source:
-            self._taken.subtract((source, *receivers))
+        members, _ = self._begun.pop(group, ([], []))
+        for name in members:
+            self._taken[name] -= 1
+            if self._taken[name] <= 0:
+                del self._taken[name]
+                self._last.pop(name, None)
 
     def _unqueue(self, group: str) -> None:
         before = self._queued.pop(group, None)
         if before is not None:
             self._wanted.subtract(_members(before))
 
-    def fits(self, record: Record) -> bool:
+    def fits(self, record: Record, now: float) -> bool:
         """Whether one that comes now, behind all that wait, may begin at once."""
         if len(self._begun) >= self.caps.groups:
             return False
-        return all(self._taken[name] + self._wanted[name] < self.caps.host for name in _members(record))
+        return all(self._room(name, self._wanted[name], now) for name in _members(record))
 
-    def next(self) -> list[Record]:
+    def _room(self, host: str, before: int, now: float) -> bool:
+        """`before`: how many wait for it that come first."""
+        taken = self._taken[host] + before
+        if taken < min(HOST_SOON, self.caps.host):
+            return True
+        return taken < self.caps.host and not before and now - self._last.get(host, 0.0) >= ROOM_S
+
+    def next(self, now: float) -> list[Record]:
         """Of those that wait those that begin now: background groups after the others, otherwise oldest first. One that
         waits for a host holds its place there, so that no later one gets in front of it for ever; elsewhere others go
         on."""
@@ -80,11 +104,11 @@ class Admission:
         if room <= 0 or not self._queued:
             return []
         held: Counter[str] = Counter()
-        """By host: those that wait and are before the one that is looked at."""
+        """By host: those that wait and are before the one that is looked at, also those that begin."""
         begins: list[Record] = []
         for record in sorted(self._queued.values(), key=lambda r: (r.spec.priority == "background", r.created_ns)):
             members = _members(record)
-            fits = all(self._taken[name] + held[name] < self.caps.host for name in members)
+            fits = all(self._room(name, held[name], now) for name in members)
             held.update(members)
             if fits:
                 begins.append(record)

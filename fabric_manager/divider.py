@@ -6,8 +6,11 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+from datacast.services.priority import as_the_process
 
 from .fabric import Fabric
 from .record import Record
@@ -17,8 +20,9 @@ log = logging.getLogger("datacast.fabric_manager")
 
 GATHER_S = 0.002
 """Changes that come together are computed together."""
-REST = 9.0
-"""After a computation nothing is computed for so many times as long: at most a tenth of a processor is spent on it."""
+PART, SAVED_S = 0.1, 0.1
+"""So much of a processor is spent on it; what was not used lately is saved, up to so many seconds. So where a few
+groups begin together each is followed at once: until then they send more than their links carry."""
 WORTH = 0.02
 """A change of a rate by less than this part is not told."""
 WHOLE = 0.999
@@ -63,6 +67,7 @@ class Divider:
         self._pending: dict[str, Ask | None] = {}
         self._rates: dict[str, Rates] = {}
         self._wake = asyncio.Event()
+        self._thread = ThreadPoolExecutor(1, "shares", as_the_process)
         self._capacities: dict[Arc, float] = {}
         """Taken over by the next computation."""
         self.rewire()
@@ -120,6 +125,8 @@ class Divider:
     # ---- shares ----
     async def run(self) -> None:
         """Until cancelled."""
+        saved, since = SAVED_S, time.perf_counter()
+        loop = asyncio.get_running_loop()
         while True:
             await self._wake.wait()
             await asyncio.sleep(GATHER_S)
@@ -127,10 +134,13 @@ class Divider:
             began = time.perf_counter()
             # In a thread: nothing else touches the scheduler meanwhile.
             try:
-                self._spread(await asyncio.to_thread(self._compute, self._take()))
+                self._spread(await loop.run_in_executor(self._thread, self._compute, self._take()))
             except Exception:  # groups go on with the rates they have
                 log.exception("shares of links could not be computed")
-            await asyncio.sleep(REST * (time.perf_counter() - began))
+            now = time.perf_counter()
+            saved, since = min(SAVED_S, saved + PART * (now - since)) - (now - began), now
+            if saved < 0:
+                await asyncio.sleep(-saved / PART)
 
     def _take(self) -> dict[str, Ask | None]:
         pending, self._pending = self._pending, {}

@@ -170,14 +170,14 @@ class Groups:
         record = machine.new(made).record
         worker = self.workers.pick()
         # Given out at once it costs one write.
-        begins = worker is not None and self.admission.fits(record)
+        begins = worker is not None and self.admission.fits(record, time.monotonic())
         held = Held(record, 0, accepted_ns=accepted_ns)
         effects: tuple[machine.Effect, ...] = ()
         if begins and worker:
             outcome = machine.apply(record, Assigned(worker.name, worker.lease), now)
             held.record, effects = outcome.record, outcome.effects
             worker.groups.add(record.id)
-        self.admission.begin(record) if begins else self.admission.follow(record, False)
+        self.admission.begin(record, time.monotonic()) if begins else self.admission.follow(record, False)
         self._groups[record.id] = self._live[record.id] = held
         async with held.lock:
             try:
@@ -449,9 +449,10 @@ class Groups:
 
     def _admit(self) -> None:
         """Those that wait in the queue and may begin."""
-        begins = self.admission.next() if self.workers.pick() is not None else []
+        now = time.monotonic()
+        begins = self.admission.next(now) if self.workers.pick() is not None else []
         for record in begins:
-            self.admission.begin(record)
+            self.admission.begin(record, now)
             self._waiting.add(record.id)
         if begins:
             self._spawn(self._place_waiting())
@@ -464,6 +465,7 @@ class Groups:
             for held in self._live.values():
                 if held.record.owner is not None and held.record.lease not in leases:
                     self._lose(held.record, "its worker did not come back")
+        self._admit()
         if self._waiting:
             self._spawn(self._place_waiting())
 

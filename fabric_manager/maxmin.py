@@ -22,8 +22,8 @@ PRICED = 1e-7
 """A dual above this, of weights that are one together, is no rounding."""
 HELD = 1 - 1e-7
 """Groups are held this near to their level, so that the next program is not refused for rounding."""
-SURE = 1 / 32
-"""Of its even share every tree gets so much: one that gets nothing would keep the pieces it has."""
+SURE = 1 / 10
+"""Of its even share every tree gets so much: one that gets next to nothing would keep the pieces it has."""
 
 
 def shares(capacity: Floats, trees: Trees, weight: Floats, least: Floats, most: Floats) -> Floats:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from typing import Any
 
 from .crew import Crew, GroupError
@@ -18,8 +19,14 @@ class Bounds:
     """By tree id; None: none. `several` roots: their trees share links with each other, and what one leaves another may
     use, so each may send as much as the group's share is in all."""
 
-    def __init__(self, crew: Crew, several: bool = False) -> None:
-        self._crew, self._several = crew, several
+    def __init__(
+        self,
+        crew: Crew,
+        several: bool = False,
+        on_bounds: Callable[[dict[str, int | None]], None] = lambda rates: None,
+    ) -> None:
+        """`on_bounds`: who deals pieces out should know."""
+        self._crew, self._several, self._on_bounds = crew, several, on_bounds
         self._told: dict[str, int | None] = {}
         self._rates: dict[str, int | None] = {}
         self._number = 0
@@ -30,6 +37,8 @@ class Bounds:
             self._told |= rates
             whole = sum(bound or 0 for bound in self._told.values())
             rates = {tree: bound and whole for tree, bound in self._told.items()}
+        else:
+            self._on_bounds(rates)
         self._rates |= rates
         await self._send(rates)
 

@@ -14,12 +14,13 @@ import contextlib
 import json
 import logging
 import time
-from collections.abc import Callable, Container, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Container, Coroutine, Sequence
 from typing import Any
 
 from datacast.core.errors import DatacastError
 from datacast.core.trees import fan_out, nearest
 
+from .agents import Agents, Line
 from .members import Entry, Member
 from .signalling import Connection, Results, SignallingError, tree_message
 from .view import View
@@ -71,6 +72,7 @@ class Crew:
         self,
         group: str,
         view: View,
+        agents: Agents,
         *,
         timeout_s: float,
         opening: Callable[[Member | None], dict[str, Any]],
@@ -91,7 +93,8 @@ class Crew:
         self._again, self._met = epoch > 1, set[str]()
         """Members may know the group from another master, perhaps cut otherwise; those of whom this one knows."""
         self._log: list[Entry] = []
-        self._root: Connection | None = None
+        self._agents = agents
+        self._root: Line | None = None
         self._lead: Member | None = None
         self._near: list[str] = []
         self._reroutes = 0
@@ -182,7 +185,9 @@ class Crew:
         while True:
             source = self._lead = self.source
             source.addr = self.view.address(source.name) or source.addr
-            self._root = self._connection(source, source.addr, self._wake)
+            self._root = Line(
+                self._agents, source.name, source.addr, self.group, self.epoch, self._on_event, self._wake
+            )
             try:
                 await self._root.connect(REQUEST_S)
                 return
@@ -194,10 +199,11 @@ class Crew:
                     raise self._source_gone(error) from error
             await asyncio.sleep(VISIT_S)
 
-    def _connection(self, member: Member, addr: str = "", on_close: Callable[[], None] | None = None) -> Connection:
-        addr = addr or self.view.address(member.name) or member.addr
+    def _connection(self, member: Member) -> Connection:
+        """One of its own, to a member that is out of touch."""
+        addr = self.view.address(member.name) or member.addr
         security = self.view.client.security
-        return Connection(addr, self._on_event, on_close, name=member.name, security=security, epoch=self.epoch)
+        return Connection(addr, self._on_event, name=member.name, security=security, epoch=self.epoch)
 
     def _source_gone(self, error: SignallingError) -> GroupError:
         assert self._lead
@@ -223,10 +229,8 @@ class Crew:
         patience = REQUEST_S - timeout
         try:
             if len(trees) == 1:
-                return await root.request(op, self.group, trees[0], body, timeout, patience)
-            answers = await asyncio.gather(
-                *(root.request(op, self.group, tree, body, timeout, patience) for tree in trees)
-            )
+                return await root.request(op, trees[0], body, timeout, patience)
+            answers = await asyncio.gather(*(root.request(op, tree, body, timeout, patience) for tree in trees))
         except SignallingError as error:
             if self._may_lead(lead):
                 self._pass_over(lead, error)
@@ -320,7 +324,7 @@ class Crew:
             return await self.request("status", [m for m in self.in_touch() if m.opened], timeout=PROMPT_S)
         except GroupError:
             if self._root:
-                await self._root.close()
+                await self._root.give_up()
             raise
 
     def _check_patience(self) -> None:
@@ -338,7 +342,7 @@ class Crew:
             if not (results.get(member.name) or {}).get("ok"):
                 self.suspect(member)
         assert self._root and self._lead
-        await self._replay(self._lead, self._root)
+        await self._replay(self._lead, self._root.request)
 
     async def close(self, reason: str, keep: bool) -> None:
         """Tell all members, as far as they can be reached, and end the connection."""
@@ -348,13 +352,13 @@ class Crew:
         members = [m for m in self.members.values() if m.opened and not m.suspect]
         with contextlib.suppress(DatacastError):
             await self.request("close", members, {"reason": reason[:500], "keep": keep})
-        await self._root.close()
+        self._root.leave()
 
-    async def hang_up(self) -> None:
+    def hang_up(self) -> None:
         """Say nothing more to anybody."""
         self._closed = True
         if self._root:
-            await self._root.close()
+            self._root.leave()
 
     async def reroute(self, routes: dict[str, dict[str, str]]) -> None:
         """New routes for the members concerned, and nobody else. One that does not acknowledge gets `open` later."""
@@ -521,12 +525,16 @@ class Crew:
             self._wake()
             return
         member.opened = True
-        if await self._replay(member, connection):
+
+        async def ask(op: str, part: dict[str, Any], body: dict[str, Any], timeout: float) -> Results:
+            return await connection.request(op, self.group, part, body, timeout)
+
+        if await self._replay(member, ask):
             member.suspect, member.heard, member.away_since = False, time.monotonic(), None
             self._rewire = True
             log.warning("group %s: %s is back", self.group, member.name)
 
-    async def _replay(self, member: Member, connection: Connection) -> bool:
+    async def _replay(self, member: Member, ask: Callable[..., Awaitable[Results]]) -> bool:
         """Entries of the log that a member has not acknowledged, one after another. False when it broke off."""
         while member.position < len(self._log) and not member.over:
             if all(m.final for m in self.receivers):
@@ -536,7 +544,7 @@ class Crew:
             body = {"n": index + 1, **entry.body}
             try:
                 part = {"n": member.name, "a": member.addr}
-                results = await connection.request(entry.op, self.group, part, body, REQUEST_S)
+                results = await ask(entry.op, part, body, REQUEST_S)
             except SignallingError as error:
                 log.info("group %s: %s: %s", self.group, member.name, error)
                 return False

@@ -20,6 +20,7 @@ from datacast.core.trees import ArcLoad
 from datacast.fabric_manager.api import FabricManagerClient, StartOrder
 
 from . import pace
+from .agents import Agents
 from .bounds import Bounds
 from .crew import Crew, GroupError
 from .figures import Figures
@@ -43,6 +44,8 @@ LAST_S = 2.0
 END_S = 0.1
 DIGEST_DELAY_S = 0.05
 DIGESTS_MAX = 2000
+LINKS_S = 1.0
+"""So long a group that begins waits for links that are down."""
 
 
 async def _end(tasks: Iterable[asyncio.Task[Any]]) -> None:
@@ -66,6 +69,7 @@ class Group(Figures, Reactions, Roots):
         order: StartOrder,
         view: View,
         client: FabricManagerClient,
+        agents: Agents,
         *,
         received_ns: int,
         changed: Callable[[], None] = lambda: None,
@@ -127,6 +131,7 @@ class Group(Figures, Reactions, Roots):
         self.crew = Crew(
             self.id,
             view,
+            agents,
             timeout_s=self.options["member_timeout_ms"] / 1000,
             opening=self._opening,
             on_event=self._on_event,
@@ -138,7 +143,7 @@ class Group(Figures, Reactions, Roots):
             on_status=lambda member, result: self._receiver_figures(member, result, None),
             epoch=order.epoch,
         )
-        self.bounds = Bounds(self.crew, len(order.spec.roots) > 1)
+        self.bounds = Bounds(self.crew, len(order.spec.roots) > 1, self._bounded)
 
     # ---- from outside ----
     def cancel(self, reason: str) -> None:
@@ -149,7 +154,7 @@ class Group(Figures, Reactions, Roots):
         """Leave it as it stands, to another master: nobody is told anything. After `run` was cancelled."""
         self.view.unsubscribe(self._on_change)
         await _end(self._tasks)
-        await self.crew.hang_up()
+        self.crew.hang_up()
 
     def on_control(self, message: dict[str, Any]) -> None:
         """From the fabric manager: `cancel`, `join`, `leave`, `rates`; `members` (all receivers there should be) when
@@ -326,18 +331,7 @@ class Group(Figures, Reactions, Roots):
         names = [m.name for m in waiting if not m.aside] or [m.name for m in waiting]
         # Those of an earlier master are this group's own.
         load = self.view.load_without([(u, v) for u, v, n in self.order.own for _ in range(n)])
-        payload = adopt.payload if adopt else None
-        if len(self.spec.roots) > 1:
-            roots = [m.name for m in self.crew.roots]
-            graph, network = self.view.graph, self.view.network
-            self._plans = plan_roots(graph, roots, names, self.options, load, network, payload)
-            self.plan = joined(self._plans)
-            for name in set(roots) - set(self._plans):
-                self.crew.members[name].fail("cut_off", f"no path over links that are up leads from {name} anywhere")
-        else:
-            given = self.view.graph, self.spec.source, names, self.options, load, self.view.network
-            self.plan = make_plan_for(payload, *given) if payload else make_plan(*given)
-            self._plans = {self.spec.source: self.plan}
+        self.plan = await self._patient_plan(names, load)
         self.view.subscribe(self._on_change)
         if self.plan.plain:
             log.warning(
@@ -377,6 +371,40 @@ class Group(Figures, Reactions, Roots):
             else None,
             reach={tree: frozenset(planned.routes) for tree, planned in pairs} if rated else None,
         )
+
+    async def _patient_plan(self, names: list[str], load: ArcLoad) -> Plan:
+        """Links that fail come back, often at once: a host that stands still for a moment loses nobody. Raises
+        PlanError when a source is still cut off after LINKS_S; receivers that are, the plan names."""
+        end = time.monotonic() + LINKS_S
+        while True:
+            left = end - time.monotonic()
+            try:
+                plan = self._plan_now(names, load)
+                lost = {m.name for m in self.crew.roots} - set(self._plans)
+                if left <= 0 or not (plan.cut_off or lost):
+                    break
+            except PlanError as error:
+                if error.code != "no_tree" or left <= 0:
+                    raise
+            with contextlib.suppress(TimeoutError):
+                await self.view.at(self.view.version + 1, left)
+        for name in lost:
+            why = f"no path over links that are up leads from {name} anywhere"
+            self.crew.members[name].fail("cut_off", why)
+        return plan
+
+    def _plan_now(self, names: list[str], load: ArcLoad) -> Plan:
+        """Raises PlanError."""
+        payload = self.order.adopt.payload if self.order.adopt else None
+        graph, network = self.view.graph, self.view.network
+        if len(self.spec.roots) > 1:
+            roots = [m.name for m in self.crew.roots]
+            self._plans = plan_roots(graph, roots, names, self.options, load, network, payload)
+            return joined(self._plans)
+        given = graph, self.spec.source, names, self.options, load, network
+        plan = make_plan_for(payload, *given) if payload else make_plan(*given)
+        self._plans = {self.spec.source: plan}
+        return plan
 
     def _load(self) -> ArcLoad:
         """Of the other groups: the fabric manager has counted this one's trees, too."""
@@ -507,6 +535,15 @@ class Group(Figures, Reactions, Roots):
             self.takeovers += 1
             log.info("group %s: tree %d is cut at %d", self.id, cut.tree, cut.seq)
             self._spawn(self._cut([[cut.tree, cut.seq]]))
+
+    def _bounded(self, rates: dict[str, int | None]) -> None:
+        """Deal out by what the trees may send."""
+        if self.scheduler is None or self.plan is None:
+            return
+        piece_bits = 8 * self.plan.frame_bytes
+        for tree, bps in rates.items():
+            self.scheduler.bound(int(tree), None if bps is None else bps / piece_bits, time.monotonic())
+        self._wake.set()
 
     async def _cut(self, cuts: list[list[int]]) -> None:
         index = self.crew.entries

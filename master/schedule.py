@@ -18,6 +18,7 @@ what those behind them do not need.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -58,6 +59,10 @@ class TreeQueue:
     """One past the last number ever given: where the next extent begins."""
     sent: int = 0
     sent_at: float = 0.0
+    guess: float = 0.0
+    """How far it was thought to be when its rate changed, at `sent_at`."""
+    bound: float | None = None
+    """It may send no faster: its share of links that other groups use, too."""
     extents: deque[Extent] = field(default_factory=deque)
     cut_at: int | None = None
     """Waiting for the source's count after a cut."""
@@ -76,7 +81,7 @@ class TreeQueue:
 
     def expected(self, now: float) -> float:
         """How far the source is by now, guessed from its last report and its rate. Gaps take no time."""
-        left, at = self.rate * max(0.0, now - self.sent_at), float(self.sent)
+        left, at = self.rate * max(0.0, now - self.sent_at), max(float(self.sent), self.guess)
         for extent in self.extents:
             at = max(at, extent.seq)
             step = min(left, max(0.0, extent.seq + extent.count - at))
@@ -146,7 +151,7 @@ class Scheduler:
         queue = self.trees.get(tree)
         if queue is None or seq < queue.sent:
             return
-        queue.sent, queue.sent_at = min(seq, queue.end), now
+        queue.sent, queue.sent_at, queue.guess = min(seq, queue.end), now, 0.0
         while queue.extents and queue.extents[0].seq + queue.extents[0].count <= queue.sent:
             queue.extents.popleft()
 
@@ -163,6 +168,27 @@ class Scheduler:
         # An idle tree's rate says nothing about what it can do.
         if rate is not None and (queue.end > queue.sent or rate > queue.rate):
             queue.rate = max(0.3 * queue.rate + 0.7 * rate, self.nominal * 1e-3)
+            if queue.bound is not None:  # measured before it was told
+                queue.rate = min(queue.rate, queue.bound)
+
+    def bound(self, tree: int, rate: float | None, now: float) -> None:
+        """The source may send so many pieces/s of this tree at most (None: any number), and is taken to do so, until it
+        is measured: what the tree has too much is taken back at once."""
+        queue = self.trees.get(tree)
+        if queue is None:
+            return
+        queue.guess, queue.sent_at = min(queue.expected(now), float(queue.end)), now
+        before, queue.bound = queue.bound, rate
+        if rate is not None:
+            queue.rate = max(rate, self.nominal * 1e-3)
+        elif before is not None:
+            queue.rate = max(queue.rate, self.nominal)
+
+    def _guard(self, queue: TreeQueue) -> int:
+        """How far ahead of a source a cut is placed. One that goes beyond it meanwhile sends some pieces in vain."""
+        if queue.bound is None:
+            return self.guard_pieces + int(queue.rate * self.guard_s)
+        return 1 + math.ceil(queue.rate * self.guard_s)
 
     # ---- what is left ----
     @property
@@ -317,7 +343,7 @@ class Scheduler:
         if quick.left_s(now) > self.lead_s or gap * quick.rate / (slow.rate + quick.rate) < self.gain_s:
             return None
         move = gap * slow.rate * quick.rate / (slow.rate + quick.rate)
-        earliest = slow.expected(now) + slow.rate * self.guard_s + self.guard_pieces
+        earliest = slow.expected(now) + self._guard(slow)
         seq = int(max(slow.end - move, earliest))
         if slow.end - seq < max(1.0, self.gain_s * slow.rate):
             return None
@@ -361,7 +387,7 @@ class Scheduler:
         queue = self.trees[tree]
         if self._cutting is not None or queue.cut_at is not None:
             return None
-        seq = int(queue.expected(now) + queue.rate * self.guard_s) + self.guard_pieces
+        seq = int(queue.expected(now)) + self._guard(queue)
         if seq >= queue.end:
             return None
         self._cutting = Cut(tree, seq)

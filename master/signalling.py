@@ -124,10 +124,12 @@ class Connection:
         everyone: dict[str, Any] | None = None,
         timeout: float = 2.0,
         patience: float = 0.0,
+        epoch: int | None = None,
     ) -> Results:
         """Send a request and wait for the aggregated acknowledgement: {member: result}. Raises SignallingError when the
         connection is gone or nothing comes in time. The request is written before the first suspension, so requests are
-        carried out in the order of the calls. `patience`: how much longer the first agent itself is waited for."""
+        carried out in the order of the calls. `patience`: how much longer the first agent itself is waited for.
+        `epoch`: of the group's master, where it is not the connection's."""
         if not self.alive or self._writer is None:
             raise SignallingError(f"connection to {self.address} lost: {self.error}", what=self.address)
         number = next(self._ids)
@@ -138,7 +140,7 @@ class Connection:
             "id": number,
             "op": op,
             "group": group,
-            "epoch": self._epoch,
+            "epoch": self._epoch if epoch is None else epoch,
             "timeout_ms": int(timeout * 1000),
             "tree": tree,
         }

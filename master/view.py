@@ -155,6 +155,10 @@ class View:
     def address(self, host: str) -> str | None:
         return self.graph.nodes[host].get("addr")
 
+    def addresses(self) -> dict[str, str]:
+        """Of all agents that are registered."""
+        return {name: data["addr"] for name, data in self.graph.nodes(data=True) if data.get("addr")}
+
 
 def _change(load: ArcLoad, u: str, v: str, by: int) -> None:
     with contextlib.suppress(DatacastError):  # an arc of a topology that is no more, or not yet

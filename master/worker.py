@@ -20,6 +20,7 @@ from datacast.core.errors import DatacastError
 from datacast.fabric_manager.api import FabricManagerClient, StartOrder
 from datacast.services.problems import Problem
 
+from .agents import Agents
 from .group import Group
 from .report import in_parts, weight
 from .view import View
@@ -56,6 +57,7 @@ class Worker:
     def __init__(self, client: FabricManagerClient, view: View, name: str) -> None:
         self.client, self.view, self.name = client, view, name
         client.lease = client.lease or secrets.token_hex(16)
+        self.agents = Agents(client.security)
         self.groups: dict[str, Running] = {}
         self.idle = asyncio.Event()
         """Has no group."""
@@ -67,13 +69,15 @@ class Worker:
 
     async def run(self, pid: int) -> None:
         """Follows the orders and tells."""
-        reporting = asyncio.create_task(self._report_loop())
+        tasks = [asyncio.create_task(self._report_loop())]
         try:
             await self.view.at(0)
+            tasks.append(asyncio.create_task(self.agents.keep(self.view.addresses)))
             await self._follow(pid)
         finally:
-            reporting.cancel()
-            await asyncio.gather(reporting, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def leave(self) -> None:
         """The groups go to other workers."""
@@ -139,7 +143,9 @@ class Worker:
             group.news = True
             self._due.set()
 
-        group = Group(order, self.view, self.client, received_ns=received_ns, changed=changed, gate=self._gate)
+        group = Group(
+            order, self.view, self.client, self.agents, received_ns=received_ns, changed=changed, gate=self._gate
+        )
         task = asyncio.create_task(group.run())
         self.groups[order.group] = Running(group, task)
         self.idle.clear()

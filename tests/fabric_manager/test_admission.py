@@ -22,10 +22,10 @@ def names(records: list[Record]) -> list[str]:
 def admit(queued: list[Record], running: list[Record], caps: Caps | None = None) -> list[Record]:
     admission = Admission(caps)
     for record in running:
-        admission.begin(record)
+        admission.begin(record, 100.0)
     for record in queued:
         admission.follow(record, False)
-    return admission.next()
+    return admission.next(100.5)
 
 
 def test_no_more_begin_than_the_fabric_takes() -> None:
@@ -73,12 +73,41 @@ def test_what_is_counted_follows_the_groups() -> None:
             (begun if record.state == "running" else known)[name] = record
             continue
         record = group(name, *members, at=step)
-        fits = admission.fits(record)
+        fits = admission.fits(record, 100.5)
         admission.follow(record, False)
         known[name] = record
         fresh = [record.id for record in admit(list(known.values()), list(begun.values()), admission.caps)]
-        assert [record.id for record in admission.next()] == fresh
+        assert [record.id for record in admission.next(100.5)] == fresh
         assert fits == (name in fresh and len(begun) < 9) or len(known) > 1
-        for one in admission.next():
+        for one in admission.next(100.5):
             begun[one.id] = replace(known.pop(one.id), state="running")
             admission.follow(begun[one.id], False)
+
+
+def test_a_short_group_does_not_wait_for_long_ones_to_end(monkeypatch) -> None:
+    monkeypatch.setattr("datacast.fabric_manager.admission.HOST_SOON", 2)
+    admission = Admission(Caps(host=4))
+    for n in range(9):
+        admission.follow(group(f"g{n}", "a", "b", at=n), False)
+
+    def begin(now: float) -> list[str]:
+        records = admission.next(now)
+        for record in records:
+            admission.begin(record, now)
+        return names(records)
+
+    def end(*ended: str) -> None:
+        for name in ended:
+            admission.follow(group(name, "a", "b"), True)
+
+    assert begin(10.0) == ["g0", "g1"]
+    assert begin(10.9) == [], "those two may end soon"
+    assert not admission.fits(group("late", "b", "c"), 11.5), "it comes behind those that wait"
+    assert begin(11.0) == ["g2"]
+    assert begin(11.9) == []
+    assert begin(12.0) == ["g3"]
+    assert begin(99.0) == [], "the agent takes no more"
+    end("g0", "g1", "g2")
+    assert begin(99.1) == ["g4"], "as many as a rule, and nothing beyond within a second"
+    end("g3", "g4")
+    assert begin(99.2) == ["g5", "g6"]

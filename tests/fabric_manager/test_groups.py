@@ -110,7 +110,7 @@ def test_a_worker_of_an_earlier_epoch_is_refused_by_the_agents_too() -> None:
             )
             await old.crew.connect()
             results = await old.crew.request("close", old.crew.receivers, {"reason": "from the past", "keep": False})
-            await old.crew.hang_up()
+            old.crew.hang_up()
             assert {r["code"] for r in results.values()} == {"stale"}
             return await it.end(group)
 

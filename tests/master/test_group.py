@@ -106,6 +106,54 @@ def test_a_receiver_that_is_cut_off_does_not_stop_the_others() -> None:
     assert [n for n, r in record["receivers"].items() if r["state"] != "done"] == ["21"]
 
 
+def test_a_source_whose_links_are_down_for_a_moment_begins_all_the_same() -> None:
+    """An agent that stands still for some tens of milliseconds has all its links down for as long."""
+
+    async def scenario():
+        async with lab(bcube41(), rates=[FAST]) as it:
+            agent = it.world.agents["00"]
+            for n, port in enumerate((0, 1), 1):
+                agent.tell_manager({"type": "link", "port": port, "up": False, "n": n, "t_ns": 1})
+            await until(lambda: not it.manager.fabric.link_up("00", "s1.0"), "the links are down")
+            group = await it.start("00", SIX, 3_000_000)
+            await asyncio.sleep(0.3)
+            agent.tell_manager({"type": "link", "port": 1, "up": True, "n": 3, "t_ns": 2})
+            return await it.end(group)
+
+    record = run(scenario())
+    assert record["state"] == "done", record["error"]
+
+
+def test_groups_of_a_worker_share_its_connections_to_agents(monkeypatch) -> None:
+    monkeypatch.setattr("datacast.master.agents.MESH_MAX", 0)  # other agents have none
+
+    async def scenario():
+        async with lab(bcube41(), rates=[FAST]) as it:
+            agent = it.world.agents["00"]
+            await until(lambda: len(agent._writers) == 1, "the worker has a connection ahead")
+            groups = [await it.start("00", SIX, 3_000_000) for _ in range(3)]
+            most = 0
+            for group in groups:
+                await it.end(group)
+                most = max(most, len(agent._writers))
+            return most
+
+    assert run(scenario()) == 1
+
+
+def test_a_shared_connection_that_is_lost_costs_no_group_anything() -> None:
+    async def scenario():
+        async with lab(bcube41(), rates=[400.0]) as it:
+            groups = [await it.start("00", SIX, 1_000_000) for _ in range(3)]
+            for group in groups:
+                await it.running(group)
+            for writer in tuple(it.world.agents["00"]._writers):
+                writer.close()
+            return [await it.end(group) for group in groups]
+
+    assert [record["state"] for record in run(scenario())] == ["done"] * 3
+
+
 def test_a_file_that_is_not_there_fails_the_group_with_its_path() -> None:
     async def scenario():
         async with lab(star(3)) as it:

@@ -249,3 +249,31 @@ def test_senseless_numbers_are_refused(bad: dict) -> None:
     good = {"pieces": 10, "per_block": 2, "trees": [1], "rate": 1.0}
     with pytest.raises(ValueError):
         Scheduler(**{**good, **bad})
+
+
+def test_a_tree_whose_share_falls_to_little_keeps_only_what_it_can_send() -> None:
+    """Many groups over the same links: one of the trees may send a piece a second from now on."""
+    scheduler = Scheduler(80, 10, [1, 2], rate=100.0)
+    assert sum(extent.count for extent in scheduler.assign(0.0)) == 80
+    scheduler.bound(2, 1.0, 0.2)
+    cut = scheduler.steal(0.2)
+    assert cut is not None and cut.tree == 2 and cut.seq <= 20 + 2, "not what it could have sent at the old rate"
+    scheduler.cut_done(0.25)
+    assert scheduler.trees[2].left_s(0.25) <= 2
+    scheduler.status(1, 26, 100.0, 0.26)
+    scheduler.status(2, 21, 100.0, 0.26, 0.26)
+    assert scheduler.trees[2].rate == 1.0, "what was measured before says nothing"
+    assert {extent.tree for extent in scheduler.assign(0.26)} == {1}
+    scheduler.bound(2, None, 1.0)
+    assert scheduler.trees[2].rate == 100.0
+
+
+def test_a_change_of_rate_moves_no_tree_back() -> None:
+    scheduler = Scheduler(1000, 10, [1], rate=100.0)
+    scheduler.assign(0.0)
+    before = scheduler.trees[1].expected(0.5)
+    scheduler.bound(1, 10.0, 0.5)
+    assert scheduler.trees[1].expected(0.5) == before == 50
+    assert scheduler.trees[1].expected(1.5) == 60
+    scheduler.sent(1, 55, 1.5)
+    assert scheduler.trees[1].expected(2.5) == 65
