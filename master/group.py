@@ -272,8 +272,7 @@ class Group(Figures, Reactions, Roots):
             await self.crew.forget()
         await self._stat()
         self._mark("stat")
-        async with self._gate:
-            await self._make_plan()
+        await self._make_plan()
         self._mark("trees")
         if self.order.adopt:
             for name, result in (await self.crew.adopt()).items():
@@ -379,7 +378,9 @@ class Group(Figures, Reactions, Roots):
         while True:
             left = end - time.monotonic()
             try:
-                plan = self._plan_now(names, load)
+                async with self._gate:
+                    plan = self._plan_now(names, load)
+                    await asyncio.sleep(0)  # others get their turn before the next group's trees
                 lost = {m.name for m in self.crew.roots} - set(self._plans)
                 if left <= 0 or not (plan.cut_off or lost):
                     break
