@@ -1,4 +1,4 @@
-"""Fetching one object from a store together: the cloud paper's Figures 8 to 11, with the product's own dealing.
+"""Fetching one object from a store together: the cloud paper's Figures 8 to 12, with the product's own dealing.
 
 Rates of a node towards the store have two levels and change now and then (the paper's section III.B); how often is
 not in its text, so it is assumed here: a node draws a new level every 30 s on average. A run is a request and costs a
@@ -100,17 +100,30 @@ def one_phase(found: Fetch) -> float:
     return now
 
 
-def finish(policy: str, nodes: int, size: int, seed: int) -> tuple[float, float, int]:
-    """When the first and the last node have everything, and the bytes that left the store."""
+@dataclass(frozen=True)
+class Finish:
+    """`ends`: when each node has everything. `fetched`: when nothing is left at the store (phase 1)."""
+
+    ends: list[float]
+    fetched: float
+    out: int
+    """Bytes that left the store."""
+
+
+def finish(policy: str, nodes: int, size: int, seed: int) -> Finish:
     name = policy.removesuffix(", one phase")
     found = fetch(name, nodes, size, seed)
     if name == "flat":
         ends = [max(at for at, node, _ in found.runs if node == n) for n in range(nodes)]
-        return min(ends), max(ends), found.bytes()
-    end = one_phase(found) if policy != name else found.end + size * (nodes - 1) / nodes / DELIVERY
-    return end, end, found.bytes()
+    elif policy != name:
+        ends = [one_phase(found)] * nodes
+    else:
+        own = [PIECE * sum(one.count for _, node, one in found.runs if node == n) for n in range(nodes)]
+        ends = [found.end + (size - mine) / DELIVERY for mine in own]
+    return Finish(ends, found.end, found.bytes())
 
 
+TWO_PHASES = ("non-steal", "steal")
 POLICIES = ("flat", "non-steal", "steal", "steal, one phase", "robber, one phase")
 
 
@@ -122,16 +135,21 @@ def cloud(s: Setting, report: Report) -> Result:
         flat = 0.0
         for policy in POLICIES:
             runs = [finish(policy, nodes, size, s.seed * 1000 + k) for k in range(RUNS)]
-            last = statistics.mean(end for _, end, _ in runs)
+            last = statistics.mean(max(run.ends) for run in runs)
+            fetched = statistics.mean(run.fetched for run in runs)
             flat = flat or last
             bound = size / min(nodes * (FAST_SHARE * FAST + (1 - FAST_SHARE) * SLOW), DELIVERY)
             rows.append({
-                "nodes": nodes, "policy": policy, "best_s": min(first for first, _, _ in runs), "mean_s": last,
-                "worst_s": max(end for _, end, _ in runs), "over_flat": flat / last, "over_bound": last / bound,
-                "origin": statistics.mean(out for _, _, out in runs) / (-(-size // PIECE) * PIECE),
+                "nodes": nodes, "policy": policy, "best_s": min(min(run.ends) for run in runs), "mean_s": last,
+                "worst_s": max(max(run.ends) for run in runs), "over_flat": flat / last, "over_bound": last / bound,
+                "origin": statistics.mean(run.out for run in runs) / (-(-size // PIECE) * PIECE),
+                "phase1_s": fetched, "phase1_share": fetched / last if policy in TWO_PHASES else None,
+                "phase1_mbs": size / nodes / fetched / 1e6 if policy in TWO_PHASES else None,
+                "runs": [[min(run.ends), statistics.mean(run.ends), max(run.ends)] for run in runs],
             })
     columns = {"nodes": "nodes", "policy": "policy", "best_s": "first s", "mean_s": "last s", "worst_s": "worst s",
-               "over_flat": "times flat", "over_bound": "last/bound", "origin": "from store"}
+               "over_flat": "times flat", "over_bound": "last/bound", "origin": "from store",
+               "phase1_share": "phase 1 / all", "phase1_mbs": "phase 1 MB/s"}
     notes = [
         f"{size / 1e6:g} MB, {RUNS} seeds each. Towards the store {FAST / 1e6:g} MB/s with probability {FAST_SHARE:g}, "
         f"else {SLOW / 1e6:g}, drawn anew every {LEVEL_S:g} s; inside {DELIVERY / 1e6:g} MB/s.",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from datacast.simulation.experiments import Setting, find
-from datacast.simulation.experiments.cloud import FAST, SLOW, Line, fetch
+from datacast.simulation.experiments.cloud import FAST, POLICIES, SLOW, Line, fetch
 
 MB = 10**6
 
@@ -26,6 +28,19 @@ def test_stealing_beats_static_shares_and_both_beat_flat(rows):
         assert rows[nodes, "steal"]["mean_s"] <= rows[nodes, "non-steal"]["mean_s"]
         assert rows[nodes, "steal"]["mean_s"] < rows[nodes, "flat"]["mean_s"]
     assert 1.3 <= rows[32, "non-steal"]["over_flat"] <= rows[32, "steal"]["over_flat"] <= 2.2
+
+
+def test_the_share_of_fetching_falls_with_the_nodes_as_in_figure_12(rows):
+    shares = [rows[nodes, "steal"]["phase1_share"] for nodes in (4, 8, 16, 32)]
+    assert all(more > 1.6 * less for more, less in itertools.pairwise(shares))
+    assert rows[8, "steal"]["phase1_mbs"] > 1.1 * rows[8, "non-steal"]["phase1_mbs"]
+
+
+def test_runs_differ_less_when_everybody_helps_as_in_figures_8_and_9(rows):
+    spread = {
+        p: max(run[2] for run in rows[8, p]["runs"]) - min(run[0] for run in rows[8, p]["runs"]) for p in POLICIES
+    }
+    assert spread["flat"] > 5 * spread["steal"] > 5 * spread["steal, one phase"]
 
 
 @pytest.mark.parametrize("nodes", [4, 8, 16, 32])
