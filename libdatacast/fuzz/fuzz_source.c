@@ -97,7 +97,8 @@ static void drain(void)
   struct dc_source_counters c;
   dc_time each = (dc_time)m.cfg.params.packet_bytes * 8 * DC_SEC / m.cfg.params.rate_min;
   dc_source_counters(m.s, &c);
-  dc_time until = m.now + (CHILDREN_MAX * (dc_time)c.queued + 4) * (each + m.cfg.params.interval);
+  dc_time repairs = DC_SOURCE_QUEUE_MAX * 16 * (dc_time)m.cfg.params.packet_bytes * DC_SEC / m.cfg.params.rate_max;
+  dc_time until = m.now + repairs + (CHILDREN_MAX * (dc_time)c.queued + 4) * (each + m.cfg.params.interval);
   for (;;) {
     while (poll(BATCH) == BATCH)
       ;

@@ -25,7 +25,8 @@
 enum mode { START, HOLD, RECOVER };
 
 enum {
-  TARGET = 140,     /* of 255 */
+  TARGET = 140,     /* of 255 of what the store holds beyond a receiver's credits, */
+  TARGET_MIN = 32,  /* but not less of all */
   GAIN = 32,        /* k in 64ths */
   GAIN_MIN = 8,
   SPAN = 6,         /* packets, and a fourth of the depth, between the two reports of a measurement */
@@ -117,6 +118,14 @@ static void start(void *state, dc_time now, const struct dc_cc_params *p)
   begin_round(s, now);
 }
 
+/* The lag to hold. It is counted from the newest number that a receiver asked for: what it asks for again, because it was
+ * lost, lies up to its credits further back. */
+static uint8_t target(const struct state *s)
+{
+  uint32_t room = s->depth > s->p.credits ? (s->depth - s->p.credits) * TARGET / s->depth : TARGET;
+  return (uint8_t)(room < TARGET_MIN ? TARGET_MIN : room);
+}
+
 static void measure_from(struct state *s, dc_time now)
 {
   s->from = now;
@@ -133,7 +142,7 @@ static void follow(struct state *s)
   uint64_t k = 64u * s->gain, n = pipe(s); /* k in 4096ths */
   if (n > s->depth && k > 2048 * (uint64_t)s->depth / n)
     k = 2048 * (uint64_t)s->depth / n;
-  int64_t off = ((int64_t)TARGET - s->lag) * (int64_t)k; /* of 4096 * 255 */
+  int64_t off = ((int64_t)target(s) - s->lag) * (int64_t)k; /* of 4096 * 255 */
   s->rate = clamp(s, (uint64_t)((int64_t)s->base + (int64_t)(s->base / (4096 * 255)) * off));
 }
 
@@ -187,7 +196,7 @@ static void hold(struct state *s, dc_time now)
 
 /* Packets between the source's newest one and the slowest receiver's requests, when they reach the source, that the
  * caches cover once a round trip is full again. */
-static uint64_t covered(const struct state *s) { return (uint64_t)s->depth * TARGET / 255 + pipe(s) * s->pipe / 4; }
+static uint64_t covered(const struct state *s) { return (uint64_t)s->depth * target(s) / 255 + pipe(s) * s->pipe / 4; }
 
 static void evicted(struct state *s, dc_time now, const struct dc_cc_event *e)
 {
@@ -201,7 +210,7 @@ static void evicted(struct state *s, dc_time now, const struct dc_cc_event *e)
       s->pipe /= 2; /* the last recovery ended too early */
     s->blind = s->mode == START;
     /* The first one lies where the caches end: back by what lies between there and the target. */
-    s->limit = s->blind || s->pipe != PIPE ? 0 : e->behind - (uint32_t)((uint64_t)s->depth * (255 - TARGET) / 255);
+    s->limit = s->blind || s->pipe != PIPE ? 0 : e->behind - (uint32_t)((uint64_t)s->depth * (255u - target(s)) / 255);
     s->limit = s->limit > e->behind ? 0 : s->limit;
     s->mode = RECOVER;
     s->least = s->base / 8;
@@ -265,7 +274,7 @@ static void recovered(struct state *s, dc_time now)
   dc_time report = 2 * bits(s, 1) * DC_SEC / s->rate;
   bool stale = now - s->last > patience && now - s->last > report && now - s->last > PATIENCE * s->p.interval;
   uint64_t behind = (uint64_t)s->lag * s->depth / 255 + pipe(s) / 8;
-  if (now - s->last_dup >= patience && (stale || s->lag <= TARGET || (s->lag < 255 && behind <= covered(s))))
+  if (now - s->last_dup >= patience && (stale || s->lag <= target(s) || (s->lag < 255 && behind <= covered(s))))
     hold(s, now);
 }
 
@@ -412,4 +421,10 @@ static dc_time next_tick(const void *state)
 static uint64_t rate(const void *state) { return ((const struct state *)state)->rate; }
 
 const struct dc_cc_ops dc_cc_steady = {
-    .name = "steady", .init = start, .interest = interest, .tick = tick, .next_tick = next_tick, .rate = rate};
+    .name = "steady",
+    .spreads_repairs = true,
+    .init = start,
+    .interest = interest,
+    .tick = tick,
+    .next_tick = next_tick,
+    .rate = rate};

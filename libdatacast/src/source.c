@@ -27,6 +27,7 @@ struct queue {
 struct again { /* an interest for what was sent already */
   uint32_t seq;
   uint16_t child;
+  bool lost; /* a queue was full: the answer is paced, or the queue would be full again */
 };
 
 struct child {
@@ -50,7 +51,8 @@ struct dc_source {
   uint32_t accepted, sent_n;
 
   uint32_t queued; /* waiting for tokens, in both queues */
-  uint32_t dup_head, dups;  /* to be answered at once */
+  uint32_t dup_head, dups;  /* to be answered at once, but for losses */
+  dc_time repair;           /* the next answer to a loss */
   unsigned children;
   uint64_t uses;
   struct dc_source_counters count;
@@ -223,7 +225,8 @@ static void asked(dc_source *s, dc_time now, const struct dc_header *h, uint32_t
     if (s->dups == DC_SOURCE_QUEUE_MAX)
       refuse(s, DC_DROP_QUEUE);
     else {
-      s->dup[(s->dup_head + s->dups++) % DC_SOURCE_QUEUE_MAX] = (struct again){seq, (uint16_t)child};
+      s->dup[(s->dup_head + s->dups++) % DC_SOURCE_QUEUE_MAX] = (struct again){
+          seq, (uint16_t)child, (h->flags & DC_FLAG_RETX) != 0};
       s->child[child].pending++;
     }
     if (h->flags & DC_FLAG_NOCACHE)
@@ -306,12 +309,20 @@ static void drop_gone(dc_source *s, unsigned which)
   }
 }
 
+/* When the first duplicate may be answered. */
+static dc_time answer_at(const dc_source *s)
+{
+  return s->dup[s->dup_head].lost && s->repair > s->now ? s->repair : s->now;
+}
+
 unsigned dc_source_poll(dc_source *s, dc_time now, struct dc_source_tx *out, unsigned cap)
 {
   unsigned n = 0;
   advance(s, now);
-  for (; n < cap && s->dups > 0; n++) {
+  for (; n < cap && s->dups > 0 && answer_at(s) <= s->now; n++) {
     struct again *d = &s->dup[s->dup_head];
+    if (d->lost && s->cfg.cc->spreads_repairs)
+      s->repair = s->now + (dc_time)s->cfg.params.packet_bytes * 16 * DC_SEC / (s->cfg.params.rate_max + 1);
     out[n] = (struct dc_source_tx){.seq = d->seq, .flags = DC_FLAG_DUP, .ret = &s->child[d->child].ret};
     s->child[d->child].pending--;
     s->dup_head = (s->dup_head + 1) % DC_SOURCE_QUEUE_MAX;
@@ -345,17 +356,18 @@ unsigned dc_source_poll(dc_source *s, dc_time now, struct dc_source_tx *out, uns
 
 dc_time dc_source_next_wake(const dc_source *s)
 {
-  if (s->dups > 0)
-    return s->now;
-  if (s->queued == 0)
-    return DC_NEVER; /* tokens and ticks are caught up with when something arrives */
+  dc_time answer = s->dups > 0 ? answer_at(s) : DC_NEVER;
+  if (answer <= s->now || s->queued == 0)
+    return answer; /* tokens and ticks are caught up with when something arrives */
   if (s->tokens >= s->cost)
     return s->now;
-  if (s->rate == 0)
-    return s->tick;
-  uint64_t missing = (uint64_t)(s->cost - s->tokens);
-  dc_time at = s->now + (missing + s->rate - 1) / s->rate;
-  return at < s->tick ? at : s->tick;
+  dc_time at = s->tick;
+  if (s->rate > 0) {
+    uint64_t missing = (uint64_t)(s->cost - s->tokens);
+    dc_time full = s->now + (missing + s->rate - 1) / s->rate;
+    at = full < at ? full : at;
+  }
+  return answer < at ? answer : at;
 }
 
 void dc_source_counters(const dc_source *s, struct dc_source_counters *out)

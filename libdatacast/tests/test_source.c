@@ -57,6 +57,35 @@ static void the_bucket_paces_new_data_exactly(void)
   free(s);
 }
 
+/* A queue that lost them would lose them again in a burst. What fell out of the caches is answered at once, and under the
+ * paper's rule everything is. */
+static void what_was_lost_is_sent_again_at_half_of_the_highest_rate(void)
+{
+  const struct dc_cc_ops *rules[] = {&dc_cc_datacast, &dc_cc_steady};
+  for (unsigned k = 0; k < 2; k++) {
+    dc_source *s = make_with(rules[k], 100000000, 8, 0, 100);
+    for (uint32_t i = 0; i < 4; i++)
+      ask(s, 1000, i);
+    for (dc_time at = 1000; dc_source_next_wake(s) != DC_NEVER; at = dc_source_next_wake(s))
+      dc_source_poll(s, at, tx, CAP);
+    dc_time now = DC_SEC, each = 200; /* 1,250 bytes at 50 Gbit/s */
+    for (uint32_t i = 0; i < 3; i++)
+      ask_from(s, now, i, DC_FLAG_RETX, &to_a);
+    ask_from(s, now, 3, 0, &to_a);
+    if (k == 0) {
+      assert(dc_source_poll(s, now, tx, CAP) == 4);
+    } else {
+      assert(dc_source_poll(s, now, tx, CAP) == 1 && tx[0].seq == 0 && tx[0].flags == DC_FLAG_DUP);
+      assert(dc_source_next_wake(s) > now && dc_source_next_wake(s) <= now + each);
+      assert(dc_source_poll(s, now + each / 2, tx, CAP) == 0);
+      assert(dc_source_poll(s, now + each, tx, CAP) == 1 && tx[0].seq == 1);
+      assert(dc_source_poll(s, now + 2 * each, tx, CAP) == 2 && tx[0].seq == 2 && tx[1].seq == 3);
+    }
+    assert(dc_source_next_wake(s) == DC_NEVER);
+    free(s);
+  }
+}
+
 static void a_limit_holds_whatever_the_rule_finds(void)
 {
   dc_source *s = make(10000000, 1);
@@ -353,6 +382,7 @@ static void small_arrays_lose_nothing(void)
 int main(void)
 {
   the_bucket_paces_new_data_exactly();
+  what_was_lost_is_sent_again_at_half_of_the_highest_rate();
   a_limit_holds_whatever_the_rule_finds();
   tokens_do_not_pile_up_beyond_the_burst();
   an_interest_that_waits_is_merged();
