@@ -139,17 +139,34 @@ def cloud(s: Setting, report: Report) -> Result:
             fetched = statistics.mean(run.fetched for run in runs)
             flat = flat or last
             bound = size / min(nodes * (FAST_SHARE * FAST + (1 - FAST_SHARE) * SLOW), DELIVERY)
-            rows.append({
-                "nodes": nodes, "policy": policy, "best_s": min(min(run.ends) for run in runs), "mean_s": last,
-                "worst_s": max(max(run.ends) for run in runs), "over_flat": flat / last, "over_bound": last / bound,
-                "origin": statistics.mean(run.out for run in runs) / (-(-size // PIECE) * PIECE),
-                "phase1_s": fetched, "phase1_share": fetched / last if policy in TWO_PHASES else None,
-                "phase1_mbs": size / nodes / fetched / 1e6 if policy in TWO_PHASES else None,
-                "runs": [[min(run.ends), statistics.mean(run.ends), max(run.ends)] for run in runs],
-            })
-    columns = {"nodes": "nodes", "policy": "policy", "best_s": "first s", "mean_s": "last s", "worst_s": "worst s",
-               "over_flat": "times flat", "over_bound": "last/bound", "origin": "from store",
-               "phase1_share": "phase 1 / all", "phase1_mbs": "phase 1 MB/s"}
+            rows.append(
+                {
+                    "nodes": nodes,
+                    "policy": policy,
+                    "best_s": min(min(run.ends) for run in runs),
+                    "mean_s": last,
+                    "worst_s": max(max(run.ends) for run in runs),
+                    "over_flat": flat / last,
+                    "over_bound": last / bound,
+                    "origin": statistics.mean(run.out for run in runs) / (-(-size // PIECE) * PIECE),
+                    "phase1_s": fetched,
+                    "phase1_share": fetched / last if policy in TWO_PHASES else None,
+                    "phase1_mbs": size / nodes / fetched / 1e6 if policy in TWO_PHASES else None,
+                    "runs": [[min(run.ends), statistics.mean(run.ends), max(run.ends)] for run in runs],
+                }
+            )
+    columns = {
+        "nodes": "nodes",
+        "policy": "policy",
+        "best_s": "first s",
+        "mean_s": "last s",
+        "worst_s": "worst s",
+        "over_flat": "times flat",
+        "over_bound": "last/bound",
+        "origin": "from store",
+        "phase1_share": "phase 1 / all",
+        "phase1_mbs": "phase 1 MB/s",
+    }
     notes = [
         f"{size / 1e6:g} MB, {RUNS} seeds each. Towards the store {FAST / 1e6:g} MB/s with probability {FAST_SHARE:g}, "
         f"else {SLOW / 1e6:g}, drawn anew every {LEVEL_S:g} s; inside {DELIVERY / 1e6:g} MB/s.",
