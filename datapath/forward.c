@@ -91,9 +91,8 @@ void forward_remove(struct endpoint *e)
 
 void forward_wake(struct endpoint *e, dc_time at) { loop_timer(e->forward->loop, &e->timer, at); }
 
-/* A frame from the node for this host: the prefix (a rewritten header) and then the buffer's bytes. It came in `from` this
- * port without a label, or from the node itself (DC_PORT_HOST). */
-static void to_endpoint(struct forward *f, dc_time now, const struct dc_tx *tx, uint16_t from)
+/* A frame from the node for this host: the prefix (a rewritten header) and then the buffer's bytes. */
+static void to_endpoint(struct forward *f, dc_time now, const struct dc_tx *tx)
 {
   uint8_t joined[DC_HEADER_LEN + DC_ROUTE_MAX];
   const uint8_t *p = tx->buf == NULL ? tx->prefix : tx->buf->data + tx->off;
@@ -122,7 +121,7 @@ static void to_endpoint(struct forward *f, dc_time now, const struct dc_tx *tx, 
     return;
   }
   if (h.type == DC_TYPE_DATA) {
-    if (!e->ops->data(e, now, &h, p + DC_HEADER_LEN, from))
+    if (!e->ops->data(e, now, &h, p + DC_HEADER_LEN, tx->from))
       f->count.drop[DC_DROP_UNWANTED]++;
     return;
   }
@@ -150,13 +149,12 @@ static bool labelled(const uint8_t *p, uint32_t len)
 static void through_node(struct forward *f, dc_time now, const struct dc_frame *frame)
 {
   unsigned n = dc_node_handle(f->node, now, frame, f->out, DC_NODE_TX_MAX);
-  uint16_t from = frame->port == DC_PORT_HOST || labelled(frame->data, frame->len) ? DC_PORT_HOST : frame->port;
   for (unsigned i = 0; i < n; i++) {
     struct dc_tx *tx = &f->out[i];
     if (tx->port != DC_PORT_HOST) {
       port_push(f->port[tx->port], tx);
     } else {
-      to_endpoint(f, now, tx, from);
+      to_endpoint(f, now, tx);
       buf_unref(tx->buf);
     }
   }
@@ -176,15 +174,15 @@ static bool may_be_kept(const uint8_t *p, uint32_t len)
   return is_local(p, len) && (p[LOCAL_HEADER] & 0x0f) == DC_TYPE_DATA;
 }
 
-/* A host that does not forward is still the waypoint of what it sends itself, where no switch below it can be. */
-static bool asks_own_source(const struct forward *f, const uint8_t *p, uint32_t len)
+/* A host that does not forward is still the waypoint of what it sends itself, where no switch below it can be, and takes data
+ * that a switch copied for waypoints too. */
+static bool is_for_endpoint(const struct forward *f, const uint8_t *p, uint32_t len)
 {
   struct dc_header h;
-  if (!is_local(p, len) || dc_header_parse(p + LOCAL_HEADER, len - LOCAL_HEADER, &h) != DC_DROP_NONE ||
-      h.type != DC_TYPE_INTEREST)
+  if (!is_local(p, len) || dc_header_parse(p + LOCAL_HEADER, len - LOCAL_HEADER, &h) != DC_DROP_NONE)
     return false;
   const struct endpoint *e = forward_find(f, h.tree);
-  return e != NULL && e->ops->interest != NULL;
+  return e != NULL && (h.type == DC_TYPE_INTEREST ? (void *)e->ops->interest : (void *)e->ops->data) != NULL;
 }
 
 static void from_port(void *arg, struct dc_buf *buf, uint32_t len)
@@ -203,7 +201,7 @@ static void from_port(void *arg, struct dc_buf *buf, uint32_t len)
   case LINK_OTHER:
     break;
   }
-  if (f->no_forward && labelled(d, len) && !asks_own_source(f, d, len)) {
+  if (f->no_forward && labelled(d, len) && !is_for_endpoint(f, d, len)) {
     f->count.not_forwarded++;
     buf_unref(buf);
     return;

@@ -41,6 +41,7 @@ static struct dc_tx *add_tx(struct work *w, dc_buf *buf, uint32_t off, uint32_t 
   tx->off = off;
   tx->len = len;
   tx->port = port;
+  tx->from = DC_PORT_HOST;
   tx->prefix_len = 0;
   return tx;
 }
@@ -341,6 +342,7 @@ static enum dc_drop past_the_node(struct work *w, uint32_t at, const struct dc_h
   if (!w->node->cfg.endpoint || w->frame->port == DC_PORT_HOST)
     return why;
   struct dc_tx *tx = add_tx(w, w->frame->buf, at, DC_HEADER_LEN + h->length, DC_PORT_HOST);
+  tx->from = w->frame->port;
   count_tx(w->node, tx, false, 0);
   return DC_DROP_NONE;
 }
@@ -433,6 +435,7 @@ static enum dc_drop on_endpoint(struct work *w, uint32_t at)
   if (h.type == DC_TYPE_HELLO)
     return DC_DROP_TYPE; /* one that was routed here: a hello never leaves its link */
   struct dc_tx *tx = add_tx(w, w->frame->buf, at, DC_HEADER_LEN + h.length, DC_PORT_HOST);
+  tx->from = w->frame->port;
   count_tx(w->node, tx, false, 0);
   return DC_DROP_NONE;
 }

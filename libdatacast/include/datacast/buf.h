@@ -30,11 +30,12 @@ struct dc_frame {
  * port == DC_PORT_HOST: for this host's endpoints, and what goes to them starts at the Datacast header, without
  * Ethernet. prefix_len is 0 when the header is the buffer's own (off stands at it), or DC_HEADER_LEN when the node had
  * to write a new one (an interest whose route became shorter): then prefix is the header and off stands behind the old
- * one's first stop. Read a HOST frame as prefix followed by [off, off+len). */
+ * one's first stop. Read a HOST frame as prefix followed by [off, off+len). `from` is the port that it came by past the
+ * node, or DC_PORT_HOST when the node answers what the endpoints asked it. */
 struct dc_tx {
   dc_buf *buf;
   uint32_t off, len;
-  uint16_t port;
+  uint16_t port, from;
   uint16_t prefix_len;
   uint8_t prefix[DC_PREFIX_MAX];
 };
