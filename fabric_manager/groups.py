@@ -42,6 +42,7 @@ KEEP_GROUPS = 1000
 AGENTS_WAIT_S = 8.0
 """Groups of a fabric manager before: how long their members' agents are waited for, once this one has begun."""
 DISOWN_TRIES = 60
+ORDER_AGAIN_S = 0.2
 
 _reports: TypeAdapter[MasterReport] = TypeAdapter(MasterReport)
 _order: TypeAdapter[StartOrder] = TypeAdapter(StartOrder)
@@ -165,7 +166,7 @@ class Groups:
         spec = replace(spec, receivers=receivers, receiver_set=None, dest_path=dest)
         self.cordons.check(list(dict.fromkeys([*spec.roots, *receivers])))
         made = Record(
-            id=self._new_id(), spec=spec, created_ns=now, updated_ns=now, requested_by=by, request_key=key
+            id=self._new_id(key), spec=spec, created_ns=now, updated_ns=now, requested_by=by, request_key=key
         )  # fmt: skip
         record = machine.new(made).record
         worker = self.workers.pick()
@@ -187,6 +188,10 @@ class Groups:
                 self.admission.follow(record, True)
                 if worker:
                     worker.groups.discard(record.id)
+                if isinstance(error, Conflict) and (made := await self._made_before(record.id, key)):
+                    self._groups[record.id] = made
+                    await self._caught_up(made, record)
+                    return made.record
                 self._spawn(self._disown(record.id))
                 raise _unwritten(error) from error
             await self._carry_out(held, effects)
@@ -201,15 +206,24 @@ class Groups:
             await asyncio.sleep(1.0)
             with contextlib.suppress(StoreError):
                 entry = await self.kept.store.get(GROUPS + group)
-                if entry is not None:
+                if entry is not None and group not in self._groups:  # nobody has asked for it again
                     await self.kept.delete(GROUPS + group, entry.revision)
                 return
 
-    def _new_id(self) -> str:
-        while True:
-            group = f"g-{os.urandom(4).hex()}"
-            if group not in self._groups:
-                return group
+    def _new_id(self, key: str) -> str:
+        """The same for the same key: a request that is made again finds what the first one has written after all."""
+        group = f"g-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
+        while not key or group in self._groups:
+            group, key = f"g-{os.urandom(4).hex()}", key or "any"
+        return group
+
+    async def _made_before(self, group: str, key: str) -> Held | None:
+        """What the store has under a new group's id, if the same request has put it there."""
+        with contextlib.suppress(StoreError):
+            entry = await self.kept.store.get(GROUPS + group)
+            if entry is not None and key and (record := load(entry.value)).request_key == key:
+                return Held(record, entry.revision)
+        return None
 
     async def cancel(self, group: str) -> Record:
         """Tell the master to end it; a finished group stays as it is."""
@@ -330,9 +344,25 @@ class Groups:
             entry = await self.kept.store.get(GROUPS + held.record.id)
         except StoreError as error:
             raise _unwritten(error) from error
-        if entry is not None and entry.revision != held.revision:
-            held.record, held.revision = load(entry.value), entry.revision
         held.unsure = False
+        if entry is not None and entry.revision != held.revision:
+            before, held.record, held.revision = held.record, load(entry.value), entry.revision
+            await self._caught_up(held, before)
+
+    async def _caught_up(self, held: Held, before: Record) -> None:
+        """A write had happened although it was answered with an error: what follows from it is made up for."""
+        await self._carry_out(held, ())
+        if machine.final(held.record):
+            if not machine.final(before):
+                self._ended(held)
+            return
+        self._live[held.record.id] = held
+        if held.record.owner is not None:
+            self._hand_over(held)
+        elif held.record.state == "queued":
+            self._admit()
+        else:
+            self._waiting.add(held.record.id)
 
     async def _carry_out(self, held: Held, effects: tuple[machine.Effect, ...]) -> None:
         record = held.record
@@ -394,12 +424,20 @@ class Groups:
         worker = self.workers.find(record.lease)
         if worker is None:
             return  # its lease has ended meanwhile: _lost comes, or has come
+        try:
+            tree_ids = await self.tree_ids.take(TREE_IDS_PER_GROUP)
+        except StoreError as error:
+            log.error("group %s: %s", record.id, error)
+            self._spawn(self._order_again(held, record.epoch))
+            return
+        if machine.final(held.record) or held.record.epoch != record.epoch:
+            return  # meanwhile
         order = StartOrder(
             group=record.id,
             epoch=record.epoch,
             spec=record.spec,
             dest_paths=record.dest_paths,
-            tree_ids=await self.tree_ids.take(TREE_IDS_PER_GROUP),
+            tree_ids=tree_ids,
             version=self.fabric.version,
             accepted_ns=held.accepted_ns or time.time_ns(),
             own=self.carried.own(record.id),
@@ -410,6 +448,11 @@ class Groups:
         held.accepted_ns = 0
         worker.put({"type": "order", **_order.dump_python(order, mode="json")})
 
+    async def _order_again(self, held: Held, epoch: int) -> None:
+        await asyncio.sleep(ORDER_AGAIN_S)
+        if held.record.owner is not None and held.record.epoch == epoch:
+            await self._order(held)
+
     def _came(self, worker: Worker) -> None:
         """It has a stream again, and hears what it has; then groups that waited get it."""
         mine = [held for held in self._live.values() if held.record.lease == worker.lease]
@@ -417,13 +460,21 @@ class Groups:
         worker.put({"type": "load", "whole": True, "arcs": self.carried.all()})
         worker.put({"type": "owned", "groups": {held.record.id: held.record.epoch for held in mine}})
         for held in mine:
-            self._spawn(self._order(held))
-            members = {"type": "members", "receivers": held.record.receivers, "dest_paths": held.record.dest_paths}
-            self.tell(held.record.id, members)
-            if held.record.state == "cancelling":
-                self.tell(held.record.id, {"type": "cancel"})
+            self._hand_over(held)
         self._admit()
         self._spawn(self._place_waiting())
+
+    def _hand_over(self, held: Held) -> None:
+        """All that its owner must know, who may know it already."""
+        record = held.record
+        worker = self.workers.find(record.lease)
+        if worker is None:
+            return  # its lease has ended: _lost or sweep sees to it
+        worker.groups.add(record.id)
+        self._spawn(self._order(held))
+        self.tell(record.id, {"type": "members", "receivers": record.receivers, "dest_paths": record.dest_paths})
+        if record.state == "cancelling":
+            self.tell(record.id, {"type": "cancel"})
 
     def _lost(self, worker: Worker, how: str) -> None:
         for held in [held for held in self._live.values() if held.record.lease == worker.lease]:

@@ -6,11 +6,12 @@ import json
 from typing import Annotated, Any
 
 from annotated_types import Ge, Le
-from fastapi import Body, FastAPI, Path, Query, Response
+from fastapi import Body, FastAPI, Path, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from datacast.services.problems import Problem
-from datacast.services.service import install_problem_handlers
+from datacast.services.service import install_problem_handlers, problem_response
+from datacast.services.store import StoreError
 
 from .api import Name, NodeSpec
 from .fabric import Fabric
@@ -35,6 +36,12 @@ TOPICS = {
 def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> FastAPI:
     app = FastAPI(title="Datacast fabric manager", docs_url=None, redoc_url=None)
     install_problem_handlers(app)
+
+    @app.exception_handler(StoreError)
+    async def _store(_: Request, error: StoreError) -> Response:
+        remedy = "ask again; see that the store runs and has room"
+        return problem_response(Problem(503, "store", error.message, what=error.what, remedy=remedy))
+
     sets = groups.sets
     anybody, controller, master = [only("controller", "master")], [only("controller")], [only("master")]
 

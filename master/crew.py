@@ -314,17 +314,18 @@ class Crew:
 
     async def status(self) -> Results:
         """Of all in the common tree; mends the tree and the connection to the source first. Raises GroupError."""
-        if self._root is None or not self._root.alive or self._lead is not self.source:
-            self._check_patience()
-            await self.connect()
-            self._rewire = True
-        if self._rewire:
-            await self._open_again()
         try:
+            if self._root is None or not self._root.alive or self._lead is not self.source:
+                await self.connect()
+                self._rewire = True
+            if self._rewire:
+                await self._open_again()
             return await self.request("status", [m for m in self.in_touch() if m.opened], timeout=PROMPT_S)
         except GroupError:
             if self._root:
                 await self._root.give_up()
+            # Not before: this process may have stood still itself.
+            self._check_patience()
             raise
 
     def _check_patience(self) -> None:

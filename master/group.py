@@ -169,9 +169,10 @@ class Group(Figures, Reactions, Roots):
     async def run(self) -> str:
         try:
             await self._until_stopped(self._prepare())
-            self._spawn(self._read_inbox())
-            self._changed()
-            await self._transfer()
+            if self.state == "running":
+                self._spawn(self._read_inbox())
+                self._changed()
+                await self._transfer()
             self._conclude()
         except Cancelled as reason:
             self.state, self.error = "cancelled", {"code": "cancelled", "message": reason.message}
@@ -200,13 +201,17 @@ class Group(Figures, Reactions, Roots):
             self.ideal_s,
             self.reactions,
         )
-        # Receivers keep what they have when it may be wanted again; a cancelled group is not.
-        reason = self.error["message"] if self.error else "done"
-        await self.crew.close(reason, keep=self.state in ("failed", "partial"))
         self.view.unsubscribe(self._on_change)
         await _end(self._tasks)
         self.over = True
         return self.state
+
+    async def part(self) -> None:
+        """Let the members forget the group. Only when the fabric manager has written down how it ended: until then
+        there may be another master, and receivers that were done would fetch the file again."""
+        # Receivers keep what they have when it may be wanted again; a cancelled group is not.
+        reason = self.error["message"] if self.error else "done"
+        await self.crew.close(reason, keep=self.state in ("failed", "partial"))
 
     def _conclude(self) -> None:
         """All receivers are done or have failed."""
@@ -239,17 +244,18 @@ class Group(Figures, Reactions, Roots):
     async def _until_stopped(self, work: Coroutine[Any, Any, None]) -> None:
         """Run `work`; a cancel ends it at once."""
         task = asyncio.ensure_future(work)
-        while not task.done():
-            if self._stop_reason:
-                task.cancel()
-                with contextlib.suppress(asyncio.CancelledError, DatacastError):
-                    await task
-                raise Cancelled(self._stop_reason)
-            wake = asyncio.ensure_future(self._wake.wait())
-            await asyncio.wait((task, wake), return_when=asyncio.FIRST_COMPLETED)
-            wake.cancel()
-            self._wake.clear()
-        task.result()
+        try:
+            while not task.done():
+                if self._stop_reason:
+                    raise Cancelled(self._stop_reason)
+                wake = asyncio.ensure_future(self._wake.wait())
+                await asyncio.wait((task, wake), return_when=asyncio.FIRST_COMPLETED)
+                wake.cancel()
+                self._wake.clear()
+            task.result()
+        finally:  # also when this was dropped: it must not go on speaking to members
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
     # ---- start ----
     async def _prepare(self) -> None:
@@ -267,6 +273,8 @@ class Group(Figures, Reactions, Roots):
             wait=again or self.options.get("quorum") is not None,
             done=self.order.done,
         )
+        if again and all(m.final for m in self.crew.receivers):
+            return  # the master before saw the last of them end, and could not tell
         await self.crew.connect()
         if again and not self.order.adopt:
             await self.crew.forget()
@@ -339,7 +347,10 @@ class Group(Figures, Reactions, Roots):
                 ", ".join(self.plan.plain),
             )
         for name, why in self.plan.cut_off.items():
-            self.crew.members[name].fail("cut_off", why)
+            if self.order.again:  # perhaps for a moment only: others had it in their trees
+                self.crew.members[name].aside = True
+            else:
+                self.crew.members[name].fail("cut_off", why)
         self.tree_ids = self.order.tree_ids[: len(self.plan.trees)]
         missing = len(self.plan.trees) - len(self.tree_ids)
         if missing > 0:
@@ -501,7 +512,8 @@ class Group(Figures, Reactions, Roots):
                 await asyncio.wait_for(self._wake.wait(), self._tick_s())
         poll.cancel()
         with contextlib.suppress(GroupError, TimeoutError):
-            self._status_in(await asyncio.wait_for(self.crew.status(), LAST_S), time.monotonic())
+            async with asyncio.timeout(LAST_S):
+                self._status_in(await self.crew.status(), time.monotonic())
 
     def _tick_s(self) -> float:
         if self._releases:

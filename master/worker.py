@@ -33,6 +33,7 @@ AT_ONCE_S = 0.005
 RETRY_S, RETRY_MAX_S = 0.05, 0.4
 REPORTS_MAX, WEIGHT_MAX = 512, 4096
 """In one request: reports, and what they hold (report.weight), some megabytes."""
+OVER_MAX = 1024
 
 _orders: TypeAdapter[StartOrder] = TypeAdapter(StartOrder)
 
@@ -66,6 +67,10 @@ class Worker:
         self._gate = asyncio.Lock()
         """Trees take tens of milliseconds of processor in a large fabric: between those of two groups reports go out,
         or this worker would be taken to hang."""
+        self._parting: set[asyncio.Task[None]] = set()
+        """Of groups that have ended, and of which that is known."""
+        self._over: dict[str, int] = {}
+        """The last of these, with their epochs: an order may have been on its way."""
 
     async def run(self, pid: int) -> None:
         """Follows the orders and tells."""
@@ -83,6 +88,7 @@ class Worker:
         """The groups go to other workers."""
         for name in tuple(self.groups):
             await self.drop(name)
+        await asyncio.gather(*self._parting, return_exceptions=True)
         try:
             await self.client.leave(self.name)
         except Problem as problem:
@@ -133,6 +139,8 @@ class Worker:
         except ValidationError as error:
             log.error("an order that cannot be read: %s", error)
             return
+        if order.epoch <= self._over.get(order.group, 0):
+            return
         there = self.groups.get(order.group)
         if there is not None:
             if there.group.epoch >= order.epoch:
@@ -160,8 +168,7 @@ class Worker:
         running.task.cancel()
         await asyncio.gather(running.task, return_exceptions=True)
         await running.group.drop()
-        if not self.groups:
-            self.idle.set()
+        self._look_idle()
 
     # ---- reports ----
     async def _report_loop(self) -> None:
@@ -212,21 +219,27 @@ class Worker:
         code = answer.get("code")
         if code == "stale":
             if self.groups.get(name) is running:
-                if over:
-                    self._forget(name)
-                else:
-                    await self.drop(name)
+                await self.drop(name)
         elif code is not None:
             log.error("group %s: its report was not taken: %s", name, answer.get("error"))
             running.whole = True
             if code == "invalid":
                 running.group.say_less()
         elif over:
-            self._forget(name)
+            self.groups.pop(name, None)
+            self._over[name] = running.group.epoch
+            if len(self._over) > OVER_MAX:
+                del self._over[next(iter(self._over))]
+            parting = asyncio.create_task(running.group.part())
+            self._parting.add(parting)
+            parting.add_done_callback(self._parted)
         elif answer.get("state") == "cancelling":
             running.group.cancel("cancelled on request")
 
-    def _forget(self, name: str) -> None:
-        self.groups.pop(name, None)
-        if not self.groups:
+    def _parted(self, parting: asyncio.Task[None]) -> None:
+        self._parting.discard(parting)
+        self._look_idle()
+
+    def _look_idle(self) -> None:
+        if not self.groups and not self._parting:
             self.idle.set()

@@ -67,14 +67,18 @@ def test_what_cannot_be_written_is_an_error_and_never_a_lie() -> None:
                 with pytest.raises(Problem) as caught:
                     await ask
                 assert caught.value.status == 503 and caught.value.code == "store" and "full" in caught.value.message
-            await until(lambda: not any(a.roles for a in it.world.agents.values()), "the transfer itself is over", 20)
+            h1, h2 = (it.world.agents[name].roles for name in ("h1", "h2"))
+            await until(lambda: all(r[group["id"]].state == "done" for r in (h1, h2)), "the transfer is over", 20)
             await asyncio.sleep(0.5)
             memory = (await it.client.group(group["id"]))["state"]
             entry = await it.manager.groups.kept.store.get(f"groups/{group['id']}")
             assert memory == "running" and '"state":"running"' in entry.value, "memory says what the store says"
             assert len(await it.client.groups()) == 1
+            assert h1 and h2, "members forget nothing before the end is written down"
             disk.full = False
-            return await it.end(group)
+            record = await it.end(group)
+            await until(lambda: not h1 and not h2, "then they do")
+            return record
 
     assert run(scenario())["state"] == "done", "the master told again"
 
@@ -112,6 +116,30 @@ def test_a_worker_of_an_earlier_epoch_is_refused_by_the_agents_too() -> None:
             results = await old.crew.request("close", old.crew.receivers, {"reason": "from the past", "keep": False})
             old.crew.hang_up()
             assert {r["code"] for r in results.values()} == {"stale"}
+            return await it.end(group)
+
+    assert run(scenario())["state"] == "done"
+
+
+def test_a_request_that_was_written_although_it_was_answered_with_an_error_is_found_when_it_is_made_again() -> None:
+    async def scenario():
+        async with lab(star(3), rates=[800.0]) as it:
+            kept, put = it.manager.groups.kept, it.manager.groups.kept.put
+
+            async def lose(key: str, value: str, revision: int) -> int:
+                await put(key, value, revision)
+                kept.put = put
+                raise StoreError("the answer was lost")
+
+            kept.put = lose
+            it.world.sizes["/srv/file"] = 100_000
+            spec = {"source": "h0", "receivers": ["h1"], "source_path": "/srv/file"}
+            with pytest.raises(Problem) as caught:
+                await it.client.create_group(spec, by="me", key="once")
+            assert caught.value.code == "store"
+            group = await it.client.create_group(spec, by="me", key="once")
+            await asyncio.sleep(1.5)
+            assert len(await kept.store.list("groups/")) == 1
             return await it.end(group)
 
     assert run(scenario())["state"] == "done"
