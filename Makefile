@@ -41,7 +41,7 @@ RUN_OPTIONS = $(if $(FILE),--file $(FILE),--size $(SIZE)) $(if $(FROM),--from $(
   $(if $(TREES),--trees $(TREES)) $(if $(CACHE),--cache $(CACHE)) $(if $(CREDITS),--credits $(CREDITS)) \
   $(if $(DELTA),--delta $(DELTA)) $(if $(SEED),--seed $(SEED))
 
-.PHONY: docs packages test-packages help setup build binaries demo lab test test-c c-tests test-py test-quick test-faults lint constants clean bench-lab bench-failures bench-path bench-peers mutants power-loss
+.PHONY: docs packages test-packages help setup build binaries demo lab test test-c c-tests test-py test-quick test-faults lint constants clean bench-lab bench-failures bench-path bench-peers mutants power-loss clockwork clockwork-bugs
 
 ifndef V
 .SILENT:
@@ -160,6 +160,12 @@ mutants: build ## one-line changes that tests should notice, hours, resumable: N
 
 power-loss: build ## ten thousand seeded losses of power under store, files and certificates: CUTS=10000
 	@DATACAST_CUTS=$(or $(CUTS),10000) $(PY) -m pytest -q --timeout 3600 tests/powerloss
+
+clockwork: build ## the control plane in simulated time: SEEDS=0:10000, or one
+	@PYTHONPATH=tests nice -n 10 $(PY) -m clockwork $(or $(SEEDS),0:10000) -j $(shell nproc)
+
+clockwork-bugs: build ## mistakes put back into the services: the simulation must find each
+	@PYTHONPATH=tests nice -n 10 $(PY) -m clockwork --bugs $(or $(SEEDS),0:400) -j $(shell nproc)
 
 # mypy knows no package map: it gets a folder of links. TYPED are the rooms that pass it.
 ROOMS := services origins topologies planners lab fabric_manager master controller cli simulation

@@ -1,0 +1,35 @@
+"""Fabric managers, workers, the store and agents under faults in simulated time: sixty seeds (README.md)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+SEEDS = os.environ.get("DATACAST_CLOCKWORK", "0:60")
+TESTS = Path(__file__).resolve().parents[1]
+
+
+def clockwork(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """In a process of its own: it replaces the clock."""
+    command = [sys.executable, "-m", "clockwork", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(TESTS), "PYTHONHASHSEED": "0"}
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=3600, check=False)
+
+
+def test_whatever_dies_groups_end_once_and_nobody_fetches_a_verified_byte_again() -> None:
+    ran = clockwork(SEEDS, "-j", "2")
+    assert ran.returncode == 0, ran.stdout + ran.stderr[-2000:]
+
+
+def test_a_seed_is_the_same_run_every_time() -> None:
+    one, two = clockwork("7"), clockwork("7")
+    assert "history=" in one.stdout
+    assert one.stdout.partition("history=")[2].split(",")[0] == two.stdout.partition("history=")[2].split(",")[0]
+
+
+def test_it_finds_a_bug_that_is_put_back() -> None:
+    """All of them: `make clockwork-bugs`."""
+    ran = clockwork("0:60", "-j", "2", "--first", "--bug", "members forget before the end is written down")
+    assert ran.returncode == 1 and "that it had verified" in ran.stdout, ran.stdout + ran.stderr[-2000:]
