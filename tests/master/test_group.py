@@ -20,6 +20,7 @@ def test_a_file_reaches_all_receivers_over_two_trees_and_the_report_says_how() -
         async with lab(bcube41(), rates=[1388.0]) as it:
             group = await it.start("00", SIX, 20_000_000)
             record = await it.end(group)
+            await until(lambda: len(it.world.ops("close")) == 7, "all are told")
             return record, it.world.ops("close"), it.world.sent_pieces[group["id"]], it.world.agents
 
     record, closed, sent, agents = run(scenario())
@@ -262,6 +263,7 @@ def test_cancel_ends_the_group_at_every_member_and_keeps_nothing() -> None:
             answer = await it.client.cancel_group(group["id"])
             record = await it.end(group, 3)
             again = await it.client.cancel_group(group["id"])
+            await until(lambda: len(it.world.ops("close")) == 7, "all are told")
             return answer, record, again, it.world.ops("close")
 
     answer, record, again, closed = run(scenario())
