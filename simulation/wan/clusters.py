@@ -92,30 +92,30 @@ class Clusters:
             done, now = done + rate * (end - now), end
         raise AssertionError("the last stretch has no end")
 
-    def best(self) -> float:
+    def best(self, cluster: int | None = None) -> float:
         """Seconds that nobody can be faster than: the least time after which the links, with stores in all clusters,
-        could have carried everything to the worst-off cluster (max-flow over stretches of time)."""
-        if not self.changes:
+        could have carried everything to the worst-off cluster, or to this one (max-flow over stretches of time)."""
+        if not self.changes and cluster is None:
             return self.best_at_once()
         starts = [0.0, *(change.at for change in self.changes)]
         first, last = 0, 1
-        while last < len(starts) and self._could(starts[: last + 1], starts[last]) < self.size:
+        while last < len(starts) and self._could(starts[: last + 1], starts[last], cluster) < self.size:
             first, last = last, min(2 * last, len(starts))
         while last - first > 1:
             middle = (first + last) // 2
-            if self._could(starts[: middle + 1], starts[middle]) < self.size:
+            if self._could(starts[: middle + 1], starts[middle], cluster) < self.size:
                 first = middle
             else:
                 last = middle
-        began, rest = starts[first], self._could(starts[: first + 1], starts[first])
+        began, rest = starts[first], self._could(starts[: first + 1], starts[first], cluster)
         low, high = began, began + self.size / self.bound(self.at(began)) if rest < self.size else began
         while high - low > 1e-3:
             end = (low + high) / 2
-            low, high = (end, high) if self._could(starts[: first + 1], end) < self.size else (low, end)
+            low, high = (end, high) if self._could(starts[: first + 1], end, cluster) < self.size else (low, end)
         return high
 
-    def _could(self, starts: list[float], end: float) -> float:
-        """Bytes that could be in the worst-off cluster at `end`, which is in the last of these stretches."""
+    def _could(self, starts: list[float], end: float, cluster: int | None) -> float:
+        """Bytes that could be in the worst-off cluster, or this one, at `end`, which is in the last stretch."""
         graph = nx.DiGraph()
         for k, start in enumerate(starts):
             seconds = (starts[k + 1] if k + 1 < len(starts) else end) - start
@@ -131,7 +131,8 @@ class Clusters:
                 graph.add_edge(f"out {a} {k}", f"in {b} {k}", capacity=capacity * seconds)
         if not len(graph):
             return 0.0
-        return min(nx.maximum_flow_value(graph, "0 0", f"end {c}") for c in range(1, self.count))
+        wanted = range(1, self.count) if cluster is None else [cluster]
+        return min(nx.maximum_flow_value(graph, "0 0", f"end {c}") for c in wanted)
 
 
 class Wan:

@@ -54,6 +54,10 @@ class Outcome:
     wan: float
     overhead: float
     """Bytes that are no data, over all that is received."""
+    ends: tuple[float, ...] = ()
+    """When all nodes of each cluster had everything."""
+    links: dict[tuple[int, int], float] = field(default_factory=dict)
+    """Data over each link, by source and target cluster, over the object's size."""
 
 
 @dataclass
@@ -73,6 +77,7 @@ class Collective:
         self._rng = random.Random(seed)
         self._ours = policy == "steal"
         self._messages = [0] * network.count
+        self._ends = [0.0] * network.count
         pairs = self._all_hosts(peers) if self._ours else self._global_peers()
         self._clusters: list[_Cluster] = []
         for c in range(network.count):
@@ -102,7 +107,7 @@ class Collective:
         for c, cards in enumerate(self.network.cards):
             ranks = range(len(cards))[: most or None]
             for d, others in enumerate(self.network.cards):
-                if c not in (0, d):
+                if c not in (0, d) and (d, c) in self.network.links:
                     pairs += [((c, r), (d, r * len(others) // len(cards))) for r in ranks]
         return pairs
 
@@ -136,7 +141,11 @@ class Collective:
         data = network.pieces * PIECE
         came = [sum(line.pipe.sent for lines in c.lines.values() for line in lines) for c in rest]
         wan = max((b + m) / data for b, m in zip(came, self._messages[1:], strict=True))
-        return Outcome(seconds, wan, sum(self._messages) / sum(came))
+        over: dict[tuple[int, int], float] = {}
+        for d, cluster in enumerate(self._clusters):
+            for c, lines in cluster.lines.items():
+                over[c, d] = sum(line.pipe.sent for line in lines) / data
+        return Outcome(seconds, wan, sum(self._messages) / sum(came), tuple(self._ends), over)
 
     def _offer(self, source: int) -> None:
         """Cluster `source` has more than before: whoever fetches from it looks again."""
@@ -184,6 +193,7 @@ class Collective:
         """All nodes of the cluster have it."""
         cluster = self._clusters[c]
         cluster.have += one.count
+        self._ends[c] = self.fluid.now
         if self._ours:
             self._tell(c, one, begun=False)
             return
@@ -195,7 +205,7 @@ class Collective:
     def _tell(self, c: int, one: Range, *, begun: bool) -> None:
         """A site's report to all others, which they have after the delay between them."""
         for d, other in enumerate(self._clusters):
-            if d in (0, c):
+            if d in (0, c) or (c, d) not in self.network.links:
                 continue
             self._messages[d] += PROGRESS
             self.fluid.after(self.network.delays[c, d], lambda other=other: self._told(other, c, one, begun))  # type: ignore[misc]
