@@ -172,6 +172,10 @@ def send(
         float | None,
         typer.Option(metavar="S", min=0.001, help="Refuse it where the links cannot deliver it within S seconds."),
     ] = None,
+    size: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Of the file: then a --deadline may be refused at once."),
+    ] = None,
     sha256: Annotated[
         str | None, typer.Option(metavar="HEX", help="What the file must have; receivers keep no other.")
     ] = None,
@@ -209,6 +213,8 @@ def send(
         spec["deadline_s"] = deadline
     if dest is not None:
         spec["dest_path"] = dest
+    if size is not None:
+        spec["size"] = parse_size(size)
     if sha256 is not None:
         spec["sha256"] = sha256.lower()
     with connect(controller, token_file) as client:

@@ -105,7 +105,10 @@ class GroupSpec:
     most_bps: Annotated[int, Ge(1000), Le(10**13)] | None = None
     """Most that all its trees together may send; None: no bound."""
     deadline_s: Annotated[float, Gt(0), Le(10**7)] | None = None
-    """It is wanted whole so many seconds after the request; refused where the links cannot give that."""
+    """It is wanted whole so many seconds after the request; refused where the links cannot give that: at once when
+    `size` is given, else when the source has told it."""
+    size: Annotated[int, Ge(0), Le(1 << 53)] | None = None
+    """Of the file, where the caller knows it; one of another size is not sent."""
     labels: Annotated[dict[Annotated[str, MinLen(1), MaxLen(64)], Annotated[str, MaxLen(256)]], MaxLen(32)] = field(
         default_factory=dict
     )

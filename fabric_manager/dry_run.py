@@ -10,7 +10,7 @@ from datacast.core.trees import TreeError, Unreachable, steiner_trees
 from datacast.services.problems import Problem
 
 from .api import GroupSpec, graph_of
-from .divider import Divider
+from .divider import MARGIN, Divider
 from .fabric import Fabric
 from .requests import receivers_of
 from .shares import Ask, TreeUse
@@ -52,7 +52,9 @@ def dry_run(
         for number, tree in enumerate(trees)
     }
     most = float(spec.most_bps) if spec.most_bps else float("inf")
-    ask = Ask(uses, float(spec.weight), spec.priority == "background", most_bps=most)
+    size = spec.size if size is None else size
+    least = MARGIN * size * 8 / spec.deadline_s if size is not None and spec.deadline_s is not None else 0.0
+    ask = Ask(uses, float(spec.weight), spec.priority == "background", least, most)
     rates = divider.plan(ask)
     total = sum(rates.values())
     each = {name: sum(rates[i] for i, tree in enumerate(trees) if name in tree.receivers) for name in reached}
@@ -77,6 +79,20 @@ def dry_run(
         ],
         "receiver_bps": {name: round(rate) for name, rate in each.items()},
     }
+
+
+def check_deadline(fabric: Fabric, sets: dict[str, list[str]], divider: Divider, spec: GroupSpec) -> None:
+    """Runs in a thread of its own. Raises Problem where the links cannot give in time what is asked for."""
+    found = dry_run(fabric, sets, divider, spec, spec.size)
+    if found["deadline_met"] is False:
+        raise Problem(
+            409,
+            "deadline",
+            f"it takes {found['expected_s']:.1f} s at the {found['rate_bps'] / 1e6:.1f} Mbit/s that the links have for "
+            f"it beside other groups, more than {spec.deadline_s:g} s",
+            what=spec.source,
+            remedy="give it more time, or wait until others are done: POST /plan says what it would get",
+        )
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from datacast.services.problems import Problem
 
 from .api import GroupSpec, Name
 from .api import Path as FilePath
-from .dry_run import dry_run
+from .dry_run import check_deadline, dry_run
 from .fabric import Fabric
 from .groups import Groups
 from .record import Record, summary, to_json
@@ -43,6 +43,8 @@ def add_group_routes(app: FastAPI, fabric: Fabric, groups: Groups) -> None:
         idempotency_key: Key = None,
         x_datacast_by: By = "",
     ) -> JSONResponse:
+        if spec.deadline_s is not None and spec.size is not None:
+            await asyncio.to_thread(check_deadline, fabric, groups.sets.all(), groups.divider, spec)
         record = await groups.create(spec, x_datacast_accepted_ns or time.time_ns(), x_datacast_by, idempotency_key)
         return JSONResponse(told(record), status_code=201)
 

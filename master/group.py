@@ -291,6 +291,7 @@ class Group(Figures, Reactions, Roots):
         self._check_quorum()
         self._mark("open")
         self.state = "running"
+        self._look_s = self._pace(None)
         self._feed()
         self._mark("assign")
         self._kick()
@@ -318,6 +319,8 @@ class Group(Figures, Reactions, Roots):
         if len(set(sizes.values())) > 1:
             told_sizes = ", ".join(f"{size} bytes at {name}" for name, size in sizes.items())
             raise GroupError("sources_differ", f"{path} is not the same file at all sources: {told_sizes}", path)
+        if self.spec.size is not None and self.spec.size != self.size:
+            raise GroupError("size", f"{path} has {self.size} bytes, expected were {self.spec.size}", path)
         adopt = self.order.adopt
         if adopt and (self.size != adopt.size or (self._file and self._file != adopt.file)):
             raise GroupError("changed", f"{path} is not the file any more that the group was started with", path)
@@ -515,6 +518,10 @@ class Group(Figures, Reactions, Roots):
             async with asyncio.timeout(LAST_S):
                 self._status_in(await self.crew.status(), time.monotonic())
 
+    def _pace(self, left_s: float | None) -> float:
+        left_s = self.ideal_s if left_s is None else left_s
+        return pace.between(left_s, self.options["lease_ms"] / 1000, self.crew.timeout_s)
+
     def _tick_s(self) -> float:
         if self._releases:
             return TICK_S
@@ -580,5 +587,5 @@ class Group(Figures, Reactions, Roots):
             self._kick()
             self.news = True
             left = pace.left_s(self.size, self.crew.receivers)
-            self._look_s = pace.between(left, self.options["lease_ms"] / 1000, self.crew.timeout_s)
+            self._look_s = self._pace(left)
             await asyncio.sleep(max(0.02, self._look_s - (time.monotonic() - started)))

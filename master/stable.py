@@ -49,16 +49,20 @@ class Rated:
         return bool(rates) and min(rates) < SAME * max(rates)
 
 
-def differ(graph: nx.Graph, source: str, receivers: Sequence[str], default: int) -> bool:
-    """Might these receivers get different rates? The quick question: are there links of different rates at all, or
-    receivers with different numbers of links?"""
-    rates = {
+def rates_of(graph: nx.Graph, default: int, down: bool = False) -> set[int]:
+    """The different rates of links that are up, or (`down`) of all."""
+    return {
         rate
         for _, _, data in graph.edges(data=True)
-        if data.get("up", True)
+        if down or data.get("up", True)
         for rate in (data.get("rates_bps") or {"": data.get("rate_bps") or default}).values()
     }
-    if len(rates) > 1:
+
+
+def differ(graph: nx.Graph, source: str, receivers: Sequence[str], default: int) -> bool:
+    """Might these receivers get different rates? The quick question: are there links of different rates at all (the
+    graph may say itself that there are none: `one_rate`), or receivers with different numbers of links?"""
+    if not graph.graph.get("one_rate") and len(rates_of(graph, default)) > 1:
         return True
     links = {sum(data.get("up", True) for data in graph.adj[name].values()) for name in receivers if name in graph}
     return len(links) > 1

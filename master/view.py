@@ -13,6 +13,8 @@ from datacast.core.trees import ArcLoad, Network
 from datacast.fabric_manager.api import FabricManagerClient, graph_of, update_node
 from datacast.services.problems import Problem
 
+from .stable import rates_of
+
 log = logging.getLogger("datacast.master")
 
 RETRY_S = 0.1
@@ -106,6 +108,7 @@ class View:
         """What differs from what was known, as on_change gets it. The tree engine's network stays when only the
         state of links and nodes has changed: running groups hold on to it."""
         before, self.graph = self.graph, graph_of(event)
+        self.graph.graph["one_rate"] = len(rates_of(self.graph, 0, down=True)) <= 1
         if before is not None:
             for name, data in self.graph.nodes(data=True):
                 # A switch that has not registered again is as it was.

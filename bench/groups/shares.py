@@ -1,7 +1,7 @@
 """Groups over shared links beside their max-min ideal: `shares.py two ten forty weights background --name LAB`.
 
 `two`, `ten`, `forty`: so many groups to five receivers each, posted at once (`two`: into the same hosts). The ideal is
-a fluid: at every moment each group sends what fabric_manager/shares.py gives it over the trees that it had, until it has
+a fluid: at any moment each group sends what fabric_manager/shares.py gives it over the trees that it had, until it has
 sent its file. A group's ratio is its last receiver's time over the fluid's, both since the first request. `weights`:
 two groups over the same links, 100 and 300; how far each is when the heavy one ends, beside what the fluid says.
 `background`: a group alone, and beside a background group. One JSON object a line. Exit code 1 when a group fails.

@@ -565,12 +565,16 @@ def nearest(graph: nx.Graph, root: str, members: Iterable[str]) -> list[str]:
     for name in (root, *wanted):
         if name not in graph:
             raise UnknownNode(f"no node {name!r} in the topology", what=str(name))
-    seen, order = {root}, [root]
+    seen, order, left = {root}, [root], len(wanted)
+    adjacent = graph._adj  # not its views: they cost more than the search
     for node in order:
-        for peer, data in graph.adj[node].items():
+        if not left:
+            break
+        for peer, data in adjacent[node].items():
             if peer not in seen and data.get("up", True):
                 seen.add(peer)
                 order.append(peer)
+                left -= peer in wanted
     return [name for name in order if name in wanted] + [name for name in wanted if name not in seen]
 
 
