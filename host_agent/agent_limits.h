@@ -31,8 +31,8 @@ enum {
   HASH_AT_ONCE = 4,          /* and of one source, to be hashed */
   WORKER_THREADS_MAX = 4,    /* that write and hash; as many as there are processors, two at least */
   DISK_THREADS = 2,          /* that sync, rename, reserve and free */
-  STAGE_BYTES = 128 << 10,   /* run of a receiver's tree that is written with one call */
-  STAGES_SPARE = 64,         /* such runs on their way to the disk, beside one of each tree */
+  STAGE_BYTES = 256 << 10,   /* run of a receiver's tree that is written with one call */
+  STAGES_SPARE = 32,         /* such runs on their way to the disk, beside one of each tree */
   DIGESTS_PER_EVENT = 1024,
 
   /* Registration. */
