@@ -10,14 +10,25 @@
 #include "eal.h"
 #include "switch.h"
 
-enum { CHILDREN = 16, PORTS = CHILDREN + 1, BATCH = 32, SOURCE = 0, TREE = 7, FRAME_CAP = 9216 };
+enum {
+  CHILDREN = 16,
+  PORTS = CHILDREN + 1,
+  BATCH = 32,
+  SOURCE = 0,
+  TREE = 7,
+  FRAME_CAP = 9216,
+  SPREAD_FIRST = 1000, /* trees of the scenario with many */
+  SPREAD = 4096
+};
 
 struct bench {
   struct sw sw;
   struct config cfg;
   struct node_cfg node;
   struct port_cfg ports[PORTS];
-  uint32_t seq;
+  uint32_t seq, tree;
+  uint32_t random;
+  size_t spread; /* payload that the content stores of the many trees hold; 0: none yet */
   uint64_t cycles; /* in the path under test */
   uint64_t out;    /* frames that left */
   bool linear;
@@ -35,15 +46,15 @@ static void put(struct bench *b, unsigned port, const uint8_t *frame, size_t len
   if (rte_eth_tx_burst(b->sw.ports[port].dev, 0, &m, 1) != 1) exit(1);
 }
 
-static size_t data_frame(uint8_t *p, uint32_t seq, size_t payload, bool forward) {
+static size_t data_frame(const struct bench *b, uint8_t *p, uint32_t seq, size_t payload, bool forward) {
   struct dc_segment seg = {.n = forward ? 2 : 1, .local = true, .port = {0, 1}};
-  struct dc_header h = {.type = DC_TYPE_DATA, .length = (uint16_t)payload, .tree = TREE, .seq = seq};
+  struct dc_header h = {.type = DC_TYPE_DATA, .length = (uint16_t)payload, .tree = b->tree, .seq = seq};
   size_t n = dc_data_write(p, FRAME_CAP, &seg, &h, nobody, nobody);
   memset(p + n, 0x5a, payload);
   return n + payload;
 }
 
-static size_t interest_frame(uint8_t *p, uint32_t seq, unsigned child) {
+static size_t interest_frame(const struct bench *b, uint8_t *p, uint32_t seq, unsigned child) {
   struct dc_stop receiver = {.fwd = {.n = 1, .local = true}};
   struct dc_stop here = {
       .store = true, .ret = {.n = 1, .port = {(uint16_t)(child + 1)}}, .fwd = {.n = 1, .port = {SOURCE}}};
@@ -53,7 +64,7 @@ static size_t interest_frame(uint8_t *p, uint32_t seq, unsigned child) {
   len += dc_stop_write(blob + len, sizeof blob - len, &here);
   len += dc_stop_write(blob + len, sizeof blob - len, &source);
   struct dc_path path;
-  struct dc_header h = {.type = DC_TYPE_INTEREST, .tree = TREE, .seq = seq};
+  struct dc_header h = {.type = DC_TYPE_INTEREST, .tree = b->tree, .seq = seq};
   if (dc_path_parse(&path, blob, len) < 0) exit(1);
   return dc_interest_write(p, FRAME_CAP, &path, &h, nobody, nobody);
 }
@@ -85,17 +96,17 @@ static void through(struct bench *b, unsigned port, bool timed) {
 static void forward_round(struct bench *b, size_t payload, unsigned children) {
   uint8_t frame[FRAME_CAP];
   (void)children;
-  for (unsigned i = 0; i < BATCH; i++) put(b, SOURCE, frame, data_frame(frame, b->seq++, payload, true));
+  for (unsigned i = 0; i < BATCH; i++) put(b, SOURCE, frame, data_frame(b, frame, b->seq++, payload, true));
   through(b, SOURCE, true);
 }
 
 static void replicate_round(struct bench *b, size_t payload, unsigned children) {
   uint8_t frame[FRAME_CAP];
   for (unsigned c = 0; c < children; c++) {
-    for (unsigned i = 0; i < BATCH; i++) put(b, c + 1, frame, interest_frame(frame, b->seq + i, c));
+    for (unsigned i = 0; i < BATCH; i++) put(b, c + 1, frame, interest_frame(b, frame, b->seq + i, c));
     through(b, c + 1, false);
   }
-  for (unsigned i = 0; i < BATCH; i++) put(b, SOURCE, frame, data_frame(frame, b->seq + i, payload, false));
+  for (unsigned i = 0; i < BATCH; i++) put(b, SOURCE, frame, data_frame(b, frame, b->seq + i, payload, false));
   through(b, SOURCE, true);
   b->seq += BATCH;
 }
@@ -107,9 +118,31 @@ static void hit_round(struct bench *b, size_t payload, unsigned children) {
   b->cycles = cycles;
   b->out = out;
   for (unsigned c = 0; c < children; c++) {
-    for (unsigned i = 0; i < BATCH; i++) put(b, c + 1, frame, interest_frame(frame, b->seq - BATCH + i, c));
+    for (unsigned i = 0; i < BATCH; i++) put(b, c + 1, frame, interest_frame(b, frame, b->seq - BATCH + i, c));
     through(b, c + 1, true);
   }
+}
+
+/* Interests for one stored packet each, of trees in no order: what they touch is in no cache of the processor. */
+static void spread_round(struct bench *b, size_t payload, unsigned children) {
+  uint8_t frame[FRAME_CAP];
+  (void)children;
+  if (b->spread != payload) sw_wipe(b->sw.members, true);
+  for (unsigned i = 0; b->spread != payload && i < SPREAD; i++) {
+    b->tree = SPREAD_FIRST + i;
+    put(b, 1, frame, interest_frame(b, frame, (uint32_t)payload, 0));
+    through(b, 1, false);
+    put(b, SOURCE, frame, data_frame(b, frame, (uint32_t)payload, payload, false));
+    through(b, SOURCE, false);
+  }
+  b->spread = payload;
+  for (unsigned i = 0; i < BATCH; i++) {
+    b->random = b->random * 1664525u + 1013904223u;
+    b->tree = SPREAD_FIRST + (b->random >> 8) % SPREAD;
+    put(b, 1, frame, interest_frame(b, frame, (uint32_t)payload, 0));
+  }
+  through(b, 1, true);
+  b->tree = TREE;
 }
 
 struct scenario {
@@ -155,8 +188,9 @@ static void configure(struct bench *b) {
   dc_node_cfg_default(&b->node.core);
   b->node.core.ports = PORTS;
   b->node.core.cache_bytes = b->node.core.cache_bytes_max = 1 << 20;
-  b->node.core.memory_bytes = 4 << 20;
-  b->node.core.memory_packets = 4096;
+  b->node.core.memory_bytes = 128 << 20;
+  b->node.core.memory_packets = 2 * SPREAD;
+  b->node.core.trees = SPREAD + 1;
   for (unsigned i = 0; i < PORTS; i++) {
     b->ports[i].port = (uint16_t)i;
     snprintf(b->ports[i].vdev, sizeof b->ports[i].vdev, "net_ring%u", i);
@@ -166,6 +200,7 @@ static void configure(struct bench *b) {
 int main(int argc, char **argv) {
   static const struct scenario scenarios[] = {{"forward", forward_round, 0, BATCH},
                                               {"hit", hit_round, 1, BATCH},
+                                              {"hit, 4096 trees", spread_round, 1, BATCH},
                                               {"replicate 4", replicate_round, 4, BATCH * 4},
                                               {"replicate 16", replicate_round, 16, BATCH * 16}};
   static const size_t payloads[] = {128, 1400, 8900};
@@ -178,6 +213,7 @@ int main(int argc, char **argv) {
     return 2;
   }
   configure(&b);
+  b.tree = TREE;
   log_open("bench-switch", LOG_WARN);
   sw_pool_sizes(&b.cfg, &data, &headers);
   if (log_catch_eal() < 0 ||
@@ -187,12 +223,12 @@ int main(int argc, char **argv) {
     return 1;
   }
   printf("{\"unit\": \"million frames out per second, one core\", \"rounds\": %u, \"results\": [", rounds);
-  fprintf(stderr, "%-14s %8s %14s %14s %7s\n", "scenario", "payload", "by reference", "by copy", "ratio");
+  fprintf(stderr, "%-15s %8s %14s %14s %7s\n", "scenario", "payload", "by reference", "by copy", "ratio");
   for (unsigned s = 0; s < sizeof scenarios / sizeof *scenarios; s++)
     for (unsigned p = 0; p < sizeof payloads / sizeof *payloads; p++) {
       double r[2];
       measure(&b, &scenarios[s], payloads[p], rounds / (scenarios[s].children > 4 ? 4 : 1) + 1, r);
-      fprintf(stderr, "%-14s %8zu %9.2f Mpps %9.2f Mpps %7.2f\n", scenarios[s].name, payloads[p], r[0], r[1],
+      fprintf(stderr, "%-15s %8zu %9.2f Mpps %9.2f Mpps %7.2f\n", scenarios[s].name, payloads[p], r[0], r[1],
               r[0] / r[1]);
       printf(
           "%s\n  {\"scenario\": \"%s\", \"payload\": %zu, \"by_reference\": %.3f, \"by_copy\": %.3f, \"ratio\": %.3f}",
