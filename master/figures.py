@@ -128,7 +128,10 @@ class Figures:
                 continue
             if member.role == "receiver":
                 self._receiver_figures(member, result, elapsed)
-            self._source_figures(result.get("trees" if member.role == "source" else "sends"), now, elapsed, asked)
+            sends = result.get("trees" if member.role == "source" else "sends")
+            self._source_figures(sends, now, elapsed, asked)
+            if member.role == "source" and self._not_begun(name, sends):
+                self.crew.rewire()
             if result.get("state") == "failed":
                 member.fail(str(result.get("code", "error")), str(result.get("error", "failed")))
                 self._wake.set()
@@ -144,6 +147,12 @@ class Figures:
             passed = [m.trees.get(str(tree), {}).get("seq") for m in there]
             if there and all(isinstance(seq, int) for seq in passed):
                 self.scheduler.sent(tree, min(passed), now)
+
+    def _not_begun(self, name: str, told: Any) -> bool:
+        """Whether trees that begin at this member are unknown to it, though it was told: nothing would ever come over
+        them."""
+        own = [tree for tree, root in self.root_of.items() if root == name]
+        return isinstance(told, dict) and any(str(tree) not in told for tree in own)
 
     def _source_figures(self, trees: Any, now: float, elapsed: float | None, asked: float) -> None:
         for tree, figures in (trees or {}).items():

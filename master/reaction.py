@@ -52,6 +52,7 @@ class Reactions:
     plan: Plan | None
     scheduler: Scheduler | None
     tree_ids: list[int]
+    root_of: dict[int, str]
     reactions: list[dict[str, Any]]
     _changes: list[dict[str, Any]]
     _others: bool
@@ -170,6 +171,7 @@ class Reactions:
             like = rated[slot] if rated is not None else trees[0]
             trees.append(replace(like, arcs=way.arcs, depth=way.depth, routes=way.routes))
         self.tree_ids = [*self.tree_ids, *ids]
+        self.root_of |= dict.fromkeys(ids, self.crew.source.name)
         self.plan = replace(self.plan, trees=tuple(trees))
         try:
             await self.crew.reopen()

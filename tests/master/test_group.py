@@ -125,6 +125,24 @@ def test_a_source_whose_links_are_down_for_a_moment_begins_all_the_same() -> Non
     assert record["state"] == "done", record["error"]
 
 
+def test_a_tree_that_a_link_makes_possible_later_carries_data() -> None:
+    """The source began with one link; when the other one is back there is one tree more than ever before."""
+
+    async def scenario():
+        async with lab(bcube41(), rates=[300.0]) as it:
+            agent = it.world.agents["00"]
+            agent.tell_manager({"type": "link", "port": 0, "up": False, "n": 1, "t_ns": 1})
+            await until(lambda: not it.manager.fabric.link_up("00", "s0.0"), "the link is down")
+            group = await it.start("00", SIX, 3_000_000)
+            await it.running(group, 50)
+            agent.tell_manager({"type": "link", "port": 0, "up": True, "n": 2, "t_ns": 2})
+            return await it.end(group)
+
+    record = run(scenario())
+    assert record["state"] == "done", record["error"]
+    assert len(record["trees"]) == 2 and all(tree["new_packets"] > 0 for tree in record["trees"].values())
+
+
 def test_groups_of_a_worker_share_its_connections_to_agents(monkeypatch) -> None:
     monkeypatch.setattr("datacast.master.agents.MESH_MAX", 0)  # other agents have none
 
