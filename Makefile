@@ -41,7 +41,7 @@ RUN_OPTIONS = $(if $(FILE),--file $(FILE),--size $(SIZE)) $(if $(FROM),--from $(
   $(if $(TREES),--trees $(TREES)) $(if $(CACHE),--cache $(CACHE)) $(if $(CREDITS),--credits $(CREDITS)) \
   $(if $(DELTA),--delta $(DELTA)) $(if $(SEED),--seed $(SEED))
 
-.PHONY: docs packages test-packages help setup build binaries demo lab test test-c c-tests test-py test-quick test-faults lint constants clean bench-lab bench-failures bench-path bench-peers mutants power-loss clockwork clockwork-bugs
+.PHONY: docs packages test-packages help setup build binaries demo lab test test-c c-tests test-py test-quick test-faults lint constants clean bench-lab figures bench-failures bench-path bench-peers mutants power-loss clockwork clockwork-bugs
 
 ifndef V
 .SILENT:
@@ -123,6 +123,9 @@ lab: build ## leave a lab up until Ctrl-C, REST on loopback: TOPOLOGY LINK MTU D
 
 bench-lab: build ## the lab's figures of docs/results.md once more: ONLY=demo,empty
 	@$(PY) bench/lab/figures.py $(if $(ONLY),--only "$(ONLY)")
+
+figures: build ## the tables of a results page once more, by this revision: PAGE=transport ONLY=table1,figure12
+	@$(PY) bench/sim/figures.py $(or $(PAGE),transport) $(if $(ONLY),--only "$(ONLY)")
 
 bench-failures: build ## seeded link failures in a lab, and signalling: N=200 SILENT=50 SEED=1 LINK_MBIT=50 JSON=failures.json
 	@$(PY) bench/failures/failures.py --failures $(or $(N),200) --silent $(or $(SILENT),50) --seed $(or $(SEED),1) \

@@ -164,7 +164,7 @@ SHARES = (
 """Shown in percent."""
 
 
-def _cell(key: str, value: Any) -> str:
+def cell(key: str, value: Any) -> str:
     if value is None:
         return "-"
     if isinstance(value, float):
@@ -181,7 +181,7 @@ def _table(result: Result, limit: int) -> None:
         numbers = all(not isinstance(row.get(key), str) for row in result.rows)
         table.add_column(heading, justify="right" if numbers else "left")
     for row in result.rows[: limit or None]:
-        table.add_row(*(_cell(key, row.get(key)) for key in result.columns))
+        table.add_row(*(cell(key, row.get(key)) for key in result.columns))
     console = Console(width=None if sys.stdout.isatty() else 180)
     console.print(table)
     for note in result.notes:

@@ -24,7 +24,7 @@ $(SIM_OUT)/libdatacast_sim.so: $(SIM_SRC) $(SIM_CORE) $(SIM_HEADERS) $(SIM_DIR)/
 
 $(SIM_OUT)/libdatacast_sim_%.so: $(SIM_DIR)/policies/store_%.c $(SIM_SRC) $(SIM_CORE) $(SIM_HEADERS) $(SIM_DIR)/build.mk
 	@mkdir -p $(@D)
-	$(CC) $(SIM_CFLAGS) -fPIC -shared $(SIM_SRC) $(filter-out %/store.c,$(SIM_CORE)) $< -lm -o $@.tmp && mv $@.tmp $@
+	$(CC) $(SIM_CFLAGS) -DSIM_ROOM=256 -fPIC -shared $(SIM_SRC) $(filter-out %/store.c,$(SIM_CORE)) $< -lm -o $@.tmp && mv $@.tmp $@
 
 # Fault campaigns: plain for speed, under sanitizers for the tests.
 $(SIM_OUT)/campaign: $(SIM_CAMPAIGN) $(SIM_SRC) $(SIM_CORE) $(SIM_HEADERS) $(SIM_DIR)/build.mk

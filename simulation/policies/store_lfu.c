@@ -65,6 +65,8 @@ const struct dc_store_slot *dc_store_find(const struct dc_store *found, uint32_t
 unsigned dc_store_put(struct dc_store *s, const struct dc_buf_ops *ops, uint32_t seq, dc_buf *buf, uint32_t off,
                       uint32_t len)
 {
+  while (s->mask + 1 < s->slots) /* old packets stay, so new ones must not need their slots */
+    grow(s);
   unsigned evicted = fifo_put(s, ops, seq, buf, off, len);
   uses_of(s)[seq & s->mask] = 0;
   sort_in(s, seq & s->mask);

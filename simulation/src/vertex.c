@@ -4,6 +4,12 @@
 
 #include "engine.h"
 
+/* Slots per packet that a store holds. A policy that keeps old packets needs more: a new packet takes the slot of the one
+ * that has its number modulo the slots, whatever the policy says. */
+#ifndef SIM_ROOM
+#define SIM_ROOM 2
+#endif
+
 static uint32_t power_above(uint64_t n)
 {
   uint32_t p = 64;
@@ -31,7 +37,7 @@ void vertex_room(const sim *s, struct dc_node_cfg *cfg)
     cfg->cache_bytes_max = cfg->cache_bytes;
   cfg->memory_bytes = UINT64_C(1) << 40;
   cfg->trees = s->n_trees == 0 ? 1 : (uint32_t)s->n_trees;
-  cfg->store_slots = power_above(2 * cache / (piece == 0 ? 1 : piece) + 1);
+  cfg->store_slots = power_above(SIM_ROOM * cache / (piece == 0 ? 1 : piece) + 1);
   cfg->waiting_slots = power_above(waiting);
 }
 
