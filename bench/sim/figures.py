@@ -3,7 +3,8 @@
     python bench/sim/figures.py transport [--only table1,figure12] [--list]
 
 Each table stands in the page between `<!-- figure NAME -->` and `<!-- /figure -->`, with its command and the revision;
-the words around it are people's. What is simulated does not depend on the machine's load; a table takes seconds to a minute."""
+the words around it are people's. What is simulated does not depend on the machine's load; a table takes a minute at
+most."""
 
 from __future__ import annotations
 
