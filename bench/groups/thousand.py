@@ -172,6 +172,7 @@ def main() -> None:
         services, agents = Services(args, folder), None
         try:
             agents = Agents(args, services.signalling)
+            time.sleep(args.settle)  # that all have registered is news to the workers, which they take in first
             with httpx.Client(base_url=services.rest, timeout=60) as http:
                 asked: list[float] = []
 
