@@ -36,6 +36,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "cordon": "Have a host take part in no new group.",
         "uncordon": "Have it take part again.",
         "drain": "Cordon a host and wait until nothing runs on it.",
+        "nodes": "Have hosts and switches join the fabric or leave it.",
         "switches": "Show the switches that the controller programs.",
         "sets": "Named sets of hosts.",
         "forget": "Forget a group that has ended.",

@@ -53,3 +53,38 @@ def test_a_label_without_a_value_is_named() -> None:
 
     code, _, err = run(scenario(), 30)
     assert code == 2 and "NAME=VALUE" in err
+
+
+def test_where_a_controller_does_not_answer_the_next_is_asked() -> None:
+    async def scenario():
+        async with service([20_000.0]) as (_, url):
+            both = f"http://127.0.0.1:1,{url}"
+            return [
+                await datacast("hosts", "--json", url=both),
+                await datacast("send", "/srv/file", "--from", "h0", "--to", "h1", url=both),
+                await datacast("hosts", url="http://127.0.0.1:1,http://127.0.0.1:2"),
+            ]
+
+    hosts, sent, none = run(scenario(), 60)
+    assert hosts[0] == 0 and len(json.loads(hosts[1])) > 1
+    assert sent[0] == 0, sent
+    assert none[0] == 4 and "no controller at" in none[2]
+
+
+def test_a_host_joins_the_fabric_and_leaves_it_by_command() -> None:
+    async def scenario():
+        async with service([20_000.0]) as (_, url):
+            return [
+                await datacast(*words.split(), url=url)
+                for words in (
+                    "nodes add h9 --link s --rate 10gbit", "nodes add h9 --link s", "topology", "nodes remove h9",
+                    "nodes remove h9", "nodes add h8 --link nowhere",
+                )
+            ]  # fmt: skip
+
+    added, again, shown, removed, gone, odd = run(scenario(), 60)
+    assert added[0] == 0, added
+    assert again[0] != 0 and "part of the fabric already" in again[2], again
+    assert shown[0] == 0 and "h9" in shown[1] and removed[0] == 0
+    assert gone[0] != 0 and "no node 'h9'" in gone[2]
+    assert odd[0] != 0 and "nowhere" in odd[2]
