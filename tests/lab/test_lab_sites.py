@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 from lab_kit import Quiet, free_ports, unique_name
@@ -94,6 +95,11 @@ def test_what_makes_no_sense_is_said(tmp_path, old, new, message):
     assert text != GOOD
     with pytest.raises(LabError, match=message):
         sites.read(given(tmp_path, text))
+
+
+def test_the_example_is_good():
+    read = sites.read(Path(__file__).parents[2] / "examples" / "sites.yaml")
+    assert len(parse_faults(sites.faults(read, sites.graph(read)), sites.graph(read), "ip")) == 1
 
 
 def test_sites_that_nothing_joins_and_files_that_are_not_there(tmp_path):
