@@ -16,8 +16,11 @@ enum { BATCH = 32, BATCHES_PER_POLL = 4 };
 static void wrote(struct job *j)
 {
   stages_give(j->stages, j->bytes);
-  if (j->owner != NULL)
-    blocks_wrote(j->owner, j);
+  struct group *g = j->owner;
+  if (g == NULL)
+    return;
+  g->receiver->unwritten -= j->len;
+  blocks_wrote(g, j);
 }
 
 /* What arrived over this tree is on its way to the file. */
@@ -32,6 +35,7 @@ void receiver_hand_on(struct receiver_tree *t)
   j->owner = g;
   j->generation = g->receiver->fails[j->tag];
   g->receiver->writing[j->tag]++;
+  g->receiver->unwritten += j->len;
   worker_submit(host_of(g)->worker, j, t->stage.lane);
 }
 
@@ -435,7 +439,8 @@ json_t *receiver_status(struct group *g)
                   (json_int_t)(c.rto / DC_US), "credits", (json_int_t)c.credits, "seq", (json_int_t)c.next_seq, "bytes",
                   (json_int_t)t->bytes));
   }
-  return json_pack("{s:I,s:I,s:I,s:I,s:I,s:o}", "blocks_resumed", (json_int_t)r->resumed, "bytes", (json_int_t)r->bytes,
-                   "pieces", (json_int_t)dc_pieces_held(r->pieces), "blocks_ok", (json_int_t)r->ok, "bad_blocks",
+  return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:o}", "blocks_resumed", (json_int_t)r->resumed, "bytes",
+                   (json_int_t)r->bytes, "unwritten", (json_int_t)r->unwritten, "pieces",
+                   (json_int_t)dc_pieces_held(r->pieces), "blocks_ok", (json_int_t)r->ok, "bad_blocks",
                    (json_int_t)r->bad, "trees", trees);
 }

@@ -32,7 +32,7 @@ struct receiver {
   dc_pieces *pieces;
   struct receiver_tree *tree[GROUP_TREES_MAX];
   unsigned trees;
-  uint64_t bytes;
+  uint64_t bytes, unwritten; /* arrived; of these, on their way to the file */
   /* blocks */
   uint32_t blocks, ok, waiting, cursor, verifying;
   uint32_t resuming, resumed; /* blocks held from before: to be hashed again, found good */

@@ -6,6 +6,8 @@
     kill switch s1.0 at 3s            SIGKILL; the switch has a process of its own in such a lab
     kill appliance s0.0 at 1s, restart at 3s      the cache appliance beside an ovs or bmv2 switch
     kill agent 21 at 2s, restart at 4s
+    agent 31 cpu 10% at 1s            its agent gets so much of one processor; `, back at 4s`
+    agent 31 disk 1mbyte at 1s        its agent's writes go to the disk at so many bytes a second; `, back at 4s`
     stop agent 31 for 5s at 2s        SIGSTOP, then SIGCONT; without `for` it stays stopped
     blackhole s0.0:1 at 1s            a port swallows all frames both ways, its carrier stays; `in` and `out`: one way
     corrupt s0.0 1e-4                 so many of the data packets that arrive at a switch get one bit flipped
@@ -36,11 +38,13 @@ TIME = r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s)"
 RESTART_S = 0.5
 POWER_BACK_S = 1.0
 NAMES_MAX = 24
+DISK_LEAST = 4096
 FORMS = (
     "forms: 'link 00:0 down at 2s', 'link 00:0 down at 2s, up at 4s', 'link 31:0 rate 5mbit at 2s', "
     "'kill switch s1.0 at 3s', "
     "'kill appliance s0.0 at 1s', "
-    "'kill agent 21 at 2s, restart at 4s', 'stop agent 31 for 5s at 2s', 'blackhole s0.0:1 at 1s', "
+    "'kill agent 21 at 2s, restart at 4s', 'agent 31 cpu 10% at 1s', 'agent 31 disk 1mbyte at 1s', "
+    "'stop agent 31 for 5s at 2s', 'blackhole s0.0:1 at 1s', "
     "'blackhole s0.0:1 in at 1s, off at 2s', 'corrupt s0.0 1e-4', 'fill disk 21 at 1s', "
     "'cut management of 21 for 3s at 1s', 'cut management for 3s at 1s', 'kill master at 2s', "
     "'kill fabric-manager at 2s', 'kill controller at 2s', 'power loss at 2s, back at 4s'"
@@ -53,8 +57,8 @@ class Fault:
 
     spec: str
     kind: str
-    """link, rate, switch, appliance, agent, stop, blackhole, corrupt, disk, management, power, master, fabric-manager,
-    controller"""
+    """link, rate, switch, appliance, agent, cpu, writes, stop, blackhole, corrupt, disk, management, power, master,
+    fabric-manager, controller"""
     at_s: float = 0.0
     node: str = ""
     port: int = -1
@@ -65,6 +69,7 @@ class Fault:
     """When it is over: a restart, the end of a stop."""
     share: float = 0.0
     rate_bps: int = 0
+    """Of a link; of a disk bytes, not bits, a second."""
     links: frozenset[frozenset[str]] = field(default_factory=frozenset)
     """The cables concerned, by their ends."""
 
@@ -138,6 +143,19 @@ class _Parser:
             at, end = self.span((m[3], m[4]), (m[5], m[6]), "restart")
             links = frozenset() if m[1] == "appliance" else self.cables(name)
             return Fault(spec, m[1], at, name, end_s=end, links=links)
+        if m := match(rf"agent (\S+?) cpu ([0-9.]+)% at {TIME}(?:, ?back at {TIME})?"):
+            share = float(m[2]) / 100 if m[2].count(".") < 2 and m[2] != "." else 0.0
+            if not 0.01 <= share <= 1:
+                raise self.error("its part of a processor must be between 1% and 100%", m[2])
+            at, end = self.span((m[3], m[4]), (m[5], m[6]), "return")
+            return Fault(spec, "cpu", at, self.node(m[1], "host"), share=share, end_s=end)
+        if m := match(rf"agent (\S+?) disk ([0-9.]+)(k|m|g)?byte at {TIME}(?:, ?back at {TIME})?"):
+            number = float(m[2]) if m[2].count(".") < 2 and m[2] != "." else 0.0
+            bps = int(number * {None: 1, "k": 10**3, "m": 10**6, "g": 10**9}[m[3]])
+            if not bps >= DISK_LEAST:
+                raise self.error(f"a disk writes at least {DISK_LEAST} bytes a second", m[2])
+            at, end = self.span((m[4], m[5]), (m[6], m[7]), "return")
+            return Fault(spec, "writes", at, self.node(m[1], "host"), rate_bps=bps, end_s=end)
         if m := match(rf"stop agent (\S+?)(?: for {TIME})? at {TIME}"):
             at = _seconds(m[4], m[5])
             name = self.node(m[1], "host")
@@ -207,3 +225,8 @@ def appliances_apart(faults: tuple[Fault, ...]) -> tuple[str, ...]:
 def small_disks(faults: tuple[Fault, ...]) -> tuple[str, ...]:
     """Hosts that need a disk of their own, because it is to be filled."""
     return tuple(dict.fromkeys(fault.node for fault in faults if fault.kind == "disk"))
+
+
+def slow_disks(faults: tuple[Fault, ...]) -> tuple[str, ...]:
+    """Hosts that need a disk of their own, because it is to be slow."""
+    return tuple(dict.fromkeys(fault.node for fault in faults if fault.kind == "writes"))

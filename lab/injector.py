@@ -17,6 +17,7 @@ from datacast.lab.errors import LabError
 from datacast.lab.fabric_events import FabricEvents
 from datacast.lab.faults import Fault
 from datacast.lab.interfaces import Interfaces
+from datacast.lab.limits import Limits
 from datacast.lab.state import marked
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class Injector:
         self.errors: dict[int, str] = {}
         self.events = FabricEvents(lab)
         self._ended: set[int] = set()
+        self._limits: dict[tuple[str, str], Limits] = {}
         self._group = ""
         self._started: list[Any] = []
         self._end = threading.Event()
@@ -58,7 +60,11 @@ class Injector:
         self.events.stop()
         self._idle.wait(60.0)
         for index, fault in enumerate(self.faults):  # nobody stays stopped or cut off
-            if fault.kind in ("stop", "management") and index in self.failed_ns and index not in self._ended:
+            if (
+                fault.kind in ("stop", "management", "cpu", "writes")
+                and index in self.failed_ns
+                and index not in self._ended
+            ):
                 with contextlib.suppress(LabError, ProcessLookupError):
                     self._end_fault(fault)
         self.interfaces.close()
@@ -133,6 +139,8 @@ class Injector:
             self._set_link(fault, fault.up)
         elif fault.kind == "rate":
             lab.network.rate(fault.node, fault.port, fault.rate_bps)
+        elif fault.kind in ("cpu", "writes"):
+            self._slow_down(fault)
         elif fault.kind == "switch":
             self._kill(lab.plan.machine_of(fault.node).name)
         elif fault.kind == "appliance":
@@ -173,6 +181,8 @@ class Injector:
             self._set_link(fault, True)
         elif fault.kind == "rate":
             lab.network.rate(fault.node, fault.port, None)
+        elif fault.kind in ("cpu", "writes"):
+            self._limits.pop((fault.kind, fault.node)).lift()
         elif fault.kind == "agent":
             lab.start_agent(fault.node)
         elif fault.kind == "switch":
@@ -193,6 +203,19 @@ class Injector:
             lab._controller()
         elif fault.kind == "power":
             lab.start_all()
+
+    def _slow_down(self, fault: Fault) -> None:
+        lab = self.lab
+        pid = self._process(f"agent-{fault.node}").popen.pid
+        limits = Limits(f"datacast-{lab.identity}-{fault.node.replace('/', '_')}", pid)
+        self._limits[fault.kind, fault.node] = limits
+        try:
+            if fault.kind == "cpu":
+                limits.cpu(fault.share)
+            else:
+                limits.disk(lab.host_folder(fault.node), fault.rate_bps)
+        finally:
+            lab.note_groups(str(folder) for folder in limits.folders)
 
     def _set_link(self, fault: Fault, up: bool) -> None:
         machine = self.lab.plan.machine_of(fault.node)

@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import urllib.error
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from datacast.lab.checks import before_start, port_taken
 from datacast.lab.credentials import Credentials
 from datacast.lab.dataplane import data_plane
 from datacast.lab.errors import LabError
+from datacast.lab.limits import make_disk
 from datacast.lab.plan import AGENT_PORT, Machine, Plan, ip_queue, make_plan
 from datacast.lab.processes import CONTROL, Supervisor, may_be_realtime
 from datacast.lab.programs import need_program
@@ -65,6 +66,8 @@ class LabOptions:
     """Switches whose cache appliance has a process of its own."""
     disks: tuple[tuple[str, int], ...] = ()
     """Hosts with a disk (in memory) of their own for their files, and its size."""
+    slow_disks: tuple[tuple[str, int], ...] = ()
+    """Hosts with a disk of their own that can be made slow (limits.py), and its size."""
     keep: bool = False
     """Leave the hosts' files and the logs when it goes down."""
     insecure: bool = False
@@ -280,6 +283,18 @@ class Lab:
                     remedy="this needs the right to mount (CAP_SYS_ADMIN)",
                 )
 
+        for host, size in self.options.slow_disks:
+            folder = self._folder("hosts", host)
+            self.state.mounts.append(str(folder))
+            self.registry.save(self.state)
+            make_disk(self._folder("disks") / folder.name, folder, size)
+
+    def note_groups(self, folders: Iterable[str]) -> None:
+        """Control groups that were made: whoever cleans up must know."""
+        assert self.state is not None
+        self.state.cgroups += [folder for folder in folders if folder not in self.state.cgroups]
+        self.registry.save(self.state)
+
     def _folder(self, *parts: str) -> Path:
         folder = self.work.joinpath(*parts)
         folder.mkdir(parents=True, exist_ok=True)
@@ -404,6 +419,9 @@ def clean(registry: Registry, state: State) -> list[str]:
         )
         if os.path.exists(f"/sys/class/net/{ifname}"):
             left.append(f"interface {ifname}")
+    for path in state.cgroups:
+        with contextlib.suppress(OSError):
+            os.rmdir(path)
     for path in state.mounts:
         subprocess.run(["umount", path], capture_output=True, start_new_session=True)
     for path in state.paths:

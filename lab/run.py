@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from datacast.lab.content import sha256_of, write_random
 from datacast.lab.counters import cpu_sample, cpu_use, traffic
 from datacast.lab.errors import LabError
-from datacast.lab.faults import Fault, appliances_apart, small_disks, switches_apart
+from datacast.lab.faults import Fault, appliances_apart, slow_disks, small_disks, switches_apart
 from datacast.lab.injector import Injector
 from datacast.lab.lab import Lab, LabOptions, load_topology
 from datacast.lab.report import Measured, make_report
@@ -108,6 +108,7 @@ def run(
         apart=switches_apart(transfer.faults),
         appliances_apart=appliances_apart(transfer.faults),
         disks=disks,
+        slow_disks=tuple((host, size + DISK_SPARE) for host in slow_disks(transfer.faults)),
     )
     with Lab(options, name, watcher.step, signals) as lab:
         lab.up()

@@ -86,6 +86,7 @@ class State:
     paths: list[str] = field(default_factory=list)
     """Further files and folders that go with the lab."""
     mounts: list[str] = field(default_factory=list)
+    cgroups: list[str] = field(default_factory=list)
     """Folders on which a small file system lies."""
     hosts: dict[str, dict[str, str]] = field(default_factory=dict)
     namespaces: dict[str, int] = field(default_factory=dict)

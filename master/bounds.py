@@ -31,6 +31,11 @@ class Bounds:
         self._rates: dict[str, int | None] = {}
         self._number = 0
 
+    def of(self, tree: int) -> float:
+        """Bit/s that a tree may send at most."""
+        bound = self._rates.get(str(tree))
+        return float("inf") if bound is None else float(bound)
+
     async def take(self, rates: dict[str, int | None]) -> None:
         """From the fabric manager; on to the source."""
         if self._several:

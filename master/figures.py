@@ -170,6 +170,8 @@ class Figures:
 
     def _receiver_figures(self, member: Member, result: dict[str, Any], elapsed: float | None) -> None:
         held = int(result.get("bytes", 0))
+        unwritten = result.get("unwritten", 0)
+        member.unwritten = min(held, unwritten) if type(unwritten) is int and unwritten > 0 else 0
         if elapsed:
             member.rate_bps = 0.5 * member.rate_bps + 0.5 * max(0, held - member.last_bytes) * 8 / elapsed
         member.bytes = member.last_bytes = held

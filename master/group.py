@@ -366,10 +366,9 @@ class Group(Figures, Reactions, Roots):
             ideal_s(self.plan, self.view.graph, names, self.size) if several else self.plan.ideal_s(self.size)
         )
         self.forest = self._make_forest()
-        # Other groups' traffic looks like a slow receiver: who did not ask for it, and has none, keeps its trees.
+        if self._aside_s:
+            self.paces = Paces(self.plan.trees[0].transport.cache_bytes // 2, self._aside_s)
         rated = self.plan.rated
-        if rated and self._aside_s and (self.options.get("delivery") == "stable" or rated.differ):
-            self.paces = Paces(self.plan.trees[0].transport.cache_bytes // 2)
         pairs = list(zip(self.tree_ids, self.plan.trees, strict=True))
         frame = self.plan.frame_bytes
         self.scheduler = Scheduler(

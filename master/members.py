@@ -26,6 +26,8 @@ class Member:
     away_since: float | None = None
     """Since when nothing is heard of it, or no link reaches it."""
     bytes: int = 0
+    unwritten: int = 0
+    """Of these, not in its file yet: its disk is behind."""
     last_bytes: int = 0
     rate_bps: float = 0.0
     bad_blocks: int = 0

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 from datacast.core import constants as wire
 from datacast.services.problems import Problem
 
+from .bounds import Bounds
 from .crew import Crew, GroupError
 from .forest import Change, Forest, to_json
 from .grove import Grove
 from .members import Member
 from .paces import Paces, Seen
-from .plan import Plan, PlannedTree, rated_parts
+from .plan import RATE_UNKNOWN, Plan, PlannedTree, rated_parts
 from .schedule import Scheduler
 from .stable import RatedForest
 
@@ -50,6 +51,7 @@ class Reactions:
     order: StartOrder
     paces: Paces | None
     plan: Plan | None
+    bounds: Bounds
     scheduler: Scheduler | None
     tree_ids: list[int]
     root_of: dict[int, str]
@@ -301,27 +303,58 @@ class Reactions:
                     self._others = True
                     self._wake.set()
         self._follow_paces([m for m in working if m.name not in off], now)
-        for member in working:
-            if member.name not in off and self._others_served(member) and self._behind_s(member) > self._aside_s:
+
+    # ---- receivers that are slower than planned ----
+    def _follow_paces(self, working: list[Member], now: float) -> None:
+        """A receiver that turns out slower than planned gets trees at its own rate, so that it holds nobody up; one
+        that stands still gets none."""
+        if self.paces is None or self.plan is None or not working or self._reacting.locked():
+            return
+        asked = self.options.get("delivery") != "together" and self.options.get("planner") is None
+        plans = asked and len(self.tree_ids) <= TREE_IDS_MAX
+        seen = [self._seen(member, 0.0 if plans else self._behind_s(member)) for member in working]
+        if plans and self.paces.look(seen, now):
+            share = self.plan.payload / self.plan.frame_bytes
+            self._plan_for({name: int(cap / share) for name, cap in self.paces.caps.items()})
+        elif not plans:
+            self.paces.note(seen, now)
+        for name in self.paces.aside(seen, now, plans):
+            member = self.crew.members[name]
+            if self._others_served(member):
                 self._set_aside(member, f"{self._behind_s(member):.1f} s behind the others")
                 return
 
-    def _follow_paces(self, working: list[Member], now: float) -> None:
-        """A receiver that turns out slower than planned gets trees at its own rate, so that it holds nobody up."""
-        if self.paces is None or not isinstance(self.forest, RatedForest) or self.plan is None:
-            return
-        if not working or self._reacting.locked() or len(self.tree_ids) > TREE_IDS_MAX:
-            return
-        plan, share = self.forest.plan, self.plan.payload / self.plan.frame_bytes
-        seen = [
-            Seen(m.name, m.bytes, m.rate_bps, plan.got.get(m.name, 0) * share, plan.bound.get(m.name, 0) * share)
-            for m in working
-        ]
-        if not self.paces.look(seen, now):
-            return
-        caps = {name: int(cap / share) for name, cap in self.paces.caps.items()}
+    def _seen(self, member: Member, behind_s: float) -> Seen:
+        """`planned`: by the trees there are, as far as other groups leave them room."""
+        assert self.plan and self.forest
+        share = self.plan.payload / self.plan.frame_bytes
+        planned = able = 0.0
+        for number, tree in zip(self.tree_ids, self.plan.trees, strict=True):
+            way = self.forest.ways[number]
+            if way.slot is not None and member.name in way.routes:
+                able += tree.transport.rate_max_bps
+                planned += min(tree.transport.rate_max_bps, self.bounds.of(number))
+        if isinstance(self.forest, RatedForest):
+            able = self.forest.plan.bound.get(member.name, 0)
+        held = member.bytes - member.unwritten
+        return Seen(member.name, held, member.rate_bps, planned * share, able * share, behind_s)
+
+    def _plan_for(self, caps: dict[str, int]) -> None:
+        """Trees for what receivers were seen to take, where there can be any."""
+        assert self.forest and self.scheduler and self.plan and self.view.network
+        forest = self.forest
+        if not isinstance(forest, RatedForest):
+            rates = {number: planned.rate_bps for number, planned in zip(self.tree_ids, self.plan.trees, strict=True)}
+            forest = RatedForest.of(forest, self.view.network, rates, default=RATE_UNKNOWN)
+            forest.caps = caps
+            if forest.planned(self._wanted()) is None:
+                log.warning("group %s: trees with rates cannot be routed, it keeps those it has", self.id)
+                return
+            self.plan = replace(self.plan, rated=forest.plan)
+            self.forest = forest
+            self.scheduler.by_name(frozenset(self._wanted()))
+        forest.caps = caps
         log.warning("group %s: planning anew, receivers take %s", self.id, caps)
-        self.forest.caps = caps
         self._others = True
         self._kick()
 

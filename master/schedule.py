@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 Names = frozenset[str]
 ALL: Names = frozenset({""})
@@ -372,6 +372,17 @@ class Scheduler:
         for key, pool in pools.items():
             for first, count in pool:
                 self._wait(key, first, count)
+
+    def by_name(self, everyone: Names) -> None:
+        """Trees that reach some only will come. Until now each reached all, which are `everyone`."""
+        if self.everyone != ALL:
+            return
+        self.everyone = everyone
+        if pool := self._pools.pop(ALL, None):
+            self._pools[everyone] = pool
+        for queue in self.trees.values():
+            queue.reach = everyone
+            queue.extents = deque(replace(extent, to=everyone) for extent in queue.extents)
 
     def come(self, names: Names) -> None:
         """Receivers that were not there, or not any more: all pieces wait for them, and what they hold they pass."""

@@ -18,7 +18,7 @@ from datacast.core.rates import RatedTree, RatedTrees, arc_rates, rated_trees
 from datacast.core.routes import RouteError, Routes, routes
 from datacast.core.trees import Network, Tree, TreeError, Unreachable
 
-from .forest import Change, Delta, Way
+from .forest import Change, Delta, Forest, Way
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -148,6 +148,32 @@ class RatedForest:
             for slot, (number, tree, found) in enumerate(zip(ids, plan.trees, plan.routes, strict=True))
         }
 
+    @classmethod
+    def of(cls, forest: Forest, network: Network, rates: Mapping[int, int], *, default: int) -> RatedForest:
+        """The same trees, where receivers of a group that was planned with one rate for all turn out to differ. `rates`
+        by tree id."""
+        live = {number: way for number, way in forest.ways.items() if way.slot is not None}
+        trees = [RatedTree(rates[number], tuple(way.arcs), tuple(way.routes)) for number, way in live.items()]
+        blobs = [Routes(slot, dict(way.routes), forest.labels, 0) for slot, way in enumerate(live.values())]
+        got = Counter({name: 0 for name in forest.receivers})
+        for tree in trees:
+            got.update({name: tree.rate_bps for name in tree.receivers})
+        plan = Rated(tuple(trees), tuple(blobs), dict(got), dict(got), tuple(sorted(forest.cut_off)))
+        made = cls(
+            forest.graph,
+            network,
+            forest.source,
+            plan,
+            ids=list(live),
+            payload=forest.payload,
+            default=default,
+            most=forest.most,
+        )
+        for number, way in forest.ways.items():
+            if way.slot is None:
+                made.ways[number] = Way(way.arcs, way.depth, dict(way.routes), None)
+        return made
+
     @property
     def receivers(self) -> list[str]:
         return sorted({name for tree in self.plan.trees for name in tree.receivers})
@@ -172,6 +198,13 @@ class RatedForest:
         if not wanted:
             return Change()
         before = set(self.cut_off)
+        if (plan := self.planned(wanted)) is None:
+            return Change()  # the trees that there are go on
+        self.cut_off = set(plan.cut_off)
+        return self._take_over(plan, before, set(wanted))
+
+    def planned(self, wanted: list[str]) -> Rated | None:
+        """What there would be now; None where it cannot be routed, or the group's pieces do not fit."""
         try:
             plan = plan_rates(
                 self.graph,
@@ -183,17 +216,12 @@ class RatedForest:
                 caps=self.caps,
                 planner=None if self.caps else self.planner,
             )
-            self.cut_off = set(plan.cut_off)
         except Unreachable:
-            plan = Rated((), (), dict.fromkeys(wanted, 0), dict.fromkeys(wanted, 0), tuple(wanted))
-            self.cut_off = set(wanted)
+            return Rated((), (), dict.fromkeys(wanted, 0), dict.fromkeys(wanted, 0), tuple(wanted))
         except (TreeError, RouteError, planners.PlannerError):
-            return Change()  # the trees that there are go on
+            return None
         mtu = min((data["mtu"] for *_, data in self.graph.edges(data=True)), default=0)
-        fits = [route.payload(mtu) >= self.payload for route in plan.routes]
-        if not all(fits) and plan.trees:
-            return Change()
-        return self._take_over(plan, before, set(wanted))
+        return plan if all(route.payload(mtu) >= self.payload for route in plan.routes) else None
 
     def _take_over(self, plan: Rated, before: set[str], wanted: set[str]) -> Change:
         slots = {(frozenset(tree.arcs), tree.rate_bps): slot for slot, tree in enumerate(plan.trees)}

@@ -454,32 +454,3 @@ def test_progress_is_seen_while_it_runs() -> None:
     middle = next(r for r in seen if 0.3 < r["fraction"] < 0.9)
     assert middle["receivers"]["h1"]["rate_bps"] > 1_000_000
     assert all(tree["rate_bps"] > 0 for tree in middle["trees"].values())
-
-
-@pytest.mark.parametrize(
-    ("slow", "options", "measured"),
-    [
-        (False, {}, False),
-        (False, {"delivery": "stable"}, True),
-        (False, {"planner": "stable"}, False),
-        (True, {}, True),
-        (True, {"delivery": "together"}, False),
-        (True, {"aside_ms": 0}, False),
-    ],
-)
-def test_only_groups_that_differ_or_ask_are_planned_by_measured_rates(
-    slow: bool, options: dict, measured: bool
-) -> None:
-    graph = bcube41()
-    for u, v, data in graph.edges(data=True):
-        data["rate_bps"] = 10_000_000 if slow and "31" in (u, v) else 100_000_000
-
-    async def scenario():
-        async with lab(graph, rates=[FAST]) as it:
-            group = await it.start("00", SIX, 12_000_000, **options)
-            await it.running(group)
-            return it.masters.groups[group["id"]].paces, await it.end(group)
-
-    paces, record = run(scenario())
-    assert record["state"] == "done"
-    assert (paces is not None) == measured

@@ -26,6 +26,8 @@ STEP_S = 0.004
 class FakeTree:
     id: int
     rate: float
+    most: float = float("inf")
+    """Pieces/s that the master lets it send."""
     extents: list[list[int]] = field(default_factory=list)
     sent: float = 0.0
     """One past the newest number sent. After a cut there is a gap below."""
@@ -44,6 +46,8 @@ class Role:
     body: dict[str, Any]
     had_n: int = 0
     held: set[int] = field(default_factory=set)
+    budget: float = 1e9
+    """Pieces that it can take now."""
     extents: dict[int, list[list[int]]] = field(default_factory=dict)
     ends: dict[int, int] = field(default_factory=dict)
     """By tree: one past the last number it was ever told of."""
@@ -59,7 +63,12 @@ class Role:
 
 class World:
     """What all agents of one fake fabric share. `rates`: pieces/s by the tree's position in its group (the last one
-    repeats); change it while a transfer runs. `sizes`: bytes by source path."""
+    repeats); change it while a transfer runs. `sizes`: bytes by source path.
+
+    `pace`: pieces/s that a receiver can take. A slow one holds its trees up as real ones are: they go on while it is
+    less than CACHE pieces behind; and trees then keep to the master's rates."""
+
+    CACHE = 12
 
     def __init__(
         self, rates: list[float] | None = None, security: Callable[[str], Security] = lambda identity: PLAIN
@@ -68,6 +77,7 @@ class World:
         self.rates = rates or [20_000.0]
         self.security = security
         self.sizes: dict[str, int] = {}
+        self.pace: dict[str, float] = {}
         self.agents: dict[str, FakeAgent] = {}
         self.trees: dict[str, dict[int, FakeTree]] = {}
         self.violations: list[str] = []
@@ -111,6 +121,10 @@ class World:
             for agent in list(self.agents.values()):
                 for group, role in list(agent.roles.items()):
                     if role.kind == "receiver" and role.state == "running" and not agent.paused:
+                        pace = self.pace.get(agent.name)
+                        role.budget = (
+                            1e9 if pace is None else min(max(32.0, pace * elapsed), role.budget + pace * elapsed)
+                        )
                         self._receive(agent, group, role)
                     if now - role.heard > role.body["lease_ms"] / 1000:
                         agent.expired.append(group)
@@ -122,7 +136,8 @@ class World:
             if tree.id not in role.part.get("roots", trees):
                 continue
             tree.rate = self.rates[min(at, len(self.rates) - 1)]
-            before, most = tree.new_packets, tree.rate * elapsed
+            before, most = tree.new_packets, min(tree.rate, tree.most if self.pace else tree.rate) * elapsed
+            most = max(0.0, min(most, self.CACHE - self._behind(group, tree))) if self.pace else most
             for _, first, piece, count in tree.extents:
                 at, end = max(tree.sent, first), first + count
                 if at >= end or most <= 0:
@@ -130,6 +145,8 @@ class World:
                 tree.sent = min(end, at + most)  # a gap in front of it takes no time
                 most -= tree.sent - at
                 self._sent(group, tree, int(at), int(tree.sent), piece - first)
+                if tree.sent < end:
+                    break  # not by the rounding of `most`: the next one may lie behind a gap
             if tree.new_packets > before and role.t_first_ns is None:
                 role.t_first_ns = time.time_ns()
                 agent.emit(group, {"event": "first", "t_ns": role.t_first_ns})
@@ -139,6 +156,20 @@ class World:
                     if tree.sent >= mark and (extent[1], name) not in tree.reported:
                         tree.reported.add((extent[1], name))
                         agent.emit(group, {"event": "progress", "tree": tree.id, "seq": mark})
+
+    def _behind(self, group: str, tree: FakeTree) -> int:
+        """Pieces of a tree that the slowest of those with a pace still lacks."""
+        behind = 0
+        for name in self.pace:
+            role = self.agents[name].roles.get(group)
+            if role is None or role.state != "running":
+                continue
+            left = 0
+            for _, first, _, count in role.extents.get(tree.id, ()):
+                left += max(0, min(int(tree.sent), first + count) - role.taken.get((tree.id, first), first))
+            if str(tree.id) in role.part.get("routes", {}):
+                behind = max(behind, left)
+        return behind
 
     def _sent(self, group: str, tree: FakeTree, start: int, stop: int, shift: int) -> None:
         """These numbers of a tree went out; each carries the piece `shift` further on."""
@@ -157,10 +188,14 @@ class World:
     def _receive(self, agent: FakeAgent, group: str, role: Role) -> None:
         body = role.body
         for tree in self.trees.get(group, {}).values():
+            if str(tree.id) not in role.part["routes"]:
+                continue
             for _, first, piece, count in role.extents.get(tree.id, ()):
                 taken, ready = role.taken.get((tree.id, first), first), min(int(tree.sent), first + count)
+                ready = min(ready, taken + int(role.budget))
                 if ready <= taken:
                     continue
+                role.budget -= ready - taken
                 role.taken[tree.id, first] = ready
                 for start, stop in tree.runs:
                     role.held.update(range(max(taken, start) + piece - first, min(ready, stop) + piece - first))
@@ -414,7 +449,10 @@ class FakeAgent:
         role.part, role.body = {**role.part, **part}, body
         if role.kind == "source":  # trees that are not named any more are dropped
             known, rate = self.world.trees.get(group, {}), self.world.rates[0]
-            self.world.trees[group] = {t["id"]: known.get(t["id"]) or FakeTree(t["id"], rate) for t in body["trees"]}
+            self.world.trees[group] = {
+                t["id"]: known.get(t["id"]) or FakeTree(t["id"], rate, t["rate_max_bps"] / 8 / t["packet_bytes"])
+                for t in body["trees"]
+            }
         role.heard = time.monotonic()
         if role.kind == "source" and body["size"]:
             pieces = -(-body["size"] // body["piece"])

@@ -1,0 +1,112 @@
+"""A receiver that turns out slow in a group whose links are all alike: what the master makes of it. Agents play the
+signalling (services_kit); one with a pace holds its trees up."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+
+import pytest
+from small import bcube41, run, until
+
+from lab import lab
+
+SIX = ["02", "10", "21", "23", "31", "33"]
+FIVE = [name for name in SIX if name != "31"]
+LINE = 1388.0
+"""Pieces a second that a tree of 100 Mbit/s carries."""
+SIZE = 48_000_000
+"""Two seconds over two trees."""
+
+
+def finished(record: dict) -> dict[str, float]:
+    return {name: row["finish_s"] for name, row in record["receivers"].items()}
+
+
+def plans(record: dict) -> list[float]:
+    return [row["recomputed_ns"] / 1e9 for row in record["reactions"]]
+
+
+@pytest.mark.parametrize("options", [{}, {"delivery": "stable"}])
+def test_nobody_asked_and_the_slow_one_gets_trees_of_its_own_within_two_seconds(options: dict) -> None:
+    async def scenario():
+        async with lab(bcube41(), rates=[LINE]) as it:
+            it.world.pace["31"] = 0.2 * LINE
+            group = await it.start("00", SIX, SIZE, **options)
+            record = await it.end(group, timeout=60.0)
+            return record, it.world.violations
+
+    record, wrong = run(scenario(), timeout=90.0)
+    assert record["state"] == "done" and not wrong
+    times = finished(record)
+    # Held up for the first second or so: 10 s for everybody, were there no plan.
+    assert max(times[name] for name in FIVE) < 5.0
+    assert times["31"] > 6.0
+    assert record["reactions"][0]["lost"] or record["reactions"][0]["unnamed"]
+
+
+def test_together_is_one_rate_for_all() -> None:
+    async def scenario():
+        async with lab(bcube41(), rates=[LINE]) as it:
+            it.world.pace["31"] = 0.5 * LINE
+            group = await it.start("00", SIX, SIZE, delivery="together")
+            return await it.end(group, timeout=60.0)
+
+    record = run(scenario(), timeout=90.0)
+    times = finished(record)
+    assert not record["reactions"] and max(times.values()) - min(times.values()) < 0.5
+
+
+def test_equal_receivers_are_planned_once() -> None:
+    async def scenario():
+        async with lab(bcube41(), rates=[LINE / 3]) as it:  # all late alike: the source, or somebody else's traffic
+            group = await it.start("00", SIX, SIZE // 2)
+            return await it.end(group, timeout=60.0)
+
+    record = run(scenario(), timeout=90.0)
+    assert record["state"] == "done" and not record["reactions"]
+
+
+def test_one_that_stands_still_is_set_aside_and_served_when_the_others_are_done() -> None:
+    async def scenario():
+        async with lab(bcube41(), rates=[LINE]) as it:
+            it.world.pace["31"] = 1e-9
+            group = await it.start("00", SIX, SIZE)
+
+            async def five():
+                told = (await it.client.group(group["id"]))["receivers"]
+                return told if all(told[name]["state"] == "done" for name in FIVE) else None
+
+            told = await until(five, "the others are done", 30.0)
+            it.world.pace["31"] = LINE
+            return told["31"]["state"], await it.end(group, timeout=60.0)
+
+    state, record = run(scenario(), timeout=90.0)
+    assert record["state"] == "done", record["error"]
+    assert max(finished(record)[name] for name in FIVE) < 8.0
+    assert state in ("aside", "open", "running")
+
+
+def test_a_pace_that_swings_makes_at_most_a_plan_a_second_and_they_grow_rarer() -> None:
+    async def scenario():
+        async with lab(bcube41(), rates=[LINE]) as it:
+            it.world.pace["31"] = LINE
+            group = await it.start("00", SIX, 4 * SIZE)
+            began = time.monotonic()
+            for i in itertools.count():
+                if (await it.client.group(group["id"]))["state"] != "running" and i > 20:
+                    break
+                if time.monotonic() - began > 40:
+                    it.world.pace["31"] = 2 * LINE
+                else:
+                    it.world.pace["31"] = LINE * (0.1 if i % 14 < 7 else 2.0)
+                await asyncio.sleep(0.1)
+            return await it.end(group, timeout=60.0), it.world.violations
+
+    record, wrong = run(scenario(), timeout=150.0)
+    assert record["state"] == "done" and not wrong
+    times = plans(record)
+    gaps = [b - a for a, b in itertools.pairwise(times)]
+    assert len(times) >= 2, "it swings"
+    assert min(gaps) >= 0.95 and len(times) <= 9
