@@ -189,6 +189,8 @@ class TreeFigures:
     state: Literal["running", "idle", "spent", "lost"] = "idle"
     depth: Count = 0
     links: Count = 0
+    links_needed: Annotated[float, Ge(0)] = 0.0
+    """Of these, those towards receivers that waited for its pieces, on the average."""
     arcs: Annotated[list[tuple[Name, Name]], MaxLen(1 << 17)] | None = None
     """In a report None: as they were told before."""
     most_bps: Count = 0

@@ -37,15 +37,17 @@ def ideal_s(size: int, tree_rates_bps: list[int], payload: int, labels: int) -> 
     return size * 8 / (sum(tree_rates_bps) * payload / frame_bytes(payload, labels))
 
 
-def link_stress(data_payload: int, size: int, trees: list[tuple[int, int]]) -> float | None:
-    """Payload bytes on all links / (file bytes x links of the trees that carried them).
+def link_stress(data_payload: int, size: int, trees: list[tuple[int, float]], pieces: int = 0) -> float | None:
+    """Payload bytes on all links / (bytes x links that they had to cross).
 
-    trees: (new packets, links) each; the links count by the share of the file that went over the tree.
+    trees: (new packets, links) each; the links count by the share of the file that went over the tree. pieces: of the
+    file, where trees that reach some receivers only carry more than the file between them; 0: as many as new packets.
     """
-    packets = sum(new for new, _ in trees)
-    if not packets or not size:
+    packets = pieces or sum(new for new, _ in trees)
+    crossed = sum(new * links for new, links in trees)
+    if not packets or not size or not crossed:
         return None
-    return data_payload / (size * sum(new * links for new, links in trees) / packets)
+    return data_payload / (size * crossed / packets)
 
 
 def ratio(value: float | None, by: float | None) -> float | None:
@@ -96,7 +98,12 @@ def make_report(measured: Measured) -> dict[str, Any]:
         "finish_over_ideal": ratio(finish, ideal),
         "link_stress": None
         if measured.traffic.silent
-        else link_stress(carried, size, [(tree["new_packets"], tree["links"]) for tree in trees]),
+        else link_stress(
+            carried,
+            size,
+            [(tree["new_packets"], tree.get("links_needed") or tree["links"]) for tree in trees],
+            -(-size // payload) if payload and told.get("rates") else 0,
+        ),
         "appliance_copies": ratio(measured.traffic.appliance_sent, measured.traffic.appliance_had),
         "duplicate_ratio": sum(duplicates) / sum(new) if sum(new) else 0.0,
         "trees": {

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
 from .members import Member
 from .plan import Plan
-from .schedule import Scheduler, TreeQueue
+from .schedule import ALL, Scheduler, TreeQueue
 
 
 def numbers(figures: Any) -> dict[str, int | float]:
@@ -124,6 +125,7 @@ def trees_json(
             "rate_bps": round(source.get("packet_rate", 0.0) * 8 * plan.payload),
             "bucket_bps": source.get("rate_bps", 0),
             "pieces": queue.assigned,
+            "links_needed": _links_needed(planned.arcs, queue),
             **{
                 key: source.get(key, 0)
                 for key in ("seq", "new_packets", "dup_packets", "interests", "merged", "duplicates")
@@ -131,6 +133,22 @@ def trees_json(
             "retransmissions": sum(int(m.trees.get(name, {}).get("retransmitted", 0)) for m in receivers),
         }
     return trees
+
+
+def _links_needed(arcs: Sequence[tuple[str, str]], queue: TreeQueue) -> float:
+    """Links that a piece of this tree had to cross, on the average: to those who waited for it."""
+    if set(queue.meant) <= {ALL, queue.reach} or queue.assigned <= 0:
+        return float(len(arcs))
+    parent = {child: above for above, child in arcs}
+    crossed = 0
+    for names, pieces in queue.meant.items():
+        nodes: set[str] = set()
+        for node in names:
+            while node in parent and node not in nodes:
+                nodes.add(node)
+                node = parent[node]
+        crossed += pieces * len(nodes)
+    return round(crossed / queue.assigned, 4)
 
 
 def progress_json(

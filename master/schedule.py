@@ -19,7 +19,7 @@ what those behind them do not need.
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -71,6 +71,8 @@ class TreeQueue:
     assigned: int = 0
     """Pieces given to it in all, less those taken back."""
     reach: Names = ALL
+    meant: Counter[Names] = field(default_factory=Counter)
+    """Of these, pieces by the receivers that waited for them."""
 
     def reaches(self, name: str) -> bool:
         return self.reach == ALL or name in self.reach
@@ -317,6 +319,7 @@ class Scheduler:
             queue.extents.append(extent)
             queue.end = queue.next = queue.next + taken
             queue.assigned += taken
+            queue.meant[extent.to] += taken
             extents.append(extent)
             want -= taken
         if not pool:
@@ -382,6 +385,7 @@ class Scheduler:
             self._pools[everyone] = pool
         for queue in self.trees.values():
             queue.reach = everyone
+            queue.meant[everyone] = queue.meant.pop(ALL, 0)
             queue.extents = deque(replace(extent, to=everyone) for extent in queue.extents)
 
     def come(self, names: Names) -> None:
@@ -448,6 +452,8 @@ class Scheduler:
         queue.extents, queue.end = kept, min(queue.end, cut.seq)
         queue.sent = min(queue.sent, queue.end)
         queue.assigned -= sum(extent.count for extent in freed)
+        for extent in freed:
+            queue.meant[extent.to] -= extent.count
         queue.cut_at = cut.seq
         for extent in freed:
             self._wait(extent.to, extent.first, extent.count)
