@@ -54,6 +54,7 @@ def sim(
     seconds: Annotated[float, typer.Option(help="Length of the ideal transfer, or of a phase.")] = UNSET,
     size: Annotated[str, typer.Option(help="Bytes of the file, such as 500000000 or 64M.")] = UNSET,
     trees: Annotated[int, typer.Option(help="Most trees (0: all there are).")] = UNSET,
+    planner: Annotated[str, typer.Option(help="Whose trees with rates: clusters, joining (default: all).")] = UNSET,
     policy: Annotated[str, typer.Option(help="Content store: fifo; for experiments lru, lfu.")] = UNSET,
     framing: Annotated[str, typer.Option(help="Bytes of a frame: paper (16-byte headers) or ethernet.")] = UNSET,
     tcp: Annotated[str, typer.Option(help="TCP in figure13b: cubic, newreno.")] = UNSET,
@@ -85,6 +86,7 @@ def sim(
         "loss_on_wire": loss_on_wire,
         "seconds": seconds,
         "trees": trees,
+        "planner": planner,
         "policy": policy,
         "framing": framing,
         "tcp": tcp,
@@ -160,6 +162,7 @@ SHARES = (
     "paper_added_finish",
     "paper_duplicate_ratio",
     "theory_duplicate_ratio",
+    "left",
 )
 """Shown in percent."""
 

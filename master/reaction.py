@@ -57,6 +57,7 @@ class Reactions:
     root_of: dict[int, str]
     reactions: list[dict[str, Any]]
     _changes: list[dict[str, Any]]
+    _source_trees: dict[str, dict[str, Any]]
     _others: bool
     _finale: bool
     _aside_s: float
@@ -118,6 +119,9 @@ class Reactions:
         for tree in change.lost:
             self.scheduler.lose(tree)
             self._releases[tree] = time.monotonic()
+            if not links and not appliances:  # only another plan: nothing comes back, and nobody should wait for it
+                self._releases[tree] -= RELEASE_S
+                self.scheduler.slow_down(tree, self._source_trees.get(str(tree), {}).get("packet_rate"))
         self._take_over_ways()
         routes: dict[str, dict[str, str]] = {}
         for number in change.changed:

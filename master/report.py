@@ -125,7 +125,7 @@ def trees_json(
             "rate_bps": round(source.get("packet_rate", 0.0) * 8 * plan.payload),
             "bucket_bps": source.get("rate_bps", 0),
             "pieces": queue.assigned,
-            "links_needed": _links_needed(planned.arcs, queue),
+            "links_needed": links_needed(planned.arcs, queue),
             **{
                 key: source.get(key, 0)
                 for key in ("seq", "new_packets", "dup_packets", "interests", "merged", "duplicates")
@@ -135,7 +135,7 @@ def trees_json(
     return trees
 
 
-def _links_needed(arcs: Sequence[tuple[str, str]], queue: TreeQueue) -> float:
+def links_needed(arcs: Sequence[tuple[str, str]], queue: TreeQueue) -> float:
     """Links that a piece of this tree had to cross, on the average: to those who waited for it."""
     if set(queue.meant) <= {ALL, queue.reach} or queue.assigned <= 0:
         return float(len(arcs))

@@ -357,6 +357,12 @@ class Scheduler:
         """A tree has lost its links: it gets nothing any more; `release` takes back what it has."""
         self.trees[tree].lost = True
 
+    def slow_down(self, tree: int, rate: float | None) -> None:
+        """Of late it was seen to go at this rate, not smoothed: what it still has its receivers would wait long for."""
+        queue = self.trees[tree]
+        if rate is not None and rate < queue.rate:
+            queue.rate = max(rate, self.nominal * 1e-3)
+
     def revive(self, tree: int, now: float) -> None:
         """A lost tree has links again. Its numbers go on; after a cut it waits for the source's count, as always."""
         queue = self.trees[tree]

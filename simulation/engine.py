@@ -8,9 +8,12 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .errors import SimulationError
+
+if TYPE_CHECKING:
+    from datacast.master.plan import Transport
 
 NEVER = 2**64 - 1
 SECOND = 1_000_000_000
@@ -68,6 +71,24 @@ class TreeConfig:
     rto_init: int = 100_000_000
     reorder: int = 3
 
+    @classmethod
+    def of(cls, t: Transport, adaptive: bool = False) -> TreeConfig:
+        """As an agent makes it of what a master hands out (host_agent/params.c)."""
+        return cls(
+            cc=t.cc,
+            rate_init=t.rate_init_bps,
+            rate_min=max(1000, t.rate_max_bps // 256),
+            rate_max=t.rate_max_bps,
+            delta=t.delta_bps,
+            interval=t.interval_us * 1000,
+            burst=t.burst,
+            packet_bytes=t.packet_bytes,
+            credits=t.credits,
+            adaptive=adaptive,
+            rto_min=t.rto_min_ms * 1_000_000,
+            rto_init=max(100_000_000, 4 * t.rto_min_ms * 1_000_000),
+        )
+
     def with_(self, **changes: Any) -> TreeConfig:
         """A copy with some fields changed."""
         return replace(self, **changes)
@@ -108,7 +129,8 @@ class Group:
         tree_id: int | None = None,
         routes: Mapping[str, bytes] | None = None,
     ) -> int:
-        """Add a Steiner tree given by its (child, parent) arcs; routes by receiver as blobs, or made from the arcs."""
+        """Add a Steiner tree given by its (child, parent) arcs; routes by receiver as blobs, or made from the arcs. Who
+        has no route among those that are given asks for nothing of this tree."""
         sim, ffi = self.sim, self.sim._ffi
         name = ffi.new("char[]", config.cc.encode())
         fields = {k: v for k, v in config.__dict__.items() if k != "cc"}
@@ -121,7 +143,8 @@ class Group:
             sim._check(sim._lib.sim_routes(sim._sim, tree, child, parent, len(arcs)))
         else:
             for i, receiver in enumerate(self.receivers):
-                blob = routes[receiver]
+                if (blob := routes.get(receiver)) is None:
+                    continue
                 sim._check(sim._lib.sim_route(sim._sim, tree, i, blob, len(blob)))
         self.trees.append(tree)
         self.arcs.append(arcs)
@@ -136,6 +159,10 @@ class Group:
         for tree, share in zip(self.trees, shares, strict=True):
             self.sim._check(self.sim._lib.sim_extent(self.sim._sim, tree, first, share))
             first += share
+
+    def extent(self, tree: int, first: int, count: int) -> None:
+        """So many pieces more for the tree-th tree, also while it runs."""
+        self.sim._check(self.sim._lib.sim_extent(self.sim._sim, self.trees[tree], first, count))
 
     def schedule(self, start: int = 0, stop: int = NEVER) -> None:
         """When its receivers begin to ask, and when they fall silent (ns)."""
@@ -211,7 +238,11 @@ class Simulation:
         for name, data in g.nodes(data=True):
             (self.host if data["kind"] == "host" else self.switch)(name)
         for u, v, data in g.edges(data=True):
-            self.cable(u, v, data.get("rate_bps", rate), delay, queue, data["ports"])
+            rates = data.get("rates_bps") or {}
+            there, back = (rates.get(end) or data.get("rate_bps") or rate for end in (u, v))
+            self.cable(u, v, there, delay, queue, data["ports"])
+            if back != there:
+                self.rate(v, u, back)
 
     def group(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import networkx as nx
@@ -71,3 +72,39 @@ def steiner_trees(g: nx.Graph, source: str, receivers: Sequence[str], most: int 
     trees unless it is 0."""
     found = engine.steiner_trees(g, source, receivers, most or None)
     return [[(child, parent) for parent, child in tree.arcs] for tree in found], routes(found)
+
+
+CLUSTERS = {"A": (59, 900, 1000), "B": (9, 900, 400), "C": (35, 900, 1000), "D": (2, 100, 100)}
+"""Takahashi and others, 4.2: hosts with 105 destinations, Mbit/s of a host's link, of the cluster's link to the middle.
+The rates of their Figure 8 are not in its text: these are ours."""
+TABLE1 = {
+    105: {"A": 59, "B": 9, "C": 35, "D": 2},
+    47: {"A": 30, "B": 1, "C": 16, "D": 1},
+    10: {"A": 6, "B": 1, "C": 2, "D": 1},
+}
+MBIT = 1_000_000
+
+
+def rated_graph(links: Sequence[tuple[str, str, int, int]]) -> nx.Graph:
+    """(u, v, Mbit/s from u to v, back); names of switches begin with s."""
+    g = nx.Graph()
+    ports: Counter[str] = Counter()
+    for u, v, there, back in links:
+        rates = {u: there * MBIT, v: back * MBIT}
+        g.add_edge(u, v, rates_bps=rates, rate_bps=min(rates.values()), ports={u: ports[u], v: ports[v]}, up=True)
+        ports.update([u, v])
+    for name, data in g.nodes(data=True):
+        data |= {"kind": "switch" if name[0] == "s" else "host", "forwards": name[0] == "s"}
+    return g
+
+
+def clusters(hosts: dict[str, int], further: Sequence[tuple[str, str, int, int]] = ()) -> tuple[nx.Graph, list[str]]:
+    """The four clusters and their hosts, the source first. `further`: links beside them."""
+    links, names = [], []
+    for cluster, count in hosts.items():
+        _, own, up = CLUSTERS[cluster]
+        links.append(("s-middle", f"s-{cluster}", up, up))
+        for i in range(count + (cluster == "A")):  # the source is one more of A
+            links.append((f"s-{cluster}", f"{cluster}{i}", own, own))
+            names.append(f"{cluster}{i}")
+    return rated_graph([*links, *further]), names

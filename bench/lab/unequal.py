@@ -70,7 +70,7 @@ class Row:
         return "| " + " | ".join(cells) + " |"
 
 
-HEAD = """| 31 slow by | the five without it, s | with it, s | ratio | 31 alone, s | with the five, s | ratio | stress | \
+HEAD = """| 31 slow by | five without it, s | with it, s | ratio | 31 alone, s | with the five, s | ratio | stress | \
 duplicates | plan after, s | plans | cpu bound |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"""
 

@@ -3,7 +3,8 @@
     python bench/planners/paper.py --svg docs/results/planners.svg --cases 10 --destinations 100
 
 The topologies of the paper are not in its text. Ours: 400 hosts on 40 switches that join as a random tree (each to one
-of the six before it), drawn by seed; the four clusters of Table 1 with links as CLUSTERS says.
+of the six before it), drawn by seed; the four clusters of Table 1 with links as CLUSTERS in
+simulation/networks.py says.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import argparse
 import random
 import statistics
 import time
-from collections import Counter
 from pathlib import Path
 
 import networkx as nx
@@ -20,8 +20,8 @@ import networkx as nx
 from datacast import planners
 from datacast.core.rates import arc_rates, rated_trees
 from datacast.core.trees import Network
+from datacast.simulation.networks import MBIT, TABLE1, clusters, rated_graph
 
-MBIT = 1_000_000
 HOSTS, SWITCHES = 400, 40
 DISTRIBUTIONS = {
     "uniform 500 to 1000": lambda rng, inner: rng.randint(500, 1000),
@@ -29,25 +29,6 @@ DISTRIBUTIONS = {
     "80 % 1000, 20 % 100": lambda rng, inner: 1000 if rng.random() < 0.8 else 100,
     "random between switches": lambda rng, inner: rng.randint(100, 1000) if inner else 1000,
 }
-CLUSTERS = {"A": (59, 900, 1000), "B": (9, 900, 400), "C": (35, 900, 1000), "D": (2, 100, 100)}
-"""Hosts with 105 destinations, Mbit/s of a host's link, Mbit/s of the cluster's link to the middle."""
-TABLE1 = {
-    105: {"A": 59, "B": 9, "C": 35, "D": 2},
-    47: {"A": 30, "B": 1, "C": 16, "D": 1},
-    10: {"A": 6, "B": 1, "C": 2, "D": 1},
-}
-
-
-def graph(links: list[tuple[str, str, int, int]]) -> nx.Graph:
-    """(u, v, rate u to v, rate back); names of switches begin with s."""
-    g = nx.Graph()
-    ports: Counter[str] = Counter()
-    for u, v, there, back in links:
-        g.add_edge(u, v, rates_bps={u: there * MBIT, v: back * MBIT}, ports={u: ports[u], v: ports[v]})
-        ports.update([u, v])
-    for name, data in g.nodes(data=True):
-        data |= {"kind": "switch" if name[0] == "s" else "host", "forwards": name[0] == "s"}
-    return g
 
 
 def random_tree(rng: random.Random, distribution: str, symmetric: bool) -> nx.Graph:
@@ -59,18 +40,7 @@ def random_tree(rng: random.Random, distribution: str, symmetric: bool) -> nx.Gr
 
     links = [link(f"s{rng.randrange(max(0, i - 6), i)}", f"s{i}", True) for i in range(1, SWITCHES)]
     links += [link(f"s{rng.randrange(SWITCHES)}", f"h{i}", False) for i in range(HOSTS)]
-    return graph(links)
-
-
-def clusters(hosts: dict[str, int]) -> tuple[nx.Graph, list[str]]:
-    links, names = [], []
-    for cluster, count in hosts.items():
-        _, own, up = CLUSTERS[cluster]
-        links.append(("s-middle", f"s-{cluster}", up, up))
-        for i in range(count + (cluster == "A")):  # the source is one more of A
-            links.append((f"s-{cluster}", f"{cluster}{i}", own, own))
-            names.append(f"{cluster}{i}")
-    return graph(links), names
+    return rated_graph(links)
 
 
 def aggregate(g: nx.Graph, source: str, to: list[str], seed: int) -> dict[str, float]:
@@ -127,17 +97,13 @@ def section42() -> str:
 
 def joining() -> str:
     """A slow node joins nine (figure 7 d): what the nine get together after, of what they got before."""
-    g, members = clusters({**TABLE1[10], "D": 0})
-    g.add_edge(
-        "s-A", "slow", rates_bps={"s-A": 10 * MBIT, "slow": 10 * MBIT}, ports={"s-A": g.degree("s-A"), "slow": 0}
-    )
-    g.nodes["slow"].update(kind="host", forwards=False)
+    g, members = clusters({**TABLE1[10], "D": 0}, [("s-A", "tenth", 10, 10)])
     source, *nine = members
     out = ["| planner | before, Mb/s | after | left |", "| --- | --- | --- | --- |"]
     for name in planners.PLANNERS:
         view = planners.cables(g) if name == "datacast" else planners.hosts(g)
         before = planners.plan(view, source, nine, name).aggregate / MBIT
-        plan = planners.plan(view, source, [*nine, "slow"], name)
+        plan = planners.plan(view, source, [*nine, "tenth"], name)
         after = sum(plan.got[host] for host in nine) / MBIT
         out.append(f"| {name} | {before:.0f} | {after:.0f} | {100 * after / before:.1f} % |")
     return "\n".join(out)

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#define GAP_MAX 1000000u /* us */
+
 /* FNV-1a over what makes a segment. */
 static uint32_t segment_hash(const struct dc_segment *s)
 {
@@ -50,4 +52,15 @@ int dc_children_add(struct dc_children *c, unsigned max, dc_time now, dc_time st
   c->child[i].ret = *ret;
   c->child[i].heard = now;
   return (int)i;
+}
+
+void dc_child_heard(struct dc_child *child, dc_time now)
+{
+  dc_time silent = (now - child->heard) / DC_US;
+  uint32_t gap = silent > GAP_MAX ? GAP_MAX : (uint32_t)silent;
+  child->heard = now;
+  if (child->gap == 0 || gap <= child->gap)
+    child->gap = child->gap == 0 ? gap : child->gap - (child->gap - gap) / 8;
+  else
+    child->gap += (gap - child->gap) / 8;
 }

@@ -11,6 +11,7 @@
 struct dc_child {
   dc_time heard; /* last interest */
   uint32_t seq;  /* furthest sequence number it asked for */
+  uint32_t gap;  /* microseconds between its interests, smoothed */
   uint8_t lag;   /* as it last told */
   struct dc_segment ret; /* all of it that is mostly used stands in one cache line */
 } __attribute__((aligned(64)));
@@ -29,5 +30,8 @@ int dc_children_find(const struct dc_children *c, const struct dc_segment *ret) 
  * full. */
 int dc_children_add(struct dc_children *c, unsigned max, dc_time now, dc_time stale, const struct dc_segment *ret,
                     bool *replaced) __attribute__((nonnull));
+
+/* An interest of it came. */
+void dc_child_heard(struct dc_child *child, dc_time now) __attribute__((nonnull));
 
 #endif

@@ -217,7 +217,7 @@ static enum dc_drop child_of(struct work *w, struct dc_tree *tree, const struct 
     dc_waiting_forget_child(&tree->waiting, (unsigned)i);
 
   struct dc_child *c = &tree->children->child[i];
-  c->heard = w->now;
+  dc_child_heard(c, w->now);
   c->lag = h->lag;
   if ((h->flags & (DC_FLAG_RETX | DC_FLAG_NOCACHE)) == 0 && h->seq + h->more > c->seq)
     c->seq = h->seq + h->more;

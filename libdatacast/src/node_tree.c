@@ -10,6 +10,9 @@
 #define LAG_OUT_RESPONSES 4
 #define LAG_OUT_MIN (2 * DC_MS)
 #define LAG_OUT_MAX (50 * DC_MS)
+/* And one that was heard of regularly has stopped after so many of its own gaps: it asks for nothing because it has
+ * what comes here, or is done. A slow one goes on in its own time. */
+#define LAG_GAPS 16u
 #define LAG_CHILDREN 8u
 
 uint32_t dc_tree_buckets(uint32_t trees)
@@ -194,10 +197,12 @@ static uint8_t slowest_child(const struct dc_tree *tree, dc_time now)
   uint64_t lag = 0;
   for (uint32_t i = 0; i < tree->children->n; i++) {
     const struct dc_child *c = &tree->children->child[i];
-    if (now - c->heard > horizon)
+    dc_time silent = now - c->heard;
+    dc_time stopped = (dc_time)c->gap * LAG_GAPS * DC_US;
+    if (silent > horizon || (c->gap > 0 && silent > (stopped < LAG_HEARD_MIN ? LAG_HEARD_MIN : stopped)))
       continue;
     uint64_t own = depth > 0 && c->seq < tree->newest ? 255 * (uint64_t)(tree->newest - c->seq) / depth : 0;
-    if (own >= 255 && now - c->heard > patience)
+    if (own >= 255 && silent > patience)
       continue;
     if (own > lag)
       lag = own;

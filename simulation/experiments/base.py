@@ -58,6 +58,8 @@ class Setting:
     policy: str = "fifo"
     framing: str = ""
     """Bytes of a frame: paper (16-byte headers) or ethernet (as on the wire); empty: the experiment's choice."""
+    planner: str = ""
+    """Whose trees with rates (planners/README.md); empty: all of them, one after another."""
     trees: int = 0
     """Most trees (0: as many as there are)."""
     cases: int = 100
@@ -134,21 +136,7 @@ class Setting:
 
     def tree(self, others: int = 0, hops: int = HOPS, frame: int = 0, share: float = 1.0) -> TreeConfig:
         """The transport's configuration, as an agent makes it of `product` (host_agent/params.c)."""
-        t = self.product(others, hops, frame, share)
-        return TreeConfig(
-            cc=t.cc,
-            rate_init=t.rate_init_bps,
-            rate_min=max(1000, t.rate_max_bps // 256),
-            rate_max=t.rate_max_bps,
-            delta=t.delta_bps,
-            interval=t.interval_us * 1000,
-            burst=t.burst,
-            packet_bytes=t.packet_bytes,
-            credits=t.credits,
-            adaptive=self.adaptive,
-            rto_min=t.rto_min_ms * 1_000_000,
-            rto_init=max(100_000_000, 4 * t.rto_min_ms * 1_000_000),
-        )
+        return TreeConfig.of(self.product(others, hops, frame, share), self.adaptive)
 
     def with_(self, **changes: Any) -> Setting:
         """A copy with some fields changed."""

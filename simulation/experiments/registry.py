@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ..errors import ExperimentError
-from . import cloud, cornet, delivery, fairness, himm, matrix, micro, pauses, robber, sites, sweep
+from . import cloud, clusters, cornet, delivery, fairness, himm, matrix, micro, pauses, robber, sites, sweep
 from .base import Experiment
 
-MODULES = (micro, fairness, matrix, delivery, sweep, pauses, cloud, cornet, robber, sites, himm)
+MODULES = (micro, fairness, matrix, delivery, sweep, pauses, cloud, cornet, robber, sites, himm, clusters)
 EXPERIMENTS: dict[str, Experiment] = {e.name: e for module in MODULES for e in module.EXPERIMENTS}
 
 

@@ -90,10 +90,11 @@ struct sim_receiver_stats {
 };
 struct sim_tree_stats {
   uint64_t rate, interests, merged, duplicates, refetches, new_packets, dup_packets, first, dropped, queued;
+  uint32_t seq, numbers; /* one past the newest sent; sent so far, each counted once */
 };
 struct sim_asker_stats { /* a receiver in one tree */
   uint64_t interests, retransmitted, by_gap, by_timeout, data, duplicates, unknown, srtt, rto;
-  uint32_t credits, outstanding;
+  uint32_t credits, outstanding, seq; /* the next one to ask for */
 };
 struct sim_link_stats {
   uint64_t frames, bytes, data, data_bytes, payload, dropped, lost;

@@ -265,6 +265,7 @@ void vertex_drain(sim *s);
 void host_frame(sim *s, int v, const struct packet *p);
 void asker_route(sim *s, struct asker *a); /* its path is there */
 void source_event(sim *s, int tree);
+void asker_wake(sim *s, struct asker *a);
 void asker_event(sim *s, int asker);
 void group_event(sim *s, int group);
 uint64_t content(const sim *s, int group, uint64_t piece);

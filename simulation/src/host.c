@@ -103,6 +103,15 @@ static bool silent(const sim *s, const struct member *m)
   return !m->alive || !m->started || s->now >= s->groups[m->group].stop;
 }
 
+/* There is more to ask for than it knew of. */
+void asker_wake(sim *s, struct asker *a)
+{
+  if (s->now < a->armed) {
+    a->armed = s->now;
+    events_push(&s->events, s->now, WHO(WHO_ASKER, a - s->askers));
+  }
+}
+
 void asker_event(sim *s, int asker)
 {
   struct asker *a = &s->askers[asker];

@@ -207,9 +207,13 @@ int sim_extent(sim *s, int tree, uint64_t first, uint32_t count)
   if (dc_extents_append(&t->extents, &e) != 0)
     return sim_fail(s, "too many pieces or extents for one tree");
   dc_source_assign(t->source, e.seq, e.count);
-  for (int i = 0; i < g->n; i++)
-    if (dc_receiver_assign(s->askers[t->first_asker + i].r, &e) != 0)
+  for (int i = 0; i < g->n; i++) {
+    struct asker *a = &s->askers[t->first_asker + i];
+    if (dc_receiver_assign(a->r, &e) != 0)
       return sim_fail(s, "too many extents for one tree");
+    if (s->ready && s->members[a->member].started)
+      asker_wake(s, a);
+  }
   return 0;
 }
 

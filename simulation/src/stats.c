@@ -44,7 +44,9 @@ int sim_tree_stats(const sim *s, int tree, struct sim_tree_stats *out)
                                  .dup_packets = c.dup_packets,
                                  .first = s->trees[tree].first,
                                  .dropped = s->trees[tree].dropped,
-                                 .queued = c.queued};
+                                 .queued = c.queued,
+                                 .seq = c.next_seq,
+                                 .numbers = c.numbers};
   for (int i = 0; i < DC_DROP_MAX; i++)
     out->dropped += c.drop[i];
   return 0;
@@ -66,7 +68,8 @@ int sim_asker_stats(const sim *s, int tree, int receiver, struct sim_asker_stats
                                   .srtt = c.srtt,
                                   .rto = c.rto,
                                   .credits = c.credits,
-                                  .outstanding = c.outstanding};
+                                  .outstanding = c.outstanding,
+                                  .seq = c.next_seq};
   return 0;
 }
 
