@@ -106,16 +106,23 @@ class _Planned:
 def _rated(graph: nx.Graph, spec: GroupSpec, receivers: list[str]) -> list[_Planned]:
     """Trees with rates, as the master plans them for receivers that differ; none where all get the same."""
     options = spec.options
-    if options.delivery == "together":
-        return []
     try:
-        net = planners.cables(graph, RATE_UNKNOWN)
-        plan = planners.plan(net, spec.source, receivers, options.planner or "datacast")
-    except planners.PlannerError as error:
+        given = planners.unequal(
+            graph,
+            spec.source,
+            receivers,
+            delivery=options.delivery,
+            planner=options.planner,
+            default=RATE_UNKNOWN,
+            most=options.trees,
+        )
+    except (planners.PlannerError, TreeError) as error:
         raise Problem(409, error.code, error.message, what=error.what) from error
-    if options.planner is None and options.delivery is None and len({round(rate) for rate in plan.got.values()}) == 1:
+    if given is None:
         return []
-    return [_Planned(tree.hops, _depth(tree.hops), tree.rate_bps, frozenset(tree.receivers)) for tree in plan.trees]
+    return [
+        _Planned(tree.arcs, _depth(tree.arcs), float(tree.rate_bps), frozenset(tree.receivers)) for tree in given.trees
+    ]
 
 
 def _depth(arcs: tuple[tuple[str, str], ...]) -> int:

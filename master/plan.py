@@ -37,10 +37,11 @@ from datacast.core import constants as wire
 from datacast.core.errors import DatacastError
 from datacast.core.routes import RouteError, Routes, routes
 from datacast.core.trees import Network, Tree, TreeError, TreeSet, Unreachable, steiner_trees
-from datacast.planners import PlannerError
+from datacast.planners import PlannerError, unequal
 
 from .forest import around_plain, shallow
-from .stable import Rated, differ, plan_rates, rate_of, shares
+from .stable import Rated, rate_of, shares
+from .stable import with_routes as rated_routes
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -352,17 +353,21 @@ def _rated_plan(
 ) -> Plan | None:
     """Trees with rates for a group whose receivers differ; None where they do not, where `together` is asked for, or
     where the trees cannot be routed: then all get the same."""
-    delivery, planner = options.get("delivery"), options.get("planner")
-    chosen = delivery == "stable" or planner is not None
-    if delivery == "together" or (not chosen and not differ(graph, source, receivers, RATE_UNKNOWN)):
-        return None
     network = network or Network(graph)
     try:
-        rated = plan_rates(
-            graph, network, source, receivers, default=RATE_UNKNOWN, most=options.get("trees"), planner=planner
+        given = unequal(
+            graph,
+            source,
+            receivers,
+            delivery=options.get("delivery"),
+            planner=options.get("planner"),
+            default=RATE_UNKNOWN,
+            most=options.get("trees"),
+            network=network,
         )
-        if not chosen and not rated.differ:
+        if given is None:
             return None
+        rated = rated_routes(network, source, given)
         trees = [Tree(i, list(tree.arcs), tree.depth) for i, tree in enumerate(rated.trees)]
         mtu = min(graph.edges[arc]["mtu"] for tree in trees for arc in tree.arcs)
         deepest = max(label_room(graph, trees), ROOM_MIN)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
 from .members import Member
 from .plan import Plan
-from .schedule import ALL, Scheduler, TreeQueue
+from .schedule import Scheduler, TreeQueue, links_needed
 
 
 def numbers(figures: Any) -> dict[str, int | float]:
@@ -133,22 +132,6 @@ def trees_json(
             "retransmissions": sum(int(m.trees.get(name, {}).get("retransmitted", 0)) for m in receivers),
         }
     return trees
-
-
-def links_needed(arcs: Sequence[tuple[str, str]], queue: TreeQueue) -> float:
-    """Links that a piece of this tree had to cross, on the average: to those who waited for it."""
-    if set(queue.meant) <= {ALL, queue.reach} or queue.assigned <= 0:
-        return float(len(arcs))
-    parent = {child: above for above, child in arcs}
-    crossed = 0
-    for names, pieces in queue.meant.items():
-        nodes: set[str] = set()
-        for node in names:
-            while node in parent and node not in nodes:
-                nodes.add(node)
-                node = parent[node]
-        crossed += pieces * len(nodes)
-    return round(crossed / queue.assigned, 4)
 
 
 def progress_json(

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 Names = frozenset[str]
@@ -463,3 +463,19 @@ class Scheduler:
         queue.cut_at = cut.seq
         for extent in freed:
             self._wait(extent.to, extent.first, extent.count)
+
+
+def links_needed(arcs: Sequence[tuple[str, str]], queue: TreeQueue) -> float:
+    """Links that a piece of this tree had to cross, on the average: to those who waited for it."""
+    if set(queue.meant) <= {ALL, queue.reach} or queue.assigned <= 0:
+        return float(len(arcs))
+    parent = {child: above for above, child in arcs}
+    crossed = 0
+    for names, pieces in queue.meant.items():
+        nodes: set[str] = set()
+        for node in names:
+            while node in parent and node not in nodes:
+                nodes.add(node)
+                node = parent[node]
+        crossed += pieces * len(nodes)
+    return round(crossed / queue.assigned, 4)

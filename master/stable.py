@@ -13,22 +13,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from datacast import planners
-from datacast.core.rates import RatedTree, RatedTrees, arc_rates, rated_trees
+from datacast.core.rates import RatedTree
 from datacast.core.routes import RouteError, Routes, routes
 from datacast.core.trees import Network, Tree, TreeError, Unreachable
+from datacast.planners import Delivery, PlannerError, deliver
 
 from .forest import Change, Delta, Forest, Way
 
 if TYPE_CHECKING:
     import networkx as nx
 
-TREES_MAX = 12
-"""Of one plan: each costs every member a stream, and like receivers share a level."""
-LEAST_SHARE = 0.002
-"""A tree that carries less than this share of its group's rate is not worth a stream."""
-SAME = 0.99
-"""Rates that differ by less are the same: small trees are left out of a plan, and rates are whole numbers."""
 Arc = tuple[str, str]
 
 
@@ -42,77 +36,16 @@ class Rated:
     bound: dict[str, int]
     cut_off: tuple[str, ...]
 
-    @property
-    def differ(self) -> bool:
-        """Do the receivers that are reached get different rates?"""
-        rates = [rate for rate in self.got.values() if rate]
-        return bool(rates) and min(rates) < SAME * max(rates)
 
-
-def rates_of(graph: nx.Graph, default: int, down: bool = False) -> set[int]:
-    """The different rates of links that are up, or (`down`) of all."""
-    return {
-        rate
-        for _, _, data in graph.edges(data=True)
-        if down or data.get("up", True)
-        for rate in (data.get("rates_bps") or {"": data.get("rate_bps") or default}).values()
-    }
-
-
-def differ(graph: nx.Graph, source: str, receivers: Sequence[str], default: int) -> bool:
-    """Might these receivers get different rates? The quick question: are there links of different rates at all (the
-    graph may say itself that there are none: `one_rate`), or receivers with different numbers of links?"""
-    if not graph.graph.get("one_rate") and len(rates_of(graph, default)) > 1:
-        return True
-    links = {sum(data.get("up", True) for data in graph.adj[name].values()) for name in receivers if name in graph}
-    return len(links) > 1
-
-
-def plan_rates(
-    graph: nx.Graph,
-    network: Network,
-    source: str,
-    receivers: Sequence[str],
-    *,
-    default: int,
-    most: int | None = None,
-    caps: Mapping[str, int] | None = None,
-    planner: str | None = None,
-) -> Rated:
-    """Trees with rates and their routes. `caps`: what receivers were seen to take, in bit/s. `planner`: another one
-    than the core. Raises TreeError, RouteError, PlannerError."""
-    capacity = arc_rates(network, graph, default=default)
-    most = min(most or TREES_MAX, TREES_MAX)
-    found = rated_trees(network, source, receivers, capacity, most=most, wish=caps or None)
-    trees = found.trees if planner in (None, "datacast") else _planned(graph, source, receivers, planner, default, most)
-    total = sum(tree.rate_bps for tree in trees)
-    kept = [tree for tree in trees if tree.rate_bps >= LEAST_SHARE * total] or trees
-    # The least tree of a receiver stays, however small.
-    served = {name for tree in kept for name in tree.receivers}
-    kept += [tree for tree in trees if tree not in kept and not served.issuperset(tree.receivers)]
-    got = Counter({name: 0 for name in receivers})
-    for tree in kept:
-        got.update({name: tree.rate_bps for name in tree.receivers})
+def with_routes(network: Network, source: str, given: Delivery) -> Rated:
+    """Raises RouteError."""
     return Rated(
-        tuple(kept),
-        tuple(_routes(network, source, tree, i) for i, tree in enumerate(kept)),
-        dict(got),
-        found.bound,
-        _cut_off(found),
+        given.trees,
+        tuple(_routes(network, source, tree, i) for i, tree in enumerate(given.trees)),
+        given.got,
+        given.bound,
+        tuple(name for name, bound in given.bound.items() if bound == 0),
     )
-
-
-def _planned(
-    graph: nx.Graph, source: str, receivers: Sequence[str], planner: str, default: int, most: int
-) -> list[RatedTree]:
-    """Another planner's trees. Of more than `most` those that reach and carry most are taken."""
-    plan = planners.plan(planners.cables(graph, default), source, receivers, planner)
-    trees = sorted(plan.trees, key=lambda tree: (-len(tree.receivers), -tree.rate_bps))[:most]
-    return [RatedTree(int(tree.rate_bps), tree.hops, tree.receivers) for tree in trees if tree.rate_bps >= 1]
-
-
-def _cut_off(found: RatedTrees) -> tuple[str, ...]:
-    return tuple(name for name, bound in found.bound.items() if bound == 0)
 
 
 def _routes(network: Network, source: str, tree: RatedTree, number: int) -> Routes:
@@ -206,7 +139,7 @@ class RatedForest:
     def planned(self, wanted: list[str]) -> Rated | None:
         """What there would be now; None where it cannot be routed, or the group's pieces do not fit."""
         try:
-            plan = plan_rates(
+            given = deliver(
                 self.graph,
                 self.network,
                 self.source,
@@ -216,9 +149,10 @@ class RatedForest:
                 caps=self.caps,
                 planner=None if self.caps else self.planner,
             )
+            plan = with_routes(self.network, self.source, given)
         except Unreachable:
             return Rated((), (), dict.fromkeys(wanted, 0), dict.fromkeys(wanted, 0), tuple(wanted))
-        except (TreeError, RouteError, planners.PlannerError):
+        except (TreeError, RouteError, PlannerError):
             return None
         mtu = min((data["mtu"] for *_, data in self.graph.edges(data=True)), default=0)
         return plan if all(route.payload(mtu) >= self.payload for route in plan.routes) else None

@@ -11,9 +11,8 @@ from typing import Any
 from datacast.core.errors import DatacastError
 from datacast.core.trees import ArcLoad, Network
 from datacast.fabric_manager.api import FabricManagerClient, graph_of, update_node
+from datacast.planners import rates_of
 from datacast.services.problems import Problem
-
-from .stable import rates_of
 
 log = logging.getLogger("datacast.master")
 

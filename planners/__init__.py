@@ -8,18 +8,24 @@ plan = planners.plan(net, "00", ["02", "31"], "stable")
 
 from __future__ import annotations
 
+from .delivery import Delivery, deliver, differ, rates_of, unequal
 from .fluid import finish_times
 from .model import Net, Plan, PlannerError, RateTree, cables, hosts
 from .names import PLANNERS, plan
 
 __all__ = [
     "PLANNERS",
+    "Delivery",
     "Net",
     "Plan",
     "PlannerError",
     "RateTree",
     "cables",
+    "deliver",
+    "differ",
     "finish_times",
     "hosts",
     "plan",
+    "rates_of",
+    "unequal",
 ]

@@ -9,8 +9,7 @@ from typing import Any
 import networkx as nx
 
 from datacast.master.plan import Plan, PlanError, make_plan, per_block
-from datacast.master.report import links_needed
-from datacast.master.schedule import Scheduler
+from datacast.master.schedule import Scheduler, links_needed
 
 from .engine import ETHERNET, SECOND, Group, Simulation, TreeConfig
 from .errors import ExperimentError

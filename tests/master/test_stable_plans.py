@@ -7,7 +7,8 @@ import pytest
 from datacast import topologies
 from datacast.core.trees import Network
 from datacast.master.plan import PlanError, make_plan
-from datacast.master.stable import RatedForest, plan_rates
+from datacast.master.stable import RatedForest, with_routes
+from datacast.planners import deliver
 
 SIX = ["02", "10", "21", "23", "31", "33"]
 FAST, SLOW = 50_000_000, 5_000_000
@@ -65,7 +66,7 @@ def test_where_no_label_stack_is_deep_enough_all_get_one_rate():
 
 def forest(g) -> RatedForest:
     network = Network(g)
-    plan = plan_rates(g, network, "00", SIX, default=10**9)
+    plan = with_routes(network, "00", deliver(g, network, "00", SIX, default=10**9))
     return RatedForest(g, network, "00", plan, ids=list(range(1, len(plan.trees) + 1)), payload=8000, default=10**9)
 
 
