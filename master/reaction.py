@@ -25,7 +25,7 @@ from .stable import RatedForest
 
 if TYPE_CHECKING:
     from datacast.core.trees import ArcLoad
-    from datacast.fabric_manager.api import FabricManagerClient, StartOrder
+    from datacast.fabric_manager.api import FabricManagerClient, GroupSpec, StartOrder
 
     from .view import View
 
@@ -53,6 +53,7 @@ class Reactions:
     plan: Plan | None
     bounds: Bounds
     scheduler: Scheduler | None
+    spec: GroupSpec
     tree_ids: list[int]
     root_of: dict[int, str]
     reactions: list[dict[str, Any]]
@@ -315,7 +316,7 @@ class Reactions:
         if self.paces is None or self.plan is None or not working or self._reacting.locked():
             return
         asked = self.options.get("delivery") != "together" and self.options.get("planner") is None
-        plans = asked and len(self.tree_ids) <= TREE_IDS_MAX
+        plans = asked and len(self.spec.roots) == 1 and len(self.tree_ids) <= TREE_IDS_MAX
         seen = [self._seen(member, 0.0 if plans else self._behind_s(member)) for member in working]
         if plans and self.paces.look(seen, now):
             share = self.plan.payload / self.plan.frame_bytes
