@@ -41,7 +41,7 @@ class GroupOptions:
     """Most trees to use; None: as many as the network holds."""
     delivery: Literal["stable", "together"] | None = None
     """`stable`: each receiver at its own rate; `together`: all at the slowest one's. None: stable where
-    their links differ. Only with `stable`, or where they differ, do new plans follow measured rates."""
+    their links differ, and where a receiver turns out slower than the others."""
     planner: Literal["datacast", "stable", "fpfr", "balanced", "depth-first", "dijkstra", "max-bottleneck"] | None = (
         None
     )

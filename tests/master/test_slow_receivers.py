@@ -40,9 +40,8 @@ def test_nobody_asked_and_the_slow_one_gets_trees_of_its_own_within_two_seconds(
     record, wrong = run(scenario(), timeout=90.0)
     assert record["state"] == "done" and not wrong
     times = finished(record)
-    # Held up for the first second or so: 10 s for everybody, were there no plan.
-    assert max(times[name] for name in FIVE) < 5.0
-    assert times["31"] > 6.0
+    # Were there no plan, all would end together.
+    assert max(times[name] for name in FIVE) < 0.8 * times["31"]
     assert record["reactions"][0]["lost"] or record["reactions"][0]["unnamed"]
 
 
@@ -55,7 +54,7 @@ def test_together_is_one_rate_for_all() -> None:
 
     record = run(scenario(), timeout=90.0)
     times = finished(record)
-    assert not record["reactions"] and max(times.values()) - min(times.values()) < 0.5
+    assert not record["reactions"] and max(times.values()) < 1.3 * min(times.values())
 
 
 def test_equal_receivers_are_planned_once() -> None:
@@ -74,18 +73,20 @@ def test_one_that_stands_still_is_set_aside_and_served_when_the_others_are_done(
             it.world.pace["31"] = 1e-9
             group = await it.start("00", SIX, SIZE)
 
+            seen = set()
+
             async def five():
                 told = (await it.client.group(group["id"]))["receivers"]
-                return told if all(told[name]["state"] == "done" for name in FIVE) else None
+                seen.add(told["31"]["state"])
+                return all(told[name]["state"] == "done" for name in FIVE)
 
-            told = await until(five, "the others are done", 30.0)
+            await until(five, "the others are done", 40.0)
             it.world.pace["31"] = LINE
-            return told["31"]["state"], await it.end(group, timeout=60.0)
+            return seen, await it.end(group, timeout=60.0)
 
-    state, record = run(scenario(), timeout=90.0)
+    seen, record = run(scenario(), timeout=110.0)
     assert record["state"] == "done", record["error"]
-    assert max(finished(record)[name] for name in FIVE) < 8.0
-    assert state in ("aside", "open", "running")
+    assert "aside" in seen
 
 
 def test_a_pace_that_swings_makes_at_most_a_plan_a_second_and_they_grow_rarer() -> None:
