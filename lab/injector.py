@@ -182,7 +182,8 @@ class Injector:
         elif fault.kind == "rate":
             lab.network.rate(fault.node, fault.port, None)
         elif fault.kind in ("cpu", "writes"):
-            self._limits.pop((fault.kind, fault.node)).lift()
+            if limits := self._limits.pop((fault.kind, fault.node), None):
+                limits.lift()
         elif fault.kind == "agent":
             lab.start_agent(fault.node)
         elif fault.kind == "switch":
