@@ -143,14 +143,24 @@ bench-peers: build ## Datacast beside libtorrent, UFTP and udpcast on the same l
 	  $(if $(CASES),--cases $(CASES)) $(if $(ONLY),--only $(ONLY)) $(if $(filter report.json,$(JSON)),,--json $(JSON))
 
 # Does its own set-up. Root tests skip, with the reason, without root.
-test: ## everything: C tests, sanitizers, Python, whole labs
+test: ## everything: C tests, sanitizers, Python, whole labs; JOBS=3: Python tests side by side
 	@echo "set-up and build"; $(MAKE) --no-print-directory build
 	@echo "C tests, plain and under ASan and UBSan"; $(MAKE) --no-print-directory test-c
 	@echo "Python tests and whole labs"; $(MAKE) --no-print-directory test-py
 
-# Tests marked `lab` are tried again when they fail (tests/conftest.py); the summary names them (R).
+# Tests marked `lab` are tried again when they fail (tests/conftest.py); the summary names them (R). JOBS: so many test
+# processes for all but the labs, which have the machine for themselves afterwards.
+JOBS ?= 1
+BESIDE = -n $(JOBS) --dist loadfile -m "not lab"
+TEST_PROGRAMS = $(addprefix $(BUILD)/,datacast-agent-asan asan/datacast-switch)
 test-py: build
+	@$(AGAIN) $(TEST_PROGRAMS)
+ifeq ($(JOBS),1)
 	@nice -n 5 $(PY) -m pytest $(PYTEST_OPTIONS)
+else
+	@nice -n 5 $(PY) -m pytest -q $(BESIDE) $(PYTEST_OPTIONS); beside=$$?; \
+	  nice -n 5 $(PY) -m pytest -m lab $(PYTEST_OPTIONS) && exit $$beside
+endif
 
 test-quick: build ## what needs neither root nor a lab
 	@nice -n 5 $(PY) -m pytest -q -m "not root and not lab" $(PYTEST_OPTIONS)

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from agent_harness import ASAN, PLAIN, ROOT, Net, make_line, make_pair
+from made import made
 
 sys.path.append(str(ROOT / "tests" / "services_kit"))
 
 
 @pytest.fixture(scope="session", autouse=True)
 def programs() -> None:
-    done = subprocess.run(
-        ["nice", "-n", "5", "make", "-C", str(ROOT), "-j2", str(PLAIN.relative_to(ROOT)), str(ASAN.relative_to(ROOT))],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    made(PLAIN, ASAN)
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 from agent_harness import PLAIN, ROOT, Net, Transfer, digest, random_file, until
+from made import made
 
 from datacast.core import wire
 from datacast.core.wire import Segment, Stop
@@ -71,11 +72,11 @@ class Star:
 
 @pytest.fixture
 def star(make_net: Callable[[Path], Net], tmp_path: Path) -> Iterator[Star]:
-    subprocess.run(["make", "-s", "-C", str(ROOT), str(SWITCH.relative_to(ROOT))], check=True, capture_output=True)
-    made = Star(make_net(PLAIN), tmp_path)
-    yield made
-    made.process.terminate()
-    assert made.process.wait(10) == 0
+    made(SWITCH)
+    star = Star(make_net(PLAIN), tmp_path)
+    yield star
+    star.process.terminate()
+    assert star.process.wait(10) == 0
 
 
 def test_a_stored_corrupt_packet_is_bypassed_and_leaves_the_cache(star: Star, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 import yaml
 from conformance_kit import MTU, ROOT, Namespace, Process, Wire, ask, wait_for
+from made import made
 
 PORTS = 8
 NODE = "s0"
@@ -221,10 +222,8 @@ class Bmv2Plane(ControlledPlane):
         self.switch()  # reading the counters comes after the writes
 
     def start(self) -> None:
-        import subprocess
-
         if shutil.which("p4c-bm2-ss"):
-            subprocess.run(["make", "-s", "p4"], cwd=ROOT, check=True)
+            made("p4")
         self.appliance()
         self.bmv2 = self.ns.start("bmv2", self.command(), self.folder)
         self.controller()

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from made import made
 from switch_rig import BINARY, BINARY_ASAN, ROOT, Rig
 
 sys.path.append(str(ROOT / "tests" / "services_kit"))
 
 
 def _made(target: Path) -> Path:
-    done = subprocess.run(["make", "-s", str(target.relative_to(ROOT))], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    made(target)
     return target
 
 
