@@ -39,17 +39,17 @@ class Hub:
     """Every event gets an `event`: which it is, of this hub. The last ones are kept for those who come again."""
 
     def __init__(self) -> None:
-        self._subscriptions: set[Subscription] = set()
+        self._subscriptions: dict[Subscription, None] = {}
         self._name, self._count = os.urandom(4).hex(), 0
         self._kept: deque[dict[str, Any]] = deque(maxlen=QUEUE_MAX // 2)
 
     def subscribe(self, wants: Callable[[dict[str, Any]], bool]) -> Subscription:
         subscription = Subscription(wants)
-        self._subscriptions.add(subscription)
+        self._subscriptions[subscription] = None
         return subscription
 
     def unsubscribe(self, subscription: Subscription) -> None:
-        self._subscriptions.discard(subscription)
+        self._subscriptions.pop(subscription, None)
 
     @property
     def streams(self) -> int:

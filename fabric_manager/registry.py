@@ -40,7 +40,7 @@ class Registry:
         self._sessions = itertools.count(1)
         self._security = security
         self._acceptor: Acceptor | None = None
-        self._open: set[asyncio.StreamWriter] = set()
+        self._open: dict[asyncio.StreamWriter, None] = {}
         self.reports = {"register": 0, "heartbeat": 0, "link": 0, "refused": 0, "bad_frame": 0, "silent": 0}
 
     async def start(self, sock: Any) -> None:
@@ -67,7 +67,7 @@ class Registry:
         peer = writer.get_extra_info("peername")
         names: list[str] = []
         silent = False
-        self._open.add(writer)
+        self._open[writer] = None
         try:
             who = check_peer(writer.get_extra_info("peercert"), REPORTERS) if self._security.identity else None
             while True:
@@ -94,7 +94,7 @@ class Registry:
         except OSError as error:
             log.info("%s: connection lost: %s", peer, explain(error))
         finally:
-            self._open.discard(writer)
+            self._open.pop(writer, None)
             changes = self.fabric.disconnect(session, time.time_ns(), silent)
             if names and changes:
                 log.warning("lost %s", ",".join(names))
