@@ -205,6 +205,10 @@ def _reported(record: Record, event: Reported) -> Outcome:
     if state not in FINAL_STATES and (record.state == "cancelling" or state == "starting"):
         state = record.state  # a master begins with what another has left running
     progress = _merged(record, report)
+    unheard = [n for n in record.receivers if n in progress.receivers and progress.receivers[n].state == "waiting"]
+    if state == "done" and unheard:
+        text = f"{', '.join(unheard[:8])} joined when the others were done; resume the group"
+        state, progress = "partial", replace(progress, error=GroupFailure(code="joined_late", message=text))
     after = replace(record, state=state, progress=progress)
     durable = (
         state != record.state
