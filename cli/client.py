@@ -77,6 +77,8 @@ def register(app: typer.Typer) -> None:
     app.command("cancel")(cancel)
     app.command("topology")(topology)
 
+URLS = ("https://", "http://", "s3://")
+
 
 # ---- reading arguments ----
 def parse_size(text: str) -> int:
@@ -118,6 +120,21 @@ def parse_sources(texts: list[str]) -> dict[str, Any]:
     return {"source": names[0], **({"other_sources": names[1:]} if names[1:] else {})}
 
 
+def parse_origin(file: str, sources: list[str], fetchers: str | None, policy: str | None) -> dict[str, Any]:
+    """A file of hosts, or a URL that receivers fetch. Raises typer.BadParameter."""
+    if not file.startswith(URLS):
+        if fetchers or policy:
+            raise typer.BadParameter("--fetchers and --origin-policy are for a URL in place of a file")
+        return {**parse_sources(sources), "source_path": os.path.abspath(file)}
+    if sources:
+        raise typer.BadParameter("--from is for a file of a host; a URL is fetched by receivers (--fetchers)")
+    spec: dict[str, Any] = {"url": file}
+    if fetchers:
+        names = [name.strip() for name in fetchers.split(",") if name.strip()]
+        spec["fetchers"] = "all" if names == ["all"] else int(fetchers) if fetchers.isdecimal() else names
+    return spec | ({"origin_policy": policy} if policy else {})
+
+
 def parse_labels(texts: list[str]) -> dict[str, str]:
     """`NAME=VALUE`, each. Raises typer.BadParameter."""
     odd = next((text for text in texts if not text.partition("=")[0] or "=" not in text), None)
@@ -128,12 +145,23 @@ def parse_labels(texts: list[str]) -> dict[str, str]:
 
 # ---- commands ----
 def send(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="The file, as a path at the source host.")],
-    source: Annotated[
-        list[str],
-        typer.Option("--from", metavar="HOST[,HOST…]", help="The host that has the file; several send it together."),
+    file: Annotated[
+        str,
+        typer.Argument(metavar="FILE|URL", help="A path at the source host, or https://…, http://… or s3://BUCKET/KEY."),
     ],
     to: Annotated[list[str], typer.Option("--to", metavar="HOST,HOST…|all|@SET", help="The receivers.")],
+    source: Annotated[
+        list[str] | None,
+        typer.Option("--from", metavar="HOST[,HOST…]", help="The host that has the file; several send it together."),
+    ] = None,
+    fetchers: Annotated[
+        str | None,
+        typer.Option(metavar="N|all|HOST,…", help="Of a URL: how many receivers fetch, or which (default: 8 at most)."),
+    ] = None,
+    origin_policy: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Of a URL: steal (default), robber, mob, non-steal or flat."),
+    ] = None,
     dest: Annotated[
         str | None,
         typer.Option(
@@ -185,7 +213,7 @@ def send(
     controller: Controller = DEFAULT_URL,
     token_file: TokenFile = None,
 ) -> None:
-    """Deliver a file to many hosts, from one or from several that have it.
+    """Deliver a file to many hosts, from one or several that have it, or from a URL that some of them fetch.
 
     Follows the transfer to its end: exit code 0 when every receiver has the whole verified file, 1 when any has not.
     Ctrl-C cancels the transfer; start it with --no-watch to leave it running.
@@ -201,8 +229,7 @@ def send(
         "planner": planner,
     }
     spec = {
-        **parse_sources(source),
-        "source_path": os.path.abspath(file),
+        **parse_origin(file, source or [], fetchers, origin_policy),
         **parse_receivers(to),
         "options": {k: v for k, v in options.items() if v is not None},
     }

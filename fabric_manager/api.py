@@ -84,12 +84,19 @@ class GroupSpec:
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
 
-    source: Name
-    """Host that has the file."""
-    source_path: Path
-    """Absolute path at the source."""
+    source: Annotated[str, MaxLen(128)] = ""
+    """Host that has the file; with `url` the first that fetches."""
+    source_path: Annotated[str, MaxLen(4096)] = ""
+    """Absolute path at the source; with `url` that."""
     other_sources: Annotated[list[Name], MaxLen(31)] = field(default_factory=list)
     """More hosts that have the same file at the same path: they send together, and stand in for each other."""
+    url: Annotated[str, MinLen(1), MaxLen(2048)] | None = None
+    """In place of a source: an object that receivers fetch, https://, http:// or s3://BUCKET/KEY. What a host may
+    fetch, and with which credentials, its agent's file says (--origins)."""
+    fetchers: Annotated[int, Ge(1), Le(32)] | Literal["all"] | Annotated[list[Name], MaxLen(32)] | None = None
+    """Of `url`: how many receivers fetch, or which; None: eight at most."""
+    origin_policy: Literal["steal", "robber", "mob", "non-steal", "flat"] = "steal"
+    """Of `url`: who fetches what (origins/README.md)."""
     receivers: Annotated[list[Name], MaxLen(8192)] | Literal["all"] | None = None
     """Hosts, or "all": every host with an agent but the source."""
     receiver_set: Name | None = None
@@ -118,7 +125,7 @@ class GroupSpec:
     @property
     def roots(self) -> list[str]:
         """The hosts that trees begin at."""
-        return [self.source, *self.other_sources]
+        return [name for name in (self.source, *self.other_sources) if name]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from datacast.services.problems import Problem
 from .api import GroupSpec, graph_of
 from .divider import MARGIN, Divider
 from .fabric import Fabric
-from .requests import receivers_of
+from .requests import receivers_of, with_fetchers
 from .shares import Ask, TreeUse
 
 if TYPE_CHECKING:
@@ -27,6 +27,9 @@ def dry_run(
 ) -> dict[str, Any]:
     """Runs in a thread of its own. `size` of the file, when it is known. Raises Problem."""
     receivers = receivers_of(fabric, sets, spec)
+    if spec.url is not None:
+        spec = with_fetchers(fabric, spec, receivers)
+        receivers = [name for name in receivers if name != spec.source]
     graph = graph_of(fabric.snapshot())
     unreachable: list[str] = []
     try:

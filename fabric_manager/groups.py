@@ -29,7 +29,7 @@ from .fabric import Fabric
 from .keys import GROUPS, Kept, TreeIds
 from .machine import Assigned, Cancel, Event, GiveUp, Join, Leave, OwnerLost, Place, Recall, Reported, Resume, Tell
 from .record import Record, dump, load, summary
-from .requests import check_dest_path, check_host, check_source_path, no_agent, receivers_of
+from .requests import check_dest_path, check_host, check_source_path, no_agent, receivers_of, with_fetchers
 from .sets import Sets
 from .wiring import Wiring
 from .workers import Worker, Workers
@@ -160,8 +160,11 @@ class Groups:
         receivers = receivers_of(self.fabric, self.sets.all(), spec)
         if not isinstance(spec.receivers, list):  # a set, or all: as many as take part
             receivers = [name for name in receivers if self.cordons.reason(name) is None] or receivers
-        check_source_path(spec.source_path)
-        dest = check_dest_path(spec.dest_path or posixpath.basename(spec.source_path))
+        if spec.url is not None:
+            spec = with_fetchers(self.fabric, spec, receivers)
+        else:
+            check_source_path(spec.source_path)
+        dest = check_dest_path(spec.dest_path or posixpath.basename(spec.source_path.partition("?")[0]))
         now = time.time_ns()
         spec = replace(spec, receivers=receivers, receiver_set=None, dest_path=dest)
         self.cordons.check(list(dict.fromkeys([*spec.roots, *receivers])))

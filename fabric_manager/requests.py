@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import posixpath
+import re
+from dataclasses import replace
 
 from datacast.services.problems import Problem
 
@@ -92,7 +94,7 @@ def receivers_of(fabric: Fabric, sets: dict[str, list[str]], spec: GroupSpec) ->
     if not names:
         raise problem("no_receivers", "receivers", "there is no receiver", "", "name at least one host")
     check_hosts(fabric, "receivers", names)
-    for source in spec.roots:
+    for source in () if spec.url else spec.roots:
         if source in names:
             raise problem(
                 "source_among_receivers",
@@ -105,7 +107,60 @@ def receivers_of(fabric: Fabric, sets: dict[str, list[str]], spec: GroupSpec) ->
     return names
 
 
+FETCHERS = 8
+"""Where a request does not say how many."""
+
+
+def check_url(spec: GroupSpec) -> None:
+    """Raises Problem."""
+    url = spec.url or ""
+    rest = next((url[len(s) :] for s in ("https://", "http://", "s3://") if url.startswith(s)), "")
+    host = re.split("[/?#]", rest)[0]
+    if not host or not url.isascii() or not url.isprintable() or " " in url or "#" in url or "/" not in rest:
+        raise problem(
+            "bad_url", "url", f"{url!r} names no object", url, "give https://HOST/PATH, http://HOST/PATH or s3://BUCKET/KEY"
+        )  # fmt: skip
+    if "@" in host or re.search("[?&](x-amz-|x-goog-)?(signature|credential|security-token|sig)=", url, re.IGNORECASE):
+        raise problem(
+            "secret_in_url", "url", "the URL holds a credential, and would be kept with the group", "",
+            "put credentials into the file of --origins on the hosts that fetch",
+        )  # fmt: skip
+    if spec.source or spec.source_path or spec.other_sources:
+        raise problem("two_sources", "url", "a group has a source or a url", url, "leave one of them out")
+
+
+def with_fetchers(fabric: Fabric, spec: GroupSpec, receivers: list[str]) -> GroupSpec:
+    """A request for a URL with its fetchers by name: they stand where the sources do. Raises Problem."""
+    asked = spec.fetchers if spec.fetchers is not None else FETCHERS
+    there = [name for name in receivers if fabric.nodes[name].registered]
+    if isinstance(asked, list):
+        for name in asked:
+            if name not in receivers or asked.count(name) > 1:
+                raise problem(
+                    "bad_fetcher", "fetchers", f"{name} is no receiver, or named twice", name, "receivers fetch"
+                )  # fmt: skip
+        chosen = asked
+    else:
+        chosen = there if asked == "all" else there[:asked]
+    if not chosen or len(receivers) < 2:
+        raise problem(
+            "too_few", "receivers", "a host fetches for others: two receivers at least", "", "name another one"
+        )  # fmt: skip
+    chosen = chosen[:32]
+    return replace(spec, source=chosen[0], other_sources=chosen[1:], source_path=spec.url or "")
+
+
 def _check_sources(fabric: Fabric, spec: GroupSpec) -> None:
+    if spec.url is not None:
+        check_url(spec)
+        if spec.options.delivery == "stable" or spec.options.planner:
+            raise problem(
+                "several_sources", "options", "of what is fetched all receivers get the same rate", "",
+                "leave delivery stable and planner out",
+            )  # fmt: skip
+        return
+    if spec.fetchers is not None:
+        raise problem("no_url", "fetchers", "only what a url names is fetched", "", "give a url, or leave fetchers out")
     check_host(fabric, "source", spec.source)
     for name in spec.other_sources:
         check_host(fabric, "other_sources", name)

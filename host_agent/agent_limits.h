@@ -29,11 +29,16 @@ enum {
   DIGESTS_AHEAD = 8,         /* blocks that a source hashes beyond those assigned */
   VERIFY_AT_ONCE = 4,        /* blocks of one group that wait to be read back */
   HASH_AT_ONCE = 4,          /* and of one source, to be hashed */
-  WORKER_THREADS_MAX = 4,    /* that write and hash; as many as there are processors, two at least */
+  WORKER_THREADS_MAX = 8,    /* of one kind */
+  HASH_THREADS_MAX = 4,      /* that write and hash; as many as there are processors, two at least */
   DISK_THREADS = 2,          /* that sync, rename, reserve and free */
   STAGE_BYTES = 256 << 10,   /* run of a receiver's tree that is written with one call */
   STAGES_SPARE = 32,         /* such runs on their way to the disk, beside one of each tree */
   DIGESTS_PER_EVENT = 1024,
+  FETCH_AT_ONCE = 4,         /* blocks that a group asks its origin for at once */
+  FETCH_BLOCKS_MAX = 64,     /* of one request */
+  FETCH_BYTES_MAX = 8 << 20, /* and its bytes, beyond a block */
+  FETCH_THREADS = 8,         /* requests to origins, of all groups */
 
   /* Registration. */
   LINK_REPORTS_MAX = 256

@@ -244,6 +244,25 @@ void blocks_wrote(struct group *g, const struct job *j)
   blocks_look_at(g, block);
 }
 
+bool blocks_fetched(struct group *g, uint32_t block, const uint8_t digest[32], struct fault *why)
+{
+  struct receiver *r = g->receiver;
+  if (r->known[block] && memcmp(r->digest[block], digest, DIGEST_LEN) != 0)
+    return fault_set(why, "changed", "block %u differs from what another host has fetched", block);
+  memcpy(r->digest[block], digest, DIGEST_LEN);
+  r->known[block] = 1;
+  if (r->state[block] == BLOCK_OK)
+    return true;
+  uint64_t first = (uint64_t)block * g->layout.per_block, end = first + g->layout.per_block;
+  for (uint64_t p = first; p < end && p < dc_layout_pieces(&g->layout); p++)
+    if (dc_pieces_add(r->pieces, p))
+      r->bytes += dc_layout_piece_len(&g->layout, p);
+  if (r->state[block] != BLOCK_OPEN) /* read back for another reason: that says the same */
+    return true;
+  judge(g, block, true);
+  return true;
+}
+
 bool receiver_digest(struct group *g, uint32_t block, const uint8_t digest[32], struct fault *why)
 {
   struct receiver *r = g->receiver;

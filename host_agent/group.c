@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fetching.h"
 #include "receiver.h"
 #include "source.h"
 #include "source_file.h"
@@ -82,6 +83,8 @@ static void tell_again(struct group *g)
     source_file_repeat(g);
   if (g->state != GROUP_FAILED && g->receiver != NULL)
     receiver_repeat(g);
+  if (g->state != GROUP_FAILED && g->source != NULL && g->local == NULL)
+    fetching_repeat(g);
 }
 
 void group_adopt(struct group *g, struct conn *from)
@@ -128,6 +131,8 @@ void group_close(struct group *g, const char *reason, bool keep)
   log_info("group %s: closed as %s, %s: %s", g->id, role_names[g->role], state_names[g->state], reason);
   if (g->source != NULL)
     source_close(g);
+  if (g->fetching != NULL)
+    fetching_close(g);
   if (g->receiver != NULL)
     receiver_close(g, keep);
   loop_timer(all->host->loop, &g->lease, DC_NEVER);
@@ -232,6 +237,9 @@ static struct group *create(struct groups *all, const char *id, const struct ope
 static bool update(struct group *g, const struct opening *o, const json_t *part, struct fault *why)
 {
   if (g->source == NULL && g->receiver != NULL && o->own > 0 && !source_share(g, why))
+    return false;
+  const json_t *origin = json_object_get(part, "origin");
+  if (origin != NULL && g->receiver != NULL && !fetching_open(g, origin, why))
     return false;
   if (g->source != NULL && !source_trees(g, o->trees, o->own, o->n, why))
     return false;

@@ -12,6 +12,7 @@ enum group_state { GROUP_RUNNING, GROUP_DONE, GROUP_FAILED };
 struct source;
 struct source_file;
 struct receiver;
+struct fetching;
 struct conn;
 
 struct group {
@@ -31,6 +32,7 @@ struct group {
   struct source *source;     /* its trees begin here */
   struct source_file *local; /* the file that it has from the beginning */
   struct receiver *receiver;
+  struct fetching *fetching; /* what it fetches from an origin */
   uint64_t had_n; /* number of the last assign, cut or digest applied */
   uint64_t reroute_n; /* and of the last reroute */
   uint64_t rates_n;   /* and of the last rates */

@@ -13,6 +13,8 @@ struct host {
   struct forward *forward;
   struct worker *worker; /* writes and hashes */
   struct worker *disk;   /* what may wait for the disk as long as it likes */
+  struct worker *fetch;  /* asks origins */
+  const char *origins;   /* file of --origins; NULL: nothing is fetched */
   struct stages stages;
   uint16_t fixed_ports; /* from the command line; behind them stand slots for tunnels */
   struct roots dest_roots, source_roots;

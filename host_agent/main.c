@@ -10,6 +10,7 @@
 
 #include "datapath/carrier.h"
 #include "datapath/privileges.h"
+#include "fetch.h"
 #include "group.h"
 #include "options.h"
 #include "registration.h"
@@ -18,7 +19,7 @@
 struct agent {
   struct loop loop;
   struct forward forward;
-  struct worker worker, disk;
+  struct worker worker, disk, fetch;
   struct host host;
   struct groups groups;
   struct signalling signalling;
@@ -87,7 +88,7 @@ static bool open_folders(struct agent *a, const struct options *o, struct fault 
 static unsigned processors(void)
 {
   long n = sysconf(_SC_NPROCESSORS_ONLN);
-  return n < 2 ? 2 : n > WORKER_THREADS_MAX ? WORKER_THREADS_MAX : (unsigned)n;
+  return n < 2 ? 2 : n > HASH_THREADS_MAX ? HASH_THREADS_MAX : (unsigned)n;
 }
 
 /* Parts in the order of their needs; what was opened is closed again in reverse. */
@@ -96,6 +97,7 @@ static int run(struct agent *a, const struct options *o)
   struct fault why;
   int code = 1, rc;
   a->host = (struct host){.name = o->node, .loop = &a->loop, .forward = &a->forward, .worker = &a->worker, .disk = &a->disk,
+                          .fetch = &a->fetch, .origins = o->origins,
                           .sync = o->sync, .keep_partial = o->keep_partial, .key_file = o->tls_key};
   a->host.fixed_ports = o->ports;
   a->host.security.insecure = o->insecure;
@@ -104,6 +106,8 @@ static int run(struct agent *a, const struct options *o)
     if (a->host.security.ctx == NULL)
       goto out;
   }
+  if (o->origins != NULL && !fetch_init(&why))
+    goto out;
   if (!open_folders(a, o, &why) || !take_signals(a, &why))
     goto out;
   if (!open_ports(a, o, &why))
@@ -123,6 +127,8 @@ static int run(struct agent *a, const struct options *o)
   rc = worker_open(&a->worker, &a->loop, processors());
   if (rc == 0)
     rc = worker_open(&a->disk, &a->loop, DISK_THREADS);
+  if (rc == 0 && o->origins != NULL)
+    rc = worker_open(&a->fetch, &a->loop, FETCH_THREADS);
   if (rc < 0) {
     fault_set(&why, "io", "no worker threads: %s", strerror(-rc));
     goto close_worker;
@@ -137,6 +143,7 @@ static int run(struct agent *a, const struct options *o)
 close_worker:
   worker_close(&a->worker);
   worker_close(&a->disk);
+  worker_close(&a->fetch);
   stages_close(&a->host.stages);
 close_carrier:
   carrier_close(&a->carrier);

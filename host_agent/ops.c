@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "fetching.h"
 #include "source_file.h"
 #include "status.h"
 #include "target.h"
@@ -14,6 +15,8 @@ struct request {
   const json_t *whole, *part;
   struct conn *from;
   json_t *result;
+  struct later later;
+  bool waits; /* the result comes later */
 };
 
 json_t *ops_refusal(const struct fault *why)
@@ -28,11 +31,16 @@ static bool op_stat(struct request *r, struct fault *why)
     const char *path = need_string(r->part, "path", 4095, why);
     return path != NULL && source_stat(r->groups->host, path, r->result, why);
   }
-  const char *dest = need_string(r->part, "dest", 4095, why);
+  const char *dest = need_string(r->part, "dest", 4095, why), *url;
   uint64_t size;
   if (dest == NULL || !get_integer(r->part, "size", 0, (UINT64_C(1) << 53) - 1, 0, &size, why) ||
       !target_check(&h->dest_roots, dest, size, why))
     return false;
+  if (json_object_get(r->part, "url") != NULL) {
+    url = need_string(r->part, "url", 4095, why);
+    r->waits = url != NULL && fetching_stat(r->groups->host, url, r->later.answer, r->later.arg, why);
+    return r->waits;
+  }
   json_object_set_new(r->result, "dest", json_string(dest));
   return true;
 }
@@ -54,6 +62,11 @@ static bool op_cut(struct request *r, struct fault *why) { return group_order(r-
 static bool op_reroute(struct request *r, struct fault *why) { return group_reroute(r->group, r->whole, r->part, why); }
 
 static bool op_rates(struct request *r, struct fault *why) { return group_rates(r->group, r->whole, why); }
+
+static bool op_fetch(struct request *r, struct fault *why)
+{
+  return fetching_order(r->group, r->part, why);
+}
 
 static bool op_status(struct request *r, struct fault *why)
 {
@@ -97,7 +110,7 @@ static const struct op {
     {"cut", op_cut, true, true, false},       {"reroute", op_reroute, true, true, true},
     {"status", op_status, true, true, false}, {"close", op_close, true, false, false},
     {"node", op_node, false, false, false},   {"ping", op_ping, false, false, false},
-    {"rates", op_rates, true, true, false},
+    {"rates", op_rates, true, true, false},   {"fetch", op_fetch, true, true, true},
 };
 
 static bool run(struct request *r, const char *name, struct fault *why)
@@ -131,7 +144,7 @@ static bool run(struct request *r, const char *name, struct fault *why)
 }
 
 json_t *ops_run(struct groups *groups, const char *op, const char *group, uint64_t epoch, const json_t *whole,
-                const json_t *part, struct conn *from)
+                const json_t *part, struct conn *from, struct later later)
 {
   static json_t *nothing; /* an `all` that is absent is empty */
   if (nothing == NULL)
@@ -143,9 +156,14 @@ json_t *ops_run(struct groups *groups, const char *op, const char *group, uint64
                       .whole = whole == NULL ? nothing : whole,
                       .part = part,
                       .from = from,
+                      .later = later,
                       .result = json_pack("{s:b}", "ok", 1)};
-  if (run(&r, op, &why))
+  if (run(&r, op, &why) && !r.waits)
     return r.result;
+  if (r.waits) {
+    json_decref(r.result);
+    return NULL;
+  }
   json_decref(r.result);
   json_t *refusal = ops_refusal(&why);
   if (strcmp(why.code, "gap") == 0)

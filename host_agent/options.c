@@ -29,6 +29,8 @@ static const char usage[] =
     "  --dest-root DIR         files may be received beneath DIR (repeat for more; none: nothing is received)\n"
     "  --source-root DIR       files may be sent from beneath DIR (repeat for more; without it this host\n"
     "                          sends nothing)\n"
+    "  --origins FILE          what this host may fetch for groups, and with which credentials (docs/origins.md); readable\n"
+    "                          by its owner alone. Without it this host fetches nothing\n"
     "  --no-forward            this host neither forwards nor caches for others, but merges requests for its files\n"
     "  --no-hello              say no hello on the data ports: only a lost carrier shows that a link failed\n"
     "  --cache SIZE            content store of a tree when the group names none (default 128K)\n"
@@ -60,6 +62,7 @@ enum {
   OPT_SLOTS,
   OPT_DEST,
   OPT_SOURCE,
+  OPT_ORIGINS,
   OPT_NO_FORWARD,
   OPT_NO_HELLO,
   OPT_CACHE,
@@ -88,6 +91,7 @@ static const struct option longs[] = {
     {"tunnel-slots", required_argument, NULL, OPT_SLOTS},
     {"dest-root", required_argument, NULL, OPT_DEST},
     {"source-root", required_argument, NULL, OPT_SOURCE},
+    {"origins", required_argument, NULL, OPT_ORIGINS},
     {"no-forward", no_argument, NULL, OPT_NO_FORWARD},
     {"no-hello", no_argument, NULL, OPT_NO_HELLO},
     {"cache", required_argument, NULL, OPT_CACHE},
@@ -254,6 +258,9 @@ static enum options_result take(struct options *o, int c, const char *name, char
     return add_folder(o->source_root, &o->source_roots, value)
                ? OPTIONS_RUN
                : bad(name, value, "wanted an absolute path, at most 16 of them");
+  case OPT_ORIGINS:
+    o->origins = value;
+    return value[0] == '/' ? OPTIONS_RUN : bad(name, value, "wanted an absolute path");
   case OPT_NO_FORWARD:
     o->forward.no_forward = true;
     return OPTIONS_RUN;

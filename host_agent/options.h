@@ -26,6 +26,7 @@ struct options {
   uint32_t groups;
   uint32_t gather_us;
   const char *tls_ca, *tls_cert, *tls_key;
+  const char *origins;
   bool insecure;
   bool sync, keep_partial;
   enum log_level level;

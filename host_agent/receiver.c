@@ -394,7 +394,10 @@ const char *receiver_name(const struct group *g) { return g->receiver->target.na
 
 bool receiver_holds(const struct group *g, uint64_t first, uint64_t count)
 {
-  return dc_pieces_sealed(g->receiver->pieces, first, count);
+  for (uint64_t b = first / g->layout.per_block; b <= (first + count - 1) / g->layout.per_block; b++)
+    if (!dc_pieces_block_whole(g->receiver->pieces, (uint32_t)b))
+      return false;
+  return true;
 }
 
 void receiver_stop(struct group *g, bool keep)

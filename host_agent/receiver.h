@@ -19,8 +19,8 @@ void receiver_go(struct group *g) __attribute__((nonnull));
 /* Tell `done` again. */
 void receiver_repeat(struct group *g) __attribute__((nonnull));
 json_t *receiver_status(struct group *g) __attribute__((nonnull));
-/* For trees that begin here: the file (NULL when it was given away), its name, and whether blocks that hold these pieces
- * were verified. */
+/* For trees that begin here: the file (NULL when it was given away), its name, and whether all blocks of these pieces are
+ * here. */
 struct file *receiver_file(struct group *g) __attribute__((nonnull));
 const char *receiver_name(const struct group *g) __attribute__((nonnull));
 bool receiver_holds(const struct group *g, uint64_t first, uint64_t count) __attribute__((nonnull));

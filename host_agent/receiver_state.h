@@ -56,6 +56,9 @@ void blocks_fail_errno(struct group *g, int error) __attribute__((nonnull));
 void blocks_resume(struct group *g) __attribute__((nonnull));
 /* A piece of the block came, or its digest. */
 void blocks_look_at(struct group *g, uint32_t block) __attribute__((nonnull));
+/* The whole block was written by who fetched it; this is its digest. False with *why when another one is known. */
+bool blocks_fetched(struct group *g, uint32_t block, const uint8_t digest[32], struct fault *why)
+    __attribute__((nonnull));
 /* A run of a block is in the file, or could not be written. */
 void blocks_wrote(struct group *g, const struct job *j) __attribute__((nonnull));
 /* Go on with what waits: verify, finish. */

@@ -361,6 +361,14 @@ static void refuse(struct conn *conn, const json_t *id, const struct fault *why)
   json_decref(m);
 }
 
+static void answered_late(void *arg, json_t *result)
+{
+  struct pending *p = arg;
+  json_object_set_new(p->results, p->all->groups->host->name, result);
+  p->waiting--;
+  finish(p);
+}
+
 static void own_part(struct pending *p, const json_t *tree)
 {
   struct signalling *s = p->all;
@@ -371,7 +379,12 @@ static void own_part(struct pending *p, const json_t *tree)
     result = ops_run(s->groups, json_string_value(json_object_get(p->message, "op")),
                      json_string_value(json_object_get(p->message, "group")),
                      (uint64_t)json_integer_value(json_object_get(p->message, "epoch")),
-                     json_object_get(p->message, "all"), json_object_get(tree, "b"), p->from);
+                     json_object_get(p->message, "all"), json_object_get(tree, "b"), p->from,
+                     (struct later){answered_late, p});
+    if (result == NULL) {
+      p->waiting++;
+      return;
+    }
   } else {
     struct fault why;
     fault_set(&why, "bad_request", "the agent at this address is %s, not %s", own, name);

@@ -1,4 +1,4 @@
-#include "worker.h"
+#include "fetch.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -67,6 +67,7 @@ static void job_free(struct job *j)
 {
   file_unref(j->file);
   lane_unref(j->lane);
+  fetch_free(j->fetch);
   if (j->dir >= 0)
     close(j->dir);
   free(j);
@@ -220,6 +221,9 @@ static void run(struct worker *w, struct job *j, uint8_t *buffer)
   case JOB_FINISH:
     j->error = finish(w, j, buffer);
     break;
+  case JOB_FETCH:
+    j->error = fetch_run(&w->stopping, j);
+    break;
   case JOB_DROP:
     file_unref(j->file);
     j->file = NULL;
@@ -302,6 +306,7 @@ static void *work(void *arg)
   }
   pthread_mutex_unlock(&w->lock);
   free(buffer);
+  fetch_thread_ends();
   return NULL;
 }
 

@@ -40,12 +40,14 @@ struct lane *lane_new(void); /* NULL without memory */
 void lane_unref(struct lane *l);
 
 struct stages;
+struct fetch;
 
 enum job_kind {
   JOB_HASH,     /* digest of [off, off + len); `stat` of the file afterwards; `flush`: start writing it back */
   JOB_WRITE,    /* write `bytes`; `begins`, `ends` a block: its digest, if this lane wrote all of it in order */
   JOB_ALLOCATE, /* reserve [off, off + len) */
   JOB_FINISH,   /* cut to len bytes, (sync,) rename temp to name; the temporary file is removed on failure */
+  JOB_FETCH,    /* ask an origin: `fetch` says what (fetch.h) */
   JOB_DROP      /* close the file: the last owner frees an unlinked file's blocks, which takes time */
 };
 
@@ -61,6 +63,7 @@ struct job {
   bool keep;         /* JOB_FINISH that is never run: leave the temporary file */
   uint8_t *bytes;    /* JOB_WRITE: of `stages`, which `done` gives them back to */
   struct stages *stages;
+  struct fetch *fetch; /* JOB_FETCH: owned */
   int dir;           /* owned: closed when the job is freed; -1: none */
   char temp[256], name[256];
   /* result */

@@ -72,6 +72,8 @@ class LabOptions:
     """Leave the hosts' files and the logs when it goes down."""
     insecure: bool = False
     """No TLS between the daemons."""
+    origins: str | None = None
+    """What all agents may fetch: the file of their --origins."""
 
 
 @dataclass(frozen=True)
@@ -351,6 +353,8 @@ class Lab:
             "--source-root",
             "/",
         ]
+        if self.options.origins:
+            command += ["--origins", self.options.origins]
         command += self.plane.agent_options(self, host)
         self.supervisor.start(f"agent-{host}", command, self.network.spawn(machine), self.options.realtime)
 

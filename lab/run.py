@@ -42,6 +42,10 @@ class Transfer:
     """None: the topology's first host."""
     other_sources: tuple[str, ...] = ()
     """More hosts that send it; all hosts of a lab see the same files."""
+    url: str | None = None
+    """In place of a source: that receivers fetch it from there; `file` has the same bytes, to compare with."""
+    fetchers: int | str | list[str] | None = None
+    policy: str = "steal"
     receivers: tuple[str, ...] | None = None
     """None: all hosts but the source."""
     size: int | None = None
@@ -125,10 +129,15 @@ def send(
     watcher.step("sending")
     pids = marked(lab.identity)
     before_traffic, before_cpu = traffic(lab), cpu_sample(pids)
-    spec = {
+    where: dict[str, Any] = {
         "source": transfer.source,
         "source_path": str(path),
         "other_sources": list(transfer.other_sources),
+    }
+    if transfer.url:
+        where = {"url": transfer.url, "fetchers": transfer.fetchers, "origin_policy": transfer.policy}
+    spec = {
+        **where,
         "receivers": list(transfer.receivers),
         "dest_path": dest,
         "options": transfer.options,

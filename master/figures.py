@@ -12,7 +12,6 @@ from .crew import Crew
 from .members import Member
 from .plan import Plan
 from .report import Told, numbers, progress_json, trees_json
-from .schedule import Scheduler
 from .signalling import Results
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ class Figures:
     first_ns: int | None
     crew: Crew
     plan: Plan | None
-    scheduler: Scheduler | None
+    scheduler: Any
     tree_ids: list[int]
     reactions: list[dict[str, Any]]
     final: dict[str, Any] | None
@@ -45,6 +44,7 @@ class Figures:
     news: bool
     _changed: Callable[[], None]
     _resumed: Callable[[str, int, int], None]
+    _not_fetched: Callable[[Member, dict[str, Any]], None]
     _agreed: Callable[[Member, list[list[Any]]], list[list[Any]]]
 
     @property
@@ -79,6 +79,8 @@ class Figures:
             self._member_done(member, event.get("t_ns"))
         elif kind == "failed":
             member.fail(str(event.get("code", "error")), str(event.get("error", "failed")))
+        elif kind == "not_fetched" and member.sends:
+            self._not_fetched(member, event)
         elif kind == "bad_block":
             member.bad_blocks += 1
             if event.get("forgotten") and self.scheduler:

@@ -22,13 +22,16 @@ from datacast.fabric_manager.api import FabricManagerClient, StartOrder
 from . import pace
 from .agents import Agents
 from .bounds import Bounds
+from .collective import Collective
 from .crew import Crew, GroupError
+from .fetching import BLOCK_BYTES as FETCHED_BYTES
+from .fetching import Fetching
 from .figures import Figures
 from .forest import Forest
 from .grove import Agreement, Grove, ideal_s, joined, plan_roots
 from .members import Member
 from .paces import Paces
-from .plan import RATE_UNKNOWN, Plan, PlanError, make_plan, make_plan_for, per_block
+from .plan import BLOCKS_MAX, RATE_UNKNOWN, Plan, PlanError, make_plan, make_plan_for, per_block
 from .reaction import Reactions
 from .report import Told, final_report
 from .roots import Roots
@@ -61,7 +64,7 @@ class Cancelled(DatacastError):
     """Somebody asked to end the group."""
 
 
-class Group(Figures, Reactions, Roots):
+class Group(Figures, Reactions, Roots, Fetching):
     """`await run()` returns the final state; `changed` is called when there is something to report."""
 
     def __init__(
@@ -93,7 +96,7 @@ class Group(Figures, Reactions, Roots):
         """Of each root, where there are several."""
         self._agreement = Agreement()
         self._given: dict[int, list[Extent]] = {}
-        self.scheduler: Scheduler | None = None
+        self.scheduler: Scheduler | Collective | None = None
         self.first_ns: int | None = None
         self.marks: list[tuple[str, int]] = [("accepted", order.accepted_ns), ("order", received_ns)]
         self.final: dict[str, Any] | None = None
@@ -143,7 +146,10 @@ class Group(Figures, Reactions, Roots):
             on_status=lambda member, result: self._receiver_figures(member, result, None),
             epoch=order.epoch,
         )
-        self.bounds = Bounds(self.crew, len(order.spec.roots) > 1, self._bounded)
+        self._several = len(order.spec.roots) > 1 or order.spec.url is not None
+        """Trees begin at several hosts, or at one that is a receiver."""
+        self.bounds = Bounds(self.crew, self._several, self._bounded)
+        self._begin_fetching()
 
     # ---- from outside ----
     def cancel(self, reason: str) -> None:
@@ -308,6 +314,11 @@ class Group(Figures, Reactions, Roots):
             m.name: {"path": path} if m.role == "source" else {"dest": self._dest(m.name)} for m in self.crew.in_touch()
         }
         results = await self.crew.first("stat", parts)
+        if self.spec.url is not None:
+            self.size = await self._stat_origin()
+            if self.order.adopt and self.size != self.order.adopt.size:
+                raise GroupError("changed", f"{path} is not the object any more that the group was started with", path)
+            return
         sizes: dict[str, int] = {}
         for member in self.crew.roots:
             told = results[member.name]
@@ -358,28 +369,42 @@ class Group(Figures, Reactions, Roots):
         missing = len(self.plan.trees) - len(self.tree_ids)
         if missing > 0:
             self.tree_ids += await self.client.tree_ids(missing)
-        self.block = adopt.per_block if adopt else per_block(self.size, self.plan.payload, self.options["block_bytes"])
+        block = self.options["block_bytes"]
+        if self.spec.url is not None:
+            block = block or max(FETCHED_BYTES, -(-self.size // BLOCKS_MAX))
+        self.block = adopt.per_block if adopt else per_block(self.size, self.plan.payload, block)
         ids = iter(self.tree_ids)
         self.root_of = {next(ids): root for root, plan in self._plans.items() for _ in plan.trees}
-        several = len(self._plans) > 1
-        self.ideal_s = (
-            ideal_s(self.plan, self.view.graph, names, self.size) if several else self.plan.ideal_s(self.size)
-        )
+        if self.spec.url is not None:
+            self.ideal_s = None  # the origin is not known
+        elif self._several:
+            self.ideal_s = ideal_s(self.plan, self.view.graph, names, self.size)
+        else:
+            self.ideal_s = self.plan.ideal_s(self.size)
         self.forest = self._make_forest()
-        if self._aside_s:
+        if self._aside_s and not self._several:
             self.paces = Paces(self.plan.trees[0].transport.cache_bytes // 2, self._aside_s)
-        rated = self.plan.rated
-        pairs = list(zip(self.tree_ids, self.plan.trees, strict=True))
-        frame = self.plan.frame_bytes
-        self.scheduler = Scheduler(
+        if self.spec.url is not None:
+            own = {root: [tree for tree in self.tree_ids if self.root_of[tree] == root] for root in self._plans}
+            parts = {root: self._make_scheduler(trees, []) for root, trees in own.items()}
+            self.scheduler = Collective(parts)
+            self._deal_among(list(parts))
+        else:
+            self.scheduler = self._make_scheduler(self.tree_ids, list(adopt.rest) if adopt else None)
+
+    def _make_scheduler(self, trees: list[int], pool: list[tuple[int, int]] | None) -> Scheduler:
+        assert self.plan is not None and self.size is not None
+        rated, frame = self.plan.rated, self.plan.frame_bytes
+        pairs = [(n, planned) for n, planned in zip(self.tree_ids, self.plan.trees, strict=True) if n in trees]
+        return Scheduler(
             -(-self.size // self.plan.payload),
             self.block,
-            self.tree_ids,
-            min(t.transport.rate_max_bps for t in self.plan.trees) / 8 / frame,
+            trees,
+            min(planned.transport.rate_max_bps for _, planned in pairs) / 8 / frame,
             max_pieces=max(1, pace.extent_bytes(self.size) // self.plan.payload),
-            pool=list(adopt.rest) if adopt else None,
+            pool=pool,
             rates={tree: planned.transport.rate_max_bps / 8 / frame for tree, planned in pairs}
-            if rated or several
+            if rated or self._several
             else None,
             reach={tree: frozenset(planned.routes) for tree, planned in pairs} if rated else None,
         )
@@ -411,7 +436,7 @@ class Group(Figures, Reactions, Roots):
         """Raises PlanError."""
         payload = self.order.adopt.payload if self.order.adopt else None
         graph, network = self.view.graph, self.view.network
-        if len(self.spec.roots) > 1:
+        if self._several:
             roots = [m.name for m in self.crew.roots]
             self._plans = plan_roots(graph, roots, names, self.options, load, network, payload)
             return joined(self._plans)
@@ -440,7 +465,7 @@ class Group(Figures, Reactions, Roots):
                 planner=self.options.get("planner"),
             )
         forests = {root: self._make_one(root, plan) for root, plan in self._plans.items()}
-        return Grove(forests) if len(self.spec.roots) > 1 else forests[self.spec.source]
+        return Grove(forests) if self._several else forests[self.spec.source]
 
     def _make_one(self, root: str, plan: Plan) -> Forest:
         assert plan.found is not None
@@ -454,7 +479,7 @@ class Group(Figures, Reactions, Roots):
             payload=plan.payload,
             labels=plan.room,
             around=plan.around,
-            most=len(plan.trees) if len(self._plans) > 1 else self.options.get("trees"),
+            most=len(plan.trees) if self._several else self.options.get("trees"),
             load=self._load,
         )
 
@@ -476,7 +501,10 @@ class Group(Figures, Reactions, Roots):
             roots = [tree for tree, root in self.root_of.items() if root == member.name]
             return {"role": "source", "path": self.spec.source_path, "roots": roots, **self._files[member.name]}
         routes = {str(tree): p.routes[member.name].hex() for tree, p in pairs if member.name in p.routes}
-        return {"role": "receiver", "dest": self._dest(member.name), "routes": routes}
+        part = {"role": "receiver", "dest": self._dest(member.name), "routes": routes}
+        if roots := [tree for tree, root in self.root_of.items() if root == member.name]:
+            part |= {"roots": roots, "origin": self._origin()}
+        return part
 
     # ---- receivers come and go ----
     async def _read_inbox(self) -> None:
@@ -506,6 +534,8 @@ class Group(Figures, Reactions, Roots):
                 raise Cancelled(self._stop_reason)
             self.crew.check_source()
             self._look_after_roots()
+            if self.spec.url is not None:
+                self._deal(time.monotonic())
             if not self._finale and all(m.final or m.aside for m in self.crew.receivers):
                 await self._serve_those_aside()
             self._feed()
@@ -543,7 +573,7 @@ class Group(Figures, Reactions, Roots):
                 del self._digests[:DIGESTS_MAX]
         self.scheduler.gone(frozenset(m.name for m in self.crew.receivers if m.final))
         extents = self.scheduler.assign(now)
-        if extents and len(self._plans) > 1:
+        if extents and self._several:
             for extent in extents:
                 self._given.setdefault(extent.tree, []).append(extent)
         if extents:

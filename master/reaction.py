@@ -20,7 +20,6 @@ from .grove import Grove
 from .members import Member
 from .paces import Paces, Seen
 from .plan import RATE_UNKNOWN, Plan, PlannedTree, rated_parts
-from .schedule import Scheduler
 from .stable import RatedForest
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ class Reactions:
     paces: Paces | None
     plan: Plan | None
     bounds: Bounds
-    scheduler: Scheduler | None
+    scheduler: Any
     spec: GroupSpec
     tree_ids: list[int]
     root_of: dict[int, str]

@@ -12,9 +12,12 @@ from .members import Member
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
+
+    from datacast.fabric_manager.api import GroupSpec
 
     from .forest import Forest
-    from .schedule import Extent, Scheduler
+    from .schedule import Extent
     from .stable import RatedForest
 
 log = logging.getLogger("datacast.master")
@@ -31,7 +34,7 @@ class Roots:
 
     id: str
     crew: Crew
-    scheduler: Scheduler | None
+    scheduler: Any
     forest: Forest | RatedForest | Grove | None
     block: int
     root_of: dict[int, str]
@@ -41,13 +44,19 @@ class Roots:
     _digests_since: float
     _given: dict[int, list[Extent]]
     _wake: asyncio.Event
+    _several: bool
+    spec: GroupSpec
+    _held_by: Callable[[Member, list[list[Any]]], list[list[Any]]]
+    _lost_root: Callable[[str, set[int]], None]
 
     def _sources(self) -> set[str]:
         return {m.name for m in self.crew.roots if m.role == "source"}
 
     def _agreed(self, member: Member, rows: list[list[Any]]) -> list[list[Any]]:
         """Of a source's digests those that may be told to the receivers."""
-        if len(set(self.root_of.values())) < 2:
+        if self.spec.url is not None:
+            return self._held_by(member, rows)
+        if not self._several:
             return rows
         try:
             return self._agreement.told(member.name, [(row[0], row[1]) for row in rows], self._sources())
@@ -87,7 +96,11 @@ class Roots:
         if rows := self._agreement.left(self._sources()):
             self._digests_since = self._digests_since if self._digests else time.monotonic()
             self._digests += rows
-        self._send_again(blocks)
+        if self.spec.url is not None:
+            self._lost_root(name, blocks)
+        else:
+            for block in sorted(blocks):
+                self.scheduler.again(block)
         self._wake.set()
 
     def _unsure(self, tree: int) -> set[int]:
@@ -102,8 +115,3 @@ class Roots:
             if extent.seq + extent.count > low:
                 blocks |= set(range(extent.first // self.block, -(-(extent.first + extent.count) // self.block)))
         return blocks
-
-    def _send_again(self, blocks: set[int]) -> None:
-        assert self.scheduler
-        for block in sorted(blocks):
-            self.scheduler.again(block)

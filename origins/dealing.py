@@ -72,6 +72,10 @@ class Dealing:
         chosen = self._fetchers.values() if fetcher is None else [self._known(fetcher)]
         return sum(pieces(f.work) for f in chosen) + (pieces(self._unowned) if fetcher is None else 0)
 
+    def rate(self, fetcher: str) -> float:
+        """Pieces per second, as measured; 0: not known yet."""
+        return self._known(fetcher).rate
+
     def take(self, fetcher: str, held: list[Range] | None = None, most: int = 0) -> Range | None:
         """What this fetcher begins now; None: there is nothing for it (more may come when somebody goes).
 
@@ -175,6 +179,14 @@ class Dealing:
         for i, heir in enumerate(heirs):
             part, orphaned = head(orphaned, (i + 1) * total // len(heirs) - i * total // len(heirs))
             heir.work += part
+
+    def lost(self, missing: Range) -> None:
+        """Fetched, and gone with the one that had it: the one with the least to do fetches it again."""
+        heir = min(self._fetchers.values(), key=lambda f: (pieces(f.work), f.name), default=None)
+        if heir is None:
+            self._unowned = joined([*self._unowned, missing])
+        elif self.policy != "flat":
+            heir.work.append(missing)
 
     def joins(self, fetcher: str) -> None:
         """A fetcher more, without work: it steals, or takes what nobody has. Raises DealingError when it is there."""

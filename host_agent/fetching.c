@@ -1,0 +1,228 @@
+#include "fetching.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fetch.h"
+#include "receiver_state.h"
+
+enum state { IDLE, WANTED, UNDER_WAY };
+
+struct fetching {
+  struct origin *origin;
+  struct file *file;
+  uint32_t wanted, cursor, under_way; /* blocks to be fetched; where the next one is looked for */
+  uint8_t *state;                     /* per block: enum state */
+  uint64_t speed;                     /* of one request, bytes a second; 0: not known */
+};
+
+static void told(struct group *g, const uint32_t *blocks, unsigned n)
+{
+  json_t *list = json_array();
+  for (unsigned i = 0; i < n; i++) {
+    char hex[65];
+    hex_write(hex, g->receiver->digest[blocks[i]], DIGEST_LEN);
+    json_array_append_new(list, json_pack("[i,s]", (int)blocks[i], hex));
+  }
+  group_event(g, "digests", json_pack("{s:o}", "blocks", list));
+}
+
+static bool held(const struct group *g, uint32_t block) { return g->receiver->state[block] == BLOCK_OK; }
+
+static void pump(struct group *g);
+
+static void fetched(struct job *j)
+{
+  struct group *g = j->owner;
+  struct fetching *f = g->fetching;
+  struct fault why = j->fetch->why;
+  uint32_t first = (uint32_t)j->tag, n = (uint32_t)((j->len - 1) / j->fetch->block + 1), got = 0, some[FETCH_BLOCKS_MAX];
+  f->under_way--;
+  for (uint32_t b = first; b < first + n; b++)
+    f->state[b] = IDLE;
+  if (g->state != GROUP_RUNNING || j->error == EINTR)
+    return;
+  if (j->error == 0 && j->fetch->took_ns > 0)
+    f->speed = (f->speed + j->len * 1000000 / (j->fetch->took_ns / 1000 + 1)) / (f->speed == 0 ? 1 : 2);
+  for (; j->error == 0 && got < n; got++) {
+    if (!blocks_fetched(g, first + got, j->fetch->digest[got], &why))
+      j->error = -1;
+    else
+      some[got] = first + got;
+  }
+  if (got > 0)
+    told(g, some, j->error == 0 ? got : got - 1);
+  if (j->error != 0 && (strcmp(why.code, "disk_full") == 0 || strcmp(why.code, "io") == 0)) {
+    group_fail(g, &why);
+    return;
+  }
+  if (j->error != 0) {
+    log_warn("group %s: blocks %u to %u: %s", g->id, first, first + n - 1, why.text);
+    group_event(g, "not_fetched",
+                json_pack("{s:I,s:s,s:s}", "block", (json_int_t)first, "code", why.code, "error", why.text));
+  }
+  pump(g);
+}
+
+/* How many blocks the next request asks for: what should take about a quarter of a second. */
+static uint32_t at_once(const struct fetching *f, uint64_t block)
+{
+  uint64_t bytes = f->speed / 4 < FETCH_BYTES_MAX ? f->speed / 4 : FETCH_BYTES_MAX, n = bytes / block;
+  return n < 1 ? 1 : n > FETCH_BLOCKS_MAX ? FETCH_BLOCKS_MAX : (uint32_t)n;
+}
+
+static void pump(struct group *g)
+{
+  struct fetching *f = g->fetching;
+  struct receiver *r = g->receiver;
+  uint64_t bytes = (uint64_t)g->layout.piece * g->layout.per_block;
+  while (f->wanted > 0 && f->under_way < FETCH_AT_ONCE && g->state == GROUP_RUNNING) {
+    while (f->state[f->cursor] != WANTED)
+      f->cursor = f->cursor + 1 < r->blocks ? f->cursor + 1 : 0;
+    uint32_t first = f->cursor, n = 0, most = at_once(f, bytes);
+    if (held(g, first)) { /* came over a tree meanwhile */
+      f->state[first] = IDLE;
+      f->wanted--;
+      told(g, &first, 1);
+      continue;
+    }
+    while (n < most && first + n < r->blocks && f->state[first + n] == WANTED && !held(g, first + n))
+      n++;
+    uint64_t off = first * bytes, len = g->layout.size - off < n * bytes ? g->layout.size - off : n * bytes;
+    struct job *j = fetch_job(f->origin, f->file, off, len, bytes);
+    if (j == NULL)
+      return; /* the next one that ends comes here again */
+    for (uint32_t b = first; b < first + n; b++)
+      f->state[b] = UNDER_WAY;
+    f->wanted -= n;
+    f->under_way++;
+    j->tag = first;
+    j->done = fetched;
+    j->owner = g;
+    worker_submit(host_of(g)->fetch, j, NULL);
+  }
+}
+
+bool fetching_open(struct group *g, const json_t *origin, struct fault *why)
+{
+  if (g->fetching != NULL)
+    return true;
+  const char *url = need_string(origin, "url", ORIGIN_URL_MAX, why);
+  const char *etag = json_string_value(json_object_get(origin, "etag"));
+  struct file *file = g->receiver->target.file;
+  if (url == NULL)
+    return false;
+  if (file == NULL)
+    return true; /* it is whole: there is nothing to fetch */
+  if (etag != NULL && strlen(etag) >= ORIGIN_ETAG_MAX)
+    return fault_set(why, "bad_request", "the ETag is longer than %d bytes", ORIGIN_ETAG_MAX - 1);
+  struct origin *o = origin_open(url, host_of(g)->origins, why);
+  if (o == NULL)
+    return false;
+  snprintf(o->etag, sizeof o->etag, "%s", etag == NULL ? "" : etag);
+  o->size = g->layout.size;
+  struct fetching *f = calloc(1, sizeof *f);
+  uint8_t *state = calloc(g->receiver->blocks + 1, 1);
+  if (f == NULL || state == NULL) {
+    free(f);
+    free(state);
+    origin_unref(o);
+    return fault_set(why, "io", "out of memory");
+  }
+  *f = (struct fetching){.origin = o, .file = file_ref(file), .state = state};
+  g->fetching = f;
+  return true;
+}
+
+bool fetching_order(struct group *g, const json_t *part, struct fault *why)
+{
+  struct fetching *f = g->fetching;
+  const json_t *list = json_object_get(part, "blocks");
+  if (f == NULL)
+    return g->state != GROUP_RUNNING || g->receiver == NULL || g->receiver->target.file != NULL
+               ? fault_set(why, "bad_request", "this host does not fetch for the group")
+               : (fetching_repeat(g), true);
+  if (!json_is_array(list))
+    return fault_set(why, "bad_request", "blocks must be an array");
+  for (size_t i = 0; i < json_array_size(list); i++) {
+    const json_t *row = json_array_get(list, i);
+    json_int_t first = json_integer_value(json_array_get(row, 0)), n = json_integer_value(json_array_get(row, 1));
+    if (first < 0 || n < 1 || first >= g->receiver->blocks || n > g->receiver->blocks - first)
+      return fault_set(why, "bad_request", "blocks[%zu] is not [first, count] of the file's %u blocks", i,
+                       g->receiver->blocks);
+    for (uint32_t b = (uint32_t)first; b < (uint32_t)(first + n); b++) {
+      f->wanted += f->state[b] == IDLE;
+      f->state[b] = f->state[b] == IDLE ? WANTED : f->state[b];
+    }
+  }
+  pump(g);
+  return true;
+}
+
+void fetching_repeat(struct group *g)
+{
+  uint32_t some[DIGESTS_PER_EVENT];
+  unsigned n = 0;
+  for (uint32_t b = 0; b < g->receiver->blocks; b++) {
+    if (held(g, b))
+      some[n++] = b;
+    if (n == DIGESTS_PER_EVENT || (n > 0 && b + 1 == g->receiver->blocks)) {
+      told(g, some, n);
+      n = 0;
+    }
+  }
+}
+
+void fetching_close(struct group *g)
+{
+  struct fetching *f = g->fetching;
+  worker_forget(host_of(g)->fetch, g);
+  file_unref(f->file);
+  origin_unref(f->origin);
+  free(f->state);
+  free(f);
+  g->fetching = NULL;
+}
+
+/* ---- stat ---- */
+
+struct asked {
+  void (*answer)(void *arg, json_t *result);
+  void *arg;
+};
+
+static void probed(struct job *j)
+{
+  struct asked *a = j->owner;
+  const struct fetch *f = j->fetch;
+  json_t *result = j->error != 0 ? json_pack("{s:b,s:s,s:s}", "ok", 0, "code", f->why.code, "error", f->why.text)
+                                 : json_pack("{s:b,s:I,s:s}", "ok", 1, "size", (json_int_t)f->size, "etag", f->etag);
+  a->answer(a->arg, result);
+  free(a);
+}
+
+bool fetching_stat(struct host *h, const char *url, void (*answer)(void *arg, json_t *result), void *arg,
+                   struct fault *why)
+{
+  struct origin *o = origin_open(url, h->origins, why);
+  if (o == NULL)
+    return false;
+  struct job *j = fetch_job(o, NULL, 0, 0, 1);
+  struct asked *a = malloc(sizeof *a);
+  origin_unref(o);
+  if (j == NULL || a == NULL) {
+    free(a);
+    if (j != NULL) {
+      fetch_free(j->fetch);
+      free(j);
+    }
+    return fault_set(why, "io", "out of memory");
+  }
+  *a = (struct asked){.answer = answer, .arg = arg};
+  j->done = probed;
+  j->owner = a;
+  worker_submit(h->fetch, j, NULL);
+  return true;
+}

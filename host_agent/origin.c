@@ -1,0 +1,216 @@
+#include "origin.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { FILE_MAX = 1 << 20, ENTRIES_MAX = 1024 };
+
+struct origin *origin_ref(struct origin *o)
+{
+  __atomic_add_fetch(&o->refs, 1, __ATOMIC_RELAXED);
+  return o;
+}
+
+static void wipe(char *s)
+{
+  if (s != NULL)
+    explicit_bzero(s, strlen(s));
+  free(s);
+}
+
+void origin_unref(struct origin *o)
+{
+  if (o == NULL || __atomic_sub_fetch(&o->refs, 1, __ATOMIC_ACQ_REL) > 0)
+    return;
+  free(o->shown);
+  free(o->url);
+  wipe(o->user);
+  wipe(o->bearer);
+  free(o->sigv4);
+  free(o->ca);
+  free(o);
+}
+
+static bool number(const char **p, uint64_t *to)
+{
+  if (!isdigit((unsigned char)**p))
+    return false;
+  char *end;
+  errno = 0;
+  unsigned long long n = strtoull(*p, &end, 10);
+  *p = end;
+  *to = n;
+  return errno == 0 && n < UINT64_C(1) << 53;
+}
+
+bool origin_content_range(const char *text, struct content_range *to)
+{
+  *to = (struct content_range){0};
+  if (strncasecmp(text, "bytes ", 6) != 0)
+    return false;
+  const char *p = text + 6;
+  if (*p == '*') {
+    p++;
+  } else {
+    to->ranged = true;
+    if (!number(&p, &to->first) || *p++ != '-' || !number(&p, &to->last) || to->last < to->first)
+      return false;
+  }
+  return *p++ == '/' && number(&p, &to->size) && *p == '\0' && (!to->ranged || to->last < to->size);
+}
+
+/* ---- what this host may fetch ---- */
+
+static bool plain(const char *s)
+{
+  for (; *s != '\0'; s++)
+    if ((unsigned char)*s <= ' ' || (unsigned char)*s >= 0x7f)
+      return false;
+  return true;
+}
+
+static bool check_url(const char *url, struct fault *why)
+{
+  const char *rest = strncmp(url, "https://", 8) == 0  ? url + 8
+                     : strncmp(url, "http://", 7) == 0 ? url + 7
+                     : strncmp(url, "s3://", 5) == 0   ? url + 5
+                                                       : NULL;
+  if (rest == NULL)
+    return fault_set(why, "bad_origin", "the URL of an origin begins with https://, http:// or s3://");
+  size_t host = strcspn(rest, "/?#");
+  if (strlen(url) > ORIGIN_URL_MAX || !plain(url) || host == 0 || strchr(rest, '#') != NULL)
+    return fault_set(why, "bad_origin", "the URL of an origin has a host or bucket, no blank, and at most %d bytes",
+                     ORIGIN_URL_MAX);
+  if (memchr(rest, '@', host) != NULL)
+    return fault_set(why, "bad_origin", "a URL with a password in it: credentials belong into the file of --origins");
+  return true;
+}
+
+/* NULL with *why. Nothing of the file is ever part of what is told. */
+static json_t *read_file(const char *file, struct fault *why)
+{
+  struct stat st;
+  int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  if (fd < 0 || fstat(fd, &st) < 0) {
+    fault_set(why, "denied", "the file of --origins cannot be read: %s", strerror(errno));
+  } else if (!S_ISREG(st.st_mode) || (st.st_mode & 077) != 0 || st.st_size > FILE_MAX) {
+    fault_set(why, "denied", "the file of --origins must be a file that its owner alone may read (chmod 600)");
+  } else {
+    json_error_t error;
+    json_t *o = json_loadfd(fd, JSON_REJECT_DUPLICATES, &error);
+    close(fd);
+    if (o == NULL)
+      fault_set(why, "denied", "the file of --origins is no JSON: line %d", error.line);
+    return o;
+  }
+  if (fd >= 0)
+    close(fd);
+  return NULL;
+}
+
+static const char *text(const json_t *entry, const char *key)
+{
+  const char *s = json_string_value(json_object_get(entry, key));
+  return s == NULL || *s == '\0' || strlen(s) > 4096 || !plain(s) ? NULL : s;
+}
+
+/* The entry with the longest prefix of `url`. A prefix ends where a part of the URL does. */
+static const json_t *entry_for(const json_t *o, const char *url)
+{
+  const json_t *list = json_object_get(o, "origins"), *best = NULL;
+  size_t most = 0;
+  for (size_t i = 0; i < json_array_size(list) && i < ENTRIES_MAX; i++) {
+    const char *prefix = text(json_array_get(list, i), "prefix");
+    size_t n = prefix == NULL ? 0 : strlen(prefix);
+    if (n > most && prefix[n - 1] == '/' && strncmp(url, prefix, n) == 0) {
+      best = json_array_get(list, i);
+      most = n;
+    }
+  }
+  return best;
+}
+
+static char *copy(const char *s) { return s == NULL ? NULL : strdup(s); }
+
+static char *format(const char *form, const char *a, const char *b)
+{
+  char *s;
+  return asprintf(&s, form, a, b) < 0 ? NULL : s;
+}
+
+/* s3://BUCKET/KEY under an endpoint, by path; bytes of the key that a URL does not take are escaped. */
+static char *s3_url(const char *endpoint, const char *rest)
+{
+  size_t n = strlen(endpoint);
+  while (n > 0 && endpoint[n - 1] == '/')
+    n--;
+  char *s = malloc(n + 2 + 3 * strlen(rest)), *to = s;
+  if (s == NULL)
+    return NULL;
+  to += sprintf(to, "%.*s/", (int)n, endpoint);
+  for (; *rest != '\0'; rest++)
+    to += isalnum((unsigned char)*rest) || strchr("-._~/", *rest) != NULL
+              ? sprintf(to, "%c", *rest)
+              : sprintf(to, "%%%02X", (unsigned char)*rest);
+  return s;
+}
+
+static bool fill(struct origin *o, const char *url, const json_t *entry, struct fault *why)
+{
+  const char *key = text(entry, "access_key"), *secret = text(entry, "secret_key"), *region = text(entry, "region");
+  o->shown = strdup(url);
+  o->bearer = copy(text(entry, "bearer"));
+  o->ca = copy(text(entry, "ca"));
+  region = region == NULL ? "us-east-1" : region;
+  if (key != NULL && secret != NULL) {
+    o->user = format("%s:%s", key, secret);
+    o->sigv4 = format("aws:amz:%s:%s", region, "s3");
+  }
+  if (strncmp(url, "s3://", 5) == 0) {
+    char aws[128];
+    snprintf(aws, sizeof aws, "https://s3.%.60s.amazonaws.com", region);
+    const char *endpoint = text(entry, "endpoint");
+    o->url = s3_url(endpoint == NULL ? aws : endpoint, url + 5);
+  } else {
+    o->url = strdup(url);
+  }
+  if (o->bearer != NULL && o->url != NULL && strncmp(o->url, "https://", 8) != 0)
+    return fault_set(why, "bad_origin", "a token goes over https:// only");
+  return (o->shown != NULL && o->url != NULL) || fault_set(why, "io", "out of memory");
+}
+
+struct origin *origin_open(const char *url, const char *file, struct fault *why)
+{
+  if (!check_url(url, why))
+    return NULL;
+  if (file == NULL) {
+    fault_set(why, "denied", "this agent fetches nothing: --origins FILE says what it may");
+    return NULL;
+  }
+  json_t *all = read_file(file, why);
+  if (all == NULL)
+    return NULL;
+  const json_t *entry = entry_for(all, url);
+  struct origin *o = entry == NULL ? NULL : calloc(1, sizeof *o);
+  if (entry == NULL)
+    fault_set(why, "denied", "no prefix in the file of --origins allows %.200s", url);
+  else if (o == NULL)
+    fault_set(why, "io", "out of memory");
+  if (o != NULL) {
+    o->refs = 1;
+    if (!fill(o, url, entry, why)) {
+      origin_unref(o);
+      o = NULL;
+    }
+  }
+  json_decref(all);
+  return o;
+}

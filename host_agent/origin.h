@@ -1,0 +1,39 @@
+/* An object that this host may fetch: where it is, how to ask for it, which state of it is meant.
+ *
+ * What may be fetched, and with which credentials, stands in a file on this host alone (--origins). Nothing of it is ever
+ * told: not in an answer, an event or the log. */
+#ifndef AGENT_ORIGIN_H
+#define AGENT_ORIGIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "datapath/log.h"
+
+enum { ORIGIN_URL_MAX = 2048, ORIGIN_ETAG_MAX = 256 };
+
+/* Immutable after origin_open; shared by the loop and the threads that fetch. */
+struct origin {
+  int refs; /* atomic */
+  char *shown;            /* as the master names it */
+  char *url;              /* that is asked: https://… or http://… */
+  char *user, *sigv4;     /* KEY:SECRET, "aws:amz:REGION:s3"; NULL: none */
+  char *bearer, *ca;      /* a token; a file of authorities; NULL: none, the system's */
+  char etag[ORIGIN_ETAG_MAX]; /* "": any */
+  uint64_t size;
+};
+
+/* `url`: https://, http:// or s3://BUCKET/KEY; `file`: that of --origins, NULL when there is none. NULL with *why. */
+struct origin *origin_open(const char *url, const char *file, struct fault *why) __attribute__((nonnull(1, 3)));
+struct origin *origin_ref(struct origin *o) __attribute__((nonnull));
+void origin_unref(struct origin *o);
+
+/* "bytes 0-99/1234" or "bytes * /1234" (without the blank), the whole of the header's value. False when malformed. A range
+ * that was not given is [0, 0) with `ranged` false. */
+struct content_range {
+  uint64_t first, last, size;
+  bool ranged;
+};
+bool origin_content_range(const char *text, struct content_range *to) __attribute__((nonnull));
+
+#endif

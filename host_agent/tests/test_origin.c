@@ -1,0 +1,86 @@
+/* What is believed of an origin's answer, and what this host may fetch. */
+#undef NDEBUG
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "origin.h"
+
+static void ranges(void)
+{
+  struct content_range r;
+  assert(origin_content_range("bytes 0-99/1234", &r) && r.ranged && r.first == 0 && r.last == 99 && r.size == 1234);
+  assert(origin_content_range("BYTES 5-5/6", &r) && r.first == 5 && r.last == 5);
+  assert(origin_content_range("bytes */0", &r) && !r.ranged && r.size == 0);
+  static const char *const bad[] = {"",           "bytes",         "bytes 0-99",     "bytes 0-99/*",  "bytes 9-8/10",
+                                    "bytes 0-9/9", "bytes -1-2/3",  "bytes 0-1/2x",   "items 0-1/2",   "bytes  0-1/2",
+                                    "bytes 0-/2", "bytes 0-99999999999999999999/999999999999999999999"};
+  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+    assert(!origin_content_range(bad[i], &r));
+}
+
+static const char *file(const char *text, mode_t mode)
+{
+  static char path[64];
+  snprintf(path, sizeof path, "/tmp/test-origins-%d", (int)getpid());
+  (void)unlink(path);
+  FILE *f = fopen(path, "w");
+  assert(f != NULL && fputs(text, f) >= 0 && fclose(f) == 0 && chmod(path, mode) == 0);
+  return path;
+}
+
+static void refused(const char *url, const char *path, const char *code)
+{
+  struct fault why;
+  assert(origin_open(url, path, &why) == NULL);
+  if (strcmp(why.code, code) != 0)
+    fprintf(stderr, "%s: %s: %s\n", url, why.code, why.text);
+  assert(strcmp(why.code, code) == 0);
+  assert(strstr(why.text, "hidden") == NULL);
+}
+
+static void permissions(void)
+{
+  const char *text = "{\"origins\":[{\"prefix\":\"https://h/a/\"},"
+                     "{\"prefix\":\"https://h/a/b/\",\"bearer\":\"hidden\"},{\"prefix\":\"http://h/\",\"bearer\":\"hidden\"},"
+                     "{\"prefix\":\"https://half\"},{\"prefix\":\"s3://bucket/\",\"endpoint\":\"http://s:1/\","
+                     "\"region\":\"eu\",\"access_key\":\"k\",\"secret_key\":\"hidden\"}]}";
+  struct fault why;
+  const char *path = file(text, 0600);
+  struct origin *o = origin_open("https://h/a/x?y=1", path, &why);
+  assert(o != NULL && o->bearer == NULL && strcmp(o->url, "https://h/a/x?y=1") == 0);
+  origin_unref(o);
+  o = origin_open("https://h/a/b/x", path, &why);
+  assert(o != NULL && strcmp(o->bearer, "hidden") == 0);
+  origin_unref(o);
+  o = origin_open("s3://bucket/a key?%", path, &why);
+  assert(o == NULL); /* a blank */
+  o = origin_open("s3://bucket/dir/a+key?%", path, &why);
+  assert(o != NULL && strcmp(o->url, "http://s:1/bucket/dir/a%2Bkey%3F%25") == 0);
+  assert(strcmp(o->sigv4, "aws:amz:eu:s3") == 0 && strcmp(o->user, "k:hidden") == 0);
+  origin_unref(o);
+  refused("https://h/other", path, "denied");
+  refused("https://half.evil/x", path, "denied"); /* a prefix is a whole part */
+  refused("https://h/a/x", NULL, "denied");
+  refused("http://h/x", path, "bad_origin");      /* a token in the clear */
+  refused("ftp://h/x", path, "bad_origin");
+  refused("file:///etc/shadow", path, "bad_origin");
+  refused("https://user:hidden@h/a/x", path, "bad_origin");
+  refused("https:///x", path, "bad_origin");
+  refused("https://h/a/\r\nx", path, "bad_origin");
+  refused("https://h/a/x", file(text, 0644), "denied");
+  refused("https://h/a/x", file("{", 0600), "denied");
+  refused("https://h/a/x", file("[1]", 0600), "denied");
+  refused("https://h/a/x", "/nowhere", "denied");
+  (void)unlink(path);
+}
+
+int main(void)
+{
+  ranges();
+  permissions();
+  return 0;
+}

@@ -1,0 +1,98 @@
+"""The scheduler of a group whose pieces are fetched while it runs: one Scheduler for each root, as one. Pure.
+
+A root sends what it has fetched, over its own trees; so each has its own pool, which grows as blocks come in.
+"""
+
+from __future__ import annotations
+
+from .schedule import Cut, Extent, Names, Scheduler, TreeQueue
+
+
+class Collective:
+    """What the rest of the master needs of a Scheduler. `parts`: by root, with empty pools."""
+
+    def __init__(self, parts: dict[str, Scheduler]) -> None:
+        self._parts = parts
+        self._cutter: Scheduler | None = None
+        self.home: dict[int, str] = {}
+        """The root that sends a block."""
+
+    @property
+    def trees(self) -> dict[int, TreeQueue]:
+        return {number: queue for part in self._parts.values() for number, queue in part.trees.items()}
+
+    @property
+    def everyone(self) -> Names:
+        return frozenset().union(*(part.everyone for part in self._parts.values()))
+
+    def _of(self, tree: int) -> Scheduler | None:
+        return next((part for part in self._parts.values() if tree in part.trees), None)
+
+    def offer(self, block: int, root: str) -> None:
+        """This root has a block, and sends it."""
+        self.home[block] = root
+        self._parts[root].again(block)
+
+    def sent(self, tree: int, seq: int, now: float) -> None:
+        if part := self._of(tree):
+            part.sent(tree, seq, now)
+
+    def status(self, tree: int, seq: int, rate: float | None, now: float, asked: float | None = None) -> None:
+        if part := self._of(tree):
+            part.status(tree, seq, rate, now, asked)
+
+    def rest(self) -> list[tuple[int, int]]:
+        """All pieces: another master asks the members what they have."""
+        pieces = max((part.pieces for part in self._parts.values()), default=0)
+        return [(0, pieces)] if pieces else []
+
+    def assign(self, now: float) -> list[Extent]:
+        return [extent for part in self._parts.values() for extent in part.assign(now)]
+
+    def steal(self, now: float) -> Cut | None:
+        for part in () if self._cutter else self._parts.values():
+            if cut := part.steal(now):
+                self._cutter = part
+                return cut
+        return None
+
+    def release(self, tree: int, now: float) -> Cut | None:
+        part = self._of(tree)
+        cut = part.release(tree, now) if part and not self._cutter else None
+        self._cutter = part if cut else self._cutter
+        return cut
+
+    @property
+    def cutting(self) -> bool:
+        return self._cutter is not None
+
+    def cut_done(self, now: float) -> None:
+        part, self._cutter = self._cutter, None
+        if part is not None:
+            part.cut_done(now)
+
+    def lose(self, tree: int) -> None:
+        if part := self._of(tree):
+            part.lose(tree)
+
+    def revive(self, tree: int, now: float) -> None:
+        if part := self._of(tree):
+            part.revive(tree, now)
+
+    def gone(self, names: Names) -> None:
+        for part in self._parts.values():
+            part.gone(names)
+
+    def come(self, names: Names) -> None:
+        for part in self._parts.values():
+            part.come(names)
+
+    def again(self, block: int, to: Names | None = None) -> bool:
+        root = self.home.get(block)
+        return root in self._parts and self._parts[root].again(block, to)
+
+    def drop(self, root: str) -> None:
+        """It sends no more: what it had to send is somebody else's affair."""
+        if part := self._parts.get(root):
+            for queue in part.trees.values():
+                queue.extents.clear()

@@ -1,0 +1,285 @@
+"""A collective fetch: the master deals an object's blocks out to fetchers, and each sends on what it has fetched.
+
+Who fetches what is origins/dealing.py's; runs are of blocks. A fetcher has two runs at a time, so that it never waits
+for an order. It tells the digest of each block that it has: that is the news that the block is there, and from then on
+its trees carry it. What a fetcher had not finished when it went is fetched by the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter, defaultdict, deque
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from datacast.origins.dealing import Dealing
+from datacast.origins.ranges import Range
+
+from .collective import Collective
+from .crew import PROMPT_S, Crew, GroupError
+from .members import Member
+
+if TYPE_CHECKING:
+    from datacast.fabric_manager.api import GroupSpec, StartOrder
+
+    from .plan import Plan
+
+log = logging.getLogger("datacast.master")
+
+STAT_S = 20.0
+"""An origin may be far away."""
+AT_ONCE = 4
+"""Requests of a fetcher at a time (FETCH_AT_ONCE of the agent): it has no less to do while there is plenty."""
+WINDOW_S = 2.0
+"""Over which a fetcher's rate is measured."""
+BLOCK_BYTES = 64 << 10
+"""A slow fetcher's last block should not hold everybody up."""
+SETTLE_S = 0.5
+"""After members were opened again they tell what they hold; so long that is waited for."""
+REPEAT_S = 4.0
+"""A run of which nothing is heard for so long is ordered again: what is there or on its way is not fetched twice."""
+FATAL = ("changed", "bad_answer", "no_ranges", "not_found")
+"""What an origin says of the object, not of who asks."""
+
+
+@dataclass
+class Run:
+    blocks: Range
+    missing: set[int]
+    heard: float
+    fetched: set[int] = field(default_factory=set)
+
+
+class Fetching:
+    """A part of Group, which sets these."""
+
+    id: str
+    spec: GroupSpec
+    order: StartOrder
+    crew: Crew
+    plan: Plan | None
+    size: int | None
+    block: int
+    scheduler: Any
+    forest: Any
+    _wake: asyncio.Event
+
+    def _spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        raise NotImplementedError
+
+    def _begin_fetching(self) -> None:
+        self.dealing: Dealing | None = None
+        self.etag = ""
+        self.fetched_by: Counter[str] = Counter()
+        """Blocks."""
+        self._runs: dict[str, list[Run]] = {}
+        self._came: dict[str, deque[float]] = defaultdict(deque)
+        self._began: dict[str, float] = {}
+        self._holders: dict[int, set[str]] = {}
+        self._digest_of: dict[int, str] = {}
+        self._homeless: set[int] = set()
+        self._settled = 0.0
+        self._refusals: dict[str, GroupError] = {}
+        self._ended: GroupError | None = None
+
+    # ---- start ----
+    async def _stat_origin(self) -> int:
+        """Size of the object, the same for all who can fetch it. Raises GroupError."""
+        url = self.spec.source_path
+        dests = {m.name: {"dest": self._dest(m.name), "url": url} for m in self.crew.roots}
+        try:
+            results = await self.crew.request("stat", self.crew.roots, None, dests, STAT_S)
+        except GroupError as error:
+            raise GroupError(error.code, f"{url}: {error.message}", url) from error
+        sizes: dict[tuple[int, str], str] = {}
+        for member in self.crew.roots:
+            told = results.get(member.name) or {"code": "unreachable", "error": f"{member.name} does not answer"}
+            if not told.get("ok") or not isinstance(told.get("size"), int):
+                why = str(told.get("error", "no size"))
+                self._refusals[member.name] = GroupError(str(told.get("code", "bad_answer")), why, member.name)
+                member.sends = False
+                log.warning("group %s: %s does not fetch: %s", self.id, member.name, why)
+                continue
+            sizes[told["size"], str(told.get("etag") or "")] = member.name
+        if not sizes:
+            self._nobody_fetches()
+            assert self._ended
+            raise self._ended
+        if len(sizes) > 1:
+            raise GroupError("changed", f"{url} is not the same object for all who fetch it", url)
+        ((size, self.etag),) = sizes
+        return size
+
+    def _dest(self, name: str) -> str:
+        raise NotImplementedError
+
+    def _origin(self) -> dict[str, str]:
+        return {"url": self.spec.source_path, **({"etag": self.etag} if self.etag else {})}
+
+    def _deal_among(self, roots: list[str]) -> None:
+        assert self.plan and self.size is not None
+        blocks = -(-self.size // (self.plan.payload * self.block)) if self.size else 0
+        self.dealing = Dealing(blocks, roots, self.spec.origin_policy, run=AT_ONCE)
+        self._runs = {root: [] for root in roots}
+        self._settled = time.monotonic() + (SETTLE_S if self.order.again else 0.0)
+
+    # ---- while it runs ----
+    def _deal(self, now: float) -> None:
+        """Give those who have less than two runs their next."""
+        if self._ended is not None:
+            raise self._ended
+        if self.dealing is None or now < self._settled:
+            return
+        for root in list(self.dealing.fetchers):
+            runs, member = self._runs[root], self.crew.members[root]
+            self._end_runs(root, now)
+            for run in runs:
+                if now - run.heard > REPEAT_S and not member.suspect:
+                    run.heard = now
+                    self._spawn(self._order_run(member, run))
+            while not member.suspect and self._hungry(root, now) and (blocks := self.dealing.take(root)) is not None:
+                missing = {b for b in range(blocks.first, blocks.end) if not self._holders.get(b)}
+                if self.dealing.policy == "flat":
+                    missing = {b for b in range(blocks.first, blocks.end) if root not in self._holders.get(b, ())}
+                run = Run(blocks, missing, now)
+                self._began.setdefault(root, now)
+                runs.append(run)
+                if missing:
+                    self._spawn(self._order_run(member, run))
+                else:
+                    self._end_runs(root, now)
+
+    def _hungry(self, root: str, now: float) -> bool:
+        assert self.dealing
+        runs = self._runs[root]
+        missing = sum(len(run.missing) for run in runs)
+        if missing >= AT_ONCE and (len(runs) > 1 or 2 * missing > runs[0].blocks.count):
+            return False
+        return self._worth(root, now)
+
+    def _worth(self, root: str, now: float) -> bool:
+        """Towards the end one that is slow leaves the rest to those who are done with it sooner."""
+        assert self.dealing
+        rates = {name: self.dealing.rate(name) for name in self.dealing.fetchers}
+        if self.dealing.policy not in ("steal", "robber") or not all(rates.values()):
+            return True
+        left = self.dealing.left() / sum(rates.values())
+        return AT_ONCE / rates[root] <= left + AT_ONCE / max(rates.values())
+
+    def _rate(self, root: str, now: float) -> float:
+        """Blocks a second, lately."""
+        came = self._came[root]
+        while came and came[0] < now - WINDOW_S:
+            came.popleft()
+        return len(came) / max(0.05, min(WINDOW_S, now - self._began.get(root, now)))
+
+    async def _order_run(self, member: Member, run: Run) -> None:
+        rows: list[list[int]] = []
+        for block in sorted(run.missing):
+            if rows and rows[-1][0] + rows[-1][1] == block:
+                rows[-1][1] += 1
+            else:
+                rows.append([block, 1])
+        if not rows:
+            return
+        try:
+            results = await self.crew.request("fetch", [member], None, {member.name: {"blocks": rows}}, PROMPT_S)
+        except GroupError as error:
+            log.info("group %s: %s", self.id, error)
+            return  # ordered again
+        told = results.get(member.name) or {"code": "unreachable"}
+        if not told.get("ok") and told.get("code") != "unreachable":
+            self._no_fetcher(member.name, str(told.get("code")), str(told.get("error", "refused")))
+
+    def _end_runs(self, root: str, now: float) -> None:
+        assert self.dealing
+        for run in [run for run in self._runs[root] if not run.missing]:
+            self._runs[root].remove(run)
+            rate = self._rate(root, now)
+            self.dealing.fetched(root, run.blocks, run.blocks.count / rate if rate and run.fetched else 0.0)
+
+    def _held_by(self, member: Member, rows: list[list[Any]]) -> list[list[Any]]:
+        """A root has these blocks. Returns the digests that nobody has told before."""
+        news, now = [], time.monotonic()
+        for block, digest in rows:
+            known = self._digest_of.setdefault(block, digest)
+            if known != digest:
+                self._ended = GroupError("changed", f"{self.spec.source_path} changed while it was fetched")
+                return []
+            first = not self._holders.get(block)
+            if first:
+                news.append([block, digest])
+            self._holders.setdefault(block, set()).add(member.name)
+            if first or block in self._homeless:
+                self._homeless.discard(block)
+                self.scheduler.offer(block, member.name)
+            for run in self._runs.get(member.name, ()):
+                if block in run.missing:
+                    run.missing.discard(block)
+                    run.fetched.add(block)
+                    run.heard = now
+                    self.fetched_by[member.name] += 1
+                    self._came[member.name].append(now)
+        if self.dealing is not None and member.name in self.dealing.fetchers:
+            self._end_runs(member.name, now)
+        return news
+
+    def _not_fetched(self, member: Member, event: dict[str, Any]) -> None:
+        self._no_fetcher(member.name, str(event.get("code", "error")), str(event.get("error", "not fetched")))
+
+    def _no_fetcher(self, name: str, code: str, why: str) -> None:
+        """It cannot fetch (any more). What it has it sends all the same."""
+        if self.dealing is None or name not in self.dealing.fetchers:
+            return
+        self._refusals[name] = GroupError(code, why, name)
+        log.warning("group %s: %s fetches no more: %s", self.id, name, why)
+        if code in FATAL:
+            self._ended = self._refusals[name]
+        self._stop_fetcher(name)
+        self._wake.set()
+
+    def _stop_fetcher(self, name: str) -> None:
+        assert self.dealing
+        self._runs.pop(name, None)
+        self.dealing.gone(name)
+        if not self.dealing.fetchers and len(self._holders) < self.dealing.total:
+            self._nobody_fetches()
+
+    def _nobody_fetches(self) -> None:
+        reasons = {name: error.message for name, error in self._refusals.items()}
+        last = next(reversed(self._refusals.values()), GroupError("unreachable", "every fetcher is gone"))
+        whose = "; ".join(f"{name}: {why}" for name, why in list(reasons.items())[:8]) or last.message
+        self._ended = GroupError(last.code, f"nobody can fetch {self.spec.source_path}: {whose}", self.spec.source_path)
+
+    # ---- a fetcher is gone ----
+    def _lost_root(self, name: str, unsure: set[int]) -> None:
+        """What it had begun others fetch; what it was still sending somebody sends who has it, or fetches it again."""
+        assert isinstance(self.scheduler, Collective) and self.dealing
+        self.scheduler.drop(name)
+        if name in self.dealing.fetchers:
+            self._stop_fetcher(name)
+        for holders in self._holders.values():
+            holders.discard(name)
+        self._homeless |= unsure
+        self._spawn(self._rehome())
+
+    async def _rehome(self) -> None:
+        assert self.dealing
+        self._settled = time.monotonic() + SETTLE_S
+        try:
+            await self.crew.reopen()  # all who are left tell what they hold
+        except GroupError as error:
+            log.warning("group %s: %s", self.id, error)
+            self.crew.rewire()
+        await asyncio.sleep(SETTLE_S)
+        for block in sorted(self._homeless):
+            holders = self._holders.get(block)
+            if holders:
+                self.scheduler.offer(block, sorted(holders)[0])
+            else:
+                self.dealing.lost(Range(block, 1))
+        self._homeless.clear()
+        self._wake.set()

@@ -1,0 +1,249 @@
+"""Agents that fetch: from nginx, and from servers that lie, stall and break off."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from agent_harness import ASAN, Message, Net, digest, inside, make_pair, path_direct, random_file
+from web import Nginx
+
+pytestmark = pytest.mark.root
+
+PIECE, PER_BLOCK, BLOCK = 8000, 4, 32_000
+SIZE = 40 * BLOCK + 5
+GROUP = "g-1"
+
+
+class Fetcher:
+    """Host b fetches and is the root of tree 8; host a is the receiver of it."""
+
+    def __init__(self, net: Net, address: str, allowed: Path) -> None:
+        self.net, self.address, self.allowed = net, address, allowed
+        self.client = net.client("b")
+
+    def allow(self, **entry: str) -> None:
+        self.allowed.write_text(json.dumps({"origins": [entry]}))
+        self.allowed.chmod(0o600)
+
+    def ask(self, op: str, part: Message | None = None, body: Message | None = None, timeout: float = 20.0) -> Message:
+        members = self.net.member("b", part)
+        return self.client.request(op, members, body or {}, GROUP)["b"]
+
+    def stat(self, url: str) -> Message:
+        return self.ask("stat", {"dest": str(self.net.agents["b"].folder / "got"), "url": url})
+
+    def open(self, url: str, etag: str = "", size: int = SIZE) -> Message:
+        tree = {"id": 8, "rate_init_bps": 10**9, "rate_max_bps": 10**9, "delta_bps": 10**7, "interval_us": 1000}
+        tree |= {"burst": 8, "credits": 32, "rto_min_ms": 10, "cache_bytes": 131072}
+        everyone = {"size": size, "piece": PIECE, "per_block": PER_BLOCK, "source": "b", "lease_ms": 20_000}
+        origin = {"url": url, **({"etag": etag} if etag else {})}
+        fetcher = {"role": "receiver", "dest": str(self.net.agents["b"].folder / "got"), "roots": [8], "origin": origin}
+        receiver = {"role": "receiver", "dest": str(self.net.agents["a"].folder / "got")}
+        receiver["routes"] = {"8": path_direct().hex()}  # type: ignore[assignment]
+        members = self.net.member("b", fetcher, [self.net.member("a", receiver)])
+        return self.client.request("open", members, {**everyone, "trees": [tree]}, GROUP)["b"]
+
+    def told(self) -> dict[int, str]:
+        rows = [e["blocks"] for e in self.client.events if e["event"] == "digests" and e["n"] == "b"]
+        return {block: digest for blocks in rows for block, digest in blocks}
+
+    def failure(self) -> Message:
+        self.client.wait(lambda: self.client.event("not_fetched", "b"), "it cannot be fetched", 60)
+        event = self.client.event("not_fetched", "b")
+        assert event
+        return event
+
+
+@pytest.fixture
+def fetcher(make_net: Callable[[Path], Net], tmp_path: Path) -> Fetcher:
+    allowed = tmp_path / "origins.json"
+    allowed.write_text("{}")
+    allowed.chmod(0o600)
+    net = make_pair(make_net(ASAN), "--origins", str(allowed))
+    return Fetcher(net, net.address("a").split(":")[0], allowed)
+
+
+@pytest.fixture
+def nginx(fetcher: Fetcher, tmp_path: Path) -> Iterator[Nginx]:
+    enter = ("ip", "netns", "exec", fetcher.net.namespace("a"))
+    with Nginx(tmp_path / "nginx", fetcher.address, 8088, enter=enter) as it:
+        fetcher.allow(prefix=it.url + "/")
+        yield it
+
+
+def test_what_is_fetched_reaches_the_file_and_those_below_while_it_is_fetched(fetcher: Fetcher, nginx: Nginx) -> None:
+    path = random_file(nginx.www / "object", SIZE)
+    url = f"{nginx.url}/object"
+    known = fetcher.stat(url)
+    assert known["ok"] and known["size"] == SIZE and known["etag"]
+    assert fetcher.open(url, known["etag"])["ok"]
+    half = {"blocks": [[0, 20]]}
+    assert fetcher.ask("fetch", half)["ok"] and fetcher.ask("fetch", half)["ok"], "twice is once"
+    fetcher.client.wait(lambda: len(fetcher.told()) == 20, "half of it")
+    members = fetcher.net.member("b", None, [fetcher.net.member("a")])
+    rows = [[block, value] for block, value in fetcher.told().items()]
+    order = {"n": 1, "extents": [[8, 0, 0, 20 * PER_BLOCK]]}
+    assert all(r["ok"] for r in fetcher.client.request("assign", members, order, GROUP).values())
+    assert fetcher.ask("fetch", {"blocks": [[20, 21]]})["ok"]
+    fetcher.client.wait(lambda: len(fetcher.told()) == 41, "all of it")
+    rows = [[block, value] for block, value in fetcher.told().items()]
+    order = {"n": 2, "extents": [[8, 20 * PER_BLOCK, 20 * PER_BLOCK, -(-SIZE // PIECE) - 20 * PER_BLOCK]]}
+    assert all(r["ok"] for r in fetcher.client.request("assign", members, order, GROUP).values())
+    assert all(r["ok"] for r in fetcher.client.request("digest", members, {"n": 3, "blocks": rows}, GROUP).values())
+    for name in "ab":
+        fetcher.client.wait(lambda name=name: fetcher.client.event("done", name), f"{name} is done")
+        assert digest(fetcher.net.agents[name].folder / "got") == digest(path)
+    assert nginx.sent() == SIZE, "each byte left the origin once"
+
+
+def test_an_object_that_changes_is_no_mixture(fetcher: Fetcher, nginx: Nginx) -> None:
+    random_file(nginx.www / "object", SIZE)
+    url = f"{nginx.url}/object"
+    assert fetcher.open(url, fetcher.stat(url)["etag"])["ok"]
+    random_file(nginx.www / "new", SIZE)
+    subprocess.run(["touch", "-d", "2001-01-01", nginx.www / "new"], check=True)
+    (nginx.www / "new").rename(nginx.www / "object")
+    assert fetcher.ask("fetch", {"blocks": [[3, 1]]})["ok"]
+    assert fetcher.failure()["code"] == "changed" and not fetcher.told()
+
+
+def test_what_is_not_there_and_what_is_not_allowed(fetcher: Fetcher, nginx: Nginx) -> None:
+    assert fetcher.stat(f"{nginx.url}/none")["code"] == "not_found"
+    assert fetcher.stat("http://192.0.2.1/x")["code"] == "denied"
+    (nginx.www / "empty").touch()
+    empty = fetcher.stat(f"{nginx.url}/empty")
+    assert empty["ok"] and empty["size"] == 0
+    fetcher.allowed.chmod(0o644)
+    assert fetcher.stat(f"{nginx.url}/x")["code"] == "denied"
+
+
+@pytest.mark.parametrize("part", [{}, {"blocks": 3}, {"blocks": [[0]]}, {"blocks": [[-1, 1]]}, {"blocks": [[0, 99]]}])
+def test_orders_that_make_no_sense_are_refused(fetcher: Fetcher, nginx: Nginx, part: Message) -> None:
+    random_file(nginx.www / "object", SIZE)
+    assert fetcher.open(f"{nginx.url}/object")["ok"]
+    assert fetcher.ask("fetch", part)["code"] == "bad_request"
+
+
+# ---- servers that do not do what they should ----
+DATA = bytes(range(256)) * (SIZE // 256 + 1)
+
+
+class Liar(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    how = "good"
+    asked = 0
+
+    def do_GET(self) -> None:
+        kind = type(self)
+        kind.asked += 1
+        found = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers["Range"])
+        assert found
+        first, last = int(found[1]), int(found[2])
+        body, status, total = DATA[first : last + 1], 206, SIZE
+        headers = {"ETag": '"one"'}
+        if kind.how == "other bytes":
+            first, last = first + 1, last + 1
+        elif kind.how == "other size":
+            total += 1
+        elif kind.how == "other etag":
+            headers["ETag"] = '"two"'
+        elif kind.how == "whole":
+            status, body = 200, DATA[:SIZE]
+        elif kind.how == "busy once" and kind.asked == 1:
+            status, body, headers["Retry-After"] = 503, b"later", "1"
+        elif kind.how in ("403", "404", "416", "500"):
+            status, body = int(kind.how), b"no"
+        elif kind.how == "breaks off once" and kind.asked == 1:
+            headers["Content-Length"] = str(len(body))
+            body = body[:100]
+            self.close_connection = True
+        elif kind.how == "redirects":
+            status, body, headers["Location"] = 302, b"", "file:///etc/hostname"
+        elif kind.how == "circle":
+            status, body, headers["Location"] = 302, b"", self.path
+        elif kind.how == "no range":
+            total = -1
+        self.send_response(status)
+        if status == 206 and total >= 0:
+            self.send_header("Content-Range", f"bytes {first}-{last}/{total}")
+        headers.setdefault("Content-Length", str(len(body)))
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None: ...
+
+
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+
+@pytest.fixture
+def liar(fetcher: Fetcher) -> Iterator[str]:
+    Liar.asked, Liar.how = 0, "good"
+    made = inside(fetcher.net.namespace("a"), lambda: socket.create_server((fetcher.address, 8089)))
+    server = Server((fetcher.address, 8089), Liar, bind_and_activate=False)
+    server.socket.close()
+    server.socket = made
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://{fetcher.address}:8089/x"
+    fetcher.allow(prefix=f"http://{fetcher.address}:8089/")
+    yield url
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("how", "code"),
+    [
+        ("other bytes", "bad_answer"),
+        ("no range", "bad_answer"),
+        ("other size", "changed"),
+        ("other etag", "changed"),
+        ("whole", "no_ranges"),
+        ("403", "origin_denied"),
+        ("404", "not_found"),
+        ("416", "changed"),
+        ("redirects", "bad_answer"),
+        ("circle", "bad_answer"),
+    ],
+)
+def test_an_answer_that_cannot_be_right_is_named_and_nothing_of_it_counts(
+    fetcher: Fetcher, liar: str, how: str, code: str
+) -> None:
+    assert fetcher.open(liar, '"one"')["ok"]
+    Liar.how = how
+    assert fetcher.ask("fetch", {"blocks": [[2, 1]]})["ok"]
+    event = fetcher.failure()
+    assert event["code"] == code and event["block"] == 2, event
+    assert not fetcher.told()
+
+
+@pytest.mark.parametrize("how", ["busy once", "breaks off once"])
+def test_what_goes_wrong_once_is_asked_for_again(fetcher: Fetcher, liar: str, how: str) -> None:
+    assert fetcher.open(liar, '"one"')["ok"]
+    Liar.how = how
+    assert fetcher.ask("fetch", {"blocks": [[0, 1]]})["ok"]
+    fetcher.client.wait(lambda: 0 in fetcher.told(), "the block, at last")
+    assert Liar.asked == 2
+
+
+def test_credentials_are_in_nothing_that_is_told(fetcher: Fetcher, liar: str) -> None:
+    fetcher.allow(prefix=liar[:-1], access_key="AKID", secret_key="very-hidden", region="eu-1")
+    Liar.how = "403"
+    answer = fetcher.stat(liar)
+    assert answer["code"] == "origin_denied"
+    fetcher.open(liar)
+    fetcher.ask("fetch", {"blocks": [[0, 1]]})
+    fetcher.failure()
+    everything = json.dumps([answer, fetcher.client.events]) + fetcher.net.agents["b"].text()
+    assert "very-hidden" not in everything and "AKID" not in everything

@@ -1,0 +1,104 @@
+"""Who sends what was fetched, and what requests for a URL must be like. Whole fetches are in tests/lab."""
+
+from __future__ import annotations
+
+import pytest
+import typer
+from small import run, star
+
+from datacast.cli.client import parse_origin
+from datacast.master.collective import Collective
+from datacast.master.schedule import Scheduler
+from datacast.origins.dealing import Dealing
+from datacast.origins.ranges import Range
+from datacast.services.problems import Problem
+from lab import lab
+
+
+def collective() -> Collective:
+    return Collective({name: Scheduler(40, 4, [tree], 100.0, pool=[]) for tree, name in ((1, "a"), (2, "b"))})
+
+
+def test_a_block_goes_over_the_trees_of_who_has_it_and_over_no_others() -> None:
+    it = collective()
+    assert it.assign(0.0) == []
+    it.offer(3, "b")
+    it.offer(9, "a")
+    extents = it.assign(0.0)
+    assert sorted((e.tree, e.first, e.count) for e in extents) == [(1, 36, 4), (2, 12, 4)]
+    assert it.assign(0.1) == []
+
+
+def test_a_block_is_sent_again_by_who_sent_it_or_by_its_new_home() -> None:
+    it = collective()
+    it.offer(3, "b")
+    it.assign(0.0)
+    assert it.again(3) and not it.again(5), "nobody has that one"
+    assert [e.tree for e in it.assign(1.0)] == [2]
+    it.drop("b")
+    it.offer(3, "a")
+    assert [e.tree for e in it.assign(2.0)] == [1]
+
+
+def test_cuts_are_one_at_a_time_for_the_whole_group() -> None:
+    it = collective()
+    for block in range(10):
+        it.offer(block, "a" if block % 2 else "b")
+    it.assign(0.0)
+    cut = it.release(1, 0.0)
+    assert cut is not None and it.cutting and it.release(2, 0.0) is None
+    it.cut_done(0.1)
+    assert not it.cutting and it.release(2, 0.0) is not None
+
+
+def test_what_was_fetched_and_is_lost_is_fetched_by_somebody_again() -> None:
+    dealing = Dealing(4, ["a", "b"], run=4)
+    got = [(name, dealing.take(name)) for name in "ab" for _ in range(4)]
+    for name, one in got:
+        if one:
+            dealing.fetched(name, one, 1.0)
+    dealing.gone("a")
+    assert dealing.take("b") is None
+    dealing.lost(Range(1, 1))
+    assert dealing.take("b") == Range(1, 1)
+    dealing.fetched("b", Range(1, 1), 1.0)
+    dealing.gone("b")
+    dealing.lost(Range(2, 1))
+    dealing.joins("c")
+    assert dealing.take("c") == Range(2, 1)
+
+
+@pytest.mark.parametrize(
+    ("spec", "code"),
+    [
+        ({"url": "ftp://h/x"}, "bad_url"),
+        ({"url": "https:///x"}, "bad_url"),
+        ({"url": "https://h"}, "bad_url"),
+        ({"url": "https://h/a b"}, "bad_url"),
+        ({"url": "https://u:p@h/x"}, "secret_in_url"),
+        ({"url": "https://h/x?X-Amz-Signature=1f"}, "secret_in_url"),
+        ({"url": "https://h/x", "source": "h0"}, "two_sources"),
+        ({"url": "https://h/x", "fetchers": ["h0"]}, "bad_fetcher"),
+        ({"url": "https://h/x", "receivers": ["h1"]}, "too_few"),
+        ({"url": "https://h/x", "options": {"delivery": "stable"}}, "several_sources"),
+        ({"source": "h0", "source_path": "/x", "fetchers": 2}, "no_url"),
+    ],
+)
+def test_requests_for_a_url_that_make_no_sense_are_refused(spec, code: str) -> None:
+    async def scenario():
+        async with lab(star(4)) as it:
+            await it.client.create_group({"receivers": ["h1", "h2", "h3"], **spec})
+
+    with pytest.raises(Problem) as told:
+        run(scenario())
+    assert told.value.code == code
+
+
+def test_the_command_tells_a_url_from_a_file() -> None:
+    assert parse_origin("/x", ["a,b"], None, None) == {"source": "a", "other_sources": ["b"], "source_path": "/x"}
+    assert parse_origin("s3://b/k", [], "3", "mob") == {"url": "s3://b/k", "fetchers": 3, "origin_policy": "mob"}
+    assert parse_origin("https://h/x", [], "a,b", None) == {"url": "https://h/x", "fetchers": ["a", "b"]}
+    assert parse_origin("https://h/x", [], "all", None)["fetchers"] == "all"
+    for bad in (("https://h/x", ["a"], None, None), ("/x", ["a"], "3", None), ("/x", [], None, None)):
+        with pytest.raises(typer.BadParameter):
+            parse_origin(*bad)
