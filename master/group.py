@@ -392,23 +392,6 @@ class Group(Figures, Reactions, Roots, Fetching):
         else:
             self.scheduler = self._make_scheduler(self.tree_ids, list(adopt.rest) if adopt else None)
 
-    def _make_scheduler(self, trees: list[int], pool: list[tuple[int, int]] | None) -> Scheduler:
-        assert self.plan is not None and self.size is not None
-        rated, frame = self.plan.rated, self.plan.frame_bytes
-        pairs = [(n, planned) for n, planned in zip(self.tree_ids, self.plan.trees, strict=True) if n in trees]
-        return Scheduler(
-            -(-self.size // self.plan.payload),
-            self.block,
-            trees,
-            min(planned.transport.rate_max_bps for _, planned in pairs) / 8 / frame,
-            max_pieces=max(1, pace.extent_bytes(self.size) // self.plan.payload),
-            pool=pool,
-            rates={tree: planned.transport.rate_max_bps / 8 / frame for tree, planned in pairs}
-            if rated or self._several
-            else None,
-            reach={tree: frozenset(planned.routes) for tree, planned in pairs} if rated else None,
-        )
-
     async def _patient_plan(self, names: list[str], load: ArcLoad) -> Plan:
         """Links that fail come back, often at once: a host that stands still for a moment loses nobody. Raises
         PlanError when a source is still cut off after LINKS_S; receivers that are, the plan names."""
@@ -466,22 +449,6 @@ class Group(Figures, Reactions, Roots, Fetching):
             )
         forests = {root: self._make_one(root, plan) for root, plan in self._plans.items()}
         return Grove(forests) if self._several else forests[self.spec.source]
-
-    def _make_one(self, root: str, plan: Plan) -> Forest:
-        assert plan.found is not None
-        return Forest(
-            self.view.graph,
-            plan.found.network,
-            root,
-            plan.found,
-            list(plan.found_routes),
-            ids=[tree for tree in self.tree_ids if self.root_of[tree] == root],
-            payload=plan.payload,
-            labels=plan.room,
-            around=plan.around,
-            most=len(plan.trees) if self._several else self.options.get("trees"),
-            load=self._load,
-        )
 
     def _opening(self, member: Member | None) -> dict[str, Any]:
         """Of `open`: a member's own part, or (None) what is the same for all."""

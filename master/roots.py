@@ -6,19 +6,23 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any
 
+from . import pace
 from .crew import Crew
+from .forest import Forest
 from .grove import Agreement, Differ, Grove
 from .members import Member
+from .schedule import Extent, Scheduler
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
+    from datacast.core.trees import ArcLoad
     from datacast.fabric_manager.api import GroupSpec
 
-    from .forest import Forest
-    from .schedule import Extent
+    from .plan import Plan
     from .stable import RatedForest
+    from .view import View
 
 log = logging.getLogger("datacast.master")
 
@@ -46,6 +50,12 @@ class Roots:
     _wake: asyncio.Event
     _several: bool
     spec: GroupSpec
+    view: View
+    plan: Plan | None
+    size: int | None
+    options: dict[str, Any]
+    tree_ids: list[int]
+    _load: Callable[[], ArcLoad]
     _held_by: Callable[[Member, list[list[Any]]], list[list[Any]]]
     _lost_root: Callable[[str, set[int]], None]
 
@@ -115,3 +125,37 @@ class Roots:
             if extent.seq + extent.count > low:
                 blocks |= set(range(extent.first // self.block, -(-(extent.first + extent.count) // self.block)))
         return blocks
+
+    # ---- made at the start ----
+    def _make_scheduler(self, trees: list[int], pool: list[tuple[int, int]] | None) -> Scheduler:
+        assert self.plan is not None and self.size is not None
+        rated, frame = self.plan.rated, self.plan.frame_bytes
+        pairs = [(n, planned) for n, planned in zip(self.tree_ids, self.plan.trees, strict=True) if n in trees]
+        return Scheduler(
+            -(-self.size // self.plan.payload),
+            self.block,
+            trees,
+            min(planned.transport.rate_max_bps for _, planned in pairs) / 8 / frame,
+            max_pieces=max(1, pace.extent_bytes(self.size) // self.plan.payload),
+            pool=pool,
+            rates={tree: planned.transport.rate_max_bps / 8 / frame for tree, planned in pairs}
+            if rated or self._several
+            else None,
+            reach={tree: frozenset(planned.routes) for tree, planned in pairs} if rated else None,
+        )
+
+    def _make_one(self, root: str, plan: Plan) -> Forest:
+        assert plan.found is not None
+        return Forest(
+            self.view.graph,
+            plan.found.network,
+            root,
+            plan.found,
+            list(plan.found_routes),
+            ids=[tree for tree in self.tree_ids if self.root_of[tree] == root],
+            payload=plan.payload,
+            labels=plan.room,
+            around=plan.around,
+            most=len(plan.trees) if self._several else self.options.get("trees"),
+            load=self._load,
+        )
