@@ -382,7 +382,7 @@ class Group(Figures, Reactions, Roots, Fetching):
         else:
             self.ideal_s = self.plan.ideal_s(self.size)
         self.forest = self._make_forest()
-        if self._aside_s and not self._several:
+        if self._aside_s and self.spec.url is None:
             self.paces = Paces(self.plan.trees[0].transport.cache_bytes // 2, self._aside_s)
         if self.spec.url is not None:
             own = {root: [tree for tree in self.tree_ids if self.root_of[tree] == root] for root in self._plans}
