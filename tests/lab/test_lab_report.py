@@ -131,7 +131,7 @@ def test_traffic_is_the_difference_of_two_moments():
             "drop": {"version": 1, "type": 0},
         }
     )
-    assert after.since(before) == Traffic(57, 0, {4: 3, 5: 1}, {"version": 1}, [])
+    assert after.since(before) == Traffic(data_payload=57, hits={4: 3, 5: 1}, drops={"version": 1})
 
 
 # ---- what the command line takes ----
@@ -169,12 +169,12 @@ def test_content_is_reproducible_and_its_checksum_independent(tmp_path, size):
 @pytest.mark.parametrize(
     ("transfer", "message"),
     [
-        (Transfer("99", ("01",), 1), "no host '99'"),
-        (Transfer("00", ("s0.0",), 1), "no host 's0.0'"),
-        (Transfer("00", ("00", "01"), 1), "source and among the receivers"),
-        (Transfer("00", ("01", "02", "01"), 1), "01 twice"),
-        (Transfer("00", (), 1), "no receivers"),
-        (Transfer("00", ("01",)), "either --size or --file"),
+        (Transfer("99", receivers=("01",), size=1), "no host '99'"),
+        (Transfer("00", receivers=("s0.0",), size=1), "no host 's0.0'"),
+        (Transfer("00", receivers=("00", "01"), size=1), "source and among the receivers"),
+        (Transfer("00", receivers=("01", "02", "01"), size=1), "01 twice"),
+        (Transfer("00", receivers=(), size=1), "no receivers"),
+        (Transfer("00", receivers=("01",)), "either --size or --file"),
     ],
 )
 def test_a_transfer_that_makes_no_sense_is_refused_before_anything_starts(transfer, message):
