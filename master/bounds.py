@@ -13,6 +13,7 @@ log = logging.getLogger("datacast.master")
 
 FASTER = 1.05
 """A source that says of a tree that it is so much faster than it may be has not heard, or has begun anew."""
+UNHEARD = {"code": "unreachable"}
 
 
 class Bounds:
@@ -29,6 +30,8 @@ class Bounds:
         self._crew, self._several, self._on_bounds = crew, several, on_bounds
         self._told: dict[str, int | None] = {}
         self._rates: dict[str, int | None] = {}
+        self._unsaid: dict[str, int | None] = {}
+        """What a root may not have heard: a bound that was lifted shows in no status."""
         self._number = 0
 
     def of(self, tree: int) -> float:
@@ -54,15 +57,19 @@ class Bounds:
             for tree, bound in self._rates.items()
             if bound is not None and tree in trees and trees[tree].get("rate_bps", 0) > FASTER * bound
         }
-        if late:
-            await self._send(late)
+        if late or self._unsaid:
+            await self._send(self._unsaid | late)
 
     async def _send(self, rates: dict[str, int | None]) -> None:
-        if not self._crew.connected:
-            return  # its status will show
+        self._unsaid |= rates
+        roots = [m for m in self._crew.roots if m.opened and not m.suspect]
+        if not self._crew.connected or not roots:
+            return  # with its next status
         self._number = max(self._number + 1, time.time_ns() // 1000)  # higher than an earlier master's, too
         try:
-            roots = [m for m in self._crew.roots if m.opened and not m.suspect]
-            await self._crew.request("rates", roots, {"n": self._number, "rates": rates})
+            results = await self._crew.request("rates", roots, {"n": self._number, "rates": rates})
         except GroupError as error:
             log.info("group %s: %s", self._crew.group, error)
+            return
+        if all((results.get(m.name) or UNHEARD).get("code") != "unreachable" for m in roots):
+            self._unsaid = {t: bound for t, bound in self._unsaid.items() if t not in rates or rates[t] != bound}

@@ -26,6 +26,14 @@ def test_whatever_dies_groups_end_once_and_nobody_fetches_a_verified_byte_again(
     assert ran.returncode == 0, ran.stdout + ran.stderr[-2000:]
 
 
+@pytest.mark.parametrize(("seed", "bug", "seen"), [("397", "a bound whose lifting was lost stays", "does not end")])
+def test_a_seed_that_failed_once_holds_and_fails_without_its_mend(seed: str, bug: str, seen: str) -> None:
+    ran = clockwork(seed)
+    assert ran.returncode == 0, ran.stdout + ran.stderr[-2000:]
+    ran = clockwork(seed, "--bug", bug)
+    assert ran.returncode == 1 and seen in ran.stdout, ran.stdout + ran.stderr[-2000:]
+
+
 def test_a_seed_is_the_same_run_every_time() -> None:
     one, two = clockwork("7"), clockwork("7")
     assert "history=" in one.stdout
