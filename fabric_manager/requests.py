@@ -161,6 +161,8 @@ def _check_sources(fabric: Fabric, spec: GroupSpec) -> None:
         return
     if spec.fetchers is not None:
         raise problem("no_url", "fetchers", "only what a url names is fetched", "", "give a url, or leave fetchers out")
+    if not spec.source:
+        raise problem("no_source", "source", "the group has no source", "", "give source and source_path, or a url")
     check_host(fabric, "source", spec.source)
     for name in spec.other_sources:
         check_host(fabric, "other_sources", name)
