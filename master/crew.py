@@ -345,6 +345,13 @@ class Crew:
         assert self._root and self._lead
         await self._replay(self._lead, self._root.request)
 
+    async def keep(self) -> None:
+        """The leases of those who can be reached go on; nothing else happens."""
+        members = [m for m in self.members.values() if m.opened and not m.suspect]
+        if self.connected and members:
+            with contextlib.suppress(DatacastError):
+                await self.request("status", members, timeout=PROMPT_S)
+
     async def close(self, reason: str, keep: bool) -> None:
         """Tell all members, as far as they can be reached, and end the connection."""
         self._closed = True  # a late answer must not make anybody open the group again

@@ -49,6 +49,8 @@ DIGEST_DELAY_S = 0.05
 DIGESTS_MAX = 2000
 LINKS_S = 1.0
 """So long a group that begins waits for links that are down."""
+LOOKS_OF_LEASE = 4
+"""So often in a lease members are asked how they are, when nothing else is."""
 
 
 async def _end(tasks: Iterable[asyncio.Task[Any]]) -> None:
@@ -210,11 +212,19 @@ class Group(Figures, Reactions, Roots, Fetching):
         self.view.unsubscribe(self._on_change)
         await _end(self._tasks)
         self.over = True
+        self._spawn(self._stay())
         return self.state
+
+    async def _stay(self) -> None:
+        """Until it is written down how the group ended its members remember it: their leases go on."""
+        while True:
+            await asyncio.sleep(self.options["lease_ms"] / 1000 / LOOKS_OF_LEASE)
+            await self.crew.keep()
 
     async def part(self) -> None:
         """Let the members forget the group. Only when the fabric manager has written down how it ended: until then
         there may be another master, and receivers that were done would fetch the file again."""
+        await _end(self._tasks)
         # Receivers keep what they have when it may be wanted again; a cancelled group is not.
         reason = self.error["message"] if self.error else "done"
         await self.crew.close(reason, keep=self.state in ("failed", "partial"))
