@@ -126,7 +126,8 @@ class Line:
     async def connect(self, timeout: float) -> None:
         """Raises SignallingError."""
         try:
-            self._shared = await asyncio.wait_for(self._agents.connected(self.name, self.address), timeout)
+            async with asyncio.timeout(timeout):
+                self._shared = await self._agents.connected(self.name, self.address)
         except TimeoutError:
             text = f"no agent at {self.address}: no answer within {timeout:g} s"
             raise SignallingError(text, what=self.address) from None

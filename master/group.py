@@ -518,7 +518,8 @@ class Group(Figures, Reactions, Roots, Fetching):
             self._feed()
             self._wake.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), self._tick_s())
+                async with asyncio.timeout(self._tick_s()):
+                    await self._wake.wait()
         poll.cancel()
         with contextlib.suppress(GroupError, TimeoutError):
             async with asyncio.timeout(LAST_S):

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import logging
 from collections.abc import Callable
@@ -72,9 +71,8 @@ class Connection:
     async def connect(self, timeout: float) -> None:
         """Raises SignallingError."""
         try:
-            reader, self._writer = await asyncio.wait_for(
-                self._security.connect(self.address, "agent", self.name), timeout
-            )
+            async with asyncio.timeout(timeout):  # not wait_for: in Python 3.11 it may forget that it was cancelled
+                reader, self._writer = await self._security.connect(self.address, "agent", self.name)
         except (OSError, ValueError, TimeoutError, DatacastError) as error:
             reason = f"no answer within {timeout:g} s" if isinstance(error, TimeoutError) else explain(error)
             raise SignallingError(f"no agent at {self.address}: {reason}", what=self.address) from error
@@ -148,7 +146,8 @@ class Connection:
             message["all"] = everyone
         try:
             self._writer.write(framing.encode(message))
-            return await asyncio.wait_for(future, timeout + patience + GRACE_S)
+            async with asyncio.timeout(timeout + patience + GRACE_S):
+                return await future
         except TimeoutError as error:
             raise SignallingError(
                 f"{self.address} did not acknowledge {op} within {timeout + patience + GRACE_S:g} s", what=self.address
@@ -162,5 +161,4 @@ class Connection:
             self._writer.close()
         if self._reading:
             self._reading.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._reading
+            await asyncio.wait([self._reading])  # whoever is cancelled here is, not only what is waited for

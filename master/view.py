@@ -152,7 +152,8 @@ class View:
             async with self._grown:
                 await self._grown.wait_for(lambda: self.graph is not None and self.version >= version)
 
-        await asyncio.wait_for(wait(), timeout)
+        async with asyncio.timeout(timeout):
+            await wait()
 
     def address(self, host: str) -> str | None:
         return self.graph.nodes[host].get("addr")
