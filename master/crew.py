@@ -31,6 +31,8 @@ REQUEST_S = 2.0
 PROMPT_S = 0.6
 """For what members answer at once while the group runs: one that does not leaves the common tree, because the orders,
 status and new routes of all wait for it."""
+REOPEN_MAX = 8
+"""A member that still has no idea of a tree then has failed."""
 VISIT_S = 0.5
 LIMIT_S = 0.1
 FAN_OUT = 16
@@ -441,7 +443,7 @@ class Crew:
         if result is not None and result.get("ok"):
             member.heard = time.monotonic()
             if member.position == index:
-                member.position += 1
+                member.position, member.reopened = index + 1, 0
             return member.position > index
         code = "unreachable" if result is None else str(result.get("code", "error"))
         if code == "no_group":
@@ -449,6 +451,9 @@ class Crew:
         if code == "gap":  # started again since, or an earlier one is still on its way
             had = (result or {}).get("n")
             member.position = had if isinstance(had, int) and had < index else min(member.position, index)
+        if code == "no_tree" and member.reopened < REOPEN_MAX:
+            member.reopened += 1
+            code = "gap"
         if code in ("unreachable", "no_group", "gap"):
             self.suspect(member)
         else:

@@ -434,7 +434,7 @@ class Agent:
             for tree, seq, piece, count in body["extents"]:
                 known = role.sending.get(tree) if role.kind == "source" else role.taking.get(tree)
                 if known is None:
-                    return _refused("bad_request", f"tree {tree} is not of this group")
+                    return _refused("no_tree", f"tree {tree} is not of this group")
                 if (known.extents or known.end) and seq != known.end:
                     return _refused("bad_request", f"the extent at {seq} does not follow the last one")
                 self.plane.watch.named(tree, seq, piece, count)

@@ -82,6 +82,22 @@ def test_a_receiver_that_refuses_does_not_stop_the_others(op: str) -> None:
     assert "21" in record["error"]["message"] and "3 bytes free" in record["error"]["message"]
 
 
+@pytest.mark.parametrize(("for_s", "state"), [(0.5, "done"), (60.0, "failed")])
+def test_a_receiver_that_has_not_heard_of_a_tree_is_opened_again_but_not_for_ever(for_s: float, state: str) -> None:
+    """Its `open` was under way as the tree was planned."""
+
+    async def scenario():
+        async with lab(bcube41(), rates=[FAST]) as it:
+            fail = it.world.agents["21"].fail
+            fail["assign"] = ("no_tree", "tree 23 is not of this group")
+            asyncio.get_running_loop().call_later(for_s, fail.pop, "assign", None)
+            return await it.end(await it.start("00", SIX, 3_000_000))
+
+    receivers = run(scenario())["receivers"]
+    assert receivers.pop("21")["state"] == state
+    assert all(r["state"] == "done" for r in receivers.values())
+
+
 def test_when_every_receiver_refuses_the_group_fails_with_the_reason() -> None:
     async def scenario():
         async with lab(star(3), rates=[FAST]) as it:
