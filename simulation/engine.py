@@ -62,7 +62,9 @@ class TreeConfig:
     burst: int = 1
     packet_bytes: int = 1500
     credits: int = 16
+    weight: int = 100
     adaptive: bool = False
+    background: bool = False
     rto_min: int = 10_000_000
     rto_max: int = 500_000_000
     rto_init: int = 100_000_000
