@@ -11,18 +11,20 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import random
 import statistics
 import sys
 import time
 from dataclasses import dataclass
 from typing import Any
 
-from run import FINAL, Bench
-
 from datacast.fabric_manager.shares import Ask, Shares, TreeUse
 from datacast.lab.lab import Lab, LabOptions
+from datacast.services.problems import Problem
 
 MANY = {"two": (2, 32 << 20), "ten": (10, 8 << 20), "forty": (40, 3 << 20)}
+FINAL = ("done", "partial", "failed", "cancelled")
 INTEREST = 0.01
 """Bits that go back for each bit of data, where a record does not say."""
 
@@ -72,7 +74,41 @@ def fluid(flows: dict[str, Flow], capacity: dict[tuple[str, str], float], until:
             return
 
 
-class Shared(Bench):
+class Bench:
+    def __init__(self, lab: Lab, seed: int) -> None:
+        self.lab, self.random = lab, random.Random(seed)
+        self.hosts = [name for name, data in lab.graph.nodes(data=True) if data["kind"] == "host"]
+
+    def rest(self, method: str, path: str, body: Any = None) -> Any:
+        return self.lab.rest_json(method, path, body)
+
+    def file(self, size: int) -> str:
+        path = self.lab.work / f"{size}.bin"
+        if not path.exists():
+            path.write_bytes(os.urandom(size))
+        return str(path)
+
+    def post(self, source: str, to: list[str], size: int, **more: Any) -> str:
+        number = self.random.getrandbits(48)
+        spec = {"source": source, "receivers": to, "source_path": self.file(size), "dest_path": f"{number:012x}"}
+        while True:
+            try:
+                return self.rest("POST", "/groups", {**spec, **more})["id"]
+            except Problem as problem:
+                if problem.status != 429:
+                    raise
+                time.sleep(0.2)
+
+    def wait(self, groups: list[str]) -> dict[str, dict[str, Any]]:
+        left, found = set(groups), {}
+        while left:
+            states = {row["id"]: row["state"] for row in self.rest("GET", "/groups")}
+            for group in [group for group in left if states.get(group) in FINAL]:
+                left.discard(group)
+                found[group] = self.rest("GET", f"/groups/{group}")
+            time.sleep(0.05)
+        return found
+
     @property
     def capacity(self) -> dict[tuple[str, str], float]:
         rate = float(self.lab.options.rate_bps)
@@ -169,7 +205,7 @@ def main() -> None:
     with Lab(options, args.name) as lab:
         lab.up()
         for what in args.what:
-            bench = Shared(lab, args.seed)
+            bench = Bench(lab, args.seed)
             figures = bench.many(*MANY[what]) if what in MANY else getattr(bench, what)()
             well &= figures.get("done") == figures.get("groups")
             print(json.dumps({"what": what, **figures}), flush=True)
