@@ -38,15 +38,6 @@ class Delivery:
         )
 
 
-class Quiet:
-    """A Watcher that shows nothing."""
-
-    def step(self, text: str) -> None: ...
-    def content(self, done: int, total: int) -> None: ...
-    def group(self, group: dict[str, Any]) -> None: ...
-    def verified(self, done: int, total: int) -> None: ...
-
-
 class Datacast:
     """The fabric of a network that is up."""
 
@@ -110,7 +101,7 @@ class Datacast:
             faults=parse_faults(list(faults), graph, self._dataplane),
         )
         transfer = lab_run.settle(graph, transfer)
-        report = lab_run.send(self.lab, transfer, Quiet(), dest)
+        report = lab_run.send(self.lab, transfer, lab_run.Quiet(), dest)
         return Delivery(
             ok=report["ok"],
             finish_s=report["finish_s"],

@@ -22,16 +22,9 @@ from datacast.core.errors import DatacastError
 from datacast.core.trees import Network
 from datacast.lab.faults import parse_faults
 from datacast.lab.lab import Lab, LabOptions
-from datacast.lab.run import Transfer, send, settle
+from datacast.lab.run import Quiet, Transfer, send, settle
 
 SOURCE, CUT, GONE = "00", "22:0", "31"
-
-
-class Quiet:
-    def step(self, text: str) -> None: ...
-    def content(self, done: int, total: int) -> None: ...
-    def verified(self, done: int, total: int) -> None: ...
-    def group(self, group: dict[str, Any]) -> None: ...
 
 
 def one(lab: Lab, args: argparse.Namespace, fault: str | None, index: int) -> dict[str, Any]:

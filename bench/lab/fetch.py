@@ -26,16 +26,9 @@ from datacast import topologies
 from datacast.lab.content import parse_rate, parse_size
 from datacast.lab.faults import parse_faults
 from datacast.lab.lab import Lab, LabOptions
-from datacast.lab.run import Transfer, send
+from datacast.lab.run import Quiet, Transfer, send
 
 PORT = 8099
-
-
-class Quiet:
-    def step(self, text: str) -> None: ...
-    def content(self, done: int, total: int) -> None: ...
-    def group(self, group: dict) -> None: ...
-    def verified(self, done: int, total: int) -> None: ...
 
 
 def shape(lab: Lab, host: str, bps: int) -> None:

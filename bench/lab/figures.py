@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from datacast.lab.lab import Lab, LabOptions
-from datacast.lab.run import Transfer, send, settle
+from datacast.lab.run import Quiet, Transfer, send, settle
 
 DATACAST = Path(sys.executable).parent / "datacast"
 FIGURE_10 = "02,10,21,23,31,33"
@@ -57,12 +57,6 @@ def one(row: Row, out: Path) -> dict[str, Any]:
 
 def two_groups(out: Path) -> list[dict[str, Any]]:
     """Two sources at once in one lab; each one's report."""
-
-    class Quiet:
-        def step(self, text: str) -> None: ...
-        def content(self, done: int, total: int) -> None: ...
-        def verified(self, done: int, total: int) -> None: ...
-        def group(self, group: dict[str, Any]) -> None: ...
 
     reports: dict[str, dict[str, Any]] = {}
     with Lab(LabOptions(room=2 << 30), "two-groups") as lab:

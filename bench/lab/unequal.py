@@ -21,7 +21,7 @@ from datacast import topologies
 from datacast.lab.content import parse_rate, parse_size
 from datacast.lab.faults import parse_faults
 from datacast.lab.lab import Lab, LabOptions
-from datacast.lab.run import DISK_SPARE, Transfer, send, settle
+from datacast.lab.run import DISK_SPARE, Quiet, Transfer, send, settle
 
 SIX = ("02", "10", "21", "23", "31", "33")
 SLOW = "31"
@@ -32,11 +32,6 @@ CASES = {
     "disk": ("agent 31 disk {disk}byte at 1s",),
     "cpu": ("agent 31 cpu 2% at 1s",),
 }
-
-
-class Quiet:
-    def __getattr__(self, name: str) -> Any:
-        return lambda *args: None
 
 
 @dataclass(frozen=True)

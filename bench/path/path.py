@@ -18,7 +18,7 @@ from typing import Any
 
 from datacast.lab.content import parse_rate, parse_size, write_random
 from datacast.lab.lab import Lab, LabOptions
-from datacast.lab.run import Transfer, send, settle
+from datacast.lab.run import Quiet, Transfer, send, settle
 from datacast.lab.state import marked
 
 TICK = os.sysconf("SC_CLK_TCK")
@@ -93,13 +93,6 @@ def used(identity: str) -> dict[str, float]:
         own = text[text.rindex(")") + 2 :].split()
         spent[who] += (int(own[11]) + int(own[12])) / TICK
     return spent
-
-
-class Quiet:
-    def step(self, text: str) -> None: ...
-    def content(self, done: int, total: int) -> None: ...
-    def group(self, group: dict[str, Any]) -> None: ...
-    def verified(self, done: int, total: int) -> None: ...
 
 
 @dataclass

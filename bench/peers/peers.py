@@ -23,7 +23,7 @@ from datacast.lab.faults import Fault, parse_faults
 from datacast.lab.ip import IpPlane, address
 from datacast.lab.lab import Lab, LabOptions
 from datacast.lab.plan import Machine
-from datacast.lab.run import Transfer, send, settle
+from datacast.lab.run import Quiet, Transfer, send, settle
 from datacast.lab.state import marked
 
 HERE = Path(__file__).resolve().parent
@@ -54,13 +54,6 @@ def host_address(lab: Lab, host: str) -> str:
             if port.node == host:
                 return address(i, end)
     raise KeyError(host)
-
-
-class Quiet:
-    def step(self, text: str) -> None: ...
-    def content(self, done: int, total: int) -> None: ...
-    def group(self, group: dict[str, Any]) -> None: ...
-    def verified(self, done: int, total: int) -> None: ...
 
 
 @dataclass

@@ -11,20 +11,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from datacast.lab import run
 from datacast.lab.state import MARK, Registry
 
 DATACAST = Path(sys.executable).parent / "datacast"
 
 
-class Quiet:
-    """A run.Watcher that shows nothing and calls `hook(group)` on every poll."""
+class Quiet(run.Quiet):
+    """Calls `hook(group)` on every poll."""
 
     def __init__(self, hook: Callable[[dict[str, Any]], None] | None = None) -> None:
         self.hook = hook
-
-    def step(self, text: str) -> None: ...
-    def content(self, done: int, total: int) -> None: ...
-    def verified(self, done: int, total: int) -> None: ...
 
     def group(self, group: dict[str, Any]) -> None:
         if self.hook:
