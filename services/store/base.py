@@ -9,6 +9,7 @@ was deposed meanwhile writes nothing any more.
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from datacast.core.errors import DatacastError
 
 VALUE_MAX = 1 << 20
 """Bytes of one value: what etcd takes in one request (1.5 MiB), with room for the rest of it."""
+WATCH_S = 0.05
 
 
 class StoreError(DatacastError):
@@ -97,6 +99,21 @@ class Store(ABC):
 
     @abstractmethod
     async def close(self) -> None: ...
+
+
+async def watch_by_looking(store: Store, prefix: str) -> AsyncIterator[Change]:
+    """`Store.watch` where nothing tells of changes: look again and again."""
+    known: dict[str, Entry] = {}
+    while True:
+        there = {entry.key: entry for entry in await store.list(prefix)}
+        for key, entry in there.items():
+            if key not in known or known[key].revision != entry.revision:
+                yield Change(key, entry.value, entry.revision)
+        for key, entry in known.items():
+            if key not in there:
+                yield Change(key, None, entry.revision)
+        known = there
+        await asyncio.sleep(WATCH_S)
 
 
 def checked(value: str) -> bytes:

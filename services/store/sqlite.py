@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from datacast.services.priority import as_the_process
 
-from .base import Change, Conflict, Entry, Guard, Lost, Store, StoreError, checked
+from .base import Change, Conflict, Entry, Guard, Lost, Store, StoreError, checked, watch_by_looking
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], Any]
@@ -38,7 +38,6 @@ SCHEMA = """
     ) STRICT;
 """
 BATCH_MAX = 1024
-WATCH_S = 0.05
 
 
 class SqliteStore(Store):
@@ -239,18 +238,8 @@ class SqliteStore(Store):
 
         await self._do(work)
 
-    async def watch(self, prefix: str) -> AsyncIterator[Change]:
-        known: dict[str, Entry] = {}
-        while True:
-            there = {entry.key: entry for entry in await self.list(prefix)}
-            for key, entry in there.items():
-                if key not in known or known[key].revision != entry.revision:
-                    yield Change(key, entry.value, entry.revision)
-            for key, entry in known.items():
-                if key not in there:
-                    yield Change(key, None, entry.revision)
-            known = there
-            await asyncio.sleep(WATCH_S)
+    def watch(self, prefix: str) -> AsyncIterator[Change]:
+        return watch_by_looking(self, prefix)
 
     async def close(self) -> None:
         self._queue.put(None)

@@ -5,16 +5,14 @@ The rules are those of services/store/base.py; tests/store holds both real drive
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
 from datacast.services.store import Change, Conflict, Entry, Guard, Lost, Store, StoreError
+from datacast.services.store.base import watch_by_looking
 
 from .network import Network
 from .virtual import Process, here
-
-WATCH_S = 0.05
 
 
 @dataclass
@@ -141,18 +139,8 @@ class SimulatedStore(Store):
     async def revoke(self, lease: int) -> None:
         await self._do(lambda: self.disk.revoke(lease))
 
-    async def watch(self, prefix: str) -> AsyncIterator[Change]:
-        known: dict[str, Entry] = {}
-        while True:
-            there = {entry.key: entry for entry in await self.list(prefix)}
-            for key, entry in there.items():
-                if key not in known or known[key].revision != entry.revision:
-                    yield Change(key, entry.value, entry.revision)
-            for key, entry in known.items():
-                if key not in there:
-                    yield Change(key, None, entry.revision)
-            known = there
-            await asyncio.sleep(WATCH_S)
+    def watch(self, prefix: str) -> AsyncIterator[Change]:
+        return watch_by_looking(self, prefix)
 
     async def close(self) -> None:
         pass
