@@ -11,7 +11,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from datacast.core.errors import DatacastError
 from datacast.services import config_file, eventloop, privileges, tls
@@ -263,6 +263,25 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     return args
 
 
+async def serve(manager: FabricManager, stop: asyncio.Event, on_start: Callable[[], None]) -> bool:
+    """Start it, which lasts until it leads, and stop it when it is told to or leads no more: then True."""
+    starting = asyncio.create_task(manager.start())
+    stopping = asyncio.create_task(stop.wait())
+    await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+        await manager.stop()
+        return False
+    starting.result()
+    on_start()
+    assert manager.leadership
+    losing = asyncio.create_task(manager.leadership.lost.wait())
+    await asyncio.wait((stopping, losing), return_when=asyncio.FIRST_COMPLETED)
+    await manager.stop()
+    return manager.leadership.lost.is_set()
+
+
 async def run(args: argparse.Namespace) -> None:
     go_realtime(args.realtime)
     privileges.drop(args.user, args.realtime)
@@ -295,26 +314,16 @@ async def run(args: argparse.Namespace) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    starting = asyncio.create_task(manager.start())
-    stopping = asyncio.create_task(stop.wait())
-    await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
-    if not starting.done():
-        starting.cancel()
-        await asyncio.gather(starting, return_exceptions=True)
-        await manager.stop()
-        return
-    starting.result()
-    gc.freeze()  # what is there now stays: later collections pass it by
-    print(
-        f"datacast-fabric-manager: {args.topology}, agents register at {manager.signalling_address}, "
-        f"HTTP at {manager.url}",
-        flush=True,
-    )
-    assert manager.leadership
-    losing = asyncio.create_task(manager.leadership.lost.wait())
-    await asyncio.wait((stopping, losing), return_when=asyncio.FIRST_COMPLETED)
-    await manager.stop()
-    if manager.leadership.lost.is_set():
+
+    def started() -> None:
+        gc.freeze()  # what is there now stays: later collections pass it by
+        print(
+            f"datacast-fabric-manager: {args.topology}, agents register at {manager.signalling_address}, "
+            f"HTTP at {manager.url}",
+            flush=True,
+        )
+
+    if await serve(manager, stop, started):
         raise LeadershipLost("another fabric manager may lead now: this one ends, start it again to follow")
 
 

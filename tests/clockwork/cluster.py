@@ -15,7 +15,7 @@ from datacast import topologies
 from datacast.core.errors import DatacastError
 from datacast.fabric_manager.api import FabricManagerClient
 from datacast.fabric_manager.http import make_app
-from datacast.fabric_manager.main import FabricManager
+from datacast.fabric_manager.main import FabricManager, serve
 from datacast.master.view import View
 from datacast.master.worker import Worker
 
@@ -129,22 +129,12 @@ class ManagerSlot(Slot):
             rate_bps=cluster.rate_bps, mtu=1500, workers=0,
         )  # fmt: skip
         _serving[process] = manager
-        # As fabric_manager.main.run.
-        starting = asyncio.create_task(manager.start())
-        stopping = asyncio.create_task(self.stopping.wait())
-        await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
-        if not starting.done():
-            starting.cancel()
-            await asyncio.gather(starting, return_exceptions=True)
-            await manager.stop()
-            return
-        starting.result()
-        self.leads = True
-        process.on_death.append(self._over)
-        assert manager.leadership
-        losing = asyncio.create_task(manager.leadership.lost.wait())
-        await asyncio.wait((stopping, losing), return_when=asyncio.FIRST_COMPLETED)
-        await manager.stop()
+
+        def started() -> None:
+            self.leads = True
+            process.on_death.append(self._over)
+
+        await serve(manager, self.stopping, started)
         self._over()
 
     def _over(self) -> None:
