@@ -8,12 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 from .crew import Crew, GroupError
+from .signalling import answer_of
 
 log = logging.getLogger("datacast.master")
 
 FASTER = 1.05
 """A source that says of a tree that it is so much faster than it may be has not heard, or has begun anew."""
-UNHEARD = {"code": "unreachable"}
 
 
 class Bounds:
@@ -71,5 +71,5 @@ class Bounds:
         except GroupError as error:
             log.info("group %s: %s", self._crew.group, error)
             return
-        if all((results.get(m.name) or UNHEARD).get("code") != "unreachable" for m in roots):
+        if all(answer_of(results, m.name).get("code") != "unreachable" for m in roots):
             self._unsaid = {t: bound for t, bound in self._unsaid.items() if t not in rates or rates[t] != bound}

@@ -22,7 +22,7 @@ from datacast.core.trees import fan_out, nearest
 
 from .agents import Agents, Line
 from .members import Entry, Member
-from .signalling import Connection, Results, SignallingError, tree_message
+from .signalling import Connection, Results, SignallingError, answer_of, tree_message
 from .view import View
 
 log = logging.getLogger("datacast.master")
@@ -258,7 +258,7 @@ class Crew:
         asked = self.in_touch()
         results = await self.request(op, asked, body, parts)
         for member in asked:
-            result = results.get(member.name) or {"ok": False, "code": "unreachable"}
+            result = answer_of(results, member.name)
             if result.get("code") == "unreachable" and member.role == "receiver":
                 log.warning("group %s: %s does not answer and is set aside", self.group, member.name)
                 member.aside, member.sends = True, False
@@ -284,7 +284,7 @@ class Crew:
         asked = self.in_touch()
         results = await self.request("close", asked, {"reason": "another master begins anew", "keep": True})
         for member in asked:
-            if (results.get(member.name) or {"code": "unreachable"}).get("code") != "unreachable":
+            if answer_of(results, member.name).get("code") != "unreachable":
                 self._met.add(member.name)
             elif member.role == "receiver":
                 member.aside = True

@@ -21,6 +21,7 @@ from datacast.origins.ranges import Range
 from .collective import Collective
 from .crew import PROMPT_S, Crew, GroupError
 from .members import Member
+from .signalling import answer_of
 
 if TYPE_CHECKING:
     from datacast.fabric_manager.api import GroupSpec, StartOrder
@@ -190,7 +191,7 @@ class Fetching:
         except GroupError as error:
             log.info("group %s: %s", self.id, error)
             return  # ordered again
-        told = results.get(member.name) or {"code": "unreachable"}
+        told = answer_of(results, member.name)
         if not told.get("ok") and told.get("code") != "unreachable":
             self._no_fetcher(member.name, str(told.get("code")), str(told.get("error", "refused")))
 

@@ -49,8 +49,6 @@ DIGEST_DELAY_S = 0.05
 DIGESTS_MAX = 2000
 LINKS_S = 1.0
 """So long a group that begins waits for links that are down."""
-LOOKS_OF_LEASE = 4
-"""So often in a lease members are asked how they are, when nothing else is."""
 
 
 async def _end(tasks: Iterable[asyncio.Task[Any]]) -> None:
@@ -218,7 +216,7 @@ class Group(Figures, Reactions, Roots, Fetching):
     async def _stay(self) -> None:
         """Until it is written down how the group ended its members remember it: their leases go on."""
         while True:
-            await asyncio.sleep(self.options["lease_ms"] / 1000 / LOOKS_OF_LEASE)
+            await asyncio.sleep(self.options["lease_ms"] / 1000 / pace.LEASE_LOOKS)
             await self.crew.keep()
 
     async def part(self) -> None:

@@ -13,6 +13,8 @@ from .members import Member
 POLL_S, POLL_MAX_S = 0.25, 5.0
 LOOKS = 100
 """Of what is left one part passes between two looks."""
+LEASE_LOOKS = 4
+"""A lease is renewed so often before it would end."""
 TICK = 0.4
 """Of the time between two looks: between looks at the trees, without asking anybody."""
 EXTENT_BYTES_MAX, EXTENTS = 64 << 20, 256
@@ -21,7 +23,7 @@ EXTENT_BYTES_MAX, EXTENTS = 64 << 20, 256
 
 def between(left_s: float | None, lease_s: float, timeout_s: float) -> float:
     """Seconds between two looks. Leases are renewed by them, and members that do not answer noticed."""
-    most = min(POLL_MAX_S, lease_s / 4, timeout_s / 4)
+    most = min(POLL_MAX_S, lease_s / LEASE_LOOKS, timeout_s / 4)
     return max(POLL_S, min(most, (left_s or 0.0) / LOOKS))
 
 

@@ -23,6 +23,11 @@ GRACE_S = 0.5
 Results = dict[str, dict[str, Any]]
 
 
+def answer_of(results: Results, member: str) -> dict[str, Any]:
+    """What a member answered; `unreachable` where nothing of it came."""
+    return results.get(member) or {"ok": False, "code": "unreachable"}
+
+
 class SignallingError(DatacastError):
     """A member cannot be reached, or what it says cannot be understood."""
 
