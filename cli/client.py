@@ -425,10 +425,11 @@ def _table(*columns: str) -> Any:
 def _size(value: int | None) -> str:
     if value is None:
         return "-"
+    size = float(value)
     for unit in ("B", "KiB", "MiB", "GiB"):
-        if value < 1024 or unit == "GiB":
-            return f"{value:.0f} B" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1024
+        if size < 1024 or unit == "GiB":
+            return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
     return ""
 
 

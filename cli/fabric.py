@@ -160,7 +160,7 @@ def drain(
     with connect(controller, token_file) as client:
         client.cordon(host, reason)
         for _ in _ended(client):
-            groups = next((row["groups"] for row in client.hosts() if row["name"] == host), [])
+            groups: list[str] = next((row["groups"] for row in client.hosts() if row["name"] == host), [])
             if not groups:
                 break
             if time.monotonic() > end:

@@ -71,7 +71,8 @@ def _options(
     from datacast.lab.controlled import without_appliance
     from datacast.lab.lab import LabOptions, load_topology
 
-    ports = {key: value for key, value in (("rest_port", rest_port), ("fabric_port", fabric_port)) if value}
+    given = (("rest_port", rest_port), ("fabric_port", fabric_port))
+    ports: dict[str, Any] = {key: value for key, value in given if value}
     return LabOptions(
         topology=topology,
         rate_bps=parse_rate(link),
@@ -159,6 +160,7 @@ def up(
         ):
             lab.up()
             screen.close()
+            assert lab.state is not None
             print(json.dumps(describe(lab.state)) if as_json else up_text(lab), flush=True)
             while True:
                 lab.signals.sleep(0.5)
@@ -206,6 +208,7 @@ def run(
     from datacast.lab import sites as wan
     from datacast.lab.content import parse_rate, parse_size
     from datacast.lab.faults import parse_faults
+    from datacast.lab.lab import load_topology
     from datacast.lab.signals import Signals
     from datacast.lab.state import lab_name
 
@@ -250,7 +253,7 @@ def run(
             appliance_link,
             insecure,
         )
-        graph = lab_run.load_topology(topology)
+        graph = load_topology(topology)
         transfer = replace(lab_run.settle(graph, transfer), faults=parse_faults([*changes, *fault], graph, dataplane))
     except DatacastError as error:
         _complain(error)

@@ -82,7 +82,7 @@ def make(site: Site, graph: nx.Graph, folder: Path, days: float) -> None:
     files |= _services(site, graph)
     _pack(folder / "controller.tar.gz", files)
     for name, machine in site.hosts.items():
-        config = {
+        config: dict[str, object] = {
             "node": name,
             "listen": f"{machine.address}:7600",
             "fabric-manager": f"{site.controller}:7500",

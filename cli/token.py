@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from datacast.services.tokens import Token
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The controller's token file.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
@@ -63,5 +66,5 @@ def revoke(
     print(json.dumps(_shown(token)) if as_json else f"{token.id} ({token.name or token.role}) is revoked")
 
 
-def _shown(token) -> dict[str, object]:
+def _shown(token: Token) -> dict[str, object]:
     return {key: value for key, value in asdict(token).items() if key != "sha256"}

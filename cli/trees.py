@@ -101,7 +101,9 @@ def trees(
     except Unreachable as error:
         unreachable, found = error.receivers, error.trees
     times = []
-    for _ in range(repeat if found is not None else 0):
+    for _ in range(repeat):
+        if found is None:
+            break
         begin = time.thread_time_ns()
         found.compute()
         times.append((time.thread_time_ns() - begin) / 1e6)

@@ -3,7 +3,7 @@ bit/s (`_bps`), sizes bytes."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Optional
 
 from pydantic import BaseModel, Field, create_model
 
@@ -81,14 +81,11 @@ class GroupSummary(_Group):
     trees: int
 
 
-GroupRow: Any = create_model(
-    "GroupRow",
-    __doc__="A GroupSummary, or the part of it that `fields` names.",
-    **{
-        name: (str, ...) if name == "id" else (field.annotation | None, None)
-        for name, field in GroupSummary.model_fields.items()
-    },
-)
+_ROW: dict[str, Any] = {
+    name: (str, ...) if name == "id" else (Optional[field.annotation], None)  # noqa: UP045 (no type to `|`)
+    for name, field in GroupSummary.model_fields.items()
+}
+GroupRow: Any = create_model("GroupRow", __doc__="A GroupSummary, or the part of it that `fields` names.", **_ROW)
 
 
 class PlannedTree(BaseModel):

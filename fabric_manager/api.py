@@ -8,13 +8,16 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from annotated_types import Ge, Gt, Le, MaxLen, MinLen
 from pydantic import StringConstraints
 
 from datacast.services.problems import JsonClient, segment
 from datacast.services.tls import PLAIN, Security
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 DEFAULT_URL = "http://127.0.0.1:7501"
 DEFAULT_SIGNALLING = "127.0.0.1:7500"
@@ -412,7 +415,7 @@ class FabricManagerClient(JsonClient):
         return self.lines("/events", params)
 
 
-def graph_of(topology: dict[str, Any]):
+def graph_of(topology: dict[str, Any]) -> nx.Graph:
     """The networkx.Graph of a topology answer or event: node attributes `kind`, `forwards`, `alive`, `addr`, `msd`;
     edge attributes `ports` ({node: port}), `up`, `rate_bps`, `mtu`; graph attributes as the builder set them, and
     `defaults`. A host that is not alive does not forward."""

@@ -44,7 +44,7 @@ class Trees:
 
     def use(self, rate: Floats, links: int) -> Floats:
         """What these rates take of the links."""
-        return np.bincount(self.links, self.cost * rate[self.owner], links)
+        return np.bincount(self.links, self.cost * rate[self.owner], links).astype(np.float64, copy=False)
 
     @cached_property
     def _by_link(self) -> tuple[Ints, Ints]:
@@ -83,7 +83,7 @@ def fill(capacity: Floats, trees: Trees, weight: Floats, group_most: Floats, rat
 
     level = 0.0
     while waits.any() or grows.any():
-        for tree in np.flatnonzero(waits & (begins <= level * (1 + TOGETHER))):
+        for tree in np.flatnonzero(waits & (begins <= level * (1 + TOGETHER))).tolist():
             turn(tree, 1)
         waits &= ~grows
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -100,9 +100,9 @@ def fill(capacity: Floats, trees: Trees, weight: Floats, group_most: Floats, rat
         near = step + level * TOGETHER
         stops = ends <= level * (1 + TOGETHER)
         stops |= (by_group <= near)[trees.group]
-        for link in np.flatnonzero(by_link <= near):
+        for link in np.flatnonzero(by_link <= near).tolist():
             stops[trees.of_link(link)] = True
         waits &= ~stops  # where nothing is left nobody begins
-        for tree in np.flatnonzero(stops & grows):
+        for tree in np.flatnonzero(stops & grows).tolist():
             turn(tree, -1)
     return rate

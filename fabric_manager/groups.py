@@ -191,10 +191,10 @@ class Groups:
                 self.admission.follow(record, True)
                 if worker:
                     worker.groups.discard(record.id)
-                if isinstance(error, Conflict) and (made := await self._made_before(record.id, key)):
-                    self._groups[record.id] = made
-                    await self._caught_up(made, record)
-                    return made.record
+                if isinstance(error, Conflict) and (there := await self._made_before(record.id, key)):
+                    self._groups[record.id] = there
+                    await self._caught_up(there, record)
+                    return there.record
                 self._spawn(self._disown(record.id))
                 raise _unwritten(error) from error
             await self._carry_out(held, effects)

@@ -277,7 +277,8 @@ def _resume(record: Record, event: Resume) -> Outcome:
 
 def _join(record: Record, event: Join) -> Outcome:
     _must_run(record)
-    after, message = record, {"type": "join", "host": event.host}
+    after = record
+    message: dict[str, object] = {"type": "join", "host": event.host}
     if event.dest_path is not None:
         after = replace(after, dest_paths={**record.dest_paths, event.host: event.dest_path})
         message["dest_path"] = event.dest_path

@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from datacast.core.errors import DatacastError
 from datacast.services import config_file, eventloop, privileges, tls
@@ -30,6 +31,9 @@ from .leadership import Front, Leadership
 from .pool import Pool
 from .registry import Registry
 from .workers import RETURN_S
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 SWEEP_S = 0.1
 EXPECT_S = 8.0
@@ -53,7 +57,7 @@ def parse_rate(text: str) -> int:
     return int(value)
 
 
-def load_topology(text: str):
+def load_topology(text: str) -> nx.Graph:
     """A builder's spec such as bcube:4,1, or a GraphML or JSON file."""
     from datacast import topologies
 
@@ -67,7 +71,7 @@ class FabricManager:
 
     def __init__(
         self,
-        graph,
+        graph: nx.Graph,
         *,
         spec: str = "",
         signalling: str = DEFAULT_SIGNALLING,
@@ -94,7 +98,7 @@ class FabricManager:
         self.groups = Groups(self.fabric, Kept(self.store), self.hub.publish, caps)
         self.pool: Pool | None = None
         self._signalling, self._http, self._count = signalling, http, workers
-        self._tasks: list[asyncio.Task] = []
+        self._tasks: list[asyncio.Task[None]] = []
         self._server: HttpServer | None = None
         self.leadership: Leadership | None = None
         self.signalling_address = self.url = ""

@@ -57,7 +57,7 @@ def lexicographic(capacity: Floats, trees: Trees, weight: Floats, least: Floats,
     unit = float(capacity.max(initial=0.0)) or 1.0
     groups, level = len(weight), trees.count  # the column of the level
     kept, links = _distinct(trees, capacity / unit)
-    program = highspy.Highs()
+    program = highspy.Highs()  # type: ignore[no-untyped-call]
     program.setOptionValue("output_flag", False)
     rows = len(kept) + 2 * groups
     fair, bound = len(kept), len(kept) + groups  # first rows of: sum - weight x level >= 0; least <= sum <= most
@@ -104,9 +104,9 @@ def lexicographic(capacity: Floats, trees: Trees, weight: Floats, least: Floats,
         held = free & ((price > PRICED) | (enough <= found[level] * (1 + 1e-9)))
         if not held.any():  # nothing bounds the rest, or it cannot be told what does
             break
-        for group in np.flatnonzero(held):
-            program.changeCoeff(int(fair + group), level, 0.0)
-            program.changeRowBounds(int(fair + group), float(scale[group] * found[level] * HELD), infinity)
+        for one in np.flatnonzero(held).tolist():
+            program.changeCoeff(fair + one, level, 0.0)
+            program.changeRowBounds(fair + one, float(scale[one] * found[level] * HELD), infinity)
         free &= ~held
     return rate
 

@@ -122,7 +122,7 @@ class P4Plane(Bmv2Plane):
     """bmv2 alone: the node is in its pipeline; a cable to itself takes the place of an appliance."""
 
     name = "p4"
-    programs = ()
+    programs: tuple[str, ...] = ()
     pipeline = NODE_PIPELINE
     grpc_port = GRPC_PORT + 1000  # both may stand on one machine
 

@@ -43,7 +43,7 @@ class ControlledPlane(DataPlane):
     """Base of the data planes that need a controller."""
 
     ports_per_machine = 4096
-    programs = ("datacast-switch",)
+    programs: tuple[str, ...] = ("datacast-switch",)
     first_number: int
     """What the switch calls Datacast's port 0."""
 
@@ -69,7 +69,7 @@ class ControlledPlane(DataPlane):
     def _controls(self, lab: Lab, machine: Machine) -> list[tuple[Path, tuple[str, ...]]]:
         """Per appliance process its control socket and its nodes."""
         options = lab.options
-        alone = [(node,) for node in machine.nodes if node in options.appliances_apart]
+        alone: list[tuple[str, ...]] = [(node,) for node in machine.nodes if node in options.appliances_apart]
         others = [node for node in machine.nodes if node not in (*options.without_appliance, *options.appliances_apart)]
         groups = [tuple(others[i : i + PORTS_PER_PROCESS]) for i in range(0, len(others), PORTS_PER_PROCESS)]
         return [

@@ -40,7 +40,7 @@ class Credentials:
             for text in [*identities, "controller/lab"]:
                 cert, key = authority.issue(Identity.parse(text), days=DAYS)
                 self._files[text] = {"ca": str(authority.ca), "cert": str(cert), "key": str(key)}
-            self._context = Own(*self._files["controller/lab"].values(), "controller").client_for("fabric-manager")
+            self._context = Own(**self._files["controller/lab"], role="controller").client_for("fabric-manager")
         except DatacastError as error:
             raise LabError(str(error), what=error.what, remedy="give --insecure for a lab without TLS") from error
 
@@ -76,7 +76,7 @@ class Credentials:
         from datacast.services.tls import Identity, Security
 
         files = self._files.get(identity)
-        return Security(Identity(*files.values(), identity.partition("/")[0])) if files else Security(insecure=True)
+        return Security(Identity(**files, role=identity.partition("/")[0])) if files else Security(insecure=True)
 
     def agent(self, address: str, timeout_s: float) -> socket.socket:
         """A connection to an agent, as a master's. Raises OSError."""

@@ -36,14 +36,14 @@ def burst_bytes(rate_bps: int, mtu: int) -> int:
     return max(3 * (mtu + ETHER_LEN), int(rate_bps * BURST_S / 8))
 
 
-class PlainIntf(Intf):
+class PlainIntf(Intf):  # type: ignore[misc]
     """An interface that one script per namespace sets up, not one command per setting."""
 
     def config(self, **_params: Any) -> dict[str, Any]:
         return {}
 
 
-class CableLink(Link):
+class CableLink(Link):  # type: ignore[misc]
     """A veth pair made directly in the two namespaces, with addresses and MTU."""
 
     def __init__(self, cable: Cable, node1: Node, node2: Node) -> None:
@@ -60,14 +60,14 @@ class CableLink(Link):
 
     def makeIntfPair(
         self,
-        intfname1,
-        intfname2,
-        addr1=None,
-        addr2=None,
-        node1=None,
-        node2=None,
-        deleteIntfs=True,
-    ):
+        intfname1: str,
+        intfname2: str,
+        addr1: str,
+        addr2: str,
+        node1: Node,
+        node2: Node,
+        deleteIntfs: bool = True,
+    ) -> None:
         _run(
             [
                 "ip",

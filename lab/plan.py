@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 IFNAME_MAX = 15
 PORTS_PER_PROCESS = 32
 """DPDK's default RTE_MAX_ETHPORTS."""
-MANAGEMENT = ipaddress.ip_network("198.18.0.0/15")
+MANAGEMENT = ipaddress.IPv4Network("198.18.0.0/15")
 SLOT_PREFIX = 20
 AGENT_PORT = 7600
 
@@ -168,12 +168,13 @@ def make_plan(
     cables = []
     for u, v, data in graph.edges(data=True):
         pu, pv = int(data["ports"][u]), int(data["ports"][v])
-        made = data.get("interfaces") or {
+        made: dict[str, tuple[str, str]] = data.get("interfaces") or {
             name: (interface_name(name, index[name], port), mac_address(index[name], port))
             for name, port in ((u, pu), (v, pv))
         }
-        a = Port(u, pu, *made[u], v, pv, made[v][1])
-        b = Port(v, pv, *made[v], u, pu, made[u][1])
+        (name_u, mac_u), (name_v, mac_v) = made[u], made[v]
+        a = Port(u, pu, name_u, mac_u, v, pv, mac_v)
+        b = Port(v, pv, name_v, mac_v, u, pu, mac_u)
         for port in (a, b):
             if port.port in ports[port.node]:
                 raise LabError(

@@ -123,9 +123,9 @@ def _check(sites: Sites, path: Path) -> None:
             raise LabError(f"{path}: a change of {what} needs either rate or down_for", what=what)
     graph = nx.Graph([tuple(sorted(pair)) for pair in joined])
     graph.add_nodes_from(sites.sites)
-    parts = list(nx.connected_components(graph))
+    parts = sorted(([*part] for part in nx.connected_components(graph)), key=len)
     if len(parts) > 1:
-        lost = ", ".join(sorted(min(parts, key=len)))
+        lost = ", ".join(sorted(parts[0]))
         raise LabError(f"{path}: no links lead from {lost} to the other sites", what=lost)
 
 

@@ -180,10 +180,10 @@ class Forest:
             reverse=True,
         )
         for prefer_own in (True, False):
-            for _, own, minus, slot in pairs:
-                if own == prefer_own and slot in free and -minus not in taken:
-                    taken[-minus] = slot
-                    free.discard(slot)
+            for _, own, minus, best in pairs:
+                if own == prefer_own and best in free and -minus not in taken:
+                    taken[-minus] = best
+                    free.discard(best)
         spare = min(usable, key=lambda slot: trees[slot].depth, default=None)
         changed, lost, revived = [], [], []
         for number, way in self.ways.items():

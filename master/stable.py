@@ -159,7 +159,8 @@ class RatedForest:
 
     def _take_over(self, plan: Rated, before: set[str], wanted: set[str]) -> Change:
         slots = {(frozenset(tree.arcs), tree.rate_bps): slot for slot, tree in enumerate(plan.trees)}
-        changed, lost, revived = [], [], []
+        changed: list[int] = []
+        lost: list[int] = []
         old = {n: self.plan.trees[way.slot] for n, way in self.ways.items() if way.slot is not None}
         taken: set[int] = set()
         for number, way in self.ways.items():
@@ -184,7 +185,7 @@ class RatedForest:
         return Change(
             changed,
             lost,
-            revived,
+            [],
             unnamed,
             sorted((self.cut_off - before) & wanted),
             sorted((before - self.cut_off) & wanted),

@@ -46,7 +46,8 @@ def _library(policy: str) -> Any:
 
 def rules() -> list[str]:
     """Names of the rules of rate control."""
-    ffi, lib, names = _ffi(), _library("fifo"), []
+    ffi, lib = _ffi(), _library("fifo")
+    names: list[str] = []
     while (name := lib.sim_rule(len(names))) != ffi.NULL:
         names.append(ffi.string(name).decode())
     return names

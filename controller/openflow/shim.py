@@ -129,7 +129,7 @@ def on(event: Any, states: Any) -> Callable[[Callable[[Any, Any], None]], Callab
     return decorate
 
 
-class Handshake(OFPHandler):
+class Handshake(OFPHandler):  # type: ignore[misc]
     """os-ken's handshake, without its own listener, and with an ear for refusals."""
 
     def start(self) -> None:
@@ -142,7 +142,7 @@ class Handshake(OFPHandler):
         super()._hello_failed(datapath, error_desc)
 
 
-class App(OSKenApp):
+class App(OSKenApp):  # type: ignore[misc]
     """Our application: hands everything on."""
 
     OFP_VERSIONS = [ofp.OFP_VERSION]  # noqa: RUF012 - os-ken's own form
@@ -197,7 +197,7 @@ class App(OSKenApp):
             f"{ofp.ofp_error_code_to_str(msg.type, msg.code)}", msg.datapath.id)
 
 
-class Connection(osken_controller.Datapath):
+class Connection(osken_controller.Datapath):  # type: ignore[misc]
     """Its end is told when it ends. os-ken waits for its own threads first, up to an echo's interval; a switch that
     connects again in between would be taken for a second one under the same id."""
 

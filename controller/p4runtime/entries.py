@@ -7,8 +7,9 @@ and three more, none per group or tree. `source` and `destination` hold learned 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from datacast.controller.southbound.desired import Desired
 from datacast.core.constants import (
@@ -40,7 +41,7 @@ class Entry:
     value: int
     action: str
     params: tuple[tuple[str, int], ...] = ()
-    life_s: float = field(default=0.0, compare=False)
+    life_s: float = dataclasses.field(default=0.0, compare=False)
 
     @property
     def key(self) -> tuple[str, int]:
@@ -89,8 +90,8 @@ Message = Write | PacketOut | ReadCounters
 class Installed:
     """What a switch has: entries (not the learned ones) and copies, by their keys."""
 
-    entries: Mapping[tuple[str, int], Entry] = field(default_factory=dict)
-    copies: Mapping[tuple[bool, int], Copies] = field(default_factory=dict)
+    entries: Mapping[tuple[str, int], Entry] = dataclasses.field(default_factory=dict)
+    copies: Mapping[tuple[bool, int], Copies] = dataclasses.field(default_factory=dict)
 
 
 def _halves(ports: Iterable[int]) -> tuple[tuple[str, int], ...]:
@@ -146,11 +147,11 @@ def changes(wanted: Desired, have: Installed) -> list[Message]:
         elif before.replicas - one.replicas:
             writes.append(Write("modify", Copies(one.group, before.replicas & one.replicas, one.clones)))
     writes += [Write("delete", one) for key, one in have.copies.items() if key not in sets]
-    writes += [Write("delete", entry) for key, entry in have.entries.items() if key not in want]
-    for key, entry in want.items():
-        if key not in have.entries:
+    writes += [Write("delete", entry) for place, entry in have.entries.items() if place not in want]
+    for place, entry in want.items():
+        if place not in have.entries:
             writes.append(Write("insert", entry))
-        elif have.entries[key] != entry:
+        elif have.entries[place] != entry:
             writes.append(Write("modify", entry))
     for key, one in sets.items():
         before = have.copies.get(key)

@@ -321,7 +321,10 @@ class Connection:
                 self._counters()
 
     def _counters(self) -> None:
-        rules, ports, drops, node = {}, {}, {}, {}
+        rules: dict[tuple[str, int], dict[str, int]] = {}
+        ports: dict[int, dict[str, int]] = {}
+        drops: dict[int, int] = {}
+        node: dict[int, int] = {}
         direct = []
         for table in self.info.tables.values():
             entry = p4runtime_pb2.TableEntry(table_id=table.preamble.id)

@@ -185,10 +185,12 @@ class Southbound(_Strict):
 
     @model_validator(mode="after")
     def _check(self) -> Southbound:
-        for what, keys in (("name", [s.name for s in self.switches]),
-                           ("datapath id", [s.openflow.dpid for s in self.switches if s.openflow]),
-                           ("P4Runtime device", [(s.p4runtime.address, s.p4runtime.device_id)
-                                                 for s in self.switches if s.p4runtime])):
+        named: tuple[tuple[str, list[object]], ...] = (
+            ("name", [s.name for s in self.switches]),
+            ("datapath id", [s.openflow.dpid for s in self.switches if s.openflow]),
+            ("P4Runtime device", [(s.p4runtime.address, s.p4runtime.device_id) for s in self.switches if s.p4runtime]),
+        )
+        for what, keys in named:
             twice = {key for key in keys if keys.count(key) > 1}
             if twice:
                 raise ValueError(f"{what} {twice.pop()} is claimed by two switches")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import cast
 
 import networkx as nx
 import numpy as np
@@ -72,7 +72,7 @@ class Routes:
 
 def routes(
     graph: nx.Graph | Network | TreeSet,
-    trees: TreeSet | Iterable[Tree] | Iterable[Mapping[str, str]] | None = None,
+    trees: TreeSet | Iterable[Tree | Mapping[str, str]] | None = None,
     source: str | None = None,
     receivers: Sequence[str] | None = None,
 ) -> list[Routes]:
@@ -106,17 +106,20 @@ def routes(
     node that cannot cache meet at the next one above it that can; the source's own node always can. Bytes written are
     the cost: about 0.5 microseconds per route in C, and as much again for Python's objects.
     """
-    given: Any = graph if isinstance(graph, TreeSet) else trees
-    if not isinstance(given, TreeSet):
-        given = _load(graph, given or [], source, receivers)
-        trees = None
+    given: TreeSet
+    ids: Iterable[int] | None = None
+    if isinstance(graph, TreeSet):
+        given = graph
+        ids = None if trees is None or trees is graph else [cast(Tree, one).id for one in trees]
+    else:
+        given = trees if isinstance(trees, TreeSet) else _load(graph, trees or [], source, receivers)
     names = given.receivers
     at = np.empty(len(names) + 1, np.uint32)
     at_buffer = ffi.from_buffer("uint32_t[]", at)
     room = 96 * len(names) + 4096
     out = ffi.new("uint8_t[]", room)
     result = []
-    for tree in given.ids if trees is None or trees is given else [tree.id for tree in trees]:
+    for tree in given.ids if ids is None else ids:
         done = lib.dc_trees_routes(given._set, tree, out, room, at_buffer)
         while done.error == lib.DC_ROUTES_SPACE:
             room *= 2
@@ -135,7 +138,7 @@ def routes(
 
 def _load(
     graph: nx.Graph | Network | TreeSet,
-    trees: Iterable[Tree] | Iterable[Mapping[str, str]],
+    trees: Iterable[Tree | Mapping[str, str]],
     source: str | None,
     receivers: Sequence[str] | None,
 ) -> TreeSet:

@@ -182,7 +182,8 @@ def decode_frame(frame: bytes) -> tuple[list[int], bytes]:
         return [], frame[c.ETHER_LEN :]
     if ethertype != c.ETHERTYPE_MPLS:
         raise WireError(f"EtherType 0x{ethertype:04x}", reason="ethertype")
-    labels, at, bottom = [], c.ETHER_LEN, ffi.new("bool *")
+    labels: list[int] = []
+    at, bottom = c.ETHER_LEN, ffi.new("bool *")
     while not bottom[0]:
         if len(frame) < at + c.LABEL_LEN or len(labels) > lib.DC_SEG_MAX:
             raise WireError("a label stack without a bottom", reason="stack")

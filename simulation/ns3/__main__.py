@@ -9,6 +9,7 @@ from datacast.core.errors import DatacastError
 
 from ..engine import Faults
 from ..experiments.base import Setting, micro
+from .engine import Ns3Simulation
 
 
 def main() -> int:
@@ -29,6 +30,7 @@ def main() -> int:
         m = micro(setting, args.cache)
         # Named even without loss, so that datacast-ns3 --loss knows where.
         m.sim.faults(*m.slow_link, Faults(loss_data=args.loss, early=not args.loss_on_wire))
+        assert isinstance(m.sim, Ns3Simulation)
         print(m.sim.describe(), end="")
     except DatacastError as error:
         print(f"datacast: {error}", file=sys.stderr)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
+from functools import partial
 
 from datacast.origins.dealing import Dealing
 from datacast.origins.exchange import Exchange
@@ -173,9 +174,7 @@ class Collective:
 
             trip = self.network.delays[line.node[0], line.peer[0]] if line.asked == 1 else 0.0
             if trip:
-                self.fluid.after(
-                    trip, lambda one=one, there=there: self.fluid.send(line.pipe, one.count * PIECE, there)
-                )  # type: ignore[misc]
+                self.fluid.after(trip, partial(self.fluid.send, line.pipe, one.count * PIECE, there))
             else:
                 self.fluid.send(line.pipe, one.count * PIECE, there)
         return True
