@@ -8,6 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "answer.h"
+
 enum {
   TRIES = 6,
   WAIT_MS = 200,           /* before the second try; twice as long before each further one */
@@ -19,17 +21,18 @@ enum {
   PATIENCE_MS = 15000      /* of a probe: somebody waits for its answer */
 };
 
+#define SHA256_OF_NOTHING "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
 /* An answer as it comes in. */
 struct answer {
   struct job *job;
   const int *stopping;
   CURL *curl;
-  struct content_range range;
-  bool has_range, refused; /* refused: `why` says what is wrong with it */
-  char etag[ORIGIN_ETAG_MAX];
+  struct answer_head head;
+  struct answer_body error;
+  bool refused; /* `why` says what is wrong with it */
   uint64_t got;
   int write_error;
-  long retry_after_s;
   blake3_hasher hash;
 };
 
@@ -67,40 +70,10 @@ void fetch_free(struct fetch *f)
 
 /* ---- an answer ---- */
 
-static bool value_of(const char *line, size_t n, const char *name, char *to, size_t cap)
-{
-  size_t len = strlen(name);
-  if (n <= len || strncasecmp(line, name, len) != 0 || line[len] != ':')
-    return false;
-  const char *from = line + len + 1, *end = line + n;
-  while (from < end && (*from == ' ' || *from == '\t'))
-    from++;
-  while (end > from && (end[-1] == '\r' || end[-1] == '\n' || end[-1] == ' '))
-    end--;
-  if ((size_t)(end - from) >= cap)
-    return false;
-  memcpy(to, from, (size_t)(end - from));
-  to[end - from] = '\0';
-  return true;
-}
-
 static size_t on_header(char *line, size_t one, size_t n, void *arg)
 {
-  struct answer *a = arg;
-  char text[64];
-  n *= one;
-  if (n > 5 && strncasecmp(line, "HTTP/", 5) == 0) { /* of a redirect, or the real one: it begins anew */
-    a->has_range = false;
-    a->etag[0] = '\0';
-    a->retry_after_s = 0;
-  } else if (value_of(line, n, "content-range", text, sizeof text)) {
-    a->has_range = origin_content_range(text, &a->range);
-  } else if (value_of(line, n, "retry-after", text, sizeof text)) {
-    a->retry_after_s = strtol(text, NULL, 10); /* a date counts as nothing said */
-  } else {
-    (void)value_of(line, n, "etag", a->etag, sizeof a->etag);
-  }
-  return n;
+  answer_line(&((struct answer *)arg)->head, line, one * n);
+  return one * n;
 }
 
 /* Is it the answer to what was asked, of the object that is meant? */
@@ -115,13 +88,13 @@ static bool expected(struct answer *a)
     return fault_set(why, "no_ranges", "%.200s: the origin does not answer range requests", o->shown);
   if (status != 206)
     return false; /* judged by its status */
-  if (!a->has_range || !a->range.ranged)
+  if (!a->head.has_range || !a->head.range.ranged)
     return fault_set(why, "bad_answer", "%.200s: a part without a proper Content-Range", o->shown);
   if (j->fetch->probe)
     return true;
-  if (a->range.size != o->size || (o->etag[0] != '\0' && strcmp(a->etag, o->etag) != 0))
+  if (a->head.range.size != o->size || (o->etag[0] != '\0' && strcmp(a->head.etag, o->etag) != 0))
     return fault_set(why, "changed", "%.200s changed while it was fetched", o->shown);
-  if (a->range.first != j->off || a->range.last != j->off + j->len - 1)
+  if (a->head.range.first != j->off || a->head.range.last != j->off + j->len - 1)
     return fault_set(why, "bad_answer", "%.200s: other bytes than those asked for", o->shown);
   return true;
 }
@@ -151,12 +124,9 @@ static size_t on_data(char *p, size_t one, size_t n, void *arg)
   n *= one;
   if (a->got == 0 && !expected(a)) {
     a->refused = j->fetch->why.code[0] != '\0';
-    return a->refused ? 0 : n; /* an error's text is read and dropped */
+    answer_keep(&a->error, p, n);
+    return a->refused ? 0 : n;
   }
-  long status = 0;
-  curl_easy_getinfo(a->curl, CURLINFO_RESPONSE_CODE, &status);
-  if (status != 206)
-    return n;
   if (j->fetch->probe) {
     a->got += n;
     return n;
@@ -190,43 +160,55 @@ static int on_progress(void *arg, curl_off_t total, curl_off_t now, curl_off_t u
 
 enum verdict { GOOD, AGAIN, BAD, STOPPED };
 
+/* It is about who asks, not about the object. S3 says so with 400 too (another region, an old token), versitygw with 404. */
+static bool refuses(const struct origin *o, long status, const char *said)
+{
+  bool s3 = o->sigv4 != NULL && said[0] != '\0' && strncmp(said, "NoSuch", 6) != 0;
+  return status == 401 || status == 403 || (s3 && (status == 400 || status == 404));
+}
+
 static enum verdict judge_status(struct answer *a, long status)
 {
   struct fetch *f = a->job->fetch;
   const char *what = f->origin->shown;
+  char said[ANSWER_REASON_MAX] = "";
+  (void)answer_reason(&a->error, said);
+  const char *gap = said[0] == '\0' ? "" : " ";
+  if (refuses(f->origin, status, said)) {
+    fault_set(&f->why, "origin_denied", "%.200s: the origin refuses (%ld%s%s): look at its entry in --origins", what, status,
+              gap, said);
+    return BAD;
+  }
   switch (status) {
   case 206:
     return GOOD;
   case 200: /* of an empty object there is no part; of another one on_data has said what is wrong */
     if (f->probe && a->got == 0) {
-      a->range = (struct content_range){0};
+      a->head.range = (struct content_range){0};
       return GOOD;
     }
     fault_set(&f->why, "changed", "%.200s is empty now", what);
     return BAD;
-  case 401:
-  case 403:
-    fault_set(&f->why, "origin_denied", "%.200s: the origin refuses (%ld): look at its entry in --origins", what, status);
-    return BAD;
   case 404:
   case 410:
-    fault_set(&f->why, "not_found", "%.200s: there is no such object (%ld)", what, status);
+    fault_set(&f->why, "not_found", "%.200s: there is no such object (%ld%s%s)", what, status, gap, said);
     return BAD;
   case 412:
     fault_set(&f->why, "changed", "%.200s changed while it was fetched", what);
     return BAD;
   case 416:
-    if (f->probe && a->has_range && !a->range.ranged && a->range.size == 0)
+    if (f->probe && a->head.has_range && !a->head.range.ranged && a->head.range.size == 0)
       return GOOD; /* an empty object has no first byte */
     fault_set(&f->why, "changed", "%.200s is shorter than it was (416)", what);
     return BAD;
   case 408:
   case 425:
   case 429:
-    fault_set(&f->why, "throttled", "%.200s: the origin has no time (%ld)", what, status);
+    fault_set(&f->why, "throttled", "%.200s: the origin has no time (%ld%s%s)", what, status, gap, said);
     return AGAIN;
   default:
-    fault_set(&f->why, status >= 500 ? "origin_failed" : "bad_answer", "%.200s: the origin answers %ld", what, status);
+    fault_set(&f->why, status >= 500 ? "origin_failed" : "bad_answer", "%.200s: the origin answers %ld%s%s", what,
+              status, gap, said);
     return status >= 500 ? AGAIN : BAD;
   }
 }
@@ -289,8 +271,10 @@ static enum verdict attempt(CURL *c, struct answer *a)
            j->fetch->probe ? 0 : j->off + j->len - 1);
   if (!j->fetch->probe && o->etag[0] == '"') { /* a weak one cannot be asked for; it is compared */
     snprintf(match, sizeof match, "If-Match: %s", o->etag);
-    headers = curl_slist_append(NULL, match);
+    headers = curl_slist_append(headers, match);
   }
+  if (o->sigv4 != NULL) /* of no body; S3 wants it said, and libcurl signs it */
+    headers = curl_slist_append(headers, "x-amz-content-sha256: " SHA256_OF_NOTHING);
   curl_easy_setopt(c, CURLOPT_URL, o->url);
   curl_easy_setopt(c, CURLOPT_RANGE, range);
   curl_easy_setopt(c, CURLOPT_HTTPHEADER, headers);
@@ -359,8 +343,8 @@ int fetch_run(const int *stopping, struct job *j)
     case GOOD:
       clock_gettime(CLOCK_MONOTONIC, &ended);
       j->fetch->took_ns = (uint64_t)((ended.tv_sec - began.tv_sec) * 1000000000L + ended.tv_nsec - began.tv_nsec);
-      j->fetch->size = a.range.size;
-      memcpy(j->fetch->etag, a.etag, sizeof a.etag);
+      j->fetch->size = a.head.range.size;
+      memcpy(j->fetch->etag, a.head.etag, sizeof a.head.etag);
       return 0;
     case STOPPED:
       return EINTR;
@@ -371,8 +355,8 @@ int fetch_run(const int *stopping, struct job *j)
     }
     if (k + 1 == (j->fetch->probe ? 2 : TRIES))
       return -1;
-    long ms = (long)WAIT_MS << k, asked = a.retry_after_s * 1000;
-    if (a.retry_after_s > 0)
+    long ms = (long)WAIT_MS << k, asked = a.head.retry_after_s * 1000;
+    if (a.head.retry_after_s > 0)
       ms = asked < RETRY_AFTER_MAX_MS ? asked : RETRY_AFTER_MAX_MS;
     if (!rest(stopping, ms))
       return EINTR;

@@ -12,63 +12,18 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from agent_harness import ASAN, Message, Net, digest, inside, make_pair, path_direct, random_file
+from agent_harness import ASAN, Message, Net, digest, inside, random_file
+from fetch_kit import BLOCK, GROUP, PER_BLOCK, PIECE, Fetcher
 from web import Nginx
 
 pytestmark = pytest.mark.root
 
-PIECE, PER_BLOCK, BLOCK = 8000, 4, 32_000
 SIZE = 40 * BLOCK + 5
-GROUP = "g-1"
-
-
-class Fetcher:
-    """Host b fetches and is the root of tree 8; host a is the receiver of it."""
-
-    def __init__(self, net: Net, address: str, allowed: Path) -> None:
-        self.net, self.address, self.allowed = net, address, allowed
-        self.client = net.client("b")
-
-    def allow(self, **entry: str) -> None:
-        self.allowed.write_text(json.dumps({"origins": [entry]}))
-        self.allowed.chmod(0o600)
-
-    def ask(self, op: str, part: Message | None = None, body: Message | None = None, timeout: float = 20.0) -> Message:
-        members = self.net.member("b", part)
-        return self.client.request(op, members, body or {}, GROUP)["b"]
-
-    def stat(self, url: str) -> Message:
-        return self.ask("stat", {"dest": str(self.net.agents["b"].folder / "got"), "url": url})
-
-    def open(self, url: str, etag: str = "", size: int = SIZE) -> Message:
-        tree = {"id": 8, "rate_init_bps": 10**9, "rate_max_bps": 10**9, "delta_bps": 10**7, "interval_us": 1000}
-        tree |= {"burst": 8, "credits": 32, "rto_min_ms": 10, "cache_bytes": 131072}
-        everyone = {"size": size, "piece": PIECE, "per_block": PER_BLOCK, "source": "b", "lease_ms": 20_000}
-        origin = {"url": url, **({"etag": etag} if etag else {})}
-        fetcher = {"role": "receiver", "dest": str(self.net.agents["b"].folder / "got"), "roots": [8], "origin": origin}
-        receiver = {"role": "receiver", "dest": str(self.net.agents["a"].folder / "got")}
-        receiver["routes"] = {"8": path_direct().hex()}  # type: ignore[assignment]
-        members = self.net.member("b", fetcher, [self.net.member("a", receiver)])
-        return self.client.request("open", members, {**everyone, "trees": [tree]}, GROUP)["b"]
-
-    def told(self) -> dict[int, str]:
-        rows = [e["blocks"] for e in self.client.events if e["event"] == "digests" and e["n"] == "b"]
-        return {block: digest for blocks in rows for block, digest in blocks}
-
-    def failure(self) -> Message:
-        self.client.wait(lambda: self.client.event("not_fetched", "b"), "it cannot be fetched", 60)
-        event = self.client.event("not_fetched", "b")
-        assert event
-        return event
 
 
 @pytest.fixture
 def fetcher(make_net: Callable[[Path], Net], tmp_path: Path) -> Fetcher:
-    allowed = tmp_path / "origins.json"
-    allowed.write_text("{}")
-    allowed.chmod(0o600)
-    net = make_pair(make_net(ASAN), "--origins", str(allowed))
-    return Fetcher(net, net.address("a").split(":")[0], allowed)
+    return Fetcher(make_net(ASAN), tmp_path / "origins.json", SIZE)
 
 
 @pytest.fixture
@@ -245,5 +200,5 @@ def test_credentials_are_in_nothing_that_is_told(fetcher: Fetcher, liar: str) ->
     fetcher.open(liar)
     fetcher.ask("fetch", {"blocks": [[0, 1]]})
     fetcher.failure()
-    everything = json.dumps([answer, fetcher.client.events]) + fetcher.net.agents["b"].text()
+    everything = json.dumps(answer) + fetcher.everything_told()
     assert "very-hidden" not in everything and "AKID" not in everything

@@ -1,0 +1,68 @@
+#include "answer.h"
+
+#include <ctype.h>
+#include <string.h>
+
+/* The value of `name: value`, without the blanks around it. False: another name, or a value that does not fit. */
+static bool value_of(const char *line, size_t n, const char *name, char *to, size_t cap)
+{
+  size_t len = strlen(name);
+  if (n <= len || strncasecmp(line, name, len) != 0 || line[len] != ':')
+    return false;
+  const char *from = line + len + 1, *end = line + n;
+  while (from < end && (*from == ' ' || *from == '\t'))
+    from++;
+  while (end > from && (end[-1] == '\r' || end[-1] == '\n' || end[-1] == ' '))
+    end--;
+  if ((size_t)(end - from) >= cap || memchr(from, '\0', (size_t)(end - from)) != NULL)
+    return false;
+  memcpy(to, from, (size_t)(end - from));
+  to[end - from] = '\0';
+  return true;
+}
+
+static unsigned seconds(const char *text)
+{
+  unsigned s = 0;
+  for (; isdigit((unsigned char)*text) && s < 1000000; text++)
+    s = s * 10 + (unsigned)(*text - '0');
+  return *text == '\0' ? s : 0;
+}
+
+void answer_line(struct answer_head *a, const char *line, size_t n)
+{
+  char text[80];
+  if (n > 5 && strncasecmp(line, "HTTP/", 5) == 0)
+    *a = (struct answer_head){0};
+  else if (value_of(line, n, "content-range", text, sizeof text))
+    a->has_range = origin_content_range(text, &a->range);
+  else if (value_of(line, n, "retry-after", text, sizeof text))
+    a->retry_after_s = seconds(text);
+  else
+    (void)value_of(line, n, "etag", a->etag, sizeof a->etag);
+}
+
+void answer_keep(struct answer_body *b, const char *p, size_t n)
+{
+  size_t room = sizeof b->text - b->n;
+  n = n < room ? n : room;
+  memcpy(b->text + b->n, p, n);
+  b->n += n;
+}
+
+static bool name_after(const struct answer_body *b, const char *mark, char end, char to[ANSWER_REASON_MAX])
+{
+  const char *at = memmem(b->text, b->n, mark, strlen(mark)), *stop = b->text + b->n;
+  if (at == NULL)
+    return false;
+  size_t n = 0;
+  for (at += strlen(mark); at < stop && n < ANSWER_REASON_MAX - 1 && (isalnum((unsigned char)*at) || *at == '_'); at++)
+    to[n++] = *at;
+  to[n] = '\0';
+  return n > 0 && at < stop && *at == end;
+}
+
+bool answer_reason(const struct answer_body *b, char to[ANSWER_REASON_MAX])
+{
+  return name_after(b, "<Code>", '<', to) || name_after(b, "\"code\":\"", '"', to);
+}

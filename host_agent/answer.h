@@ -1,0 +1,31 @@
+/* What an origin says: the lines of its answer's head, and the reason it gives for an error. Pure; the bytes are anybody's. */
+#ifndef AGENT_ANSWER_H
+#define AGENT_ANSWER_H
+
+#include <stddef.h>
+
+#include "origin.h"
+
+enum { ANSWER_REASON_MAX = 64, ANSWER_BODY_MAX = 1024 };
+
+struct answer_head {
+  struct content_range range;
+  bool has_range;              /* a proper one */
+  char etag[ORIGIN_ETAG_MAX];  /* "": none, or a longer one */
+  unsigned retry_after_s;      /* a date counts as nothing said */
+};
+
+/* The next line, with or without its end. A status line begins anew: a redirect's head is nobody's. */
+void answer_line(struct answer_head *a, const char *line, size_t n) __attribute__((nonnull));
+
+/* The beginning of an error's text. */
+struct answer_body {
+  char text[ANSWER_BODY_MAX];
+  size_t n;
+};
+void answer_keep(struct answer_body *b, const char *p, size_t n) __attribute__((nonnull));
+/* The name of the error, as S3 (<Code>NAME</Code>) and registries ("code":"NAME") give it: letters, digits and _ only, so
+ * that nothing else of the text, which may repeat a key, is ever told. False: there is none. */
+bool answer_reason(const struct answer_body *b, char to[ANSWER_REASON_MAX]) __attribute__((nonnull));
+
+#endif

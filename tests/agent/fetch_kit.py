@@ -1,0 +1,74 @@
+"""A host that fetches from an origin, and one below it that gets what it has fetched."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from agent_harness import Message, Net, make_pair, path_direct
+
+PIECE, PER_BLOCK, BLOCK = 8000, 4, 32_000
+GROUP = "g-1"
+
+
+class Fetcher:
+    """Host b fetches and is the root of tree 8; host a is the receiver of it."""
+
+    def __init__(self, net: Net, allowed: Path, size: int) -> None:
+        allowed.write_text("{}")
+        allowed.chmod(0o600)
+        self.net, self.allowed, self.size = make_pair(net, "--origins", str(allowed)), allowed, size
+        self.address = net.address("a").split(":")[0]
+        self.client = net.client("b")
+
+    def allow(self, **entry: str) -> None:
+        self.allowed.write_text(json.dumps({"origins": [entry]}))
+        self.allowed.chmod(0o600)
+
+    def ask(self, op: str, part: Message | None = None, body: Message | None = None, timeout: float = 20.0) -> Message:
+        members = self.net.member("b", part)
+        return self.client.request(op, members, body or {}, GROUP)["b"]
+
+    def stat(self, url: str) -> Message:
+        return self.ask("stat", {"dest": str(self.net.agents["b"].folder / "got"), "url": url})
+
+    def open(self, url: str, etag: str = "") -> Message:
+        tree = {"id": 8, "rate_init_bps": 10**9, "rate_max_bps": 10**9, "delta_bps": 10**7, "interval_us": 1000}
+        tree |= {"burst": 8, "credits": 32, "rto_min_ms": 10, "cache_bytes": 131072}
+        everyone = {"size": self.size, "piece": PIECE, "per_block": PER_BLOCK, "source": "b", "lease_ms": 20_000}
+        origin = {"url": url, **({"etag": etag} if etag else {})}
+        fetcher = {"role": "receiver", "dest": str(self.net.agents["b"].folder / "got"), "roots": [8], "origin": origin}
+        receiver = {"role": "receiver", "dest": str(self.net.agents["a"].folder / "got")}
+        receiver["routes"] = {"8": path_direct().hex()}  # type: ignore[assignment]
+        members = self.net.member("b", fetcher, [self.net.member("a", receiver)])
+        return self.client.request("open", members, {**everyone, "trees": [tree]}, GROUP)["b"]
+
+    def fetch(self, first: int = 0, count: int | None = None) -> None:
+        blocks = -(-self.size // BLOCK)
+        assert self.ask("fetch", {"blocks": [[first, blocks - first if count is None else count]]})["ok"]
+
+    def pass_on(self) -> None:
+        """All blocks over the tree, with the digests that the fetcher told: done when both have the file."""
+        members = self.net.member("b", None, [self.net.member("a")])
+        blocks = -(-self.size // BLOCK)
+        self.client.wait(lambda: len(self.told()) == blocks, "all of it")
+        orders = {"assign": {"n": 1, "extents": [[8, 0, 0, -(-self.size // PIECE)]]}}
+        orders["digest"] = {"n": 2, "blocks": [[block, value] for block, value in self.told().items()]}
+        for op, order in orders.items():
+            assert all(r["ok"] for r in self.client.request(op, members, order, GROUP).values())
+        for name in "ab":
+            self.client.wait(lambda name=name: self.client.event("done", name), f"{name} is done")
+
+    def told(self) -> dict[int, str]:
+        rows = [e["blocks"] for e in self.client.events if e["event"] == "digests" and e["n"] == "b"]
+        return {block: digest for blocks in rows for block, digest in blocks}
+
+    def failure(self) -> Message:
+        self.client.wait(lambda: self.client.event("not_fetched", "b"), "it cannot be fetched", 60)
+        event = self.client.event("not_fetched", "b")
+        assert event
+        return event
+
+    def everything_told(self) -> str:
+        """Events, and the logs of both agents."""
+        return json.dumps(self.client.events) + "".join(self.net.agents[name].text() for name in "ab")

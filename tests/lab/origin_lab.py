@@ -1,0 +1,55 @@
+"""A lab of five hosts on one switch that may fetch from servers on the management network."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import networkx as nx
+from lab_kit import Quiet, free_ports, unique_name
+
+from datacast import topologies
+from datacast.lab.faults import parse_faults
+from datacast.lab.lab import Lab, LabOptions
+from datacast.lab.run import Transfer, send
+
+HOSTS = [f"h{i}" for i in range(5)]
+
+
+class OriginLab:
+    def __init__(self, lab: Lab, allowed: Path) -> None:
+        self.lab, self.allowed = lab, allowed
+
+    def allow(self, *entries: dict[str, str]) -> None:
+        self.allowed.write_text(json.dumps({"origins": entries}))
+
+    def fetch(self, url: str, original: Path, fetchers: int | str | list[str], faults: tuple[str, ...] = ()) -> dict:
+        what = Transfer(
+            source=HOSTS[0],
+            receivers=tuple(HOSTS),
+            file=original,
+            url=url,
+            fetchers=fetchers,
+            faults=parse_faults(list(faults), self.lab.graph, "dpdk"),
+        )
+        return send(self.lab, what, Quiet())
+
+
+@contextlib.contextmanager
+def origin_lab(folder: Path) -> Iterator[OriginLab]:
+    g = nx.Graph()
+    g.add_node("s", kind="switch", forwards=True)
+    for name in HOSTS:
+        g.add_node(name, kind="host", forwards=False)
+        g.add_edge(name, "s")
+    net, allowed = folder / "net.json", folder / "origins.json"
+    net.write_text(json.dumps(topologies.to_json(g)))
+    allowed.write_text("{}")
+    allowed.chmod(0o600)
+    rest, fabric = free_ports(2)
+    options = LabOptions(str(net), 50_000_000, rest_port=rest, fabric_port=fabric, room=1 << 28, origins=str(allowed))
+    with Lab(options, unique_name("fetch")) as lab:
+        lab.up()
+        yield OriginLab(lab, allowed)

@@ -1,0 +1,136 @@
+"""An S3 server: versitygw, installed from Go's modules when a test first wants it, with objects in a folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+T = TypeVar("T")
+
+TOOLS = Path(__file__).resolve().parents[2] / "build" / "tools"
+MODULE = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
+BUCKET = "models"
+
+
+def program() -> Path:
+    """versitygw. Skips, with the reason, where it cannot be installed."""
+    there = TOOLS / "versitygw"
+    if there.exists():
+        return there
+    go = shutil.which("go")
+    if go is None:
+        pytest.skip("no versitygw: there is no Go to build it with (Debian's golang-go, or a newer one)")
+    TOOLS.mkdir(parents=True, exist_ok=True)
+    made = subprocess.run(
+        [go, "install", "-p", "2", MODULE], env={**os.environ, "GOBIN": str(TOOLS)}, capture_output=True, text=True
+    )
+    if made.returncode:
+        pytest.skip(f"no versitygw: {made.stderr.strip().splitlines()[-1]}")
+    return there
+
+
+class S3:
+    """`inside`: runs something where the address is. `tls`: certificate, key."""
+
+    access, secret, region = "AKIAEXAMPLE", "the-secret-of-this-bucket", "eu-test-1"
+
+    def __init__(
+        self,
+        folder: Path,
+        address: str,
+        port: int,
+        enter: tuple[str, ...] = (),
+        inside: Callable[[Callable[[], Any]], Any] = lambda act: act(),
+        tls: tuple[Path, Path] | None = None,
+    ) -> None:
+        self.folder, self.address, self.port = folder, address, port
+        self.enter, self.inside, self.tls = enter, inside, tls
+        self.endpoint = f"http{'s' if tls else ''}://{address}:{port}"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def entry(self, **more: str) -> dict[str, str]:
+        """Of an agent's file of --origins."""
+        keys = {"access_key": self.access, "secret_key": self.secret, "region": self.region}
+        return {"prefix": f"s3://{BUCKET}/", "endpoint": self.endpoint, **keys, **more}
+
+    def start(self) -> None:
+        command = [*self.enter, str(program()), "--port", f"{self.address}:{self.port}", "--region", self.region]
+        command += ["--keep-alive", *(("--cert", str(self.tls[0]), "--key", str(self.tls[1])) if self.tls else ())]
+        for part in ("objects", "about"):
+            (self.folder / part).mkdir(parents=True, exist_ok=True)
+        keys = {"ROOT_ACCESS_KEY": self.access, "ROOT_SECRET_KEY": self.secret}
+        with open(self.folder / "s3.log", "ab") as log:
+            self._process = subprocess.Popen(
+                [*command, "posix", "--sidecar", str(self.folder / "about"), str(self.folder / "objects")],
+                env={**os.environ, **keys},
+                stdout=log,
+                stderr=log,
+            )
+        end = time.monotonic() + 20
+        while not self._answers():
+            assert time.monotonic() < end and self._process.poll() is None, (self.folder / "s3.log").read_text()
+            time.sleep(0.05)
+
+    def _answers(self) -> bool:
+        try:
+            self.inside(lambda: socket.create_connection((self.address, self.port), 1).close())
+        except OSError:
+            return False
+        return True
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.send_signal(signal.SIGTERM)
+            self._process.wait(10)
+
+    def __enter__(self) -> S3:
+        self.start()
+        self.ask(lambda client: client.create_bucket(Bucket=BUCKET))
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.stop()
+
+    def ask(self, act: Callable[[Any], T]) -> T:
+        """What `act` gets from an S3 client of somebody else's."""
+
+        def run() -> T:
+            import boto3
+
+            client = boto3.client(
+                "s3",
+                endpoint_url=self.endpoint,
+                region_name=self.region,
+                aws_access_key_id=self.access,
+                aws_secret_access_key=self.secret,
+                verify=str(self.tls[0]) if self.tls else None,
+            )
+            return act(client)
+
+        return self.inside(run)  # type: ignore[no-any-return]
+
+    def put(self, key: str, data: bytes) -> None:
+        self.ask(lambda client: client.put_object(Bucket=BUCKET, Key=key, Body=data))
+
+    def put_in_parts(self, key: str, data: bytes, part: int) -> str:
+        """A multipart upload; its ETag."""
+
+        def upload(client: Any) -> str:
+            name: dict[str, Any] = {"Bucket": BUCKET, "Key": key}
+            name["UploadId"] = client.create_multipart_upload(**name)["UploadId"]
+            parts = []
+            for n, at in enumerate(range(0, len(data), part), 1):
+                made = client.upload_part(**name, PartNumber=n, Body=data[at : at + part])
+                parts.append({"PartNumber": n, "ETag": made["ETag"]})
+            return str(client.complete_multipart_upload(**name, MultipartUpload={"Parts": parts})["ETag"])
+
+        return self.ask(upload)
