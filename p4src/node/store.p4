@@ -121,6 +121,7 @@ control Answer(inout headers_t hdr, in stored_t entry, in segment_t ret, inout m
             hdr.growing.ports = ret.ports;
             hdr.growing.n = ret.n;
             hdr.growing.local = 7w0 ++ ret.local;
+            hdr.growing.room = 0;
             meta.out_port = P4_LOOP_OUT;
         }
     }

@@ -22,6 +22,7 @@ header growing_t {
     bit<128> ports;  // the segment over which it leaves
     bit<8>   n;
     bit<8>   local;
+    bit<96>  room;   // for the labels that take its place: the last pass grows by no more than the two pieces
 }
 
 header piece_t   { bit<2048> bytes; }

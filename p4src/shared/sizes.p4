@@ -21,7 +21,7 @@ const bit<32> STORE_BYTES = 131072; // a tree's store at most
 const bit<16> ROUTE_MAX = 1024;
 const bit<8> STOPS_MAX = 64;
 const bit<16> PAYLOAD_MAX = 65000;
-const bit<16> GROWING_LEN = 26; // of growing_t
+const bit<16> GROWING_LEN = 38; // of growing_t
 const bit<32> FRONT_LEN = 34; // Ethernet, one label, the header
 
 // Times in microseconds.

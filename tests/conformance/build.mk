@@ -6,3 +6,10 @@ conformance: build ## the conformance table against DATAPLANE=dpdk|ovs|bmv2 (def
 .PHONY: test-bmv2
 test-bmv2: p4 build ## all of bmv2, also what takes minutes: whole labs under faults (needs p4lang's p4c and bmv2)
 	@DATACAST_BMV2=1 DATAPLANE=bmv2 nice -n 5 $(PY) -m pytest -v --reruns 1 tests/p4 tests/conformance
+
+.PHONY: fuzz-p4 same-p4
+fuzz-p4: p4 build ## made-up frames into the node in P4 on bmv2, TIME seconds: TIME=600 SEED=1
+	@FUZZ_S=$(TIME) SEED=$(or $(SEED),1) $(PY) -m pytest -q -s tests/conformance/test_p4_fuzz.py
+
+same-p4: p4 build ## a thousand seeded sequences into the core's node and the one in P4: SEQUENCES=1000 SEED=1
+	@SEQUENCES=$(or $(SEQUENCES),1000) SEED=$(or $(SEED),1) $(PY) -m pytest -q tests/conformance/test_same_as_the_core.py

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from planes import PLANES, Plane
+from planes import PLANES, Plane, running
 
 CHOSEN = [name for name in os.environ.get("DATAPLANE", ",".join(PLANES)).split(",") if name]
 
@@ -23,10 +22,5 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture(scope="session")
 def plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
     """The data plane named by the parameter; skips with the reason where this machine has not got it."""
-    cls = PLANES[request.param]
-    if lack := cls.missing():
-        pytest.skip(f"{cls.name}: {lack}")
-    folder = Path(os.path.realpath(tmp_path_factory.mktemp(cls.name)))
-    running = cls(folder)
-    yield running
-    running.close()
+    with running(PLANES[request.param], tmp_path_factory) as plane:
+        yield plane

@@ -6,14 +6,17 @@ dpdk: `datacast-switch` owns the ports. ovs, bmv2: the switch forwards, programm
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
+import pytest
 import yaml
 from conformance_kit import MTU, ROOT, Namespace, Process, Wire, ask, wait_for
 from made import made
@@ -87,6 +90,9 @@ class Plane(ABC):
     def trees(self) -> dict[int, dict[str, Any]]:
         """Counters per tree of the node behind this switch."""
         return {t["tree"]: t for t in ask(self.control, {"op": "trees"})["nodes"][NODE]}
+
+
+P = TypeVar("P", bound=Plane)
 
 
 class DpdkPlane(Plane):
@@ -261,3 +267,15 @@ class P4Plane(Bmv2Plane):
 
 
 PLANES: dict[str, type[Plane]] = {plane.name: plane for plane in (DpdkPlane, OvsPlane, Bmv2Plane, P4Plane)}
+
+
+@contextlib.contextmanager
+def running(cls: type[P], factory: pytest.TempPathFactory) -> Iterator[P]:
+    """A data plane of its own; skips with the reason where this machine has not got it."""
+    if lack := cls.missing():
+        pytest.skip(f"{cls.name}: {lack}")
+    plane = cls(Path(os.path.realpath(factory.mktemp(cls.name))))
+    try:
+        yield plane
+    finally:
+        plane.close()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
-import itertools
 import time
 
 import pytest
 import scenarios
-from conformance_kit import ROOT, gather, wait_for
+from conformance_kit import gather, wait_for
+from conformance_table import TABLE
 from planes import PORTS, Plane
 from scenarios import ANY_LAG, Scenario
 
@@ -18,26 +17,6 @@ QUIET_S = 0.06
 """Silence that counts as silence: many times what a frame takes through any of these switches."""
 PATIENCE_S = 3.0
 LAG_AT = 14 + 13
-_trees = itertools.count(1)
-
-
-def _golden() -> list[Scenario]:
-    spec = importlib.util.spec_from_file_location("wire_golden", ROOT / "tests" / "wire" / "golden.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    import sys
-
-    sys.modules["wire_golden"] = module
-    spec.loader.exec_module(module)
-    pops = [(e.name, e.frame, int(e.value["port"]), bytes.fromhex(e.value["out"])) for e in module.read("pop")]
-    # Those about ports are written for a node of four, and this one has eight. Ordinary Ethernet is bridged by some.
-    refused = [(e.name, e.frame) for e in module.read("refuse")
-               if e.value["reason"] not in ("port", "ethertype") and e.frame[12:14] in (b"\x88\x47", b"\x88\xb5")]
-    return scenarios.golden(pops, refused)
-
-
-TABLE = [*scenarios.label_scenarios(), *scenarios.size_scenarios(), *scenarios.ethernet_scenarios(),
-         *scenarios.node_scenarios(lambda: next(_trees)), *_golden()]
 
 
 def normal(frame: bytes, like: bytes) -> bytes:

@@ -1,0 +1,94 @@
+"""More trees, children and waiting interests than the node in P4 has room for, and the longest way it can send over."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from conformance_kit import gather
+from planes import P4Plane, running
+from scenarios import LEFT, SOURCE, adj, arriving, data, interest, onward, some, stack
+
+from datacast.core import constants as c
+from datacast.core.scapy_layer import Datacast, Stop
+
+pytestmark = [pytest.mark.root, pytest.mark.timeout(180)]
+TREES, SETS, WAYS = 128, 128, 4
+"""p4src/shared/sizes.p4."""
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[P4Plane]:
+    with running(P4Plane, tmp_path_factory) as plane:
+        yield plane
+
+
+def drops(node: P4Plane) -> dict[str, int]:
+    return dict(node.switch()["drops"])
+
+
+def child(tree: int, seq: int, ret: list[int], flags: str = "store") -> bytes:
+    """An interest from behind these ports."""
+    path = [Stop(flags=flags, ret=ret, fwd=[SOURCE]), Stop(flags="ret_local", ret=[3])]
+    return bytes(stack(c.LABEL_LOCAL) / Datacast(type="interest", tree=tree, seq=seq, path=path))
+
+
+def test_an_answer_from_the_store_leaves_over_the_longest_way_it_can(node: P4Plane) -> None:
+    """Labels and payload together are more than what bmv2 lets a frame grow by: it aborted."""
+    ways = [LEFT, *range(10, 9 + c.P4_SEGMENT_MAX)]
+    for size in (255, 256, 512, 700, 1024, 1400, 8900):
+        payload, labels = some(size), [adj(p) for p in ways[1:]] + [c.LABEL_LOCAL]
+        out = bytes(stack(*labels) / data(1, size, payload))[12:]
+        for sent, port in (
+            (child(1, size, ways, "store+ret_local"), LEFT),
+            (arriving(1, size, payload), SOURCE),
+            (child(1, size, ways, "store+ret_local"), LEFT),
+        ):
+            node.wires[port].send(sent)
+            came = gather(node.wires, 1, 0.0, 3.0)
+            assert node.bmv2.alive() and [len(frames) for frames in came.values()] == [1]
+            if list(came) == [LEFT]:
+                assert came[LEFT][0][12:] == out
+        assert list(came) == [LEFT], f"{size} bytes from the store"
+
+
+def test_children_beyond_its_room_are_refused_and_counted(node: P4Plane) -> None:
+    before = drops(node).get("children", 0)
+    for i in range(c.P4_CHILDREN_MAX + 8):
+        node.wires[LEFT].send(child(2, 7, [LEFT, 100 + i]))
+    assert list(gather(node.wires, 1, 0.1, 3.0)) == [SOURCE]
+    assert drops(node)["children"] == before + 8
+    node.wires[SOURCE].send(arriving(2, 7, some(300)))
+    came = gather(node.wires, c.P4_CHILDREN_MAX, 0.1, 3.0)
+    labels = sorted(int.from_bytes(frame[14:17], "big") >> 4 for frame in came[LEFT])
+    assert list(came) == [LEFT] and labels == [adj(100 + i) for i in range(c.P4_CHILDREN_MAX)]
+
+
+def test_interests_beyond_the_room_of_a_set_are_refused_and_counted(node: P4Plane) -> None:
+    before = drops(node).get("waiting", 0)
+    one_set = [SETS * i for i in range(WAYS + 2)]
+    for seq in one_set:
+        node.wires[LEFT].send(interest(3, seq, LEFT))
+    assert len(gather(node.wires, WAYS, 0.05, 3.0)[SOURCE]) == WAYS
+    assert drops(node)["waiting"] == before + 2
+    time.sleep(0.15)  # the oldest gives way after 100 ms
+    node.wires[LEFT].send(interest(3, one_set[-1], LEFT))
+    assert list(gather(node.wires, 1, 0.05, 3.0)) == [SOURCE]
+    node.wires[SOURCE].send(arriving(3, one_set[-1], some(300)))
+    assert list(gather(node.wires, 1, 0.05, 3.0)) == [LEFT], "one that waits is served"
+
+
+def test_trees_beyond_its_room_are_refused_and_counted(node: P4Plane) -> None:
+    before = drops(node).get("trees", 0)
+    asked = 2 * TREES
+    came = 0
+    for tree in range(1000, 1000 + asked):
+        node.wires[LEFT].send(interest(tree, 0, LEFT))
+        if tree % 32 == 31:
+            came += len(gather(node.wires, 32, 0.02, 0.2).get(SOURCE, ()))
+    came += len(gather(node.wires, 0, 0.1, 1.0).get(SOURCE, ()))
+    refused = drops(node)["trees"] - before
+    assert came + refused == asked and TREES * 3 // 4 <= came <= TREES
+    node.wires[LEFT].send(interest(1000, 1, LEFT))
+    assert gather(node.wires, 1, 0.05, 3.0)[SOURCE][0][12:] == onward(1000, 1)[12:], "a tree that is there is served"
