@@ -180,9 +180,8 @@ clockwork: build ## the control plane in simulated time: SEEDS=0:10000, or one
 clockwork-bugs: build ## mistakes put back into the services: the simulation must find each
 	@PYTHONPATH=tests nice -n 10 $(PY) -m clockwork --bugs $(or $(SEEDS),0:400) -j $(shell nproc)
 
-# mypy knows no package map: it gets a folder of links. TYPED are the rooms that pass it.
+# mypy knows no package map: it gets a folder of links.
 ROOMS := services origins topologies planners lab fabric_manager master controller cli simulation
-TYPED := $(filter-out master,$(ROOMS))
 
 # Debian's tools for packages are wanted here only.
 PACKAGE_TOOLS := dpkg-dev debhelper lintian debootstrap python3-numpy curl
@@ -205,7 +204,7 @@ lint: $(BUILD)/.venv ## ruff, import contracts, types, folder layout
 	@$(VENV)/bin/lint-imports
 	@mkdir -p $(BUILD)/types/datacast; ln -sfn $(CURDIR)/libdatacast/python $(BUILD)/types/datacast/core
 	@for room in $(ROOMS); do ln -sfn $(CURDIR)/$$room $(BUILD)/types/datacast/$$room; done
-	@MYPYPATH=$(BUILD)/types $(VENV)/bin/mypy --cache-dir $(BUILD)/types/.cache $(TYPED:%=-p datacast.%)
+	@MYPYPATH=$(BUILD)/types $(VENV)/bin/mypy --cache-dir $(BUILD)/types/.cache $(ROOMS:%=-p datacast.%)
 	@$(PY) -m pytest -q tests/test_layout.py
 
 clean: ## remove what the build made

@@ -52,7 +52,7 @@ class Bounds:
 
     async def check(self, trees: dict[str, dict[str, Any]]) -> None:
         """What the source says of its trees."""
-        late = {
+        late: dict[str, int | None] = {
             tree: bound
             for tree, bound in self._rates.items()
             if bound is not None and tree in trees and trees[tree].get("rate_bps", 0) > FASTER * bound

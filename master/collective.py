@@ -75,6 +75,14 @@ class Collective:
         if part := self._of(tree):
             part.lose(tree)
 
+    def bound(self, tree: int, rate: float | None, now: float) -> None:
+        if part := self._of(tree):
+            part.bound(tree, rate, now)
+
+    def slow_down(self, tree: int, rate: float | None) -> None:
+        if part := self._of(tree):
+            part.slow_down(tree, rate)
+
     def revive(self, tree: int, now: float) -> None:
         if part := self._of(tree):
             part.revive(tree, now)

@@ -11,9 +11,8 @@ import asyncio
 import logging
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Coroutine
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from datacast.origins.dealing import Dealing
 from datacast.origins.ranges import Range
@@ -22,11 +21,8 @@ from .collective import Collective
 from .crew import PROMPT_S, Crew, GroupError
 from .members import Member
 from .signalling import answer_of
-
-if TYPE_CHECKING:
-    from datacast.fabric_manager.api import GroupSpec, StartOrder
-
-    from .plan import Plan
+from .tasks import Tasks
+from .transfer import Transfer
 
 log = logging.getLogger("datacast.master")
 
@@ -55,23 +51,10 @@ class Run:
 
 
 class Fetching:
-    """A part of Group, which sets these."""
+    """Of a group that has a URL for its source."""
 
-    id: str
-    spec: GroupSpec
-    order: StartOrder
-    crew: Crew
-    plan: Plan | None
-    size: int | None
-    block: int
-    scheduler: Any
-    forest: Any
-    _wake: asyncio.Event
-
-    def _spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        raise NotImplementedError
-
-    def _begin_fetching(self) -> None:
+    def __init__(self, transfer: Transfer, crew: Crew, tasks: Tasks) -> None:
+        self._t, self._crew, self._tasks = transfer, crew, tasks
         self.dealing: Dealing | None = None
         self.etag = ""
         self.fetched_by: Counter[str] = Counter()
@@ -86,23 +69,28 @@ class Fetching:
         self._refusals: dict[str, GroupError] = {}
         self._ended: GroupError | None = None
 
+    @property
+    def _scheduler(self) -> Collective:
+        assert isinstance(self._t.scheduler, Collective)
+        return self._t.scheduler
+
     # ---- start ----
-    async def _stat_origin(self) -> int:
+    async def stat(self) -> int:
         """Size of the object, the same for all who can fetch it. Raises GroupError."""
-        url = self.spec.source_path
-        dests = {m.name: {"dest": self._dest(m.name), "url": url} for m in self.crew.roots}
+        url = self._t.spec.source_path
+        dests = {m.name: {"dest": self._t.dest(m.name), "url": url} for m in self._crew.roots}
         try:
-            results = await self.crew.request("stat", self.crew.roots, None, dests, STAT_S)
+            results = await self._crew.request("stat", self._crew.roots, None, dests, STAT_S)
         except GroupError as error:
             raise GroupError(error.code, f"{url}: {error.message}", url) from error
         sizes: dict[tuple[int, str], str] = {}
-        for member in self.crew.roots:
+        for member in self._crew.roots:
             told = results.get(member.name) or {"code": "unreachable", "error": f"{member.name} does not answer"}
             if not told.get("ok") or not isinstance(told.get("size"), int):
                 why = str(told.get("error", "no size"))
                 self._refusals[member.name] = GroupError(str(told.get("code", "bad_answer")), why, member.name)
                 member.sends = False
-                log.warning("group %s: %s does not fetch: %s", self.id, member.name, why)
+                log.warning("group %s: %s does not fetch: %s", self._t.id, member.name, why)
                 continue
             sizes[told["size"], str(told.get("etag") or "")] = member.name
         if not sizes:
@@ -114,33 +102,25 @@ class Fetching:
         ((size, self.etag),) = sizes
         return size
 
-    def _dest(self, name: str) -> str:
-        raise NotImplementedError
-
-    def _origin(self) -> dict[str, str]:
-        return {"url": self.spec.source_path, **({"etag": self.etag} if self.etag else {})}
-
-    def _deal_among(self, roots: list[str]) -> None:
-        assert self.plan and self.size is not None
-        blocks = -(-self.size // (self.plan.payload * self.block)) if self.size else 0
-        self.dealing = Dealing(blocks, roots, self.spec.origin_policy, run=AT_ONCE)
+    def begin(self, roots: list[str]) -> None:
+        self.dealing = Dealing(self._t.blocks, roots, self._t.spec.origin_policy, run=AT_ONCE)
         self._runs = {root: [] for root in roots}
-        self._settled = time.monotonic() + (SETTLE_S if self.order.again else 0.0)
+        self._settled = time.monotonic() + (SETTLE_S if self._t.order.again else 0.0)
 
     # ---- while it runs ----
-    def _deal(self, now: float) -> None:
+    def deal(self, now: float) -> None:
         """Give those who have less than two runs their next."""
         if self._ended is not None:
             raise self._ended
         if self.dealing is None or now < self._settled:
             return
         for root in list(self.dealing.fetchers):
-            runs, member = self._runs[root], self.crew.members[root]
+            runs, member = self._runs[root], self._crew.members[root]
             self._end_runs(root, now)
             for run in runs:
                 if now - run.heard > REPEAT_S and not member.suspect:
                     run.heard = now
-                    self._spawn(self._order_run(member, run))
+                    self._tasks.spawn(self._order_run(member, run))
             while not member.suspect and self._hungry(root, now) and (blocks := self.dealing.take(root)) is not None:
                 missing = {b for b in range(blocks.first, blocks.end) if not self._holders.get(b)}
                 if self.dealing.policy == "flat":
@@ -149,7 +129,7 @@ class Fetching:
                 self._began.setdefault(root, now)
                 runs.append(run)
                 if missing:
-                    self._spawn(self._order_run(member, run))
+                    self._tasks.spawn(self._order_run(member, run))
                 else:
                     self._end_runs(root, now)
 
@@ -187,9 +167,9 @@ class Fetching:
         if not rows:
             return
         try:
-            results = await self.crew.request("fetch", [member], None, {member.name: {"blocks": rows}}, PROMPT_S)
+            results = await self._crew.request("fetch", [member], None, {member.name: {"blocks": rows}}, PROMPT_S)
         except GroupError as error:
-            log.info("group %s: %s", self.id, error)
+            log.info("group %s: %s", self._t.id, error)
             return  # ordered again
         told = answer_of(results, member.name)
         if not told.get("ok") and told.get("code") != "unreachable":
@@ -202,13 +182,13 @@ class Fetching:
             rate = self._rate(root, now)
             self.dealing.fetched(root, run.blocks, run.blocks.count / rate if rate and run.fetched else 0.0)
 
-    def _held_by(self, member: Member, rows: list[list[Any]]) -> list[list[Any]]:
+    def held_by(self, member: Member, rows: list[list[Any]]) -> list[list[Any]]:
         """A root has these blocks. Returns the digests that nobody has told before."""
         news, now = [], time.monotonic()
         for block, digest in rows:
             known = self._digest_of.setdefault(block, digest)
             if known != digest:
-                self._ended = GroupError("changed", f"{self.spec.source_path} changed while it was fetched")
+                self._ended = GroupError("changed", f"{self._t.spec.source_path} changed while it was fetched")
                 return []
             first = not self._holders.get(block)
             if first:
@@ -216,7 +196,7 @@ class Fetching:
             self._holders.setdefault(block, set()).add(member.name)
             if first or block in self._homeless:
                 self._homeless.discard(block)
-                self.scheduler.offer(block, member.name)
+                self._scheduler.offer(block, member.name)
             for run in self._runs.get(member.name, ()):
                 if block in run.missing:
                     run.missing.discard(block)
@@ -228,7 +208,7 @@ class Fetching:
             self._end_runs(member.name, now)
         return news
 
-    def _not_fetched(self, member: Member, event: dict[str, Any]) -> None:
+    def not_fetched(self, member: Member, event: dict[str, Any]) -> None:
         self._no_fetcher(member.name, str(event.get("code", "error")), str(event.get("error", "not fetched")))
 
     def _no_fetcher(self, name: str, code: str, why: str) -> None:
@@ -236,11 +216,11 @@ class Fetching:
         if self.dealing is None or name not in self.dealing.fetchers:
             return
         self._refusals[name] = GroupError(code, why, name)
-        log.warning("group %s: %s fetches no more: %s", self.id, name, why)
+        log.warning("group %s: %s fetches no more: %s", self._t.id, name, why)
         if code in FATAL:
             self._ended = self._refusals[name]
         self._stop_fetcher(name)
-        self._wake.set()
+        self._t.wake.set()
 
     def _stop_fetcher(self, name: str) -> None:
         assert self.dealing
@@ -253,34 +233,36 @@ class Fetching:
         reasons = {name: error.message for name, error in self._refusals.items()}
         last = next(reversed(self._refusals.values()), GroupError("unreachable", "every fetcher is gone"))
         whose = "; ".join(f"{name}: {why}" for name, why in list(reasons.items())[:8]) or last.message
-        self._ended = GroupError(last.code, f"nobody can fetch {self.spec.source_path}: {whose}", self.spec.source_path)
+        self._ended = GroupError(
+            last.code, f"nobody can fetch {self._t.spec.source_path}: {whose}", self._t.spec.source_path
+        )
 
     # ---- a fetcher is gone ----
-    def _lost_root(self, name: str, unsure: set[int]) -> None:
+    def lost_root(self, name: str, unsure: set[int]) -> None:
         """What it had begun others fetch; what it was still sending somebody sends who has it, or fetches it again."""
-        assert isinstance(self.scheduler, Collective) and self.dealing
-        self.scheduler.drop(name)
+        assert self.dealing
+        self._scheduler.drop(name)
         if name in self.dealing.fetchers:
             self._stop_fetcher(name)
         for holders in self._holders.values():
             holders.discard(name)
         self._homeless |= unsure
-        self._spawn(self._rehome())
+        self._tasks.spawn(self._rehome())
 
     async def _rehome(self) -> None:
         assert self.dealing
         self._settled = time.monotonic() + SETTLE_S
         try:
-            await self.crew.reopen()  # all who are left tell what they hold
+            await self._crew.reopen()  # all who are left tell what they hold
         except GroupError as error:
-            log.warning("group %s: %s", self.id, error)
-            self.crew.rewire()
+            log.warning("group %s: %s", self._t.id, error)
+            self._crew.rewire()
         await asyncio.sleep(SETTLE_S)
         for block in sorted(self._homeless):
             holders = self._holders.get(block)
             if holders:
-                self.scheduler.offer(block, sorted(holders)[0])
+                self._scheduler.offer(block, sorted(holders)[0])
             else:
                 self.dealing.lost(Range(block, 1))
         self._homeless.clear()
-        self._wake.set()
+        self._t.wake.set()

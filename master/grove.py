@@ -97,7 +97,7 @@ def ideal_s(plan: Plan, graph: nx.Graph, receivers: Iterable[str], size: int) ->
 
 
 class Grove:
-    """A Forest per root, as one: what reaction.py needs of a forest."""
+    """A Forest per root, as one: what Reactions needs of a forest."""
 
     def __init__(self, forests: Mapping[str, Forest]) -> None:
         self._forests = dict(forests)

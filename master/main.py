@@ -11,6 +11,7 @@ import re
 import signal
 import socket
 import sys
+from typing import Any
 
 import networkx  # noqa: F401  (loaded ahead: a group must not wait for it)
 
@@ -60,8 +61,8 @@ async def run(args: argparse.Namespace) -> None:
     worker = Worker(client, view, args.name or own_name(args.child))
     go_realtime(args.realtime)
     gc.freeze()
-    tasks = [asyncio.create_task(view.follow()), asyncio.create_task(worker.run(os.getpid()))]
-    ends = [asyncio.create_task(stop.wait())]
+    tasks: list[asyncio.Task[None]] = [asyncio.create_task(view.follow()), asyncio.create_task(worker.run(os.getpid()))]
+    ends: list[asyncio.Task[Any]] = [asyncio.create_task(stop.wait())]
     if args.child:
         ends.append(asyncio.create_task(orphaned(worker)))
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
+from .collective import Collective
 from .members import Member
 from .plan import Plan
 from .schedule import Scheduler, TreeQueue, links_needed
@@ -46,14 +47,15 @@ class Told:
             self._receivers, self._trees, self._arcs = {}, {}, {}
         progress = {key: body.get(key) for key in ("size", "error", "report", "adopt")}
         progress |= {"fraction": body["fraction"], "rate_bps": body["rate_bps"], "reactions": body["reactions"]}
+        told: dict[str, Any] = {}
         progress["receivers"] = {
             m.name: m.to_json(size, first_ns) for m in receivers if self._news(m, size) or body["report"]
         }
-        progress["trees"] = {}
+        progress["trees"] = told
         for name, tree in body["trees"].items():
             if self._trees.get(name) != tree:
                 same = self._arcs.get(name) is tree["arcs"]
-                progress["trees"][name] = {**tree, "arcs": None} if same else tree
+                told[name] = {**tree, "arcs": None} if same else tree
                 self._arcs[name], self._trees[name] = tree["arcs"], tree
         if self.bare:
             progress = {"size": body["size"], "error": body["error"]}
@@ -85,7 +87,7 @@ def in_parts(report: dict[str, Any]) -> list[dict[str, Any]]:
     receivers = list(report["progress"].get("receivers", {}).items())
     if len(receivers) <= PART_MAX:
         return [report]
-    bare = {"receivers": {}, "trees": {}, "report": None, "reactions": [], "adopt": None, "error": None}
+    bare: dict[str, Any] = {"receivers": {}, "trees": {}, "report": None, "reactions": [], "adopt": None, "error": None}
     parts = []
     for at in range(0, len(receivers), PART_MAX):
         progress = {**report["progress"], **bare, "receivers": dict(receivers[at : at + PART_MAX])}
@@ -107,7 +109,11 @@ def weight(report: dict[str, Any]) -> int:
 
 
 def trees_json(
-    plan: Plan, ids: list[int], scheduler: Scheduler, figures: dict[str, dict[str, Any]], receivers: list[Member]
+    plan: Plan,
+    ids: list[int],
+    scheduler: Scheduler | Collective,
+    figures: dict[str, dict[str, Any]],
+    receivers: list[Member],
 ) -> dict[str, Any]:
     """Per tree, by id. `figures`: the source's last status with `packet_rate` in new numbers per second."""
     trees: dict[str, Any] = {}

@@ -146,13 +146,8 @@ class Worker:
             if there.group.epoch >= order.epoch:
                 return  # told again, because the stream began anew
             await self.drop(order.group)
-
-        def changed() -> None:
-            group.news = True
-            self._due.set()
-
         group = Group(
-            order, self.view, self.client, self.agents, received_ns=received_ns, changed=changed, gate=self._gate
+            order, self.view, self.client, self.agents, received_ns=received_ns, changed=self._due.set, gate=self._gate
         )
         task = asyncio.create_task(group.run())
         self.groups[order.group] = Running(group, task)

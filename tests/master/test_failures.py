@@ -58,7 +58,9 @@ async def controller_of(it, switch: str, **says):
 
 def waypoints(master, host: str) -> list[tuple[int, ...]]:
     """The ways on from a receiver's waypoints in the group's first tree; one that has none is the source's own node."""
-    return [stop.fwd.ports for stop in decode_route(next(iter(master.forest.ways.values())).routes[host])[1:-1]]
+    return [
+        stop.fwd.ports for stop in decode_route(next(iter(master.transfer.forest.ways.values())).routes[host])[1:-1]
+    ]
 
 
 def test_an_appliance_that_goes_and_comes_back_changes_the_routes_of_a_running_group() -> None:
@@ -71,7 +73,7 @@ def test_an_appliance_that_goes_and_comes_back_changes_the_routes_of_a_running_g
             assert waypoints(master, "h1") == [(0,)]
             await appliance(False)
             await until(lambda: waypoints(master, "h1") == [()], "the source's own node is the waypoint")
-            await until(lambda: "signalled_ns" in master.reactions[0], "the receivers have acknowledged it")
+            await until(lambda: "signalled_ns" in master.transfer.reactions[0], "the receivers have acknowledged it")
             await appliance(True)
             await until(lambda: waypoints(master, "h1") == [(0,)], "the switch is it again")
             return await it.end(group)
@@ -124,12 +126,12 @@ def test_a_lost_tree_leaves_its_share_to_the_other_and_comes_back_with_the_link(
             await it.running(group, 100)
             master = await master_of(it, group)
             tell(it, "21", 1, 0, False)
-            await until(lambda: any(r.get("lost") for r in master.reactions), "a tree is lost")
-            lost = next(r["lost"] for r in master.reactions if r.get("lost"))
-            assert master.scheduler.trees[lost[0]].lost
+            await until(lambda: any(r.get("lost") for r in master.transfer.reactions), "a tree is lost")
+            lost = next(r["lost"] for r in master.transfer.reactions if r.get("lost"))
+            assert master.transfer.scheduler.trees[lost[0]].lost
             await until(lambda: it.world.ops("reroute"), "somebody is rerouted")
             tell(it, "21", 2, 0, True)
-            await until(lambda: not master.scheduler.trees[lost[0]].lost, "it is used again")
+            await until(lambda: not master.transfer.scheduler.trees[lost[0]].lost, "it is used again")
             return await it.end(group), lost
 
     record, lost = run(scenario())
@@ -146,7 +148,7 @@ def test_a_link_that_no_tree_uses_signals_nobody() -> None:
             group = await it.start("00", ["02"], SIZE // 4)
             await it.running(group, 10)
             master = await master_of(it, group)
-            used = {node for way in master.forest.ways.values() for arc in way.arcs for node in arc}
+            used = {node for way in master.transfer.forest.ways.values() for arc in way.arcs for node in arc}
             idle = next(name for name in ("33", "32", "13") if name not in used)
             tell(it, idle, 1, 0, False)
             await until(lambda: not it.manager.fabric.link_up(idle, f"s0.{idle[0]}"), "the link is down")
@@ -165,8 +167,8 @@ def test_a_receiver_without_links_does_not_hold_up_the_others() -> None:
             it.world.agents["21"].stall_done = True
             for n, port in enumerate((0, 1), 1):
                 tell(it, "21", n, port, False)
-            await until(lambda: "21" in master.forest.cut_off, "it is seen to be cut off")
-            assert "21" not in master.forest.receivers and len(master.forest.receivers) == 5
+            await until(lambda: "21" in master.transfer.forest.cut_off, "it is seen to be cut off")
+            assert "21" not in master.transfer.forest.receivers and len(master.transfer.forest.receivers) == 5
             return await it.end(group)
 
     record = run(scenario())
@@ -218,7 +220,7 @@ def test_masters_that_die_one_after_another_do_not_fail_a_group_that_gets_on() -
             group = await it.start("00", SIX, 4 * SIZE)
             for _ in range(7):
                 master = await master_of(it, group)
-                await until(lambda m=master: m.state == "running", "it runs")
+                await until(lambda m=master: m.transfer.state == "running", "it runs")
                 before = it.manager.groups.get(group["id"])
                 had = before.assigned_fraction
                 await until(lambda h=had: it.manager.groups.get(group["id"]).progress.fraction > h, "it gets on")

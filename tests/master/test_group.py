@@ -339,8 +339,9 @@ def test_a_tree_goes_on_above_the_gap_that_a_cut_left() -> None:
             group = await it.start("00", SIX, 12_000_000)
             await it.running(group, 100)
             master = it.masters.groups[group["id"]]
-            cut = await until(lambda: master.scheduler.release(master.tree_ids[0], time.monotonic()), "it can be cut")
-            await master._cut([[cut.tree, cut.seq]])
+            t = master.transfer
+            cut = await until(lambda: t.scheduler.release(t.tree_ids[0], time.monotonic()), "it can be cut")
+            await master.feeding.cut([[cut.tree, cut.seq]])
             record = await it.end(group)
             return record, cut, it.world.trees[group["id"]][cut.tree].runs
 
@@ -430,7 +431,7 @@ def test_a_fabric_manager_that_is_stopped_leaves_its_groups_alone() -> None:
             await it.manager.stop()
             roles = [it.world.agents[name].roles[group["id"]] for name in SIX]
             await until(lambda: all(role.state == "done" for role in roles), "every receiver has it", 20)
-            await until(lambda: it.masters.groups[group["id"]].state == "done", "its master knows")
+            await until(lambda: it.masters.groups[group["id"]].transfer.state == "done", "its master knows")
             return it.world.ops("close")
 
     assert run(scenario()) == [], "another master may still come, and must find that they are done"

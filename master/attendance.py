@@ -1,0 +1,153 @@
+"""Receivers that come and go: who is served with the others, who when they are done, and who has failed."""
+
+from __future__ import annotations
+
+import logging
+import statistics
+import time
+
+from .crew import Crew
+from .forest import Change
+from .members import Member
+from .reaction import Reactions
+from .stable import RatedForest
+from .tasks import Tasks
+from .transfer import Transfer
+
+log = logging.getLogger("datacast.master")
+
+
+class Attendance:
+    """Sets members aside and calls them back; the trees then follow."""
+
+    def __init__(self, transfer: Transfer, crew: Crew, tasks: Tasks, reactions: Reactions) -> None:
+        self._t, self._crew, self._tasks, self._reactions = transfer, crew, tasks, reactions
+
+    # ---- who may go on with the others ----
+    def others_served(self, member: Member) -> bool:
+        """Whether there is somebody whom this one could hold up."""
+        others = any(not m.final and not m.aside and m is not member for m in self._crew.receivers)
+        able = member.role == "receiver" and not member.sends
+        return able and not self._t.finale and bool(self._t.aside_s) and others
+
+    def may_return(self, member: Member) -> bool:
+        """One that is far behind would slow the others down with questions about what they had long ago."""
+        return not self.others_served(member) or self.behind_s(member) <= self._t.aside_s
+
+    def may_wait(self, member: Member) -> bool:
+        """One that does not answer can be served later."""
+        silent = time.monotonic() - (member.away_since or time.monotonic())
+        return self.others_served(member) and silent > self._t.aside_s
+
+    def behind_s(self, member: Member) -> float:
+        """How long the others, at their rate, have been ahead of it by now."""
+        others = [m for m in self._crew.receivers if m is not member and not m.suspect and not m.aside]
+        there = [m for m in others if m.state not in ("failed", "cancelled")]
+        held = [self._t.size or 0 if m.state == "done" else m.bytes for m in there]
+        rates = [m.rate_bps for m in others if not m.final]
+        rate = statistics.median_high(rates) if rates else 0.0
+        part = self._planned_part(member, there)
+        return (part * statistics.median_high(held) - member.bytes) * 8 / (part * rate) if held and rate else 0.0
+
+    def _planned_part(self, member: Member, others: list[Member]) -> float:
+        """What this one gets by plan of what the others get."""
+        if not isinstance(self._t.forest, RatedForest):
+            return 1.0
+        got = self._t.forest.plan.got
+        rates = [got[m.name] for m in others if got.get(m.name)]
+        own = got.get(member.name, 0)
+        return own / statistics.median_high(rates) if rates and own else 1.0
+
+    # ---- set aside, and served later ----
+    def set_aside(self, member: Member, why: str) -> None:
+        log.warning("group %s: %s is set aside: %s", self._t.id, member.name, why)
+        member.aside = self._reactions.others = True
+        self._tasks.spawn(self._crew.dismiss(member, "served when the others are done", keep=True))
+        self._reactions.kick()
+        self._t.wake.set()
+
+    def absent(self, change: Change) -> None:
+        """Receivers that no link reaches any more, or again."""
+        now = time.monotonic()
+        for name in change.cut_off:
+            member = self._crew.members[name]
+            member.away_since = member.away_since or now
+        for name in change.back:
+            member = self._crew.members[name]
+            if member.suspect or member.final:
+                continue
+            if self.may_return(member):
+                member.away_since = None
+            else:
+                self.set_aside(member, "no link reached it")
+
+    def look(self, now: float) -> list[Member]:
+        """Those that are cut off for too long fail, or are set aside. Returns who is at work, and reached."""
+        # Without its source everybody is cut off; that is the source's failure, and its time runs.
+        forest = self._t.forest
+        off = forest.cut_off if forest and self._crew.connected else set()
+        working = [m for m in self._crew.receivers if not m.final and not m.aside and not m.suspect]
+        for member in working:
+            if member.name in off:
+                member.away_since = member.away_since or now
+                if now - member.away_since <= self._crew.timeout_s:
+                    continue
+                if self.may_wait(member):
+                    self.set_aside(member, "no link reaches it")
+                else:
+                    member.fail("cut_off", f"no link reached {member.name} for {self._crew.timeout_s:g} s")
+                    self._reactions.others = True
+                    self._t.wake.set()
+        return [m for m in working if m.name not in off]
+
+    async def serve_those_aside(self) -> None:
+        """Once all others are done: trees for those who were set aside."""
+        if self._t.finale or not all(m.final or m.aside for m in self._crew.receivers):
+            return
+        waiting = [m for m in self._crew.receivers if m.aside and not m.final]
+        self._t.finale = True
+        for member in waiting:
+            member.aside = False
+        self._reactions.others = True
+        await self._reactions.react()
+        for member in waiting:
+            self._crew.call_back(member)
+
+    # ---- other receivers are asked for ----
+    async def join(self, name: str) -> None:
+        """A receiver more. When data flows already it is served after the others."""
+        known = self._crew.members.get(name)
+        if known is not None and known.state not in ("failed", "cancelled"):
+            return
+        addr = self._t.view.address(name)
+        member = self._crew.members[name] = Member(name, "receiver", addr or "", heard=time.monotonic())
+        if not addr:
+            member.fail("no_agent", f"host {name} has no agent")
+        elif self._t.finale:
+            self._reactions.others = True
+            await self._reactions.react()
+            self._crew.suspect(member)
+        else:
+            member.aside = True
+        self._t.wake.set()
+
+    async def leave(self, name: str) -> None:
+        """A receiver less: what it has is dropped."""
+        member = self._crew.members.get(name)
+        if member is None or member.role != "receiver" or member.final:
+            return
+        member.state, member.error = "cancelled", {"code": "left", "message": f"{name} left the group"}
+        self._reactions.others = True
+        await self._crew.dismiss(member, "left the group", keep=False)
+        self._reactions.kick()
+        self._t.wake.set()
+
+    async def should_be(self, names: list[str]) -> None:
+        """All the receivers that are asked for: what came while this master could not hear it."""
+        known = [m.name for m in self._crew.receivers if m.state != "cancelled"]
+        for name in names:
+            if name not in known:
+                await self.join(name)
+        for name in known:
+            if name not in names:
+                await self.leave(name)

@@ -1,0 +1,150 @@
+"""Giving a group's trees what they are to send: extents, cuts, and the digests of what is sent."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import Any
+
+from . import pace
+from .crew import Crew
+from .digests import Digests
+from .schedule import Extent
+from .tasks import Tasks
+from .transfer import Transfer
+
+log = logging.getLogger("datacast.master")
+
+TICK_S = 0.1
+DIGEST_DELAY_S = 0.05
+RELEASE_S = 0.1
+"""Links fail together: a lost tree that has links again by then keeps what it has."""
+REACH = 1 << 15
+"""Numbers of a tree that a receiver may be waiting for below the next one it will ask for; more than
+DC_RECEIVER_REACH."""
+
+
+class Feeding:
+    """Carries out what the scheduler decides."""
+
+    def __init__(self, transfer: Transfer, crew: Crew, tasks: Tasks, digests: Digests) -> None:
+        self._t, self._crew, self._tasks, self._digests = transfer, crew, tasks, digests
+        self.takeovers = 0
+        self._given: dict[int, list[Extent]] = {}
+        """By tree; kept where another root may have to give them."""
+        self._releases: dict[int, float] = {}
+        """Trees that are lost, and since when."""
+
+    def feed(self, look_s: float) -> None:
+        """Assign, take over, forward digests. `look_s`: between two looks at the members."""
+        t, now = self._t, time.monotonic()
+        assert t.scheduler
+        if self._digests and self._digests.due(now, _digest_delay_s(look_s), t.blocks):
+            while self._digests:
+                self._crew.tell("digest", {"blocks": self._digests.take()})
+        t.scheduler.gone(frozenset(m.name for m in self._crew.receivers if m.final))
+        extents = t.scheduler.assign(now)
+        if t.several:
+            for extent in extents:
+                self._given.setdefault(extent.tree, []).append(extent)
+        if extents:
+            self._crew.tell("assign", {"extents": [[e.tree, e.seq, e.first, e.count] for e in extents]})
+        self._release(now)
+        cut = t.scheduler.steal(now)
+        if cut:
+            self.takeovers += 1
+            log.info("group %s: tree %d is cut at %d", t.id, cut.tree, cut.seq)
+            self._tasks.spawn(self.cut([[cut.tree, cut.seq]]))
+
+    def tick_s(self, look_s: float) -> float:
+        """Until the trees want looking at again."""
+        if self._releases:
+            return TICK_S
+        return min(_digest_delay_s(look_s), pace.TICK * look_s) if self._digests else pace.TICK * look_s
+
+    def bounded(self, rates: dict[str, int | None]) -> None:
+        """Deal out by what the trees may send."""
+        t = self._t
+        if t.scheduler is None or t.plan is None:
+            return
+        piece_bits = 8 * t.plan.frame_bytes
+        for tree, bps in rates.items():
+            t.scheduler.bound(int(tree), None if bps is None else bps / piece_bits, time.monotonic())
+        t.wake.set()
+
+    # ---- trees that are lost ----
+    def lost(self, tree: int, for_good: bool) -> None:
+        """It has no links of its own. for_good: by another plan, so nothing comes back, and nobody should wait."""
+        t, now = self._t, time.monotonic()
+        assert t.scheduler
+        t.scheduler.lose(tree)
+        self._releases[tree] = now - RELEASE_S if for_good else now
+        if for_good:
+            t.scheduler.slow_down(tree, t.source_trees.get(str(tree), {}).get("packet_rate"))
+
+    def revived(self, tree: int) -> None:
+        assert self._t.scheduler
+        self._releases.pop(tree, None)
+        self._t.scheduler.revive(tree, time.monotonic())
+
+    def _release(self, now: float) -> None:
+        """Give what lost trees would still have sent to the others, one cut at a time."""
+        scheduler = self._t.scheduler
+        assert scheduler
+        queues = scheduler.trees
+        if not any(queue.usable for queue in queues.values()):
+            return
+        for tree in sorted(self._releases):
+            if scheduler.cutting:
+                return
+            if queues[tree].cut_at is not None or now - self._releases[tree] < RELEASE_S:
+                continue
+            del self._releases[tree]
+            cut = scheduler.release(tree, now)
+            if cut:
+                self._tasks.spawn(self.cut([[cut.tree, cut.seq]]))
+
+    async def cut(self, cuts: list[list[int]]) -> None:
+        """Tell all where trees end, and wait until their root knows. `cuts`: tree, number."""
+        t, index = self._t, self._crew.entries
+        root = self._crew.members[t.root_of.get(cuts[0][0], self._crew.source.name)]
+        await self._crew.tell("cut", {"trees": cuts})
+        while root.position <= index and not root.over:
+            await asyncio.sleep(TICK_S)  # its agent is out of touch
+        assert t.scheduler
+        t.scheduler.cut_done(time.monotonic())
+        t.wake.set()
+
+    # ---- a root is gone ----
+    def end(self, trees: list[int]) -> set[int]:
+        """These send no more, and their root cannot be asked how far it got. Returns the blocks given to them that some
+        receiver may not have got."""
+        scheduler = self._t.scheduler
+        assert scheduler
+        blocks = {block for tree in trees for block in self._unsure(tree)}
+        for tree in trees:
+            queue = scheduler.trees[tree]
+            scheduler.lose(tree)
+            queue.extents.clear()
+            queue.end = queue.sent
+        self._crew.tell("cut", {"trees": [[tree, 0] for tree in trees]})
+        return blocks
+
+    def _unsure(self, tree: int) -> set[int]:
+        t = self._t
+        working = [m for m in self._crew.receivers if not m.final and m.name != t.root_of[tree]]
+        passed: list[Any] = [m.trees.get(str(tree), {}).get("seq") for m in working]
+        low = min((int(seq) for seq in passed if seq is not None), default=0) - REACH
+        if any(seq is None for seq in passed):
+            low = 0
+        blocks: set[int] = set()
+        for extent in self._given.get(tree, ()):
+            if extent.seq + extent.count > low:
+                blocks |= set(range(extent.first // t.block, -(-(extent.first + extent.count) // t.block)))
+        return blocks
+
+
+def _digest_delay_s(look_s: float) -> float:
+    """Every block's digest costs an order to all members: far from the end they go together."""
+    return look_s if look_s > pace.POLL_S else DIGEST_DELAY_S

@@ -1,0 +1,186 @@
+"""A group's plan as it begins, and what is made of it: a forest that repairs its trees, a scheduler that feeds them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+
+from datacast.core.trees import ArcLoad
+
+from . import pace
+from .collective import Collective
+from .crew import Crew, GroupError
+from .fetching import BLOCK_BYTES as FETCHED_BYTES
+from .forest import Forest
+from .grove import Grove, ideal_s, joined, plan_roots
+from .paces import Paces
+from .plan import BLOCKS_MAX, RATE_UNKNOWN, Plan, PlanError, make_plan, make_plan_for, per_block
+from .schedule import Scheduler
+from .stable import RatedForest
+from .transfer import Transfer
+
+log = logging.getLogger("datacast.master")
+
+LINKS_S = 1.0
+"""So long a group that begins waits for links that are down."""
+
+
+class Planning:
+    """`await make()` once; the transfer has its plan then."""
+
+    def __init__(self, transfer: Transfer, crew: Crew, gate: asyncio.Lock) -> None:
+        """`gate`: held while trees are computed."""
+        self._t, self._crew, self._gate = transfer, crew, gate
+        self._plans: dict[str, Plan] = {}
+        """Of each root."""
+
+    async def make(self) -> None:
+        """Raises GroupError, PlanError."""
+        t = self._t
+        assert t.size is not None
+        waiting = [m for m in self._crew.receivers if not m.final]
+        if not waiting:
+            raise GroupError("nothing_to_do", "every receiver has the file already, has left or has failed")
+        names = [m.name for m in waiting if not m.aside] or [m.name for m in waiting]
+        # Those of an earlier master are this group's own.
+        load = t.view.load_without([(u, v) for u, v, n in t.order.own for _ in range(n)])
+        plan = t.plan = await self._patient(names, load)
+        if plan.plain:
+            log.warning(
+                "group %s: %s has no cache appliance and only forwards: more traffic from above it",
+                t.id,
+                ", ".join(plan.plain),
+            )
+        for name, why in plan.cut_off.items():
+            if t.order.again:  # perhaps for a moment only: others had it in their trees
+                self._crew.members[name].aside = True
+            else:
+                self._crew.members[name].fail("cut_off", why)
+
+    async def lay_out(self) -> None:
+        """Ids for the trees, and what feeds and mends them."""
+        t = self._t
+        assert t.plan and t.size is not None
+        adopt = t.order.adopt
+        t.tree_ids = t.order.tree_ids[: len(t.plan.trees)]
+        missing = len(t.plan.trees) - len(t.tree_ids)
+        if missing > 0:
+            t.tree_ids += await t.client.tree_ids(missing)
+        block = t.options["block_bytes"]
+        if t.spec.url is not None:
+            block = block or max(FETCHED_BYTES, -(-t.size // BLOCKS_MAX))
+        t.block = adopt.per_block if adopt else per_block(t.size, t.plan.payload, block)
+        ids = iter(t.tree_ids)
+        t.root_of = {next(ids): root for root, plan in self._plans.items() for _ in plan.trees}
+        names = [m.name for m in self._crew.receivers if not m.final]
+        if t.spec.url is not None:
+            t.ideal_s = None  # the origin is not known
+        elif t.several:
+            t.ideal_s = ideal_s(t.plan, t.view.graph, names, t.size)
+        else:
+            t.ideal_s = t.plan.ideal_s(t.size)
+        t.forest = self._forest()
+        if t.spec.url is not None:
+            t.scheduler = Collective({root: self._scheduler(t.roots_trees(root), []) for root in self._plans})
+        else:
+            t.scheduler = self._scheduler(t.tree_ids, list(adopt.rest) if adopt else None)
+            if t.aside_s:
+                t.paces = Paces(t.plan.trees[0].transport.cache_bytes // 2, t.aside_s)
+
+    @property
+    def roots(self) -> list[str]:
+        """Those that have trees."""
+        return list(self._plans)
+
+    async def _patient(self, names: list[str], load: ArcLoad) -> Plan:
+        """Links that fail come back, often at once: a host that stands still for a moment loses nobody. Raises
+        PlanError when a source is still cut off after LINKS_S; receivers that are, the plan names."""
+        t, end = self._t, time.monotonic() + LINKS_S
+        while True:
+            left = end - time.monotonic()
+            try:
+                async with self._gate:
+                    plan = self._now(names, load)
+                    await asyncio.sleep(0)  # others get their turn before the next group's trees
+                lost = {m.name for m in self._crew.roots} - set(self._plans)
+                if left <= 0 or not (plan.cut_off or lost):
+                    break
+            except PlanError as error:
+                if error.code != "no_tree" or left <= 0:
+                    raise
+            with contextlib.suppress(TimeoutError):
+                await t.view.at(t.view.version + 1, left)
+        for name in lost:
+            why = f"no path over links that are up leads from {name} anywhere"
+            self._crew.members[name].fail("cut_off", why)
+        return plan
+
+    def _now(self, names: list[str], load: ArcLoad) -> Plan:
+        """Raises PlanError."""
+        t = self._t
+        payload = t.order.adopt.payload if t.order.adopt else None
+        graph, network = t.view.graph, t.view.network
+        if t.several:
+            roots = [m.name for m in self._crew.roots]
+            self._plans = plan_roots(graph, roots, names, t.options, load, network, payload)
+            return joined(self._plans)
+        given = graph, t.spec.source, names, t.options, load, network
+        plan = make_plan_for(payload, *given) if payload else make_plan(*given)
+        self._plans = {t.spec.source: plan}
+        return plan
+
+    # ---- what is made of it ----
+    def _forest(self) -> Forest | RatedForest | Grove:
+        t = self._t
+        assert t.plan is not None and t.view.network is not None
+        if t.plan.rated is not None:
+            return RatedForest(
+                t.view.graph,
+                t.view.network,
+                t.spec.source,
+                t.plan.rated,
+                ids=t.tree_ids,
+                payload=t.plan.payload,
+                default=RATE_UNKNOWN,
+                most=t.options.get("trees"),
+                planner=t.options.get("planner"),
+            )
+        forests = {root: self._one(root, plan) for root, plan in self._plans.items()}
+        return Grove(forests) if t.several else forests[t.spec.source]
+
+    def _one(self, root: str, plan: Plan) -> Forest:
+        t = self._t
+        assert plan.found is not None
+        return Forest(
+            t.view.graph,
+            plan.found.network,
+            root,
+            plan.found,
+            list(plan.found_routes),
+            ids=t.roots_trees(root),
+            payload=plan.payload,
+            labels=plan.room,
+            around=plan.around,
+            most=len(plan.trees) if t.several else t.options.get("trees"),
+            load=t.load,
+        )
+
+    def _scheduler(self, trees: list[int], pool: list[tuple[int, int]] | None) -> Scheduler:
+        t = self._t
+        assert t.plan is not None and t.size is not None
+        rated, frame = t.plan.rated, t.plan.frame_bytes
+        pairs = [(n, planned) for n, planned in zip(t.tree_ids, t.plan.trees, strict=True) if n in trees]
+        return Scheduler(
+            -(-t.size // t.plan.payload),
+            t.block,
+            trees,
+            min(planned.transport.rate_max_bps for _, planned in pairs) / 8 / frame,
+            max_pieces=max(1, pace.extent_bytes(t.size) // t.plan.payload),
+            pool=pool,
+            rates={tree: planned.transport.rate_max_bps / 8 / frame for tree, planned in pairs}
+            if rated or t.several
+            else None,
+            reach={tree: frozenset(planned.routes) for tree, planned in pairs} if rated else None,
+        )

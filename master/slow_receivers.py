@@ -1,0 +1,89 @@
+"""Receivers that turn out slower than planned get trees at their own rate; one that stands still is set aside."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from .attendance import Attendance
+from .bounds import Bounds
+from .crew import Crew
+from .forest import Forest
+from .members import Member
+from .paces import Seen
+from .plan import RATE_UNKNOWN
+from .reaction import Reactions
+from .schedule import Scheduler
+from .stable import RatedForest
+from .transfer import Transfer
+
+log = logging.getLogger("datacast.master")
+
+TREE_IDS_MAX = 20
+"""With more there are no plans for measured rates: agents know 32 trees of a group, a plan may have twelve."""
+
+
+class SlowReceivers:
+    """Brings what is measured to Paces, and carries out what it finds."""
+
+    def __init__(
+        self, transfer: Transfer, crew: Crew, bounds: Bounds, reactions: Reactions, attendance: Attendance
+    ) -> None:
+        self._t, self._crew, self._bounds = transfer, crew, bounds
+        self._reactions, self._attendance = reactions, attendance
+
+    def look(self, working: list[Member], now: float) -> None:
+        """`working`: those that links reach, as they are now."""
+        t = self._t
+        if t.paces is None or t.plan is None or not working or self._reactions.busy:
+            return
+        asked = t.options.get("delivery") != "together" and t.options.get("planner") is None
+        plans = asked and not t.several and len(t.tree_ids) <= TREE_IDS_MAX
+        seen = [self._seen(member, 0.0 if plans else self._attendance.behind_s(member)) for member in working]
+        if plans and t.paces.look(seen, now):
+            share = t.plan.payload / t.plan.frame_bytes
+            self._plan_for({name: int(cap / share) for name, cap in t.paces.caps.items()})
+        elif not plans:
+            t.paces.note(seen, now)
+        for name in t.paces.aside(seen, now, plans):
+            member = self._crew.members[name]
+            if self._attendance.others_served(member):
+                self._attendance.set_aside(member, f"{self._attendance.behind_s(member):.1f} s behind the others")
+                return
+
+    def _seen(self, member: Member, behind_s: float) -> Seen:
+        """`planned`: by the trees there are, as far as other groups leave them room."""
+        t = self._t
+        assert t.plan and t.forest
+        share = t.plan.payload / t.plan.frame_bytes
+        planned = able = 0.0
+        for number, tree in zip(t.tree_ids, t.plan.trees, strict=True):
+            way = t.forest.ways[number]
+            if way.slot is not None and member.name in way.routes:
+                able += tree.transport.rate_max_bps
+                planned += min(tree.transport.rate_max_bps, self._bounds.of(number))
+        if isinstance(t.forest, RatedForest):
+            able = t.forest.plan.bound.get(member.name, 0)
+        held = member.bytes - member.unwritten
+        return Seen(member.name, held, member.rate_bps, planned * share, able * share, behind_s)
+
+    def _plan_for(self, caps: dict[str, int]) -> None:
+        """Trees for what receivers were seen to take, where there can be any."""
+        t = self._t
+        assert t.forest and t.plan and t.view.network and isinstance(t.scheduler, Scheduler)
+        forest = t.forest
+        if not isinstance(forest, RatedForest):
+            assert isinstance(forest, Forest)
+            rates = {number: planned.rate_bps for number, planned in zip(t.tree_ids, t.plan.trees, strict=True)}
+            forest = RatedForest.of(forest, t.view.network, rates, default=RATE_UNKNOWN)
+            forest.caps = caps
+            if forest.planned(self._reactions.wanted()) is None:
+                log.warning("group %s: trees with rates cannot be routed, it keeps those it has", t.id)
+                return
+            t.plan = replace(t.plan, rated=forest.plan)
+            t.forest = forest
+            t.scheduler.by_name(frozenset(self._reactions.wanted()))
+        forest.caps = caps
+        log.warning("group %s: planning anew, receivers take %s", t.id, caps)
+        self._reactions.others = True
+        self._reactions.kick()

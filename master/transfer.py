@@ -1,0 +1,112 @@
+"""What a group is and what has become of it: the record that the parts of its runtime share.
+
+Each part (README.md, "The parts of a master") has one job and is given the others that it needs; what more than one of
+them must know is here, and over the fields stands who writes them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from datacast.core.trees import ArcLoad
+    from datacast.fabric_manager.api import FabricManagerClient, GroupSpec, StartOrder
+
+    from .collective import Collective
+    from .forest import Forest
+    from .grove import Grove
+    from .paces import Paces
+    from .plan import Plan
+    from .schedule import Scheduler
+    from .stable import RatedForest
+    from .view import View
+
+
+class Transfer:
+    """Made with the order; the plan and what follows from it come later."""
+
+    def __init__(
+        self, order: StartOrder, view: View, client: FabricManagerClient, changed: Callable[[], None] = lambda: None
+    ) -> None:
+        """`changed`: called when something is to be reported at once."""
+        self.order, self.view, self.client, self._changed = order, view, client, changed
+        self.options: dict[str, Any] = asdict(order.spec.options)
+        # Group:
+        self.dest_paths = dict(order.dest_paths)
+        self.state = "starting"
+        self.error: dict[str, str] | None = None
+        self.over = False
+        """The group has ended."""
+        self.wake = asyncio.Event()
+        """Set by whoever has changed something that the group should look at."""
+        self.news = True
+        """There is something to report."""
+        # Planning:
+        self.size: int | None = None
+        self.files: dict[str, dict[str, int]] = {}
+        """What tells each source's file from another."""
+        self.block = 1
+        """Pieces."""
+        self.ideal_s: float | None = None
+        self.paces: Paces | None = None
+        self.scheduler: Scheduler | Collective | None = None
+        # Planning, then Reactions (and SlowReceivers, which gives trees rates):
+        self.plan: Plan | None = None
+        self.forest: Forest | RatedForest | Grove | None = None
+        self.tree_ids: list[int] = []
+        self.root_of: dict[int, str] = {}
+        """By tree id."""
+        # Reactions:
+        self.reactions: list[dict[str, Any]] = list(order.reactions)
+        # Figures:
+        self.first_ns: int | None = order.adopt.first_ns if order.adopt else None
+        self.source_trees: dict[str, dict[str, Any]] = {}
+        # Attendance:
+        self.finale = False
+        """Those who were set aside are served: nobody is set aside any more."""
+
+    @property
+    def id(self) -> str:
+        return self.order.group
+
+    @property
+    def spec(self) -> GroupSpec:
+        return self.order.spec
+
+    @property
+    def several(self) -> bool:
+        """Trees begin at several hosts, or at one that is a receiver."""
+        return len(self.spec.roots) > 1 or self.spec.url is not None
+
+    @property
+    def aside_s(self) -> float:
+        """So long a receiver may be away, or behind the others; 0: nobody is set aside."""
+        return float(self.options.get("aside_ms", 2000)) / 1000
+
+    @property
+    def file(self) -> dict[str, int]:
+        return self.files.get(self.spec.source, {})
+
+    @property
+    def blocks(self) -> int:
+        assert self.plan and self.size is not None
+        return -(-self.size // (self.plan.payload * self.block))
+
+    def dest(self, name: str) -> str:
+        return self.dest_paths.get(name, self.spec.dest_path or "")
+
+    def roots_trees(self, root: str) -> list[int]:
+        return [tree for tree, name in self.root_of.items() if name == root]
+
+    def load(self) -> ArcLoad:
+        """Of the other groups: the fabric manager has counted this one's trees, too."""
+        assert self.plan
+        return self.view.load_without([arc for tree in self.plan.trees for arc in tree.arcs])
+
+    def tell_now(self) -> None:
+        """What others wait for."""
+        self.news = True
+        self._changed()
