@@ -2,9 +2,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/mman.h>
-#include <sys/random.h>
 
 #include "datacast/constants.h"
 
@@ -92,8 +89,9 @@ void forward_remove(struct endpoint *e)
 void forward_wake(struct endpoint *e, dc_time at) { loop_timer(e->forward->loop, &e->timer, at); }
 
 /* A frame from the node for this host: the prefix (a rewritten header) and then the buffer's bytes. */
-static void to_endpoint(struct forward *f, dc_time now, const struct dc_tx *tx)
+static void to_endpoint(void *arg, const struct dc_tx *tx, dc_time now)
 {
+  struct forward *f = arg;
   uint8_t joined[DC_HEADER_LEN + DC_ROUTE_MAX];
   const uint8_t *p = tx->buf == NULL ? tx->prefix : tx->buf->data + tx->off;
   size_t len = tx->len;
@@ -146,20 +144,6 @@ static bool labelled(const uint8_t *p, uint32_t len)
   return len >= DC_ETHER_LEN && p[12] == DC_ETHERTYPE_MPLS >> 8 && p[13] == (DC_ETHERTYPE_MPLS & 0xff);
 }
 
-static void through_node(struct forward *f, dc_time now, const struct dc_frame *frame)
-{
-  unsigned n = dc_node_handle(f->node, now, frame, f->out, DC_NODE_TX_MAX);
-  for (unsigned i = 0; i < n; i++) {
-    struct dc_tx *tx = &f->out[i];
-    if (tx->port != DC_PORT_HOST) {
-      port_push(f->port[tx->port], tx);
-    } else {
-      to_endpoint(f, now, tx);
-      buf_unref(tx->buf);
-    }
-  }
-}
-
 /* Is the frame for this node itself? Then its Datacast header stands behind the label. */
 static bool is_local(const uint8_t *p, uint32_t len)
 {
@@ -185,49 +169,37 @@ static bool is_for_endpoint(const struct forward *f, const uint8_t *p, uint32_t 
   return e != NULL && (h.type == DC_TYPE_INTEREST ? (void *)e->ops->interest : (void *)e->ops->data) != NULL;
 }
 
-static void from_port(void *arg, struct dc_buf *buf, uint32_t len)
+static bool admit(void *arg, struct port *port, struct dc_frame *frame, dc_time now)
 {
   struct forward *f = arg;
-  struct port *p = f->rx_port;
-  const uint8_t *d = buf->data;
-  switch (linkstate_frame(&p->link, f->loop->now, d, len)) {
-  case LINK_HELLO:
-    f->hello_at = 0; /* it may want an answer */
-    buf_unref(buf);
-    return;
-  case LINK_TRAFFIC:
-    f->traffic = true;
-    break;
-  case LINK_OTHER:
-    break;
-  }
-  if (f->no_forward && labelled(d, len) && !is_for_endpoint(f, d, len)) {
+  (void)now;
+  struct dc_buf *buf = frame->buf;
+  if (f->no_forward && labelled(frame->data, frame->len) && !is_for_endpoint(f, frame->data, frame->len)) {
     f->count.not_forwarded++;
     buf_unref(buf);
-    return;
+    return false;
   }
-  if (may_be_kept(d, len)) {
-    struct dc_buf *copy = bufpool_copy(&f->pool, buf, len);
-    buf_unref(buf);
-    if (copy == NULL) {
-      p->extra.no_buffer++;
-      return;
-    }
-    buf = copy;
+  if (!may_be_kept(frame->data, frame->len))
+    return true;
+  frame->buf = bufpool_copy(&f->pool, buf, frame->len);
+  buf_unref(buf);
+  if (frame->buf == NULL) {
+    ((struct netport *)(void *)port)->extra.no_buffer++;
+    return false;
   }
-  struct dc_frame frame = {.buf = buf, .data = buf->data, .len = len, .port = p->number};
-  through_node(f, f->loop->now, &frame);
+  frame->data = frame->buf->data;
+  return true;
 }
 
 static void from_host(struct forward *f, dc_time now, struct dc_buf *buf, uint32_t len)
 {
   struct dc_frame frame = {.buf = buf, .data = buf->data, .len = len, .port = DC_PORT_HOST};
-  through_node(f, now, &frame);
+  engine_from_host(&f->engine, &f->node, &frame, now);
 }
 
 /* ---- what endpoints send ---- */
 
-static void count_own(struct port *p, const struct dc_tx *tx, bool data, uint32_t payload)
+static void count_own(struct netport *p, const struct dc_tx *tx, bool data, uint32_t payload)
 {
   p->own.tx_frames++;
   p->own.tx_bytes += (uint64_t)tx->prefix_len + tx->len;
@@ -237,7 +209,7 @@ static void count_own(struct port *p, const struct dc_tx *tx, bool data, uint32_
 
 bool forward_crowded(const struct forward *f, const struct dc_segment *seg)
 {
-  return seg->n > 0 && seg->port[0] < f->ports && port_crowded(f->port[seg->port[0]]);
+  return seg->n > 0 && seg->port[0] < f->ports && netport_crowded(f->port[seg->port[0]]);
 }
 
 bool forward_data(struct forward *f, dc_time now, const struct dc_segment *ret, const struct dc_header *h,
@@ -253,11 +225,11 @@ bool forward_data(struct forward *f, dc_time now, const struct dc_segment *ret, 
     buf_unref(buf);
     return false;
   }
-  struct port *p = f->port[ret->port[0]];
-  struct dc_tx tx = {.buf = buf, .off = DC_PREFIX_MAX, .len = h->length, .port = p->number};
-  tx.prefix_len = (uint16_t)dc_data_write(tx.prefix, sizeof tx.prefix, ret, h, p->neighbour, p->nif->mac);
+  struct netport *p = f->port[ret->port[0]];
+  struct dc_tx tx = {.buf = buf, .off = DC_PREFIX_MAX, .len = h->length, .port = p->base.number};
+  tx.prefix_len = (uint16_t)dc_data_write(tx.prefix, sizeof tx.prefix, ret, h, p->base.neighbour, p->base.mac);
   count_own(p, &tx, true, h->length);
-  port_push(p, &tx);
+  p->base.ops->push(&p->base, &tx, now);
   return true;
 }
 
@@ -265,12 +237,12 @@ bool forward_interest(struct forward *f, dc_time now, const struct dc_path *path
 {
   if (path->first.n > 0 && path->first.port[0] >= f->ports)
     return false;
-  struct port *p = path->first.n > 0 ? f->port[path->first.port[0]] : NULL;
-  const uint8_t *dst = p == NULL ? no_address : p->neighbour, *src = p == NULL ? no_address : p->nif->mac;
+  struct netport *p = path->first.n > 0 ? f->port[path->first.port[0]] : NULL;
+  const uint8_t *dst = p == NULL ? no_address : p->base.neighbour, *src = p == NULL ? no_address : p->base.mac;
 
   struct dc_tx tx = {.buf = NULL};
   if (p != NULL) { /* mostly it fits the prefix, and no buffer is needed */
-    tx.port = p->number;
+    tx.port = p->base.number;
     tx.prefix_len = (uint16_t)dc_interest_write(tx.prefix, sizeof tx.prefix, path, h, dst, src);
   }
   if (tx.prefix_len == 0) {
@@ -284,99 +256,16 @@ bool forward_interest(struct forward *f, dc_time now, const struct dc_path *path
     return true;
   }
   count_own(p, &tx, false, 0);
-  port_push(p, &tx);
+  p->base.ops->push(&p->base, &tx, now);
   return true;
-}
-
-/* ---- links ---- */
-
-static void settle(struct forward *f, struct port *p)
-{
-  if (!linkstate_settle(&p->link))
-    return;
-  const char *reason = linkstate_reason(&p->link);
-  if (p->link.up)
-    log_info("port %u (%s) is up", p->number, p->nif->name);
-  else
-    log_warn("port %u (%s) is down: %s", p->number, p->nif->name, reason);
-  if (f->link_changed != NULL)
-    f->link_changed(f->link_arg, p->number, p->link.up, reason);
-}
-
-void forward_carrier(void *arg, int ifindex, bool carrier, bool gone)
-{
-  struct forward *f = arg;
-  struct port *p = NULL;
-  for (uint16_t i = 0; i < f->ports; i++)
-    if (f->port[i]->nif->ifindex == ifindex)
-      p = f->port[i];
-  if (ifindex == 0 || p == NULL || p->link.carrier == carrier)
-    return;
-  if (gone)
-    log_warn("interface %s is gone", p->nif->name);
-  linkstate_carrier(&p->link, f->loop->now, carrier);
-  f->hello_at = 0;
-  loop_timer(f->loop, &f->hello, f->loop->now);
-  settle(f, p);
 }
 
 void forward_replace(struct forward *f, uint16_t port, struct netif *nif)
 {
-  struct port *p = f->port[port];
-  port_replace(p, nif);
-  if (loop_watch_packets(f->loop, &p->watch, EPOLLIN) < 0 && nif->fd >= 0)
+  struct netport *p = f->port[port];
+  if (!netport_replace(p, nif))
     log_error("port %u: epoll: it is looked at only when others wake this process", port);
-  linkstate_carrier(&p->link, f->loop->now, nif->up);
-  f->hello_at = 0;
-  loop_timer(f->loop, &f->hello, f->loop->now);
-  settle(f, p);
-}
-
-static void hello_due(struct timer *t, dc_time now)
-{
-  (void)t; /* the round that follows sees what arrived first */
-  (void)now;
-}
-
-/* As long as the longest frame, behind what is read. */
-static void fill_up(struct forward *f, const struct port *p, struct dc_tx *tx)
-{
-  uint32_t more = p->nif->mtu + DC_ETHER_LEN - tx->prefix_len;
-  tx->buf = bufpool_get(&f->pool, more);
-  if (tx->buf == NULL)
-    return;
-  memset(tx->buf->data, 0, more);
-  tx->len = more;
-}
-
-/* After everything that arrived: an arrival is proof, and the round may have come late. */
-static void say_hello(struct forward *f, dc_time now)
-{
-  if (f->traffic) {
-    for (uint16_t i = 0; i < f->ports; i++) {
-      linkstate_busy(&f->port[i]->link, now);
-      if (linkstate_next_wake(&f->port[i]->link) <= now)
-        f->hello_at = 0;
-    }
-    f->traffic = false;
-  }
-  if (now < f->hello_at)
-    return;
-  f->hello_at = DC_NEVER;
-  for (uint16_t i = 0; i < f->ports; i++) {
-    struct port *p = f->port[i];
-    struct dc_tx tx = {.buf = NULL, .port = i};
-    tx.prefix_len = (uint16_t)linkstate_poll(&p->link, now, p->neighbour, p->nif->mac, tx.prefix);
-    if (tx.prefix_len > 0 && p->nif->full_hello)
-      fill_up(f, p, &tx);
-    if (tx.prefix_len > 0)
-      port_push(p, &tx);
-    settle(f, p);
-    dc_time at = linkstate_next_wake(&p->link);
-    if (at < f->hello_at)
-      f->hello_at = at;
-  }
-  loop_timer(f->loop, &f->hello, f->hello_at);
+  engine_set_carrier(&f->engine, &p->base, nif->up);
 }
 
 /* ---- rounds ---- */
@@ -396,20 +285,15 @@ void forward_round(void *arg, dc_time now)
 {
   struct forward *f = arg;
   unsigned got = 0;
-  for (uint16_t i = 0; i < f->ports; i++) {
-    f->rx_port = f->port[i];
-    unsigned n = f->port[i]->nif->ops->rx(f->port[i]->nif, from_port, f, RX_BUDGET);
-    got += n;
-    f->loop->busy |= n >= RX_BUDGET;
-  }
-  say_hello(f, now);
+  bool more = false;
+  for (uint16_t i = 0; i < f->ports; i++)
+    got += engine_receive(&f->engine, &f->port[i]->base, now, &more);
+  engine_hello(&f->engine, now);
   poll_endpoints(f, now);
-  f->loop->busy |= f->first_marked != NULL;
+  f->loop->busy |= more || f->first_marked != NULL;
   f->loop->packets = got + f->asked; /* a range is as many packets as it asks for: so quickly they will follow */
   f->asked = 0;
-  for (uint16_t i = 0; i < f->ports; i++)
-    if (f->port[i]->n > 0)
-      port_flush(f->port[i], now);
+  engine_flush(&f->engine, now);
 }
 
 /* ---- set-up ---- */
@@ -418,6 +302,7 @@ static bool make_node(struct forward *f, const struct forward_cfg *cfg, uint32_t
                       struct fault *why)
 {
   struct dc_node_cfg n;
+  f->node.name = cfg->name;
   dc_node_cfg_default(&n);
   n.ports = f->ports;
   n.endpoint = true;
@@ -426,20 +311,10 @@ static bool make_node(struct forward *f, const struct forward_cfg *cfg, uint32_t
   n.memory_bytes = cfg->cache_memory;
   n.memory_packets = (uint32_t)(pool_limit / 2 / largest); /* half of the buffers, however short the packets are */
   n.trees = cfg->cache_trees;
-  const char *what;
-  if (dc_node_cfg_check(&n, &what) != 0)
-    return fault_set(why, "bad_request", "the node's %s is out of range", what);
-  f->node_size = dc_node_size(&n);
-  f->node_memory = mmap(NULL, f->node_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (f->node_memory == MAP_FAILED) {
-    f->node_memory = NULL;
-    return fault_set(why, "io", "no memory for %u trees", cfg->cache_trees);
-  }
-  f->node = dc_node_init(f->node_memory, &n, &bufpool_ops);
-  for (uint16_t i = 0; i < f->ports; i++)
-    dc_node_set_port(f->node, i, f->port[i]->nif->mac, f->port[i]->neighbour);
-  return true;
+  return engine_node_open(&f->node, &n, &bufpool_ops, why);
 }
+
+static const struct engine_hooks hooks = {.admit = admit, .to_host = to_endpoint};
 
 bool forward_open(struct forward *f, struct loop *loop, const struct forward_cfg *cfg, struct netif **nif,
                   const uint8_t (*neighbour)[6], uint16_t ports, struct fault *why)
@@ -447,56 +322,51 @@ bool forward_open(struct forward *f, struct loop *loop, const struct forward_cfg
   memset(f, 0, sizeof *f);
   f->loop = loop;
   f->no_forward = cfg->no_forward;
-  f->hello = (struct timer){.fire = hello_due, .at = DC_NEVER};
-  f->port = calloc(ports, sizeof *f->port);
+  f->port = calloc(ports, sizeof(struct netport *));
+  bool ok = engine_open(&f->engine, loop, &bufpool_ops, ports, &hooks, f, why) &&
+            (f->port != NULL || fault_set(why, "io", "out of memory"));
   uint32_t largest = 0;
-  bool ok = f->port != NULL;
   for (uint16_t i = 0; i < ports; i++) {
-    struct port *p = ok ? calloc(1, sizeof *p) : NULL;
+    struct netport *p = ok ? calloc(1, sizeof *p) : NULL;
     if (p == NULL) {
       nif[i]->ops->close(nif[i]);
-      ok = fault_set(why, "io", "out of memory");
+      ok = ok && fault_set(why, "io", "out of memory");
       continue;
     }
-    port_init(p, i, nif[i], loop, &f->pool);
-    memcpy(p->neighbour, neighbour[i], 6);
-    uint32_t instance = 0;
-    if (getrandom(&instance, sizeof instance, 0) != sizeof instance)
-      instance = (uint32_t)loop_realtime_ns();
-    linkstate_init(&p->link, loop->now, instance, !cfg->no_hello, nif[i]->up);
-    if (nif[i]->full_hello)
-      linkstate_proven(&p->link);
     f->port[f->ports++] = p;
     if (nif[i]->mtu > largest)
       largest = nif[i]->mtu;
-    if (nif[i]->fd >= 0 && loop_watch_packets(loop, &p->watch, EPOLLIN) < 0)
-      ok = fault_set(why, "io", "epoll");
+    ok = netport_open(p, i, nif[i], loop, &f->pool, neighbour[i]) || fault_set(why, "io", "epoll");
   }
   largest += DC_ETHER_LEN + DC_PREFIX_MAX;
   size_t limit = 2 * (size_t)cfg->cache_memory + (8u << 20);
   bufpool_init(&f->pool, largest, limit);
-  if (ok && make_node(f, cfg, largest, limit, why)) {
-    loop->round = forward_round;
-    loop->arg = f;
-    loop_timer(loop, &f->hello, loop->now);
-    return true;
+  if (!ok || !make_node(f, cfg, largest, limit, why)) {
+    forward_close(f);
+    return false;
   }
-  forward_close(f);
-  return false;
+  for (uint16_t i = 0; i < ports; i++) {
+    struct port *p = &f->port[i]->base;
+    engine_attach(&f->engine, &f->node, p, !cfg->no_hello, nif[i]->up);
+    if (nif[i]->full_hello)
+      linkstate_proven(&p->link);
+  }
+  loop->round = forward_round;
+  loop->arg = f;
+  return true;
 }
 
 void forward_close(struct forward *f)
 {
   f->loop->round = NULL;
-  loop_timer(f->loop, &f->hello, DC_NEVER);
-  if (f->node != NULL)
-    dc_node_clear(f->node);
+  engine_close(&f->engine);
+  if (f->node.core != NULL)
+    dc_node_clear(f->node.core); /* its buffers go back to the ports and the pool */
   for (uint16_t i = 0; i < f->ports; i++) {
-    port_close(f->port[i]);
+    netport_close(f->port[i]);
     free(f->port[i]);
   }
   free(f->port);
-  if (f->node_memory != NULL)
-    munmap(f->node_memory, f->node_size);
+  engine_node_close(&f->node);
   bufpool_close(&f->pool);
 }

@@ -7,8 +7,8 @@
 #define DATAPATH_FORWARD_H
 
 #include "datacast/endpoint.h"
-#include "datacast/node.h"
-#include "datapath/port.h"
+#include "datapath/engine.h"
+#include "datapath/netport.h"
 
 struct endpoint;
 
@@ -41,27 +41,20 @@ struct forward_counters {
 struct forward {
   struct loop *loop;
   struct bufpool pool;
-  struct port **port;
+  struct engine engine;
+  struct engine_node node;
+  struct netport **port;
   uint16_t ports;
-  dc_node *node;
-  void *node_memory;
-  size_t node_size;
   bool no_forward;
   struct endpoint *bucket[ENDPOINT_BUCKETS];
   struct endpoint *first_marked, *last_marked;
   uint32_t endpoints;
   struct forward_counters count;
-  struct port *rx_port; /* during rx */
-  struct timer hello;   /* wakes for the next hello or verdict; both are made in the round, after what arrived */
-  dc_time hello_at;
-  uint32_t asked;       /* numbers of ranges beyond the first, in this round */
-  bool traffic;         /* frames of Datacast came in this round */
-  void (*link_changed)(void *arg, uint16_t port, bool up, const char *reason);
-  void *link_arg;
-  struct dc_tx out[DC_NODE_TX_MAX];
+  uint32_t asked; /* numbers of ranges beyond the first, in this round */
 };
 
 struct forward_cfg {
+  const char *name;      /* of this node */
   uint32_t cache_bytes;  /* C when an interest names none */
   uint32_t cache_memory; /* all content stores together */
   uint32_t cache_trees;
@@ -80,9 +73,6 @@ void forward_round(void *forward, dc_time now);
 /* This port leads elsewhere from now on: a slot becomes a tunnel, or the other way round. The old way is closed unless it
  * is the slot that the new one fills. */
 void forward_replace(struct forward *f, uint16_t port, struct netif *nif) __attribute__((nonnull));
-
-/* Carrier of an interface, as carrier_fn. */
-void forward_carrier(void *forward, int ifindex, bool carrier, bool gone);
 
 /* Endpoints. False when the tree id is taken on this host. */
 bool forward_add(struct forward *f, struct endpoint *e, uint32_t tree, const struct endpoint_ops *ops)

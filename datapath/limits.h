@@ -7,7 +7,8 @@ enum {
   PORT_BATCH = 32,           /* frames of one system call */
   RX_BUDGET = 64,            /* frames taken from one port before the others get their turn */
   RING_BYTES = 2 << 20,      /* receive ring of one port */
-  SOCKET_SEND_BYTES = 4 << 20
+  SOCKET_SEND_BYTES = 4 << 20,
+  LINK_REPORTS_MAX = 256     /* changes of links that the fabric manager has not acknowledged */
 };
 
 #endif

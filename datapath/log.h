@@ -25,7 +25,7 @@ void log_write(enum log_level level, const char *format, ...) __attribute__((for
 /* Why something failed: a code of docs/signalling.md and a sentence for people. */
 struct fault {
   char code[24];
-  char text[400];
+  char text[768];
 };
 
 /* Fill it; always false, so that a check can `return fault_set(...)`. */

@@ -10,8 +10,9 @@
 
 struct netif;
 
-/* A frame arrived: buf (lent, one reference, now the callee's) with data at buf->data. */
-typedef void netif_rx_fn(void *arg, struct dc_buf *buf, uint32_t len);
+/* A burst of frames, NETIF_BURST at most: each buf is lent with one reference, now the callee's. `port` is the callee's to set. */
+typedef void netif_rx_fn(void *arg, struct dc_frame *frame, unsigned n);
+enum { NETIF_BURST = 32 };
 
 struct netif_ops {
   /* Hand over some `budget` frames. Returns their number; less than the budget: nothing more waits. */

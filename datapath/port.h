@@ -1,53 +1,34 @@
-/* A port: an interface with a bounded queue of frames to send.
- *
- * Frames gather in the queue during a round and leave with few system calls at its end. When the kernel takes no more
- * (EAGAIN: socket full; ENOBUFS: the queueing discipline dropped the frame), what is left waits here and is tried
- * again, so a short burst of our own is no loss; a full queue drops the newest. */
+/* A data port as the engine sees it: a way to the wire behind four functions, and its link's state. Who opens one puts this
+ * first in a struct of its own (netport.h; dpdk_cache/ports.h). */
 #ifndef DATAPATH_PORT_H
 #define DATAPATH_PORT_H
 
-#include "datapath/limits.h"
+#include "datacast/buf.h"
 #include "datapath/linkstate.h"
-#include "datacast/node.h"
-#include "datapath/loop.h"
-#include "datapath/netif.h"
 
-struct port_extra { /* beside the node's own counters */
-  uint64_t retries;   /* sends that had to be repeated */
-  uint64_t queue_full;/* frames dropped here */
-  uint64_t oversized; /* longer than the interface's MTU */
-  uint64_t errors;    /* frames lost to other errors, such as a link that is down */
-  uint64_t no_buffer; /* arrived, but no buffer was free to keep them in */
-  uint64_t calls;     /* of the send function */
+struct engine;
+struct port;
+
+struct port_ops {
+  /* Hand what waits to engine_frames, a burst at a time. Returns the frames; `more`: others may still wait. */
+  unsigned (*rx)(struct port *p, struct engine *e, dc_time now, bool *more);
+  /* Queue a frame; takes over its reference. What is too long or too much is counted and dropped. */
+  void (*push)(struct port *p, const struct dc_tx *tx, dc_time now);
+  /* Send what is queued. */
+  void (*flush)(struct port *p, dc_time now);
+  void (*hello)(struct port *p, struct dc_tx *tx, dc_time now); /* instead of push, for hellos; NULL: push */
+  void (*carrier)(struct port *p);                              /* it came back; NULL: nothing to do */
 };
 
 struct port {
-  struct netif *nif;
-  struct loop *loop;
-  struct bufpool *pool;
-  uint16_t number;
-  uint8_t neighbour[6];
+  const struct port_ops *ops;
+  struct engine_node *node;
+  const char *name;
+  uint16_t number; /* at its node */
+  uint8_t mac[6], neighbour[6];
+  uint32_t mtu;
+  int ifindex; /* of the kernel's interface; 0: none */
   struct linkstate link;
-  struct watch watch;
-  struct timer retry;
-  bool blocked;       /* the kernel said later; `retry` is set */
-  struct port_extra extra;
-  struct dc_port_counters own; /* frames of this host's endpoints that did not pass its node */
-  uint32_t head, n;
-  struct dc_tx queue[PORT_QUEUE];
 };
-
-void port_init(struct port *p, uint16_t number, struct netif *nif, struct loop *loop, struct bufpool *pool)
-    __attribute__((nonnull));
-/* What was queued is dropped. */
-void port_replace(struct port *p, struct netif *nif) __attribute__((nonnull));
-void port_close(struct port *p) __attribute__((nonnull));
-
-/* Queue a frame; takes over its reference. A frame longer than the MTU is counted and dropped. */
-void port_push(struct port *p, const struct dc_tx *tx) __attribute__((nonnull));
-/* Send what is queued. Afterwards no lent buffer is left in the queue. */
-void port_flush(struct port *p, dc_time now) __attribute__((nonnull));
-
-static inline bool port_crowded(const struct port *p) { return p->n >= PORT_QUEUE / 4; }
 
 #endif

@@ -47,7 +47,8 @@ static void give_back(struct dc_buf *b)
 static unsigned rx(struct netif *n, netif_rx_fn *fn, void *arg, unsigned budget)
 {
   struct afpacket *a = (struct afpacket *)(void *)n;
-  unsigned got = 0;
+  struct dc_frame frame[NETIF_BURST];
+  unsigned got = 0, burst = 0;
   while (got < budget) {
     struct slot *s = &a->slot[a->next];
     if (s->buf.refs > 0) /* all the way round, and this one is still being sent */
@@ -63,8 +64,15 @@ static unsigned rx(struct netif *n, netif_rx_fn *fn, void *arg, unsigned budget)
     }
     s->buf.refs = 1;
     s->buf.data = (uint8_t *)s->head + s->head->tp_mac;
-    fn(arg, &s->buf, s->head->tp_snaplen);
+    __builtin_prefetch(s->buf.data);
+    frame[burst++] = (struct dc_frame){.buf = &s->buf, .data = s->buf.data, .len = s->head->tp_snaplen};
+    if (burst == NETIF_BURST) {
+      fn(arg, frame, burst);
+      burst = 0;
+    }
   }
+  if (burst > 0)
+    fn(arg, frame, burst);
   return got;
 }
 

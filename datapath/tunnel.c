@@ -85,7 +85,8 @@ static uint8_t *frame_of(uint8_t *p, uint32_t len, uint16_t *type)
   return p + (*type == DC_ETHERTYPE_MPLS ? 0 : DC_LABEL_LEN) - DC_ETHER_LEN;
 }
 
-/* The bytes in front of a frame are the end of the one before it, which may not have left yet: they are put back. */
+/* The bytes in front of a frame are the end of the one before it, which may not have left yet: they are put back. So a train
+ * is a burst on the wire only, and its frames pass the node one by one. */
 static void hand_over(struct tunnel *t, struct car *car, uint8_t *p, uint32_t len, netif_rx_fn *fn, void *arg)
 {
   static const uint8_t none[6];
@@ -101,7 +102,8 @@ static void hand_over(struct tunnel *t, struct car *car, uint8_t *p, uint32_t le
   car->buf.refs = 1;
   car->buf.data = frame;
   car->train->refs++;
-  fn(arg, &car->buf, (uint32_t)(p + len - frame));
+  struct dc_frame one = {.buf = &car->buf, .data = frame, .len = (uint32_t)(p + len - frame)};
+  fn(arg, &one, 1);
   memcpy(frame, saved, sizeof saved);
 }
 

@@ -51,7 +51,7 @@ static bool may_open_raw(void) {
   return syscall(SYS_capget, &head, data) == 0 && (data[0].effective & (1u << CAP_NET_RAW)) != 0;
 }
 
-int afpacket_check(const char *iface, uint32_t mtu, int *ifindex, bool *up, struct failure *f) {
+int afpacket_check(const char *iface, uint32_t mtu, int *ifindex, bool *up, struct fault *f) {
   struct ifreq ifr = {0};
   int rc = 0;
   int s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);

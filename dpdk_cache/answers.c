@@ -8,11 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#ifndef DATACAST_VERSION
-#define DATACAST_VERSION "0.1.0"
-#endif
-
-static void put(json_t *o, const char *key, uint64_t v) { json_object_set_new(o, key, json_integer((json_int_t)v)); }
+#include "datapath/counters.h"
+#include "datapath/instance.h"
 
 static void put_text(json_t *o, const char *key, const char *v) { json_object_set_new(o, key, json_string(v)); }
 
@@ -42,102 +39,56 @@ void answer_mac(char out[18], const uint8_t mac[6]) {
 
 /* ---- counters ---- */
 
-static json_t *port_counters(struct port *p) {
-  struct dc_port_counters c;
+static json_t *port_counters(struct dpdk_port *p) {
   struct rte_eth_stats eth = {0};
   json_t *o = json_object();
-  dc_node_port_counters(p->member->core, p->number, &c);
+  counters_port(&p->base, o);
   port_read_missed(p);
   (void)rte_eth_stats_get(p->dev, &eth);
-  put(o, "rx_frames", c.rx_frames);
-  put(o, "rx_bytes", c.rx_bytes);
-  put(o, "tx_frames", c.tx_frames);
-  put(o, "tx_bytes", c.tx_bytes);
-  put(o, "tx_data", c.tx_data);
-  put(o, "tx_data_payload", c.tx_data_payload);
-  put(o, "tx_bursts", p->counters.bursts);
-  put(o, "tx_full", p->counters.tx_full);
-  put(o, "oversized", p->counters.oversized);
-  put(o, "segments", p->counters.segments);
-  put(o, "blackholed", p->counters.blackholed);
-  put(o, "corrupted", p->counters.corrupted);
-  put(o, "hellos_sent", p->link.sent);
-  put(o, "hellos_received", p->link.received);
-  put(o, "hellos_refused", p->link.refused);
-  put(o, "rx_missed", p->counters.rx_missed);
-  put(o, "tx_errors", eth.oerrors);
+  counters_put(o, "tx_bursts", p->counters.bursts);
+  counters_put(o, "tx_full", p->counters.tx_full);
+  counters_put(o, "oversized", p->counters.oversized);
+  counters_put(o, "segments", p->counters.segments);
+  counters_put(o, "blackholed", p->counters.blackholed);
+  counters_put(o, "corrupted", p->counters.corrupted);
+  counters_put(o, "rx_missed", p->counters.rx_missed);
+  counters_put(o, "tx_errors", eth.oerrors);
   return o;
 }
 
-static json_t *drops_of(const struct member *m, const struct dc_node_counters *c) {
-  json_t *o = json_object();
-  uint64_t oversized = c->drop[DC_DROP_OVERSIZED], full = 0, blackholed = 0;
+static void add_drops(const struct member *m, json_t *drop) {
+  const char *name = dc_drop_name(DC_DROP_OVERSIZED);
+  uint64_t oversized = (uint64_t)json_integer_value(json_object_get(drop, name)), full = 0, blackholed = 0;
   for (unsigned i = 0; i < DC_NODE_PORTS_MAX; i++) {
-    if (m->port[i] == NULL) continue;
-    oversized += m->port[i]->counters.oversized;
-    full += m->port[i]->counters.tx_full;
-    blackholed += m->port[i]->counters.blackholed;
+    if (m->node.port[i] == NULL) continue;
+    const struct port_sw_counters *c = &dpdk_port(m->node.port[i])->counters;
+    oversized += c->oversized;
+    full += c->tx_full;
+    blackholed += c->blackholed;
   }
-  for (unsigned i = 1; i < DC_DROP_MAX; i++) put(o, dc_drop_name((enum dc_drop)i), c->drop[i]);
-  put(o, dc_drop_name(DC_DROP_OVERSIZED), oversized);
-  put(o, "no_device", m->no_device);
-  put(o, "tx_full", full);
-  put(o, "blackholed", blackholed);
-  return o;
+  counters_put(drop, name, oversized);
+  counters_put(drop, "no_device", m->node.no_device);
+  counters_put(drop, "tx_full", full);
+  counters_put(drop, "blackholed", blackholed);
 }
 
-static json_t *trees_of(const struct member *m) {
-  const struct dc_node_cfg *cfg = &m->cfg->core;
-  json_t *list = json_array();
-  struct dc_tree_counters *t = calloc(cfg->trees, sizeof *t);
-  unsigned n = t != NULL ? dc_node_tree_counters(m->core, t, cfg->trees) : 0;
-  for (unsigned i = 0; i < n; i++) {
-    json_t *o = json_object();
-    put(o, "tree", t[i].tree);
-    put(o, "interests", t[i].interests);
-    put(o, "hits", t[i].hits);
-    put(o, "misses", t[i].misses);
-    put(o, "aggregated", t[i].aggregated);
-    put(o, "retx_forwarded", t[i].retx_forwarded);
-    put(o, "data", t[i].data);
-    put(o, "stored", t[i].stored);
-    put(o, "evicted", t[i].evicted);
-    put(o, "replicated", t[i].replicated);
-    put(o, "dup_data", t[i].dup_data);
-    put(o, "bytes", t[i].bytes);
-    put(o, "packets", t[i].packets);
-    put(o, "waiting", t[i].waiting);
-    put(o, "children", t[i].children);
-    json_array_append_new(list, o);
-  }
-  free(t);
-  return list;
-}
+static json_t *trees_of(const struct member *m) { return counters_trees(&m->node, m->cfg->core.trees); }
 
-static json_t *ports_by_number(const struct member *m, json_t *(*one)(struct port *)) {
+static json_t *ports_by_number(const struct member *m, json_t *(*one)(struct dpdk_port *)) {
   json_t *o = json_object();
   for (unsigned i = 0; i < DC_NODE_PORTS_MAX; i++) {
     char key[8];
-    if (m->port[i] == NULL) continue;
+    if (m->node.port[i] == NULL) continue;
     snprintf(key, sizeof key, "%u", i);
-    json_object_set_new(o, key, one(m->port[i]));
+    json_object_set_new(o, key, one(dpdk_port(m->node.port[i])));
   }
   return o;
 }
 
 static json_t *node_counters(const struct member *m) {
-  struct dc_node_counters c;
   json_t *o = json_object();
-  dc_node_counters(m->core, &c);
-  put(o, "forwarded", c.forwarded);
-  put(o, "interests", c.interests);
-  put(o, "hits", c.hits);
-  put(o, "data", c.data);
-  put(o, "trees", c.trees);
-  put(o, "trees_evicted", c.trees_evicted);
-  put(o, "bytes", c.bytes);
-  if (m->cfg->appliance) put(o, "copies", m->copies);
-  json_object_set_new(o, "drop", drops_of(m, &c));
+  add_drops(m, counters_node(&m->node, o));
+  if (m->cfg->appliance) counters_put(o, "copies", m->copies);
   json_object_set_new(o, "ports", ports_by_number(m, port_counters));
   json_object_set_new(o, "tree_counters", trees_of(m));
   return o;
@@ -146,18 +97,18 @@ static json_t *node_counters(const struct member *m) {
 static json_t *packet_counters(struct sw *s) {
   const struct packet_counters *c = &s->pools.counters;
   json_t *o = json_object();
-  put(o, "in_place", c->in_place);
-  put(o, "shared", c->shared);
-  put(o, "cloned", c->cloned);
-  put(o, "linear", c->linear);
-  put(o, "bare", c->bare);
-  put(o, "bytes_referenced", c->bytes_referenced);
-  put(o, "bytes_copied", c->bytes_copied);
-  put(o, "no_mbuf", c->no_mbuf);
-  put(o, "pool_size", s->pools.data->size);
-  put(o, "pool_free", rte_mempool_avail_count(s->pools.data));
-  put(o, "headers_size", s->pools.headers->size);
-  put(o, "headers_free", rte_mempool_avail_count(s->pools.headers));
+  counters_put(o, "in_place", c->in_place);
+  counters_put(o, "shared", c->shared);
+  counters_put(o, "cloned", c->cloned);
+  counters_put(o, "linear", c->linear);
+  counters_put(o, "bare", c->bare);
+  counters_put(o, "bytes_referenced", c->bytes_referenced);
+  counters_put(o, "bytes_copied", c->bytes_copied);
+  counters_put(o, "no_mbuf", c->no_mbuf);
+  counters_put(o, "pool_size", s->pools.data->size);
+  counters_put(o, "pool_free", rte_mempool_avail_count(s->pools.data));
+  counters_put(o, "headers_size", s->pools.headers->size);
+  counters_put(o, "headers_free", rte_mempool_avail_count(s->pools.headers));
   return o;
 }
 
@@ -179,12 +130,12 @@ static json_t *answer_counters(struct sw *s, const json_t *request) {
     json_decref(o);
     return NULL;
   }
-  put(o, "uptime_ms", (sw_now() - s->started) / DC_MS);
+  counters_put(o, "uptime_ms", (loop_clock() - s->started) / DC_MS);
   json_object_set_new(o, "nodes", nodes);
   json_object_set_new(o, "packets", packet_counters(s));
-  put(loop, "rounds", s->counters.rounds);
-  put(loop, "sleeps", s->counters.sleeps);
-  put(loop, "frames", s->counters.frames_in);
+  counters_put(loop, "rounds", s->counters.rounds);
+  counters_put(loop, "sleeps", s->counters.sleeps);
+  counters_put(loop, "frames", s->counters.frames_in);
   json_object_set_new(o, "loop", loop);
   return o;
 }
@@ -195,23 +146,19 @@ static const char *blackhole_name(const struct port_faults *f) {
   return f->blackhole_rx && f->blackhole_tx ? "both" : f->blackhole_rx ? "rx" : f->blackhole_tx ? "tx" : "off";
 }
 
-static json_t *port_facts(struct port *p) {
+static json_t *port_facts(struct dpdk_port *p) {
   struct rte_eth_dev_info info;
   char mac[18];
   json_t *o = json_object(), *next = json_object();
-  answer_mac(mac, p->mac);
+  counters_port(&p->base, o);
+  answer_mac(mac, p->base.mac);
   put_text(o, "mac", mac);
-  put_bool(o, "up", p->link.up);
-  put_bool(o, "carrier", p->link.carrier);
-  put_text(o, "link", dc_link_name(p->link.hello.link));
-  put(o, "link_failures", p->link.hello.failures);
-  if (p->cfg->iface[0] != '\0') put_text(o, "ifname", p->cfg->iface);
   if (rte_eth_dev_info_get(p->dev, &info) == 0) put_text(o, "driver", info.driver_name);
   put_text(o, "wakes_by", p->afpacket && p->fd >= 0 ? "socket" : p->rx_interrupt ? "interrupt" : "polling");
   put_bool(o, "multi_segment", p->multi_seg);
   if (p->cfg->neighbour.node[0] != '\0') {
     put_text(next, "node", p->cfg->neighbour.node);
-    put(next, "port", p->cfg->neighbour.port);
+    counters_put(next, "port", p->cfg->neighbour.port);
   }
   if (p->cfg->neighbour.has_mac) {
     answer_mac(mac, p->cfg->neighbour.mac);
@@ -229,15 +176,15 @@ static json_t *node_config(const struct member *m) {
   const struct dc_node_cfg *c = &m->cfg->core;
   json_t *o = json_object();
   put_bool(o, "appliance", m->cfg->appliance);
-  put(o, "bytes_per_tree", c->cache_bytes);
-  put(o, "max_bytes_per_tree", c->cache_bytes_max);
-  put(o, "memory", c->memory_bytes);
-  put(o, "memory_packets", c->memory_packets);
-  put(o, "trees", c->trees);
-  put(o, "packets_per_tree", c->store_slots);
-  put(o, "waiting_per_tree", c->waiting_slots);
-  put(o, "retx_ms", c->retx_min / DC_MS);
-  put(o, "idle_ms", c->idle / DC_MS);
+  counters_put(o, "bytes_per_tree", c->cache_bytes);
+  counters_put(o, "max_bytes_per_tree", c->cache_bytes_max);
+  counters_put(o, "memory", c->memory_bytes);
+  counters_put(o, "memory_packets", c->memory_packets);
+  counters_put(o, "trees", c->trees);
+  counters_put(o, "packets_per_tree", c->store_slots);
+  counters_put(o, "waiting_per_tree", c->waiting_slots);
+  counters_put(o, "retx_ms", c->retx_min / DC_MS);
+  counters_put(o, "idle_ms", c->idle / DC_MS);
   return o;
 }
 
@@ -253,8 +200,8 @@ static json_t *answer_config(struct sw *s, const json_t *request) {
   json_t *o = answer_nodes(s, request, node_config);
   if (o == NULL) return NULL;
   put_text(o, "version", DATACAST_VERSION);
-  put(o, "pid", (uint64_t)getpid());
-  put(o, "mtu", s->cfg->mtu);
+  counters_put(o, "pid", (uint64_t)getpid());
+  counters_put(o, "mtu", s->cfg->mtu);
   put_bool(o, "huge", s->cfg->eal.huge);
   put_text(o, "fabric_manager", s->cfg->fabric_manager);
   return o;
@@ -279,7 +226,7 @@ static json_t *answer_fault(struct sw *s, const json_t *request) {
   struct member *m = sw_member(s, name);
   if (m == NULL) return NULL;
   json_int_t n = json_integer_value(port);
-  if (n < 0 || n >= DC_NODE_PORTS_MAX || m->port[n] == NULL)
+  if (n < 0 || n >= DC_NODE_PORTS_MAX || m->node.port[n] == NULL)
     return answer_error("node %s has no port %" JSON_INTEGER_FORMAT, name, n);
   const char *way = json_is_boolean(black) ? (json_is_true(black) ? "both" : "off") : json_string_value(black);
   if (black != NULL && (way == NULL || (strcmp(way, "rx") != 0 && strcmp(way, "tx") != 0 && strcmp(way, "both") != 0 &&
@@ -288,7 +235,7 @@ static json_t *answer_fault(struct sw *s, const json_t *request) {
   if (corrupt != NULL && (!json_is_number(corrupt) || json_number_value(corrupt) < 0 || json_number_value(corrupt) > 1))
     return answer_error("'corrupt' must be a probability from 0 to 1");
   if (black == NULL && corrupt == NULL) return answer_error("fault needs 'blackhole' or 'corrupt'");
-  struct port_faults *faults = &m->port[n]->faults;
+  struct port_faults *faults = &dpdk_port(m->node.port[n])->faults;
   if (black != NULL) {
     faults->blackhole_rx = strcmp(way, "rx") == 0 || strcmp(way, "both") == 0;
     faults->blackhole_tx = strcmp(way, "tx") == 0 || strcmp(way, "both") == 0;

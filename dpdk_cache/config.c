@@ -257,7 +257,7 @@ static int check_whole(struct yaml_file *y, struct config *c, bool appliance) {
   return 0;
 }
 
-int config_load(struct config *c, const char *path, bool appliance, struct failure *f) {
+int config_load(struct config *c, const char *path, bool appliance, struct fault *f) {
   static const struct yaml_field fields[] = {
       YAML_NEEDED("nodes", read_nodes, struct config, nodes),
       YAML_FIELD("control", yaml_text, struct config, control),

@@ -67,7 +67,7 @@ struct config {
 
 /* Read and check a file. All nodes become appliances when `appliance`. 0, or -1 with the reason in f. On failure there
  * is nothing to free. */
-int config_load(struct config *c, const char *path, bool appliance, struct failure *f) __attribute__((nonnull));
+int config_load(struct config *c, const char *path, bool appliance, struct fault *f) __attribute__((nonnull));
 void config_free(struct config *c) __attribute__((nonnull));
 
 #endif

@@ -40,7 +40,7 @@ static void client_closed(struct conn *conn, const char *why) {
 
 static void client_message(struct conn *conn, json_t *request) {
   struct rounds *r = ((struct client *)conn->owner)->control->rounds;
-  json_t *answer = answer_request(r->sw, request, &r->stop);
+  json_t *answer = answer_request(r->sw, request, &r->loop->stop);
   conn_send(conn, answer);
   json_decref(answer);
 }
@@ -65,7 +65,7 @@ static void accept_client(struct watch *w, uint32_t events) {
     return;
   }
   client->control = c;
-  client->conn = conn_new(&c->rounds->loop, fd, false, "the control socket", &c->budget, &client_ops, client);
+  client->conn = conn_new(c->rounds->loop, fd, false, "the control socket", &c->budget, &client_ops, client);
   if (client->conn == NULL) {
     free(client);
     return;
@@ -88,7 +88,7 @@ static int connect_to(const char *path) {
   return -1;
 }
 
-static int listen_at(const char *path, struct failure *f) {
+static int listen_at(const char *path, struct fault *f) {
   struct sockaddr_un addr = {.sun_family = AF_UNIX};
   struct stat st;
   memcpy(addr.sun_path, path, strlen(path) + 1);
@@ -113,7 +113,7 @@ static int listen_at(const char *path, struct failure *f) {
   return -1;
 }
 
-struct control *control_open(struct rounds *l, const char *path, struct failure *f) {
+struct control *control_open(struct rounds *l, const char *path, struct fault *f) {
   if (strlen(path) >= SW_PATH_MAX) {
     fail(f, "control socket %s: the path is too long (at most %d characters)", path, SW_PATH_MAX - 1);
     return NULL;
@@ -126,7 +126,7 @@ struct control *control_open(struct rounds *l, const char *path, struct failure 
     c->rounds = l;
     c->watch = (struct watch){.fd = fd, .ready = accept_client};
     memcpy(c->path, path, strlen(path) + 1);
-    if (loop_watch(&l->loop, &c->watch, EPOLLIN) == 0) return c;
+    if (loop_watch(l->loop, &c->watch, EPOLLIN) == 0) return c;
     fail(f, "control socket: epoll");
   }
   free(c);
@@ -143,7 +143,7 @@ void control_close(struct control *c) {
     free(c->clients);
     c->clients = next;
   }
-  loop_unwatch(&c->rounds->loop, &c->watch);
+  loop_unwatch(c->rounds->loop, &c->watch);
   close(c->watch.fd);
   (void)unlink(c->path);
   free(c);

@@ -41,7 +41,7 @@ bool eal_uses_pci(const struct config *c) {
   return false;
 }
 
-int eal_start(const struct config *c, size_t pool_bytes, struct failure *f) {
+int eal_start(const struct config *c, size_t pool_bytes, struct fault *f) {
   struct args a = {0};
   char text[CORES_TEXT];
   /* A sixteenth more than the sum: where a pool does not fit in one piece it is put together of several. */

@@ -7,7 +7,7 @@
 #include "config.h"
 
 /* Once per process. pool_bytes: what the packet pools will take. 0, or -1 with EAL's own words in f. */
-int eal_start(const struct config *c, size_t pool_bytes, struct failure *f) __attribute__((nonnull));
+int eal_start(const struct config *c, size_t pool_bytes, struct fault *f) __attribute__((nonnull));
 void eal_stop(void);
 /* Does the configuration name PCI devices? */
 bool eal_uses_pci(const struct config *c) __attribute__((nonnull));

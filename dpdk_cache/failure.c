@@ -11,9 +11,10 @@ static char eal_partial[512];
 static size_t eal_partial_len;
 static char eal_first[512], eal_last[512], eal_words[1032];
 
-int fail(struct failure *f, const char *fmt, ...) {
+int fail(struct fault *f, const char *fmt, ...) {
   va_list args;
   va_start(args, fmt);
+  snprintf(f->code, sizeof f->code, "bad_request");
   vsnprintf(f->text, sizeof f->text, fmt, args);
   va_end(args);
   return -1;

@@ -4,13 +4,8 @@
 
 #include "datapath/log.h"
 
-/* What went wrong, in words for the person at the terminal. */
-struct failure {
-  char text[768];
-};
-
 /* Fills f->text and returns -1, so that callers can write `return fail(f, …)`. */
-int fail(struct failure *f, const char *fmt, ...) __attribute__((format(printf, 2, 3), nonnull(1, 2)));
+int fail(struct fault *f, const char *fmt, ...) __attribute__((format(printf, 2, 3), nonnull(1, 2)));
 
 /* DPDK writes its log to a stream. Catch it: lines are shown at debug level only, errors and warnings are kept so that
  * a failure can show EAL's own words. Call before rte_eal_init. */

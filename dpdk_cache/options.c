@@ -4,9 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#ifndef DATACAST_VERSION
-#define DATACAST_VERSION "0.1.0"
-#endif
+#include "datapath/instance.h"
 
 static const char help[] =
     "usage: datacast-switch --config FILE [options]\n"

@@ -40,7 +40,7 @@ static struct rte_mempool *pool_open(const char *name, uint32_t n, uint16_t room
 }
 
 int packet_pools_open(struct packet_pools *p, uint32_t data, uint32_t headers, uint32_t frame_bytes,
-                      struct failure *f) {
+                      struct fault *f) {
   *p = (struct packet_pools){0};
   p->data = pool_open("data", data, (uint16_t)data_room(frame_bytes));
   if (p->data != NULL) p->headers = pool_open("headers", headers, HEADER_ROOM);

@@ -32,7 +32,7 @@ struct packet_pools {
 /* Bytes of EAL's memory that the two pools take. */
 size_t packet_pools_bytes(uint32_t data, uint32_t headers, uint32_t frame_bytes);
 /* Pools of `data` mbufs with room for frame_bytes each, and `headers` header mbufs. 0, or -1 with f. */
-int packet_pools_open(struct packet_pools *p, uint32_t data, uint32_t headers, uint32_t frame_bytes, struct failure *f)
+int packet_pools_open(struct packet_pools *p, uint32_t data, uint32_t headers, uint32_t frame_bytes, struct fault *f)
     __attribute__((nonnull));
 void packet_pools_close(struct packet_pools *p) __attribute__((nonnull));
 

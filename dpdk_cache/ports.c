@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "afpacket.h"
-#include "packet.h"
+#include "datapath/engine.h"
 
 enum { DESCRIPTORS = 512, KICK_AFTER = 1000 * 1000 /* ns */, ETHER_BYTES = 14, CRC_BYTES = 4 };
 
@@ -14,20 +14,23 @@ uint32_t ports_frame_bytes(const struct config *c) {
   return afpacket_geometry(c->mtu, c->ring_frames).frame; /* more than any other driver needs */
 }
 
-int port_check(const struct port_cfg *cfg, uint32_t mtu, struct failure *f) {
+int port_check(const struct port_cfg *cfg, uint32_t mtu, struct fault *f) {
   int ifindex;
   bool up;
   return cfg->iface[0] == '\0' ? 0 : afpacket_check(cfg->iface, mtu, &ifindex, &up, f);
 }
 
-static int device_failed(const struct port_cfg *cfg, const char *what, int rc, struct failure *f) {
-  const char *name = cfg->iface[0] != '\0' ? cfg->iface : cfg->vdev[0] != '\0' ? cfg->vdev : cfg->device;
-  return fail(f, "port %u (%s): cannot %s: %s", cfg->port, name, what,
+static const char *port_name(const struct port_cfg *cfg) {
+  return cfg->iface[0] != '\0' ? cfg->iface : cfg->vdev[0] != '\0' ? cfg->vdev : cfg->device;
+}
+
+static int device_failed(const struct port_cfg *cfg, const char *what, int rc, struct fault *f) {
+  return fail(f, "port %u (%s): cannot %s: %s", cfg->port, port_name(cfg), what,
               log_eal_words()[0] != '\0' ? log_eal_words() : rte_strerror(rc < 0 ? -rc : rte_errno));
 }
 
 /* Make the device exist and find DPDK's number for it. */
-static int probe(struct port *p, const struct config *c, unsigned serial, struct failure *f) {
+static int probe(struct dpdk_port *p, const struct config *c, unsigned serial, struct fault *f) {
   const struct port_cfg *cfg = p->cfg;
   char name[SW_NAME_MAX], args[SW_VDEV_MAX] = "";
   int rc = 0;
@@ -52,7 +55,7 @@ static int probe(struct port *p, const struct config *c, unsigned serial, struct
   return rc < 0 ? device_failed(cfg, "find the device", rc, f) : 0;
 }
 
-static int configure(struct port *p, const struct config *c, struct rte_mempool *pool, struct failure *f) {
+static int configure(struct dpdk_port *p, const struct config *c, struct rte_mempool *pool, struct fault *f) {
   struct rte_eth_dev_info info;
   struct rte_eth_conf conf = {0};
   uint16_t rxd = DESCRIPTORS, txd = DESCRIPTORS;
@@ -65,12 +68,12 @@ static int configure(struct port *p, const struct config *c, struct rte_mempool 
   p->multi_seg |= strcmp(info.driver_name, "net_ring") == 0;
   if (info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) conf.txmode.offloads |= RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
   if (!p->afpacket && info.max_mtu != 0 && info.max_mtu < c->mtu)
-    return fail(f, "port %u: the device carries at most %u bytes, the configuration says mtu %u", p->number,
+    return fail(f, "port %u: the device carries at most %u bytes, the configuration says mtu %u", p->cfg->port,
                 info.max_mtu, c->mtu);
   /* Software drivers (af_packet, memif) claim 1,518 bytes whatever they carry: then the MTU is left alone. */
   if (info.max_rx_pktlen >= c->mtu + ETHER_BYTES + CRC_BYTES) conf.rxmode.mtu = c->mtu;
   else if (!p->afpacket)
-    log_warn("port %u: driver %s claims frames of at most %u bytes, mtu %u needs more", p->number, info.driver_name,
+    log_warn("port %u: driver %s claims frames of at most %u bytes, mtu %u needs more", p->cfg->port, info.driver_name,
            info.max_rx_pktlen, c->mtu);
   conf.intr_conf.rxq = 1; /* drivers without rx interrupts ignore it or refuse it */
   rc = rte_eth_dev_configure(p->dev, 1, 1, &conf);
@@ -87,51 +90,89 @@ static int configure(struct port *p, const struct config *c, struct rte_mempool 
   return 0;
 }
 
-int port_open(struct port *p, const struct config *c, const struct port_cfg *cfg, unsigned serial,
-              struct rte_mempool *pool, struct failure *f) {
-  p->cfg = cfg;
-  p->number = cfg->port;
-  p->fd = -1;
-  p->kick_at = DC_NEVER;
-  p->max_frame = c->mtu + ETHER_BYTES;
-  bool carrier = false;
-  if (cfg->iface[0] != '\0' && afpacket_check(cfg->iface, c->mtu, &p->ifindex, &carrier, f) < 0) return -1;
-  if (probe(p, c, serial, f) < 0) return -1;
-  p->open = true;
-  if (configure(p, c, pool, f) < 0) {
-    port_close(p);
-    return -1;
-  }
-  struct rte_ether_addr mac;
-  if (rte_eth_macaddr_get(p->dev, &mac) == 0) memcpy(p->mac, mac.addr_bytes, sizeof p->mac);
-  if (p->afpacket) {
-    struct rte_eth_dev_info info;
-    if (p->ifindex == 0 && rte_eth_dev_info_get(p->dev, &info) == 0) p->ifindex = (int)info.if_index;
-    struct afpacket_geometry g = afpacket_geometry(c->mtu, c->ring_frames);
-    p->fd = afpacket_socket(p->ifindex, &g);
-    if (p->fd < 0) log_warn("port %u: the driver's socket was not found: the port is polled", p->number);
-  } else {
-    struct rte_eth_link link;
-    if (rte_eth_promiscuous_enable(p->dev) < 0)
-      log_debug("port %u: no promiscuous mode", p->number);
-    carrier = rte_eth_link_get_nowait(p->dev, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
-    p->rx_interrupt = rte_eth_dev_rx_intr_ctl_q_get_fd(p->dev, 0) >= 0;
-  }
-  p->link.carrier = carrier;
-  return 0;
+/* ---- in ---- */
+
+static uint64_t next_random(struct dpdk_port *s) { /* xorshift64 */
+  s->random ^= s->random << 13;
+  s->random ^= s->random >> 7;
+  s->random ^= s->random << 17;
+  return s->random;
 }
 
-void port_close(struct port *p) {
-  if (!p->open) return;
-  for (unsigned i = 0; i < p->nout; i++) rte_pktmbuf_free(p->out[i]);
+/* Where the payload of a data packet begins in the frame; 0: it is none. */
+static uint32_t payload_at(const uint8_t *p, uint32_t len) {
+  uint32_t at = DC_ETHER_LEN;
+  bool bottom = len >= at && p[12] == DC_ETHERTYPE_DATACAST >> 8 && p[13] == (DC_ETHERTYPE_DATACAST & 0xff);
+  if (!bottom && (len < at || p[12] != DC_ETHERTYPE_MPLS >> 8 || p[13] != (DC_ETHERTYPE_MPLS & 0xff))) return 0;
+  for (; !bottom && at + DC_LABEL_LEN <= len; at += DC_LABEL_LEN) (void)dc_label_read(p + at, &bottom);
+  struct dc_header h;
+  return bottom && dc_header_parse(p + at, len - at, &h) == DC_DROP_NONE && h.type == DC_TYPE_DATA && h.length > 0
+             ? at + DC_HEADER_LEN
+             : 0;
+}
+
+static void corrupt(struct dpdk_port *p, struct rte_mbuf *m) {
+  uint8_t *data = rte_pktmbuf_mtod(m, uint8_t *);
+  uint32_t from = payload_at(data, m->data_len);
+  if (from == 0 || from >= m->data_len || (double)(next_random(p) >> 11) * 0x1p-53 >= p->faults.corrupt) return;
+  uint64_t bit = next_random(p) % ((m->data_len - from) * 8u);
+  data[from + bit / 8] ^= (uint8_t)(1u << bit % 8);
+  p->counters.corrupted++;
+}
+
+/* True when the frame may go on to its node. */
+static bool whole(struct dpdk_port *p, struct rte_mbuf *m) {
+  if (p->faults.blackhole_rx) {
+    p->counters.blackholed++;
+    return false;
+  }
+  if (m->nb_segs > 1 && rte_pktmbuf_linearize(m) < 0) {
+    p->counters.segments++;
+    return false;
+  }
+  if (m->pkt_len > p->max_frame) {
+    p->counters.oversized++;
+    return false;
+  }
+  if (p->faults.corrupt > 0) corrupt(p, m);
+  return true;
+}
+
+static unsigned receive(struct port *port, struct engine *e, dc_time now, bool *more) {
+  struct dpdk_port *p = dpdk_port(port);
+  struct rte_mbuf *in[PORT_BURST];
+  struct dc_frame frame[PORT_BURST];
+  unsigned n = rte_eth_rx_burst(p->dev, 0, in, PORT_BURST), kept = 0;
+  *more |= n == PORT_BURST;
+  for (unsigned i = 0; i < n; i++) rte_prefetch0(rte_pktmbuf_mtod(in[i], void *));
+  for (unsigned i = 0; i < n; i++) {
+    struct rte_mbuf *m = in[i];
+    if (!whole(p, m)) {
+      rte_pktmbuf_free(m);
+      continue;
+    }
+    packet_arrived(m);
+    frame[kept++] = (struct dc_frame){
+        .buf = packet_buf(m), .data = rte_pktmbuf_mtod(m, const uint8_t *), .len = m->data_len, .port = port->number};
+  }
+  if (kept > 0) engine_frames(e, port, frame, kept, now);
+  return n;
+}
+
+/* ---- out ---- */
+
+static void flush(struct port *port, dc_time now) {
+  struct dpdk_port *p = dpdk_port(port);
+  if (p->nout == 0) return;
+  unsigned sent = rte_eth_tx_burst(p->dev, 0, p->out, (uint16_t)p->nout);
+  for (unsigned i = sent; i < p->nout; i++) rte_pktmbuf_free(p->out[i]);
+  p->counters.tx_full += p->nout - sent;
+  p->counters.bursts++;
   p->nout = 0;
-  (void)rte_eth_dev_stop(p->dev);
-  (void)rte_eth_dev_close(p->dev);
-  p->open = false;
-  p->fd = -1;
+  if (p->afpacket && p->fd >= 0) p->kick_at = now + KICK_AFTER;
 }
 
-void port_send(struct port *p, struct rte_mbuf *m, dc_time now) {
+void port_send(struct dpdk_port *p, struct rte_mbuf *m, dc_time now) {
   if (p->faults.blackhole_tx) {
     p->counters.blackholed++;
     rte_pktmbuf_free(m);
@@ -143,26 +184,79 @@ void port_send(struct port *p, struct rte_mbuf *m, dc_time now) {
     return;
   }
   p->out[p->nout++] = m;
-  if (p->nout == PORT_BURST) port_flush(p, now);
+  if (p->nout == PORT_BURST) flush(&p->base, now);
 }
 
-void port_flush(struct port *p, dc_time now) {
-  if (p->nout == 0) return;
-  unsigned sent = rte_eth_tx_burst(p->dev, 0, p->out, (uint16_t)p->nout);
-  for (unsigned i = sent; i < p->nout; i++) rte_pktmbuf_free(p->out[i]);
-  p->counters.tx_full += p->nout - sent;
-  p->counters.bursts++;
-  p->nout = 0;
-  if (p->afpacket && p->fd >= 0) p->kick_at = now + KICK_AFTER;
+static void push(struct port *port, const struct dc_tx *tx, dc_time now) {
+  struct dpdk_port *p = dpdk_port(port);
+  struct rte_mbuf *m = packet_build(p->pools, tx, !p->multi_seg);
+  if (m != NULL) port_send(p, m, now);
 }
 
-void port_kick(struct port *p, dc_time now) {
+void port_kick(struct dpdk_port *p, dc_time now) {
   if (now < p->kick_at) return;
   p->kick_at = afpacket_kick(p->fd) ? now + KICK_AFTER : DC_NEVER;
 }
 
-void port_read_missed(struct port *p) {
+/* Frames from before the carrier went stand in the ring still. */
+static void carrier_back(struct port *port) {
+  struct dpdk_port *p = dpdk_port(port);
+  if (p->afpacket && p->fd >= 0) p->kick_at = 0;
+}
+
+static const struct port_ops port_ops = {.rx = receive, .push = push, .flush = flush, .carrier = carrier_back};
+
+void port_read_missed(struct dpdk_port *p) {
   struct rte_eth_stats stats;
   if (p->afpacket && p->fd >= 0) p->counters.rx_missed += afpacket_missed(p->fd);
   else if (rte_eth_stats_get(p->dev, &stats) == 0) p->counters.rx_missed = stats.imissed;
+}
+
+/* ---- open, close ---- */
+
+int port_open(struct dpdk_port *p, const struct config *c, const struct port_cfg *cfg, unsigned serial,
+              struct packet_pools *pools, bool *carrier, struct fault *f) {
+  p->base = (struct port){.ops = &port_ops, .name = port_name(cfg), .number = cfg->port, .mtu = c->mtu};
+  if (cfg->neighbour.has_mac) memcpy(p->base.neighbour, cfg->neighbour.mac, sizeof p->base.neighbour);
+  else memset(p->base.neighbour, 0xff, sizeof p->base.neighbour);
+  p->cfg = cfg;
+  p->pools = pools;
+  p->fd = -1;
+  p->kick_at = DC_NEVER;
+  p->max_frame = c->mtu + ETHER_BYTES;
+  p->random = 0x9e3779b97f4a7c15u + serial;
+  *carrier = false;
+  if (cfg->iface[0] != '\0' && afpacket_check(cfg->iface, c->mtu, &p->base.ifindex, carrier, f) < 0) return -1;
+  if (probe(p, c, serial, f) < 0) return -1;
+  p->open = true;
+  if (configure(p, c, pools->data, f) < 0) {
+    port_close(p);
+    return -1;
+  }
+  struct rte_ether_addr mac;
+  if (rte_eth_macaddr_get(p->dev, &mac) == 0) memcpy(p->base.mac, mac.addr_bytes, sizeof p->base.mac);
+  if (p->afpacket) {
+    struct rte_eth_dev_info info;
+    if (p->base.ifindex == 0 && rte_eth_dev_info_get(p->dev, &info) == 0) p->base.ifindex = (int)info.if_index;
+    struct afpacket_geometry g = afpacket_geometry(c->mtu, c->ring_frames);
+    p->fd = afpacket_socket(p->base.ifindex, &g);
+    if (p->fd < 0) log_warn("port %u: the driver's socket was not found: the port is polled", p->cfg->port);
+  } else {
+    struct rte_eth_link link;
+    if (rte_eth_promiscuous_enable(p->dev) < 0)
+      log_debug("port %u: no promiscuous mode", p->cfg->port);
+    *carrier = rte_eth_link_get_nowait(p->dev, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
+    p->rx_interrupt = rte_eth_dev_rx_intr_ctl_q_get_fd(p->dev, 0) >= 0;
+  }
+  return 0;
+}
+
+void port_close(struct dpdk_port *p) {
+  if (!p->open) return;
+  for (unsigned i = 0; i < p->nout; i++) rte_pktmbuf_free(p->out[i]);
+  p->nout = 0;
+  (void)rte_eth_dev_stop(p->dev);
+  (void)rte_eth_dev_close(p->dev);
+  p->open = false;
+  p->fd = -1;
 }

@@ -14,7 +14,6 @@ enum {
   PAUSE_MOST = 1000 * 1000,   /* ns */
   SERVE_EVERY = 1000 * 1000,  /* ns: connections are served at least so often under load */
   INTERRUPTS_MAX = 64,
-  BUSY_EVERY = 20 * 1000 * 1000, /* ns: so often the hellos hear that there is traffic */
 };
 
 /* ---- what wakes us ---- */
@@ -30,14 +29,14 @@ static void interrupt_ready(struct watch *w, uint32_t events) {
   (void)rte_epoll_wait(w->fd, e, INTERRUPTS_MAX, 0); /* reads the descriptors off */
 }
 
-static int watch_port(struct rounds *l, struct port *p, struct failure *f) {
+static int watch_port(struct rounds *l, struct dpdk_port *p, struct fault *f) {
   if (p->afpacket && p->fd >= 0) {
     p->watch = (struct watch){.fd = p->fd, .ready = port_ready};
-    return loop_watch_packets(&l->loop, &p->watch, EPOLLIN) < 0 ? fail(f, "epoll: cannot watch a port") : 0;
+    return loop_watch_packets(l->loop, &p->watch, EPOLLIN) < 0 ? fail(f, "epoll: cannot watch a port") : 0;
   }
   if (p->rx_interrupt &&
       rte_eth_dev_rx_intr_ctl_q(p->dev, 0, l->interrupts, RTE_INTR_EVENT_ADD, p) == 0) {
-    log_debug("port %u of node %s: rx interrupt", p->number, p->member->cfg->name);
+    log_debug("port %u of node %s: rx interrupt", p->base.number, p->base.node->name);
     return 0;
   }
   p->rx_interrupt = false;
@@ -45,14 +44,13 @@ static int watch_port(struct rounds *l, struct port *p, struct failure *f) {
   return 0;
 }
 
-int rounds_open(struct rounds *l, struct sw *s, enum loop_wait wait, struct failure *f) {
-  *l = (struct rounds){.sw = s, .wait = wait, .interrupts = -1};
-  if (loop_open(&l->loop) < 0) return fail(f, "epoll: cannot be made");
+int rounds_open(struct rounds *l, struct sw *s, enum loop_wait wait, struct fault *f) {
+  *l = (struct rounds){.sw = s, .loop = s->engine.loop, .wait = wait, .interrupts = -1};
   /* Sleeps end when they are due, not 50 microseconds later. */
   (void)prctl(PR_SET_TIMERSLACK, 1UL);
   l->interrupts = epoll_create1(EPOLL_CLOEXEC);
   l->interrupt_watch = (struct watch){.fd = l->interrupts, .ready = interrupt_ready};
-  int rc = l->interrupts < 0 || loop_watch_packets(&l->loop, &l->interrupt_watch, EPOLLIN) < 0
+  int rc = l->interrupts < 0 || loop_watch_packets(l->loop, &l->interrupt_watch, EPOLLIN) < 0
                ? fail(f, "epoll: cannot be made")
                : 0;
   if (wait == LOOP_PAUSES) l->pauses = true;
@@ -63,23 +61,27 @@ int rounds_open(struct rounds *l, struct sw *s, enum loop_wait wait, struct fail
 
 void rounds_close(struct rounds *l) {
   for (unsigned i = 0; i < l->sw->nports; i++) {
-    struct port *p = &l->sw->ports[i];
-    if (p->watch.ready != NULL) loop_unwatch(&l->loop, &p->watch);
+    struct dpdk_port *p = &l->sw->ports[i];
+    if (p->watch.ready != NULL) loop_unwatch(l->loop, &p->watch);
     if (l->wait == LOOP_EVENTS && p->rx_interrupt)
       (void)rte_eth_dev_rx_intr_ctl_q(p->dev, 0, l->interrupts, RTE_INTR_EVENT_DEL, p);
     p->watch.ready = NULL;
   }
-  if (l->interrupts >= 0) close(l->interrupts);
-  loop_close(&l->loop);
+  if (l->interrupts >= 0) {
+    loop_unwatch(l->loop, &l->interrupt_watch);
+    close(l->interrupts);
+  }
 }
 
 /* ---- one round ---- */
 
 static unsigned round_of_ports(struct rounds *l, dc_time now) {
-  struct sw *s = l->sw;
+  struct engine *e = &l->sw->engine;
   unsigned frames = 0;
-  for (unsigned i = 0; i < s->nports; i++) frames += sw_receive(s, &s->ports[i], now);
-  if (frames > 0) sw_flush(s, now);
+  bool more = false;
+  for (unsigned i = 0; i < e->ports; i++) frames += engine_receive(e, e->port[i], now, &more);
+  if (frames > 0) engine_flush(e, now);
+  l->sw->counters.frames_in += frames;
   return frames;
 }
 
@@ -87,21 +89,18 @@ static unsigned round_of_ports(struct rounds *l, dc_time now) {
 static dc_time due(struct rounds *l, dc_time now) {
   dc_time next = DC_NEVER;
   for (unsigned i = 0; i < l->sw->nports; i++) {
-    struct port *p = &l->sw->ports[i];
+    struct dpdk_port *p = &l->sw->ports[i];
     if (p->kick_at <= now) port_kick(p, now);
     if (p->kick_at < next) next = p->kick_at;
   }
-  if (l->hello != NULL && (l->sw->hello_wanted || (l->sw->traffic && now >= l->busy_at))) {
-    if (l->sw->traffic) l->busy_at = now + BUSY_EVERY;
-    loop_timer(&l->loop, l->hello, now);
-  }
+  engine_hello(&l->sw->engine, now);
   return next;
 }
 
 static bool arm_interrupts(struct rounds *l) {
   bool any = false;
   for (unsigned i = 0; i < l->sw->nports; i++) {
-    struct port *p = &l->sw->ports[i];
+    struct dpdk_port *p = &l->sw->ports[i];
     if (!p->rx_interrupt) continue;
     any = true;
     (void)rte_eth_dev_rx_intr_enable(p->dev, 0);
@@ -126,14 +125,14 @@ static void rest(struct rounds *l, dc_time now, dc_time next, dc_time last_work)
   /* A frame that came before the interrupt was armed raises none. */
   if (armed && round_of_ports(l, now) > 0) until = now;
   l->sw->counters.sleeps++;
-  (void)loop_serve(&l->loop, until);
+  (void)loop_serve(l->loop, until);
   if (armed) disarm_interrupts(l);
 }
 
 void rounds_run(struct rounds *l) {
-  dc_time served = 0, last_work = sw_now();
-  while (!l->stop) {
-    dc_time now = sw_now();
+  dc_time served = 0, last_work = loop_clock();
+  while (!l->loop->stop) {
+    dc_time now = loop_clock();
     unsigned frames = round_of_ports(l, now);
     if (frames > 0) {
       l->sw->counters.rounds++;
@@ -143,7 +142,7 @@ void rounds_run(struct rounds *l) {
     bool busy = frames > 0 || l->wait == LOOP_BUSY;
     if (busy && now - served < SERVE_EVERY) continue;
     dc_time next = due(l, now);
-    if (busy) (void)loop_serve(&l->loop, now);
+    if (busy) (void)loop_serve(l->loop, now);
     else rest(l, now, next, last_work);
     served = now;
   }

@@ -14,19 +14,16 @@ enum loop_wait { LOOP_EVENTS, LOOP_PAUSES, LOOP_BUSY };
 
 struct rounds {
   struct sw *sw;
-  struct loop loop;       /* descriptors and timers */
+  struct loop *loop;      /* descriptors and timers */
   enum loop_wait wait;
-  struct timer *hello;    /* due at once when the switch asks for it */
   int interrupts;         /* DPDK's epoll, for drivers with rx interrupts; -1: none */
   struct watch interrupt_watch;
   bool pauses;            /* some port cannot wake us */
   dc_time pause;
-  dc_time busy_at;        /* when the hellos are told next that there is traffic */
-  bool stop;
 };
 
-int rounds_open(struct rounds *l, struct sw *s, enum loop_wait wait, struct failure *f) __attribute__((nonnull));
+int rounds_open(struct rounds *l, struct sw *s, enum loop_wait wait, struct fault *f) __attribute__((nonnull));
 void rounds_close(struct rounds *l) __attribute__((nonnull));
-void rounds_run(struct rounds *l) __attribute__((nonnull)); /* until l->stop */
+void rounds_run(struct rounds *l) __attribute__((nonnull)); /* until l->loop->stop */
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-int yaml_open(struct yaml_file *y, const char *path, struct failure *f) {
+int yaml_open(struct yaml_file *y, const char *path, struct fault *f) {
   y->path = path;
   y->f = f;
   FILE *in = fopen(path, "re");

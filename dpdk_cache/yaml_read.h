@@ -11,7 +11,7 @@
 struct yaml_file {
   const char *path;
   yaml_document_t doc;
-  struct failure *f;
+  struct fault *f;
 };
 
 typedef int (*yaml_reader)(struct yaml_file *y, yaml_node_t *n, void *out, size_t size);
@@ -27,7 +27,7 @@ struct yaml_field {
 #define YAML_NEEDED(key, read, type, member) {key, read, offsetof(type, member), sizeof(((type *)0)->member), true}
 
 /* Parse the one document of a file. 0 or -1. After success the caller calls yaml_close. */
-int yaml_open(struct yaml_file *y, const char *path, struct failure *f) __attribute__((nonnull));
+int yaml_open(struct yaml_file *y, const char *path, struct fault *f) __attribute__((nonnull));
 void yaml_close(struct yaml_file *y) __attribute__((nonnull));
 
 unsigned yaml_line(const yaml_node_t *n) __attribute__((nonnull));

@@ -39,9 +39,6 @@ enum {
   FETCH_BLOCKS_MAX = 64,     /* of one request */
   FETCH_BYTES_MAX = 8 << 20, /* and its bytes, beyond a block */
   FETCH_THREADS = 8,         /* requests to origins, of all groups */
-
-  /* Registration. */
-  LINK_REPORTS_MAX = 256
 };
 
 #define PIECES_MAX (UINT64_C(1) << 27)

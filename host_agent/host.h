@@ -9,6 +9,7 @@
 
 struct host {
   const char *name; /* this node's, as in the topology */
+  const char *addr; /* where it listens for requests */
   struct loop *loop;
   struct forward *forward;
   struct worker *worker; /* writes and hashes */

@@ -1,19 +1,16 @@
 /* datacast-agent: puts the parts of a host together and runs the loop. */
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "datapath/carrier.h"
 #include "datapath/privileges.h"
+#include "datapath/signals.h"
 #include "fetch.h"
 #include "group.h"
 #include "options.h"
-#include "registration.h"
+#include "registrant.h"
 #include "signal_tree.h"
 
 struct agent {
@@ -24,36 +21,10 @@ struct agent {
   struct groups groups;
   struct signalling signalling;
   struct registration registration;
-  struct carrier carrier;
-  struct watch signals;
+  struct signals signals;
 };
 
 static struct agent agent;
-
-static void on_signal(struct watch *w, uint32_t events)
-{
-  (void)events;
-  struct signalfd_siginfo info;
-  if (read(w->fd, &info, sizeof info) != sizeof info)
-    return;
-  log_info("stopping on %s", strsignal((int)info.ssi_signo));
-  agent.loop.stop = true;
-}
-
-static bool take_signals(struct agent *a, struct fault *why)
-{
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGTERM);
-  sigaddset(&set, SIGINT);
-  sigaddset(&set, SIGHUP);
-  sigprocmask(SIG_BLOCK, &set, NULL); /* before the worker starts: its thread inherits it */
-  signal(SIGPIPE, SIG_IGN);
-  a->signals = (struct watch){.fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), .ready = on_signal};
-  if (a->signals.fd < 0 || loop_watch(&a->loop, &a->signals, EPOLLIN) < 0)
-    return fault_set(why, "io", "signals: %s", strerror(errno));
-  return true;
-}
 
 static bool open_ports(struct agent *a, const struct options *o, struct fault *why)
 {
@@ -100,6 +71,8 @@ static int run(struct agent *a, const struct options *o)
                           .fetch = &a->fetch, .origins = o->origins,
                           .sync = o->sync, .keep_partial = o->keep_partial, .key_file = o->tls_key};
   a->host.fixed_ports = o->ports;
+  a->host.addr = o->listen;
+  const struct registrant who = host_registrant(&a->host);
   a->host.security.insecure = o->insecure;
   if (o->tls_ca != NULL) {
     a->host.security.ctx = tls_open(o->tls_ca, o->tls_cert, o->tls_key, "agent", o->node, &why);
@@ -108,22 +81,23 @@ static int run(struct agent *a, const struct options *o)
   }
   if (o->origins != NULL && !fetch_init(&why))
     goto out;
-  if (!open_folders(a, o, &why) || !take_signals(a, &why))
+  if (!open_folders(a, o, &why) || !signals_block(&a->signals, &a->loop.stop, &why) ||
+      !signals_watch(&a->signals, &a->loop, &why))
     goto out;
   if (!open_ports(a, o, &why))
     goto out;
   groups_init(&a->groups, &a->host, o->groups);
   if (!signalling_open(&a->signalling, &a->loop, &a->groups, o->listen, &why))
     goto close_forward;
-  if (!registration_open(&a->registration, &a->host, o->manager, o->listen, &why))
+  if (!registration_open(&a->registration, &a->loop, &a->host.security, &who, o->manager, &why))
     goto close_signalling;
-  a->forward.link_changed = registration_link;
-  a->forward.link_arg = &a->registration;
-  if (!carrier_open(&a->carrier, &a->loop, forward_carrier, &a->forward, &why))
+  a->forward.engine.link_changed = registration_link;
+  a->forward.engine.link_arg = &a->registration;
+  if (!engine_watch_carrier(&a->forward.engine, &why))
     goto close_registration;
   /* Sockets, ports and folders are open; files of others are still to be read and written. Before the worker starts. */
   if (!privileges_keep(PRIVILEGE(CAP_DAC_OVERRIDE) | PRIVILEGE(CAP_DAC_READ_SEARCH), &why))
-    goto close_carrier;
+    goto close_registration;
   rc = worker_open(&a->worker, &a->loop, processors());
   if (rc == 0)
     rc = worker_open(&a->disk, &a->loop, DISK_THREADS);
@@ -145,10 +119,8 @@ close_worker:
   worker_close(&a->disk);
   worker_close(&a->fetch);
   stages_close(&a->host.stages);
-close_carrier:
-  carrier_close(&a->carrier);
-  a->forward.link_changed = NULL;
 close_registration:
+  a->forward.engine.link_changed = NULL;
   registration_close(&a->registration);
 close_signalling:
   signalling_close(&a->signalling);
@@ -160,8 +132,7 @@ out:
   tls_close(a->host.security.ctx);
   roots_close(&a->host.dest_roots);
   roots_close(&a->host.source_roots);
-  if (a->signals.fd > 0)
-    close(a->signals.fd);
+  signals_close(&a->signals);
   return code;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "config_file.h"
+#include "datapath/instance.h"
 #include "params.h"
 
 static const char usage[] =
@@ -210,7 +211,7 @@ static enum options_result take(struct options *o, int c, const char *name, char
   struct port_option port;
   switch (c) {
   case OPT_NODE:
-    o->node = value;
+    o->node = o->forward.name = value;
     return name_ok(value) ? OPTIONS_RUN : bad(name, value, "a name has 1 to 64 letters, digits or ._-");
   case OPT_LISTEN:
     o->listen = value;
@@ -296,7 +297,7 @@ static enum options_result take(struct options *o, int c, const char *name, char
     fputs(usage, stdout);
     return OPTIONS_DONE;
   case OPT_VERSION:
-    puts("datacast-agent 0.1.0");
+    puts("datacast-agent " DATACAST_VERSION);
     return OPTIONS_DONE;
   default:
     fputs("try datacast-agent --help\n", stderr);

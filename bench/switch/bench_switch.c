@@ -23,6 +23,7 @@ enum {
 
 struct bench {
   struct sw sw;
+  struct loop loop;
   struct config cfg;
   struct node_cfg node;
   struct port_cfg ports[PORTS];
@@ -85,8 +86,10 @@ static uint64_t drain(struct bench *b) {
 /* Everything that waits at a port goes through the switch; timed with what it takes to send and release the results. */
 static void through(struct bench *b, unsigned port, bool timed) {
   uint64_t start = rte_rdtsc();
-  sw_receive(&b->sw, &b->sw.ports[port], sw_now());
-  sw_flush(&b->sw, sw_now());
+  bool more = false;
+  dc_time now = loop_clock();
+  engine_receive(&b->sw.engine, &b->sw.ports[port].base, now, &more);
+  engine_flush(&b->sw.engine, now);
   uint64_t n = drain(b);
   if (!timed) return;
   b->cycles += rte_rdtsc() - start;
@@ -205,7 +208,7 @@ int main(int argc, char **argv) {
                                               {"replicate 16", replicate_round, 16, BATCH * 16}};
   static const size_t payloads[] = {128, 1400, 8900};
   static struct bench b;
-  struct failure f = {""};
+  struct fault f = {.text = ""};
   uint32_t data, headers;
   unsigned rounds = argc > 1 ? (unsigned)atoi(argv[1]) : 400;
   if (rounds == 0) {
@@ -218,7 +221,7 @@ int main(int argc, char **argv) {
   sw_pool_sizes(&b.cfg, &data, &headers);
   if (log_catch_eal() < 0 ||
       eal_start(&b.cfg, packet_pools_bytes(data, headers, ports_frame_bytes(&b.cfg)), &f) < 0 ||
-      sw_open(&b.sw, &b.cfg, &f) < 0) {
+      loop_open(&b.loop) < 0 || sw_open(&b.sw, &b.cfg, &b.loop, &f) < 0) {
     log_error("%s", f.text);
     return 1;
   }

@@ -19,6 +19,7 @@ static const char running[] =
 
 static struct config config;
 static struct sw sw;
+static struct loop loop;
 
 /* A file of these bytes, as a path. */
 static void path_of(char path[64], const void *p, size_t len)
@@ -32,7 +33,7 @@ static void path_of(char path[64], const void *p, size_t len)
 
 static void start(void)
 {
-  struct failure f = {""};
+  struct fault f = {.text = ""};
   char path[64];
   uint32_t data, headers;
   log_open("fuzz", LOG_ERROR);
@@ -41,7 +42,7 @@ static void start(void)
     sw_pool_sizes(&config, &data, &headers);
     if (log_catch_eal() == 0 &&
         eal_start(&config, packet_pools_bytes(data, headers, ports_frame_bytes(&config)), &f) == 0 &&
-        sw_open(&sw, &config, &f) == 0) {
+        loop_open(&loop) == 0 && sw_open(&sw, &config, &loop, &f) == 0) {
       return;
     }
   }
@@ -52,7 +53,7 @@ static void start(void)
 static void configuration(const uint8_t *p, size_t len)
 {
   struct config c;
-  struct failure f = {""};
+  struct fault f = {.text = ""};
   char path[64];
   path_of(path, p, len);
   if (config_load(&c, path, len & 1, &f) < 0) {

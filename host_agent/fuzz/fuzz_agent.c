@@ -116,9 +116,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t len)
   socklen_t at_len = sizeof at;
   MUST(getsockname(a.signalling.listen.fd, (struct sockaddr *)&at, &at_len) == 0);
   snprintf(own, sizeof own, "127.0.0.1:%u", ntohs(at.sin_port));
-  MUST(registration_open(&a.registration, &a.host, manager_addr, own, &why));
-  a.forward.link_changed = registration_link;
-  a.forward.link_arg = &a.registration;
+  a.host.addr = own;
+  const struct registrant who = host_registrant(&a.host);
+  MUST(registration_open(&a.registration, &a.loop, &a.host.security, &who, manager_addr, &why));
+  a.forward.engine.link_changed = registration_link;
+  a.forward.engine.link_arg = &a.registration;
   connect_master();
   while (s.p < s.end) {
     step(&s);
@@ -138,16 +140,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t len)
   hang_up(&manager.fd);
   turn();
   groups_close(&a.groups);
-  a.forward.link_changed = NULL;
+  a.forward.engine.link_changed = NULL;
   registration_close(&a.registration);
   signalling_close(&a.signalling);
   turn();
   MUST(a.groups.n == 0 && a.groups.trees == 0 && a.forward.endpoints == 0 && a.worker.owned == NULL && a.disk.owned == NULL);
   MUST(a.signalling.budget == 0 && a.registration.budget == 0);
-  dc_node_clear(a.forward.node);
+  dc_node_clear(a.forward.node.core);
   MUST(a.forward.pool.in_use == 0);
   for (int i = 1; i <= PORTS; i++)
-    forward_carrier(&a.forward, i, true, false);
+    engine_carrier(&a.forward.engine, i, true, false);
   clean_folder();
   return 0;
 }

@@ -40,8 +40,10 @@ static unsigned fake_rx(struct netif *n, netif_rx_fn *fn, void *arg, unsigned bu
   unsigned k = f->n;
   MUST(k <= budget);
   f->n = 0;
+  struct dc_frame frame[FRAMES];
   for (unsigned i = 0; i < k; i++)
-    fn(arg, f->in[i], f->len[i]);
+    frame[i] = (struct dc_frame){.buf = f->in[i], .data = f->in[i]->data, .len = f->len[i]};
+  fn(arg, frame, k);
   return k;
 }
 
@@ -105,7 +107,7 @@ void set_up(void)
   struct fault why;
   struct netif *nif[PORTS];
   static const uint8_t neighbour[PORTS][6];
-  const struct forward_cfg cfg = {.cache_bytes = 8000, .cache_memory = 1 << 20, .cache_trees = 4, .no_hello = true};
+  const struct forward_cfg cfg = {.name = "me", .cache_bytes = 8000, .cache_memory = 1 << 20, .cache_trees = 4, .no_hello = true};
   log_open("fuzz", LOG_ERROR);
   snprintf(folder, sizeof folder, "%s/datacast-fuzz-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
   MUST(mkdtemp(folder) != NULL);

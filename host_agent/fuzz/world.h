@@ -4,7 +4,7 @@
 
 #include "fuzz/script.h"
 #include "ops.h"
-#include "registration.h"
+#include "registrant.h"
 #include "signal_tree.h"
 
 enum { PORTS = 2, MTU = 1500, PIECE = 1000, PER_BLOCK = 4, FRAMES = 64, ASKED = 64, FILE_BYTES = 20 * PIECE + 17 };

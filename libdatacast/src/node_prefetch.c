@@ -78,14 +78,20 @@ void dc_node_prefetch(const dc_node *node, const struct dc_frame *frame, unsigne
   fetch(tree->children->child, 2 * sizeof tree->children->child[0]);
 }
 
-/* Frames between two steps of the same frame: as long as memory takes. */
-enum { APART = 2, AHEAD = (DC_NODE_PREFETCH_STEPS - 1) * APART };
+/* Frames between two steps of the same frame: as long as memory takes. What few trees touch is in the processor's caches, and
+ * fetching it costs more than it brings. */
+enum { APART = 2, AHEAD = (DC_NODE_PREFETCH_STEPS - 1) * APART, FEW_TREES = 64 };
 
 unsigned dc_node_handle_burst(dc_node *node, dc_time now, const struct dc_frame *frame, unsigned n, struct dc_tx *out,
                               unsigned cap, unsigned *sent)
 {
   unsigned done = 0;
   *sent = 0;
+  if (node->trees.n <= FEW_TREES) {
+    for (; done < n && cap - *sent >= DC_NODE_TX_MAX; done++)
+      *sent += dc_node_handle(node, now, &frame[done], out + *sent, cap - *sent);
+    return done;
+  }
   dc_node_prefetch(node, frame, 0);
   for (unsigned i = 0; done < n && cap - *sent >= DC_NODE_TX_MAX; i++) {
     for (unsigned step = 1; step < DC_NODE_PREFETCH_STEPS; step++) {

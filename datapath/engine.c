@@ -1,0 +1,232 @@
+#include "datapath/engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+
+#define BUSY_EVERY (20 * DC_MS)
+
+/* ---- nodes ---- */
+
+bool engine_node_open(struct engine_node *n, const struct dc_node_cfg *cfg, const struct dc_buf_ops *buf,
+                      struct fault *why)
+{
+  const char *what;
+  if (dc_node_cfg_check(cfg, &what) != 0)
+    return fault_set(why, "bad_request", "the node's %s is out of range", what);
+  n->memory_size = dc_node_size(cfg);
+  n->memory = mmap(NULL, n->memory_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (n->memory == MAP_FAILED) {
+    n->memory = NULL;
+    return fault_set(why, "io", "no memory for the tables of %u trees (%zu MB)", cfg->trees, n->memory_size >> 20);
+  }
+  n->core = dc_node_init(n->memory, cfg, buf);
+  return true;
+}
+
+void engine_node_close(struct engine_node *n)
+{
+  if (n->core != NULL)
+    dc_node_clear(n->core);
+  if (n->memory != NULL)
+    munmap(n->memory, n->memory_size);
+  n->core = NULL;
+  n->memory = NULL;
+}
+
+/* ---- the path of a frame ---- */
+
+static void hand_on(struct engine *e, struct engine_node *n, const struct dc_tx *tx, dc_time now)
+{
+  struct port *to = tx->port < DC_NODE_PORTS_MAX ? n->port[tx->port] : NULL;
+  if (to != NULL) {
+    to->ops->push(to, tx, now);
+    return;
+  }
+  if (tx->port == DC_PORT_HOST && e->hooks.to_host != NULL)
+    e->hooks.to_host(e->arg, tx, now);
+  else
+    n->no_device++;
+  if (tx->buf != NULL)
+    e->buf->unref(tx->buf);
+}
+
+static void through(struct engine *e, struct engine_node *n, const struct dc_frame *frame, unsigned frames, dc_time now)
+{
+  for (unsigned done = 0; done < frames;) {
+    unsigned sent;
+    done += dc_node_handle_burst(n->core, now, frame + done, frames - done, e->out, ENGINE_OUT, &sent);
+    for (unsigned i = 0; i < sent; i++)
+      hand_on(e, n, &e->out[i], now);
+  }
+}
+
+void engine_frames(struct engine *e, struct port *p, struct dc_frame *frame, unsigned n, dc_time now)
+{
+  unsigned kept = 0;
+  for (unsigned i = 0; i < n; i++) {
+    switch (linkstate_frame(&p->link, now, frame[i].data, frame[i].len)) {
+    case LINK_HELLO:
+      e->hello_at = 0; /* it may want an answer */
+      e->buf->unref(frame[i].buf);
+      continue;
+    case LINK_TRAFFIC:
+      e->traffic = true;
+      break;
+    case LINK_OTHER:
+      break;
+    }
+    if (e->hooks.admit == NULL || e->hooks.admit(e->arg, p, &frame[i], now))
+      frame[kept++] = frame[i];
+  }
+  through(e, p->node, frame, kept, now);
+}
+
+void engine_from_host(struct engine *e, struct engine_node *n, const struct dc_frame *frame, dc_time now)
+{
+  through(e, n, frame, 1, now);
+}
+
+unsigned engine_receive(struct engine *e, struct port *p, dc_time now, bool *more)
+{
+  return p->ops->rx(p, e, now, more);
+}
+
+void engine_flush(struct engine *e, dc_time now)
+{
+  for (unsigned i = 0; i < e->ports; i++)
+    e->port[i]->ops->flush(e->port[i], now);
+}
+
+/* ---- links ---- */
+
+static void settle(struct engine *e, struct port *p)
+{
+  if (!linkstate_settle(&p->link))
+    return;
+  if (p->link.up)
+    log_info("node %s port %u (%s) is up", p->node->name, p->number, p->name);
+  else
+    log_warn("node %s port %u (%s) is down: %s", p->node->name, p->number, p->name, linkstate_reason(&p->link));
+  if (e->link_changed != NULL)
+    e->link_changed(e->link_arg, p);
+}
+
+void engine_hello_soon(struct engine *e)
+{
+  e->hello_at = 0;
+  loop_timer(e->loop, &e->hello, e->loop->now);
+}
+
+void engine_set_carrier(struct engine *e, struct port *p, bool carrier)
+{
+  if (p->link.carrier == carrier)
+    return;
+  if (carrier && p->ops->carrier != NULL)
+    p->ops->carrier(p);
+  linkstate_carrier(&p->link, e->loop->now, carrier);
+  engine_hello_soon(e);
+  settle(e, p);
+}
+
+void engine_carrier(void *arg, int ifindex, bool carrier, bool gone)
+{
+  struct engine *e = arg;
+  for (unsigned i = 0; i < e->ports; i++) {
+    struct port *p = e->port[i];
+    if (p->ifindex == 0 || p->ifindex != ifindex)
+      continue;
+    if (gone && p->link.carrier)
+      log_warn("interface %s is gone", p->name);
+    engine_set_carrier(e, p, carrier);
+  }
+}
+
+static void say_hello(struct engine *e, struct port *p, dc_time now)
+{
+  struct dc_tx tx = {.buf = NULL, .port = p->number};
+  tx.prefix_len = (uint16_t)linkstate_poll(&p->link, now, p->neighbour, p->mac, tx.prefix);
+  if (tx.prefix_len > 0) {
+    (p->ops->hello != NULL ? p->ops->hello(p, &tx, now) : p->ops->push(p, &tx, now));
+    p->ops->flush(p, now);
+  }
+  settle(e, p);
+}
+
+void engine_hello(struct engine *e, dc_time now)
+{
+  if (e->traffic && now >= e->busy_at) {
+    for (unsigned i = 0; i < e->ports; i++) {
+      linkstate_busy(&e->port[i]->link, now);
+      if (linkstate_next_wake(&e->port[i]->link) <= now)
+        e->hello_at = 0;
+    }
+    e->traffic = false;
+    e->busy_at = now + BUSY_EVERY;
+  }
+  if (now < e->hello_at)
+    return;
+  e->hello_at = DC_NEVER;
+  for (unsigned i = 0; i < e->ports; i++) {
+    say_hello(e, e->port[i], now);
+    dc_time at = linkstate_next_wake(&e->port[i]->link);
+    if (at < e->hello_at)
+      e->hello_at = at;
+  }
+  loop_timer(e->loop, &e->hello, e->hello_at);
+}
+
+/* ---- set-up ---- */
+
+static void hello_due(struct timer *t, dc_time now)
+{
+  (void)t; /* the round that follows sees what arrived first */
+  (void)now;
+}
+
+bool engine_open(struct engine *e, struct loop *loop, const struct dc_buf_ops *buf, unsigned ports,
+                 const struct engine_hooks *hooks, void *arg, struct fault *why)
+{
+  memset(e, 0, offsetof(struct engine, out));
+  e->loop = loop;
+  e->buf = buf;
+  e->hooks = *hooks;
+  e->arg = arg;
+  e->hello = (struct timer){.fire = hello_due, .at = DC_NEVER};
+  e->room = ports;
+  e->port = calloc(ports > 0 ? ports : 1, sizeof(struct port *));
+  return e->port != NULL || fault_set(why, "io", "out of memory");
+}
+
+void engine_attach(struct engine *e, struct engine_node *n, struct port *p, bool hellos, bool carrier)
+{
+  uint32_t instance = 0;
+  if (getrandom(&instance, sizeof instance, 0) != sizeof instance)
+    instance = (uint32_t)loop_realtime_ns();
+  p->node = n;
+  linkstate_init(&p->link, e->loop->now, instance, hellos, carrier);
+  n->port[p->number] = p;
+  if (e->ports < e->room)
+    e->port[e->ports++] = p;
+  if (n->core != NULL)
+    dc_node_set_port(n->core, p->number, p->mac, p->neighbour);
+  engine_hello_soon(e);
+}
+
+bool engine_watch_carrier(struct engine *e, struct fault *why)
+{
+  return carrier_open(&e->carrier, e->loop, engine_carrier, e, why);
+}
+
+void engine_close(struct engine *e)
+{
+  if (e->loop == NULL)
+    return;
+  if (e->carrier.loop != NULL)
+    carrier_close(&e->carrier);
+  loop_timer(e->loop, &e->hello, DC_NEVER);
+  free(e->port);
+  e->port = NULL;
+  e->ports = 0;
+}

@@ -1,0 +1,204 @@
+#include "datapath/netport.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "datapath/engine.h"
+#include "datapath/tunnel.h"
+
+/* When the queueing discipline is full: about a 9,000-byte frame at 100 Mbit/s. */
+#define RETRY_AFTER (500 * DC_US)
+
+_Static_assert((PORT_QUEUE & (PORT_QUEUE - 1)) == 0, "the queue's length is a mask");
+
+static struct netport *of(struct port *p) { return (struct netport *)(void *)p; }
+
+static struct dc_tx *at(struct netport *p, uint32_t i) { return &p->queue[(p->head + i) & (PORT_QUEUE - 1)]; }
+
+/* ---- in ---- */
+
+/* Frames that wait are found by the packet hook of the round; only errors are for here. */
+static void ready(struct watch *w, uint32_t events)
+{
+  struct netport *p = (struct netport *)(void *)((char *)w - offsetof(struct netport, watch));
+  if ((events & EPOLLERR) == 0)
+    return;
+  int error = 0;
+  socklen_t len = sizeof error;
+  (void)getsockopt(p->nif->fd, SOL_SOCKET, SO_ERROR, &error, &len); /* reading it clears it */
+  log_debug("port %u (%s): %s", p->base.number, p->nif->name, strerror(error));
+}
+
+struct arrival {
+  struct engine *engine;
+  struct port *port;
+  dc_time now;
+};
+
+static void on_frames(void *arg, struct dc_frame *frame, unsigned n)
+{
+  struct arrival *a = arg;
+  for (unsigned i = 0; i < n; i++)
+    frame[i].port = a->port->number;
+  engine_frames(a->engine, a->port, frame, n, a->now);
+}
+
+static unsigned rx(struct port *port, struct engine *e, dc_time now, bool *more)
+{
+  struct netif *n = of(port)->nif;
+  struct arrival a = {.engine = e, .port = port, .now = now};
+  unsigned got = n->ops->rx(n, on_frames, &a, RX_BUDGET);
+  *more |= got >= RX_BUDGET;
+  return got;
+}
+
+/* ---- out ---- */
+
+static void drop_first(struct netport *p)
+{
+  buf_unref(at(p, 0)->buf);
+  p->head = (p->head + 1) & (PORT_QUEUE - 1);
+  p->n--;
+}
+
+/* What stays longer than this round must not hold the receive ring's slots. */
+static void keep(struct netport *p)
+{
+  for (uint32_t i = 0; i < p->n; i++) {
+    struct dc_tx *tx = at(p, i);
+    if (tx->buf == NULL || tx->buf->pool != NULL)
+      continue;
+    struct dc_buf *copy = bufpool_get(p->pool, tx->len);
+    if (copy == NULL) { /* the pool is at its bound: an empty entry cannot stay in a queue, so the rest goes */
+      p->extra.no_buffer += p->n - i;
+      while (p->n > i) {
+        buf_unref(at(p, p->n - 1)->buf);
+        p->n--;
+      }
+      return;
+    }
+    memcpy(copy->data, tx->buf->data + tx->off, tx->len);
+    buf_unref(tx->buf);
+    tx->buf = copy;
+    tx->off = 0;
+  }
+}
+
+static void flush(struct port *port, dc_time now)
+{
+  struct netport *p = of(port);
+  while (p->n > 0 && !p->blocked) {
+    uint32_t run = PORT_QUEUE - p->head < p->n ? PORT_QUEUE - p->head : p->n;
+    p->extra.calls++;
+    int sent = p->nif->ops->send(p->nif, &p->queue[p->head], run);
+    if (sent == -EAGAIN || sent == -ENOBUFS || sent == -ENOMEM) {
+      p->extra.retries++;
+      p->blocked = true;
+      loop_timer(p->loop, &p->retry, now + RETRY_AFTER);
+    } else if (sent == -EINTR) {
+      continue;
+    } else if (sent < 0) {
+      p->extra.errors++;
+      drop_first(p);
+    } else {
+      for (int i = 0; i < sent; i++)
+        drop_first(p);
+    }
+  }
+  keep(p);
+}
+
+static void retry(struct timer *t, dc_time now)
+{
+  struct netport *p = (struct netport *)(void *)((char *)t - offsetof(struct netport, retry));
+  p->blocked = false;
+  flush(&p->base, now);
+}
+
+static void push(struct port *port, const struct dc_tx *tx, dc_time now)
+{
+  struct netport *p = of(port);
+  if ((uint64_t)tx->prefix_len + tx->len > (uint64_t)p->nif->mtu + DC_ETHER_LEN) {
+    p->extra.oversized++;
+    buf_unref(tx->buf);
+    return;
+  }
+  if (p->n == PORT_QUEUE && !p->blocked)
+    flush(port, now);
+  if (p->n == PORT_QUEUE) {
+    p->extra.queue_full++;
+    buf_unref(tx->buf);
+    return;
+  }
+  struct dc_tx *to = at(p, p->n++);
+  memcpy(to, tx, offsetof(struct dc_tx, prefix) + tx->prefix_len);
+}
+
+/* Where a path may carry less than the link's MTU the hello has full size: zeros behind what is read. */
+static void hello(struct port *port, struct dc_tx *tx, dc_time now)
+{
+  struct netport *p = of(port);
+  uint32_t more = port->mtu + DC_ETHER_LEN - tx->prefix_len;
+  if (p->nif->full_hello && (tx->buf = bufpool_get(p->pool, more)) != NULL) {
+    memset(tx->buf->data, 0, more);
+    tx->len = more;
+  }
+  push(port, tx, now);
+}
+
+static const struct port_ops netport_ops = {.rx = rx, .push = push, .flush = flush, .hello = hello};
+
+/* ---- open, close ---- */
+
+static bool lead_by(struct netport *p, struct netif *nif)
+{
+  p->nif = nif;
+  p->base.name = nif->name;
+  p->base.mtu = nif->mtu;
+  p->base.ifindex = nif->ifindex;
+  memcpy(p->base.mac, nif->mac, sizeof nif->mac);
+  p->watch = (struct watch){.fd = nif->fd, .ready = ready};
+  return nif->fd < 0 || loop_watch_packets(p->loop, &p->watch, EPOLLIN) == 0;
+}
+
+bool netport_open(struct netport *p, uint16_t number, struct netif *nif, struct loop *loop, struct bufpool *pool,
+                  const uint8_t neighbour[6])
+{
+  memset(p, 0, offsetof(struct netport, queue));
+  p->base.ops = &netport_ops;
+  p->base.number = number;
+  memcpy(p->base.neighbour, neighbour, 6);
+  p->loop = loop;
+  p->pool = pool;
+  p->retry = (struct timer){.fire = retry, .at = DC_NEVER};
+  return lead_by(p, nif);
+}
+
+static void stop(struct netport *p)
+{
+  loop_timer(p->loop, &p->retry, DC_NEVER);
+  p->blocked = false;
+  while (p->n > 0)
+    drop_first(p);
+  loop_unwatch(p->loop, &p->watch);
+}
+
+void netport_close(struct netport *p)
+{
+  stop(p);
+  struct netif *slot = tunnel_slot(p->nif);
+  p->nif->ops->close(p->nif);
+  if (slot != NULL)
+    slot->ops->close(slot);
+}
+
+bool netport_replace(struct netport *p, struct netif *nif)
+{
+  stop(p);
+  if (tunnel_slot(nif) != p->nif)
+    p->nif->ops->close(p->nif);
+  return lead_by(p, nif);
+}

@@ -1,0 +1,47 @@
+/* A port on a netif, with a bounded queue of frames to send.
+ *
+ * Frames gather in the queue during a round and leave with few system calls at its end. When the kernel takes no more
+ * (EAGAIN: socket full; ENOBUFS: the queueing discipline dropped the frame), what is left waits here and is tried
+ * again, so a short burst of our own is no loss; a full queue drops the newest. */
+#ifndef DATAPATH_NETPORT_H
+#define DATAPATH_NETPORT_H
+
+#include "datacast/node.h"
+#include "datapath/limits.h"
+#include "datapath/loop.h"
+#include "datapath/netif.h"
+#include "datapath/port.h"
+
+struct netport_counters { /* beside the node's own */
+  uint64_t retries;    /* sends that had to be repeated */
+  uint64_t queue_full; /* frames dropped here */
+  uint64_t oversized;  /* longer than the interface's MTU */
+  uint64_t errors;     /* frames lost to other errors, such as a link that is down */
+  uint64_t no_buffer;  /* arrived, but no buffer was free to keep them in */
+  uint64_t calls;      /* of the send function */
+};
+
+struct netport {
+  struct port base; /* first */
+  struct netif *nif;
+  struct loop *loop;
+  struct bufpool *pool;
+  struct watch watch;
+  struct timer retry;
+  bool blocked; /* the kernel said later; `retry` is set */
+  struct netport_counters extra;
+  struct dc_port_counters own; /* frames of this host's endpoints that did not pass its node */
+  uint32_t head, n;
+  struct dc_tx queue[PORT_QUEUE];
+};
+
+/* Owns nif from now on. False: it cannot be watched. */
+bool netport_open(struct netport *p, uint16_t number, struct netif *nif, struct loop *loop, struct bufpool *pool,
+                  const uint8_t neighbour[6]) __attribute__((nonnull));
+void netport_close(struct netport *p) __attribute__((nonnull));
+/* It leads by this netif from now on; what was queued is dropped. The old one is closed unless nif stands in its slot. */
+bool netport_replace(struct netport *p, struct netif *nif) __attribute__((nonnull));
+
+static inline bool netport_crowded(const struct netport *p) { return p->n >= PORT_QUEUE / 4; }
+
+#endif

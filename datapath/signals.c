@@ -1,0 +1,43 @@
+#include "datapath/signals.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+static void on_signal(struct watch *w, uint32_t events)
+{
+  struct signals *s = (struct signals *)(void *)w;
+  struct signalfd_siginfo info;
+  (void)events;
+  if (read(w->fd, &info, sizeof info) != sizeof info)
+    return;
+  log_info("stopping on %s", strsignal((int)info.ssi_signo));
+  *s->stop = true;
+}
+
+bool signals_block(struct signals *s, bool *stop, struct fault *why)
+{
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGHUP);
+  sigprocmask(SIG_BLOCK, &set, NULL);
+  signal(SIGPIPE, SIG_IGN);
+  *s = (struct signals){.watch = {.fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), .ready = on_signal}, .stop = stop};
+  return s->watch.fd >= 0 || fault_set(why, "io", "signals: %s", strerror(errno));
+}
+
+bool signals_watch(struct signals *s, struct loop *loop, struct fault *why)
+{
+  return loop_watch(loop, &s->watch, EPOLLIN) == 0 || fault_set(why, "io", "signals: %s", strerror(errno));
+}
+
+void signals_close(struct signals *s)
+{
+  if (s->watch.fd > 0)
+    close(s->watch.fd);
+}

@@ -1,0 +1,19 @@
+/* SIGTERM, SIGINT and SIGHUP end a daemon in order. */
+#ifndef DATAPATH_SIGNALS_H
+#define DATAPATH_SIGNALS_H
+
+#include "datapath/log.h"
+#include "datapath/loop.h"
+
+struct signals {
+  struct watch watch; /* first */
+  bool *stop;
+};
+
+/* Before other threads start: they inherit that these signals wait here. False with *why. */
+bool signals_block(struct signals *s, bool *stop, struct fault *why) __attribute__((nonnull));
+/* From now on one of them sets *stop. */
+bool signals_watch(struct signals *s, struct loop *loop, struct fault *why) __attribute__((nonnull));
+void signals_close(struct signals *s) __attribute__((nonnull));
+
+#endif
