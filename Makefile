@@ -17,7 +17,7 @@ SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all
 
 # Debian packages the build, the lab and the tests need.
 DEBIAN_PACKAGES := build-essential pkg-config python3 python3-venv python3-dev python3-pip \
-  dpdk libdpdk-dev libssl-dev openssl libcurl4-openssl-dev nginx-light libjansson-dev libyaml-dev libns3-dev librust-blake3-dev \
+  dpdk libdpdk-dev libssl-dev openssl libcurl4-openssl-dev nginx-light docker-registry libjansson-dev libyaml-dev libns3-dev librust-blake3-dev \
   mininet net-tools iputils-ping openvswitch-switch iproute2 ethtool tcpdump tshark etcd-server
 
 # What `make demo` and `make lab` pass on.

@@ -38,8 +38,55 @@ void answer_line(struct answer_head *a, const char *line, size_t n)
     a->has_range = origin_content_range(text, &a->range);
   else if (value_of(line, n, "retry-after", text, sizeof text))
     a->retry_after_s = seconds(text);
-  else
+  else if (!value_of(line, n, "www-authenticate", a->challenge, sizeof a->challenge))
     (void)value_of(line, n, "etag", a->etag, sizeof a->etag);
+}
+
+/* NAME="VALUE" or NAME=VALUE at *p, which moves behind it. */
+static bool parameter(const char **p, char name[16], char value[ANSWER_PART_MAX])
+{
+  size_t n = 0;
+  for (; isalnum((unsigned char)**p) || **p == '_' || **p == '-'; (*p)++) {
+    if (n >= 15)
+      return false;
+    name[n++] = (char)tolower((unsigned char)**p);
+  }
+  name[n] = '\0';
+  if (n == 0 || *(*p)++ != '=')
+    return false;
+  bool quoted = **p == '"';
+  *p += quoted;
+  for (n = 0; quoted ? **p != '"' : **p != ',' && **p != ' ' && **p != '\0'; (*p)++) {
+    *p += quoted && **p == '\\';
+    if ((unsigned char)**p < ' ' || (unsigned char)**p > '~' || n >= ANSWER_PART_MAX - 1)
+      return false;
+    value[n++] = **p;
+  }
+  value[n] = '\0';
+  *p += quoted;
+  return true;
+}
+
+bool answer_challenge(const char *value, struct challenge *to)
+{
+  *to = (struct challenge){0};
+  if (strncasecmp(value, "bearer ", 7) != 0)
+    return false;
+  for (const char *p = value + 7; *p != '\0';) {
+    char name[16], text[ANSWER_PART_MAX];
+    p += strspn(p, ", \t");
+    if (*p == '\0')
+      break;
+    if (!parameter(&p, name, text))
+      return false;
+    char *part = strcmp(name, "realm") == 0     ? to->realm
+                 : strcmp(name, "service") == 0 ? to->service
+                 : strcmp(name, "scope") == 0   ? to->scope
+                                                : NULL;
+    if (part != NULL)
+      memcpy(part, text, strlen(text) + 1);
+  }
+  return to->realm[0] != '\0';
 }
 
 void answer_keep(struct answer_body *b, const char *p, size_t n)

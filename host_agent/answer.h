@@ -6,17 +6,24 @@
 
 #include "origin.h"
 
-enum { ANSWER_REASON_MAX = 64, ANSWER_BODY_MAX = 1024 };
+enum { ANSWER_REASON_MAX = 64, ANSWER_CHALLENGE_MAX = 1024, ANSWER_PART_MAX = 512, ANSWER_BODY_MAX = 1024 };
 
 struct answer_head {
   struct content_range range;
   bool has_range;              /* a proper one */
   char etag[ORIGIN_ETAG_MAX];  /* "": none, or a longer one */
+  char challenge[ANSWER_CHALLENGE_MAX]; /* of WWW-Authenticate; "": none */
   unsigned retry_after_s;      /* a date counts as nothing said */
 };
 
 /* The next line, with or without its end. A status line begins anew: a redirect's head is nobody's. */
 void answer_line(struct answer_head *a, const char *line, size_t n) __attribute__((nonnull));
+
+/* Bearer realm="…",service="…",scope="…", as registries send it. False: another kind, or malformed. */
+struct challenge {
+  char realm[ANSWER_PART_MAX], service[ANSWER_PART_MAX], scope[ANSWER_PART_MAX]; /* "": not given */
+};
+bool answer_challenge(const char *value, struct challenge *to) __attribute__((nonnull));
 
 /* The beginning of an error's text. */
 struct answer_body {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "answer.h"
+#include "token.h"
 
 enum {
   TRIES = 6,
@@ -30,6 +31,7 @@ struct answer {
   CURL *curl;
   struct answer_head head;
   struct answer_body error;
+  long status;
   bool refused; /* `why` says what is wrong with it */
   uint64_t got;
   int write_error;
@@ -263,9 +265,10 @@ static enum verdict judge(struct answer *a, CURLcode rc)
 static enum verdict attempt(CURL *c, struct answer *a)
 {
   struct job *j = a->job;
-  const struct origin *o = j->fetch->origin;
+  struct origin *o = j->fetch->origin;
   char range[48], match[ORIGIN_ETAG_MAX + 16];
   struct curl_slist *headers = NULL;
+  char *token = token_of(o);
   curl_easy_reset(c); /* its connections stay */
   snprintf(range, sizeof range, "%" PRIu64 "-%" PRIu64, j->fetch->probe ? 0 : j->off,
            j->fetch->probe ? 0 : j->off + j->len - 1);
@@ -293,9 +296,9 @@ static enum verdict attempt(CURL *c, struct answer *a)
   if (o->sigv4 != NULL) {
     curl_easy_setopt(c, CURLOPT_AWS_SIGV4, o->sigv4);
     curl_easy_setopt(c, CURLOPT_USERPWD, o->user);
-  } else if (o->bearer != NULL) {
+  } else if (o->bearer != NULL || token != NULL) { /* libcurl takes it to no other host */
     curl_easy_setopt(c, CURLOPT_HTTPAUTH, (long)CURLAUTH_BEARER);
-    curl_easy_setopt(c, CURLOPT_XOAUTH2_BEARER, o->bearer);
+    curl_easy_setopt(c, CURLOPT_XOAUTH2_BEARER, token != NULL ? token : o->bearer);
   }
   if (o->ca != NULL)
     curl_easy_setopt(c, CURLOPT_CAINFO, o->ca);
@@ -308,7 +311,11 @@ static enum verdict attempt(CURL *c, struct answer *a)
   curl_easy_setopt(c, CURLOPT_NOPROGRESS, 0L);
   j->fetch->why.code[0] = '\0';
   enum verdict v = judge(a, curl_easy_perform(c));
+  curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &a->status);
   curl_slist_free_all(headers);
+  if (token != NULL)
+    explicit_bzero(token, strlen(token));
+  free(token);
   return v;
 }
 
@@ -335,6 +342,7 @@ int fetch_run(const int *stopping, struct job *j)
     fault_set(&j->fetch->why, "io", "out of memory");
     return -1;
   }
+  bool asked_token = false;
   for (int k = 0;; k++) {
     struct timespec began, ended;
     clock_gettime(CLOCK_MONOTONIC, &began);
@@ -349,7 +357,14 @@ int fetch_run(const int *stopping, struct job *j)
     case STOPPED:
       return EINTR;
     case BAD:
-      return -1;
+      if (a.status != 401 || a.head.challenge[0] == '\0' || asked_token || j->fetch->origin->sigv4 != NULL ||
+          j->fetch->origin->bearer != NULL)
+        return -1;
+      if (!token_ask(handle, j->fetch->origin, a.head.challenge, &j->fetch->why))
+        return -1;
+      asked_token = true; /* one that is refused at once is no good */
+      k--;
+      continue;
     case AGAIN:
       break;
     }

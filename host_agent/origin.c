@@ -34,6 +34,10 @@ void origin_unref(struct origin *o)
   free(o->url);
   wipe(o->user);
   wipe(o->bearer);
+  wipe(o->login);
+  wipe(o->token);
+  free(o->token_from);
+  pthread_mutex_destroy(&o->lock);
   free(o->sigv4);
   free(o->ca);
   free(o);
@@ -65,6 +69,18 @@ bool origin_content_range(const char *text, struct content_range *to)
       return false;
   }
   return *p++ == '/' && number(&p, &to->size) && *p == '\0' && (!to->ranged || to->last < to->size);
+}
+
+static size_t place(const char *url)
+{
+  const char *host = strstr(url, "://");
+  return host == NULL ? 0 : (size_t)(host - url) + 3 + strcspn(host + 3, "/?#");
+}
+
+bool origin_same_place(const char *url, const char *other)
+{
+  size_t n = place(url);
+  return n > 0 && n == place(other) && strncasecmp(url, other, n) == 0;
 }
 
 /* ---- what this host may fetch ---- */
@@ -166,9 +182,13 @@ static char *s3_url(const char *endpoint, const char *rest)
 static bool fill(struct origin *o, const char *url, const json_t *entry, struct fault *why)
 {
   const char *key = text(entry, "access_key"), *secret = text(entry, "secret_key"), *region = text(entry, "region");
+  const char *user = text(entry, "user"), *password = text(entry, "password");
   o->shown = strdup(url);
   o->bearer = copy(text(entry, "bearer"));
   o->ca = copy(text(entry, "ca"));
+  o->token_from = copy(text(entry, "token_from"));
+  if (user != NULL && password != NULL)
+    o->login = format("%s:%s", user, password);
   region = region == NULL ? "us-east-1" : region;
   if (key != NULL && secret != NULL) {
     o->user = format("%s:%s", key, secret);
@@ -182,8 +202,8 @@ static bool fill(struct origin *o, const char *url, const json_t *entry, struct 
   } else {
     o->url = strdup(url);
   }
-  if (o->bearer != NULL && o->url != NULL && strncmp(o->url, "https://", 8) != 0)
-    return fault_set(why, "bad_origin", "a token goes over https:// only");
+  if ((o->bearer != NULL || o->login != NULL) && o->url != NULL && strncmp(o->url, "https://", 8) != 0)
+    return fault_set(why, "bad_origin", "tokens and passwords go over https:// only");
   return (o->shown != NULL && o->url != NULL) || fault_set(why, "io", "out of memory");
 }
 
@@ -206,6 +226,7 @@ struct origin *origin_open(const char *url, const char *file, struct fault *why)
     fault_set(why, "io", "out of memory");
   if (o != NULL) {
     o->refs = 1;
+    pthread_mutex_init(&o->lock, NULL);
     if (!fill(o, url, entry, why)) {
       origin_unref(o);
       o = NULL;

@@ -5,6 +5,7 @@
 #ifndef AGENT_ORIGIN_H
 #define AGENT_ORIGIN_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -12,13 +13,17 @@
 
 enum { ORIGIN_URL_MAX = 2048, ORIGIN_ETAG_MAX = 256 };
 
-/* Immutable after origin_open; shared by the loop and the threads that fetch. */
+/* Shared by the loop and the threads that fetch; after origin_open only `token` changes. */
 struct origin {
   int refs; /* atomic */
   char *shown;            /* as the master names it */
   char *url;              /* that is asked: https://… or http://… */
   char *user, *sigv4;     /* KEY:SECRET, "aws:amz:REGION:s3"; NULL: none */
   char *bearer, *ca;      /* a token; a file of authorities; NULL: none, the system's */
+  char *login;            /* NAME:PASSWORD for a registry's tokens; NULL: anybody's */
+  char *token_from;       /* where `login` may go beside the origin itself; NULL: nowhere */
+  pthread_mutex_t lock;
+  char *token;            /* under the lock: the registry's last one; NULL: none yet */
   char etag[ORIGIN_ETAG_MAX]; /* "": any */
   uint64_t size;
 };
@@ -27,6 +32,9 @@ struct origin {
 struct origin *origin_open(const char *url, const char *file, struct fault *why) __attribute__((nonnull(1, 3)));
 struct origin *origin_ref(struct origin *o) __attribute__((nonnull));
 void origin_unref(struct origin *o);
+
+/* Do both begin with the same scheme, host and port? */
+bool origin_same_place(const char *url, const char *other) __attribute__((nonnull));
 
 /* "bytes 0-99/1234" or "bytes * /1234" (without the blank), the whole of the header's value. False when malformed. A range
  * that was not given is [0, 0) with `ranged` false. */

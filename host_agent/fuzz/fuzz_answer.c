@@ -27,6 +27,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t len)
     MUST(memchr(head.etag, '\0', sizeof head.etag) != NULL && head.retry_after_s <= 10000000);
     MUST(!head.has_range || !head.range.ranged ||
          (head.range.first <= head.range.last && head.range.last < head.range.size));
+    struct challenge to;
+    if (answer_challenge(head.challenge, &to))
+      MUST(memchr(to.realm, '\0', sizeof to.realm) != NULL && memchr(to.service, '\0', sizeof to.service) != NULL &&
+           memchr(to.scope, '\0', sizeof to.scope) != NULL);
     bool last = stop - at <= 2;
     at = stop;
     if (last)

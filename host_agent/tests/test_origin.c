@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "answer.h"
 #include "origin.h"
 
 static void ranges(void)
@@ -20,6 +21,37 @@ static void ranges(void)
                                     "bytes 0-/2", "bytes 0-99999999999999999999/999999999999999999999"};
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
     assert(!origin_content_range(bad[i], &r));
+}
+
+static void places(void)
+{
+  assert(origin_same_place("https://a:1/x", "HTTPS://A:1?y") && origin_same_place("https://a", "https://a/b"));
+  assert(!origin_same_place("https://a/x", "http://a/x") && !origin_same_place("https://a/x", "https://a.b/x"));
+  assert(!origin_same_place("https://a/x", "https://a:2/x") && !origin_same_place("x", "x"));
+}
+
+static void challenges(void)
+{
+  struct challenge c;
+  assert(answer_challenge("Bearer realm=\"https://a/t\",service=\"s\",scope=\"repository:x:pull\",error=none", &c));
+  assert(strcmp(c.realm, "https://a/t") == 0 && strcmp(c.service, "s") == 0 && strcmp(c.scope, "repository:x:pull") == 0);
+  assert(answer_challenge("bearer scope=b, realm=\"a\\\"b\"", &c) && strcmp(c.realm, "a\"b") == 0);
+  static const char *const bad[] = {"",           "Basic realm=\"x\"", "Bearer ",          "Bearer realm=\"x",
+                                    "Bearer realm", "Bearer =x",         "Bearer service=x", "Bearer realm=\"x\\"};
+  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+    assert(!answer_challenge(bad[i], &c));
+}
+
+static void reasons(void)
+{
+  struct answer_body b = {.n = 0};
+  char name[ANSWER_REASON_MAX];
+  assert(!answer_reason(&b, name));
+  answer_keep(&b, "<Error><Code>NoSuchKey</Code>", 29);
+  assert(answer_reason(&b, name) && strcmp(name, "NoSuchKey") == 0);
+  b.n = 0;
+  answer_keep(&b, "<Code>AKIA key</Code>", 21); /* no name: not told */
+  assert(!answer_reason(&b, name));
 }
 
 static const char *file(const char *text, mode_t mode)
@@ -81,6 +113,9 @@ static void permissions(void)
 int main(void)
 {
   ranges();
+  places();
+  challenges();
+  reasons();
   permissions();
   return 0;
 }

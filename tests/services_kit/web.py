@@ -15,7 +15,8 @@ NGINX = shutil.which("nginx") or "/usr/sbin/nginx"
 
 class Nginx:
     """Serves `folder`/www on ADDRESS:PORT. `rates`: bytes a second of each connection, by the client's address.
-    `enter`: a command that runs another one where the address is (`ip netns exec NAME`). `tls`: certificate, key."""
+    `enter`: a command that runs another one where the address is (`ip netns exec NAME`). `tls`: certificate, key. `seen`: a log format of that name,
+    with what those who ask prove themselves with."""
 
     def __init__(
         self,
@@ -26,6 +27,7 @@ class Nginx:
         enter: tuple[str, ...] = (),
         tls: tuple[Path, Path] | None = None,
         more: str = "",
+        seen: bool = False,
     ) -> None:
         self.folder, self.address, self.port = folder, address, port
         self.www = folder / "www"
@@ -33,6 +35,7 @@ class Nginx:
         self.log = folder / "access.log"
         self.rates = rates or {}
         self.enter, self.more = enter, more
+        self.formats = "log_format seen '$request $http_authorization';" if seen else ""
         self.tls = f"ssl_certificate {tls[0]}; ssl_certificate_key {tls[1]};" if tls else ""
         self.secure = tls is not None
         self._process: subprocess.Popen[bytes] | None = None
@@ -49,6 +52,7 @@ pid {self.folder}/pid; error_log {self.folder}/error.log info;
 events {{ worker_connections 512; }}
 http {{
   log_format sent '$remote_addr $status $body_bytes_sent $http_range';
+  {self.formats}
   access_log {self.log} sent;
   client_body_temp_path {self.folder}/t1; proxy_temp_path {self.folder}/t2; fastcgi_temp_path {self.folder}/t3;
   uwsgi_temp_path {self.folder}/t4; scgi_temp_path {self.folder}/t5;

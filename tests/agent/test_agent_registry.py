@@ -1,0 +1,128 @@
+"""An agent that fetches from a container registry: tokens, names and passwords, and where they must not go."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import socket
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from agent_harness import ASAN, Net, inside
+from fetch_kit import Fetcher
+from registry import Registry, Tokens
+from web import Nginx
+
+pytestmark = pytest.mark.root
+
+SIZE = (2 << 20) + 5
+NAME = "models/llama"
+LOGIN = ("robot", "hidden-password")
+
+
+@pytest.fixture
+def fetcher(make_net: Callable[[Path], Net], tmp_path: Path) -> Fetcher:
+    return Fetcher(make_net(ASAN), tmp_path / "origins.json", SIZE)
+
+
+@pytest.fixture
+def tls(fetcher: Fetcher, tmp_path: Path) -> tuple[Path, Path]:
+    """A certificate of its own for both servers."""
+    cert, key = tmp_path / "server.pem", tmp_path / "server.key"
+    name = ["-subj", "/CN=registry", "-addext", f"subjectAltName=IP:{fetcher.address}"]
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", *name]
+    subprocess.run([*command, "-days", "2", "-keyout", key, "-out", cert], check=True, capture_output=True)
+    return cert, key
+
+
+@pytest.fixture
+def tokens(fetcher: Fetcher, tls: tuple[Path, Path]) -> Iterator[Tokens]:
+    made = inside(fetcher.net.namespace("a"), lambda: socket.create_server((fetcher.address, 5001)))
+    it = Tokens(made, *tls)
+    yield it
+    it.close()
+
+
+@pytest.fixture
+def registry(fetcher: Fetcher, tls: tuple[Path, Path], tokens: Tokens, tmp_path: Path) -> Iterator[Registry]:
+    space = fetcher.net.namespace("a")
+    realm = f"https://{fetcher.address}:5001/token"
+    enter = ("ip", "netns", "exec", space)
+    with Registry(tmp_path / "reg", fetcher.address, 5000, tls, realm, enter, lambda act: inside(space, act)) as it:
+        fetcher.allow(prefix=it.url + "/", ca=str(tls[0]))
+        yield it
+
+
+def blob(registry: Registry, tokens: Tokens) -> tuple[str, bytes]:
+    data = os.urandom(SIZE)
+    registry.push(NAME, "v1", [data], tokens)
+    return f"{registry.url}/v2/{NAME}/blobs/sha256:{hashlib.sha256(data).hexdigest()}", data
+
+
+def test_a_layer_is_fetched_with_a_token_that_anybody_gets(
+    fetcher: Fetcher, registry: Registry, tokens: Tokens
+) -> None:
+    url, data = blob(registry, tokens)
+    known = fetcher.stat(url)
+    assert known["ok"] and known["size"] == SIZE, known
+    assert fetcher.open(url, known["etag"])["ok"]
+    fetcher.fetch()
+    fetcher.pass_on()
+    assert (fetcher.net.agents["a"].folder / "got").read_bytes() == data
+    assert tokens.asked[0]["scope"] == [f"repository:{NAME}:pull"] and tokens.logins[0] == ""
+    assert len(tokens.asked) <= 5, "one to ask for the size, one at most of each connection"
+
+
+def test_a_name_and_password_go_where_the_entry_says(fetcher: Fetcher, registry: Registry, tokens: Tokens) -> None:
+    url, _ = blob(registry, tokens)
+    tokens.login = LOGIN
+    entry = {"prefix": registry.url + "/", "ca": str(registry.tls[0]), "user": LOGIN[0], "password": LOGIN[1]}
+    assert fetcher.stat(url)["code"] == "origin_denied", "nobody without them"
+    fetcher.allow(**entry)
+    tokens.logins.clear()
+    answer = fetcher.stat(url)
+    assert answer["code"] == "origin_denied" and "token_from" in answer["error"], answer
+    assert not tokens.logins, "another port is another place"
+    fetcher.allow(**entry, token_from=f"https://{fetcher.address}:5001/")
+    assert fetcher.stat(url)["size"] == SIZE
+    fetcher.allow(**{**entry, "password": "wrong-one"}, token_from=f"https://{fetcher.address}:5001/")
+    answer = fetcher.stat(url)
+    assert answer["code"] == "origin_denied", answer
+    told = json.dumps(answer) + fetcher.everything_told()
+    assert LOGIN[1] not in told and "wrong-one" not in told
+
+
+def test_a_password_in_the_clear_is_refused(fetcher: Fetcher) -> None:
+    fetcher.allow(prefix="http://192.0.2.1/", user=LOGIN[0], password=LOGIN[1])
+    answer = fetcher.stat("http://192.0.2.1/v2/x")
+    assert answer["code"] == "bad_origin" and "https://" in answer["error"]
+
+
+def test_a_redirect_to_another_place_gets_no_token(fetcher: Fetcher, tls: tuple[Path, Path], tmp_path: Path) -> None:
+    """What a hub does for large files: the object lies elsewhere, under an address that is a secret of its own."""
+    enter = ("ip", "netns", "exec", fetcher.net.namespace("a"))
+    log = "access_log %s/seen.log seen; location /hub/ { return 302 https://%s:8444/object?signature=x; }"
+    (tmp_path / "two" / "www").mkdir(parents=True)
+    data = os.urandom(SIZE)
+    (tmp_path / "two" / "www" / "object").write_bytes(data)
+    with (
+        Nginx(tmp_path / "one", fetcher.address, 8443, enter=enter, tls=tls, seen=True,
+              more=log % (tmp_path / "one", fetcher.address)) as one,
+        Nginx(tmp_path / "two", fetcher.address, 8444, enter=enter, tls=tls, seen=True,
+              more=f"access_log {tmp_path / 'two' / 'seen.log'} seen;"),
+    ):  # fmt: skip
+        fetcher.allow(prefix=one.url + "/", bearer="hf_hidden", ca=str(tls[0]))
+        url = f"{one.url}/hub/object"
+        known = fetcher.stat(url)
+        assert known["ok"], known
+        assert fetcher.open(url, known["etag"])["ok"]
+        fetcher.fetch()
+        fetcher.pass_on()
+        assert (fetcher.net.agents["a"].folder / "got").read_bytes() == data
+        first, second = ((tmp_path / name / "seen.log").read_text() for name in ("one", "two"))
+        assert "hf_hidden" in first, "who answers first gets it"
+        assert second and "hf_hidden" not in second
+        assert "hf_hidden" not in fetcher.everything_told() and "signature" not in fetcher.everything_told()
