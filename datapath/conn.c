@@ -1,6 +1,7 @@
 #include "datapath/conn.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
@@ -274,6 +275,7 @@ static void read_some(struct conn *c)
 static bool shake(struct conn *c)
 {
   struct fault why;
+  assert(c->tls != NULL);
   enum tls_step step = tls_handshake(c->tls, &why);
   c->hand_write = step == TLS_WANT_WRITE;
   if (step == TLS_WANT_READ || step == TLS_WANT_WRITE) {

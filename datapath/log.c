@@ -53,12 +53,11 @@ void log_write(enum log_level level, const char *format, ...)
     return; /* nobody reads it: nothing to be done */
 }
 
-bool fault_set(struct fault *f, const char *code, const char *format, ...)
+void fault_write(struct fault *f, const char *code, const char *format, ...)
 {
   snprintf(f->code, sizeof f->code, "%s", code);
   va_list ap;
   va_start(ap, format);
   vsnprintf(f->text, sizeof f->text, format, ap);
   va_end(ap);
-  return false;
 }

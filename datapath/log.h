@@ -28,7 +28,13 @@ struct fault {
   char text[768];
 };
 
-/* Fill it; always false, so that a check can `return fault_set(...)`. */
-bool fault_set(struct fault *f, const char *code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static inline bool fault_false(void)
+{
+  return false;
+}
+
+/* Fill it; always false, so that a check can `return fault_set(...)`, and compilers see that it is. */
+void fault_write(struct fault *f, const char *code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+#define fault_set(...) (fault_write(__VA_ARGS__), fault_false())
 
 #endif

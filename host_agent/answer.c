@@ -31,7 +31,7 @@ static unsigned seconds(const char *text)
 
 void answer_line(struct answer_head *a, const char *line, size_t n)
 {
-  char text[80];
+  char text[80] = "";
   if (n > 5 && strncasecmp(line, "HTTP/", 5) == 0)
     *a = (struct answer_head){0};
   else if (value_of(line, n, "content-range", text, sizeof text))

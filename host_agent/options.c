@@ -314,6 +314,7 @@ static enum options_result complain(const char *what)
 /* All options of one argument vector. `config` was read already. */
 static enum options_result take_all(struct options *o, int argc, char **argv, const char *config)
 {
+  static char none[] = "";
   int c, index = 0;
   optind = 0; /* getopt starts anew */
   while ((c = getopt_long(argc, argv, "", longs, &index)) != -1) {
@@ -321,7 +322,8 @@ static enum options_result take_all(struct options *o, int argc, char **argv, co
       continue;
     if (c == OPT_CONFIG)
       return bad("config", optarg, "wanted once, as the first option, with a space before FILE");
-    enum options_result r = take(o, c, c >= OPT_NODE && c <= OPT_VERSION ? longs[index].name : "", optarg);
+    enum options_result r = take(o, c, c >= OPT_NODE && c <= OPT_VERSION ? longs[index].name : "",
+                                  optarg == NULL ? none : optarg);
     if (r != OPTIONS_RUN)
       return r;
   }

@@ -210,7 +210,7 @@ static void peer_closed(struct conn *conn, const char *why)
   snprintf(reason, sizeof reason, "%s", why);
   drop_peer(peer); /* first, so that going around opens a new one if it names the same address */
   while (peer->calls != NULL)
-    give_up(peer->calls, reason);
+    give_up(peer->calls, reason); /* NOLINT: it takes itself out of the list */
 }
 
 static const struct conn_ops peer_ops = {.message = peer_message, .closed = peer_closed};

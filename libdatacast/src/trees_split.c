@@ -34,7 +34,7 @@ static uint32_t step_room(const struct dc_split *s, const uint32_t *f, const uin
   if (x == y && z == 0)
     return UINT32_MAX;
   uint32_t room = rest(s, f, x, z);
-  return room == 0 && x == 0 && z == y ? *extra : room;
+  return extra != NULL && room == 0 && x == 0 && z == y ? *extra : room;
 }
 
 /* Find `need` more ways from a to b in what flow f leaves. From terminal y back to the source they may go as they like,
@@ -71,7 +71,7 @@ static uint32_t reroute(struct dc_split *s, uint32_t *f, uint32_t a, uint32_t b,
         *extra += push;
         continue;
       }
-      if (x == 0 && z == y && rest(s, f, x, z) == 0) {
+      if (extra != NULL && x == 0 && z == y && rest(s, f, x, z) == 0) {
         *extra -= push;
         continue;
       }
