@@ -143,14 +143,15 @@ bench-peers: build ## Datacast beside libtorrent, UFTP and udpcast on the same l
 	  $(if $(CASES),--cases $(CASES)) $(if $(ONLY),--only $(ONLY)) $(if $(filter report.json,$(JSON)),,--json $(JSON))
 
 # Does its own set-up. Root tests skip, with the reason, without root.
-test: ## everything: C tests, sanitizers, Python, whole labs; JOBS=3: Python tests side by side
+test: ## everything: static checks, C tests, sanitizers, Python, whole labs; JOBS=1: nothing side by side
 	@echo "set-up and build"; $(MAKE) --no-print-directory build
+	@echo "static checks"; $(MAKE) --no-print-directory lint
 	@echo "C tests, plain and under ASan and UBSan"; $(MAKE) --no-print-directory test-c
 	@echo "Python tests and whole labs"; $(MAKE) --no-print-directory test-py
 
 # Tests marked `lab` are tried again when they fail (tests/conftest.py); the summary names them (R). JOBS: so many test
-# processes for all but the labs, which have the machine for themselves afterwards.
-JOBS ?= 1
+# processes for all but the labs, which have the machine for themselves afterwards. One more than cores: tests wait a lot.
+JOBS ?= $(shell n=$$(($$(nproc) + 1)); echo $$((n < 6 ? n : 6)))
 BESIDE = -n $(JOBS) --dist loadfile -m "not lab"
 TEST_PROGRAMS = $(addprefix $(BUILD)/,datacast-agent-asan asan/datacast-switch)
 test-py: build
