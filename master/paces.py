@@ -1,15 +1,21 @@
 """What receivers turn out to take, and what that calls for. Pure: measurements and `now` in, caps out.
 
-A receiver whose disk, processor or link is slower than its group's plan holds its trees up: all of their receivers fall
-behind the plan, and it is the last of them. When it is BEHIND_S behind, and so far behind the others that it is not
-chance, it gets a cap: what it was seen to take. One that keeps up with its cap is given half as much again after
-PROBE_S; each time that was too much the next attempt waits twice as long. The last receiver of a group has no cap.
+A receiver whose disk, processor or link is slower than its group's plan holds its trees up: all of their receivers
+fall behind the plan, and it is the last of them. When it is BEHIND_S behind, look after look, and so far behind the
+others that it is not chance, it gets a cap: what it was seen to take. One that keeps up with its cap is given half as
+much again after PROBE_S; each time that was too much the next attempt waits twice as long. The last receiver of a
+group has no cap.
+
+That it is the last does not say that it is the cause: with busy processors, or a narrow link that all of them share,
+all are late alike, and one of them is last by chance. Trees of its own then cost more than they give. So a plan is a
+trial: the others must get a good part of what it promised them, or it is taken back, and the next trial waits HOLD_S,
+then twice as long. No trial begins where the little that is left would not repay it.
 
 The plan that it is held against is what the fabric manager leaves the group's trees beside others: whoever shares a
 link with other groups is slow together with its whole tree, and that is no reason for another plan.
 
-Rates may swing: there is never more than one plan in PLAN_EVERY_S, and each plan of the last DAMP_S makes the next one
-wait half as long again.
+Rates may swing: there is never more than one plan in PLAN_EVERY_S, and each plan of the last DAMP_S makes the next
+one wait half as long again.
 
 Rate zero is the end of the same scale: one that stands still while others go on gets no tree at all, it is set aside.
 Where no plan can help (one rate is wanted for all), so is one that falls too far behind.
@@ -28,6 +34,20 @@ BEHIND_S = 0.25
 WORTH = 0.75
 """A receiver that takes more than this part of its plan is left as it is: a busy machine, not a slow one."""
 LOOKS = 3
+AGREE_S = 1.0
+"""So many looks in a row, or all of so long a time, must find the same receiver last."""
+SKEW_S = 0.005
+"""Members are not asked at the same instant: what they get in this time is chance."""
+WORTH_S = 0.5
+"""A plan that would not save the others so much time is not made."""
+SETTLE_S, TRIAL_S, TRIAL_MAX_S = 0.5, 0.75, 3.0
+"""A plan's effect is measured after, and for, so long; while there is some, until then."""
+PAYS, PAYS_IN_ALL, SOME = 0.25, 1.5, 0.1
+"""A trial pays when the others got this part of what was promised, or all so many times as much as before. SOME: so
+much more than they had is worth waiting for."""
+HOLD_S, HOLD_MAX_S = 8.0, 128.0
+CHAIN = 3
+"""Receivers that a trial may come to: with several slow ones each is found when the one before it is dealt with."""
 KEEPS_UP = 0.95
 PROBE_S, PROBE_MAX_S = 2.0, 64.0
 PROBE_BY = 1.5
@@ -46,7 +66,7 @@ class Pace:
 @dataclass(frozen=True)
 class Seen:
     """A receiver now: bytes it holds, bit/s measured and planned, and what it could have. `behind_s`: for how long the
-    others have been ahead of it."""
+    others have been ahead of it. `left`: bytes it has still to get, if that is known."""
 
     name: str
     held: int
@@ -54,6 +74,7 @@ class Seen:
     planned: float
     bound: float
     behind_s: float = 0.0
+    left: int | None = None
 
 
 @dataclass
@@ -63,6 +84,18 @@ class _Look:
     at: float
     held: dict[str, int]
     due: dict[str, float]
+
+
+@dataclass
+class _Trial:
+    """A plan, or some after each other, with caps for `names` that had none. `before`: bit/s that each receiver had;
+    `settled`: the look that the effect is measured from."""
+
+    names: list[str]
+    at: float
+    before: dict[str, float]
+    settled: _Look | None = None
+    steps: int = 1
 
 
 class Paces:
@@ -78,6 +111,10 @@ class Paces:
         self._moved: dict[str, _Look] = {}
         """When each last got anything, and what all held then."""
         self._plans: deque[float] = deque(maxlen=DAMP_MAX)
+        self._last: deque[tuple[float, frozenset[str]]] = deque(maxlen=LOOKS)
+        """Who was last, too far behind, at each look."""
+        self._trial: _Trial | None = None
+        self._hold_s, self._hold_until = HOLD_S, 0.0
 
     @property
     def caps(self) -> dict[str, int]:
@@ -117,12 +154,18 @@ class Paces:
         """Is a new plan due? `caps` says what it must keep to. Of several slow receivers the last one is dealt with
         first: the others may be behind because of it."""
         self.note(seen, now)
-        if self._begun is None or now - self._begun.at < self._wait(now):
+        if self._begun is None:
             return False
-        due = self._alone(seen) or self._slow(seen, now) or self._more(seen, now)
+        self._last.append((now, self._laggards(seen, now)))
+        if (trial := self._trial) is not None and trial.settled is None and now - trial.at >= SETTLE_S:
+            trial.settled = self._looks[-1]
+        since = now - self._begun.at
+        due = since >= self._wait(now) and (self._alone(seen) or self._slow(seen, now) or self._more(seen, now))
+        due = due or (since >= PLAN_EVERY_S and self._back(seen, now))
         if due:
             self._begun = self._looks[-1]
             self._plans.append(now)
+            self._last.clear()
         return due
 
     def _wait(self, now: float) -> float:
@@ -132,7 +175,9 @@ class Paces:
         """The last receiver holds nobody up: it takes what it can."""
         return len(seen) == 1 and self._pace.pop(seen[0].name, Pace()).cap is not None
 
-    def _slow(self, seen: list[Seen], now: float) -> bool:
+    def _laggards(self, seen: list[Seen], now: float) -> frozenset[str]:
+        """Who is last, and those as late, so far behind that it is not chance. Nobody where all are late alike: that is
+        somebody else's traffic, or the source."""
         begun = self._begun
         assert begun is not None
         known = [one for one in seen if one.planned > 0 and one.name in begun.held]
@@ -141,23 +186,97 @@ class Paces:
         last = min(known, key=lambda one: done[one.name], default=None)
         others = [done[one.name] for one in known if one is not last]
         if last is None or not others or (now - begun.at) * (1 - done[last.name]) < BEHIND_S:
-            return False
-        if (statistics.median_high(others) - done[last.name]) * self._owed(last, begun) < self.near:
-            return False  # all are late alike: somebody else's traffic, or the source
-        lately = [self._rate(last, look, now) for look in list(self._looks)[:-1]]
-        if not lately or max(lately) >= WORTH * last.planned:
-            return False
-        cap = int(max(min(lately), LEAST * last.bound))
-        pace = self._pace.setdefault(last.name, Pace())
-        if pace.cap is not None:
+            return frozenset()
+        middle = statistics.median_high(others)
+        near = (self.near + last.measured * SKEW_S / 8) / max(1.0, self._owed(last, begun))
+        names = [one.name for one in known if done[one.name] <= min(middle - near, done[last.name] + near / 2)]
+        return frozenset(names)
+
+    def _agreed(self, now: float) -> frozenset[str]:
+        """Who was last at all of the looks that count."""
+        long = len(self._last) == LOOKS or (len(self._last) > 1 and now - self._last[0][0] >= AGREE_S)
+        return frozenset.intersection(*(names for _, names in self._last)) if long else frozenset()
+
+    def _slow(self, seen: list[Seen], now: float) -> bool:
+        late = self._agreed(now)
+        caps = {one.name: cap for one in seen if one.name in late and (cap := self._cap(one, now)) is not None}
+        fresh = [name for name in caps if self._pace.get(name, Pace()).cap is None]
+        if fresh and not self._may_try([one for one in seen if one.name not in late], now):
+            caps = {name: cap for name, cap in caps.items() if name not in fresh}
+        elif fresh:
+            self._try(fresh, seen, now)
+        for name, cap in caps.items():
+            pace = self._pace.setdefault(name, Pace())
+            if pace.probing:
+                pace.wait_s = min(2 * pace.wait_s, PROBE_MAX_S)
+            pace.cap, pace.since, pace.probing = cap, now, False
+        return bool(caps)
+
+    def _cap(self, one: Seen, now: float) -> int | None:
+        """What it was seen to take; None where that is about what it was planned to get."""
+        begun = self._begun
+        lately = [self._rate(one, look, now) for look in list(self._looks)[:-1]]
+        if begun is None or not lately or max(lately) >= WORTH * one.planned:
+            return None
+        cap = int(max(min(lately), LEAST * one.bound))
+        before = self._pace.get(one.name, Pace()).cap
+        if before is not None:
             # After a plan it catches up with what the old trees brought to the others: look at all of that time.
-            cap = max(cap, int(self._rate(last, begun, now)), pace.cap // 2)
-        if cap >= WORTH * last.planned:
+            cap = max(cap, int(self._rate(one, begun, now)), before // 2)
+        return cap if cap < WORTH * one.planned else None
+
+    # ---- does it pay? ----
+    def _may_try(self, others: list[Seen], now: float) -> bool:
+        if now < self._hold_until:
             return False
-        if pace.probing:
-            pace.wait_s = min(2 * pace.wait_s, PROBE_MAX_S)
-        pace.cap, pace.since, pace.probing = cap, now, False
-        return True
+        if (trial := self._trial) is not None:
+            got, had, _ = self._gain(trial, others, now)
+            return trial.steps < CHAIN and trial.settled is not None and got - had >= SOME * had
+        saved = [
+            one.left * 8 / max(one.measured, 1.0) * (1 - one.measured / one.planned)
+            for one in others
+            if one.left is not None and one.planned > 0
+        ]
+        return not saved or statistics.median(saved) >= WORTH_S
+
+    def _try(self, names: list[str], seen: list[Seen], now: float) -> None:
+        if (trial := self._trial) is None:
+            before = {one.name: self._rate(one, self._looks[0], now) for one in seen}
+            self._trial = _Trial(names, now, before)
+        else:
+            trial.names, trial.at, trial.settled, trial.steps = [*trial.names, *names], now, None, trial.steps + 1
+
+    def _back(self, seen: list[Seen], now: float) -> bool:
+        """A trial that did not pay is taken back."""
+        if self._trial is None or (pays := self._pays(self._trial, seen, now)) is None:
+            return False
+        names, self._trial = self._trial.names, None
+        if pays:
+            self._hold_s = HOLD_S
+            return False
+        self._hold_until, self._hold_s = now + self._hold_s, min(2 * self._hold_s, HOLD_MAX_S)
+        return bool([self._pace.pop(name) for name in names if name in self._pace])
+
+    def _pays(self, trial: _Trial, seen: list[Seen], now: float) -> bool | None:
+        """None: that cannot be said yet."""
+        since = trial.settled
+        if since is None or now - since.at < TRIAL_S:
+            return None
+        got, had, promised = self._gain(trial, [one for one in seen if one.name not in trial.names], now)
+        got_all, had_all, _ = self._gain(trial, seen, now)
+        if got - had >= PAYS * promised or got_all >= PAYS_IN_ALL * had_all:
+            return True
+        return None if got - had >= SOME * had and now - trial.at < TRIAL_MAX_S else False
+
+    def _gain(self, trial: _Trial, of: list[Seen], now: float) -> tuple[float, float, float]:
+        """Bit/s that these get since the trial began, had before, and were promised more."""
+        since = trial.settled or self._looks[-1]
+        there = [one for one in of if one.name in since.held and one.name in trial.before]
+        return (
+            sum(self._rate(one, since, now) for one in there),
+            sum(trial.before[one.name] for one in there),
+            sum(max(0.0, one.planned - trial.before[one.name]) for one in there),
+        )
 
     def _owed(self, one: Seen, since: _Look) -> float:
         return self._due.get(one.name, 0.0) - since.due.get(one.name, 0.0)
@@ -167,6 +286,8 @@ class Paces:
         return (one.held - held) * 8 / (now - since.at) if held is not None and now > since.at else one.measured
 
     def _more(self, seen: list[Seen], now: float) -> bool:
+        if self._trial is not None:
+            return False
         for one in seen:
             pace = self._pace.get(one.name)
             if pace is None or pace.cap is None or now - pace.since < pace.wait_s:

@@ -65,7 +65,8 @@ class SlowReceivers:
         if isinstance(t.forest, RatedForest):
             able = t.forest.plan.bound.get(member.name, 0)
         held = member.bytes - member.unwritten
-        return Seen(member.name, held, member.rate_bps, planned * share, able * share, behind_s)
+        left = None if t.size is None else t.size - held
+        return Seen(member.name, held, member.rate_bps, planned * share, able * share, behind_s, left)
 
     def _plan_for(self, caps: dict[str, int]) -> None:
         """Trees for what receivers were seen to take, where there can be any."""

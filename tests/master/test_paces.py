@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Callable
+from pathlib import Path
 
-from datacast.master.paces import BEHIND_S, PLAN_EVERY_S, Paces, Seen
+import pytest
+
+from datacast.master.paces import BEHIND_S, CHAIN, HOLD_S, PLAN_EVERY_S, TRIAL_MAX_S, Paces, Seen
 
 NEAR = 64 << 10
 POLL_S = 0.25
@@ -52,6 +56,91 @@ def test_a_link_that_becomes_slow_makes_a_plan_within_two_seconds():
     assert at - 3.0 <= 2.0 and set(caps) == {"c"} and caps["c"] <= 11e6
 
 
+def closed(seconds: float, names: str, planned: float, rates: Callable[[dict[str, int]], dict[str, float]], left_s=1e9):
+    """Plans (time, caps) of a group whose receivers get `rates` under given caps; those that get least without a cap
+    are a little behind the others of their trees."""
+    paces, held, plans = Paces(NEAR), dict.fromkeys(names, 0.0), []
+    for i in range(1, int(seconds / POLL_S)):
+        now, caps = i * POLL_S, paces.caps
+        got = rates(caps)
+        held = {n: held[n] + got[n] * POLL_S / 8 for n in names}
+        least = min((got[n] for n in names if n not in caps), default=0.0)
+        seen = [
+            Seen(
+                n,
+                max(0, int(held[n] - (3 * NEAR if n not in caps and got[n] == least else 0))),
+                got[n],
+                float(caps.get(n, planned)),
+                planned,
+                left=int(left_s * got[n] / 8),
+            )
+            for n in names
+        ]
+        if paces.look(seen, now):
+            plans.append((now, paces.caps))
+    return plans
+
+
+def test_the_last_of_many_that_are_late_alike_is_not_the_cause():
+    """Trees of its own do not help the others: that is tried once, taken back, and tried ever more seldom."""
+
+    def rates(caps):
+        return {n: min(30e6 + (n == "c") * -1.0, caps.get(n, 1e9)) for n in "abcde"}
+
+    plans = closed(300.0, "abcde", 100e6, rates)
+    begun = [b[0] for a, b in itertools.pairwise([(0.0, {}), *plans]) if b[1] and not a[1]]
+    back = [at for at, caps in plans if not caps]
+    assert begun and len(back) == len(begun), "each is taken back"
+    assert all(b - a <= CHAIN * TRIAL_MAX_S for a, b in zip(begun, back, strict=True))
+    assert [b - a >= HOLD_S * 2**i for i, (a, b) in enumerate(zip(back, begun[1:], strict=False))] and len(begun) <= 6
+
+
+def test_a_lab_with_busy_processors_is_left_alone():
+    """As recorded: all get a tenth of the plan, and now this one is last, now that one."""
+    head, *rows = [
+        line.split() for line in (Path(__file__).parent / "late_alike.txt").read_text().splitlines() if line[0] != "#"
+    ]
+    paces, before = Paces(NEAR), None
+    for row in rows:
+        now, held = float(row[0]), [int(kib) << 10 for kib in row[1:]]
+        rate = [8 * (b - a) / (now - before[0]) for a, b in zip(before[1], held, strict=True)] if before else held
+        before = now, held
+        seen = [Seen(n, h, r, 929e6, 929e6, left=1 << 28) for n, h, r in zip(head[1:], held, rate, strict=True)]
+        assert not paces.look(seen, now), f"planned after {now} s: {paces.caps}"
+
+
+@pytest.mark.parametrize("able", [100e6, 40e6])
+def test_trees_of_its_own_stay_where_the_others_gain(able):
+    """Even where what was planned is more than anybody can take."""
+
+    def rates(caps):
+        free = [10e6 if n == "c" else able for n in "abcde" if n not in caps]
+        return {n: min(caps[n], 10e6) if n in caps else min(free) - (n == "c") for n in "abcde"}
+
+    plans = closed(30.0, "abcde", 300e6, rates)
+    assert plans[0][0] <= 2.0 and all("c" in caps for _, caps in plans)
+
+
+@pytest.mark.parametrize("second", [10e6, 14e6])
+def test_of_two_slow_ones_each_is_found(second: float):
+    able = {"a": 100e6, "b": 100e6, "c": 10e6, "d": second, "e": 100e6}
+
+    def rates(caps):
+        free = min(able[n] for n in able if n not in caps)
+        return {n: min(caps[n], able[n]) if n in caps else free - (able[n] == free) for n in able}
+
+    plans = closed(30.0, "abcde", 100e6, rates)
+    assert {"c", "d"} <= set(plans[-1][1]) and plans[1][0] <= 5.0
+
+
+def test_nothing_is_tried_for_the_last_moment():
+    def rates(caps):
+        return {n: 10e6 - (n == "c") for n in "abc"}
+
+    assert closed(20.0, "abc", 100e6, rates, left_s=0.4) == []
+    assert closed(20.0, "abc", 100e6, rates, left_s=4.0)
+
+
 def test_all_late_alike_is_somebody_else_s_traffic():
     world = World(100e6)
     paces = world.paces
@@ -90,6 +179,7 @@ def test_the_last_one_is_dealt_with_first():
         Seen("b", 3 << 20, 15e6, 100e6, 100e6),
         Seen("c", 1 << 20, 10e6, 100e6, 100e6),
     ]
+    assert not paces.look(late, now - 2 * POLL_S) and not paces.look(late, now - POLL_S)
     assert paces.look(late, now)
     assert set(paces.caps) == {"c"} and paces.caps["c"] <= 10_000_000
 
