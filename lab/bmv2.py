@@ -98,12 +98,18 @@ class Bmv2Plane(ControlledPlane):
         return Bmv2(machine.nodes.index(node) + 1, self._server(machine, node), ports)
 
     def start_switches(self, lab: Lab, machine: Machine) -> None:
-        for i, node in enumerate(machine.nodes):
-            switch = self.switch(machine, node)
-            process = lab.supervisor.start(
-                f"{machine.name}-bmv2-{i}", switch.command(), lab.network.spawn(machine), lab.options.realtime
-            )
-            self._switches.append((process, len(switch.ports)))
+        self._switches += [self._start(lab, machine, node) for node in machine.nodes]
+
+    def _start(self, lab: Lab, machine: Machine, node: str) -> tuple[Process, int]:
+        switch, name = self.switch(machine, node), self.switch_process(lab, machine, node)
+        process = lab.supervisor.start(name, switch.command(), lab.network.spawn(machine), lab.options.realtime)
+        return process, len(switch.ports)
+
+    def switch_process(self, lab: Lab, machine: Machine, node: str) -> str:
+        return f"{machine.name}-bmv2-{machine.nodes.index(node)}"
+
+    def start_switch(self, lab: Lab, machine: Machine, node: str) -> None:
+        self._serve(lab, *self._start(lab, machine, node))
 
     def address(self, lab: Lab, machine: Machine, node: str) -> dict[str, Any]:
         return {"p4runtime": {"address": self._server(machine, node), "device_id": machine.nodes.index(node) + 1}}
@@ -113,9 +119,12 @@ class Bmv2Plane(ControlledPlane):
 
     def ready(self, lab: Lab) -> None:
         for process, ports in self._switches:
-            give_room(lab, process, ports)
-            if lab.options.realtime:
-                all_threads_first(process.pid)
+            self._serve(lab, process, ports)
+
+    def _serve(self, lab: Lab, process: Process, ports: int) -> None:
+        give_room(lab, process, ports)
+        if lab.options.realtime:
+            all_threads_first(process.pid)
 
 
 class P4Plane(Bmv2Plane):

@@ -66,6 +66,14 @@ class DataPlane(ABC):
     def ready(self, lab: Lab) -> None:  # noqa: B027 - most have nothing to do
         """Everything is up and registered."""
 
+    def switch_process(self, lab: Lab, machine: Machine, node: str) -> str:
+        """Name of the process of a switch that has one of its own."""
+        return machine.name
+
+    def start_switch(self, lab: Lab, machine: Machine, node: str) -> None:
+        """Start it again after it was killed."""
+        self.start(lab, machine)
+
     def appliance_process(self, lab: Lab, machine: Machine, node: str) -> str:
         """Name of the process of a switch's cache appliance. Raises LabError where it has none."""
         raise LabError(

@@ -38,6 +38,8 @@ TIME = r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s)"
 RESTART_S = 0.5
 POWER_BACK_S = 1.0
 NAMES_MAX = 24
+ABLE = {"corrupt": ("dpdk",), "power": ("dpdk",), "switch": ("dpdk", "bmv2", "p4"), "appliance": ("ovs", "bmv2")}
+"""Data planes, by what not every one can do. Open vSwitch is one process for all switches of a machine."""
 DISK_LEAST = 4096
 FORMS = (
     "forms: 'link 00:0 down at 2s', 'link 00:0 down at 2s, up at 4s', 'link 31:0 rate 5mbit at 2s', "
@@ -202,12 +204,13 @@ def parse_faults(specs: list[str], graph: nx.Graph, dataplane: str) -> tuple[Fau
     """All of them, in the order of time. Raises LabError, also for what the data plane cannot do."""
     faults = [parse_fault(spec, graph) for spec in specs]
     for fault in faults:
-        only = "dpdk" if fault.kind in ("corrupt", "switch", "power") else ""
-        if dataplane != (only or dataplane) or (fault.kind == "appliance" and dataplane == "dpdk"):
+        able = ABLE.get(fault.kind)
+        can = [name in able for name in dataplane.split("+")] if able is not None else [True]
+        if not (any(can) if fault.kind == "appliance" else all(can)):  # of an appliance: the switch says if it has one
             raise LabError(
                 f"--fault {fault.spec!r}: the data plane {dataplane} cannot do that",
                 what=fault.spec,
-                remedy=f"use --dataplane {only or 'ovs or bmv2'}",
+                remedy=f"use --dataplane {' or '.join(able)}",
             )
     return tuple(sorted(faults, key=lambda fault: fault.at_s))
 

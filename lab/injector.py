@@ -142,7 +142,7 @@ class Injector:
         elif fault.kind in ("cpu", "writes"):
             self._slow_down(fault)
         elif fault.kind == "switch":
-            self._kill(lab.plan.machine_of(fault.node).name)
+            self._kill(lab.plane.switch_process(lab, lab.plan.machine_of(fault.node), fault.node))
         elif fault.kind == "appliance":
             self._kill(lab.plane.appliance_process(lab, lab.plan.machine_of(fault.node), fault.node))
         elif fault.kind == "agent":
@@ -187,7 +187,7 @@ class Injector:
         elif fault.kind == "agent":
             lab.start_agent(fault.node)
         elif fault.kind == "switch":
-            lab.plane.start(lab, lab.plan.machine_of(fault.node))
+            lab.plane.start_switch(lab, lab.plan.machine_of(fault.node), fault.node)
         elif fault.kind == "appliance":
             lab.plane.start_appliance(lab, lab.plan.machine_of(fault.node), fault.node)
         elif fault.kind == "stop":

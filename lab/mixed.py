@@ -54,6 +54,14 @@ class MixedPlane(DataPlane):
     def _of(self, lab: Lab, machine: Machine, node: str) -> tuple[DataPlane, Machine]:
         return next((plane, part) for plane, part in self.parts(lab, machine) if node in part.nodes)
 
+    def switch_process(self, lab: Lab, machine: Machine, node: str) -> str:
+        plane, part = self._of(lab, machine, node)
+        return plane.switch_process(lab, part, node)
+
+    def start_switch(self, lab: Lab, machine: Machine, node: str) -> None:
+        plane, part = self._of(lab, machine, node)
+        plane.start_switch(lab, part, node)
+
     def appliance_process(self, lab: Lab, machine: Machine, node: str) -> str:
         plane, part = self._of(lab, machine, node)
         return plane.appliance_process(lab, part, node)

@@ -138,6 +138,7 @@ class Network:
                 host * lib.DC_NODE_HOST
                 + forwards * lib.DC_NODE_FORWARDS
                 + (forwards and bool(data.get("cache", True))) * lib.DC_NODE_CACHE
+                + (not host and data.get("cache") is not None) * lib.DC_NODE_BESIDE
             )
             msd[i] = min(int(data.get("msd") or 0), 65535)
             if host:

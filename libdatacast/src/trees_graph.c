@@ -107,5 +107,5 @@ bool dc_net_is_up(const struct dc_net *net, uint32_t arc)
 
 void dc_net_set_cache(struct dc_net *net, uint32_t v, bool can)
 {
-  net->flags[v] = (uint8_t)(can ? net->flags[v] | DC_NODE_CACHE : net->flags[v] & ~DC_NODE_CACHE);
+  net->flags[v] = (uint8_t)((can ? net->flags[v] | DC_NODE_CACHE : net->flags[v] & ~DC_NODE_CACHE) | DC_NODE_BESIDE);
 }

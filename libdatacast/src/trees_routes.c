@@ -40,6 +40,13 @@ static bool can_pass(const struct routes *r, uint32_t v)
   return v == r->s->source || (r->net->flags[v] & DC_NODE_CACHE) != 0;
 }
 
+/* A switch copies for the cache beside it where the copies are the same: to children one link away (REPLICATE,
+ * docs/decisions/replication-offload.md). So whoever stands next below such a branch passes on. */
+static bool one_link_below(const struct routes *r, uint32_t v)
+{
+  return (r->note[v] & KIND) == STORES && (r->net->flags[v] & DC_NODE_BESIDE) != 0;
+}
+
 /* Where do interests meet? Every branch node stores that can. One that cannot (a switch without its appliance) only
  * forwards: its consumers' interests meet at the next node above that can, the source's own at last. */
 static bool take_notes(struct routes *r, unsigned t)
@@ -92,6 +99,8 @@ static unsigned next_stop(struct routes *r, uint32_t *node, bool from_endpoint)
     if (n > 0 && (v == r->s->source || waypoint(r, v))) {
       bool local = waypoint(r, v);
       unsigned bad = n > DC_SEG_MAX ? n : too_deep(r, node, n, local, !from_endpoint);
+      if (bad == 0 && n > 1 && one_link_below(r, v) && can_pass(r, node[n - 1]))
+        r->note[node[--n]] |= PASSES;
       if (bad == 0)
         return n;
       guilty = node[bad];

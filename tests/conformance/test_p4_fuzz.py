@@ -25,6 +25,7 @@ BURST, CHECK = 32, 2_000
 """Frames before one waits for the switch, and before one sees whether its node still serves."""
 ALIVE_TREE = 0x70000001
 """Of no made-up frame but by chance."""
+KINDS = {b"\x88\x47": "with labels", b"\x88\xb5": "without"}
 AT, SEEN = 2, 5
 """Where a mark goes in, and where it comes out."""
 
@@ -56,7 +57,7 @@ class Fuzzed:
                         continue
                     why = self.ledger.leak(out, frame)
                     assert not why, f"SEED={SEED}, after {self.sent} frames: port {out}: {why}: {frame.hex()}"
-                    self.came["88b5" if frame[12] == 0x88 and frame[13] == 0xB5 else frame[12:14].hex()] += 1
+                    self.came[KINDS.get(frame[12:14], "ordinary")] += 1
             if until is None:
                 return True
             if time.monotonic() > end:

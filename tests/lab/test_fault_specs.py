@@ -104,8 +104,10 @@ def test_a_disk_to_be_filled_is_a_small_one():
 def test_a_switch_to_be_killed_gets_a_process_of_its_own_and_other_data_planes_refuse():
     faults = parse_faults(["kill switch s1.0 at 1s"], GRAPH, "dpdk")
     assert switches_apart(faults) == ("s1.0",)
-    with pytest.raises(LabError):
-        parse_faults(["corrupt s0.0 1e-4"], GRAPH, "ovs")
+    assert parse_faults(["kill switch s1.0 at 1s"], GRAPH, "dpdk+bmv2+p4")
+    for spec, plane in (("corrupt s0.0 1e-4", "ovs"), ("kill switch s1.0 at 1s", "ovs+p4"), ("power loss at 1s", "p4")):
+        with pytest.raises(LabError):
+            parse_faults([spec], GRAPH, plane)
 
 
 def test_an_appliance_to_be_killed_gets_a_process_of_its_own_where_there_are_appliances():

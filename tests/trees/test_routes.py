@@ -106,6 +106,36 @@ def test_a_group_works_whatever_appliances_are_absent(spec, absent, size, seed):
     check_routes(g, found, routes(found), source, receivers)
 
 
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    spec=st.sampled_from(["fattree:4,3", "bcube:4,1", "leafspine:4,8,6,4", "jellyfish:16,3,2,3", "bcube:3,2"]),
+    size=st.integers(1, 12),
+    late=st.booleans(),
+    seed=st.integers(0, 10**6),
+)
+def test_children_of_a_switch_with_its_cache_beside_it_are_one_link_away(spec, size, late, seed):
+    """So that it copies for it, and the link between the two carries a packet once (REPLICATE)."""
+    g = topologies.parse(spec)
+    network = Network(g)
+    for s in topologies.switches(g):
+        g.nodes[s]["cache"] = True
+        network.set_cache(s, True)
+    source, receivers = group(g, size, seed)
+    found = steiner_trees(network if late else g, source, receivers)
+    made = routes(found)
+    check_routes(g, found, made, source, receivers)
+    for tree in made:
+        for receiver, blob in tree.blobs.items():
+            at = receiver
+            stops = decode_route(blob)
+            for below, stop in itertools.pairwise(stops):
+                for port in below.fwd.ports:
+                    at = topologies.neighbour(g, at, port)
+                if stop.store and g.nodes[at]["kind"] == "switch":
+                    forwarding = g.nodes[topologies.neighbour(g, at, stop.ret.ports[0])]["forwards"]
+                    assert len(stop.ret.ports) == 1 or not forwarding, f"{at}, to {receiver}"
+
+
 def test_more_children_than_a_waypoint_can_have():
     g = topologies.leafspine(1, 1, 140)
     with pytest.raises(RouteError) as caught:

@@ -32,7 +32,8 @@ enum dc_net_kind { DC_NET_ANY, DC_NET_BCUBE, DC_NET_TORUS, DC_NET_HYPERCUBE, DC_
 enum {
   DC_NODE_HOST = 1,     /* may be a member */
   DC_NODE_FORWARDS = 2, /* passes on what is for others; otherwise it is a leaf in every tree */
-  DC_NODE_CACHE = 4     /* can be a waypoint */
+  DC_NODE_CACHE = 4,    /* can be a waypoint */
+  DC_NODE_BESIDE = 8    /* a switch whose cache stands beside it: it is said of it that it has one, or has none */
 };
 
 struct dc_net_link {

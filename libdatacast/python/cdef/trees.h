@@ -1,6 +1,6 @@
 /* For cffi: the network, trees, routes of trees. */
 enum dc_net_kind { DC_NET_ANY, DC_NET_BCUBE, DC_NET_TORUS, DC_NET_HYPERCUBE, DC_NET_FATTREE, ... };
-enum { DC_NODE_HOST, DC_NODE_FORWARDS, DC_NODE_CACHE, DC_TREES_MAX, ... };
+enum { DC_NODE_HOST, DC_NODE_FORWARDS, DC_NODE_CACHE, DC_NODE_BESIDE, DC_TREES_MAX, ... };
 struct dc_net_link { uint32_t u, v, u_port, v_port; };
 struct dc_net_cfg { uint32_t nodes, links, trees; enum dc_net_kind kind; uint32_t n, k; ...; };
 struct dc_net;
