@@ -14,6 +14,9 @@ from datacast.services.problems import Problem
 
 CERTIFICATES = Path("/etc/datacast/tls")
 NAMES_MAX = 8
+CLOCK_MS = 500
+DISK_PART = 0.05
+REASONS = {"carrier": "no carrier", "silent": "no hello arrives", "unheard": "its hellos do not arrive"}
 
 
 def _some(names: Iterable[str]) -> str:
@@ -37,40 +40,109 @@ def site_checks(client: ControllerClient, certificates: Path = CERTIFICATES) -> 
 
 def _nodes(fabric: dict[str, Any]) -> list[Check]:
     away = [node["name"] for node in fabric["nodes"] if node.get("registered") is False]
-    remedy = "journalctl -u datacast-agent (datacast-switch) there; its fabric-manager, certificate and clock"
     registered = Check(
         "nodes",
         not away,
         True,
         f"{len(away)} not registered: {_some(away)}" if away else f"all {len(fabric['nodes'])} registered",
-        remedy if away else "",
+        "journalctl -u datacast-agent (datacast-switch) there; its fabric-manager, certificate and clock"
+        if away
+        else "",
     )
     versions = Counter(node["version"] for node in fabric["nodes"] if node.get("version"))
-    if len(versions) < 2:
-        return [registered]
     told = ", ".join(f"{version} on {count}" for version, count in versions.most_common())
-    return [registered, Check("versions", False, False, told, "apt-get install the same package everywhere")]
+    return [
+        registered,
+        Check(
+            "versions",
+            len(versions) < 2,
+            False,
+            told or "told by nobody",
+            "apt-get install the same package everywhere" if len(versions) > 1 else "",
+        ),
+        _clocks(fabric),
+        _disks(fabric),
+    ]
+
+
+def _clocks(fabric: dict[str, Any]) -> Check:
+    """Against the fabric manager's, by heartbeats."""
+    off = {node["name"]: node["clock_ms"] for node in fabric["nodes"] if node.get("clock_ms") is not None}
+    wrong = {name: ms for name, ms in off.items() if abs(ms) > CLOCK_MS}
+    if not off:
+        return Check("clocks", True, False, "told by nobody yet")
+    most = max(off.values(), key=abs)
+    told = [f"{name} by {abs(ms) / 1000:.1f} s {'behind' if ms > 0 else 'ahead'}" for name, ms in wrong.items()]
+    return Check(
+        "clocks",
+        not wrong,
+        False,
+        f"{len(wrong)} are off: {_some(told)}" if wrong else f"within {abs(most):.0f} ms of the fabric manager's",
+        "timedatectl set-ntp true there: certificates and finish times need clocks that agree" if wrong else "",
+    )
+
+
+def _disks(fabric: dict[str, Any]) -> Check:
+    full = [
+        f"{node['name']}:{root} has {free / 1e9:.1f} GB"
+        for node in fabric["nodes"]
+        for root, (free, size) in zip(node.get("dest_roots", []), node.get("disks") or [], strict=False)
+        if free < DISK_PART * size
+    ]
+    told = f"{len(full)} nearly full: {_some(full)}" if full else "room for files everywhere"
+    return Check("disks", not full, False, told, "make room, or give another dest-root" if full else "")
 
 
 def _links(fabric: dict[str, Any]) -> list[Check]:
-    down = [f"{link['u']}:{link['u_port']}-{link['v']}:{link['v_port']}" for link in fabric["links"] if not link["up"]]
+    ports = {
+        (node["name"], port["port"]): port
+        for node in fabric["nodes"]
+        if node.get("registered")
+        for port in node.get("ports", [])
+    }
+    down = [_why_down(link, ports) for link in fabric["links"] if not link["up"]]
     carrier = Check(
         "links",
         not down,
         True,
         f"{len(down)} down: {_some(down)}" if down else f"all {len(fabric['links'])} up",
-        "ip link on both ends: carrier, MTU; a device between must pass EtherType 0x88B6" if down else "",
+        "carrier: cable, ip link set IFACE up; hello: a device between must pass EtherType 0x88B6" if down else "",
     )
-    sizes = Counter(link["mtu"] for link in fabric["links"])
-    odd = (
-        [f"{link['u']}-{link['v']}" for link in fabric["links"] if link["mtu"] == min(sizes)] if len(sizes) > 1 else []
-    )
-    told = (
-        f"{min(sizes)} on {_some(odd)}, {max(sizes)} elsewhere"
-        if odd
-        else f"{_some(map(str, sizes)) or '-'} everywhere"
-    )
-    return [carrier, Check("MTU", not odd, False, told, "groups over these links use smaller packets" if odd else "")]
+    small, odd = [], []
+    for link in fabric["links"]:
+        ends = [
+            (name, ports[name, number])
+            for name, number in ((link["u"], link["u_port"]), (link["v"], link["v_port"]))
+            if (name, number) in ports and ports[name, number].get("mtu")
+        ]
+        small += [
+            f"{name}:{port['ifname']} has {port['mtu']}, the site says {link['mtu']}"
+            for name, port in ends
+            if port["mtu"] < link["mtu"] and "tunnel" not in link
+        ]
+        if len({port["mtu"] for _, port in ends}) > 1:
+            odd.append(" and ".join(f"{name}:{port['ifname']} {port['mtu']}" for name, port in ends))
+    told = f"{len(small)} too small: {_some(small)}" if small else f"{len(odd)} differ at their ends: {_some(odd)}"
+    return [
+        carrier,
+        Check(
+            "MTU",
+            not small and not odd,
+            bool(small),
+            told if small or odd else f"{_some(sorted({str(link['mtu']) for link in fabric['links']})) or '-'}, as set",
+            "ip link set IFACE mtu N at both ends, or a smaller mtu for the site" if small or odd else "",
+        ),
+    ]
+
+
+def _why_down(link: dict[str, Any], ports: dict[tuple[str, int], dict[str, Any]]) -> str:
+    """Both ends of it, with what the end says that has a reason."""
+    told = []
+    for name, number in ((link["u"], link["u_port"]), (link["v"], link["v_port"])):
+        port = ports.get((name, number), {})
+        reason = REASONS.get(port.get("reason") or "", "")
+        told.append(f"{name}:{port.get('ifname') or number}{f' ({reason})' if reason else ''}")
+    return "-".join(told)
 
 
 def _certificates(folder: Path) -> list[Check]:

@@ -25,8 +25,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "topology": "Show the fabric: nodes, agents, links.",
     },
     "datacast.cli.members": {
-        "join": "Have one host more receive a group that runs.",
-        "leave": "Have one host less receive a group that runs.",
+        "receivers": "Have one host more, or one less, receive a group that runs.",
         "resume": "Start a group again that has failed or reached only some.",
     },
     "datacast.cli.fabric": {
@@ -44,6 +43,8 @@ COMMANDS: dict[str, dict[str, str]] = {
     "datacast.cli.certs": {"certs": "Make a fabric's authority and the certificates of its processes."},
     "datacast.cli.top": {"top": "Show the fabric and its groups, live."},
     "datacast.cli.site": {"init": "Make a site in one go: certificates, token, every machine's configuration."},
+    "datacast.cli.admit": {"admit": "Let machines join a site, each once, for some minutes."},
+    "datacast.cli.join": {"join": "Enrol this machine in a site."},
     "datacast.cli.token": {"token": "Make, list and revoke tokens for the REST API."},
     "datacast.cli.trees": {"trees": "Compute edge-disjoint Steiner trees and show them."},
     "datacast.cli.sim": {"sim": "Simulate groups on a topology."},

@@ -1,4 +1,4 @@
-"""Receivers that come and go, and groups that go on: join, leave, resume."""
+"""Receivers that come and go, and groups that go on."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ Watch = Annotated[bool, typer.Option("--watch", help="Follow the group to its en
 
 
 def register(app: typer.Typer) -> None:
-    app.command("join")(join)
-    app.command("leave")(leave)
+    receivers = typer.Typer(help="Have one host more, or one less, receive a group that runs.", no_args_is_help=True)
+    receivers.command("add")(add)
+    receivers.command("remove")(remove)
+    app.add_typer(receivers, name="receivers")
     app.command("resume")(resume)
 
 
@@ -42,7 +44,7 @@ def _show(client: ControllerClient, group: dict[str, Any], text: str, watch: boo
     raise typer.Exit(0 if group["state"] == "done" else 1)
 
 
-def join(
+def add(
     group: Group,
     host: Annotated[str, typer.Argument(metavar="HOST[:PATH]", help="The host, and where it wants the file.")],
     watch: Watch = False,
@@ -61,7 +63,7 @@ def join(
         _show(client, record, f"{name} joins {record['id']}", watch, as_json)
 
 
-def leave(
+def remove(
     group: Group,
     host: Annotated[str, typer.Argument(metavar="HOST", help="The receiver.")],
     as_json: Json = False,

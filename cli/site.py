@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
     from datacast.cli.site_file import Machine, Site
+    from datacast.services.authority import Identity
 
 ETC = "etc/datacast"
 EXAMPLE = """topology: bcube:2,1        # or a GraphML or JSON file
@@ -51,6 +52,7 @@ def init(
         "systemctl enable --now datacast-fabric-manager datacast-controller\n"
         f"{folder / 'hosts'}, {folder / 'switches'}: one for each machine, then systemctl enable --now datacast-agent "
         "(datacast-switch)\n"
+        f"or, with keys that never travel: datacast admit {folder}, and `datacast join` there\n"
         f"{folder / 'inventory.ini'}: the same machines for Ansible\n"
         f"{folder / 'token'}: an administrator's token for REST and console\n"
         f"{folder / 'authority' / 'ca.key'}: keep it here, and safe"
@@ -59,6 +61,9 @@ def init(
 
 def make(site: Site, graph: nx.Graph, folder: Path, days: float) -> None:
     """Write everything. Raises DatacastError when the folder is there already."""
+    import json
+
+    from datacast import topologies
     from datacast.cli.site_file import SiteError
     from datacast.services.authority import Authority, Identity
     from datacast.services.tokens import create
@@ -81,21 +86,29 @@ def make(site: Site, graph: nx.Graph, folder: Path, days: float) -> None:
     files |= pair("controller/main", "controller") | {"tokens.json": (folder / "tokens.json").read_bytes()}
     files |= _services(site, graph)
     _pack(folder / "controller.tar.gz", files)
-    for name, machine in site.hosts.items():
-        config: dict[str, object] = {
-            "node": name,
-            "listen": f"{machine.address}:7600",
-            "fabric-manager": f"{site.controller}:7500",
-            **_tls("agent"),
-            "port": [f"{i}={interface}" for i, interface in enumerate(machine.ports)],
-            "dest-root": ["/var/lib/datacast/received"],
-            "source-root": ["/srv/datacast"],
-        }
-        if not graph.nodes[name]["forwards"]:
-            config["no-forward"] = True
-        _pack(folder / "hosts" / f"{_file(name)}.tar.gz", ca | pair(f"agent/{name}", "agent") | _yaml("agent", config))
-    for name, machine in site.switches.items():
-        ports = [{"port": i, "iface": interface} for i, interface in enumerate(machine.ports)]
+    for identity in machines(site):
+        where = folder / ("hosts" if identity.role == "agent" else "switches")
+        files = ca | pair(str(identity), identity.role) | machine_files(site, graph, identity)
+        _pack(where / f"{_file(identity.names[0])}.tar.gz", files)
+    # For `datacast admit`, which makes the same for a machine that brings a key of its own.
+    content = site.model_dump(mode="json", by_alias=True) | {"topology": "topology.json"}
+    (folder / "site.yaml").write_bytes(_yaml("site", content)["site.yaml"])
+    (folder / "topology.json").write_text(json.dumps(topologies.to_json(graph), indent=1))
+    (folder / "inventory.ini").write_text(_inventory(site))
+
+
+def machines(site: Site) -> list[Identity]:
+    """Who they are in their certificates: hosts, then switches."""
+    from datacast.services.authority import Identity
+
+    return [Identity("agent", (name,)) for name in site.hosts] + [Identity("switch", (name,)) for name in site.switches]
+
+
+def machine_files(site: Site, graph: nx.Graph, identity: Identity) -> dict[str, bytes]:
+    """The configuration of a host's agent, or of a switch."""
+    (name,) = identity.names
+    if identity.role == "switch":
+        ports = [{"port": i, "iface": interface} for i, interface in enumerate(site.switches[name].ports)]
         switch = {
             "nodes": [{"name": name, "ports": ports}],
             "control": "/run/datacast/switch.sock",
@@ -103,9 +116,20 @@ def make(site: Site, graph: nx.Graph, folder: Path, days: float) -> None:
             "tls": {key.removeprefix("tls-"): value for key, value in _tls("switch").items()},
             "mtu": site.mtu,
         }
-        files = ca | pair(f"switch/{name}", "switch") | _yaml("switch", switch)
-        _pack(folder / "switches" / f"{_file(name)}.tar.gz", files)
-    (folder / "inventory.ini").write_text(_inventory(site))
+        return _yaml("switch", switch)
+    machine = site.hosts[name]
+    agent: dict[str, object] = {
+        "node": name,
+        "listen": f"{machine.address}:7600",
+        "fabric-manager": f"{site.controller}:7500",
+        **_tls("agent"),
+        "port": [f"{i}={interface}" for i, interface in enumerate(machine.ports)],
+        "dest-root": ["/var/lib/datacast/received"],
+        "source-root": ["/srv/datacast"],
+    }
+    if not graph.nodes[name]["forwards"]:
+        agent["no-forward"] = True
+    return _yaml("agent", agent)
 
 
 def _services(site: Site, graph: nx.Graph) -> dict[str, bytes]:
@@ -157,12 +181,19 @@ def _pack(path: Path, files: dict[str, bytes]) -> None:
     """A tarball of /etc/datacast, for the user `datacast` alone where it holds keys."""
     path.parent.mkdir(mode=0o700, exist_ok=True)
     path.touch(0o600)
-    with tarfile.open(path, "w:gz") as tar:
+    path.write_bytes(tarball(files))
+
+
+def tarball(files: dict[str, bytes]) -> bytes:
+    """By name beneath /etc/datacast."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
         for name, content in files.items():
             info = tarfile.TarInfo(f"{ETC}/{name}")
             info.size, info.mode = len(content), 0o600 if name.endswith((".key", "tokens.json")) else 0o644
             info.uname = info.gname = "datacast"
             tar.addfile(info, io.BytesIO(content))
+    return packed.getvalue()
 
 
 def _inventory(site: Site) -> str:

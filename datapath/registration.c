@@ -183,7 +183,10 @@ static void due(struct timer *t, dc_time now)
     conn_free(r->conn);
     try_again(r, "does not answer");
   } else {
-    send_message(r, json_pack("{s:s}", "type", "heartbeat"));
+    json_t *m = json_pack("{s:s,s:I}", "type", "heartbeat", "t_ns", (json_int_t)loop_realtime_ns());
+    if (r->who.beat != NULL)
+      r->who.beat(r->who.arg, m);
+    send_message(r, m);
     alarm_in(r, r->heartbeat);
   }
 }

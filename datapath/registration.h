@@ -15,6 +15,8 @@ struct registrant { /* who registers */
   /* What `register` says beyond what all say: its kind, where it is found. */
   void (*describe)(void *arg, json_t *message);
   void (*registered)(void *arg, const json_t *answer); /* NULL: it has no use for the answer */
+  /* What a heartbeat says beyond the time. NULL: nothing. */
+  void (*beat)(void *arg, json_t *message);
   void *arg;
 };
 

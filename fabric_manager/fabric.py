@@ -11,7 +11,7 @@ Every change gets the next version; a snapshot carries the version up to which i
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from datacast.core import constants
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
 NAME_MAX = 64
+PORTS_MAX = 65535
 
 
 class FabricError(DatacastError):
@@ -31,6 +32,16 @@ class FabricError(DatacastError):
     def __init__(self, code: str, message: str, what: str = "") -> None:
         super().__init__(message, what=what)
         self.code = code
+
+
+@dataclass
+class Port:
+    """A data port, as its node told."""
+
+    ifname: str | None = None
+    mtu: int | None = None
+    reason: str | None = None
+    """Why it is down: carrier, silent (no hello comes), unheard (ours do not arrive there)."""
 
 
 @dataclass
@@ -63,9 +74,14 @@ class Node:
     """Registered by a controller that speaks for it: when that goes away the switch does not."""
     dest_roots: list[str] = field(default_factory=list)
     source_roots: list[str] = field(default_factory=list)
+    disks: list[tuple[int, int]] = field(default_factory=list)
+    """Bytes free and bytes in all of each of dest_roots, as the last heartbeat told."""
+    clock_ms: float | None = None
+    """How far its clock is behind this process's, and the message's way: 2 ms is good, 500 ms is a clock to be set."""
     last_n: int = -1
     """Number of the last link report."""
     ports_down: set[int] = field(default_factory=set)
+    ports: dict[int, Port] = field(default_factory=dict)
     registered_ns: int | None = None
 
     @property
@@ -260,6 +276,16 @@ class Fabric:
         node.dest_roots = _texts(message.get("dest_roots"))
         node.source_roots = _texts(message.get("source_roots"))
         node.ports_down = {p["port"] for p in ports if not p.get("up", True)}
+        known = node.ports
+        node.ports = {
+            p["port"]: Port(
+                _text(p.get("ifname")),
+                p["mtu"] if _is_count(p.get("mtu")) else None,
+                known[p["port"]].reason if p["port"] in known and p["port"] in node.ports_down else None,
+            )
+            for p in ports[:PORTS_MAX]
+        }
+        node.disks, node.clock_ms = [], None
         node.registered_ns = now_ns
         return [self._node_change(node), *self._refresh(list(self.graph.edges(node.name)), now_ns)]
 
@@ -281,7 +307,22 @@ class Fabric:
         neighbours = [self.nodes[name] for name in self.graph.neighbors(node.name)]
         return bool(neighbours) and all(other.seen and not other.proxy for other in neighbours)
 
-    def link_report(self, name: str, port: int, up: bool, n: int, t_ns: int | None) -> list[dict[str, Any]]:
+    def heartbeat(self, names: list[str], message: dict[str, Any], now_ns: int) -> None:
+        """What the nodes of one process tell with it; anything may be missing."""
+        for name in names:
+            node = self.nodes[name]
+            if _is_count(message.get("t_ns")):
+                node.clock_ms = round((now_ns - message["t_ns"]) / 1e6, 1)
+            if isinstance(disks := message.get("disks"), list):
+                node.disks = [
+                    (pair[0], pair[1])
+                    for pair in disks[: len(node.dest_roots)]
+                    if isinstance(pair, list) and len(pair) == 2 and all(map(_is_count, pair))
+                ]
+
+    def link_report(
+        self, name: str, port: int, up: bool, n: int, t_ns: int | None, reason: str | None = None
+    ) -> list[dict[str, Any]]:
         """Report `n` of a node about one of its ports. An old or repeated number changes nothing."""
         node = self.nodes[name]
         if n <= node.last_n:
@@ -290,6 +331,7 @@ class Fabric:
         edge = self._edge_at.get((name, port))
         if edge is None:
             raise FabricError("unknown_port", f"node {name} has no link at port {port}", name)
+        node.ports.setdefault(port, Port()).reason = None if up else reason
         if up:
             node.ports_down.discard(port)
         else:
@@ -328,7 +370,10 @@ class Fabric:
         nodes = []
         for name, data in self.graph.nodes(data=True):
             extra = {k: v for k, v in data.items() if k not in ("kind", "forwards", "msd") and _is_json(v)}
-            nodes.append({**self.node_json(self.nodes[name]), "attributes": extra})
+            node = self.nodes[name]
+            ports = [{"port": number, **asdict(port)} for number, port in sorted(node.ports.items())]
+            told = {"version": node.version, "ports": ports, "disks": node.disks, "clock_ms": node.clock_ms}
+            nodes.append({**self.node_json(node), **told, "attributes": extra})
         links = []
         for u, v, data in self.graph.edges(data=True):
             links.append(

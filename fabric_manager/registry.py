@@ -19,6 +19,7 @@ from .rights import REPORTERS, may_register
 log = logging.getLogger("datacast.fabric_manager")
 
 CONNECTIONS_MAX = 16384
+REASON_MAX = 64
 
 
 class Registry:
@@ -130,6 +131,7 @@ class Registry:
                 self._announce(changes)
             elif kind == "heartbeat":
                 self.reports["heartbeat"] += 1
+                self.fabric.heartbeat(names, message, time.time_ns())
             elif kind == "link":
                 self._link(message, names, writer)
             else:
@@ -152,7 +154,15 @@ class Registry:
             raise FabricError("bad_request", "a link report needs port, up and n", name)
         self.reports["link"] += 1
         try:
-            changes = self.fabric.link_report(name, port, up, n, t_ns if type(t_ns) is int else time.time_ns())
+            reason = message.get("reason")
+            changes = self.fabric.link_report(
+                name,
+                port,
+                up,
+                n,
+                t_ns if type(t_ns) is int else time.time_ns(),
+                reason[:REASON_MAX] if isinstance(reason, str) else None,
+            )
         finally:
             self._send(writer, {"type": "ok", "n": n})
         for change in changes:

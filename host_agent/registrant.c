@@ -1,5 +1,7 @@
 #include "registrant.h"
 
+#include <sys/statvfs.h>
+
 #include "datapath/tunnel.h"
 
 static const struct engine_node *the_node(void *arg, unsigned i)
@@ -55,6 +57,21 @@ static void lead(struct forward *f, uint16_t port, const struct tunnel_cfg *cfg)
     forward_replace(f, port, tunnel);
 }
 
+/* Room in each folder for received files, in the order of `dest_roots`: [free, size] in bytes. */
+static void beat(void *arg, json_t *m)
+{
+  const struct host *host = arg;
+  json_t *list = json_array();
+  for (unsigned i = 0; i < host->dest_roots.n; i++) {
+    struct statvfs s;
+    if (fstatvfs(host->dest_roots.root[i].fd, &s) != 0)
+      s = (struct statvfs){.f_frsize = 1};
+    json_array_append_new(list, json_pack("[I,I]", (json_int_t)(s.f_bavail * s.f_frsize),
+                                          (json_int_t)(s.f_blocks * s.f_frsize)));
+  }
+  json_object_set_new(m, "disks", list);
+}
+
 /* All of them: a slot that the list does not name leads nowhere. Without a list all stays. */
 static void registered(void *arg, const json_t *answer)
 {
@@ -86,5 +103,5 @@ static void registered(void *arg, const json_t *answer)
 struct registrant host_registrant(struct host *host)
 {
   return (struct registrant){
-      .nodes = 1, .node = the_node, .describe = describe, .registered = registered, .arg = host};
+      .nodes = 1, .node = the_node, .describe = describe, .registered = registered, .beat = beat, .arg = host};
 }

@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import quote
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -163,24 +163,52 @@ class Authority:
         names += [x509.DNSName(name) for name in dns]
         names += [x509.IPAddress(_ip(text)) for text in ip]
         key = ec.generate_private_key(ec.SECP256R1())
+        certificate = self._certify(identity, key.public_key(), start, ends, names)
+        self._write(paths[1], _pem_key(key), 0o600, replace)
+        self._write(paths[0], _pem(certificate), 0o644, replace)
+        return paths
+
+    def sign(self, identity: Identity, request: bytes, *, days: float = DAYS) -> bytes:
+        """A certificate (PEM) for the key of a signing request (PEM, PKCS #10), whose owner has shown to be `identity`.
+        The names in the request count for nothing. Raises AuthorityError."""
+        try:
+            asked = x509.load_pem_x509_csr(request)
+            key, proven = asked.public_key(), asked.is_signature_valid
+        except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+            raise AuthorityError("this is no signing request in PEM", str(identity)) from error
+        if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
+            raise AuthorityError("the key is none of P-256", str(identity), "openssl ecparam -name prime256v1 -genkey")
+        if not proven:
+            raise AuthorityError("the request is not signed with its own key", str(identity))
+        now, end = _now(), end_of(self.certificate)
+        if end <= now:
+            raise AuthorityError(f"the authority in {self.folder} has expired", str(self.ca))
+        names = [x509.UniformResourceIdentifier(f"{SCHEME}{identity.role}/{name}") for name in identity.names]
+        return _pem(self._certify(identity, key, now - EARLY, min(now + datetime.timedelta(days=days), end), names))
+
+    def _certify(
+        self,
+        identity: Identity,
+        key: ec.EllipticCurvePublicKey,
+        start: datetime.datetime,
+        end: datetime.datetime,
+        names: Sequence[x509.GeneralName],
+    ) -> x509.Certificate:
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, str(identity)[:64])])
         builder = (
-            _builder(subject, self.certificate.subject, key.public_key(), start, ends)
+            _builder(subject, self.certificate.subject, key, start, end)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_usage(cert_sign=False), critical=True)
             .add_extension(
                 x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]),
                 critical=False,
             )
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
         )
         if names:
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-        certificate = builder.sign(self._key, hashes.SHA256())
-        self._write(paths[1], _pem_key(key), 0o600, replace)
-        self._write(paths[0], _pem(certificate), 0o644, replace)
-        return paths
+        return builder.sign(self._key, hashes.SHA256())
 
     def issue_all(self, identities: Iterable[Identity], **options: Any) -> list[tuple[Path, Path]]:
         """Nothing is written when one of them exists and may not be replaced."""

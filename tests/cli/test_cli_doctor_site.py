@@ -37,14 +37,47 @@ def test_each_fault_is_named_with_a_remedy(tmp_path):
     cert, _ = authority.issue(Identity.parse("agent/a"), days=5)
     (tmp_path / "agent.pem").write_bytes(cert.read_bytes())
     (tmp_path / "torn.pem").write_text("-----BEGIN")
-    links = [{**LINK, "up": False}, {**LINK, "u": "b", "mtu": 1500}]
+    links = [{**LINK, "up": False}, {**LINK, "u": "b"}]
     checks = found(Controller(links, registered=False), tmp_path)
     assert "1 not registered: a" in checks["nodes"].detail
     assert "a:0-s:0" in checks["links"].detail and checks["links"].required
-    assert "1500 on b-s" in checks["MTU"].detail and not checks["MTU"].required
     assert not checks["agent.pem"].ok and not checks["agent.pem"].required
     assert not checks["torn.pem"].ok
     assert all(check.remedy for check in checks.values() if not check.ok)
+
+
+def site(**changed):
+    """Two nodes and their link, all well but for what is changed of `a`."""
+
+    def node(name, **more):
+        port = {"port": 0, "ifname": "eth1", "mtu": 9000, "reason": None}
+        good = {"name": name, "registered": True, "version": "1", "ports": [port], "clock_ms": 1.5}
+        return {**good, "dest_roots": ["/r"], "disks": [[50, 100]], **more}
+
+    it = Controller([dict(LINK)])
+    it.fabric["nodes"] = [node("a", **changed), node("s")]
+    return it
+
+
+def test_clocks_versions_disks_and_mtu_of_every_end_are_looked_at(tmp_path):
+    checks = found(site(), tmp_path)
+    assert all(check.ok for check in checks.values()), checks
+    assert "within 2 ms" in checks["clocks"].detail
+    ports = [{"port": 0, "ifname": "eth1", "mtu": 1500, "reason": None}]
+    checks = found(site(version="2", clock_ms=-61000.0, disks=[[4, 100]], ports=ports), tmp_path)
+    assert "a by 61.0 s ahead" in checks["clocks"].detail
+    assert "1 on 1" in checks["versions"].detail and "2 on 1" in checks["versions"].detail
+    assert "a:/r has" in checks["disks"].detail
+    assert "a:eth1 has 1500, the site says 9000" in checks["MTU"].detail and checks["MTU"].required
+    assert not any(checks[name].ok for name in ("clocks", "versions", "disks", "MTU"))
+    checks = found(site(ports=[{**ports[0], "mtu": 9216}]), tmp_path)
+    assert "differ" in checks["MTU"].detail and not checks["MTU"].required
+
+
+def test_a_link_that_is_down_says_at_which_end_and_why(tmp_path):
+    it = site(ports=[{"port": 0, "ifname": "eth1", "mtu": 9000, "reason": "silent"}])
+    it.fabric["links"][0]["up"] = False
+    assert "a:eth1 (no hello arrives)-s:eth1" in found(it, tmp_path)["links"].detail
 
 
 def test_a_controller_that_does_not_answer_is_the_first_finding(tmp_path):

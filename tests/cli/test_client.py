@@ -107,14 +107,14 @@ def test_a_host_joins_and_another_leaves_and_a_host_that_is_none_is_named() -> N
             it.world.agents["h1"].stall_done = it.world.agents["h2"].stall_done = True
             group = await it.start("h0", ["h1", "h2"], 3_000_000)
             await it.running(group)
-            joined = await datacast("join", group["id"], "h3:/srv/elsewhere", url=url)
-            left = await datacast("leave", group["id"], "h2", "--json", url=url)
-            none = await datacast("join", group["id"], "h9", url=url)
-            gone = await datacast("leave", group["id"], "h2", url=url)
-            odd = await datacast("join", group["id"], "h3:", url=url)
+            joined = await datacast("receivers", "add", group["id"], "h3:/srv/elsewhere", url=url)
+            left = await datacast("receivers", "remove", group["id"], "h2", "--json", url=url)
+            none = await datacast("receivers", "add", group["id"], "h9", url=url)
+            gone = await datacast("receivers", "remove", group["id"], "h2", url=url)
+            odd = await datacast("receivers", "add", group["id"], "h3:", url=url)
             it.world.agents["h1"].stall_done = False
             record = await it.end(group)
-            late = await datacast("join", group["id"], "h4", url=url)
+            late = await datacast("receivers", "add", group["id"], "h4", url=url)
             dest = [m["tree"]["b"]["dest"] for name, m in it.world.ops("open") if name == "h3"]
             return record, joined, left, none, gone, odd, late, dest
 

@@ -212,3 +212,20 @@ def test_tunnels_are_given_out_with_the_path_s_mtu_and_carry_what_their_headers_
 def test_a_tunnel_needs_two_addresses_of_one_family(tunnel: Any) -> None:
     with pytest.raises(FabricError, match="link a-b: tunnel must give both nodes an address"):
         Fabric(tunnelled(tunnel=tunnel))
+
+
+def test_what_a_node_tells_of_itself_is_in_the_snapshot_and_nonsense_is_not() -> None:
+    fabric = Fabric(bcube41())
+    ports = [{"port": 0, "ifname": "eth1", "mtu": 9000}, {"port": 1, "mtu": "large", "up": False}]
+    message = {"node": "00", "kind": "host", "addr": "192.0.2.1:7600", "version": "9", "ports": ports}
+    fabric.register({**message, "dest_roots": ["/r"]}, 1, 0)
+    fabric.link_report("00", 1, False, 1, 0, "silent")
+    fabric.heartbeat(["00"], {"t_ns": 10_000_000, "disks": [[5, 9], [6, 9]]}, 12_500_000)
+    node = next(node for node in fabric.snapshot()["nodes"] if node["name"] == "00")
+    assert (node["version"], node["clock_ms"], node["disks"]) == ("9", 2.5, [(5, 9)])
+    assert node["ports"] == [
+        {"port": 0, "ifname": "eth1", "mtu": 9000, "reason": None},
+        {"port": 1, "ifname": None, "mtu": None, "reason": "silent"},
+    ]
+    fabric.heartbeat(["00"], {"t_ns": "now", "disks": [[-1, 9]]}, 0)
+    assert node["clock_ms"] == 2.5 and fabric.nodes["00"].disks == []
