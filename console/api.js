@@ -8,7 +8,22 @@ export class Refused extends Error {
   }
 }
 
-export async function ask(path, method = "GET", body = undefined) {
+export const ask = async (...request) => (await answerOf(...request)).content;
+
+// A listing with all its pages: `Link: <…>; rel="next"` leads on.
+const PAGES_MAX = 50;
+export async function askAll(path) {
+  const rows = [];
+  for (let page = 0, next = path; next && page < PAGES_MAX; page += 1) {
+    const { content, link } = await answerOf(next);
+    rows.push(...content);
+    const url = link?.match(/<([^>]+)>;\s*rel="next"/)?.[1];
+    next = url && new URL(url, location.href).pathname.slice(1) + new URL(url, location.href).search;
+  }
+  return rows;
+}
+
+async function answerOf(path, method = "GET", body = undefined) {
   const answer = await fetch(path, {
     method,
     headers: body === undefined ? {} : { "content-type": "application/json" },
@@ -19,7 +34,7 @@ export async function ask(path, method = "GET", body = undefined) {
   let content = null;
   try { content = text ? JSON.parse(text) : null; } catch { content = { detail: text.slice(0, 200) }; }
   if (!answer.ok) throw new Refused(content || {}, answer.status);
-  return content;
+  return { content, link: answer.headers.get("link") };
 }
 
 export const bytes = (n) => {

@@ -36,7 +36,7 @@ function App() {
         <a href="docs">API</a></nav>
       <button onClick=${signOut}>Sign out</button></header>
     ${live ? "" : html`<div class="banner" role="status">No connection to the controller. What you see may be old; trying again.</div>`}
-    <main><${Page} key=${here} /></main>`;
+    <main><${Page} key=${here.split("?")[0]} /></main>`;
 }
 
 const root = document.getElementById("app");

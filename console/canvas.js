@@ -2,6 +2,7 @@
 
 export const COLOURS = ["#2b6cb0", "#c05621", "#2f855a", "#805ad5", "#b83280", "#0987a0", "#975a16", "#718096"];
 const NEAR = 12;
+const LOSS = 0.001; // of a cable's packets, from which on it is shown
 
 export class NetworkMap {
   constructor(canvas, onPoint) {
@@ -21,7 +22,7 @@ export class NetworkMap {
     this.listen();
   }
 
-  // nodes: {name, kind, x, y (0..1), up}; links: {u, v, up, load}
+  // nodes: {name, kind, x, y (0..1), up}; links: {u, v, up, load, loss}
   show(nodes, links) {
     this.nodes = nodes;
     this.at = new Map(nodes.map((n, i) => [n.name, i]));
@@ -67,11 +68,11 @@ export class NetworkMap {
     this.places = places;
     const classes = new Map();
     for (const l of this.links) {
-      const key = !l.up ? "down" : l.load > 0.9 ? "full" : l.load > 0.5 ? "half" : "up";
+      const key = !l.up ? "down" : l.loss > LOSS ? "lossy" : l.load > 0.9 ? "full" : l.load > 0.5 ? "half" : "up";
       if (!classes.has(key)) classes.set(key, []);
       classes.get(key).push(l);
     }
-    const style = { up: [this.css("--link"), 1], half: [this.css("--link"), 2.5], full: [this.css("--switch"), 3], down: [this.css("--down"), 2.5] };
+    const style = { up: [this.css("--link"), 1], half: [this.css("--link"), 2.5], full: [this.css("--switch"), 3], lossy: [this.css("--warn"), 3.5], down: [this.css("--down"), 2.5] };
     for (const [key, links] of classes) {
       [c.strokeStyle, c.lineWidth] = style[key];
       c.setLineDash(key === "down" ? [4, 4] : []);

@@ -1,7 +1,7 @@
 // What the console knows: signals, fed by the REST API and by its stream of events.
 
 import { signal } from "./vendor/signals-core.js";
-import { ask, Refused } from "./api.js";
+import { ask, askAll, Refused } from "./api.js";
 
 export const signedIn = signal(null); // null: not known yet
 export const connected = signal(false);
@@ -19,12 +19,11 @@ let again = 0;
 export async function start() {
   clearTimeout(again);
   try {
-    const [found, list, places] = await Promise.all([ask("topology"), ask("groups"), ask("console/layout")]);
+    const [found, list, places] = await Promise.all([ask("topology"), askAll("groups"), ask("console/layout")]);
     signedIn.value = true;
     layout.value = places;
     topology.value = found;
-    const items = Array.isArray(list) ? list : list.groups ?? list.items;
-    groups.value = new Map(items.map((g) => [g.id, g]));
+    groups.value = new Map(list.map((g) => [g.id, g]));
     listen();
   } catch (error) {
     connected.value = false;

@@ -22,7 +22,7 @@ from datacast.services.tokens import TokenFile
 from . import console, group_rest
 from .access import Access
 from .audit import Audit
-from .metrics import CONTENT_TYPE, RequestMetrics, fabric_metrics, render
+from .metrics import CONTENT_TYPE, FabricMetrics, RequestMetrics, render
 from .shapes import Health, HostSet, Node, Topology
 
 if TYPE_CHECKING:
@@ -247,11 +247,10 @@ def make_app(
     )
     async def metrics() -> Response:
         try:
-            health, groups = await client.health(), await client.groups()
-            details = [await client.group(g["id"]) for g in groups if g["state"] == "running"]
+            fabric = FabricMetrics(await client.health(), await client.totals(), await client.hosts())
         except Problem:
-            health, groups, details = None, [], []
-        return Response(render(own.registry, fabric_metrics(health, groups, details)), media_type=CONTENT_TYPE)
+            fabric = FabricMetrics(None, {}, [])
+        return Response(render(own, fabric), media_type=CONTENT_TYPE)
 
     @app.get(
         "/healthz",

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, get_args
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from datacast.fabric_manager.api import GroupState, ReceiverState
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-STATES = ("starting", "running", "cancelling", "done", "partial", "failed", "cancelled")
+STATES: tuple[str, ...] = get_args(GroupState)
+RECEIVER_STATES: tuple[str, ...] = get_args(ReceiverState)
+HOSTS_MAX = 1024
+"""Of more hosts nothing is told host by host. No label has a value per group or receiver: their number has no bound."""
+disable_created_metrics()
 
 
 class RequestMetrics:
@@ -17,59 +26,101 @@ class RequestMetrics:
         self.registry = CollectorRegistry()
         self.requests = Counter(
             "datacast_http_requests",
-            "REST requests by route, method and status",
+            "REST requests by route, method and status.",
             ["route", "method", "status"],
             registry=self.registry,
         )
         self.seconds = Histogram(
-            "datacast_http_request_seconds",
-            "Time to answer",
+            "datacast_http_request_duration_seconds",
+            "Time to answer a REST request.",
             ["route"],
             registry=self.registry,
             buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5),
         )
 
 
-def fabric_metrics(
-    health: dict[str, Any] | None, groups: list[dict[str, Any]], details: list[dict[str, Any]]
-) -> CollectorRegistry:
-    """health: None when the fabric manager does not answer; groups: summaries; details: the running groups whole."""
+Rows = list[dict[str, Any]]
+GAUGES = (
+    ("hosts", "Hosts in the topology."),
+    ("agents", "Hosts whose agent is registered."),
+    ("switches", "Switches in the topology."),
+    ("switches_registered", "Switches that are registered."),
+    ("links_down", "Links that carry nothing now."),
+)
+
+
+class FabricMetrics(Collector):
+    """Of one scrape. `health` None: the fabric manager does not answer. The others: as the fabric manager has them."""
+
+    def __init__(self, health: dict[str, Any] | None, totals: dict[str, Any], hosts: Rows) -> None:
+        self._health, self._totals, self._hosts = health, totals, hosts
+
+    def collect(self) -> Iterator[Metric]:
+        yield GaugeMetricFamily(
+            "datacast_fabric_manager_up", "1 when the fabric manager answers.", float(self._health is not None)
+        )
+        if self._health is None:
+            return
+        for key, text in GAUGES:
+            yield GaugeMetricFamily(f"datacast_{key}", text, self._health[key])
+        yield from self._now(self._totals)
+        yield from self._counted(self._totals, self._health["reports"])
+        if len(self._hosts) <= HOSTS_MAX:
+            yield from self._by_host(self._hosts)
+
+    @staticmethod
+    def _now(totals: dict[str, Any]) -> Iterator[Metric]:
+        groups = {state: totals["groups"].get(state, 0) for state in STATES}
+        yield _by("datacast_groups", "Groups that are remembered, by state.", "state", groups)
+        receivers = {state: totals["receivers"].get(state, 0) for state in RECEIVER_STATES}
+        yield _by("datacast_receivers", "Receivers of groups that run, by state.", "state", receivers)
+        for name, key, bits, text in (
+            ("delivery_bytes_per_second", "received_bps", 8, "What receivers take, all together."),
+            ("source_bytes_per_second", "sent_bps", 8, "New data that all trees send."),
+            ("unwritten_bytes", "unwritten", 1, "Data that has arrived and waits for receivers' disks."),
+        ):
+            yield GaugeMetricFamily(f"datacast_{name}", text, totals[key] / bits)
+
+    @staticmethod
+    def _counted(totals: dict[str, Any], reports: dict[str, int]) -> Iterator[Metric]:
+        def total(name: str, text: str, label: str, values: dict[str, float]) -> Metric:
+            family = CounterMetricFamily(name, text, labels=[label])
+            for value, count in values.items():
+                family.add_metric([value], count)
+            return family
+
+        ended = {state: totals["ended"].get(state, 0) for state in ("done", "partial", "failed", "cancelled")}
+        yield total("datacast_groups_ended", "Groups that ended, by state.", "state", ended)
+        packets = {kind: totals["packets"].get(kind, 0) for kind in ("new", "duplicate")}
+        yield total("datacast_source_packets", "Data packets that sources of ended groups sent.", "kind", packets)
+        yield total("datacast_registry_messages", "Messages of agents and switches.", "kind", reports)
+        yield CounterMetricFamily(
+            "datacast_delivered_bytes", "Size of the file times receivers that have it, of ended groups.",
+            totals["delivered_bytes"],
+        )  # fmt: skip
+        yield CounterMetricFamily(
+            "datacast_retransmissions", "Packets that receivers of ended groups asked for again.",
+            totals["retransmissions"],
+        )  # fmt: skip
+
+    @staticmethod
+    def _by_host(hosts: Rows) -> Iterator[Metric]:
+        free = {h["name"]: min(d["free_bytes"] for d in h["disks"]) for h in hosts if h.get("disks")}
+        yield _by(
+            "datacast_host_disk_free_bytes", "Room for received files, the least of a host's folders.", "host", free
+        )
+        off = {h["name"]: h["clock_ms"] / 1e3 for h in hosts if h.get("clock_ms") is not None}
+        yield _by("datacast_host_clock_offset_seconds", "How far a host's clock is behind.", "host", off)
+
+
+def _by(name: str, text: str, label: str, values: dict[str, float]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, text, labels=[label])
+    for value, figure in values.items():
+        family.add_metric([value], figure)
+    return family
+
+
+def render(own: RequestMetrics, fabric: FabricMetrics) -> bytes:
     registry = CollectorRegistry()
-
-    def gauge(name: str, text: str, labels: tuple[str, ...] = ()) -> Gauge:
-        return Gauge(name, text, labels, registry=registry)
-
-    gauge("datacast_fabric_manager_up", "1 when the fabric manager answers").set(health is not None)
-    if health is None:
-        return registry
-    for key, text in (
-        ("hosts", "Hosts in the topology"),
-        ("agents", "Hosts whose agent is registered"),
-        ("switches", "Switches in the topology"),
-        ("links_down", "Links that carry nothing now"),
-    ):
-        gauge(f"datacast_{key}", text).set(health[key])
-    by_state = gauge("datacast_groups", "Groups that are remembered, by state", ("state",))
-    for state in STATES:
-        by_state.labels(state).set(sum(g["state"] == state for g in groups))
-    fraction = gauge(
-        "datacast_group_fraction", "Part of the file that a running group's receivers hold, 0 to 1", ("group",)
-    )
-    receiver = gauge(
-        "datacast_receiver_fraction", "Part of the file that a receiver holds, 0 to 1", ("group", "receiver")
-    )
-    rate = gauge("datacast_tree_rate_bps", "New data a tree sends", ("group", "tree"))
-    packets = gauge("datacast_tree_packets", "Data packets the source sent on a tree", ("group", "tree", "kind"))
-    for group in details:
-        fraction.labels(group["id"]).set(group["fraction"])
-        for name, figures in group["receivers"].items():
-            receiver.labels(group["id"], name).set(figures.get("fraction", 0.0))
-        for tree, figures in group["trees"].items():
-            rate.labels(group["id"], tree).set(figures.get("rate_bps", 0))
-            packets.labels(group["id"], tree, "new").set(figures.get("new_packets", 0))
-            packets.labels(group["id"], tree, "duplicate").set(figures.get("dup_packets", 0))
-    return registry
-
-
-def render(*registries: CollectorRegistry) -> bytes:
-    return b"".join(generate_latest(registry) for registry in registries)
+    registry.register(fabric)
+    return generate_latest(own.registry) + generate_latest(registry)

@@ -22,6 +22,11 @@ class Receiver(BaseModel):
     bytes: int = 0
     finish_s: float | None = None
     sha256_ok: bool | None = None
+    unwritten: int = Field(default=0, description="bytes that arrived and are not in its file yet")
+    blocks: str = Field(
+        default="",
+        description="the file in up to 64 runs of blocks, of each the whole ones in fifteenths, a hexadecimal digit",
+    )
     retransmissions: int = 0
     error: Failure | None = None
 
@@ -114,12 +119,23 @@ class HostSet(BaseModel):
     hosts: list[str]
 
 
+class Disk(BaseModel):
+    """A folder in which files may be received."""
+
+    path: str
+    free_bytes: int
+    size_bytes: int
+
+
 class Host(BaseModel):
     name: str
     registered: bool = Field(description="its agent is there")
     alive: bool
     cordoned: str | None = Field(description="why it takes part in no new group; null: it does")
     groups: list[str] = Field(description="groups that run and have it as a member")
+    version: str | None = Field(default=None, description="of its agent")
+    clock_ms: float | None = Field(default=None, description="how far its clock is behind the fabric manager's")
+    disks: list[Disk] = []
 
 
 class Cordon(BaseModel):

@@ -181,6 +181,11 @@ class ReceiverFigures:
     finish_s: float | None = None
     goodput_mbps: float | None = None
     sha256_ok: bool | None = None
+    unwritten: Count = 0
+    """Bytes that arrived and are not in its file yet: its disk is behind."""
+    blocks: Annotated[str, MaxLen(64)] = ""
+    """The file in up to 64 equal runs of blocks, of each the whole ones in fifteenths, a hexadecimal digit each. Of
+    groups with 64 receivers at most."""
     blocks_ok: Count = 0
     bad_blocks: Count = 0
     duplicates: Count = 0
@@ -334,6 +339,10 @@ class FabricManagerClient(JsonClient):
         """Oldest first, at most a thousand; `after`: the last one of the page before."""
         params = {key: value for key, value in {"state": state, **filters}.items() if value is not None}
         return await self.request("GET", "/groups", params=params or None)
+
+    async def totals(self) -> dict[str, Any]:
+        """Figures over all groups."""
+        return await self.request("GET", "/totals")
 
     async def hosts(self) -> list[dict[str, Any]]:
         return await self.request("GET", "/hosts")

@@ -124,6 +124,12 @@ def add_group_routes(app: FastAPI, fabric: Fabric, groups: Groups) -> None:
                     "alive": node.alive,
                     "cordoned": groups.cordons.reason(node.name),
                     "groups": busy.get(node.name, []),
+                    "version": node.version,
+                    "clock_ms": node.clock_ms,
+                    "disks": [
+                        {"path": path, "free_bytes": free, "size_bytes": size}
+                        for path, (free, size) in zip(node.dest_roots, node.disks, strict=False)
+                    ],
                 }
                 for node in fabric.nodes.values()
                 if node.kind == "host"

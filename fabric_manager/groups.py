@@ -31,6 +31,7 @@ from .machine import Assigned, Cancel, Event, GiveUp, Join, Leave, OwnerLost, Pl
 from .record import Record, dump, load, summary
 from .requests import check_dest_path, check_host, check_source_path, no_agent, receivers_of, with_fetchers
 from .sets import Sets
+from .totals import Totals
 from .wiring import Wiring
 from .workers import Worker, Workers
 
@@ -58,6 +59,8 @@ class Held:
     unsure: bool = False
     """A write was answered with an error: what the store has must be looked up."""
     accepted_ns: int = 0
+    counted: int = 0
+    """Bytes of it in the totals."""
 
 
 class Groups:
@@ -72,6 +75,7 @@ class Groups:
         self.wiring = Wiring(fabric, kept, self._rewired, self._groups_of)
         self._keyed = asyncio.Lock()
         self.tree_ids = TreeIds(kept)
+        self.totals = Totals()
         self.workers = Workers(self._lost, self._came)
         self.carried = Carried(fabric.graph)
         self.divider = Divider(fabric, self.tell, self._refuse)
@@ -124,6 +128,10 @@ class Groups:
     def unfinished(self) -> list[Record]:
         """Groups that have not ended, as far as is known."""
         return [held.record for held in self._live.values()]
+
+    def records(self) -> list[Record]:
+        """All that are remembered."""
+        return [held.record for held in self._groups.values()]
 
     def _held(self, group: str) -> Held:
         held = self._groups.get(group)
@@ -402,6 +410,7 @@ class Groups:
 
     def _ended(self, held: Held) -> None:
         group = held.record.id
+        held.counted = self.totals.ended(held.record, held.counted)
         self._live.pop(group, None)
         self._waiting.discard(group)
         for worker in self.workers.all():

@@ -66,6 +66,10 @@ def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> Fa
             }
         )
 
+    @app.get("/totals", dependencies=controller)
+    async def totals() -> JSONResponse:
+        return JSONResponse(groups.totals.to_json(groups.records()))
+
     @app.get("/topology", dependencies=anybody)
     async def topology() -> Response:
         snapshot = fabric.snapshot()

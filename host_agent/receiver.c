@@ -10,6 +10,7 @@
 /* The disk is behind: what it wrote meanwhile makes room. */
 #define DISK_WAIT (1 * DC_MS)
 enum { BATCH = 32, BATCHES_PER_POLL = 4 };
+enum { MAP_CELLS = 64 };
 
 /* ---- writing ---- */
 
@@ -423,6 +424,21 @@ void receiver_close(struct group *g, bool keep)
   g->receiver = NULL;
 }
 
+/* Which parts of the file are there: up to MAP_CELLS equal runs of blocks, of each the whole ones in fifteenths as a
+ * hexadecimal digit. */
+static void blocks_map(const struct receiver *r, char text[MAP_CELLS + 1])
+{
+  uint32_t cells = r->blocks < MAP_CELLS ? r->blocks : MAP_CELLS;
+  for (uint32_t cell = 0; cell < cells; cell++) {
+    uint32_t first = (uint32_t)((uint64_t)cell * r->blocks / cells);
+    uint32_t end = (uint32_t)((uint64_t)(cell + 1) * r->blocks / cells), whole = 0;
+    for (uint32_t block = first; block < end; block++)
+      whole += r->state[block] != BLOCK_OPEN;
+    text[cell] = "0123456789abcdef"[(uint64_t)whole * 15 / (end - first)];
+  }
+  text[cells] = '\0';
+}
+
 json_t *receiver_status(struct group *g)
 {
   struct receiver *r = g->receiver;
@@ -442,8 +458,10 @@ json_t *receiver_status(struct group *g)
                   (json_int_t)(c.rto / DC_US), "credits", (json_int_t)c.credits, "seq", (json_int_t)c.next_seq, "bytes",
                   (json_int_t)t->bytes));
   }
-  return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:o}", "blocks_resumed", (json_int_t)r->resumed, "bytes",
+  char map[MAP_CELLS + 1];
+  blocks_map(r, map);
+  return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:s,s:o}", "blocks_resumed", (json_int_t)r->resumed, "bytes",
                    (json_int_t)r->bytes, "unwritten", (json_int_t)r->unwritten, "pieces",
                    (json_int_t)dc_pieces_held(r->pieces), "blocks_ok", (json_int_t)r->ok, "bad_blocks",
-                   (json_int_t)r->bad, "trees", trees);
+                   (json_int_t)r->bad, "blocks", map, "trees", trees);
 }

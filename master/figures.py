@@ -17,6 +17,8 @@ from .transfer import Transfer
 log = logging.getLogger("datacast.master")
 
 Rows = list[list[Any]]
+MAPS_MAX, BLOCKS_MAX = 64, 64
+"""Receivers of a group whose blocks are shown, and runs of blocks of each."""
 
 
 class Figures:
@@ -157,6 +159,9 @@ class Figures:
         if elapsed:
             member.rate_bps = 0.5 * member.rate_bps + 0.5 * max(0, held - member.last_bytes) * 8 / elapsed
         member.bytes = member.last_bytes = held
+        blocks = result.get("blocks")
+        if isinstance(blocks, str) and len(self._crew.receivers) <= MAPS_MAX:
+            member.blocks = blocks[:BLOCKS_MAX]
         member.trees = {tree: numbers(told) for tree, told in (result.get("trees") or {}).items()}
         member.blocks_ok = int(result.get("blocks_ok", member.blocks_ok))
         member.bad_blocks = max(member.bad_blocks, int(result.get("bad_blocks", 0)))

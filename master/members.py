@@ -30,6 +30,8 @@ class Member:
     bytes: int = 0
     unwritten: int = 0
     """Of these, not in its file yet: its disk is behind."""
+    blocks: str = ""
+    """Which parts it has, as its agent tells (docs/signalling.md)."""
     last_bytes: int = 0
     rate_bps: float = 0.0
     bad_blocks: int = 0
@@ -78,6 +80,8 @@ class Member:
             "finish_s": finish_s,
             "goodput_mbps": size * 8 / finish_s / 1e6 if finish_s and finish_s > 0 and size is not None else None,
             "sha256_ok": self.sha256_ok,
+            "unwritten": self.unwritten,
+            "blocks": self.blocks,
             "blocks_ok": self.blocks_ok,
             "bad_blocks": self.bad_blocks,
             "duplicates": total("duplicates"),

@@ -1,9 +1,10 @@
 // One group: its trees on the map, every receiver's progress, rates over time, what was done about failures.
 
-import { html, useEffect, usePoll, useRef, useState, Fail, State, Table } from "../ui.js";
-import { ask, bytes, percent, rate, seconds } from "../api.js";
+import { html, use, useEffect, usePoll, useRef, useState, Fail, State, Table } from "../ui.js";
+import { ask, bytes, csv, percent, rate, seconds } from "../api.js";
 import { COLOURS } from "../canvas.js";
-import { FINAL } from "../state.js";
+import { way } from "../links.js";
+import { FINAL, topology } from "../state.js";
 import { Canvas } from "./map.js";
 import uPlot from "../vendor/uPlot.js";
 
@@ -47,20 +48,57 @@ function Rates({ history, trees }) {
   return html`<div ref=${box}></div>`;
 }
 
+// Which parts of the file each receiver has: a row for each, the file from left to right.
+function Blocks({ receivers, names }) {
+  const shown = names.filter((n) => receivers[n].blocks);
+  const canvas = useRef(null);
+  useEffect(() => {
+    if (!shown.length) return;
+    const c = canvas.current;
+    c.width = Math.max(...shown.map((n) => receivers[n].blocks.length));
+    c.height = shown.length;
+    const context = c.getContext("2d"), image = context.createImageData(c.width, c.height);
+    shown.forEach((n, y) => {
+      const cells = receivers[n].state === "done" ? "f".repeat(c.width) : receivers[n].blocks;
+      for (let x = 0; x < cells.length; x += 1) {
+        const part = parseInt(cells[x], 16) / 15;
+        image.data.set([30 + 40 * part, 50 + 140 * part, 90 + 40 * part, 255], 4 * (y * c.width + x));
+      }
+    });
+    context.putImageData(image, 0, 0);
+  });
+  if (!shown.length) return "";
+  return html`<h3>Blocks</h3><div class="card"><canvas class="heat blocks" ref=${canvas} style=${{ height: `${Math.min(400, Math.max(40, shown.length * 14))}px` }}
+    role="img" aria-label="Which parts of the file every receiver has: a row for each, the file from left to right, bright is whole"></canvas>
+    <p class="dim">${shown.length} receivers from above: ${shown.slice(0, 12).join(", ")}${shown.length > 12 ? " …" : ""}. Bright is whole.</p></div>`;
+}
+
+const LEVEL = 0.01, BEHIND = 0.5; // of the file; seconds of its rate that wait for its disk
+
 // The slowest receiver, and what can be said about why.
-function Slowest({ group }) {
+function Slowest({ group, links }) {
   const live = Object.entries(group.receivers ?? {}).filter(([, r]) => r.state !== "done" && r.state !== "failed");
   if (!live.length || FINAL.includes(group.state)) return "";
-  const [name, r] = live.reduce((a, b) => ((a[1].fraction ?? 0) <= (b[1].fraction ?? 0) ? a : b));
-  const paths = Object.entries(group.trees ?? {}).slice(0, 4).map(([id, t]) => {
-    const parent = new Map((t.arcs ?? []).map(([u, v]) => [v, u]));
-    const path = [name];
-    while (parent.has(path[0]) && path.length < 100) path.unshift(parent.get(path[0]));
-    return `tree ${id}: ${path.join(" → ")}`;
-  });
-  const lost = r.retransmissions ?? total(r.trees);
-  const why = told(r.error) || (r.state === "waiting" ? "it has no agent yet" : r.state === "aside" ? "it is served when the others are done" : lost ? `it asked ${lost} times again for what was lost` : "its links carry no more");
-  return html`<p class="card">Slowest: <b>${name}</b> at ${percent(r.fraction)}, because ${why}. <span class="dim">${paths.join("; ")}</span></p>`;
+  const order = [...live].sort((a, b) => (a[1].fraction ?? 0) - (b[1].fraction ?? 0));
+  const [name, r] = order[0], ahead = (order.at(-1)[1].fraction ?? 0) - (r.fraction ?? 0);
+  const ways = Object.entries(group.trees ?? {}).map(([id, t]) => ({ id, ...way(name, t.arcs ?? [], links) })).filter((w) => w.path.length > 1);
+  return html`<p class="card">Slowest: <b>${name}</b> at ${percent(r.fraction)}, because ${because(group, r, ahead, live.length, ways)}.
+    <span class="dim">${ways.slice(0, 4).map((w) => `tree ${w.id}: ${w.path.join(" → ")}`).join("; ")}</span></p>`;
+}
+
+function because(group, r, ahead, count, ways) {
+  if (told(r.error)) return told(r.error);
+  if (r.state === "waiting") return "it has no agent yet";
+  if (r.state === "aside") return "it is served when the others are done";
+  if (r.unwritten * 8 > BEHIND * Math.max(r.rate_bps ?? 0, 8e6)) return `its disk is behind: ${bytes(r.unwritten)} wait to be written`;
+  const lost = Object.values(r.trees ?? {}).reduce((n, t) => n + (t.retransmitted ?? 0), 0), had = Object.values(r.trees ?? {}).reduce((n, t) => n + (t.data ?? 0), 0);
+  if (had > 200 && lost / had > 0.01) return `${percent(lost / had)} of its packets were lost on the way`;
+  if (ahead < LEVEL && count > 1) return "somebody must be: all are level";
+  if (!ways.length) return "no tree reaches it now";
+  const cables = ways.map((w) => w.slowest).filter(Boolean), slow = cables.reduce((a, b) => (a && a.rate_bps <= b.rate_bps ? a : b), null);
+  const room = cables.reduce((n, l) => n + l.rate_bps, 0);
+  if (slow && r.rate_bps > 0.8 * room) return `the cable ${slow.u}–${slow.v} carries ${rate(slow.rate_bps)} at most`;
+  return `it takes ${rate(r.rate_bps)} over ${ways.length} trees, less than its cables carry: its processor, or other groups`;
 }
 
 function Actions({ group, again }) {
@@ -82,9 +120,20 @@ function Actions({ group, again }) {
     <a href=${path}>JSON</a><${Fail} error=${error} /></div>`;
 }
 
+function Remove({ path, name, of, again }) {
+  const [asked, setAsked] = useState(false);
+  const [error, setError] = useState(null);
+  if (["done", "failed", "cancelled"].includes(of.state)) return "";
+  const act = async () => { setAsked(false); try { await ask(path, "DELETE"); again(); } catch (problem) { setError(problem); } };
+  if (error) return html`<${Fail} error=${error} />`;
+  if (!asked) return html`<button aria-label=${`Remove ${name}`} onClick=${() => setAsked(true)}>Remove</button>`;
+  return html`<span>What it has is dropped. <button class="main" onClick=${act}>Yes, remove ${name}</button> <button onClick=${() => setAsked(false)}>No</button></span>`;
+}
+
 export function GroupPage({ id }) {
   const history = useRef([]);
   const [round, setRound] = useState(0);
+  const topo = use(topology);
   const load = async () => {
     const g = await ask(`groups/${encodeURIComponent(id)}`);
     const known = history.current, at = performance.now() / 1000;
@@ -108,6 +157,7 @@ export function GroupPage({ id }) {
     { name: "Rate", of: (n) => r(n).rate_bps ?? 0, show: (n) => rate(r(n).rate_bps), number: true },
     { name: "Asked again", of: (n) => r(n).retransmissions ?? total(r(n).trees), number: true },
     { name: "Error", of: (n) => told(r(n).error) },
+    ...(FINAL.includes(group.state) ? [] : [{ name: "Change", of: () => "", show: (n) => html`<${Remove} path=${`groups/${encodeURIComponent(group.id)}/receivers/${encodeURIComponent(n)}`} name=${n} of=${r(n)} again=${() => setRound(round + 1)} />` }]),
   ];
   return html`<h2>Group ${group.id} <${State} of=${group.state} /></h2>
     ${group.error ? html`<p role="alert" class="bad">${told(group.error)}</p>` : ""}
@@ -117,9 +167,11 @@ export function GroupPage({ id }) {
       <div>Rate <b>${rate(group.rate_bps)}</b></div><div>Trees <b>${trees.length}</b></div>
       ${report ? html`<div>Finish <b>${seconds(report.finish_s)}</b></div><div>Ideal <b>${seconds(report.ideal_s)}</b></div><div>Duplicates <b>${percent(report.duplicate_ratio)}</b></div>` : html`<div>Left <b>${seconds(left)}</b></div>`}
     </div>
-    <${Slowest} group=${group} />
+    <${Slowest} group=${group} links=${topo?.links ?? []} />
     <${Canvas} details=${[group]} />
-    ${history.current.length > 1 ? html`<h3>Rates over time</h3><div class="card"><${Rates} history=${history.current} trees=${trees} /></div>
+    <${Blocks} receivers=${group.receivers ?? {}} names=${names} />
+    ${history.current.length > 1 ? html`<h3>Rates over time</h3><div class="card"><${Rates} history=${history.current} trees=${trees} />
+      <button onClick=${() => csv(`rates-${group.id}.csv`, ["seconds", ...trees.map((t) => `tree ${t} bit/s`), ...names.map((n) => `${n} bit/s`)], history.current.map((h) => [h.t.toFixed(2), ...trees.map((t) => h.trees[t] ?? 0), ...names.map((n) => h.rates[n] ?? 0)]))}>CSV of these rates</button></div>
       <h3>Receivers over time</h3><div class="card"><${Heat} history=${history.current} names=${names} /></div>` : ""}
     <h3>Receivers</h3><${Table} name=${`receivers-${group.id}`} columns=${columns} rows=${names} />
     <h3>Failures, and what was done</h3><${Reactions} list=${report?.reactions ?? group.reactions ?? []} takeovers=${report?.takeovers ?? 0} />`;

@@ -1,6 +1,6 @@
 // All groups, and a form to start one.
 
-import { html, use, useState, Fail, State, Table } from "../ui.js";
+import { html, use, useParam, useState, Fail, State, Table } from "../ui.js";
 import { ask, bytes, percent, rate, seconds } from "../api.js";
 import { groups, topology } from "../state.js";
 import { Canvas } from "./map.js";
@@ -48,7 +48,7 @@ const started = (g) => g.created_ns ?? g.accepted_ns ?? 0;
 
 export function GroupsPage() {
   const all = [...use(groups).values()];
-  const [state, setState] = useState("");
+  const [state, setState] = useParam("state");
   const columns = [
     { name: "Group", of: (g) => g.id, show: (g) => html`<a href=${`#/groups/${g.id}`}>${g.id}</a>` },
     { name: "State", of: (g) => g.state, show: (g) => html`<${State} of=${g.state} />` },
@@ -62,6 +62,6 @@ export function GroupsPage() {
   ];
   const states = [...new Set(all.map((g) => g.state))];
   return html`<h2>Groups</h2><${Start} />
-    <div class="row"><label>State <select onChange=${(e) => setState(e.target.value)}><option value="">all</option>${states.map((s) => html`<option>${s}</option>`)}</select></label> <a href="groups">JSON</a></div>
-    <${Table} name="groups" columns=${columns} rows=${state ? all.filter((g) => g.state === state) : all} first=${8} down empty="no groups yet" />`;
+    <div class="row"><label>State <select value=${state} onChange=${(e) => setState(e.target.value)}><option value="">all</option>${states.map((s) => html`<option value=${s}>${s}</option>`)}</select></label></div>
+    <${Table} name="groups" json="groups" columns=${columns} rows=${state ? all.filter((g) => g.state === state) : all} first=${8} down empty="no groups yet" />`;
 }

@@ -67,6 +67,7 @@ def test_file_of_any_size(pair: Net, tmp_path: Path, size: int) -> None:
     status = transfer.status()
     assert status["b"]["state"] == "done"
     assert status["b"]["pieces"] == transfer.pieces
+    assert status["b"]["blocks"] == "f" * -(-size // (100 * PIECE))
     assert status["a"]["trees"]["7"]["new_packets"] == transfer.pieces
     assert (transfer.client.event("first", "b") is not None) == (size > 0)
     assert transfer.close()["b"]["ok"]

@@ -211,7 +211,8 @@ def test_metrics_parse_and_count() -> None:
 
             async def shown():
                 text = (await http.get("/metrics")).text
-                return text if "datacast_receiver_fraction{" in text else None
+                taken = "datacast_delivery_bytes_per_second 0.0" not in text
+                return text if taken and 'datacast_receivers{state="running"} 2.0' in text else None
 
             text = await until(shown, "the running group is in the metrics")
             again = (await http.get("/metrics")).text
@@ -224,7 +225,8 @@ def test_metrics_parse_and_count() -> None:
     values = {(s.name, *sorted(s.labels.items())): s.value for s in samples}
     assert values[("datacast_agents",)] == 3 and values[("datacast_fabric_manager_up",)] == 1
     assert values[("datacast_groups", ("state", "running"))] == 1
-    assert ("datacast_receiver_fraction", ("group", group), ("receiver", "h2")) in values
+    assert values[("datacast_delivery_bytes_per_second",)] > 0
+    assert group not in text, "groups have no bound, so no label names one"
     counted = [
         s
         for f in text_string_to_metric_families(again)
@@ -232,7 +234,10 @@ def test_metrics_parse_and_count() -> None:
         if s.name == "datacast_http_requests_total" and s.labels["route"] == "/metrics"
     ]
     assert counted and counted[0].value >= 1
-    assert "datacast_receiver_fraction{" not in after, "ended groups leave no series behind"
+    assert 'datacast_groups_ended_total{state="cancelled"} 1.0' in after
+    types = {f.name: f.type for f in text_string_to_metric_families(after)}
+    assert types["datacast_groups_ended"] == types["datacast_delivered_bytes"] == "counter"
+    assert types["datacast_groups"] == "gauge"
 
 
 async def read_events(url: str, count: int, params: dict[str, str]) -> list[dict[str, Any]]:

@@ -1,0 +1,57 @@
+"""Figures over all groups, for monitoring. What is counted begins at nothing with each start of this process."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from .machine import final
+from .record import Record
+
+
+class Totals:
+    def __init__(self) -> None:
+        self._ended: Counter[str] = Counter()
+        self._delivered = self._retransmissions = 0
+        self._packets: Counter[str] = Counter()
+
+    def ended(self, record: Record, counted: int) -> int:
+        """`counted`: bytes of this group that were counted when it ended before and was resumed. Returns them with the
+        new ones."""
+        self._ended[record.state] += 1
+        receivers = record.progress.receivers.values()
+        held = sum(r.state == "done" for r in receivers) * (record.progress.size or 0)
+        self._delivered += max(0, held - counted)
+        self._retransmissions += sum(r.retransmissions for r in receivers)
+        report: dict[str, Any] = record.progress.report or {}
+        for kind, key in (("new", "new_packets"), ("duplicate", "dup_packets")):
+            value = report.get(key)
+            self._packets[kind] += value if isinstance(value, int) and value > 0 else 0
+        return max(held, counted)
+
+    def to_json(self, records: Iterable[Record]) -> dict[str, Any]:
+        """With what `records` say now."""
+        groups: Counter[str] = Counter()
+        receivers: Counter[str] = Counter()
+        received_bps = sent_bps = unwritten = 0
+        for record in records:
+            groups[record.state] += 1
+            if final(record):
+                continue
+            for figures in record.progress.receivers.values():
+                receivers[figures.state] += 1
+                received_bps += figures.rate_bps
+                unwritten += figures.unwritten
+            sent_bps += sum(tree.rate_bps for tree in record.progress.trees.values())
+        return {
+            "groups": dict(groups),
+            "receivers": dict(receivers),
+            "received_bps": received_bps,
+            "sent_bps": sent_bps,
+            "unwritten": unwritten,
+            "ended": dict(self._ended),
+            "delivered_bytes": self._delivered,
+            "retransmissions": self._retransmissions,
+            "packets": dict(self._packets),
+        }

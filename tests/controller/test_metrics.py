@@ -1,0 +1,72 @@
+"""/metrics by conventions; every metric that the dashboard and the alerts name is there."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from datacast.controller.metrics import HOSTS_MAX, FabricMetrics, RequestMetrics, render
+from datacast.fabric_manager.totals import Totals
+
+MONITORING = Path(__file__).resolve().parents[2] / "packaging" / "monitoring"
+NAME = re.compile(r"\bdatacast_[a-z_]+")
+HEALTH = {
+    "hosts": 3, "agents": 2, "switches": 1, "switches_registered": 1, "links_down": 0,
+    "reports": {"register": 3, "heartbeat": 70},
+}  # fmt: skip
+
+
+def host(name: str) -> dict[str, Any]:
+    return {"name": name, "clock_ms": 1500.0, "disks": [{"path": "/r", "free_bytes": 7, "size_bytes": 9}]}
+
+
+def scrape(hosts: int = 2) -> str:
+    own = RequestMetrics()
+    own.requests.labels("/groups", "GET", 200).inc()
+    own.seconds.labels("/groups").observe(0.01)
+    return render(own, FabricMetrics(HEALTH, Totals().to_json([]), [host(f"h{i}") for i in range(hosts)])).decode()
+
+
+def test_the_dashboard_and_the_alerts_name_nothing_that_is_not_there() -> None:
+    there = {sample.name for family in text_string_to_metric_families(scrape()) for sample in family.samples}
+    board = json.loads((MONITORING / "grafana.json").read_text())
+    asked = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    rules = yaml.safe_load((MONITORING / "alerts.yaml").read_text())["groups"][0]["rules"]
+    asked += [rule["expr"] for rule in rules]
+    named = {name for text in asked for name in NAME.findall(text)}
+    assert named and not named - there
+    told = {name for name in there if not name.endswith(("_count", "_sum"))}
+    assert not told - named, "what nobody looks at need not be told"
+    ids = [panel["id"] for panel in board["panels"]]
+    assert len(set(ids)) == len(ids)
+
+
+def test_labels_are_bounded() -> None:
+    assert 'datacast_host_clock_offset_seconds{host="h1"} 1.5' in scrape()
+    assert "{host=" in scrape(HOSTS_MAX) and "{host=" not in scrape(HOSTS_MAX + 1)
+
+
+def test_promtool_finds_nothing(tmp_path: Path) -> None:
+    if not shutil.which("promtool"):
+        pytest.skip("promtool is not installed")
+    done = subprocess.run(["promtool", "check", "metrics"], input=scrape(), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    done = subprocess.run(
+        ["promtool", "check", "rules", str(MONITORING / "alerts.yaml")], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    rules = tmp_path / "board.yaml"
+    board = json.loads((MONITORING / "grafana.json").read_text())
+    asked = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    records = [{"record": f"panel:{i}", "expr": text} for i, text in enumerate(asked)]
+    rules.write_text(yaml.safe_dump({"groups": [{"name": "board", "rules": records}]}))
+    done = subprocess.run(["promtool", "check", "rules", str(rules)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
