@@ -41,7 +41,7 @@ RUN_OPTIONS = $(if $(FILE),--file $(FILE),--size $(SIZE)) $(if $(FROM),--from $(
   $(if $(TREES),--trees $(TREES)) $(if $(CACHE),--cache $(CACHE)) $(if $(CREDITS),--credits $(CREDITS)) \
   $(if $(DELTA),--delta $(DELTA)) $(if $(SEED),--seed $(SEED))
 
-.PHONY: analyze docs packages test-packages help setup build binaries demo lab test test-c c-tests test-py test-quick test-faults lint constants clean bench-lab figures bench-failures bench-path bench-peers mutants power-loss clockwork clockwork-bugs
+.PHONY: analyze docs packages test-packages test-image help setup build binaries demo lab test test-c c-tests test-py test-quick test-faults lint constants clean bench-lab figures bench-failures bench-path bench-peers mutants power-loss clockwork clockwork-bugs
 
 ifndef V
 .SILENT:
@@ -191,6 +191,12 @@ packages: setup ## Debian packages of agent, switch and controller in build/pack
 	[ -z "$$missing" ] || DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >$(BUILD)/apt-packages.log
 	@packaging/build $(BUILD)/packages >$(BUILD)/packages.log 2>&1 || { tail -30 $(BUILD)/packages.log >&2; exit 1; }
 	@lintian --fail-on error --tag-display-limit 3 $(BUILD)/packages/*.deb; ls -l $(BUILD)/packages/*.deb
+
+# A base image of our own: no registry is asked. Wants root and buildah.
+IMAGE_ROOT := $(BUILD)/image-root
+test-image: packages ## the agent's container image, built from the packages and asked for its version
+	@command -v buildah >/dev/null || DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends buildah >$(BUILD)/apt-buildah.log
+	@packaging/container/try $(BUILD)/packages $(IMAGE_ROOT)
 
 docs: build ## the documentation site in build/docs
 	@$(PY) -m pip install -q --disable-pip-version-check 'mkdocs-material>=9.5,<10'

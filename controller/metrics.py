@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, get_args
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
@@ -16,7 +16,7 @@ STATES: tuple[str, ...] = get_args(GroupState)
 RECEIVER_STATES: tuple[str, ...] = get_args(ReceiverState)
 HOSTS_MAX = 1024
 """Of more hosts nothing is told host by host. No label has a value per group or receiver: their number has no bound."""
-disable_created_metrics()
+disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 class RequestMetrics:
@@ -83,7 +83,7 @@ class FabricMetrics(Collector):
 
     @staticmethod
     def _counted(totals: dict[str, Any], reports: dict[str, int]) -> Iterator[Metric]:
-        def total(name: str, text: str, label: str, values: dict[str, float]) -> Metric:
+        def total(name: str, text: str, label: str, values: Mapping[str, float]) -> Metric:
             family = CounterMetricFamily(name, text, labels=[label])
             for value, count in values.items():
                 family.add_metric([value], count)
@@ -113,7 +113,7 @@ class FabricMetrics(Collector):
         yield _by("datacast_host_clock_offset_seconds", "How far a host's clock is behind.", "host", off)
 
 
-def _by(name: str, text: str, label: str, values: dict[str, float]) -> GaugeMetricFamily:
+def _by(name: str, text: str, label: str, values: Mapping[str, float]) -> GaugeMetricFamily:
     family = GaugeMetricFamily(name, text, labels=[label])
     for value, figure in values.items():
         family.add_metric([value], figure)

@@ -13,7 +13,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 REPOSITORY = "https://example.org/datacast"
 """Where files outside docs/ are; links to them point there."""
-COMMANDS = ("send", "groups", "status", "cancel", "topology", "join", "leave", "resume", "lab", "init", "certs")
+DAEMONS = ("agent", "switch", "fabric-manager", "controller")
+ENVIRONMENT = {"COLUMNS": "100", "TERM": "dumb", "PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
 
 
 def main(folder: Path) -> None:
@@ -23,6 +24,7 @@ def main(folder: Path) -> None:
     (folder / "reference").mkdir()
     (folder / "reference" / "rest.md").write_text(rest())
     (folder / "reference" / "command.md").write_text(command())
+    (folder / "reference" / "configuration.md").write_text(configuration())
     for page in folder.rglob("*.md"):
         page.write_text(outside(page.read_text(), page, folder))
 
@@ -67,19 +69,41 @@ def rest() -> str:
     return "\n".join(lines)
 
 
+def told(program: Path, *arguments: str) -> str:
+    """What it says of itself."""
+    done = subprocess.run(
+        [str(program), *arguments, "--help"], capture_output=True, text=True, check=True, env=ENVIRONMENT
+    )
+    return "\n".join(["```text", done.stdout.strip(), "```", ""])
+
+
 def command() -> str:
     """From --help."""
-    program = str(Path(sys.executable).parent / "datacast")
+    from datacast.cli.main import COMMANDS
+
     lines = ["# The command", "", "Every command takes `--help`.", ""]
-    for name in COMMANDS:
-        done = subprocess.run(
-            [program, name, "--help"],
-            capture_output=True,
-            text=True,
-            check=True,
-            env={"COLUMNS": "100", "TERM": "dumb", "PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"},
+    for name in sorted(name for commands in COMMANDS.values() for name in commands):
+        lines += [f"## datacast {name}", "", told(Path(sys.executable).parent / "datacast", name)]
+    return "\n".join(lines)
+
+
+def configuration() -> str:
+    """Of the daemons: the files as the packages bring them, and every option."""
+    lines = [
+        "# Configuration",
+        "",
+        "A daemon of Datacast reads one YAML file (`--config FILE`). Its keys are the daemon's options; what it "
+        "does not know it refuses, by line. `datacast init` writes all of them.",
+        "",
+    ]
+    for name in DAEMONS:
+        program = next(
+            path
+            for path in (ROOT / "build" / f"datacast-{name}", Path(sys.executable).parent / f"datacast-{name}")
+            if path.exists()
         )
-        lines += [f"## datacast {name}", "", "```text", done.stdout.strip(), "```", ""]
+        example = (ROOT / "packaging" / "etc" / f"{name}.yaml.example").read_text().strip()
+        lines += [f"## datacast-{name}", "", "```yaml", example, "```", "", told(program)]
     return "\n".join(lines)
 
 
