@@ -30,5 +30,5 @@ $(BUILD)/axe.min.js: console/axe.sha512
 
 test-console: build $(BUILD)/axe.min.js ## the console in Chromium against a real lab: PICTURES=docs/pictures
 	@command -v chromium >/dev/null || { echo "datacast: chromium is missing; run as root: apt-get install chromium" >&2; exit 1; }
-	@$(PY) -m pip install -q --disable-pip-version-check 'playwright>=1.40'
+	@$(PY) -m pip install -q --disable-pip-version-check 'playwright>=1.40' $(if $(PICTURES),'pillow>=10')
 	@DATACAST_CONSOLE_TEST=1 PICTURES=$(PICTURES) $(PY) -m pytest -q tests/console

@@ -82,8 +82,7 @@ function Slowest({ group, links }) {
   const order = [...live].sort((a, b) => (a[1].fraction ?? 0) - (b[1].fraction ?? 0));
   const [name, r] = order[0], ahead = (order.at(-1)[1].fraction ?? 0) - (r.fraction ?? 0);
   const ways = Object.entries(group.trees ?? {}).map(([id, t]) => ({ id, ...way(name, t.arcs ?? [], links) })).filter((w) => w.path.length > 1);
-  return html`<p class="card">Slowest: <b>${name}</b> at ${percent(r.fraction)}, because ${because(group, r, ahead, live.length, ways)}.
-    <span class="dim">${ways.slice(0, 4).map((w) => `tree ${w.id}: ${w.path.join(" → ")}`).join("; ")}</span></p>`;
+  return html`<p class="card">Slowest: <b>${name}</b> at ${percent(r.fraction)}, because ${because(group, r, ahead, live.length, ways)}. <span class="dim">${ways.slice(0, 4).map((w) => `tree ${w.id}: ${w.path.join(" → ")}`).join("; ")}</span></p>`;
 }
 
 function because(group, r, ahead, count, ways) {
@@ -146,7 +145,7 @@ export function GroupPage({ id }) {
   };
   const { value: group, error } = usePoll(load, 500, [id, round], (g) => FINAL.includes(g.state));
   if (!group) return html`<${Fail} error=${error} /><p class="center">${error ? "" : "Loading …"}</p>`;
-  const names = Object.keys(group.receivers ?? {}), trees = Object.keys(group.trees ?? {}), report = group.report;
+  const names = Object.keys(group.receivers ?? {}).sort((a, b) => a.localeCompare(b, "en", { numeric: true })), trees = Object.keys(group.trees ?? {}), report = group.report;
   const size = group.size ?? report?.size;
   const left = group.rate_bps > 0 && size ? ((1 - (group.fraction ?? 0)) * size * 8) / group.rate_bps : null;
   const r = (n) => group.receivers[n];

@@ -75,7 +75,11 @@ def source(lab, size: int) -> Path:
 def picture(page, name: str) -> None:
     if PICTURES:
         Path(PICTURES).mkdir(parents=True, exist_ok=True)
-        page.screenshot(path=f"{PICTURES}/{name}.png", full_page=True)
+        from PIL import Image
+
+        path = f"{PICTURES}/{name}.png"
+        page.screenshot(path=path, full_page=True)
+        Image.open(path).convert("RGB").quantize(64).save(path, optimize=True)  # a third of the bytes
 
 
 def serious(page) -> list[str]:
