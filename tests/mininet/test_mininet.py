@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sys
 
 import box
 import pytest
@@ -41,6 +42,13 @@ def test_a_user_s_own_topology_pings_and_delivers_at_the_rate_of_its_slowest_cab
     assert "1 packets transmitted, 1 received" in out
     finish = re.search(r"delivered to 3 in ([0-9.]+) s", out)
     assert finish and float(finish[1]) > 0.95 * (1 << 20) * 8 / 40e6
+
+
+def test_the_tutorial_s_script_runs_as_it_stands_there():
+    page = (box.ROOT / "docs" / "tutorials" / "mininet.md").read_text()
+    code = page.partition("```python\n")[2].partition("```")[0]
+    done = box.run(sys.executable, "-c", code)
+    assert done.returncode == 0 and "1 received" in done.stdout and "delivered to 3" in done.stdout, done.stdout
 
 
 def test_a_failed_link_stops_neither_the_delivery_nor_ping(file):

@@ -1,0 +1,87 @@
+"""What can be told of packages and images by reading: dependencies are locked, rights are the least."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGING = ROOT / "packaging"
+DEBIANS = {"numpy"}
+"""Debian's own package is used."""
+
+
+def units() -> dict[str, dict[str, str]]:
+    found = {}
+    for path in (PACKAGING / "debian").glob("*.service"):
+        lines = (line.partition("=") for line in path.read_text().splitlines() if "=" in line and line[0] != "#")
+        found[path.name.removesuffix(".service").split(".")[-1]] = {key: value for key, _, value in lines}
+    return found
+
+
+def test_every_dependency_is_locked_with_a_hash_and_fits_what_the_project_asks_for() -> None:
+    lock = (PACKAGING / "requirements.lock").read_text().replace("\\\n", " ")
+    locked = {}
+    for line in lock.splitlines():
+        if line.strip():
+            assert re.fullmatch(r"\S+==\S+( ;[^-]*)?(\s+--hash=sha256:[0-9a-f]{64})+\s*", line), line[:80]
+            name, _, version = line.split()[0].partition("==")
+            locked[name.lower().replace("_", "-")] = Version(version)
+    asked = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    for text in asked:
+        wanted = Requirement(text)
+        if wanted.name not in DEBIANS:
+            assert locked[wanted.name.lower()] in wanted.specifier, f"{text}: run packaging/lock"
+
+
+def test_the_pod_has_the_unit_s_capabilities_and_no_other_rights() -> None:
+    documents = list(yaml.safe_load_all((PACKAGING / "container" / "daemonset.yaml").read_text()))
+    assert {document["kind"] for document in documents} == {"Namespace", "ServiceAccount", "DaemonSet"}
+    pod = next(d for d in documents if d["kind"] == "DaemonSet")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    security = container["securityContext"]
+    assert security["capabilities"]["drop"] == ["ALL"]
+    added = {f"CAP_{name}" for name in security["capabilities"]["add"]}
+    assert added == set(units()["datacast-agent"]["CapabilityBoundingSet"].split())
+    assert (
+        not security["privileged"] and not security["allowPrivilegeEscalation"] and security["readOnlyRootFilesystem"]
+    )
+    assert pod["securityContext"]["seccompProfile"]["type"] == "RuntimeDefault"
+    assert pod["automountServiceAccountToken"] is False and "hostPID" not in pod and "hostIPC" not in pod
+    writable = [mount["mountPath"] for mount in container["volumeMounts"] if not mount.get("readOnly")]
+    assert writable == ["/var/lib/datacast/received"]
+    version = (PACKAGING / "debian" / "changelog").read_text().partition("(")[2].partition(")")[0]
+    assert container["image"].endswith(f":{version}")
+
+
+@pytest.mark.parametrize(
+    "name", ["datacast-agent", "datacast-switch", "datacast-controller", "datacast-fabric-manager"]
+)
+def test_units_are_hardened_alike(name: str) -> None:
+    unit = units()[name]
+    assert unit["User"] == "datacast" and unit["NoNewPrivileges"] == "yes" and unit["ProtectSystem"] == "strict"
+    assert unit["SystemCallErrorNumber"] == "EPERM", "a library that asks for what it can do without is not killed"
+    assert name not in ("datacast-controller", "datacast-fabric-manager") or unit["CapabilityBoundingSet"] == ""
+
+
+def test_the_containerfile_takes_packages_that_there_are() -> None:
+    text = (PACKAGING / "container" / "Containerfile").read_text()
+    packages = re.findall(r"^Package: (\S+)", (PACKAGING / "debian" / "control").read_text(), re.MULTILINE)
+    assert re.search(r"^ARG PACKAGE=(\S+)", text, re.MULTILINE)[1] in packages
+    assert "datacast-common" in packages and "datacast-common_*.deb" in text
+    assert "USER" not in text, "the pod says who runs it"
+
+
+@pytest.mark.parametrize("script", ["join", "datacast", "try", "build", "environment", "lock", "container/try"])
+def test_scripts_are_shell_that_can_be_read(script: str) -> None:
+    path = PACKAGING / script
+    shell = path.read_text().splitlines()[0].removeprefix("#!")
+    assert path.stat().st_mode & 0o111
+    assert subprocess.run([shell, "-n", str(path)], capture_output=True).returncode == 0
