@@ -1,6 +1,6 @@
 # `make p4`: compile the P4 programs for bmv2. p4c is not in Debian; nothing else needs it.
 P4C ?= p4c-bm2-ss
-P4_SRC := $(wildcard p4src/*/*.p4 p4src/parser.p4)
+P4_SRC := $(filter-out p4src/swx/%,$(wildcard p4src/*/*.p4)) p4src/parser.p4
 P4_PROGRAMS := datacast node
 P4_OUT := $(foreach p,$(P4_PROGRAMS),$(BUILD)/p4/$(p).json $(BUILD)/p4/$(p).p4info.bin)
 
@@ -8,6 +8,22 @@ P4_OUT := $(foreach p,$(P4_PROGRAMS),$(BUILD)/p4/$(p).json $(BUILD)/p4/$(p).p4in
 ifneq ($(shell command -v $(P4C)),)
 BINARIES += $(P4_OUT)
 endif
+
+# The same for p4c-dpdk: the forwarding on DPDK's SWX pipeline (docs/decisions/p4-on-swx.md).
+P4C_DPDK ?= p4c-dpdk
+SWX_BIN := $(BUILD)/datacast-swx
+SWX_FLAGS = -DALLOW_EXPERIMENTAL_API $(shell pkg-config --cflags libdpdk | sed 's/-I/-isystem /g')
+ifneq ($(shell command -v $(P4C_DPDK)),)
+P4_OUT += $(BUILD)/p4/psa.spec $(SWX_BIN)
+BINARIES += $(BUILD)/p4/psa.spec $(SWX_BIN)
+endif
+
+$(BUILD)/p4/psa.spec: p4src/swx/psa.p4 p4src/include/constants.p4 p4src/shared/reasons.p4 p4src/build.mk
+	@mkdir -p $(@D)
+	$(P4C_DPDK) --arch psa --std p4-16 --Werror -o $@ $<
+
+$(SWX_BIN): $(wildcard p4src/swx/*.[ch]) p4src/build.mk
+	@echo 'CC $@'; $(CC) $(CFLAGS_BASE) $(SWX_FLAGS) $(filter %.c,$^) $(shell pkg-config --libs libdpdk) -o $@
 
 .PHONY: p4
 p4: ## compile the P4 programs for bmv2 (needs p4c-bm2-ss on the PATH)

@@ -21,6 +21,10 @@ import yaml
 from conformance_kit import MTU, ROOT, Namespace, Process, Wire, ask, wait_for
 from made import made
 
+from datacast.controller.p4runtime.entries import entries
+from datacast.controller.southbound.config import parse
+from datacast.controller.southbound.desired import desired
+
 PORTS = 8
 NODE = "s0"
 APPLIANCE = 100
@@ -28,6 +32,7 @@ CACHE = {"bytes_per_tree": "16K", "memory": "4M", "trees": 512, "retx_ms": 20}
 SWITCH = ROOT / "build" / "datacast-switch"
 P4 = ROOT / "build" / "p4"
 PIPELINE = {"json": str(P4 / "datacast.json"), "p4info": str(P4 / "datacast.p4info.bin")}
+SWX, SWX_SPEC = ROOT / "build" / "datacast-swx", P4 / "psa.spec"
 NODE_PIPELINE = {"json": str(P4 / "node.json"), "p4info": str(P4 / "node.p4info.bin")}
 
 
@@ -266,7 +271,41 @@ class P4Plane(Bmv2Plane):
         return {"drop": self.switch()["drops"]}
 
 
-PLANES: dict[str, type[Plane]] = {plane.name: plane for plane in (DpdkPlane, OvsPlane, Bmv2Plane, P4Plane)}
+class SwxPlane(Plane):
+    """p4src/swx/psa.p4 on DPDK's SWX pipeline. It has no P4Runtime server: its tables are filled as it starts."""
+
+    name = "swx"
+    bridges = False
+
+    @staticmethod
+    def missing() -> str:
+        if lack := Plane.missing():
+            return lack
+        if SWX.exists() and SWX_SPEC.exists():
+            return ""
+        return "" if shutil.which("p4c-dpdk") else "p4c-dpdk is not on the PATH, build/p4/psa.spec not there (make p4)"
+
+    def entries(self) -> str:
+        ports = [{"port": i, "number": i, "mac": f"02:dc:00:00:00:{i:02x}"} for i in range(PORTS)]
+        config = parse({"switches": [{"name": NODE, "ports": ports, "appliance": {"number": PORTS},
+                                      "p4runtime": {"address": "none:1"}}], "pipeline": PIPELINE}).switches[0]
+        wanted = entries(desired(config, {}, range(PORTS + 1), (), True))
+        return "".join(f"{e.table} match {e.value} action {e.action} {' '.join(f'{k} {v}' for k, v in e.params)}\n"
+                       for e in wanted.values() if e.table in ("segment", "link"))
+
+    def start(self) -> None:
+        if shutil.which("p4c-dpdk"):
+            made("p4")
+        self.ns.cable("ap", "aq")
+        self._datacast_switch([{"port": 0, "iface": "aq"}], "--appliance")
+        table = self.folder / "entries"
+        table.write_text(self.entries())
+        command = [str(SWX), str(SWX_SPEC), str(table), "refused_0", *(f"p{i}" for i in range(PORTS)), "ap"]
+        process = self.ns.start("datacast-swx", command, self.folder)
+        wait_for("the pipeline", lambda: process.alive() and "ready" in process.log, 30)
+
+
+PLANES: dict[str, type[Plane]] = {plane.name: plane for plane in (DpdkPlane, OvsPlane, Bmv2Plane, P4Plane, SwxPlane)}
 
 
 @contextlib.contextmanager

@@ -20,7 +20,7 @@ from datacast.core import constants
 ROOT = Path(__file__).resolve().parents[2]
 P4 = ROOT / "p4src"
 SOURCES = {path.relative_to(P4).as_posix(): path.read_text() for path in sorted(P4.rglob("*.p4"))}
-ALL = "\n".join(SOURCES.values())
+ALL = "\n".join(text for name, text in SOURCES.items() if not name.startswith("swx/"))
 
 
 def consts(text: str) -> dict[str, int]:
@@ -106,13 +106,25 @@ def test_the_main_files_only_wire_and_what_is_shared_imports_nothing() -> None:
     for main in MAINS:
         assert "table " not in SOURCES[main] and "action " not in SOURCES[main]
     for name, text in SOURCES.items():
-        assert ("#include" in text) == (name in MAINS or name.startswith("target/")), name
+        assert ("#include" in text) == (name in MAINS or name.startswith(("target/", "swx/"))), name
 
 
 def test_what_belongs_to_v1model_stands_in_one_file() -> None:
     own = r"<v1model|\bcounter\(|direct_counter\(|\bregister<|HashAlgorithm|clone_preserving|recirculate_|mcast_grp"
     for name, text in SOURCES.items():
         assert name == "target/v1model.p4" or not re.search(own, re.sub(r"//.*", "", text)), name
+
+
+def test_the_program_for_swx_takes_the_same_entries() -> None:
+    text = SOURCES["swx/psa.p4"]
+    for name in ("segment", "link"):
+        tables = [re.search(rf'table {name} {{.*?@name\("(\w+)"\).*?actions = {{(.*?)}}.*?size = (\d+);', source, re.DOTALL)
+                  for source in (text, ALL)]
+        here, there = (match.groups() for match in tables if match)
+        assert [re.findall(r"\w+;", part) if ";" in part else part for part in here] == [
+            re.findall(r"\w+;", part) if ";" in part else part for part in there]
+        for action in re.findall(r"(\w+);", here[1]):
+            assert re.search(rf'@name\("{action}"\)\s+action {action}\(', text)
 
 
 # ---- entries ----
