@@ -1,6 +1,6 @@
-# `make conformance DATAPLANE=dpdk|ovs|bmv2`: the table of tests/conformance against a running switch.
+# `make conformance DATAPLANE=dpdk|ovs|bmv2|p4|swx`: the table of tests/conformance against a running switch.
 .PHONY: conformance
-conformance: build ## the conformance table against DATAPLANE=dpdk|ovs|bmv2 (default: all there are)
+conformance: build ## the conformance table against DATAPLANE=dpdk|ovs|bmv2|p4|swx (default: all there are)
 	$(if $(DATAPLANE),DATAPLANE=$(DATAPLANE)) $(PY) -m pytest tests/conformance
 
 .PHONY: test-bmv2

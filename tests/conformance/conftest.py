@@ -1,4 +1,4 @@
-"""One running switch per data plane and session. DATAPLANE=ovs (or dpdk, bmv2, a list with commas) chooses."""
+"""One running switch per data plane and session. DATAPLANE=ovs (or dpdk, bmv2, p4, swx, a list with commas) chooses."""
 
 from __future__ import annotations
 

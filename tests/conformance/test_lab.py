@@ -146,6 +146,26 @@ def test_an_appliance_dies_under_a_group_and_comes_back(tmp_path: Path, name: st
     assert [r["appliances"] for r in report["reactions"]] == [[["s0.0", False]], [["s0.0", True]]]
 
 
+@AT_LENGTH
+@pytest.mark.parametrize("name", ["bmv2", "p4"])
+def test_a_switch_restarts_under_a_group_and_all_heals_by_itself(tmp_path: Path, name: str) -> None:
+    """It comes back without pipeline and entries: the controller gives both; what was under way is asked for again."""
+    need(name)
+    report = lab_run(tmp_path, "--dataplane", name, "--link", "2mbit", "--mtu", "1500", "--size", "1M", "--from", "00",
+                     "--to", "02,10,21", "--delivery", "together", "--fault", "kill switch s0.0 at 1s, restart at 3s")
+    assert report["ok"] and all(r["sha256_ok"] for r in report["receivers"].values())
+    assert report["faults"][0]["error"] is None and report["faults"][0]["failed_ns"]
+
+
+@pytest.mark.parametrize(("name", "link"), [("ovs", "10mbit"), pytest.param("bmv2", "2mbit", marks=AT_LENGTH)])
+def test_an_appliances_link_carries_a_packet_once(tmp_path: Path, name: str, link: str) -> None:
+    """It has the cables' rate, and some children are two links away, behind hosts that only forward."""
+    need(name)
+    report = lab_run(tmp_path, "--dataplane", name, "--link", link, "--appliance-link", link, "--size", "1M",
+                     "--from", "00", "--to", SIX, "--delivery", "together")
+    assert report["ok"] and 0.95 < report["appliance_copies"] < 1.05
+
+
 def test_an_unknown_data_plane_is_refused_with_those_there_are(tmp_path: Path) -> None:
     command = [str(DATACAST), "lab", "run", "--dataplane", "ovs+magic", "--size", "1M"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)

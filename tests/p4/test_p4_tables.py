@@ -118,8 +118,8 @@ def test_what_belongs_to_v1model_stands_in_one_file() -> None:
 def test_the_program_for_swx_takes_the_same_entries() -> None:
     text = SOURCES["swx/psa.p4"]
     for name in ("segment", "link"):
-        tables = [re.search(rf'table {name} {{.*?@name\("(\w+)"\).*?actions = {{(.*?)}}.*?size = (\d+);', source, re.DOTALL)
-                  for source in (text, ALL)]
+        parts = rf'table {name} {{.*?@name\("(\w+)"\).*?actions = {{(.*?)}}.*?size = (\d+);'
+        tables = [re.search(parts, source, re.DOTALL) for source in (text, ALL)]
         here, there = (match.groups() for match in tables if match)
         assert [re.findall(r"\w+;", part) if ";" in part else part for part in here] == [
             re.findall(r"\w+;", part) if ";" in part else part for part in there]
