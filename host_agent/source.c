@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "datacast/source.h"
@@ -14,7 +15,7 @@
 /* A way out that is congested here is tried again after this. */
 #define CROWDED_WAIT (500 * DC_US)
 #define RATE_MAX_BPS (INT64_C(1) << 42)
-enum { BATCH = 16, BATCHES_PER_POLL = 4, AHEAD_BYTES = 128 << 10 };
+enum { BATCH = 16, BATCHES_PER_POLL = 4 };
 
 struct source_tree {
   struct endpoint endpoint; /* first: the tree is its endpoint */
@@ -24,9 +25,6 @@ struct source_tree {
   struct extent_map extents;
   uint32_t sent; /* one past the highest sequence number sent */
   uint32_t mark; /* progress is told when `sent` gets there */
-  uint8_t *ahead; /* file bytes [ahead_at, ahead_at + ahead_n), read with one call */
-  uint64_t ahead_at;
-  size_t ahead_n;
   bool attached;
 };
 
@@ -64,74 +62,87 @@ static int read_at(const struct source *s, uint8_t *to, size_t n, uint64_t at)
   return 0;
 }
 
-/* A piece's bytes. New pieces follow one another, so several are read together; `end` is where this run of them
- * ends. */
-static int read_piece(struct source_tree *t, uint8_t *to, uint32_t n, uint64_t at, uint64_t end)
-{
-  struct source *s = t->group->source;
-  if (at < t->ahead_at || at + n > t->ahead_at + t->ahead_n) {
-    if (t->ahead == NULL)
-      t->ahead = malloc(AHEAD_BYTES);
-    if (t->ahead == NULL || n > AHEAD_BYTES || end <= at + n)
-      return read_at(s, to, n, at);
-    t->ahead_n = 0;
-    size_t many = end - at < AHEAD_BYTES ? (size_t)(end - at) : AHEAD_BYTES;
-    int rc = read_at(s, t->ahead, many, at);
-    if (rc != 0)
-      return rc;
-    t->ahead_at = at;
-    t->ahead_n = many;
-  }
-  memcpy(to, t->ahead + (at - t->ahead_at), n);
-  return 0;
-}
+/* One data packet on its way. */
+struct packet {
+  const struct dc_source_tx *tx;
+  struct dc_buf *buf;
+  uint64_t at; /* in the file */
+  uint32_t len;
+};
 
-/* Where the file's bytes end that this tree sends one after another from `seq` on; `at` when it was sent before. */
-static uint64_t run_end(const struct source_tree *t, uint32_t seq, uint64_t at)
+static unsigned packets_of(const struct source_tree *t, const struct dc_source_tx *tx, unsigned n, struct packet *p)
 {
   const struct dc_layout *l = &t->group->layout;
-  const struct dc_extent *e = extent_map_find(&t->extents, seq);
-  if (e == NULL || seq < t->sent)
-    return at;
-  uint64_t end = (e->first + e->count) * l->piece;
-  return end < l->size ? end : l->size;
+  unsigned m = 0;
+  for (unsigned i = 0; i < n; i++) {
+    uint64_t piece;
+    if (!extent_map_piece(&t->extents, tx[i].seq, &piece))
+      continue; /* cut off meanwhile */
+    uint32_t len = dc_layout_piece_len(l, piece);
+    struct dc_buf *buf = bufpool_get(&t->endpoint.forward->pool, DC_PREFIX_MAX + len);
+    if (buf != NULL) /* else as if lost on the link; the pool has counted it */
+      p[m++] = (struct packet){.tx = &tx[i], .buf = buf, .at = piece * l->piece, .len = len};
+  }
+  return m;
 }
 
-/* One data packet. False when the group is no more. */
-static bool send_piece(struct source_tree *t, dc_time now, const struct dc_source_tx *tx)
+/* The bytes of the first packet, and of those that follow it in the file, with one call and into their places. Returns how many
+ * packets; *error: 0, an errno, or -1 when the file is shorter. */
+static unsigned read_run(const struct source *s, const struct packet *p, unsigned n, int *error)
 {
-  struct group *g = t->group;
-  struct forward *f = t->endpoint.forward;
-  uint64_t piece;
-  if (!extent_map_piece(&t->extents, tx->seq, &piece))
-    return true; /* cut off meanwhile */
-  uint32_t len = dc_layout_piece_len(&g->layout, piece);
-  struct dc_buf *buf = bufpool_get(&f->pool, DC_PREFIX_MAX + len);
-  if (buf == NULL)
-    return true; /* as if lost on the link; the pool has counted it */
-  uint64_t at = piece * g->layout.piece;
-  int rc = read_piece(t, buf->mem + DC_PREFIX_MAX, len, at, run_end(t, tx->seq, at));
-  if (rc != 0) {
-    buf_unref(buf);
-    struct fault why;
-    if (rc > 0) {
-      source_file_fault(&why, rc, g->source->name);
-      group_fail(g, &why);
-    } else {
-      fault_set(&why, "changed", "%s changed while it was sent", g->source->name);
-      group_fail(g, &why);
-    }
-    return false;
+  struct iovec v[BATCH];
+  unsigned run = 0;
+  do
+    v[run] = (struct iovec){p[run].buf->mem + DC_PREFIX_MAX, p[run].len};
+  while (++run < n && p[run].at == p[run - 1].at + p[run - 1].len);
+  ssize_t got = preadv(s->file->fd, v, (int)run, (off_t)p[0].at);
+  uint64_t there = got > 0 ? (uint64_t)got : 0; /* what it did not bring is asked for once more */
+  *error = 0;
+  for (unsigned i = 0; i < run && *error == 0; i++) {
+    uint32_t have = there < p[i].len ? (uint32_t)there : p[i].len;
+    there -= have;
+    *error = read_at(s, (uint8_t *)v[i].iov_base + have, p[i].len - have, p[i].at + have);
   }
+  return run;
+}
+
+static void send_packet(struct source_tree *t, dc_time now, const struct packet *p)
+{
+  const struct dc_source_tx *tx = p->tx;
   struct dc_header h = {.flags = (uint8_t)(tx->flags | (tx->seq + 1 == extent_map_end(&t->extents) ? DC_FLAG_LAST : 0)),
-                        .length = (uint16_t)len,
+                        .length = (uint16_t)p->len,
                         .tree = t->params.id,
                         .seq = tx->seq};
-  if (g->t_first_ns == 0)
-    group_first(g);
-  forward_data(f, now, tx->ret, &h, buf);
+  if (t->group->t_first_ns == 0)
+    group_first(t->group);
+  forward_data(t->endpoint.forward, now, tx->ret, &h, p->buf);
   if (tx->seq >= t->sent)
     t->sent = tx->seq + 1;
+}
+
+/* False when the group is no more. */
+static bool send_batch(struct source_tree *t, dc_time now, const struct dc_source_tx *tx, unsigned n)
+{
+  struct group *g = t->group;
+  struct packet p[BATCH];
+  unsigned packets = packets_of(t, tx, n, p);
+  for (unsigned i = 0; i < packets;) {
+    int error;
+    unsigned end = i + read_run(g->source, &p[i], packets - i, &error);
+    if (error != 0) {
+      while (i < packets)
+        buf_unref(p[i++].buf);
+      struct fault why;
+      if (error > 0)
+        source_file_fault(&why, error, g->source->name);
+      else
+        fault_set(&why, "changed", "%s changed while it was sent", g->source->name);
+      group_fail(g, &why);
+      return false;
+    }
+    for (; i < end; i++)
+      send_packet(t, now, &p[i]);
+  }
   return true;
 }
 
@@ -142,9 +153,8 @@ static bool poll(struct endpoint *e, dc_time now)
   unsigned n = BATCH;
   for (unsigned i = 0; i < BATCHES_PER_POLL && n == BATCH; i++) {
     n = dc_source_poll(t->core, now, tx, BATCH);
-    for (unsigned k = 0; k < n; k++)
-      if (!send_piece(t, now, &tx[k]))
-        return false; /* and the tree may be gone */
+    if (!send_batch(t, now, tx, n))
+      return false; /* and the tree may be gone */
     if (n > 0 && forward_crowded(e->forward, tx[n - 1].ret)) {
       n = 0;
       forward_wake(e, now + CROWDED_WAIT);
@@ -190,7 +200,6 @@ static void drop_tree(struct group *g, unsigned i)
   struct source_tree *t = s->tree[i];
   struct groups *all = g->all;
   detach(t);
-  free(t->ahead);
   extent_map_free(&t->extents);
   loop_bury(all->host->loop, t->core); /* a poll of it may be on the stack */
   loop_bury(all->host->loop, t);
