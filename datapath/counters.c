@@ -23,10 +23,8 @@ json_t *counters_node(const struct engine_node *n, json_t *to)
   return drop;
 }
 
-void counters_port(const struct port *p, json_t *to)
+void counters_link(const struct port *p, json_t *to)
 {
-  struct dc_port_counters c;
-  dc_node_port_counters(p->node->core, p->number, &c);
   json_object_set_new(to, "ifname", json_string(p->name));
   json_object_set_new(to, "up", json_boolean(p->link.up));
   json_object_set_new(to, "carrier", json_boolean(p->link.carrier));
@@ -36,6 +34,12 @@ void counters_port(const struct port *p, json_t *to)
   counters_put(to, "hellos_refused", p->link.refused);
   counters_put(to, "link_failures", p->link.hello.failures);
   counters_put(to, "mtu", p->mtu);
+}
+
+void counters_port(const struct port *p, json_t *to)
+{
+  struct dc_port_counters c;
+  dc_node_port_counters(p->node->core, p->number, &c);
   counters_put(to, "rx_frames", c.rx_frames);
   counters_put(to, "rx_bytes", c.rx_bytes);
   counters_put(to, "tx_frames", c.tx_frames);

@@ -9,8 +9,10 @@
 void counters_put(json_t *o, const char *key, uint64_t n) __attribute__((nonnull));
 /* Of the node itself: all but its ports. Every reason to drop a frame is a key of `drop`, which is returned (borrowed). */
 json_t *counters_node(const struct engine_node *n, json_t *to) __attribute__((nonnull));
-/* Of a port and its link. */
+/* Frames of a port. */
 void counters_port(const struct port *p, json_t *to) __attribute__((nonnull));
+/* Its link: what it is now, and hellos. */
+void counters_link(const struct port *p, json_t *to) __attribute__((nonnull));
 /* Of `most` trees at most. */
 json_t *counters_trees(const struct engine_node *n, unsigned most) __attribute__((nonnull));
 

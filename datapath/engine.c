@@ -66,7 +66,9 @@ void engine_frames(struct engine *e, struct port *p, struct dc_frame *frame, uns
 {
   unsigned kept = 0;
   for (unsigned i = 0; i < n; i++) {
-    switch (linkstate_frame(&p->link, now, frame[i].data, frame[i].len)) {
+    if (e->hooks.steer != NULL && e->hooks.steer(e->arg, p, &frame[i], now))
+      continue;
+    switch (e->no_links ? LINK_OTHER : linkstate_frame(&p->link, now, frame[i].data, frame[i].len)) {
     case LINK_HELLO:
       e->hello_at = 0; /* it may want an answer */
       e->buf->unref(frame[i].buf);
@@ -81,6 +83,12 @@ void engine_frames(struct engine *e, struct port *p, struct dc_frame *frame, uns
       frame[kept++] = frame[i];
   }
   through(e, p->node, frame, kept, now);
+}
+
+void engine_heard(struct engine *e, struct port *p, dc_time last)
+{
+  dc_hello_heard(&p->link.hello, last);
+  e->traffic = true;
 }
 
 void engine_from_host(struct engine *e, struct engine_node *n, const struct dc_frame *frame, dc_time now)

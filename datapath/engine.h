@@ -24,6 +24,9 @@ struct engine_node {
 };
 
 struct engine_hooks { /* each may be NULL */
+  /* A frame that arrived here. True: it was taken, as it is another worker's. Where there is this hook, who calls engine_heard
+   * for the worker that has the links is up to it. */
+  bool (*steer)(void *arg, struct port *p, const struct dc_frame *frame, dc_time now);
   /* A frame of Datacast or another before its node sees it. False: it was taken, with its reference. */
   bool (*admit)(void *arg, struct port *p, struct dc_frame *frame, dc_time now);
   /* A frame of the node for this host's endpoints; the reference stays the engine's. */
@@ -44,6 +47,7 @@ struct engine {
   dc_time hello_at;   /* 0: at once */
   dc_time busy_at;    /* when the links are told next that there is traffic */
   bool traffic;       /* frames of Datacast came in since they were told */
+  bool no_links;      /* another engine has the links of these ports: hellos and carrier are not looked at here */
   struct dc_tx out[ENGINE_OUT];
 };
 
@@ -72,6 +76,8 @@ unsigned engine_receive(struct engine *e, struct port *p, dc_time now, bool *mor
 /* For ports: frames that arrived at p. Takes over their references. */
 void engine_frames(struct engine *e, struct port *p, struct dc_frame *frame, unsigned n, dc_time now)
     __attribute__((nonnull));
+/* Frames of p came in until then, at another worker. */
+void engine_heard(struct engine *e, struct port *p, dc_time last) __attribute__((nonnull));
 /* A frame of an endpoint of this host. */
 void engine_from_host(struct engine *e, struct engine_node *n, const struct dc_frame *frame, dc_time now)
     __attribute__((nonnull));

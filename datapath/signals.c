@@ -18,7 +18,7 @@ static void on_signal(struct watch *w, uint32_t events)
   *s->stop = true;
 }
 
-bool signals_block(struct signals *s, bool *stop, struct fault *why)
+bool signals_block(struct signals *s, struct fault *why)
 {
   sigset_t set;
   sigemptyset(&set);
@@ -27,12 +27,13 @@ bool signals_block(struct signals *s, bool *stop, struct fault *why)
   sigaddset(&set, SIGHUP);
   sigprocmask(SIG_BLOCK, &set, NULL);
   signal(SIGPIPE, SIG_IGN);
-  *s = (struct signals){.watch = {.fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), .ready = on_signal}, .stop = stop};
+  *s = (struct signals){.watch = {.fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), .ready = on_signal}};
   return s->watch.fd >= 0 || fault_set(why, "io", "signals: %s", strerror(errno));
 }
 
 bool signals_watch(struct signals *s, struct loop *loop, struct fault *why)
 {
+  s->stop = &loop->stop;
   return loop_watch(loop, &s->watch, EPOLLIN) == 0 || fault_set(why, "io", "signals: %s", strerror(errno));
 }
 

@@ -11,8 +11,8 @@ struct signals {
 };
 
 /* Before other threads start: they inherit that these signals wait here. False with *why. */
-bool signals_block(struct signals *s, bool *stop, struct fault *why) __attribute__((nonnull));
-/* From now on one of them sets *stop. */
+bool signals_block(struct signals *s, struct fault *why) __attribute__((nonnull));
+/* From now on one of them sets loop->stop. */
 bool signals_watch(struct signals *s, struct loop *loop, struct fault *why) __attribute__((nonnull));
 void signals_close(struct signals *s) __attribute__((nonnull));
 

@@ -15,9 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#ifndef PACKET_FANOUT
-#define PACKET_FANOUT 18
-#endif
+#include "steering.h"
 
 /* In front of a frame in the ring: tpacket2_hdr, sockaddr_ll and alignment; behind: a VLAN tag the kernel may give. */
 enum { FRAME_OVERHEAD = 66 + ETH_HLEN + 4, FRAME_ALIGN = 1024, PAGE = 4096, BLOCK_MAX = 1 << 17 };
@@ -40,9 +38,18 @@ struct afpacket_geometry afpacket_geometry(uint32_t mtu, uint32_t frames) {
   return (struct afpacket_geometry){.frame = frame, .block = best * frame, .count = (frames + best - 1) / best * best};
 }
 
-void afpacket_arguments(char *out, size_t cap, const char *iface, const struct afpacket_geometry *g) {
-  snprintf(out, cap, "iface=%s,blocksz=%u,framesz=%u,framecnt=%u,qpairs=1,qdisc_bypass=0", iface, g->block, g->frame,
-           g->count);
+/* Of the interface that is being opened: how many queues, and the group that they join. */
+static struct {
+  unsigned queues;
+  bool joined;
+  uint16_t id;
+} fanout;
+
+void afpacket_arguments(char *out, size_t cap, const char *iface, const struct afpacket_geometry *g, unsigned queues) {
+  fanout.queues = queues;
+  fanout.joined = false;
+  snprintf(out, cap, "iface=%s,blocksz=%u,framesz=%u,framecnt=%u,qpairs=%u,qdisc_bypass=0", iface, g->block, g->frame,
+           g->count, queues);
 }
 
 static bool may_open_raw(void) {
@@ -97,15 +104,26 @@ static void ignore_outgoing(int fd) {
     log_debug("no filter for outgoing frames: %s", strerror(errno));
 }
 
-int afpacket_socket(int ifindex, const struct afpacket_geometry *g) {
-  int fd = -1;
-  DIR *dir = opendir("/proc/self/fd");
-  if (dir == NULL) return -1;
-  for (struct dirent *e = readdir(dir); e != NULL && fd < 0; e = readdir(dir)) {
-    int candidate = atoi(e->d_name);
-    if (e->d_name[0] != '.' && is_drivers(candidate, ifindex)) fd = candidate;
+/* The driver opens one socket after another, so its queues are in the order of their descriptors. */
+static int find_socket(int ifindex, unsigned queue) {
+  int last = -1;
+  for (unsigned i = 0; i <= queue; i++) {
+    int next = -1;
+    DIR *dir = opendir("/proc/self/fd");
+    if (dir == NULL) return -1;
+    for (struct dirent *e = readdir(dir); e != NULL; e = readdir(dir)) {
+      int fd = atoi(e->d_name);
+      if (e->d_name[0] != '.' && fd > last && (next < 0 || fd < next) && is_drivers(fd, ifindex)) next = fd;
+    }
+    closedir(dir);
+    if (next < 0) return -1;
+    last = next;
   }
-  closedir(dir);
+  return last;
+}
+
+int afpacket_socket(int ifindex, unsigned queue, const struct afpacket_geometry *g) {
+  int fd = find_socket(ifindex, queue);
   if (fd < 0) return -1;
   /* With the usual 208 KB the kernel takes some 20 jumbo frames and leaves the rest in the ring, and the driver's send
    * waits in poll() when the ring is full. With room for the whole ring twice neither happens. */
@@ -134,10 +152,45 @@ void afpacket_clear_error(int fd) {
   (void)getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len);
 }
 
-/* The driver joins a fan-out group whose number is made of the process id and the interface's index. Two processes on
- * one machine can arrive at the same number, and then the second one's device fails to open. With one queue per port
- * the group serves nothing, so this definition, which the driver's calls resolve to, leaves it out. */
-int setsockopt(int fd, int level, int name, const void *value, socklen_t len) {
-  if (level == SOL_PACKET && name == PACKET_FANOUT) return 0;
+static int real_setsockopt(int fd, int level, int name, const void *value, socklen_t len) {
   return (int)syscall(SYS_setsockopt, fd, level, name, value, len);
+}
+
+/* The label carries the shard: the kernel gives each frame to the queue of the worker that has its tree (steering.h computes
+ * the same). Offsets count from behind the Ethernet header. */
+static int join_fanout(int fd) {
+  enum { LABELLED = DC_LABEL_LEN + DC_AT_TREE, BARE = DC_AT_TREE };
+  struct sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_PROTOCOL)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, DC_ETHERTYPE_DATACAST, 4, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, DC_ETHERTYPE_MPLS, 0, 7), /* neither: 0 is left when it is shifted */
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
+      BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, 12),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, DC_LABEL_LOCAL, 2, 5), /* another label spreads by itself */
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, BARE),
+      BPF_JUMP(BPF_JMP | BPF_JA, 1, 0, 0),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, LABELLED),
+      BPF_STMT(BPF_ALU | BPF_MUL | BPF_K, STEERING_FACTOR),
+      BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, STEERING_SHIFT),
+      BPF_STMT(BPF_RET | BPF_A, 0),
+  };
+  struct sock_fprog prog = {.len = sizeof code / sizeof *code, .filter = code};
+  uint32_t how = (uint32_t)PACKET_FANOUT_CBPF << 16;
+  socklen_t len = sizeof how;
+  /* The kernel chooses a number that nobody has; those of other processes could collide with one of ours. */
+  how |= fanout.joined ? fanout.id : (uint32_t)PACKET_FANOUT_FLAG_UNIQUEID << 16;
+  if (real_setsockopt(fd, SOL_PACKET, PACKET_FANOUT, &how, sizeof how) < 0 ||
+      getsockopt(fd, SOL_PACKET, PACKET_FANOUT, &how, &len) < 0)
+    return -1;
+  fanout.id = (uint16_t)how;
+  fanout.joined = true;
+  return real_setsockopt(fd, SOL_PACKET, PACKET_FANOUT_DATA, &prog, sizeof prog);
+}
+
+/* The driver joins a fan-out group whose number is made of the process id and the interface's index, and spreads by a hash that
+ * is the same for all frames of MPLS. This definition, which the driver's calls resolve to, does better; with one queue per
+ * port there is no group at all. */
+int setsockopt(int fd, int level, int name, const void *value, socklen_t len) {
+  if (level != SOL_PACKET || name != PACKET_FANOUT) return real_setsockopt(fd, level, name, value, len);
+  return fanout.queues > 1 ? join_fanout(fd) : 0;
 }

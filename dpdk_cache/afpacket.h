@@ -20,16 +20,16 @@ struct afpacket_geometry {
 struct afpacket_geometry afpacket_geometry(uint32_t mtu, uint32_t frames);
 
 /* The driver's arguments for one interface, traffic shaping kept (qdisc_bypass=0). */
-void afpacket_arguments(char *out, size_t cap, const char *iface, const struct afpacket_geometry *g)
+void afpacket_arguments(char *out, size_t cap, const char *iface, const struct afpacket_geometry *g, unsigned queues)
     __attribute__((nonnull));
 
 /* Is there such an interface, may we open it, does it carry frames of mtu? 0, or -1 with f. Sets *up and *ifindex. */
 int afpacket_check(const char *iface, uint32_t mtu, int *ifindex, bool *up, struct fault *f)
     __attribute__((nonnull));
 
-/* The driver's socket for this interface, prepared: a send buffer larger than the ring and no copies of what leaves.
+/* The driver's socket for this interface's queue, prepared: a send buffer larger than the ring and no copies of what leaves.
  * -1 when it is not found; the port then works without (polled). The driver still owns it. */
-int afpacket_socket(int ifindex, const struct afpacket_geometry *g) __attribute__((nonnull));
+int afpacket_socket(int ifindex, unsigned queue, const struct afpacket_geometry *g) __attribute__((nonnull));
 
 /* Send what stands in the ring. True when frames may still be left there. */
 bool afpacket_kick(int fd);

@@ -42,9 +42,12 @@ void answer_mac(char out[18], const uint8_t mac[6]) {
 static json_t *port_counters(struct dpdk_port *p) {
   struct rte_eth_stats eth = {0};
   json_t *o = json_object();
+  if (p->queue == 0) {
+    counters_link(&p->base, o);
+    (void)rte_eth_stats_get(p->dev, &eth);
+  }
   counters_port(&p->base, o);
   port_read_missed(p);
-  (void)rte_eth_stats_get(p->dev, &eth);
   counters_put(o, "tx_bursts", p->counters.bursts);
   counters_put(o, "tx_full", p->counters.tx_full);
   counters_put(o, "oversized", p->counters.oversized);
@@ -88,7 +91,7 @@ static json_t *ports_by_number(const struct member *m, json_t *(*one)(struct dpd
 static json_t *node_counters(const struct member *m) {
   json_t *o = json_object();
   add_drops(m, counters_node(&m->node, o));
-  if (m->cfg->appliance) counters_put(o, "copies", m->copies);
+  if (m->cfg->appliance && dpdk_port(m->node.port[0])->queue == 0) counters_put(o, "copies", m->copies);
   json_object_set_new(o, "ports", ports_by_number(m, port_counters));
   json_object_set_new(o, "tree_counters", trees_of(m));
   return o;
@@ -105,6 +108,7 @@ static json_t *packet_counters(struct sw *s) {
   counters_put(o, "bytes_referenced", c->bytes_referenced);
   counters_put(o, "bytes_copied", c->bytes_copied);
   counters_put(o, "no_mbuf", c->no_mbuf);
+  if (s->index > 0) return o;
   counters_put(o, "pool_size", s->pools.data->size);
   counters_put(o, "pool_free", rte_mempool_avail_count(s->pools.data));
   counters_put(o, "headers_size", s->pools.headers->size);
@@ -130,12 +134,14 @@ static json_t *answer_counters(struct sw *s, const json_t *request) {
     json_decref(o);
     return NULL;
   }
-  counters_put(o, "uptime_ms", (loop_clock() - s->started) / DC_MS);
+  if (s->index == 0) counters_put(o, "uptime_ms", (loop_clock() - s->started) / DC_MS);
   json_object_set_new(o, "nodes", nodes);
   json_object_set_new(o, "packets", packet_counters(s));
   counters_put(loop, "rounds", s->counters.rounds);
   counters_put(loop, "sleeps", s->counters.sleeps);
   counters_put(loop, "frames", s->counters.frames_in);
+  counters_put(loop, "handed_over", s->counters.handed_over);
+  counters_put(loop, "handed_lost", s->counters.handed_lost);
   json_object_set_new(o, "loop", loop);
   return o;
 }
@@ -150,7 +156,7 @@ static json_t *port_facts(struct dpdk_port *p) {
   struct rte_eth_dev_info info;
   char mac[18];
   json_t *o = json_object(), *next = json_object();
-  counters_port(&p->base, o);
+  counters_link(&p->base, o);
   answer_mac(mac, p->base.mac);
   put_text(o, "mac", mac);
   if (rte_eth_dev_info_get(p->dev, &info) == 0) put_text(o, "driver", info.driver_name);
@@ -202,6 +208,7 @@ static json_t *answer_config(struct sw *s, const json_t *request) {
   put_text(o, "version", DATACAST_VERSION);
   counters_put(o, "pid", (uint64_t)getpid());
   counters_put(o, "mtu", s->cfg->mtu);
+  counters_put(o, "workers", s->cfg->workers);
   put_bool(o, "huge", s->cfg->eal.huge);
   put_text(o, "fabric_manager", s->cfg->fabric_manager);
   return o;
@@ -241,8 +248,16 @@ static json_t *answer_fault(struct sw *s, const json_t *request) {
     faults->blackhole_tx = strcmp(way, "tx") == 0 || strcmp(way, "both") == 0;
   }
   if (corrupt != NULL) faults->corrupt = json_number_value(corrupt);
-  log_info("node %s port %d: blackhole %s, corrupt %g", name, (int)n, blackhole_name(faults), faults->corrupt);
+  if (s->index == 0) log_info("node %s port %d: blackhole %s, corrupt %g", name, (int)n, blackhole_name(faults), faults->corrupt);
   return answer_ok();
+}
+
+bool answer_adds_up(const json_t *request) {
+  static const char *const ops[] = {"counters", "trees", "wipe", "fault"};
+  const char *op = json_string_value(json_object_get(request, "op"));
+  for (unsigned i = 0; op != NULL && i < sizeof ops / sizeof *ops; i++)
+    if (strcmp(op, ops[i]) == 0) return true;
+  return false;
 }
 
 json_t *answer_request(struct sw *s, const json_t *request, bool *stop) {

@@ -250,7 +250,16 @@ static int check_whole(struct yaml_file *y, struct config *c, bool appliance) {
                 "'insecure: true' on a network where everybody is trusted",
                 y->path, addresses_now(&managers));
   }
-  for (unsigned i = 0; i < c->nnodes; i++) bound_packets(&c->nodes[i].core, c->mtu);
+  if (c->workers < 1 || c->workers > SW_WORKERS_MAX)
+    return fail(y->f, "%s: workers %u is out of range (1 to %d)", y->path, c->workers, SW_WORKERS_MAX);
+  for (unsigned i = 0; i < c->nnodes; i++) {
+    const char *what;
+    bound_packets(&c->nodes[i].core, c->mtu);
+    struct dc_node_cfg part = config_part(c, &c->nodes[i]);
+    if (dc_node_cfg_check(&part, &what) < 0)
+      return fail(y->f, "%s:%u: node %s: a part for each of %u workers is too small: %s", y->path, c->nodes[i].line,
+                  c->nodes[i].name, c->workers, explained(what));
+  }
   if (c->ring_frames < SW_RING_MIN || c->ring_frames > SW_RING_MAX)
     return fail(y->f, "%s: ring_frames %u is out of range (%d to %d)", y->path, c->ring_frames, SW_RING_MIN,
                 SW_RING_MAX);
@@ -268,15 +277,24 @@ int config_load(struct config *c, const char *path, bool appliance, struct fault
       YAML_FIELD("mtu", yaml_number, struct config, mtu),
       YAML_FIELD("no_hello", yaml_bool, struct config, no_hello),
       YAML_FIELD("ring_frames", yaml_number, struct config, ring_frames),
+      YAML_FIELD("workers", yaml_number, struct config, workers),
       {0}};
   struct yaml_file y;
-  *c = (struct config){.mtu = 9000, .ring_frames = 128};
+  *c = (struct config){.mtu = 9000, .ring_frames = 128, .workers = 1};
   if (yaml_open(&y, path, f) < 0) return -1;
   int rc = yaml_read_map(&y, yaml_document_get_root_node(&y.doc), "the configuration", fields, c, NULL);
   if (rc == 0) rc = check_whole(&y, c, appliance);
   yaml_close(&y);
   if (rc < 0) config_free(c);
   return rc;
+}
+
+struct dc_node_cfg config_part(const struct config *c, const struct node_cfg *node) {
+  struct dc_node_cfg part = node->core;
+  part.memory_bytes /= c->workers;
+  part.memory_packets = (part.memory_packets + c->workers - 1) / c->workers;
+  part.trees = (part.trees + c->workers - 1) / c->workers;
+  return part;
 }
 
 void config_free(struct config *c) {

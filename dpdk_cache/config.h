@@ -19,6 +19,7 @@ enum {
   SW_MTU_MAX = 16000,
   SW_RING_MIN = 16,
   SW_RING_MAX = 4096,
+  SW_WORKERS_MAX = 16,
 };
 
 struct port_cfg {
@@ -62,12 +63,15 @@ struct config {
   struct eal_cfg eal;
   uint32_t mtu;
   bool no_hello;
+  uint32_t workers; /* lcores; each has a part of the trees */
   uint32_t ring_frames; /* frames of an af_packet port's rings, each way */
 };
 
 /* Read and check a file. All nodes become appliances when `appliance`. 0, or -1 with the reason in f. On failure there
  * is nothing to free. */
 int config_load(struct config *c, const char *path, bool appliance, struct fault *f) __attribute__((nonnull));
+/* One worker's part of a node: its trees, and the memory for them. */
+struct dc_node_cfg config_part(const struct config *c, const struct node_cfg *node) __attribute__((nonnull));
 void config_free(struct config *c) __attribute__((nonnull));
 
 #endif

@@ -22,7 +22,7 @@ struct client {
 
 struct control {
   struct watch watch; /* first */
-  struct rounds *rounds;
+  struct workers *workers;
   char path[SW_PATH_MAX];
   size_t budget;
   struct client *clients;
@@ -39,8 +39,8 @@ static void client_closed(struct conn *conn, const char *why) {
 }
 
 static void client_message(struct conn *conn, json_t *request) {
-  struct rounds *r = ((struct client *)conn->owner)->control->rounds;
-  json_t *answer = answer_request(r->sw, request, &r->loop->stop);
+  struct workers *w = ((struct client *)conn->owner)->control->workers;
+  json_t *answer = workers_answer(w, request, &w->worker[0].loop.stop);
   conn_send(conn, answer);
   json_decref(answer);
 }
@@ -65,7 +65,7 @@ static void accept_client(struct watch *w, uint32_t events) {
     return;
   }
   client->control = c;
-  client->conn = conn_new(c->rounds->loop, fd, false, "the control socket", &c->budget, &client_ops, client);
+  client->conn = conn_new(&c->workers->worker[0].loop, fd, false, "the control socket", &c->budget, &client_ops, client);
   if (client->conn == NULL) {
     free(client);
     return;
@@ -113,7 +113,7 @@ static int listen_at(const char *path, struct fault *f) {
   return -1;
 }
 
-struct control *control_open(struct rounds *l, const char *path, struct fault *f) {
+struct control *control_open(struct workers *w, const char *path, struct fault *f) {
   if (strlen(path) >= SW_PATH_MAX) {
     fail(f, "control socket %s: the path is too long (at most %d characters)", path, SW_PATH_MAX - 1);
     return NULL;
@@ -123,10 +123,10 @@ struct control *control_open(struct rounds *l, const char *path, struct fault *f
   struct control *c = calloc(1, sizeof *c);
   if (c == NULL) fail(f, "out of memory");
   if (c != NULL) {
-    c->rounds = l;
+    c->workers = w;
     c->watch = (struct watch){.fd = fd, .ready = accept_client};
     memcpy(c->path, path, strlen(path) + 1);
-    if (loop_watch(l->loop, &c->watch, EPOLLIN) == 0) return c;
+    if (loop_watch(&w->worker[0].loop, &c->watch, EPOLLIN) == 0) return c;
     fail(f, "control socket: epoll");
   }
   free(c);
@@ -143,7 +143,7 @@ void control_close(struct control *c) {
     free(c->clients);
     c->clients = next;
   }
-  loop_unwatch(c->rounds->loop, &c->watch);
+  loop_unwatch(&c->workers->worker[0].loop, &c->watch);
   close(c->watch.fd);
   (void)unlink(c->path);
   free(c);

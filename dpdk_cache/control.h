@@ -2,13 +2,13 @@
 #ifndef SWITCH_CONTROL_H
 #define SWITCH_CONTROL_H
 
-#include "rounds.h"
+#include "workers.h"
 
 struct control;
 
 /* Serve on `path`. A socket file that nobody serves any more is replaced; one that is in use is an error. NULL with
  * f. */
-struct control *control_open(struct rounds *l, const char *path, struct fault *f) __attribute__((nonnull));
+struct control *control_open(struct workers *w, const char *path, struct fault *f) __attribute__((nonnull));
 void control_close(struct control *c);
 
 /* The client: send one request line, print the answer indented. Returns the program's exit code. */

@@ -19,19 +19,22 @@ static void arg(struct args *a, const char *text) {
   if (a->n < ARGS_MAX) a->v[a->n++] = strdup(text);
 }
 
-/* One DPDK core that may float over every processor this process may use: pinned, two switches could share one
- * processor while the other idles. */
-static void floating_core(char *out, size_t cap) {
+/* Processors this process may use, as a list. */
+static void allowed(char *out, size_t cap) {
   cpu_set_t set;
-  size_t used = (size_t)snprintf(out, cap, "--lcores=0@(");
+  size_t used = 0;
   if (sched_getaffinity(0, sizeof set, &set) < 0) CPU_ZERO(&set);
-  bool any = false;
   for (int i = 0; i < CPU_SETSIZE && used < cap - 8; i++)
-    if (CPU_ISSET((size_t)i, &set)) {
-      used += (size_t)snprintf(out + used, cap - used, "%s%d", any ? "," : "", i);
-      any = true;
-    }
-  snprintf(out + used, cap - used, any ? ")" : "0)");
+    if (CPU_ISSET((size_t)i, &set)) used += (size_t)snprintf(out + used, cap - used, "%s%d", used > 0 ? "," : "", i);
+  if (used == 0) snprintf(out, cap, "0");
+}
+
+/* DPDK's cores, one for each worker, that may float over the processors of the list: pinned, two switches could share one
+ * processor while the other idles. */
+static void floating_cores(char *out, size_t cap, const char *list, unsigned workers) {
+  size_t used = (size_t)snprintf(out, cap, "--lcores=");
+  for (unsigned i = 0; i < workers && used < cap; i++)
+    used += (size_t)snprintf(out + used, cap - used, "%s%u@(%s)", i > 0 ? "," : "", i, list);
 }
 
 bool eal_uses_pci(const struct config *c) {
@@ -43,7 +46,7 @@ bool eal_uses_pci(const struct config *c) {
 
 int eal_start(const struct config *c, size_t pool_bytes, struct fault *f) {
   struct args a = {0};
-  char text[CORES_TEXT];
+  char text[CORES_TEXT * SW_WORKERS_MAX];
   /* A sixteenth more than the sum: where a pool does not fit in one piece it is put together of several. */
   size_t needed = pool_bytes / MB + pool_bytes / MB / 16 + SPARE_MB;
   size_t memory = c->eal.memory_mb != 0 ? c->eal.memory_mb : needed;
@@ -67,8 +70,9 @@ int eal_start(const struct config *c, size_t pool_bytes, struct fault *f) {
   arg(&a, "-m");
   snprintf(text, sizeof text, "%zu", memory);
   arg(&a, text);
-  if (c->eal.cores[0] != '\0') snprintf(text, sizeof text, "--lcores=0@(%s)", c->eal.cores);
-  else floating_core(text, sizeof text);
+  char list[CORES_TEXT];
+  allowed(list, sizeof list);
+  floating_cores(text, sizeof text, c->eal.cores[0] != '\0' ? c->eal.cores : list, c->workers);
   arg(&a, text);
   log_eal_forget();
   struct args given = a; /* EAL moves what is in the array */

@@ -9,7 +9,7 @@
 #include "eal.h"
 #include "links.h"
 #include "options.h"
-#include "switch.h"
+#include "workers.h"
 
 enum { EXIT_RUNTIME = 1, EXIT_USAGE = 2 };
 
@@ -19,18 +19,16 @@ enum { EXIT_RUNTIME = 1, EXIT_USAGE = 2 };
 
 struct program {
   struct signals signals;
-  struct loop loop;
   struct options options;
   struct config config;
-  struct sw sw;
-  struct rounds rounds;
+  struct workers workers;
   struct security security;
   struct links links;
   struct registration registration;
   struct control *control;
 };
 
-static const struct engine_node *node_of(void *arg, unsigned i) { return &((struct program *)arg)->sw.members[i].node; }
+static const struct engine_node *node_of(void *arg, unsigned i) { return &((struct program *)arg)->workers.worker[0].sw.members[i].node; }
 
 static const char *control_path(const struct program *p) {
   return p->options.control != NULL ? p->options.control : p->config.control;
@@ -53,27 +51,29 @@ static int check_ports(const struct config *c, struct fault *f) {
 }
 
 static int serve(struct program *p, struct fault *f) {
-  const struct registrant who = {.nodes = p->sw.nmembers, .node = node_of, .describe = describe, .arg = p};
+  struct worker *w = &p->workers.worker[0];
+  struct sw *sw = &w->sw;
+  const struct registrant who = {.nodes = sw->nmembers, .node = node_of, .describe = describe, .arg = p};
   const char *socket = control_path(p);
   int rc = -1;
-  if (!signals_watch(&p->signals, &p->loop, f) || !engine_watch_carrier(&p->sw.engine, f) ||
-      !registration_open(&p->registration, &p->loop, &p->security, &who, p->config.fabric_manager, f))
+  if (!signals_watch(&p->signals, &w->loop, f) || !engine_watch_carrier(&sw->engine, f) ||
+      !registration_open(&p->registration, &w->loop, &p->security, &who, p->config.fabric_manager, f))
     return -1;
-  p->sw.engine.link_changed = registration_link;
-  p->sw.engine.link_arg = &p->registration;
-  links_open(&p->links, &p->sw);
+  sw->engine.link_changed = registration_link;
+  sw->engine.link_arg = &p->registration;
+  links_open(&p->links, sw);
   /* Last: who sees the socket may rely on everything else. */
-  if (socket[0] == '\0' || (p->control = control_open(&p->rounds, socket, f)) != NULL) {
+  if (socket[0] == '\0' || (p->control = control_open(&p->workers, socket, f)) != NULL) {
     struct fault why;
     if (!privileges_keep(0, &why)) log_warn("%s", why.text); /* everything that needs rights is open now */
-    log_info("ready: %u node(s), %u port(s), MTU %u, %u packets of cache memory%s%s", p->sw.nmembers, p->sw.nports,
-           p->config.mtu, p->sw.pools.data->size, socket[0] != '\0' ? ", control socket " : "", socket);
-    rounds_run(&p->rounds);
+    log_info("ready: %u node(s), %u port(s), MTU %u, %u packets of cache memory%s%s", sw->nmembers, sw->nports,
+           p->config.mtu, sw->pools.data->size, socket[0] != '\0' ? ", control socket " : "", socket);
+    rc = workers_start(&p->workers, f);
+    if (rc == 0) rounds_run(&w->rounds);
     control_close(p->control);
-    rc = 0;
   }
   links_close(&p->links);
-  p->sw.engine.link_changed = NULL;
+  sw->engine.link_changed = NULL;
   registration_close(&p->registration);
   return rc;
 }
@@ -94,16 +94,11 @@ static int run(struct program *p, struct fault *f) {
   /* DPDK's own threads keep what is there when they start; PCI devices and hugepages need more than can be told. */
   if (!p->config.eal.huge && !eal_uses_pci(&p->config) && !privileges_keep(START_NEEDS, &why)) log_warn("%s", why.text);
   if (eal_start(&p->config, packet_pools_bytes(data, headers, ports_frame_bytes(&p->config)), f) < 0) return -1;
-  int rc = loop_open(&p->loop) < 0 ? fail(f, "epoll: cannot be made") : sw_open(&p->sw, &p->config, &p->loop, f);
+  int rc = workers_open(&p->workers, &p->config, p->options.wait, f);
   if (rc == 0) {
-    rc = rounds_open(&p->rounds, &p->sw, p->options.wait, f);
-    if (rc == 0) {
-      rc = serve(p, f);
-      rounds_close(&p->rounds);
-    }
-    sw_close(&p->sw);
+    rc = serve(p, f);
+    workers_close(&p->workers);
   }
-  loop_close(&p->loop);
   eal_stop();
   return rc;
 }
@@ -126,7 +121,7 @@ int main(int argc, char **argv) {
     code = EXIT_USAGE;
   } else if (what == OPTIONS_CHECK) {
     printf("%s: %u node(s), good\n", p.options.config, p.config.nnodes);
-  } else if (!signals_block(&p.signals, &p.loop.stop, &f) || log_catch_eal() < 0 || run(&p, &f) < 0) {
+  } else if (!signals_block(&p.signals, &f) || log_catch_eal() < 0 || run(&p, &f) < 0) {
     log_error("%s", f.text);
     code = EXIT_RUNTIME;
   }

@@ -38,7 +38,7 @@ static int probe(struct dpdk_port *p, const struct config *c, unsigned serial, s
   if (cfg->iface[0] != '\0') {
     struct afpacket_geometry g = afpacket_geometry(c->mtu, c->ring_frames);
     snprintf(name, sizeof name, "net_af_packet%u", serial);
-    afpacket_arguments(args, sizeof args, cfg->iface, &g);
+    afpacket_arguments(args, sizeof args, cfg->iface, &g, c->workers);
     rc = rte_eal_hotplug_add("vdev", name, args);
   } else if (cfg->vdev[0] != '\0') {
     const char *comma = strchr(cfg->vdev, ',');
@@ -75,16 +75,22 @@ static int configure(struct dpdk_port *p, const struct config *c, struct rte_mem
   else if (!p->afpacket)
     log_warn("port %u: driver %s claims frames of at most %u bytes, mtu %u needs more", p->cfg->port, info.driver_name,
            info.max_rx_pktlen, c->mtu);
+  uint16_t queues = (uint16_t)c->workers;
+  if (info.max_rx_queues < queues || info.max_tx_queues < queues)
+    return fail(f, "port %u: the device has %u queues, %u workers need one each: lower workers", p->cfg->port,
+                info.max_rx_queues < info.max_tx_queues ? info.max_rx_queues : info.max_tx_queues, queues);
   conf.intr_conf.rxq = 1; /* drivers without rx interrupts ignore it or refuse it */
-  rc = rte_eth_dev_configure(p->dev, 1, 1, &conf);
+  rc = rte_eth_dev_configure(p->dev, queues, queues, &conf);
   if (rc < 0) {
     conf.intr_conf.rxq = 0;
-    rc = rte_eth_dev_configure(p->dev, 1, 1, &conf);
+    rc = rte_eth_dev_configure(p->dev, queues, queues, &conf);
   }
   if (rc < 0) return device_failed(p->cfg, "configure the device", rc, f);
   rc = rte_eth_dev_adjust_nb_rx_tx_desc(p->dev, &rxd, &txd);
-  if (rc == 0) rc = rte_eth_rx_queue_setup(p->dev, 0, rxd, (unsigned)rte_eth_dev_socket_id(p->dev), NULL, pool);
-  if (rc == 0) rc = rte_eth_tx_queue_setup(p->dev, 0, txd, (unsigned)rte_eth_dev_socket_id(p->dev), NULL);
+  for (uint16_t q = 0; rc == 0 && q < queues; q++) {
+    rc = rte_eth_rx_queue_setup(p->dev, q, rxd, (unsigned)rte_eth_dev_socket_id(p->dev), NULL, pool);
+    if (rc == 0) rc = rte_eth_tx_queue_setup(p->dev, q, txd, (unsigned)rte_eth_dev_socket_id(p->dev), NULL);
+  }
   if (rc == 0) rc = rte_eth_dev_start(p->dev);
   if (rc < 0) return device_failed(p->cfg, "start the device", rc, f);
   return 0;
@@ -142,7 +148,7 @@ static unsigned receive(struct port *port, struct engine *e, dc_time now, bool *
   struct dpdk_port *p = dpdk_port(port);
   struct rte_mbuf *in[PORT_BURST];
   struct dc_frame frame[PORT_BURST];
-  unsigned n = rte_eth_rx_burst(p->dev, 0, in, PORT_BURST), kept = 0;
+  unsigned n = rte_eth_rx_burst(p->dev, p->queue, in, PORT_BURST), kept = 0;
   *more |= n == PORT_BURST;
   for (unsigned i = 0; i < n; i++) rte_prefetch0(rte_pktmbuf_mtod(in[i], void *));
   for (unsigned i = 0; i < n; i++) {
@@ -164,7 +170,7 @@ static unsigned receive(struct port *port, struct engine *e, dc_time now, bool *
 static void flush(struct port *port, dc_time now) {
   struct dpdk_port *p = dpdk_port(port);
   if (p->nout == 0) return;
-  unsigned sent = rte_eth_tx_burst(p->dev, 0, p->out, (uint16_t)p->nout);
+  unsigned sent = rte_eth_tx_burst(p->dev, p->queue, p->out, (uint16_t)p->nout);
   for (unsigned i = sent; i < p->nout; i++) rte_pktmbuf_free(p->out[i]);
   p->counters.tx_full += p->nout - sent;
   p->counters.bursts++;
@@ -209,7 +215,7 @@ static const struct port_ops port_ops = {.rx = receive, .push = push, .flush = f
 void port_read_missed(struct dpdk_port *p) {
   struct rte_eth_stats stats;
   if (p->afpacket && p->fd >= 0) p->counters.rx_missed += afpacket_missed(p->fd);
-  else if (rte_eth_stats_get(p->dev, &stats) == 0) p->counters.rx_missed = stats.imissed;
+  else if (p->queue == 0 && rte_eth_stats_get(p->dev, &stats) == 0) p->counters.rx_missed = stats.imissed;
 }
 
 /* ---- open, close ---- */
@@ -239,7 +245,7 @@ int port_open(struct dpdk_port *p, const struct config *c, const struct port_cfg
     struct rte_eth_dev_info info;
     if (p->base.ifindex == 0 && rte_eth_dev_info_get(p->dev, &info) == 0) p->base.ifindex = (int)info.if_index;
     struct afpacket_geometry g = afpacket_geometry(c->mtu, c->ring_frames);
-    p->fd = afpacket_socket(p->base.ifindex, &g);
+    p->fd = afpacket_socket(p->base.ifindex, 0, &g);
     if (p->fd < 0) log_warn("port %u: the driver's socket was not found: the port is polled", p->cfg->port);
   } else {
     struct rte_eth_link link;
@@ -251,12 +257,26 @@ int port_open(struct dpdk_port *p, const struct config *c, const struct port_cfg
   return 0;
 }
 
+void port_share(struct dpdk_port *p, const struct dpdk_port *first, const struct config *c, uint16_t queue,
+                struct packet_pools *pools) {
+  *p = (struct dpdk_port){.base = first->base, .cfg = first->cfg, .pools = pools, .dev = first->dev, .queue = queue,
+                          .max_frame = first->max_frame, .open = true, .multi_seg = first->multi_seg, .fd = -1,
+                          .afpacket = first->afpacket, .rx_interrupt = first->rx_interrupt, .kick_at = DC_NEVER,
+                          .random = first->random + queue};
+  if (!p->afpacket) return;
+  struct afpacket_geometry g = afpacket_geometry(c->mtu, c->ring_frames);
+  p->fd = afpacket_socket(p->base.ifindex, queue, &g);
+  if (p->fd < 0) log_warn("port %u: the driver's socket %u was not found: the port is polled", p->cfg->port, queue);
+}
+
 void port_close(struct dpdk_port *p) {
   if (!p->open) return;
   for (unsigned i = 0; i < p->nout; i++) rte_pktmbuf_free(p->out[i]);
   p->nout = 0;
-  (void)rte_eth_dev_stop(p->dev);
-  (void)rte_eth_dev_close(p->dev);
+  if (p->queue == 0) {
+    (void)rte_eth_dev_stop(p->dev);
+    (void)rte_eth_dev_close(p->dev);
+  }
   p->open = false;
   p->fd = -1;
 }

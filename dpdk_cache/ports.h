@@ -32,6 +32,7 @@ struct dpdk_port {
   const struct port_cfg *cfg;
   struct packet_pools *pools;
   uint16_t dev;     /* DPDK's */
+  uint16_t queue;   /* of the worker that this is a port of; the device is queue 0's to open and close */
   uint32_t max_frame; /* bytes, with the Ethernet header */
   bool open;
   bool multi_seg;   /* the driver sends chains of mbufs */
@@ -43,6 +44,8 @@ struct dpdk_port {
   struct rte_mbuf *out[PORT_BURST];
   unsigned nout;
   struct port_faults faults;
+  _Atomic dc_time heard; /* queue > 0: when frames of Datacast last came in, for worker 0 */
+  dc_time heard_told;    /* queue 0: the newest of it that the link was told */
   uint64_t random;  /* state of the fault injector */
   struct port_sw_counters counters;
 };
@@ -58,6 +61,9 @@ int port_check(const struct port_cfg *cfg, uint32_t mtu, struct fault *f) __attr
 /* Open and start the device; `serial` makes its name unique. *carrier: as it was found. 0, or -1 with f. */
 int port_open(struct dpdk_port *p, const struct config *c, const struct port_cfg *cfg, unsigned serial,
               struct packet_pools *pools, bool *carrier, struct fault *f) __attribute__((nonnull));
+/* The same device for another worker, by its queue. */
+void port_share(struct dpdk_port *p, const struct dpdk_port *first, const struct config *c, uint16_t queue,
+                struct packet_pools *pools) __attribute__((nonnull));
 void port_close(struct dpdk_port *p) __attribute__((nonnull));
 
 /* Queue m for sending (takes it over). What is queued goes to the device at the latest with the round's flush. Never blocks:

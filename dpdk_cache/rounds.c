@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "afpacket.h"
+#include "workers.h"
 
 enum {
   SPIN = 50 * 1000,           /* ns of looking again before the first pause */
@@ -35,7 +36,7 @@ static int watch_port(struct rounds *l, struct dpdk_port *p, struct fault *f) {
     return loop_watch_packets(l->loop, &p->watch, EPOLLIN) < 0 ? fail(f, "epoll: cannot watch a port") : 0;
   }
   if (p->rx_interrupt &&
-      rte_eth_dev_rx_intr_ctl_q(p->dev, 0, l->interrupts, RTE_INTR_EVENT_ADD, p) == 0) {
+      rte_eth_dev_rx_intr_ctl_q(p->dev, p->queue, l->interrupts, RTE_INTR_EVENT_ADD, p) == 0) {
     log_debug("port %u of node %s: rx interrupt", p->base.number, p->base.node->name);
     return 0;
   }
@@ -46,8 +47,6 @@ static int watch_port(struct rounds *l, struct dpdk_port *p, struct fault *f) {
 
 int rounds_open(struct rounds *l, struct sw *s, enum loop_wait wait, struct fault *f) {
   *l = (struct rounds){.sw = s, .loop = s->engine.loop, .wait = wait, .interrupts = -1};
-  /* Sleeps end when they are due, not 50 microseconds later. */
-  (void)prctl(PR_SET_TIMERSLACK, 1UL);
   l->interrupts = epoll_create1(EPOLL_CLOEXEC);
   l->interrupt_watch = (struct watch){.fd = l->interrupts, .ready = interrupt_ready};
   int rc = l->interrupts < 0 || loop_watch_packets(l->loop, &l->interrupt_watch, EPOLLIN) < 0
@@ -64,7 +63,7 @@ void rounds_close(struct rounds *l) {
     struct dpdk_port *p = &l->sw->ports[i];
     if (p->watch.ready != NULL) loop_unwatch(l->loop, &p->watch);
     if (l->wait == LOOP_EVENTS && p->rx_interrupt)
-      (void)rte_eth_dev_rx_intr_ctl_q(p->dev, 0, l->interrupts, RTE_INTR_EVENT_DEL, p);
+      (void)rte_eth_dev_rx_intr_ctl_q(p->dev, p->queue, l->interrupts, RTE_INTR_EVENT_DEL, p);
     p->watch.ready = NULL;
   }
   if (l->interrupts >= 0) {
@@ -80,8 +79,12 @@ static unsigned round_of_ports(struct rounds *l, dc_time now) {
   unsigned frames = 0;
   bool more = false;
   for (unsigned i = 0; i < e->ports; i++) frames += engine_receive(e, e->port[i], now, &more);
-  if (frames > 0) engine_flush(e, now);
   l->sw->counters.frames_in += frames;
+  if (l->sw->workers != NULL) {
+    frames += sw_take(l->sw, now);
+    sw_hand_over(l->sw);
+  }
+  if (frames > 0) engine_flush(e, now);
   return frames;
 }
 
@@ -93,6 +96,8 @@ static dc_time due(struct rounds *l, dc_time now) {
     if (p->kick_at <= now) port_kick(p, now);
     if (p->kick_at < next) next = p->kick_at;
   }
+  if (l->sw->index > 0) return next;
+  if (l->sw->workers != NULL) sw_hear(l->sw);
   engine_hello(&l->sw->engine, now);
   return next;
 }
@@ -103,14 +108,14 @@ static bool arm_interrupts(struct rounds *l) {
     struct dpdk_port *p = &l->sw->ports[i];
     if (!p->rx_interrupt) continue;
     any = true;
-    (void)rte_eth_dev_rx_intr_enable(p->dev, 0);
+    (void)rte_eth_dev_rx_intr_enable(p->dev, p->queue);
   }
   return any;
 }
 
 static void disarm_interrupts(struct rounds *l) {
   for (unsigned i = 0; i < l->sw->nports; i++)
-    if (l->sw->ports[i].rx_interrupt) (void)rte_eth_dev_rx_intr_disable(l->sw->ports[i].dev, 0);
+    if (l->sw->ports[i].rx_interrupt) (void)rte_eth_dev_rx_intr_disable(l->sw->ports[i].dev, l->sw->ports[i].queue);
 }
 
 /* Nothing arrived in the last round. */
@@ -121,16 +126,20 @@ static void rest(struct rounds *l, dc_time now, dc_time next, dc_time last_work)
     l->pause = l->pause == 0 ? PAUSE_FIRST : l->pause < PAUSE_MOST / 2 ? l->pause * 2 : PAUSE_MOST;
     if (now + l->pause < until) until = now + l->pause;
   }
+  struct worker *me = l->sw->workers != NULL ? &l->sw->workers[l->sw->index] : NULL;
   bool armed = arm_interrupts(l);
   /* A frame that came before the interrupt was armed raises none. */
   if (armed && round_of_ports(l, now) > 0) until = now;
+  if (me != NULL && worker_rests(me)) until = now;
   l->sw->counters.sleeps++;
   (void)loop_serve(l->loop, until);
+  if (me != NULL) worker_wakes(me);
   if (armed) disarm_interrupts(l);
 }
 
 void rounds_run(struct rounds *l) {
   dc_time served = 0, last_work = loop_clock();
+  (void)prctl(PR_SET_TIMERSLACK, 1UL); /* of this thread: sleeps end when they are due, not 50 microseconds later */
   while (!l->loop->stop) {
     dc_time now = loop_clock();
     unsigned frames = round_of_ports(l, now);

@@ -1,10 +1,13 @@
 #include "switch.h"
 
 #include <rte_mempool.h>
+#include <rte_prefetch.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "discovery.h"
+#include "steering.h"
+#include "workers.h"
 
 enum {
   SPARE_PER_PORT = 256,   /* mbufs in flight at a port: a burst in, a burst out, descriptors of real devices */
@@ -16,10 +19,10 @@ enum {
 /* ---- sizes ---- */
 
 static uint32_t in_flight(const struct config *c) {
-  uint32_t reserve = POOL_CACHE;
+  uint32_t reserve = c->workers * (POOL_CACHE + (c->workers > 1 ? (uint32_t)HANDED_FRAMES : 0u));
   for (unsigned i = 0; i < c->nnodes; i++)
     for (unsigned p = 0; p < c->nodes[i].nports; p++)
-      reserve += c->nodes[i].ports[p].iface[0] != '\0' ? SPARE_PER_PORT : SPARE_REAL_PORT;
+      reserve += c->nodes[i].ports[p].iface[0] != '\0' ? c->workers * SPARE_PER_PORT : c->workers * SPARE_REAL_PORT;
   return reserve;
 }
 
@@ -30,27 +33,94 @@ void sw_pool_sizes(const struct config *c, uint32_t *data, uint32_t *headers) {
     ports += c->nodes[i].nports;
   }
   *data = packets < UINT32_MAX / 2 ? (uint32_t)packets : UINT32_MAX / 2;
-  *headers = (uint32_t)ports * HEADERS_PER_PORT + 4 * DC_NODE_TX_MAX + POOL_CACHE;
+  *headers = c->workers * ((uint32_t)ports * HEADERS_PER_PORT + 4 * DC_NODE_TX_MAX + POOL_CACHE);
 }
 
 /* ---- opening ---- */
 
-static int open_member(struct sw *s, struct member *m, const struct node_cfg *cfg, struct fault *f) {
+/* first: whose ports these share; NULL: they are opened. */
+static int open_member(struct sw *s, struct member *m, const struct node_cfg *cfg, struct sw *first, struct fault *f) {
   struct fault inner;
+  struct dc_node_cfg part = config_part(s->cfg, cfg);
   m->cfg = cfg;
   m->node.name = cfg->name;
-  if (!engine_node_open(&m->node, &cfg->core, &packet_buf_ops, &inner))
-    return fail(f, "node %s: %s", cfg->name, inner.text);
+  if (!engine_node_open(&m->node, &part, &packet_buf_ops, &inner)) return fail(f, "node %s: %s", cfg->name, inner.text);
   for (unsigned i = 0; i < cfg->nports; i++) {
     struct dpdk_port *p = &s->ports[s->nports];
-    bool carrier;
-    if (port_open(p, s->cfg, &cfg->ports[i], s->nports, &s->pools, &carrier, &inner) < 0)
+    bool carrier = false;
+    if (first != NULL) port_share(p, &first->ports[s->nports], s->cfg, (uint16_t)s->index, &s->pools);
+    else if (port_open(p, s->cfg, &cfg->ports[i], s->nports, &s->pools, &carrier, &inner) < 0)
       return fail(f, "node %s: %s", cfg->name, inner.text);
     s->nports++;
     /* An appliance's neighbour is a switch that says no hellos. */
-    engine_attach(&s->engine, &m->node, &p->base, !s->cfg->no_hello && !cfg->appliance, carrier);
+    engine_attach(&s->engine, &m->node, &p->base, first == NULL && !s->cfg->no_hello && !cfg->appliance, carrier);
   }
   return 0;
+}
+
+/* ---- whose frame it is ---- */
+
+static void hand_over(struct sw *s, unsigned to) {
+  struct handover *h = &s->away[to];
+  unsigned there = worker_hand(&s->workers[to], h->m, h->n);
+  s->counters.handed_over += h->n;
+  s->counters.handed_lost += h->n - there;
+  for (unsigned i = there; i < h->n; i++) rte_pktmbuf_free(h->m[i]);
+  h->n = 0;
+}
+
+static bool steer(void *arg, struct port *p, const struct dc_frame *frame, dc_time now) {
+  struct sw *s = arg;
+  struct member *m = (struct member *)p->node;
+  struct rte_mbuf *b = (struct rte_mbuf *)frame->buf;
+  int to = steering_of(frame, m->cfg->appliance, s->cfg->workers);
+  if (s->index > 0 && to != 0) dpdk_port(p)->heard = now;
+  if (to == STEERING_ANY || to == (int)s->index) {
+    uint16_t copies = s->workers[0].sw.members[m - s->members].copies;
+    if (m->copies != copies) dc_node_set_copies(m->node.core, m->copies = copies);
+    return false;
+  }
+  b->port = (uint16_t)(dpdk_port(p) - s->ports);
+  struct handover *h = &s->away[to];
+  h->m[h->n++] = b;
+  if (h->n == PORT_BURST) hand_over(s, (unsigned)to);
+  return true;
+}
+
+void sw_hand_over(struct sw *s) {
+  for (unsigned w = 0; w < s->cfg->workers; w++)
+    if (s->away[w].n > 0) hand_over(s, w);
+}
+
+unsigned sw_take(struct sw *s, dc_time now) {
+  struct rte_mbuf *in[PORT_BURST];
+  struct dc_frame frame[PORT_BURST];
+  unsigned n = worker_take(&s->workers[s->index], in, PORT_BURST);
+  for (unsigned i = 0; i < n; i++) { /* all of it is in another core's cache */
+    rte_mbuf_prefetch_part1(in[i]);
+    rte_mbuf_prefetch_part2(in[i]);
+  }
+  for (unsigned i = 0; i < n; i++) rte_prefetch0(rte_pktmbuf_mtod(in[i], void *));
+  for (unsigned i = 0; i < n;) { /* bursts of one port */
+    uint16_t from = in[i]->port;
+    struct port *p = &s->ports[from].base;
+    unsigned k = 0;
+    for (; i < n && in[i]->port == from; i++)
+      frame[k++] = (struct dc_frame){.buf = packet_buf(in[i]), .data = rte_pktmbuf_mtod(in[i], const uint8_t *),
+                                     .len = in[i]->data_len, .port = p->number};
+    engine_frames(&s->engine, p, frame, k, now);
+  }
+  return n;
+}
+
+void sw_hear(struct sw *s) {
+  for (unsigned i = 0; i < s->nports; i++) {
+    struct dpdk_port *p = &s->ports[i];
+    for (unsigned w = 1; w < s->cfg->workers; w++) {
+      dc_time heard = s->workers[w].sw.ports[i].heard;
+      if (heard > p->heard_told) engine_heard(&s->engine, &p->base, p->heard_told = heard);
+    }
+  }
 }
 
 /* A discovery frame of our controller, at a cache appliance: sent back, it says that the appliance is there. What it says of
@@ -66,10 +136,9 @@ static bool admit(void *arg, struct port *p, struct dc_frame *frame, dc_time now
   return false;
 }
 
-static const struct engine_hooks hooks = {.admit = admit};
-
-int sw_open(struct sw *s, const struct config *c, struct loop *loop, struct fault *f) {
-  uint32_t data, headers;
+/* All but pools and members. */
+static int open_engine(struct sw *s, const struct config *c, struct loop *loop, struct fault *f) {
+  const struct engine_hooks hooks = {.steer = c->workers > 1 ? steer : NULL, .admit = admit};
   unsigned ports = 0;
   memset(s, 0, sizeof *s);
   s->cfg = c;
@@ -81,12 +150,32 @@ int sw_open(struct sw *s, const struct config *c, struct loop *loop, struct faul
     sw_close(s);
     return fail(f, "out of memory");
   }
-  sw_pool_sizes(c, &data, &headers);
-  int rc = packet_pools_open(&s->pools, data, headers, ports_frame_bytes(c), f);
-  for (; rc == 0 && s->nmembers < c->nnodes; s->nmembers++)
-    rc = open_member(s, &s->members[s->nmembers], &c->nodes[s->nmembers], f);
+  return 0;
+}
+
+static int open_members(struct sw *s, struct sw *first, struct fault *f) {
+  int rc = 0;
+  for (; rc == 0 && s->nmembers < s->cfg->nnodes; s->nmembers++)
+    rc = open_member(s, &s->members[s->nmembers], &s->cfg->nodes[s->nmembers], first, f);
   if (rc < 0) sw_close(s);
   return rc;
+}
+
+int sw_open(struct sw *s, const struct config *c, struct loop *loop, struct fault *f) {
+  uint32_t data, headers;
+  if (open_engine(s, c, loop, f) < 0) return -1;
+  sw_pool_sizes(c, &data, &headers);
+  if (packet_pools_open(&s->pools, data, headers, ports_frame_bytes(c), f) == 0) return open_members(s, NULL, f);
+  sw_close(s);
+  return -1;
+}
+
+int sw_share(struct sw *s, struct sw *first, unsigned index, struct loop *loop, struct fault *f) {
+  if (open_engine(s, first->cfg, loop, f) < 0) return -1;
+  s->index = index;
+  s->engine.no_links = true;
+  s->pools = (struct packet_pools){.data = first->pools.data, .headers = first->pools.headers};
+  return open_members(s, first, f);
 }
 
 void sw_close(struct sw *s) {
@@ -95,7 +184,7 @@ void sw_close(struct sw *s) {
     engine_node_close(&s->members[i].node);
   }
   engine_close(&s->engine);
-  packet_pools_close(&s->pools);
+  if (s->index == 0) packet_pools_close(&s->pools);
   free(s->members);
   free(s->ports);
   s->members = NULL;

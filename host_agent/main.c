@@ -81,7 +81,7 @@ static int run(struct agent *a, const struct options *o)
   }
   if (o->origins != NULL && !fetch_init(&why))
     goto out;
-  if (!open_folders(a, o, &why) || !signals_block(&a->signals, &a->loop.stop, &why) ||
+  if (!open_folders(a, o, &why) || !signals_block(&a->signals, &why) ||
       !signals_watch(&a->signals, &a->loop, &why))
     goto out;
   if (!open_ports(a, o, &why))

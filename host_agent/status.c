@@ -40,6 +40,7 @@ static void add_drops(const struct forward *f, json_t *drop)
 static json_t *port_status(const struct netport *p)
 {
   json_t *o = json_object();
+  counters_link(&p->base, o);
   counters_port(&p->base, o);
   add(o, "tx_frames", p->own.tx_frames);
   add(o, "tx_bytes", p->own.tx_bytes);

@@ -169,7 +169,7 @@ static void empty_pools_are_counted_and_lose_nothing(void) {
 }
 
 int main(void) {
-  struct config c = {.mtu = 9000};
+  struct config c = {.mtu = 9000, .workers = 1};
   struct fault f;
   if (log_catch_eal() < 0 || eal_start(&c, packet_pools_bytes(DATA, HEADERS, FRAME), &f) < 0 ||
       packet_pools_open(&pools, DATA, HEADERS, FRAME, &f) < 0) {

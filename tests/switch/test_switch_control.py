@@ -89,7 +89,7 @@ def test_several_requests_on_one_connection(rig3: Rig) -> None:
         s.sendall(b'{"op":"config"}\n{"op":"trees"}\n{"op":"con')
         s.sendall(b'fig"}\n')
         lines = s.makefile()
-        assert [sorted(json.loads(lines.readline()))[-1] for _ in range(3)] == ["version", "ok", "version"]
+        assert ["version" in json.loads(lines.readline()) for _ in range(3)] == [True, False, True]
 
 
 def test_shutdown(rig3: Rig) -> None:
