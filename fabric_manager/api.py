@@ -194,7 +194,7 @@ class ReceiverFigures:
     t_first_ns: int | None = None
     t_done_ns: int | None = None
     trees: Annotated[dict[TreeId, dict[str, float | int]], MaxLen(1024)] = field(default_factory=dict)
-    """What its agent says of each tree."""
+    """What its agent says of each tree; told when the group has ended."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

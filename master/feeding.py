@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from typing import Any
 
 from . import pace
 from .crew import Crew
@@ -134,8 +133,8 @@ class Feeding:
     def _unsure(self, tree: int) -> set[int]:
         t = self._t
         working = [m for m in self._crew.receivers if not m.final and m.name != t.root_of[tree]]
-        passed: list[Any] = [m.trees.get(str(tree), {}).get("seq") for m in working]
-        low = min((int(seq) for seq in passed if seq is not None), default=0) - REACH
+        passed = [m.seq(tree) for m in working]
+        low = min((seq for seq in passed if seq is not None), default=0) - REACH
         if any(seq is None for seq in passed):
             low = 0
         blocks: set[int] = set()

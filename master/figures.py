@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
 from .crew import Crew
 from .digests import Digests, is_digest
-from .members import Member
-from .report import numbers
+from .members import Member, Numbers
 from .signalling import Results
 from .transfer import Transfer
 
@@ -127,8 +127,8 @@ class Figures:
             return
         for tree, queue in scheduler.trees.items():
             there = [m for m in working if queue.reaches(m.name) and self._t.root_of.get(tree) != m.name]
-            passed: list[Any] = [m.trees.get(str(tree), {}).get("seq") for m in there]
-            if there and all(isinstance(seq, int) for seq in passed):
+            passed = [seq for m in there if (seq := m.seq(tree)) is not None]
+            if there and len(passed) == len(there):
                 scheduler.sent(tree, min(passed), now)
 
     def _not_begun(self, name: str, told: Any) -> bool:
@@ -147,7 +147,7 @@ class Figures:
             count = figures.get("numbers")
             before = t.source_trees.get(tree, {}).get("numbers", 0)
             rate = max(0, count - before) / elapsed if elapsed and isinstance(count, int) else None
-            t.source_trees[tree] = {**numbers(figures), "packet_rate": rate or 0.0}
+            t.source_trees[tree] = {**Numbers(figures), "packet_rate": rate or 0.0}
             if t.scheduler:
                 t.scheduler.status(int(tree), seq, rate, now, asked)
 
@@ -162,7 +162,7 @@ class Figures:
         blocks = result.get("blocks")
         if isinstance(blocks, str) and len(self._crew.receivers) <= MAPS_MAX:
             member.blocks = blocks[:BLOCKS_MAX]
-        member.trees = {tree: numbers(told) for tree, told in (result.get("trees") or {}).items()}
+        member.trees = {sys.intern(tree): Numbers(told) for tree, told in (result.get("trees") or {}).items()}
         member.blocks_ok = int(result.get("blocks_ok", member.blocks_ok))
         member.bad_blocks = max(member.bad_blocks, int(result.get("bad_blocks", 0)))
         member.t_first_ns = member.t_first_ns or result.get("t_first_ns") or None

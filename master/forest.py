@@ -45,7 +45,7 @@ class Way:
 
     arcs: tuple[tuple[str, str], ...]
     depth: int
-    routes: dict[str, bytes]
+    routes: Mapping[str, bytes]
     slot: int | None
 
 
@@ -95,9 +95,10 @@ class Forest:
         self._low: Network | None = None
         self._known: dict[int, tuple[Tree, Routes | None]] = {}
         self.ways: dict[int, Way] = {
-            number: Way(tuple(tree.arcs), tree.depth, dict(route.blobs), tree.id)
+            number: Way(tree.arcs, tree.depth, route.blobs, tree.id)
             for number, tree, route in zip(ids, found.trees, found_routes, strict=True)
         }
+        found.put_away()
 
     @property
     def receivers(self) -> list[str]:
@@ -124,6 +125,7 @@ class Forest:
         if held is not None and set(held.receivers) == set(wanted) - self.cut_off:
             held.repair(deltas)
         if not wanted:
+            self._put_away()
             return Change()
         gained = any(up for _, _, up in deltas)
         if (
@@ -137,11 +139,17 @@ class Forest:
             self._around = True
             self._on(network, wanted)
         change = self._assign()
+        self._put_away()
         return Change(
             *change,
             sorted((self.cut_off - before_off) & set(wanted)),
             sorted((before_off - self.cut_off) & set(wanted)),
         )
+
+    def _put_away(self) -> None:
+        """A thousand groups of a process do not all need the engine's memory at the same time."""
+        if self._set is not None:
+            self._set.put_away()
 
     def _on(self, network: Network, wanted: list[str]) -> None:
         """Begin anew on another network."""
@@ -196,8 +204,8 @@ class Forest:
             use = slot if slot is not None else spare
             if use is None:
                 continue
-            if way.arcs != tuple(trees[use].arcs) or way.routes != usable[use].blobs:
-                way.arcs, way.depth, way.routes = tuple(trees[use].arcs), trees[use].depth, dict(usable[use].blobs)
+            if way.arcs != trees[use].arcs or way.routes != usable[use].blobs:
+                way.arcs, way.depth, way.routes = trees[use].arcs, trees[use].depth, usable[use].blobs
                 changed.append(number)
         return changed, lost, revived, sorted(free)
 
@@ -212,7 +220,7 @@ class Forest:
         tree = next(tree for tree in self._set.trees if tree.id == slot)
         found = self._routes(tree)
         assert found is not None
-        self.ways[number] = Way(tuple(tree.arcs), tree.depth, dict(found.blobs), slot)
+        self.ways[number] = Way(tree.arcs, tree.depth, found.blobs, slot)
 
     def _routes(self, tree: Tree) -> Routes | None:
         """None when the group's pieces do not fit its links."""

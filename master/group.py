@@ -252,6 +252,7 @@ class Group:
         await self._planning.make()
         t.view.subscribe(self._reactions.on_change)
         await self._planning.lay_out()
+        self._reactions.note_links()
         if self._fetching:
             self._fetching.begin(self._planning.roots)
         self._telling.mark("trees")

@@ -2,11 +2,47 @@
 
 from __future__ import annotations
 
+import sys
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+KEYS_MAX = 64
+_keys: dict[tuple[str, ...], tuple[str, ...]] = {}
 
-@dataclass
+
+class Numbers(Mapping[str, int | float]):
+    """What an agent counts of a tree, without what it says beside. There is one for each tree of each receiver of each
+    group, so the names are shared and the numbers lie side by side."""
+
+    __slots__ = "_names", "_values"
+
+    def __init__(self, figures: Any) -> None:
+        counts = {
+            sys.intern(k): v
+            for k, v in (figures.items() if isinstance(figures, dict) else ())
+            if type(v) in (int, float) and 0 <= v < 1 << 63
+        }
+        names = tuple(counts)
+        self._names = _keys.setdefault(names, names) if len(_keys) < KEYS_MAX else _keys.get(names, names)
+        whole = all(type(v) is int for v in counts.values())
+        self._values: Sequence[int | float] = array("q", counts.values()) if whole else tuple(counts.values())
+
+    def __getitem__(self, name: str) -> int | float:
+        try:
+            return self._values[self._names.index(name)]
+        except ValueError:
+            raise KeyError(name) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+@dataclass(slots=True)
 class Member:
     """A source or receiver. `state`: waiting, open, running, done, failed, cancelled."""
 
@@ -41,7 +77,7 @@ class Member:
     sha256_ok: bool | None = None
     sends: bool = False
     """Trees begin at it."""
-    trees: dict[str, dict[str, Any]] = field(default_factory=dict)
+    trees: dict[str, Numbers] = field(default_factory=dict)
 
     @property
     def final(self) -> bool:
@@ -51,6 +87,12 @@ class Member:
     def over(self) -> bool:
         """Nothing is to be told to it any more."""
         return self.final and not self.sends
+
+    def seq(self, tree: int) -> int | None:
+        """The next number of a tree that it will ask for; None: it has told nothing of it."""
+        told = self.trees.get(str(tree))
+        seq = told.get("seq") if told else None
+        return seq if isinstance(seq, int) else None
 
     def fail(self, code: str, message: str) -> None:
         self.sends = False
@@ -63,8 +105,8 @@ class Member:
             return 1.0
         return min(1.0, self.bytes / size) if size else 0.0
 
-    def to_json(self, size: int | None, first_ns: int | None) -> dict[str, Any]:
-        """Figures for a receiver; times count from the source's first data packet."""
+    def to_json(self, size: int | None, first_ns: int | None, trees: bool) -> dict[str, Any]:
+        """Figures for a receiver; times count from the source's first data packet. `trees`: of each tree, too."""
 
         def total(key: str) -> int:
             return sum(int(t.get(key, 0)) for t in self.trees.values())
@@ -89,7 +131,7 @@ class Member:
             "interests": total("interests"),
             "t_first_ns": self.t_first_ns,
             "t_done_ns": self.t_done_ns,
-            "trees": self.trees,
+            "trees": {name: dict(told) for name, told in self.trees.items()} if trees else {},
         }
 
 

@@ -97,7 +97,7 @@ class PlannedTree:
 
     arcs: tuple[tuple[str, str], ...]
     depth: int
-    routes: dict[str, bytes]
+    routes: Mapping[str, bytes]
     rate_bps: int
     transport: Transport
 
@@ -288,8 +288,8 @@ def make_plan(
     frame = wire.ETHER_LEN + wire.LABEL_LEN * labels + wire.HEADER_LEN + payload
     interest = wire.ETHER_LEN + max(route.interest for route in found_routes)
     queue = graph.graph.get("defaults", {}).get("queue_packets", 100)
-    everyone = Counter(load)
-    everyone.update(arc for tree in trees for arc in tree.arcs)
+    own = Counter(arc for tree in trees for arc in tree.arcs)
+    against = {back: load.get(back, 0) + own[back] for tree in trees for arc in tree.arcs if (back := arc[::-1])}
     planned = []
     for tree, route, row in zip(trees, found_routes, links, strict=True):
         rate = min((link["rate_bps"] for link in row if link["rate_bps"]), default=RATE_UNKNOWN)
@@ -301,9 +301,9 @@ def make_plan(
             queue_packets=queue,
             others=others,
             hops=tree.depth,
-            share=room(tree, everyone, frame, interest),
+            share=room(tree, against, frame, interest),
         )
-        planned.append(PlannedTree(tuple(tree.arcs), tree.depth, route.blobs, rate, parameters))
+        planned.append(PlannedTree(tree.arcs, tree.depth, route.blobs, rate, parameters))
     return Plan(
         tuple(planned),
         payload,
@@ -368,7 +368,7 @@ def _rated_plan(
         if given is None:
             return None
         rated = rated_routes(network, source, given)
-        trees = [Tree(i, list(tree.arcs), tree.depth) for i, tree in enumerate(rated.trees)]
+        trees = [Tree(i, tree.arcs, tree.depth) for i, tree in enumerate(rated.trees)]
         mtu = min(graph.edges[arc]["mtu"] for tree in trees for arc in tree.arcs)
         deepest = max(label_room(graph, trees), ROOM_MIN)
         payload, labels = payload_size(list(rated.routes), mtu, options.get("payload"), deepest)

@@ -24,7 +24,7 @@ from .transfer import Transfer
 log = logging.getLogger("datacast.master")
 
 LINKS_S = 1.0
-"""So long a group that begins waits for links that are down."""
+"""So long a group that begins waits for links that are down towards some of its members."""
 
 
 class Planning:
@@ -53,11 +53,9 @@ class Planning:
                 t.id,
                 ", ".join(plan.plain),
             )
-        for name, why in plan.cut_off.items():
-            if t.order.again:  # perhaps for a moment only: others had it in their trees
-                self._crew.members[name].aside = True
-            else:
-                self._crew.members[name].fail("cut_off", why)
+        for name, why in plan.cut_off.items():  # perhaps for a moment only: it fails when it stays away
+            log.warning("group %s: %s is served when the others are done: %s", t.id, name, why)
+            self._crew.members[name].aside = True
 
     async def lay_out(self) -> None:
         """Ids for the trees, and what feeds and mends them."""
@@ -95,11 +93,12 @@ class Planning:
         return list(self._plans)
 
     async def _patient(self, names: list[str], load: ArcLoad) -> Plan:
-        """Links that fail come back, often at once: a host that stands still for a moment loses nobody. Raises
-        PlanError when a source is still cut off after LINKS_S; receivers that are, the plan names."""
-        t, end = self._t, time.monotonic() + LINKS_S
+        """Links that fail come back, often at once: a host that stands still for a moment loses nobody. With no path to
+        anybody that is waited for as long as for a member that is away, and told; PlanError is raised then. Members
+        that are cut off after LINKS_S the plan names."""
+        t, began = self._t, time.monotonic()
         while True:
-            left = end - time.monotonic()
+            left = began + LINKS_S - time.monotonic()
             try:
                 async with self._gate:
                     plan = self._now(names, load)
@@ -108,10 +107,17 @@ class Planning:
                 if left <= 0 or not (plan.cut_off or lost):
                     break
             except PlanError as error:
+                left = began + self._crew.timeout_s - time.monotonic()
                 if error.code != "no_tree" or left <= 0:
                     raise
+                if t.error is None:
+                    log.warning("group %s: %s: it waits for one", t.id, error.message)
+                    message = f"{error.message}; waits for one, {self._crew.timeout_s:g} s at most"
+                    t.error = {"code": "no_path", "message": message}
+                    t.tell_now()
             with contextlib.suppress(TimeoutError):
                 await t.view.at(t.view.version + 1, left)
+        t.error = None
         for name in lost:
             why = f"no path over links that are up leads from {name} anywhere"
             self._crew.members[name].fail("cut_off", why)

@@ -38,6 +38,10 @@ class Reactions:
         """`absent`: receivers that no link reaches any more, or again."""
         self._t, self._crew, self._tasks, self._feeding, self._absent = transfer, crew, tasks, feeding, absent
         self._changes: list[dict[str, Any]] = []
+        self._unread: dict[tuple[str, str], dict[str, Any]] = {}
+        """Links that failed and that no tree uses: told to the forest with the next change that concerns it."""
+        self._used = bytearray()
+        """A bit per link (View.link) that trees use; none: not known yet."""
         self._reacting = asyncio.Lock()
         self.others = False
         """The receivers to be served, or what they take, are others than before: `kick`, or the next look, sees it."""
@@ -47,13 +51,33 @@ class Reactions:
         return self._reacting.locked()
 
     def on_change(self, event: dict[str, Any]) -> None:
-        """Of the topology."""
+        """Of the topology. In a fabric with many groups most links that fail concern few of them; the others must not
+        hold those up, and look neither at the failure nor at its end."""
+        if event["type"] == "link" and self._used:
+            link = min(event["u"], event["v"]), max(event["u"], event["v"])
+            if not event["up"] and not self._uses(self._t.view.link(*link)):
+                self._unread[link] = event
+                return
+            if event["up"] and self._unread.pop(link, None):
+                return
         self._changes.append({**event, "received_ns": time.time_ns()})
         self.kick()
 
     def kick(self) -> None:
         if self._t.state == "running" and (self._changes or self.others) and not self.busy:
             self._tasks.spawn(self.react())
+
+    def _uses(self, link: int) -> bool:
+        return link >> 3 < len(self._used) and bool(self._used[link >> 3] >> (link & 7) & 1)
+
+    def note_links(self) -> None:
+        """The trees' links are others than before."""
+        forest, number = self._t.forest, self._t.view.link
+        assert forest
+        numbers = {number(u, v) for way in forest.ways.values() for u, v in way.arcs}
+        self._used = bytearray(max(numbers, default=0) // 8 + 1)
+        for link in numbers:
+            self._used[link >> 3] |= 1 << (link & 7)
 
     def wanted(self) -> list[str]:
         """Receivers that the trees must reach."""
@@ -84,14 +108,17 @@ class Reactions:
             "reported_ns": min((e["t_ns"] for e in events if e.get("t_ns")), default=None),
             "received_ns": min((e["received_ns"] for e in events), default=None),
         }
-        before = {number: dict(way.routes) for number, way in t.forest.ways.items()}
-        change = t.forest.update(links, self.wanted(), appliances)
+        before = {number: way.routes for number, way in t.forest.ways.items()}
+        unread, self._unread = self._unread, {}
+        missed = [(u, v, False) for u, v in unread]
+        change = t.forest.update([*missed, *links], self.wanted(), appliances)
         entry["recomputed_ns"] = time.time_ns()
         if change.nothing:
             return
         for tree in change.lost:
             self._feeding.lost(tree, for_good=not links and not appliances)
         self._take_over_ways()
+        self.note_links()
         routes: dict[str, dict[str, str]] = {}
         for number in change.changed:
             for name, blob in t.forest.ways[number].routes.items():
@@ -150,6 +177,7 @@ class Reactions:
         t.tree_ids = [*t.tree_ids, *ids]
         t.root_of |= dict.fromkeys(ids, self._crew.source.name)
         t.plan = replace(t.plan, trees=tuple(trees))
+        self.note_links()
         try:
             await self._crew.reopen()
         except GroupError as error:

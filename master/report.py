@@ -10,14 +10,6 @@ from .members import Member
 from .plan import Plan
 from .schedule import Scheduler, TreeQueue, links_needed
 
-
-def numbers(figures: Any) -> dict[str, int | float]:
-    """What an agent counts; what it says beside is left out."""
-    if not isinstance(figures, dict):
-        return {}
-    return {k: v for k, v in figures.items() if type(v) in (int, float) and 0 <= v < 1 << 63}
-
-
 STEP = 0.01
 """A receiver is told of again when it has so much more of the file, or its state or its rate is another."""
 
@@ -49,7 +41,9 @@ class Told:
         progress |= {"fraction": body["fraction"], "rate_bps": body["rate_bps"], "reactions": body["reactions"]}
         told: dict[str, Any] = {}
         progress["receivers"] = {
-            m.name: m.to_json(size, first_ns) for m in receivers if self._news(m, size) or body["report"]
+            m.name: m.to_json(size, first_ns, trees=bool(body["report"]))
+            for m in receivers
+            if self._news(m, size) or body["report"]
         }
         progress["trees"] = told
         for name, tree in body["trees"].items():
@@ -135,7 +129,7 @@ def trees_json(
                 key: source.get(key, 0)
                 for key in ("seq", "new_packets", "dup_packets", "interests", "merged", "duplicates")
             },
-            "retransmissions": sum(int(m.trees.get(name, {}).get("retransmitted", 0)) for m in receivers),
+            "retransmissions": sum(int(m.trees[name].get("retransmitted", 0)) for m in receivers if name in m.trees),
         }
     return trees
 

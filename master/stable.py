@@ -50,7 +50,7 @@ def with_routes(network: Network, source: str, given: Delivery) -> Rated:
 
 def _routes(network: Network, source: str, tree: RatedTree, number: int) -> Routes:
     """Of the tree's own receivers. (The engine takes a tree's number for its place in a set, of which each has few.)"""
-    made = routes(network, [Tree(0, list(tree.arcs), tree.depth)], source, list(tree.receivers))[0]
+    made = routes(network, [Tree(0, tree.arcs, tree.depth)], source, list(tree.receivers))[0]
     return Routes(number, made.blobs, made.labels, made.interest)
 
 

@@ -33,6 +33,7 @@ class View:
         """Trees of all groups on each arc."""
         self._arcs: dict[tuple[str, str], int] = {}
         self.version = 0
+        self._links: dict[tuple[str, str], int] = {}
         self._subscribers: list[Callable[[dict[str, Any]], None]] = []
         self._grown = asyncio.Condition()
 
@@ -56,6 +57,10 @@ class View:
             await asyncio.sleep(delay)
             delay = min(2 * delay, RETRY_MAX_S)
 
+    def link(self, u: str, v: str) -> int:
+        """A number for a link, whatever becomes of the topology."""
+        return self._links.setdefault((u, v) if u < v else (v, u), len(self._links))
+
     # ---- what groups put on the links ----
     def carried(self, arcs: Iterable[tuple[str, str, int]], whole: bool) -> None:
         """From the fabric manager: so many trees more (or less) on each arc. whole: none but these."""
@@ -70,7 +75,7 @@ class View:
         """Of all groups but one, whose trees use these arcs."""
         assert self.network
         if self.load is None or self.load.network is not self.network:
-            self.load = ArcLoad(self.network)
+            self.load = self.network.load = ArcLoad(self.network)
             for (u, v), by in self._arcs.items():
                 _change(self.load, u, v, by)
         own = list(own)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -38,6 +39,36 @@ REASONS = {
 }
 
 
+class Blobs(Mapping[str, bytes]):
+    """Routes by receiver, in one piece: a process knows the routes of a thousand groups. Never changes."""
+
+    __slots__ = "_at", "_data", "_ends"
+
+    def __init__(self, at: Mapping[str, int], data: bytes, ends: Sequence[int]) -> None:
+        """`at`: each receiver's place, shared by a group's trees; `ends`: where in `data` each begins, and the end."""
+        self._at, self._data, self._ends = at, data, array("I", ends)
+
+    def __getitem__(self, name: str) -> bytes:
+        i = self._at[name]
+        return self._data[self._ends[i] : self._ends[i + 1]]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._at
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._at)
+
+    def __len__(self) -> int:
+        return len(self._at)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Blobs) and self._at is other._at:
+            return self._data == other._data and self._ends == other._ends
+        return super().__eq__(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
 @dataclass(frozen=True)
 class Routes:
     """Routes of one tree.
@@ -46,7 +77,7 @@ class Routes:
     ----------
     tree : int
         Its id.
-    blobs : dict
+    blobs : mapping
         Receiver to route.
     labels : int
         Deepest label stack of a data frame, in labels.
@@ -55,7 +86,7 @@ class Routes:
     """
 
     tree: int
-    blobs: dict[str, bytes]
+    blobs: Mapping[str, bytes]
     labels: int
     interest: int
 
@@ -117,6 +148,7 @@ def routes(
     names = given.receivers
     at = np.empty(len(names) + 1, np.uint32)
     at_buffer = ffi.from_buffer("uint32_t[]", at)
+    places = {name: i for i, name in enumerate(names)}
     room = 96 * len(names) + 4096
     out = ffi.new("uint8_t[]", room)
     result = []
@@ -131,9 +163,7 @@ def routes(
             code, text = REASONS[done.error]
             raise RouteError(text.format(node, tree, lib.DC_SEG_MAX, lib.DC_CHILDREN_MAX), what=node, code=code)
         data = bytes(ffi.buffer(out, done.bytes))
-        ends = at.tolist()
-        blobs = {name: data[a:b] for name, a, b in zip(names, ends, ends[1:], strict=False)}
-        result.append(Routes(tree, blobs, int(done.labels), int(done.interest)))
+        result.append(Routes(tree, Blobs(places, data, at.tolist()), int(done.labels), int(done.interest)))
     return result
 
 

@@ -20,54 +20,18 @@ import networkx as nx
 import numpy as np
 
 from ._core import ffi, lib
-from .errors import DatacastError
+from .arc_load import ArcLoad as ArcLoad
+from .kinds import KIND_NAMES, construction
+from .tree_errors import LinkError as LinkError
+from .tree_errors import MemberError as MemberError
+from .tree_errors import TreeError as TreeError
+from .tree_errors import UnknownNode as UnknownNode
+from .tree_errors import Unreachable as Unreachable
 
-KINDS = {
-    "bcube": lib.DC_NET_BCUBE,
-    "torus": lib.DC_NET_TORUS,
-    "hypercube": lib.DC_NET_HYPERCUBE,
-    "fattree": lib.DC_NET_FATTREE,
-}
-KIND_NAMES = {number: name for name, number in KINDS.items()}
 TREES_MAX = int(lib.DC_TREES_MAX)
-
-
-class TreeError(DatacastError):
-    """A question about trees that makes no sense; `what` names the culprit, `code` is stable, `status` HTTP's."""
-
-    code = "trees"
-    status = 422
-
-
-class UnknownNode(TreeError):
-    """No such node in the graph."""
-
-    code = "unknown_node"
-
-
-class MemberError(TreeError):
-    """A group that is none: empty, a member twice, the source among the receivers, a switch as a member."""
-
-    code = "bad_member"
-
-
-class LinkError(TreeError):
-    """No such link, or one that the engine cannot use."""
-
-    code = "bad_link"
-
-
-class Unreachable(TreeError):
-    """Some receivers are cut off. `receivers` lists them, `trees` is the TreeSet of the others, or None."""
-
-    code = "unreachable"
-    status = 0
-
-    def __init__(self, receivers: list[str], trees: TreeSet | None) -> None:
-        shown = ", ".join(receivers[:8]) + (f" and {len(receivers) - 8} more" if len(receivers) > 8 else "")
-        super().__init__(f"no path over links that are up to: {shown}", what=",".join(receivers))
-        self.receivers = receivers
-        self.trees = trees
+IDLE_MAX = 2
+"""Engines of a network that wait for their next set of trees."""
+Arc = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -78,7 +42,7 @@ class Tree:
     ----------
     id : int
         Its number in the set; kept through repairs.
-    arcs : list of (parent, child)
+    arcs : tuple of (parent, child)
         Node names, parents before children.
     depth : int
         Links from the source to the farthest receiver.
@@ -87,7 +51,7 @@ class Tree:
     """
 
     id: int
-    arcs: list[tuple[str, str]]
+    arcs: tuple[Arc, ...]
     depth: int
 
     @cached_property
@@ -154,7 +118,7 @@ class Network:
                 down.append((u, v))
         self.flags = flags
         self._links = links
-        kind, numbers = _spec(graph.graph.get("topology", ""))
+        kind, numbers = construction(graph.graph.get("topology", ""))
         cfg = ffi.new("struct dc_net_cfg *")
         cfg.nodes, cfg.links, cfg.kind = len(self.names), len(links), kind
         # No set can have more trees than the second-best connected host has links: two members are the least.
@@ -185,6 +149,10 @@ class Network:
         at_u, at_v = first[links[:, 0]] + links[:, 2], first[links[:, 1]] + links[:, 3]
         self.to = np.empty(2 * len(links), np.uint32)
         self.to[at_u], self.to[at_v] = links[:, 1], links[:, 0]
+        self._pairs: list[Arc | None] = [None] * len(self.to)
+        self._idle: list[Any] = []
+        self.load: ArcLoad | None = None
+        """Trees of all groups, where somebody keeps count: sets that were put away repair by it."""
         self._graph = weakref.ref(graph)
         for u, v in down:
             self.set_up(u, v, False)
@@ -213,6 +181,25 @@ class Network:
             return first + self.to[first : self.first[v + 1]].tolist().index(u)
         except ValueError:
             raise LinkError(f"no link between {parent} and {child}", what=f"{parent}-{child}") from None
+
+    def pairs(self, arcs: Iterable[int]) -> tuple[Arc, ...]:
+        """(parent, child) of arcs by the engine's numbers; the same objects for all who ask."""
+        known, found = self._pairs, []
+        for arc in arcs:
+            pair = known[arc]
+            if pair is None:
+                child = int(np.searchsorted(self.first, arc, "right")) - 1
+                pair = known[arc] = self.names[int(self.to[arc])], self.names[child]
+            found.append(pair)
+        return tuple(found)
+
+    def lend(self) -> Any:
+        """Memory for a set of trees."""
+        return self._idle.pop() if self._idle else ffi.new("uint64_t[]", int(lib.dc_trees_size(self._net)) // 8 + 1)
+
+    def take_back(self, memory: Any) -> None:
+        if len(self._idle) < IDLE_MAX:
+            self._idle.append(memory)
 
     def set_up(self, u: str, v: str, up: bool) -> int:
         """Take a link up or down for trees computed from now on; TreeSet.repair mends those there are. O(degree)."""
@@ -272,53 +259,19 @@ class Network:
         return found
 
 
-def _spec(text: Any) -> tuple[int, tuple[int, int]]:
-    """Kind and sizes of a structured topology's spec; the engine checks that the graph is one."""
-    name, _, rest = str(text).partition(":")
-    try:
-        sizes = [int(part) for part in rest.split(",")]
-    except ValueError:
-        return lib.DC_NET_ANY, (0, 0)
-    kind = KINDS.get(name, lib.DC_NET_ANY)
-    if kind == lib.DC_NET_HYPERCUBE and len(sizes) == 1:
-        sizes = [2, sizes[0]]
-    if kind == lib.DC_NET_ANY or len(sizes) != 2 or min(sizes) < 0 or max(sizes) > 1 << 20:
-        return lib.DC_NET_ANY, (0, 0)
-    return kind, (sizes[0], sizes[1])
+@dataclass(frozen=True)
+class _Away:
+    """A set without its engine: each tree's arcs, and those it takes for down."""
 
-
-class ArcLoad(dict[tuple[str, str], int]):
-    """Trees of groups on each arc of a network, kept up as they come and go: a query need not look at all of them."""
-
-    def __init__(self, network: Network) -> None:
-        super().__init__()
-        self.network = network
-        self._counts = np.zeros(len(network.to), np.int64)
-
-    def change(self, parent: str, child: str, by: int) -> None:
-        """So many trees more, or less. Raises UnknownNode, LinkError."""
-        arc = self.network.arc(parent, child)
-        self._counts[arc] = count = max(0, int(self._counts[arc]) + by)
-        if count:
-            self[parent, child] = count
-        else:
-            self.pop((parent, child), None)
-
-    def without(self, own: Iterable[tuple[str, str]]) -> ArcLoad:
-        """The same but for one tree less on each of these arcs. O(arcs)."""
-        other = ArcLoad(self.network)
-        other.update(self)
-        other._counts[:] = self._counts
-        for parent, child in own:
-            other.change(parent, child, -1)
-        return other
-
-    def engine(self) -> np.ndarray:
-        return np.minimum(self._counts, 65535).astype(np.uint16)
+    arcs: dict[int, np.ndarray]
+    down: np.ndarray
 
 
 class TreeSet(Sequence[Tree]):
     """The trees of one group. Its ids are stable: `repair` keeps a tree's id, and a lost tree's id stays empty.
+
+    A set needs some bytes for every node and arc of the network while it is computed, written into routes or repaired.
+    `put_away` reduces it to its own arcs; with the next question of that kind it is as it was.
 
     Attributes
     ----------
@@ -344,14 +297,16 @@ class TreeSet(Sequence[Tree]):
         self._source, self._receivers = source, np.ascontiguousarray(receivers, np.uint32)
         self._known: dict[int, Tree] = {}
         self.bytes = int(lib.dc_trees_size(network._net))
-        self._memory = ffi.new("uint64_t[]", self.bytes // 8 + 1)
-        self._set = lib.dc_trees_init(self._memory, network._net)
+        self._away: _Away | None = None
+        self._memory = network.lend()
+        self._engine = lib.dc_trees_init(self._memory, network._net)
         self._query = ffi.new("struct dc_trees_query *")
         self._receiver_buffer = ffi.from_buffer("uint32_t[]", self._receivers)
         self._query.source, self._query.receiver = source, self._receiver_buffer
         self._query.receivers = len(self._receivers)
         self._query.most = min(max_trees or TREES_MAX, TREES_MAX)
-        self._load = None
+        self._load: np.ndarray | None = None
+        self._load_buffer: Any = None
         if load:
             if isinstance(load, ArcLoad) and load.network is network:
                 self._load = load.engine()
@@ -361,6 +316,35 @@ class TreeSet(Sequence[Tree]):
                     self._load[network.arc(parent, child)] = min(int(n), 65535)
             self._load_buffer = ffi.from_buffer("uint16_t[]", self._load)
             self._query.load = self._load_buffer
+
+    @property
+    def _set(self) -> Any:
+        """The engine."""
+        if self._away is not None:
+            away, self._away = self._away, None
+            self._memory = self.network.lend()
+            self._engine = lib.dc_trees_init(self._memory, self.network._net)
+            if self.network.load:
+                self._load = self.network.load.engine()
+                self._load_buffer = ffi.from_buffer("uint16_t[]", self._load)
+                self._query.load = self._load_buffer
+            lib.dc_trees_reset(self._engine, self._query)
+            lib.dc_trees_take_down(self._engine, ffi.from_buffer("uint32_t[]", away.down), len(away.down))
+            for tree, arcs in away.arcs.items():
+                lib.dc_trees_load(self._engine, tree, ffi.from_buffer("uint32_t[]", arcs), len(arcs))
+        return self._engine
+
+    def put_away(self) -> None:
+        """Give the engine's memory back."""
+        if self._away is not None:
+            return
+        down = np.empty(len(self.network.to), np.uint32)
+        n = lib.dc_trees_down(self._engine, ffi.from_buffer("uint32_t[]", down))
+        arcs = {tree: self._arcs(tree)[1] for tree in self.ids}
+        self._away = _Away(arcs, down[:n].copy())
+        self._query.load, self._load, self._load_buffer = ffi.NULL, None, None
+        self.network.take_back(self._memory)
+        self._memory = self._engine = None
 
     def compute(self, exact: bool = True) -> int:
         """Compute the trees anew; returns their number. `exact`: go to the max-flow bound if need be."""
@@ -388,24 +372,29 @@ class TreeSet(Sequence[Tree]):
     @property
     def ids(self) -> list[int]:
         """Ids of the trees that are there."""
+        if self._away is not None:
+            return list(self._away.arcs)
         return _bits(lib.dc_trees_held(self._set))
 
     def arcs_of(self, tree: int) -> tuple[np.ndarray, np.ndarray]:
         """(parents, children) of a tree as node numbers, parents before children. O(tree)."""
+        nodes, arcs = self._arcs(tree)
+        return self.network.to[arcs], nodes
+
+    def _arcs(self, tree: int) -> tuple[np.ndarray, np.ndarray]:
+        """Nodes, and the arc by which each is entered."""
         v = len(self.network.names)
         node, arc = np.empty(v, np.uint32), np.empty(v, np.uint32)
         n = lib.dc_trees_nodes(self._set, tree, ffi.from_buffer("uint32_t[]", node), ffi.from_buffer("uint32_t[]", arc))
-        return self.network.to[arc[:n]], node[:n].copy()
+        return node[:n].copy(), arc[:n].copy()
 
     @property
     def trees(self) -> list[Tree]:
         """A tree that a repair did not touch is the same object as before."""
-        names = self.network.names
         ids = self.ids
         for tree in ids:
             if tree not in self._known:
-                parents, children = self.arcs_of(tree)
-                arcs = [(names[p], names[c]) for p, c in zip(parents.tolist(), children.tolist(), strict=True)]
+                arcs = self.network.pairs(self._arcs(tree)[1].tolist())
                 self._known[tree] = Tree(tree, arcs, self.depth(tree))
         return [self._known[tree] for tree in ids]
 
@@ -414,7 +403,7 @@ class TreeSet(Sequence[Tree]):
         return int(lib.dc_trees_depth(self._set, tree))
 
     def __len__(self) -> int:
-        return int(lib.dc_trees_held(self._set)).bit_count()
+        return len(self.ids)
 
     def __getitem__(self, i: Any) -> Any:
         return self.trees[i]

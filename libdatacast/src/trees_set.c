@@ -249,3 +249,21 @@ void dc_trees_reset(struct dc_trees *s, const struct dc_trees_query *q)
 {
   dc_set_clear(s, q);
 }
+
+uint32_t dc_trees_down(const struct dc_trees *s, uint32_t *arc)
+{
+  uint32_t n = 0;
+  for (uint32_t a = 0; a < s->net->arcs; a++)
+    if ((s->use[a] & DC_USE_DOWN) != 0)
+      arc[n++] = a;
+  return n;
+}
+
+void dc_trees_take_down(struct dc_trees *s, const uint32_t *arc, uint32_t arcs)
+{
+  for (uint32_t a = 0; a < s->net->arcs; a++)
+    s->use[a] &= (uint8_t)~DC_USE_DOWN;
+  for (uint32_t i = 0; i < arcs; i++)
+    if (arc[i] < s->net->arcs)
+      s->use[arc[i]] |= DC_USE_DOWN;
+}

@@ -158,6 +158,41 @@ def test_a_link_that_no_tree_uses_signals_nobody() -> None:
     assert record["state"] == "done" and rerouted == [] and record["report"]["reactions"] == []
 
 
+def test_a_repair_avoids_a_link_that_failed_before_and_that_no_tree_used() -> None:
+    """Links that do not concern a group are not looked at when they fail, but they are not forgotten either; one
+    that is back by then is as if nothing had been."""
+
+    async def scenario():
+        async with lab(bcube41(), rates=[RATE]) as it:
+            group = await it.start("00", ["02", "11"], SIZE)
+            await it.running(group, 10)
+            master = await master_of(it, group)
+            forest = master.transfer.forest
+            updates: list[list] = []
+            update = forest.update
+            forest.update = lambda deltas, *rest: (updates.append(deltas), update(deltas, *rest))[1]
+            arcs = {arc for way in forest.ways.values() for arc in way.arcs}
+            idle = [n for n in ("33", "32", "13", "23", "03", "30") if not any(n in arc for arc in arcs)][:2]
+            for at, up in ((0, False), (1, False), (1, True)):
+                tell(it, idle[at], 1 + up, 0, up)
+                await until(
+                    lambda at=at, up=up: it.manager.fabric.link_up(idle[at], f"s0.{idle[at][0]}") == up, "it is seen"
+                )
+            await until(lambda: master.transfer.view.version == it.manager.fabric.version, "the master knows")
+            quiet = list(updates)
+            child = next(v for u, v in arcs if u == "s0.0" and v != "00")
+            tell(it, child, 1, 0, False)
+            await until(lambda: updates, "the trees are mended")
+            return idle, child, quiet, updates[0], await it.end(group)
+
+    idle, child, quiet, told, record = run(scenario())
+    assert quiet == [] and record["state"] == "done"
+    assert {frozenset(link[:2]) for link in told} == {
+        frozenset((idle[0], f"s0.{idle[0][0]}")),
+        frozenset((child, f"s0.{child[0]}")),
+    }
+
+
 def test_a_receiver_without_links_does_not_hold_up_the_others() -> None:
     async def scenario():
         async with lab(bcube41(), rates=[RATE]) as it:

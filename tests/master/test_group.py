@@ -110,13 +110,50 @@ def test_when_every_receiver_refuses_the_group_fails_with_the_reason() -> None:
     assert "h2: ../x is outside /srv" in record["error"]["message"]
 
 
+def links_of(it, name: str, up: bool, number: int) -> None:
+    for port in (0, 1):
+        it.world.agents[name].tell_manager({"type": "link", "port": port, "up": up, "n": number + port, "t_ns": 1})
+
+
+@pytest.mark.parametrize("name", ["00", "21"])
+def test_links_that_are_down_for_two_seconds_as_a_group_begins_fail_nobody(name: str) -> None:
+    """The source's, without which nobody gets anything, and a receiver's. The group says what it waits for."""
+
+    async def scenario():
+        async with lab(bcube41(), rates=[FAST]) as it:
+            links_of(it, name, False, 1)
+            await until(lambda: not it.manager.fabric.link_up(name, f"s1.{name[1]}"), "the links are down")
+            group = await it.start("00", SIX, 3_000_000)
+            await asyncio.sleep(2.0)
+            waiting = await it.client.group(group["id"])
+            links_of(it, name, True, 3)
+            return waiting, await it.end(group)
+
+    waiting, record = run(scenario())
+    assert record["state"] == "done" and record["error"] is None
+    if name == "00":
+        assert waiting["state"] == "starting" and waiting["error"]["code"] == "no_path"
+        assert "no path over links that are up leads from 00" in waiting["error"]["message"]
+
+
+def test_a_source_without_links_fails_when_they_stay_away() -> None:
+    async def scenario():
+        async with lab(bcube41(), rates=[FAST]) as it:
+            links_of(it, "00", False, 1)
+            await until(lambda: not it.manager.fabric.link_up("00", "s1.0"), "the links are down")
+            return await it.end(await it.start("00", SIX, 3_000_000, member_timeout_ms=1500))
+
+    record = run(scenario())
+    assert record["state"] == "failed" and record["error"]["code"] == "no_tree"
+
+
 def test_a_receiver_that_is_cut_off_does_not_stop_the_others() -> None:
     async def scenario():
         async with lab(bcube41(), rates=[FAST]) as it:
             for n, port in enumerate((0, 1), 1):
                 it.world.agents["21"].tell_manager({"type": "link", "port": port, "up": False, "n": n, "t_ns": 1})
             await until(lambda: not it.manager.fabric.link_up("21", "s1.1"), "the links are down")
-            return await it.end(await it.start("00", SIX, 3_000_000))
+            return await it.end(await it.start("00", SIX, 3_000_000, member_timeout_ms=1500))
 
     record = run(scenario())
     assert record["state"] == "partial" and record["receivers"]["21"]["error"]["code"] == "cut_off"

@@ -119,6 +119,14 @@ uint32_t dc_trees_load(struct dc_trees *s, unsigned tree, const uint32_t *arc, u
 /* Forget all trees and set another group. */
 void dc_trees_reset(struct dc_trees *s, const struct dc_trees_query *q) __attribute__((nonnull));
 
+/* The arcs that the set takes for down, which may be others than the network's: it knows what it was told by a repair.
+ * `arc` has room for all of the network's arcs. Returns their number. */
+uint32_t dc_trees_down(const struct dc_trees *s, uint32_t *arc) __attribute__((nonnull));
+
+/* These arcs are down for the set, and no others; after a reset, before trees are loaded. With dc_trees_nodes and
+ * dc_trees_load a set can so be put away and be taken up again. */
+void dc_trees_take_down(struct dc_trees *s, const uint32_t *arc, uint32_t arcs) __attribute__((nonnull(1)));
+
 /* Bit per tree that is there. */
 uint64_t dc_trees_held(const struct dc_trees *s) __attribute__((nonnull));
 uint32_t dc_trees_depth(const struct dc_trees *s, unsigned tree) __attribute__((nonnull));

@@ -25,6 +25,8 @@ struct dc_trees_repaired { uint64_t changed, lost, added; ...; };
 struct dc_trees_repaired dc_trees_repair(struct dc_trees *s, const uint32_t *arc, uint32_t arcs);
 uint32_t dc_trees_load(struct dc_trees *s, unsigned tree, const uint32_t *arc, uint32_t arcs);
 void dc_trees_reset(struct dc_trees *s, const struct dc_trees_query *q);
+uint32_t dc_trees_down(const struct dc_trees *s, uint32_t *arc);
+void dc_trees_take_down(struct dc_trees *s, const uint32_t *arc, uint32_t arcs);
 uint64_t dc_trees_held(const struct dc_trees *s);
 uint32_t dc_trees_depth(const struct dc_trees *s, unsigned tree);
 uint32_t dc_trees_nodes(struct dc_trees *s, unsigned tree, uint32_t *node, uint32_t *arc);
