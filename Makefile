@@ -169,8 +169,9 @@ test-quick: build ## what needs neither root nor a lab
 test-faults: build ## the fault matrix on real labs, some twenty minutes
 	@DATACAST_FAULTS=1 nice -n 5 $(PY) -m pytest -v tests/lab/test_fault_matrix.py tests/lab/test_lab_life.py tests/mininet
 
-mutants: build ## one-line changes that tests should notice, hours, resumable: N=300 SEED=1 PART=core
-	@nice -n 10 $(PY) tests/mutants/run.py --count $(or $(N),300) --seed $(or $(SEED),1) $(if $(PART),--part $(PART))
+mutants: build ## one-line changes that tests should notice, hours, resumable: N=300 SEED=1 PART=core, or LISTED=1
+	@nice -n 10 $(PY) tests/mutants/run.py --count $(or $(N),300) --seed $(or $(SEED),1) $(if $(PART),--part $(PART)) \
+	  $(if $(LISTED),--listed)
 
 power-loss: build ## ten thousand seeded losses of power under store, files and certificates: CUTS=10000
 	@DATACAST_CUTS=$(or $(CUTS),10000) $(PY) -m pytest -q --timeout 3600 tests/powerloss

@@ -136,6 +136,31 @@ def attempt(part: Part, change: Change, usual: float, revision: str) -> Result:
     return Result(revision, part.name, change, outcome, round(time.monotonic() - start, 1))
 
 
+def listed() -> list[tuple[Part, Change]]:
+    """The mistakes of listed.toml, each with the tests that should notice it. ValueError: a line that is not there once."""
+    found = []
+    for row in tomllib.loads((HERE / "listed.toml").read_text())["mutant"]:
+        lines = (TREE / row["path"]).read_text().split("\n")
+        at = [number for number, line in enumerate(lines) if row["old"] in line]
+        if len(at) != 1:
+            raise ValueError(f"listed.toml: {row['what']}: its line stands {len(at)} times in {row['path']}")
+        before = lines[at[0]]
+        change = Change(row["path"], at[0] + 1, before, before.replace(row["old"], row["new"]), row["what"])
+        found.append((Part("listed", 0, [row["path"]], row.get("tests", []), row.get("build", "true")), change))
+    return found
+
+
+def try_listed(revision: str) -> int:
+    """One line each; 0 when all are noticed. The lines without a change must pass as well."""
+    commands = {part.command(): part for part, _ in listed()}
+    usual = {command: baseline(part) for command, part in commands.items()}
+    results = []
+    for part, change in listed():
+        results.append(attempt(part, change, usual[part.command()], revision))
+        print(f"{results[-1].outcome:9} {results[-1].seconds:6.1f} s  {change.path}:{change.line} {change.what}", flush=True)
+    return 0 if all(result.outcome == "killed" for result in results) else 1
+
+
 def known(revision: str) -> list[Result]:
     if not RESULTS.exists():
         return []
@@ -183,6 +208,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="which ones (default 1)")
     parser.add_argument("--part", action="append", help="only this part; may be given several times")
     parser.add_argument("--fresh", action="store_true", help="forget earlier results of this revision")
+    parser.add_argument("--listed", action="store_true", help="only the mistakes of listed.toml, all of them")
     options = parser.parse_args()
     parts = [Part(**row) for row in tomllib.loads((HERE / "parts.toml").read_text())["part"]]
     unknown = set(options.part or []) - {part.name for part in parts}
@@ -192,6 +218,8 @@ def main() -> int:
         ["git", "rev-parse", "HEAD"], cwd=ROOT, check=True, capture_output=True, text=True
     ).stdout.strip()
     prepare(revision)
+    if options.listed:
+        return try_listed(revision)
     if options.fresh and RESULTS.exists():
         RESULTS.unlink()
     results = known(revision)
