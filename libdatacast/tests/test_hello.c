@@ -111,6 +111,27 @@ static void silence_in_one_direction_is_seen_at_both_ends(void)
   assert(end[A].link == DC_LINK_UP && end[B].link == DC_LINK_UP);
 }
 
+/* A neighbour's hellos come early and late in turn by `stray`; then none for 870 ms. What does A say of the link? */
+static enum dc_link after_a_pause(dc_time stray)
+{
+  start();
+  for (unsigned i = 0; i < 40; i++) {
+    delay = i % 2 == 0 ? 100 * DC_US : stray;
+    for (unsigned before = sent[B]; sent[B] == before;)
+      run(500 * DC_US);
+  }
+  run(delay + DC_MS);
+  cut[A] = true;
+  run(870 * DC_MS);
+  return end[A].link;
+}
+
+static void a_neighbour_whose_hellos_stray_is_given_more_time(void)
+{
+  assert(after_a_pause(100 * DC_US) == DC_LINK_SILENT);
+  assert(after_a_pause(60 * DC_MS) == DC_LINK_UP);
+}
+
 static void data_counts_as_a_sign_of_life(void)
 {
   start();
@@ -207,6 +228,7 @@ int main(void)
   a_link_comes_up_and_stays();
   a_neighbour_that_never_speaks_is_not_watched();
   silence_in_one_direction_is_seen_at_both_ends();
+  a_neighbour_whose_hellos_stray_is_given_more_time();
   data_counts_as_a_sign_of_life();
   a_process_that_did_not_run_blames_nobody();
   a_restarted_neighbour_is_noticed_and_trusted_again();

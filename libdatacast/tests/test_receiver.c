@@ -267,6 +267,19 @@ static void a_path_without_variance_leaves_the_timer_room(void)
   drop(&s);
 }
 
+static void variance_is_forgotten_slowly(void)
+{
+  struct side s = make(500, 1);
+  assert(assign(&s, 0, 500, 0) == 0);
+  for (uint32_t q = 0; q < 10; q++) {
+    EXPECT(&s, q * 40 * DC_MS, 0, q);
+    assert(data(&s, (q + 1) * 40 * DC_MS, q) == DC_RX_NEW);
+  }
+  dc_receiver_counters(s.r, &c); /* rttvar began at 20 ms and lost a 64th of itself nine times */
+  assert(c.srtt == 40 * DC_MS && c.rto > 105 * DC_MS && c.rto < 112 * DC_MS);
+  drop(&s);
+}
+
 static void strange_data_is_counted_and_refused(void)
 {
   struct side s = make(10, 4);
@@ -502,6 +515,7 @@ int main(void)
   two_later_packets_are_reordering();
   the_timer_backs_off_and_only_clean_samples_count();
   the_timer_doubles_once_per_flight();
+  variance_is_forgotten_slowly();
   a_path_without_variance_leaves_the_timer_room();
   strange_data_is_counted_and_refused();
   a_bad_block_is_fetched_past_the_caches();

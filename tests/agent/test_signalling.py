@@ -144,6 +144,8 @@ def test_a_reroute_that_was_overtaken_changes_nothing(pair: Net, tmp_path: Path)
     assert reroute(5, path_direct().hex())["ok"]
     assert reroute(4, "nonsense") == {"ok": True}
     assert reroute(6, "nonsense")["code"] == "bad_request"
+    transfer.client.epoch = 9  # another master counts from the beginning
+    assert reroute(1, "nonsense")["code"] == "bad_request"
     transfer.assign()
     transfer.wait_ended()
 

@@ -130,6 +130,9 @@ def test_a_lost_tree_leaves_its_share_to_the_other_and_comes_back_with_the_link(
             lost = next(r["lost"] for r in master.transfer.reactions if r.get("lost"))
             assert master.transfer.scheduler.trees[lost[0]].lost
             await until(lambda: it.world.ops("reroute"), "somebody is rerouted")
+            await until(
+                lambda: it.world.ops("cut"), "the other tree gets its share, whether the link comes back or not"
+            )
             tell(it, "21", 2, 0, True)
             await until(lambda: not master.transfer.scheduler.trees[lost[0]].lost, "it is used again")
             return await it.end(group), lost
@@ -140,6 +143,34 @@ def test_a_lost_tree_leaves_its_share_to_the_other_and_comes_back_with_the_link(
     assert [r for r in reactions if r.get("revived") == lost]
     for reaction in reactions:
         assert reaction["received_ns"] <= reaction["recomputed_ns"] <= reaction["signalled_ns"]
+
+
+def test_every_receiver_has_the_whole_route_of_a_tree_that_was_repaired_far_from_it() -> None:
+    async def scenario():
+        async with lab(bcube41(), rates=[RATE]) as it:
+            group = await it.start("00", SIX, SIZE)
+            await it.running(group, 50)
+            master = await master_of(it, group)
+            ways = master.transfer.forest.ways
+
+            def told(host: str) -> dict[str, str]:
+                return it.world.agents[host].roles[group["id"]].part["routes"]
+
+            def up_to_date() -> bool:
+                return all(told(h).get(str(n)) == way.routes[h].hex() for n, way in ways.items() for h in way.routes)
+
+            before = {(n, h): way.routes[h] for n, way in ways.items() for h in way.routes}
+            arcs = [arc for way in ways.values() for arc in way.arcs]
+            host, switch = next((a, b) for a, b in arcs if a != "00" and not a.startswith("s"))
+            port = it.manager.fabric.graph.edges[host, switch]["ports"][host]
+            tell(it, host, 1, port, False)
+            await until(
+                lambda: any(way.routes[h] != before[n, h] for n, way in ways.items() for h in way.routes), "repair"
+            )
+            await until(up_to_date, "all have the routes that hold")
+            return await it.end(group)
+
+    assert run(scenario())["state"] == "done"
 
 
 def test_a_link_that_no_tree_uses_signals_nobody() -> None:

@@ -144,6 +144,14 @@ def test_credits_cover_the_path_and_a_pause_of_its_hosts() -> None:
     assert credits(10**12, 6) == 4096
 
 
+@pytest.mark.parametrize("rate", [10**8, 10**9, 10**10, 10**11])
+def test_a_burst_fits_a_queue_beside_the_credits_and_nobody_asks_again_while_they_wait_for_tokens(rate: int) -> None:
+    for frame in (1518, 9014):
+        one = make_transport({}, rate_bps=rate, frame_bytes=frame, queue_packets=100, others=0, hops=6)
+        assert one.burst + one.credits <= 100
+        assert one.rto_min_ms / 1000 > one.credits * frame * 8 / rate
+
+
 def test_a_cable_with_another_trees_interests_leaves_room_for_them() -> None:
     plan = make_plan(graph(), "00", SIX, {})
     arcs = [set(tree.arcs) for tree in plan.trees]

@@ -157,7 +157,10 @@ def try_listed(revision: str) -> int:
     results = []
     for part, change in listed():
         results.append(attempt(part, change, usual[part.command()], revision))
-        print(f"{results[-1].outcome:9} {results[-1].seconds:6.1f} s  {change.path}:{change.line} {change.what}", flush=True)
+        print(
+            f"{results[-1].outcome:9} {results[-1].seconds:6.1f} s  {change.path}:{change.line} {change.what}",
+            flush=True,
+        )
     return 0 if all(result.outcome == "killed" for result in results) else 1
 
 

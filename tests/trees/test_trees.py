@@ -342,6 +342,25 @@ def test_load_chooses_the_spine():
     assert spine not in loaded
 
 
+@pytest.mark.parametrize("spec, source, receivers", [("bcube:4,2", "000", ["111", "222"]), ("torus:6,2", "00", ["33"])])
+def test_load_chooses_the_way_out_of_the_source(spec, source, receivers):
+    g = topologies.parse(spec)
+    free = steiner_trees(g, source, receivers, max_trees=1).trees[0]
+    first = next(arc for arc in free.arcs if arc[0] == source)
+    assert first not in steiner_trees(g, source, receivers, max_trees=1, load={first: 3}).trees[0].arcs
+
+
+@pytest.mark.parametrize("down, detour", [(("01", "51"), ("52", "53")), (("02", "03"), ("02", "52"))])
+def test_load_chooses_the_detour_around_a_link_that_is_down(down, detour):
+    g, receivers = topologies.torus(6, 2), ["01", "12", "23", "34", "45"]
+    g.edges[down]["up"] = False
+
+    def arcs(load):
+        return {arc for tree in steiner_trees(g, "00", receivers, load=load).trees for arc in tree.arcs}
+
+    assert detour in arcs(None) and detour not in arcs({detour: 200})
+
+
 def test_memory_per_link():
     for spec in ("bcube:8,3", "torus:16,3", "fattree:24,3"):
         g = topologies.parse(spec)
