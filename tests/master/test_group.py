@@ -21,9 +21,12 @@ def test_a_file_reaches_all_receivers_over_two_trees_and_the_report_says_how() -
             group = await it.start("00", SIX, 20_000_000)
             record = await it.end(group)
             await until(lambda: len(it.world.ops("close")) == 7, "all are told")
-            return record, it.world.ops("close"), it.world.sent_pieces[group["id"]], it.world.agents
+            return record, it.world, it.world.sent_pieces[group["id"]], it.world.agents
 
-    record, closed, sent, agents = run(scenario())
+    record, world, sent, agents = run(scenario())
+    closed = world.ops("close")
+    (tree,) = [message["tree"] for name, message in world.ops("open") if name == "00"]
+    assert sorted(child["n"] for child in tree["c"]) == SIX, "the source tells all six itself, no chain of them"
     report = record["report"]
     assert record["state"] == "done" and record["error"] is None and record["fraction"] == 1.0
     assert {r["state"] for r in record["receivers"].values()} == {"done"}
@@ -32,6 +35,7 @@ def test_a_file_reaches_all_receivers_over_two_trees_and_the_report_says_how() -
     assert report["start_s"] > 0
     assert sum(report["start_ms"].values()) / 1000 == pytest.approx(report["start_s"], abs=0.01)
     assert report["finish_over_ideal"] < 1.1
+    assert report["finish_s"] == max(r["finish_s"] for r in record["receivers"].values())
     assert sorted(sent) == list(range(len(sent))), "every piece goes over one tree once"
     assert report["new_packets"] == len(sent)
     assert sorted(name for name, _ in closed) == sorted(["00", *SIX])
@@ -267,7 +271,7 @@ def test_a_receiver_that_dies_is_reported_and_the_others_finish(victim: str) -> 
 
 
 def test_a_relay_that_dies_does_not_cut_its_children_off() -> None:
-    # A star gives every receiver to the source; a fan-out of one makes a chain h0 - h1 - h2 - h3.
+    # A star gives every receiver to the source; a fan-out of two, the least, makes h1 the parent of h3 and h4.
     async def scenario(monkeypatch):
         async with lab(star(5), rates=[1000.0]) as it:
             group = await it.start("h0", ["h1", "h2", "h3", "h4"], 12_000_000, member_timeout_ms=1500)

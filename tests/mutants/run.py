@@ -137,7 +137,7 @@ def attempt(part: Part, change: Change, usual: float, revision: str) -> Result:
 
 
 def listed() -> list[tuple[Part, Change]]:
-    """The mistakes of listed.toml, each with the tests that should notice it. ValueError: a line that is not there once."""
+    """The mistakes of listed.toml, each with the tests that should notice it. ValueError: a line is not there once."""
     found = []
     for row in tomllib.loads((HERE / "listed.toml").read_text())["mutant"]:
         lines = (TREE / row["path"]).read_text().split("\n")

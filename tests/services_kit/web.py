@@ -15,8 +15,8 @@ NGINX = shutil.which("nginx") or "/usr/sbin/nginx"
 
 class Nginx:
     """Serves `folder`/www on ADDRESS:PORT. `rates`: bytes a second of each connection, by the client's address.
-    `enter`: a command that runs another one where the address is (`ip netns exec NAME`). `tls`: certificate, key. `seen`: a log format of that name,
-    with what those who ask prove themselves with."""
+    `enter`: a command that runs another one where the address is (`ip netns exec NAME`). `tls`: certificate, key.
+    `seen`: a log format of that name, with what those who ask prove themselves with."""
 
     def __init__(
         self,

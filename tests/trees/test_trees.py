@@ -350,13 +350,21 @@ def test_load_chooses_the_way_out_of_the_source(spec, source, receivers):
     assert first not in steiner_trees(g, source, receivers, max_trees=1, load={first: 3}).trees[0].arcs
 
 
-@pytest.mark.parametrize("down, detour", [(("01", "51"), ("52", "53")), (("02", "03"), ("02", "52"))])
-def test_load_chooses_the_detour_around_a_link_that_is_down(down, detour):
-    g, receivers = topologies.torus(6, 2), ["01", "12", "23", "34", "45"]
+@pytest.mark.parametrize(
+    "spec, source, receivers, down, detour",
+    [
+        ("bcube:4,1", "03", ["01", "13", "33"], ("31", "s1.1"), ("11", "s1.1")),
+        ("torus:4,3", "313", ["000", "211", "321"], ("220", "221"), ("222", "221")),
+        ("torus:4,3", "102", ["202", "302", "310"], ("101", "201"), ("200", "201")),
+        ("torus:6,2", "00", ["01", "12", "23", "34", "45"], ("01", "51"), ("52", "53")),
+    ],
+)
+def test_load_chooses_the_detour_around_a_link_that_is_down(spec, source, receivers, down, detour):
+    g = topologies.parse(spec)
     g.edges[down]["up"] = False
 
     def arcs(load):
-        return {arc for tree in steiner_trees(g, "00", receivers, load=load).trees for arc in tree.arcs}
+        return {arc for tree in steiner_trees(g, source, receivers, load=load).trees for arc in tree.arcs}
 
     assert detour in arcs(None) and detour not in arcs({detour: 200})
 
