@@ -45,7 +45,9 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
 def connect(controller: str, token_file: Path | None) -> ControllerClient:
     """With the token from --token-file, the environment, the user's file, or a lab at this address, the first there is.
-    Raises Problem."""
+    Who names no controller but a lab ($DATACAST_LAB) means the lab's. Raises Problem."""
+    if controller == DEFAULT_URL and ENV_URL not in os.environ:
+        controller = _lab_rest() or controller
     token = None if token_file else os.environ.get(ENV_TOKEN)
     own = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "datacast" / "token"
     path = token_file or (own if own.is_file() else _lab_token(controller))
@@ -57,6 +59,14 @@ def connect(controller: str, token_file: Path | None) -> ControllerClient:
     if token and not re.fullmatch(r"[!-~]+", token):
         raise Problem(400, "bad_token", "the token holds spaces, or nothing that is one", what=str(path or ENV_TOKEN))
     return ControllerClient(controller, token=token)
+
+
+def _lab_rest() -> str | None:
+    """Of the lab that $DATACAST_LAB names."""
+    from datacast.lab.state import NAME_ENV, Registry
+
+    state = Registry().load(os.environ[NAME_ENV]) if os.environ.get(NAME_ENV) else None
+    return state.rest if state is not None and state.rest else None
 
 
 def _lab_token(controller: str) -> Path | None:

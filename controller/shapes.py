@@ -143,12 +143,35 @@ class Cordon(BaseModel):
     cordoned: str | None
 
 
+class Port(BaseModel):
+    port: int
+    ifname: str | None
+    mtu: int | None
+    reason: str | None = Field(description="why it is down: carrier, silent (no hello comes), unheard (ours are not)")
+
+
+class Counted(BaseModel):
+    """Of a node since it began, by its last heartbeat."""
+
+    forwarded: int
+    interests: int
+    hits: int = Field(description="interests that its cache answered")
+    trees: int
+    bytes: int = Field(description="in its cache now")
+    drop: dict[str, int] = Field(description="frames by reason")
+
+
 class Node(BaseModel):
     name: str
     kind: str
     forwards: bool
     alive: bool
     registered: bool
+    version: str | None = None
+    ports: list[Port] = []
+    disks: list[tuple[int, int]] = Field(default=[], description="bytes free and in all, of each of dest_roots")
+    clock_ms: float | None = Field(default=None, description="how far its clock is behind the fabric manager's")
+    counted: Counted | None = None
     addr: str | None = None
     control: str | None = None
     removed: bool = False

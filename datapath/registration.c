@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "datapath/counters.h"
 #include "datapath/instance.h"
 
 #define BACKOFF_MIN (100 * DC_MS)
@@ -173,6 +174,24 @@ static void connect_now(struct registration *r)
                               : "out of memory");
 }
 
+/* What the nodes have counted, by name; of reasons to drop those that occurred. */
+static json_t *counted(const struct registration *r)
+{
+  json_t *all = json_object();
+  for (unsigned i = 0; i < r->who.nodes; i++) {
+    const struct engine_node *n = r->who.node(r->who.arg, i);
+    json_t *o = json_object(), *drop = counters_node(n, o), *value;
+    const char *key;
+    void *next;
+    json_object_foreach_safe(drop, next, key, value) {
+      if (json_integer_value(value) == 0)
+        json_object_del(drop, key);
+    }
+    json_object_set_new(all, n->name, o);
+  }
+  return all;
+}
+
 static void due(struct timer *t, dc_time now)
 {
   struct registration *r = (struct registration *)(void *)((char *)t - offsetof(struct registration, timer));
@@ -183,7 +202,8 @@ static void due(struct timer *t, dc_time now)
     conn_free(r->conn);
     try_again(r, "does not answer");
   } else {
-    json_t *m = json_pack("{s:s,s:I}", "type", "heartbeat", "t_ns", (json_int_t)loop_realtime_ns());
+    json_t *m = json_pack("{s:s,s:I,s:o}", "type", "heartbeat", "t_ns", (json_int_t)loop_realtime_ns(), "nodes",
+                          counted(r));
     if (r->who.beat != NULL)
       r->who.beat(r->who.arg, m);
     send_message(r, m);

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 NAME_MAX = 64
 PORTS_MAX = 65535
+REASONS_MAX = 64
+COUNTED = ("forwarded", "interests", "hits", "trees", "bytes")
 
 
 class FabricError(DatacastError):
@@ -42,6 +44,29 @@ class Port:
     mtu: int | None = None
     reason: str | None = None
     """Why it is down: carrier, silent (no hello comes), unheard (ours do not arrive there)."""
+
+
+@dataclass
+class Counted:
+    """What a node has counted since it began, as its last heartbeat told."""
+
+    forwarded: int = 0
+    interests: int = 0
+    hits: int = 0
+    """Interests that its cache answered."""
+    trees: int = 0
+    bytes: int = 0
+    """In its cache now."""
+    drop: dict[str, int] = field(default_factory=dict)
+    """Frames by reason."""
+
+    @classmethod
+    def of(cls, told: dict[str, Any]) -> Counted:
+        """What is no count is left out."""
+        figures = {key: told[key] for key in COUNTED if _is_count(told.get(key))}
+        drop = told.get("drop")
+        reasons = list(drop.items())[:REASONS_MAX] if isinstance(drop, dict) else []
+        return cls(**figures, drop={key[:NAME_MAX]: count for key, count in reasons if _is_count(count)})
 
 
 @dataclass
@@ -80,6 +105,7 @@ class Node:
     """How far its clock is behind this process's, and the message's way: 2 ms is good, 500 ms is a clock to be set."""
     last_n: int = -1
     """Number of the last link report."""
+    counted: Counted | None = None
     ports_down: set[int] = field(default_factory=set)
     ports: dict[int, Port] = field(default_factory=dict)
     registered_ns: int | None = None
@@ -285,7 +311,7 @@ class Fabric:
             )
             for p in ports[:PORTS_MAX]
         }
-        node.disks, node.clock_ms = [], None
+        node.disks, node.clock_ms, node.counted = [], None, None
         node.registered_ns = now_ns
         return [self._node_change(node), *self._refresh(list(self.graph.edges(node.name)), now_ns)]
 
@@ -309,8 +335,11 @@ class Fabric:
 
     def heartbeat(self, names: list[str], message: dict[str, Any], now_ns: int) -> None:
         """What the nodes of one process tell with it; anything may be missing."""
+        nodes = message.get("nodes")
         for name in names:
             node = self.nodes[name]
+            if isinstance(nodes, dict) and isinstance(told := nodes.get(name), dict):
+                node.counted = Counted.of(told)
             if _is_count(message.get("t_ns")):
                 node.clock_ms = round((now_ns - message["t_ns"]) / 1e6, 1)
             if isinstance(disks := message.get("disks"), list):
@@ -372,7 +401,14 @@ class Fabric:
             extra = {k: v for k, v in data.items() if k not in ("kind", "forwards", "msd") and _is_json(v)}
             node = self.nodes[name]
             ports = [{"port": number, **asdict(port)} for number, port in sorted(node.ports.items())]
-            told = {"version": node.version, "ports": ports, "disks": node.disks, "clock_ms": node.clock_ms}
+            counted = asdict(node.counted) if node.counted else None
+            told: dict[str, Any] = {
+                "version": node.version,
+                "ports": ports,
+                "disks": node.disks,
+                "clock_ms": node.clock_ms,
+            }
+            told["counted"] = counted
             nodes.append({**self.node_json(node), **told, "attributes": extra})
         links = []
         for u, v, data in self.graph.edges(data=True):

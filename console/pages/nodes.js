@@ -1,7 +1,7 @@
 // Hosts, and switches with their caches.
 
 import { html, use, usePoll, Fail, Table } from "../ui.js";
-import { ask, bytes, rate } from "../api.js";
+import { ask, bytes, percent, rate } from "../api.js";
 import { topology } from "../state.js";
 import { isUp, useRunning } from "./map.js";
 
@@ -56,18 +56,28 @@ export function HostsPage() {
   return html`<h2>Hosts</h2><${Fail} error=${error} /><${Table} name="hosts" json="hosts" columns=${columns} rows=${(topo?.nodes ?? []).filter((n) => n.kind === "host")} />`;
 }
 
+const drops = (n) => n.counted?.drop ?? {};
+const cached = [
+  { name: "Trees", of: (n) => n.counted?.trees ?? "", number: true },
+  { name: "In cache", of: (n) => n.counted?.bytes ?? -1, show: (n) => (n.counted ? bytes(n.counted.bytes) : ""), number: true },
+  { name: "Interests", of: (n) => n.counted?.interests ?? "", number: true },
+  { name: "Hits", of: (n) => n.counted?.hits ?? "", show: (n) => (n.counted?.interests ? `${n.counted.hits} (${percent(n.counted.hits / n.counted.interests)})` : ""), number: true },
+];
+
 export function SwitchesPage() {
   const topo = use(topology);
   const { value, error } = usePoll(() => ask("switches"), 2000, []);
+  const { value: fresh } = usePoll(() => ask("topology"), 3000, []);
   const told = new Map((Array.isArray(value) ? value : (value?.switches ?? [])).map((s) => [s.name, s]));
   const columns = [
     { name: "Switch", of: (n) => n.name }, up,
     { name: "Programmed by", of: (n) => (told.has(n.name) ? (told.get(n.name).language ?? "the controller") : "itself") },
     { name: "Rules", of: (n) => count(told.get(n.name)?.rules), number: true },
-    { name: "Drops", of: (n) => (told.has(n.name) ? sum(told.get(n.name).drops) : ""), number: true },
+    { name: "Drops", of: (n) => (told.has(n.name) ? sum(told.get(n.name).drops) : sum(drops(n))), show: (n) => html`${told.has(n.name) ? sum(told.get(n.name).drops) : Object.entries(drops(n)).map(([why, count]) => `${count} ${why}`).join(", ") || "0"}`, number: true },
     { name: "Cache", of: (n) => (n.cache === false ? "none" : "yes") },
+    ...cached,
     { name: "Labels at most", of: (n) => n.msd ?? "any" },
     cablesOf(topo),
   ];
-  return html`<h2>Switches and caches</h2><${Fail} error=${error} /><${Table} name="switches" json="switches" columns=${columns} rows=${(topo?.nodes ?? []).filter((n) => n.kind !== "host")} empty="a fabric without switches" />`;
+  return html`<h2>Switches and caches</h2><${Fail} error=${error} /><${Table} name="switches" json="switches" columns=${columns} rows=${((fresh ?? topo)?.nodes ?? []).filter((n) => n.kind !== "host")} empty="a fabric without switches" />`;
 }

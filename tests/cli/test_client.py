@@ -281,3 +281,17 @@ def test_receivers() -> None:
     assert parse_receivers(["02,10", " 21 "]) == {"receivers": ["02", "10", "21"]}
     assert parse_receivers(["all"]) == {"receivers": "all"}
     assert parse_receivers(["@rack"]) == {"receiver_set": "rack"}
+
+
+def test_who_names_a_lab_and_no_controller_means_the_lab_s(tmp_path, monkeypatch) -> None:
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    state = {"name": "mine", "identity": "x", "slot": 0, "pid": 1, "started": 0, "rest": "http://127.0.0.1:9"}
+    (folder / "state.json").write_text(json.dumps(state))
+    monkeypatch.setenv("DATACAST_RUNTIME", str(tmp_path))
+    monkeypatch.delenv("DATACAST_CONTROLLER", raising=False)
+    monkeypatch.setenv("DATACAST_LAB", "mine")
+    code, _, err = run(datacast("groups"))
+    assert code == 4 and "no controller at http://127.0.0.1:9;" in err
+    code, _, err = run(datacast("groups", url="http://127.0.0.1:11"))
+    assert code == 4 and "no controller at http://127.0.0.1:11;" in err

@@ -185,6 +185,18 @@ def test_hosts_tell_of_disk_and_clock_and_a_table_goes_by_pages(page, lab):
     assert len(Path(download.value.path()).read_text().splitlines()) == 251
 
 
+def test_switches_tell_of_their_caches(page, lab):
+    group = lab.rest_json(
+        "POST",
+        "/groups",
+        {"source": "00", "source_path": str(source(lab, 4 << 20)), "receivers": ["01", "02"], "dest_path": "c.bin"},
+    )
+    sign_in(page, lab)
+    page.goto(f"{lab.rest}/#/switches")
+    page.locator("td", has_text=" %)").first.wait_for()  # interests that a cache answered
+    lab.rest_json("POST", f"/groups/{group['id']}/cancel")
+
+
 def test_a_receiver_is_removed_and_its_slowness_has_a_reason(page, lab):
     sign_in(page, lab)
     group = lab.rest_json(

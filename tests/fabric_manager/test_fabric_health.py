@@ -220,12 +220,18 @@ def test_what_a_node_tells_of_itself_is_in_the_snapshot_and_nonsense_is_not() ->
     message = {"node": "00", "kind": "host", "addr": "192.0.2.1:7600", "version": "9", "ports": ports}
     fabric.register({**message, "dest_roots": ["/r"]}, 1, 0)
     fabric.link_report("00", 1, False, 1, 0, "silent")
-    fabric.heartbeat(["00"], {"t_ns": 10_000_000, "disks": [[5, 9], [6, 9]]}, 12_500_000)
+    counted = {"interests": 4, "hits": 3, "bytes": "many", "drop": {"no_room": 2, "odd": -1}}
+    told = {"00": counted, "01": counted}
+    fabric.heartbeat(["00"], {"t_ns": 10_000_000, "disks": [[5, 9], [6, 9]], "nodes": told}, 12_500_000)
     node = next(node for node in fabric.snapshot()["nodes"] if node["name"] == "00")
     assert (node["version"], node["clock_ms"], node["disks"]) == ("9", 2.5, [(5, 9)])
     assert node["ports"] == [
         {"port": 0, "ifname": "eth1", "mtu": 9000, "reason": None},
         {"port": 1, "ifname": None, "mtu": None, "reason": "silent"},
     ]
-    fabric.heartbeat(["00"], {"t_ns": "now", "disks": [[-1, 9]]}, 0)
+    assert node["counted"] == {
+        "forwarded": 0, "interests": 4, "hits": 3, "trees": 0, "bytes": 0, "drop": {"no_room": 2},
+    }  # fmt: skip
+    assert fabric.nodes["01"].counted is None, "a process speaks for its own nodes"
+    fabric.heartbeat(["00"], {"t_ns": "now", "disks": [[-1, 9]], "nodes": [1]}, 0)
     assert node["clock_ms"] == 2.5 and fabric.nodes["00"].disks == []

@@ -276,7 +276,7 @@ def test_registration_heartbeats_links_and_coming_back(rig3: Rig, manager: Fabri
     assert [(p["port"], p["ifname"], p["up"]) for p in first["ports"]] == [(i, rig3.ifaces[i], True) for i in range(2)]
     assert second["node"] == "s1.0" and second["ports"][0]["port"] == 5
     for _ in range(3):
-        assert set(beat := manager.receive("heartbeat")) == {"type", "t_ns"} and beat["type"] == "heartbeat"
+        assert set(beat := manager.receive("heartbeat")) == {"type", "t_ns", "nodes"} and beat["type"] == "heartbeat"
 
     before = time.time_ns()
     rig3.ns.ip("link", "set", rig3.wires[2].iface, "down")
@@ -312,7 +312,7 @@ def test_a_senseless_heartbeat_is_taken_as_one_second(rig3: Rig, manager: Fabric
     rig3.start(rig3.config(fabric_manager=manager.address)).ready()
     manager.accept()
     manager.register_all(1, odd)
-    assert set(beat := manager.receive("heartbeat")) == {"type", "t_ns"} and beat["type"] == "heartbeat"
+    assert set(beat := manager.receive("heartbeat")) == {"type", "t_ns", "nodes"} and beat["type"] == "heartbeat"
 
 
 @pytest.mark.parametrize("garbage", [b"\xff\xff\xff\xff", b"\x00\x00\x00\x02{}", b"\x00\x00\x00\x04nope"])
