@@ -174,7 +174,8 @@ static void connect_now(struct registration *r)
                               : "out of memory");
 }
 
-/* What the nodes have counted, by name; of reasons to drop those that occurred. */
+/* What the nodes have counted, by name; of reasons to drop those that occurred. Of a switch with several workers it is the
+ * first one's part. */
 static json_t *counted(const struct registration *r)
 {
   json_t *all = json_object();
