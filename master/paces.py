@@ -25,7 +25,8 @@ from __future__ import annotations
 
 import statistics
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 PLAN_EVERY_S = 1.0
 DAMP_S, DAMP_BY, DAMP_MAX = 30.0, 1.5, 10
@@ -50,14 +51,19 @@ CHAIN = 3
 """Receivers that a trial may come to: with several slow ones each is found when the one before it is dealt with."""
 KEEPS_UP = 0.95
 PROBE_S, PROBE_MAX_S = 2.0, 64.0
-PROBE_BY = 1.5
+PROBE_BY, ALONE_BY = 1.5, 4.0
+"""The last receiver holds nobody up."""
 LEAST = 0.01
 """No cap below this share of what a receiver could have. Who stands still is set aside."""
+LEAST_PART = 0.1
+"""Of an even share: a link over which nothing came lately is not given up."""
 
 
 @dataclass
 class Pace:
     cap: int | None = None
+    parts: Mapping[str, float] = field(default_factory=dict)
+    """Of the cap, by the neighbour that it comes from; empty where that is not known, or does not matter."""
     since: float = 0.0
     wait_s: float = PROBE_S
     probing: bool = False
@@ -66,7 +72,8 @@ class Pace:
 @dataclass(frozen=True)
 class Seen:
     """A receiver now: bytes it holds, bit/s measured and planned, and what it could have. `behind_s`: for how long the
-    others have been ahead of it. `left`: bytes it has still to get, if that is known."""
+    others have been ahead of it. `left`: bytes it has still to get, if that is known. `arrived`: bytes by the neighbour
+    that they came from; empty where it is not the links that hold it up."""
 
     name: str
     held: int
@@ -75,6 +82,7 @@ class Seen:
     bound: float
     behind_s: float = 0.0
     left: int | None = None
+    arrived: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -84,6 +92,7 @@ class _Look:
     at: float
     held: dict[str, int]
     due: dict[str, float]
+    arrived: dict[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 @dataclass
@@ -120,13 +129,26 @@ class Paces:
     def caps(self) -> dict[str, int]:
         return {name: pace.cap for name, pace in self._pace.items() if pace.cap is not None}
 
+    @property
+    def narrow(self) -> dict[tuple[str, str], int]:
+        """Of the caps what each last link, (neighbour, receiver), takes: one whose links are slow, or one of them, must
+        not get all over one link, nor pass on what it cannot receive."""
+        return {
+            (neighbour, name): int(pace.cap * part)
+            for name, pace in self._pace.items()
+            if pace.cap is not None
+            for neighbour, part in pace.parts.items()
+        }
+
     def note(self, seen: list[Seen], now: float) -> None:
         """Count on; before anything is asked about these."""
         last = self._looks[-1] if self._looks else None
         for one in seen:
             if last is not None and one.name in last.held:
                 self._due[one.name] = self._due.get(one.name, 0.0) + one.planned * (now - last.at) / 8
-        look = _Look(now, {one.name: one.held for one in seen}, dict(self._due))
+        look = _Look(
+            now, {one.name: one.held for one in seen}, dict(self._due), {one.name: dict(one.arrived) for one in seen}
+        )
         self._looks.append(look)
         for one in seen:
             before = self._moved.get(one.name)
@@ -160,7 +182,7 @@ class Paces:
         if (trial := self._trial) is not None and trial.settled is None and now - trial.at >= SETTLE_S:
             trial.settled = self._looks[-1]
         since = now - self._begun.at
-        due = since >= self._wait(now) and (self._alone(seen) or self._slow(seen, now) or self._more(seen, now))
+        due = since >= self._wait(now) and (self._slow(seen, now) or self._more(seen, now))
         due = due or (since >= PLAN_EVERY_S and self._back(seen, now))
         if due:
             self._begun = self._looks[-1]
@@ -170,10 +192,6 @@ class Paces:
 
     def _wait(self, now: float) -> float:
         return PLAN_EVERY_S * DAMP_BY ** sum(now - at < DAMP_S for at in self._plans)
-
-    def _alone(self, seen: list[Seen]) -> bool:
-        """The last receiver holds nobody up: it takes what it can."""
-        return len(seen) == 1 and self._pace.pop(seen[0].name, Pace()).cap is not None
 
     def _laggards(self, seen: list[Seen], now: float) -> frozenset[str]:
         """Who is last, and those as late, so far behind that it is not chance. Nobody where all are late alike: that is
@@ -210,7 +228,16 @@ class Paces:
             if pace.probing:
                 pace.wait_s = min(2 * pace.wait_s, PROBE_MAX_S)
             pace.cap, pace.since, pace.probing = cap, now, False
+            pace.parts = self._parts(name)
         return bool(caps)
+
+    def _parts(self, name: str) -> dict[str, float]:
+        """By which neighbours it got lately what it got."""
+        first, last = self._looks[0].arrived.get(name, {}), self._looks[-1].arrived.get(name, {})
+        came = {neighbour: max(0, count - first.get(neighbour, 0)) for neighbour, count in last.items()}
+        least = LEAST_PART * sum(came.values()) / max(1, len(came))
+        total = sum(max(count, least) for count in came.values())
+        return {neighbour: max(count, least) / total for neighbour, count in came.items()} if total else {}
 
     def _cap(self, one: Seen, now: float) -> int | None:
         """What it was seen to take; None where that is about what it was planned to get."""
@@ -218,7 +245,8 @@ class Paces:
         lately = [self._rate(one, look, now) for look in list(self._looks)[:-1]]
         if begun is None or not lately or max(lately) >= WORTH * one.planned:
             return None
-        cap = int(max(min(lately), LEAST * one.bound))
+        # The more of two: too much is found out within a second, too little only by a probe.
+        cap = int(max(*lately, LEAST * one.bound))
         before = self._pace.get(one.name, Pace()).cap
         if before is not None:
             # After a plan it catches up with what the old trees brought to the others: look at all of that time.
@@ -286,14 +314,15 @@ class Paces:
         return (one.held - held) * 8 / (now - since.at) if held is not None and now > since.at else one.measured
 
     def _more(self, seen: list[Seen], now: float) -> bool:
-        if self._trial is not None:
+        if self._trial is not None and len(seen) > 1:
             return False
+        by = PROBE_BY if len(seen) > 1 else ALONE_BY
         for one in seen:
             pace = self._pace.get(one.name)
             if pace is None or pace.cap is None or now - pace.since < pace.wait_s:
                 continue
             if one.measured >= KEEPS_UP * min(pace.cap, one.planned):
-                more = int(pace.cap * PROBE_BY)
+                more = int(pace.cap * by)
                 pace.cap, pace.since, pace.probing = (more if more < one.bound else None), now, True
                 return True
         return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from dataclasses import replace
 
 from .attendance import Attendance
@@ -14,7 +15,7 @@ from .paces import Seen
 from .plan import RATE_UNKNOWN
 from .reaction import Reactions
 from .schedule import Scheduler
-from .stable import RatedForest
+from .stable import Arc, RatedForest
 from .transfer import Transfer
 
 log = logging.getLogger("datacast.master")
@@ -42,7 +43,10 @@ class SlowReceivers:
         seen = [self._seen(member, 0.0 if plans else self._attendance.behind_s(member)) for member in working]
         if plans and t.paces.look(seen, now):
             share = t.plan.payload / t.plan.frame_bytes
-            self._plan_for({name: int(cap / share) for name, cap in t.paces.caps.items()})
+            self._plan_for(
+                {name: int(cap / share) for name, cap in t.paces.caps.items()},
+                {arc: int(rate / share) for arc, rate in t.paces.narrow.items()},
+            )
         elif not plans:
             t.paces.note(seen, now)
         for name in t.paces.aside(seen, now, plans):
@@ -66,10 +70,22 @@ class SlowReceivers:
             able = t.forest.plan.bound.get(member.name, 0)
         held = member.bytes - member.unwritten
         left = None if t.size is None else t.size - held
-        return Seen(member.name, held, member.rate_bps, planned * share, able * share, behind_s, left)
+        by_disk = member.unwritten > t.paces.near if t.paces else False
+        arrived = {} if by_disk else self._arrived(member)
+        return Seen(member.name, held, member.rate_bps, planned * share, able * share, behind_s, left, arrived)
 
-    def _plan_for(self, caps: dict[str, int]) -> None:
-        """Trees for what receivers were seen to take, where there can be any."""
+    def _arrived(self, member: Member) -> dict[str, int]:
+        """Bytes by the neighbour that they came from, over all trees that there were."""
+        assert self._t.forest
+        came: Counter[str] = Counter()
+        for number, way in self._t.forest.ways.items():
+            count = member.trees.get(str(number), {}).get("bytes")
+            if isinstance(count, int):
+                came.update({parent: count for parent, child in way.arcs if child == member.name})
+        return dict(came)
+
+    def _plan_for(self, caps: dict[str, int], narrow: dict[Arc, int]) -> None:
+        """Trees for what receivers were seen to take, where there can be any. `narrow`: over their last links."""
         t = self._t
         assert t.forest and t.plan and t.view.network and isinstance(t.scheduler, Scheduler)
         forest = t.forest
@@ -77,14 +93,14 @@ class SlowReceivers:
             assert isinstance(forest, Forest)
             rates = {number: planned.rate_bps for number, planned in zip(t.tree_ids, t.plan.trees, strict=True)}
             forest = RatedForest.of(forest, t.view.network, rates, default=RATE_UNKNOWN)
-            forest.caps = caps
+            forest.caps, forest.narrow = caps, narrow
             if forest.planned(self._reactions.wanted()) is None:
                 log.warning("group %s: trees with rates cannot be routed, it keeps those it has", t.id)
                 return
             t.plan = replace(t.plan, rated=forest.plan)
             t.forest = forest
             t.scheduler.by_name(frozenset(self._reactions.wanted()))
-        forest.caps = caps
-        log.warning("group %s: planning anew, receivers take %s", t.id, caps)
+        forest.caps, forest.narrow = caps, narrow
+        log.warning("group %s: planning anew, receivers take %s, by link %s", t.id, caps, narrow)
         self._reactions.others = True
         self._reactions.kick()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from datacast.core.rates import RatedTree
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import networkx as nx
 
 Arc = tuple[str, str]
+WORTH = 0.75
+"""A slow receiver's links count as slow where the others still get this part of what they would get otherwise."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ def _routes(network: Network, source: str, tree: RatedTree, number: int) -> Rout
 
 class RatedForest:
     """The trees of a running group, as forest.Forest has them: `ways` by tree id, `update` when links or receivers
-    change. `caps`: what receivers were seen to take."""
+    change. `caps`: what receivers were seen to take; `narrow`: over their last links."""
 
     def __init__(
         self,
@@ -75,6 +77,7 @@ class RatedForest:
         self.payload, self.default, self.most, self.planner = payload, default, most, planner
         self.plan = plan
         self.caps: dict[str, int] = {}
+        self.narrow: dict[Arc, int] = {}
         self.cut_off: set[str] = set(plan.cut_off)
         self.ways: dict[int, Way] = {
             number: _way(tree, found, slot)
@@ -139,16 +142,14 @@ class RatedForest:
     def planned(self, wanted: list[str]) -> Rated | None:
         """What there would be now; None where it cannot be routed, or the group's pieces do not fit."""
         try:
-            given = deliver(
-                self.graph,
-                self.network,
-                self.source,
-                wanted,
-                default=self.default,
-                most=self.most,
-                caps=self.caps,
-                planner=None if self.caps else self.planner,
-            )
+            given = self._deliver(wanted, {})
+            narrow = {arc: rate for arc, rate in self.narrow.items() if arc[1] in self.caps and self._known(arc)}
+            if narrow:
+                # Who is slow may still have to pass on to others, and be able to.
+                other = self._deliver(wanted, narrow)
+                rest = [name for name in wanted if name not in self.caps]
+                if all(other.got[name] >= WORTH * given.got[name] for name in rest):
+                    given = replace(other, bound=given.bound)
             plan = with_routes(self.network, self.source, given)
         except Unreachable:
             return Rated((), (), dict.fromkeys(wanted, 0), dict.fromkeys(wanted, 0), tuple(wanted))
@@ -156,6 +157,22 @@ class RatedForest:
             return None
         mtu = min((data["mtu"] for *_, data in self.graph.edges(data=True)), default=0)
         return plan if all(route.payload(mtu) >= self.payload for route in plan.routes) else None
+
+    def _deliver(self, wanted: list[str], narrow: Mapping[Arc, int]) -> Delivery:
+        return deliver(
+            self.graph,
+            self.network,
+            self.source,
+            wanted,
+            default=self.default,
+            most=self.most,
+            caps=self.caps,
+            narrow=narrow,
+            planner=None if self.caps else self.planner,
+        )
+
+    def _known(self, arc: Arc) -> bool:
+        return self.graph.has_edge(*arc) and all(name in self.network.index for name in arc)
 
     def _take_over(self, plan: Rated, before: set[str], wanted: set[str]) -> Change:
         slots = {(frozenset(tree.arcs), tree.rate_bps): slot for slot, tree in enumerate(plan.trees)}

@@ -90,11 +90,12 @@ def deliver(
     default: int,
     most: int | None = None,
     caps: Mapping[str, int] | None = None,
+    narrow: Mapping[tuple[str, str], int] | None = None,
     planner: str | None = None,
 ) -> Delivery:
-    """Trees with rates. `caps`: what receivers were seen to take, in bit/s. `planner`: another one than the core.
-    Raises TreeError, PlannerError."""
-    capacity = arc_rates(network, graph, default=default)
+    """Trees with rates. `caps`: what receivers were seen to take, in bit/s; `narrow`: what links were. `planner`: not
+    the core. Raises TreeError, PlannerError."""
+    capacity = arc_rates(network, graph, caps=narrow, default=default)
     most = min(most or TREES_MAX, TREES_MAX)
     found = rated_trees(network, source, receivers, capacity, most=most, wish=caps or None)
     trees = found.trees if planner in (None, "datacast") else _planned(graph, source, receivers, planner, default, most)

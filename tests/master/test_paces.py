@@ -133,6 +133,30 @@ def test_of_two_slow_ones_each_is_found(second: float):
     assert {"c", "d"} <= set(plans[-1][1]) and plans[1][0] <= 5.0
 
 
+def test_a_cap_is_spread_over_the_links_as_the_data_came():
+    paces, held = Paces(NEAR), dict.fromkeys("abc", 0)
+    for i in range(1, 12):
+        # From x ten times what comes from y, where c is; nothing is known of the others.
+        held = {n: held[n] + int(11e6 * POLL_S / 8) for n in "abc"}
+        seen = [
+            Seen(
+                n,
+                max(0, held[n] - (3 * NEAR if n == "c" else 0)),
+                11e6,
+                100e6,
+                100e6,
+                arrived={"x": held[n] * 10 // 11, "y": held[n] // 11} if n == "c" else {},
+            )
+            for n in "abc"
+        ]
+        if paces.look(seen, i * POLL_S):
+            break
+    cap = paces.caps["c"]
+    assert paces.narrow.keys() == {("x", "c"), ("y", "c")}
+    assert 0.99 * cap <= sum(paces.narrow.values()) <= cap
+    assert paces.narrow["x", "c"] > 8 * paces.narrow["y", "c"]
+
+
 def test_nothing_is_tried_for_the_last_moment():
     def rates(caps):
         return {n: 10e6 - (n == "c") for n in "abc"}
@@ -184,13 +208,19 @@ def test_the_last_one_is_dealt_with_first():
     assert set(paces.caps) == {"c"} and paces.caps["c"] <= 10_000_000
 
 
-def test_the_last_receiver_has_no_cap():
-    world = World(100e6)
-    world.run(5.0, lambda name, now: 20e6 if name == "c" else 100e6)
-    assert set(world.paces.caps) == {"c"}
-    c = Seen("c", int(world.held["c"]), 20e6, 20e6, 100e6)
-    assert world.paces.look([c], world.now + PLAN_EVERY_S)
-    assert world.paces.caps == {}
+def test_the_last_receiver_soon_has_no_cap():
+    """It holds nobody up. One that does not take what it has is left as it is."""
+    for takes, rises in ((1.0, True), (0.7, False)):
+        world = World(100e6)
+        world.run(5.0, lambda name, now: 20e6 if name == "c" else 100e6)
+        paces, held, now = world.paces, world.held["c"], world.now
+        assert set(paces.caps) == {"c"}
+        for _ in range(80):
+            now += POLL_S
+            rate = takes * paces.caps.get("c", 100e6)
+            held += rate * POLL_S / 8
+            paces.look([Seen("c", int(held), rate, paces.caps.get("c", 100e6), 100e6)], now)
+        assert (paces.caps == {}) == rises
 
 
 def test_a_receiver_a_little_late_is_left_alone():

@@ -122,3 +122,36 @@ def test_rates_that_are_none_name_the_link(rates):
     g.edges["31", "s0.3"]["rates_bps"] = rates
     with pytest.raises(topologies.LinkError, match=r"31.*s0\.3|s0\.3.*31"):
         topologies.validate(g)
+
+
+def test_a_receiver_s_slow_links_are_planned_as_they_were_seen_each():
+    """Not all over one of them, and nobody gets anything through it."""
+    g = fabric(slow=False)
+    network = Network(g)
+    plan = with_routes(network, "00", deliver(g, network, "00", SIX, default=FAST))
+    forest = RatedForest(g, network, "00", plan, ids=[1, 2], payload=1000, default=FAST)
+    into = [(other, "31") for other in g["31"]]
+    forest.caps = {"31": 3 * SLOW}
+    forest.narrow = {into[0]: 2 * SLOW, into[1]: SLOW}
+    made = forest.planned(SIX)
+    assert made is not None
+    carried = {arc: sum(tree.rate_bps for tree in made.trees if arc in tree.arcs) for arc in into}
+    assert carried == forest.narrow
+    assert made.got == {name: 3 * SLOW if name == "31" else 2 * FAST for name in SIX}
+    assert made.bound["31"] == 2 * FAST
+
+
+def test_one_that_others_need_still_passes_on():
+    """Though its link was seen to bring little: its disk may be the reason."""
+    g = topologies.parse("bcube:2,1")
+    for _, _, data in g.edges(data=True):
+        data |= {"rate_bps": FAST, "mtu": 9000, "up": True}
+    for name in g.nodes:
+        g.nodes[name]["forwards"] = True
+    network = Network(g)
+    plan = with_routes(network, "00", deliver(g, network, "00", ["01", "10", "11"], default=FAST))
+    forest = RatedForest(g, network, "00", plan, ids=[1, 2], payload=1000, default=FAST)
+    forest.caps = {"01": SLOW, "10": SLOW}
+    forest.narrow = {(other, name): SLOW // 2 for name in forest.caps for other in g[name]}
+    made = forest.planned(["01", "10", "11"])
+    assert made is not None and made.got["11"] == 2 * FAST
