@@ -331,27 +331,36 @@ class Scheduler:
         it at all members, then call `cut_done`."""
         if self._cutting is not None:
             return None
-        busy = [q for q in self.trees.values() if q.extents]
-        if not busy:
+        # Those that nothing waits for: a slow tree may still have enough to do for receivers of its own.
+        free = [q for q in self.trees.values() if q.usable and not any(key & q.reach for key in self._pools)]
+        pairs = [
+            (self._left_for(slow, quick.reach, now), slow, quick)
+            for quick in free
+            if quick.left_s(now) <= self.lead_s
+            for slow in self.trees.values()
+            if slow is not quick and slow.extents and slow.cut_at is None
+        ]
+        if not pairs:
             return None
-        slow = max(busy, key=lambda q: q.left_s(now))
-        to = slow.extents[-1].to
-        if any(key & slow.reach for key in self._pools):
-            return None
-        others = [q for q in self.trees.values() if q.usable and q is not slow and q.reach & to]
-        if not others or slow.cut_at is not None:
-            return None
-        quick = min(others, key=lambda q: q.left_s(now))
-        gap = slow.left_s(now) - quick.left_s(now)
-        if quick.left_s(now) > self.lead_s or gap * quick.rate / (slow.rate + quick.rate) < self.gain_s:
+        (left_s, end), slow, quick = max(pairs, key=lambda pair: (pair[0][0], -pair[2].left_s(now)))
+        gap = left_s - quick.left_s(now)
+        if gap * quick.rate / (slow.rate + quick.rate) < self.gain_s:
             return None
         move = gap * slow.rate * quick.rate / (slow.rate + quick.rate)
         earliest = slow.expected(now) + self._guard(slow)
-        seq = int(max(slow.end - move, earliest))
-        if slow.end - seq < max(1.0, self.gain_s * slow.rate):
+        seq = int(max(end - move, earliest))
+        if end - seq < max(1.0, self.gain_s * slow.rate):
             return None
         self._cutting = Cut(slow.id, seq)
         return self._cutting
+
+    @staticmethod
+    def _left_for(queue: TreeQueue, reach: Names, now: float) -> tuple[float, int]:
+        """Seconds until a tree has sent what any of these receivers wait for, and where in its numbers that ends."""
+        end = max((e.seq + e.count for e in queue.extents if e.to & reach), default=0)
+        at = queue.expected(now)
+        count = sum(max(0.0, min(end, e.seq + e.count) - max(at, e.seq)) for e in queue.extents if e.seq < end)
+        return (count / queue.rate if queue.rate > 0 else float("inf") if count else 0.0), end
 
     def lose(self, tree: int) -> None:
         """A tree has lost its links: it gets nothing any more; `release` takes back what it has."""

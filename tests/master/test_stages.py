@@ -23,10 +23,14 @@ class Stages:
     held: dict[str, set[int]] = field(default_factory=dict)
     done: dict[str, float] = field(default_factory=dict)
     sent: int = 0
+    believed: dict[int, float] = field(default_factory=dict)
+    """Rates before any are measured, where they differ."""
+    measured_s: float = 1.0
 
     def go(self, limit_s: float = 1000.0) -> dict[str, float]:
         names = frozenset().union(*self.reach.values())
-        scheduler = Scheduler(self.pieces, 20, list(self.rates), 100.0, rates=self.rates, reach=self.reach)
+        believed = self.rates | self.believed
+        scheduler = Scheduler(self.pieces, 20, list(self.rates), 100.0, rates=believed, reach=self.reach)
         self.held = {name: set() for name in names}
         queues: dict[int, list[Extent]] = {tree: [] for tree in self.rates}
         at, tokens = dict.fromkeys(self.rates, 0), dict.fromkeys(self.rates, 0.0)
@@ -56,6 +60,8 @@ class Stages:
                             self.done[name] = now
                     at[tree] += 1
                 scheduler.sent(tree, at[tree], now)
+                if self.believed and now >= self.measured_s:
+                    scheduler.status(tree, at[tree], rate, now)
             scheduler.gone(frozenset(self.done))
             for extent in scheduler.assign(now):
                 queues[extent.tree].append(extent)
@@ -73,6 +79,16 @@ def test_a_slow_receiver_costs_the_others_nothing_and_itself_nothing():
     run = Stages({1: 450.0, 2: 450.0, 3: 50.0, 4: 50.0}, {1: five, 2: five, 3: all_six, 4: all_six}, 4000)
     done = run.go()
     assert max(done[name] for name in five) <= 4.0 * 1.02 + 0.1
+    assert done["f"] <= 40.0 * 1.02 + 0.3
+
+
+def test_what_a_slow_tree_was_given_too_much_the_fast_ones_take_over():
+    """It still has enough to do: what went over the others only, its slow receiver has to get yet."""
+    all_six, five = frozenset("abcdef"), frozenset("abcde")
+    rates, reach = {1: 450.0, 2: 450.0, 3: 50.0, 4: 50.0}, {1: five, 2: five, 3: all_six, 4: all_six}
+    run = Stages(rates, reach, 4000, believed={1: 150.0, 2: 150.0, 3: 100.0, 4: 100.0})
+    done = run.go()
+    assert max(done[name] for name in five) <= 4.0 * 1.02 + 0.2
     assert done["f"] <= 40.0 * 1.02 + 0.3
 
 
