@@ -17,6 +17,16 @@
 #define RATE_MAX_BPS (INT64_C(1) << 42)
 enum { BATCH = 16, BATCHES_PER_POLL = 4 };
 
+/* A tree that carries less than half of what it did in the window before is worth a look at who holds it up: in a long
+ * transfer the master looks seldom. Of slower trees than LEAST a window says nothing. */
+#define WINDOW (400 * DC_MS)
+enum { WINDOW_LEAST = 8 };
+
+struct window {
+  dc_time since;
+  uint32_t from, before; /* where it began; pieces in the one before, 0: unknown */
+};
+
 struct source_tree {
   struct endpoint endpoint; /* first: the tree is its endpoint */
   struct group *group;
@@ -25,6 +35,7 @@ struct source_tree {
   struct extent_map extents;
   uint32_t sent; /* one past the highest sequence number sent */
   uint32_t mark; /* progress is told when `sent` gets there */
+  struct window window;
   bool attached;
 };
 
@@ -146,6 +157,19 @@ static bool send_batch(struct source_tree *t, dc_time now, const struct dc_sourc
   return true;
 }
 
+/* A tree that has run dry begins anew. */
+static bool slowed(struct source_tree *t, dc_time now)
+{
+  struct window *w = &t->window;
+  bool dry = t->sent >= extent_map_end(&t->extents) || t->sent < w->from;
+  if (!dry && now - w->since < WINDOW)
+    return false;
+  uint64_t pieces = dry ? 0 : (uint64_t)(t->sent - w->from) * WINDOW / (uint64_t)(now - w->since);
+  bool less = !dry && w->before >= WINDOW_LEAST && pieces < w->before / 2;
+  *w = (struct window){.since = now, .from = t->sent, .before = pieces < UINT32_MAX ? (uint32_t)pieces : UINT32_MAX};
+  return less;
+}
+
 static bool poll(struct endpoint *e, dc_time now)
 {
   struct source_tree *t = (struct source_tree *)(void *)e;
@@ -166,6 +190,8 @@ static bool poll(struct endpoint *e, dc_time now)
     group_event(t->group, "progress",
                 json_pack("{s:I,s:I}", "tree", (json_int_t)t->params.id, "seq", (json_int_t)t->sent));
   }
+  if (slowed(t, now))
+    group_event(t->group, "slowed", json_pack("{s:I}", "tree", (json_int_t)t->params.id));
   if (n == BATCH)
     return true;
   if (e->timer.pos == 0 || e->timer.at != now + CROWDED_WAIT) {

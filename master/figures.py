@@ -68,9 +68,11 @@ class Figures:
             member.bad_blocks += 1
             if event.get("forgotten") and t.scheduler:
                 t.scheduler.again(int(event["block"]), frozenset({member.name}))
+        elif kind == "slowed" and member.sends:
+            t.slowed.set()
         elif kind == "resumed":
             self._resumed(member.name, int(event["tree"]), int(event["t_ns"]))
-        t.news = t.news or kind not in ("progress", "digests")
+        t.news = t.news or kind not in ("progress", "digests", "slowed")
         t.wake.set()
 
     def _digests_in(self, member: Member, rows: Any, now: float) -> None:

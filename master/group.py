@@ -364,4 +364,17 @@ class Group:
             self._reactions.kick()
             self.transfer.news = True
             self._look_s = self._pace(pace.left_s(self.transfer.size, self.crew.receivers))
-            await asyncio.sleep(max(0.02, self._look_s - (time.monotonic() - started)))
+            await self._until_next_look(started)
+
+    async def _until_next_look(self, last: float) -> None:
+        """Sooner where a receiver seems to be slow, or the source says that a tree is."""
+        now, paces = time.monotonic(), self.transfer.paces
+        wait = pace.CURIOUS_S if paces is not None and paces.curious(now) else self._look_s
+        self.transfer.slowed.clear()
+        if wait > pace.POLL_S:
+            await asyncio.sleep(max(0.02, pace.POLL_S - (now - last)))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(max(0.0, wait - pace.POLL_S)):
+                    await self.transfer.slowed.wait()
+        else:
+            await asyncio.sleep(max(0.02, wait - (now - last)))

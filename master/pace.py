@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from .members import Member
 
 POLL_S, POLL_MAX_S = 0.25, 5.0
+CURIOUS_S = 0.1
+"""When a receiver seems to be slow."""
 LOOKS = 100
 """Of what is left one part passes between two looks."""
 LEASE_LOOKS = 4

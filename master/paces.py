@@ -23,6 +23,7 @@ Where no plan can help (one rate is wanted for all), so is one that falls too fa
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import deque
 from collections.abc import Mapping
@@ -37,6 +38,8 @@ WORTH = 0.75
 LOOKS = 3
 AGREE_S = 1.0
 """So many looks in a row, or all of so long a time, must find the same receiver last."""
+RATE_S = 0.2
+"""A rate is measured over so long a time at least, where looks go back so far."""
 SKEW_S = 0.005
 """Members are not asked at the same instant: what they get in this time is chance."""
 WORTH_S = 0.5
@@ -122,12 +125,28 @@ class Paces:
         self._plans: deque[float] = deque(maxlen=DAMP_MAX)
         self._last: deque[tuple[float, frozenset[str]]] = deque(maxlen=LOOKS)
         """Who was last, too far behind, at each look."""
+        self._curious_at = -math.inf
         self._trial: _Trial | None = None
         self._hold_s, self._hold_until = HOLD_S, 0.0
 
     @property
     def caps(self) -> dict[str, int]:
         return {name: pace.cap for name, pace in self._pace.items() if pace.cap is not None}
+
+    def curious(self, now: float) -> bool:
+        """Somebody was last for the first time or the second: the next looks should come soon. Once in PLAN_EVERY_S:
+        where it is another one each time, looking does not help."""
+        run, first, common = 0, 0.0, None
+        for at, names in reversed(self._last):
+            common = names if common is None else common & names
+            if not common:
+                break
+            run, first = run + 1, at
+        if not 0 < run < LOOKS or now < self._hold_until:
+            return False
+        if first - self._curious_at >= PLAN_EVERY_S:
+            self._curious_at = first
+        return self._curious_at == first
 
     @property
     def narrow(self) -> dict[tuple[str, str], int]:
@@ -242,7 +261,8 @@ class Paces:
     def _cap(self, one: Seen, now: float) -> int | None:
         """What it was seen to take; None where that is about what it was planned to get."""
         begun = self._begun
-        lately = [self._rate(one, look, now) for look in list(self._looks)[:-1]]
+        looks = [look for look in list(self._looks)[:-1] if now - look.at >= RATE_S] or [self._looks[0]]
+        lately = [self._rate(one, look, now) for look in looks if look.at < now]
         if begun is None or not lately or max(lately) >= WORTH * one.planned:
             return None
         # The more of two: too much is found out within a second, too little only by a probe.

@@ -44,6 +44,8 @@ class Transfer:
         """Set by whoever has changed something that the group should look at."""
         self.news = True
         """There is something to report."""
+        self.slowed = asyncio.Event()
+        """A source says that a tree has become slow: the next look should come soon."""
         # Planning:
         self.size: int | None = None
         self.files: dict[str, dict[str, int]] = {}
