@@ -236,9 +236,12 @@ class Paces:
 
     def _slow(self, seen: list[Seen], now: float) -> bool:
         late = self._agreed(now)
+        others = [one for one in seen if one.name not in late]
+        if not late or not self._worth(others):
+            return False
         caps = {one.name: cap for one in seen if one.name in late and (cap := self._cap(one, now)) is not None}
         fresh = [name for name in caps if self._pace.get(name, Pace()).cap is None]
-        if fresh and not self._may_try([one for one in seen if one.name not in late], now):
+        if fresh and not self._may_try(others, now):
             caps = {name: cap for name, cap in caps.items() if name not in fresh}
         elif fresh:
             self._try(fresh, seen, now)
@@ -280,6 +283,11 @@ class Paces:
         if (trial := self._trial) is not None:
             got, had, _ = self._gain(trial, others, now)
             return trial.steps < CHAIN and trial.settled is not None and got - had >= SOME * had
+        return True
+
+    @staticmethod
+    def _worth(others: list[Seen]) -> bool:
+        """Would they save enough, if they got what they were planned to get?"""
         saved = [
             one.left * 8 / max(one.measured, 1.0) * (1 - one.measured / one.planned)
             for one in others
