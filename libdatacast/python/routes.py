@@ -132,11 +132,11 @@ def routes(
 
     Notes
     -----
-    Waypoints are the branch nodes that can cache (two or more consumers: children, or itself a receiver), and
-    others where a segment would have more labels than a node on it can handle, and those next below a branch
-    switch that has its cache beside it: it copies for that one to children one link away. Interests that would meet at a branch
-    node that cannot cache meet at the next one above it that can; the source's own node always can. Bytes written are
-    the cost: about 0.5 microseconds per route in C, and as much again for Python's objects.
+    Waypoints are the branch nodes that can cache (two or more consumers: children, or itself a receiver), and others
+    where a segment would have more labels than a node on it can handle, and those next below a branch switch that has
+    its cache beside it: it copies for that one to children one link away. Interests that would meet at a branch node
+    that cannot cache meet at the next one above it that can; the source's own node always can. Bytes written are the
+    cost: about 0.5 microseconds per route in C, and as much again for Python's objects.
     """
     given: TreeSet
     ids: Iterable[int] | None = None
