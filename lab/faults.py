@@ -204,9 +204,10 @@ def parse_faults(specs: list[str], graph: nx.Graph, dataplane: str) -> tuple[Fau
     """All of them, in the order of time. Raises LabError, also for what the data plane cannot do."""
     faults = [parse_fault(spec, graph) for spec in specs]
     for fault in faults:
-        able = ABLE.get(fault.kind)
-        can = [name in able for name in dataplane.split("+")] if able is not None else [True]
-        if not (any(can) if fault.kind == "appliance" else all(can)):  # of an appliance: the switch says if it has one
+        able = ABLE.get(fault.kind, ())
+        can = [name in able for name in dataplane.split("+")]
+        # Of an appliance: the switch says if it has one.
+        if able and not (any(can) if fault.kind == "appliance" else all(can)):
             raise LabError(
                 f"--fault {fault.spec!r}: the data plane {dataplane} cannot do that",
                 what=fault.spec,
