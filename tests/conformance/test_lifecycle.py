@@ -276,7 +276,10 @@ def test_a_restarted_bmv2_gets_its_pipeline_and_entries_again(plane: Plane) -> N
     plane.ns.processes.remove(plane.bmv2)
     wait_for("the loss", lambda: not plane.switch()["connected"], 15)
     plane.bmv2 = plane.ns.start("bmv2", plane.command(), plane.folder)
+    begun = time.monotonic()
     wait_for("programming", lambda: plane.switch()["programmed"], 20)
+    took = f"{plane.switch()['programmed_ms']} ms after connecting, {time.monotonic() - begun:.2f} s after it started"
+    print(f"{plane.name}: {plane.switch()['rules']} rules, programmed {took}")
     assert plane.switch()["pipeline"]["pushed"] is True
     assert wait_for("forwarding", lambda: forwards(plane), 10)
 
