@@ -2,6 +2,7 @@
 
 export const COLOURS = ["#2b6cb0", "#c05621", "#2f855a", "#805ad5", "#b83280", "#0987a0", "#975a16", "#718096"];
 const NEAR = 12;
+const MANY = 1500; // cables, from which on they are thin, and told apart by colour alone: a processor has to paint them
 const LOSS = 0.001; // of a cable's packets, from which on it is shown
 
 export class NetworkMap {
@@ -72,10 +73,12 @@ export class NetworkMap {
       if (!classes.has(key)) classes.set(key, []);
       classes.get(key).push(l);
     }
-    const style = { up: [this.css("--link"), 1], half: [this.css("--link"), 2.5], full: [this.css("--switch"), 3], lossy: [this.css("--warn"), 3.5], down: [this.css("--down"), 2.5] };
+    const style = { up: [this.css("--link"), 1], half: [this.css("--half"), 2.5], full: [this.css("--switch"), 3], lossy: [this.css("--warn"), 3.5], down: [this.css("--down"), 2.5] };
+    const many = this.links.length > MANY;
     for (const [key, links] of classes) {
       [c.strokeStyle, c.lineWidth] = style[key];
-      c.setLineDash(key === "down" ? [4, 4] : []);
+      if (many) c.lineWidth = 1;
+      c.setLineDash(key === "down" && !many ? [4, 4] : []);
       c.beginPath();
       for (const { a, b } of links) { c.moveTo(...places[a]); c.lineTo(...places[b]); }
       c.stroke();

@@ -295,4 +295,4 @@ def test_the_map_stays_fluid_with_4096_hosts(page, lab):
         [hosts + switches, links],
     )
     print(json.dumps({"recolour_ms": [round(t, 1) for t in took]}))
-    assert len(links) == 7168 and took[0] <= 120  # the best: other programs on the machine are no failure
+    assert len(links) == 7168 and took[len(took) // 2] <= 120
