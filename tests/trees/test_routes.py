@@ -109,7 +109,7 @@ def test_a_group_works_whatever_appliances_are_absent(spec, absent, size, seed):
 @settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     spec=st.sampled_from(["fattree:4,3", "bcube:4,1", "leafspine:4,8,6,4", "jellyfish:16,3,2,3", "bcube:3,2"]),
-    size=st.integers(1, 12),
+    size=st.integers(1, 8),
     late=st.booleans(),
     seed=st.integers(0, 10**6),
 )
