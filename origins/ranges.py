@@ -52,7 +52,7 @@ def head(ranges: list[Range], count: int) -> tuple[list[Range], list[Range]]:
             return taken, ranges[at:]
         if one.count > count:
             first, rest = one.split(count)
-            return [*taken, first], [rest, *ranges[at + 1:]]
+            return [*taken, first], [rest, *ranges[at + 1 :]]
         taken.append(one)
         count -= one.count
     return taken, []

@@ -107,8 +107,15 @@ def test_a_fetcher_that_dies_costs_its_unfinished_run():
     assert any(one.first <= unfinished.first and unfinished.end <= one.end for one in joined(again))
 
 
-@pytest.mark.parametrize(("arguments", "what"), [((10, [], "steal"), "fetch"), ((10, ["a", "a"], "steal"), "twice"),
-                                                 ((10, ["a"], "borrow"), "there are"), ((-1, ["a"], "steal"), "-1")])
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        ((10, [], "steal"), "fetch"),
+        ((10, ["a", "a"], "steal"), "twice"),
+        ((10, ["a"], "borrow"), "there are"),
+        ((-1, ["a"], "steal"), "-1"),
+    ],
+)
 def test_what_makes_no_sense_is_refused(arguments, what):
     with pytest.raises(DealingError, match=what):
         Dealing(*arguments)
@@ -117,8 +124,12 @@ def test_what_makes_no_sense_is_refused(arguments, what):
 def test_reports_that_fit_nothing_are_refused():
     dealing = Dealing(10, ["a", "b"], "steal")
     one = dealing.take("a")
-    for wrong in (lambda: dealing.fetched("b", one, 1), lambda: dealing.fetched("x", one, 1),
-                  lambda: dealing.failed("a", one, one.count + 1), lambda: dealing.joins("a")):
+    for wrong in (
+        lambda: dealing.fetched("b", one, 1),
+        lambda: dealing.fetched("x", one, 1),
+        lambda: dealing.failed("a", one, one.count + 1),
+        lambda: dealing.joins("a"),
+    ):
         with pytest.raises(DealingError):
             wrong()
 

@@ -45,7 +45,7 @@ class Tokens:
     logins: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        it = self
+        it, self.port = self, self.socket.getsockname()[1]
 
         class Answers(BaseHTTPRequestHandler):
             def do_GET(self) -> None:

@@ -1,0 +1,55 @@
+"""Files of a model hub, Hugging Face's or one like it: hf://[datasets/|spaces/]ORG/REPO[@REVISION][/PATH]."""
+
+from __future__ import annotations
+
+import os
+import re
+from urllib.parse import quote
+
+import httpx
+
+from .asking import ask
+from .parts import FILES_MAX, Named, OriginError, Part, safe_path
+
+HUB = "https://huggingface.co"
+HF = re.compile(r"hf://((?:datasets/|spaces/)?)([\w.-]+/[\w.-]+)(?:@([\w.-]+))?(?:/(.+))?")
+
+
+def of_hub(client: httpx.Client, name: str) -> Named:
+    found = HF.fullmatch(name)
+    if not found:
+        raise OriginError("bad_origin", f"{name}: give hf://ORG/REPO[@REVISION][/PATH], hf://datasets/ORG/REPO…")
+    kind, repo, revision, path = found[1], found[2], found[3] or "main", found[4]
+    hub = os.environ.get("HF_ENDPOINT", HUB).rstrip("/")
+    token = os.environ.get("HF_TOKEN", "")
+    headers = {"Authorization": f"Bearer {token}"} if token and hub.startswith("https://") else {}
+    if path:
+        return Named(name, False, (_hub_file(client, name, f"{hub}/{kind}{repo}", revision, path, headers),))
+    api = f"{hub}/api/{kind or 'models/'}{repo}/revision/{revision}"
+    about = ask(client, "GET", api, name, headers)
+    about.check(name)
+    told = about.json(name)
+    commit, files = str(told.get("sha", "")), told.get("siblings", [])
+    paths = [str(row.get("rfilename", "")) for row in files if isinstance(row, dict)]
+    if not re.fullmatch("[0-9a-f]{7,64}", commit) or not paths:
+        raise OriginError("bad_answer", f"{name}: the hub names no commit, or no file")
+    if len(paths) > FILES_MAX:
+        raise OriginError("too_many", f"{name} has {len(paths)} files; a group takes {FILES_MAX}: name one of them")
+    parts = [_hub_file(client, name, f"{hub}/{kind}{repo}", commit, path, headers) for path in sorted(paths)]
+    return Named(name, True, tuple(parts))
+
+
+def _hub_file(client: httpx.Client, name: str, base: str, revision: str, path: str, headers: dict[str, str]) -> Part:
+    if not safe_path(path):
+        raise OriginError("bad_answer", f"{name}: a file called {path!r}")
+    asked = {**headers, "Accept-Encoding": "identity"}
+    answer = ask(client, "HEAD", f"{base}/resolve/{revision}/{quote(path)}", name, asked)
+    answer.check(name)
+    told = answer.headers
+    size = told.get("x-linked-size") or ("" if answer.status >= 300 else told.get("content-length", ""))
+    commit = told.get("x-repo-commit", revision)
+    digest = told.get("x-linked-etag", "").strip('"')
+    if not size.isdecimal() or not re.fullmatch(r"[\w.-]{1,64}", commit):
+        raise OriginError("bad_answer", f"{name}: the hub does not say how large {path} is")
+    sha256 = digest if re.fullmatch("[0-9a-f]{64}", digest) else ""
+    return Part(path, int(size), f"{base}/resolve/{commit}/{quote(path)}", sha256)

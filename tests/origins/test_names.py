@@ -1,0 +1,188 @@
+"""What names mean: images of a real registry, files of a hub, and those that lead nowhere."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).parents[1] / "services_kit"))
+from hub import COMMIT, REPO, Hub
+from registry import Registry, Tokens, sha256
+from web import Nginx
+
+from datacast.origins.names import resolve
+from datacast.origins.parts import OriginError, safe_path
+
+
+def free_ports(n: int) -> list[int]:
+    socks = [socket.create_server(("127.0.0.1", 0)) for _ in range(n)]
+    ports = [sock.getsockname()[1] for sock in socks]
+    for sock in socks:
+        sock.close()
+    return ports
+
+
+@pytest.fixture
+def tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    cert, key = tmp_path / "server.pem", tmp_path / "server.key"
+    name = ["-subj", "/CN=registry", "-addext", "subjectAltName=IP:127.0.0.2"]
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", *name]
+    subprocess.run([*command, "-days", "2", "-keyout", key, "-out", cert], check=True, capture_output=True)
+    monkeypatch.setenv("SSL_CERT_FILE", str(cert))
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    return cert, key
+
+
+@pytest.fixture
+def tokens(tls: tuple[Path, Path]) -> Iterator[Tokens]:
+    it = Tokens(socket.create_server(("127.0.0.2", 0)), *tls)
+    yield it
+    it.close()
+
+
+@pytest.fixture
+def registry(tls: tuple[Path, Path], tokens: Tokens, tmp_path: Path) -> Iterator[Registry]:
+    [port] = free_ports(1)
+    realm = f"https://127.0.0.2:{tokens.port}/token"
+    with Registry(tmp_path / "registry", "127.0.0.2", port, tls, realm) as it:
+        yield it
+
+
+LAYERS = [os.urandom(3000), os.urandom(70_000)]
+
+
+def test_an_image_is_the_files_of_an_oci_layout(registry: Registry, tokens: Tokens) -> None:
+    digest = registry.push("a/app", "v1", LAYERS, tokens)
+    place = f"127.0.0.2:{registry.port}"
+    named = resolve(f"oci://{place}/a/app:v1")
+    files = {part.path: part for part in named.parts}
+    assert named.folder and len(files) == 6
+    assert json.loads(files["oci-layout"].data) == {"imageLayoutVersion": "1.0.0"}
+    [row] = json.loads(files["index.json"].data)["manifests"]
+    assert row["digest"] == digest
+    manifest = files[f"blobs/sha256/{digest[7:]}"]
+    assert sha256(manifest.data) == digest and manifest.size == len(manifest.data) == row["size"]
+    for layer in LAYERS:
+        part = files[f"blobs/sha256/{sha256(layer)[7:]}"]
+        assert part.size == len(layer) and part.sha256 == sha256(layer)[7:]
+        assert part.url == f"https://{place}/v2/a/app/blobs/{sha256(layer)}"
+    again = resolve(f"oci://{place}/a/app@{digest}")
+    assert {p.path: p.sha256 for p in again.parts if p.url} == {p.path: p.sha256 for p in named.parts if p.url}
+
+
+def test_who_may_not_and_what_is_not_there(registry: Registry, tokens: Tokens, tmp_path: Path) -> None:
+    registry.push("a/app", "v1", LAYERS, tokens)
+    place = f"127.0.0.2:{registry.port}"
+    for name, code in (
+        ("a/app:v2", "not_found"),
+        ("a/other:v1", "not_found"),
+        ("a/app@sha256:" + 64 * "0", "not_found"),
+    ):
+        with pytest.raises(OriginError) as error:
+            resolve(f"oci://{place}/{name}")
+        assert error.value.code == code, error.value
+    tokens.login = ("robot", "hidden-password")
+    with pytest.raises(OriginError) as error:
+        resolve(f"oci://{place}/a/app:v1")
+    assert error.value.code == "origin_denied" and "docker login" in error.value.message
+    auth = base64.b64encode(b"robot:hidden-password").decode()
+    (tmp_path / "config.json").write_text(json.dumps({"auths": {place: {"auth": auth}}}))
+    assert resolve(f"oci://{place}/a/app:v1").folder
+
+
+def test_a_registry_that_cannot_be_believed(tls: tuple[Path, Path], tmp_path: Path) -> None:
+    [port] = free_ports(1)
+    index = {"manifests": [{"platform": {"os": "linux", "architecture": "arm64", "variant": "v8"}, "digest": "x"}]}
+    layer = {
+        "layers": [{"digest": "sha256:../../etc", "size": 1}],
+        "config": {"digest": "sha256:" + 64 * "a", "size": 3},
+    }
+    kinds = {"index": "application/vnd.oci.image.index.v1+json", "odd": "application/vnd.oci.image.manifest.v1+json"}
+    rows = [
+        f"location = /v2/x/manifests/{tag} {{ default_type {kinds[tag]}; return 200 '{json.dumps(body)}'; }}"
+        for tag, body in (("index", index), ("odd", layer))
+    ]
+    rows.append("location = /v2/x/manifests/text { default_type text/html; return 200 'hello'; }")
+    rows.append("location = /v2/x/manifests/busy { add_header Retry-After 7 always; return 429; }")
+    rows.append(f"location = /v2/x/manifests/sha256:{64 * '1'} {{ default_type {kinds['odd']}; return 200 '{{}}'; }}")
+    rows.append("location = /v2/x/manifests/round { return 302 /v2/x/manifests/round; }")
+    wanted = {
+        ":index": ("not_found", "linux/arm64/v8"),
+        ":odd": ("bad_answer", "digest"),
+        ":text": ("bad_answer", "JSON"),
+    }
+    wanted |= {":busy": ("throttled", "7 s"), f"@sha256:{64 * '1'}": ("digest", "expected")}
+    wanted |= {":round": ("bad_answer", "redirects")}
+    with Nginx(tmp_path / "nginx", "127.0.0.2", port, tls=tls, more=" ".join(rows)):
+        for what, (code, said) in wanted.items():
+            with pytest.raises(OriginError) as error:
+                resolve(f"oci://127.0.0.2:{port}/x{what}")
+            assert (error.value.code, said in error.value.message) == (code, True), error.value
+    with pytest.raises(OriginError) as error:
+        resolve(f"oci://127.0.0.2:{port}/x")
+    assert error.value.code == "origin_unreachable"
+
+
+def test_a_certificate_of_nobody_is_named(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SSL_CERT_FILE")
+    with pytest.raises(OriginError) as error:
+        resolve(f"oci://127.0.0.2:{registry.port}/a/app:v1")
+    assert "certificate" in error.value.message.lower()
+
+
+FILES = {"config.json": b"{}", "model/weights-1.safetensors": os.urandom(90_000)}
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    port, other = free_ports(2)
+    with Hub(tmp_path / "hub", "127.0.0.1", (port, other), FILES, {"model/weights-1.safetensors"}) as it:
+        monkeypatch.setenv("HF_ENDPOINT", it.url)
+        yield it
+
+
+def test_a_file_of_a_hub_is_pinned_to_a_commit_and_has_a_digest(hub: Hub) -> None:
+    named = resolve(f"hf://{REPO}/model/weights-1.safetensors")
+    [part] = named.parts
+    data = FILES[part.path]
+    assert not named.folder and part.size == len(data) == named.size
+    assert part.sha256 == hashlib.sha256(data).hexdigest()
+    assert part.url == f"{hub.url}/{REPO}/resolve/{COMMIT}/model/weights-1.safetensors"
+    [small] = resolve(f"hf://{REPO}@main/config.json").parts
+    assert small.size == 2 and small.sha256 == "", "its ETag is git's, no digest of it alone"
+
+
+def test_a_whole_repository(hub: Hub) -> None:
+    named = resolve(f"hf://{REPO}")
+    assert named.folder and [part.path for part in named.parts] == sorted(FILES)
+    assert all(COMMIT in part.url for part in named.parts)
+
+
+def test_names_that_mean_nothing(hub: Hub) -> None:
+    for name, code in {
+        f"hf://{REPO}/none": "not_found",
+        "hf://nobody/none": "not_found",
+        "hf://meta": "bad_origin",
+        f"hf://{REPO}/../../etc/passwd": "bad_answer",
+        "oci://host": "bad_origin",
+        "oci://host/UPPER": "bad_origin",
+        "oci://user:password@host/x": "bad_origin",
+    }.items():
+        with pytest.raises(OriginError) as error:
+            resolve(name)
+        assert error.value.code == code, (name, error.value)
+
+
+@pytest.mark.parametrize("path", ["", "/a", "a/", "a//b", "..", "a/../b", "./a", "a\nb", "a" * 1025])
+def test_paths_that_would_lead_outside(path: str) -> None:
+    assert not safe_path(path)
+    assert safe_path("a/.b/c..d")
