@@ -17,7 +17,8 @@ class Fetcher:
     def __init__(self, net: Net, allowed: Path, size: int) -> None:
         allowed.write_text("{}")
         allowed.chmod(0o600)
-        self.net, self.allowed, self.size = make_pair(net, "--origins", str(allowed)), allowed, size
+        self.options = ("--origins", str(allowed))
+        self.net, self.allowed, self.size = make_pair(net, *self.options), allowed, size
         self.address = net.address("a").split(":")[0]
         self.client = net.client("b")
 
@@ -42,6 +43,11 @@ class Fetcher:
         receiver["routes"] = {"8": path_direct().hex()}  # type: ignore[assignment]
         members = self.net.member("b", fetcher, [self.net.member("a", receiver)])
         return self.client.request("open", members, {**everyone, "trees": [tree]}, GROUP)["b"]
+
+    def again(self) -> None:
+        """Host b's agent is started again, another master speaks with it."""
+        self.net.start("b", *self.options)
+        self.client = self.net.client("b")
 
     def fetch(self, first: int = 0, count: int | None = None) -> None:
         blocks = -(-self.size // BLOCK)

@@ -95,6 +95,7 @@ class Liar(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     how = "good"
     asked = 0
+    released = threading.Event()
 
     def do_GET(self) -> None:
         kind = type(self)
@@ -126,6 +127,14 @@ class Liar(BaseHTTPRequestHandler):
             status, body, headers["Location"] = 302, b"", self.path
         elif kind.how == "no range":
             total = -1
+        elif kind.how == "too much":
+            body += b"and more"
+        elif kind.how == "too little":
+            body = body[:-1]
+        elif kind.how == "stands still once" and kind.asked == 1:
+            headers["Content-Length"] = str(len(body))
+        elif kind.how == "no time once" and kind.asked == 1:
+            status, body, headers["Retry-After"] = 429, b"", "Wed, 21 Oct 2099 07:28:00 GMT"
         self.send_response(status)
         if status == 206 and total >= 0:
             self.send_header("Content-Range", f"bytes {first}-{last}/{total}")
@@ -133,6 +142,11 @@ class Liar(BaseHTTPRequestHandler):
         for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()
+        if kind.how == "stands still once" and kind.asked == 1:
+            self.wfile.write(body[:100])
+            self.wfile.flush()
+            kind.released.wait(60)
+            return
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None: ...
@@ -145,6 +159,7 @@ class Server(ThreadingHTTPServer):
 @pytest.fixture
 def liar(fetcher: Fetcher) -> Iterator[str]:
     Liar.asked, Liar.how = 0, "good"
+    Liar.released.clear()
     made = inside(fetcher.net.namespace("a"), lambda: socket.create_server((fetcher.address, 8089)))
     server = Server((fetcher.address, 8089), Liar, bind_and_activate=False)
     server.socket.close()
@@ -153,6 +168,7 @@ def liar(fetcher: Fetcher) -> Iterator[str]:
     url = f"http://{fetcher.address}:8089/x"
     fetcher.allow(prefix=f"http://{fetcher.address}:8089/")
     yield url
+    Liar.released.set()
     server.shutdown()
     server.server_close()
 
@@ -170,6 +186,9 @@ def liar(fetcher: Fetcher) -> Iterator[str]:
         ("416", "changed"),
         ("redirects", "bad_answer"),
         ("circle", "bad_answer"),
+        ("too much", "bad_answer"),
+        ("500", "origin_failed"),
+        ("too little", "truncated"),
     ],
 )
 def test_an_answer_that_cannot_be_right_is_named_and_nothing_of_it_counts(
@@ -183,13 +202,68 @@ def test_an_answer_that_cannot_be_right_is_named_and_nothing_of_it_counts(
     assert not fetcher.told()
 
 
-@pytest.mark.parametrize("how", ["busy once", "breaks off once"])
+@pytest.mark.parametrize("how", ["busy once", "breaks off once", "stands still once", "no time once"])
 def test_what_goes_wrong_once_is_asked_for_again(fetcher: Fetcher, liar: str, how: str) -> None:
     assert fetcher.open(liar, '"one"')["ok"]
     Liar.how = how
     assert fetcher.ask("fetch", {"blocks": [[0, 1]]})["ok"]
-    fetcher.client.wait(lambda: 0 in fetcher.told(), "the block, at last")
+    fetcher.client.wait(lambda: 0 in fetcher.told(), "the block, at last", 30)
     assert Liar.asked == 2
+
+
+def test_an_agent_that_is_killed_asks_again_only_for_what_it_had_not_finished(fetcher: Fetcher, nginx: Nginx) -> None:
+    path = random_file(nginx.www / "object", SIZE)
+    url = f"{nginx.url}/object"
+    etag = fetcher.stat(url)["etag"]
+    nginx.stop()
+    nginx.rates["default"] = 40_000
+    nginx.start()
+    assert fetcher.open(url, etag)["ok"]
+    fetcher.fetch()
+    fetcher.client.wait(lambda: len(fetcher.told()) >= 8, "a part of it")
+    before = set(fetcher.told())
+    assert len(before) < 35
+    agent = fetcher.net.agents["b"]
+    agent.process.kill()
+    agent.process.wait()
+    nginx.stop()
+    del nginx.rates["default"]
+    nginx.start()
+    whole = sum(n for _, status, n in nginx.rows() if status == 206 and n > 1)
+    fetcher.again()
+    assert fetcher.open(url, etag)["ok"]
+    fetcher.client.wait(lambda: fetcher.ask("status")["blocks_resumed"] >= len(before), "what it had verified")
+    fetcher.fetch()
+    fetcher.pass_on()
+    assert digest(fetcher.net.agents["a"].folder / "got") == digest(path)
+    assert nginx.sent() - whole <= SIZE - len(before) * BLOCK, "nothing that was finished is asked for again"
+
+
+@pytest.mark.parametrize("wrong", ["name", "authority"])
+def test_a_certificate_of_somebody_else_ends_it(fetcher: Fetcher, tmp_path: Path, wrong: str) -> None:
+    cert, key = tmp_path / "server.pem", tmp_path / "server.key"
+    place = "IP:192.0.2.9" if wrong == "name" else f"IP:{fetcher.address}"
+    command = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:P-256",
+        "-nodes",
+        "-days",
+        "2",
+    ]
+    name = ["-subj", "/CN=x", "-addext", f"subjectAltName={place}"]
+    subprocess.run([*command, *name, "-keyout", key, "-out", cert], check=True, capture_output=True)
+    enter = ("ip", "netns", "exec", fetcher.net.namespace("a"))
+    with Nginx(tmp_path / "tls", fetcher.address, 8443, enter=enter, tls=(cert, key)) as it:
+        random_file(it.www / "object", SIZE)
+        fetcher.allow(prefix=it.url + "/", **({"ca": str(cert)} if wrong == "name" else {}))
+        answer = fetcher.stat(f"{it.url}/object")
+        assert answer["code"] == "certificate" and "name and authority" in answer["error"], answer
+        assert not it.rows(), "nothing was asked of it"
 
 
 def test_credentials_are_in_nothing_that_is_told(fetcher: Fetcher, liar: str) -> None:

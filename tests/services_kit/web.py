@@ -14,7 +14,8 @@ NGINX = shutil.which("nginx") or "/usr/sbin/nginx"
 
 
 class Nginx:
-    """Serves `folder`/www on ADDRESS:PORT. `rates`: bytes a second of each connection, by the client's address.
+    """Serves `folder`/www on ADDRESS:PORT. `rates`: bytes a second of each connection, by the client's address
+    or "default".
     `enter`: a command that runs another one where the address is (`ip netns exec NAME`). `tls`: certificate, key.
     `seen`: a log format of that name, with what those who ask prove themselves with."""
 
@@ -45,7 +46,7 @@ class Nginx:
         return f"http{'s' if self.secure else ''}://{self.address}:{self.port}"
 
     def write(self) -> None:
-        rates = "".join(f"    {client} {rate};\n" for client, rate in self.rates.items())
+        rates = "".join(f"    {client} {rate};\n" for client, rate in self.rates.items() if client != "default")
         (self.folder / "nginx.conf").write_text(f"""
 daemon off; master_process off; worker_processes 1; user root;
 pid {self.folder}/pid; error_log {self.folder}/error.log info;
@@ -56,7 +57,7 @@ http {{
   access_log {self.log} sent;
   client_body_temp_path {self.folder}/t1; proxy_temp_path {self.folder}/t2; fastcgi_temp_path {self.folder}/t3;
   uwsgi_temp_path {self.folder}/t4; scgi_temp_path {self.folder}/t5;
-  geo $rate {{ default 0;
+  geo $rate {{ default {self.rates.get("default", 0)};
 {rates}  }}
   keepalive_requests 100000;
   server {{
