@@ -15,6 +15,8 @@ from typing import Annotated, Any
 import typer
 
 from datacast.controller.api import DEFAULT_URL, ENV_TOKEN, ENV_URL, FINAL_STATES, ControllerClient
+from datacast.origins.names import SCHEMES, resolve
+from datacast.origins.parts import OriginError
 from datacast.services.problems import Problem
 
 REFRESH_S = 0.2
@@ -87,6 +89,7 @@ def register(app: typer.Typer) -> None:
     app.command("cancel")(cancel)
     app.command("topology")(topology)
 
+
 URLS = ("https://", "http://", "s3://")
 
 
@@ -130,15 +133,28 @@ def parse_sources(texts: list[str]) -> dict[str, Any]:
     return {"source": names[0], **({"other_sources": names[1:]} if names[1:] else {})}
 
 
+def named(name: str) -> dict[str, Any]:
+    """What a name of a registry or a hub means, as a request has it. Raises typer.BadParameter."""
+    try:
+        found = resolve(name)
+    except OriginError as error:
+        raise typer.BadParameter(f"{error.message} ({error.code})") from None
+    if found.folder:
+        files = ", ".join(part.path for part in found.parts[:8])
+        raise typer.BadParameter(f"{name} has {len(found.parts)} files: name one of them ({files})")
+    [part] = found.parts
+    return {"url": part.url, **({"sha256": part.sha256} if part.sha256 else {})}
+
+
 def parse_origin(file: str, sources: list[str], fetchers: str | None, policy: str | None) -> dict[str, Any]:
-    """A file of hosts, or a URL that receivers fetch. Raises typer.BadParameter."""
-    if not file.startswith(URLS):
+    """A file of hosts, or a URL or name that receivers fetch. Raises typer.BadParameter."""
+    if not file.startswith((*URLS, *SCHEMES)):
         if fetchers or policy:
             raise typer.BadParameter("--fetchers and --origin-policy are for a URL in place of a file")
         return {**parse_sources(sources), "source_path": os.path.abspath(file)}
     if sources:
         raise typer.BadParameter("--from is for a file of a host; a URL is fetched by receivers (--fetchers)")
-    spec: dict[str, Any] = {"url": file}
+    spec: dict[str, Any] = named(file) if file.startswith(SCHEMES) else {"url": file}
     if fetchers:
         names = [name.strip() for name in fetchers.split(",") if name.strip()]
         spec["fetchers"] = "all" if names == ["all"] else int(fetchers) if fetchers.isdecimal() else names
@@ -157,7 +173,9 @@ def parse_labels(texts: list[str]) -> dict[str, str]:
 def send(
     file: Annotated[
         str,
-        typer.Argument(metavar="FILE|URL", help="A path at the source host, or https://…, http://… or s3://BUCKET/KEY."),
+        typer.Argument(
+            metavar="FILE|URL", help="A path at the source host, or https://…, s3://BUCKET/KEY, hf://ORG/REPO/FILE."
+        ),
     ],
     to: Annotated[list[str], typer.Option("--to", metavar="HOST,HOST…|all|@SET", help="The receivers.")],
     source: Annotated[

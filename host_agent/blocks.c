@@ -46,6 +46,12 @@ static void finished(struct job *j)
     group_fail(g, &why);
     return;
   }
+  if (j->error == EBADMSG) {
+    struct fault why;
+    fault_set(&why, "bad_bundle", "%s: what has come is no directory, or not one that may be made here", j->name);
+    group_fail(g, &why);
+    return;
+  }
   if (j->error != 0) {
     blocks_fail_errno(g, j->error == EINTR ? EIO : j->error);
     return;
@@ -67,6 +73,7 @@ static void finish_if_whole(struct group *g)
     return;
   }
   r->finishing = true;
+  j->bundle = g->bundle;
   j->expects = g->expects;
   memcpy(j->sha256, g->sha256, sizeof j->sha256);
   j->keep = host_of(g)->keep_partial;

@@ -148,7 +148,7 @@ void group_close(struct group *g, const char *reason, bool keep)
 struct opening {
   enum role role;
   uint64_t lease_ms;
-  bool expects;
+  bool bundle, expects;
   uint8_t sha256[SHA256_LEN];
   struct dc_layout layout;
   struct tree_params trees[GROUP_TREES_MAX]; /* those that begin on this host first */
@@ -193,6 +193,7 @@ static bool parse(const struct groups *all, const json_t *whole, const json_t *p
     return false;
   if (o->role == ROLE_RELAY)
     return true;
+  o->bundle = json_is_true(json_object_get(whole, "bundle"));
   const json_t *expected = json_object_get(whole, "sha256");
   o->expects = expected != NULL;
   if (o->expects && (!json_is_string(expected) || !hex_read(o->sha256, SHA256_LEN, json_string_value(expected),
@@ -215,6 +216,7 @@ static struct group *create(struct groups *all, const char *id, const struct ope
     return NULL;
   }
   *g = (struct group){.all = all, .role = o->role, .layout = o->layout, .lease = {.fire = expire, .at = DC_NEVER}};
+  g->bundle = o->bundle;
   g->expects = o->expects;
   memcpy(g->sha256, o->sha256, sizeof g->sha256);
   snprintf(g->id, sizeof g->id, "%s", id);

@@ -23,6 +23,7 @@ struct group {
   enum group_state state;
   struct fault fault; /* GROUP_FAILED */
   struct dc_layout layout;
+  bool bundle;  /* a directory's stream: receivers make the directory of it */
   bool expects; /* the whole file's SHA-256 must be this */
   uint8_t sha256[SHA256_LEN];
   uint64_t lease_ms;

@@ -368,7 +368,7 @@ bool receiver_open(struct group *g, const char *dest, struct fault *why)
     return false;
   }
   r->pieces = dc_pieces_init(memory, &g->layout);
-  if (!target_open(&r->target, &host_of(g)->dest_roots, dest, &g->layout, g->id, why)) {
+  if (!target_open(&r->target, &host_of(g)->dest_roots, dest, &g->layout, g->bundle, g->id, why)) {
     free_all(r);
     free(r);
     return false;

@@ -61,7 +61,7 @@ static void on_interest(struct endpoint *e, dc_time now, const struct dc_header 
 static int read_at(const struct source *s, uint8_t *to, size_t n, uint64_t at)
 {
   while (n > 0) {
-    ssize_t got = pread(s->file->fd, to, n, (off_t)at);
+    ssize_t got = file_read(s->file, to, n, at);
     if (got < 0 && errno == EINTR)
       continue;
     if (got <= 0)

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "folder.h"
+
 /* How often the path is looked at: is it still this file? */
 #define CHECK_EVERY (250 * DC_MS)
 /* Digests gather for so long before they are told. */
@@ -18,6 +20,7 @@ struct source_file {
   struct file *file;
   struct stat stat; /* as it was opened */
   struct timer check, tell;
+  uint32_t looked; /* which of a directory's entries are looked at next */
   /* digests, in the order of blocks */
   uint32_t blocks, hashed, told, wanted; /* wanted: one past the highest block assigned */
   uint32_t begun;    /* blocks [hashed, begun) are being hashed, or wait for one before them */
@@ -34,6 +37,8 @@ bool source_file_fault(struct fault *why, int error, const char *path)
   case EACCES:
   case EPERM:
     return fault_set(why, "denied", "%s: %s", path, strerror(error));
+  case ESTALE:
+    return fault_set(why, "changed", "%s changed while it was sent", path);
   case EXDEV:
   case ELOOP:
     return fault_set(why, "outside", "%s leads out of the allowed folder", path);
@@ -56,11 +61,8 @@ static int open_file(struct host *h, const char *path, int flags, struct stat *s
       close(fd);
     return -1;
   }
-  if (!S_ISREG(st->st_mode)) {
-    if (S_ISDIR(st->st_mode))
-      fault_set(why, "is_directory", "%s is a folder, not a file", path);
-    else
-      fault_set(why, "denied", "%s is not a regular file", path);
+  if (!S_ISREG(st->st_mode) && !S_ISDIR(st->st_mode)) {
+    fault_set(why, "denied", "%s is neither a file nor a directory", path);
     close(fd);
     return -1;
   }
@@ -86,16 +88,47 @@ static uint64_t mtime_ns(const struct stat *st)
   return (uint64_t)st->st_mtim.tv_sec * DC_SEC + (uint64_t)st->st_mtim.tv_nsec;
 }
 
+/* What a file, or a directory as a stream, is known by. */
+struct known {
+  struct stat stat;
+  uint64_t size, mark; /* mark: time of the last change, or of a directory what stands for all in it */
+  struct file *file;
+};
+
+static bool open_known(struct host *h, const char *path, struct known *k, struct fault *why)
+{
+  int fd = open_file(h, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, &k->stat, why);
+  k->file = fd < 0 ? NULL : file_new(fd);
+  if (k->file == NULL)
+    return fd < 0 ? false : fault_set(why, "io", "out of memory");
+  k->size = (uint64_t)k->stat.st_size;
+  k->mark = mtime_ns(&k->stat);
+  if (!S_ISDIR(k->stat.st_mode))
+    return true;
+  struct stat key;
+  bool has_key = h->key_file != NULL && stat(h->key_file, &key) == 0;
+  struct fault inside;
+  k->file->folder = folder_open(fcntl(fd, F_DUPFD_CLOEXEC, 3), has_key ? &key : NULL, &inside);
+  if (k->file->folder == NULL) {
+    file_unref(k->file);
+    return fault_set(why, inside.code, "%s: %s", path, inside.text);
+  }
+  k->size = folder_bytes(k->file->folder);
+  k->mark = folder_mark(k->file->folder);
+  return true;
+}
+
 bool source_stat(struct host *h, const char *path, json_t *to, struct fault *why)
 {
-  struct stat st;
-  int fd = open_file(h, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, &st, why);
-  if (fd < 0)
+  struct known k;
+  if (!open_known(h, path, &k, why))
     return false;
-  close(fd);
-  json_object_set_new(to, "size", json_integer(st.st_size));
-  json_object_set_new(to, "mtime_ns", json_integer((json_int_t)mtime_ns(&st)));
-  json_object_set_new(to, "inode", json_integer((json_int_t)st.st_ino));
+  json_object_set_new(to, "size", json_integer((json_int_t)k.size));
+  json_object_set_new(to, "mtime_ns", json_integer((json_int_t)k.mark));
+  json_object_set_new(to, "inode", json_integer((json_int_t)k.stat.st_ino));
+  if (k.file->folder != NULL)
+    json_object_set_new(to, "bundle", json_integer(folder_entries(k.file->folder)));
+  file_unref(k.file);
   return true;
 }
 
@@ -129,7 +162,7 @@ static void check(struct timer *t, dc_time now)
     return;
   }
   close(fd);
-  if (!same(&st, &s->stat))
+  if (!same(&st, &s->stat) || (s->file->folder != NULL && !folder_same(s->file->folder, &s->looked)))
     changed(g);
   else
     loop_timer(g->all->host->loop, t, now + CHECK_EVERY);
@@ -208,47 +241,45 @@ void source_file_repeat(struct group *g)
     loop_timer(g->all->host->loop, &s->tell, g->all->host->loop->now);
 }
 /* Is it the file that the group was made for? */
-static bool as_before(const struct group *g, const char *path, const json_t *part, const struct stat *st,
+static bool as_before(const struct group *g, const char *path, const json_t *part, const struct known *k,
                       struct fault *why)
 {
   uint64_t mtime, inode;
-  if ((uint64_t)st->st_size != g->layout.size)
-    return fault_set(why, "changed", "%s has %lld bytes, the group was made for %llu", path, (long long)st->st_size,
-                     (unsigned long long)g->layout.size);
-  if (!get_integer(part, "mtime_ns", 0, INT64_MAX, mtime_ns(st), &mtime, why) ||
-      !get_integer(part, "inode", 0, INT64_MAX, st->st_ino, &inode, why))
+  if (k->size != g->layout.size)
+    return fault_set(why, "changed", "%s has %llu bytes, the group was made for %llu", path,
+                     (unsigned long long)k->size, (unsigned long long)g->layout.size);
+  if (!get_integer(part, "mtime_ns", 0, INT64_MAX, k->mark, &mtime, why) ||
+      !get_integer(part, "inode", 0, INT64_MAX, k->stat.st_ino, &inode, why))
     return false;
-  if (mtime != mtime_ns(st) || inode != st->st_ino)
+  if (mtime != k->mark || inode != k->stat.st_ino)
     return fault_set(why, "changed", "%s is not the file any more that the group was made for (%s)", path,
-                     inode != st->st_ino ? "another file of that name" : "written to since");
+                     inode != k->stat.st_ino ? "another file of that name" : "written to since");
   return true;
 }
 
 bool source_file_open(struct group *g, const char *path, const json_t *part, struct fault *why)
 {
   struct host *h = g->all->host;
-  struct stat st;
-  int fd = open_file(h, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, &st, why);
-  if (fd < 0)
+  struct known k;
+  if (!open_known(h, path, &k, why))
     return false;
-  if (!as_before(g, path, part, &st, why)) {
-    close(fd);
+  if (!as_before(g, path, part, &k, why)) {
+    file_unref(k.file);
     return false;
   }
   struct source_file *s = calloc(1, sizeof *s);
-  struct file *file = file_new(fd);
   uint32_t blocks = dc_layout_blocks(&g->layout);
   uint8_t(*digest)[DIGEST_LEN] = calloc(blocks > 0 ? blocks : 1, DIGEST_LEN);
   char *copy = strdup(path);
-  if (s == NULL || file == NULL || digest == NULL || copy == NULL) {
+  if (s == NULL || digest == NULL || copy == NULL) {
     free(s);
-    file_unref(file);
+    file_unref(k.file);
     free(digest);
     free(copy);
     return fault_set(why, "io", "out of memory");
   }
-  (void)posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL); /* several trees read at several places, but forwards */
-  *s = (struct source_file){.path = copy, .file = file, .stat = st, .group = g, .blocks = blocks, .digest = digest,
+  (void)posix_fadvise(k.file->fd, 0, 0, POSIX_FADV_SEQUENTIAL); /* several trees read at several places, but forwards */
+  *s = (struct source_file){.path = copy, .file = k.file, .stat = k.stat, .group = g, .blocks = blocks, .digest = digest,
                             .check = {.fire = check, .at = DC_NEVER}, .tell = {.fire = tell, .at = DC_NEVER}};
   g->local = s;
   loop_timer(h->loop, &s->check, h->loop->now + CHECK_EVERY);

@@ -28,6 +28,9 @@ bool target_fault(struct fault *why, int error, const char *name)
   case EXDEV:
   case ELOOP:
     return fault_set(why, "outside", "%s leads out of the allowed folder", name);
+  case EEXIST:
+  case ENOTEMPTY:
+    return fault_set(why, "exists", "%s is there already; a directory is not put over another: remove it, or give --dest", name);
   case EISDIR:
     return fault_set(why, "is_directory", "%s is a folder; give the file's whole path", name);
   case ENOTDIR:
@@ -96,10 +99,13 @@ static int open_folder(const struct root *root, const char *folder, bool make, b
 }
 
 /* Is the folder writable, is there room (beside `held` bytes that it takes already), is the name not a folder's? */
-static bool fits(int dir, const char *dest, const char *name, bool whole, uint64_t size, uint64_t held,
+static bool fits(int dir, const char *dest, const char *name, bool whole, bool bundle, uint64_t size, uint64_t held,
                  struct fault *why)
 {
   struct stat st;
+  if (bundle && fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+    return target_fault(why, EEXIST, dest);
+  size = bundle ? 2 * size : size; /* the stream, and the files that are made of it */
   if (whole && fstatat(dir, name, &st, 0) == 0 && S_ISDIR(st.st_mode))
     return target_fault(why, EISDIR, dest);
   if (faccessat(dir, ".", W_OK | X_OK, AT_EACCESS) < 0)
@@ -132,7 +138,7 @@ bool target_check(const struct roots *roots, const char *dest, uint64_t size, st
   int dir = open_folder(root, folder, false, &whole);
   if (dir < 0)
     return target_fault(why, -dir, dest);
-  bool ok = fits(dir, dest, name, whole, size, 0, why);
+  bool ok = fits(dir, dest, name, whole, false, size, 0, why);
   close(dir);
   return ok;
 }
@@ -194,7 +200,7 @@ static int open_again(const struct target *t, const struct dc_layout *l, uint64_
 }
 
 bool target_open(struct target *t, const struct roots *roots, const char *dest, const struct dc_layout *layout,
-                 const char *group, struct fault *why)
+                 bool bundle, const char *group, struct fault *why)
 {
   uint64_t size = layout->size, held = 0;
   memset(t, 0, sizeof *t);
@@ -221,7 +227,7 @@ bool target_open(struct target *t, const struct roots *roots, const char *dest, 
   snprintf(t->temp, sizeof t->temp, ".%.*s.datacast-%s", room, t->name, group);
   int fd = open_again(t, layout, &held);
   t->resumed = fd >= 0;
-  if (!fits(t->dir, dest, t->name, true, size, held, why)) {
+  if (!fits(t->dir, dest, t->name, true, bundle, size, held, why)) {
     if (fd >= 0)
       close(fd);
     target_close(t, true, NULL);

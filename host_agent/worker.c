@@ -1,4 +1,6 @@
 #include "fetch.h"
+#include "folder.h"
+#include "unpack.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -36,7 +38,13 @@ void file_unref(struct file *f)
   if (f == NULL || __atomic_sub_fetch(&f->refs, 1, __ATOMIC_ACQ_REL) > 0)
     return;
   close(f->fd);
+  folder_free(f->folder);
   free(f);
+}
+
+ssize_t file_read(const struct file *f, uint8_t *to, size_t n, uint64_t at)
+{
+  return f->folder == NULL ? pread(f->fd, to, n, (off_t)at) : folder_read(f->folder, to, n, at);
 }
 
 struct lane *lane_new(void)
@@ -90,11 +98,11 @@ static int hash(struct worker *w, struct job *j, uint8_t *buffer)
     if (__atomic_load_n(&w->stopping, __ATOMIC_RELAXED))
       return EINTR;
     size_t n = end - at < READ_BYTES ? (size_t)(end - at) : READ_BYTES;
-    ssize_t got = pread(j->file->fd, buffer, n, (off_t)at);
+    ssize_t got = file_read(j->file, buffer, n, at);
     if (got < 0 && errno == EINTR)
       continue;
     if (got < 0)
-      return errno;
+      return errno == ESTALE ? -1 : errno;
     if (got == 0)
       return -1;
     blake3_hasher_update(&h, buffer, (size_t)got);
@@ -189,11 +197,23 @@ static int as_expected(struct worker *w, struct job *j, uint8_t *buffer)
   return EBADMSG;
 }
 
+static int finish_bundle(struct worker *w, struct job *j)
+{
+  char folder[sizeof j->temp + 1];
+  snprintf(folder, sizeof folder, "%.254s+", j->temp);
+  int error = unpack(&w->stopping, j->file->fd, j->len, j->dir, folder, j->name, j->sync);
+  if (error != EINTR || !j->keep)
+    (void)unlinkat(j->dir, j->temp, 0);
+  return error;
+}
+
 static int finish(struct worker *w, struct job *j, uint8_t *buffer)
 {
   int wrong = as_expected(w, j, buffer);
   if (wrong == EINTR && j->keep)
     return wrong; /* the program ends: what is there can be resumed */
+  if (wrong == 0 && j->bundle)
+    return finish_bundle(w, j);
   errno = wrong;
   if (wrong == 0 && ftruncate(j->file->fd, (off_t)j->len) == 0 && (!j->sync || fsync(j->file->fd) == 0) &&
       renameat(j->dir, j->temp, j->dir, j->name) == 0) {

@@ -9,20 +9,26 @@
 
 #include <pthread.h>
 #include <sys/stat.h>
+#include <sys/types.h>
 
 #include "agent_limits.h"
 #include "datapath/loop.h"
 #include "digest.h"
 
-/* An open file with owners in several threads. */
+struct folder;
+
+/* An open file with owners in several threads, or a directory that is read like one. */
 struct file {
   int fd;
-  int refs; /* atomic */
+  int refs;              /* atomic */
+  struct folder *folder; /* NULL: a file */
 };
 
 struct file *file_new(int fd); /* takes over fd, also when it returns NULL */
 struct file *file_ref(struct file *f) __attribute__((nonnull));
 void file_unref(struct file *f);
+/* As pread; ESTALE: something in the directory has changed. */
+ssize_t file_read(const struct file *f, uint8_t *to, size_t n, uint64_t at) __attribute__((nonnull));
 
 /* One run of jobs in order, and the hash of the block that they write. */
 struct lane {
@@ -60,6 +66,7 @@ struct job {
   uint8_t generation; /* of the block's bytes: what was dropped is not hashed together with what came instead */
   bool expects;      /* JOB_FINISH: only a file with this `sha256` gets its name, else EBADMSG and what it is instead */
   uint8_t sha256[SHA256_LEN];
+  bool bundle;       /* JOB_FINISH: the file is a directory's stream, and becomes the directory */
   bool keep;         /* JOB_FINISH that is never run: leave the temporary file */
   uint8_t *bytes;    /* JOB_WRITE: of `stages`, which `done` gives them back to */
   struct stages *stages;

@@ -294,10 +294,13 @@ class Group:
             if not isinstance(size, int) or size < 0:
                 raise GroupError("bad_answer", f"source {member.name} told no size of {path}")
             sizes[member.name] = t.size = size
+            t.bundle = "bundle" in told
             t.files[member.name] = {k: told[k] for k in ("mtime_ns", "inode") if isinstance(told.get(k), int)}
         if len(set(sizes.values())) > 1:
             told_sizes = ", ".join(f"{size} bytes at {name}" for name, size in sizes.items())
             raise GroupError("sources_differ", f"{path} is not the same file at all sources: {told_sizes}", path)
+        if t.bundle and t.spec.sha256:
+            raise GroupError("bad_sha256", f"{path} is a directory: a SHA-256 is of a file", path)
         if t.spec.size is not None and t.spec.size != t.size:
             raise GroupError("size", f"{path} has {t.size} bytes, expected were {t.spec.size}", path)
         if adopt and (t.size != adopt.size or (t.file and t.file != adopt.file)):

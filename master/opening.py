@@ -18,6 +18,7 @@ def for_all(t: Transfer) -> dict[str, Any]:
         "source": t.spec.source,
         "lease_ms": t.options["lease_ms"],
         "trees": [planned.transport.to_json(tree) for tree, planned in zip(t.tree_ids, t.plan.trees, strict=True)],
+        **({"bundle": True} if t.bundle else {}),
         **({"sha256": t.spec.sha256} if t.spec.sha256 else {}),
     }
 

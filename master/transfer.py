@@ -50,6 +50,8 @@ class Transfer:
         self.size: int | None = None
         self.files: dict[str, dict[str, int]] = {}
         """What tells each source's file from another."""
+        self.bundle = False
+        """It is a directory as one stream."""
         self.block = 1
         """Pieces."""
         self.ideal_s: float | None = None

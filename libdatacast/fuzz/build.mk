@@ -6,12 +6,13 @@ TIME ?= 60
 FUZZ_DIR := $(CORE_DIR)/fuzz
 FUZZ_OUT := $(BUILD)/fuzz
 FUZZ_CORE := wire node source receiver hello
-FUZZERS := $(FUZZ_CORE) conn answer agent switch
+FUZZERS := $(FUZZ_CORE) conn answer bundle agent switch
 FUZZ_FLAGS := -D_GNU_SOURCE -I. -I$(CORE_DIR)
 FUZZ_CLANG := clang -std=gnu11 -O1 -g -I$(CORE_DIR)/include $(FUZZ_FLAGS) -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all
 FUZZ_HEADERS := $(FUZZ_DIR)/script.h $(wildcard $(CORE_DIR)/src/*.h $(CORE_DIR)/include/datacast/*.h $(DATAPATH_DIR)/*.h)
 FUZZ_ANSWER_SRC := $(addprefix $(AGENT_DIR)/,fuzz/fuzz_answer.c answer.c origin.c)
-FUZZ_AGENT_OWN := $(filter-out $(FUZZ_ANSWER_SRC),$(wildcard $(AGENT_DIR)/fuzz/*.c))
+FUZZ_BUNDLE_SRC := $(addprefix $(AGENT_DIR)/,fuzz/fuzz_bundle.c bundle.c)
+FUZZ_AGENT_OWN := $(filter-out $(FUZZ_ANSWER_SRC) $(FUZZ_BUNDLE_SRC),$(wildcard $(AGENT_DIR)/fuzz/*.c))
 FUZZ_AGENT_SRC := $(FUZZ_AGENT_OWN) $(filter-out %/main.c,$(AGENT_SRC)) $(DATAPATH_SRC) $(CORE_SRC)
 # The switch has ports of its own so far.
 FUZZ_SWITCH_SRC := $(filter-out %/main.c,$(SWITCH_SRC)) $(CORE_SRC) \
@@ -37,6 +38,9 @@ $(FUZZ_OUT)/conn: $(FUZZ_DIR)/fuzz_conn.c $(DATAPATH_SRC) $(CORE_SRC) $(FUZZ_HEA
 
 $(FUZZ_OUT)/answer: $(FUZZ_ANSWER_SRC) $(DATAPATH_SRC) $(FUZZ_HEADERS) $(wildcard $(AGENT_DIR)/*.h) | $(FUZZ_OUT)/.clang
 	$(FUZZ_CLANG) -I$(AGENT_DIR) $(FUZZ_ANSWER_SRC) $(DATAPATH_SRC) $(CORE_SRC) -ljansson -lssl -lcrypto -lpthread -o $@
+
+$(FUZZ_OUT)/bundle: $(FUZZ_BUNDLE_SRC) $(DATAPATH_SRC) $(FUZZ_HEADERS) $(wildcard $(AGENT_DIR)/*.h) | $(FUZZ_OUT)/.clang
+	$(FUZZ_CLANG) -I$(AGENT_DIR) $(FUZZ_BUNDLE_SRC) $(DATAPATH_SRC) $(CORE_SRC) -ljansson -lssl -lcrypto -lpthread -o $@
 
 # The agent's clock is the script's, libFuzzer's own is not.
 $(FUZZ_OUT)/agent: $(FUZZ_AGENT_SRC) $(FUZZ_HEADERS) $(wildcard $(AGENT_DIR)/*.h $(AGENT_DIR)/fuzz/*.h) | $(FUZZ_OUT)/.clang $(BLAKE3_LIB)
@@ -66,6 +70,10 @@ $(FUZZ_OUT)/replay-conn: $(FUZZ_DIR)/fuzz_conn.c $(FUZZ_DIR)/replay.c $(DATAPATH
 	$(REPLAY_CC) $< $(FUZZ_DIR)/replay.c $(DATAPATH_LIB_ASAN) $(CORE_LIB_ASAN) -ljansson -lssl -lcrypto -lpthread -o $@
 
 $(FUZZ_OUT)/replay-answer: $(FUZZ_ANSWER_SRC) $(FUZZ_DIR)/replay.c $(DATAPATH_LIB_ASAN) $(CORE_LIB_ASAN)
+	@mkdir -p $(@D)
+	$(REPLAY_CC) -I$(AGENT_DIR) $(filter %.c %.a,$^) -ljansson -lssl -lcrypto -lpthread -o $@
+
+$(FUZZ_OUT)/replay-bundle: $(FUZZ_BUNDLE_SRC) $(FUZZ_DIR)/replay.c $(DATAPATH_LIB_ASAN) $(CORE_LIB_ASAN)
 	@mkdir -p $(@D)
 	$(REPLAY_CC) -I$(AGENT_DIR) $(filter %.c %.a,$^) -ljansson -lssl -lcrypto -lpthread -o $@
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,6 +36,14 @@ class OriginLab:
             faults=parse_faults(list(faults), self.lab.graph, "dpdk"),
         )
         return send(self.lab, what, Quiet())
+
+    def group(self, spec: dict, patience_s: float = 60.0) -> dict:
+        """A group of this request, when it has ended."""
+        group, end = self.lab.rest_json("POST", "/groups", spec), time.monotonic() + patience_s
+        while group["state"] not in ("done", "failed", "cancelled", "partial") and time.monotonic() < end:
+            time.sleep(0.1)
+            group = self.lab.rest_json("GET", f"/groups/{group['id']}")
+        return group
 
 
 @contextlib.contextmanager

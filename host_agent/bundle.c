@@ -1,0 +1,212 @@
+#include "bundle.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char magic[8] = "dcbundl1";
+
+void bundle_free(struct bundle *t)
+{
+  for (uint32_t i = 0; i < t->n; i++) {
+    free(t->entry[i].name);
+    free(t->entry[i].target);
+  }
+  free(t->entry);
+  *t = (struct bundle){0};
+}
+
+/* ---- what a manifest may say ---- */
+
+/* Parts that are no "", "." or ".."; how many there are, 0: it is not such a name. */
+static unsigned depth(const char *name)
+{
+  unsigned n = 0;
+  for (const char *p = name;; p++) {
+    size_t len = strcspn(p, "/");
+    if (len == 0 || len > 255 || (len == 1 && p[0] == '.') || (len == 2 && p[0] == '.' && p[1] == '.'))
+      return 0;
+    n++;
+    p += len;
+    if (*p == '\0')
+      return n <= BUNDLE_DEPTH_MAX ? n : 0;
+  }
+}
+
+/* Only "../" at its front, no more of them than there are folders above the link, and then only down: what lies there may
+ * be another link, which stays beneath the directory likewise. */
+static bool stays(const char *target, unsigned above)
+{
+  while (strncmp(target, "../", 3) == 0 && above > 0) {
+    target += 3;
+    above--;
+  }
+  return (strcmp(target, "..") == 0 && above > 0) || depth(target) > 0;
+}
+
+static int by_name(const void *key, const void *entry)
+{
+  return strcmp(key, ((const struct bundle_entry *)entry)->name);
+}
+
+/* The entry before `i` that the name lies in is a folder, or there is none above it. */
+static bool beneath_folder(const struct bundle *t, uint32_t i)
+{
+  char above[BUNDLE_NAME_MAX + 1];
+  const char *slash = strrchr(t->entry[i].name, '/');
+  if (slash == NULL)
+    return true;
+  size_t len = (size_t)(slash - t->entry[i].name);
+  memcpy(above, t->entry[i].name, len);
+  above[len] = '\0';
+  const struct bundle_entry *e = bsearch(above, t->entry, i, sizeof *t->entry, by_name);
+  return e != NULL && e->kind == BUNDLE_FOLDER;
+}
+
+/* Entry i, with what stands before it; its place in the stream is set. */
+static bool check(struct bundle *t, uint32_t i, struct fault *why)
+{
+  struct bundle_entry *e = &t->entry[i];
+  unsigned parts = depth(e->name);
+  if (parts == 0)
+    return fault_set(why, "bad_bundle", "a name that leads outside, or is too long or deep: %.200s", e->name);
+  if (i > 0 && strcmp(t->entry[i - 1].name, e->name) >= 0)
+    return fault_set(why, "bad_bundle", "%.200s is there twice, or in the wrong place", e->name);
+  if (!beneath_folder(t, i))
+    return fault_set(why, "bad_bundle", "%.200s lies in no folder of the directory", e->name);
+  if ((e->kind == BUNDLE_LINK) != (e->target[0] != '\0') || (e->kind != BUNDLE_FILE && e->size != 0) || (e->mode & ~0777) != 0)
+    return fault_set(why, "bad_bundle", "%.200s: kind, size, rights and target do not go together", e->name);
+  if (e->kind == BUNDLE_LINK && !stays(e->target, parts - 1))
+    return fault_set(why, "bad_bundle", "%.200s is a link that may lead outside: %.200s", e->name, e->target);
+  e->at = t->bytes; /* of all kinds, so that places are in order */
+  if (e->kind == BUNDLE_FILE) {
+    e->at = e->size >= BUNDLE_BIG ? (t->bytes + BUNDLE_ALIGN - 1) / BUNDLE_ALIGN * BUNDLE_ALIGN : t->bytes;
+    if (e->size >= UINT64_C(1) << 53 || e->at + e->size >= UINT64_C(1) << 53)
+      return fault_set(why, "bad_bundle", "%.200s is too large", e->name);
+    t->bytes = e->at + e->size;
+  }
+  return true;
+}
+
+/* ---- to and from bytes ---- */
+
+static uint64_t take(const uint8_t **p, unsigned bytes)
+{
+  uint64_t v = 0;
+  for (unsigned i = 0; i < bytes; i++)
+    v = v << 8 | *(*p)++;
+  return v;
+}
+
+static void put(uint8_t **p, uint64_t v, unsigned bytes)
+{
+  for (unsigned i = bytes; i-- > 0;)
+    *(*p)++ = (uint8_t)(v >> 8 * i);
+}
+
+uint32_t bundle_manifest_bytes(const uint8_t head[BUNDLE_HEAD])
+{
+  const uint8_t *p = head + 8;
+  uint64_t n = take(&p, 4), bytes = take(&p, 4);
+  return memcmp(head, magic, sizeof magic) == 0 && n <= BUNDLE_ENTRIES_MAX && bytes >= BUNDLE_HEAD && bytes <= BUNDLE_MANIFEST_MAX
+             ? (uint32_t)bytes
+             : 0;
+}
+
+/* A text with its length in front; NULL: it is longer than what is left, too long, or has a zero in it. */
+static char *text(const uint8_t **p, const uint8_t *end)
+{
+  if (end - *p < 2)
+    return NULL;
+  size_t n = (size_t)take(p, 2);
+  if (n > BUNDLE_NAME_MAX || n > (size_t)(end - *p) || memchr(*p, '\0', n) != NULL)
+    return NULL;
+  char *s = strndup((const char *)*p, n);
+  *p += n;
+  return s;
+}
+
+bool bundle_parse(struct bundle *t, const uint8_t *p, size_t n, struct fault *why)
+{
+  *t = (struct bundle){0};
+  const uint8_t *end = p + n, *at = p + 8;
+  if (n < BUNDLE_HEAD || bundle_manifest_bytes(p) != n)
+    return fault_set(why, "bad_bundle", "the manifest does not begin as one");
+  uint32_t entries = (uint32_t)take(&at, 4);
+  at += 4;
+  t->entry = calloc(entries + 1, sizeof *t->entry);
+  t->manifest = t->bytes = n;
+  bool ok = t->entry != NULL || fault_set(why, "io", "out of memory");
+  for (uint32_t i = 0; ok && i < entries; i++) {
+    struct bundle_entry *e = &t->entry[i];
+    ok = end - at >= 11;
+    if (ok) {
+      e->kind = (enum bundle_kind)take(&at, 1);
+      e->mode = (uint16_t)take(&at, 2);
+      e->size = take(&at, 8);
+      e->name = text(&at, end);
+      e->target = e->name == NULL ? NULL : text(&at, end);
+      t->n++;
+      ok = e->target != NULL && e->kind >= BUNDLE_FOLDER && e->kind <= BUNDLE_LINK;
+    }
+    if (!ok)
+      fault_set(why, "bad_bundle", "entry %u of the manifest is broken", i);
+    ok = ok && check(t, i, why);
+  }
+  if (ok && at != end)
+    ok = fault_set(why, "bad_bundle", "there is something behind the manifest's last entry");
+  if (!ok)
+    bundle_free(t);
+  return ok;
+}
+
+uint8_t *bundle_write(struct bundle *t, struct fault *why)
+{
+  uint64_t bytes = BUNDLE_HEAD;
+  for (uint32_t i = 0; i < t->n; i++)
+    bytes += 15 + strlen(t->entry[i].name) + strlen(t->entry[i].target);
+  if (t->n > BUNDLE_ENTRIES_MAX || bytes > BUNDLE_MANIFEST_MAX) {
+    fault_set(why, "too_many", "more than %d entries, or their names take more than %d MiB", BUNDLE_ENTRIES_MAX,
+              BUNDLE_MANIFEST_MAX >> 20);
+    return NULL;
+  }
+  t->manifest = t->bytes = bytes;
+  for (uint32_t i = 0; i < t->n; i++)
+    if (!check(t, i, why))
+      return NULL;
+  uint8_t *made = malloc(bytes), *p = made;
+  if (made == NULL) {
+    fault_set(why, "io", "out of memory");
+    return NULL;
+  }
+  memcpy(p, magic, sizeof magic);
+  p += sizeof magic;
+  put(&p, t->n, 4);
+  put(&p, bytes, 4);
+  for (uint32_t i = 0; i < t->n; i++) {
+    const struct bundle_entry *e = &t->entry[i];
+    size_t name = strlen(e->name), target = strlen(e->target);
+    put(&p, e->kind, 1);
+    put(&p, e->mode, 2);
+    put(&p, e->size, 8);
+    put(&p, name, 2);
+    memcpy(p, e->name, name);
+    p += name;
+    put(&p, target, 2);
+    memcpy(p, e->target, target);
+    p += target;
+  }
+  return made;
+}
+
+uint32_t bundle_find(const struct bundle *t, uint64_t at)
+{
+  uint32_t low = 0, high = t->n;
+  while (low < high) {
+    uint32_t mid = low + (high - low) / 2;
+    if (t->entry[mid].at + t->entry[mid].size <= at)
+      low = mid + 1;
+    else
+      high = mid;
+  }
+  return low;
+}

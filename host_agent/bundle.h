@@ -1,0 +1,55 @@
+/* A directory as one stream of bytes: a manifest, then the files' bytes one after another. Groups carry streams.
+ *
+ *   "dcbundl1", entries (u32), bytes of the manifest (u32), then of each entry, in the order of names (network byte order):
+ *   kind (u8), mode (u16), bytes (u64), length of the name (u16), name, length of the target (u16), target
+ *
+ * Files of BUNDLE_BIG bytes or more begin at a multiple of BUNDLE_ALIGN, so that a file system that can shares their blocks
+ * instead of copying them; smaller ones follow at once. There are no owners, times and rights beyond rwx. */
+#ifndef AGENT_BUNDLE_H
+#define AGENT_BUNDLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "datapath/log.h"
+
+enum {
+  BUNDLE_ENTRIES_MAX = 16384,
+  BUNDLE_MANIFEST_MAX = 2 << 20,
+  BUNDLE_NAME_MAX = 1023,
+  BUNDLE_DEPTH_MAX = 64,
+  BUNDLE_HEAD = 16,
+  BUNDLE_BIG = 64 << 10,
+  BUNDLE_ALIGN = 4096
+};
+
+enum bundle_kind { BUNDLE_FOLDER = 1, BUNDLE_FILE = 2, BUNDLE_LINK = 3 };
+
+struct bundle_entry {
+  enum bundle_kind kind;
+  uint16_t mode;
+  uint64_t size, at; /* of a file: where its bytes are in the stream */
+  char *name;        /* from the directory on, beneath which it stays: checked */
+  char *target;      /* of a link, beneath the directory as well */
+};
+
+struct bundle {
+  struct bundle_entry *entry;
+  uint32_t n;
+  uint64_t manifest, bytes; /* of the manifest, of the whole stream */
+};
+
+void bundle_free(struct bundle *t) __attribute__((nonnull));
+
+/* Bytes of the manifest that begins so; 0: it is none. */
+uint32_t bundle_manifest_bytes(const uint8_t head[BUNDLE_HEAD]) __attribute__((nonnull));
+/* A manifest, whole. Names that lead outside, twice the same, links that do, files beneath links: false with *why
+ * (bad_bundle). */
+bool bundle_parse(struct bundle *t, const uint8_t *p, size_t n, struct fault *why) __attribute__((nonnull));
+/* The manifest of `t`, whose entries are in order; at, manifest and bytes are set. NULL with *why. */
+uint8_t *bundle_write(struct bundle *t, struct fault *why) __attribute__((nonnull));
+/* The entry that holds this byte, or follows it; n: none. */
+uint32_t bundle_find(const struct bundle *t, uint64_t at) __attribute__((nonnull));
+
+#endif

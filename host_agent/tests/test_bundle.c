@@ -1,0 +1,98 @@
+/* A directory's manifest: there and back, and everything that it may not say. */
+#undef NDEBUG
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bundle.h"
+
+static struct bundle_entry entry(enum bundle_kind kind, const char *name, uint64_t size, const char *target)
+{
+  return (struct bundle_entry){.kind = kind, .mode = 0644, .size = size, .name = strdup(name), .target = strdup(target)};
+}
+
+static uint8_t *made(struct bundle *t, const struct bundle_entry *e, uint32_t n)
+{
+  struct fault why;
+  *t = (struct bundle){.entry = calloc(n, sizeof *e), .n = n};
+  assert(t->entry != NULL);
+  memcpy(t->entry, e, n * sizeof *e);
+  return bundle_write(t, &why);
+}
+
+static void there_and_back(void)
+{
+  struct bundle t, back;
+  struct fault why;
+  struct bundle_entry e[] = {entry(BUNDLE_FOLDER, "a", 0, ""),         entry(BUNDLE_FILE, "a/empty", 0, ""),
+                             entry(BUNDLE_FILE, "a/large", 70000, ""), entry(BUNDLE_LINK, "a/link", 0, "../b"),
+                             entry(BUNDLE_FILE, "b", 5, "")};
+  uint8_t *p = made(&t, e, 5);
+  assert(p != NULL && bundle_manifest_bytes(p) == t.manifest);
+  assert(bundle_parse(&back, p, t.manifest, &why) && back.n == 5 && back.bytes == t.bytes);
+  assert(back.entry[1].at == t.manifest && back.entry[2].at == 4096 && back.entry[4].at == 4096 + 70000);
+  assert(back.bytes == 4096 + 70000 + 5 && strcmp(back.entry[3].target, "../b") == 0);
+  assert(bundle_find(&back, t.manifest) == 2 && bundle_find(&back, 4096) == 2 && bundle_find(&back, 4095 + 70000) == 2);
+  assert(bundle_find(&back, 4096 + 70000) == 4 && bundle_find(&back, back.bytes) == 5);
+  bundle_free(&back);
+  for (size_t n = 0; n < t.manifest; n++) {
+    uint8_t *some = malloc(n + 1); /* of its own: what is read behind it is seen */
+    memcpy(some, p, n);
+    assert(!bundle_parse(&back, some, n, &why));
+    if (n >= BUNDLE_HEAD) { /* the same, and it says so itself */
+      some[12] = 0, some[13] = 0, some[14] = (uint8_t)(n >> 8), some[15] = (uint8_t)n;
+      assert(!bundle_parse(&back, some, n, &why) && strcmp(why.code, "bad_bundle") == 0);
+    }
+    free(some);
+  }
+  free(p);
+  bundle_free(&t);
+}
+
+static void refused(const struct bundle_entry *e, uint32_t n)
+{
+  struct bundle t;
+  uint8_t *p = made(&t, e, n);
+  if (p != NULL)
+    fprintf(stderr, "taken: %s %s\n", e[n - 1].name, e[n - 1].target);
+  assert(p == NULL);
+  bundle_free(&t);
+}
+
+static void names_and_links(void)
+{
+  static const char *const names[] = {"",   "/a",  "a/",  "a//b", ".",    "..",     "../a", "a/../b",
+                                      "./a", "a/.", "x/y", "/",    "a/b/..", "a/./b"};
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    struct bundle_entry e[] = {entry(BUNDLE_FILE, names[i], 1, "")};
+    refused(e, 1); /* x/y: in no folder */
+  }
+  static const char *const targets[] = {"/etc/passwd", "..", "../x", "b/../../x", "./x", "b/..", "x//y", "b/../c"};
+  for (size_t i = 0; i < sizeof targets / sizeof targets[0]; i++) {
+    struct bundle_entry e[] = {entry(BUNDLE_LINK, "link", 0, targets[i])};
+    refused(e, 1);
+  }
+  struct bundle_entry twice[] = {entry(BUNDLE_FILE, "a", 1, ""), entry(BUNDLE_FILE, "a", 1, "")};
+  refused(twice, 2);
+  struct bundle_entry order[] = {entry(BUNDLE_FILE, "b", 1, ""), entry(BUNDLE_FILE, "a", 1, "")};
+  refused(order, 2);
+  struct bundle_entry through[] = {entry(BUNDLE_LINK, "a", 0, "b"), entry(BUNDLE_FILE, "a/x", 1, "")};
+  refused(through, 2); /* through a link */
+  struct bundle_entry below[] = {entry(BUNDLE_FILE, "a", 1, ""), entry(BUNDLE_FILE, "a/x", 1, "")};
+  refused(below, 2);
+  struct bundle_entry sized[] = {entry(BUNDLE_FOLDER, "a", 1, "")};
+  refused(sized, 1);
+  struct bundle_entry huge[] = {entry(BUNDLE_FILE, "a", UINT64_C(1) << 52, ""), entry(BUNDLE_FILE, "b", UINT64_C(1) << 52, "")};
+  refused(huge, 2);
+  struct bundle_entry root[] = {entry(BUNDLE_FILE, "a", 1, "")};
+  root[0].mode = 04755;
+  refused(root, 1);
+}
+
+int main(void)
+{
+  there_and_back();
+  names_and_links();
+  return 0;
+}

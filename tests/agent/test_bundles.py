@@ -1,0 +1,187 @@
+"""Directories: a source reads one as a stream, receivers make it of the stream."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from pathlib import Path
+
+import pytest
+from agent_harness import ASAN, Message, Net, Transfer, make_pair, path_direct, until
+
+pytestmark = pytest.mark.root
+
+
+@pytest.fixture
+def net(make_net) -> Net:  # type: ignore[no-untyped-def]
+    return make_pair(make_net(ASAN))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """One of everything."""
+    it = tmp_path / "model"
+    (it / "a" / "deep" / "deeper").mkdir(parents=True)
+    (it / "a" / "weights.bin").write_bytes(os.urandom(700_001))
+    (it / "a" / "deep" / "small").write_bytes(b"small")
+    (it / "empty").touch()
+    (it / "run").write_text("#!/bin/sh\n")
+    (it / "run").chmod(0o755)
+    (it / "secret").write_bytes(b"x" * 70_000)
+    (it / "secret").chmod(0o600)
+    (it / "a" / "latest").symlink_to("../run")
+    (it / "a" / "way").symlink_to("deep")
+    (it / "ä name with\nodd bytes").write_bytes(b"1")
+    (it / "locked").mkdir()
+    (it / "locked" / "in").write_bytes(b"2")
+    (it / "locked").chmod(0o555)
+    return it
+
+
+def seen(top: Path) -> dict[str, tuple[str, int, object]]:
+    rows: dict[str, tuple[str, int, object]] = {}
+    for path in sorted(top.rglob("*")):
+        name, mode = str(path.relative_to(top)), path.lstat().st_mode & 0o777
+        if path.is_symlink():
+            rows[name] = ("link", 0, os.readlink(path))
+        elif path.is_dir():
+            rows[name] = ("folder", mode, None)
+        else:
+            rows[name] = ("file", mode, path.read_bytes())
+    return rows
+
+
+def ask(net: Net, path: Path) -> Message:
+    client = net.client("a")
+    return client.request("stat", net.member("a", {"path": str(path)}), {}, "g-0")["a"]
+
+
+def begin(net: Net, path: Path, **more: object) -> Transfer:
+    transfer = Transfer(net, "a", path, {"b": path_direct()}, per_block=4, **more)  # type: ignore[arg-type]
+    transfer.more = {"bundle": True}
+    transfer.size = ask(net, path)["size"]
+    return transfer
+
+
+def test_a_directory_arrives_as_it_is(net: Net, folder: Path) -> None:
+    known = ask(net, folder)
+    assert known["ok"] and known["bundle"] == len(seen(folder)), known
+    transfer = begin(net, folder)
+    assert all(r["ok"] for r in transfer.open().values())
+    transfer.assign()
+    ended = transfer.wait_ended()["b"]
+    assert ended["event"] == "done", ended
+    assert seen(Path(transfer.dest["b"])) == seen(folder)
+    assert net.agents["b"].leftovers() == []
+
+
+def test_a_directory_over_something_else_is_refused_at_once(net: Net, folder: Path) -> None:
+    transfer = begin(net, folder)
+    Path(transfer.dest["b"]).mkdir()
+    answer = transfer.open()["b"]
+    assert answer["code"] == "exists" and "--dest" in answer["error"], answer
+
+
+def test_a_receiver_that_is_killed_goes_on(net: Net, folder: Path) -> None:
+    transfer = begin(net, folder, rate=4_000_000)
+    assert all(r["ok"] for r in transfer.open().values())
+    transfer.assign()
+    until(lambda: transfer.pass_digests() or transfer.status()["b"]["blocks_ok"] >= 4, "blocks", 20)
+    net.agents["b"].process.kill()
+    net.agents["b"].process.wait()
+    net.start("b")
+    second = begin(net, folder)
+    assert all(r["ok"] for r in second.open().values())
+    second.assign()
+    assert second.wait_ended()["b"]["event"] == "done"
+    assert second.status()["b"]["blocks_resumed"] >= 4
+    assert seen(Path(second.dest["b"])) == seen(folder)
+
+
+def test_an_empty_directory(net: Net, tmp_path: Path) -> None:
+    (tmp_path / "none").mkdir()
+    transfer = begin(net, tmp_path / "none")
+    assert all(r["ok"] for r in transfer.open().values())
+    transfer.assign()
+    assert transfer.wait_ended()["b"]["event"] == "done"
+    assert Path(transfer.dest["b"]).is_dir() and not seen(Path(transfer.dest["b"]))
+
+
+@pytest.mark.parametrize("how", ["write", "replace", "add", "rights"])
+def test_a_directory_that_changes_ends_the_group_and_leaves_nothing(net: Net, folder: Path, how: str) -> None:
+    transfer = begin(net, folder, rate=2_000_000)
+    assert all(r["ok"] for r in transfer.open().values())
+    transfer.assign()
+    until(lambda: transfer.status()["b"]["bytes"] > 0, "the first bytes")
+    if how == "write":
+        with (folder / "a" / "weights.bin").open("r+b") as file:
+            file.write(b"other")
+    elif how == "replace":
+        (folder / "a" / "deep" / "new").write_bytes(b"small")
+        (folder / "a" / "deep" / "new").rename(folder / "a" / "deep" / "small")
+    elif how == "add":
+        (folder / "a" / "one more").touch()
+    else:
+        (folder / "run").chmod(0o700)
+    transfer.client.wait(lambda: transfer.client.event("failed", "a"), "the source's end")
+    event = transfer.client.event("failed", "a")
+    assert event and event["code"] == "changed", event
+    assert not Path(transfer.dest["b"]).exists()
+
+
+def test_what_a_directory_may_not_have(net: Net, tmp_path: Path) -> None:
+    def odd(name: str) -> Path:
+        (tmp_path / name).mkdir()
+        return tmp_path / name
+
+    (odd("out") / "link").symlink_to("../../etc")
+    (odd("absolute") / "link").symlink_to("/etc/passwd")
+    os.mkfifo(odd("fifo") / "pipe")
+    sock = socket.socket(socket.AF_UNIX)
+    sock.bind(str(odd("sock") / "s"))
+    many = odd("many")
+    for i in range(16385):
+        (many / str(i)).touch()
+    codes = {"out": "bad_bundle", "absolute": "bad_bundle", "fifo": "denied", "sock": "denied", "many": "too_many"}
+    for name, code in codes.items():
+        answer = ask(net, tmp_path / name)
+        assert answer["code"] == code and name in answer["error"], answer
+    sock.close()
+
+
+def manifest(*entries: tuple[int, int, int, bytes, bytes]) -> bytes:
+    rows = b"".join(
+        struct.pack(">BHQH", kind, mode, size, len(name)) + name + struct.pack(">H", len(target)) + target
+        for kind, mode, size, name, target in entries
+    )
+    return b"dcbundl1" + struct.pack(">II", len(entries), 16 + len(rows)) + rows
+
+
+ATTACKS = {
+    "up": manifest((2, 0o644, 3, b"../evil", b"")) + b"abc",
+    "root": manifest((2, 0o644, 3, b"/tmp/evil", b"")) + b"abc",
+    "through a link": manifest((3, 0o777, 0, b"a", b"b"), (2, 0o644, 3, b"a/evil", b"")) + b"abc",
+    "a link out": manifest((3, 0o777, 0, b"a", b"../..")),
+    "rights of root": manifest((2, 0o4755, 3, b"su", b"")) + b"abc",
+    "longer than the stream": manifest((2, 0o644, 1 << 40, b"a", b"")),
+    "shorter than the stream": manifest((2, 0o644, 1, b"a", b"")) + b"abc",
+    "nothing of the kind": b"just some file's bytes, which are no directory",
+    "cut off": manifest((2, 0o644, 3, b"a", b""))[:20],
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_a_stream_that_leads_outside_makes_nothing(net: Net, tmp_path: Path, attack: str) -> None:
+    """The source sends a file whose bytes are the attack, and says that it is a directory."""
+    path = tmp_path / "stream"
+    path.write_bytes(ATTACKS[attack])
+    transfer = begin(net, path)
+    before = {p for p in tmp_path.rglob("*") if "evil" in p.name}
+    assert all(r["ok"] for r in transfer.open().values())
+    transfer.assign()
+    ended = transfer.wait_ended()["b"]
+    assert ended["event"] == "failed" and ended["code"] == "bad_bundle", ended
+    assert not Path(transfer.dest["b"]).exists() and not Path("/tmp/evil").exists()
+    assert {p for p in tmp_path.rglob("*") if "evil" in p.name} == before
+    assert net.agents["b"].leftovers() == []
