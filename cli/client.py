@@ -15,9 +15,9 @@ from typing import Annotated, Any
 import typer
 
 from datacast.controller.api import DEFAULT_URL, ENV_TOKEN, ENV_URL, FINAL_STATES, ControllerClient
-from datacast.origins.names import SCHEMES, resolve
-from datacast.origins.parts import OriginError
 from datacast.services.problems import Problem
+
+from .origin import parse_origin
 
 REFRESH_S = 0.2
 CANCEL_PATIENCE_S = 15.0
@@ -90,9 +90,6 @@ def register(app: typer.Typer) -> None:
     app.command("topology")(topology)
 
 
-URLS = ("https://", "http://", "s3://")
-
-
 # ---- reading arguments ----
 def parse_size(text: str) -> int:
     """`128K`, `1M`, `512KiB`, `4096`: bytes, in powers of 1024. Raises typer.BadParameter."""
@@ -123,42 +120,6 @@ def parse_receivers(texts: list[str]) -> dict[str, Any]:
     if odd:
         raise typer.BadParameter(f"--to: {odd} stands alone or not at all")
     return {"receivers": names}
-
-
-def parse_sources(texts: list[str]) -> dict[str, Any]:
-    """Hosts, separated by commas or given several times. Raises typer.BadParameter."""
-    names = [name.strip() for text in texts for name in text.split(",") if name.strip()]
-    if not names:
-        raise typer.BadParameter("--from names no host")
-    return {"source": names[0], **({"other_sources": names[1:]} if names[1:] else {})}
-
-
-def named(name: str) -> dict[str, Any]:
-    """What a name of a registry or a hub means, as a request has it. Raises typer.BadParameter."""
-    try:
-        found = resolve(name)
-    except OriginError as error:
-        raise typer.BadParameter(f"{error.message} ({error.code})") from None
-    if found.folder:
-        files = ", ".join(part.path for part in found.parts[:8])
-        raise typer.BadParameter(f"{name} has {len(found.parts)} files: name one of them ({files})")
-    [part] = found.parts
-    return {"url": part.url, **({"sha256": part.sha256} if part.sha256 else {})}
-
-
-def parse_origin(file: str, sources: list[str], fetchers: str | None, policy: str | None) -> dict[str, Any]:
-    """A file of hosts, or a URL or name that receivers fetch. Raises typer.BadParameter."""
-    if not file.startswith((*URLS, *SCHEMES)):
-        if fetchers or policy:
-            raise typer.BadParameter("--fetchers and --origin-policy are for a URL in place of a file")
-        return {**parse_sources(sources), "source_path": os.path.abspath(file)}
-    if sources:
-        raise typer.BadParameter("--from is for a file of a host; a URL is fetched by receivers (--fetchers)")
-    spec: dict[str, Any] = named(file) if file.startswith(SCHEMES) else {"url": file}
-    if fetchers:
-        names = [name.strip() for name in fetchers.split(",") if name.strip()]
-        spec["fetchers"] = "all" if names == ["all"] else int(fetchers) if fetchers.isdecimal() else names
-    return spec | ({"origin_policy": policy} if policy else {})
 
 
 def parse_labels(texts: list[str]) -> dict[str, str]:

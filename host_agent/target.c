@@ -32,7 +32,7 @@ bool target_fault(struct fault *why, int error, const char *name)
   case ENOTEMPTY:
     return fault_set(why, "exists", "%s is there already; a directory is not put over another: remove it, or give --dest", name);
   case EISDIR:
-    return fault_set(why, "is_directory", "%s is a folder; give the file's whole path", name);
+    return fault_set(why, "is_directory", "%s is a folder that is there already; give the whole path of what is to be made", name);
   case ENOTDIR:
     return fault_set(why, "not_writable", "%s: a part of the path is not a folder", name);
   default:

@@ -26,4 +26,4 @@ def test_a_directory_reaches_all_hosts(tmp_path) -> None:
             assert (got / "run").stat().st_mode & 0o777 == 0o755 and os.readlink(got / "latest") == "a/weights"
             assert sorted(p.name for p in got.parent.iterdir()) == ["one"], "nothing else stays"
         again = it.group({"source": "h0", "source_path": str(top), "receivers": HOSTS[1:2], "dest_path": "models/one"})
-        assert again["state"] == "failed" and "--dest" in str(again), again
+        assert again["state"] == "failed" and "is a folder that is there already" in str(again), again

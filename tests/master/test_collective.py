@@ -6,7 +6,7 @@ import pytest
 import typer
 from small import run, star
 
-from datacast.cli.client import parse_origin
+from datacast.cli.origin import parse_origin
 from datacast.master.collective import Collective
 from datacast.master.schedule import Scheduler
 from datacast.origins.dealing import Dealing

@@ -13,12 +13,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import typer
 
 sys.path.append(str(Path(__file__).parents[1] / "services_kit"))
 from hub import COMMIT, REPO, Hub
 from registry import Registry, Tokens, sha256
 from web import Nginx
 
+from datacast.cli.origin import parse_origin
 from datacast.origins.names import resolve
 from datacast.origins.parts import OriginError, safe_path
 
@@ -159,6 +161,14 @@ def test_a_file_of_a_hub_is_pinned_to_a_commit_and_has_a_digest(hub: Hub) -> Non
     assert part.url == f"{hub.url}/{REPO}/resolve/{COMMIT}/model/weights-1.safetensors"
     [small] = resolve(f"hf://{REPO}@main/config.json").parts
     assert small.size == 2 and small.sha256 == "", "its ETag is git's, no digest of it alone"
+
+
+def test_the_command_asks_for_what_a_name_means(hub: Hub) -> None:
+    name = f"hf://{REPO}/model/weights-1.safetensors"
+    [part] = resolve(name).parts
+    assert parse_origin(name, [], "2", None) == {"url": part.url, "sha256": part.sha256, "fetchers": 2}
+    with pytest.raises(typer.BadParameter, match="not_found"):
+        parse_origin(f"hf://{REPO}/none", [], None, None)
 
 
 def test_a_whole_repository(hub: Hub) -> None:

@@ -155,7 +155,8 @@ class Registry:
         headers = {"Authorization": f"Bearer {tokens.token([f'repository:{name}:pull,push'])}"} if tokens else {}
 
         def run() -> str:
-            with httpx.Client(base_url=self.url, verify=str(self.tls[0]), headers=headers, trust_env=False) as client:
+            trust = ssl.create_default_context(cafile=str(self.tls[0]))
+            with httpx.Client(base_url=self.url, verify=trust, headers=headers, trust_env=False) as client:
                 config = json.dumps({"architecture": "amd64", "os": "linux", "rootfs": {"type": "layers"}}).encode()
                 for blob in (config, *layers):
                     began = client.post(f"/v2/{name}/blobs/uploads/").raise_for_status()

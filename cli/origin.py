@@ -1,0 +1,49 @@
+"""Where what is sent comes from: a file of hosts, a URL, or a name that means one."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import typer
+
+from datacast.origins.names import SCHEMES, resolve
+from datacast.origins.parts import OriginError
+
+URLS = ("https://", "http://", "s3://")
+
+
+def parse_sources(texts: list[str]) -> dict[str, Any]:
+    """Hosts, separated by commas or given several times. Raises typer.BadParameter."""
+    names = [name.strip() for text in texts for name in text.split(",") if name.strip()]
+    if not names:
+        raise typer.BadParameter("--from names no host")
+    return {"source": names[0], **({"other_sources": names[1:]} if names[1:] else {})}
+
+
+def named(name: str) -> dict[str, Any]:
+    """What a name of a registry or a hub means, as a request has it. Raises typer.BadParameter."""
+    try:
+        found = resolve(name)
+    except OriginError as error:
+        raise typer.BadParameter(f"{error.message} ({error.code})") from None
+    if found.folder:
+        files = ", ".join(part.path for part in found.parts[:8])
+        raise typer.BadParameter(f"{name} has {len(found.parts)} files: name one of them ({files})")
+    [part] = found.parts
+    return {"url": part.url, **({"sha256": part.sha256} if part.sha256 else {})}
+
+
+def parse_origin(file: str, sources: list[str], fetchers: str | None, policy: str | None) -> dict[str, Any]:
+    """A file of hosts, or a URL or name that receivers fetch. Raises typer.BadParameter."""
+    if not file.startswith((*URLS, *SCHEMES)):
+        if fetchers or policy:
+            raise typer.BadParameter("--fetchers and --origin-policy are for a URL in place of a file")
+        return {**parse_sources(sources), "source_path": os.path.abspath(file)}
+    if sources:
+        raise typer.BadParameter("--from is for a file of a host; a URL is fetched by receivers (--fetchers)")
+    spec: dict[str, Any] = named(file) if file.startswith(SCHEMES) else {"url": file}
+    if fetchers:
+        names = [name.strip() for name in fetchers.split(",") if name.strip()]
+        spec["fetchers"] = "all" if names == ["all"] else int(fetchers) if fetchers.isdecimal() else names
+    return spec | ({"origin_policy": policy} if policy else {})
