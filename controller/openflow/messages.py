@@ -25,6 +25,8 @@ class FlowAdd:
     match: Match
     actions: tuple[Action, ...]
     cookie: int
+    ends_s: int = 0
+    """It goes by itself after so many seconds; 0: never."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +55,16 @@ class ReadPorts:
 
 
 @dataclass(frozen=True)
+class AskRole:
+    """To be the switch's master, with a generation; or (not `master`) which role it is, and the last generation."""
+
+    master: bool = False
+    generation: int = 0
+
+
+@dataclass(frozen=True)
 class Barrier:
     """Answered when everything before it is done."""
 
 
-Message = FlowAdd | FlowDelete | PacketOut | ReadRules | ReadPorts | Barrier
+Message = FlowAdd | FlowDelete | PacketOut | ReadRules | ReadPorts | AskRole | Barrier

@@ -32,6 +32,7 @@ from os_ken.ofproto import ofproto_v1_3_parser as ofp_parser
 from datacast.controller.openflow.messages import (
     LABEL_REGISTER,
     Action,
+    AskRole,
     Barrier,
     FlowAdd,
     FlowDelete,
@@ -48,6 +49,8 @@ log = logging.getLogger("datacast.controller.openflow")
 ALL_COOKIE_BITS = (1 << 64) - 1
 ECHO_S = 2.0
 ECHOES_MISSED = 3
+DEMOTED = {(ofp.OFPET_BAD_REQUEST, ofp.OFPBRC_IS_SLAVE), (ofp.OFPET_ROLE_REQUEST_FAILED, ofp.OFPRRFC_STALE)}
+"""What a switch answers to who is not its master."""
 UNREADY = ofp.OFPPS_LINK_DOWN | ofp.OFPPS_BLOCKED
 
 
@@ -61,6 +64,8 @@ class Events(Protocol):
     def openflow_port(self, dpid: int, info: PortInfo, gone: bool) -> None: ...
     def openflow_packet(self, dpid: int, number: int, frame: bytes) -> None: ...
     def openflow_done(self, dpid: int) -> None: ...
+    def openflow_role(self, dpid: int, master: bool, generation: int) -> None: ...
+    def openflow_demoted(self, dpid: int) -> None: ...
     def openflow_refused(self, code: str, text: str, dpid: int | None) -> None: ...
 
 
@@ -96,6 +101,7 @@ def encode(datapath: Any, message: Message) -> list[Any]:
         instructions += [ofp_parser.OFPInstructionGotoTable(a[1]) for a in message.actions if a[0] == "goto"]
         return [ofp_parser.OFPFlowMod(datapath, cookie=message.cookie, table_id=message.table, command=ofp.OFPFC_ADD,
                                       priority=message.priority, match=ofp_parser.OFPMatch(**dict(message.match)),
+                                      hard_timeout=message.ends_s,
                                       instructions=instructions)]
     if isinstance(message, FlowDelete):
         return [ofp_parser.OFPFlowMod(datapath, cookie=message.cookie, cookie_mask=ALL_COOKIE_BITS,
@@ -108,6 +114,9 @@ def encode(datapath: Any, message: Message) -> list[Any]:
         return [ofp_parser.OFPFlowStatsRequest(datapath)]
     if isinstance(message, ReadPorts):
         return [ofp_parser.OFPPortStatsRequest(datapath, 0, ofp.OFPP_ANY)]
+    if isinstance(message, AskRole):
+        role = ofp.OFPCR_ROLE_MASTER if message.master else ofp.OFPCR_ROLE_NOCHANGE
+        return [ofp_parser.OFPRoleRequest(datapath, role, message.generation)]
     if isinstance(message, Barrier):
         return [ofp_parser.OFPBarrierRequest(datapath)]
     raise TypeError(f"no OpenFlow form of {message!r}")
@@ -189,9 +198,17 @@ class App(OSKenApp):  # type: ignore[misc]
     def _barrier(self, ev: Any) -> None:
         self.sink.openflow_done(ev.msg.datapath.id)
 
+    @on(ofp_event.EventOFPRoleReply, MAIN_DISPATCHER)
+    def _role(self, ev: Any) -> None:
+        master = ev.msg.role == ofp.OFPCR_ROLE_MASTER
+        self.sink.openflow_role(ev.msg.datapath.id, master, ev.msg.generation_id)
+
     @on(ofp_event.EventOFPErrorMsg, [CONFIG_DISPATCHER, MAIN_DISPATCHER])
     def _error(self, ev: Any) -> None:
         msg = ev.msg
+        if (msg.type, msg.code) in DEMOTED:
+            self.sink.openflow_demoted(msg.datapath.id)
+            return
         self.sink.openflow_refused(
             "openflow_error", f"the switch refuses a message: {ofp.ofp_error_type_to_str(msg.type)}, "
             f"{ofp.ofp_error_code_to_str(msg.type, msg.code)}", msg.datapath.id)

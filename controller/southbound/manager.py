@@ -78,15 +78,19 @@ class Manager:
         log.log(getattr(logging, level.upper()), "%s%s", f"{switch}: " if switch else "", text)
 
     # ---- connections ----
+    def claimed_twice(self, t_ns: int, name: str, connection: object, peer: str, first: str) -> list[Effect]:
+        """The newcomer goes."""
+        text = (f"claimed twice: {peer or 'another switch'} says it is {name}, which is connected from "
+                f"{first or 'elsewhere'}; the newcomer is refused")
+        self.note(t_ns, "error", "claimed_twice", name, text)
+        return [Close(connection, name, text)]
+
     def connected(self, now: float, t_ns: int, name: str, connection: object, ports: Iterable[PortInfo], *,
                   peer: str = "", pipeline: Mapping[str, Any] | None = None) -> list[Effect]:
         """A switch is there. A second one under the same name is refused while the first one lives."""
         session = self.sessions[name]
         if session.connected and session.connection is not connection:
-            text = (f"claimed twice: {peer or 'another switch'} says it is {name}, which is connected from "
-                    f"{session.peer or 'elsewhere'}; the newcomer is refused")
-            self.note(t_ns, "error", "claimed_twice", name, text)
-            return [Close(connection, name, text)]
+            return self.claimed_twice(t_ns, name, connection, peer, session.peer)
         session.connection, session.peer, session.connected_s = connection, peer, now
         session.connections += 1
         session.programmed_s, session.have, session.wanted = None, None, None

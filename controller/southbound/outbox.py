@@ -34,6 +34,12 @@ class Outbox:
             return False
         return True
 
+    def flush(self, timeout_s: float) -> None:
+        """Until everything before is out, but no longer than that."""
+        out = threading.Event()
+        if self.put(out.set):
+            out.wait(timeout_s)
+
     def close(self) -> None:
         """What has not been sent is dropped."""
         self._closed = True

@@ -8,6 +8,7 @@ others nor REST.
 from __future__ import annotations
 
 import logging
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -16,6 +17,7 @@ from typing import Any
 
 from datacast.controller.openflow import language as openflow
 from datacast.controller.openflow.messages import ReadPorts, ReadRules
+from datacast.controller.openflow.roles import Roles
 from datacast.controller.p4runtime.entries import Entry, ReadCounters
 from datacast.controller.p4runtime.language import P4RuntimeLanguage
 from datacast.controller.p4runtime.stations import Stations
@@ -30,6 +32,8 @@ from datacast.core.wire import drop_name
 log = logging.getLogger("datacast.controller.switches")
 
 TICK_S = 0.1
+RESIGN_S = 0.5
+"""So long a controller that stops waits until its switches have heard that another may lead them."""
 COUNTERS_S = 1.0
 """How long a reader waits for fresh counters."""
 NODE_EVENTS = ("interests", "hits", "misses", "aggregated", "retx_forwarded", "data", "dup_data", "stored", "trees")
@@ -47,6 +51,9 @@ class Switches:
         self._generation: dict[str, dict[str, int]] = {}
         self._stopped = threading.Event()
         self._server: Any = None
+        self._roles = Roles("")
+        self._waiting: dict[str, dict[int, PortInfo]] = {}
+        """Ports of OpenFlow switches that this controller does not lead (yet)."""
         self._clients: dict[str, Any] = {}
         self._outboxes: dict[str, tuple[object, Outbox]] = {}
         self._stations: dict[str, Stations] = {}
@@ -60,6 +67,7 @@ class Switches:
 
             self._server = OpenFlowServer(self.config.openflow_listen, self)
             self._server.start()
+            self._roles = Roles(f"{socket.gethostname()} {self.openflow_address}")
         p4 = [s for s in self.config.switches if s.p4runtime]
         if p4:
             from datacast.controller.p4runtime.shim import Info, P4RuntimeClient
@@ -82,8 +90,12 @@ class Switches:
         for client in self._clients.values():
             client.stop()
         with self._lock:
-            for _, outbox in self._outboxes.values():
-                outbox.close()
+            for name, messages in self._roles.resign():
+                self._put(name, self._roles.seats[name].connection, messages)
+            outboxes = [outbox for _, outbox in self._outboxes.values()]
+        for outbox in outboxes:
+            outbox.flush(RESIGN_S)
+            outbox.close()
         if self._server:
             self._server.stop()
         if self._reporter:
@@ -96,6 +108,9 @@ class Switches:
     def _ticks(self) -> None:
         while not self._stopped.wait(TICK_S):
             self._do(lambda: self.manager.tick(time.monotonic(), time.time_ns()))
+            with self._lock:
+                for name, messages in self._roles.tick(time.monotonic()):
+                    self._put(name, self._roles.seats[name].connection, messages)
 
     # ---- effects ----
     def _do(self, event: Callable[[], Iterable[Effect]]) -> None:
@@ -115,8 +130,10 @@ class Switches:
 
     def _send(self, name: str, messages: list[Any]) -> None:
         connection = self.manager.sessions[name].connection
-        if connection is None:
-            return
+        if connection is not None:
+            self._put(name, connection, messages)
+
+    def _put(self, name: str, connection: Any, messages: list[Any]) -> None:
         outbox = self._outboxes.get(name)
         if outbox is None or outbox[0] is not connection:
             if outbox is not None:
@@ -180,8 +197,39 @@ class Switches:
                 self.manager.refused(time.time_ns(), error.code, f"{peer}: {error.message}; it is turned away")
             self._server.close(connection)
             return
-        self._do(lambda: self.manager.connected(time.monotonic(), time.time_ns(), name, connection, ports, peer=peer,
-                                                pipeline={"openflow": "1.3", "tables": 2}))
+        with self._lock:
+            if name in self._roles.seats:  # claimed twice: the first one stays
+                first = "{}:{}".format(*self._roles.seats[name].connection.address)
+                self._carry_out(self.manager.claimed_twice(time.time_ns(), name, connection, peer, first))
+                return
+            self._waiting[name] = {port.number: port for port in ports}
+            self._put(name, connection, self._roles.connected(time.monotonic(), name, connection))
+
+    def openflow_role(self, dpid: int, master: bool, generation: int) -> None:
+        name = self._named(dpid)
+        with self._lock:
+            if name is None or name not in self._roles.seats:
+                return
+            connection = self._roles.seats[name].connection
+            lease = self._roles.told(time.monotonic(), name, master, generation)
+            if not lease:
+                return
+            self._put(name, connection, list(lease))
+            peer = "{}:{}".format(*connection.address)
+            ports = self._waiting.pop(name).values()
+            self._carry_out(self.manager.connected(time.monotonic(), time.time_ns(), name, connection, ports, peer=peer,
+                                                   pipeline={"openflow": "1.3", "tables": 2}))
+
+    def openflow_demoted(self, dpid: int) -> None:
+        """Another controller leads this switch: as if it were not connected here."""
+        name = self._named(dpid)
+        with self._lock:
+            if name is None or not self._roles.refused(time.monotonic(), name):
+                return
+            session = self.manager.sessions[name]
+            self._waiting[name] = dict(session.ports)
+            self.manager.refused(time.time_ns(), "role", "another controller leads this switch now", name)
+            self._carry_out(self.manager.disconnected(time.time_ns(), name, session.connection))
 
     def openflow_disconnected(self, dpid: int, connection: Any) -> None:
         if name := self._named(dpid):
@@ -189,6 +237,7 @@ class Switches:
 
     def _disconnected(self, name: str, connection: Any) -> None:
         with self._lock:
+            self._roles.disconnected(name, connection)
             if name in self._outboxes and self._outboxes[name][0] is connection:
                 self._outboxes.pop(name)[1].close()
             self._carry_out(self.manager.disconnected(time.time_ns(), name, connection))
@@ -196,6 +245,10 @@ class Switches:
     def openflow_rules(self, dpid: int, counters: dict[int, dict[str, int]]) -> None:
         if name := self._named(dpid):
             with self._lock:
+                if not self._roles.leads(name):
+                    if messages := self._roles.rules(time.monotonic(), time.time_ns(), name, counters):
+                        self._put(name, self._roles.seats[name].connection, list(messages))
+                    return
                 self._carry_out(self.manager.installed(time.monotonic(), name, set(counters)))
                 wanted = self.manager.sessions[name].wanted
                 self.manager.counted(name, rules=counters, drops=openflow.drops(wanted, counters) if wanted else None)
@@ -209,11 +262,18 @@ class Switches:
 
     def openflow_port(self, dpid: int, info: PortInfo, gone: bool) -> None:
         t_ns = time.time_ns()
-        if name := self._named(dpid):
-            self._do(lambda: self.manager.port_changed(time.monotonic(), t_ns, name, info, gone=gone))
+        if not (name := self._named(dpid)):
+            return
+        with self._lock:
+            if self._roles.leads(name):
+                self._carry_out(self.manager.port_changed(time.monotonic(), t_ns, name, info, gone=gone))
+            elif gone:
+                self._waiting.get(name, {}).pop(info.number, None)
+            elif name in self._waiting:
+                self._waiting[name][info.number] = info
 
     def openflow_packet(self, dpid: int, number: int, frame: bytes) -> None:
-        if name := self._named(dpid):
+        if (name := self._named(dpid)) and self._roles.leads(name):
             self._do(lambda: self.manager.packet_in(time.monotonic(), time.time_ns(), name, number, frame))
 
     def openflow_done(self, dpid: int) -> None:

@@ -125,21 +125,25 @@ class ControlledPlane(Plane):
 
     def controller(self) -> None:
         """Start the controller; returns when the switch is programmed."""
-        ports = [{"port": i, "number": self.first_number + i, "mac": f"02:dc:00:00:00:{i:02x}"} for i in range(PORTS)]
-        config = {"switches": [{"name": NODE, "ports": ports, **self.cache(), **self.address()}],
-                  **self.settings()}
-        path = self.folder / "switches.yaml"
-        path.write_text(yaml.safe_dump(config))
-        self.rest = self.folder / "rest.sock"
-        self.rest.unlink(missing_ok=True)
-        self.process = self.ns.start("controller", [
-            sys.executable, "-m", "datacast.controller.main", "--listen", f"unix:{self.rest}", "--switches", str(path),
-            "--verbose"], self.folder)
-        wait_for("the controller", lambda: self.process.alive() and self.rest.exists(), 30)
+        self.process, self.rest = self.start_controller("controller", self.settings())
         try:
             wait_for("programming", lambda: self.process.alive() and self.switch()["programmed"], 20)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.switch()}\n{self.process.log}") from error
+
+    def start_controller(self, name: str, settings: dict[str, Any]) -> tuple[Any, Path]:
+        """A controller, and the socket of its REST."""
+        ports = [{"port": i, "number": self.first_number + i, "mac": f"02:dc:00:00:00:{i:02x}"} for i in range(PORTS)]
+        config = {"switches": [{"name": NODE, "ports": ports, **self.cache(), **self.address()}],
+                  **settings}
+        path, rest = self.folder / f"{name}.yaml", self.folder / f"{name}.sock"
+        path.write_text(yaml.safe_dump(config))
+        rest.unlink(missing_ok=True)
+        process = self.ns.start(name, [
+            sys.executable, "-m", "datacast.controller.main", "--listen", f"unix:{rest}", "--switches", str(path),
+            "--verbose"], self.folder)
+        wait_for("the controller", lambda: process.alive() and rest.exists(), 30)
+        return process, rest
 
     def address(self) -> dict[str, Any]:
         raise NotImplementedError
@@ -147,8 +151,10 @@ class ControlledPlane(Plane):
     def settings(self) -> dict[str, Any]:
         return {}
 
-    def get(self, path: str) -> dict[str, Any]:
-        with httpx.Client(transport=httpx.HTTPTransport(uds=str(self.rest)), base_url="http://controller") as client:
+    def get(self, path: str, rest: Path | None = None) -> dict[str, Any]:
+        """`rest`: of another controller than the plane's own."""
+        transport = httpx.HTTPTransport(uds=str(rest or self.rest))
+        with httpx.Client(transport=transport, base_url="http://controller") as client:
             answer = client.get(path)
             answer.raise_for_status()
             return answer.json()

@@ -209,6 +209,41 @@ def test_frames_that_come_one_by_one_all_pass_and_what_each_costs(ovs: OvsPlane)
     assert came == frames
 
 
+def test_of_two_controllers_one_leads_and_the_other_goes_on_when_it_is_killed(ovs: OvsPlane) -> None:
+    """Also one that stood still for so long that another one leads: it waits when it wakes."""
+    second, rest = ovs.start_controller("second", {"openflow_listen": "127.0.0.1:6654"})
+    try:
+        vsctl(ovs, "set-controller", NODE, "tcp:127.0.0.1:6653", "tcp:127.0.0.1:6654")
+
+        def leads(socket: Path | None = None) -> bool:
+            return ovs.get(f"/switches/{NODE}", socket)["programmed"]
+
+        time.sleep(3.5)  # longer than a lease
+        assert leads() and not leads(rest) and forwards(ovs)
+        cookies = {r["cookie"]: r.get("packets") or 0 for r in ovs.switch()["rule_list"]}
+
+        os.kill(ovs.process.popen.pid, signal.SIGSTOP)
+        wait_for("the other leads", lambda: leads(rest), 10)
+        assert forwards(ovs)
+        os.kill(ovs.process.popen.pid, signal.SIGCONT)
+        wait_for("the first one waits", lambda: not leads() and ovs.notes("role"), 10)
+        assert leads(rest) and forwards(ovs)
+
+        second.stop(signal.SIGKILL)
+        began = time.monotonic()
+        wait_for("the first one leads again", leads, 10)
+        print(f"take-over after {time.monotonic() - began:.1f} s")
+        told = ovs.switch()["rule_list"]
+        assert {r["cookie"] for r in told} == set(cookies), "rules that are right stay"
+        assert all((r.get("packets") or 0) >= cookies[r["cookie"]] for r in told), "with their counters"
+        assert forwards(ovs)
+    finally:
+        second.stop(signal.SIGKILL)
+        ovs.ns.processes.remove(second)
+        vsctl(ovs, "set-controller", NODE, "tcp:127.0.0.1:6653")
+        wait_for("programming", lambda: ovs.switch()["programmed"], 15)
+
+
 def test_a_switch_of_another_openflow_version_is_turned_away_with_the_remedy(ovs: OvsPlane) -> None:
     vsctl(ovs, "set", "bridge", NODE, "protocols=OpenFlow10")
     told = wait_for("the note", lambda: ovs.notes("wrong_version"), 15)

@@ -16,6 +16,7 @@ import pytest
 from authority import Authority
 
 from datacast.controller.openflow import rules
+from datacast.controller.openflow.roles import LEASE_TABLE
 from datacast.controller.openflow.shim import OpenFlowServer
 from datacast.controller.southbound.config import parse
 from datacast.controller.southbound.errors import SwitchError
@@ -26,7 +27,7 @@ from datacast.services import framing
 
 HELLO, ERROR, ECHO_REQUEST, ECHO_REPLY, FEATURES_REQUEST, FEATURES_REPLY = 0, 1, 2, 3, 5, 6
 PACKET_IN, PORT_STATUS, PACKET_OUT, FLOW_MOD, MULTIPART_REQUEST, MULTIPART_REPLY = 10, 12, 13, 14, 18, 19
-BARRIER_REQUEST, BARRIER_REPLY = 20, 21
+BARRIER_REQUEST, BARRIER_REPLY, ROLE_REQUEST, ROLE_REPLY = 20, 21, 24, 25
 FLOW, PORT_DESC = 1, 13
 LINK_DOWN = 1
 APPLIANCE = 5
@@ -50,6 +51,8 @@ class WireSwitch:
         self.dpid, self.ports, self.version = dpid, ports, version
         self.cookies: set[int] = set() if cookies is None else cookies
         self.mods = 0
+        """Of rules that stay."""
+        self.leases: set[int] = set()
         self.errors: list[bytes] = []
         self.closed = threading.Event()
         self.connected_s = time.monotonic()
@@ -107,16 +110,21 @@ class WireSwitch:
             self.send(BARRIER_REPLY, b"", xid)
             self.barrier_s = time.monotonic()
         elif kind == FLOW_MOD:
-            self.mods += 1
-            cookie, _, _, command = struct.unpack_from("!QQBB", body)
-            (self.cookies.add if command == 0 else self.cookies.discard)(cookie)
+            cookie, _, table, command = struct.unpack_from("!QQBB", body)
+            lease = table == LEASE_TABLE or cookie in self.leases
+            self.mods += not lease
+            cookies = self.leases if lease else self.cookies
+            (cookies.add if command == 0 else cookies.discard)(cookie)
+        elif kind == ROLE_REQUEST:
+            role, generation = struct.unpack("!I4xQ", body)
+            self.send(ROLE_REPLY, struct.pack("!I4xQ", role or 1, generation), xid)
         elif kind == MULTIPART_REQUEST:
             what = struct.unpack_from("!H", body)[0]
             if what == PORT_DESC:
                 answer = b"".join(self.port(n) for n in range(1, self.ports + 1))
             elif what == FLOW:
                 answer = b"".join(struct.pack("!HBxIIHHHH4xQQQHH4x", 56, 0, 0, 0, 1, 0, 0, 0, cookie, 5, 500, 1, 4)
-                                  for cookie in sorted(self.cookies))
+                                  for cookie in sorted(self.cookies | self.leases))
             else:
                 answer = b""
             self.send(MULTIPART_REPLY, struct.pack("!HH4x", what, 0) + answer, xid)
