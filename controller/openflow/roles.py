@@ -3,8 +3,9 @@
 A switch tells nobody that its master has gone (OpenFlow 1.3). So who leads keeps a rule in the switch that ends by
 itself after LEASE_S and that matches nothing (its table is never reached): its cookie says whose it is. The others read
 the rules every LOOK_S, as slaves may, and when there is no lease of another one they ask to be master, with a
-generation higher than the last: of two that ask at once the later one is; the other is refused what it then says, and waits again.
-One that starts again at the same address finds its own lease and goes on; one told to stop takes its lease away.
+generation higher than the last: of two that ask at once the later one is; the other is refused what it then says, and
+waits again. One that starts again at the same address finds its own lease and goes on; one told to stop takes its lease
+away.
 """
 
 from __future__ import annotations

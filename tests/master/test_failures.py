@@ -224,6 +224,39 @@ def test_a_repair_avoids_a_link_that_failed_before_and_that_no_tree_used() -> No
     }
 
 
+def members_in(tree) -> set[str]:
+    return {tree["n"]}.union(*(members_in(child) for child in tree.get("c", ())))
+
+
+def test_a_link_that_fails_beside_a_member_set_aside_is_signalled_to_the_others_at_once() -> None:
+    """Nothing that the group is told waits for one that does not answer."""
+
+    async def scenario():
+        async with lab(bcube41(), rates=[RATE]) as it:
+            group = await it.start("00", SIX, 8 * SIZE)
+            await it.running(group, 10)
+            master = await master_of(it, group)
+            it.world.agents["31"].pause()
+            away = master.crew.members["31"]
+            await until(lambda: away.suspect, "it does not answer")
+            begun = len(it.world.requests)
+            await until(lambda: away.aside, "it is set aside", 15)
+            seen = len(master.transfer.reactions)
+            tell(it, "21", 1, 0, False)
+            await until(lambda: any("signalled_ns" in r for r in master.transfer.reactions[seen:]), "mended")
+            asked = [message for _, name, message in it.world.requests[begun:] if name == "00"]
+            reaction = next(r for r in master.transfer.reactions[seen:] if "signalled_ns" in r)
+            it.world.agents["31"].resume()
+            return asked, reaction, await it.end(group, 60)
+
+    asked, reaction, record = run(scenario(), 90)
+    ops = {message["op"] for message in asked}
+    assert {"status", "assign", "reroute"} <= ops
+    assert not [m["op"] for m in asked if m["op"] != "close" and "31" in members_in(m["tree"])]
+    assert reaction["signalled_ns"] - reaction["recomputed_ns"] < 400_000_000
+    assert record["state"] == "done"
+
+
 def test_a_receiver_without_links_does_not_hold_up_the_others() -> None:
     async def scenario():
         async with lab(bcube41(), rates=[RATE]) as it:
