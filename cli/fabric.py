@@ -110,16 +110,24 @@ def told(event: dict[str, Any]) -> str:
 
 
 def hosts(as_json: Json = False, controller: Controller = DEFAULT_URL, token_file: TokenFile = None) -> None:
-    """List the hosts: who is there, who is cordoned, which groups run on them."""
+    """List the hosts: who is there, who is cordoned, room for files, how its clock is set, which groups run on them."""
     with connect(controller, token_file) as client:
         rows = client.hosts()
     if as_json:
         print(json.dumps(rows))
         return
-    table = _table("host", "agent", "cordoned", "groups")
+    table = _table("host", "agent", "cordoned", "disk free", "clock", "groups")
     for row in rows:
         why = "-" if row["cordoned"] is None else row["cordoned"] or "yes"
-        table.add_row(row["name"], "yes" if row["registered"] else "no", why, " ".join(row["groups"]))
+        free = min((disk["free_bytes"] for disk in row["disks"]), default=None)
+        table.add_row(
+            row["name"],
+            "yes" if row["registered"] else "no",
+            why,
+            "-" if free is None else f"{free / 1e9:.1f} GB",
+            "-" if row["clock_ms"] is None else f"{row['clock_ms']:.0f} ms",
+            " ".join(row["groups"]),
+        )
     _console().print(table)
 
 
