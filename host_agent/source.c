@@ -15,7 +15,7 @@
 /* A way out that is congested here is tried again after this. */
 #define CROWDED_WAIT (500 * DC_US)
 #define RATE_MAX_BPS (INT64_C(1) << 42)
-enum { BATCH = 16, BATCHES_PER_POLL = 4 };
+enum { BATCH = 64 };
 
 /* A tree that carries less than half of what it did in the window before is worth a look at who holds it up: in a long
  * transfer the master looks seldom. Of slower trees than LEAST a window says nothing. */
@@ -174,16 +174,12 @@ static bool poll(struct endpoint *e, dc_time now)
 {
   struct source_tree *t = (struct source_tree *)(void *)e;
   struct dc_source_tx tx[BATCH];
-  unsigned n = BATCH;
-  for (unsigned i = 0; i < BATCHES_PER_POLL && n == BATCH; i++) {
-    n = dc_source_poll(t->core, now, tx, BATCH);
-    if (!send_batch(t, now, tx, n))
-      return false; /* and the tree may be gone */
-    if (n > 0 && forward_crowded(e->forward, tx[n - 1].ret)) {
-      n = 0;
-      forward_wake(e, now + CROWDED_WAIT);
-      break;
-    }
+  unsigned n = dc_source_poll(t->core, now, tx, BATCH);
+  if (!send_batch(t, now, tx, n))
+    return false; /* and the tree may be gone */
+  if (n > 0 && forward_crowded(e->forward, tx[n - 1].ret)) {
+    n = 0;
+    forward_wake(e, now + CROWDED_WAIT);
   }
   if (t->sent >= t->mark) {
     t->mark = extent_map_mark(&t->extents, t->sent);
