@@ -77,7 +77,10 @@ static bool steer(void *arg, struct port *p, const struct dc_frame *frame, dc_ti
   if (s->index > 0 && to != 0) dpdk_port(p)->heard = now;
   if (to == STEERING_ANY || to == (int)s->index) {
     uint16_t copies = s->workers[0].sw.members[m - s->members].copies;
-    if (m->copies != copies) dc_node_set_copies(m->node.core, m->copies = copies);
+    if (m->copies != copies) {
+      m->copies = copies;
+      dc_node_set_copies(m->node.core, copies);
+    }
     return false;
   }
   b->port = (uint16_t)(dpdk_port(p) - s->ports);
@@ -118,7 +121,9 @@ void sw_hear(struct sw *s) {
     struct dpdk_port *p = &s->ports[i];
     for (unsigned w = 1; w < s->cfg->workers; w++) {
       dc_time heard = s->workers[w].sw.ports[i].heard;
-      if (heard > p->heard_told) engine_heard(&s->engine, &p->base, p->heard_told = heard);
+      if (heard <= p->heard_told) continue;
+      p->heard_told = heard;
+      engine_heard(&s->engine, &p->base, heard);
     }
   }
 }
