@@ -14,9 +14,7 @@ FUZZ_ANSWER_SRC := $(addprefix $(AGENT_DIR)/,fuzz/fuzz_answer.c answer.c origin.
 FUZZ_BUNDLE_SRC := $(addprefix $(AGENT_DIR)/,fuzz/fuzz_bundle.c bundle.c)
 FUZZ_AGENT_OWN := $(filter-out $(FUZZ_ANSWER_SRC) $(FUZZ_BUNDLE_SRC),$(wildcard $(AGENT_DIR)/fuzz/*.c))
 FUZZ_AGENT_SRC := $(FUZZ_AGENT_OWN) $(filter-out %/main.c,$(AGENT_SRC)) $(DATAPATH_SRC) $(CORE_SRC)
-# The switch has ports of its own so far.
-FUZZ_SWITCH_SRC := $(filter-out %/main.c,$(SWITCH_SRC)) $(CORE_SRC) \
-  $(filter-out $(addprefix $(DATAPATH_DIR)/,port.c forward.c tpacket.c tunnel%.c bufpool.c netif%.c),$(DATAPATH_SRC))
+FUZZ_SWITCH_SRC := $(filter-out %/main.c,$(SWITCH_SRC)) $(CORE_SRC) $(DATAPATH_SRC)
 
 FUZZ_CORPUS = $(firstword $(wildcard $(FUZZ_DIR)/corpus/$(1) $(AGENT_DIR)/fuzz/corpus/$(1) $(SWITCH_DIR)/fuzz/corpus/$(1)))
 # DPDK keeps what it has allocated.
