@@ -28,8 +28,10 @@ def named(name: str) -> dict[str, Any]:
     except OriginError as error:
         raise typer.BadParameter(f"{error.message} ({error.code})") from None
     if found.folder:
-        files = ", ".join(part.path for part in found.parts[:8])
-        raise typer.BadParameter(f"{name} has {len(found.parts)} files: name one of them ({files})")
+        several = [part.path for part in found.parts if part.url]
+        files = ", ".join(several[:8]) + (" …" if several[8:] else "")
+        how = "NAME@sha256:DIGEST" if name.startswith("oci://") else "ORG/REPO/PATH"
+        raise typer.BadParameter(f"{name} has {len(several)} files; a group takes one, by {how}: {files}")
     [part] = found.parts
     return {"url": part.url, **({"sha256": part.sha256} if part.sha256 else {})}
 

@@ -1,4 +1,5 @@
-"""Container images of a registry: oci://HOST[:PORT]/NAME[:TAG], or @sha256:…, as the files of an OCI image layout."""
+"""Container images of a registry: oci://HOST[:PORT]/NAME[:TAG], as the files of an OCI image layout, and its blobs:
+oci://HOST[:PORT]/NAME@sha256:…"""
 
 from __future__ import annotations
 
@@ -35,6 +36,8 @@ def image(client: httpx.Client, name: str, platform: str) -> Named:
     plain = host.split(":")[0] in ("localhost", "127.0.0.1")  # as docker does
     base = f"http{'' if plain else 's'}://{host}/v2/{repo}"
     registry = _Registry(client, name, base)
+    if digest and (blob := registry.blob(digest)):
+        return Named(name, False, (blob,))
     answer, digest = registry.manifest(digest or tag)
     if answer.kind in INDEXES:
         rows = [row for row in answer.json(name).get("manifests", []) if isinstance(row, dict)]
@@ -101,6 +104,21 @@ class _Registry:
         if reference.startswith("sha256:") and digest != reference:
             raise OriginError("digest", f"{self.name}: the manifest's digest is {digest}, expected was {reference}")
         return answer, digest
+
+    def blob(self, digest: str) -> Part | None:
+        """A layer, or what else goes by a digest; None: it may be a manifest."""
+        url = f"{self.base}/blobs/{digest}"
+        answer = ask(self.client, "HEAD", url, self.name, self.headers)
+        if answer.status == 401 and "Authorization" not in self.headers:
+            self._log_in(answer)
+            answer = ask(self.client, "HEAD", url, self.name, self.headers)
+        if answer.status == 404:
+            return None
+        answer.check(self.name)
+        size = answer.headers.get("content-length", "")
+        if answer.status != 200 or not size.isdecimal():
+            raise OriginError("bad_answer", f"{self.name}: the registry does not say how large it is")
+        return Part(_blob(digest), int(size), url, digest.removeprefix("sha256:"))
 
     def _log_in(self, answer: Answer) -> None:
         challenge = answer.headers.get("www-authenticate", "")

@@ -77,6 +77,12 @@ def test_an_image_is_the_files_of_an_oci_layout(registry: Registry, tokens: Toke
         part = files[f"blobs/sha256/{sha256(layer)[7:]}"]
         assert part.size == len(layer) and part.sha256 == sha256(layer)[7:]
         assert part.url == f"https://{place}/v2/a/app/blobs/{sha256(layer)}"
+    layer = resolve(f"oci://{place}/a/app@{sha256(LAYERS[1])}")
+    assert not layer.folder and layer.parts == (files[f"blobs/sha256/{sha256(LAYERS[1])[7:]}"],)
+    asked = parse_origin(f"oci://{place}/a/app@{sha256(LAYERS[1])}", [], None, None)
+    assert asked == {"url": layer.parts[0].url, "sha256": layer.parts[0].sha256}
+    with pytest.raises(typer.BadParameter, match="@sha256"):
+        parse_origin(f"oci://{place}/a/app:v1", [], None, None)
     again = resolve(f"oci://{place}/a/app@{digest}")
     assert {p.path: p.sha256 for p in again.parts if p.url} == {p.path: p.sha256 for p in named.parts if p.url}
 
