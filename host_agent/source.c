@@ -106,7 +106,7 @@ static unsigned read_run(const struct source *s, const struct packet *p, unsigne
   do
     v[run] = (struct iovec){p[run].buf->mem + DC_PREFIX_MAX, p[run].len};
   while (++run < n && p[run].at == p[run - 1].at + p[run - 1].len);
-  ssize_t got = preadv(s->file->fd, v, (int)run, (off_t)p[0].at);
+  ssize_t got = s->file->folder == NULL ? preadv(s->file->fd, v, (int)run, (off_t)p[0].at) : 0; /* a bundle: piece by piece */
   uint64_t there = got > 0 ? (uint64_t)got : 0; /* what it did not bring is asked for once more */
   *error = 0;
   for (unsigned i = 0; i < run && *error == 0; i++) {
