@@ -7,7 +7,7 @@ static const char magic[8] = "dcbundl1";
 
 void bundle_free(struct bundle *t)
 {
-  for (uint32_t i = 0; i < t->n; i++) {
+  for (uint32_t i = 0; t->entry != NULL && i < t->n; i++) {
     free(t->entry[i].name);
     free(t->entry[i].target);
   }

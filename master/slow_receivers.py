@@ -79,7 +79,8 @@ class SlowReceivers:
         assert self._t.forest
         came: Counter[str] = Counter()
         for number, way in self._t.forest.ways.items():
-            count = member.trees.get(str(number), {}).get("bytes")
+            told = member.trees.get(str(number))
+            count = told.get("bytes") if told else None
             if isinstance(count, int):
                 came.update({parent: count for parent, child in way.arcs if child == member.name})
         return dict(came)
