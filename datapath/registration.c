@@ -174,21 +174,30 @@ static void connect_now(struct registration *r)
                               : "out of memory");
 }
 
-/* What the nodes have counted, by name; of reasons to drop those that occurred. Of a switch with several workers it is the
- * first one's part. */
-static json_t *counted(const struct registration *r)
+static json_t *counted_here(const struct registration *r)
 {
   json_t *all = json_object();
   for (unsigned i = 0; i < r->who.nodes; i++) {
     const struct engine_node *n = r->who.node(r->who.arg, i);
-    json_t *o = json_object(), *drop = counters_node(n, o), *value;
-    const char *key;
-    void *next;
+    json_t *o = json_object();
+    (void)counters_node(n, o);
+    json_object_set_new(all, n->name, o);
+  }
+  return all;
+}
+
+/* What the nodes have counted, by name; of reasons to drop those that occurred. */
+static json_t *counted(const struct registration *r)
+{
+  json_t *all = r->who.counted != NULL ? r->who.counted(r->who.arg) : counted_here(r), *node, *value;
+  const char *name, *key;
+  void *next;
+  json_object_foreach(all, name, node) {
+    json_t *drop = json_object_get(node, "drop");
     json_object_foreach_safe(drop, next, key, value) {
       if (json_integer_value(value) == 0)
         json_object_del(drop, key);
     }
-    json_object_set_new(all, n->name, o);
   }
   return all;
 }

@@ -17,6 +17,7 @@ struct registrant { /* who registers */
   void (*registered)(void *arg, const json_t *answer); /* NULL: it has no use for the answer */
   /* What a heartbeat says beyond the time. NULL: nothing. */
   void (*beat)(void *arg, json_t *message);
+  json_t *(*counted)(void *arg); /* what all nodes counted, by name; NULL: what `node` gives tells all */
   void *arg;
 };
 

@@ -88,9 +88,14 @@ static json_t *ports_by_number(const struct member *m, json_t *(*one)(struct dpd
   return o;
 }
 
-static json_t *node_counters(const struct member *m) {
+static json_t *node_totals(const struct member *m) {
   json_t *o = json_object();
   add_drops(m, counters_node(&m->node, o));
+  return o;
+}
+
+static json_t *node_counters(const struct member *m) {
+  json_t *o = node_totals(m);
   if (m->cfg->appliance && dpdk_port(m->node.port[0])->queue == 0) counters_put(o, "copies", m->copies);
   json_object_set_new(o, "ports", ports_by_number(m, port_counters));
   json_object_set_new(o, "tree_counters", trees_of(m));
@@ -253,7 +258,7 @@ static json_t *answer_fault(struct sw *s, const json_t *request) {
 }
 
 bool answer_adds_up(const json_t *request) {
-  static const char *const ops[] = {"counters", "trees", "wipe", "fault"};
+  static const char *const ops[] = {"counters", "totals", "trees", "wipe", "fault"};
   const char *op = json_string_value(json_object_get(request, "op"));
   for (unsigned i = 0; op != NULL && i < sizeof ops / sizeof *ops; i++)
     if (strcmp(op, ops[i]) == 0) return true;
@@ -268,11 +273,12 @@ json_t *answer_request(struct sw *s, const json_t *request, bool *stop) {
   if (node != NULL && !json_is_string(node)) return answer_error("'node' must be a node's name");
   if (strcmp(op, "counters") == 0) o = answer_counters(s, request);
   else if (strcmp(op, "ports") == 0) o = answer_nodes(s, request, node_ports);
+  else if (strcmp(op, "totals") == 0) o = answer_nodes(s, request, node_totals);
   else if (strcmp(op, "trees") == 0) o = answer_nodes(s, request, trees_of);
   else if (strcmp(op, "config") == 0) o = answer_config(s, request);
   else if (strcmp(op, "wipe") == 0) o = answer_wipe(s, request);
   else if (strcmp(op, "fault") == 0) o = answer_fault(s, request);
   else if (strcmp(op, "shutdown") == 0) *stop = true, o = answer_ok();
-  else return answer_error("unknown op '%s'; known: counters, ports, trees, config, wipe, fault, shutdown", op);
+  else return answer_error("unknown op '%s'; known: counters, totals, ports, trees, config, wipe, fault, shutdown", op);
   return o != NULL ? o : answer_error("no node '%s' here", json_string_value(node));
 }

@@ -40,6 +40,17 @@ static void describe(void *arg, json_t *m) {
   if (socket[0] != '\0') json_object_set_new(m, "control", json_string(socket));
 }
 
+static json_t *counted(void *arg) {
+  struct program *p = arg;
+  bool stop = false;
+  json_t *request = json_pack("{s:s}", "op", "totals");
+  json_t *answer = workers_answer(&p->workers, request, &stop);
+  json_t *nodes = json_incref(json_object_get(answer, "nodes"));
+  json_decref(answer);
+  json_decref(request);
+  return nodes;
+}
+
 static int check_ports(const struct config *c, struct fault *f) {
   for (unsigned i = 0; i < c->nnodes; i++)
     for (unsigned k = 0; k < c->nodes[i].nports; k++)
@@ -53,7 +64,7 @@ static int check_ports(const struct config *c, struct fault *f) {
 static int serve(struct program *p, struct fault *f) {
   struct worker *w = &p->workers.worker[0];
   struct sw *sw = &w->sw;
-  const struct registrant who = {.nodes = sw->nmembers, .node = node_of, .describe = describe, .arg = p};
+  const struct registrant who = {.nodes = sw->nmembers, .node = node_of, .describe = describe, .counted = counted, .arg = p};
   const char *socket = control_path(p);
   int rc = -1;
   if (!signals_watch(&p->signals, &w->loop, f) || !engine_watch_carrier(&sw->engine, f) ||

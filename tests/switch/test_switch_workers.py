@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 from pathlib import Path
 
 import pytest
 from switch_rig import Process, Rig
+from test_switch_running import FabricManager
 
 from datacast.core import constants as c
 from datacast.core.wire import Header, Segment, Stop, decode_frame, decode_header, encode_data, encode_interest
@@ -18,11 +20,13 @@ TREES = range(100, 140)
 
 
 def ask(rig: Rig, tree: int, seq: int) -> None:
-    blob = route([
-        Stop(fwd=Segment((0,), local=True)),
-        Stop(ret=Segment((RECEIVER,)), fwd=Segment((SOURCE,)), store=True),
-        Stop(ret=Segment((0,), local=True)),
-    ])
+    blob = route(
+        [
+            Stop(fwd=Segment((0,), local=True)),
+            Stop(ret=Segment((RECEIVER,)), fwd=Segment((SOURCE,)), store=True),
+            Stop(ret=Segment((0,), local=True)),
+        ]
+    )
     rig.wires[RECEIVER].send(encode_interest(blob, Header(type=c.TYPE_INTEREST, tree=tree, seq=seq)))
 
 
@@ -70,6 +74,20 @@ def test_workers_share_the_trees_and_are_one_switch(rig3: Rig, asan_binary: Path
         ask(rig3, tree, 6)
     assert rig3.wires[SOURCE].silent(), "the fault holds at every worker"
     assert process.stop(signal.SIGTERM) == 0
+
+
+def test_a_heartbeat_tells_what_all_workers_counted(rig3: Rig) -> None:
+    with contextlib.closing(FabricManager(rig3.ns)) as manager:
+        rig3.start(rig3.config(workers=2, fabric_manager=manager.address)).ready()
+        manager.accept()
+        manager.register_all(1)
+        for tree in TREES:
+            bring(rig3, tree, 5, b"x" * 100)
+        for _ in range(100):
+            node = manager.receive("heartbeat")["nodes"]["s0.0"]
+            if node["data"] == len(TREES):
+                break
+        assert node["trees"] == node["interests"] == node["data"] == len(TREES) and node["drop"] == {}
 
 
 def test_frames_under_other_labels_pass(rig3: Rig) -> None:
