@@ -301,7 +301,7 @@ class SwxPlane(Plane):
 
     def start(self) -> None:
         if shutil.which("p4c-dpdk"):
-            made("p4")
+            made(SWX_SPEC, SWX)
         self.ns.cable("ap", "aq")
         self._datacast_switch([{"port": 0, "iface": "aq"}], "--appliance")
         table = self.folder / "entries"
