@@ -101,7 +101,7 @@ def test_another_leads_with_the_groups_worker_and_all_and_the_first_writes_nothi
             await asyncio.gather(*tasks, return_exceptions=True)
             await both.close()
         await world.stop()
-        return record, master.state, world.violations
+        return record, master.transfer.state, world.violations
 
     record, state, violations = run(scenario(), 80)
     assert record["state"] == state == "done" and violations == []
