@@ -42,7 +42,7 @@ void sw_pool_sizes(const struct config *c, uint32_t *data, uint32_t *headers) {
 static int open_member(struct sw *s, struct member *m, const struct node_cfg *cfg, struct sw *first, struct fault *f) {
   struct fault inner;
   struct dc_node_cfg part = config_part(s->cfg, cfg);
-  m->cfg = cfg;
+  m->cfg = cfg; /* NOLINT: a configuration has nodes */
   m->node.name = cfg->name;
   if (!engine_node_open(&m->node, &part, &packet_buf_ops, &inner)) return fail(f, "node %s: %s", cfg->name, inner.text);
   for (unsigned i = 0; i < cfg->nports; i++) {

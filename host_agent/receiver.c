@@ -434,7 +434,7 @@ static void blocks_map(const struct receiver *r, char text[MAP_CELLS + 1])
     uint32_t end = (uint32_t)((uint64_t)(cell + 1) * r->blocks / cells), whole = 0;
     for (uint32_t block = first; block < end; block++)
       whole += r->state[block] != BLOCK_OPEN;
-    text[cell] = "0123456789abcdef"[(uint64_t)whole * 15 / (end - first)];
+    text[cell] = "0123456789abcdef"[(uint64_t)whole * 15 / (end - first)]; /* NOLINT: no more cells than blocks */
   }
   text[cells] = '\0';
 }

@@ -66,8 +66,8 @@ static void beat(void *arg, json_t *m)
     struct statvfs s;
     if (fstatvfs(host->dest_roots.root[i].fd, &s) != 0)
       s = (struct statvfs){.f_frsize = 1};
-    json_array_append_new(list, json_pack("[I,I]", (json_int_t)(s.f_bavail * s.f_frsize),
-                                          (json_int_t)(s.f_blocks * s.f_frsize)));
+    json_array_append_new(list, json_pack("[I,I]", (json_int_t)s.f_bavail * (json_int_t)s.f_frsize,
+                                          (json_int_t)s.f_blocks * (json_int_t)s.f_frsize));
   }
   json_object_set_new(m, "disks", list);
 }
