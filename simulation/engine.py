@@ -331,6 +331,10 @@ class Simulation:
         """From now on the link a -> b has another rate."""
         self._check(self._lib.sim_link_rate(self._sim, self.link(a, b), rate))
 
+    def hold(self, a: str, b: str, time: int) -> None:
+        """What a sends to b waits for so long (ns), as where a host stands still."""
+        self._check(self._lib.sim_link_hold(self._sim, self.link(a, b), time))
+
     # ---- results ----
 
     def link_stats(self, a: str, b: str) -> dict[str, int]:

@@ -27,12 +27,8 @@ enum mode { START, HOLD, RECOVER };
 enum {
   TARGET = 140,     /* of 255 of what the store holds beyond a receiver's credits, */
   TARGET_MIN = 32,  /* but not less of all */
-  GAIN = 32,        /* k in 64ths */
-  GAIN_MIN = 8,
   SPAN = 6,         /* packets, and a fourth of the depth, between the two reports of a measurement */
-  CALM = 32,        /* rounds without an eviction that let the gain grow again */
-  RUN = 4,          /* duplicates in a row that tell a rate, */
-  LONG_RUN = 32,    /* and that it may be higher than was thought */
+  RUN = 4,          /* duplicates in a row that tell a rate */
   PATIENCE = 4,     /* packets of the slowest receiver without a duplicate that end a recovery */
   FIRST_TRIP = 16,  /* T: no round trip is known yet */
   CREDITS = 16,     /* w, where it is not known */
@@ -68,14 +64,13 @@ struct state {
   uint32_t round;          /* `asked` at the end of this round */
   uint32_t depth;
   uint16_t quiet;      /* rounds without a lag */
-  uint8_t mode, lag, from_lag, gain, step, courtesy, pipe;
+  uint8_t mode, lag, from_lag, step, courtesy, pipe;
   bool lagged;         /* some lag was seen in this round */
   bool timed;          /* a round trip was measured */
   bool halved;         /* the first lag was answered */
   bool blind;          /* no rate was measured before this recovery */
   uint8_t reports;     /* of lags in this round, at least so many */
   bool starved;        /* the queue of interests was empty in this round */
-  uint8_t calm;        /* rounds without an eviction */
 };
 
 _Static_assert(sizeof(struct state) <= DC_CC_STATE, "state of cc=steady");
@@ -112,7 +107,7 @@ static void start(void *state, dc_time now, const struct dc_cc_params *p)
 {
   struct state *s = state;
   *s = (struct state){
-      .p = *p, .tick = now, .trip = FIRST_TRIP * p->interval, .gain = GAIN, .step = 1, .depth = 1, .pipe = PIPE};
+      .p = *p, .tick = now, .trip = FIRST_TRIP * p->interval, .step = 1, .depth = 1, .pipe = PIPE};
   s->window = p->credits != 0 ? p->credits : CREDITS;
   s->rate = s->base = s->actual = clamp(s, p->rate_init);
   begin_round(s, now);
@@ -139,9 +134,9 @@ static void follow(struct state *s)
     s->rate = s->base;
     return;
   }
-  uint64_t k = 64u * s->gain, n = pipe(s); /* k in 4096ths */
-  if (n > s->depth && k > 2048 * (uint64_t)s->depth / n)
-    k = 2048 * (uint64_t)s->depth / n;
+  uint64_t k = 2048, n = pipe(s); /* k in 4096ths */
+  if (n > s->depth)
+    k = k * s->depth / n;
   int64_t off = ((int64_t)target(s) - s->lag) * (int64_t)k; /* of 4096 * 255 */
   s->rate = clamp(s, (uint64_t)((int64_t)s->base + (int64_t)(s->base / (4096 * 255)) * off));
 }
@@ -204,8 +199,6 @@ static void evicted(struct state *s, dc_time now, const struct dc_cc_event *e)
   if (s->mode != RECOVER && now >= s->settled) {
     if (s->mode == START)
       s->base = clamp(s, s->base / 2);
-    else
-      s->gain = s->gain / 2 < GAIN_MIN ? GAIN_MIN : s->gain / 2;
     if (s->settled != 0 && now - s->settled < s->trip)
       s->pipe /= 2; /* the last recovery ended too early */
     s->blind = s->mode == START;
@@ -215,7 +208,6 @@ static void evicted(struct state *s, dc_time now, const struct dc_cc_event *e)
     s->mode = RECOVER;
     s->least = s->base / 8;
     s->far = 0;
-    s->calm = 0;
     s->gap = 0;
   } else if (now - s->last_dup > s->gap) {
     s->gap = now - s->last_dup;
@@ -230,10 +222,6 @@ static void evicted(struct state *s, dc_time now, const struct dc_cc_event *e)
     uint64_t r = clamp(s, per_second(bits(s, s->run - 1u), now - s->since));
     if (r < s->base && (s->blind || sure))
       s->base = r > s->least ? r : s->least;
-    else if (r > s->base && s->run >= LONG_RUN && sure)
-      s->base = r;
-    if (sure && s->run > LONG_RUN)
-      s->run = 0;
   }
   s->dup_seq = e->seq;
   s->last_dup = now;
@@ -380,10 +368,6 @@ static void end_round(struct state *s, dc_time now)
     s->trip = took > 0 ? took : 1;
   else if (took > s->trip && s->asked >= s->round)
     s->trip += s->trip / 64 < took - s->trip ? s->trip / 64 : took - s->trip;
-  if (++s->calm >= CALM && s->gain < GAIN) {
-    s->gain++;
-    s->calm = 0;
-  }
   if (!s->lagged) {
     uint64_t used = s->base < s->actual ? s->base : s->actual;
     if (used > s->high)

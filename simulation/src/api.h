@@ -73,6 +73,7 @@ struct sim_faults { /* of one directed link; probabilities in parts per billion 
 int sim_link_faults(sim *s, int link, const struct sim_faults *f);
 int sim_link_rate(sim *s, int link, uint64_t rate);
 int sim_link_delay(sim *s, int link, uint64_t delay);
+int sim_link_hold(sim *s, int link, uint64_t time); /* its sender stands still for so long: what it sends waits */
 int sim_link_up(sim *s, int link, bool up);
 int sim_node_wipe(sim *s, int vertex);    /* content stores */
 int sim_node_restart(sim *s, int vertex); /* everything it knows */
