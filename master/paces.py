@@ -237,7 +237,7 @@ class Paces:
     def _slow(self, seen: list[Seen], now: float) -> bool:
         late = self._agreed(now)
         others = [one for one in seen if one.name not in late]
-        if not late or not self._worth(others):
+        if not late or self._ending(others):
             return False
         caps = {one.name: cap for one in seen if one.name in late and (cap := self._cap(one, now)) is not None}
         fresh = [name for name in caps if self._pace.get(name, Pace()).cap is None]
@@ -268,8 +268,9 @@ class Paces:
         lately = [self._rate(one, look, now) for look in looks if look.at < now]
         if begun is None or not lately or max(lately) >= WORTH * one.planned:
             return None
-        # The more of two: too much is found out within a second, too little only by a probe.
-        cap = int(max(*lately, LEAST * one.bound))
+        # Over links the more of two: too much is found out within a second, too little only by a probe. A disk takes what
+        # it gets in bursts.
+        cap = int(max(max(lately) if one.arrived else min(lately), LEAST * one.bound))
         before = self._pace.get(one.name, Pace()).cap
         if before is not None:
             # After a plan it catches up with what the old trees brought to the others: look at all of that time.
@@ -283,7 +284,13 @@ class Paces:
         if (trial := self._trial) is not None:
             got, had, _ = self._gain(trial, others, now)
             return trial.steps < CHAIN and trial.settled is not None and got - had >= SOME * had
-        return True
+        return self._worth(others)
+
+    @staticmethod
+    def _ending(others: list[Seen]) -> bool:
+        """Are they nearly done? Then a cap, too, is left as it is."""
+        left = [one.left * 8 / max(one.measured, 1.0) for one in others if one.left is not None]
+        return bool(left) and statistics.median(left) < WORTH_S
 
     @staticmethod
     def _worth(others: list[Seen]) -> bool:

@@ -105,7 +105,8 @@ class Scheduler:
     """`pieces` of the file, `per_block`, tree ids, and the rate (pieces/s) a tree is believed to have at first.
 
     lead_s: a tree is given more when it has less than this left. guard_pieces and guard_s: how far ahead of the
-    source a cut is placed. gain_s: a cut is worth it when it ends the transfer so much earlier. rates: of trees that
+    source a cut is placed. gain_s: a cut is worth it when it ends the transfer so much earlier. spare_s: the slowest
+    trees are meant to end so much before the others. rates: of trees that
     differ from the first. reach: the receivers of each tree, where they differ.
     """
 
@@ -125,6 +126,7 @@ class Scheduler:
         guard_pieces: int = 8,
         guard_s: float = 0.1,
         gain_s: float = 0.15,
+        spare_s: float = 0.1,
         pool: list[tuple[int, int]] | None = None,
         rates: Mapping[int, float] | None = None,
         reach: Mapping[int, Names] | None = None,
@@ -133,7 +135,7 @@ class Scheduler:
             raise ValueError("pieces >= 0, per_block >= 1, at least one tree and a positive rate are needed")
         self.per_block = per_block
         self.nominal = rate
-        self.lead_s, self.min_s, self.gain_s = lead_s, min_s, gain_s
+        self.lead_s, self.min_s, self.gain_s, self.spare_s = lead_s, min_s, gain_s, spare_s
         self.guard_pieces, self.guard_s = guard_pieces, guard_s
         self.max_pieces = max(max_pieces, per_block)
         rates, reach = rates or {}, reach or {}
@@ -260,10 +262,16 @@ class Scheduler:
             share = sum(count for _, count in self._pools.get(key, ())) * queue.rate / total_rate / 2
             want = int(min(self.max_pieces, max(share, self.per_block, queue.rate * self.min_s)))
             # A slow tree gets no block that it would still be sending when the others are done.
-            most = int((end_s - queue.left_s(now)) * queue.rate)
+            most = int((end_s - queue.left_s(now) - self._spare_s(queue, usable)) * queue.rate)
             if min(want, most) > 0:
                 extents += self._take(key, queue, min(want, most), now, whole_blocks=most >= self.per_block)
         return extents
+
+    def _spare_s(self, queue: TreeQueue, beside: Sequence[TreeQueue]) -> float:
+        """So much before the others a tree slower than them is meant to end: what it is late everybody waits for, while
+        what it leaves to them costs them next to nothing."""
+        share = queue.rate * len(beside) / sum(q.rate for q in beside)
+        return self.spare_s * max(0.0, 1.0 - share)
 
     def _hungry(self, queue: TreeQueue, now: float) -> bool:
         ahead = [e for e in queue.extents if e.seq + e.count > queue.expected(now)]
@@ -276,12 +284,13 @@ class Scheduler:
 
     def _deal_out(self, key: Names, usable: list[TreeQueue], pool: int, now: float) -> list[Extent]:
         """All that is left, so that the trees end together: fill up the ones with the least left first."""
-        order = sorted(usable, key=lambda q: q.left_s(now))
+        left_s = {q.id: q.left_s(now) + self._spare_s(q, usable) for q in usable}
+        order = sorted(usable, key=lambda q: left_s[q.id])
         level, rate, filled = 0.0, 0.0, 0
         # The common end: raise a level over the trees' remaining times until the pool is used up.
         need = float(pool)
         for at, queue in enumerate(order):
-            left = queue.left_s(now)
+            left = left_s[queue.id]
             if rate and (left - level) * rate >= need:
                 break
             need -= (left - level) * rate
@@ -289,7 +298,7 @@ class Scheduler:
         level += need / rate
         extents, rest = [], pool
         for queue in order[:filled]:
-            count = min(rest, max(0, round((level - queue.left_s(now)) * queue.rate)))
+            count = min(rest, max(0, round((level - left_s[queue.id]) * queue.rate)))
             if queue is order[filled - 1]:
                 count = rest
             if count:
