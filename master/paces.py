@@ -268,8 +268,8 @@ class Paces:
         lately = [self._rate(one, look, now) for look in looks if look.at < now]
         if begun is None or not lately or max(lately) >= WORTH * one.planned:
             return None
-        # Over links the more of two: too much is found out within a second, too little only by a probe. A disk takes what
-        # it gets in bursts.
+        # Over links the more of two: too much is found out within a second, too little only by a probe. A disk takes
+        # what it gets in bursts.
         cap = int(max(max(lately) if one.arrived else min(lately), LEAST * one.bound))
         before = self._pace.get(one.name, Pace()).cap
         if before is not None:
