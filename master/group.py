@@ -249,8 +249,8 @@ class Group:
             await self.crew.forget()
         await self._stat()
         self._telling.mark("stat")
+        t.view.subscribe(self._reactions.on_change)  # what fails while it is planned is looked at when it runs
         await self._planning.make()
-        t.view.subscribe(self._reactions.on_change)
         await self._planning.lay_out()
         self._reactions.note_links()
         if self._fetching:

@@ -9,6 +9,7 @@ from small import bcube41, run, star, until
 
 from datacast.core.wire import decode_route
 from datacast.fabric_manager.fabric import Fabric
+from datacast.master.planning import Planning
 from datacast.master.view import View
 from datacast.master.worker import Worker
 from datacast.services import framing
@@ -222,6 +223,28 @@ def test_a_repair_avoids_a_link_that_failed_before_and_that_no_tree_used() -> No
         frozenset((idle[0], f"s0.{idle[0][0]}")),
         frozenset((child, f"s0.{child[0]}")),
     }
+
+
+def test_a_link_that_fails_while_a_group_is_planned_is_not_missed(monkeypatch) -> None:
+    plan_now, told = Planning._now, []
+
+    def then_a_link_fails(self, names, load):
+        plan = plan_now(self, names, load)
+        if not told:
+            u, v = plan.trees[0].arcs[-1]
+            told.append([u, v])
+            event = {"type": "link", "version": self._t.view.version, "u": u, "v": v, "up": False, "t_ns": 1}
+            told.append(asyncio.ensure_future(self._t.view._apply(event)))
+        return plan
+
+    async def scenario():
+        monkeypatch.setattr(Planning, "_now", then_a_link_fails)
+        async with lab(bcube41(), rates=[RATE]) as it:
+            return await it.end(await it.start("00", SIX, SIZE))
+
+    record = run(scenario())
+    assert record["state"] == "done"
+    assert [told[0], False] in [[link[:2], link[2]] for r in record["report"]["reactions"] for link in r["links"]]
 
 
 def members_in(tree) -> set[str]:
