@@ -44,7 +44,7 @@ const char *need_string(const json_t *o, const char *key, size_t max, struct fau
 
 static bool tree(const json_t *o, struct tree_params *t, struct fault *why)
 {
-  uint64_t id, init, max, delta, interval, burst, credits, rto, cache, packet;
+  uint64_t id, init, max, delta, interval, burst, credits, rto, cache, packet, weight;
   if (!json_is_object(o))
     return fault_set(why, "bad_request", "a tree must be an object");
   const json_t *cc = json_object_get(o, "cc");
@@ -59,6 +59,7 @@ static bool tree(const json_t *o, struct tree_params *t, struct fault *why)
       !get_integer(o, "interval_us", 10, 60000000, 1000, &interval, why) ||
       !get_integer(o, "burst", 1, 4096, 2, &burst, why) ||
       !get_integer(o, "credits", 1, DC_CREDITS_MAX, 16, &credits, why) ||
+      !get_integer(o, "weight", 1, 1000, 100, &weight, why) ||
       !get_integer(o, "rto_min_ms", 1, 60000, 10, &rto, why) ||
       !get_integer(o, "cache_bytes", 0, UINT64_C(1) << 32, 0, &cache, why) ||
       !get_integer(o, "packet_bytes", 0, DC_PAYLOAD_MAX + DC_PREFIX_MAX, 0, &packet, why))
@@ -71,7 +72,9 @@ static bool tree(const json_t *o, struct tree_params *t, struct fault *why)
                                   .interval = interval * DC_US,
                                   .packet_bytes = (uint32_t)packet,
                                   .credits = (uint32_t)credits,
-                                  .adaptive = json_is_true(json_object_get(o, "adaptive"))};
+                                  .adaptive = json_is_true(json_object_get(o, "adaptive")),
+                                  .weight = (uint32_t)weight,
+                                  .background = json_is_true(json_object_get(o, "background"))};
   t->burst = (uint32_t)burst;
   t->rto_min = rto * DC_MS;
   t->cache_bytes = cache;

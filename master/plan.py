@@ -20,7 +20,7 @@ Transport (paper, section 5.2 and 5.4; everything can be given in the group's op
   packets of this tree, and in the other direction of a cable, with the data of another tree, as many interests. A
   queue of Q packets therefore holds two times w, divided by the trees of other groups on the link: w is at most
   (Q - 4) / 2 / (1 + others), 48 for Q = 100.
-- Bucket: 10 ms of packets, between 4 and 32: it evens out the source's own sleeping without filling a queue.
+- Bucket: 10 ms of packets, between 4 and 32 and a fourth of a queue: it evens out the source's own sleeping.
 - RTO floor: 50 ms, above the time interests wait for tokens at full rate (w packets).
 """
 
@@ -86,6 +86,12 @@ class Transport:
     rto_min_ms: int
     cache_bytes: int
     packet_bytes: int
+    adaptive: bool
+    """Credits follow the path. Not under the paper's rule."""
+    weight: int
+    """Of the group's share beside others."""
+    background: bool
+    """Takes only what nobody else wants."""
 
     def to_json(self, tree: int) -> dict[str, Any]:
         return {"id": tree, **self.__dict__}
@@ -216,18 +222,22 @@ def transport(
     packet_us = frame_bytes * 8 / rate * 1e6
     interval = given("interval_us", round(min(max(25 / 3 * packet_us, T_MIN_US), T_MAX_US)))
     wanted = max(CREDITS_MIN, CREDITS_SPARE + hops + round(PAUSE_MS * 1000 / packet_us))
-    credits = max(8, min(wanted, (queue_packets - 4) // 2 // (1 + others)))
+    cc = options.get("cc") or CC
+    credits = max(8, min(wanted, (queue_packets - 4) // 2 // (1 if cc == CC else 1 + others)))
     return Transport(
-        cc=options.get("cc") or CC,
+        cc=cc,
         rate_init_bps=min(rate, given("rate_init_bps", rate // (1 + others))),
         rate_max_bps=rate,
         delta_bps=given("delta_bps", max(1, rate // 20)),
         interval_us=interval,
-        burst=given("burst", min(max(round(10_000 / packet_us), 4), 32)),
+        burst=given("burst", min(max(round(10_000 / packet_us), 4), 32, max(2, queue_packets // 4))),
         credits=min(given("credits", credits), CREDITS_MAX),
         rto_min_ms=given("rto_min_ms", 50),
         cache_bytes=given("cache_bytes", CACHE_BYTES),
         packet_bytes=frame_bytes,
+        adaptive=cc == CC,
+        weight=given("weight", 100),
+        background=options.get("priority") == "background",
     )
 
 

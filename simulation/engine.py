@@ -65,14 +65,16 @@ class TreeConfig:
     burst: int = 1
     packet_bytes: int = 1500
     credits: int = 16
+    weight: int = 100
     adaptive: bool = False
+    background: bool = False
     rto_min: int = 10_000_000
     rto_max: int = 500_000_000
     rto_init: int = 100_000_000
     reorder: int = 3
 
     @classmethod
-    def of(cls, t: Transport, adaptive: bool = False) -> TreeConfig:
+    def of(cls, t: Transport) -> TreeConfig:
         """As an agent makes it of what a master hands out (host_agent/params.c)."""
         return cls(
             cc=t.cc,
@@ -84,7 +86,9 @@ class TreeConfig:
             burst=t.burst,
             packet_bytes=t.packet_bytes,
             credits=t.credits,
-            adaptive=adaptive,
+            adaptive=t.adaptive,
+            weight=t.weight,
+            background=t.background,
             rto_min=t.rto_min_ms * 1_000_000,
             rto_init=max(100_000_000, 4 * t.rto_min_ms * 1_000_000),
         )
@@ -329,6 +333,10 @@ class Simulation:
     def rate(self, a: str, b: str, rate: int) -> None:
         """From now on the link a -> b has another rate."""
         self._check(self._lib.sim_link_rate(self._sim, self.link(a, b), rate))
+
+    def hold(self, a: str, b: str, time: int) -> None:
+        """What a sends to b waits for so long (ns), as where a host stands still."""
+        self._check(self._lib.sim_link_hold(self._sim, self.link(a, b), time))
 
     # ---- results ----
 

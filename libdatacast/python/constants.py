@@ -15,7 +15,8 @@ FLAG_RETX: Final = 0x01  # interest - asked for before and not answered in time
 FLAG_DUP: Final = 0x02  # data - answer to a duplicate interest; no cache keeps it
 FLAG_NOCACHE: Final = 0x04  # interest - not to be answered from a cache
 FLAG_LAST: Final = 0x08  # data - nothing is assigned to this tree behind this packet (a hint)
-FLAG_MASK: Final = 0x0f
+FLAG_STAMP: Final = 0xf0  # data - 1..15, the source's stamp, 0 none; interest - that of the newest data received
+FLAG_MASK: Final = 0xff
 
 # Flags of a stop in a route; every other bit is zero.
 STOP_STORE: Final = 0x01  # this waypoint keeps what passes in its content store
@@ -41,6 +42,9 @@ RANGE_MORE_MAX: Final = 63
 
 # UDP's port for MPLS (RFC 7510), where tunnels end.
 UDP_PORT: Final = 6635
+
+# Where the stamp begins in the flags.
+STAMP_SHIFT: Final = 4
 
 # Lengths in bytes.
 ETHER_LEN: Final = 14

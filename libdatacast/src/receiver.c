@@ -47,6 +47,7 @@ struct dc_receiver { /* what each packet touches stands in front */
   dc_time srtt, rttvar, rto;
   dc_time doubled; /* the RTO, last */
   struct dc_credits credits;
+  uint8_t echo; /* stamp of the newest data, which interests bring back */
   struct dc_receiver_cfg cfg;
   struct dc_receiver_counters count;
 
@@ -349,6 +350,8 @@ enum dc_rx_result dc_receiver_handle(dc_receiver *r, dc_time now, const struct d
     dc_credits_step(&r->credits);
     overtake(r, r->slot[i].order);
     release(r, i);
+    if (h->flags & DC_FLAG_STAMP)
+      r->echo = h->flags & DC_FLAG_STAMP;
   }
   if (dc_pieces_add(r->pieces, *piece))
     return DC_RX_NEW;
@@ -396,15 +399,14 @@ static bool again(dc_receiver *r, uint32_t *seq)
 
 /* One more number to ask for: in the last interest, when it follows there, else in one of its own. Returns their
  * number. */
-static unsigned put(struct dc_interest *to, unsigned n, uint32_t seq, bool retx, bool nocache)
+static unsigned put(struct dc_interest *to, unsigned n, uint32_t seq, unsigned flags)
 {
-  uint8_t flags = (uint8_t)((retx ? DC_FLAG_RETX : 0) | (nocache ? DC_FLAG_NOCACHE : 0));
   struct dc_interest *last = n > 0 ? &to[n - 1] : NULL;
   if (last != NULL && last->flags == flags && last->more < DC_RANGE_MORE_MAX && last->seq + last->more + 1u == seq) {
     last->more++;
     return n;
   }
-  to[n] = (struct dc_interest){.seq = seq, .flags = flags};
+  to[n] = (struct dc_interest){.seq = seq, .flags = (uint8_t)flags};
   return n + 1;
 }
 
@@ -425,18 +427,18 @@ unsigned dc_receiver_poll(dc_receiver *r, dc_time now, struct dc_interest *to, u
     move(r, i, RETRIED);
     r->count.retransmitted++;
     r->count.interests++;
-    n = put(to, n, s->seq, true, s->nocache);
+    n = put(to, n, s->seq, DC_FLAG_RETX | (s->nocache ? DC_FLAG_NOCACHE : 0u) | r->echo);
   }
   uint32_t seq;
   while (n < cap && out(r) < r->credits.w && again(r, &seq)) {
     r->slot[take(r, seq)].nocache = true;
     r->count.interests++;
-    n = put(to, n, seq, false, true);
+    n = put(to, n, seq, DC_FLAG_NOCACHE | (unsigned)r->echo);
   }
   while (n < cap && out(r) < r->credits.w && ready(r)) {
     take(r, r->next);
     r->count.interests++;
-    n = put(to, n, r->next++, false, false);
+    n = put(to, n, r->next++, r->echo);
   }
   return n;
 }

@@ -57,6 +57,11 @@ struct dc_source {
   uint64_t uses;
   struct dc_source_counters count;
 
+  /* Stamps: when each was sent first, 0 when it came back (or never went); the present one and when it began. */
+  dc_time stamped[DC_FLAG_STAMP >> DC_STAMP_SHIFT];
+  dc_time rtt; /* of the last one that came back */
+  uint8_t stamp;
+
   uint64_t cc[DC_CC_STATE / 8];
   struct child child[DC_SOURCE_CHILDREN_MAX];
   struct queue queue[QUEUES];
@@ -159,6 +164,37 @@ static int child_of(dc_source *s, const struct dc_segment *ret)
   return oldest;
 }
 
+/* ---- stamps: round trips of whoever asks first ---- */
+
+/* FLIGHT of them may be on their way: when a number is used again, what carried it before has long been answered. */
+enum { STAMPS = DC_FLAG_STAMP >> DC_STAMP_SHIFT, FLIGHT = 7, PER_TRIP = 6 };
+#define STAMP_LOST DC_SEC /* nobody will return it any more */
+
+/* The stamp for a new packet. */
+static uint8_t stamp(dc_source *s)
+{
+  unsigned next = s->stamp % STAMPS + 1;
+  dc_time first = s->stamped[(next + STAMPS - 1 - FLIGHT) % STAMPS], last = s->stamp == 0 ? 0 : s->stamped[s->stamp - 1];
+  bool due = last == 0 || s->now - last >= s->rtt / PER_TRIP;
+  if (due && (first == 0 || s->now - first > STAMP_LOST + 4 * s->rtt)) {
+    s->stamp = (uint8_t)next;
+    s->stamped[next - 1] = s->now > 0 ? s->now : 1;
+  }
+  return (uint8_t)(s->stamp << DC_STAMP_SHIFT);
+}
+
+/* A round trip, or 0. */
+static dc_time stamp_back(dc_source *s, uint8_t flags)
+{
+  unsigned i = flags >> DC_STAMP_SHIFT;
+  if (i == 0 || s->stamped[i - 1] == 0)
+    return 0;
+  s->rtt = s->now > s->stamped[i - 1] ? s->now - s->stamped[i - 1] : 1;
+  for (unsigned k = 0; k <= FLIGHT; k++) /* those before it were lost */
+    s->stamped[(i + STAMPS - 1 - k) % STAMPS] = 0;
+  return s->rtt;
+}
+
 /* ---- what there is, and what waits ---- */
 
 void dc_source_assign(dc_source *s, uint32_t seq, uint32_t count)
@@ -196,7 +232,7 @@ static uint32_t depth(const dc_source *s, const struct dc_header *h)
 }
 
 /* A rule is told where among the others a number stands, not its value. */
-static void tell(dc_source *s, dc_time now, const struct dc_header *h, uint32_t seq, bool duplicate)
+static void tell(dc_source *s, dc_time now, const struct dc_header *h, uint32_t seq, bool duplicate, bool first)
 {
   uint32_t behind = duplicate ? dc_runs_above(&s->sent, seq) + 1 : 0;
   struct dc_cc_event e = {.duplicate = duplicate,
@@ -206,6 +242,7 @@ static void tell(dc_source *s, dc_time now, const struct dc_header *h, uint32_t 
                           .behind = behind,
                           .queued = s->queued,
                           .next_seq = s->sent_n,
+                          .rtt = first ? stamp_back(s, h->flags) : 0,
                           .depth = depth(s, h)};
   s->cfg.cc->interest(s->cc, now, &e);
   retime(s);
@@ -232,14 +269,14 @@ static void asked(dc_source *s, dc_time now, const struct dc_header *h, uint32_t
     if (h->flags & DC_FLAG_NOCACHE)
       s->count.refetches++; /* corruption says nothing about congestion */
     else
-      tell(s, now, h, seq, true);
+      tell(s, now, h, seq, true, false);
   } else if (w != NULL) {
     s->count.merged++;
     if (!(w->children >> child & 1)) {
       w->children |= (uint16_t)(1u << child);
       s->child[child].pending++;
     }
-    tell(s, now, h, seq, false);
+    tell(s, now, h, seq, false, false);
   } else {
     if (s->queued == DC_SOURCE_QUEUE_MAX) { /* bounds each of the two */
       refuse(s, DC_DROP_QUEUE);
@@ -254,7 +291,7 @@ static void asked(dc_source *s, dc_time now, const struct dc_header *h, uint32_t
     q->w[at] = (struct waiting){.seq = seq, .chain = *head, .children = (uint16_t)(1u << child)};
     *head = (uint16_t)(which * DC_SOURCE_QUEUE_MAX + at + 1);
     s->child[child].pending++;
-    tell(s, now, h, seq, false);
+    tell(s, now, h, seq, false, which == AHEAD);
   }
 }
 
@@ -337,7 +374,7 @@ unsigned dc_source_poll(dc_source *s, dc_time now, struct dc_source_tx *out, uns
     unsigned which = s->queue[HOLES].n > 0 ? HOLES : AHEAD;
     struct waiting *w = first(&s->queue[which]);
     unsigned c = (unsigned)__builtin_ctz(w->children);
-    out[n] = (struct dc_source_tx){.seq = w->seq, .ret = &s->child[c].ret};
+    out[n] = (struct dc_source_tx){.seq = w->seq, .flags = w->seq >= s->next_seq ? stamp(s) : 0, .ret = &s->child[c].ret};
     if (w->served == 0 && !dc_runs_has(&s->sent, w->seq)) {
       dc_runs_add(&s->sent, w->seq, w->seq + 1);
       s->sent_n++;

@@ -58,8 +58,6 @@ enum dc_drop dc_header_parse(const uint8_t *p, size_t len, struct dc_header *h)
 
   if (h->type < DC_TYPE_INTEREST || h->type > DC_TYPE_HELLO)
     return DC_DROP_TYPE;
-  if ((h->flags & ~DC_FLAG_MASK) != 0)
-    return DC_DROP_RESERVED;
   if (h->type != DC_TYPE_INTEREST && (h->stops | h->lag | h->cache | h->more) != 0)
     return DC_DROP_RESERVED;
   if (h->more > DC_RANGE_MORE_MAX || h->more > UINT32_MAX - h->seq)

@@ -15,7 +15,8 @@ const bit<8> FLAG_RETX = 0x01; // interest - asked for before and not answered i
 const bit<8> FLAG_DUP = 0x02; // data - answer to a duplicate interest; no cache keeps it
 const bit<8> FLAG_NOCACHE = 0x04; // interest - not to be answered from a cache
 const bit<8> FLAG_LAST = 0x08; // data - nothing is assigned to this tree behind this packet (a hint)
-const bit<8> FLAG_MASK = 0x0f;
+const bit<8> FLAG_STAMP = 0xf0; // data - 1..15, the source's stamp, 0 none; interest - that of the newest data received
+const bit<8> FLAG_MASK = 0xff;
 
 // Flags of a stop in a route; every other bit is zero.
 const bit<8> STOP_STORE = 0x01; // this waypoint keeps what passes in its content store
@@ -41,6 +42,9 @@ const bit<8> RANGE_MORE_MAX = 63;
 
 // UDP's port for MPLS (RFC 7510), where tunnels end.
 const bit<16> UDP_PORT = 6635;
+
+// Where the stamp begins in the flags.
+const bit<8> STAMP_SHIFT = 4;
 
 // Lengths in bytes.
 const bit<16> ETHER_LEN = 14;

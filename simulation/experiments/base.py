@@ -46,8 +46,8 @@ class Setting:
     credits: int = 0
     burst: int = 0
     rto_min: int = 0
-    adaptive: bool = False
-    """Credits follow the path. No master asks for it."""
+    weight: int = 0
+    background: bool = False
     loss: float = 0.0
     loss_on_wire: bool = False
     seconds: float = 10.0
@@ -108,7 +108,7 @@ class Setting:
         """The most that the slowest link can deliver, bit/s of payload."""
         return self.slow * self.piece / self.mtu
 
-    def overridden(self) -> dict[str, int]:
+    def overridden(self) -> dict[str, int | str]:
         """Options of a group (GroupOptions) that the setting gives: they take the place of the master's choice."""
         papers = {"rate_init_bps": self.rate // 2, **PAPERS_RULE} if self.cc == "datacast" else {}
         given = {
@@ -118,6 +118,8 @@ class Setting:
             "credits": self.credits,
             "burst": self.burst,
             "rto_min_ms": self.rto_min // 1_000_000,
+            "weight": self.weight,
+            "priority": "background" if self.background else "",
         }
         return {**papers, **{name: value for name, value in given.items() if value}}
 
@@ -136,7 +138,7 @@ class Setting:
 
     def tree(self, others: int = 0, hops: int = HOPS, frame: int = 0, share: float = 1.0) -> TreeConfig:
         """The transport's configuration, as an agent makes it of `product` (host_agent/params.c)."""
-        return TreeConfig.of(self.product(others, hops, frame, share), self.adaptive)
+        return TreeConfig.of(self.product(others, hops, frame, share))
 
     def with_(self, **changes: Any) -> Setting:
         """A copy with some fields changed."""
@@ -164,7 +166,7 @@ class Result:
             "title": self.title,
             "setting": self.setting.__dict__,
             "product": self.setting.product().__dict__,
-            "overridden": {**self.setting.overridden(), **({"adaptive": True} if self.setting.adaptive else {})},
+            "overridden": self.setting.overridden(),
             "rows": self.rows,
             "notes": self.notes,
         }

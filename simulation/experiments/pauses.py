@@ -8,12 +8,13 @@ from typing import Any
 from ..engine import ETHERNET, SECOND
 from .base import Experiment, Report, Result, Row, Setting, simulation
 
-PAUSES = ((5, 20, 100), (20, 80, 200), (50, 300, 500))
-"""Shortest and longest pause, and the mean time between two, in ms."""
+PAUSES = ((5, 20, 100, False), (20, 80, 200, False), (50, 300, 500, False), (1, 5, 45, True))
+"""Shortest and longest pause, and the mean time between two, in ms; whether all of the tree's hosts stand still in turn,
+with all that passes them, or one receiver's interests."""
 RECEIVERS, CRAWL = 12, 150_000
 
 
-def run_once(s: Setting, seed: int, shortest: int, longest: int, every: int) -> Row:
+def run_once(s: Setting, seed: int, shortest: int, longest: int, every: int, anyone: bool) -> Row:
     """Two switches under one; a paused receiver's interests leave its host at CRAWL bit/s."""
     rng = random.Random(seed)
     sim = simulation(s.with_(seed=seed), ETHERNET)
@@ -33,6 +34,13 @@ def run_once(s: Setting, seed: int, shortest: int, longest: int, every: int) -> 
     while at < 100 * s.seconds * SECOND and not all(r["whole"] for r in group.receiver_stats().values()):
         at += int(rng.expovariate(1 / every) * 1e6)
         sim.run(until=at)
+        if anyone:
+            victim = rng.choice(["src", "a", "b", "c", *receivers])
+            time = int(rng.uniform(shortest, longest) * 1e6)
+            for link in arcs:
+                if victim in link:
+                    sim.hold(victim, link[link[0] == victim], time)
+            continue
         victim = rng.choice(receivers)
         link = (victim, dict(arcs)[victim])
         sim.rate(*link, CRAWL)
@@ -46,9 +54,9 @@ def run_once(s: Setting, seed: int, shortest: int, longest: int, every: int) -> 
 def pauses(s: Setting, report: Report) -> Result:
     s.check()
     rows = []
-    for shortest, longest, every in PAUSES:
+    for shortest, longest, every, anyone in PAUSES:
         report(f"{shortest} to {longest} ms")
-        runs = [run_once(s, s.seed + k, shortest, longest, every) for k in range(4)]
+        runs = [run_once(s, s.seed + k, shortest, longest, every, anyone) for k in range(4)]
         finish = [r["finish_over_ideal"] for r in runs]
         rows.append(
             {

@@ -38,7 +38,8 @@ struct sim_tree_cfg {
   uint32_t burst;   /* packets */
   uint32_t packet_bytes; /* what a full data packet takes on the source's link */
   uint32_t credits;
-  bool adaptive;
+  uint32_t weight;  /* 100 is a normal share; 0 as well */
+  bool adaptive, background;
   uint64_t rto_min, rto_max, rto_init;
   uint32_t reorder;
 };
@@ -73,6 +74,7 @@ struct sim_faults { /* of one directed link; probabilities in parts per billion 
 int sim_link_faults(sim *s, int link, const struct sim_faults *f);
 int sim_link_rate(sim *s, int link, uint64_t rate);
 int sim_link_delay(sim *s, int link, uint64_t delay);
+int sim_link_hold(sim *s, int link, uint64_t time); /* its sender stands still for so long: what is sent waits */
 int sim_link_up(sim *s, int link, bool up);
 int sim_node_wipe(sim *s, int vertex);    /* content stores */
 int sim_node_restart(sim *s, int vertex); /* everything it knows */

@@ -153,6 +153,8 @@ int sim_tree(sim *s, int group, uint32_t id, const struct sim_tree_cfg *cfg)
                                             .interval = cfg->interval,
                                             .packet_bytes = cfg->packet_bytes,
                                             .credits = cfg->credits,
+                                            .weight = cfg->weight,
+                                            .background = cfg->background,
                                             .adaptive = cfg->adaptive},
                                  .burst_packets = cfg->burst};
   t->source = dc_source_init(memory_take(&s->memory, dc_source_size()), s->now, &source);

@@ -127,6 +127,15 @@ int sim_link_rate(sim *s, int link, uint64_t rate)
   return 0;
 }
 
+int sim_link_hold(sim *s, int link, uint64_t time)
+{
+  struct link *l = link_of(s, link);
+  if (l == NULL)
+    return sim_fail(s, "no such link");
+  l->busy = l->busy > s->now + time ? l->busy : s->now + time;
+  return 0;
+}
+
 int sim_link_delay(sim *s, int link, uint64_t delay)
 {
   struct link *l = link_of(s, link);

@@ -6,7 +6,7 @@
 
 #include "engine.h"
 
-enum { AHEAD = 1 << 16, ACK_BYTES = 52 };
+enum { AHEAD = 1 << 16, ACK_BYTES = 52, JITTER = 16 };
 
 struct tcp {
   int *path, *back;
@@ -75,7 +75,9 @@ static void put(sim *s, uint32_t flow, bool ack, uint64_t number, dc_time echo, 
   struct packet *p = packet_new(&s->pool, sizeof(struct segment));
   p->tcp = true;
   *segment_of(p) = (struct segment){.number = number, .echo = echo, .flow = flow, .ack = ack, .resent = resent};
-  p->wire = p->len = ack ? ACK_BYTES : f->segment;
+  /* Hosts are never exact to the nanosecond. Where everything is, one flow's packets always come when a place in a full
+   * queue is free and another's never (Floyd and Jacobson, "On traffic phase effects", 1992). */
+  p->wire = p->len = ack ? ACK_BYTES : f->segment - (uint32_t)(sim_random(s) % (f->segment / JITTER + 1));
   link_send(s, ack ? f->back[0] : f->path[0], p);
 }
 

@@ -16,6 +16,8 @@ struct dc_cc_params {
   uint32_t packet_bytes; /* a full data packet on the wire */
   uint32_t credits;      /* w of the receivers, 0 when it is not known; when `adaptive`, at first */
   bool adaptive;
+  uint32_t weight;       /* of its share beside others: 100 is one share, 0 means 100 */
+  bool background;       /* takes only what nobody else wants */
 };
 
 /* What a source learns from one number that is asked for. Positions are counts, in the order of sequence numbers: gaps
@@ -28,10 +30,11 @@ struct dc_cc_event {
   uint32_t behind; /* of a duplicate: how many were sent from it on; 0 for what was not sent yet */
   uint32_t queued; /* interests that wait for tokens, this one included */
   uint32_t next_seq; /* how many numbers were sent so far */
+  dc_time rtt;     /* of a stamp that came back with this interest, 0 when none did */
   uint32_t depth;  /* packets that the caches this interest asks for hold (C / packet), at least 1 */
 };
 
-#define DC_CC_STATE 320 /* bytes a rule may keep */
+#define DC_CC_STATE 512 /* bytes a rule may keep */
 
 struct dc_cc_ops {
   const char *name;
@@ -44,7 +47,7 @@ struct dc_cc_ops {
 };
 
 extern const struct dc_cc_ops dc_cc_datacast; /* r <- r/2 on a duplicate, r <- r + delta after T without one */
-extern const struct dc_cc_ops dc_cc_steady;   /* holds the slowest receiver at a steady lag in the caches */
+extern const struct dc_cc_ops dc_cc_steady; /* shares cables, and holds the slowest receiver inside the caches */
 
 /* By name; NULL when unknown. dc_cc_name(i) lists them, the default first, NULL after the last. */
 const struct dc_cc_ops *dc_cc_find(const char *name) __attribute__((nonnull));

@@ -15,7 +15,8 @@
 #define DC_FLAG_DUP 0x02u /* data - answer to a duplicate interest; no cache keeps it */
 #define DC_FLAG_NOCACHE 0x04u /* interest - not to be answered from a cache */
 #define DC_FLAG_LAST 0x08u /* data - nothing is assigned to this tree behind this packet (a hint) */
-#define DC_FLAG_MASK 0x0fu
+#define DC_FLAG_STAMP 0xf0u /* data - 1..15, the source's stamp, 0 none; interest - that of the newest data received */
+#define DC_FLAG_MASK 0xffu
 
 /* Flags of a stop in a route; every other bit is zero. */
 #define DC_STOP_STORE 0x01u /* this waypoint keeps what passes in its content store */
@@ -41,6 +42,9 @@
 
 /* UDP's port for MPLS (RFC 7510), where tunnels end. */
 #define DC_UDP_PORT 6635u
+
+/* Where the stamp begins in the flags. */
+#define DC_STAMP_SHIFT 4u
 
 /* Lengths in bytes. */
 #define DC_ETHER_LEN 14u

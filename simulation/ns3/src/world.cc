@@ -248,7 +248,9 @@ void World::TreeLine(Words &w)
   r.credits = w.Small("credits", DC_CREDITS_MAX);
   if (m_changes.credits)
     r.credits = static_cast<uint32_t>(*m_changes.credits);
+  s.params.weight = w.Small("weight", 1000);
   r.adaptive = w.Small("adaptive", 1) != 0;
+  s.params.background = w.Small("background", 1) != 0;
   s.params.credits = r.credits;
   s.params.adaptive = r.adaptive;
   r.rto_min = w.Number("least RTO");
