@@ -41,7 +41,7 @@ RUN_OPTIONS = $(if $(FILE),--file $(FILE),--size $(SIZE)) $(if $(FROM),--from $(
   $(if $(TREES),--trees $(TREES)) $(if $(CACHE),--cache $(CACHE)) $(if $(CREDITS),--credits $(CREDITS)) \
   $(if $(DELTA),--delta $(DELTA)) $(if $(SEED),--seed $(SEED))
 
-.PHONY: analyze docs packages test-packages test-image help setup build binaries demo lab test test-c c-tests test-py test-quick test-faults lint constants clean bench-lab figures bench-failures bench-path bench-peers mutants power-loss clockwork clockwork-bugs
+.PHONY: analyze format docs packages test-packages test-image help setup build binaries demo lab test test-c c-tests test-py test-quick test-faults lint constants clean bench-lab figures bench-failures bench-path bench-peers mutants power-loss clockwork clockwork-bugs
 
 ifndef V
 .SILENT:
@@ -207,13 +207,18 @@ docs: build ## the documentation site in build/docs
 test-packages: packages ## install, start, use and remove the packages in a clean root
 	@packaging/try $(BUILD)/packages $(BUILD)/clean-root
 
+FORMATTED := '*.[ch]' ':!libdatacast/include/datacast/constants.h' # which is made
 lint: $(BUILD)/.venv ## ruff, import contracts, types, folder layout
 	@$(VENV)/bin/ruff check .
+	@git ls-files $(FORMATTED) | xargs $(VENV)/bin/clang-format --dry-run --Werror
 	@$(VENV)/bin/lint-imports
 	@mkdir -p $(BUILD)/types/datacast; ln -sfn $(CURDIR)/libdatacast/python $(BUILD)/types/datacast/core
 	@for room in $(ROOMS); do ln -sfn $(CURDIR)/$$room $(BUILD)/types/datacast/$$room; done
 	@MYPYPATH=$(BUILD)/types $(VENV)/bin/mypy --cache-dir $(BUILD)/types/.cache $(ROOMS:%=-p datacast.%)
 	@$(PY) -m pytest -q tests/test_layout.py
+
+format: $(BUILD)/.venv ## C as .clang-format says
+	@git ls-files $(FORMATTED) | xargs $(VENV)/bin/clang-format -i
 
 # What compilers do not say: clang-tidy (.clang-tidy) and gcc's analyzer over the C that runs in daemons. gcc takes lists whose
 # links stand inside their members for leaks; the sanitized tests look for real ones.

@@ -66,14 +66,14 @@ static dc_buf *interest(uint16_t port, uint32_t tree, uint32_t seq)
   uint8_t *p = b->data;
   dc_ether_write(p, ANY, NOBODY, DC_ETHERTYPE_MPLS);
   dc_label_write(p + 14, DC_LABEL_LOCAL, true);
-  struct dc_stop own = {.store = true, .ret = {.n = 3, .local = true, .port = {port, 1, 2}},
-                        .fwd = {.n = 3, .port = {PORTS - 1, 3, 4}}};
+  struct dc_stop own = {
+      .store = true, .ret = {.n = 3, .local = true, .port = {port, 1, 2}}, .fwd = {.n = 3, .port = {PORTS - 1, 3, 4}}};
   struct dc_stop source = {.ret = {.n = 3, .local = true, .port = {1, 2, 3}}};
   size_t at = 18 + DC_HEADER_LEN;
   at += dc_stop_write(p + at, FRAME - at, &own);
   at += dc_stop_write(p + at, FRAME - at, &source);
-  struct dc_header h = {.type = DC_TYPE_INTEREST, .tree = tree, .seq = seq, .stops = 2,
-                        .length = (uint16_t)(at - 18 - DC_HEADER_LEN)};
+  struct dc_header h = {
+      .type = DC_TYPE_INTEREST, .tree = tree, .seq = seq, .stops = 2, .length = (uint16_t)(at - 18 - DC_HEADER_LEN)};
   dc_header_write(p + 18, &h);
   b->len = (uint32_t)at;
   return b;

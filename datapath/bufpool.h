@@ -14,11 +14,11 @@ enum { BUF_SIZES = 3 };
 
 struct dc_buf {
   uint32_t refs;
-  uint32_t cap;   /* bytes at mem (pool buffers) or at data (lent ones) */
-  uint8_t *data;  /* what offsets count from: dc_frame.data as it was handed in */
+  uint32_t cap;  /* bytes at mem (pool buffers) or at data (lent ones) */
+  uint8_t *data; /* what offsets count from: dc_frame.data as it was handed in */
   uint8_t *mem;
-  struct bufpool *pool;                 /* NULL: lent */
-  void (*give_back)(struct dc_buf *);   /* lent: the last owner is gone */
+  struct bufpool *pool;               /* NULL: lent */
+  void (*give_back)(struct dc_buf *); /* lent: the last owner is gone */
   struct dc_buf *next;
 };
 

@@ -339,8 +339,13 @@ struct conn *conn_new(struct loop *loop, int fd, bool connecting, const char *pe
     close(fd);
     return NULL;
   }
-  *c = (struct conn){.watch = {.fd = fd, .ready = ready}, .end = {.fire = end, .at = DC_NEVER}, .loop = loop,
-                     .ops = ops, .budget = budget, .owner = owner, .connecting = connecting,
+  *c = (struct conn){.watch = {.fd = fd, .ready = ready},
+                     .end = {.fire = end, .at = DC_NEVER},
+                     .loop = loop,
+                     .ops = ops,
+                     .budget = budget,
+                     .owner = owner,
+                     .connecting = connecting,
                      .writing = connecting};
   snprintf(c->peer, sizeof c->peer, "%s", peer);
   (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* small messages that somebody waits for */

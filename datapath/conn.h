@@ -22,8 +22,8 @@ enum {
 struct conn;
 
 struct conn_ops {
-  void (*message)(struct conn *c, json_t *m); /* borrowed; an object with a string `type` */
-  void (*closed)(struct conn *c, const char *why); /* the connection is freed afterwards */
+  void (*message)(struct conn *c, json_t *m);         /* borrowed; an object with a string `type` */
+  void (*closed)(struct conn *c, const char *why);    /* the connection is freed afterwards */
   void (*malformed)(struct conn *c, const char *why); /* lines only: not a JSON object; the connection goes on */
 };
 
@@ -42,7 +42,7 @@ struct conn {
   void *owner;
   struct bytes in, out;
   bool connecting, handshaking, draining, broken, writing;
-  uint32_t lines;  /* not 0: one message per line, of at most so many bytes */
+  uint32_t lines;          /* not 0: one message per line, of at most so many bytes */
   bool server, hand_write; /* TLS: we are the server; the handshake wants to write */
   char why[160];
   char peer[72 + TLS_IDENTITY_MAX];

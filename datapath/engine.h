@@ -10,7 +10,7 @@
 #include "datapath/port.h"
 
 enum {
-  ENGINE_BURST = 32,                      /* frames that pass a node together */
+  ENGINE_BURST = 32,                         /* frames that pass a node together */
   ENGINE_OUT = DC_NODE_TX_MAX + ENGINE_BURST /* frames that a node sends before they are handed on */
 };
 
@@ -53,7 +53,8 @@ struct engine {
 
 /* Room for `ports` ports. False with *why. */
 bool engine_open(struct engine *e, struct loop *loop, const struct dc_buf_ops *buf, unsigned ports,
-                 const struct engine_hooks *hooks, void *arg, struct fault *why) __attribute__((nonnull(1, 2, 3, 5, 7)));
+                 const struct engine_hooks *hooks, void *arg, struct fault *why)
+    __attribute__((nonnull(1, 2, 3, 5, 7)));
 void engine_close(struct engine *e) __attribute__((nonnull)); /* ports and nodes are their owners' to close */
 
 bool engine_node_open(struct engine_node *n, const struct dc_node_cfg *cfg, const struct dc_buf_ops *buf,

@@ -21,7 +21,7 @@ struct linkstate {
   bool watched; /* hellos are sent and judged */
   bool proven;  /* down until the neighbour said hello: no carrier vouches for it */
   bool carrier;
-  bool up;             /* as last settled */
+  bool up;                          /* as last settled */
   uint64_t sent, received, refused; /* hellos */
 };
 

@@ -16,10 +16,10 @@ void log_write(enum log_level level, const char *format, ...) __attribute__((for
 #define log_error(...) log_write(LOG_ERROR, __VA_ARGS__)
 #define log_warn(...) log_write(LOG_WARN, __VA_ARGS__)
 #define log_info(...) log_write(LOG_INFO, __VA_ARGS__)
-#define log_debug(...) \
-  do {                 \
-    if (log_threshold >= LOG_DEBUG) \
-      log_write(LOG_DEBUG, __VA_ARGS__); \
+#define log_debug(...)                                                                                                 \
+  do {                                                                                                                 \
+    if (log_threshold >= LOG_DEBUG)                                                                                    \
+      log_write(LOG_DEBUG, __VA_ARGS__);                                                                               \
   } while (0)
 
 /* Why something failed: a code of docs/signalling.md and a sentence for people. */
@@ -28,10 +28,7 @@ struct fault {
   char text[768];
 };
 
-static inline bool fault_false(void)
-{
-  return false;
-}
+static inline bool fault_false(void) { return false; }
 
 /* Fill it; always false, so that a check can `return fault_set(...)`, and compilers see that it is. */
 void fault_write(struct fault *f, const char *code, const char *format, ...) __attribute__((format(printf, 3, 4)));

@@ -30,17 +30,17 @@ struct loop {
   struct watch prompt_watch;
   struct timer **heap;
   uint32_t n, cap;
-  dc_time now;        /* CLOCK_MONOTONIC, taken once per round */
-  dc_time turn;       /* when this process last let others run */
-  dc_time gather_max; /* longest pause */
+  dc_time now;             /* CLOCK_MONOTONIC, taken once per round */
+  dc_time turn;            /* when this process last let others run */
+  dc_time gather_max;      /* longest pause */
   dc_time gap, rate_since; /* pause after a round with packets; the rate is measured from then on */
   uint32_t rate_packets;
   bool stop;
-  bool busy;          /* the hook left work behind: come back at once */
-  uint32_t packets;   /* that the hook took in this round */
+  bool busy;        /* the hook left work behind: come back at once */
+  uint32_t packets; /* that the hook took in this round */
   void (*round)(void *arg, dc_time now);
   void *arg;
-  void **grave;       /* freed at the end of the round: a later event of the same round may still name them */
+  void **grave; /* freed at the end of the round: a later event of the same round may still name them */
   uint32_t graves, grave_cap;
   uint64_t rounds;
 };

@@ -30,7 +30,7 @@ struct netif {
   int ifindex;
   uint8_t mac[6];
   uint32_t mtu;
-  bool up; /* carrier, as it was opened */
+  bool up;               /* carrier, as it was opened */
   bool full_hello;       /* hellos as long as the link's MTU: a path that carries less is no link */
   bool ipv6;             /* a tunnel's network */
   uint64_t rx_truncated; /* longer than the ring's slots */

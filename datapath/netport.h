@@ -13,12 +13,12 @@
 #include "datapath/port.h"
 
 struct netport_counters { /* beside the node's own */
-  uint64_t retries;    /* sends that had to be repeated */
-  uint64_t queue_full; /* frames dropped here */
-  uint64_t oversized;  /* longer than the interface's MTU */
-  uint64_t errors;     /* frames lost to other errors, such as a link that is down */
-  uint64_t no_buffer;  /* arrived, but no buffer was free to keep them in */
-  uint64_t calls;      /* of the send function */
+  uint64_t retries;       /* sends that had to be repeated */
+  uint64_t queue_full;    /* frames dropped here */
+  uint64_t oversized;     /* longer than the interface's MTU */
+  uint64_t errors;        /* frames lost to other errors, such as a link that is down */
+  uint64_t no_buffer;     /* arrived, but no buffer was free to keep them in */
+  uint64_t calls;         /* of the send function */
 };
 
 struct netport {

@@ -27,7 +27,8 @@ static bool all_registered(const struct registration *r) { return r->registered 
 
 static void try_again(struct registration *r, const char *why)
 {
-  log_write(r->complained ? LOG_DEBUG : LOG_WARN, "fabric manager %s: %s; trying again", addresses_now(&r->managers), why);
+  log_write(r->complained ? LOG_DEBUG : LOG_WARN, "fabric manager %s: %s; trying again", addresses_now(&r->managers),
+            why);
   r->complained = true;
   r->registered = 0;
   r->conn = NULL;
@@ -58,9 +59,9 @@ static json_t *ports_of(const struct engine_node *n)
 static void register_next(struct registration *r)
 {
   const struct engine_node *n = r->who.node(r->who.arg, r->registered);
-  json_t *m = json_pack("{s:s,s:s,s:i,s:s,s:s,s:I,s:o}", "type", "register", "node", n->name, "pid", (int)getpid(),
-                        "instance", instance_id(), "version", DATACAST_VERSION, "n", (json_int_t)r->last_n, "ports",
-                        ports_of(n));
+  json_t *m =
+      json_pack("{s:s,s:s,s:i,s:s,s:s,s:I,s:o}", "type", "register", "node", n->name, "pid", (int)getpid(), "instance",
+                instance_id(), "version", DATACAST_VERSION, "n", (json_int_t)r->last_n, "ports", ports_of(n));
   r->who.describe(r->who.arg, m);
   send_message(r, m);
   alarm_in(r, ANSWER_LIMIT);
@@ -83,8 +84,12 @@ void registration_link(void *arg, struct port *p)
   if (r->reports == LINK_REPORTS_MAX) /* each registration tells the present state; the oldest change goes */
     memmove(r->report, r->report + 1, --r->reports * sizeof r->report[0]);
   struct link_report *x = &r->report[r->reports++];
-  *x = (struct link_report){.n = ++r->last_n, .t_ns = loop_realtime_ns(), .node = p->node->name, .port = p->number,
-                            .up = p->link.up, .reason = linkstate_reason(&p->link)};
+  *x = (struct link_report){.n = ++r->last_n,
+                            .t_ns = loop_realtime_ns(),
+                            .node = p->node->name,
+                            .port = p->number,
+                            .up = p->link.up,
+                            .reason = linkstate_reason(&p->link)};
   if (r->conn != NULL && all_registered(r))
     send_report(r, x);
 }
@@ -192,9 +197,11 @@ static json_t *counted(const struct registration *r)
   json_t *all = r->who.counted != NULL ? r->who.counted(r->who.arg) : counted_here(r), *node, *value;
   const char *name, *key;
   void *next;
-  json_object_foreach(all, name, node) {
+  json_object_foreach(all, name, node)
+  {
     json_t *drop = json_object_get(node, "drop");
-    json_object_foreach_safe(drop, next, key, value) {
+    json_object_foreach_safe(drop, next, key, value)
+    {
       if (json_integer_value(value) == 0)
         json_object_del(drop, key);
     }
@@ -212,8 +219,8 @@ static void due(struct timer *t, dc_time now)
     conn_free(r->conn);
     try_again(r, "does not answer");
   } else {
-    json_t *m = json_pack("{s:s,s:I,s:o}", "type", "heartbeat", "t_ns", (json_int_t)loop_realtime_ns(), "nodes",
-                          counted(r));
+    json_t *m =
+        json_pack("{s:s,s:I,s:o}", "type", "heartbeat", "t_ns", (json_int_t)loop_realtime_ns(), "nodes", counted(r));
     if (r->who.beat != NULL)
       r->who.beat(r->who.arg, m);
     send_message(r, m);
@@ -224,8 +231,8 @@ static void due(struct timer *t, dc_time now)
 bool registration_open(struct registration *r, struct loop *loop, const struct security *security,
                        const struct registrant *who, const char *managers, struct fault *why)
 {
-  *r = (struct registration){.loop = loop, .security = security, .who = *who, .backoff = BACKOFF_MIN,
-                             .timer = {.fire = due, .at = DC_NEVER}};
+  *r = (struct registration){
+      .loop = loop, .security = security, .who = *who, .backoff = BACKOFF_MIN, .timer = {.fire = due, .at = DC_NEVER}};
   if (managers == NULL || managers[0] == '\0')
     return true;
   if (!addresses_parse(&r->managers, managers))

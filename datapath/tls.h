@@ -51,7 +51,7 @@ const char *tls_peer(const struct tls *t) __attribute__((nonnull)); /* "agent/00
 /* As recv(2) and send(2); EPROTO: the session is broken. */
 ssize_t tls_read(struct tls *t, void *p, size_t n) __attribute__((nonnull));
 ssize_t tls_write(struct tls *t, const void *p, size_t n) __attribute__((nonnull));
-bool tls_pending(const struct tls *t) __attribute__((nonnull)); /* bytes wait that no event will announce */
+bool tls_pending(const struct tls *t) __attribute__((nonnull));       /* bytes wait that no event will announce */
 const char *tls_broken(const struct tls *t) __attribute__((nonnull)); /* after EPROTO, in words */
 
 #endif

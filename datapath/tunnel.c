@@ -32,11 +32,11 @@
 #endif
 
 enum {
-  TRAINS = 8,            /* datagrams that the kernel joined, of one call */
-  TRAIN_FRAMES = 64,     /* at most, in one; both ways */
+  TRAINS = 8,        /* datagrams that the kernel joined, of one call */
+  TRAIN_FRAMES = 64, /* at most, in one; both ways */
   TRAIN_BYTES = 65536,
-  HEAD = 64,             /* in front of a train: room for an Ethernet header */
-  SEND_BYTES_MAX = 65000,/* of one system call's train */
+  HEAD = 64,              /* in front of a train: room for an Ethernet header */
+  SEND_BYTES_MAX = 65000, /* of one system call's train */
   SEND_TRAINS = 16,
   ENTROPY_FIRST = 49152, /* RFC 7510, section 3: source ports */
   ENTROPY_TRIES = 64
@@ -44,7 +44,7 @@ enum {
 
 struct train;
 
-struct car { /* one frame of a train */
+struct car {         /* one frame of a train */
   struct dc_buf buf; /* first: the buffer is the car */
   struct train *train;
 };
@@ -137,8 +137,9 @@ static unsigned rx(struct netif *n, netif_rx_fn *fn, void *arg, unsigned budget)
     unsigned k = free_trains++;
     train[k] = &t->train[i];
     iov[k] = (struct iovec){train[k]->bytes + HEAD, TRAIN_BYTES};
-    msg[k] = (struct mmsghdr){.msg_hdr = {.msg_iov = &iov[k], .msg_iovlen = 1, .msg_control = &control[k],
-                                          .msg_controllen = sizeof control[k]}};
+    msg[k] = (struct mmsghdr){
+        .msg_hdr = {
+            .msg_iov = &iov[k], .msg_iovlen = 1, .msg_control = &control[k], .msg_controllen = sizeof control[k]}};
   }
   int came = free_trains == 0 ? 0 : recvmmsg(n->fd, msg, free_trains, MSG_DONTWAIT, NULL);
   for (int i = 0; i < came; i++) {
@@ -233,8 +234,8 @@ static void complain(struct tunnel *t)
 {
   int mtu = 0;
   socklen_t len = sizeof mtu;
-  if (t->narrow || getsockopt(t->tx, t->base.ipv6 ? IPPROTO_IPV6 : IPPROTO_IP, t->base.ipv6 ? IPV6_MTU : IP_MTU, &mtu,
-                              &len) < 0)
+  if (t->narrow ||
+      getsockopt(t->tx, t->base.ipv6 ? IPPROTO_IPV6 : IPPROTO_IP, t->base.ipv6 ? IPV6_MTU : IP_MTU, &mtu, &len) < 0)
     return;
   t->narrow = true;
   log_warn("%s: the path carries %d bytes, %u are needed: lower the tunnel's MTU, or mend the path", t->base.name, mtu,
@@ -393,8 +394,8 @@ static struct netif *open_with(const struct tunnel_cfg *cfg, const int fd[2], st
     fault_set(why, "io", "out of memory");
     return NULL;
   }
-  t->base = (struct netif){.ops = &tunnel_ops, .fd = fd[0], .up = true, .full_hello = true,
-                           .ipv6 = cfg->remote.ss_family == AF_INET6};
+  t->base = (struct netif){
+      .ops = &tunnel_ops, .fd = fd[0], .up = true, .full_hello = true, .ipv6 = cfg->remote.ss_family == AF_INET6};
   t->tx = fd[1];
   t->cfg = *cfg;
   tunnel_address(text, sizeof text, &cfg->remote);

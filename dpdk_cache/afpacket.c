@@ -20,15 +20,18 @@
 /* In front of a frame in the ring: tpacket2_hdr, sockaddr_ll and alignment; behind: a VLAN tag the kernel may give. */
 enum { FRAME_OVERHEAD = 66 + ETH_HLEN + 4, FRAME_ALIGN = 1024, PAGE = 4096, BLOCK_MAX = 1 << 17 };
 
-struct afpacket_geometry afpacket_geometry(uint32_t mtu, uint32_t frames) {
+struct afpacket_geometry afpacket_geometry(uint32_t mtu, uint32_t frames)
+{
   uint32_t frame = (mtu + FRAME_OVERHEAD + FRAME_ALIGN - 1) / FRAME_ALIGN * FRAME_ALIGN;
   uint32_t best = PAGE / FRAME_ALIGN; /* whole pages in any case */
   double best_use = 0;
   /* The kernel takes a power of two of pages per block: choose the number of frames that fills one best. */
   for (uint32_t n = 1; n * frame <= BLOCK_MAX; n++) {
-    if (n * frame % PAGE != 0) continue;
+    if (n * frame % PAGE != 0)
+      continue;
     uint32_t taken = PAGE;
-    while (taken < n * frame) taken *= 2;
+    while (taken < n * frame)
+      taken *= 2;
     double use = (double)(n * frame) / taken;
     if (use > best_use) {
       best = n;
@@ -45,24 +48,28 @@ static struct {
   uint16_t id;
 } fanout;
 
-void afpacket_arguments(char *out, size_t cap, const char *iface, const struct afpacket_geometry *g, unsigned queues) {
+void afpacket_arguments(char *out, size_t cap, const char *iface, const struct afpacket_geometry *g, unsigned queues)
+{
   fanout.queues = queues;
   fanout.joined = false;
   snprintf(out, cap, "iface=%s,blocksz=%u,framesz=%u,framecnt=%u,qpairs=%u,qdisc_bypass=0", iface, g->block, g->frame,
            g->count, queues);
 }
 
-static bool may_open_raw(void) {
+static bool may_open_raw(void)
+{
   struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
   struct __user_cap_data_struct data[2] = {0};
   return syscall(SYS_capget, &head, data) == 0 && (data[0].effective & (1u << CAP_NET_RAW)) != 0;
 }
 
-int afpacket_check(const char *iface, uint32_t mtu, int *ifindex, bool *up, struct fault *f) {
+int afpacket_check(const char *iface, uint32_t mtu, int *ifindex, bool *up, struct fault *f)
+{
   struct ifreq ifr = {0};
   int rc = 0;
   int s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (s < 0) return fail(f, "cannot open a socket: %s", strerror(errno));
+  if (s < 0)
+    return fail(f, "cannot open a socket: %s", strerror(errno));
   snprintf(ifr.ifr_name, sizeof ifr.ifr_name, "%s", iface);
   if (ioctl(s, SIOCGIFINDEX, &ifr) < 0) {
     rc = errno == ENODEV ? fail(f, "interface %s does not exist", iface)
@@ -81,18 +88,21 @@ int afpacket_check(const char *iface, uint32_t mtu, int *ifindex, bool *up, stru
   return rc;
 }
 
-static bool is_drivers(int fd, int ifindex) {
+static bool is_drivers(int fd, int ifindex)
+{
   int domain = 0;
   socklen_t len = sizeof domain;
   struct sockaddr_ll sll = {0};
-  if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) < 0 || domain != AF_PACKET) return false;
+  if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) < 0 || domain != AF_PACKET)
+    return false;
   len = sizeof sll;
   return getsockname(fd, (struct sockaddr *)&sll, &len) == 0 && sll.sll_ifindex == ifindex;
 }
 
 /* Frames that this machine's own stack sends out of the interface (neighbour discovery and the like) are none of
  * ours. */
-static void ignore_outgoing(int fd) {
+static void ignore_outgoing(int fd)
+{
   struct sock_filter code[] = {
       BPF_STMT(BPF_LD | BPF_B | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE)),
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PACKET_OUTGOING, 0, 1),
@@ -105,26 +115,32 @@ static void ignore_outgoing(int fd) {
 }
 
 /* The driver opens one socket after another, so its queues are in the order of their descriptors. */
-static int find_socket(int ifindex, unsigned queue) {
+static int find_socket(int ifindex, unsigned queue)
+{
   int last = -1;
   for (unsigned i = 0; i <= queue; i++) {
     int next = -1;
     DIR *dir = opendir("/proc/self/fd");
-    if (dir == NULL) return -1;
+    if (dir == NULL)
+      return -1;
     for (struct dirent *e = readdir(dir); e != NULL; e = readdir(dir)) {
       int fd = atoi(e->d_name);
-      if (e->d_name[0] != '.' && fd > last && (next < 0 || fd < next) && is_drivers(fd, ifindex)) next = fd;
+      if (e->d_name[0] != '.' && fd > last && (next < 0 || fd < next) && is_drivers(fd, ifindex))
+        next = fd;
     }
     closedir(dir);
-    if (next < 0) return -1;
+    if (next < 0)
+      return -1;
     last = next;
   }
   return last;
 }
 
-int afpacket_socket(int ifindex, unsigned queue, const struct afpacket_geometry *g) {
+int afpacket_socket(int ifindex, unsigned queue, const struct afpacket_geometry *g)
+{
   int fd = find_socket(ifindex, queue);
-  if (fd < 0) return -1;
+  if (fd < 0)
+    return -1;
   /* With the usual 208 KB the kernel takes some 20 jumbo frames and leaves the rest in the ring, and the driver's send
    * waits in poll() when the ring is full. With room for the whole ring twice neither happens. */
   int room = (int)(2u * g->frame * g->count);
@@ -135,30 +151,35 @@ int afpacket_socket(int ifindex, unsigned queue, const struct afpacket_geometry 
   return fd;
 }
 
-bool afpacket_kick(int fd) {
+bool afpacket_kick(int fd)
+{
   ssize_t n = sendto(fd, NULL, 0, MSG_DONTWAIT, NULL, 0);
   return n < 0 && (errno == ENOBUFS || errno == EAGAIN);
 }
 
-uint64_t afpacket_missed(int fd) {
+uint64_t afpacket_missed(int fd)
+{
   struct tpacket_stats stats = {0}; /* reading sets them to zero */
   socklen_t len = sizeof stats;
   return getsockopt(fd, SOL_PACKET, PACKET_STATISTICS, &stats, &len) < 0 ? 0 : stats.tp_drops;
 }
 
-void afpacket_clear_error(int fd) {
+void afpacket_clear_error(int fd)
+{
   int error = 0;
   socklen_t len = sizeof error;
   (void)getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len);
 }
 
-static int real_setsockopt(int fd, int level, int name, const void *value, socklen_t len) {
+static int real_setsockopt(int fd, int level, int name, const void *value, socklen_t len)
+{
   return (int)syscall(SYS_setsockopt, fd, level, name, value, len);
 }
 
 /* The label carries the shard: the kernel gives each frame to the queue of the worker that has its tree (steering.h computes
  * the same). Offsets count from behind the Ethernet header. */
-static int join_fanout(int fd) {
+static int join_fanout(int fd)
+{
   enum { LABELLED = DC_LABEL_LEN + DC_AT_TREE, BARE = DC_AT_TREE };
   struct sock_filter code[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_PROTOCOL)),
@@ -190,7 +211,9 @@ static int join_fanout(int fd) {
 /* The driver joins a fan-out group whose number is made of the process id and the interface's index, and spreads by a hash that
  * is the same for all frames of MPLS. This definition, which the driver's calls resolve to, does better; with one queue per
  * port there is no group at all. */
-int setsockopt(int fd, int level, int name, const void *value, socklen_t len) {
-  if (level != SOL_PACKET || name != PACKET_FANOUT) return real_setsockopt(fd, level, name, value, len);
+int setsockopt(int fd, int level, int name, const void *value, socklen_t len)
+{
+  if (level != SOL_PACKET || name != PACKET_FANOUT)
+    return real_setsockopt(fd, level, name, value, len);
   return fanout.queues > 1 ? join_fanout(fd) : 0;
 }

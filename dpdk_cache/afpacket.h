@@ -24,8 +24,7 @@ void afpacket_arguments(char *out, size_t cap, const char *iface, const struct a
     __attribute__((nonnull));
 
 /* Is there such an interface, may we open it, does it carry frames of mtu? 0, or -1 with f. Sets *up and *ifindex. */
-int afpacket_check(const char *iface, uint32_t mtu, int *ifindex, bool *up, struct fault *f)
-    __attribute__((nonnull));
+int afpacket_check(const char *iface, uint32_t mtu, int *ifindex, bool *up, struct fault *f) __attribute__((nonnull));
 
 /* The driver's socket for this interface's queue, prepared: a send buffer larger than the ring and no copies of what leaves.
  * -1 when it is not found; the port then works without (polled). The driver still owns it. */

@@ -15,7 +15,8 @@ static void put_text(json_t *o, const char *key, const char *v) { json_object_se
 
 static void put_bool(json_t *o, const char *key, bool v) { json_object_set_new(o, key, json_boolean(v)); }
 
-json_t *answer_error(const char *fmt, ...) {
+json_t *answer_error(const char *fmt, ...)
+{
   char text[512];
   va_list args;
   va_start(args, fmt);
@@ -27,19 +28,22 @@ json_t *answer_error(const char *fmt, ...) {
   return o;
 }
 
-static json_t *answer_ok(void) {
+static json_t *answer_ok(void)
+{
   json_t *o = json_object();
   put_bool(o, "ok", true);
   return o;
 }
 
-void answer_mac(char out[18], const uint8_t mac[6]) {
+void answer_mac(char out[18], const uint8_t mac[6])
+{
   snprintf(out, 18, "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]);
 }
 
 /* ---- counters ---- */
 
-static json_t *port_counters(struct dpdk_port *p) {
+static json_t *port_counters(struct dpdk_port *p)
+{
   struct rte_eth_stats eth = {0};
   json_t *o = json_object();
   if (p->queue == 0) {
@@ -59,11 +63,13 @@ static json_t *port_counters(struct dpdk_port *p) {
   return o;
 }
 
-static void add_drops(const struct member *m, json_t *drop) {
+static void add_drops(const struct member *m, json_t *drop)
+{
   const char *name = dc_drop_name(DC_DROP_OVERSIZED);
   uint64_t oversized = (uint64_t)json_integer_value(json_object_get(drop, name)), full = 0, blackholed = 0;
   for (unsigned i = 0; i < DC_NODE_PORTS_MAX; i++) {
-    if (m->node.port[i] == NULL) continue;
+    if (m->node.port[i] == NULL)
+      continue;
     const struct port_sw_counters *c = &dpdk_port(m->node.port[i])->counters;
     oversized += c->oversized;
     full += c->tx_full;
@@ -77,32 +83,38 @@ static void add_drops(const struct member *m, json_t *drop) {
 
 static json_t *trees_of(const struct member *m) { return counters_trees(&m->node, m->cfg->core.trees); }
 
-static json_t *ports_by_number(const struct member *m, json_t *(*one)(struct dpdk_port *)) {
+static json_t *ports_by_number(const struct member *m, json_t *(*one)(struct dpdk_port *))
+{
   json_t *o = json_object();
   for (unsigned i = 0; i < DC_NODE_PORTS_MAX; i++) {
     char key[8];
-    if (m->node.port[i] == NULL) continue;
+    if (m->node.port[i] == NULL)
+      continue;
     snprintf(key, sizeof key, "%u", i);
     json_object_set_new(o, key, one(dpdk_port(m->node.port[i])));
   }
   return o;
 }
 
-static json_t *node_totals(const struct member *m) {
+static json_t *node_totals(const struct member *m)
+{
   json_t *o = json_object();
   add_drops(m, counters_node(&m->node, o));
   return o;
 }
 
-static json_t *node_counters(const struct member *m) {
+static json_t *node_counters(const struct member *m)
+{
   json_t *o = node_totals(m);
-  if (m->cfg->appliance && dpdk_port(m->node.port[0])->queue == 0) counters_put(o, "copies", m->copies);
+  if (m->cfg->appliance && dpdk_port(m->node.port[0])->queue == 0)
+    counters_put(o, "copies", m->copies);
   json_object_set_new(o, "ports", ports_by_number(m, port_counters));
   json_object_set_new(o, "tree_counters", trees_of(m));
   return o;
 }
 
-static json_t *packet_counters(struct sw *s) {
+static json_t *packet_counters(struct sw *s)
+{
   const struct packet_counters *c = &s->pools.counters;
   json_t *o = json_object();
   counters_put(o, "in_place", c->in_place);
@@ -113,7 +125,8 @@ static json_t *packet_counters(struct sw *s) {
   counters_put(o, "bytes_referenced", c->bytes_referenced);
   counters_put(o, "bytes_copied", c->bytes_copied);
   counters_put(o, "no_mbuf", c->no_mbuf);
-  if (s->index > 0) return o;
+  if (s->index > 0)
+    return o;
   counters_put(o, "pool_size", s->pools.data->size);
   counters_put(o, "pool_free", rte_mempool_avail_count(s->pools.data));
   counters_put(o, "headers_size", s->pools.headers->size);
@@ -122,9 +135,11 @@ static json_t *packet_counters(struct sw *s) {
 }
 
 /* All nodes, or the one that the request names. NULL: that node does not exist. */
-static json_t *of_nodes(struct sw *s, const json_t *request, json_t *(*one)(const struct member *)) {
+static json_t *of_nodes(struct sw *s, const json_t *request, json_t *(*one)(const struct member *))
+{
   const char *name = json_string_value(json_object_get(request, "node"));
-  if (name != NULL && sw_member(s, name) == NULL) return NULL;
+  if (name != NULL && sw_member(s, name) == NULL)
+    return NULL;
   json_t *o = json_object();
   for (unsigned i = 0; i < s->nmembers; i++)
     if (name == NULL || strcmp(name, s->members[i].cfg->name) == 0)
@@ -132,14 +147,16 @@ static json_t *of_nodes(struct sw *s, const json_t *request, json_t *(*one)(cons
   return o;
 }
 
-static json_t *answer_counters(struct sw *s, const json_t *request) {
+static json_t *answer_counters(struct sw *s, const json_t *request)
+{
   json_t *nodes = of_nodes(s, request, node_counters), *o = answer_ok(), *loop = json_object();
   if (nodes == NULL) {
     json_decref(loop);
     json_decref(o);
     return NULL;
   }
-  if (s->index == 0) counters_put(o, "uptime_ms", (loop_clock() - s->started) / DC_MS);
+  if (s->index == 0)
+    counters_put(o, "uptime_ms", (loop_clock() - s->started) / DC_MS);
   json_object_set_new(o, "nodes", nodes);
   json_object_set_new(o, "packets", packet_counters(s));
   counters_put(loop, "rounds", s->counters.rounds);
@@ -153,18 +170,21 @@ static json_t *answer_counters(struct sw *s, const json_t *request) {
 
 /* ---- ports, trees, configuration ---- */
 
-static const char *blackhole_name(const struct port_faults *f) {
+static const char *blackhole_name(const struct port_faults *f)
+{
   return f->blackhole_rx && f->blackhole_tx ? "both" : f->blackhole_rx ? "rx" : f->blackhole_tx ? "tx" : "off";
 }
 
-static json_t *port_facts(struct dpdk_port *p) {
+static json_t *port_facts(struct dpdk_port *p)
+{
   struct rte_eth_dev_info info;
   char mac[18];
   json_t *o = json_object(), *next = json_object();
   counters_link(&p->base, o);
   answer_mac(mac, p->base.mac);
   put_text(o, "mac", mac);
-  if (rte_eth_dev_info_get(p->dev, &info) == 0) put_text(o, "driver", info.driver_name);
+  if (rte_eth_dev_info_get(p->dev, &info) == 0)
+    put_text(o, "driver", info.driver_name);
   put_text(o, "wakes_by", p->afpacket && p->fd >= 0 ? "socket" : p->rx_interrupt ? "interrupt" : "polling");
   put_bool(o, "multi_segment", p->multi_seg);
   if (p->cfg->neighbour.node[0] != '\0') {
@@ -183,7 +203,8 @@ static json_t *port_facts(struct dpdk_port *p) {
 
 static json_t *node_ports(const struct member *m) { return ports_by_number(m, port_facts); }
 
-static json_t *node_config(const struct member *m) {
+static json_t *node_config(const struct member *m)
+{
   const struct dc_node_cfg *c = &m->cfg->core;
   json_t *o = json_object();
   put_bool(o, "appliance", m->cfg->appliance);
@@ -199,17 +220,21 @@ static json_t *node_config(const struct member *m) {
   return o;
 }
 
-static json_t *answer_nodes(struct sw *s, const json_t *request, json_t *(*one)(const struct member *)) {
+static json_t *answer_nodes(struct sw *s, const json_t *request, json_t *(*one)(const struct member *))
+{
   json_t *nodes = of_nodes(s, request, one);
-  if (nodes == NULL) return NULL;
+  if (nodes == NULL)
+    return NULL;
   json_t *o = answer_ok();
   json_object_set_new(o, "nodes", nodes);
   return o;
 }
 
-static json_t *answer_config(struct sw *s, const json_t *request) {
+static json_t *answer_config(struct sw *s, const json_t *request)
+{
   json_t *o = answer_nodes(s, request, node_config);
-  if (o == NULL) return NULL;
+  if (o == NULL)
+    return NULL;
   put_text(o, "version", DATACAST_VERSION);
   counters_put(o, "pid", (uint64_t)getpid());
   counters_put(o, "mtu", s->cfg->mtu);
@@ -221,22 +246,28 @@ static json_t *answer_config(struct sw *s, const json_t *request) {
 
 /* ---- what changes something ---- */
 
-static json_t *answer_wipe(struct sw *s, const json_t *request) {
+static json_t *answer_wipe(struct sw *s, const json_t *request)
+{
   const char *name = json_string_value(json_object_get(request, "node"));
   bool restart = json_is_true(json_object_get(request, "restart"));
-  if (name != NULL && sw_member(s, name) == NULL) return NULL;
+  if (name != NULL && sw_member(s, name) == NULL)
+    return NULL;
   for (unsigned i = 0; i < s->nmembers; i++)
-    if (name == NULL || strcmp(name, s->members[i].cfg->name) == 0) sw_wipe(&s->members[i], restart);
+    if (name == NULL || strcmp(name, s->members[i].cfg->name) == 0)
+      sw_wipe(&s->members[i], restart);
   return answer_ok();
 }
 
-static json_t *answer_fault(struct sw *s, const json_t *request) {
+static json_t *answer_fault(struct sw *s, const json_t *request)
+{
   const char *name = json_string_value(json_object_get(request, "node"));
   const json_t *port = json_object_get(request, "port"), *black = json_object_get(request, "blackhole"),
                *corrupt = json_object_get(request, "corrupt");
-  if (name == NULL || !json_is_integer(port)) return answer_error("fault needs 'node' and 'port'");
+  if (name == NULL || !json_is_integer(port))
+    return answer_error("fault needs 'node' and 'port'");
   struct member *m = sw_member(s, name);
-  if (m == NULL) return NULL;
+  if (m == NULL)
+    return NULL;
   json_int_t n = json_integer_value(port);
   if (n < 0 || n >= DC_NODE_PORTS_MAX || m->node.port[n] == NULL)
     return answer_error("node %s has no port %" JSON_INTEGER_FORMAT, name, n);
@@ -246,39 +277,56 @@ static json_t *answer_fault(struct sw *s, const json_t *request) {
     return answer_error("'blackhole' must be \"rx\", \"tx\", \"both\" (or true) or \"off\" (or false)");
   if (corrupt != NULL && (!json_is_number(corrupt) || json_number_value(corrupt) < 0 || json_number_value(corrupt) > 1))
     return answer_error("'corrupt' must be a probability from 0 to 1");
-  if (black == NULL && corrupt == NULL) return answer_error("fault needs 'blackhole' or 'corrupt'");
+  if (black == NULL && corrupt == NULL)
+    return answer_error("fault needs 'blackhole' or 'corrupt'");
   struct port_faults *faults = &dpdk_port(m->node.port[n])->faults;
   if (black != NULL) {
     faults->blackhole_rx = strcmp(way, "rx") == 0 || strcmp(way, "both") == 0;
     faults->blackhole_tx = strcmp(way, "tx") == 0 || strcmp(way, "both") == 0;
   }
-  if (corrupt != NULL) faults->corrupt = json_number_value(corrupt);
-  if (s->index == 0) log_info("node %s port %d: blackhole %s, corrupt %g", name, (int)n, blackhole_name(faults), faults->corrupt);
+  if (corrupt != NULL)
+    faults->corrupt = json_number_value(corrupt);
+  if (s->index == 0)
+    log_info("node %s port %d: blackhole %s, corrupt %g", name, (int)n, blackhole_name(faults), faults->corrupt);
   return answer_ok();
 }
 
-bool answer_adds_up(const json_t *request) {
+bool answer_adds_up(const json_t *request)
+{
   static const char *const ops[] = {"counters", "totals", "trees", "wipe", "fault"};
   const char *op = json_string_value(json_object_get(request, "op"));
   for (unsigned i = 0; op != NULL && i < sizeof ops / sizeof *ops; i++)
-    if (strcmp(op, ops[i]) == 0) return true;
+    if (strcmp(op, ops[i]) == 0)
+      return true;
   return false;
 }
 
-json_t *answer_request(struct sw *s, const json_t *request, bool *stop) {
+json_t *answer_request(struct sw *s, const json_t *request, bool *stop)
+{
   const char *op = json_string_value(json_object_get(request, "op"));
   const json_t *node = json_object_get(request, "node");
   json_t *o = NULL;
-  if (op == NULL) return answer_error("a request is an object with 'op'");
-  if (node != NULL && !json_is_string(node)) return answer_error("'node' must be a node's name");
-  if (strcmp(op, "counters") == 0) o = answer_counters(s, request);
-  else if (strcmp(op, "ports") == 0) o = answer_nodes(s, request, node_ports);
-  else if (strcmp(op, "totals") == 0) o = answer_nodes(s, request, node_totals);
-  else if (strcmp(op, "trees") == 0) o = answer_nodes(s, request, trees_of);
-  else if (strcmp(op, "config") == 0) o = answer_config(s, request);
-  else if (strcmp(op, "wipe") == 0) o = answer_wipe(s, request);
-  else if (strcmp(op, "fault") == 0) o = answer_fault(s, request);
-  else if (strcmp(op, "shutdown") == 0) *stop = true, o = answer_ok();
-  else return answer_error("unknown op '%s'; known: counters, totals, ports, trees, config, wipe, fault, shutdown", op);
+  if (op == NULL)
+    return answer_error("a request is an object with 'op'");
+  if (node != NULL && !json_is_string(node))
+    return answer_error("'node' must be a node's name");
+  if (strcmp(op, "counters") == 0)
+    o = answer_counters(s, request);
+  else if (strcmp(op, "ports") == 0)
+    o = answer_nodes(s, request, node_ports);
+  else if (strcmp(op, "totals") == 0)
+    o = answer_nodes(s, request, node_totals);
+  else if (strcmp(op, "trees") == 0)
+    o = answer_nodes(s, request, trees_of);
+  else if (strcmp(op, "config") == 0)
+    o = answer_config(s, request);
+  else if (strcmp(op, "wipe") == 0)
+    o = answer_wipe(s, request);
+  else if (strcmp(op, "fault") == 0)
+    o = answer_fault(s, request);
+  else if (strcmp(op, "shutdown") == 0)
+    *stop = true, o = answer_ok();
+  else
+    return answer_error("unknown op '%s'; known: counters, totals, ports, trees, config, wipe, fault, shutdown", op);
   return o != NULL ? o : answer_error("no node '%s' here", json_string_value(node));
 }

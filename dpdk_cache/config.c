@@ -17,53 +17,60 @@ enum {
 
 /* ---- readers of this file's own kinds ---- */
 
-static int read_mac(struct yaml_file *y, yaml_node_t *n, void *out, size_t size) {
+static int read_mac(struct yaml_file *y, yaml_node_t *n, void *out, size_t size)
+{
   char text[32];
   unsigned v[6];
   int used = 0;
   (void)size;
-  if (yaml_text(y, n, text, sizeof text) < 0) return -1;
+  if (yaml_text(y, n, text, sizeof text) < 0)
+    return -1;
   if (sscanf(text, "%2x:%2x:%2x:%2x:%2x:%2x%n", &v[0], &v[1], &v[2], &v[3], &v[4], &v[5], &used) != 6 ||
       text[used] != '\0')
     return yaml_fail(y, n, "'%s' is not an Ethernet address (such as 02:00:00:00:00:01)", text);
-  for (unsigned i = 0; i < 6; i++) ((uint8_t *)out)[i] = (uint8_t)v[i];
+  for (unsigned i = 0; i < 6; i++)
+    ((uint8_t *)out)[i] = (uint8_t)v[i];
   return 0;
 }
 
-static int read_milliseconds(struct yaml_file *y, yaml_node_t *n, void *out, size_t size) {
+static int read_milliseconds(struct yaml_file *y, yaml_node_t *n, void *out, size_t size)
+{
   uint32_t ms;
   (void)size;
-  if (yaml_number(y, n, &ms, sizeof ms) < 0) return -1;
+  if (yaml_number(y, n, &ms, sizeof ms) < 0)
+    return -1;
   *(dc_time *)out = ms * DC_MS;
   return 0;
 }
 
-static int read_neighbour(struct yaml_file *y, yaml_node_t *n, void *out, size_t size) {
-  static const struct yaml_field fields[] = {
-      YAML_FIELD("node", yaml_text, struct port_cfg, neighbour.node),
-      YAML_FIELD("port", yaml_number, struct port_cfg, neighbour.port),
-      YAML_FIELD("mac", read_mac, struct port_cfg, neighbour.mac),
-      {0}};
+static int read_neighbour(struct yaml_file *y, yaml_node_t *n, void *out, size_t size)
+{
+  static const struct yaml_field fields[] = {YAML_FIELD("node", yaml_text, struct port_cfg, neighbour.node),
+                                             YAML_FIELD("port", yaml_number, struct port_cfg, neighbour.port),
+                                             YAML_FIELD("mac", read_mac, struct port_cfg, neighbour.mac),
+                                             {0}};
   bool given[3];
   (void)size;
   struct port_cfg *port = (struct port_cfg *)((char *)out - offsetof(struct port_cfg, neighbour));
-  if (yaml_read_map(y, n, "neighbour", fields, port, given) < 0) return -1;
+  if (yaml_read_map(y, n, "neighbour", fields, port, given) < 0)
+    return -1;
   port->neighbour.has_mac = given[2];
   return 0;
 }
 
-static int read_port(struct yaml_file *y, yaml_node_t *n, void *out, size_t size) {
-  static const struct yaml_field fields[] = {
-      YAML_NEEDED("port", yaml_number, struct port_cfg, port),
-      YAML_FIELD("iface", yaml_text, struct port_cfg, iface),
-      YAML_FIELD("device", yaml_text, struct port_cfg, device),
-      YAML_FIELD("vdev", yaml_text, struct port_cfg, vdev),
-      YAML_FIELD("neighbour", read_neighbour, struct port_cfg, neighbour),
-      {0}};
+static int read_port(struct yaml_file *y, yaml_node_t *n, void *out, size_t size)
+{
+  static const struct yaml_field fields[] = {YAML_NEEDED("port", yaml_number, struct port_cfg, port),
+                                             YAML_FIELD("iface", yaml_text, struct port_cfg, iface),
+                                             YAML_FIELD("device", yaml_text, struct port_cfg, device),
+                                             YAML_FIELD("vdev", yaml_text, struct port_cfg, vdev),
+                                             YAML_FIELD("neighbour", read_neighbour, struct port_cfg, neighbour),
+                                             {0}};
   (void)size;
   struct port_cfg *p = out;
   p->line = yaml_line(n);
-  if (yaml_read_map(y, n, "port", fields, p, NULL) < 0) return -1;
+  if (yaml_read_map(y, n, "port", fields, p, NULL) < 0)
+    return -1;
   bool iface = p->iface[0] != '\0', device = p->device[0] != '\0', vdev = p->vdev[0] != '\0';
   if (!iface && !device && !vdev)
     return yaml_fail(
@@ -77,13 +84,15 @@ static int read_port(struct yaml_file *y, yaml_node_t *n, void *out, size_t size
   return 0;
 }
 
-static int read_ports(struct yaml_file *y, yaml_node_t *n, void *out, size_t size) {
+static int read_ports(struct yaml_file *y, yaml_node_t *n, void *out, size_t size)
+{
   (void)size;
   struct node_cfg *node = (struct node_cfg *)((char *)out - offsetof(struct node_cfg, ports));
   return yaml_read_list(y, n, "ports", read_port, sizeof(struct port_cfg), (void **)&node->ports, &node->nports);
 }
 
-static int read_cache(struct yaml_file *y, yaml_node_t *n, void *out, size_t size) {
+static int read_cache(struct yaml_file *y, yaml_node_t *n, void *out, size_t size)
+{
   static const struct yaml_field fields[] = {
       YAML_FIELD("bytes_per_tree", yaml_bytes, struct dc_node_cfg, cache_bytes),
       YAML_FIELD("max_bytes_per_tree", yaml_bytes, struct dc_node_cfg, cache_bytes_max),
@@ -97,14 +106,18 @@ static int read_cache(struct yaml_file *y, yaml_node_t *n, void *out, size_t siz
   bool given[sizeof fields / sizeof *fields];
   struct dc_node_cfg *core = out;
   (void)size;
-  if (yaml_read_map(y, n, "cache", fields, core, given) < 0) return -1;
-  if (core->cache_bytes_max < core->cache_bytes && !given[1]) core->cache_bytes_max = core->cache_bytes;
-  if (!given[2] && core->trees != 0) core->memory_bytes = (uint64_t)core->trees * core->cache_bytes;
+  if (yaml_read_map(y, n, "cache", fields, core, given) < 0)
+    return -1;
+  if (core->cache_bytes_max < core->cache_bytes && !given[1])
+    core->cache_bytes_max = core->cache_bytes;
+  if (!given[2] && core->trees != 0)
+    core->memory_bytes = (uint64_t)core->trees * core->cache_bytes;
   return 0;
 }
 
 /* The core's name of a field that it refuses, as the key of this file and what it may be. */
-static const char *explained(const char *field) {
+static const char *explained(const char *field)
+{
   static const struct {
     const char *field, *words;
   } known[] = {
@@ -118,11 +131,13 @@ static const char *explained(const char *field) {
       {"idle", "idle_ms must not be 0"},
   };
   for (unsigned i = 0; i < sizeof known / sizeof *known; i++)
-    if (strcmp(known[i].field, field) == 0) return known[i].words;
+    if (strcmp(known[i].field, field) == 0)
+      return known[i].words;
   return field;
 }
 
-static int check_node(struct yaml_file *y, yaml_node_t *n, struct node_cfg *node) {
+static int check_node(struct yaml_file *y, yaml_node_t *n, struct node_cfg *node)
+{
   const char *what;
   uint16_t highest = 0;
   for (unsigned i = 0; i < node->nports; i++) {
@@ -131,45 +146,53 @@ static int check_node(struct yaml_file *y, yaml_node_t *n, struct node_cfg *node
       if (node->ports[k].port == p->port)
         return fail(y->f, "%s:%u: node %s has two ports with the number %u (the other on line %u)", y->path, p->line,
                     node->name, p->port, node->ports[k].line);
-    if (p->port > highest) highest = p->port;
+    if (p->port > highest)
+      highest = p->port;
   }
   node->core.ports = (uint16_t)(highest + 1);
-  if (dc_node_cfg_check(&node->core, &what) < 0) return yaml_fail(y, n, "node %s: %s", node->name, explained(what));
+  if (dc_node_cfg_check(&node->core, &what) < 0)
+    return yaml_fail(y, n, "node %s: %s", node->name, explained(what));
   return 0;
 }
 
-static int read_node(struct yaml_file *y, yaml_node_t *n, void *out, size_t size) {
-  static const struct yaml_field fields[] = {
-      YAML_NEEDED("name", yaml_text, struct node_cfg, name),
-      YAML_NEEDED("ports", read_ports, struct node_cfg, ports),
-      YAML_FIELD("cache", read_cache, struct node_cfg, core),
-      YAML_FIELD("appliance", yaml_bool, struct node_cfg, appliance),
-      {0}};
+static int read_node(struct yaml_file *y, yaml_node_t *n, void *out, size_t size)
+{
+  static const struct yaml_field fields[] = {YAML_NEEDED("name", yaml_text, struct node_cfg, name),
+                                             YAML_NEEDED("ports", read_ports, struct node_cfg, ports),
+                                             YAML_FIELD("cache", read_cache, struct node_cfg, core),
+                                             YAML_FIELD("appliance", yaml_bool, struct node_cfg, appliance),
+                                             {0}};
   (void)size;
   struct node_cfg *node = out;
   node->line = yaml_line(n);
   dc_node_cfg_default(&node->core);
   node->core.memory_bytes = (uint64_t)node->core.trees * node->core.cache_bytes;
-  if (yaml_read_map(y, n, "node", fields, node, NULL) < 0) return -1;
-  if (node->name[0] == '\0') return yaml_fail(y, n, "a node's name is empty");
+  if (yaml_read_map(y, n, "node", fields, node, NULL) < 0)
+    return -1;
+  if (node->name[0] == '\0')
+    return yaml_fail(y, n, "a node's name is empty");
   return check_node(y, n, node);
 }
 
-static int read_nodes(struct yaml_file *y, yaml_node_t *n, void *out, size_t size) {
+static int read_nodes(struct yaml_file *y, yaml_node_t *n, void *out, size_t size)
+{
   (void)size;
   struct config *c = (struct config *)((char *)out - offsetof(struct config, nodes));
   return yaml_read_list(y, n, "nodes", read_node, sizeof(struct node_cfg), (void **)&c->nodes, &c->nnodes);
 }
 
-static int read_cores(struct yaml_file *y, yaml_node_t *n, void *out, size_t size) {
+static int read_cores(struct yaml_file *y, yaml_node_t *n, void *out, size_t size)
+{
   const char *text = out;
-  if (yaml_text(y, n, out, size) < 0) return -1;
+  if (yaml_text(y, n, out, size) < 0)
+    return -1;
   if (text[0] < '0' || text[0] > '9' || text[strspn(text, "0123456789,-")] != '\0')
     return yaml_fail(y, n, "'%s' is no list of processors (such as 2 or 2,4-5)", text);
   return 0;
 }
 
-static int read_eal(struct yaml_file *y, yaml_node_t *n, void *out, size_t size) {
+static int read_eal(struct yaml_file *y, yaml_node_t *n, void *out, size_t size)
+{
   static const struct yaml_field fields[] = {YAML_FIELD("huge", yaml_bool, struct eal_cfg, huge),
                                              YAML_FIELD("memory_mb", yaml_number, struct eal_cfg, memory_mb),
                                              YAML_FIELD("cores", read_cores, struct eal_cfg, cores),
@@ -178,7 +201,8 @@ static int read_eal(struct yaml_file *y, yaml_node_t *n, void *out, size_t size)
   return yaml_read_map(y, n, "eal", fields, out, NULL);
 }
 
-static int read_tls(struct yaml_file *y, yaml_node_t *n, void *out, size_t size) {
+static int read_tls(struct yaml_file *y, yaml_node_t *n, void *out, size_t size)
+{
   static const struct yaml_field fields[] = {YAML_NEEDED("ca", yaml_text, struct tls_cfg, ca),
                                              YAML_NEEDED("cert", yaml_text, struct tls_cfg, cert),
                                              YAML_NEEDED("key", yaml_text, struct tls_cfg, key),
@@ -187,9 +211,11 @@ static int read_tls(struct yaml_file *y, yaml_node_t *n, void *out, size_t size)
   return yaml_read_map(y, n, "tls", fields, out, NULL);
 }
 
-static int read_address(struct yaml_file *y, yaml_node_t *n, void *out, size_t size) {
+static int read_address(struct yaml_file *y, yaml_node_t *n, void *out, size_t size)
+{
   struct addresses list;
-  if (yaml_text(y, n, out, size) < 0) return -1;
+  if (yaml_text(y, n, out, size) < 0)
+    return -1;
   if (!addresses_parse(&list, out))
     return yaml_fail(y, n, "'%s' is not address:port (such as 198.18.0.1:7500 or [fd00::1]:7500), nor several of them",
                      (char *)out);
@@ -200,14 +226,16 @@ static int read_address(struct yaml_file *y, yaml_node_t *n, void *out, size_t s
 
 /* Each stored packet takes a whole mbuf, so the node's memory is bounded in packets too: as many as there are of nearly
  * the MTU's size. */
-static void bound_packets(struct dc_node_cfg *core, uint32_t mtu) {
+static void bound_packets(struct dc_node_cfg *core, uint32_t mtu)
+{
   uint64_t by_memory = core->memory_bytes / (mtu - HEADERS_MOST) + 1,
            by_slots = (uint64_t)core->trees * core->store_slots;
   uint64_t packets = by_memory < by_slots ? by_memory : by_slots;
   core->memory_packets = packets < PACKETS_MOST ? (uint32_t)packets : PACKETS_MOST;
 }
 
-static int check_whole(struct yaml_file *y, struct config *c, bool appliance) {
+static int check_whole(struct yaml_file *y, struct config *c, bool appliance)
+{
   unsigned ports = 0;
   for (unsigned i = 0; i < c->nnodes; i++) {
     struct node_cfg *node = &c->nodes[i];
@@ -240,11 +268,14 @@ static int check_whole(struct yaml_file *y, struct config *c, bool appliance) {
   struct sockaddr_storage addr;
   socklen_t len;
   struct security plain = {.insecure = c->insecure};
-  if (c->tls.ca[0] != '\0' && c->insecure) return fail(y->f, "%s: tls and insecure exclude each other", y->path);
+  if (c->tls.ca[0] != '\0' && c->insecure)
+    return fail(y->f, "%s: tls and insecure exclude each other", y->path);
   struct addresses managers = {.n = 0};
-  if (c->fabric_manager[0] != '\0' && !addresses_parse(&managers, c->fabric_manager)) managers.n = 0;
+  if (c->fabric_manager[0] != '\0' && !addresses_parse(&managers, c->fabric_manager))
+    managers.n = 0;
   for (; c->tls.ca[0] == '\0' && managers.at < managers.n; managers.at++) {
-    if (!address_parse(addresses_now(&managers), &addr, &len) || security_allows_plain(&plain, &addr)) continue;
+    if (!address_parse(addresses_now(&managers), &addr, &len) || security_allows_plain(&plain, &addr))
+      continue;
     return fail(y->f,
                 "%s: plain TCP to the fabric manager at %s is refused: give 'tls' (files made by `datacast certs`), or "
                 "'insecure: true' on a network where everybody is trusted",
@@ -266,30 +297,34 @@ static int check_whole(struct yaml_file *y, struct config *c, bool appliance) {
   return 0;
 }
 
-int config_load(struct config *c, const char *path, bool appliance, struct fault *f) {
-  static const struct yaml_field fields[] = {
-      YAML_NEEDED("nodes", read_nodes, struct config, nodes),
-      YAML_FIELD("control", yaml_text, struct config, control),
-      YAML_FIELD("fabric_manager", read_address, struct config, fabric_manager),
-      YAML_FIELD("tls", read_tls, struct config, tls),
-      YAML_FIELD("insecure", yaml_bool, struct config, insecure),
-      YAML_FIELD("eal", read_eal, struct config, eal),
-      YAML_FIELD("mtu", yaml_number, struct config, mtu),
-      YAML_FIELD("no_hello", yaml_bool, struct config, no_hello),
-      YAML_FIELD("ring_frames", yaml_number, struct config, ring_frames),
-      YAML_FIELD("workers", yaml_number, struct config, workers),
-      {0}};
+int config_load(struct config *c, const char *path, bool appliance, struct fault *f)
+{
+  static const struct yaml_field fields[] = {YAML_NEEDED("nodes", read_nodes, struct config, nodes),
+                                             YAML_FIELD("control", yaml_text, struct config, control),
+                                             YAML_FIELD("fabric_manager", read_address, struct config, fabric_manager),
+                                             YAML_FIELD("tls", read_tls, struct config, tls),
+                                             YAML_FIELD("insecure", yaml_bool, struct config, insecure),
+                                             YAML_FIELD("eal", read_eal, struct config, eal),
+                                             YAML_FIELD("mtu", yaml_number, struct config, mtu),
+                                             YAML_FIELD("no_hello", yaml_bool, struct config, no_hello),
+                                             YAML_FIELD("ring_frames", yaml_number, struct config, ring_frames),
+                                             YAML_FIELD("workers", yaml_number, struct config, workers),
+                                             {0}};
   struct yaml_file y;
   *c = (struct config){.mtu = 9000, .ring_frames = 128, .workers = 1};
-  if (yaml_open(&y, path, f) < 0) return -1;
+  if (yaml_open(&y, path, f) < 0)
+    return -1;
   int rc = yaml_read_map(&y, yaml_document_get_root_node(&y.doc), "the configuration", fields, c, NULL);
-  if (rc == 0) rc = check_whole(&y, c, appliance);
+  if (rc == 0)
+    rc = check_whole(&y, c, appliance);
   yaml_close(&y);
-  if (rc < 0) config_free(c);
+  if (rc < 0)
+    config_free(c);
   return rc;
 }
 
-struct dc_node_cfg config_part(const struct config *c, const struct node_cfg *node) {
+struct dc_node_cfg config_part(const struct config *c, const struct node_cfg *node)
+{
   struct dc_node_cfg part = node->core;
   part.memory_bytes /= c->workers;
   part.memory_packets = (part.memory_packets + c->workers - 1) / c->workers;
@@ -297,8 +332,10 @@ struct dc_node_cfg config_part(const struct config *c, const struct node_cfg *no
   return part;
 }
 
-void config_free(struct config *c) {
-  for (unsigned i = 0; i < c->nnodes; i++) free(c->nodes[i].ports);
+void config_free(struct config *c)
+{
+  for (unsigned i = 0; i < c->nnodes; i++)
+    free(c->nodes[i].ports);
   free(c->nodes);
   *c = (struct config){0};
 }

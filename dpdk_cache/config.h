@@ -12,7 +12,7 @@
 enum {
   SW_NAME_MAX = 64,
   SW_MANAGERS_MAX = 576, /* addresses_parse takes no more */
-  SW_PATH_MAX = 104,  /* what fits a Unix socket's address, with its end */
+  SW_PATH_MAX = 104,     /* what fits a Unix socket's address, with its end */
   SW_VDEV_MAX = 256,
   SW_FILE_MAX = 1024,
   SW_MTU_MIN = 576,
@@ -47,7 +47,7 @@ struct node_cfg {
 
 struct eal_cfg {
   bool huge;
-  uint32_t memory_mb; /* 0: from the sizes of the caches */
+  uint32_t memory_mb;      /* 0: from the sizes of the caches */
   char cores[SW_NAME_MAX]; /* "": any processor this process may use */
 };
 
@@ -63,7 +63,7 @@ struct config {
   struct eal_cfg eal;
   uint32_t mtu;
   bool no_hello;
-  uint32_t workers; /* lcores; each has a part of the trees */
+  uint32_t workers;     /* lcores; each has a part of the trees */
   uint32_t ring_frames; /* frames of an af_packet port's rings, each way */
 };
 

@@ -29,23 +29,27 @@ struct control {
   unsigned nclients;
 };
 
-static void client_closed(struct conn *conn, const char *why) {
+static void client_closed(struct conn *conn, const char *why)
+{
   struct client *client = conn->owner, **at = &client->control->clients;
   (void)why;
-  while (*at != client) at = &(*at)->next;
+  while (*at != client)
+    at = &(*at)->next;
   *at = client->next;
   client->control->nclients--;
   free(client);
 }
 
-static void client_message(struct conn *conn, json_t *request) {
+static void client_message(struct conn *conn, json_t *request)
+{
   struct workers *w = ((struct client *)conn->owner)->control->workers;
   json_t *answer = workers_answer(w, request, &w->worker[0].loop.stop);
   conn_send(conn, answer);
   json_decref(answer);
 }
 
-static void client_malformed(struct conn *conn, const char *why) {
+static void client_malformed(struct conn *conn, const char *why)
+{
   json_t *answer = answer_error("%s", why);
   conn_send(conn, answer);
   json_decref(answer);
@@ -54,18 +58,21 @@ static void client_malformed(struct conn *conn, const char *why) {
 static const struct conn_ops client_ops = {
     .message = client_message, .closed = client_closed, .malformed = client_malformed};
 
-static void accept_client(struct watch *w, uint32_t events) {
+static void accept_client(struct watch *w, uint32_t events)
+{
   struct control *c = (struct control *)w;
   (void)events;
   int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-  if (fd < 0) return;
+  if (fd < 0)
+    return;
   struct client *client = c->nclients < CLIENTS_MAX ? calloc(1, sizeof *client) : NULL;
   if (client == NULL) {
     close(fd);
     return;
   }
   client->control = c;
-  client->conn = conn_new(&c->workers->worker[0].loop, fd, false, "the control socket", &c->budget, &client_ops, client);
+  client->conn =
+      conn_new(&c->workers->worker[0].loop, fd, false, "the control socket", &c->budget, &client_ops, client);
   if (client->conn == NULL) {
     free(client);
     return;
@@ -76,24 +83,29 @@ static void accept_client(struct watch *w, uint32_t events) {
   c->nclients++;
 }
 
-static int connect_to(const char *path) {
+static int connect_to(const char *path)
+{
   struct sockaddr_un addr = {.sun_family = AF_UNIX};
   int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return -1;
+  if (fd < 0)
+    return -1;
   memcpy(addr.sun_path, path, strlen(path) + 1);
-  if (connect(fd, (struct sockaddr *)&addr, sizeof addr) == 0) return fd;
+  if (connect(fd, (struct sockaddr *)&addr, sizeof addr) == 0)
+    return fd;
   int error = errno;
   close(fd);
   errno = error;
   return -1;
 }
 
-static int listen_at(const char *path, struct fault *f) {
+static int listen_at(const char *path, struct fault *f)
+{
   struct sockaddr_un addr = {.sun_family = AF_UNIX};
   struct stat st;
   memcpy(addr.sun_path, path, strlen(path) + 1);
   if (lstat(path, &st) == 0) {
-    if (!S_ISSOCK(st.st_mode)) return fail(f, "control socket %s: there is a file of that name", path);
+    if (!S_ISSOCK(st.st_mode))
+      return fail(f, "control socket %s: there is a file of that name", path);
     int other = connect_to(path);
     if (other >= 0) {
       close(other);
@@ -102,31 +114,38 @@ static int listen_at(const char *path, struct fault *f) {
     (void)unlink(path);
   }
   int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return fail(f, "control socket: %s", strerror(errno));
+  if (fd < 0)
+    return fail(f, "control socket: %s", strerror(errno));
   mode_t old = umask(0177);
   int rc = bind(fd, (struct sockaddr *)&addr, sizeof addr);
   umask(old);
-  if (rc == 0) rc = listen(fd, CLIENTS_MAX);
-  if (rc == 0) return fd;
+  if (rc == 0)
+    rc = listen(fd, CLIENTS_MAX);
+  if (rc == 0)
+    return fd;
   fail(f, "control socket %s: %s", path, strerror(errno));
   close(fd);
   return -1;
 }
 
-struct control *control_open(struct workers *w, const char *path, struct fault *f) {
+struct control *control_open(struct workers *w, const char *path, struct fault *f)
+{
   if (strlen(path) >= SW_PATH_MAX) {
     fail(f, "control socket %s: the path is too long (at most %d characters)", path, SW_PATH_MAX - 1);
     return NULL;
   }
   int fd = listen_at(path, f);
-  if (fd < 0) return NULL;
+  if (fd < 0)
+    return NULL;
   struct control *c = calloc(1, sizeof *c);
-  if (c == NULL) fail(f, "out of memory");
+  if (c == NULL)
+    fail(f, "out of memory");
   if (c != NULL) {
     c->workers = w;
     c->watch = (struct watch){.fd = fd, .ready = accept_client};
     memcpy(c->path, path, strlen(path) + 1);
-    if (loop_watch(&w->worker[0].loop, &c->watch, EPOLLIN) == 0) return c;
+    if (loop_watch(&w->worker[0].loop, &c->watch, EPOLLIN) == 0)
+      return c;
     fail(f, "control socket: epoll");
   }
   free(c);
@@ -135,8 +154,10 @@ struct control *control_open(struct workers *w, const char *path, struct fault *
   return NULL;
 }
 
-void control_close(struct control *c) {
-  if (c == NULL) return;
+void control_close(struct control *c)
+{
+  if (c == NULL)
+    return;
   while (c->clients != NULL) {
     struct client *next = c->clients->next;
     conn_free(c->clients->conn);

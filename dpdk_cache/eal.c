@@ -15,36 +15,46 @@ struct args {
   int n;
 };
 
-static void arg(struct args *a, const char *text) {
-  if (a->n < ARGS_MAX) a->v[a->n++] = strdup(text);
+static void arg(struct args *a, const char *text)
+{
+  if (a->n < ARGS_MAX)
+    a->v[a->n++] = strdup(text);
 }
 
 /* Processors this process may use, as a list. */
-static void allowed(char *out, size_t cap) {
+static void allowed(char *out, size_t cap)
+{
   cpu_set_t set;
   size_t used = 0;
-  if (sched_getaffinity(0, sizeof set, &set) < 0) CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) < 0)
+    CPU_ZERO(&set);
   for (int i = 0; i < CPU_SETSIZE && used < cap - 8; i++)
-    if (CPU_ISSET((size_t)i, &set)) used += (size_t)snprintf(out + used, cap - used, "%s%d", used > 0 ? "," : "", i);
-  if (used == 0) snprintf(out, cap, "0");
+    if (CPU_ISSET((size_t)i, &set))
+      used += (size_t)snprintf(out + used, cap - used, "%s%d", used > 0 ? "," : "", i);
+  if (used == 0)
+    snprintf(out, cap, "0");
 }
 
 /* DPDK's cores, one for each worker, that may float over the processors of the list: pinned, two switches could share one
  * processor while the other idles. */
-static void floating_cores(char *out, size_t cap, const char *list, unsigned workers) {
+static void floating_cores(char *out, size_t cap, const char *list, unsigned workers)
+{
   size_t used = (size_t)snprintf(out, cap, "--lcores=");
   for (unsigned i = 0; i < workers && used < cap; i++)
     used += (size_t)snprintf(out + used, cap - used, "%s%u@(%s)", i > 0 ? "," : "", i, list);
 }
 
-bool eal_uses_pci(const struct config *c) {
+bool eal_uses_pci(const struct config *c)
+{
   for (unsigned i = 0; i < c->nnodes; i++)
     for (unsigned p = 0; p < c->nodes[i].nports; p++)
-      if (c->nodes[i].ports[p].device[0] != '\0' && c->nodes[i].ports[p].vdev[0] == '\0') return true;
+      if (c->nodes[i].ports[p].device[0] != '\0' && c->nodes[i].ports[p].vdev[0] == '\0')
+        return true;
   return false;
 }
 
-int eal_start(const struct config *c, size_t pool_bytes, struct fault *f) {
+int eal_start(const struct config *c, size_t pool_bytes, struct fault *f)
+{
   struct args a = {0};
   char text[CORES_TEXT * SW_WORKERS_MAX];
   /* A sixteenth more than the sum: where a pool does not fit in one piece it is put together of several. */
@@ -62,7 +72,8 @@ int eal_start(const struct config *c, size_t pool_bytes, struct fault *f) {
   arg(&a, "--no-telemetry");
   snprintf(text, sizeof text, "--file-prefix=datacast-%d", (int)getpid());
   arg(&a, text);
-  if (!c->eal.huge) arg(&a, "--no-huge");
+  if (!c->eal.huge)
+    arg(&a, "--no-huge");
   if (!eal_uses_pci(c)) {
     arg(&a, "--no-pci");
     arg(&a, "--iova-mode=va");
@@ -77,7 +88,8 @@ int eal_start(const struct config *c, size_t pool_bytes, struct fault *f) {
   log_eal_forget();
   struct args given = a; /* EAL moves what is in the array */
   int rc = rte_eal_init(given.n, given.v);
-  for (int i = 0; i < a.n; i++) free(a.v[i]);
+  for (int i = 0; i < a.n; i++)
+    free(a.v[i]);
   /* DPDK makes a directory for files that it never writes in these modes. */
   (void)rmdir(rte_eal_get_runtime_dir());
   if (rc < 0)

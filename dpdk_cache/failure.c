@@ -11,7 +11,8 @@ static char eal_partial[512];
 static size_t eal_partial_len;
 static char eal_first[512], eal_last[512], eal_words[1032];
 
-int fail(struct fault *f, const char *fmt, ...) {
+int fail(struct fault *f, const char *fmt, ...)
+{
   va_list args;
   va_start(args, fmt);
   snprintf(f->code, sizeof f->code, "bad_request");
@@ -22,7 +23,8 @@ int fail(struct fault *f, const char *fmt, ...) {
 
 /* ---- EAL's stream ---- */
 
-static void eal_line(const char *line) {
+static void eal_line(const char *line)
+{
   static const char *const bad[] = {"error",   "fail",       "cannot",  "could not",
                                     "invalid", "not enough", "no free", "unable"};
   log_debug("%s", line);
@@ -33,28 +35,34 @@ static void eal_line(const char *line) {
     }
 }
 
-static ssize_t eal_write(void *cookie, const char *buf, size_t size) {
+static ssize_t eal_write(void *cookie, const char *buf, size_t size)
+{
   (void)cookie;
   for (size_t i = 0; i < size; i++) {
     if (buf[i] == '\n' || eal_partial_len == sizeof eal_partial - 1) {
       eal_partial[eal_partial_len] = '\0';
-      if (eal_partial_len > 0) eal_line(eal_partial);
+      if (eal_partial_len > 0)
+        eal_line(eal_partial);
       eal_partial_len = 0;
-      if (buf[i] == '\n') continue;
+      if (buf[i] == '\n')
+        continue;
     }
     eal_partial[eal_partial_len++] = buf[i];
   }
   return (ssize_t)size;
 }
 
-int log_catch_eal(void) {
+int log_catch_eal(void)
+{
   FILE *stream = fopencookie(NULL, "w", (cookie_io_functions_t){.write = eal_write});
-  if (stream == NULL) return -1;
+  if (stream == NULL)
+    return -1;
   setvbuf(stream, NULL, _IOLBF, BUFSIZ);
   return rte_openlog_stream(stream);
 }
 
-const char *log_eal_words(void) {
+const char *log_eal_words(void)
+{
   snprintf(eal_words, sizeof eal_words, "%s%s%s", eal_first, eal_last[0] != '\0' ? "; " : "", eal_last);
   return eal_words;
 }

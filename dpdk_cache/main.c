@@ -14,7 +14,7 @@
 enum { EXIT_RUNTIME = 1, EXIT_USAGE = 2 };
 
 /* Packet sockets and their buffers, pinned memory, sockets and files in other people's folders. */
-#define START_NEEDS \
+#define START_NEEDS                                                                                                    \
   (PRIVILEGE(CAP_NET_RAW) | PRIVILEGE(CAP_NET_ADMIN) | PRIVILEGE(CAP_IPC_LOCK) | PRIVILEGE(CAP_DAC_OVERRIDE))
 
 struct program {
@@ -28,19 +28,26 @@ struct program {
   struct control *control;
 };
 
-static const struct engine_node *node_of(void *arg, unsigned i) { return &((struct program *)arg)->workers.worker[0].sw.members[i].node; }
+static const struct engine_node *node_of(void *arg, unsigned i)
+{
+  return &((struct program *)arg)->workers.worker[0].sw.members[i].node;
+}
 
-static const char *control_path(const struct program *p) {
+static const char *control_path(const struct program *p)
+{
   return p->options.control != NULL ? p->options.control : p->config.control;
 }
 
-static void describe(void *arg, json_t *m) {
+static void describe(void *arg, json_t *m)
+{
   const char *socket = control_path(arg);
   json_object_set_new(m, "kind", json_string("switch"));
-  if (socket[0] != '\0') json_object_set_new(m, "control", json_string(socket));
+  if (socket[0] != '\0')
+    json_object_set_new(m, "control", json_string(socket));
 }
 
-static json_t *counted(void *arg) {
+static json_t *counted(void *arg)
+{
   struct program *p = arg;
   bool stop = false;
   json_t *request = json_pack("{s:s}", "op", "totals");
@@ -51,7 +58,8 @@ static json_t *counted(void *arg) {
   return nodes;
 }
 
-static int check_ports(const struct config *c, struct fault *f) {
+static int check_ports(const struct config *c, struct fault *f)
+{
   for (unsigned i = 0; i < c->nnodes; i++)
     for (unsigned k = 0; k < c->nodes[i].nports; k++)
       if (port_check(&c->nodes[i].ports[k], c->mtu, f) < 0) {
@@ -61,10 +69,12 @@ static int check_ports(const struct config *c, struct fault *f) {
   return 0;
 }
 
-static int serve(struct program *p, struct fault *f) {
+static int serve(struct program *p, struct fault *f)
+{
   struct worker *w = &p->workers.worker[0];
   struct sw *sw = &w->sw;
-  const struct registrant who = {.nodes = sw->nmembers, .node = node_of, .describe = describe, .counted = counted, .arg = p};
+  const struct registrant who = {
+      .nodes = sw->nmembers, .node = node_of, .describe = describe, .counted = counted, .arg = p};
   const char *socket = control_path(p);
   int rc = -1;
   if (!signals_watch(&p->signals, &w->loop, f) || !engine_watch_carrier(&sw->engine, f) ||
@@ -76,11 +86,13 @@ static int serve(struct program *p, struct fault *f) {
   /* Last: who sees the socket may rely on everything else. */
   if (socket[0] == '\0' || (p->control = control_open(&p->workers, socket, f)) != NULL) {
     struct fault why;
-    if (!privileges_keep(0, &why)) log_warn("%s", why.text); /* everything that needs rights is open now */
+    if (!privileges_keep(0, &why))
+      log_warn("%s", why.text); /* everything that needs rights is open now */
     log_info("ready: %u node(s), %u port(s), MTU %u, %u packets of cache memory%s%s", sw->nmembers, sw->nports,
-           p->config.mtu, sw->pools.data->size, socket[0] != '\0' ? ", control socket " : "", socket);
+             p->config.mtu, sw->pools.data->size, socket[0] != '\0' ? ", control socket " : "", socket);
     rc = workers_start(&p->workers, f);
-    if (rc == 0) rounds_run(&w->rounds);
+    if (rc == 0)
+      rounds_run(&w->rounds);
     control_close(p->control);
   }
   links_close(&p->links);
@@ -89,22 +101,28 @@ static int serve(struct program *p, struct fault *f) {
   return rc;
 }
 
-static int open_security(struct program *p, struct fault *f) {
+static int open_security(struct program *p, struct fault *f)
+{
   const struct tls_cfg *t = &p->config.tls;
   p->security.insecure = p->config.insecure;
-  if (t->ca[0] == '\0') return 0;
+  if (t->ca[0] == '\0')
+    return 0;
   p->security.ctx = tls_open(t->ca, t->cert, t->key, "switch", NULL, f);
   return p->security.ctx == NULL ? -1 : 0;
 }
 
-static int run(struct program *p, struct fault *f) {
+static int run(struct program *p, struct fault *f)
+{
   uint32_t data, headers;
   sw_pool_sizes(&p->config, &data, &headers);
   struct fault why;
-  if (open_security(p, f) < 0) return -1;
+  if (open_security(p, f) < 0)
+    return -1;
   /* DPDK's own threads keep what is there when they start; PCI devices and hugepages need more than can be told. */
-  if (!p->config.eal.huge && !eal_uses_pci(&p->config) && !privileges_keep(START_NEEDS, &why)) log_warn("%s", why.text);
-  if (eal_start(&p->config, packet_pools_bytes(data, headers, ports_frame_bytes(&p->config)), f) < 0) return -1;
+  if (!p->config.eal.huge && !eal_uses_pci(&p->config) && !privileges_keep(START_NEEDS, &why))
+    log_warn("%s", why.text);
+  if (eal_start(&p->config, packet_pools_bytes(data, headers, ports_frame_bytes(&p->config)), f) < 0)
+    return -1;
   int rc = workers_open(&p->workers, &p->config, p->options.wait, f);
   if (rc == 0) {
     rc = serve(p, f);
@@ -114,13 +132,17 @@ static int run(struct program *p, struct fault *f) {
   return rc;
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char **argv)
+{
   static struct program p;
   struct fault f = {.text = ""};
   enum options_do what = options_parse(&p.options, argc, argv);
-  if (what == OPTIONS_DONE) return 0;
-  if (what == OPTIONS_BAD) return EXIT_USAGE;
-  if (what == OPTIONS_ASK) return control_ask(p.options.ask_socket, p.options.ask_op, p.options.ask_arguments);
+  if (what == OPTIONS_DONE)
+    return 0;
+  if (what == OPTIONS_BAD)
+    return EXIT_USAGE;
+  if (what == OPTIONS_ASK)
+    return control_ask(p.options.ask_socket, p.options.ask_op, p.options.ask_arguments);
   if (config_load(&p.config, p.options.config, p.options.appliance, &f) < 0) {
     log_error("%s", f.text);
     return EXIT_USAGE;

@@ -26,54 +26,90 @@ static const char help[] =
     "\n"
     "Exit code: 0 stopped in order, 1 could not run, 2 wrong usage or configuration.\n";
 
-static enum options_do bad(const char *fmt, const char *word) {
+static enum options_do bad(const char *fmt, const char *word)
+{
   fputs("datacast-switch: ", stderr);
   fprintf(stderr, fmt, word);
   fputs("; --help shows the usage\n", stderr);
   return OPTIONS_BAD;
 }
 
-static enum options_do ask(struct options *o, int argc, char **argv) {
-  if (optind >= argc) return bad("--ctl needs an operation, such as counters%s", "");
-  if (argc - optind > 2) return bad("unexpected argument '%s'", argv[optind + 2]);
+static enum options_do ask(struct options *o, int argc, char **argv)
+{
+  if (optind >= argc)
+    return bad("--ctl needs an operation, such as counters%s", "");
+  if (argc - optind > 2)
+    return bad("unexpected argument '%s'", argv[optind + 2]);
   o->ask_op = argv[optind];
   o->ask_arguments = argv[optind + 1]; /* NULL when there is none */
   return OPTIONS_ASK;
 }
 
-enum options_do options_parse(struct options *o, int argc, char **argv) {
-  static const struct option known[] = {
-      {"config", required_argument, NULL, 'c'}, {"check", no_argument, NULL, 'k'},
-      {"appliance", no_argument, NULL, 'a'},    {"control", required_argument, NULL, 's'},
-      {"poll", no_argument, NULL, 'p'},         {"pauses", no_argument, NULL, 'w'},
-      {"log-level", required_argument, NULL, 'l'}, {"ctl", required_argument, NULL, 't'},
-      {"no-hello", no_argument, NULL, 'n'},
-      {"version", no_argument, NULL, 'v'},      {"help", no_argument, NULL, 'h'},
-      {NULL, 0, NULL, 0}};
+enum options_do options_parse(struct options *o, int argc, char **argv)
+{
+  static const struct option known[] = {{"config", required_argument, NULL, 'c'},
+                                        {"check", no_argument, NULL, 'k'},
+                                        {"appliance", no_argument, NULL, 'a'},
+                                        {"control", required_argument, NULL, 's'},
+                                        {"poll", no_argument, NULL, 'p'},
+                                        {"pauses", no_argument, NULL, 'w'},
+                                        {"log-level", required_argument, NULL, 'l'},
+                                        {"ctl", required_argument, NULL, 't'},
+                                        {"no-hello", no_argument, NULL, 'n'},
+                                        {"version", no_argument, NULL, 'v'},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {NULL, 0, NULL, 0}};
   enum log_level level = LOG_INFO;
   bool check = false;
   *o = (struct options){.wait = LOOP_EVENTS};
   log_open("datacast-switch", level);
-  for (int c; (c = getopt_long(argc, argv, "+:c:h", known, NULL)) != -1;) switch (c) {
-      case 'c': o->config = optarg; break;
-      case 'k': check = true; break;
-      case 'a': o->appliance = true; break;
-      case 'n': o->no_hello = true; break;
-      case 's': o->control = optarg; break;
-      case 'p': o->wait = LOOP_BUSY; break;
-      case 'w': o->wait = LOOP_PAUSES; break;
-      case 't': o->ask_socket = optarg; break;
-      case 'l':
-        if (!log_level_parse(optarg, &level)) return bad("'%s' is no log level (error, warn, info, debug)", optarg);
-        log_open("datacast-switch", level);
-        break;
-      case 'v': puts("datacast-switch " DATACAST_VERSION); return OPTIONS_DONE;
-      case 'h': fputs(help, stdout); return OPTIONS_DONE;
-      case ':': return bad("option %s needs a value", argv[optind - 1]);
-      default: return bad("unknown option %s", argv[optind - 1]);
+  for (int c; (c = getopt_long(argc, argv, "+:c:h", known, NULL)) != -1;)
+    switch (c) {
+    case 'c':
+      o->config = optarg;
+      break;
+    case 'k':
+      check = true;
+      break;
+    case 'a':
+      o->appliance = true;
+      break;
+    case 'n':
+      o->no_hello = true;
+      break;
+    case 's':
+      o->control = optarg;
+      break;
+    case 'p':
+      o->wait = LOOP_BUSY;
+      break;
+    case 'w':
+      o->wait = LOOP_PAUSES;
+      break;
+    case 't':
+      o->ask_socket = optarg;
+      break;
+    case 'l':
+      if (!log_level_parse(optarg, &level))
+        return bad("'%s' is no log level (error, warn, info, debug)", optarg);
+      log_open("datacast-switch", level);
+      break;
+    case 'v':
+      puts("datacast-switch " DATACAST_VERSION);
+      return OPTIONS_DONE;
+    case 'h':
+      fputs(help, stdout);
+      return OPTIONS_DONE;
+    case ':':
+      return bad("option %s needs a value", argv[optind - 1]);
+    default:
+      return bad("unknown option %s", argv[optind - 1]);
     }
-  if (o->ask_socket != NULL) return ask(o, argc, argv);
-  if (optind < argc) return bad("unexpected argument '%s'", argv[optind]);
-  if (o->config == NULL) return bad("--config FILE is missing%s", "");
+  if (o->ask_socket != NULL)
+    return ask(o, argc, argv);
+  if (optind < argc)
+    return bad("unexpected argument '%s'", argv[optind]);
+  if (o->config == NULL)
+    return bad("--config FILE is missing%s", "");
   return check ? OPTIONS_CHECK : OPTIONS_RUN;
 }

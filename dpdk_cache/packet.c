@@ -21,7 +21,8 @@ static void buf_unref(dc_buf *buf) { rte_pktmbuf_free_seg((struct rte_mbuf *)buf
 
 const struct dc_buf_ops packet_buf_ops = {.ref = buf_ref, .unref = buf_unref};
 
-static size_t pool_bytes(uint32_t n, uint32_t room) {
+static size_t pool_bytes(uint32_t n, uint32_t room)
+{
   struct rte_mempool_objsz sz;
   rte_mempool_calc_obj_size((uint32_t)sizeof(struct rte_mbuf) + NOTE_ROOM + room, 0, &sz);
   return (size_t)n * sz.total_size;
@@ -29,22 +30,26 @@ static size_t pool_bytes(uint32_t n, uint32_t room) {
 
 static uint32_t data_room(uint32_t frame_bytes) { return RTE_PKTMBUF_HEADROOM + RTE_ALIGN_CEIL(frame_bytes, 64); }
 
-size_t packet_pools_bytes(uint32_t data, uint32_t headers, uint32_t frame_bytes) {
+size_t packet_pools_bytes(uint32_t data, uint32_t headers, uint32_t frame_bytes)
+{
   return pool_bytes(data, data_room(frame_bytes)) + pool_bytes(headers, HEADER_ROOM) + ((size_t)data + headers) * 32;
 }
 
 /* A stack, not a ring: the mbufs freed last are still in the processor's cache, and memory that is never needed is
  * never touched. */
-static struct rte_mempool *pool_open(const char *name, uint32_t n, uint16_t room) {
+static struct rte_mempool *pool_open(const char *name, uint32_t n, uint16_t room)
+{
   return rte_pktmbuf_pool_create_by_ops(name, n, CACHE, NOTE_ROOM, room, SOCKET_ID_ANY, "stack");
 }
 
-int packet_pools_open(struct packet_pools *p, uint32_t data, uint32_t headers, uint32_t frame_bytes,
-                      struct fault *f) {
+int packet_pools_open(struct packet_pools *p, uint32_t data, uint32_t headers, uint32_t frame_bytes, struct fault *f)
+{
   *p = (struct packet_pools){0};
   p->data = pool_open("data", data, (uint16_t)data_room(frame_bytes));
-  if (p->data != NULL) p->headers = pool_open("headers", headers, HEADER_ROOM);
-  if (p->headers != NULL) return 0;
+  if (p->data != NULL)
+    p->headers = pool_open("headers", headers, HEADER_ROOM);
+  if (p->headers != NULL)
+    return 0;
   fail(f,
        "cannot make the packet pools (%u packets of %u bytes, %zu MB): %s; raise eal.memory_mb or lower cache.memory",
        data, frame_bytes, packet_pools_bytes(data, headers, frame_bytes) >> 20, rte_strerror(rte_errno));
@@ -52,7 +57,8 @@ int packet_pools_open(struct packet_pools *p, uint32_t data, uint32_t headers, u
   return -1;
 }
 
-void packet_pools_close(struct packet_pools *p) {
+void packet_pools_close(struct packet_pools *p)
+{
   rte_mempool_free(p->headers);
   rte_mempool_free(p->data);
   p->data = p->headers = NULL;
@@ -60,9 +66,11 @@ void packet_pools_close(struct packet_pools *p) {
 
 void packet_arrived(struct rte_mbuf *m) { *note_of(m) = (struct note){.first = m->data_off}; }
 
-static struct rte_mbuf *header_of(struct packet_pools *p, const struct dc_tx *tx) {
+static struct rte_mbuf *header_of(struct packet_pools *p, const struct dc_tx *tx)
+{
   struct rte_mbuf *h = rte_pktmbuf_alloc(p->headers);
-  if (h == NULL) return NULL;
+  if (h == NULL)
+    return NULL;
   memcpy(rte_pktmbuf_mtod(h, void *), tx->prefix, tx->prefix_len);
   h->data_len = tx->prefix_len;
   h->pkt_len = tx->prefix_len;
@@ -70,21 +78,25 @@ static struct rte_mbuf *header_of(struct packet_pools *p, const struct dc_tx *tx
 }
 
 /* Show bytes [off, off+len) and nothing else. */
-static void show(struct rte_mbuf *m, uint32_t off, uint32_t len) {
+static void show(struct rte_mbuf *m, uint32_t off, uint32_t len)
+{
   m->data_off = (uint16_t)off;
   m->data_len = (uint16_t)len;
   m->pkt_len = len;
 }
 
-static struct rte_mbuf *build_in_place(struct rte_mbuf *m, const struct dc_tx *tx, uint32_t at) {
+static struct rte_mbuf *build_in_place(struct rte_mbuf *m, const struct dc_tx *tx, uint32_t at)
+{
   show(m, at - tx->prefix_len, tx->prefix_len + tx->len);
   memcpy(rte_pktmbuf_mtod(m, void *), tx->prefix, tx->prefix_len);
   return m;
 }
 
-static struct rte_mbuf *build_linear(struct packet_pools *p, struct rte_mbuf *m, const struct dc_tx *tx, uint32_t at) {
+static struct rte_mbuf *build_linear(struct packet_pools *p, struct rte_mbuf *m, const struct dc_tx *tx, uint32_t at)
+{
   struct rte_mbuf *copy = rte_pktmbuf_alloc(p->data);
-  if (copy == NULL) return NULL;
+  if (copy == NULL)
+    return NULL;
   show(copy, RTE_PKTMBUF_HEADROOM, tx->prefix_len + tx->len);
   uint8_t *out = rte_pktmbuf_mtod(copy, uint8_t *);
   memcpy(out, tx->prefix, tx->prefix_len);
@@ -94,10 +106,12 @@ static struct rte_mbuf *build_linear(struct packet_pools *p, struct rte_mbuf *m,
 }
 
 /* m as a second segment behind a header; its reference goes into the chain. */
-static struct rte_mbuf *build_chain(struct packet_pools *p, struct rte_mbuf *m, const struct dc_tx *tx, uint32_t at) {
+static struct rte_mbuf *build_chain(struct packet_pools *p, struct rte_mbuf *m, const struct dc_tx *tx, uint32_t at)
+{
   struct note *note = note_of(m);
   struct rte_mbuf *h = header_of(p, tx), *body = m;
-  if (h == NULL) return NULL;
+  if (h == NULL)
+    return NULL;
   if (note->published && (m->data_off != at || m->data_len != tx->len)) {
     body = rte_pktmbuf_alloc(p->headers);
     if (body == NULL) {
@@ -119,13 +133,17 @@ static struct rte_mbuf *build_chain(struct packet_pools *p, struct rte_mbuf *m, 
   return h;
 }
 
-struct rte_mbuf *packet_build(struct packet_pools *p, const struct dc_tx *tx, bool linear) {
+struct rte_mbuf *packet_build(struct packet_pools *p, const struct dc_tx *tx, bool linear)
+{
   struct rte_mbuf *m = (struct rte_mbuf *)tx->buf, *out;
   if (m == NULL || tx->len == 0) {
     out = header_of(p, tx);
-    if (m != NULL) rte_pktmbuf_free_seg(m);
-    if (out == NULL) p->counters.no_mbuf++;
-    else p->counters.bare++;
+    if (m != NULL)
+      rte_pktmbuf_free_seg(m);
+    if (out == NULL)
+      p->counters.no_mbuf++;
+    else
+      p->counters.bare++;
     return out;
   }
   uint32_t at = note_of(m)->first + tx->off;

@@ -20,7 +20,7 @@ struct packet_counters {
   uint64_t in_place, shared, cloned, linear, bare; /* frames; bare: a prefix and nothing else */
   uint64_t bytes_referenced;                       /* sent without a copy of ours */
   uint64_t bytes_copied;
-  uint64_t no_mbuf;                                /* frames lost because a pool was empty */
+  uint64_t no_mbuf; /* frames lost because a pool was empty */
 };
 
 struct packet_pools {

@@ -10,27 +10,32 @@
 
 enum { DESCRIPTORS = 512, KICK_AFTER = 1000 * 1000 /* ns */, ETHER_BYTES = 14, CRC_BYTES = 4 };
 
-uint32_t ports_frame_bytes(const struct config *c) {
+uint32_t ports_frame_bytes(const struct config *c)
+{
   return afpacket_geometry(c->mtu, c->ring_frames).frame; /* more than any other driver needs */
 }
 
-int port_check(const struct port_cfg *cfg, uint32_t mtu, struct fault *f) {
+int port_check(const struct port_cfg *cfg, uint32_t mtu, struct fault *f)
+{
   int ifindex;
   bool up;
   return cfg->iface[0] == '\0' ? 0 : afpacket_check(cfg->iface, mtu, &ifindex, &up, f);
 }
 
-static const char *port_name(const struct port_cfg *cfg) {
+static const char *port_name(const struct port_cfg *cfg)
+{
   return cfg->iface[0] != '\0' ? cfg->iface : cfg->vdev[0] != '\0' ? cfg->vdev : cfg->device;
 }
 
-static int device_failed(const struct port_cfg *cfg, const char *what, int rc, struct fault *f) {
+static int device_failed(const struct port_cfg *cfg, const char *what, int rc, struct fault *f)
+{
   return fail(f, "port %u (%s): cannot %s: %s", cfg->port, port_name(cfg), what,
               log_eal_words()[0] != '\0' ? log_eal_words() : rte_strerror(rc < 0 ? -rc : rte_errno));
 }
 
 /* Make the device exist and find DPDK's number for it. */
-static int probe(struct dpdk_port *p, const struct config *c, unsigned serial, struct fault *f) {
+static int probe(struct dpdk_port *p, const struct config *c, unsigned serial, struct fault *f)
+{
   const struct port_cfg *cfg = p->cfg;
   char name[SW_NAME_MAX], args[SW_VDEV_MAX] = "";
   int rc = 0;
@@ -44,37 +49,44 @@ static int probe(struct dpdk_port *p, const struct config *c, unsigned serial, s
     const char *comma = strchr(cfg->vdev, ',');
     int len = comma != NULL ? (int)(comma - cfg->vdev) : (int)strlen(cfg->vdev);
     snprintf(name, sizeof name, "%.*s", len, cfg->vdev);
-    if (comma != NULL) snprintf(args, sizeof args, "%s", comma + 1);
+    if (comma != NULL)
+      snprintf(args, sizeof args, "%s", comma + 1);
     rc = rte_eal_hotplug_add("vdev", name, args);
   } else {
     snprintf(name, sizeof name, "%s", cfg->device);
-    if (rte_eth_dev_get_port_by_name(name, &p->dev) != 0) rc = rte_dev_probe(name);
+    if (rte_eth_dev_get_port_by_name(name, &p->dev) != 0)
+      rc = rte_dev_probe(name);
   }
-  if (rc < 0) return device_failed(cfg, "open the device", rc, f);
+  if (rc < 0)
+    return device_failed(cfg, "open the device", rc, f);
   rc = rte_eth_dev_get_port_by_name(name, &p->dev);
   return rc < 0 ? device_failed(cfg, "find the device", rc, f) : 0;
 }
 
-static int configure(struct dpdk_port *p, const struct config *c, struct rte_mempool *pool, struct fault *f) {
+static int configure(struct dpdk_port *p, const struct config *c, struct rte_mempool *pool, struct fault *f)
+{
   struct rte_eth_dev_info info;
   struct rte_eth_conf conf = {0};
   uint16_t rxd = DESCRIPTORS, txd = DESCRIPTORS;
   log_eal_forget();
   int rc = rte_eth_dev_info_get(p->dev, &info);
-  if (rc < 0) return device_failed(p->cfg, "ask the device", rc, f);
+  if (rc < 0)
+    return device_failed(p->cfg, "ask the device", rc, f);
   p->afpacket = strcmp(info.driver_name, "net_af_packet") == 0;
   p->multi_seg = (info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
   /* The ring driver hands pointers on and never looks at segments, but does not say so. */
   p->multi_seg |= strcmp(info.driver_name, "net_ring") == 0;
-  if (info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) conf.txmode.offloads |= RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+  if (info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS)
+    conf.txmode.offloads |= RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
   if (!p->afpacket && info.max_mtu != 0 && info.max_mtu < c->mtu)
     return fail(f, "port %u: the device carries at most %u bytes, the configuration says mtu %u", p->cfg->port,
                 info.max_mtu, c->mtu);
   /* Software drivers (af_packet, memif) claim 1,518 bytes whatever they carry: then the MTU is left alone. */
-  if (info.max_rx_pktlen >= c->mtu + ETHER_BYTES + CRC_BYTES) conf.rxmode.mtu = c->mtu;
+  if (info.max_rx_pktlen >= c->mtu + ETHER_BYTES + CRC_BYTES)
+    conf.rxmode.mtu = c->mtu;
   else if (!p->afpacket)
     log_warn("port %u: driver %s claims frames of at most %u bytes, mtu %u needs more", p->cfg->port, info.driver_name,
-           info.max_rx_pktlen, c->mtu);
+             info.max_rx_pktlen, c->mtu);
   uint16_t queues = (uint16_t)c->workers;
   if (info.max_rx_queues < queues || info.max_tx_queues < queues)
     return fail(f, "port %u: the device has %u queues, %u workers need one each: lower workers", p->cfg->port,
@@ -85,20 +97,25 @@ static int configure(struct dpdk_port *p, const struct config *c, struct rte_mem
     conf.intr_conf.rxq = 0;
     rc = rte_eth_dev_configure(p->dev, queues, queues, &conf);
   }
-  if (rc < 0) return device_failed(p->cfg, "configure the device", rc, f);
+  if (rc < 0)
+    return device_failed(p->cfg, "configure the device", rc, f);
   rc = rte_eth_dev_adjust_nb_rx_tx_desc(p->dev, &rxd, &txd);
   for (uint16_t q = 0; rc == 0 && q < queues; q++) {
     rc = rte_eth_rx_queue_setup(p->dev, q, rxd, (unsigned)rte_eth_dev_socket_id(p->dev), NULL, pool);
-    if (rc == 0) rc = rte_eth_tx_queue_setup(p->dev, q, txd, (unsigned)rte_eth_dev_socket_id(p->dev), NULL);
+    if (rc == 0)
+      rc = rte_eth_tx_queue_setup(p->dev, q, txd, (unsigned)rte_eth_dev_socket_id(p->dev), NULL);
   }
-  if (rc == 0) rc = rte_eth_dev_start(p->dev);
-  if (rc < 0) return device_failed(p->cfg, "start the device", rc, f);
+  if (rc == 0)
+    rc = rte_eth_dev_start(p->dev);
+  if (rc < 0)
+    return device_failed(p->cfg, "start the device", rc, f);
   return 0;
 }
 
 /* ---- in ---- */
 
-static uint64_t next_random(struct dpdk_port *s) { /* xorshift64 */
+static uint64_t next_random(struct dpdk_port *s)
+{ /* xorshift64 */
   s->random ^= s->random << 13;
   s->random ^= s->random >> 7;
   s->random ^= s->random << 17;
@@ -106,28 +123,34 @@ static uint64_t next_random(struct dpdk_port *s) { /* xorshift64 */
 }
 
 /* Where the payload of a data packet begins in the frame; 0: it is none. */
-static uint32_t payload_at(const uint8_t *p, uint32_t len) {
+static uint32_t payload_at(const uint8_t *p, uint32_t len)
+{
   uint32_t at = DC_ETHER_LEN;
   bool bottom = len >= at && p[12] == DC_ETHERTYPE_DATACAST >> 8 && p[13] == (DC_ETHERTYPE_DATACAST & 0xff);
-  if (!bottom && (len < at || p[12] != DC_ETHERTYPE_MPLS >> 8 || p[13] != (DC_ETHERTYPE_MPLS & 0xff))) return 0;
-  for (; !bottom && at + DC_LABEL_LEN <= len; at += DC_LABEL_LEN) (void)dc_label_read(p + at, &bottom);
+  if (!bottom && (len < at || p[12] != DC_ETHERTYPE_MPLS >> 8 || p[13] != (DC_ETHERTYPE_MPLS & 0xff)))
+    return 0;
+  for (; !bottom && at + DC_LABEL_LEN <= len; at += DC_LABEL_LEN)
+    (void)dc_label_read(p + at, &bottom);
   struct dc_header h;
   return bottom && dc_header_parse(p + at, len - at, &h) == DC_DROP_NONE && h.type == DC_TYPE_DATA && h.length > 0
              ? at + DC_HEADER_LEN
              : 0;
 }
 
-static void corrupt(struct dpdk_port *p, struct rte_mbuf *m) {
+static void corrupt(struct dpdk_port *p, struct rte_mbuf *m)
+{
   uint8_t *data = rte_pktmbuf_mtod(m, uint8_t *);
   uint32_t from = payload_at(data, m->data_len);
-  if (from == 0 || from >= m->data_len || (double)(next_random(p) >> 11) * 0x1p-53 >= p->faults.corrupt) return;
+  if (from == 0 || from >= m->data_len || (double)(next_random(p) >> 11) * 0x1p-53 >= p->faults.corrupt)
+    return;
   uint64_t bit = next_random(p) % ((m->data_len - from) * 8u);
   data[from + bit / 8] ^= (uint8_t)(1u << bit % 8);
   p->counters.corrupted++;
 }
 
 /* True when the frame may go on to its node. */
-static bool whole(struct dpdk_port *p, struct rte_mbuf *m) {
+static bool whole(struct dpdk_port *p, struct rte_mbuf *m)
+{
   if (p->faults.blackhole_rx) {
     p->counters.blackholed++;
     return false;
@@ -140,17 +163,20 @@ static bool whole(struct dpdk_port *p, struct rte_mbuf *m) {
     p->counters.oversized++;
     return false;
   }
-  if (p->faults.corrupt > 0) corrupt(p, m);
+  if (p->faults.corrupt > 0)
+    corrupt(p, m);
   return true;
 }
 
-static unsigned receive(struct port *port, struct engine *e, dc_time now, bool *more) {
+static unsigned receive(struct port *port, struct engine *e, dc_time now, bool *more)
+{
   struct dpdk_port *p = dpdk_port(port);
   struct rte_mbuf *in[PORT_BURST];
   struct dc_frame frame[PORT_BURST];
   unsigned n = rte_eth_rx_burst(p->dev, p->queue, in, PORT_BURST), kept = 0;
   *more |= n == PORT_BURST;
-  for (unsigned i = 0; i < n; i++) rte_prefetch0(rte_pktmbuf_mtod(in[i], void *));
+  for (unsigned i = 0; i < n; i++)
+    rte_prefetch0(rte_pktmbuf_mtod(in[i], void *));
   for (unsigned i = 0; i < n; i++) {
     struct rte_mbuf *m = in[i];
     if (!whole(p, m)) {
@@ -161,24 +187,30 @@ static unsigned receive(struct port *port, struct engine *e, dc_time now, bool *
     frame[kept++] = (struct dc_frame){
         .buf = packet_buf(m), .data = rte_pktmbuf_mtod(m, const uint8_t *), .len = m->data_len, .port = port->number};
   }
-  if (kept > 0) engine_frames(e, port, frame, kept, now);
+  if (kept > 0)
+    engine_frames(e, port, frame, kept, now);
   return n;
 }
 
 /* ---- out ---- */
 
-static void flush(struct port *port, dc_time now) {
+static void flush(struct port *port, dc_time now)
+{
   struct dpdk_port *p = dpdk_port(port);
-  if (p->nout == 0) return;
+  if (p->nout == 0)
+    return;
   unsigned sent = rte_eth_tx_burst(p->dev, p->queue, p->out, (uint16_t)p->nout);
-  for (unsigned i = sent; i < p->nout; i++) rte_pktmbuf_free(p->out[i]);
+  for (unsigned i = sent; i < p->nout; i++)
+    rte_pktmbuf_free(p->out[i]);
   p->counters.tx_full += p->nout - sent;
   p->counters.bursts++;
   p->nout = 0;
-  if (p->afpacket && p->fd >= 0) p->kick_at = now + KICK_AFTER;
+  if (p->afpacket && p->fd >= 0)
+    p->kick_at = now + KICK_AFTER;
 }
 
-void port_send(struct dpdk_port *p, struct rte_mbuf *m, dc_time now) {
+void port_send(struct dpdk_port *p, struct rte_mbuf *m, dc_time now)
+{
   if (p->faults.blackhole_tx) {
     p->counters.blackholed++;
     rte_pktmbuf_free(m);
@@ -190,41 +222,54 @@ void port_send(struct dpdk_port *p, struct rte_mbuf *m, dc_time now) {
     return;
   }
   p->out[p->nout++] = m;
-  if (p->nout == PORT_BURST) flush(&p->base, now);
+  if (p->nout == PORT_BURST)
+    flush(&p->base, now);
 }
 
-static void push(struct port *port, const struct dc_tx *tx, dc_time now) {
+static void push(struct port *port, const struct dc_tx *tx, dc_time now)
+{
   struct dpdk_port *p = dpdk_port(port);
   struct rte_mbuf *m = packet_build(p->pools, tx, !p->multi_seg);
-  if (m != NULL) port_send(p, m, now);
+  if (m != NULL)
+    port_send(p, m, now);
 }
 
-void port_kick(struct dpdk_port *p, dc_time now) {
-  if (now < p->kick_at) return;
+void port_kick(struct dpdk_port *p, dc_time now)
+{
+  if (now < p->kick_at)
+    return;
   p->kick_at = afpacket_kick(p->fd) ? now + KICK_AFTER : DC_NEVER;
 }
 
 /* Frames from before the carrier went stand in the ring still. */
-static void carrier_back(struct port *port) {
+static void carrier_back(struct port *port)
+{
   struct dpdk_port *p = dpdk_port(port);
-  if (p->afpacket && p->fd >= 0) p->kick_at = 0;
+  if (p->afpacket && p->fd >= 0)
+    p->kick_at = 0;
 }
 
 static const struct port_ops port_ops = {.rx = receive, .push = push, .flush = flush, .carrier = carrier_back};
 
-void port_read_missed(struct dpdk_port *p) {
+void port_read_missed(struct dpdk_port *p)
+{
   struct rte_eth_stats stats;
-  if (p->afpacket && p->fd >= 0) p->counters.rx_missed += afpacket_missed(p->fd);
-  else if (p->queue == 0 && rte_eth_stats_get(p->dev, &stats) == 0) p->counters.rx_missed = stats.imissed;
+  if (p->afpacket && p->fd >= 0)
+    p->counters.rx_missed += afpacket_missed(p->fd);
+  else if (p->queue == 0 && rte_eth_stats_get(p->dev, &stats) == 0)
+    p->counters.rx_missed = stats.imissed;
 }
 
 /* ---- open, close ---- */
 
 int port_open(struct dpdk_port *p, const struct config *c, const struct port_cfg *cfg, unsigned serial,
-              struct packet_pools *pools, bool *carrier, struct fault *f) {
+              struct packet_pools *pools, bool *carrier, struct fault *f)
+{
   p->base = (struct port){.ops = &port_ops, .name = port_name(cfg), .number = cfg->port, .mtu = c->mtu};
-  if (cfg->neighbour.has_mac) memcpy(p->base.neighbour, cfg->neighbour.mac, sizeof p->base.neighbour);
-  else memset(p->base.neighbour, 0xff, sizeof p->base.neighbour);
+  if (cfg->neighbour.has_mac)
+    memcpy(p->base.neighbour, cfg->neighbour.mac, sizeof p->base.neighbour);
+  else
+    memset(p->base.neighbour, 0xff, sizeof p->base.neighbour);
   p->cfg = cfg;
   p->pools = pools;
   p->fd = -1;
@@ -232,21 +277,26 @@ int port_open(struct dpdk_port *p, const struct config *c, const struct port_cfg
   p->max_frame = c->mtu + ETHER_BYTES;
   p->random = 0x9e3779b97f4a7c15u + serial;
   *carrier = false;
-  if (cfg->iface[0] != '\0' && afpacket_check(cfg->iface, c->mtu, &p->base.ifindex, carrier, f) < 0) return -1;
-  if (probe(p, c, serial, f) < 0) return -1;
+  if (cfg->iface[0] != '\0' && afpacket_check(cfg->iface, c->mtu, &p->base.ifindex, carrier, f) < 0)
+    return -1;
+  if (probe(p, c, serial, f) < 0)
+    return -1;
   p->open = true;
   if (configure(p, c, pools->data, f) < 0) {
     port_close(p);
     return -1;
   }
   struct rte_ether_addr mac;
-  if (rte_eth_macaddr_get(p->dev, &mac) == 0) memcpy(p->base.mac, mac.addr_bytes, sizeof p->base.mac);
+  if (rte_eth_macaddr_get(p->dev, &mac) == 0)
+    memcpy(p->base.mac, mac.addr_bytes, sizeof p->base.mac);
   if (p->afpacket) {
     struct rte_eth_dev_info info;
-    if (p->base.ifindex == 0 && rte_eth_dev_info_get(p->dev, &info) == 0) p->base.ifindex = (int)info.if_index;
+    if (p->base.ifindex == 0 && rte_eth_dev_info_get(p->dev, &info) == 0)
+      p->base.ifindex = (int)info.if_index;
     struct afpacket_geometry g = afpacket_geometry(c->mtu, c->ring_frames);
     p->fd = afpacket_socket(p->base.ifindex, 0, &g);
-    if (p->fd < 0) log_warn("port %u: the driver's socket was not found: the port is polled", p->cfg->port);
+    if (p->fd < 0)
+      log_warn("port %u: the driver's socket was not found: the port is polled", p->cfg->port);
   } else {
     struct rte_eth_link link;
     if (rte_eth_promiscuous_enable(p->dev) < 0)
@@ -258,20 +308,35 @@ int port_open(struct dpdk_port *p, const struct config *c, const struct port_cfg
 }
 
 void port_share(struct dpdk_port *p, const struct dpdk_port *first, const struct config *c, uint16_t queue,
-                struct packet_pools *pools) {
-  *p = (struct dpdk_port){.base = first->base, .cfg = first->cfg, .pools = pools, .dev = first->dev, .queue = queue,
-                          .max_frame = first->max_frame, .open = true, .multi_seg = first->multi_seg, .fd = -1,
-                          .afpacket = first->afpacket, .rx_interrupt = first->rx_interrupt, .kick_at = DC_NEVER,
+                struct packet_pools *pools)
+{
+  *p = (struct dpdk_port){.base = first->base,
+                          .cfg = first->cfg,
+                          .pools = pools,
+                          .dev = first->dev,
+                          .queue = queue,
+                          .max_frame = first->max_frame,
+                          .open = true,
+                          .multi_seg = first->multi_seg,
+                          .fd = -1,
+                          .afpacket = first->afpacket,
+                          .rx_interrupt = first->rx_interrupt,
+                          .kick_at = DC_NEVER,
                           .random = first->random + queue};
-  if (!p->afpacket) return;
+  if (!p->afpacket)
+    return;
   struct afpacket_geometry g = afpacket_geometry(c->mtu, c->ring_frames);
   p->fd = afpacket_socket(p->base.ifindex, queue, &g);
-  if (p->fd < 0) log_warn("port %u: the driver's socket %u was not found: the port is polled", p->cfg->port, queue);
+  if (p->fd < 0)
+    log_warn("port %u: the driver's socket %u was not found: the port is polled", p->cfg->port, queue);
 }
 
-void port_close(struct dpdk_port *p) {
-  if (!p->open) return;
-  for (unsigned i = 0; i < p->nout; i++) rte_pktmbuf_free(p->out[i]);
+void port_close(struct dpdk_port *p)
+{
+  if (!p->open)
+    return;
+  for (unsigned i = 0; i < p->nout; i++)
+    rte_pktmbuf_free(p->out[i]);
   p->nout = 0;
   if (p->queue == 0) {
     (void)rte_eth_dev_stop(p->dev);

@@ -13,40 +13,40 @@
 
 enum { PORT_BURST = 32 };
 
-struct port_faults { /* test means: what issue 6 asks of a link */
+struct port_faults {               /* test means: what issue 6 asks of a link */
   bool blackhole_rx, blackhole_tx; /* what arrives, what is sent vanishes; the carrier stays */
-  double corrupt;    /* part of the arriving data packets that get one bit of their payload flipped */
+  double corrupt;                  /* part of the arriving data packets that get one bit of their payload flipped */
 };
 
 struct port_sw_counters { /* beside the node's own */
-  uint64_t tx_full;      /* the device took no more: dropped */
-  uint64_t oversized;    /* arrived or to be sent longer than the MTU: dropped */
-  uint64_t segments;     /* arrived in more than one segment and could not be joined */
+  uint64_t tx_full;       /* the device took no more: dropped */
+  uint64_t oversized;     /* arrived or to be sent longer than the MTU: dropped */
+  uint64_t segments;      /* arrived in more than one segment and could not be joined */
   uint64_t blackholed, corrupted;
-  uint64_t rx_missed;    /* found the device's receive ring full */
-  uint64_t bursts;       /* calls of the driver's send */
+  uint64_t rx_missed; /* found the device's receive ring full */
+  uint64_t bursts;    /* calls of the driver's send */
 };
 
 struct dpdk_port {
   struct port base; /* first */
   const struct port_cfg *cfg;
   struct packet_pools *pools;
-  uint16_t dev;     /* DPDK's */
-  uint16_t queue;   /* of the worker that this is a port of; the device is queue 0's to open and close */
+  uint16_t dev;       /* DPDK's */
+  uint16_t queue;     /* of the worker that this is a port of; the device is queue 0's to open and close */
   uint32_t max_frame; /* bytes, with the Ethernet header */
   bool open;
-  bool multi_seg;   /* the driver sends chains of mbufs */
-  int fd;           /* wakes when frames arrive: the driver's socket or interrupt; -1: must be polled */
+  bool multi_seg; /* the driver sends chains of mbufs */
+  int fd;         /* wakes when frames arrive: the driver's socket or interrupt; -1: must be polled */
   bool afpacket;
   bool rx_interrupt;
-  dc_time kick_at;  /* af_packet: when to push the ring once more; DC_NEVER: nothing left */
+  dc_time kick_at; /* af_packet: when to push the ring once more; DC_NEVER: nothing left */
   struct watch watch;
   struct rte_mbuf *out[PORT_BURST];
   unsigned nout;
   struct port_faults faults;
   _Atomic dc_time heard; /* queue > 0: when frames of Datacast last came in, for worker 0 */
   dc_time heard_told;    /* queue 0: the newest of it that the link was told */
-  uint64_t random;  /* state of the fault injector */
+  uint64_t random;       /* state of the fault injector */
   struct port_sw_counters counters;
 };
 

@@ -10,33 +10,36 @@
 #include "workers.h"
 
 enum {
-  SPIN = 50 * 1000,           /* ns of looking again before the first pause */
-  PAUSE_FIRST = 5 * 1000,     /* ns; doubles from pause to pause */
-  PAUSE_MOST = 1000 * 1000,   /* ns */
-  SERVE_EVERY = 1000 * 1000,  /* ns: connections are served at least so often under load */
+  SPIN = 50 * 1000,          /* ns of looking again before the first pause */
+  PAUSE_FIRST = 5 * 1000,    /* ns; doubles from pause to pause */
+  PAUSE_MOST = 1000 * 1000,  /* ns */
+  SERVE_EVERY = 1000 * 1000, /* ns: connections are served at least so often under load */
   INTERRUPTS_MAX = 64,
 };
 
 /* ---- what wakes us ---- */
 
 /* Nothing to do but wake up: the round that follows looks at every port. */
-static void port_ready(struct watch *w, uint32_t events) {
-  if (events & (EPOLLERR | EPOLLHUP)) afpacket_clear_error(w->fd);
+static void port_ready(struct watch *w, uint32_t events)
+{
+  if (events & (EPOLLERR | EPOLLHUP))
+    afpacket_clear_error(w->fd);
 }
 
-static void interrupt_ready(struct watch *w, uint32_t events) {
+static void interrupt_ready(struct watch *w, uint32_t events)
+{
   struct rte_epoll_event e[INTERRUPTS_MAX];
   (void)events;
   (void)rte_epoll_wait(w->fd, e, INTERRUPTS_MAX, 0); /* reads the descriptors off */
 }
 
-static int watch_port(struct rounds *l, struct dpdk_port *p, struct fault *f) {
+static int watch_port(struct rounds *l, struct dpdk_port *p, struct fault *f)
+{
   if (p->afpacket && p->fd >= 0) {
     p->watch = (struct watch){.fd = p->fd, .ready = port_ready};
     return loop_watch_packets(l->loop, &p->watch, EPOLLIN) < 0 ? fail(f, "epoll: cannot watch a port") : 0;
   }
-  if (p->rx_interrupt &&
-      rte_eth_dev_rx_intr_ctl_q(p->dev, p->queue, l->interrupts, RTE_INTR_EVENT_ADD, p) == 0) {
+  if (p->rx_interrupt && rte_eth_dev_rx_intr_ctl_q(p->dev, p->queue, l->interrupts, RTE_INTR_EVENT_ADD, p) == 0) {
     log_debug("port %u of node %s: rx interrupt", p->base.number, p->base.node->name);
     return 0;
   }
@@ -45,23 +48,29 @@ static int watch_port(struct rounds *l, struct dpdk_port *p, struct fault *f) {
   return 0;
 }
 
-int rounds_open(struct rounds *l, struct sw *s, enum loop_wait wait, struct fault *f) {
+int rounds_open(struct rounds *l, struct sw *s, enum loop_wait wait, struct fault *f)
+{
   *l = (struct rounds){.sw = s, .loop = s->engine.loop, .wait = wait, .interrupts = -1};
   l->interrupts = epoll_create1(EPOLL_CLOEXEC);
   l->interrupt_watch = (struct watch){.fd = l->interrupts, .ready = interrupt_ready};
   int rc = l->interrupts < 0 || loop_watch_packets(l->loop, &l->interrupt_watch, EPOLLIN) < 0
                ? fail(f, "epoll: cannot be made")
                : 0;
-  if (wait == LOOP_PAUSES) l->pauses = true;
-  for (unsigned i = 0; rc == 0 && wait == LOOP_EVENTS && i < s->nports; i++) rc = watch_port(l, &s->ports[i], f);
-  if (rc < 0) rounds_close(l);
+  if (wait == LOOP_PAUSES)
+    l->pauses = true;
+  for (unsigned i = 0; rc == 0 && wait == LOOP_EVENTS && i < s->nports; i++)
+    rc = watch_port(l, &s->ports[i], f);
+  if (rc < 0)
+    rounds_close(l);
   return rc;
 }
 
-void rounds_close(struct rounds *l) {
+void rounds_close(struct rounds *l)
+{
   for (unsigned i = 0; i < l->sw->nports; i++) {
     struct dpdk_port *p = &l->sw->ports[i];
-    if (p->watch.ready != NULL) loop_unwatch(l->loop, &p->watch);
+    if (p->watch.ready != NULL)
+      loop_unwatch(l->loop, &p->watch);
     if (l->wait == LOOP_EVENTS && p->rx_interrupt)
       (void)rte_eth_dev_rx_intr_ctl_q(p->dev, p->queue, l->interrupts, RTE_INTR_EVENT_DEL, p);
     p->watch.ready = NULL;
@@ -74,70 +83,90 @@ void rounds_close(struct rounds *l) {
 
 /* ---- one round ---- */
 
-static unsigned round_of_ports(struct rounds *l, dc_time now) {
+static unsigned round_of_ports(struct rounds *l, dc_time now)
+{
   struct engine *e = &l->sw->engine;
   unsigned frames = 0;
   bool more = false;
-  for (unsigned i = 0; i < e->ports; i++) frames += engine_receive(e, e->port[i], now, &more);
+  for (unsigned i = 0; i < e->ports; i++)
+    frames += engine_receive(e, e->port[i], now, &more);
   l->sw->counters.frames_in += frames;
   if (l->sw->workers != NULL) {
     frames += sw_take(l->sw, now);
     sw_hand_over(l->sw);
   }
-  if (frames > 0) engine_flush(e, now);
+  if (frames > 0)
+    engine_flush(e, now);
   return frames;
 }
 
 /* Push what is due, and return when the next port is. Timers are the loop's own. */
-static dc_time due(struct rounds *l, dc_time now) {
+static dc_time due(struct rounds *l, dc_time now)
+{
   dc_time next = DC_NEVER;
   for (unsigned i = 0; i < l->sw->nports; i++) {
     struct dpdk_port *p = &l->sw->ports[i];
-    if (p->kick_at <= now) port_kick(p, now);
-    if (p->kick_at < next) next = p->kick_at;
+    if (p->kick_at <= now)
+      port_kick(p, now);
+    if (p->kick_at < next)
+      next = p->kick_at;
   }
-  if (l->sw->index > 0) return next;
-  if (l->sw->workers != NULL) sw_hear(l->sw);
+  if (l->sw->index > 0)
+    return next;
+  if (l->sw->workers != NULL)
+    sw_hear(l->sw);
   engine_hello(&l->sw->engine, now);
   return next;
 }
 
-static bool arm_interrupts(struct rounds *l) {
+static bool arm_interrupts(struct rounds *l)
+{
   bool any = false;
   for (unsigned i = 0; i < l->sw->nports; i++) {
     struct dpdk_port *p = &l->sw->ports[i];
-    if (!p->rx_interrupt) continue;
+    if (!p->rx_interrupt)
+      continue;
     any = true;
     (void)rte_eth_dev_rx_intr_enable(p->dev, p->queue);
   }
   return any;
 }
 
-static void disarm_interrupts(struct rounds *l) {
+static void disarm_interrupts(struct rounds *l)
+{
   for (unsigned i = 0; i < l->sw->nports; i++)
-    if (l->sw->ports[i].rx_interrupt) (void)rte_eth_dev_rx_intr_disable(l->sw->ports[i].dev, l->sw->ports[i].queue);
+    if (l->sw->ports[i].rx_interrupt)
+      (void)rte_eth_dev_rx_intr_disable(l->sw->ports[i].dev, l->sw->ports[i].queue);
 }
 
 /* Nothing arrived in the last round. */
-static void rest(struct rounds *l, dc_time now, dc_time next, dc_time last_work) {
+static void rest(struct rounds *l, dc_time now, dc_time next, dc_time last_work)
+{
   dc_time until = next;
   if (l->pauses) {
-    if (now - last_work < SPIN) return;
+    if (now - last_work < SPIN)
+      return;
     l->pause = l->pause == 0 ? PAUSE_FIRST : l->pause < PAUSE_MOST / 2 ? l->pause * 2 : PAUSE_MOST;
-    if (now + l->pause < until) until = now + l->pause;
+    if (now + l->pause < until)
+      until = now + l->pause;
   }
   struct worker *me = l->sw->workers != NULL ? &l->sw->workers[l->sw->index] : NULL;
   bool armed = arm_interrupts(l);
   /* A frame that came before the interrupt was armed raises none. */
-  if (armed && round_of_ports(l, now) > 0) until = now;
-  if (me != NULL && worker_rests(me)) until = now;
+  if (armed && round_of_ports(l, now) > 0)
+    until = now;
+  if (me != NULL && worker_rests(me))
+    until = now;
   l->sw->counters.sleeps++;
   (void)loop_serve(l->loop, until);
-  if (me != NULL) worker_wakes(me);
-  if (armed) disarm_interrupts(l);
+  if (me != NULL)
+    worker_wakes(me);
+  if (armed)
+    disarm_interrupts(l);
 }
 
-void rounds_run(struct rounds *l) {
+void rounds_run(struct rounds *l)
+{
   dc_time served = 0, last_work = loop_clock();
   (void)prctl(PR_SET_TIMERSLACK, 1UL); /* of this thread: sleeps end when they are due, not 50 microseconds later */
   while (!l->loop->stop) {
@@ -149,10 +178,13 @@ void rounds_run(struct rounds *l) {
       last_work = now;
     }
     bool busy = frames > 0 || l->wait == LOOP_BUSY;
-    if (busy && now - served < SERVE_EVERY) continue;
+    if (busy && now - served < SERVE_EVERY)
+      continue;
     dc_time next = due(l, now);
-    if (busy) (void)loop_serve(l->loop, now);
-    else rest(l, now, next, last_work);
+    if (busy)
+      (void)loop_serve(l->loop, now);
+    else
+      rest(l, now, next, last_work);
     served = now;
   }
 }

@@ -14,11 +14,11 @@ enum loop_wait { LOOP_EVENTS, LOOP_PAUSES, LOOP_BUSY };
 
 struct rounds {
   struct sw *sw;
-  struct loop *loop;      /* descriptors and timers */
+  struct loop *loop; /* descriptors and timers */
   enum loop_wait wait;
-  int interrupts;         /* DPDK's epoll, for drivers with rx interrupts; -1: none */
+  int interrupts; /* DPDK's epoll, for drivers with rx interrupts; -1: none */
   struct watch interrupt_watch;
-  bool pauses;            /* some port cannot wake us */
+  bool pauses; /* some port cannot wake us */
   dc_time pause;
 };
 

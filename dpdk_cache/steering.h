@@ -8,7 +8,8 @@
 #define STEERING_FACTOR UINT32_C(0x9e3779b1)
 enum { STEERING_SHIFT = 16 };
 
-static inline unsigned steering_of_tree(uint32_t tree, unsigned workers) {
+static inline unsigned steering_of_tree(uint32_t tree, unsigned workers)
+{
   return (tree * STEERING_FACTOR >> STEERING_SHIFT) % workers;
 }
 
@@ -16,18 +17,22 @@ enum { STEERING_ANY = -1 };
 
 /* The worker that is to have this frame; STEERING_ANY: it belongs to no tree here, whoever has it may send it on. What is
  * none of Datacast's, and hellos, are worker 0's. lone_port: an appliance's frames have lost their label. */
-static inline int steering_of(const struct dc_frame *f, bool lone_port, unsigned workers) {
+static inline int steering_of(const struct dc_frame *f, bool lone_port, unsigned workers)
+{
   uint32_t at = DC_ETHER_LEN;
-  if (f->len < DC_ETHER_LEN + DC_LABEL_LEN) return 0;
+  if (f->len < DC_ETHER_LEN + DC_LABEL_LEN)
+    return 0;
   uint32_t type = (uint32_t)f->data[12] << 8 | f->data[13];
   bool bottom;
   if (type == DC_ETHERTYPE_MPLS) {
-    if (dc_label_read(f->data + at, &bottom) != DC_LABEL_LOCAL) return STEERING_ANY;
+    if (dc_label_read(f->data + at, &bottom) != DC_LABEL_LOCAL)
+      return STEERING_ANY;
     at += DC_LABEL_LEN;
   } else if (type != DC_ETHERTYPE_DATACAST || !lone_port) {
     return 0;
   }
-  if (f->len < at + DC_HEADER_LEN) return STEERING_ANY;
+  if (f->len < at + DC_HEADER_LEN)
+    return STEERING_ANY;
   const uint8_t *p = f->data + at + DC_AT_TREE;
   uint32_t tree = (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
   return (int)steering_of_tree(tree, workers);

@@ -10,15 +10,16 @@
 #include "workers.h"
 
 enum {
-  SPARE_PER_PORT = 256,   /* mbufs in flight at a port: a burst in, a burst out, descriptors of real devices */
+  SPARE_PER_PORT = 256, /* mbufs in flight at a port: a burst in, a burst out, descriptors of real devices */
   SPARE_REAL_PORT = 1536,
   HEADERS_PER_PORT = 512,
-  POOL_CACHE = 512,       /* DPDK keeps so many mbufs of a pool per core */
+  POOL_CACHE = 512, /* DPDK keeps so many mbufs of a pool per core */
 };
 
 /* ---- sizes ---- */
 
-static uint32_t in_flight(const struct config *c) {
+static uint32_t in_flight(const struct config *c)
+{
   uint32_t reserve = c->workers * (POOL_CACHE + (c->workers > 1 ? (uint32_t)HANDED_FRAMES : 0u));
   for (unsigned i = 0; i < c->nnodes; i++)
     for (unsigned p = 0; p < c->nodes[i].nports; p++)
@@ -26,7 +27,8 @@ static uint32_t in_flight(const struct config *c) {
   return reserve;
 }
 
-void sw_pool_sizes(const struct config *c, uint32_t *data, uint32_t *headers) {
+void sw_pool_sizes(const struct config *c, uint32_t *data, uint32_t *headers)
+{
   uint64_t packets = in_flight(c), ports = 0;
   for (unsigned i = 0; i < c->nnodes; i++) {
     packets += c->nodes[i].core.memory_packets;
@@ -39,16 +41,19 @@ void sw_pool_sizes(const struct config *c, uint32_t *data, uint32_t *headers) {
 /* ---- opening ---- */
 
 /* first: whose ports these share; NULL: they are opened. */
-static int open_member(struct sw *s, struct member *m, const struct node_cfg *cfg, struct sw *first, struct fault *f) {
+static int open_member(struct sw *s, struct member *m, const struct node_cfg *cfg, struct sw *first, struct fault *f)
+{
   struct fault inner;
   struct dc_node_cfg part = config_part(s->cfg, cfg);
   m->cfg = cfg; /* NOLINT: a configuration has nodes */
   m->node.name = cfg->name;
-  if (!engine_node_open(&m->node, &part, &packet_buf_ops, &inner)) return fail(f, "node %s: %s", cfg->name, inner.text);
+  if (!engine_node_open(&m->node, &part, &packet_buf_ops, &inner))
+    return fail(f, "node %s: %s", cfg->name, inner.text);
   for (unsigned i = 0; i < cfg->nports; i++) {
     struct dpdk_port *p = &s->ports[s->nports];
     bool carrier = false;
-    if (first != NULL) port_share(p, &first->ports[s->nports], s->cfg, (uint16_t)s->index, &s->pools);
+    if (first != NULL)
+      port_share(p, &first->ports[s->nports], s->cfg, (uint16_t)s->index, &s->pools);
     else if (port_open(p, s->cfg, &cfg->ports[i], s->nports, &s->pools, &carrier, &inner) < 0)
       return fail(f, "node %s: %s", cfg->name, inner.text);
     s->nports++;
@@ -60,21 +65,25 @@ static int open_member(struct sw *s, struct member *m, const struct node_cfg *cf
 
 /* ---- whose frame it is ---- */
 
-static void hand_over(struct sw *s, unsigned to) {
+static void hand_over(struct sw *s, unsigned to)
+{
   struct handover *h = &s->away[to];
   unsigned there = worker_hand(&s->workers[to], h->m, h->n);
   s->counters.handed_over += h->n;
   s->counters.handed_lost += h->n - there;
-  for (unsigned i = there; i < h->n; i++) rte_pktmbuf_free(h->m[i]);
+  for (unsigned i = there; i < h->n; i++)
+    rte_pktmbuf_free(h->m[i]);
   h->n = 0;
 }
 
-static bool steer(void *arg, struct port *p, const struct dc_frame *frame, dc_time now) {
+static bool steer(void *arg, struct port *p, const struct dc_frame *frame, dc_time now)
+{
   struct sw *s = arg;
   struct member *m = (struct member *)p->node;
   struct rte_mbuf *b = (struct rte_mbuf *)frame->buf;
   int to = steering_of(frame, m->cfg->appliance, s->cfg->workers);
-  if (s->index > 0 && to != 0) dpdk_port(p)->heard = now;
+  if (s->index > 0 && to != 0)
+    dpdk_port(p)->heard = now;
   if (to == STEERING_ANY || to == (int)s->index) {
     uint16_t copies = s->workers[0].sw.members[m - s->members].copies;
     if (m->copies != copies) {
@@ -86,16 +95,20 @@ static bool steer(void *arg, struct port *p, const struct dc_frame *frame, dc_ti
   b->port = (uint16_t)(dpdk_port(p) - s->ports);
   struct handover *h = &s->away[to];
   h->m[h->n++] = b;
-  if (h->n == PORT_BURST) hand_over(s, (unsigned)to);
+  if (h->n == PORT_BURST)
+    hand_over(s, (unsigned)to);
   return true;
 }
 
-void sw_hand_over(struct sw *s) {
+void sw_hand_over(struct sw *s)
+{
   for (unsigned w = 0; w < s->cfg->workers; w++)
-    if (s->away[w].n > 0) hand_over(s, w);
+    if (s->away[w].n > 0)
+      hand_over(s, w);
 }
 
-unsigned sw_take(struct sw *s, dc_time now) {
+unsigned sw_take(struct sw *s, dc_time now)
+{
   struct rte_mbuf *in[PORT_BURST];
   struct dc_frame frame[PORT_BURST];
   unsigned n = worker_take(&s->workers[s->index], in, PORT_BURST);
@@ -103,25 +116,30 @@ unsigned sw_take(struct sw *s, dc_time now) {
     rte_mbuf_prefetch_part1(in[i]);
     rte_mbuf_prefetch_part2(in[i]);
   }
-  for (unsigned i = 0; i < n; i++) rte_prefetch0(rte_pktmbuf_mtod(in[i], void *));
+  for (unsigned i = 0; i < n; i++)
+    rte_prefetch0(rte_pktmbuf_mtod(in[i], void *));
   for (unsigned i = 0; i < n;) { /* bursts of one port */
     uint16_t from = in[i]->port;
     struct port *p = &s->ports[from].base;
     unsigned k = 0;
     for (; i < n && in[i]->port == from; i++)
-      frame[k++] = (struct dc_frame){.buf = packet_buf(in[i]), .data = rte_pktmbuf_mtod(in[i], const uint8_t *),
-                                     .len = in[i]->data_len, .port = p->number};
+      frame[k++] = (struct dc_frame){.buf = packet_buf(in[i]),
+                                     .data = rte_pktmbuf_mtod(in[i], const uint8_t *),
+                                     .len = in[i]->data_len,
+                                     .port = p->number};
     engine_frames(&s->engine, p, frame, k, now);
   }
   return n;
 }
 
-void sw_hear(struct sw *s) {
+void sw_hear(struct sw *s)
+{
   for (unsigned i = 0; i < s->nports; i++) {
     struct dpdk_port *p = &s->ports[i];
     for (unsigned w = 1; w < s->cfg->workers; w++) {
       dc_time heard = s->workers[w].sw.ports[i].heard;
-      if (heard <= p->heard_told) continue;
+      if (heard <= p->heard_told)
+        continue;
       p->heard_told = heard;
       engine_heard(&s->engine, &p->base, heard);
     }
@@ -130,11 +148,13 @@ void sw_hear(struct sw *s) {
 
 /* A discovery frame of our controller, at a cache appliance: sent back, it says that the appliance is there. What it says of
  * the switch holds until the next one. */
-static bool admit(void *arg, struct port *p, struct dc_frame *frame, dc_time now) {
+static bool admit(void *arg, struct port *p, struct dc_frame *frame, dc_time now)
+{
   struct member *m = (struct member *)p->node;
   struct discovery probe;
   (void)arg;
-  if (!m->cfg->appliance || !discovery_read(frame->data, frame->len, &probe)) return true;
+  if (!m->cfg->appliance || !discovery_read(frame->data, frame->len, &probe))
+    return true;
   m->copies = probe.copies;
   dc_node_set_copies(m->node.core, probe.copies);
   port_send(dpdk_port(p), (struct rte_mbuf *)frame->buf, now);
@@ -142,13 +162,15 @@ static bool admit(void *arg, struct port *p, struct dc_frame *frame, dc_time now
 }
 
 /* All but pools and members. */
-static int open_engine(struct sw *s, const struct config *c, struct loop *loop, struct fault *f) {
+static int open_engine(struct sw *s, const struct config *c, struct loop *loop, struct fault *f)
+{
   const struct engine_hooks hooks = {.steer = c->workers > 1 ? steer : NULL, .admit = admit};
   unsigned ports = 0;
   memset(s, 0, sizeof *s);
   s->cfg = c;
   s->started = loop_clock();
-  for (unsigned i = 0; i < c->nnodes; i++) ports += c->nodes[i].nports;
+  for (unsigned i = 0; i < c->nnodes; i++)
+    ports += c->nodes[i].nports;
   s->members = calloc(c->nnodes, sizeof *s->members); /* NOLINT: a configuration has nodes */
   s->ports = calloc(ports, sizeof *s->ports);
   if (s->members == NULL || s->ports == NULL || !engine_open(&s->engine, loop, &packet_buf_ops, ports, &hooks, s, f)) {
@@ -158,38 +180,48 @@ static int open_engine(struct sw *s, const struct config *c, struct loop *loop, 
   return 0;
 }
 
-static int open_members(struct sw *s, struct sw *first, struct fault *f) {
+static int open_members(struct sw *s, struct sw *first, struct fault *f)
+{
   int rc = 0;
   for (; rc == 0 && s->nmembers < s->cfg->nnodes; s->nmembers++)
     rc = open_member(s, &s->members[s->nmembers], &s->cfg->nodes[s->nmembers], first, f);
-  if (rc < 0) sw_close(s);
+  if (rc < 0)
+    sw_close(s);
   return rc;
 }
 
-int sw_open(struct sw *s, const struct config *c, struct loop *loop, struct fault *f) {
+int sw_open(struct sw *s, const struct config *c, struct loop *loop, struct fault *f)
+{
   uint32_t data, headers;
-  if (open_engine(s, c, loop, f) < 0) return -1;
+  if (open_engine(s, c, loop, f) < 0)
+    return -1;
   sw_pool_sizes(c, &data, &headers);
-  if (packet_pools_open(&s->pools, data, headers, ports_frame_bytes(c), f) == 0) return open_members(s, NULL, f);
+  if (packet_pools_open(&s->pools, data, headers, ports_frame_bytes(c), f) == 0)
+    return open_members(s, NULL, f);
   sw_close(s);
   return -1;
 }
 
-int sw_share(struct sw *s, struct sw *first, unsigned index, struct loop *loop, struct fault *f) {
-  if (open_engine(s, first->cfg, loop, f) < 0) return -1;
+int sw_share(struct sw *s, struct sw *first, unsigned index, struct loop *loop, struct fault *f)
+{
+  if (open_engine(s, first->cfg, loop, f) < 0)
+    return -1;
   s->index = index;
   s->engine.no_links = true;
   s->pools = (struct packet_pools){.data = first->pools.data, .headers = first->pools.headers};
   return open_members(s, first, f);
 }
 
-void sw_close(struct sw *s) {
-  for (unsigned i = 0; i < s->nports; i++) port_close(&s->ports[i]); /* NOLINT: none without memory */
+void sw_close(struct sw *s)
+{
+  for (unsigned i = 0; i < s->nports; i++)
+    port_close(&s->ports[i]); /* NOLINT: none without memory */
   for (unsigned i = 0; s->members != NULL && i < s->cfg->nnodes; i++) {
     engine_node_close(&s->members[i].node);
   }
   engine_close(&s->engine);
-  if (s->index == 0) packet_pools_close(&s->pools);
+  if (s->index == 0)
+    packet_pools_close(&s->pools);
   free(s->members);
   free(s->ports);
   s->members = NULL;
@@ -197,13 +229,18 @@ void sw_close(struct sw *s) {
   s->nmembers = s->nports = 0;
 }
 
-void sw_wipe(struct member *m, bool restart) {
-  if (restart) dc_node_clear(m->node.core);
-  else dc_node_wipe(m->node.core);
+void sw_wipe(struct member *m, bool restart)
+{
+  if (restart)
+    dc_node_clear(m->node.core);
+  else
+    dc_node_wipe(m->node.core);
 }
 
-struct member *sw_member(struct sw *s, const char *name) {
+struct member *sw_member(struct sw *s, const char *name)
+{
   for (unsigned i = 0; i < s->nmembers; i++)
-    if (strcmp(s->members[i].cfg->name, name) == 0) return &s->members[i];
+    if (strcmp(s->members[i].cfg->name, name) == 0)
+      return &s->members[i];
   return NULL;
 }

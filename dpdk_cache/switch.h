@@ -12,7 +12,7 @@
 #include "packet.h"
 #include "ports.h"
 
-struct member { /* one node */
+struct member {            /* one node */
   struct engine_node node; /* first */
   const struct node_cfg *cfg;
   _Atomic uint16_t copies; /* an appliance: its switch copies to ports below this, by its last word */
@@ -21,8 +21,8 @@ struct member { /* one node */
 struct sw_counters {
   uint64_t rounds, sleeps; /* of the loop: with work, and waits */
   uint64_t frames_in;
-  uint64_t handed_over;   /* frames of other workers' trees */
-  uint64_t handed_lost;   /* of them: the other's ring was full */
+  uint64_t handed_over; /* frames of other workers' trees */
+  uint64_t handed_lost; /* of them: the other's ring was full */
 };
 
 struct worker;
@@ -53,7 +53,8 @@ void sw_pool_sizes(const struct config *c, uint32_t *data, uint32_t *headers) __
 /* Pools, nodes, ports. 0, or -1 with f; then nothing is left open. DPDK runs already. */
 int sw_open(struct sw *s, const struct config *c, struct loop *loop, struct fault *f) __attribute__((nonnull));
 /* The part of another worker. */
-int sw_share(struct sw *s, struct sw *first, unsigned index, struct loop *loop, struct fault *f) __attribute__((nonnull));
+int sw_share(struct sw *s, struct sw *first, unsigned index, struct loop *loop, struct fault *f)
+    __attribute__((nonnull));
 void sw_close(struct sw *s) __attribute__((nonnull));
 
 /* Frames for other workers go to them: at the end of a round at the latest. */

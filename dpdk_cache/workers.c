@@ -23,12 +23,15 @@ struct question {
 
 /* ---- frames of others ---- */
 
-static void ring_the_bell(struct worker *w) {
+static void ring_the_bell(struct worker *w)
+{
   uint64_t one = 1;
-  if (write(w->wake.fd, &one, sizeof one) < 0) return; /* it is full of rings: awake it will be */
+  if (write(w->wake.fd, &one, sizeof one) < 0)
+    return; /* it is full of rings: awake it will be */
 }
 
-unsigned worker_hand(struct worker *w, struct rte_mbuf **m, unsigned n) {
+unsigned worker_hand(struct worker *w, struct rte_mbuf **m, unsigned n)
+{
   unsigned there = rte_ring_mp_enqueue_burst(w->in, (void **)m, n, NULL);
   atomic_thread_fence(memory_order_seq_cst); /* the frames stand before it is looked whether anybody sleeps */
   if (atomic_load_explicit(&w->asleep, memory_order_relaxed) &&
@@ -37,11 +40,13 @@ unsigned worker_hand(struct worker *w, struct rte_mbuf **m, unsigned n) {
   return there;
 }
 
-unsigned worker_take(struct worker *w, struct rte_mbuf **m, unsigned most) {
+unsigned worker_take(struct worker *w, struct rte_mbuf **m, unsigned most)
+{
   return rte_ring_sc_dequeue_burst(w->in, (void **)m, most, NULL);
 }
 
-bool worker_rests(struct worker *w) {
+bool worker_rests(struct worker *w)
+{
   atomic_store_explicit(&w->asleep, true, memory_order_relaxed);
   atomic_thread_fence(memory_order_seq_cst);
   return !rte_ring_empty(w->in);
@@ -51,43 +56,57 @@ void worker_wakes(struct worker *w) { atomic_store_explicit(&w->asleep, false, m
 
 /* ---- questions ---- */
 
-static void bell(struct watch *watch, uint32_t events) {
+static void bell(struct watch *watch, uint32_t events)
+{
   struct worker *w = (struct worker *)watch;
   uint64_t times;
   (void)events;
-  if (read(watch->fd, &times, sizeof times) < 0) return;
+  if (read(watch->fd, &times, sizeof times) < 0)
+    return;
   struct question *q = atomic_exchange(&w->question, NULL);
-  if (q == NULL) return;
-  if (q->request == NULL) w->loop.stop = true;
-  else q->answer = answer_request(&w->sw, q->request, &q->stop);
+  if (q == NULL)
+    return;
+  if (q->request == NULL)
+    w->loop.stop = true;
+  else
+    q->answer = answer_request(&w->sw, q->request, &q->stop);
   atomic_store(&q->done, true);
 }
 
 /* NULL: it is to stop. */
-static json_t *ask(struct worker *w, const json_t *request) {
+static json_t *ask(struct worker *w, const json_t *request)
+{
   struct question q = {.request = request};
   atomic_store(&w->question, &q);
   ring_the_bell(w);
-  while (!atomic_load(&q.done)) usleep(20); /* it answers between two rounds */
+  while (!atomic_load(&q.done))
+    usleep(20); /* it answers between two rounds */
   return q.answer;
 }
 
-static void add(json_t *to, const json_t *from) {
+static void add(json_t *to, const json_t *from)
+{
   const char *key;
   json_t *value;
-  json_object_foreach((json_t *)(uintptr_t)from, key, value) {
+  json_object_foreach((json_t *)(uintptr_t)from, key, value)
+  {
     json_t *have = json_object_get(to, key);
-    if (have == NULL) json_object_set(to, key, value);
+    if (have == NULL)
+      json_object_set(to, key, value);
     else if (json_is_integer(have) && json_is_integer(value))
       json_integer_set(have, json_integer_value(have) + json_integer_value(value));
-    else if (json_is_object(have) && json_is_object(value)) add(have, value);
-    else if (json_is_array(have) && json_is_array(value)) json_array_extend(have, value);
+    else if (json_is_object(have) && json_is_object(value))
+      add(have, value);
+    else if (json_is_array(have) && json_is_array(value))
+      json_array_extend(have, value);
   }
 }
 
-json_t *workers_answer(struct workers *w, const json_t *request, bool *stop) {
+json_t *workers_answer(struct workers *w, const json_t *request, bool *stop)
+{
   json_t *answer = answer_request(&w->worker[0].sw, request, stop);
-  if (!answer_adds_up(request)) return answer;
+  if (!answer_adds_up(request))
+    return answer;
   for (unsigned i = 1; i < w->n; i++) {
     json_t *more = ask(&w->worker[i], request);
     add(answer, more);
@@ -98,15 +117,18 @@ json_t *workers_answer(struct workers *w, const json_t *request, bool *stop) {
 
 /* ---- beginning and end ---- */
 
-static int run(void *arg) {
+static int run(void *arg)
+{
   struct worker *w = arg;
   struct fault why;
-  if (!privileges_keep(0, &why)) log_warn("worker %u: %s", w->sw.index, why.text);
+  if (!privileges_keep(0, &why))
+    log_warn("worker %u: %s", w->sw.index, why.text);
   rounds_run(&w->rounds);
   return 0;
 }
 
-int workers_start(struct workers *w, struct fault *f) {
+int workers_start(struct workers *w, struct fault *f)
+{
   for (unsigned i = 1; i < w->n; i++) {
     if (rte_eal_remote_launch(run, &w->worker[i], i) != 0)
       return fail(f, "worker %u cannot be started: %s", i, rte_strerror(rte_errno));
@@ -115,18 +137,23 @@ int workers_start(struct workers *w, struct fault *f) {
   return 0;
 }
 
-static int open_ring(struct worker *w, unsigned i, struct fault *f) {
+static int open_ring(struct worker *w, unsigned i, struct fault *f)
+{
   char name[RTE_RING_NAMESIZE];
   snprintf(name, sizeof name, "worker%u", i);
   w->in = rte_ring_create(name, HANDED_FRAMES, SOCKET_ID_ANY, RING_F_SC_DEQ);
-  if (w->in == NULL) return fail(f, "worker %u: no ring: %s", i, rte_strerror(rte_errno));
+  if (w->in == NULL)
+    return fail(f, "worker %u: no ring: %s", i, rte_strerror(rte_errno));
   w->wake = (struct watch){.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), .ready = bell};
-  return w->wake.fd >= 0 && loop_watch_packets(&w->loop, &w->wake, EPOLLIN) == 0 ? 0 : fail(f, "worker %u: no eventfd", i);
+  return w->wake.fd >= 0 && loop_watch_packets(&w->loop, &w->wake, EPOLLIN) == 0 ? 0
+                                                                                 : fail(f, "worker %u: no eventfd", i);
 }
 
-int workers_open(struct workers *w, const struct config *c, enum loop_wait wait, struct fault *f) {
+int workers_open(struct workers *w, const struct config *c, enum loop_wait wait, struct fault *f)
+{
   *w = (struct workers){.worker = aligned_alloc(_Alignof(struct worker), c->workers * sizeof *w->worker)};
-  if (w->worker == NULL) return fail(f, "out of memory");
+  if (w->worker == NULL)
+    return fail(f, "out of memory");
   memset(w->worker, 0, c->workers * sizeof *w->worker);
   for (; w->n < c->workers; w->n++) {
     struct worker *x = &w->worker[w->n];
@@ -136,8 +163,10 @@ int workers_open(struct workers *w, const struct config *c, enum loop_wait wait,
     if (rc == 0)
       rc = w->n == 0 ? sw_open(&x->sw, c, &x->loop, f) : sw_share(&x->sw, &w->worker[0].sw, w->n, &x->loop, f);
     x->sw.workers = c->workers > 1 ? w->worker : NULL;
-    if (rc == 0 && c->workers > 1) rc = open_ring(x, w->n, f);
-    if (rc == 0) rc = rounds_open(&x->rounds, &x->sw, wait, f);
+    if (rc == 0 && c->workers > 1)
+      rc = open_ring(x, w->n, f);
+    if (rc == 0)
+      rc = rounds_open(&x->rounds, &x->sw, wait, f);
     if (rc < 0) {
       w->n++;
       workers_close(w);
@@ -147,21 +176,27 @@ int workers_open(struct workers *w, const struct config *c, enum loop_wait wait,
   return 0;
 }
 
-void workers_close(struct workers *w) {
+void workers_close(struct workers *w)
+{
   for (unsigned i = 1; i < w->n; i++) {
-    if (!w->worker[i].running) continue;
+    if (!w->worker[i].running)
+      continue;
     (void)ask(&w->worker[i], NULL);
     (void)rte_eal_wait_lcore(i);
   }
   while (w->n > 0) { /* worker 0 has what the others share */
     struct worker *x = &w->worker[--w->n];
     struct rte_mbuf *m;
-    while (x->in != NULL && worker_take(x, &m, 1) == 1) rte_pktmbuf_free(m);
+    while (x->in != NULL && worker_take(x, &m, 1) == 1)
+      rte_pktmbuf_free(m);
     rte_ring_free(x->in);
-    if (x->rounds.sw != NULL) rounds_close(&x->rounds);
-    if (x->sw.cfg != NULL) sw_close(&x->sw);
+    if (x->rounds.sw != NULL)
+      rounds_close(&x->rounds);
+    if (x->sw.cfg != NULL)
+      sw_close(&x->sw);
     loop_close(&x->loop);
-    if (x->wake.fd >= 0) close(x->wake.fd);
+    if (x->wake.fd >= 0)
+      close(x->wake.fd);
   }
   free(w->worker);
   w->worker = NULL;

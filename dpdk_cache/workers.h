@@ -32,7 +32,8 @@ struct workers {
 };
 
 /* Parts of the switch and rings for c->workers workers. 0, or -1 with f; then nothing is left open. */
-int workers_open(struct workers *w, const struct config *c, enum loop_wait wait, struct fault *f) __attribute__((nonnull));
+int workers_open(struct workers *w, const struct config *c, enum loop_wait wait, struct fault *f)
+    __attribute__((nonnull));
 /* All but worker 0 begin; the caller runs worker 0's rounds. */
 int workers_start(struct workers *w, struct fault *f) __attribute__((nonnull));
 void workers_close(struct workers *w) __attribute__((nonnull)); /* stops them first */

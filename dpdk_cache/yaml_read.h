@@ -23,8 +23,14 @@ struct yaml_field {
   bool required;
 };
 
-#define YAML_FIELD(key, read, type, member) {key, read, offsetof(type, member), sizeof(((type *)0)->member), false}
-#define YAML_NEEDED(key, read, type, member) {key, read, offsetof(type, member), sizeof(((type *)0)->member), true}
+#define YAML_FIELD(key, read, type, member)                                                                            \
+  {                                                                                                                    \
+    key, read, offsetof(type, member), sizeof(((type *)0)->member), false                                              \
+  }
+#define YAML_NEEDED(key, read, type, member)                                                                           \
+  {                                                                                                                    \
+    key, read, offsetof(type, member), sizeof(((type *)0)->member), true                                               \
+  }
 
 /* Parse the one document of a file. 0 or -1. After success the caller calls yaml_close. */
 int yaml_open(struct yaml_file *y, const char *path, struct fault *f) __attribute__((nonnull));

@@ -4,9 +4,9 @@
 
 enum {
   /* Signalling (docs/signalling.md). */
-  CONNECTIONS_MAX = 128,     /* that others opened to us */
-  PEERS_MAX = 256,           /* connections to children that are kept */
-  CALLS_MAX = 8192,          /* requests under way to children */
+  CONNECTIONS_MAX = 128, /* that others opened to us */
+  PEERS_MAX = 256,       /* connections to children that are kept */
+  CALLS_MAX = 8192,      /* requests under way to children */
   TREE_DEPTH_MAX = 64,
   TREE_MEMBERS_MAX = 8192,
   TREE_CHILDREN_MAX = 128,
@@ -18,22 +18,22 @@ enum {
   GROUPS_DEFAULT = 64,
   GROUPS_LIMIT = 1024,
   GROUP_TREES_MAX = 32,
-  TREES_MAX = 1024,          /* of all groups together */
-  SOURCE_EXTENTS_MAX = 65536,/* that one tree of a source remembers */
+  TREES_MAX = 1024,           /* of all groups together */
+  SOURCE_EXTENTS_MAX = 65536, /* that one tree of a source remembers */
   ROOTS_MAX = 16,
   LEASE_DEFAULT_MS = 30000,
   LEASE_MAX_MS = 24 * 3600 * 1000,
 
   /* Files. */
   BLOCKS_MAX = 1 << 18,
-  DIGESTS_AHEAD = 8,         /* blocks that a source hashes beyond those assigned */
-  VERIFY_AT_ONCE = 4,        /* blocks of one group that wait to be read back */
-  HASH_AT_ONCE = 4,          /* and of one source, to be hashed */
-  WORKER_THREADS_MAX = 8,    /* of one kind */
-  HASH_THREADS_MAX = 4,      /* that write and hash; as many as there are processors, two at least */
-  DISK_THREADS = 2,          /* that sync, rename, reserve and free */
-  STAGE_BYTES = 256 << 10,   /* run of a receiver's tree that is written with one call */
-  STAGES_SPARE = 32,         /* such runs on their way to the disk, beside one of each tree */
+  DIGESTS_AHEAD = 8,       /* blocks that a source hashes beyond those assigned */
+  VERIFY_AT_ONCE = 4,      /* blocks of one group that wait to be read back */
+  HASH_AT_ONCE = 4,        /* and of one source, to be hashed */
+  WORKER_THREADS_MAX = 8,  /* of one kind */
+  HASH_THREADS_MAX = 4,    /* that write and hash; as many as there are processors, two at least */
+  DISK_THREADS = 2,        /* that sync, rename, reserve and free */
+  STAGE_BYTES = 256 << 10, /* run of a receiver's tree that is written with one call */
+  STAGES_SPARE = 32,       /* such runs on their way to the disk, beside one of each tree */
   DIGESTS_PER_EVENT = 1024,
   FETCH_AT_ONCE = 4,         /* blocks that a group asks its origin for at once */
   FETCH_BLOCKS_MAX = 64,     /* of one request */

@@ -73,7 +73,8 @@ static bool check(struct bundle *t, uint32_t i, struct fault *why)
     return fault_set(why, "bad_bundle", "%.200s is there twice, or in the wrong place", e->name);
   if (!beneath_folder(t, i))
     return fault_set(why, "bad_bundle", "%.200s lies in no folder of the directory", e->name);
-  if ((e->kind == BUNDLE_LINK) != (e->target[0] != '\0') || (e->kind != BUNDLE_FILE && e->size != 0) || (e->mode & ~0777) != 0)
+  if ((e->kind == BUNDLE_LINK) != (e->target[0] != '\0') || (e->kind != BUNDLE_FILE && e->size != 0) ||
+      (e->mode & ~0777) != 0)
     return fault_set(why, "bad_bundle", "%.200s: kind, size, rights and target do not go together", e->name);
   if (e->kind == BUNDLE_LINK && !stays(e->target, parts - 1))
     return fault_set(why, "bad_bundle", "%.200s is a link that may lead outside: %.200s", e->name, e->target);
@@ -107,7 +108,8 @@ uint32_t bundle_manifest_bytes(const uint8_t head[BUNDLE_HEAD])
 {
   const uint8_t *p = head + 8;
   uint64_t n = take(&p, 4), bytes = take(&p, 4);
-  return memcmp(head, magic, sizeof magic) == 0 && n <= BUNDLE_ENTRIES_MAX && bytes >= BUNDLE_HEAD && bytes <= BUNDLE_MANIFEST_MAX
+  return memcmp(head, magic, sizeof magic) == 0 && n <= BUNDLE_ENTRIES_MAX && bytes >= BUNDLE_HEAD &&
+                 bytes <= BUNDLE_MANIFEST_MAX
              ? (uint32_t)bytes
              : 0;
 }

@@ -6,7 +6,7 @@
 #include <getopt.h>
 
 enum {
-  CONFIG_ARGS_MAX = 1024,      /* options that a file may hold, lists counted one by one */
+  CONFIG_ARGS_MAX = 1024,     /* options that a file may hold, lists counted one by one */
   CONFIG_BYTES_MAX = 1 << 20, /* of the file */
 };
 

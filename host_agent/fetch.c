@@ -13,13 +13,13 @@
 
 enum {
   TRIES = 6,
-  WAIT_MS = 200,           /* before the second try; twice as long before each further one */
+  WAIT_MS = 200, /* before the second try; twice as long before each further one */
   RETRY_AFTER_MAX_MS = 30000,
   CONNECT_MS = 10000,
-  STALL_BYTES = 1024,      /* slower than this a second for STALL_S is standing still */
+  STALL_BYTES = 1024, /* slower than this a second for STALL_S is standing still */
   STALL_S = 10,
   REDIRECTS = 5,
-  PATIENCE_MS = 15000      /* of a probe: somebody waits for its answer */
+  PATIENCE_MS = 15000 /* of a probe: somebody waits for its answer */
 };
 
 #define SHA256_OF_NOTHING "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
@@ -177,8 +177,8 @@ static enum verdict judge_status(struct answer *a, long status)
   (void)answer_reason(&a->error, said);
   const char *gap = said[0] == '\0' ? "" : " ";
   if (refuses(f->origin, status, said)) {
-    fault_set(&f->why, "origin_denied", "%.200s: the origin refuses (%ld%s%s): look at its entry in --origins", what, status,
-              gap, said);
+    fault_set(&f->why, "origin_denied", "%.200s: the origin refuses (%ld%s%s): look at its entry in --origins", what,
+              status, gap, said);
     return BAD;
   }
   switch (status) {

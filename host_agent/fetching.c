@@ -38,7 +38,8 @@ static void fetched(struct job *j)
   struct group *g = j->owner;
   struct fetching *f = g->fetching;
   struct fault why = j->fetch->why;
-  uint32_t first = (uint32_t)j->tag, n = (uint32_t)((j->len - 1) / j->fetch->block + 1), got = 0, some[FETCH_BLOCKS_MAX];
+  uint32_t first = (uint32_t)j->tag, n = (uint32_t)((j->len - 1) / j->fetch->block + 1), got = 0,
+           some[FETCH_BLOCKS_MAX];
   f->under_way--;
   for (uint32_t b = first; b < first + n; b++)
     f->state[b] = IDLE;

@@ -36,7 +36,8 @@ void folder_free(struct folder *f)
 
 static int open_in(const struct folder *f, const char *name, int flags)
 {
-  flags |= O_CLOEXEC | O_NOFOLLOW | (flags & O_PATH ? 0 : O_NONBLOCK | O_NOCTTY); /* openat2 wants no others with O_PATH */
+  flags |=
+      O_CLOEXEC | O_NOFOLLOW | (flags & O_PATH ? 0 : O_NONBLOCK | O_NOCTTY); /* openat2 wants no others with O_PATH */
   struct open_how how = {.flags = (unsigned long long)(unsigned)flags,
                          .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
   return (int)syscall(SYS_openat2, f->fd, name, &how, sizeof how);
@@ -90,8 +91,11 @@ static bool add(struct folder *f, int dir, const char *prefix, const char *name,
     return fault_set(why, "io", "out of memory");
   }
   struct bundle_entry *e = &f->bundle.entry[f->bundle.n];
-  *e = (struct bundle_entry){.kind = kind, .mode = kind == BUNDLE_LINK ? 0777 : (uint16_t)(st.st_mode & 0777),
-                           .size = kind == BUNDLE_FILE ? (uint64_t)st.st_size : 0, .name = whole, .target = to};
+  *e = (struct bundle_entry){.kind = kind,
+                             .mode = kind == BUNDLE_LINK ? 0777 : (uint16_t)(st.st_mode & 0777),
+                             .size = kind == BUNDLE_FILE ? (uint64_t)st.st_size : 0,
+                             .name = whole,
+                             .target = to};
   f->was[f->bundle.n++] = st;
   return strlen(whole) <= BUNDLE_NAME_MAX || fault_set(why, "bad_bundle", "%.200s…: the name is too long", whole);
 }

@@ -15,7 +15,8 @@ struct folder *folder_open(int fd, const struct stat *secret, struct fault *why)
 void folder_free(struct folder *f);
 
 uint64_t folder_bytes(const struct folder *f) __attribute__((nonnull)); /* of the stream */
-uint64_t folder_mark(const struct folder *f) __attribute__((nonnull));  /* another one when anything in it has changed; 62 bits */
+uint64_t folder_mark(const struct folder *f)
+    __attribute__((nonnull)); /* another one when anything in it has changed; 62 bits */
 uint32_t folder_entries(const struct folder *f) __attribute__((nonnull));
 /* As pread; for several threads. -1 with ESTALE: a file is not what it was. */
 ssize_t folder_read(const struct folder *f, uint8_t *to, size_t n, uint64_t at) __attribute__((nonnull));

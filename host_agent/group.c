@@ -108,8 +108,8 @@ bool group_epoch(struct groups *all, struct group *g, const char *id, uint64_t e
 {
   uint64_t last = g != NULL ? g->epoch : epochs_last(&all->epochs, id);
   if (epoch < last)
-    return fault_set(why, "stale", "epoch %" PRIu64 " of group %s is over: a master of epoch %" PRIu64 " has it", epoch, id,
-                     last);
+    return fault_set(why, "stale", "epoch %" PRIu64 " of group %s is over: a master of epoch %" PRIu64 " has it", epoch,
+                     id, last);
   if (g == NULL) {
     epochs_note(&all->epochs, id, epoch);
   } else if (epoch > g->epoch) {
@@ -196,8 +196,8 @@ static bool parse(const struct groups *all, const json_t *whole, const json_t *p
   o->bundle = json_is_true(json_object_get(whole, "bundle"));
   const json_t *expected = json_object_get(whole, "sha256");
   o->expects = expected != NULL;
-  if (o->expects && (!json_is_string(expected) || !hex_read(o->sha256, SHA256_LEN, json_string_value(expected),
-                                                            json_string_length(expected))))
+  if (o->expects && (!json_is_string(expected) ||
+                     !hex_read(o->sha256, SHA256_LEN, json_string_value(expected), json_string_length(expected))))
     return fault_set(why, "bad_request", "sha256 is not 64 hex digits");
   o->n = params_trees(whole, o->trees, why);
   return o->n >= 0 && parse_roots(part, o, why) && params_layout(whole, group_payload_max(all->host), &o->layout, why);

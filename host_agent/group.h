@@ -28,15 +28,15 @@ struct group {
   uint8_t sha256[SHA256_LEN];
   uint64_t lease_ms;
   struct timer lease;
-  uint64_t epoch; /* of the latest master that has spoken */
-  struct conn *parent; /* where events go; NULL when it is gone */
+  uint64_t epoch;            /* of the latest master that has spoken */
+  struct conn *parent;       /* where events go; NULL when it is gone */
   struct source *source;     /* its trees begin here */
   struct source_file *local; /* the file that it has from the beginning */
   struct receiver *receiver;
-  struct fetching *fetching; /* what it fetches from an origin */
-  uint64_t had_n; /* number of the last assign, cut or digest applied */
-  uint64_t reroute_n; /* and of the last reroute */
-  uint64_t rates_n;   /* and of the last rates */
+  struct fetching *fetching;      /* what it fetches from an origin */
+  uint64_t had_n;                 /* number of the last assign, cut or digest applied */
+  uint64_t reroute_n;             /* and of the last reroute */
+  uint64_t rates_n;               /* and of the last rates */
   uint64_t t_first_ns, t_done_ns; /* realtime; 0: not yet */
 };
 
@@ -44,7 +44,7 @@ struct groups {
   struct host *host;
   struct group *first;
   uint32_t n, limit, trees;
-  struct epochs epochs; /* of groups that are closed */
+  struct epochs epochs;                                    /* of groups that are closed */
   void (*emit)(void *arg, struct group *g, json_t *event); /* borrows event */
   void *arg;
 };

@@ -21,7 +21,7 @@ struct host {
   struct roots dest_roots, source_roots;
   const char *key_file; /* this agent's private key, never sent; NULL: it has none */
   struct security security;
-  bool sync; /* fsync before the rename */
+  bool sync;         /* fsync before the rename */
   bool keep_partial; /* at the end of the process too */
 };
 

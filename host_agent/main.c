@@ -32,7 +32,7 @@ static bool open_ports(struct agent *a, const struct options *o, struct fault *w
   static uint8_t neighbour[DC_NODE_PORTS_MAX][6];
   uint16_t ports = (uint16_t)(o->ports + o->slots);
   for (uint16_t i = 0; i < ports; i++) {
-    nif[i] = i >= o->ports         ? tunnel_slot_open(why)
+    nif[i] = i >= o->ports       ? tunnel_slot_open(why)
              : o->port[i].tunnel ? tunnel_open(&o->port[i].cfg, why)
                                  : afpacket_open(o->port[i].ifname, why);
     if (nif[i] == NULL) {
@@ -67,9 +67,16 @@ static int run(struct agent *a, const struct options *o)
 {
   struct fault why;
   int code = 1, rc;
-  a->host = (struct host){.name = o->node, .loop = &a->loop, .forward = &a->forward, .worker = &a->worker, .disk = &a->disk,
-                          .fetch = &a->fetch, .origins = o->origins,
-                          .sync = o->sync, .keep_partial = o->keep_partial, .key_file = o->tls_key};
+  a->host = (struct host){.name = o->node,
+                          .loop = &a->loop,
+                          .forward = &a->forward,
+                          .worker = &a->worker,
+                          .disk = &a->disk,
+                          .fetch = &a->fetch,
+                          .origins = o->origins,
+                          .sync = o->sync,
+                          .keep_partial = o->keep_partial,
+                          .key_file = o->tls_key};
   a->host.fixed_ports = o->ports;
   a->host.addr = o->listen;
   const struct registrant who = host_registrant(&a->host);
@@ -81,8 +88,7 @@ static int run(struct agent *a, const struct options *o)
   }
   if (o->origins != NULL && !fetch_init(&why))
     goto out;
-  if (!open_folders(a, o, &why) || !signals_block(&a->signals, &why) ||
-      !signals_watch(&a->signals, &a->loop, &why))
+  if (!open_folders(a, o, &why) || !signals_block(&a->signals, &why) || !signals_watch(&a->signals, &a->loop, &why))
     goto out;
   if (!open_ports(a, o, &why))
     goto out;

@@ -25,12 +25,14 @@ static const char usage[] =
     "  --insecure              plain TCP without certificates, also beyond the loopback interface\n"
     "  --port N=IFACE[,MAC]    data port N (from 0, without gaps); MAC of its neighbour, else broadcast\n"
     "  --tunnel N=LOCAL,REMOTE[,MTU]\n"
-    "                          data port N is a tunnel (MPLS in UDP, port 6635) between two addresses; MTU of the path\n"
+    "                          data port N is a tunnel (MPLS in UDP, port 6635) between two addresses; MTU of the "
+    "path\n"
     "  --tunnel-slots N        so many ports behind these become tunnels as the fabric manager says\n"
     "  --dest-root DIR         files may be received beneath DIR (repeat for more; none: nothing is received)\n"
     "  --source-root DIR       files may be sent from beneath DIR (repeat for more; without it this host\n"
     "                          sends nothing)\n"
-    "  --origins FILE          what this host may fetch for groups, and with which credentials (docs/origins.md); readable\n"
+    "  --origins FILE          what this host may fetch for groups, and with which credentials (docs/origins.md); "
+    "readable\n"
     "                          by its owner alone. Without it this host fetches nothing\n"
     "  --no-forward            this host neither forwards nor caches for others, but merges requests for its files\n"
     "  --no-hello              say no hello on the data ports: only a lost carrier shows that a link failed\n"
@@ -169,7 +171,7 @@ bool options_tunnel(char *text, uint16_t *to_number, struct port_option *to)
 {
   uint32_t n, mtu = 0;
   char *save, *name = strtok_r(text, "=", &save), *local = strtok_r(NULL, ",", &save),
-             *remote = strtok_r(NULL, ",", &save), *path = strtok_r(NULL, ",", &save);
+              *remote = strtok_r(NULL, ",", &save), *path = strtok_r(NULL, ",", &save);
   memset(to, 0, sizeof *to);
   if (remote == NULL || strtok_r(NULL, "", &save) != NULL || !number(name, 0, DC_NODE_PORTS_MAX - 1, &n) ||
       (path != NULL && !number(path, TUNNEL_MTU_MIN, UINT16_MAX, &mtu)) || !tunnel_parse(local, remote, mtu, &to->cfg))
@@ -322,8 +324,8 @@ static enum options_result take_all(struct options *o, int argc, char **argv, co
       continue;
     if (c == OPT_CONFIG)
       return bad("config", optarg, "wanted once, as the first option, with a space before FILE");
-    enum options_result r = take(o, c, c >= OPT_NODE && c <= OPT_VERSION ? longs[index].name : "",
-                                  optarg == NULL ? none : optarg);
+    enum options_result r =
+        take(o, c, c >= OPT_NODE && c <= OPT_VERSION ? longs[index].name : "", optarg == NULL ? none : optarg);
     if (r != OPTIONS_RUN)
       return r;
   }
@@ -340,7 +342,10 @@ static enum options_result take_file(struct options *o, const char *path)
 enum options_result options_parse(struct options *o, int argc, char **argv)
 {
   *o = (struct options){.forward = {.cache_bytes = 128u << 10, .cache_memory = 12u << 20, .cache_trees = 64},
-                        .groups = GROUPS_DEFAULT, .gather_us = 2000, .sync = true, .level = LOG_INFO};
+                        .groups = GROUPS_DEFAULT,
+                        .gather_us = 2000,
+                        .sync = true,
+                        .level = LOG_INFO};
   const char *config = argc > 2 && strcmp(argv[1], "--config") == 0 ? argv[2] : NULL;
   enum options_result r = config != NULL ? take_file(o, config) : OPTIONS_RUN;
   if (r == OPTIONS_RUN)

@@ -173,9 +173,8 @@ static char *s3_url(const char *endpoint, const char *rest)
     return NULL;
   to += sprintf(to, "%.*s/", (int)n, endpoint);
   for (; *rest != '\0'; rest++)
-    to += isalnum((unsigned char)*rest) || strchr("-._~/", *rest) != NULL
-              ? sprintf(to, "%c", *rest)
-              : sprintf(to, "%%%02X", (unsigned char)*rest);
+    to += isalnum((unsigned char)*rest) || strchr("-._~/", *rest) != NULL ? sprintf(to, "%c", *rest)
+                                                                          : sprintf(to, "%%%02X", (unsigned char)*rest);
   return s;
 }
 

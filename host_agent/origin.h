@@ -15,15 +15,15 @@ enum { ORIGIN_URL_MAX = 2048, ORIGIN_ETAG_MAX = 256 };
 
 /* Shared by the loop and the threads that fetch; after origin_open only `token` changes. */
 struct origin {
-  int refs; /* atomic */
-  char *shown;            /* as the master names it */
-  char *url;              /* that is asked: https://… or http://… */
-  char *user, *sigv4;     /* KEY:SECRET, "aws:amz:REGION:s3"; NULL: none */
-  char *bearer, *ca;      /* a token; a file of authorities; NULL: none, the system's */
-  char *login;            /* NAME:PASSWORD for a registry's tokens; NULL: anybody's */
-  char *token_from;       /* where `login` may go beside the origin itself; NULL: nowhere */
+  int refs;           /* atomic */
+  char *shown;        /* as the master names it */
+  char *url;          /* that is asked: https://… or http://… */
+  char *user, *sigv4; /* KEY:SECRET, "aws:amz:REGION:s3"; NULL: none */
+  char *bearer, *ca;  /* a token; a file of authorities; NULL: none, the system's */
+  char *login;        /* NAME:PASSWORD for a registry's tokens; NULL: anybody's */
+  char *token_from;   /* where `login` may go beside the origin itself; NULL: nowhere */
   pthread_mutex_t lock;
-  char *token;            /* under the lock: the registry's last one; NULL: none yet */
+  char *token;                /* under the lock: the registry's last one; NULL: none yet */
   char etag[ORIGIN_ETAG_MAX]; /* "": any */
   uint64_t size;
 };

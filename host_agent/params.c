@@ -52,8 +52,7 @@ static bool tree(const json_t *o, struct tree_params *t, struct fault *why)
   t->cc = name == NULL ? NULL : dc_cc_find(name);
   if (t->cc == NULL)
     return fault_set(why, "bad_request", "cc \"%.40s\" is not known", name == NULL ? "?" : name);
-  if (!need_integer(o, "id", 0, UINT32_MAX, &id, why) ||
-      !need_integer(o, "rate_max_bps", 1000, BPS_MAX, &max, why) ||
+  if (!need_integer(o, "id", 0, UINT32_MAX, &id, why) || !need_integer(o, "rate_max_bps", 1000, BPS_MAX, &max, why) ||
       !get_integer(o, "rate_init_bps", 1000, BPS_MAX, max, &init, why) ||
       !get_integer(o, "delta_bps", 0, BPS_MAX, max / 20, &delta, why) ||
       !get_integer(o, "interval_us", 10, 60000000, 1000, &interval, why) ||

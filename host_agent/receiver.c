@@ -100,8 +100,8 @@ static bool poll(struct endpoint *e, dc_time now)
     }
     n = dc_receiver_poll(t->core, now, out, BATCH);
     for (unsigned k = 0; k < n; k++) {
-      struct dc_header h = {.flags = out[k].flags, .tree = t->params.id, .seq = out[k].seq, .cache = t->cache_code,
-                            .more = out[k].more};
+      struct dc_header h = {
+          .flags = out[k].flags, .tree = t->params.id, .seq = out[k].seq, .cache = t->cache_code, .more = out[k].more};
       if (!forward_interest(e->forward, now, t->path, &h))
         t->unroutable++; /* as if lost: the timer asks again */
     }
@@ -259,7 +259,8 @@ bool receiver_routes(struct group *g, const json_t *routes, struct fault *why)
     return true;
   if (!json_is_object(routes))
     return fault_set(why, "bad_request", "routes must be an object of tree id to hex");
-  json_object_foreach((json_t *)(uintptr_t)routes, key, v) {
+  json_object_foreach((json_t *)(uintptr_t)routes, key, v)
+  {
     char *end;
     unsigned long id = strtoul(key, &end, 10);
     struct receiver_tree *t =
@@ -449,14 +450,14 @@ json_t *receiver_status(struct group *g)
     dc_receiver_counters(t->core, &c);
     char id[16];
     snprintf(id, sizeof id, "%u", t->params.id);
-    json_object_set_new(
-        trees, id,
-        json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "data", (json_int_t)c.data, "duplicates",
-                  (json_int_t)c.duplicates, "interests", (json_int_t)c.interests, "retransmitted",
-                  (json_int_t)c.retransmitted, "by_gap", (json_int_t)c.by_gap, "by_timeout", (json_int_t)c.by_timeout,
-                  "outstanding", (json_int_t)c.outstanding, "srtt_us", (json_int_t)(c.srtt / DC_US), "rto_us",
-                  (json_int_t)(c.rto / DC_US), "credits", (json_int_t)c.credits, "seq", (json_int_t)c.next_seq, "bytes",
-                  (json_int_t)t->bytes));
+    json_object_set_new(trees, id,
+                        json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "data", (json_int_t)c.data,
+                                  "duplicates", (json_int_t)c.duplicates, "interests", (json_int_t)c.interests,
+                                  "retransmitted", (json_int_t)c.retransmitted, "by_gap", (json_int_t)c.by_gap,
+                                  "by_timeout", (json_int_t)c.by_timeout, "outstanding", (json_int_t)c.outstanding,
+                                  "srtt_us", (json_int_t)(c.srtt / DC_US), "rto_us", (json_int_t)(c.rto / DC_US),
+                                  "credits", (json_int_t)c.credits, "seq", (json_int_t)c.next_seq, "bytes",
+                                  (json_int_t)t->bytes));
   }
   char map[MAP_CELLS + 1];
   blocks_map(r, map);

@@ -16,13 +16,13 @@ struct receiver_tree {
   struct dc_path *path; /* NULL: no route yet */
   uint64_t bytes, unroutable;
   bool attached;
-  bool rerouted; /* nothing new came over the changed route yet */
+  bool rerouted;      /* nothing new came over the changed route yet */
   struct stage stage; /* arrived, not handed on to be written yet */
 };
 
 enum block_state {
   BLOCK_OPEN,
-  BLOCK_WHOLE,    /* to be verified */
+  BLOCK_WHOLE, /* to be verified */
   BLOCK_VERIFYING,
   BLOCK_OK
 };

@@ -83,7 +83,8 @@ static void registered(void *arg, const json_t *answer)
   json_t *x;
   if (!json_is_array(list))
     return;
-  json_array_foreach((json_t *)(uintptr_t)list, i, x) {
+  json_array_foreach((json_t *)(uintptr_t)list, i, x)
+  {
     uint16_t port;
     struct tunnel_cfg cfg;
     if (!read_tunnel(x, f->ports, &port, &cfg)) {

@@ -149,7 +149,8 @@ static void answered(struct call *c, const json_t *results)
   const char *name;
   json_t *v;
   unsigned n = 0;
-  json_object_foreach((json_t *)(uintptr_t)results, name, v) {
+  json_object_foreach((json_t *)(uintptr_t)results, name, v)
+  {
     if (++n > TREE_MEMBERS_MAX)
       break;
     note(p, name, v);
@@ -307,8 +308,13 @@ static void contact(struct pending *p, json_t *tree, dc_time limit)
     around(p, tree, reason);
     return;
   }
-  *c = (struct call){.pending = p, .peer = peer, .tree = json_incref(tree), .id = ++s->next_id,
-                     .timer = {.fire = too_late, .at = DC_NEVER}, .limit = s->loop->now + theirs, .next = peer->calls};
+  *c = (struct call){.pending = p,
+                     .peer = peer,
+                     .tree = json_incref(tree),
+                     .id = ++s->next_id,
+                     .timer = {.fire = too_late, .at = DC_NEVER},
+                     .limit = s->loop->now + theirs,
+                     .next = peer->calls};
   c->passed = json_array_size(json_object_get(tree, "c")) > 0 && overdue(peer);
   bool patient = json_array_size(json_object_get(tree, "c")) > 0 && !c->passed && theirs > PATIENCE;
   peer->calls = c;
@@ -376,11 +382,11 @@ static void own_part(struct pending *p, const json_t *tree)
   const char *own = s->groups->host->name;
   json_t *result;
   if (strcmp(name, own) == 0) {
-    result = ops_run(s->groups, json_string_value(json_object_get(p->message, "op")),
-                     json_string_value(json_object_get(p->message, "group")),
-                     (uint64_t)json_integer_value(json_object_get(p->message, "epoch")),
-                     json_object_get(p->message, "all"), json_object_get(tree, "b"), p->from,
-                     (struct later){answered_late, p});
+    result =
+        ops_run(s->groups, json_string_value(json_object_get(p->message, "op")),
+                json_string_value(json_object_get(p->message, "group")),
+                (uint64_t)json_integer_value(json_object_get(p->message, "epoch")), json_object_get(p->message, "all"),
+                json_object_get(tree, "b"), p->from, (struct later){answered_late, p});
     if (result == NULL) {
       p->waiting++;
       return;
@@ -409,8 +415,12 @@ static void request(struct signalling *s, struct conn *from, json_t *m)
     struct pending *p = calloc(1, sizeof *p);
     if (p == NULL)
       return; /* the sender's own timeout tells */
-    *p = (struct pending){.all = s, .from = from, .results = json_object(), .deadline = s->loop->now + timeout * DC_MS,
-                          .message = json_copy(m), .next = s->pending};
+    *p = (struct pending){.all = s,
+                          .from = from,
+                          .results = json_object(),
+                          .deadline = s->loop->now + timeout * DC_MS,
+                          .message = json_copy(m),
+                          .next = s->pending};
     json_object_del(p->message, "tree");
     s->pending = p;
     /* Children first: they work while this host does. */

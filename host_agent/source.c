@@ -106,7 +106,8 @@ static unsigned read_run(const struct source *s, const struct packet *p, unsigne
   do
     v[run] = (struct iovec){p[run].buf->mem + DC_PREFIX_MAX, p[run].len};
   while (++run < n && p[run].at == p[run - 1].at + p[run - 1].len);
-  ssize_t got = s->file->folder == NULL ? preadv(s->file->fd, v, (int)run, (off_t)p[0].at) : 0; /* a bundle: piece by piece */
+  ssize_t got =
+      s->file->folder == NULL ? preadv(s->file->fd, v, (int)run, (off_t)p[0].at) : 0; /* a bundle: piece by piece */
   uint64_t there = got > 0 ? (uint64_t)got : 0; /* what it did not bring is asked for once more */
   *error = 0;
   for (unsigned i = 0; i < run && *error == 0; i++) {
@@ -399,7 +400,8 @@ bool source_rates(struct group *g, const json_t *rates, struct fault *why)
   for (int apply = 0; apply < 2; apply++) { /* all of it or nothing */
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)rates, key, value) {
+    json_object_foreach((json_t *)rates, key, value)
+    {
       char *end;
       errno = 0;
       unsigned long id = strtoul(key, &end, 10);
@@ -430,13 +432,13 @@ json_t *source_status(struct group *g)
       dropped += c.drop[k];
     char id[16];
     snprintf(id, sizeof id, "%u", t->params.id);
-    json_object_set_new(
-        trees, id,
-        json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "rate_bps", (json_int_t)c.rate, "new_packets",
-                  (json_int_t)c.new_packets, "dup_packets", (json_int_t)c.dup_packets, "interests",
-                  (json_int_t)c.interests, "merged", (json_int_t)c.merged, "duplicates", (json_int_t)c.duplicates,
-                  "refetches", (json_int_t)c.refetches, "refused", (json_int_t)dropped, "seq", (json_int_t)t->sent,
-                  "numbers", (json_int_t)c.numbers, "queued", (json_int_t)c.queued));
+    json_object_set_new(trees, id,
+                        json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "rate_bps", (json_int_t)c.rate,
+                                  "new_packets", (json_int_t)c.new_packets, "dup_packets", (json_int_t)c.dup_packets,
+                                  "interests", (json_int_t)c.interests, "merged", (json_int_t)c.merged, "duplicates",
+                                  (json_int_t)c.duplicates, "refetches", (json_int_t)c.refetches, "refused",
+                                  (json_int_t)dropped, "seq", (json_int_t)t->sent, "numbers", (json_int_t)c.numbers,
+                                  "queued", (json_int_t)c.queued));
   }
   json_t *status = json_pack("{s:o}", "trees", trees);
   if (g->local != NULL)

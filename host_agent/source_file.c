@@ -23,8 +23,8 @@ struct source_file {
   uint32_t looked; /* which of a directory's entries are looked at next */
   /* digests, in the order of blocks */
   uint32_t blocks, hashed, told, wanted; /* wanted: one past the highest block assigned */
-  uint32_t begun;    /* blocks [hashed, begun) are being hashed, or wait for one before them */
-  uint64_t ready;    /* bit i: block hashed + i has its digest already */
+  uint32_t begun;                        /* blocks [hashed, begun) are being hashed, or wait for one before them */
+  uint64_t ready;                        /* bit i: block hashed + i has its digest already */
   uint8_t (*digest)[DIGEST_LEN];
 };
 
@@ -279,8 +279,14 @@ bool source_file_open(struct group *g, const char *path, const json_t *part, str
     return fault_set(why, "io", "out of memory");
   }
   (void)posix_fadvise(k.file->fd, 0, 0, POSIX_FADV_SEQUENTIAL); /* several trees read at several places, but forwards */
-  *s = (struct source_file){.path = copy, .file = k.file, .stat = k.stat, .group = g, .blocks = blocks, .digest = digest,
-                            .check = {.fire = check, .at = DC_NEVER}, .tell = {.fire = tell, .at = DC_NEVER}};
+  *s = (struct source_file){.path = copy,
+                            .file = k.file,
+                            .stat = k.stat,
+                            .group = g,
+                            .blocks = blocks,
+                            .digest = digest,
+                            .check = {.fire = check, .at = DC_NEVER},
+                            .tell = {.fire = tell, .at = DC_NEVER}};
   g->local = s;
   loop_timer(h->loop, &s->check, h->loop->now + CHECK_EVERY);
   hash_on(s);

@@ -32,10 +32,7 @@ static uint8_t *take(struct stages *s)
 
 void stages_give(struct stages *s, uint8_t *bytes) { s->free[s->frees++] = bytes; }
 
-bool stages_short(const struct stages *s)
-{
-  return s->made - s->frees >= s->trees + STAGES_SPARE * 3 / 4;
-}
+bool stages_short(const struct stages *s) { return s->made - s->frees >= s->trees + STAGES_SPARE * 3 / 4; }
 
 bool stage_open(struct stage *s, struct stages *all)
 {

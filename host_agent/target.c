@@ -30,9 +30,11 @@ bool target_fault(struct fault *why, int error, const char *name)
     return fault_set(why, "outside", "%s leads out of the allowed folder", name);
   case EEXIST:
   case ENOTEMPTY:
-    return fault_set(why, "exists", "%s is there already; a directory is not put over another: remove it, or give --dest", name);
+    return fault_set(why, "exists",
+                     "%s is there already; a directory is not put over another: remove it, or give --dest", name);
   case EISDIR:
-    return fault_set(why, "is_directory", "%s is a folder that is there already; give the whole path of what is to be made", name);
+    return fault_set(why, "is_directory",
+                     "%s is a folder that is there already; give the whole path of what is to be made", name);
   case ENOTDIR:
     return fault_set(why, "not_writable", "%s: a part of the path is not a folder", name);
   default:

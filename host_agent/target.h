@@ -11,11 +11,11 @@
 #include "worker.h"
 
 struct target {
-  int dir;            /* the destination's folder */
+  int dir; /* the destination's folder */
   char name[256], temp[256];
-  struct file *file;  /* NULL once given away */
+  struct file *file; /* NULL once given away */
   uint64_t size, allocated;
-  bool resumed;       /* the temporary file was there already, of the same group and layout */
+  bool resumed; /* the temporary file was there already, of the same group and layout */
 };
 
 /* Could a file of `size` bytes be written there now? Creates nothing. */

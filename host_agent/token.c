@@ -46,7 +46,8 @@ static char *place_of(CURL *c, const struct challenge *to)
 {
   char *service = curl_easy_escape(c, to->service, 0), *scope = curl_easy_escape(c, to->scope, 0), *url = NULL;
   if (service == NULL || scope == NULL ||
-      asprintf(&url, "%s%cservice=%s&scope=%s", to->realm, strchr(to->realm, '?') == NULL ? '?' : '&', service, scope) < 0)
+      asprintf(&url, "%s%cservice=%s&scope=%s", to->realm, strchr(to->realm, '?') == NULL ? '?' : '&', service, scope) <
+          0)
     url = NULL;
   curl_free(service);
   curl_free(scope);
@@ -75,15 +76,17 @@ bool token_ask(CURL *c, struct origin *o, const char *challenge, struct fault *w
 {
   struct challenge to;
   if (!answer_challenge(challenge, &to))
-    return fault_set(why, "origin_denied", "%.200s: the origin refuses (401): look at its entry in --origins", o->shown);
+    return fault_set(why, "origin_denied", "%.200s: the origin refuses (401): look at its entry in --origins",
+                     o->shown);
   bool secure = strncmp(to.realm, "https://", 8) == 0;
   if (!secure && (strncmp(to.realm, "http://", 7) != 0 || strncmp(o->url, "https://", 8) == 0))
     return fault_set(why, "origin_denied", "%.200s: tokens are to be had from %.100s, which is no https://", o->shown,
                      to.realm);
-  bool known = origin_same_place(to.realm, o->url) || (o->token_from != NULL && origin_same_place(to.realm, o->token_from));
+  bool known =
+      origin_same_place(to.realm, o->url) || (o->token_from != NULL && origin_same_place(to.realm, o->token_from));
   if (o->login != NULL && !known)
-    return fault_set(why, "origin_denied", "%.200s: tokens are to be had from %.100s; token_from in its entry allows it",
-                     o->shown, to.realm);
+    return fault_set(why, "origin_denied",
+                     "%.200s: tokens are to be had from %.100s; token_from in its entry allows it", o->shown, to.realm);
   struct text t = {.bytes = malloc(TEXT_MAX)};
   char *url = place_of(c, &to);
   curl_easy_reset(c);

@@ -32,11 +32,11 @@ ssize_t file_read(const struct file *f, uint8_t *to, size_t n, uint64_t at) __at
 
 /* One run of jobs in order, and the hash of the block that they write. */
 struct lane {
-  int refs;                  /* atomic: the owner's and one of each job */
-  struct job *first, *last;  /* under the worker's lock */
-  bool waits;                /* among the worker's ready lanes, or a thread is at it */
+  int refs;                 /* atomic: the owner's and one of each job */
+  struct job *first, *last; /* under the worker's lock */
+  bool waits;               /* among the worker's ready lanes, or a thread is at it */
   struct lane *next;
-  blake3_hasher hash;        /* of a block's bytes up to `to`, where `hashing`; the thread's that runs the lane */
+  blake3_hasher hash; /* of a block's bytes up to `to`, where `hashing`; the thread's that runs the lane */
   uint64_t to;
   uint8_t generation;
   bool hashing;
@@ -64,25 +64,25 @@ struct job {
   bool flush, sync;
   bool begins, ends;
   uint8_t generation; /* of the block's bytes: what was dropped is not hashed together with what came instead */
-  bool expects;      /* JOB_FINISH: only a file with this `sha256` gets its name, else EBADMSG and what it is instead */
+  bool expects; /* JOB_FINISH: only a file with this `sha256` gets its name, else EBADMSG and what it is instead */
   uint8_t sha256[SHA256_LEN];
-  bool bundle;       /* JOB_FINISH: the file is a directory's stream, and becomes the directory */
-  bool keep;         /* JOB_FINISH that is never run: leave the temporary file */
-  uint8_t *bytes;    /* JOB_WRITE: of `stages`, which `done` gives them back to */
+  bool bundle;    /* JOB_FINISH: the file is a directory's stream, and becomes the directory */
+  bool keep;      /* JOB_FINISH that is never run: leave the temporary file */
+  uint8_t *bytes; /* JOB_WRITE: of `stages`, which `done` gives them back to */
   struct stages *stages;
   struct fetch *fetch; /* JOB_FETCH: owned */
-  int dir;           /* owned: closed when the job is freed; -1: none */
+  int dir;             /* owned: closed when the job is freed; -1: none */
   char temp[256], name[256];
   /* result */
-  int error;         /* errno; -1: the file was shorter than off + len */
-  bool digested;     /* JOB_WRITE: `digest` is the block's */
+  int error;     /* errno; -1: the file was shorter than off + len */
+  bool digested; /* JOB_WRITE: `digest` is the block's */
   uint8_t digest[DIGEST_LEN];
   struct stat stat;
   /* the loop's side */
   void (*done)(struct job *j); /* the job is freed afterwards */
   void *owner;                 /* cleared when the owner goes; `done` comes all the same for JOB_WRITE */
   uint64_t tag;
-  struct lane *lane;           /* NULL or one reference */
+  struct lane *lane; /* NULL or one reference */
   struct job *next, *next_owned;
 };
 
@@ -93,7 +93,7 @@ struct worker {
   unsigned threads;
   pthread_mutex_t lock;
   pthread_cond_t more;
-  struct job *todo, *todo_last;                     /* without a lane; this and the following under lock */
+  struct job *todo, *todo_last; /* without a lane; this and the following under lock */
   struct lane *ready, *ready_last;
   struct job *finished, *finished_last;
   bool turn, stop;

@@ -35,7 +35,8 @@ static void a_probe_says_what_the_switch_copies_to(void)
 
 static void whatever_is_cut_or_anothers_is_refused(void)
 {
-  static const uint8_t whole[] = {LLDP_HEAD, MARK, COPIES(19)}, another[] = {LLDP_HEAD, 0xfe, 4, 2, 0xdc, 0, 1, COPIES(19)};
+  static const uint8_t whole[] = {LLDP_HEAD, MARK, COPIES(19)},
+                       another[] = {LLDP_HEAD, 0xfe, 4, 2, 0xdc, 0, 1, COPIES(19)};
   for (size_t len = 0; len < sizeof whole; len++) {
     struct discovery d = {.copies = 99};
     bool ours = read_exactly(whole, len, &d);

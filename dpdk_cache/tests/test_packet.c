@@ -10,12 +10,12 @@
 
 enum { DATA = 1023, HEADERS = 1023, FRAME = 9216, LEN = 5000, OFF = 40, PREFIX = 34 };
 
-#define CHECK(x)                                                            \
-  do {                                                                      \
-    if (!(x)) {                                                             \
-      fprintf(stderr, "%s:%d: %s: not so: %s\n", __FILE__, __LINE__, __func__, #x); \
-      exit(1);                                                              \
-    }                                                                       \
+#define CHECK(x)                                                                                                       \
+  do {                                                                                                                 \
+    if (!(x)) {                                                                                                        \
+      fprintf(stderr, "%s:%d: %s: not so: %s\n", __FILE__, __LINE__, __func__, #x);                                    \
+      exit(1);                                                                                                         \
+    }                                                                                                                  \
   } while (0)
 
 static struct packet_pools pools;
@@ -23,39 +23,47 @@ static struct packet_pools pools;
 static uint8_t byte_at(uint32_t i) { return (uint8_t)(i * 7 + i / 256); }
 
 /* A frame of LEN bytes as a driver hands it over. */
-static struct rte_mbuf *arrival(void) {
+static struct rte_mbuf *arrival(void)
+{
   struct rte_mbuf *m = rte_pktmbuf_alloc(pools.data);
   CHECK(m != NULL);
   uint8_t *p = (uint8_t *)rte_pktmbuf_append(m, LEN);
-  for (uint32_t i = 0; i < LEN; i++) p[i] = byte_at(i);
+  for (uint32_t i = 0; i < LEN; i++)
+    p[i] = byte_at(i);
   packet_arrived(m);
   return m;
 }
 
-static struct dc_tx tx_of(struct rte_mbuf *m, uint32_t off, uint16_t prefix, uint8_t fill) {
-  struct dc_tx tx = {.buf = m != NULL ? packet_buf(m) : NULL, .off = off, .len = m != NULL ? LEN - off : 0,
-                     .prefix_len = prefix};
+static struct dc_tx tx_of(struct rte_mbuf *m, uint32_t off, uint16_t prefix, uint8_t fill)
+{
+  struct dc_tx tx = {
+      .buf = m != NULL ? packet_buf(m) : NULL, .off = off, .len = m != NULL ? LEN - off : 0, .prefix_len = prefix};
   memset(tx.prefix, fill, prefix);
   return tx;
 }
 
 /* The frame reads prefix, then the buffer's bytes from off on, over all its segments. */
-static void check_frame(struct rte_mbuf *m, uint32_t off, uint16_t prefix, uint8_t fill, unsigned segments) {
+static void check_frame(struct rte_mbuf *m, uint32_t off, uint16_t prefix, uint8_t fill, unsigned segments)
+{
   uint8_t flat[FRAME];
   const char *why;
   CHECK(m != NULL && m->nb_segs == segments && m->pkt_len == prefix + LEN - off);
   CHECK(rte_mbuf_check(m, 1, &why) == 0);
   const uint8_t *p = rte_pktmbuf_read(m, 0, m->pkt_len, flat);
-  for (uint32_t i = 0; i < prefix; i++) CHECK(p[i] == fill);
-  for (uint32_t i = off; i < LEN; i++) CHECK(p[prefix + i - off] == byte_at(i));
+  for (uint32_t i = 0; i < prefix; i++)
+    CHECK(p[i] == fill);
+  for (uint32_t i = off; i < LEN; i++)
+    CHECK(p[prefix + i - off] == byte_at(i));
 }
 
-static void check_all_back(void) {
+static void check_all_back(void)
+{
   CHECK(rte_mempool_avail_count(pools.data) == DATA);
   CHECK(rte_mempool_avail_count(pools.headers) == HEADERS);
 }
 
-static void sole_owner_is_written_in_place(void) {
+static void sole_owner_is_written_in_place(void)
+{
   struct rte_mbuf *m = arrival();
   struct dc_tx tx = tx_of(m, OFF, PREFIX, 0xa1);
   struct rte_mbuf *out = packet_build(&pools, &tx, true);
@@ -65,7 +73,8 @@ static void sole_owner_is_written_in_place(void) {
   check_all_back();
 }
 
-static void shared_packet_gets_a_header_in_front(bool last_in_place) {
+static void shared_packet_gets_a_header_in_front(bool last_in_place)
+{
   struct rte_mbuf *m = arrival();
   packet_buf_ops.ref(packet_buf(m)); /* the content store's */
   packet_buf_ops.ref(packet_buf(m)); /* the second copy's */
@@ -89,7 +98,8 @@ static void shared_packet_gets_a_header_in_front(bool last_in_place) {
   check_all_back();
 }
 
-static void other_bytes_of_a_shared_packet_are_cloned(void) {
+static void other_bytes_of_a_shared_packet_are_cloned(void)
+{
   struct rte_mbuf *m = arrival();
   packet_buf_ops.ref(packet_buf(m));
   packet_buf_ops.ref(packet_buf(m));
@@ -105,7 +115,8 @@ static void other_bytes_of_a_shared_packet_are_cloned(void) {
   check_all_back();
 }
 
-static void single_segment_drivers_get_a_copy(void) {
+static void single_segment_drivers_get_a_copy(void)
+{
   struct rte_mbuf *m = arrival();
   packet_buf_ops.ref(packet_buf(m));
   uint64_t copied = pools.counters.bytes_copied;
@@ -119,7 +130,8 @@ static void single_segment_drivers_get_a_copy(void) {
   check_all_back();
 }
 
-static void a_prefix_longer_than_the_room_in_front_is_chained(void) {
+static void a_prefix_longer_than_the_room_in_front_is_chained(void)
+{
   struct rte_mbuf *m = arrival();
   struct dc_tx tx = tx_of(m, 0, DC_PREFIX_MAX, 5);
   _Static_assert((int)DC_PREFIX_MAX > RTE_PKTMBUF_HEADROOM, "else there is room");
@@ -129,7 +141,8 @@ static void a_prefix_longer_than_the_room_in_front_is_chained(void) {
   check_all_back();
 }
 
-static void nothing_but_a_prefix(void) {
+static void nothing_but_a_prefix(void)
+{
   struct dc_tx tx = tx_of(NULL, 0, PREFIX, 7);
   struct rte_mbuf *out = packet_build(&pools, &tx, false);
   CHECK(out != NULL && out->pkt_len == PREFIX);
@@ -142,12 +155,14 @@ static void nothing_but_a_prefix(void) {
   check_all_back();
 }
 
-static void empty_pools_are_counted_and_lose_nothing(void) {
+static void empty_pools_are_counted_and_lose_nothing(void)
+{
   static struct rte_mbuf *all[HEADERS];
   struct rte_mbuf *m = arrival();
   uint64_t before = pools.counters.no_mbuf;
   unsigned n = 0;
-  while ((all[n] = rte_pktmbuf_alloc(pools.headers)) != NULL && ++n < HEADERS) continue;
+  while ((all[n] = rte_pktmbuf_alloc(pools.headers)) != NULL && ++n < HEADERS)
+    continue;
   packet_buf_ops.ref(packet_buf(m));
   struct dc_tx tx = tx_of(m, OFF, PREFIX, 1);
   CHECK(packet_build(&pools, &tx, false) == NULL);
@@ -164,11 +179,13 @@ static void empty_pools_are_counted_and_lose_nothing(void) {
   CHECK(rte_mempool_avail_count(pools.headers) == 1 && rte_mbuf_refcnt_read(m) == 2);
   rte_pktmbuf_free(one);
   packet_buf_ops.unref(packet_buf(m));
-  while (n > 0) rte_pktmbuf_free(all[--n]);
+  while (n > 0)
+    rte_pktmbuf_free(all[--n]);
   check_all_back();
 }
 
-int main(void) {
+int main(void)
+{
   struct config c = {.mtu = 9000, .workers = 1};
   struct fault f;
   if (log_catch_eal() < 0 || eal_start(&c, packet_pools_bytes(DATA, HEADERS, FRAME), &f) < 0 ||

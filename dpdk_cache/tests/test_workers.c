@@ -13,12 +13,12 @@
 
 enum { SOURCE, RECEIVER, PORTS, FRAME = 2048, WORKERS = 2 };
 
-#define CHECK(x)                                                            \
-  do {                                                                      \
-    if (!(x)) {                                                             \
-      fprintf(stderr, "%s:%d: %s: not so: %s\n", __FILE__, __LINE__, __func__, #x); \
-      exit(1);                                                              \
-    }                                                                       \
+#define CHECK(x)                                                                                                       \
+  do {                                                                                                                 \
+    if (!(x)) {                                                                                                        \
+      fprintf(stderr, "%s:%d: %s: not so: %s\n", __FILE__, __LINE__, __func__, #x);                                    \
+      exit(1);                                                                                                         \
+    }                                                                                                                  \
   } while (0)
 
 static const uint8_t nobody[6];
@@ -28,21 +28,25 @@ static unsigned whole; /* mbufs of the pool when nothing is under way */
 static struct sw *part(unsigned worker) { return &all.worker[worker].sw; }
 
 /* The first tree that is this worker's. */
-static uint32_t tree_of(unsigned worker) {
+static uint32_t tree_of(unsigned worker)
+{
   uint32_t tree = 1;
-  while (steering_of_tree(tree, WORKERS) != worker) tree++;
+  while (steering_of_tree(tree, WORKERS) != worker)
+    tree++;
   return tree;
 }
 
 /* A ring device is a loop: what is sent to a queue arrives from it. */
-static void arrive(unsigned port, unsigned queue, const uint8_t *frame, size_t len) {
+static void arrive(unsigned port, unsigned queue, const uint8_t *frame, size_t len)
+{
   struct rte_mbuf *m = rte_pktmbuf_alloc(part(0)->pools.data);
   CHECK(m != NULL);
   memcpy(rte_pktmbuf_append(m, (uint16_t)len), frame, len);
   CHECK(rte_eth_tx_burst(part(0)->ports[port].dev, (uint16_t)queue, &m, 1) == 1);
 }
 
-static void receive(unsigned worker, unsigned port) {
+static void receive(unsigned worker, unsigned port)
+{
   bool more = false;
   struct engine *e = &part(worker)->engine;
   engine_receive(e, e->port[port], loop_clock(), &more);
@@ -50,21 +54,25 @@ static void receive(unsigned worker, unsigned port) {
   engine_flush(e, loop_clock());
 }
 
-static unsigned take(unsigned worker) {
+static unsigned take(unsigned worker)
+{
   unsigned n = sw_take(part(worker), loop_clock());
   engine_flush(&part(worker)->engine, loop_clock());
   return n;
 }
 
 /* Frames that left by this queue; they are given back. */
-static unsigned left(unsigned port, unsigned queue) {
+static unsigned left(unsigned port, unsigned queue)
+{
   struct rte_mbuf *m[32];
   unsigned n = rte_eth_rx_burst(part(0)->ports[port].dev, (uint16_t)queue, m, 32);
-  for (unsigned i = 0; i < n; i++) rte_pktmbuf_free(m[i]);
+  for (unsigned i = 0; i < n; i++)
+    rte_pktmbuf_free(m[i]);
   return n;
 }
 
-static size_t interest(uint8_t *p, uint32_t tree, uint32_t seq) {
+static size_t interest(uint8_t *p, uint32_t tree, uint32_t seq)
+{
   struct dc_stop receiver = {.fwd = {.n = 1, .local = true}};
   struct dc_stop here = {.store = true, .ret = {.n = 1, .port = {RECEIVER}}, .fwd = {.n = 1, .port = {SOURCE}}};
   struct dc_stop source = {.ret = {.n = 1, .local = true}};
@@ -78,7 +86,8 @@ static size_t interest(uint8_t *p, uint32_t tree, uint32_t seq) {
   return dc_interest_write(p, FRAME, &path, &h, nobody, nobody);
 }
 
-static size_t data(uint8_t *p, uint32_t tree, uint32_t seq) {
+static size_t data(uint8_t *p, uint32_t tree, uint32_t seq)
+{
   struct dc_segment here = {.n = 1, .local = true};
   struct dc_header h = {.type = DC_TYPE_DATA, .length = 100, .tree = tree, .seq = seq};
   size_t n = dc_data_write(p, FRAME, &here, &h, nobody, nobody);
@@ -86,13 +95,15 @@ static size_t data(uint8_t *p, uint32_t tree, uint32_t seq) {
   return n + 100;
 }
 
-static uint64_t interests(unsigned worker) {
+static uint64_t interests(unsigned worker)
+{
   struct dc_node_counters c;
   dc_node_counters(part(worker)->members[0].node.core, &c);
   return c.interests;
 }
 
-static void a_frame_gets_to_the_worker_of_its_tree(void) {
+static void a_frame_gets_to_the_worker_of_its_tree(void)
+{
   uint8_t p[FRAME];
   for (unsigned w = 0; w < WORKERS; w++)
     for (unsigned at = 0; at < WORKERS; at++) { /* where the interest arrives, and its data at the other one */
@@ -109,7 +120,8 @@ static void a_frame_gets_to_the_worker_of_its_tree(void) {
     }
 }
 
-static void hellos_are_the_first_ones(void) {
+static void hellos_are_the_first_ones(void)
+{
   uint8_t p[60] = {0};
   dc_ether_write(p, nobody, nobody, DC_ETHERTYPE_HELLO); /* a malformed one: refused, and by the first */
   arrive(SOURCE, 1, p, sizeof p);
@@ -118,7 +130,8 @@ static void hellos_are_the_first_ones(void) {
   CHECK(part(1)->ports[SOURCE].base.link.refused == 0);
 }
 
-static void what_arrives_at_another_proves_the_link(void) {
+static void what_arrives_at_another_proves_the_link(void)
+{
   uint8_t p[FRAME];
   sw_hear(part(0));
   part(0)->engine.traffic = false;
@@ -129,7 +142,8 @@ static void what_arrives_at_another_proves_the_link(void) {
   CHECK(part(0)->engine.traffic && part(0)->ports[SOURCE].heard_told > before);
 }
 
-static void a_full_ring_loses_frames_and_nothing_else(void) {
+static void a_full_ring_loses_frames_and_nothing_else(void)
+{
   uint8_t p[FRAME];
   size_t len = interest(p, tree_of(1), 500);
   uint64_t handed = part(0)->counters.handed_over;
@@ -139,14 +153,16 @@ static void a_full_ring_loses_frames_and_nothing_else(void) {
   }
   CHECK(part(0)->counters.handed_over == handed + HANDED_FRAMES + 100);
   CHECK(part(0)->counters.handed_lost == 101); /* a ring holds one less than its size */
-  while (take(1) > 0) (void)left(SOURCE, 1);
+  while (take(1) > 0)
+    (void)left(SOURCE, 1);
   sw_wipe(&part(0)->members[0], true);
   sw_wipe(&part(1)->members[0], true);
   (void)left(SOURCE, 1);
   CHECK(rte_mempool_avail_count(part(0)->pools.data) == whole);
 }
 
-static void both_answer_in_one(void) {
+static void both_answer_in_one(void)
+{
   uint8_t p[FRAME];
   struct fault f;
   bool stop = false;
@@ -166,8 +182,10 @@ static void both_answer_in_one(void) {
   json_decref(request);
 }
 
-int main(void) {
-  static struct port_cfg ports[PORTS] = {{.port = SOURCE, .vdev = "net_ring0"}, {.port = RECEIVER, .vdev = "net_ring1"}};
+int main(void)
+{
+  static struct port_cfg ports[PORTS] = {{.port = SOURCE, .vdev = "net_ring0"},
+                                         {.port = RECEIVER, .vdev = "net_ring1"}};
   static struct node_cfg node = {.name = "n", .ports = ports, .nports = PORTS};
   struct config c = {.nodes = &node, .nnodes = 1, .mtu = 1500, .ring_frames = 128, .workers = WORKERS};
   struct fault f;

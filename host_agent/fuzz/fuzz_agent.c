@@ -144,7 +144,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t len)
   registration_close(&a.registration);
   signalling_close(&a.signalling);
   turn();
-  MUST(a.groups.n == 0 && a.groups.trees == 0 && a.forward.endpoints == 0 && a.worker.owned == NULL && a.disk.owned == NULL);
+  MUST(a.groups.n == 0 && a.groups.trees == 0 && a.forward.endpoints == 0 && a.worker.owned == NULL &&
+       a.disk.owned == NULL);
   MUST(a.signalling.budget == 0 && a.registration.budget == 0);
   dc_node_clear(a.forward.node.core);
   MUST(a.forward.pool.in_use == 0);

@@ -10,14 +10,22 @@ static json_t *strange(struct script *s)
   static const char *const words[] = {"", ".", "..", "../x", "me", "g/1", "\xc3\xa9", "0", "-1", "4294967296"};
   uint8_t b = next(s);
   switch (b % 8) {
-  case 0: return json_null();
-  case 1: return json_integer(-1);
-  case 2: return json_integer((json_int_t)1 << (b >> 3) % 63);
-  case 3: return json_string(words[(b >> 3) % 10]);
-  case 4: return json_array();
-  case 5: return json_object();
-  case 6: return json_real(1e300);
-  default: return json_true();
+  case 0:
+    return json_null();
+  case 1:
+    return json_integer(-1);
+  case 2:
+    return json_integer((json_int_t)1 << (b >> 3) % 63);
+  case 3:
+    return json_string(words[(b >> 3) % 10]);
+  case 4:
+    return json_array();
+  case 5:
+    return json_object();
+  case 6:
+    return json_real(1e300);
+  default:
+    return json_true();
   }
 }
 
@@ -101,7 +109,7 @@ static json_t *whole(struct script *s, const char *op, uint64_t *n)
     return o;
   }
   if (b & 1)
-    put(s, o, "n", json_integer((json_int_t)++*n));
+    put(s, o, "n", json_integer((json_int_t)++ * n));
   if (strcmp(op, "assign") == 0) {
     json_array_append_new(list, row(1 + (b >> 1) % 2, next(s), next(s) % 24, next(s) % 24));
     put(s, o, "extents", list);
@@ -146,8 +154,8 @@ static json_t *tree(struct script *s, const char *op, unsigned depth)
 
 json_t *request(struct script *s, uint8_t op)
 {
-  static const char *const ops[] = {"stat",   "open",  "open", "assign", "assign", "digest", "cut",   "reroute", "rates",
-                                    "status", "close", "node", "ping",   "open",   "dance", ""};
+  static const char *const ops[] = {"stat",  "open",   "open",  "assign", "assign", "digest", "cut",   "reroute",
+                                    "rates", "status", "close", "node",   "ping",   "open",   "dance", ""};
   static uint64_t n;
   const char *name = ops[op % 16];
   json_t *m = json_object();

@@ -51,7 +51,7 @@ extern struct side master, child, manager;
 extern uint64_t asked[ASKED]; /* ids that a child was asked with */
 extern unsigned nasked;
 extern unsigned requests, answers; /* on the master's connection */
-extern bool sane; /* nothing but whole requests was sent on it */
+extern bool sane;                  /* nothing but whole requests was sent on it */
 
 void connect_master(void);
 void send_bytes(struct side *s, const void *p, size_t n);

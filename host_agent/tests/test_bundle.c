@@ -9,7 +9,8 @@
 
 static struct bundle_entry entry(enum bundle_kind kind, const char *name, uint64_t size, const char *target)
 {
-  return (struct bundle_entry){.kind = kind, .mode = 0644, .size = size, .name = strdup(name), .target = strdup(target)};
+  return (struct bundle_entry){
+      .kind = kind, .mode = 0644, .size = size, .name = strdup(name), .target = strdup(target)};
 }
 
 static uint8_t *made(struct bundle *t, const struct bundle_entry *e, uint32_t n)
@@ -25,7 +26,7 @@ static void there_and_back(void)
 {
   struct bundle t, back;
   struct fault why;
-  struct bundle_entry e[] = {entry(BUNDLE_FOLDER, "a", 0, ""),         entry(BUNDLE_FILE, "a/empty", 0, ""),
+  struct bundle_entry e[] = {entry(BUNDLE_FOLDER, "a", 0, ""), entry(BUNDLE_FILE, "a/empty", 0, ""),
                              entry(BUNDLE_FILE, "a/large", 70000, ""), entry(BUNDLE_LINK, "a/link", 0, "../b"),
                              entry(BUNDLE_FILE, "b", 5, "")};
   uint8_t *p = made(&t, e, 5);
@@ -62,8 +63,8 @@ static void refused(const struct bundle_entry *e, uint32_t n)
 
 static void names_and_links(void)
 {
-  static const char *const names[] = {"",   "/a",  "a/",  "a//b", ".",    "..",     "../a", "a/../b",
-                                      "./a", "a/.", "x/y", "/",    "a/b/..", "a/./b"};
+  static const char *const names[] = {"",       "/a",  "a/",  "a//b", ".", "..",     "../a",
+                                      "a/../b", "./a", "a/.", "x/y",  "/", "a/b/..", "a/./b"};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
     struct bundle_entry e[] = {entry(BUNDLE_FILE, names[i], 1, "")};
     refused(e, 1); /* x/y: in no folder */
@@ -83,7 +84,8 @@ static void names_and_links(void)
   refused(below, 2);
   struct bundle_entry sized[] = {entry(BUNDLE_FOLDER, "a", 1, "")};
   refused(sized, 1);
-  struct bundle_entry huge[] = {entry(BUNDLE_FILE, "a", UINT64_C(1) << 52, ""), entry(BUNDLE_FILE, "b", UINT64_C(1) << 52, "")};
+  struct bundle_entry huge[] = {entry(BUNDLE_FILE, "a", UINT64_C(1) << 52, ""),
+                                entry(BUNDLE_FILE, "b", UINT64_C(1) << 52, "")};
   refused(huge, 2);
   struct bundle_entry root[] = {entry(BUNDLE_FILE, "a", 1, "")};
   root[0].mode = 04755;

@@ -16,9 +16,18 @@ static void ranges(void)
   assert(origin_content_range("bytes 0-99/1234", &r) && r.ranged && r.first == 0 && r.last == 99 && r.size == 1234);
   assert(origin_content_range("BYTES 5-5/6", &r) && r.first == 5 && r.last == 5);
   assert(origin_content_range("bytes */0", &r) && !r.ranged && r.size == 0);
-  static const char *const bad[] = {"",           "bytes",         "bytes 0-99",     "bytes 0-99/*",  "bytes 9-8/10",
-                                    "bytes 0-9/9", "bytes -1-2/3",  "bytes 0-1/2x",   "items 0-1/2",   "bytes  0-1/2",
-                                    "bytes 0-/2", "bytes 0-99999999999999999999/999999999999999999999"};
+  static const char *const bad[] = {"",
+                                    "bytes",
+                                    "bytes 0-99",
+                                    "bytes 0-99/*",
+                                    "bytes 9-8/10",
+                                    "bytes 0-9/9",
+                                    "bytes -1-2/3",
+                                    "bytes 0-1/2x",
+                                    "items 0-1/2",
+                                    "bytes  0-1/2",
+                                    "bytes 0-/2",
+                                    "bytes 0-99999999999999999999/999999999999999999999"};
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
     assert(!origin_content_range(bad[i], &r));
 }
@@ -34,10 +43,12 @@ static void challenges(void)
 {
   struct challenge c;
   assert(answer_challenge("Bearer realm=\"https://a/t\",service=\"s\",scope=\"repository:x:pull\",error=none", &c));
-  assert(strcmp(c.realm, "https://a/t") == 0 && strcmp(c.service, "s") == 0 && strcmp(c.scope, "repository:x:pull") == 0);
+  assert(strcmp(c.realm, "https://a/t") == 0 && strcmp(c.service, "s") == 0 &&
+         strcmp(c.scope, "repository:x:pull") == 0);
   assert(answer_challenge("bearer scope=b, realm=\"a\\\"b\"", &c) && strcmp(c.realm, "a\"b") == 0);
-  static const char *const bad[] = {"",           "Basic realm=\"x\"", "Bearer ",          "Bearer realm=\"x",
-                                    "Bearer realm", "Bearer =x",         "Bearer service=x", "Bearer realm=\"x\\"};
+  static const char *const bad[] = {
+      "",          "Basic realm=\"x\"", "Bearer ",           "Bearer realm=\"x", "Bearer realm",
+      "Bearer =x", "Bearer service=x",  "Bearer realm=\"x\\"};
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
     assert(!answer_challenge(bad[i], &c));
 }
@@ -76,10 +87,11 @@ static void refused(const char *url, const char *path, const char *code)
 
 static void permissions(void)
 {
-  const char *text = "{\"origins\":[{\"prefix\":\"https://h/a/\"},"
-                     "{\"prefix\":\"https://h/a/b/\",\"bearer\":\"hidden\"},{\"prefix\":\"http://h/\",\"bearer\":\"hidden\"},"
-                     "{\"prefix\":\"https://half\"},{\"prefix\":\"s3://bucket/\",\"endpoint\":\"http://s:1/\","
-                     "\"region\":\"eu\",\"access_key\":\"k\",\"secret_key\":\"hidden\"}]}";
+  const char *text =
+      "{\"origins\":[{\"prefix\":\"https://h/a/\"},"
+      "{\"prefix\":\"https://h/a/b/\",\"bearer\":\"hidden\"},{\"prefix\":\"http://h/\",\"bearer\":\"hidden\"},"
+      "{\"prefix\":\"https://half\"},{\"prefix\":\"s3://bucket/\",\"endpoint\":\"http://s:1/\","
+      "\"region\":\"eu\",\"access_key\":\"k\",\"secret_key\":\"hidden\"}]}";
   struct fault why;
   const char *path = file(text, 0600);
   struct origin *o = origin_open("https://h/a/x?y=1", path, &why);
@@ -97,7 +109,7 @@ static void permissions(void)
   refused("https://h/other", path, "denied");
   refused("https://half.evil/x", path, "denied"); /* a prefix is a whole part */
   refused("https://h/a/x", NULL, "denied");
-  refused("http://h/x", path, "bad_origin");      /* a token in the clear */
+  refused("http://h/x", path, "bad_origin"); /* a token in the clear */
   refused("ftp://h/x", path, "bad_origin");
   refused("file:///etc/shadow", path, "bad_origin");
   refused("https://user:hidden@h/a/x", path, "bad_origin");

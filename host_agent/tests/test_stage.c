@@ -37,7 +37,8 @@ static void a_run_ends_with_its_block_and_where_pieces_do_not_follow(void)
   j = stage_job(&s, &target, &layout);
   CHECK(j->off == 5000 && j->len == 1000 && !j->begins && !j->ends);
   end(&all, j, false);
-  CHECK(stage_add(&s, 8000, 2, piece, 1000) && stage_add(&s, 9000, 2, piece, 1000) && stage_add(&s, 10000, 2, piece, 1));
+  CHECK(stage_add(&s, 8000, 2, piece, 1000) && stage_add(&s, 9000, 2, piece, 1000) &&
+        stage_add(&s, 10000, 2, piece, 1));
   j = stage_job(&s, &target, &layout);
   CHECK(j->begins && j->ends && j->len == 2001); /* the last block, shorter than the others */
   end(&all, j, false);

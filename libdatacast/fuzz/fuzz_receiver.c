@@ -21,12 +21,12 @@ static struct {
   dc_pieces *pieces;
   struct dc_receiver_cfg cfg;
   dc_time now;
-  uint32_t begin, end;       /* numbers assigned */
-  uint32_t extents, piece;   /* extents so far; the next piece to be assigned */
-  uint16_t of[SPACE];        /* the piece a number carries, plus one; 0: none */
-  bool asked[SPACE];         /* an interest was sent and not answered, as far as the receiver may know */
-  bool good[BLOCKS];         /* verified: it never fails any more */
-  uint32_t way[SPACE];       /* numbers on their way, oldest first */
+  uint32_t begin, end;     /* numbers assigned */
+  uint32_t extents, piece; /* extents so far; the next piece to be assigned */
+  uint16_t of[SPACE];      /* the piece a number carries, plus one; 0: none */
+  bool asked[SPACE];       /* an interest was sent and not answered, as far as the receiver may know */
+  bool good[BLOCKS];       /* verified: it never fails any more */
+  uint32_t way[SPACE];     /* numbers on their way, oldest first */
   uint32_t n;
 } m;
 

@@ -124,8 +124,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t len)
   m.now = m.start = DC_SEC;
   uint64_t rate = rates[kind >> 1 & 3];
   m.cfg = (struct dc_source_cfg){.cc = dc_cc_find(kind & 1 ? "steady" : "datacast"),
-                                 .params = {.rate_init = kind & 8 ? rate : rate / 16, .rate_min = rate / 256,
-                                            .rate_max = rate, .delta = rate / 20, .interval = DC_MS,
+                                 .params = {.rate_init = kind & 8 ? rate : rate / 16,
+                                            .rate_min = rate / 256,
+                                            .rate_max = rate,
+                                            .delta = rate / 20,
+                                            .interval = DC_MS,
                                             .packet_bytes = kind & 16 ? 1464 : 9000},
                                  .burst_packets = kind & 32 ? 64 : 2};
   m.s = dc_source_init(memory, m.now, &m.cfg);

@@ -4,10 +4,7 @@
 
 #include <stdint.h>
 
-static inline uint16_t dc_get16(const uint8_t *p)
-{
-  return (uint16_t)(p[0] << 8 | p[1]);
-}
+static inline uint16_t dc_get16(const uint8_t *p) { return (uint16_t)(p[0] << 8 | p[1]); }
 
 static inline uint32_t dc_get32(const uint8_t *p)
 {

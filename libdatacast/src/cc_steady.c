@@ -25,19 +25,19 @@
 enum mode { START, HOLD, RECOVER };
 
 enum {
-  TARGET = 140,     /* of 255 of what the store holds beyond a receiver's credits, */
-  TARGET_MIN = 32,  /* but not less of all */
-  SPAN = 6,         /* packets, and a fourth of the depth, between the two reports of a measurement */
-  RUN = 4,          /* duplicates in a row that tell a rate */
-  PATIENCE = 4,     /* packets of the slowest receiver without a duplicate that end a recovery */
-  FIRST_TRIP = 16,  /* T: no round trip is known yet */
-  CREDITS = 16,     /* w, where it is not known */
-  LONG = 4,         /* rounds can seem long when w has become smaller: at most so many round trips */
-  REPORTS = 4,      /* of lags that a round needs at least */
-  COURTESY = 64,    /* rounds of additive increase after a loss */
-  SLACK = 40,       /* packets a receiver can fall back by before any lag shows: its credits beyond the path's own */
-  QUIET = 8,        /* rounds without a lag that double the probing where the caches are small */
-  PIPE = 2          /* fourths of a round trip that lie between the source and the caches, at first */
+  TARGET = 140,    /* of 255 of what the store holds beyond a receiver's credits, */
+  TARGET_MIN = 32, /* but not less of all */
+  SPAN = 6,        /* packets, and a fourth of the depth, between the two reports of a measurement */
+  RUN = 4,         /* duplicates in a row that tell a rate */
+  PATIENCE = 4,    /* packets of the slowest receiver without a duplicate that end a recovery */
+  FIRST_TRIP = 16, /* T: no round trip is known yet */
+  CREDITS = 16,    /* w, where it is not known */
+  LONG = 4,        /* rounds can seem long when w has become smaller: at most so many round trips */
+  REPORTS = 4,     /* of lags that a round needs at least */
+  COURTESY = 64,   /* rounds of additive increase after a loss */
+  SLACK = 40,      /* packets a receiver can fall back by before any lag shows: its credits beyond the path's own */
+  QUIET = 8,       /* rounds without a lag that double the probing where the caches are small */
+  PIPE = 2         /* fourths of a round trip that lie between the source and the caches, at first */
 };
 
 /* A round ends when interests come in that answer what was sent after it began: about a round trip. A receiver asks for
@@ -50,27 +50,27 @@ struct state {
   uint64_t high;       /* rate that caused no lag, as far as that is still to be trusted */
   dc_time tick;
   dc_time since, last_dup, last, cut; /* begin of a run; last duplicate, interest, answer to a loss */
-  dc_time gap;         /* longest pause between two duplicates of this recovery */
-  dc_time far;         /* last duplicate of this recovery from beyond what the caches cover */
-  dc_time from, begun; /* the measurement's begin, the round's */
-  dc_time trip;        /* round trip */
-  dc_time first;       /* interest */
-  dc_time settled;     /* duplicates until then are still of the recovery before */
-  uint64_t least, ceiling; /* of R in this recovery; r when a loss was told */
-  uint32_t limit;          /* where this recovery ends at the latest: packets behind */
+  dc_time gap;                        /* longest pause between two duplicates of this recovery */
+  dc_time far;                        /* last duplicate of this recovery from beyond what the caches cover */
+  dc_time from, begun;                /* the measurement's begin, the round's */
+  dc_time trip;                       /* round trip */
+  dc_time first;                      /* interest */
+  dc_time settled;                    /* duplicates until then are still of the recovery before */
+  uint64_t least, ceiling;            /* of R in this recovery; r when a loss was told */
+  uint32_t limit;                     /* where this recovery ends at the latest: packets behind */
   uint32_t from_asked, round_asked, sent, cut_sent;
-  uint32_t run, dup_seq;   /* duplicates with numbers in a row; the last one */
-  uint32_t asked, window;  /* one past the newest number asked for; w as far as known */
-  uint32_t round;          /* `asked` at the end of this round */
+  uint32_t run, dup_seq;  /* duplicates with numbers in a row; the last one */
+  uint32_t asked, window; /* one past the newest number asked for; w as far as known */
+  uint32_t round;         /* `asked` at the end of this round */
   uint32_t depth;
-  uint16_t quiet;      /* rounds without a lag */
+  uint16_t quiet; /* rounds without a lag */
   uint8_t mode, lag, from_lag, step, courtesy, pipe;
-  bool lagged;         /* some lag was seen in this round */
-  bool timed;          /* a round trip was measured */
-  bool halved;         /* the first lag was answered */
-  bool blind;          /* no rate was measured before this recovery */
-  uint8_t reports;     /* of lags in this round, at least so many */
-  bool starved;        /* the queue of interests was empty in this round */
+  bool lagged;     /* some lag was seen in this round */
+  bool timed;      /* a round trip was measured */
+  bool halved;     /* the first lag was answered */
+  bool blind;      /* no rate was measured before this recovery */
+  uint8_t reports; /* of lags in this round, at least so many */
+  bool starved;    /* the queue of interests was empty in this round */
 };
 
 _Static_assert(sizeof(struct state) <= DC_CC_STATE, "state of cc=steady");
@@ -106,8 +106,7 @@ static void begin_round(struct state *s, dc_time now)
 static void start(void *state, dc_time now, const struct dc_cc_params *p)
 {
   struct state *s = state;
-  *s = (struct state){
-      .p = *p, .tick = now, .trip = FIRST_TRIP * p->interval, .step = 1, .depth = 1, .pipe = PIPE};
+  *s = (struct state){.p = *p, .tick = now, .trip = FIRST_TRIP * p->interval, .step = 1, .depth = 1, .pipe = PIPE};
   s->window = p->credits != 0 ? p->credits : CREDITS;
   s->rate = s->base = s->actual = clamp(s, p->rate_init);
   begin_round(s, now);
@@ -404,11 +403,10 @@ static dc_time next_tick(const void *state)
 
 static uint64_t rate(const void *state) { return ((const struct state *)state)->rate; }
 
-const struct dc_cc_ops dc_cc_steady = {
-    .name = "steady",
-    .spreads_repairs = true,
-    .init = start,
-    .interest = interest,
-    .tick = tick,
-    .next_tick = next_tick,
-    .rate = rate};
+const struct dc_cc_ops dc_cc_steady = {.name = "steady",
+                                       .spreads_repairs = true,
+                                       .init = start,
+                                       .interest = interest,
+                                       .tick = tick,
+                                       .next_tick = next_tick,
+                                       .rate = rate};

@@ -9,10 +9,10 @@
 #include "datacast/time.h"
 
 struct dc_child {
-  dc_time heard; /* last interest */
-  uint32_t seq;  /* furthest sequence number it asked for */
-  uint32_t gap;  /* microseconds between its interests, smoothed */
-  uint8_t lag;   /* as it last told */
+  dc_time heard;         /* last interest */
+  uint32_t seq;          /* furthest sequence number it asked for */
+  uint32_t gap;          /* microseconds between its interests, smoothed */
+  uint8_t lag;           /* as it last told */
   struct dc_segment ret; /* all of it that is mostly used stands in one cache line */
 } __attribute__((aligned(64)));
 

@@ -16,22 +16,22 @@
 
 struct dc_credits {
   bool adaptive;
-  bool far;         /* the last answers were the source's own */
-  bool cut;         /* a loss was answered in this round */
+  bool far; /* the last answers were the source's own */
+  bool cut; /* a loss was answered in this round */
   uint32_t least;
-  uint32_t w;       /* in force: follows the goal one by one, so that no burst goes out and no pause comes */
+  uint32_t w; /* in force: follows the goal one by one, so that no burst goes out and no pause comes */
   struct {
     dc_time shortest; /* round trip ever seen */
     uint32_t goal;
-    bool doubling;    /* until the first queue shows */
-  } path[2];        /* for answers on the way, and for the source's own (DUP) */
-  uint32_t near;    /* answers in a row that were none of the source's own */
-  uint32_t losses;  /* in this round */
-  uint32_t pause;   /* rounds without growth, after a loss */
-  uint32_t late;    /* samples in a row that showed a queue, while doubling */
-  uint32_t got;     /* data so far */
-  dc_time fastest;  /* round trip of this round */
-  uint64_t round;   /* ends when an interest of this number or later is answered */
+    bool doubling; /* until the first queue shows */
+  } path[2];       /* for answers on the way, and for the source's own (DUP) */
+  uint32_t near;   /* answers in a row that were none of the source's own */
+  uint32_t losses; /* in this round */
+  uint32_t pause;  /* rounds without growth, after a loss */
+  uint32_t late;   /* samples in a row that showed a queue, while doubling */
+  uint32_t got;    /* data so far */
+  dc_time fastest; /* round trip of this round */
+  uint64_t round;  /* ends when an interest of this number or later is answered */
 };
 
 void dc_credits_init(struct dc_credits *c, uint32_t least, bool adaptive) __attribute__((nonnull));

@@ -107,7 +107,7 @@ enum dc_drop dc_hello_handle(struct dc_hello *h, dc_time now, const struct dc_he
   if (header->tree == h->instance)
     return DC_DROP_UNWANTED; /* our own, come back: a loop in the cabling is no neighbour */
   if (h->met && header->tree == h->peer_instance && h->peer_seq - header->seq < BEHIND)
-    return DC_DROP_UNWANTED; /* out of date */
+    return DC_DROP_UNWANTED;                      /* out of date */
   bool hears = dc_get32(rest + 4) == h->instance; /* else it speaks to what was here before */
   if (!hears && theirs == UP)
     theirs = INIT;
@@ -158,10 +158,8 @@ unsigned dc_hello_poll(struct dc_hello *h, dc_time now, uint8_t out[DC_HELLO_LEN
   unsigned n = 0;
   if (now >= h->next) {
     dc_time every = interval(h, now);
-    struct dc_header header = {.type = DC_TYPE_HELLO,
-                               .length = DC_HELLO_LEN - DC_HEADER_LEN,
-                               .tree = h->instance,
-                               .seq = ++h->seq};
+    struct dc_header header = {
+        .type = DC_TYPE_HELLO, .length = DC_HELLO_LEN - DC_HEADER_LEN, .tree = h->instance, .seq = ++h->seq};
     dc_header_write(out, &header);
     uint8_t *rest = out + DC_HEADER_LEN;
     rest[0] = h->state;

@@ -23,10 +23,7 @@ struct work {
   bool handed_on;
 };
 
-static void drop(struct work *w, enum dc_drop why)
-{
-  w->node->count.drop[why]++;
-}
+static void drop(struct work *w, enum dc_drop why) { w->node->count.drop[why]++; }
 
 /* One more frame to send of this buffer; the first one of the frame at hand takes over the caller's reference. */
 static struct dc_tx *add_tx(struct work *w, dc_buf *buf, uint32_t off, uint32_t len, uint16_t port)
@@ -67,10 +64,7 @@ static void count_tx(struct dc_node *node, const struct dc_tx *tx, bool data, ui
 static uint16_t first_port(const struct dc_segment *seg) { return seg->n == 0 ? DC_PORT_HOST : seg->port[0]; }
 
 /* Which port did the frame at hand come in by, in those terms? An appliance is not told. */
-static bool came_by(const struct work *w, uint16_t port)
-{
-  return !w->node->cfg.lone_port && w->frame->port == port;
-}
+static bool came_by(const struct work *w, uint16_t port) { return !w->node->cfg.lone_port && w->frame->port == port; }
 
 /* May a frame leave over this segment? Returns DC_DROP_NONE and the port, or the reason. */
 static enum dc_drop way_out(const struct dc_node *node, const struct dc_segment *seg, uint16_t *port)
@@ -122,8 +116,8 @@ static bool same_frame(const struct dc_segment *a, const struct dc_segment *b)
 
 /* The ports of the children waiting in `e` that get the frame that goes to `ret`, as a bitmap; they wait no more. The switch
  * copies (REPLICATE). *local: one of them wants LOCAL on it. */
-static uint32_t take_together(const struct dc_node *node, const struct dc_children *children, struct dc_waiting_entry *e,
-                              const struct dc_segment *ret, bool *local)
+static uint32_t take_together(const struct dc_node *node, const struct dc_children *children,
+                              struct dc_waiting_entry *e, const struct dc_segment *ret, bool *local)
 {
   if (ret->n == 0 || ret->port[0] >= node->copies)
     return ALONE;

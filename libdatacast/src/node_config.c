@@ -20,10 +20,7 @@ void dc_node_cfg_default(struct dc_node_cfg *cfg)
   };
 }
 
-static bool power_of_two(uint32_t n)
-{
-  return n != 0 && (n & (n - 1)) == 0;
-}
+static bool power_of_two(uint32_t n) { return n != 0 && (n & (n - 1)) == 0; }
 
 int dc_node_cfg_check(const struct dc_node_cfg *cfg, const char **what)
 {
@@ -81,10 +78,7 @@ static struct layout lay_out(const struct dc_node_cfg *cfg)
   return l;
 }
 
-size_t dc_node_size(const struct dc_node_cfg *cfg)
-{
-  return lay_out(cfg).size;
-}
+size_t dc_node_size(const struct dc_node_cfg *cfg) { return lay_out(cfg).size; }
 
 dc_node *dc_node_init(void *memory, const struct dc_node_cfg *cfg, const struct dc_buf_ops *ops)
 {

@@ -182,10 +182,7 @@ void dc_tree_sample(struct dc_tree *tree, dc_time took)
     tree->response -= (tree->response - took) / 8;
 }
 
-static dc_time within(dc_time t, dc_time low, dc_time high)
-{
-  return t < low ? low : t > high ? high : t;
-}
+static dc_time within(dc_time t, dc_time low, dc_time high) { return t < low ? low : t > high ? high : t; }
 
 static uint8_t slowest_child(const struct dc_tree *tree, dc_time now)
 {

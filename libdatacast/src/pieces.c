@@ -39,8 +39,8 @@ static size_t words(uint64_t n) { return (size_t)((n + 63) / 64); }
 
 size_t dc_pieces_size(const struct dc_layout *l)
 {
-  return sizeof(struct dc_pieces) + (words(dc_layout_pieces(l)) + words(dc_layout_blocks(l))) * sizeof(uint64_t)
-         + (size_t)dc_layout_blocks(l) * sizeof(uint32_t);
+  return sizeof(struct dc_pieces) + (words(dc_layout_pieces(l)) + words(dc_layout_blocks(l))) * sizeof(uint64_t) +
+         (size_t)dc_layout_blocks(l) * sizeof(uint32_t);
 }
 
 dc_pieces *dc_pieces_init(void *memory, const struct dc_layout *l)

@@ -45,14 +45,14 @@ struct dc_source {
   dc_time tick;
 
   struct dc_runs given, sent; /* the numbers there are; those that were sent */
-  uint32_t next_seq; /* one past the highest number sent */
+  uint32_t next_seq;          /* one past the highest number sent */
   /* How many numbers were accepted and sent so far. Rules of rate control think in these: a number far ahead of the others
    * is one more, whatever its value. */
   uint32_t accepted, sent_n;
 
-  uint32_t queued; /* waiting for tokens, in both queues */
-  uint32_t dup_head, dups;  /* to be answered at once, but for losses */
-  dc_time repair;           /* the next answer to a loss */
+  uint32_t queued;         /* waiting for tokens, in both queues */
+  uint32_t dup_head, dups; /* to be answered at once, but for losses */
+  dc_time repair;          /* the next answer to a loss */
   unsigned children;
   uint64_t uses;
   struct dc_source_counters count;
@@ -202,7 +202,9 @@ static void tell(dc_source *s, dc_time now, const struct dc_header *h, uint32_t 
   struct dc_cc_event e = {.duplicate = duplicate,
                           .retx = h->flags & DC_FLAG_RETX,
                           .lag = h->lag,
-                          .seq = !duplicate ? s->accepted - 1 : behind < s->sent_n ? s->sent_n - behind : 0,
+                          .seq = !duplicate           ? s->accepted - 1
+                                 : behind < s->sent_n ? s->sent_n - behind
+                                                      : 0,
                           .behind = behind,
                           .queued = s->queued,
                           .next_seq = s->sent_n,
@@ -225,8 +227,8 @@ static void asked(dc_source *s, dc_time now, const struct dc_header *h, uint32_t
     if (s->dups == DC_SOURCE_QUEUE_MAX)
       refuse(s, DC_DROP_QUEUE);
     else {
-      s->dup[(s->dup_head + s->dups++) % DC_SOURCE_QUEUE_MAX] = (struct again){
-          seq, (uint16_t)child, (h->flags & DC_FLAG_RETX) != 0};
+      s->dup[(s->dup_head + s->dups++) % DC_SOURCE_QUEUE_MAX] =
+          (struct again){seq, (uint16_t)child, (h->flags & DC_FLAG_RETX) != 0};
       s->child[child].pending++;
     }
     if (h->flags & DC_FLAG_NOCACHE)

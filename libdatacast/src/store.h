@@ -12,7 +12,7 @@
 #include "datacast/buf.h"
 
 struct dc_store_slot {
-  dc_buf *buf; /* NULL: empty */
+  dc_buf *buf;  /* NULL: empty */
   uint32_t off; /* of the Datacast header */
   uint32_t len; /* payload bytes */
   uint32_t seq;
@@ -23,8 +23,8 @@ struct dc_store_slot {
 
 struct dc_store {
   struct dc_store_slot *slot; /* the caller's, zeroed */
-  uint32_t mask;  /* of the slots in use now */
-  uint32_t slots; /* most that may be */
+  uint32_t mask;              /* of the slots in use now */
+  uint32_t slots;             /* most that may be */
   uint32_t oldest, newest;
   uint32_t packets;
   uint64_t bytes;    /* payload */

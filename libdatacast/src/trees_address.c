@@ -30,10 +30,7 @@ uint32_t dc_address_trees(enum dc_net_kind kind, uint32_t n, uint32_t k)
   }
 }
 
-static uint32_t digits_of(const struct dc_net *net)
-{
-  return net->kind == DC_NET_BCUBE ? net->k + 1 : net->k;
-}
+static uint32_t digits_of(const struct dc_net *net) { return net->kind == DC_NET_BCUBE ? net->k + 1 : net->k; }
 
 static void split(uint32_t v, uint32_t n, uint32_t digits, uint32_t *d)
 {

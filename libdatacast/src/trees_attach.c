@@ -9,9 +9,9 @@ struct search {
   struct dc_trees *s;
   unsigned t;
   uint32_t v;
-  uint64_t may_lose;         /* trees whose arcs may be taken */
-  unsigned tick;             /* arcs taken in the last LOCK ticks may not be taken back; 0: all may */
-  uint32_t found, cost;      /* where it met the tree */
+  uint64_t may_lose;    /* trees whose arcs may be taken */
+  unsigned tick;        /* arcs taken in the last LOCK ticks may not be taken back; 0: all may */
+  uint32_t found, cost; /* where it met the tree */
 };
 
 /* A place where the search may end: the source (when it may have another child), or a node of the tree. */
@@ -92,8 +92,7 @@ static bool look(struct search *q)
           s->stamp[u] = seen;
           next[u] = a;
           near[nears++] = u;
-        } else if (use <= DC_TREES_MAX && (q->may_lose >> (use - 1) & 1) != 0 && !locked(q, a) &&
-                   fars < net->nodes) {
+        } else if (use <= DC_TREES_MAX && (q->may_lose >> (use - 1) & 1) != 0 && !locked(q, a) && fars < net->nodes) {
           far[fars++] = a;
         }
       }

@@ -3,10 +3,7 @@
 /* later[v]: the load on the way to v above, the distance in the low half. */
 enum { DISTANCE = 0xffff, LOAD_SHIFT = 16, LOAD_MAX = 0xffff };
 
-static inline uint32_t distance(const struct dc_trees *s, uint32_t v)
-{
-  return s->later[v] & DISTANCE;
-}
+static inline uint32_t distance(const struct dc_trees *s, uint32_t v) { return s->later[v] & DISTANCE; }
 
 static inline uint32_t onward(const struct dc_trees *s, uint32_t v, uint32_t arc)
 {

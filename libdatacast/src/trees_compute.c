@@ -7,10 +7,7 @@
 /* Searches that an exchange of arcs may take before a tree is given up. */
 enum { BUDGET = 600 };
 
-static uint64_t low_bits(unsigned n)
-{
-  return n >= 64 ? UINT64_MAX : (UINT64_C(1) << n) - 1;
-}
+static uint64_t low_bits(unsigned n) { return n >= 64 ? UINT64_MAX : (UINT64_C(1) << n) - 1; }
 
 /* All receivers that tree t does not reach. */
 static void need_rest(struct dc_trees *s, unsigned t)

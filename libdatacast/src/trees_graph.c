@@ -26,10 +26,7 @@ static size_t lay_out(struct dc_net *net, void *memory, const struct dc_net_cfg 
   return a.used;
 }
 
-size_t dc_net_size(const struct dc_net_cfg *cfg)
-{
-  return lay_out(NULL, NULL, cfg);
-}
+size_t dc_net_size(const struct dc_net_cfg *cfg) { return lay_out(NULL, NULL, cfg); }
 
 /* Rows of arcs from the list of links. False when ports are not dense or used twice. */
 static bool fill(struct dc_net *net, uint32_t links, const struct dc_net_link *link)
@@ -78,10 +75,7 @@ struct dc_net *dc_net_init(void *memory, const struct dc_net_cfg *cfg, const str
   return net;
 }
 
-enum dc_net_kind dc_net_kind(const struct dc_net *net)
-{
-  return net->kind;
-}
+enum dc_net_kind dc_net_kind(const struct dc_net *net) { return net->kind; }
 
 uint32_t dc_net_arc(const struct dc_net *net, uint32_t v, uint32_t port)
 {
@@ -100,10 +94,7 @@ void dc_net_set_up(struct dc_net *net, uint32_t arc, bool up)
     net->base[both[i]] = (uint8_t)(up ? net->base[both[i]] & ~DC_USE_DOWN : net->base[both[i]] | DC_USE_DOWN);
 }
 
-bool dc_net_is_up(const struct dc_net *net, uint32_t arc)
-{
-  return (net->base[arc] & DC_USE_DOWN) == 0;
-}
+bool dc_net_is_up(const struct dc_net *net, uint32_t arc) { return (net->base[arc] & DC_USE_DOWN) == 0; }
 
 void dc_net_set_cache(struct dc_net *net, uint32_t v, bool can)
 {

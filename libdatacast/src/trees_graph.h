@@ -31,8 +31,8 @@ struct dc_net {
   uint8_t *base;       /* arc -> DC_USE_* of an empty set */
   uint8_t *flags;
   uint16_t *msd;
-  uint8_t *port;       /* [structured][nodes]: the port to the parent in the tree of source 0 */
-  uint8_t *far;        /* [structured][nodes]: the depth there */
+  uint8_t *port; /* [structured][nodes]: the port to the parent in the tree of source 0 */
+  uint8_t *far;  /* [structured][nodes]: the depth there */
 };
 
 /* A block of memory that is given away from its start; with base NULL it only counts. */
@@ -48,9 +48,6 @@ static inline void *dc_arena_take(struct dc_arena *a, size_t bytes)
   return p;
 }
 
-static inline uint32_t dc_owner(const struct dc_net *net, uint32_t arc)
-{
-  return net->to[net->rev[arc]];
-}
+static inline uint32_t dc_owner(const struct dc_net *net, uint32_t arc) { return net->to[net->rev[arc]]; }
 
 #endif

@@ -3,10 +3,7 @@
 
 #include "trees_split.h"
 
-static uint32_t *parents(const struct dc_split *s, uint32_t t)
-{
-  return s->parent + (size_t)t * s->n;
-}
+static uint32_t *parents(const struct dc_split *s, uint32_t t) { return s->parent + (size_t)t * s->n; }
 
 static void prune(struct dc_split *s, uint32_t t)
 {

@@ -4,10 +4,7 @@
 
 #include "trees_split.h"
 
-static uint32_t *tree_of(const struct dc_split *s, uint32_t t)
-{
-  return s->parent + (size_t)t * s->n;
-}
+static uint32_t *tree_of(const struct dc_split *s, uint32_t t) { return s->parent + (size_t)t * s->n; }
 
 /* Tree t keeps `weight`; a copy with the rest follows. False when there is no room: then the rest is lost. */
 static bool divide(struct dc_split *s, uint32_t t, uint32_t weight)
@@ -26,10 +23,7 @@ static bool divide(struct dc_split *s, uint32_t t, uint32_t weight)
 /* Marks an arc of a tree that is to go through the node that comes back. */
 #define THROUGH UINT32_C(0x80000000)
 
-static bool marked(uint32_t parent)
-{
-  return parent != DC_NO_NODE && (parent & THROUGH) != 0;
-}
+static bool marked(uint32_t parent) { return parent != DC_NO_NODE && (parent & THROUGH) != 0; }
 
 static uint32_t depth(const uint32_t *parent, uint32_t x)
 {
@@ -97,8 +91,7 @@ static void bring_back(struct dc_split *s, const struct dc_split_step *step)
         continue;
       for (uint32_t u = 0; u < s->n; u++) {
         uint32_t free = s->enter[(size_t)x * s->n + u];
-        if (free == 0 || parent[u] == DC_NO_NODE ||
-            (whole != 0 && (free < s->weight[t] || miss < s->weight[t])))
+        if (free == 0 || parent[u] == DC_NO_NODE || (whole != 0 && (free < s->weight[t] || miss < s->weight[t])))
           continue;
         uint32_t d = depth(parent, u);
         if (d < least) {

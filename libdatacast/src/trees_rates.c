@@ -97,8 +97,8 @@ static void number_receivers(struct dc_rates *r, const struct dc_rates_query *q)
     r->receiver[i] = v;
     uint32_t next = net->first[v + 1] > net->first[v] ? net->to[net->first[v]] : DC_NO_NODE;
     uint32_t other = next == DC_NO_NODE ? DC_NO_NODE : newest[next];
-    bool same = other != DC_NO_NODE && alike(r, q, v, q->receiver[other]) &&
-                (q->wish == NULL || q->wish[i] == q->wish[other]);
+    bool same =
+        other != DC_NO_NODE && alike(r, q, v, q->receiver[other]) && (q->wish == NULL || q->wish[i] == q->wish[other]);
     if (same) {
       r->like[i] = r->like[other];
       continue;
@@ -320,15 +320,9 @@ void dc_rates_prune(struct dc_rates *r, uint32_t *up, const uint32_t *wanted)
       up[x] = DC_NO_ARC;
 }
 
-uint32_t dc_rates_trees(const struct dc_rates *r)
-{
-  return r->count;
-}
+uint32_t dc_rates_trees(const struct dc_rates *r) { return r->count; }
 
-uint32_t dc_rates_tree_rate(const struct dc_rates *r, uint32_t tree)
-{
-  return r->rate[r->order[tree]];
-}
+uint32_t dc_rates_tree_rate(const struct dc_rates *r, uint32_t tree) { return r->rate[r->order[tree]]; }
 
 uint32_t dc_rates_tree(struct dc_rates *r, uint32_t tree, uint32_t *node, uint32_t *arc)
 {
@@ -359,15 +353,9 @@ uint32_t dc_rates_tree(struct dc_rates *r, uint32_t tree, uint32_t *node, uint32
   return count;
 }
 
-uint64_t dc_rates_got(const struct dc_rates *r, uint32_t i)
-{
-  return r->got[r->like[i]];
-}
+uint64_t dc_rates_got(const struct dc_rates *r, uint32_t i) { return r->got[r->like[i]]; }
 
-uint64_t dc_rates_bound(const struct dc_rates *r, uint32_t i)
-{
-  return r->bound[r->like[i]];
-}
+uint64_t dc_rates_bound(const struct dc_rates *r, uint32_t i) { return r->bound[r->like[i]]; }
 
 void dc_rates_cut(struct dc_rates *r, uint32_t i, uint8_t *side)
 {
@@ -387,7 +375,4 @@ void dc_rates_cut(struct dc_rates *r, uint32_t i, uint8_t *side)
   side[r->receiver[i]] = 0;
 }
 
-bool dc_rates_was_split(const struct dc_rates *r)
-{
-  return r->was_split;
-}
+bool dc_rates_was_split(const struct dc_rates *r) { return r->was_split; }

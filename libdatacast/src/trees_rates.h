@@ -22,34 +22,31 @@ struct dc_rates {
   const struct dc_net *net;
   uint32_t most, room; /* trees at most, receivers at most */
   uint32_t n, m, terminals;
-  uint32_t *node;   /* -> the network's */
-  uint32_t *place;  /* network's node -> here, or DC_NO_NODE */
-  uint32_t *first;  /* n + 1 */
+  uint32_t *node;                           /* -> the network's */
+  uint32_t *place;                          /* network's node -> here, or DC_NO_NODE */
+  uint32_t *first;                          /* n + 1 */
   uint32_t *head, *tail, *cap, *back, *arc; /* back: the opposite arc, or DC_NO_ARC; arc: the network's */
   uint32_t receivers;
-  uint32_t *receiver; /* of the query */
-  uint32_t *like;     /* receiver -> the terminal that stands for it, 0: cut off */
-  uint64_t *bound;    /* per terminal: max-flow */
-  uint32_t *target;   /* per terminal: the rate to be reached */
+  uint32_t *receiver;    /* of the query */
+  uint32_t *like;        /* receiver -> the terminal that stands for it, 0: cut off */
+  uint64_t *bound;       /* per terminal: max-flow */
+  uint32_t *target;      /* per terminal: the rate to be reached */
   uint64_t *got, *saved; /* per terminal */
-  uint32_t count;     /* trees */
-  uint32_t *rate;     /* per tree */
-  uint32_t *order;    /* trees, fastest first */
-  uint32_t *up;       /* [most][nodes]: arc by which the tree enters, or DC_NO_ARC */
-  uint32_t *left;     /* arcs: capacity left, or a flow's residual */
+  uint32_t count;        /* trees */
+  uint32_t *rate;        /* per tree */
+  uint32_t *order;       /* trees, fastest first */
+  uint32_t *up;          /* [most][nodes]: arc by which the tree enters, or DC_NO_ARC */
+  uint32_t *left;        /* arcs: capacity left, or a flow's residual */
   uint32_t *queue, *seen, *via;
   uint32_t now;
   uint64_t steps;
   bool tree_shaped, was_split, together;
-  bool spanning;      /* no tree may leave out a receiver that still misses something */
+  bool spanning;  /* no tree may leave out a receiver that still misses something */
   uint32_t *work; /* for splitting off */
   size_t words;
 };
 
-static inline uint32_t *dc_rates_up(const struct dc_rates *r, uint32_t t)
-{
-  return r->up + (size_t)t * r->net->nodes;
-}
+static inline uint32_t *dc_rates_up(const struct dc_rates *r, uint32_t t) { return r->up + (size_t)t * r->net->nodes; }
 
 /* Max-flow from the source to v, at most `enough`; leaves its residual in r->left, and marks in r->seen == r->now what
  * the source still reaches when it ends below `enough`. */
@@ -68,6 +65,5 @@ void dc_rates_split(struct dc_rates *r) __attribute__((nonnull));
 
 /* Drop what leads to no terminal with a target from an `up` of n nodes. */
 void dc_rates_prune(struct dc_rates *r, uint32_t *up, const uint32_t *wanted) __attribute__((nonnull));
-
 
 #endif

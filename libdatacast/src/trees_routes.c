@@ -6,8 +6,17 @@
 #include "trees_set.h"
 
 /* What is known of a node of the tree, in s->next: what it is, its consumers, the stops of a route from it on. */
-enum { PLAIN = 0, STORES = 1, PASSES = 2, KIND = 3, KNOWN = 4, STOPS_SHIFT = 3, STOPS_BITS = 0xff, CONSUMER_SHIFT = 16,
-       CONSUMERS_MAX = 0xffff };
+enum {
+  PLAIN = 0,
+  STORES = 1,
+  PASSES = 2,
+  KIND = 3,
+  KNOWN = 4,
+  STOPS_SHIFT = 3,
+  STOPS_BITS = 0xff,
+  CONSUMER_SHIFT = 16,
+  CONSUMERS_MAX = 0xffff
+};
 
 struct routes {
   struct dc_trees *s;
@@ -28,10 +37,7 @@ static bool fail(struct routes *r, enum dc_routes_error error, uint32_t node)
   return false;
 }
 
-static bool waypoint(const struct routes *r, uint32_t v)
-{
-  return (r->note[v] & KIND) != PLAIN;
-}
+static bool waypoint(const struct routes *r, uint32_t v) { return (r->note[v] & KIND) != PLAIN; }
 
 /* Hosts that only send and receive forward for nobody, but the source's own node may merge what its own file is asked
  * for. */
@@ -263,8 +269,14 @@ static void measure(struct routes *r, size_t begin, size_t end)
 
 struct dc_routes_result dc_trees_routes(struct dc_trees *s, unsigned tree, uint8_t *out, size_t cap, uint32_t *at)
 {
-  struct routes r = {.s = s, .net = s->net, .parent = dc_parents(s, tree), .note = s->next, .where = s->queue,
-                     .tail = s->later, .out = out, .cap = cap};
+  struct routes r = {.s = s,
+                     .net = s->net,
+                     .parent = dc_parents(s, tree),
+                     .note = s->next,
+                     .where = s->queue,
+                     .tail = s->later,
+                     .out = out,
+                     .cap = cap};
   r.result = (struct dc_routes_result){.error = DC_ROUTES_OK, .node = DC_NO_NODE};
   size_t end = 0;
   dc_set_list(s, tree);

@@ -25,10 +25,7 @@ static size_t lay_out(struct dc_trees *s, void *memory, const struct dc_net *net
   return a.used;
 }
 
-size_t dc_trees_size(const struct dc_net *net)
-{
-  return lay_out(NULL, NULL, net);
-}
+size_t dc_trees_size(const struct dc_net *net) { return lay_out(NULL, NULL, net); }
 
 struct dc_trees *dc_trees_init(void *memory, const struct dc_net *net)
 {
@@ -199,10 +196,7 @@ bool dc_set_has_child(const struct dc_trees *s, unsigned t, uint32_t v)
 
 /* ---- what others see ---- */
 
-uint64_t dc_trees_held(const struct dc_trees *s)
-{
-  return s->held;
-}
+uint64_t dc_trees_held(const struct dc_trees *s) { return s->held; }
 
 uint32_t dc_trees_depth(const struct dc_trees *s, unsigned tree)
 {
@@ -245,10 +239,7 @@ uint32_t dc_trees_load(struct dc_trees *s, unsigned tree, const uint32_t *arc, u
   return dc_set_prune(s, tree);
 }
 
-void dc_trees_reset(struct dc_trees *s, const struct dc_trees_query *q)
-{
-  dc_set_clear(s, q);
-}
+void dc_trees_reset(struct dc_trees *s, const struct dc_trees_query *q) { dc_set_clear(s, q); }
 
 uint32_t dc_trees_down(const struct dc_trees *s, uint32_t *arc)
 {

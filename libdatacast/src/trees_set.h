@@ -29,16 +29,16 @@ struct dc_trees {
   uint16_t *depth;  /* [trees][nodes] */
   uint32_t *list;   /* [trees][nodes]: the tree's nodes without the source, parents before children */
   uint32_t length[DC_TREES_MAX];
-  uint64_t held;   /* trees that are whole */
-  uint64_t detoured; /* trees in which a walk had to leave the structured way */
+  uint64_t held;                  /* trees that are whole */
+  uint64_t detoured;              /* trees in which a walk had to leave the structured way */
   uint32_t deepest[DC_TREES_MAX]; /* a tree that is deeper for a detour deserves another look */
-  uint64_t rough;  /* trees whose list and depths must be made anew */
-  uint64_t bare;   /* trees of which only the parents are known, and the height: no list and no depths yet */
+  uint64_t rough;                 /* trees whose list and depths must be made anew */
+  uint64_t bare; /* trees of which only the parents are known, and the height: no list and no depths yet */
   uint32_t height[DC_TREES_MAX]; /* of bare trees */
   uint32_t source, receivers, most;
   const uint16_t *load;
-  uint32_t seed; /* of exchanges: 0, or another order of searches */
-  bool branching;  /* the source may have several children in one tree */
+  uint32_t seed;  /* of exchanges: 0, or another order of searches */
+  bool branching; /* the source may have several children in one tree */
   uint8_t *role;
   uint32_t *receiver;
   struct dc_relative relative;
@@ -49,7 +49,7 @@ struct dc_trees {
   struct dc_need need[DC_NEEDS_MAX];
   unsigned needs;
   bool needs_more; /* than there is room for: look at every receiver */
-  uint8_t *taken; /* arc -> when it was last taken from another tree */
+  uint8_t *taken;  /* arc -> when it was last taken from another tree */
 };
 
 static inline uint32_t *dc_parents(const struct dc_trees *s, unsigned t)
@@ -57,20 +57,11 @@ static inline uint32_t *dc_parents(const struct dc_trees *s, unsigned t)
   return s->parent + (size_t)t * s->net->nodes;
 }
 
-static inline uint16_t *dc_depths(const struct dc_trees *s, unsigned t)
-{
-  return s->depth + (size_t)t * s->net->nodes;
-}
+static inline uint16_t *dc_depths(const struct dc_trees *s, unsigned t) { return s->depth + (size_t)t * s->net->nodes; }
 
-static inline uint32_t *dc_list(const struct dc_trees *s, unsigned t)
-{
-  return s->list + (size_t)t * s->net->nodes;
-}
+static inline uint32_t *dc_list(const struct dc_trees *s, unsigned t) { return s->list + (size_t)t * s->net->nodes; }
 
-static inline unsigned dc_load(const struct dc_trees *s, uint32_t arc)
-{
-  return s->load == NULL ? 0 : s->load[arc];
-}
+static inline unsigned dc_load(const struct dc_trees *s, uint32_t arc) { return s->load == NULL ? 0 : s->load[arc]; }
 
 static inline void dc_need_add(struct dc_trees *s, unsigned t, uint32_t v)
 {
@@ -89,10 +80,7 @@ static inline unsigned dc_bits(uint64_t trees)
   return n;
 }
 
-static inline uint32_t dc_new_stamp(struct dc_trees *s)
-{
-  return ++s->now;
-}
+static inline uint32_t dc_new_stamp(struct dc_trees *s) { return ++s->now; }
 
 /* Forget all trees, take over which links are up, and set the group. */
 void dc_set_clear(struct dc_trees *s, const struct dc_trees_query *q) __attribute__((nonnull));

@@ -10,15 +10,9 @@
 
 #include <string.h>
 
-static inline uint32_t *at(uint32_t *m, uint32_t n, uint32_t u, uint32_t v)
-{
-  return m + (size_t)u * n + v;
-}
+static inline uint32_t *at(uint32_t *m, uint32_t n, uint32_t u, uint32_t v) { return m + (size_t)u * n + v; }
 
-static uint32_t min2(uint32_t a, uint32_t b)
-{
-  return a < b ? a : b;
-}
+static uint32_t min2(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
 /* What the flow leaves from u to v. */
 static uint32_t rest(const struct dc_split *s, const uint32_t *f, uint32_t u, uint32_t v)

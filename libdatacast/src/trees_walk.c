@@ -8,7 +8,7 @@ enum { ROWS_MAX = DC_TREES_MAX };
 /* A walk in tree t, which follows the structured trees row[first], row[first + wanted], … of all that can be used. */
 struct walk {
   struct dc_trees *s;
-  unsigned t, wanted, rows, own; /* own: how many of the rows are this tree's */
+  unsigned t, wanted, rows, own;                 /* own: how many of the rows are this tree's */
   const uint8_t *port[ROWS_MAX], *far[ROWS_MAX]; /* of all rows; this tree's first */
   uint32_t *parent;
   uint16_t *depth;

@@ -15,14 +15,14 @@
 enum { DC_WAITING_WORDS = DC_CHILDREN_MAX / 64 };
 
 struct dc_waiting_entry {
-  dc_time sent;                      /* when it was last sent on */
-  uint64_t child[DC_WAITING_WORDS];  /* who waits: a bit per child */
-  uint32_t order; /* number of the last sending on */
-  uint16_t up;    /* the port of the last sending on, DC_PORT_HOST for this host's source: data comes from there only */
+  dc_time sent;                     /* when it was last sent on */
+  uint64_t child[DC_WAITING_WORDS]; /* who waits: a bit per child */
+  uint32_t order;                   /* number of the last sending on */
+  uint16_t up; /* the port of the last sending on, DC_PORT_HOST for this host's source: data comes from there only */
   uint16_t way : 13; /* tells its route from others */
-  bool store : 1;   /* the data is to be stored */
-  bool nocache : 1; /* the interest that was sent on is not to be answered from a cache */
-  bool again : 1;   /* sent on more than once: says nothing of the response time */
+  bool store : 1;    /* the data is to be stored */
+  bool nocache : 1;  /* the interest that was sent on is not to be answered from a cache */
+  bool again : 1;    /* sent on more than once: says nothing of the response time */
 };
 
 _Static_assert(sizeof(struct dc_waiting_entry) == 32, "two entries to a cache line");

@@ -51,10 +51,9 @@ static const struct dc_buf_ops buf_ops = {buf_ref, buf_unref};
 
 /* ---- segments and stops ---- */
 
-#define SEG(is_local, ...)                                                         \
-  ((struct dc_segment){.n = sizeof((uint16_t[]){__VA_ARGS__}) / sizeof(uint16_t), \
-                       .local = is_local,                                         \
-                       .port = {__VA_ARGS__}})
+#define SEG(is_local, ...)                                                                                             \
+  ((struct dc_segment){                                                                                                \
+      .n = sizeof((uint16_t[]){__VA_ARGS__}) / sizeof(uint16_t), .local = is_local, .port = {__VA_ARGS__}})
 #define HERE(is_local) ((struct dc_segment){.n = 0, .local = is_local})
 
 static const uint8_t ANY[6] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
@@ -63,7 +62,7 @@ static const uint8_t NOBODY[6];
 struct asking { /* an interest, as it reaches a waypoint */
   uint32_t tree, seq;
   uint8_t flags, lag, cache, more;
-  bool pass;              /* the waypoint does not store */
+  bool pass; /* the waypoint does not store */
   struct dc_segment ret, fwd;
   struct dc_segment *next_ret; /* the source's return segment; port 9 when NULL */
 };
@@ -73,8 +72,14 @@ static inline size_t write_asking(uint8_t *p, size_t cap, const struct asking *a
 {
   struct dc_stop own = {.store = !a->pass, .ret = a->ret, .fwd = a->fwd};
   struct dc_stop source = {.ret = a->next_ret != NULL ? *a->next_ret : SEG(true, 9)};
-  struct dc_header h = {.type = DC_TYPE_INTEREST, .flags = a->flags, .tree = a->tree, .seq = a->seq,
-                        .lag = a->lag, .cache = a->cache, .more = a->more, .stops = 2};
+  struct dc_header h = {.type = DC_TYPE_INTEREST,
+                        .flags = a->flags,
+                        .tree = a->tree,
+                        .seq = a->seq,
+                        .lag = a->lag,
+                        .cache = a->cache,
+                        .more = a->more,
+                        .stops = 2};
   size_t at = DC_HEADER_LEN;
   at += dc_stop_write(p + at, cap - at, &own);
   if (a->fwd.local) {

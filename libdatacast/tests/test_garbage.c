@@ -38,9 +38,14 @@ static size_t some_frame(uint8_t *p, size_t cap, uint16_t port, uint16_t ports)
   uint32_t tree = rnd(6), seq = rnd(40);
   if (rnd(2) == 0)
     return front + write_payload(p + front, tree, seq, (uint8_t)(rnd(8) == 0 ? DC_FLAG_DUP : 0), (uint16_t)rnd(700));
-  struct asking a = {.tree = tree, .seq = seq, .flags = (uint8_t)(rnd(3) == 0 ? rnd(16) : 0), .pass = rnd(4) == 0,
-                     .lag = (uint8_t)rnd(256), .cache = (uint8_t)(rnd(8) == 0 ? rnd(256) : 0),
-                     .ret = some_segment(ports), .fwd = some_segment(ports)};
+  struct asking a = {.tree = tree,
+                     .seq = seq,
+                     .flags = (uint8_t)(rnd(3) == 0 ? rnd(16) : 0),
+                     .pass = rnd(4) == 0,
+                     .lag = (uint8_t)rnd(256),
+                     .cache = (uint8_t)(rnd(8) == 0 ? rnd(256) : 0),
+                     .ret = some_segment(ports),
+                     .fwd = some_segment(ports)};
   return front + write_asking(p + front, cap - front, &a);
 }
 

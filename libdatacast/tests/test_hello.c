@@ -15,10 +15,10 @@ struct flight {
 static struct dc_hello end[2];
 static struct flight queue[2][QUEUE]; /* towards end i */
 static unsigned queued[2];
-static bool cut[2];                 /* towards end i */
-static dc_time stalled_until[2];    /* end i does not run before */
+static bool cut[2];              /* towards end i */
+static dc_time stalled_until[2]; /* end i does not run before */
 static dc_time now, delay;
-static dc_time down_at[2];          /* when end i saw its link fail for the first time since cleared */
+static dc_time down_at[2]; /* when end i saw its link fail for the first time since cleared */
 static unsigned sent[2];
 
 static void start(void)

@@ -291,8 +291,8 @@ static void an_appliance_lets_its_switch_copy(void)
   dc_node_set_copies(b.node, 200); /* the label has room for 19 */
 
   /* Three plain hosts, two waypoints, one behind a port without a bit, one two switches away. */
-  struct dc_segment child[] = {SEG(false, 0), SEG(false, 5), SEG(false, 18), SEG(true, 2), SEG(true, 3), SEG(false, 19),
-                               SEG(false, 4, 1)};
+  struct dc_segment child[] = {SEG(false, 0), SEG(false, 5),  SEG(false, 18),  SEG(true, 2),
+                               SEG(true, 3),  SEG(false, 19), SEG(false, 4, 1)};
   for (unsigned i = 0; i < 7; i++) {
     struct asking a = {.tree = 1, .seq = 5, .ret = child[i], .fwd = SEG(false, 7, 2)};
     assert(ask(&b, 0, &a) == (i == 0));

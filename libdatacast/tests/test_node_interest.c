@@ -80,7 +80,7 @@ static void a_hit_is_answered_from_the_store(void)
   assert(child_asks(&b, 2, 1, 5, 0) == 1);
   look(&b.tx[0], &seen);
   assert(seen.port == 2 && seen.h.type == DC_TYPE_DATA && seen.h.flags == DC_FLAG_LAST && seen.rest_len == 1000);
-  assert(b.tx[0].buf->refs == 2); /* the store's and this one's */
+  assert(b.tx[0].buf->refs == 2);                     /* the store's and this one's */
   assert(child_asks(&b, 1, 1, 5, DC_FLAG_RETX) == 1); /* lost below: the nearest store answers */
   assert(tree_count(&b, 1).hits == 2);
   bench_close(&b);

@@ -63,11 +63,11 @@ static void a_wrong_configuration_is_named(void)
   const char *what;
   dc_node_cfg_default(&cfg);
   assert(dc_node_cfg_check(&cfg, &what) == 0 && what == NULL);
-#define REFUSED(field, value)                                                        \
-  do {                                                                               \
-    dc_node_cfg_default(&cfg);                                                       \
-    cfg.field = value;                                                               \
-    assert(dc_node_cfg_check(&cfg, &what) < 0 && strcmp(what, #field) == 0);         \
+#define REFUSED(field, value)                                                                                          \
+  do {                                                                                                                 \
+    dc_node_cfg_default(&cfg);                                                                                         \
+    cfg.field = value;                                                                                                 \
+    assert(dc_node_cfg_check(&cfg, &what) < 0 && strcmp(what, #field) == 0);                                           \
   } while (0)
   REFUSED(ports, 0);
   REFUSED(ports, DC_NODE_PORTS_MAX + 1);

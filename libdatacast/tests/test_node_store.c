@@ -159,7 +159,7 @@ static void trees_that_never_brought_data_go_first(void)
   bench_open(&b, &cfg);
   for (uint32_t id = 900; id < 904; id++)
     assert(child_asks(&b, 2, id, 5, 0) == 1); /* all there is room for */
-  assert(child_asks(&b, 1, 1, 5, 0) == 1); /* a group begins */
+  assert(child_asks(&b, 1, 1, 5, 0) == 1);    /* a group begins */
   for (uint32_t id = 904; id < 2000; id++)
     assert(child_asks(&b, 2, id, 5, 0) == 1); /* these take the places of their like, from the same port */
   assert(answer(&b, 7, 1, 5, 0, 100) == 1 && tree_count(&b, 1).packets == 1);

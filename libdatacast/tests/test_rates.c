@@ -6,12 +6,12 @@
 
 #include "datacast/rates.h"
 
-#define CHECK(x)                                                         \
-  do {                                                                   \
-    if (!(x)) {                                                          \
-      fprintf(stderr, "%s:%d: %s, seed %u\n", __FILE__, __LINE__, #x, seed); \
-      exit(1);                                                           \
-    }                                                                    \
+#define CHECK(x)                                                                                                       \
+  do {                                                                                                                 \
+    if (!(x)) {                                                                                                        \
+      fprintf(stderr, "%s:%d: %s, seed %u\n", __FILE__, __LINE__, #x, seed);                                           \
+      exit(1);                                                                                                         \
+    }                                                                                                                  \
   } while (0)
 
 enum { NODES = 12, LINKS = NODES * (NODES - 1) / 2 };

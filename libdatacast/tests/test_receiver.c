@@ -62,13 +62,13 @@ static enum dc_rx_result data(struct side *s, dc_time now, uint32_t seq)
 }
 
 /* Polls and checks that exactly the given numbers come out with the given flags. */
-#define EXPECT(s, now, flag, ...)                                               \
-  do {                                                                          \
-    const uint32_t want_[] = {__VA_ARGS__};                                     \
-    unsigned n_ = asked((s)->r, now, in, CAP);                       \
-    assert(n_ == sizeof want_ / sizeof want_[0]);                               \
-    for (unsigned k_ = 0; k_ < n_; k_++)                                        \
-      assert(in[k_].seq == want_[k_] && in[k_].flags == (flag));                \
+#define EXPECT(s, now, flag, ...)                                                                                      \
+  do {                                                                                                                 \
+    const uint32_t want_[] = {__VA_ARGS__};                                                                            \
+    unsigned n_ = asked((s)->r, now, in, CAP);                                                                         \
+    assert(n_ == sizeof want_ / sizeof want_[0]);                                                                      \
+    for (unsigned k_ = 0; k_ < n_; k_++)                                                                               \
+      assert(in[k_].seq == want_[k_] && in[k_].flags == (flag));                                                       \
   } while (0)
 #define EXPECT_NOTHING(s, now) assert(asked((s)->r, now, in, CAP) == 0)
 
@@ -221,7 +221,7 @@ static void the_timer_backs_off_and_only_clean_samples_count(void)
   assert(dc_receiver_next_wake(s.r) == 700 * DC_MS);
   EXPECT(&s, 700 * DC_MS, DC_FLAG_RETX, 0);
   assert(dc_receiver_next_wake(s.r) == 1200 * DC_MS); /* rto_max */
-  assert(data(&s, 701 * DC_MS, 0) == DC_RX_NEW); /* which sending does it answer? no sample */
+  assert(data(&s, 701 * DC_MS, 0) == DC_RX_NEW);      /* which sending does it answer? no sample */
   dc_receiver_counters(s.r, &c);
   assert(c.srtt == 0 && c.rto == 500 * DC_MS && c.by_timeout == 3);
   EXPECT(&s, 701 * DC_MS, 0, 1);
@@ -294,7 +294,8 @@ static void strange_data_is_counted_and_refused(void)
   assert(data(&s, 1, 109) == DC_RX_UNASKED); /* right, but who knows from whom */
   assert(data(&s, 1, 100) == DC_RX_NEW && data(&s, 1, 100) == DC_RX_DUPLICATE);
   dc_receiver_counters(s.r, &c);
-  assert(c.unknown == 3 && c.bad_length == 1 && c.duplicates == 1 && c.data == 2 && c.unasked == 1 && c.outstanding == 3);
+  assert(c.unknown == 3 && c.bad_length == 1 && c.duplicates == 1 && c.data == 2 && c.unasked == 1 &&
+         c.outstanding == 3);
   drop(&s);
 }
 

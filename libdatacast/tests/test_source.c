@@ -331,7 +331,8 @@ static void numbers_that_were_cut_off_do_not_exist_any_more(void)
   dc_source_counters(s, &c);
   assert(c.drop[DC_DROP_BEYOND] == 60 && c.queued == 5);
   assert(dc_source_poll(s, DC_SEC, tx, CAP) == 5 && tx[1].seq == 39 && tx[2].seq == 100);
-  ask(s, DC_SEC, 50); /* a member that has not heard of the cut asks again and again: no duplicate, no cut of the rate */
+  ask(s, DC_SEC,
+      50); /* a member that has not heard of the cut asks again and again: no duplicate, no cut of the rate */
   ask_from(s, DC_SEC, 50, DC_FLAG_RETX, &to_a);
   dc_source_counters(s, &c);
   assert(c.duplicates == 0 && c.drop[DC_DROP_BEYOND] == 62);

@@ -134,9 +134,10 @@ static void check_frame(const struct golden *g)
 
   /* encode */
   uint8_t p[2048];
-  dc_ether_write(p, g->hex, g->hex + 6, g->labels > 0                         ? DC_ETHERTYPE_MPLS
-                                           : strcmp(g->type, "hello") == 0 ? DC_ETHERTYPE_HELLO
-                                                                          : DC_ETHERTYPE_DATACAST);
+  dc_ether_write(p, g->hex, g->hex + 6,
+                 g->labels > 0                   ? DC_ETHERTYPE_MPLS
+                 : strcmp(g->type, "hello") == 0 ? DC_ETHERTYPE_HELLO
+                                                 : DC_ETHERTYPE_DATACAST);
   for (unsigned i = 0; i < g->labels; i++)
     dc_label_write(p + stack_len(i), g->label[i], i + 1 == g->labels);
   size_t n = at + DC_HEADER_LEN;
@@ -279,23 +280,23 @@ static void a_route_leads_from_stop_to_stop_and_ends_at_the_source(void)
   for (size_t cut = 1; cut < len; cut++)
     assert(dc_path_parse(&path, p, len - cut) == -EINVAL);
 
-#define WRONG(i, field, value)                                    \
-  do {                                                            \
-    struct dc_stop s[4];                                          \
-    memcpy(s, good, sizeof s);                                    \
-    s[i].field = value;                                           \
-    assert(dc_path_parse(&path, p, route(p, sizeof p, s, 4)) < 0); \
+#define WRONG(i, field, value)                                                                                         \
+  do {                                                                                                                 \
+    struct dc_stop s[4];                                                                                               \
+    memcpy(s, good, sizeof s);                                                                                         \
+    s[i].field = value;                                                                                                \
+    assert(dc_path_parse(&path, p, route(p, sizeof p, s, 4)) < 0);                                                     \
   } while (0)
-  WRONG(0, ret, SEG(false, 1));       /* something below a receiver */
+  WRONG(0, ret, SEG(false, 1)); /* something below a receiver */
   WRONG(0, store, true);
-  WRONG(0, fwd, SEG(false, 1, 2));    /* an endpoint where a waypoint stands */
-  WRONG(0, fwd, HERE(true));          /* on this host, but its answer comes from outside */
-  WRONG(1, ret, SEG(true, 3, 4));     /* the receiver is no waypoint */
+  WRONG(0, fwd, SEG(false, 1, 2)); /* an endpoint where a waypoint stands */
+  WRONG(0, fwd, HERE(true));       /* on this host, but its answer comes from outside */
+  WRONG(1, ret, SEG(true, 3, 4));  /* the receiver is no waypoint */
   WRONG(1, ret, HERE(false));
-  WRONG(1, fwd, HERE(true));          /* to itself */
-  WRONG(2, ret, SEG(false, 6));       /* a waypoint taken for a receiver */
-  WRONG(2, fwd, SEG(true, 7));        /* the source taken for a waypoint */
-  WRONG(3, fwd, SEG(false, 1));       /* something beyond the source */
+  WRONG(1, fwd, HERE(true));    /* to itself */
+  WRONG(2, ret, SEG(false, 6)); /* a waypoint taken for a receiver */
+  WRONG(2, fwd, SEG(true, 7));  /* the source taken for a waypoint */
+  WRONG(3, fwd, SEG(false, 1)); /* something beyond the source */
   WRONG(3, fwd, HERE(true));
   assert(dc_path_parse(&path, p, route(p, sizeof p, good, 1)) < 0); /* a receiver alone */
   assert(dc_route_check(p, 0) == 0);

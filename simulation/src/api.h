@@ -22,12 +22,12 @@ int sim_vertex(sim *s, bool host);
 int sim_cable(sim *s, int a, int port_a, int b, int port_b, uint64_t rate, uint64_t delay, uint32_t queue);
 
 struct sim_group_cfg {
-  int source;        /* vertex */
-  uint64_t size;     /* bytes of the file */
-  uint32_t piece;    /* payload bytes of a data packet */
+  int source;     /* vertex */
+  uint64_t size;  /* bytes of the file */
+  uint32_t piece; /* payload bytes of a data packet */
   uint32_t per_block;
   uint64_t cache_bytes; /* C */
-  uint32_t waiting;  /* waiting interests that a node has room for per tree; 0: enough for all credits there may be */
+  uint32_t waiting; /* waiting interests that a node has room for per tree; 0: enough for all credits there may be */
 };
 int sim_group(sim *s, const struct sim_group_cfg *cfg);
 int sim_receiver(sim *s, int group, int vertex);
@@ -35,7 +35,7 @@ int sim_receiver(sim *s, int group, int vertex);
 struct sim_tree_cfg {
   const char *cc;
   uint64_t rate_init, rate_min, rate_max, delta, interval;
-  uint32_t burst;   /* packets */
+  uint32_t burst;        /* packets */
   uint32_t packet_bytes; /* what a full data packet takes on the source's link */
   uint32_t credits;
   bool adaptive;
@@ -79,15 +79,15 @@ int sim_node_wipe(sim *s, int vertex);    /* content stores */
 int sim_node_restart(sim *s, int vertex); /* everything it knows */
 int sim_source_pause(sim *s, int tree, bool pause);
 int sim_receiver_kill(sim *s, int group, int receiver);
-int sim_receiver_resume(sim *s, int group, int receiver); /* keeps the whole blocks */
+int sim_receiver_resume(sim *s, int group, int receiver);             /* keeps the whole blocks */
 int sim_receiver_start(sim *s, int group, int receiver, uint64_t at); /* later than the group */
 
 /* ---- what came out ---- */
 struct sim_receiver_stats {
   bool whole, alive;
   uint64_t finish, pieces, bytes, first;
-  uint64_t wrong;     /* pieces held whose content is not the source's */
-  uint64_t bad_blocks;/* found and fetched again */
+  uint64_t wrong;      /* pieces held whose content is not the source's */
+  uint64_t bad_blocks; /* found and fetched again */
 };
 struct sim_tree_stats {
   uint64_t rate, interests, merged, duplicates, refetches, new_packets, dup_packets, first, dropped, queued;
@@ -110,8 +110,8 @@ int sim_asker_stats(const sim *s, int tree, int receiver, struct sim_asker_stats
 int sim_link_stats(const sim *s, int link, struct sim_link_stats *out);
 int sim_node_stats(const sim *s, int vertex, struct sim_node_stats *out);
 uint64_t sim_tcp_bytes(const sim *s, int flow); /* acknowledged */
-uint64_t sim_hops(const sim *s);    /* packets that crossed a link */
-uint64_t sim_digest(const sim *s);  /* of every event so far: two runs that agree in it were the same */
+uint64_t sim_hops(const sim *s);                /* packets that crossed a link */
+uint64_t sim_digest(const sim *s);              /* of every event so far: two runs that agree in it were the same */
 int sim_links(const sim *s);
 /* Books that must balance; NULL, or what does not. Written for the fault campaigns. */
 const char *sim_check(sim *s);

@@ -16,7 +16,7 @@
 enum who { WHO_LINK, WHO_ASKER, WHO_SOURCE, WHO_STRAY, WHO_TCP, WHO_GROUP };
 #define WHO(kind, index) ((uint32_t)(kind) << 28 | (uint32_t)(index))
 #define WHO_KIND(w) ((enum who)((w) >> 28))
-#define WHO_INDEX(w) ((w) & 0x0fffffffu)
+#define WHO_INDEX(w) ((w)&0x0fffffffu)
 
 enum { EVENTS_BUCKETS = 4096, EVENTS_SHIFT = 10, EVENTS_CELL = 15 };
 
@@ -57,7 +57,7 @@ struct memory {
   char *at;
   size_t left, taken;
   size_t limit; /* what was available when it was first asked for */
-  bool huge; /* the simulation is large enough for huge pages */
+  bool huge;    /* the simulation is large enough for huge pages */
 };
 
 /* Zeroed, at a cache line. */
@@ -76,7 +76,7 @@ enum size { SIZE_SMALL, SIZE_MIDDLE, SIZE_BIG, SIZES };
 struct body {
   uint32_t refs;
   uint32_t payload;
-  uint16_t n;   /* bytes that are stored */
+  uint16_t n; /* bytes that are stored */
   bool big;
   struct pool *pool;
   struct body *next;
@@ -111,10 +111,10 @@ struct packet *packet_new(struct pool *pool, size_t cap);
 size_t packet_room(const struct packet *p);
 struct body *body_new(struct pool *pool, size_t n);
 void body_give(struct body *b);
-void packet_give(struct pool *pool, struct packet *p); /* and its reference to the body */
+void packet_give(struct pool *pool, struct packet *p);  /* and its reference to the body */
 void packet_spend(struct pool *pool, struct packet *p); /* without */
 /* ---- the network ---- */
-struct link { /* what a hop needs stands in front */
+struct link {                 /* what a hop needs stands in front */
   struct packet *head, *tail; /* on the way, in order */
   struct packet *leaving;     /* first that has not left the sender yet */
   dc_node *node;              /* at the far end */
@@ -165,7 +165,7 @@ struct asker { /* a receiver in one tree; one cache line */
   uint8_t *interest;  /* one, written once: all others are copies with another header */
   struct dc_path *path;
   int tree, member;
-  int out;             /* link that they leave by; -1: to this host's own node */
+  int out;              /* link that they leave by; -1: to this host's own node */
   uint16_t front, rest; /* bytes of an interest in front of the Datacast header and behind it */
   uint8_t stops;
 };
@@ -255,10 +255,10 @@ void look_ahead(const sim *s);
 
 /* vertex.c */
 void vertex_room(const sim *s, struct dc_node_cfg *cfg); /* all but ports and endpoint */
-size_t vertex_memory(const sim *s, int v); /* of its node */
+size_t vertex_memory(const sim *s, int v);               /* of its node */
 void vertex_prepare(sim *s, int v);
 void vertex_frame(sim *s, int v, dc_node *node, uint16_t port, struct packet *p); /* vertex v's node */
-void vertex_local(sim *s, int v, struct packet *p); /* later in this same moment */
+void vertex_local(sim *s, int v, struct packet *p);                               /* later in this same moment */
 void vertex_drain(sim *s);
 
 /* host.c */

@@ -61,8 +61,8 @@ int sim_tcp(sim *s, const char *flavour, const int *path, int links, const int *
 
 /* In the bytes of a packet. */
 struct segment {
-  uint64_t number; /* of the segment, or the next one expected */
-  dc_time echo;    /* when the segment was sent */
+  uint64_t number;    /* of the segment, or the next one expected */
+  dc_time echo;       /* when the segment was sent */
   uint32_t flow, hop; /* the connection, links passed */
   bool ack, resent;
 };

@@ -102,7 +102,7 @@ def test_a_stored_corrupt_packet_is_bypassed_and_leaves_the_cache(star: Star, tm
 def test_random_corruption_costs_time_and_never_a_wrong_file(star: Star, tmp_path: Path, port: int) -> None:
     """Interests arrive at b's port, and they carry no payload: nothing there is touched."""
     transfer = Transfer(
-        star.net, "a", random_file(tmp_path / "src", 6_000_003), {"b": star.route(1), "c": star.route(2)}, per_block=20
+        star.net, "a", random_file(tmp_path / "src", 6_000_003), {"b": star.route(1), "c": star.route(2)}, per_block=8
     )
     assert all(r["ok"] for r in transfer.open().values())
     star.corrupt(port, 0.02)

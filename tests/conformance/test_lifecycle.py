@@ -233,6 +233,7 @@ def test_of_two_controllers_one_leads_and_the_other_goes_on_when_it_is_killed(ov
         began = time.monotonic()
         wait_for("the first one leads again", leads, 10)
         print(f"take-over after {time.monotonic() - began:.1f} s")
+        assert not ovs.switch()["problems"]
         told = ovs.switch()["rule_list"]
         assert {r["cookie"] for r in told} == set(cookies), "rules that are right stay"
         assert all((r.get("packets") or 0) >= cookies[r["cookie"]] for r in told), "with their counters"

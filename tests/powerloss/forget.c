@@ -44,7 +44,6 @@ __attribute__((constructor)) static void begin(void)
     journal = (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
 }
 
-
 static void note(char op, uint64_t inode, uint64_t offset, const char *path, const void *rest, size_t len)
 {
   struct entry e = {(uint8_t)op, {0}, (uint32_t)strlen(path), (uint32_t)len, 0, inode, offset};
@@ -65,11 +64,13 @@ static int beneath(const char *path)
 /* The file's path by its descriptor; 0: not ours. */
 static int of_fd(int fd, char path[static 4096])
 {
-  if (journal < 0 || fd < 0) return 0;
+  if (journal < 0 || fd < 0)
+    return 0;
   char link[32];
   snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
   ssize_t n = readlink(link, path, 4095);
-  if (n <= 0 || path[0] != '/') return 0;
+  if (n <= 0 || path[0] != '/')
+    return 0;
   path[n] = '\0';
   return beneath(path) || (marks && strcmp(path, marks) == 0);
 }
@@ -77,19 +78,24 @@ static int of_fd(int fd, char path[static 4096])
 static int of_name(int dir, const char *name, char path[static 4096])
 {
   char at[4096];
-  if (journal < 0 || !name) return 0;
+  if (journal < 0 || !name)
+    return 0;
   if (name[0] == '/') {
     snprintf(path, 4096, "%s", name);
   } else if (dir == AT_FDCWD) {
-    if (!getcwd(at, sizeof at)) return 0;
-    if (snprintf(path, 4096, "%s/%s", at, name) >= 4096) return 0;
+    if (!getcwd(at, sizeof at))
+      return 0;
+    if (snprintf(path, 4096, "%s/%s", at, name) >= 4096)
+      return 0;
   } else {
     char link[32];
     snprintf(link, sizeof link, "/proc/self/fd/%d", dir);
     ssize_t n = readlink(link, at, sizeof at - 1);
-    if (n <= 0) return 0;
+    if (n <= 0)
+      return 0;
     at[n] = '\0';
-    if (snprintf(path, 4096, "%s/%s", at, name) >= 4096) return 0;
+    if (snprintf(path, 4096, "%s/%s", at, name) >= 4096)
+      return 0;
   }
   return beneath(path);
 }
@@ -108,56 +114,53 @@ static int opened(int dir, const char *name, int flags, mode_t mode, const struc
   pthread_mutex_lock(&lock);
   struct stat s;
   int fresh = ours && (flags & O_CREAT) && fstatat(dir, name, &s, 0) < 0;
-  int fd = how ? (int)syscall(SYS_openat2, dir, name, how, sizeof *how)
-               : (int)syscall(SYS_openat, dir, name, flags, mode);
+  int fd =
+      how ? (int)syscall(SYS_openat2, dir, name, how, sizeof *how) : (int)syscall(SYS_openat, dir, name, flags, mode);
   int error = errno;
   if (fd >= 0 && ours && of_fd(fd, path)) {
-    if (fresh) note('C', inode_of(fd), 0, path, "", 0);
-    else if (flags & O_TRUNC) note('T', inode_of(fd), 0, "", "", 0);
+    if (fresh)
+      note('C', inode_of(fd), 0, path, "", 0);
+    else if (flags & O_TRUNC)
+      note('T', inode_of(fd), 0, "", "", 0);
   }
   pthread_mutex_unlock(&lock);
   errno = error;
   return fd;
 }
 
-static mode_t mode_of(int flags, va_list list)
-{
-  return flags & (O_CREAT | __O_TMPFILE) ? va_arg(list, mode_t) : 0;
-}
+static mode_t mode_of(int flags, va_list list) { return flags & (O_CREAT | __O_TMPFILE) ? va_arg(list, mode_t) : 0; }
 
-#define OPEN(name) \
-  int name(const char *path, int flags, ...) \
-  { \
-    va_list list; \
-    va_start(list, flags); \
-    mode_t mode = mode_of(flags, list); \
-    va_end(list); \
-    return opened(AT_FDCWD, path, flags, mode, NULL); \
+#define OPEN(name)                                                                                                     \
+  int name(const char *path, int flags, ...)                                                                           \
+  {                                                                                                                    \
+    va_list list;                                                                                                      \
+    va_start(list, flags);                                                                                             \
+    mode_t mode = mode_of(flags, list);                                                                                \
+    va_end(list);                                                                                                      \
+    return opened(AT_FDCWD, path, flags, mode, NULL);                                                                  \
   }
-#define OPENAT(name) \
-  int name(int dir, const char *path, int flags, ...) \
-  { \
-    va_list list; \
-    va_start(list, flags); \
-    mode_t mode = mode_of(flags, list); \
-    va_end(list); \
-    return opened(dir, path, flags, mode, NULL); \
+#define OPENAT(name)                                                                                                   \
+  int name(int dir, const char *path, int flags, ...)                                                                  \
+  {                                                                                                                    \
+    va_list list;                                                                                                      \
+    va_start(list, flags);                                                                                             \
+    mode_t mode = mode_of(flags, list);                                                                                \
+    va_end(list);                                                                                                      \
+    return opened(dir, path, flags, mode, NULL);                                                                       \
   }
 OPEN(open)
 OPEN(open64)
 OPENAT(openat)
 OPENAT(openat64)
 
-int creat(const char *path, mode_t mode)
-{
-  return opened(AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, mode, NULL);
-}
+int creat(const char *path, mode_t mode) { return opened(AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, mode, NULL); }
 
 /* glibc has no openat2: programs call it by number. */
 long syscall(long number, ...)
 {
   static long (*next)(long, ...);
-  if (!next) next = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
+  if (!next)
+    next = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
   va_list list;
   va_start(list, number);
   long a = va_arg(list, long), b = va_arg(list, long), c = va_arg(list, long), d = va_arg(list, long);
@@ -177,7 +180,8 @@ long syscall(long number, ...)
 static void written(int fd, const struct iovec *v, int count, uint64_t offset, ssize_t n)
 {
   char path[4096];
-  if (n <= 0 || !of_fd(fd, path)) return;
+  if (n <= 0 || !of_fd(fd, path))
+    return;
   int mark = marks && strcmp(path, marks) == 0;
   for (int i = 0; i < count && n > 0; i++) {
     size_t len = v[i].iov_len < (size_t)n ? v[i].iov_len : (size_t)n;
@@ -191,11 +195,13 @@ static void written(int fd, const struct iovec *v, int count, uint64_t offset, s
 static ssize_t streamed(int fd, const struct iovec *v, int count)
 {
   char path[4096];
-  if (!of_fd(fd, path)) return (ssize_t)syscall(SYS_writev, fd, v, count);
+  if (!of_fd(fd, path))
+    return (ssize_t)syscall(SYS_writev, fd, v, count);
   pthread_mutex_lock(&lock);
   ssize_t n = (ssize_t)syscall(SYS_writev, fd, v, count);
   int error = errno;
-  if (n > 0) written(fd, v, count, (uint64_t)(lseek(fd, 0, SEEK_CUR) - n), n);
+  if (n > 0)
+    written(fd, v, count, (uint64_t)(lseek(fd, 0, SEEK_CUR) - n), n);
   pthread_mutex_unlock(&lock);
   errno = error;
   return n;
@@ -208,10 +214,7 @@ ssize_t write(int fd, const void *data, size_t len)
   return of_fd(fd, path) ? streamed(fd, &v, 1) : (ssize_t)syscall(SYS_write, fd, data, len);
 }
 
-ssize_t writev(int fd, const struct iovec *v, int count)
-{
-  return streamed(fd, v, count);
-}
+ssize_t writev(int fd, const struct iovec *v, int count) { return streamed(fd, v, count); }
 
 ssize_t pwrite(int fd, const void *data, size_t len, off_t offset)
 {
@@ -225,10 +228,7 @@ ssize_t pwrite(int fd, const void *data, size_t len, off_t offset)
   return n;
 }
 
-ssize_t pwrite64(int fd, const void *data, size_t len, off64_t offset)
-{
-  return pwrite(fd, data, len, offset);
-}
+ssize_t pwrite64(int fd, const void *data, size_t len, off64_t offset) { return pwrite(fd, data, len, offset); }
 
 ssize_t pwritev(int fd, const struct iovec *v, int count, off_t offset)
 {
@@ -246,16 +246,14 @@ int ftruncate(int fd, off_t length)
   char path[4096];
   pthread_mutex_lock(&lock);
   int done = (int)syscall(SYS_ftruncate, fd, length), error = errno;
-  if (done == 0 && of_fd(fd, path)) note('T', inode_of(fd), (uint64_t)length, "", "", 0);
+  if (done == 0 && of_fd(fd, path))
+    note('T', inode_of(fd), (uint64_t)length, "", "", 0);
   pthread_mutex_unlock(&lock);
   errno = error;
   return done;
 }
 
-int ftruncate64(int fd, off64_t length)
-{
-  return ftruncate(fd, length);
-}
+int ftruncate64(int fd, off64_t length) { return ftruncate(fd, length); }
 
 int fallocate(int fd, int mode, off_t offset, off_t len)
 {
@@ -270,10 +268,7 @@ int fallocate(int fd, int mode, off_t offset, off_t len)
   return done;
 }
 
-int fallocate64(int fd, int mode, off64_t offset, off64_t len)
-{
-  return fallocate(fd, mode, offset, len);
-}
+int fallocate64(int fd, int mode, off64_t offset, off64_t len) { return fallocate(fd, mode, offset, len); }
 
 int fsync(int fd)
 {
@@ -288,10 +283,7 @@ int fsync(int fd)
   return done;
 }
 
-int fdatasync(int fd)
-{
-  return fsync(fd);
-}
+int fdatasync(int fd) { return fsync(fd); }
 
 /* ---- names ---- */
 static int renamed(int from_dir, const char *from, int to_dir, const char *to, unsigned flags)
@@ -300,7 +292,8 @@ static int renamed(int from_dir, const char *from, int to_dir, const char *to, u
   int ours = of_name(from_dir, from, old) && of_name(to_dir, to, new);
   pthread_mutex_lock(&lock);
   int done = (int)syscall(SYS_renameat2, from_dir, from, to_dir, to, flags), error = errno;
-  if (done == 0 && ours) note('R', 0, 0, old, new, strlen(new));
+  if (done == 0 && ours)
+    note('R', 0, 0, old, new, strlen(new));
   pthread_mutex_unlock(&lock);
   errno = error;
   return done;
@@ -316,7 +309,8 @@ int unlinkat(int dir, const char *name, int flags)
   int ours = of_name(dir, name, path);
   pthread_mutex_lock(&lock);
   int done = (int)syscall(SYS_unlinkat, dir, name, flags), error = errno;
-  if (done == 0 && ours && !(flags & AT_REMOVEDIR)) note('U', 0, 0, path, "", 0);
+  if (done == 0 && ours && !(flags & AT_REMOVEDIR))
+    note('U', 0, 0, path, "", 0);
   pthread_mutex_unlock(&lock);
   errno = error;
   return done;
@@ -331,7 +325,8 @@ int linkat(int from_dir, const char *from, int to_dir, const char *to, int flags
   int ours = of_name(from_dir, from, old) && of_name(to_dir, to, new);
   pthread_mutex_lock(&lock);
   int done = (int)syscall(SYS_linkat, from_dir, from, to_dir, to, flags), error = errno;
-  if (done == 0 && ours) note('L', 0, 0, old, new, strlen(new));
+  if (done == 0 && ours)
+    note('L', 0, 0, old, new, strlen(new));
   pthread_mutex_unlock(&lock);
   errno = error;
   return done;

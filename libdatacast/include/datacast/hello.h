@@ -23,11 +23,11 @@
 enum { DC_HELLO_LEN = 16 + 8 };
 
 struct dc_hello_cfg {
-  dc_time fast, slow;            /* intervals, whole milliseconds (25 ms, 250 ms) */
-  dc_time timeout_min;           /* never called silent sooner (135 ms: a neighbour may miss its turn under load) */
-  unsigned timeout_intervals;    /* nor, beyond that, later than so many intervals (4) */
-  dc_time busy;                  /* fast for so long after the last dc_hello_busy (2 s) */
-  dc_time hold_min, hold_max;    /* 50 ms, 5 s */
+  dc_time fast, slow;         /* intervals, whole milliseconds (25 ms, 250 ms) */
+  dc_time timeout_min;        /* never called silent sooner (135 ms: a neighbour may miss its turn under load) */
+  unsigned timeout_intervals; /* nor, beyond that, later than so many intervals (4) */
+  dc_time busy;               /* fast for so long after the last dc_hello_busy (2 s) */
+  dc_time hold_min, hold_max; /* 50 ms, 5 s */
 };
 
 void dc_hello_cfg_default(struct dc_hello_cfg *cfg) __attribute__((nonnull));
@@ -44,15 +44,15 @@ const char *dc_link_name(enum dc_link link);
 struct dc_hello {
   struct dc_hello_cfg cfg;
   uint32_t instance, seq;
-  uint8_t state;          /* BFD's Down, Init, Up */
+  uint8_t state; /* BFD's Down, Init, Up */
   enum dc_link link;
-  bool met;               /* a hello arrived at least once since the last failure or the start */
+  bool met; /* a hello arrived at least once since the last failure or the start */
   uint32_t peer_instance, peer_seq;
   dc_time peer_interval;
-  dc_time heard, hello;   /* the last frame, the last hello */
+  dc_time heard, hello; /* the last frame, the last hello */
   dc_time deviation;
-  dc_time next;           /* when to send */
-  dc_time polled;         /* next_wake() as last returned by poll's end, to notice that this process did not run */
+  dc_time next;   /* when to send */
+  dc_time polled; /* next_wake() as last returned by poll's end, to notice that this process did not run */
   dc_time busy_until;
   dc_time up_since, hold, held_until;
   uint64_t failures;

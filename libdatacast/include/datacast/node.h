@@ -12,19 +12,19 @@
 #include "datacast/time.h"
 
 struct dc_node_cfg {
-  uint16_t ports;          /* number of ports, numbered from 0 */
-  bool endpoint;           /* a host: an empty stack and HOST segments go to its endpoints */
-  bool lone_port;          /* a cache appliance: every frame leaves by port 0, the first port becomes a label too */
-  uint32_t cache_bytes;    /* C, content store per tree, in payload bytes (128 KB) */
-  uint32_t cache_bytes_max;/* most that an interest's cache code may ask for */
-  uint64_t memory_bytes;   /* bound over all trees; the oldest idle tree goes first */
-  uint32_t memory_packets; /* the same in packets, where buffers are what is scarce (mbufs); 0: no such bound */
-  uint32_t trees;          /* most trees at once */
-  uint32_t store_slots;    /* per tree, a power of two: packets in the content store at most */
-  uint32_t waiting_slots;  /* per tree, a power of two: waiting interests at most */
-  dc_time retx_min;        /* a RETX is sent on again when the last forwarding is at least this old, and 1.5 times the
+  uint16_t ports;           /* number of ports, numbered from 0 */
+  bool endpoint;            /* a host: an empty stack and HOST segments go to its endpoints */
+  bool lone_port;           /* a cache appliance: every frame leaves by port 0, the first port becomes a label too */
+  uint32_t cache_bytes;     /* C, content store per tree, in payload bytes (128 KB) */
+  uint32_t cache_bytes_max; /* most that an interest's cache code may ask for */
+  uint64_t memory_bytes;    /* bound over all trees; the oldest idle tree goes first */
+  uint32_t memory_packets;  /* the same in packets, where buffers are what is scarce (mbufs); 0: no such bound */
+  uint32_t trees;           /* most trees at once */
+  uint32_t store_slots;     /* per tree, a power of two: packets in the content store at most */
+  uint32_t waiting_slots;   /* per tree, a power of two: waiting interests at most */
+  dc_time retx_min;         /* a RETX is sent on again when the last forwarding is at least this old, and 1.5 times the
                               measured response time of the tree, or when data asked for later has come already */
-  dc_time idle;            /* a tree unused for so long may be dropped for another; one that never brought data
+  dc_time idle;             /* a tree unused for so long may be dropped for another; one that never brought data
                               goes before all others, and at once */
 };
 
@@ -77,9 +77,9 @@ struct dc_tree_counters {
   uint32_t tree;
   uint64_t interests, hits, misses, aggregated, retx_forwarded;
   uint64_t data, stored, evicted, replicated, dup_data;
-  uint64_t bytes;    /* in the content store now */
-  uint32_t packets;  /* in the content store now */
-  uint32_t waiting;  /* interests waiting now */
+  uint64_t bytes;   /* in the content store now */
+  uint32_t packets; /* in the content store now */
+  uint32_t waiting; /* interests waiting now */
   uint32_t children;
 };
 

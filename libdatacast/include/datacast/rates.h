@@ -37,8 +37,8 @@ struct dc_rates_query {
 
 enum dc_rates_error {
   DC_RATES_OK = 0,
-  DC_RATES_SUM,  /* the capacities around `node` exceed DC_RATES_SUM_MAX: use a larger unit */
-  DC_RATES_NONE  /* no receiver can be reached */
+  DC_RATES_SUM, /* the capacities around `node` exceed DC_RATES_SUM_MAX: use a larger unit */
+  DC_RATES_NONE /* no receiver can be reached */
 };
 
 /* Bytes for a plan over `net` of at most `receivers` receivers and `most` trees. Most of it is only touched when arcs

@@ -17,13 +17,13 @@ struct dc_source_cfg {
 
 struct dc_source_counters {
   uint64_t interests, merged, duplicates; /* numbers asked for; duplicates: for what was already sent */
-  uint64_t refetches; /* of these duplicates, NOCACHE ones: a block's checksum failed, no congestion */
-  uint64_t new_packets, dup_packets;      /* sent */
+  uint64_t refetches;                /* of these duplicates, NOCACHE ones: a block's checksum failed, no congestion */
+  uint64_t new_packets, dup_packets; /* sent */
   uint64_t drop[DC_DROP_MAX];
-  uint64_t rate;    /* bit/s now */
-  uint32_t queued;  /* interests waiting for tokens */
-  uint32_t next_seq;/* one past the newest sequence number sent */
-  uint32_t numbers; /* sent so far, each counted once */
+  uint64_t rate;     /* bit/s now */
+  uint32_t queued;   /* interests waiting for tokens */
+  uint32_t next_seq; /* one past the newest sequence number sent */
+  uint32_t numbers;  /* sent so far, each counted once */
 };
 
 typedef struct dc_source dc_source;
@@ -47,7 +47,7 @@ void dc_source_handle(dc_source *s, dc_time now, const struct dc_header *h, cons
  * host's own node). */
 struct dc_source_tx {
   uint32_t seq;
-  uint8_t flags; /* DC_FLAG_DUP for an answer to a duplicate interest */
+  uint8_t flags;                /* DC_FLAG_DUP for an answer to a duplicate interest */
   const struct dc_segment *ret; /* valid until the next call */
 };
 

@@ -7,19 +7,19 @@
 
 enum dc_routes_error {
   DC_ROUTES_OK = 0,
-  DC_ROUTES_SPACE,    /* the buffer is too small */
-  DC_ROUTES_MISSING,  /* `node`, a receiver, is not in the tree */
-  DC_ROUTES_MSD,      /* `node` cannot handle the labels, and no waypoint can be put where it would help */
-  DC_ROUTES_LONG,     /* more than DC_SEG_MAX links without a place for a waypoint; `node` is where it gave up */
-  DC_ROUTES_STOPS,    /* the route of `node` has more stops or bytes than an interest can carry */
-  DC_ROUTES_CHILDREN  /* `node` would have more than DC_CHILDREN_MAX children */
+  DC_ROUTES_SPACE,   /* the buffer is too small */
+  DC_ROUTES_MISSING, /* `node`, a receiver, is not in the tree */
+  DC_ROUTES_MSD,     /* `node` cannot handle the labels, and no waypoint can be put where it would help */
+  DC_ROUTES_LONG,    /* more than DC_SEG_MAX links without a place for a waypoint; `node` is where it gave up */
+  DC_ROUTES_STOPS,   /* the route of `node` has more stops or bytes than an interest can carry */
+  DC_ROUTES_CHILDREN /* `node` would have more than DC_CHILDREN_MAX children */
 };
 
 struct dc_routes_result {
   enum dc_routes_error error;
   uint32_t node;
-  size_t bytes;     /* of all blobs */
-  uint32_t labels;  /* deepest stack of a data frame */
+  size_t bytes;      /* of all blobs */
+  uint32_t labels;   /* deepest stack of a data frame */
   uint32_t interest; /* longest interest behind Ethernet's header: labels, header, and the stops still to come */
 };
 

@@ -43,26 +43,26 @@ struct dc_header {
 /* Why a frame was refused; also the index of its counter. */
 enum dc_drop {
   DC_DROP_NONE = 0,
-  DC_DROP_TRUNCATED,   /* shorter than its headers or its length say */
-  DC_DROP_VERSION,     /* another version */
-  DC_DROP_TYPE,        /* unknown type */
-  DC_DROP_RESERVED,    /* reserved bits or fields set */
-  DC_DROP_ETHERTYPE,   /* neither 0x8847 nor 0x88B5 */
-  DC_DROP_LABEL,       /* unknown top label */
-  DC_DROP_PORT,        /* no such port here */
-  DC_DROP_STACK,       /* LOCAL with labels below it, or no bottom within the limit */
-  DC_DROP_ROUTE,       /* route malformed, too long or missing */
-  DC_DROP_NO_ENDPOINT, /* for an endpoint, where there is none */
-  DC_DROP_UNKNOWN_TREE,/* data nobody waits for, of a tree not known */
-  DC_DROP_UNWANTED,    /* data nobody waits for */
-  DC_DROP_TREES,       /* the limit on trees is reached */
-  DC_DROP_CHILDREN,    /* the limit on children is reached */
-  DC_DROP_WAITING,     /* the limit on waiting interests is reached */
-  DC_DROP_QUEUE,       /* a source's queue is full */
-  DC_DROP_BEYOND,      /* interest beyond what was assigned */
-  DC_DROP_OVERSIZED,   /* longer than the MTU */
-  DC_DROP_RANGE,       /* an interest for more numbers than one may ask for, or beyond the last one there is */
-  DC_DROP_UTURN,       /* would leave by the port it came in by */
+  DC_DROP_TRUNCATED,    /* shorter than its headers or its length say */
+  DC_DROP_VERSION,      /* another version */
+  DC_DROP_TYPE,         /* unknown type */
+  DC_DROP_RESERVED,     /* reserved bits or fields set */
+  DC_DROP_ETHERTYPE,    /* neither 0x8847 nor 0x88B5 */
+  DC_DROP_LABEL,        /* unknown top label */
+  DC_DROP_PORT,         /* no such port here */
+  DC_DROP_STACK,        /* LOCAL with labels below it, or no bottom within the limit */
+  DC_DROP_ROUTE,        /* route malformed, too long or missing */
+  DC_DROP_NO_ENDPOINT,  /* for an endpoint, where there is none */
+  DC_DROP_UNKNOWN_TREE, /* data nobody waits for, of a tree not known */
+  DC_DROP_UNWANTED,     /* data nobody waits for */
+  DC_DROP_TREES,        /* the limit on trees is reached */
+  DC_DROP_CHILDREN,     /* the limit on children is reached */
+  DC_DROP_WAITING,      /* the limit on waiting interests is reached */
+  DC_DROP_QUEUE,        /* a source's queue is full */
+  DC_DROP_BEYOND,       /* interest beyond what was assigned */
+  DC_DROP_OVERSIZED,    /* longer than the MTU */
+  DC_DROP_RANGE,        /* an interest for more numbers than one may ask for, or beyond the last one there is */
+  DC_DROP_UTURN,        /* would leave by the port it came in by */
   DC_DROP_MAX
 };
 

@@ -62,15 +62,31 @@ void dc_ether_write(uint8_t *p, const uint8_t *dst, const uint8_t *src, uint16_t
 uint8_t dc_cache_code(uint64_t bytes);
 uint64_t dc_cache_bytes(uint8_t code);
 
-struct dc_segment { uint8_t n; bool local; uint16_t port[...]; ...; };
-struct dc_stop { bool store; struct dc_segment ret; struct dc_segment fwd; ...; };
+struct dc_segment {
+  uint8_t n;
+  bool local;
+  uint16_t port[...];
+  ...;
+};
+struct dc_stop {
+  bool store;
+  struct dc_segment ret;
+  struct dc_segment fwd;
+  ...;
+};
 size_t dc_stop_parse(const uint8_t *p, size_t len, struct dc_stop *s);
 size_t dc_stop_write(uint8_t *p, size_t cap, const struct dc_stop *s);
 unsigned dc_route_check(const uint8_t *p, size_t len);
 bool dc_segment_equal(const struct dc_segment *a, const struct dc_segment *b);
 size_t dc_segment_write(uint8_t *p, const struct dc_segment *seg, const uint8_t *dst, const uint8_t *src);
 
-struct dc_path { struct dc_segment first; uint8_t stops; uint16_t rest_len; uint8_t rest[...]; ...; };
+struct dc_path {
+  struct dc_segment first;
+  uint8_t stops;
+  uint16_t rest_len;
+  uint8_t rest[...];
+  ...;
+};
 int dc_path_parse(struct dc_path *path, const uint8_t *blob, size_t len);
 size_t dc_interest_write(uint8_t *p, size_t cap, const struct dc_path *path, const struct dc_header *h,
                          const uint8_t *dst, const uint8_t *src);

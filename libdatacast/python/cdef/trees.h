@@ -1,8 +1,15 @@
 /* For cffi: the network, trees, routes of trees. */
 enum dc_net_kind { DC_NET_ANY, DC_NET_BCUBE, DC_NET_TORUS, DC_NET_HYPERCUBE, DC_NET_FATTREE, ... };
 enum { DC_NODE_HOST, DC_NODE_FORWARDS, DC_NODE_CACHE, DC_NODE_BESIDE, DC_TREES_MAX, ... };
-struct dc_net_link { uint32_t u, v, u_port, v_port; };
-struct dc_net_cfg { uint32_t nodes, links, trees; enum dc_net_kind kind; uint32_t n, k; ...; };
+struct dc_net_link {
+  uint32_t u, v, u_port, v_port;
+};
+struct dc_net_cfg {
+  uint32_t nodes, links, trees;
+  enum dc_net_kind kind;
+  uint32_t n, k;
+  ...;
+};
 struct dc_net;
 struct dc_trees;
 size_t dc_net_size(const struct dc_net_cfg *cfg);
@@ -17,11 +24,19 @@ uint32_t dc_trees_floor(struct dc_trees *s, uint32_t source, unsigned times);
 size_t dc_trees_size(const struct dc_net *net);
 struct dc_trees *dc_trees_init(void *memory, const struct dc_net *net);
 struct dc_trees_query {
-  uint32_t source; const uint32_t *receiver; uint32_t receivers; uint32_t most; const uint16_t *load; ...;
+  uint32_t source;
+  const uint32_t *receiver;
+  uint32_t receivers;
+  uint32_t most;
+  const uint16_t *load;
+  ...;
 };
 unsigned dc_trees_compute(struct dc_trees *s, const struct dc_trees_query *q);
 unsigned dc_trees_exact(struct dc_trees *s, const struct dc_trees_query *q, unsigned wanted);
-struct dc_trees_repaired { uint64_t changed, lost, added; ...; };
+struct dc_trees_repaired {
+  uint64_t changed, lost, added;
+  ...;
+};
 struct dc_trees_repaired dc_trees_repair(struct dc_trees *s, const uint32_t *arc, uint32_t arcs);
 uint32_t dc_trees_load(struct dc_trees *s, unsigned tree, const uint32_t *arc, uint32_t arcs);
 void dc_trees_reset(struct dc_trees *s, const struct dc_trees_query *q);
@@ -35,7 +50,13 @@ uint32_t dc_trees_bound_maxflow(struct dc_trees *s);
 uint32_t dc_trees_reachable(struct dc_trees *s, uint8_t *reached);
 
 enum dc_routes_error {
-  DC_ROUTES_OK, DC_ROUTES_SPACE, DC_ROUTES_MISSING, DC_ROUTES_MSD, DC_ROUTES_LONG, DC_ROUTES_STOPS, DC_ROUTES_CHILDREN,
+  DC_ROUTES_OK,
+  DC_ROUTES_SPACE,
+  DC_ROUTES_MISSING,
+  DC_ROUTES_MSD,
+  DC_ROUTES_LONG,
+  DC_ROUTES_STOPS,
+  DC_ROUTES_CHILDREN,
   ...
 };
 struct dc_routes_result {

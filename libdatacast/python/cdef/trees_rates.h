@@ -3,8 +3,14 @@ enum dc_rates_error { DC_RATES_OK, DC_RATES_SUM, DC_RATES_NONE, ... };
 enum { DC_RATES_TREES_MAX, ... };
 struct dc_rates;
 struct dc_rates_query {
-  uint32_t source; const uint32_t *receiver; uint32_t receivers; uint32_t most; bool together; const uint32_t *capacity;
-  const uint32_t *wish; ...;
+  uint32_t source;
+  const uint32_t *receiver;
+  uint32_t receivers;
+  uint32_t most;
+  bool together;
+  const uint32_t *capacity;
+  const uint32_t *wish;
+  ...;
 };
 size_t dc_rates_size(const struct dc_net *net, uint32_t receivers, uint32_t most);
 struct dc_rates *dc_rates_init(void *memory, const struct dc_net *net, uint32_t receivers, uint32_t most);

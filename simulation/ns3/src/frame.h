@@ -18,7 +18,8 @@
 #include "core.h"
 #include "ns3/packet.h"
 
-namespace datacast {
+namespace datacast
+{
 
 enum class Framing { ETHERNET, PAPER };
 

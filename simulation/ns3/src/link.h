@@ -9,10 +9,12 @@
 #include "ns3/queue.h"
 #include "ns3/random-variable-stream.h"
 
-namespace datacast {
+namespace datacast
+{
 
 // Loses data packets and interests at random, each with its own probability; leaves other traffic alone.
-class Loss : public ns3::ErrorModel {
+class Loss : public ns3::ErrorModel
+{
 public:
   static ns3::TypeId GetTypeId();
   double data = 0, interest = 0;
@@ -31,8 +33,8 @@ struct Link {
   ns3::Ptr<ns3::PointToPointNetDevice> device, far; // the sending end, the receiving one
   ns3::Ptr<ns3::Queue<ns3::Packet>> queue;
   ns3::Ptr<Loss> loss;
-  bool early = false;              // what is lost is lost before it takes the link's time
-  uint64_t frames = 0, bytes = 0;  // as ns-3's own trace of the physical layer says, PPP header included
+  bool early = false;             // what is lost is lost before it takes the link's time
+  uint64_t frames = 0, bytes = 0; // as ns-3's own trace of the physical layer says, PPP header included
   uint64_t data = 0, dataBytes = 0, payload = 0, dropped = 0;
   uint32_t queueMax = 0;
 

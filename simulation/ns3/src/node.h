@@ -11,17 +11,20 @@
 #include <unordered_map>
 #include <vector>
 
-namespace datacast {
+namespace datacast
+{
 
 // What the node hands up: a packet from the Datacast header on.
-class Endpoint {
+class Endpoint
+{
 public:
   virtual ~Endpoint() = default;
-  virtual void Interest(const uint8_t *, uint32_t) {} // at the source of this tree
+  virtual void Interest(const uint8_t *, uint32_t) {}                          // at the source of this tree
   virtual void Data(uint32_t, const dc_header &, const uint8_t *, uint32_t) {} // payload, bytes of it that are stored
 };
 
-class NodeModel {
+class NodeModel
+{
 public:
   NodeModel(Framing framing, bool host);
   ~NodeModel();
@@ -56,8 +59,8 @@ private:
   ns3::Ptr<ns3::Node> m_node;
   Framing m_framing;
   bool m_host;
-  std::vector<Link *> m_out;       // by port
-  std::vector<uint16_t> m_portOf;  // by the device's index on the node
+  std::vector<Link *> m_out;      // by port
+  std::vector<uint16_t> m_portOf; // by the device's index on the node
   void *m_memory = nullptr;
   dc_node *m_core = nullptr;
   std::unordered_map<uint32_t, Endpoint *> m_sources, m_receivers;

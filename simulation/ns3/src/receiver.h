@@ -10,9 +10,11 @@
 #include <memory>
 #include <vector>
 
-namespace datacast {
+namespace datacast
+{
 
-class ReceiverModel : public ns3::Application, public Endpoint {
+class ReceiverModel : public ns3::Application, public Endpoint
+{
 public:
   static ns3::TypeId GetTypeId();
   ReceiverModel() = default;

@@ -6,9 +6,11 @@
 
 #include "ns3/application.h"
 
-namespace datacast {
+namespace datacast
+{
 
-class SourceModel : public ns3::Application, public Endpoint {
+class SourceModel : public ns3::Application, public Endpoint
+{
 public:
   static ns3::TypeId GetTypeId();
   SourceModel();

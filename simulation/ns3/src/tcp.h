@@ -10,7 +10,8 @@
 #include <string>
 #include <vector>
 
-namespace datacast {
+namespace datacast
+{
 
 struct TcpFlow {
   ns3::Ptr<ns3::Application> sink;
@@ -20,7 +21,8 @@ struct TcpFlow {
   uint64_t Bytes() const;
 };
 
-class Tcp {
+class Tcp
+{
 public:
   // `links` and `nodes` are those of the network, by number.
   Tcp(std::vector<Link *> &links, std::vector<NodeModel *> &nodes) : m_links(links), m_nodes(nodes) {}

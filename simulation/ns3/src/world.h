@@ -13,7 +13,8 @@
 #include <string>
 #include <vector>
 
-namespace datacast {
+namespace datacast
+{
 
 struct Error : std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -44,7 +45,8 @@ struct Group {
   std::vector<uint32_t> trees;
 };
 
-class World {
+class World
+{
 public:
   explicit World(const Changes &changes);
   ~World();
