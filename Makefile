@@ -152,14 +152,14 @@ test: ## everything: static checks, C tests, sanitizers, Python, whole labs; JOB
 # Tests marked `lab` are tried again when they fail (tests/conftest.py); the summary names them (R). JOBS: so many test
 # processes for all but the labs, which have the machine for themselves afterwards. One more than cores: tests wait a lot.
 JOBS ?= $(shell n=$$(($$(nproc) + 1)); echo $$((n < 6 ? n : 6)))
-BESIDE = -n $(JOBS) --dist loadfile -m "not lab"
+SIDE_BY_SIDE = -n $(JOBS) --dist loadfile -m "not lab"
 TEST_PROGRAMS = $(addprefix $(BUILD)/,datacast-agent-asan asan/datacast-switch)
 test-py: build
 	@$(AGAIN) $(TEST_PROGRAMS)
 ifeq ($(JOBS),1)
 	@nice -n 5 $(PY) -m pytest $(PYTEST_OPTIONS)
 else
-	@nice -n 5 $(PY) -m pytest -q $(BESIDE) $(PYTEST_OPTIONS); beside=$$?; \
+	@nice -n 5 $(PY) -m pytest -q $(SIDE_BY_SIDE) $(PYTEST_OPTIONS); beside=$$?; \
 	  nice -n 5 $(PY) -m pytest -m lab $(PYTEST_OPTIONS) && exit $$beside
 endif
 

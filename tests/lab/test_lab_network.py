@@ -92,6 +92,7 @@ def measure(network, size: int, count: int, seconds: float) -> tuple[int, int, f
     return int(count), int(total), float(took)
 
 
+@pytest.mark.lab  # it measures a rate: nothing may run beside it
 @pytest.mark.parametrize("size", [9014, 1514])
 def test_a_cable_carries_its_rate_and_no_more(network, size):
     _, total, took = measure(network, size, 0, 2.0)
@@ -100,6 +101,7 @@ def test_a_cable_carries_its_rate_and_no_more(network, size):
     assert 0.985 * RATE < rate < RATE + 1.1 * burst_bytes(RATE, 9000) * 8 / took
 
 
+@pytest.mark.lab
 def test_a_burst_beyond_the_queue_is_cut_at_100_packets(network):
     frames, _, _ = measure(network, 9014, 400, 3.0)
     in_bucket = burst_bytes(RATE, 9000) // 9014
