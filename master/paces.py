@@ -35,9 +35,10 @@ BEHIND_S = 0.25
 """Of its own planned rate."""
 WORTH = 0.75
 """A receiver that takes more than this part of its plan is left as it is: a busy machine, not a slow one."""
-LOOKS = 3
-AGREE_S = 1.0
-"""So many looks in a row, or all of so long a time, must find the same receiver last."""
+LOOKS, AGREE_S = 3, 1.0
+"""So many looks in a row and all of so long a time must find the same receiver last; less of it the slower all have become.
+A host that was stopped for a moment is last for some tenths of a second, until it has caught up: among equals on busy
+processors there is always one, but all get on then."""
 RATE_S = 0.2
 """A rate is measured over so long a time at least, where looks go back so far."""
 SKEW_S = 0.005
@@ -123,8 +124,9 @@ class Paces:
         self._moved: dict[str, _Look] = {}
         """When each last got anything, and what all held then."""
         self._plans: deque[float] = deque(maxlen=DAMP_MAX)
-        self._last: deque[tuple[float, frozenset[str]]] = deque(maxlen=LOOKS)
-        """Who was last, too far behind, at each look."""
+        self._last: frozenset[str] = frozenset()
+        self._last_since, self._last_looks, self._agree_s = 0.0, 0, AGREE_S
+        """Who was last, too far behind, at each of so many looks."""
         self._curious_at = -math.inf
         self._trial: _Trial | None = None
         self._hold_s, self._hold_until = HOLD_S, 0.0
@@ -136,17 +138,11 @@ class Paces:
     def curious(self, now: float) -> bool:
         """Somebody was last for the first time or the second: the next looks should come soon. Once in PLAN_EVERY_S:
         where it is another one each time, looking does not help."""
-        run, first, common = 0, 0.0, None
-        for at, names in reversed(self._last):
-            common = names if common is None else common & names
-            if not common:
-                break
-            run, first = run + 1, at
-        if not 0 < run < LOOKS or now < self._hold_until:
+        if not self._last or self._agreed(now) or now < self._hold_until:
             return False
-        if first - self._curious_at >= PLAN_EVERY_S:
-            self._curious_at = first
-        return self._curious_at == first
+        if self._last_since - self._curious_at >= PLAN_EVERY_S:
+            self._curious_at = self._last_since
+        return self._curious_at == self._last_since
 
     @property
     def narrow(self) -> dict[tuple[str, str], int]:
@@ -197,7 +193,9 @@ class Paces:
         self.note(seen, now)
         if self._begun is None:
             return False
-        self._last.append((now, self._laggards(seen, now)))
+        self._blame(self._laggards(seen, now), now)
+        parts = [one.measured / one.planned for one in seen if one.planned > 0]
+        self._agree_s = AGREE_S * min(1.0, statistics.median(parts)) if parts else AGREE_S
         if (trial := self._trial) is not None and trial.settled is None and now - trial.at >= SETTLE_S:
             trial.settled = self._looks[-1]
         since = now - self._begun.at
@@ -206,8 +204,14 @@ class Paces:
         if due:
             self._begun = self._looks[-1]
             self._plans.append(now)
-            self._last.clear()
+            self._last = frozenset()
         return due
+
+    def _blame(self, late: frozenset[str], now: float) -> None:
+        if self._last & late:
+            self._last, self._last_looks = self._last & late, self._last_looks + 1
+        else:
+            self._last, self._last_since, self._last_looks = late, now, 1
 
     def _wait(self, now: float) -> float:
         return PLAN_EVERY_S * DAMP_BY ** sum(now - at < DAMP_S for at in self._plans)
@@ -230,9 +234,9 @@ class Paces:
         return frozenset(names)
 
     def _agreed(self, now: float) -> frozenset[str]:
-        """Who was last at all of the looks that count."""
-        long = len(self._last) == LOOKS or (len(self._last) > 1 and now - self._last[0][0] >= AGREE_S)
-        return frozenset.intersection(*(names for _, names in self._last)) if long else frozenset()
+        """Who was last for long enough."""
+        long = self._last_looks >= LOOKS and now - self._last_since >= self._agree_s
+        return self._last if long else frozenset()
 
     def _slow(self, seen: list[Seen], now: float) -> bool:
         late = self._agreed(now)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from datacast.master.paces import BEHIND_S, CHAIN, HOLD_S, PLAN_EVERY_S, TRIAL_MAX_S, Paces, Seen
+from datacast.master.paces import AGREE_S, BEHIND_S, CHAIN, HOLD_S, PLAN_EVERY_S, TRIAL_MAX_S, Paces, Seen
 
 NEAR = 64 << 10
 POLL_S = 0.25
@@ -197,13 +197,13 @@ def test_the_last_one_is_dealt_with_first():
     paces = Paces(NEAR)
     a, b, c = (Seen(n, 1000, 0.0, 100e6, 100e6) for n in "abc")
     assert not paces.look([a, b, c], 0.0)
-    now = PLAN_EVERY_S + BEHIND_S
+    now = PLAN_EVERY_S + BEHIND_S + AGREE_S
     late = [
         Seen("a", 4 << 20, 20e6, 100e6, 100e6),
         Seen("b", 3 << 20, 15e6, 100e6, 100e6),
         Seen("c", 1 << 20, 10e6, 100e6, 100e6),
     ]
-    assert not paces.look(late, now - 2 * POLL_S) and not paces.look(late, now - POLL_S)
+    assert not any(paces.look(late, at) for at in (now - AGREE_S, now - POLL_S))
     assert paces.look(late, now)
     assert set(paces.caps) == {"c"} and paces.caps["c"] <= 10_000_000
 
