@@ -36,9 +36,9 @@ BEHIND_S = 0.25
 WORTH = 0.75
 """A receiver that takes more than this part of its plan is left as it is: a busy machine, not a slow one."""
 LOOKS, AGREE_S = 3, 1.0
-"""So many looks in a row and all of so long a time must find the same receiver last; less of it the slower all have become.
-A host that was stopped for a moment is last for some tenths of a second, until it has caught up: among equals on busy
-processors there is always one, but all get on then."""
+"""So many looks in a row and all of so long a time must find the same receiver last; less of it the slower all have
+become. A host that was stopped for a moment is last for some tenths of a second, until it has caught up: among equals
+on busy processors there is always one, but all get on then."""
 RATE_S = 0.2
 """A rate is measured over so long a time at least, where looks go back so far."""
 SKEW_S = 0.005
