@@ -124,7 +124,9 @@ def attempt(part: Part, change: Change, usual: float, revision: str) -> Result:
             path.suffix == ".c"
             and run(
                 f"gcc -std=gnu11 -fsyntax-only -Wall -Wextra -Werror -Ilibdatacast/include -I. "
-                f"-Ilibdatacast $(pkg-config --cflags libdpdk) {change.path}"
+                f"-Ilibdatacast -Ihost_agent -Idpdk_cache -D_GNU_SOURCE "
+                f"$(ls -d /usr/share/cargo/registry/blake3-*/c | sed 's/^/-isystem /') "
+                f"$(pkg-config --cflags libdpdk | sed 's/-I/-isystem /g') {change.path}"
             )
             != 0
         ):
