@@ -208,6 +208,20 @@ def test_the_last_one_is_dealt_with_first():
     assert set(paces.caps) == {"c"} and paces.caps["c"] <= 10_000_000
 
 
+@pytest.mark.parametrize("rate, behind_s, planned", [(60e6, 0.45, False), (60e6, 1.0, True), (10e6, 0.45, True)])
+def test_one_of_equals_that_was_stopped_for_a_moment_is_not_slow(rate: float, behind_s: float, planned: bool):
+    """It is last at look after look until it has caught up, and all get on; where hardly anybody does, it is slow."""
+    paces, plans = Paces(NEAR), []
+    for i in range(40):
+        now = i / 10
+        late = 3 * NEAR if 2.0 <= now <= 2.0 + behind_s else 0
+        held = int(rate / 8 * now)
+        seen = [Seen(n, max(0, held - late * (n == "c")), rate, 100e6, 100e6) for n in "abc"]
+        if paces.look(seen, now):
+            plans.append(now)
+    assert bool(plans) == planned
+
+
 def test_the_last_receiver_soon_has_no_cap():
     """It holds nobody up. One that does not take what it has is left as it is."""
     for takes, rises in ((1.0, True), (0.7, False)):
