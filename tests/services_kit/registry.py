@@ -6,10 +6,8 @@ import base64
 import hashlib
 import json
 import shutil
-import signal
 import socket
 import ssl
-import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -23,6 +21,7 @@ import httpx
 import jwt
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
+from served import Served
 
 PROGRAM = shutil.which("docker-registry")
 SERVICE, ISSUER = "registry.test", "issuer.test"
@@ -89,8 +88,8 @@ class Tokens:
         self.server.server_close()
 
 
-class Registry:
-    """On ADDRESS:PORT, by HTTPS. `realm`: where its tokens are to be had; None: everybody may pull and push."""
+class Registry(Served):
+    """By HTTPS. `realm`: where its tokens are to be had; None: everybody may pull and push."""
 
     def __init__(
         self,
@@ -102,10 +101,9 @@ class Registry:
         enter: tuple[str, ...] = (),
         inside: Callable[[Callable[[], Any]], Any] = lambda act: act(),
     ) -> None:
-        self.folder, self.address, self.port, self.tls, self.enter = folder, address, port, tls, enter
-        self.realm, self.inside = realm, inside
+        super().__init__(address, port, enter, inside)
+        self.folder, self.tls, self.realm = folder, tls, realm
         self.url = f"https://{address}:{port}"
-        self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         assert PROGRAM, "docker-registry is not installed: `make setup` installs Debian's"
@@ -123,32 +121,7 @@ class Registry:
             settings["auth"] = {"token": {"realm": self.realm, "service": SERVICE, "issuer": ISSUER,
                                           "rootcertbundle": str(self.tls[0])}}  # fmt: skip
         (self.folder / "config.yml").write_text(json.dumps(settings))
-        with open(self.folder / "log", "ab") as log:
-            command = [*self.enter, PROGRAM, "serve", str(self.folder / "config.yml")]
-            self._process = subprocess.Popen(command, stdout=log, stderr=log)
-        end = time.monotonic() + 20
-        while not self._answers():
-            assert time.monotonic() < end and self._process.poll() is None, (self.folder / "log").read_text()
-            time.sleep(0.05)
-
-    def _answers(self) -> bool:
-        try:
-            self.inside(lambda: socket.create_connection((self.address, self.port), 1).close())
-        except OSError:
-            return False
-        return True
-
-    def stop(self) -> None:
-        if self._process is not None:
-            self._process.send_signal(signal.SIGTERM)
-            self._process.wait(10)
-
-    def __enter__(self) -> Registry:
-        self.start()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.stop()
+        self.run([PROGRAM, "serve", str(self.folder / "config.yml")], self.folder / "log")
 
     def push(self, name: str, tag: str, layers: list[bytes], tokens: Tokens | None = None) -> str:
         """An image of these layers; the digest of its manifest."""

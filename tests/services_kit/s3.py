@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
-import socket
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import pytest
+from served import Served
 
 T = TypeVar("T")
 
@@ -38,8 +36,8 @@ def program() -> Path:
     return there
 
 
-class S3:
-    """`inside`: runs something where the address is. `tls`: certificate, key."""
+class S3(Served):
+    """`tls`: certificate, key."""
 
     access, secret, region = "AKIAEXAMPLE", "the-secret-of-this-bucket", "eu-test-1"
 
@@ -52,10 +50,9 @@ class S3:
         inside: Callable[[Callable[[], Any]], Any] = lambda act: act(),
         tls: tuple[Path, Path] | None = None,
     ) -> None:
-        self.folder, self.address, self.port = folder, address, port
-        self.enter, self.inside, self.tls = enter, inside, tls
+        super().__init__(address, port, enter, inside)
+        self.folder, self.tls = folder, tls
         self.endpoint = f"http{'s' if tls else ''}://{address}:{port}"
-        self._process: subprocess.Popen[bytes] | None = None
 
     def entry(self, **more: str) -> dict[str, str]:
         """Of an agent's file of --origins."""
@@ -63,42 +60,18 @@ class S3:
         return {"prefix": f"s3://{BUCKET}/", "endpoint": self.endpoint, **keys, **more}
 
     def start(self) -> None:
-        command = [*self.enter, str(program()), "--port", f"{self.address}:{self.port}", "--region", self.region]
+        command = [str(program()), "--port", f"{self.address}:{self.port}", "--region", self.region]
         command += ["--keep-alive", *(("--cert", str(self.tls[0]), "--key", str(self.tls[1])) if self.tls else ())]
         for part in ("objects", "about"):
             (self.folder / part).mkdir(parents=True, exist_ok=True)
         keys = {"ROOT_ACCESS_KEY": self.access, "ROOT_SECRET_KEY": self.secret}
-        with open(self.folder / "s3.log", "ab") as log:
-            self._process = subprocess.Popen(
-                [*command, "posix", "--sidecar", str(self.folder / "about"), str(self.folder / "objects")],
-                env={**os.environ, **keys},
-                stdout=log,
-                stderr=log,
-            )
-        end = time.monotonic() + 20
-        while not self._answers():
-            assert time.monotonic() < end and self._process.poll() is None, (self.folder / "s3.log").read_text()
-            time.sleep(0.05)
+        command += ["posix", "--sidecar", str(self.folder / "about"), str(self.folder / "objects")]
+        self.run(command, self.folder / "s3.log", {**os.environ, **keys})
 
-    def _answers(self) -> bool:
-        try:
-            self.inside(lambda: socket.create_connection((self.address, self.port), 1).close())
-        except OSError:
-            return False
-        return True
-
-    def stop(self) -> None:
-        if self._process is not None:
-            self._process.send_signal(signal.SIGTERM)
-            self._process.wait(10)
-
-    def __enter__(self) -> S3:
-        self.start()
+    def __enter__(self) -> Self:
+        super().__enter__()
         self.ask(lambda client: client.create_bucket(Bucket=BUCKET))
         return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.stop()
 
     def ask(self, act: Callable[[Any], T]) -> T:
         """What `act` gets from an S3 client of somebody else's."""
