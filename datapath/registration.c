@@ -48,8 +48,7 @@ static json_t *ports_of(const struct engine_node *n)
     char mac[18];
     if (p == NULL)
       continue;
-    snprintf(mac, sizeof mac, "%02x:%02x:%02x:%02x:%02x:%02x", p->mac[0], p->mac[1], p->mac[2], p->mac[3], p->mac[4],
-             p->mac[5]);
+    counters_mac(mac, p->mac);
     json_array_append_new(list, json_pack("{s:i,s:s,s:s,s:b,s:I}", "port", (int)i, "ifname", p->name, "mac", mac, "up",
                                           p->link.up ? 1 : 0, "mtu", (json_int_t)p->mtu));
   }

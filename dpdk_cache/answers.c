@@ -35,11 +35,6 @@ static json_t *answer_ok(void)
   return o;
 }
 
-void answer_mac(char out[18], const uint8_t mac[6])
-{
-  snprintf(out, 18, "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]);
-}
-
 /* ---- counters ---- */
 
 static json_t *port_counters(struct dpdk_port *p)
@@ -181,7 +176,7 @@ static json_t *port_facts(struct dpdk_port *p)
   char mac[18];
   json_t *o = json_object(), *next = json_object();
   counters_link(&p->base, o);
-  answer_mac(mac, p->base.mac);
+  counters_mac(mac, p->base.mac);
   put_text(o, "mac", mac);
   if (rte_eth_dev_info_get(p->dev, &info) == 0)
     put_text(o, "driver", info.driver_name);
@@ -192,7 +187,7 @@ static json_t *port_facts(struct dpdk_port *p)
     counters_put(next, "port", p->cfg->neighbour.port);
   }
   if (p->cfg->neighbour.has_mac) {
-    answer_mac(mac, p->cfg->neighbour.mac);
+    counters_mac(mac, p->cfg->neighbour.mac);
     put_text(next, "mac", mac);
   }
   json_object_set_new(o, "neighbour", next);

@@ -13,7 +13,4 @@ json_t *answer_request(struct sw *s, const json_t *request, bool *stop) __attrib
 bool answer_adds_up(const json_t *request) __attribute__((nonnull));
 json_t *answer_error(const char *fmt, ...) __attribute__((format(printf, 1, 2), nonnull));
 
-/* "02:00:00:00:00:01" */
-void answer_mac(char out[18], const uint8_t mac[6]) __attribute__((nonnull));
-
 #endif

@@ -5,18 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "datapath/tests/check.h"
 #include "eal.h"
 #include "packet.h"
 
 enum { DATA = 1023, HEADERS = 1023, FRAME = 9216, LEN = 5000, OFF = 40, PREFIX = 34 };
-
-#define CHECK(x)                                                                                                       \
-  do {                                                                                                                 \
-    if (!(x)) {                                                                                                        \
-      fprintf(stderr, "%s:%d: %s: not so: %s\n", __FILE__, __LINE__, __func__, #x);                                    \
-      exit(1);                                                                                                         \
-    }                                                                                                                  \
-  } while (0)
 
 static struct packet_pools pools;
 

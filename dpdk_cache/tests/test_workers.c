@@ -7,19 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "datapath/tests/check.h"
 #include "eal.h"
 #include "steering.h"
 #include "workers.h"
 
 enum { SOURCE, RECEIVER, PORTS, FRAME = 2048, WORKERS = 2 };
-
-#define CHECK(x)                                                                                                       \
-  do {                                                                                                                 \
-    if (!(x)) {                                                                                                        \
-      fprintf(stderr, "%s:%d: %s: not so: %s\n", __FILE__, __LINE__, __func__, #x);                                    \
-      exit(1);                                                                                                         \
-    }                                                                                                                  \
-  } while (0)
 
 static const uint8_t nobody[6];
 static struct workers all;
