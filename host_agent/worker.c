@@ -275,6 +275,14 @@ static struct job *next_job(struct worker *w)
   return j;
 }
 
+/* Under the lock. A thread more is woken only for work that nobody is at: a wake-up costs as much as writing a run, and the jobs
+ * that follow in a lane are for the thread that has it. */
+static void call_one(struct worker *w)
+{
+  if (w->idle > 0 && (w->todo != NULL || w->ready != NULL))
+    pthread_cond_signal(&w->more);
+}
+
 static void make_ready(struct worker *w, struct lane *l)
 {
   l->next = NULL;
@@ -311,10 +319,14 @@ static void *work(void *arg)
   pthread_mutex_lock(&w->lock);
   for (;;) {
     struct job *j;
-    while ((j = next_job(w)) == NULL && !w->stop)
+    while ((j = next_job(w)) == NULL && !w->stop) {
+      w->idle++;
       pthread_cond_wait(&w->more, &w->lock);
+      w->idle--;
+    }
     if (j == NULL)
       break;
+    call_one(w); /* for what this thread leaves */
     bool stop = w->stop;
     pthread_mutex_unlock(&w->lock);
     if (stop)
@@ -380,7 +392,7 @@ int worker_open(struct worker *w, struct loop *loop, unsigned threads)
     if (rc != 0)
       return -rc;
   }
-  return loop_watch(loop, &w->watch, EPOLLIN);
+  return loop_watch_packets(loop, &w->watch, EPOLLIN); /* what is done is no reason to end a pause: results gather too */
 }
 
 void worker_submit(struct worker *w, struct job *j, struct lane *l)
@@ -401,7 +413,7 @@ void worker_submit(struct worker *w, struct job *j, struct lane *l)
     if (!l->waits)
       make_ready(w, l);
   }
-  pthread_cond_signal(&w->more);
+  call_one(w);
   pthread_mutex_unlock(&w->lock);
 }
 

@@ -97,6 +97,7 @@ struct worker {
   struct lane *ready, *ready_last;
   struct job *finished, *finished_last;
   bool turn, stop;
+  unsigned idle;     /* threads that wait for work */
   int stopping;      /* atomic: leave long loops */
   struct job *owned; /* every job under way, for worker_forget; the loop's */
 };

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import networkx as nx
 import pytest
 from small import bcube41, chain, star
@@ -146,10 +148,17 @@ def test_credits_cover_the_path_and_a_pause_of_its_hosts() -> None:
 
 @pytest.mark.parametrize("rate", [10**8, 10**9, 10**10, 10**11])
 def test_a_burst_fits_a_queue_beside_the_credits_and_nobody_asks_again_while_they_wait_for_tokens(rate: int) -> None:
-    for frame in (1518, 9014):
-        one = make_transport({}, rate_bps=rate, frame_bytes=frame, queue_packets=100, others=0, hops=6)
-        assert one.burst + one.credits <= 100
+    for frame, queue in itertools.product((1518, 9014), (100, 600)):
+        one = make_transport({}, rate_bps=rate, frame_bytes=frame, queue_packets=queue, others=0, hops=6)
+        assert one.burst + one.credits <= queue
         assert one.rto_min_ms / 1000 > one.credits * frame * 8 / rate
+
+
+def test_a_long_queue_lets_more_packets_leave_together() -> None:
+    def burst(queue: int) -> int:
+        return make_transport({}, rate_bps=2 * 10**10, frame_bytes=1518, queue_packets=queue, others=0).burst
+
+    assert (burst(100), burst(600)) == (32, 149)
 
 
 def test_a_cable_with_another_trees_interests_leaves_room_for_them() -> None:
