@@ -20,8 +20,8 @@ Transport (paper, section 5.2 and 5.4; everything can be given in the group's op
   packets of this tree, and in the other direction of a cable, with the data of another tree, as many interests. A
   queue of Q packets therefore holds two times w, divided by the trees of other groups on the link: w is at most
   (Q - 4) / 2 / (1 + others), 48 for Q = 100.
-- Bucket: 10 ms of packets, between 4 and 32, or half of w where that is more: it evens out the source's own sleeping without
-  filling a queue, and its packets leave together (docs/decisions/data-path-costs.md).
+- Bucket: 10 ms of packets, between 4 and 32, or half of w where that is more: it evens out the source's own sleeping
+  without filling a queue, and its packets leave together (docs/decisions/data-path-costs.md).
 - RTO floor: 50 ms, above the time interests wait for tokens at full rate (w packets).
 """
 

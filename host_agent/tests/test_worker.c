@@ -98,6 +98,31 @@ static void test_a_block_is_hashed_while_it_is_written(struct worker *w, int fd)
   lane_unref(l);
 }
 
+/* A thread is woken only for what nobody is at: whoever was not woken must not have been needed. */
+static void test_lanes_and_single_jobs_beside_each_other_are_all_done(struct worker *w, int fd)
+{
+  enum { LANES = 4, EACH = 200 };
+  struct lane *l[LANES];
+  for (unsigned i = 0; i < LANES; i++)
+    l[i] = lane_new();
+  came = 0;
+  for (unsigned i = 0; i < EACH; i++) {
+    for (unsigned k = 0; k < LANES; k++)
+      worker_submit(w, write_job(fd, 4096ull * i, (uint8_t)i, 4096, i == 0, false), l[k]);
+    struct job *j = job_new(JOB_HASH);
+    j->file = file_new(dup(fd));
+    j->len = 4096;
+    j->done = take_digest;
+    j->owner = w;
+    worker_submit(w, j, NULL);
+    if (i % 16 == 0) /* now and then all threads have nothing to do */
+      wait_for((i + 1) * (LANES + 1));
+  }
+  wait_for(EACH * (LANES + 1));
+  for (unsigned i = 0; i < LANES; i++)
+    lane_unref(l[i]);
+}
+
 static void test_a_finish_that_is_never_run_leaves_no_temporary_file(const char *folder, bool keep)
 {
   struct worker w;
@@ -130,6 +155,7 @@ int main(void)
   int fd = open(path, O_RDWR | O_CREAT, 0600);
   test_a_known_digest(&w, fd);
   test_a_block_is_hashed_while_it_is_written(&w, fd);
+  test_lanes_and_single_jobs_beside_each_other_are_all_done(&w, fd);
   worker_close(&w);
   test_a_finish_that_is_never_run_leaves_no_temporary_file(folder, true);
   test_a_finish_that_is_never_run_leaves_no_temporary_file(folder, false);
