@@ -135,7 +135,8 @@ def send(
     file: Annotated[
         str,
         typer.Argument(
-            metavar="FILE|URL", help="A path at the source host, or https://…, s3://BUCKET/KEY, hf://ORG/REPO/FILE."
+            metavar="FILE|URL",
+            help="A path at the source host, or https://…, s3://BUCKET/KEY, hf://ORG/REPO[/FILE], oci://HOST/NAME:TAG.",
         ),
     ],
     to: Annotated[list[str], typer.Option("--to", metavar="HOST,HOST…|all|@SET", help="The receivers.")],

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import os
+import re
 from typing import Any
 
 import typer
 
 from datacast.origins.names import SCHEMES, resolve
-from datacast.origins.parts import OriginError
+from datacast.origins.parts import OriginError, Part
 
 URLS = ("https://", "http://", "s3://")
 
@@ -27,13 +29,20 @@ def named(name: str) -> dict[str, Any]:
         found = resolve(name)
     except OriginError as error:
         raise typer.BadParameter(f"{error.message} ({error.code})") from None
-    if found.folder:
-        several = [part.path for part in found.parts if part.url]
-        files = ", ".join(several[:8]) + (" …" if several[8:] else "")
-        how = "NAME@sha256:DIGEST" if name.startswith("oci://") else "ORG/REPO/PATH"
-        raise typer.BadParameter(f"{name} has {len(several)} files; a group takes one, by {how}: {files}")
-    [part] = found.parts
-    return {"url": part.url, **({"sha256": part.sha256} if part.sha256 else {})}
+    if not found.folder:
+        [part] = found.parts
+        return {"url": part.url, **({"sha256": part.sha256} if part.sha256 else {})}
+    return {"url": name, "parts": [_part(part) for part in found.parts], "dest_path": folder_of(name)}
+
+
+def _part(part: Part) -> dict[str, Any]:
+    told = {"path": part.path, "size": part.size, "sha256": part.sha256}
+    return told | ({"url": part.url} if part.url else {"data": base64.b64encode(part.data).decode()})
+
+
+def folder_of(name: str) -> str:
+    """What an image or a repository is called at receivers, where nobody says: name, and tag or revision."""
+    return re.sub("[:@]", "-", name.rpartition("/")[2])
 
 
 def parse_origin(file: str, sources: list[str], fetchers: str | None, policy: str | None) -> dict[str, Any]:

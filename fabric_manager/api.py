@@ -82,6 +82,22 @@ class GroupOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PartSpec:
+    """A file of a folder that is fetched: the bytes of a URL, or `data`."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+
+    path: Annotated[str, MinLen(1), MaxLen(1023)]
+    """Beneath the destination."""
+    size: Annotated[int, Ge(0), Le(1 << 53)]
+    url: Annotated[str, MaxLen(2048)] = ""
+    data: Annotated[str, MaxLen(64 << 10)] = ""
+    """Base64, of small files that come with the request."""
+    sha256: Annotated[str, SHA256] | Literal[""] = ""
+    """What it must have, at every receiver."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class GroupSpec:
     """A request to deliver one file. Exactly one of `receivers` and `receiver_set`."""
 
@@ -96,6 +112,9 @@ class GroupSpec:
     url: Annotated[str, MinLen(1), MaxLen(2048)] | None = None
     """In place of a source: an object that receivers fetch, https://, http:// or s3://BUCKET/KEY. What a host may
     fetch, and with which credentials, its agent's file says (--origins)."""
+    parts: Annotated[list[PartSpec], MaxLen(512)] = field(default_factory=list)
+    """In place of one object: the files of a folder, each with its URL. `url` is then a name for people: of an image
+    (oci://…), or a repository (hf://…)."""
     fetchers: Annotated[int, Ge(1), Le(32)] | Literal["all"] | Annotated[list[Name], MaxLen(32)] | None = None
     """Of `url`: how many receivers fetch, or which; None: eight at most."""
     origin_policy: Literal["steal", "robber", "mob", "non-steal", "flat"] = "steal"

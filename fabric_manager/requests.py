@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import posixpath
 import re
 from dataclasses import replace
@@ -111,22 +112,65 @@ FETCHERS = 8
 """Where a request does not say how many."""
 
 
+PARTS_BYTES = 512 << 10
+"""Of all paths, URLs and data of a request: they are kept with the group, and told to its members."""
+
+
 def check_url(spec: GroupSpec) -> None:
     """Raises Problem."""
     url = spec.url or ""
+    if not spec.parts:
+        _check_object(url, "url")
+    elif not re.fullmatch(r"(oci|hf)://[!-~]+", url) or "#" in url:
+        raise problem(
+            "bad_url", "url", f"{url!r} is no name of several files", url, "give oci://HOST/NAME:TAG or hf://ORG/REPO"
+        )  # fmt: skip
+    _check_parts(spec)
+    if spec.source or spec.source_path or spec.other_sources:
+        raise problem("two_sources", "url", "a group has a source or a url", url, "leave one of them out")
+
+
+def _check_object(url: str, what: str) -> None:
     rest = next((url[len(s) :] for s in ("https://", "http://", "s3://") if url.startswith(s)), "")
     host = re.split("[/?#]", rest)[0]
     if not host or not url.isascii() or not url.isprintable() or " " in url or "#" in url or "/" not in rest:
         raise problem(
-            "bad_url", "url", f"{url!r} names no object", url, "give https://HOST/PATH, http://HOST/PATH or s3://BUCKET/KEY"
+            "bad_url", what, f"{url!r} names no object", url, "give https://HOST/PATH, http://HOST/PATH or s3://BUCKET/KEY"
         )  # fmt: skip
     if "@" in host or re.search("[?&](x-amz-|x-goog-)?(signature|credential|security-token|sig)=", url, re.IGNORECASE):
         raise problem(
-            "secret_in_url", "url", "the URL holds a credential, and would be kept with the group", "",
+            "secret_in_url", what, "the URL holds a credential, and would be kept with the group", "",
             "put credentials into the file of --origins on the hosts that fetch",
         )  # fmt: skip
-    if spec.source or spec.source_path or spec.other_sources:
-        raise problem("two_sources", "url", "a group has a source or a url", url, "leave one of them out")
+
+
+def _check_parts(spec: GroupSpec) -> None:
+    paths, total = {part.path for part in spec.parts}, 0
+    if spec.parts and spec.sha256:
+        raise problem("bad_sha256", "sha256", "a folder has no SHA-256: each of its parts has one", "", "leave it out")
+    for part in spec.parts:
+        names = part.path.split("/")
+        above = {"/".join(names[:n]) for n in range(1, len(names))}
+        if any(name in ("", ".", "..") for name in names) or not part.path.isprintable() or above & paths:
+            raise problem(
+                "bad_part", "parts", f"{part.path!r} leads outside, or lies beneath a file", part.path, "name another"
+            )  # fmt: skip
+        if bool(part.url) == bool(part.data) and part.size:
+            raise problem("bad_part", "parts", f"{part.path} has a url or data", part.path, "leave one of them out")
+        try:
+            fits = not part.data or len(base64.b64decode(part.data, validate=True)) == part.size
+        except ValueError:
+            fits = False
+        if not fits:
+            raise problem("bad_part", "parts", f"{part.path}: data has another size", part.path, "give it in base64")
+        if part.url:
+            _check_object(part.url, "parts")
+        total += len(part.path) + len(part.url) + len(part.data)
+    if len(paths) < len(spec.parts) or total > PARTS_BYTES:
+        raise problem(
+            "bad_part", "parts", f"a path is there twice, or all take more than {PARTS_BYTES >> 10} KiB", "",
+            "send fewer files at a time",
+        )  # fmt: skip
 
 
 def with_fetchers(fabric: Fabric, spec: GroupSpec, receivers: list[str]) -> GroupSpec:
@@ -144,7 +188,7 @@ def with_fetchers(fabric: Fabric, spec: GroupSpec, receivers: list[str]) -> Grou
         chosen = there if asked == "all" else there[:asked]
     if not chosen or len(receivers) < 2:
         raise problem(
-            "too_few", "receivers", "a host fetches for others: two receivers at least", "", "name another one"
+            "too_few", "receivers", "a host fetches for others: two receivers at least", "", "name another"
         )  # fmt: skip
     chosen = chosen[:32]
     return replace(spec, source=chosen[0], other_sources=chosen[1:], source_path=spec.url or "")
@@ -159,7 +203,7 @@ def _check_sources(fabric: Fabric, spec: GroupSpec) -> None:
                 "leave delivery stable and planner out",
             )  # fmt: skip
         return
-    if spec.fetchers is not None:
+    if spec.fetchers is not None or spec.parts:
         raise problem("no_url", "fetchers", "only what a url names is fetched", "", "give a url, or leave fetchers out")
     if not spec.source:
         raise problem("no_source", "source", "the group has no source", "", "give source and source_path, or a url")

@@ -38,6 +38,7 @@ enum {
   FETCH_AT_ONCE = 4,         /* blocks that a group asks its origin for at once */
   FETCH_BLOCKS_MAX = 64,     /* of one request */
   FETCH_BYTES_MAX = 8 << 20, /* and its bytes, beyond a block */
+  FETCH_STAT_MAX = 64,       /* objects that one request asks about */
   FETCH_THREADS = 8,         /* requests to origins, of all groups */
 };
 

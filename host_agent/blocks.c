@@ -37,12 +37,19 @@ static void finished(struct job *j)
   g->receiver->finishing = false;
   if (g->state != GROUP_RUNNING)
     return;
-  if (j->error == EBADMSG && j->expects) {
+  if (j->error == EBADMSG && j->expects && !j->bundle) {
     char is[2 * SHA256_LEN + 1], wanted[2 * SHA256_LEN + 1];
     hex_write(is, j->sha256, SHA256_LEN);
     hex_write(wanted, g->sha256, SHA256_LEN);
     struct fault why;
     fault_set(&why, "digest", "the file's SHA-256 is %s, expected was %s: the source has another file", is, wanted);
+    group_fail(g, &why);
+    return;
+  }
+  if (j->error == EBADE) {
+    struct fault why;
+    fault_set(&why, "digest", "%s%s%.255s has another SHA-256 than expected: the origin has another one", j->name,
+              j->wrong[0] == '\0' ? "" : "/", j->wrong[0] == '\0' ? ": its list of files" : j->wrong);
     group_fail(g, &why);
     return;
   }

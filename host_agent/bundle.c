@@ -142,13 +142,20 @@ bool bundle_parse(struct bundle *t, const uint8_t *p, size_t n, struct fault *wh
     struct bundle_entry *e = &t->entry[i];
     ok = end - at >= 11;
     if (ok) {
-      e->kind = (enum bundle_kind)take(&at, 1);
+      uint64_t kind = take(&at, 1);
+      e->kind = (enum bundle_kind)(kind & ~(uint64_t)BUNDLE_EXPECTS);
+      e->expects = (kind & BUNDLE_EXPECTS) != 0;
       e->mode = (uint16_t)take(&at, 2);
       e->size = take(&at, 8);
       e->name = text(&at, end);
       e->target = e->name == NULL ? NULL : text(&at, end);
       t->n++;
-      ok = e->target != NULL && e->kind >= BUNDLE_FOLDER && e->kind <= BUNDLE_LINK;
+      ok = e->target != NULL && e->kind >= BUNDLE_FOLDER && e->kind <= BUNDLE_LINK &&
+           (!e->expects || (e->kind == BUNDLE_FILE && end - at >= SHA256_LEN));
+    }
+    if (ok && e->expects) {
+      memcpy(e->sha256, at, SHA256_LEN);
+      at += SHA256_LEN;
     }
     if (!ok)
       fault_set(why, "bad_bundle", "entry %u of the manifest is broken", i);
@@ -165,7 +172,7 @@ uint8_t *bundle_write(struct bundle *t, struct fault *why)
 {
   uint64_t bytes = BUNDLE_HEAD;
   for (uint32_t i = 0; i < t->n; i++)
-    bytes += 15 + strlen(t->entry[i].name) + strlen(t->entry[i].target);
+    bytes += 15 + strlen(t->entry[i].name) + strlen(t->entry[i].target) + (t->entry[i].expects ? SHA256_LEN : 0);
   if (t->n > BUNDLE_ENTRIES_MAX || bytes > BUNDLE_MANIFEST_MAX) {
     fault_set(why, "too_many", "more than %d entries, or their names take more than %d MiB", BUNDLE_ENTRIES_MAX,
               BUNDLE_MANIFEST_MAX >> 20);
@@ -187,7 +194,7 @@ uint8_t *bundle_write(struct bundle *t, struct fault *why)
   for (uint32_t i = 0; i < t->n; i++) {
     const struct bundle_entry *e = &t->entry[i];
     size_t name = strlen(e->name), target = strlen(e->target);
-    put(&p, e->kind, 1);
+    put(&p, e->kind | (e->expects ? BUNDLE_EXPECTS : 0), 1);
     put(&p, e->mode, 2);
     put(&p, e->size, 8);
     put(&p, name, 2);
@@ -196,6 +203,10 @@ uint8_t *bundle_write(struct bundle *t, struct fault *why)
     put(&p, target, 2);
     memcpy(p, e->target, target);
     p += target;
+    if (e->expects) {
+      memcpy(p, e->sha256, SHA256_LEN);
+      p += SHA256_LEN;
+    }
   }
   return made;
 }

@@ -1,7 +1,8 @@
 /* A directory as one stream of bytes: a manifest, then the files' bytes one after another. Groups carry streams.
  *
  *   "dcbundl1", entries (u32), bytes of the manifest (u32), then of each entry, in the order of names (network byte order):
- *   kind (u8), mode (u16), bytes (u64), length of the name (u16), name, length of the target (u16), target
+ *   kind (u8), mode (u16), bytes (u64), length of the name (u16), name, length of the target (u16), target,
+ *   and of a file whose kind has its highest bit set: SHA-256 (32 bytes), which it must have
  *
  * Files of BUNDLE_BIG bytes or more begin at a multiple of BUNDLE_ALIGN, so that a file system that can shares their blocks
  * instead of copying them; smaller ones follow at once. There are no owners, times and rights beyond rwx. */
@@ -13,6 +14,7 @@
 #include <stdint.h>
 
 #include "datapath/log.h"
+#include "digest.h"
 
 enum {
   BUNDLE_ENTRIES_MAX = 16384,
@@ -24,11 +26,13 @@ enum {
   BUNDLE_ALIGN = 4096
 };
 
-enum bundle_kind { BUNDLE_FOLDER = 1, BUNDLE_FILE = 2, BUNDLE_LINK = 3 };
+enum bundle_kind { BUNDLE_FOLDER = 1, BUNDLE_FILE = 2, BUNDLE_LINK = 3, BUNDLE_EXPECTS = 0x80 };
 
 struct bundle_entry {
   enum bundle_kind kind;
   uint16_t mode;
+  bool expects; /* a file with this digest, and no other */
+  uint8_t sha256[SHA256_LEN];
   uint64_t size, at; /* of a file: where its bytes are in the stream */
   char *name;        /* from the directory on, beneath which it stays: checked */
   char *target;      /* of a link, beneath the directory as well */

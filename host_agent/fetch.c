@@ -24,18 +24,26 @@ enum {
 
 #define SHA256_OF_NOTHING "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
+/* How far a job is: its bytes so far, and the digest of the block that they end in. */
+struct progress {
+  uint64_t got;
+  blake3_hasher hash;
+};
+
 /* An answer as it comes in. */
 struct answer {
   struct job *job;
   const int *stopping;
   CURL *curl;
+  struct origin *origin;
+  uint64_t off, len; /* what is asked for; a probe asks for the first byte */
   struct answer_head head;
   struct answer_body error;
   long status;
-  bool refused; /* `why` says what is wrong with it */
-  uint64_t got;
+  bool refused;  /* `why` says what is wrong with it */
+  uint64_t came; /* bytes of this answer */
   int write_error;
-  blake3_hasher hash;
+  struct progress at; /* with them */
 };
 
 bool fetch_init(struct fault *why)
@@ -43,20 +51,34 @@ bool fetch_init(struct fault *why)
   return curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK || fault_set(why, "io", "libcurl does not start");
 }
 
-struct job *fetch_job(struct origin *o, struct file *file, uint64_t off, uint64_t len, uint64_t block)
+static struct job *new_job(void)
 {
   struct job *j = job_new(JOB_FETCH);
   if (j == NULL)
     return NULL;
   j->fetch = calloc(1, sizeof *j->fetch);
-  if (j->fetch == NULL) {
-    free(j);
+  if (j->fetch != NULL)
+    return j;
+  free(j);
+  return NULL;
+}
+
+struct job *fetch_probe(struct origin *o)
+{
+  struct job *j = new_job();
+  if (j != NULL)
+    j->fetch->probe = origin_ref(o);
+  return j;
+}
+
+struct job *fetch_bytes(struct objects *o, struct file *file, uint64_t off, uint64_t len, uint64_t block)
+{
+  struct job *j = new_job();
+  if (j == NULL)
     return NULL;
-  }
-  j->fetch->origin = origin_ref(o);
-  j->fetch->probe = file == NULL;
+  j->fetch->objects = objects_ref(o);
   j->fetch->block = block;
-  j->file = file == NULL ? NULL : file_ref(file);
+  j->file = file_ref(file);
   j->off = off;
   j->len = len;
   return j;
@@ -66,7 +88,8 @@ void fetch_free(struct fetch *f)
 {
   if (f == NULL)
     return;
-  origin_unref(f->origin);
+  origin_unref(f->probe);
+  objects_unref(f->objects);
   free(f);
 }
 
@@ -81,9 +104,8 @@ static size_t on_header(char *line, size_t one, size_t n, void *arg)
 /* Is it the answer to what was asked, of the object that is meant? */
 static bool expected(struct answer *a)
 {
-  const struct job *j = a->job;
-  const struct origin *o = j->fetch->origin;
-  struct fault *why = &j->fetch->why;
+  const struct origin *o = a->origin;
+  struct fault *why = &a->job->fetch->why;
   long status = 0;
   curl_easy_getinfo(a->curl, CURLINFO_RESPONSE_CODE, &status);
   if (status == 200)
@@ -92,31 +114,46 @@ static bool expected(struct answer *a)
     return false; /* judged by its status */
   if (!a->head.has_range || !a->head.range.ranged)
     return fault_set(why, "bad_answer", "%.200s: a part without a proper Content-Range", o->shown);
-  if (j->fetch->probe)
+  if (a->job->fetch->probe != NULL)
     return true;
   if (a->head.range.size != o->size || (o->etag[0] != '\0' && strcmp(a->head.etag, o->etag) != 0))
     return fault_set(why, "changed", "%.200s changed while it was fetched", o->shown);
-  if (a->head.range.first != j->off || a->head.range.last != j->off + j->len - 1)
+  if (a->head.range.first != a->off || a->head.range.last != a->off + a->len - 1)
     return fault_set(why, "bad_answer", "%.200s: other bytes than those asked for", o->shown);
   return true;
 }
 
 /* The digest of each block, as its bytes come in. */
-static void hash(struct answer *a, const uint8_t *p, size_t n)
+static void hash(const struct job *j, struct progress *at, const uint8_t *p, size_t n)
 {
-  struct fetch *f = a->job->fetch;
+  struct fetch *f = j->fetch;
   while (n > 0) {
-    uint64_t in = a->got % f->block, left = a->job->len - a->got, room = f->block - in;
+    uint64_t in = at->got % f->block, left = j->len - at->got, room = f->block - in;
     size_t some = n < room ? n : (size_t)room;
     if (in == 0)
-      blake3_hasher_init(&a->hash);
-    blake3_hasher_update(&a->hash, p, some);
+      blake3_hasher_init(&at->hash);
+    blake3_hasher_update(&at->hash, p, some);
     if (some == room || some == left)
-      blake3_hasher_finalize(&a->hash, f->digest[a->got / f->block], DIGEST_LEN);
-    a->got += some;
+      blake3_hasher_finalize(&at->hash, f->digest[at->got / f->block], DIGEST_LEN);
+    at->got += some;
     p += some;
     n -= some;
   }
+}
+
+/* The job's next bytes: into the file and the digest. 0 or an errno. */
+static int take(const struct job *j, struct progress *at, const uint8_t *p, size_t n)
+{
+  for (size_t done = 0; done < n;) {
+    ssize_t put = pwrite(j->file->fd, p + done, n - done, (off_t)(j->off + at->got + done));
+    if (put < 0 && errno == EINTR)
+      continue;
+    if (put <= 0)
+      return put < 0 ? errno : ENOSPC;
+    done += (size_t)put;
+  }
+  hash(j, at, p, n);
+  return 0;
 }
 
 static size_t on_data(char *p, size_t one, size_t n, void *arg)
@@ -124,32 +161,19 @@ static size_t on_data(char *p, size_t one, size_t n, void *arg)
   struct answer *a = arg;
   struct job *j = a->job;
   n *= one;
-  if (a->got == 0 && !expected(a)) {
+  if (a->came == 0 && !expected(a)) {
     a->refused = j->fetch->why.code[0] != '\0';
     answer_keep(&a->error, p, n);
     return a->refused ? 0 : n;
   }
-  if (j->fetch->probe) {
-    a->got += n;
-    return n;
-  }
-  if (n > j->len - a->got) {
+  if (j->fetch->probe == NULL && n > a->len - a->came) {
     a->refused = true;
-    fault_set(&j->fetch->why, "bad_answer", "%.200s: more bytes than those asked for", j->fetch->origin->shown);
+    fault_set(&j->fetch->why, "bad_answer", "%.200s: more bytes than those asked for", a->origin->shown);
     return 0;
   }
-  for (size_t done = 0; done < n;) {
-    ssize_t put = pwrite(j->file->fd, p + done, n - done, (off_t)(j->off + a->got + done));
-    if (put < 0 && errno == EINTR)
-      continue;
-    if (put <= 0) {
-      a->write_error = put < 0 ? errno : ENOSPC;
-      return 0;
-    }
-    done += (size_t)put;
-  }
-  hash(a, (const uint8_t *)p, n);
-  return n;
+  a->came += n;
+  a->write_error = j->fetch->probe != NULL ? 0 : take(j, &a->at, (const uint8_t *)p, n);
+  return a->write_error == 0 ? n : 0;
 }
 
 static int on_progress(void *arg, curl_off_t total, curl_off_t now, curl_off_t up_total, curl_off_t up)
@@ -172,11 +196,11 @@ static bool refuses(const struct origin *o, long status, const char *said)
 static enum verdict judge_status(struct answer *a, long status)
 {
   struct fetch *f = a->job->fetch;
-  const char *what = f->origin->shown;
+  const char *what = a->origin->shown;
   char said[ANSWER_REASON_MAX] = "";
   (void)answer_reason(&a->error, said);
   const char *gap = said[0] == '\0' ? "" : " ";
-  if (refuses(f->origin, status, said)) {
+  if (refuses(a->origin, status, said)) {
     fault_set(&f->why, "origin_denied", "%.200s: the origin refuses (%ld%s%s): look at its entry in --origins", what,
               status, gap, said);
     return BAD;
@@ -185,7 +209,7 @@ static enum verdict judge_status(struct answer *a, long status)
   case 206:
     return GOOD;
   case 200: /* of an empty object there is no part; of another one on_data has said what is wrong */
-    if (f->probe && a->got == 0) {
+    if (f->probe != NULL && a->came == 0) {
       a->head.range = (struct content_range){0};
       return GOOD;
     }
@@ -199,7 +223,7 @@ static enum verdict judge_status(struct answer *a, long status)
     fault_set(&f->why, "changed", "%.200s changed while it was fetched", what);
     return BAD;
   case 416:
-    if (f->probe && a->head.has_range && !a->head.range.ranged && a->head.range.size == 0)
+    if (f->probe != NULL && a->head.has_range && !a->head.range.ranged && a->head.range.size == 0)
       return GOOD; /* an empty object has no first byte */
     fault_set(&f->why, "changed", "%.200s is shorter than it was (416)", what);
     return BAD;
@@ -218,7 +242,7 @@ static enum verdict judge_status(struct answer *a, long status)
 static enum verdict judge(struct answer *a, CURLcode rc)
 {
   struct fetch *f = a->job->fetch;
-  const char *what = f->origin->shown, *said = curl_easy_strerror(rc);
+  const char *what = a->origin->shown, *said = curl_easy_strerror(rc);
   long status = 0;
   curl_easy_getinfo(a->curl, CURLINFO_RESPONSE_CODE, &status);
   if (a->write_error != 0) {
@@ -255,7 +279,7 @@ static enum verdict judge(struct answer *a, CURLcode rc)
   if (status == 206 && !expected(a)) /* without a body nobody has looked */
     return BAD;
   enum verdict v = judge_status(a, status);
-  if (v == GOOD && !f->probe && a->got != a->job->len) {
+  if (v == GOOD && f->probe == NULL && a->came != a->len) {
     fault_set(&f->why, "truncated", "%.200s: the origin's answer breaks off", what);
     return AGAIN;
   }
@@ -265,14 +289,13 @@ static enum verdict judge(struct answer *a, CURLcode rc)
 static enum verdict attempt(CURL *c, struct answer *a)
 {
   struct job *j = a->job;
-  struct origin *o = j->fetch->origin;
+  struct origin *o = a->origin;
   char range[48], match[ORIGIN_ETAG_MAX + 16];
   struct curl_slist *headers = NULL;
   char *token = token_of(o);
   curl_easy_reset(c); /* its connections stay */
-  snprintf(range, sizeof range, "%" PRIu64 "-%" PRIu64, j->fetch->probe ? 0 : j->off,
-           j->fetch->probe ? 0 : j->off + j->len - 1);
-  if (!j->fetch->probe && o->etag[0] == '"') { /* a weak one cannot be asked for; it is compared */
+  snprintf(range, sizeof range, "%" PRIu64 "-%" PRIu64, a->off, a->off + a->len - 1);
+  if (j->fetch->probe == NULL && o->etag[0] == '"') { /* a weak one cannot be asked for; it is compared */
     snprintf(match, sizeof match, "If-Match: %s", o->etag);
     headers = curl_slist_append(headers, match);
   }
@@ -291,7 +314,7 @@ static enum verdict attempt(CURL *c, struct answer *a)
   curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
   curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, (long)STALL_BYTES);
   curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME, (long)STALL_S);
-  if (j->fetch->probe)
+  if (j->fetch->probe != NULL)
     curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, (long)PATIENCE_MS);
   if (o->sigv4 != NULL) {
     curl_easy_setopt(c, CURLOPT_AWS_SIGV4, o->sigv4);
@@ -334,6 +357,63 @@ static bool rest(const int *stopping, long ms)
 /* Each thread keeps its connections from one block to the next. */
 static __thread CURL *handle;
 
+/* [off, off + len) of this origin, with retries; `at`: how far the job is. 0, EINTR, or -1 with why. */
+static int ask(const int *stopping, struct job *j, struct origin *o, uint64_t off, uint64_t len, struct progress *at)
+{
+  struct fetch *f = j->fetch;
+  bool asked_token = false;
+  for (int k = 0;; k++) {
+    struct timespec began, ended;
+    clock_gettime(CLOCK_MONOTONIC, &began);
+    struct answer a = {.job = j, .stopping = stopping, .curl = handle, .origin = o, .off = off, .len = len, .at = *at};
+    switch (attempt(handle, &a)) {
+    case GOOD:
+      clock_gettime(CLOCK_MONOTONIC, &ended);
+      f->took_ns += (uint64_t)((ended.tv_sec - began.tv_sec) * 1000000000L + ended.tv_nsec - began.tv_nsec);
+      f->size = a.head.range.size;
+      memcpy(f->etag, a.head.etag, sizeof a.head.etag);
+      *at = a.at;
+      return 0;
+    case STOPPED:
+      return EINTR;
+    case BAD:
+      if (a.status != 401 || a.head.challenge[0] == '\0' || asked_token || o->sigv4 != NULL || o->bearer != NULL)
+        return -1;
+      if (!token_ask(handle, o, a.head.challenge, &f->why))
+        return -1;
+      asked_token = true; /* one that is refused at once is no good */
+      k--;
+      continue;
+    case AGAIN:
+      break;
+    }
+    if (k + 1 == (f->probe != NULL ? 2 : TRIES))
+      return -1;
+    long ms = (long)WAIT_MS << k, asked = a.head.retry_after_s * 1000;
+    if (a.head.retry_after_s > 0)
+      ms = asked < RETRY_AFTER_MAX_MS ? asked : RETRY_AFTER_MAX_MS;
+    if (!rest(stopping, ms))
+      return EINTR;
+  }
+}
+
+/* What no origin has: a manifest, small files that came with the order, the gaps between files. */
+static int fill(struct job *j, const struct object_run *run, struct progress *at)
+{
+  static const uint8_t zeros[4096];
+  for (uint64_t done = 0; done < run->len;) {
+    uint64_t left = run->len - done;
+    size_t n = run->bytes == NULL && left > sizeof zeros ? sizeof zeros : (size_t)left;
+    int error = take(j, at, run->bytes == NULL ? zeros : run->bytes + done, n);
+    if (error != 0) {
+      fault_set(&j->fetch->why, error == ENOSPC || error == EDQUOT ? "disk_full" : "io", "%s", strerror(error));
+      return -1;
+    }
+    done += n;
+  }
+  return 0;
+}
+
 int fetch_run(const int *stopping, struct job *j)
 {
   if (handle == NULL)
@@ -342,40 +422,15 @@ int fetch_run(const int *stopping, struct job *j)
     fault_set(&j->fetch->why, "io", "out of memory");
     return -1;
   }
-  bool asked_token = false;
-  for (int k = 0;; k++) {
-    struct timespec began, ended;
-    clock_gettime(CLOCK_MONOTONIC, &began);
-    struct answer a = {.job = j, .stopping = stopping, .curl = handle};
-    switch (attempt(handle, &a)) {
-    case GOOD:
-      clock_gettime(CLOCK_MONOTONIC, &ended);
-      j->fetch->took_ns = (uint64_t)((ended.tv_sec - began.tv_sec) * 1000000000L + ended.tv_nsec - began.tv_nsec);
-      j->fetch->size = a.head.range.size;
-      memcpy(j->fetch->etag, a.head.etag, sizeof a.head.etag);
-      return 0;
-    case STOPPED:
-      return EINTR;
-    case BAD:
-      if (a.status != 401 || a.head.challenge[0] == '\0' || asked_token || j->fetch->origin->sigv4 != NULL ||
-          j->fetch->origin->bearer != NULL)
-        return -1;
-      if (!token_ask(handle, j->fetch->origin, a.head.challenge, &j->fetch->why))
-        return -1;
-      asked_token = true; /* one that is refused at once is no good */
-      k--;
-      continue;
-    case AGAIN:
-      break;
-    }
-    if (k + 1 == (j->fetch->probe ? 2 : TRIES))
-      return -1;
-    long ms = (long)WAIT_MS << k, asked = a.head.retry_after_s * 1000;
-    if (a.head.retry_after_s > 0)
-      ms = asked < RETRY_AFTER_MAX_MS ? asked : RETRY_AFTER_MAX_MS;
-    if (!rest(stopping, ms))
-      return EINTR;
+  struct progress at = {.got = 0};
+  if (j->fetch->probe != NULL)
+    return ask(stopping, j, j->fetch->probe, 0, 1, &at);
+  int error = 0;
+  while (error == 0 && at.got < j->len) {
+    struct object_run run = objects_at(j->fetch->objects, j->off + at.got, j->len - at.got);
+    error = run.origin == NULL ? fill(j, &run, &at) : ask(stopping, j, run.origin, run.off, run.len, &at);
   }
+  return error;
 }
 
 void fetch_thread_ends(void)

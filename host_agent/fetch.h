@@ -1,15 +1,15 @@
-/* One request to an origin, in a thread of its own: a probe, or some blocks of the object into a file. */
+/* Requests to origins, in a thread of their own: a probe, or some blocks of what is fetched into a file. */
 #ifndef AGENT_FETCH_H
 #define AGENT_FETCH_H
 
-#include "origin.h"
+#include "objects.h"
 #include "worker.h"
 
 /* What a JOB_FETCH asks and gets. */
 struct fetch {
-  struct origin *origin; /* one reference */
-  bool probe;            /* size and ETag only */
-  struct fault why;      /* when the job's error is not 0 */
+  struct origin *probe;    /* one reference: size and ETag of it only; or */
+  struct objects *objects; /* one reference: bytes of them */
+  struct fault why;        /* when the job's error is not 0 */
   uint64_t size;
   char etag[ORIGIN_ETAG_MAX];
   uint64_t block; /* bytes of one; the job's bytes begin with one */
@@ -17,10 +17,11 @@ struct fetch {
   uint8_t digest[FETCH_BLOCKS_MAX][DIGEST_LEN];
 };
 
-/* NULL without memory. A probe, or (file not NULL) the bytes [off, off + len) into it, at most FETCH_BLOCKS_MAX of `block`
- * bytes; the caller sets done and owner. */
-struct job *fetch_job(struct origin *o, struct file *file, uint64_t off, uint64_t len, uint64_t block)
-    __attribute__((nonnull(1)));
+/* NULL without memory; the caller sets done and owner. */
+struct job *fetch_probe(struct origin *o) __attribute__((nonnull));
+/* The bytes [off, off + len) of the stream into the file, at most FETCH_BLOCKS_MAX of `block` bytes. */
+struct job *fetch_bytes(struct objects *o, struct file *file, uint64_t off, uint64_t len, uint64_t block)
+    __attribute__((nonnull));
 void fetch_free(struct fetch *f);
 /* In a thread: with retries, until it is done, cannot be, or `stopping` is set. The job's error: 0, EINTR, or -1 with why. */
 int fetch_run(const int *stopping, struct job *j) __attribute__((nonnull));

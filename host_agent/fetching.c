@@ -11,7 +11,7 @@
 enum state { IDLE, WANTED, UNDER_WAY };
 
 struct fetching {
-  struct origin *origin;
+  struct objects *objects;
   struct file *file;
   uint32_t wanted, cursor, under_way; /* blocks to be fetched; where the next one is looked for */
   uint8_t *state;                     /* per block: enum state */
@@ -92,7 +92,7 @@ static void pump(struct group *g)
     while (n < most && first + n < r->blocks && f->state[first + n] == WANTED && !held(g, first + n))
       n++;
     uint64_t off = first * bytes, len = g->layout.size - off < n * bytes ? g->layout.size - off : n * bytes;
-    struct job *j = fetch_job(f->origin, f->file, off, len, bytes);
+    struct job *j = fetch_bytes(f->objects, f->file, off, len, bytes);
     if (j == NULL)
       return; /* the next one that ends comes here again */
     for (uint32_t b = first; b < first + n; b++)
@@ -110,29 +110,21 @@ bool fetching_open(struct group *g, const json_t *origin, struct fault *why)
 {
   if (g->fetching != NULL)
     return true;
-  const char *url = need_string(origin, "url", ORIGIN_URL_MAX, why);
-  const char *etag = json_string_value(json_object_get(origin, "etag"));
   struct file *file = g->receiver->target.file;
-  if (url == NULL)
-    return false;
   if (file == NULL)
     return true; /* it is whole: there is nothing to fetch */
-  if (etag != NULL && strlen(etag) >= ORIGIN_ETAG_MAX)
-    return fault_set(why, "bad_request", "the ETag is longer than %d bytes", ORIGIN_ETAG_MAX - 1);
-  struct origin *o = origin_open(url, host_of(g)->origins, why);
+  struct objects *o = objects_open(origin, g->layout.size, host_of(g)->origins, why);
   if (o == NULL)
     return false;
-  snprintf(o->etag, sizeof o->etag, "%s", etag == NULL ? "" : etag);
-  o->size = g->layout.size;
   struct fetching *f = calloc(1, sizeof *f);
   uint8_t *state = calloc(g->receiver->blocks + 1, 1);
   if (f == NULL || state == NULL) {
     free(f);
     free(state);
-    origin_unref(o);
+    objects_unref(o);
     return fault_set(why, "io", "out of memory");
   }
-  *f = (struct fetching){.origin = o, .file = file_ref(file), .state = state};
+  *f = (struct fetching){.objects = o, .file = file_ref(file), .state = state};
   g->fetching = f;
   return true;
 }
@@ -181,7 +173,7 @@ void fetching_close(struct group *g)
   struct fetching *f = g->fetching;
   worker_forget(host_of(g)->fetch, g);
   file_unref(f->file);
-  origin_unref(f->origin);
+  objects_unref(f->objects);
   free(f->state);
   free(f);
   g->fetching = NULL;
@@ -192,38 +184,74 @@ void fetching_close(struct group *g)
 struct asked {
   void (*answer)(void *arg, json_t *result);
   void *arg;
+  json_t *objects;
+  unsigned left; /* that have not answered */
 };
+
+static json_t *not_had(const struct fault *why)
+{
+  return json_pack("{s:s,s:s}", "code", why->code, "error", why->text);
+}
 
 static void probed(struct job *j)
 {
   struct asked *a = j->owner;
   const struct fetch *f = j->fetch;
-  json_t *result = j->error != 0 ? json_pack("{s:b,s:s,s:s}", "ok", 0, "code", f->why.code, "error", f->why.text)
-                                 : json_pack("{s:b,s:I,s:s}", "ok", 1, "size", (json_int_t)f->size, "etag", f->etag);
-  a->answer(a->arg, result);
+  json_array_set_new(a->objects, j->tag,
+                     j->error != 0 ? not_had(&f->why) : json_pack("[I,s]", (json_int_t)f->size, f->etag));
+  if (--a->left > 0)
+    return;
+  a->answer(a->arg, json_pack("{s:b,s:o}", "ok", 1, "objects", a->objects));
   free(a);
 }
 
-bool fetching_stat(struct host *h, const char *url, void (*answer)(void *arg, json_t *result), void *arg,
+/* A job that asks for it; NULL with *why. */
+static struct job *probe_of(const json_t *url, const json_t *allowed, struct fault *why)
+{
+  if (!json_is_string(url)) {
+    fault_set(why, "bad_request", "urls must be a list of texts");
+    return NULL;
+  }
+  struct origin *o = origin_open(json_string_value(url), allowed, why);
+  struct job *j = o == NULL ? NULL : fetch_probe(o);
+  if (o != NULL && j == NULL)
+    fault_set(why, "io", "out of memory");
+  origin_unref(o);
+  return j;
+}
+
+bool fetching_stat(struct host *h, const json_t *urls, void (*answer)(void *arg, json_t *result), void *arg,
                    struct fault *why)
 {
-  struct origin *o = origin_open(url, h->origins, why);
-  if (o == NULL)
-    return false;
-  struct job *j = fetch_job(o, NULL, 0, 0, 1);
-  struct asked *a = malloc(sizeof *a);
-  origin_unref(o);
-  if (j == NULL || a == NULL) {
-    free(a);
-    if (j != NULL) {
-      fetch_free(j->fetch);
-      free(j);
-    }
-    return fault_set(why, "io", "out of memory");
+  size_t n = json_array_size(urls);
+  if (n == 0 || n > FETCH_STAT_MAX)
+    return fault_set(why, "bad_request", "urls must be a list of 1 to %d", FETCH_STAT_MAX);
+  json_t *allowed = origin_allowed(h->origins, why);
+  struct asked *a = allowed == NULL ? NULL : malloc(sizeof *a);
+  if (a == NULL) {
+    json_decref(allowed);
+    return allowed == NULL ? false : fault_set(why, "io", "out of memory");
   }
-  *a = (struct asked){.answer = answer, .arg = arg};
-  j->done = probed;
-  j->owner = a;
-  worker_submit(h->fetch, j, NULL);
-  return true;
+  *a = (struct asked){.answer = answer, .arg = arg, .objects = json_array()};
+  struct fault first = {.code = ""};
+  for (size_t i = 0; i < n; i++) {
+    struct job *j = probe_of(json_array_get(urls, i), allowed, why);
+    json_array_append_new(a->objects, j == NULL ? not_had(why) : json_null());
+    if (j == NULL) {
+      first = first.code[0] == '\0' ? *why : first;
+      continue;
+    }
+    j->done = probed;
+    j->owner = a;
+    j->tag = i;
+    a->left++;
+    worker_submit(h->fetch, j, NULL); /* its answer comes in a later turn of the loop */
+  }
+  json_decref(allowed);
+  if (a->left > 0)
+    return true;
+  *why = first;
+  json_decref(a->objects);
+  free(a);
+  return false;
 }

@@ -4,7 +4,7 @@
 
 #include "group.h"
 
-/* `origin`: {"url", "etag"?} of the own part of `open`. */
+/* `origin`: what the group fetches, of `open` (objects.h). */
 bool fetching_open(struct group *g, const json_t *origin, struct fault *why) __attribute__((nonnull(1, 3)));
 /* `fetch`: {"blocks": [[first, count], …]}. What is there, or on its way, is not fetched again, only told again. */
 bool fetching_order(struct group *g, const json_t *part, struct fault *why) __attribute__((nonnull(1, 3)));
@@ -12,9 +12,9 @@ bool fetching_order(struct group *g, const json_t *part, struct fault *why) __at
 void fetching_repeat(struct group *g) __attribute__((nonnull));
 void fetching_close(struct group *g) __attribute__((nonnull));
 
-/* `stat` of an origin: size and ETag. `answer` is called with the result once it is there, not before this returns.
- * False with *why where nothing is asked. */
-bool fetching_stat(struct host *h, const char *url, void (*answer)(void *arg, json_t *result), void *arg,
-                   struct fault *why) __attribute__((nonnull(1, 2, 3, 5)));
+/* `stat` of objects by their URLs: "objects", of each [size, ETag], or why not. `answer` is called with the result once it is
+ * there, not before this returns. False with *why where nothing is asked. */
+bool fetching_stat(struct host *h, const json_t *urls, void (*answer)(void *arg, json_t *result), void *arg,
+                   struct fault *why) __attribute__((nonnull(1, 3, 5)));
 
 #endif

@@ -236,12 +236,12 @@ static struct group *create(struct groups *all, const char *id, const struct ope
   return g;
 }
 
-static bool update(struct group *g, const struct opening *o, const json_t *part, struct fault *why)
+static bool update(struct group *g, const struct opening *o, const json_t *whole, const json_t *part, struct fault *why)
 {
   if (g->source == NULL && g->receiver != NULL && o->own > 0 && !source_share(g, why))
     return false;
-  const json_t *origin = json_object_get(part, "origin");
-  if (origin != NULL && g->receiver != NULL && !fetching_open(g, origin, why))
+  const json_t *origin = json_object_get(whole, "origin");
+  if (origin != NULL && o->own > 0 && g->receiver != NULL && !fetching_open(g, origin, why))
     return false;
   if (g->source != NULL && !source_trees(g, o->trees, o->own, o->n, why))
     return false;
@@ -278,7 +278,7 @@ bool group_open(struct groups *all, const char *id, const json_t *whole, const j
   g->parent = parent;
   g->lease_ms = o.lease_ms;
   group_renew(g);
-  if (o.role != ROLE_RELAY && g->state != GROUP_FAILED && !update(g, &o, part, why)) {
+  if (o.role != ROLE_RELAY && g->state != GROUP_FAILED && !update(g, &o, whole, part, why)) {
     if (fresh)
       group_close(g, why->text, false);
     return false;

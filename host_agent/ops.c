@@ -31,14 +31,14 @@ static bool op_stat(struct request *r, struct fault *why)
     const char *path = need_string(r->part, "path", 4095, why);
     return path != NULL && source_stat(r->groups->host, path, r->result, why);
   }
-  const char *dest = need_string(r->part, "dest", 4095, why), *url;
+  const char *dest = need_string(r->part, "dest", 4095, why);
   uint64_t size;
   if (dest == NULL || !get_integer(r->part, "size", 0, (UINT64_C(1) << 53) - 1, 0, &size, why) ||
       !target_check(&h->dest_roots, dest, size, why))
     return false;
-  if (json_object_get(r->part, "url") != NULL) {
-    url = need_string(r->part, "url", 4095, why);
-    r->waits = url != NULL && fetching_stat(r->groups->host, url, r->later.answer, r->later.arg, why);
+  const json_t *urls = json_object_get(r->part, "urls");
+  if (urls != NULL) {
+    r->waits = fetching_stat(r->groups->host, urls, r->later.answer, r->later.arg, why);
     return r->waits;
   }
   json_object_set_new(r->result, "dest", json_string(dest));

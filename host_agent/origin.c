@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +25,32 @@ static void wipe(char *s)
   free(s);
 }
 
+static struct origin_token *token_new(void)
+{
+  struct origin_token *t = calloc(1, sizeof *t);
+  if (t != NULL) {
+    t->refs = 1;
+    pthread_mutex_init(&t->lock, NULL);
+  }
+  return t;
+}
+
+static void token_unref(struct origin_token *t)
+{
+  if (t == NULL || __atomic_sub_fetch(&t->refs, 1, __ATOMIC_ACQ_REL) > 0)
+    return;
+  wipe(t->text);
+  pthread_mutex_destroy(&t->lock);
+  free(t);
+}
+
+void origin_share_token(struct origin *o, const struct origin *other)
+{
+  token_unref(o->token);
+  o->token = other->token;
+  __atomic_add_fetch(&o->token->refs, 1, __ATOMIC_RELAXED);
+}
+
 void origin_unref(struct origin *o)
 {
   if (o == NULL || __atomic_sub_fetch(&o->refs, 1, __ATOMIC_ACQ_REL) > 0)
@@ -35,9 +60,8 @@ void origin_unref(struct origin *o)
   wipe(o->user);
   wipe(o->bearer);
   wipe(o->login);
-  wipe(o->token);
+  token_unref(o->token);
   free(o->token_from);
-  pthread_mutex_destroy(&o->lock);
   free(o->sigv4);
   free(o->ca);
   free(o);
@@ -83,6 +107,13 @@ bool origin_same_place(const char *url, const char *other)
   return n > 0 && n == place(other) && strncasecmp(url, other, n) == 0;
 }
 
+bool origin_same_folder(const char *url, const char *other)
+{
+  const char *end = strrchr(url, '/');
+  size_t n = end == NULL ? 0 : (size_t)(end - url) + 1;
+  return n > place(url) && strncmp(url, other, n) == 0 && strchr(other + n, '/') == NULL;
+}
+
 /* ---- what this host may fetch ---- */
 
 static bool plain(const char *s)
@@ -111,8 +142,12 @@ static bool check_url(const char *url, struct fault *why)
 }
 
 /* NULL with *why. Nothing of the file is ever part of what is told. */
-static json_t *read_file(const char *file, struct fault *why)
+json_t *origin_allowed(const char *file, struct fault *why)
 {
+  if (file == NULL) {
+    fault_set(why, "denied", "this agent fetches nothing: --origins FILE says what it may");
+    return NULL;
+  }
   struct stat st;
   int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
   if (fd < 0 || fstat(fd, &st) < 0) {
@@ -203,34 +238,28 @@ static bool fill(struct origin *o, const char *url, const json_t *entry, struct 
   }
   if ((o->bearer != NULL || o->login != NULL) && o->url != NULL && strncmp(o->url, "https://", 8) != 0)
     return fault_set(why, "bad_origin", "tokens and passwords go over https:// only");
-  return (o->shown != NULL && o->url != NULL) || fault_set(why, "io", "out of memory");
+  return (o->shown != NULL && o->url != NULL && o->token != NULL) || fault_set(why, "io", "out of memory");
 }
 
-struct origin *origin_open(const char *url, const char *file, struct fault *why)
+struct origin *origin_open(const char *url, const json_t *allowed, struct fault *why)
 {
   if (!check_url(url, why))
     return NULL;
-  if (file == NULL) {
-    fault_set(why, "denied", "this agent fetches nothing: --origins FILE says what it may");
-    return NULL;
-  }
-  json_t *all = read_file(file, why);
-  if (all == NULL)
-    return NULL;
-  const json_t *entry = entry_for(all, url);
-  struct origin *o = entry == NULL ? NULL : calloc(1, sizeof *o);
-  if (entry == NULL)
+  const json_t *entry = entry_for(allowed, url);
+  if (entry == NULL) {
     fault_set(why, "denied", "no prefix in the file of --origins allows %.200s", url);
-  else if (o == NULL)
-    fault_set(why, "io", "out of memory");
-  if (o != NULL) {
-    o->refs = 1;
-    pthread_mutex_init(&o->lock, NULL);
-    if (!fill(o, url, entry, why)) {
-      origin_unref(o);
-      o = NULL;
-    }
+    return NULL;
   }
-  json_decref(all);
+  struct origin *o = calloc(1, sizeof *o);
+  if (o == NULL) {
+    fault_set(why, "io", "out of memory");
+    return NULL;
+  }
+  o->refs = 1;
+  o->token = token_new();
+  if (!fill(o, url, entry, why)) {
+    origin_unref(o);
+    return NULL;
+  }
   return o;
 }

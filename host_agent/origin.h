@@ -5,6 +5,7 @@
 #ifndef AGENT_ORIGIN_H
 #define AGENT_ORIGIN_H
 
+#include <jansson.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,7 +14,14 @@
 
 enum { ORIGIN_URL_MAX = 2048, ORIGIN_ETAG_MAX = 256 };
 
-/* Shared by the loop and the threads that fetch; after origin_open only `token` changes. */
+/* A registry's last token; of one object, or of all that lie in one folder. */
+struct origin_token {
+  int refs; /* atomic */
+  pthread_mutex_t lock;
+  char *text; /* under the lock; NULL: none yet */
+};
+
+/* Shared by the loop and the threads that fetch; once it is open only its token changes. */
 struct origin {
   int refs;           /* atomic */
   char *shown;        /* as the master names it */
@@ -22,17 +30,23 @@ struct origin {
   char *bearer, *ca;  /* a token; a file of authorities; NULL: none, the system's */
   char *login;        /* NAME:PASSWORD for a registry's tokens; NULL: anybody's */
   char *token_from;   /* where `login` may go beside the origin itself; NULL: nowhere */
-  pthread_mutex_t lock;
-  char *token;                /* under the lock: the registry's last one; NULL: none yet */
+  struct origin_token *token;
   char etag[ORIGIN_ETAG_MAX]; /* "": any */
   uint64_t size;
 };
 
-/* `url`: https://, http:// or s3://BUCKET/KEY; `file`: that of --origins, NULL when there is none. NULL with *why. */
-struct origin *origin_open(const char *url, const char *file, struct fault *why) __attribute__((nonnull(1, 3)));
+/* What the file of --origins (NULL: there is none) allows; NULL with *why. */
+json_t *origin_allowed(const char *file, struct fault *why) __attribute__((nonnull(2)));
+/* `url`: https://, http:// or s3://BUCKET/KEY. NULL with *why. */
+struct origin *origin_open(const char *url, const json_t *allowed, struct fault *why) __attribute__((nonnull));
 struct origin *origin_ref(struct origin *o) __attribute__((nonnull));
 void origin_unref(struct origin *o);
 
+/* `o`, which has asked for none yet, has the same as `other` from now on. */
+void origin_share_token(struct origin *o, const struct origin *other) __attribute__((nonnull));
+
+/* Do both differ behind their last slash only? */
+bool origin_same_folder(const char *url, const char *other) __attribute__((nonnull));
 /* Do both begin with the same scheme, host and port? */
 bool origin_same_place(const char *url, const char *other) __attribute__((nonnull));
 

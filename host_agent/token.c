@@ -56,19 +56,21 @@ static char *place_of(CURL *c, const struct challenge *to)
 
 static void keep(struct origin *o, char *token)
 {
-  pthread_mutex_lock(&o->lock);
-  if (o->token != NULL)
-    explicit_bzero(o->token, strlen(o->token));
-  free(o->token);
-  o->token = token;
-  pthread_mutex_unlock(&o->lock);
+  struct origin_token *t = o->token;
+  pthread_mutex_lock(&t->lock);
+  if (t->text != NULL)
+    explicit_bzero(t->text, strlen(t->text));
+  free(t->text);
+  t->text = token;
+  pthread_mutex_unlock(&t->lock);
 }
 
 char *token_of(struct origin *o)
 {
-  pthread_mutex_lock(&o->lock);
-  char *token = o->token == NULL ? NULL : strdup(o->token);
-  pthread_mutex_unlock(&o->lock);
+  struct origin_token *t = o->token;
+  pthread_mutex_lock(&t->lock);
+  char *token = t->text == NULL ? NULL : strdup(t->text);
+  pthread_mutex_unlock(&t->lock);
   return token;
 }
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "bundle.h"
+#include "sha256.h"
 
 enum { COPY_BYTES = 16 << 20 };
 
@@ -32,12 +33,29 @@ static void remove_all(int dir, const char *name, unsigned depth)
   (void)unlinkat(dir, name, AT_REMOVEDIR);
 }
 
-static int read_manifest(int from, struct bundle *t)
+/* Are these bytes of the stream those that were promised? */
+static int compare(struct unpacking *u, uint64_t at, uint64_t n, const uint8_t *expects, const char *name)
+{
+  uint8_t is[SHA256_LEN];
+  int error = sha256_of(u->stopping, u->from, at, n, is);
+  if (error != 0 || memcmp(is, expects, sizeof is) == 0)
+    return error;
+  snprintf(u->wrong, sizeof u->wrong, "%s", name);
+  return EBADE;
+}
+
+static int read_manifest(struct unpacking *u, struct bundle *t)
 {
   uint8_t head[BUNDLE_HEAD];
+  int from = u->from;
   if (pread(from, head, sizeof head, 0) != sizeof head)
     return EBADMSG;
   uint32_t n = bundle_manifest_bytes(head);
+  if (n != 0 && u->expects != NULL) {
+    int wrong = compare(u, 0, n, u->expects, "");
+    if (wrong != 0)
+      return wrong;
+  }
   uint8_t *p = n == 0 ? NULL : malloc(n);
   struct fault why;
   int error = n == 0 ? EBADMSG : p == NULL ? ENOMEM : 0;
@@ -64,26 +82,29 @@ static int copy(const int *stopping, int from, uint64_t at, int to, uint64_t n)
   return 0;
 }
 
-static int make_file(const int *stopping, int from, const struct bundle_entry *e, int folder, bool sync)
+static int make_file(struct unpacking *u, const struct bundle_entry *e, int folder)
 {
+  int wrong = e->expects ? compare(u, e->at, e->size, e->sha256, e->name) : 0;
+  if (wrong != 0)
+    return wrong;
   int fd = openat(folder, e->name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (fd < 0)
     return errno;
-  int error = copy(stopping, from, e->at, fd, e->size);
-  if (error == 0 && (fchmod(fd, e->mode) < 0 || (sync && fsync(fd) < 0)))
+  int error = copy(u->stopping, u->from, e->at, fd, e->size);
+  if (error == 0 && (fchmod(fd, e->mode) < 0 || (u->sync && fsync(fd) < 0)))
     error = errno;
   if (close(fd) < 0 && error == 0)
     error = errno;
   return error;
 }
 
-static int make(const int *stopping, int from, const struct bundle *t, int folder, bool sync)
+static int make(struct unpacking *u, const struct bundle *t, int folder)
 {
   int error = 0;
   for (uint32_t i = 0; error == 0 && i < t->n; i++) {
     const struct bundle_entry *e = &t->entry[i];
     if (e->kind == BUNDLE_FILE)
-      error = make_file(stopping, from, e, folder, sync);
+      error = make_file(u, e, folder);
     else if ((e->kind == BUNDLE_FOLDER ? mkdirat(folder, e->name, 0700) : symlinkat(e->target, folder, e->name)) < 0)
       error = errno;
   }
@@ -93,29 +114,29 @@ static int make(const int *stopping, int from, const struct bundle *t, int folde
   return error;
 }
 
-int unpack(const int *stopping, int from, uint64_t bytes, int dir, const char *temp, const char *name, bool sync)
+int unpack(struct unpacking *u)
 {
   struct bundle t = {0};
   struct stat st;
-  int error = read_manifest(from, &t);
-  if (error == 0 && t.bytes != bytes)
+  int error = read_manifest(u, &t);
+  if (error == 0 && t.bytes != u->bytes)
     error = EBADMSG;
-  if (error == 0 && fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+  if (error == 0 && fstatat(u->dir, u->name, &st, AT_SYMLINK_NOFOLLOW) == 0)
     error = EEXIST;
   if (error == 0)
-    remove_all(dir, temp, 0); /* of an agent that was killed */
-  if (error == 0 && mkdirat(dir, temp, 0700) < 0)
+    remove_all(u->dir, u->temp, 0); /* of an agent that was killed */
+  if (error == 0 && mkdirat(u->dir, u->temp, 0700) < 0)
     error = errno;
-  int folder = error == 0 ? openat(dir, temp, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+  int folder = error == 0 ? openat(u->dir, u->temp, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
   if (error == 0)
-    error = folder < 0 ? errno : make(stopping, from, &t, folder, sync);
-  if (error == 0 && (fchmod(folder, 0755) < 0 || (sync && syncfs(folder) < 0) ||
-                     renameat2(dir, temp, dir, name, RENAME_NOREPLACE) < 0))
+    error = folder < 0 ? errno : make(u, &t, folder);
+  if (error == 0 && (fchmod(folder, 0755) < 0 || (u->sync && syncfs(folder) < 0) ||
+                     renameat2(u->dir, u->temp, u->dir, u->name, RENAME_NOREPLACE) < 0))
     error = errno;
-  if (error == 0 && sync)
-    (void)fsync(dir);
+  if (error == 0 && u->sync)
+    (void)fsync(u->dir);
   if (error != 0)
-    remove_all(dir, temp, 0);
+    remove_all(u->dir, u->temp, 0);
   if (folder >= 0)
     close(folder);
   bundle_free(&t);

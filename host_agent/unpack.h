@@ -7,10 +7,20 @@
 
 #include "datapath/log.h"
 
-/* The file `from` of `bytes` bytes as the directory `name` in the folder `dir`, made under `temp` first and renamed when it is
- * whole; `sync`: and on the disk. 0, an errno (EEXIST: the name is taken), EINTR when `stopping` is set, EBADMSG: it is no
- * such stream. Nothing of it stays behind when it fails. */
-int unpack(const int *stopping, int from, uint64_t bytes, int dir, const char *temp, const char *name, bool sync)
-    __attribute__((nonnull));
+/* What is to be made of the stream, and what must be right about it. */
+struct unpacking {
+  const int *stopping;
+  int from; /* a file of `bytes` bytes */
+  uint64_t bytes;
+  const uint8_t *expects; /* the manifest's SHA-256; NULL: any */
+  int dir;                /* the folder it is made in, under `temp` first; renamed when it is whole */
+  const char *temp, *name;
+  bool sync;       /* and on the disk */
+  char wrong[256]; /* with EBADE: the file whose digest is another one than the manifest's, "": the manifest's own */
+};
+
+/* 0, an errno (EEXIST: the name is taken), EINTR when `stopping` is set, EBADMSG: it is no such stream, EBADE. Nothing of it
+ * stays behind when it fails. */
+int unpack(struct unpacking *u) __attribute__((nonnull));
 
 #endif

@@ -1,10 +1,10 @@
 #include "fetch.h"
 #include "folder.h"
+#include "sha256.h"
 #include "unpack.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -162,35 +162,10 @@ static int allocate(struct job *j)
   return 0;
 }
 
-/* Of [0, len) into to; 0, an errno, or EINTR when the program ends. */
-static int whole_sha256(struct worker *w, const struct job *j, uint8_t *buffer, uint8_t to[SHA256_LEN])
-{
-  EVP_MD_CTX *c = EVP_MD_CTX_new();
-  int error = c != NULL && EVP_DigestInit_ex(c, EVP_sha256(), NULL) == 1 ? 0 : ENOMEM;
-  for (uint64_t off = 0; error == 0 && off < j->len;) {
-    size_t most = j->len - off < READ_BYTES ? (size_t)(j->len - off) : READ_BYTES;
-    ssize_t n = pread(j->file->fd, buffer, most, (off_t)off);
-    if (__atomic_load_n(&w->stopping, __ATOMIC_RELAXED))
-      error = EINTR;
-    else if (n == 0)
-      error = EIO;
-    else if (n < 0)
-      error = errno == EINTR ? 0 : errno;
-    else if (EVP_DigestUpdate(c, buffer, (size_t)n) != 1)
-      error = EIO;
-    else
-      off += (uint64_t)n;
-  }
-  if (error == 0 && EVP_DigestFinal_ex(c, to, NULL) != 1)
-    error = EIO;
-  EVP_MD_CTX_free(c);
-  return error;
-}
-
-static int as_expected(struct worker *w, struct job *j, uint8_t *buffer)
+static int as_expected(struct worker *w, struct job *j)
 {
   uint8_t is[SHA256_LEN];
-  int error = j->expects ? whole_sha256(w, j, buffer, is) : 0;
+  int error = j->expects ? sha256_of(&w->stopping, j->file->fd, 0, j->len, is) : 0;
   if (!j->expects || error != 0 || memcmp(is, j->sha256, sizeof is) == 0)
     return error;
   memcpy(j->sha256, is, sizeof is);
@@ -201,19 +176,28 @@ static int finish_bundle(struct worker *w, struct job *j)
 {
   char folder[sizeof j->temp + 1];
   snprintf(folder, sizeof folder, "%.254s+", j->temp);
-  int error = unpack(&w->stopping, j->file->fd, j->len, j->dir, folder, j->name, j->sync);
+  struct unpacking u = {.stopping = &w->stopping,
+                        .from = j->file->fd,
+                        .bytes = j->len,
+                        .expects = j->expects ? j->sha256 : NULL,
+                        .dir = j->dir,
+                        .temp = folder,
+                        .name = j->name,
+                        .sync = j->sync};
+  int error = unpack(&u);
+  memcpy(j->wrong, u.wrong, sizeof j->wrong);
   if (error != EINTR || !j->keep)
     (void)unlinkat(j->dir, j->temp, 0);
   return error;
 }
 
-static int finish(struct worker *w, struct job *j, uint8_t *buffer)
+static int finish(struct worker *w, struct job *j)
 {
-  int wrong = as_expected(w, j, buffer);
+  if (j->bundle)
+    return finish_bundle(w, j);
+  int wrong = as_expected(w, j);
   if (wrong == EINTR && j->keep)
     return wrong; /* the program ends: what is there can be resumed */
-  if (wrong == 0 && j->bundle)
-    return finish_bundle(w, j);
   errno = wrong;
   if (wrong == 0 && ftruncate(j->file->fd, (off_t)j->len) == 0 && (!j->sync || fsync(j->file->fd) == 0) &&
       renameat(j->dir, j->temp, j->dir, j->name) == 0) {
@@ -239,7 +223,7 @@ static void run(struct worker *w, struct job *j, uint8_t *buffer)
     j->error = allocate(j);
     break;
   case JOB_FINISH:
-    j->error = finish(w, j, buffer);
+    j->error = finish(w, j);
     break;
   case JOB_FETCH:
     j->error = fetch_run(&w->stopping, j);

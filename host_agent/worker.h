@@ -64,15 +64,16 @@ struct job {
   bool flush, sync;
   bool begins, ends;
   uint8_t generation; /* of the block's bytes: what was dropped is not hashed together with what came instead */
-  bool expects; /* JOB_FINISH: only a file with this `sha256` gets its name, else EBADMSG and what it is instead */
-  uint8_t sha256[SHA256_LEN];
-  bool bundle;    /* JOB_FINISH: the file is a directory's stream, and becomes the directory */
-  bool keep;      /* JOB_FINISH that is never run: leave the temporary file */
-  uint8_t *bytes; /* JOB_WRITE: of `stages`, which `done` gives them back to */
+  bool
+      expects; /* JOB_FINISH: only a file with this `sha256` gets its name, else EBADMSG and what it is instead; of a */
+  uint8_t sha256[SHA256_LEN]; /* `bundle` its manifest, else EBADE */
+  bool bundle;                /* JOB_FINISH: the file is a directory's stream, and becomes the directory */
+  bool keep;                  /* JOB_FINISH that is never run: leave the temporary file */
+  uint8_t *bytes;             /* JOB_WRITE: of `stages`, which `done` gives them back to */
   struct stages *stages;
-  struct fetch *fetch; /* JOB_FETCH: owned */
-  int dir;             /* owned: closed when the job is freed; -1: none */
-  char temp[256], name[256];
+  struct fetch *fetch;                   /* JOB_FETCH: owned */
+  int dir;                               /* owned: closed when the job is freed; -1: none */
+  char temp[256], name[256], wrong[256]; /* wrong: with EBADE (unpack.h) */
   /* result */
   int error;     /* errno; -1: the file was shorter than off + len */
   bool digested; /* JOB_WRITE: `digest` is the block's */

@@ -20,6 +20,7 @@ from datacast.origins.ranges import Range
 from .collective import Collective
 from .crew import PROMPT_S, Crew, GroupError
 from .members import Member
+from .objects import FATAL, Objects
 from .signalling import answer_of
 from .tasks import Tasks
 from .transfer import Transfer
@@ -38,8 +39,6 @@ SETTLE_S = 0.5
 """After members were opened again they tell what they hold; so long that is waited for."""
 REPEAT_S = 4.0
 """A run of which nothing is heard for so long is ordered again: what is there or on its way is not fetched twice."""
-FATAL = ("changed", "bad_answer", "no_ranges", "not_found")
-"""What an origin says of the object, not of who asks."""
 
 
 @dataclass
@@ -56,7 +55,7 @@ class Fetching:
     def __init__(self, transfer: Transfer, crew: Crew, tasks: Tasks) -> None:
         self._t, self._crew, self._tasks = transfer, crew, tasks
         self.dealing: Dealing | None = None
-        self.etag = ""
+        self.objects = Objects(transfer.spec)
         self.fetched_by: Counter[str] = Counter()
         """Blocks."""
         self._runs: dict[str, list[Run]] = {}
@@ -76,31 +75,29 @@ class Fetching:
 
     # ---- start ----
     async def stat(self) -> int:
-        """Size of the object, the same for all who can fetch it. Raises GroupError."""
-        url = self._t.spec.source_path
-        dests = {m.name: {"dest": self._t.dest(m.name), "url": url} for m in self._crew.roots}
+        """Bytes of what is fetched. Raises GroupError."""
+        await self.objects.stat(self._ask, self._refused)
+        return self.objects.size
+
+    async def _ask(self, parts: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        members = [m for m in self._crew.roots if m.name in parts]
+        asked = {name: {"dest": self._t.dest(name), **part} for name, part in parts.items()}
         try:
-            results = await self._crew.request("stat", self._crew.roots, None, dests, STAT_S)
+            return await self._crew.request("stat", members, None, asked, STAT_S)
         except GroupError as error:
-            raise GroupError(error.code, f"{url}: {error.message}", url) from error
-        sizes: dict[tuple[int, str], str] = {}
-        for member in self._crew.roots:
-            told = results.get(member.name) or {"code": "unreachable", "error": f"{member.name} does not answer"}
-            if not told.get("ok") or not isinstance(told.get("size"), int):
-                why = str(told.get("error", "no size"))
-                self._refusals[member.name] = GroupError(str(told.get("code", "bad_answer")), why, member.name)
-                member.sends = False
-                log.warning("group %s: %s does not fetch: %s", self._t.id, member.name, why)
-                continue
-            sizes[told["size"], str(told.get("etag") or "")] = member.name
-        if not sizes:
+            raise GroupError(error.code, f"{self._t.spec.source_path}: {error.message}", error.what) from error
+
+    def _refused(self, name: str, error: GroupError) -> list[str]:
+        """This one does not fetch; who is left? Raises GroupError when nobody is."""
+        self._refusals[name] = error
+        self._crew.members[name].sends = False
+        log.warning("group %s: %s does not fetch: %s", self._t.id, name, error.message)
+        left = [m.name for m in self._crew.roots if m.name not in self._refusals]
+        if not left:
             self._nobody_fetches()
             assert self._ended
             raise self._ended
-        if len(sizes) > 1:
-            raise GroupError("changed", f"{url} is not the same object for all who fetch it", url)
-        ((size, self.etag),) = sizes
-        return size
+        return left
 
     def begin(self, roots: list[str]) -> None:
         self.dealing = Dealing(self._t.blocks, roots, self._t.spec.origin_policy, run=AT_ONCE)

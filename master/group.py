@@ -284,6 +284,7 @@ class Group:
         results = await self.crew.first("stat", parts)
         if self._fetching:
             t.size = await self._fetching.stat()
+            t.bundle = bool(t.spec.parts)
             if adopt and t.size != adopt.size:
                 raise GroupError("changed", f"{path} is not the object any more that the group was started with", path)
             return
@@ -309,8 +310,8 @@ class Group:
     def _opening(self, member: Member | None) -> dict[str, Any]:
         """Of `open`: a member's own part, or (None) what is the same for all."""
         if member is None:
-            return opening.for_all(self.transfer)
-        return opening.for_one(self.transfer, member, self._fetching.etag if self._fetching else "")
+            return opening.for_all(self.transfer, self._fetching.objects if self._fetching else None)
+        return opening.for_one(self.transfer, member)
 
     # ---- receivers come and go ----
     async def _read_inbox(self) -> None:

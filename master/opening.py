@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+import base64
+import hashlib
+from typing import TYPE_CHECKING, Any
 
 from .members import Member
 from .transfer import Transfer
 
+if TYPE_CHECKING:
+    from .objects import Objects
 
-def for_all(t: Transfer) -> dict[str, Any]:
-    """What is the same for all members."""
+
+def for_all(t: Transfer, objects: Objects | None) -> dict[str, Any]:
+    """What is the same for all members. `objects`: what is fetched."""
     assert t.plan
+    expected = t.spec.sha256
+    if objects is not None and objects.manifest:
+        expected = hashlib.sha256(objects.manifest).hexdigest()
     return {
         "size": t.size,
         "piece": t.plan.payload,
@@ -19,12 +27,23 @@ def for_all(t: Transfer) -> dict[str, Any]:
         "lease_ms": t.options["lease_ms"],
         "trees": [planned.transport.to_json(tree) for tree, planned in zip(t.tree_ids, t.plan.trees, strict=True)],
         **({"bundle": True} if t.bundle else {}),
-        **({"sha256": t.spec.sha256} if t.spec.sha256 else {}),
+        **({"sha256": expected} if expected else {}),
+        **({"origin": _origin(objects)} if objects is not None else {}),
     }
 
 
-def for_one(t: Transfer, member: Member, etag: str) -> dict[str, Any]:
-    """A member's own part. `etag`: of the object that is fetched; "": it has none."""
+def _origin(objects: Objects) -> dict[str, Any]:
+    rows = []
+    for one in objects.all:
+        rows.append({"data": one.data} if one.data else {"url": one.url, **({"etag": one.etag} if one.etag else {})})
+    return {
+        "objects": rows,
+        **({"manifest": base64.b64encode(objects.manifest).decode()} if objects.manifest else {}),
+    }
+
+
+def for_one(t: Transfer, member: Member) -> dict[str, Any]:
+    """A member's own part."""
     assert t.plan
     roots = t.roots_trees(member.name)
     if member.role == "source":
@@ -33,5 +52,5 @@ def for_one(t: Transfer, member: Member, etag: str) -> dict[str, Any]:
     routes = {str(tree): p.routes[member.name].hex() for tree, p in pairs if member.name in p.routes}
     part: dict[str, Any] = {"role": "receiver", "dest": t.dest(member.name), "routes": routes}
     if roots:
-        part |= {"roots": roots, "origin": {"url": t.spec.source_path, **({"etag": etag} if etag else {})}}
+        part |= {"roots": roots}
     return part

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from typing import Any
 from urllib.parse import quote
 
 import httpx
@@ -26,17 +27,28 @@ def of_hub(client: httpx.Client, name: str) -> Named:
     if path:
         return Named(name, False, (_hub_file(client, name, f"{hub}/{kind}{repo}", revision, path, headers),))
     api = f"{hub}/api/{kind or 'models/'}{repo}/revision/{revision}"
-    about = ask(client, "GET", api, name, headers)
+    about = ask(client, "GET", f"{api}?blobs=true", name, headers)  # with the files' sizes and digests
     about.check(name)
     told = about.json(name)
     commit, files = str(told.get("sha", "")), told.get("siblings", [])
-    paths = [str(row.get("rfilename", "")) for row in files if isinstance(row, dict)]
-    if not re.fullmatch("[0-9a-f]{7,64}", commit) or not paths:
+    rows = [row for row in files if isinstance(row, dict)] if isinstance(files, list) else []
+    if not re.fullmatch("[0-9a-f]{7,64}", commit) or not rows:
         raise OriginError("bad_answer", f"{name}: the hub names no commit, or no file")
-    if len(paths) > FILES_MAX:
-        raise OriginError("too_many", f"{name} has {len(paths)} files; a group takes {FILES_MAX}: name one of them")
-    parts = [_hub_file(client, name, f"{hub}/{kind}{repo}", commit, path, headers) for path in sorted(paths)]
-    return Named(name, True, tuple(parts))
+    if len(rows) > FILES_MAX:
+        raise OriginError("too_many", f"{name} has {len(rows)} files; a group takes {FILES_MAX}: name one of them")
+    parts = [_listed(name, f"{hub}/{kind}{repo}/resolve/{commit}", row) for row in rows]
+    return Named(name, True, tuple(sorted(parts, key=lambda part: part.path)))
+
+
+def _listed(name: str, base: str, row: dict[str, Any]) -> Part:
+    """As the hub tells it of a file of a repository."""
+    path, size, large = row.get("rfilename"), row.get("size"), row.get("lfs")
+    if not isinstance(path, str) or not safe_path(path):
+        raise OriginError("bad_answer", f"{name}: a file called {path!r}")
+    digest = str(large.get("sha256", "")) if isinstance(large, dict) else ""
+    if not isinstance(size, int) or not 0 <= size < 1 << 53 or not re.fullmatch("([0-9a-f]{64})?", digest):
+        raise OriginError("bad_answer", f"{name}: the hub does not say how large {path} is, or what it has to be")
+    return Part(path, size, f"{base}/{quote(path)}", digest)
 
 
 def _hub_file(client: httpx.Client, name: str, base: str, revision: str, path: str, headers: dict[str, str]) -> Part:

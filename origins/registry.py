@@ -39,7 +39,9 @@ def image(client: httpx.Client, name: str, platform: str) -> Named:
     if digest and (blob := registry.blob(digest)):
         return Named(name, False, (blob,))
     answer, digest = registry.manifest(digest or tag)
+    parts = {}
     if answer.kind in INDEXES:
+        parts[_blob(digest)] = Part(_blob(digest), len(answer.body), data=answer.body, sha256=digest[7:])
         rows = [row for row in answer.json(name).get("manifests", []) if isinstance(row, dict)]
         there = {_platform(row.get("platform")): str(row.get("digest")) for row in rows}
         if platform not in there:
@@ -49,8 +51,9 @@ def image(client: httpx.Client, name: str, platform: str) -> Named:
     manifest, body = answer.json(name), answer.body
     if answer.kind not in MANIFESTS:
         raise OriginError("bad_answer", f"{name}: a manifest of the kind {answer.kind!r}")
-    parts = {digest: Part(_blob(digest), len(body), data=body, sha256=digest.removeprefix("sha256:"))}
-    for row in (manifest.get("config"), *manifest.get("layers", ())):
+    parts[_blob(digest)] = Part(_blob(digest), len(body), data=body, sha256=digest.removeprefix("sha256:"))
+    layers = manifest.get("layers", [])
+    for row in (manifest.get("config"), *(layers if isinstance(layers, list) else [])):
         part = _layer(name, base, row)
         parts[part.path] = part
     about = {"org.opencontainers.image.ref.name": tag, "io.containerd.image.name": f"{found[1]}/{repo}:{tag}"}

@@ -29,11 +29,14 @@ static void there_and_back(void)
   struct bundle_entry e[] = {entry(BUNDLE_FOLDER, "a", 0, ""), entry(BUNDLE_FILE, "a/empty", 0, ""),
                              entry(BUNDLE_FILE, "a/large", 70000, ""), entry(BUNDLE_LINK, "a/link", 0, "../b"),
                              entry(BUNDLE_FILE, "b", 5, "")};
+  e[1].expects = e[4].expects = true;
+  memset(e[4].sha256, 7, sizeof e[4].sha256);
   uint8_t *p = made(&t, e, 5);
   assert(p != NULL && bundle_manifest_bytes(p) == t.manifest);
   assert(bundle_parse(&back, p, t.manifest, &why) && back.n == 5 && back.bytes == t.bytes);
   assert(back.entry[1].at == t.manifest && back.entry[2].at == 4096 && back.entry[4].at == 4096 + 70000);
   assert(back.bytes == 4096 + 70000 + 5 && strcmp(back.entry[3].target, "../b") == 0);
+  assert(back.entry[1].expects && !back.entry[2].expects && back.entry[4].expects && back.entry[4].sha256[31] == 7);
   assert(bundle_find(&back, t.manifest) == 2 && bundle_find(&back, 4096) == 2 && bundle_find(&back, 4095 + 70000) == 2);
   assert(bundle_find(&back, 4096 + 70000) == 4 && bundle_find(&back, back.bytes) == 5);
   bundle_free(&back);

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "answer.h"
-#include "origin.h"
+#include "objects.h"
 
 static void ranges(void)
 {
@@ -75,10 +75,18 @@ static const char *file(const char *text, mode_t mode)
   return path;
 }
 
+static struct origin *opened(const char *url, const char *path, struct fault *why)
+{
+  json_t *allowed = origin_allowed(path, why);
+  struct origin *o = allowed == NULL ? NULL : origin_open(url, allowed, why);
+  json_decref(allowed);
+  return o;
+}
+
 static void refused(const char *url, const char *path, const char *code)
 {
   struct fault why;
-  assert(origin_open(url, path, &why) == NULL);
+  assert(opened(url, path, &why) == NULL);
   if (strcmp(why.code, code) != 0)
     fprintf(stderr, "%s: %s: %s\n", url, why.code, why.text);
   assert(strcmp(why.code, code) == 0);
@@ -94,15 +102,15 @@ static void permissions(void)
       "\"region\":\"eu\",\"access_key\":\"k\",\"secret_key\":\"hidden\"}]}";
   struct fault why;
   const char *path = file(text, 0600);
-  struct origin *o = origin_open("https://h/a/x?y=1", path, &why);
+  struct origin *o = opened("https://h/a/x?y=1", path, &why);
   assert(o != NULL && o->bearer == NULL && strcmp(o->url, "https://h/a/x?y=1") == 0);
   origin_unref(o);
-  o = origin_open("https://h/a/b/x", path, &why);
+  o = opened("https://h/a/b/x", path, &why);
   assert(o != NULL && strcmp(o->bearer, "hidden") == 0);
   origin_unref(o);
-  o = origin_open("s3://bucket/a key?%", path, &why);
+  o = opened("s3://bucket/a key?%", path, &why);
   assert(o == NULL); /* a blank */
-  o = origin_open("s3://bucket/dir/a+key?%", path, &why);
+  o = opened("s3://bucket/dir/a+key?%", path, &why);
   assert(o != NULL && strcmp(o->url, "http://s:1/bucket/dir/a%2Bkey%3F%25") == 0);
   assert(strcmp(o->sigv4, "aws:amz:eu:s3") == 0 && strcmp(o->user, "k:hidden") == 0);
   origin_unref(o);
@@ -122,6 +130,61 @@ static void permissions(void)
   (void)unlink(path);
 }
 
+static struct objects *objects(const char *text, uint64_t size, const char *path, const char *code)
+{
+  struct fault why;
+  json_t *origin = json_loads(text, 0, NULL);
+  assert(origin != NULL);
+  struct objects *o = objects_open(origin, size, path, &why);
+  json_decref(origin);
+  if (code != NULL)
+    assert(o == NULL && strcmp(why.code, code) == 0);
+  return o;
+}
+
+/* A manifest of "a" (3 bytes), "b" (none) and "c" (70,000 bytes, at 4,096), in base64. */
+#define MANIFEST                                                                                                       \
+  "\"manifest\":\"ZGNidW5kbDEAAAADAAAAQAIBpAAAAAAAAAADAAFhAAACAaQAAAAAAAAAAAABYgAAAgGkAAAAAAABEXAAAWMAAA==\""
+
+static void several(void)
+{
+  const char *path = file("{\"origins\":[{\"prefix\":\"https://h/v2/\"}]}", 0600);
+  struct objects *o = objects("{" MANIFEST ",\"objects\":[{\"data\":\"YWJj\"},"
+                              "{\"url\":\"https://h/v2/c\",\"etag\":\"\\\"e\\\"\"}]}",
+                              4096 + 70000, path, NULL);
+  assert(o != NULL);
+  struct object_run r = objects_at(o, 0, 1000);
+  assert(r.bytes != NULL && r.origin == NULL && r.len == 64 && memcmp(r.bytes, "dcbundl1", 8) == 0);
+  r = objects_at(o, 65, 1000);
+  assert(r.bytes[0] == 'b' && r.len == 2);
+  r = objects_at(o, 67, 1000);
+  assert(r.bytes == NULL && r.origin == NULL && r.len == 1000);
+  r = objects_at(o, 4000, 1000);
+  assert(r.bytes == NULL && r.origin == NULL && r.len == 96);
+  r = objects_at(o, 4096 + 69000, 1000);
+  assert(r.origin != NULL && r.off == 69000 && r.len == 1000 && r.origin->size == 70000);
+  assert(strcmp(r.origin->etag, "\"e\"") == 0);
+  objects_unref(o);
+  objects("{" MANIFEST ",\"objects\":[{\"data\":\"YWJj\"}]}", 4096 + 70000, path, "bad_request");
+  objects("{" MANIFEST ",\"objects\":[{\"data\":\"YWI=\"},{\"url\":\"https://h/v2/c\"}]}", 4096 + 70000, path,
+          "bad_request");
+  objects("{" MANIFEST ",\"objects\":[{\"data\":\"YWJj\"},{\"url\":\"https://g/c\"}]}", 4096 + 70000, path, "denied");
+  objects("{" MANIFEST ",\"objects\":[]}", 4096, path, "bad_bundle");
+  objects("{\"manifest\":\"%\",\"objects\":[]}", 1, path, "bad_request");
+  objects("{\"objects\":[{\"url\":\"https://h/v2/c\"},{\"url\":\"https://h/v2/d\"}]}", 1, path, "bad_request");
+  objects("{\"objects\":3}", 1, path, "bad_request");
+  objects("{}", 1, path, "bad_request");
+  (void)unlink(path);
+}
+
+static void folders(void)
+{
+  assert(origin_same_folder("https://h/v2/x/blobs/1", "https://h/v2/x/blobs/2"));
+  assert(!origin_same_folder("https://h/v2/x/blobs/1", "https://h/v2/y/blobs/2"));
+  assert(!origin_same_folder("https://h/v2/x/1", "https://h/v2/x/y/2") &&
+         !origin_same_folder("https://h", "https://g"));
+}
+
 int main(void)
 {
   ranges();
@@ -129,5 +192,7 @@ int main(void)
   challenges();
   reasons();
   permissions();
+  folders();
+  several();
   return 0;
 }

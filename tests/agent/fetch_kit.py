@@ -31,14 +31,23 @@ class Fetcher:
         return self.client.request(op, members, body or {}, GROUP)["b"]
 
     def stat(self, url: str) -> Message:
-        return self.ask("stat", {"dest": str(self.net.agents["b"].folder / "got"), "url": url})
+        """Size and ETag, or why not."""
+        told = self.ask("stat", {"dest": str(self.net.agents["b"].folder / "got"), "urls": [url]})
+        if not told["ok"]:
+            return told
+        [row] = told["objects"]
+        return {"ok": False, **row} if isinstance(row, dict) else {"ok": True, "size": row[0], "etag": row[1]}
 
     def open(self, url: str, etag: str = "") -> Message:
+        return self.open_all({"objects": [{"url": url, **({"etag": etag} if etag else {})}]})
+
+    def open_all(self, origin: Message, **more: object) -> Message:
+        """`origin`: as `open` has it; `more`: what else it says to all."""
         tree = {"id": 8, "rate_init_bps": 10**9, "rate_max_bps": 10**9, "delta_bps": 10**7, "interval_us": 1000}
         tree |= {"burst": 8, "credits": 32, "rto_min_ms": 10, "cache_bytes": 131072}
         everyone = {"size": self.size, "piece": PIECE, "per_block": PER_BLOCK, "source": "b", "lease_ms": 20_000}
-        origin = {"url": url, **({"etag": etag} if etag else {})}
-        fetcher = {"role": "receiver", "dest": str(self.net.agents["b"].folder / "got"), "roots": [8], "origin": origin}
+        everyone |= {"origin": origin, **more}  # type: ignore[dict-item]
+        fetcher = {"role": "receiver", "dest": str(self.net.agents["b"].folder / "got"), "roots": [8]}
         receiver = {"role": "receiver", "dest": str(self.net.agents["a"].folder / "got")}
         receiver["routes"] = {"8": path_direct().hex()}  # type: ignore[assignment]
         members = self.net.member("b", fetcher, [self.net.member("a", receiver)])

@@ -6,14 +6,13 @@ import hashlib
 import json
 import os
 import socket
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from agent_harness import ASAN, Net, inside
 from fetch_kit import Fetcher
-from registry import Registry, Tokens
+from registry import Registry, Tokens, certificate
 from web import Nginx
 
 pytestmark = pytest.mark.root
@@ -31,11 +30,7 @@ def fetcher(make_net: Callable[[Path], Net], tmp_path: Path) -> Fetcher:
 @pytest.fixture
 def tls(fetcher: Fetcher, tmp_path: Path) -> tuple[Path, Path]:
     """A certificate of its own for both servers."""
-    cert, key = tmp_path / "server.pem", tmp_path / "server.key"
-    name = ["-subj", "/CN=registry", "-addext", f"subjectAltName=IP:{fetcher.address}"]
-    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", *name]
-    subprocess.run([*command, "-days", "2", "-keyout", key, "-out", cert], check=True, capture_output=True)
-    return cert, key
+    return certificate(tmp_path, fetcher.address)
 
 
 @pytest.fixture

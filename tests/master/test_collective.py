@@ -68,6 +68,9 @@ def test_what_was_fetched_and_is_lost_is_fetched_by_somebody_again() -> None:
     assert dealing.take("c") == Range(2, 1)
 
 
+PART = {"path": "a", "size": 3, "url": "https://h/a"}
+
+
 @pytest.mark.parametrize(
     ("spec", "code"),
     [
@@ -82,6 +85,16 @@ def test_what_was_fetched_and_is_lost_is_fetched_by_somebody_again() -> None:
         ({"url": "https://h/x", "receivers": ["h1"]}, "too_few"),
         ({"url": "https://h/x", "options": {"delivery": "stable"}}, "several_sources"),
         ({"source": "h0", "source_path": "/x", "fetchers": 2}, "no_url"),
+        ({"url": "oci://h/x:1"}, "bad_url"),
+        ({"url": "https://h/x", "parts": [PART]}, "bad_url"),
+        ({"url": "oci://h/x:1", "parts": [PART], "sha256": 64 * "0"}, "bad_sha256"),
+        ({"url": "oci://h/x:1", "parts": [PART, PART]}, "bad_part"),
+        ({"url": "oci://h/x:1", "parts": [{**PART, "path": "../a"}]}, "bad_part"),
+        ({"url": "oci://h/x:1", "parts": [{**PART, "path": "/a"}]}, "bad_part"),
+        ({"url": "oci://h/x:1", "parts": [PART, {**PART, "path": "a/b"}]}, "bad_part"),
+        ({"url": "oci://h/x:1", "parts": [{**PART, "url": ""}]}, "bad_part"),
+        ({"url": "oci://h/x:1", "parts": [{"path": "a", "size": 3, "data": "YWI="}]}, "bad_part"),
+        ({"url": "oci://h/x:1", "parts": [{**PART, "url": "https://u:p@h/x"}]}, "secret_in_url"),
     ],
 )
 def test_requests_for_a_url_that_make_no_sense_are_refused(spec, code: str) -> None:

@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import socket
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +16,7 @@ import typer
 
 sys.path.append(str(Path(__file__).parents[1] / "services_kit"))
 from hub import COMMIT, REPO, Hub
-from registry import Registry, Tokens, sha256
+from registry import Registry, Tokens, certificate, sha256
 from web import Nginx
 
 from datacast.cli.origin import parse_origin
@@ -35,10 +34,7 @@ def free_ports(n: int) -> list[int]:
 
 @pytest.fixture
 def tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
-    cert, key = tmp_path / "server.pem", tmp_path / "server.key"
-    name = ["-subj", "/CN=registry", "-addext", "subjectAltName=IP:127.0.0.2"]
-    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", *name]
-    subprocess.run([*command, "-days", "2", "-keyout", key, "-out", cert], check=True, capture_output=True)
+    cert, key = certificate(tmp_path, "127.0.0.2")
     monkeypatch.setenv("SSL_CERT_FILE", str(cert))
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     return cert, key
@@ -81,8 +77,9 @@ def test_an_image_is_the_files_of_an_oci_layout(registry: Registry, tokens: Toke
     assert not layer.folder and layer.parts == (files[f"blobs/sha256/{sha256(LAYERS[1])[7:]}"],)
     asked = parse_origin(f"oci://{place}/a/app@{sha256(LAYERS[1])}", [], None, None)
     assert asked == {"url": layer.parts[0].url, "sha256": layer.parts[0].sha256}
-    with pytest.raises(typer.BadParameter, match="@sha256"):
-        parse_origin(f"oci://{place}/a/app:v1", [], None, None)
+    whole = parse_origin(f"oci://{place}/a/app:v1", [], None, None)
+    assert whole["url"].endswith(":v1") and whole["dest_path"] == "app-v1"
+    assert {part["path"]: part["size"] for part in whole["parts"]} == {path: part.size for path, part in files.items()}
     again = resolve(f"oci://{place}/a/app@{digest}")
     assert {p.path: p.sha256 for p in again.parts if p.url} == {p.path: p.sha256 for p in named.parts if p.url}
 
@@ -181,6 +178,10 @@ def test_a_whole_repository(hub: Hub) -> None:
     named = resolve(f"hf://{REPO}")
     assert named.folder and [part.path for part in named.parts] == sorted(FILES)
     assert all(COMMIT in part.url for part in named.parts)
+    config, weights = named.parts
+    assert config.size == 2 and config.sha256 == ""
+    assert weights == resolve(f"hf://{REPO}/model/weights-1.safetensors").parts[0], "one answer tells of all"
+    assert len(hub.rows()) == 2, "and nothing else was asked"
 
 
 def test_names_that_mean_nothing(hub: Hub) -> None:

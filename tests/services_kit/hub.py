@@ -20,8 +20,13 @@ class Hub(Nginx):
         self, folder: Path, address: str, ports: tuple[int, int], files: dict[str, bytes], large: set[str], **more: Any
     ) -> None:
         port, other = ports
-        api = {"sha": COMMIT, "siblings": [{"rfilename": name} for name in files]}
-        rows = [f"location = /api/models/{REPO}/revision/main {{ return 200 '{json.dumps(api)}'; }}"]
+        about = [
+            {"rfilename": name, "size": len(data)}
+            | ({"lfs": {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}} if name in large else {})
+            for name, data in files.items()
+        ]
+        api = json.dumps({"sha": COMMIT, "siblings": about})
+        rows = [f"location = /api/models/{REPO}/revision/main {{ if ($arg_blobs = true) {{ return 200 '{api}'; }} }}"]
         for name, data in files.items():
             known, last = f"add_header X-Repo-Commit {COMMIT} always;", f"alias {folder}/www/cdn/{name};"
             if name in large:

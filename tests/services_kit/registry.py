@@ -8,6 +8,7 @@ import json
 import shutil
 import socket
 import ssl
+import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -30,6 +31,15 @@ MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 
 def sha256(data: bytes) -> str:
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def certificate(folder: Path, address: str) -> tuple[Path, Path]:
+    """A certificate of its own for a server there, and its key."""
+    cert, key = folder / "server.pem", folder / "server.key"
+    name = ["-subj", "/CN=registry", "-addext", f"subjectAltName=IP:{address}"]
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", *name]
+    subprocess.run([*command, "-days", "2", "-keyout", key, "-out", cert], check=True, capture_output=True)
+    return cert, key
 
 
 @dataclass

@@ -1,0 +1,31 @@
+/* What a group fetches: one object, or several as the stream of a directory (bundle.h), whose manifest the master tells.
+ * Shared by the loop and the threads that fetch; nothing in it changes, but the origins' tokens. */
+#ifndef AGENT_OBJECTS_H
+#define AGENT_OBJECTS_H
+
+#include <jansson.h>
+
+#include "origin.h"
+
+enum { OBJECTS_MAX = 512 };
+
+struct objects;
+
+/* `origin`: {"objects": [{"url", "etag"?} or {"data"}, …], "manifest"?}. Without a manifest one URL, of `size` bytes; with one
+ * (base64, as `data` is) an object for each of its files that has bytes, in its order. `allowed`: the file of --origins.
+ * NULL with *why. */
+struct objects *objects_open(const json_t *origin, uint64_t size, const char *allowed, struct fault *why)
+    __attribute__((nonnull(1, 4)));
+struct objects *objects_ref(struct objects *o) __attribute__((nonnull));
+void objects_unref(struct objects *o);
+
+/* Bytes of the stream that lie side by side: [off, off + len) of `origin`; or `bytes`; or (neither) zeros. */
+struct object_run {
+  struct origin *origin;
+  const uint8_t *bytes;
+  uint64_t off, len;
+};
+/* The run at byte `at`, at most `most`; at + most is not beyond the stream's end. */
+struct object_run objects_at(const struct objects *o, uint64_t at, uint64_t most) __attribute__((nonnull));
+
+#endif

@@ -1,0 +1,95 @@
+"""What a group fetches: one object, or those of a folder's files, as one stream (origins/bundle.py)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from datacast.origins.bundle import Entry, stream
+
+from .crew import GroupError
+
+if TYPE_CHECKING:
+    from datacast.fabric_manager.api import GroupSpec
+
+AT_ONCE = 32
+"""Objects that a fetcher is asked about at a time (FETCH_STAT_MAX of the agent)."""
+FATAL = ("changed", "bad_answer", "no_ranges", "not_found")
+"""What an origin says of the object, not of who asks."""
+
+Asked = dict[str, dict[str, Any]]
+Ask = Callable[[Asked], Awaitable[Asked]]
+
+
+@dataclass
+class Object:
+    """Bytes of a URL, or `data` in base64. The ETag is known once it was `seen`; "": it has none."""
+
+    url: str
+    data: str = ""
+    size: int | None = None
+    etag: str = ""
+    seen: bool = False
+
+
+class Objects:
+    """`all`: in the order of the stream. `manifest`: what the stream begins with, where there are several."""
+
+    def __init__(self, spec: GroupSpec) -> None:
+        self.manifest = b""
+        self._name, self._fetchers, self._bytes = spec.url or "", spec.roots, 0
+        if not spec.parts:
+            self.all = [Object(self._name)]
+            return
+        parts = {part.path: part for part in spec.parts}
+        made = stream({part.path: Entry(part.size, part.sha256) for part in spec.parts})
+        self.manifest, self._bytes = made.manifest, made.size
+        self.all = [Object(parts[path].url, parts[path].data, parts[path].size) for path in made.files]
+
+    @property
+    def size(self) -> int:
+        """Bytes of the stream, once they are known."""
+        return self._bytes if self.manifest else self.all[0].size or 0
+
+    async def stat(self, ask: Ask, refused: Callable[[str, GroupError], list[str]]) -> None:
+        """Ask fetchers for sizes and ETags, each object at one of them, and each of them for one at least: so all have
+        shown that they may. `ask`: what is to be asked by fetcher, what they answer. `refused`: a fetcher cannot;
+        answers those who are left. Raises GroupError."""
+        fetchers, proven = list(self._fetchers), set[str]()
+        todo = deque(one for one in self.all if one.url)
+        sample = list(todo)[:1]
+        while sample and (todo or not proven.issuperset(fetchers)):
+            shares: dict[str, list[Object]] = {}
+            for n, name in enumerate(fetchers):
+                count = min(AT_ONCE, -(-len(todo) // (len(fetchers) - n)))
+                shares[name] = [todo.popleft() for _ in range(count)] or ([] if name in proven else sample)
+            answers = await ask({name: {"urls": [one.url for one in share]} for name, share in shares.items() if share})
+            for name, share in shares.items():
+                error = self._answered(name, share, answers.get(name)) if share else None
+                if error is None:
+                    proven.add(name)
+                    continue
+                if self.manifest and error.code in FATAL:
+                    raise error
+                fetchers = refused(name, error)
+                todo.extend(one for one in share if not one.seen and one not in todo)
+
+    def _answered(self, name: str, share: list[Object], told: dict[str, Any] | None) -> GroupError | None:
+        """Take down what a fetcher says; why it cannot fetch. Raises GroupError where others were told otherwise."""
+        told = told or {"code": "unreachable", "error": f"{name} does not answer"}
+        rows = told.get("objects")
+        if not told.get("ok") or not isinstance(rows, list) or len(rows) != len(share):
+            return GroupError(str(told.get("code", "bad_answer")), str(told.get("error", "no sizes")), name)
+        for one, row in zip(share, rows, strict=True):
+            if isinstance(row, dict):
+                return GroupError(str(row.get("code", "bad_answer")), str(row.get("error", "no size")), name)
+            size, etag = row
+            if one.seen and (size, etag) != (one.size, one.etag):
+                raise GroupError("changed", f"{one.url} is not the same object for all who fetch it", one.url)
+            if one.size not in (None, size):
+                message = f"{one.url} has {size} bytes, expected were {one.size}"
+                raise GroupError("changed", message, one.url)
+            one.size, one.etag, one.seen = int(size), str(etag or ""), True
+        return None
