@@ -11,11 +11,13 @@ import argparse
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
 import time
 import tomllib
+from collections import Counter
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -32,6 +34,9 @@ TREE = WORK / "tree"
 RESULTS = WORK / "results.jsonl"
 SLACK = 3.0
 """A mutant has so many times the time of the unchanged tests, and half a minute; then it has hung: noticed, too."""
+FIRST = 6
+"""Tests that noticed the most of a part's earlier mutants go first: so many."""
+FAILED = re.compile(rb"^(?:FAILED|ERROR) (tests/\S+?)(?: - .*)?$", re.M)
 
 
 @dataclass(frozen=True)
@@ -56,20 +61,24 @@ class Part:
             found += kind(path.relative_to(TREE).as_posix(), path.read_text())
         return found
 
-    def command(self) -> str:
-        tests = f".venv/bin/python -m pytest -x -q -p no:cacheprovider {' '.join(self.tests)}" if self.tests else "true"
-        return f"{self.build} && {tests}"
+    def command(self, tests: list[str] | None = None) -> str:
+        """Builds and runs the part's tests, or those named."""
+        chosen = self.tests if tests is None else [f"'{test}'" for test in tests]
+        pytest = f".venv/bin/python -m pytest -x -q -p no:cacheprovider {' '.join(chosen)}" if chosen else "true"
+        return f"{self.build} && {pytest}"
 
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one mutant: killed, survived, or stillborn (it does not build)."""
+    """What became of one mutant: killed, survived, stillborn (it does not build), or unsure: what failed fails anyway."""
 
     revision: str
     part: str
     change: Change
     outcome: str
     seconds: float
+    by: str = ""
+    """The test that noticed; empty for one in C, or when the whole run hung."""
 
 
 def run(command: str, limit: float | None = None) -> int | None:
@@ -105,37 +114,59 @@ def prepare(revision: str) -> None:
         sys.exit(f"the tree does not build: see {(WORK / 'last.log').relative_to(ROOT)}")
 
 
-def baseline(part: Part) -> float:
-    """Seconds that the unchanged tests take; they must pass, or nothing would be learned."""
-    start = time.monotonic()
-    if run(part.command()) != 0:
-        sys.exit(f"{part.name}: the tests fail without any change: see {(WORK / 'last.log').relative_to(ROOT)}")
-    return time.monotonic() - start
+def baseline(part: Part, revision: str) -> float:
+    """Seconds that the unchanged tests take, once per revision; they must pass, or nothing would be learned."""
+    path = WORK / "usual.json"
+    usual: dict[str, float] = json.loads(path.read_text()) if path.exists() else {}
+    key = f"{revision} {part.command()}"
+    if key not in usual:
+        start = time.monotonic()
+        if run(part.command()) != 0:
+            sys.exit(f"{part.name}: the tests fail without any change: see {(WORK / 'last.log').relative_to(ROOT)}")
+        usual[key] = time.monotonic() - start
+        path.write_text(json.dumps(usual, indent=1))
+    return usual[key]
 
 
-def attempt(part: Part, change: Change, usual: float, revision: str) -> Result:
+def stillborn(path: str) -> bool:
+    """The core's build command runs its tests too: only the compiler tells a stillborn mutant."""
+    return path.endswith(".c") and 0 != run(
+        f"gcc -std=gnu11 -fsyntax-only -Wall -Wextra -Werror -Ilibdatacast/include -I. "
+        f"-Ilibdatacast -Ihost_agent -Idpdk_cache -D_GNU_SOURCE "
+        f"$(ls -d /usr/share/cargo/registry/blake3-*/c | sed 's/^/-isystem /') "
+        f"$(pkg-config --cflags libdpdk | sed 's/-I/-isystem /g') {path}"
+    )
+
+
+def attempt(part: Part, change: Change, usual: float, revision: str, first: list[str]) -> Result:
     path = TREE / change.path
     before = path.read_text()
     start = time.monotonic()
+    limit = usual * SLACK + 30
+    suspects: list[str] = []
+
+    def result(outcome: str, by: str = "") -> Result:
+        return Result(revision, part.name, change, outcome, round(time.monotonic() - start, 1), by)
+
     try:
         path.write_text(change.applied(before))
-        # The core's build command runs its tests too: only the compiler tells a stillborn mutant.
-        if (
-            path.suffix == ".c"
-            and run(
-                f"gcc -std=gnu11 -fsyntax-only -Wall -Wextra -Werror -Ilibdatacast/include -I. "
-                f"-Ilibdatacast -Ihost_agent -Idpdk_cache -D_GNU_SOURCE "
-                f"$(ls -d /usr/share/cargo/registry/blake3-*/c | sed 's/^/-isystem /') "
-                f"$(pkg-config --cflags libdpdk | sed 's/-I/-isystem /g') {change.path}"
-            )
-            != 0
-        ):
-            outcome = "stillborn"
-        else:
-            outcome = "survived" if run(part.command(), usual * SLACK + 30) == 0 else "killed"
+        if stillborn(change.path):
+            return result("stillborn")
+        code: int | None = 0
+        for tests in [first, None] if first else [None]:
+            code = run(part.command(tests), limit)
+            if code != 0:
+                break
+        if code == 0:
+            return result("survived")
+        suspects = [name.decode() for name in FAILED.findall((WORK / "last.log").read_bytes())]
     finally:
         path.write_text(before)
-    return Result(revision, part.name, change, outcome, round(time.monotonic() - start, 1))
+    if code is None:  # as a whole: the unchanged tests must be through in the same time, on the machine as it is now
+        return result("killed" if run(part.command(), limit) == 0 else "unsure")
+    if not suspects:
+        return result("killed")  # a test in C, or a module that cannot be imported
+    return result("killed" if run(part.command(suspects[:1]), limit) == 0 else "unsure", suspects[0])
 
 
 def listed() -> list[tuple[Part, Change]]:
@@ -155,10 +186,10 @@ def listed() -> list[tuple[Part, Change]]:
 def try_listed(revision: str) -> int:
     """One line each; 0 when all are noticed. The lines without a change must pass as well."""
     commands = {part.command(): part for part, _ in listed()}
-    usual = {command: baseline(part) for command, part in commands.items()}
+    usual = {command: baseline(part, revision) for command, part in commands.items()}
     results = []
     for part, change in listed():
-        results.append(attempt(part, change, usual[part.command()], revision))
+        results.append(attempt(part, change, usual[part.command()], revision, []))
         print(
             f"{results[-1].outcome:9} {results[-1].seconds:6.1f} s  {change.path}:{change.line} {change.what}",
             flush=True,
@@ -174,7 +205,28 @@ def known(revision: str) -> list[Result]:
         row = json.loads(line)
         row["change"] = Change(**row["change"])
         found.append(Result(**row))
-    return [result for result in found if result.revision == revision]
+    return [result for result in found if result.revision == revision and result.outcome != "unsure"]
+
+
+def first(results: list[Result], part: Part, path: str) -> list[str]:
+    """Tests that noticed earlier mutants of this part, those of the same file before the others."""
+    mine = [r for r in results if r.part == part.name and r.by]
+    order = Counter[str](r.by for r in mine if r.change.path == path).most_common(FIRST // 2)
+    order += Counter[str](r.by for r in mine).most_common(FIRST)
+    return list(dict.fromkeys(name for name, _ in order))[:FIRST]
+
+
+@dataclass
+class Trial:
+    """One part's share of the mutants, and how far it is."""
+
+    part: Part
+    wanted: int
+    candidates: list[Change]
+    counted: int = 0
+
+    def share(self) -> float:
+        return self.counted / self.wanted
 
 
 def equivalent() -> dict[tuple[str, str, str], str]:
@@ -186,7 +238,7 @@ def equivalent() -> dict[tuple[str, str, str], str]:
 
 def report(results: list[Result]) -> int:
     reasons = equivalent()
-    counted = [r for r in results if r.outcome != "stillborn"]
+    counted = [r for r in results if r.outcome in ("killed", "survived")]
     told = {
         r: why
         for r in counted
@@ -213,6 +265,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="which ones (default 1)")
     parser.add_argument("--part", action="append", help="only this part; may be given several times")
     parser.add_argument("--fresh", action="store_true", help="forget earlier results of this revision")
+    parser.add_argument("--revision", default="HEAD", help="which commit is changed (default HEAD)")
+    parser.add_argument("--report", action="store_true", help="try nothing: say what is known of that revision")
     parser.add_argument("--listed", action="store_true", help="only the mistakes of listed.toml, all of them")
     options = parser.parse_args()
     parts = [Part(**row) for row in tomllib.loads((HERE / "parts.toml").read_text())["part"]]
@@ -220,8 +274,10 @@ def main() -> int:
     if unknown:
         parser.error(f"no part {', '.join(sorted(unknown))}: choose of {', '.join(part.name for part in parts)}")
     revision = subprocess.run(
-        ["git", "rev-parse", "HEAD"], cwd=ROOT, check=True, capture_output=True, text=True
+        ["git", "rev-parse", options.revision], cwd=ROOT, check=True, capture_output=True, text=True
     ).stdout.strip()
+    if options.report:
+        return report(known(revision))
     prepare(revision)
     if options.listed:
         return try_listed(revision)
@@ -230,25 +286,29 @@ def main() -> int:
     results = known(revision)
     chosen = [part for part in parts if not options.part or part.name in options.part]
     total = sum(part.weight for part in chosen)
+    trials = []
     for part in chosen:
-        wanted = max(1, round(options.count * part.weight / total))
         candidates = part.changes()
         random.Random(f"{options.seed} {part.name}").shuffle(candidates)
         done = {r.change: r for r in results if r.part == part.name}
-        usual = baseline(part) if any(c not in done for c in candidates[:wanted]) else 0.0
-        for change in candidates:
-            if sum(r.outcome != "stillborn" for r in done.values()) >= wanted:
-                break
-            if change in done:
-                continue
-            done[change] = result = attempt(part, change, usual, revision)
-            results.append(result)
-            with RESULTS.open("a") as file:
-                file.write(json.dumps(asdict(result)) + "\n")
-            print(
-                f"{part.name}: {result.outcome:9} {result.seconds:6.1f} s  {change.path}:{change.line} {change.what}",
-                flush=True,
-            )
+        counted = sum(r.outcome != "stillborn" for r in done.values())
+        left = [change for change in candidates if change not in done]
+        trials.append(Trial(part, max(1, round(options.count * part.weight / total)), left, counted))
+    while trials := [trial for trial in trials if trial.counted < trial.wanted and trial.candidates]:
+        trial = min(trials, key=Trial.share)
+        part, change = trial.part, trial.candidates.pop(0)
+        usual = baseline(part, revision)
+        result = attempt(part, change, usual, revision, first(results, part, change.path))
+        if result.outcome == "unsure":
+            trial.candidates.append(change)  # once more when the others are through
+        results.append(result)
+        trial.counted += result.outcome in ("killed", "survived")
+        with RESULTS.open("a") as file:
+            file.write(json.dumps(asdict(result)) + "\n")
+        print(
+            f"{part.name}: {result.outcome:9} {result.seconds:6.1f} s  {change.path}:{change.line} {change.what}",
+            flush=True,
+        )
     return report(results)
 
 
