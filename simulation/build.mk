@@ -6,7 +6,7 @@ SIM_OUT := $(BUILD)/simulation
 SIM_SRC := $(wildcard $(SIM_DIR)/src/*.c)
 # Without the tree engine: trees come in through Python.
 SIM_CORE := $(foreach f,$(wildcard libdatacast/src/*.c),$(if $(findstring /trees,$(f)),,$(f)))
-SIM_CAMPAIGN := $(SIM_DIR)/campaign/campaign.c $(SIM_DIR)/campaign/seedfile.c
+SIM_CAMPAIGN := $(wildcard $(SIM_DIR)/campaign/*.c)
 SIM_HEADERS := $(wildcard $(SIM_DIR)/campaign/*.h $(SIM_DIR)/src/*.h libdatacast/src/*.h libdatacast/include/datacast/*.h)
 SIM_CFLAGS := $(CFLAGS_BASE) -O3 -flto=auto -fno-semantic-interposition -I$(SIM_DIR)/src -Ilibdatacast/src
 SIM_LIBS := $(SIM_OUT)/libdatacast_sim.so $(SIM_OUT)/libdatacast_sim_lru.so $(SIM_OUT)/libdatacast_sim_lfu.so

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 /* Counts up when the same seed makes another world: what drawing changed. */
-enum { SEEDFILE_VERSION = 1 };
+enum { SEEDFILE_VERSION = 2 };
 
 /* Both say on stderr why they fail, with the file's name. */
 bool seedfile_write(const char *folder, uint64_t seed, uint64_t digest);

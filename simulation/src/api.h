@@ -75,8 +75,9 @@ int sim_link_rate(sim *s, int link, uint64_t rate);
 int sim_link_delay(sim *s, int link, uint64_t delay);
 int sim_link_hold(sim *s, int link, uint64_t time); /* its sender stands still for so long: what it sends waits */
 int sim_link_up(sim *s, int link, bool up);
-int sim_node_wipe(sim *s, int vertex);    /* content stores */
-int sim_node_restart(sim *s, int vertex); /* everything it knows */
+uint64_t sim_link_free(const sim *s, int link); /* when what it has taken in will have left it */
+int sim_node_wipe(sim *s, int vertex);          /* content stores */
+int sim_node_restart(sim *s, int vertex);       /* everything it knows */
 int sim_source_pause(sim *s, int tree, bool pause);
 int sim_receiver_kill(sim *s, int group, int receiver);
 int sim_receiver_resume(sim *s, int group, int receiver);             /* keeps the whole blocks */

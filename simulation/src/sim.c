@@ -290,6 +290,8 @@ uint64_t sim_run(sim *s, uint64_t until, bool whole)
       break;
     }
   }
+  if (!whole && until != UINT64_MAX && s->now < until) /* nothing happens until then: whole, or dead */
+    s->now = until;
   return s->now;
 }
 

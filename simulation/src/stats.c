@@ -136,6 +136,8 @@ int sim_link_hold(sim *s, int link, uint64_t time)
   return 0;
 }
 
+uint64_t sim_link_free(const sim *s, int link) { return link < 0 || link >= s->n_links ? 0 : s->links[link].busy; }
+
 int sim_link_delay(sim *s, int link, uint64_t delay)
 {
   struct link *l = link_of(s, link);

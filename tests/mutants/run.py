@@ -70,7 +70,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one mutant: killed, survived, stillborn (it does not build), or unsure: what failed fails anyway."""
+    """What became of one mutant: killed, survived, stillborn (it does not build), unsure (its test fails anyway)."""
 
     revision: str
     part: str
@@ -130,12 +130,15 @@ def baseline(part: Part, revision: str) -> float:
 
 def stillborn(path: str) -> bool:
     """The core's build command runs its tests too: only the compiler tells a stillborn mutant."""
-    return path.endswith(".c") and 0 != run(
+    if not path.endswith(".c"):
+        return False
+    code = run(
         f"gcc -std=gnu11 -fsyntax-only -Wall -Wextra -Werror -Ilibdatacast/include -I. "
         f"-Ilibdatacast -Ihost_agent -Idpdk_cache -D_GNU_SOURCE "
         f"$(ls -d /usr/share/cargo/registry/blake3-*/c | sed 's/^/-isystem /') "
         f"$(pkg-config --cflags libdpdk | sed 's/-I/-isystem /g') {path}"
     )
+    return code != 0
 
 
 def attempt(part: Part, change: Change, usual: float, revision: str, first: list[str]) -> Result:
