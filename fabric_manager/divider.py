@@ -14,7 +14,7 @@ from datacast.services.priority import as_the_process
 
 from .fabric import Fabric
 from .record import Record
-from .shares import Arc, Ask, Rates, Shares, TreeUse
+from .shares import Arc, Ask, Rates, Shares, TreeUse, bound, worth_telling
 
 log = logging.getLogger("datacast.fabric_manager")
 
@@ -23,11 +23,6 @@ GATHER_S = 0.002
 PART, SAVED_S = 0.1, 0.1
 """So much of a processor is spent on it; what was not used lately is saved, up to so many seconds. So where a few
 groups begin together each is followed at once: until then they send more than their links carry."""
-WORTH = 0.02
-"""A change of a rate by less than this part is not told."""
-WHOLE = 0.999
-"""A tree that may send this part of what its links carry needs no bound."""
-RATE_MIN = 1000
 MARGIN = 1.02
 """A promise is kept with so much to spare."""
 LEAST = 0.05
@@ -177,9 +172,8 @@ class Divider:
                 use = known.ask.trees.get(tree)
                 if use is None:
                     continue
-                bps = None if rate >= WHOLE * use.most_bps else max(RATE_MIN, int(rate))
-                before = known.told.get(str(tree))
-                if before != bps if before is None or bps is None else abs(bps - before) > WORTH * before:
+                bps = bound(rate, use.most_bps)
+                if worth_telling(known.told.get(str(tree)), bps):
                     news[str(tree)] = known.told[str(tree)] = bps
             # A tree that has ended still sends the last of its numbers: nothing holds it up.
             over = [tree for tree, bps in known.told.items() if bps is not None and int(tree) not in trees]

@@ -21,6 +21,11 @@ from .maxmin import shares
 Arc = tuple[str, str]
 BACKGROUND = 0.01
 """Of a link, for all its background groups together, whatever the others ask for."""
+WORTH = 0.02
+"""A change of a rate by less than this part is not told."""
+WHOLE = 0.999
+"""A tree that may send this part of what its links carry needs no bound."""
+RATE_MIN = 1000
 UNBOUNDED = 100.0
 """So many times the fastest link stands for no bound at all."""
 
@@ -52,6 +57,16 @@ class Ask:
 
 Rates = dict[int, float]
 """By tree, bit/s of whole frames."""
+
+
+def bound(rate: float, most_bps: float) -> int | None:
+    """What a tree's source is told, bit/s; None: send what you can."""
+    return None if rate >= WHOLE * most_bps else max(RATE_MIN, int(rate))
+
+
+def worth_telling(before: int | None, now: int | None) -> bool:
+    """Whether a tree that was told one bound must be told the other."""
+    return before != now if before is None or now is None else abs(now - before) > WORTH * before
 
 
 @dataclass(frozen=True)

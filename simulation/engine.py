@@ -169,6 +169,10 @@ class Group:
         """When its receivers begin to ask, and when they fall silent (ns)."""
         self.sim._check(self.sim._lib.sim_schedule(self.sim._sim, self.number, start, stop))
 
+    def limit(self, tree: int, at: int, bps: int | None) -> None:
+        """At that time (ns) the source of the tree-th tree learns its share of the links; None: all they carry."""
+        self.sim._check(self.sim._lib.sim_limit(self.sim._sim, self.trees[tree], at, bps or 0))
+
     def receiver_stats(self) -> dict[str, dict[str, int]]:
         """By receiver: whole, finish (ns), pieces, bytes, wrong, bad_blocks."""
         return {r: self.sim._stats("receiver", self.number, i) for i, r in enumerate(self.receivers)}
@@ -296,6 +300,11 @@ class Simulation:
         if (a, b) not in self._links:
             raise SimulationError(f"no link from {a} to {b}", what=f"{a}-{b}")
         return self._links[a, b]
+
+    @property
+    def links(self) -> list[tuple[str, str]]:
+        """The directed links."""
+        return list(self._links)
 
     # ---- running ----
 

@@ -17,6 +17,8 @@ Row = dict[str, Any]
 Report = Callable[[str], None]
 
 
+INTEREST = 16
+"""Bytes of an interest in the paper's framing."""
 HOPS = 4
 """Links to the farthest receiver of Figure 10's tree."""
 PAPERS_RULE = {"delta_bps": 5_000_000, "interval_us": 1000, "credits": 16, "burst": 1, "rto_min_ms": 10}

@@ -8,7 +8,8 @@ from datacast.topologies import parse
 
 from .. import networks
 from ..engine import PAPER, SECOND, Group, Simulation
-from .base import Experiment, Report, Result, Row, Setting, jain, simulation
+from ..shares import SHARES, Span, share
+from .base import INTEREST, Experiment, Report, Result, Row, Setting, jain, simulation
 
 STEP = SECOND // 10
 SETTLE = SECOND
@@ -28,13 +29,13 @@ def _network(s: Setting) -> Simulation:
 
 def _group(
     sim: Simulation, s: Setting, receivers: list[str], start: int, stop: int, arcs: networks.Arcs, others: int = 0
-) -> Group:
+) -> Span:
     size = int(s.rate * (stop - start) / SECOND / 8 * 1.05)  # more than the link carries until then
     group = sim.group(s.source, receivers, size, s.piece, (s.cache or (128 * 1024,))[0])
     group.tree(arcs, s.tree(others))
     group.assign()
     group.schedule(start, stop)
-    return group
+    return Span(group, start, stop, s.rate, interest=INTEREST / s.mtu)
 
 
 class _Meter:
@@ -85,9 +86,12 @@ def figure13a(s: Setting, report: Report) -> Result:
         ("32", "s1.2"),
     ]
     wide: networks.Arcs = [("s0.0", "00"), ("01", "s0.0"), ("s1.1", "01"), ("11", "s1.1"), ("21", "s1.1")]
-    groups = [_group(sim, s, networks.FIGURE10_RECEIVERS, 0, 5 * unit, networks.FIGURE10_TREE)]
-    groups += [_group(sim, s, ["12", "22", "32"], unit, 4 * unit, deep, 1 + i) for i in range(3)]
-    groups += [_group(sim, s, ["11", "21"], 2 * unit, 3 * unit, wide, 4 + i) for i in range(6)]
+    spans = [_group(sim, s, networks.FIGURE10_RECEIVERS, 0, 5 * unit, networks.FIGURE10_TREE)]
+    spans += [_group(sim, s, ["12", "22", "32"], unit, 4 * unit, deep, 1 + i) for i in range(3)]
+    spans += [_group(sim, s, ["11", "21"], 2 * unit, 3 * unit, wide, 4 + i) for i in range(6)]
+    if s.cc != "datacast":  # the paper has no scheduler
+        share(spans, dict.fromkeys(sim.links, s.rate))
+    groups = [span.group for span in spans]
     active = [1, 4, 10, 4, 1]
     meter = _measure(sim, s, groups, [], unit, report)
     rows: list[Row] = []
@@ -110,6 +114,7 @@ def figure13a(s: Setting, report: Report) -> Result:
         f"Duplicate data ratio of the first group: {100 * groups[0].duplicate_ratio():.2f} %.",
         "Jain's index over the whole phase, and without its first second.",
         "Paper: the groups get about 250 and 100 Mb/s each.",
+        "No shares: the paper has no scheduler." if s.cc == "datacast" else SHARES,
     ]
     columns = {
         "begin_s": "from s",
@@ -137,7 +142,7 @@ def figure13b(s: Setting, report: Report, flavour: str = "") -> Result:
     unit = max(2, int(s.seconds)) * SECOND
     flavour = flavour or s.tcp
     sim = _network(s)
-    group = _group(sim, s, networks.FIGURE10_RECEIVERS, 0, 5 * unit, networks.FIGURE10_TREE)
+    group = _group(sim, s, networks.FIGURE10_RECEIVERS, 0, 5 * unit, networks.FIGURE10_TREE).group
     flows = [sim.tcp(["00", "s0.0", "02"], unit + k * 1000, 4 * unit, flavour, s.mtu) for k in range(3)]
     flows += [sim.tcp(["00", "s0.0", "01"], 2 * unit + k * 1000, 3 * unit, flavour, s.mtu) for k in range(6)]
     active = [0, 3, 9, 3, 0]

@@ -9,8 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from datacast.fabric_manager.shares import BACKGROUND
+
 from ..engine import PAPER, SECOND, Simulation
-from .base import Experiment, Report, Result, Row, Setting, jain, simulation
+from ..shares import SHARES, TOLD, Span, share
+from .base import INTEREST, Experiment, Report, Result, Row, Setting, jain, simulation
 
 WINDOWS = 20
 """Parts of the time after a change in which no group may fall below half of its share."""
@@ -37,6 +40,8 @@ class Cell:
     """Connections that share the last receiver's cable with the first group."""
     leave: bool = False
     """Half of the groups stop half way."""
+    weights: tuple[int, ...] = ()
+    """Of the groups; 0 is background. Empty: all the same."""
     kind: str = field(default="groups", compare=False)
 
     @property
@@ -47,7 +52,18 @@ class Cell:
         for key in ("mbps", "receivers", "order", "slow", "slow_tcp", "leave"):
             if getattr(self, key) != getattr(plain, key):
                 parts.append(f"{key}={getattr(self, key)}")
+        if self.weights:
+            parts.append(f"weights={':'.join(map(str, self.weights))}")
         return " ".join(parts)
+
+    def fair(self, group: int) -> float:
+        """Its part of the shared cable, when all that come late have come and those that leave have left."""
+        if self.slow != 1:
+            return 1 / self.slow / (1 + self.slow_tcp)
+        if not self.weights:
+            return 1 / (self.groups + self.tcp - (self.groups // 2 if self.leave else 0))
+        busy = 1 - BACKGROUND if 0 in self.weights else 1.0
+        return busy * self.weights[group] / sum(self.weights) or BACKGROUND
 
     @property
     def loaded(self) -> int:
@@ -94,6 +110,7 @@ def cells(engine: str) -> Iterator[Cell]:
     yield replace(base, order="reversed", groups=10)
     yield replace(base, receivers=1, groups=10)
     yield replace(base, leave=True, groups=10)
+    yield replace(base, weights=(1, 2, 4, 0))
     yield replace(base, slow=10)
     for flavour in ("cubic", "bbr") if engine == "ns3" else ("cubic",):
         for n in (1, 3, 9):
@@ -127,12 +144,14 @@ def build(s: Setting, c: Cell) -> Dumbbell:
     sim.switch("a")
     sim.switch("b")
     sim.cable("a", "b", rate, s.delay, c.queue)
-    groups, flows = [], []
+    capacity = {("a", "b"): rate, ("b", "a"): rate}
+    groups, flows, spans = [], [], []
     for i in range(c.groups):
         names = [f"r{i}.{k}" for k in range(c.receivers)]
         for name in (f"s{i}", *names):
             sim.host(name)
         sim.cable(f"s{i}", "a", rate, s.delay, max(c.queue, 1000))
+        capacity |= {(f"s{i}", "a"): rate, **{("b", name): rate for name in names}}
         for name in names:
             last = i == 0 and name == names[-1]
             sim.cable("b", name, rate // c.slow if last else rate, s.delay, c.queue)
@@ -143,6 +162,9 @@ def build(s: Setting, c: Cell) -> Dumbbell:
         group.assign()
         group.schedule(i * c.step, c.stop(i))
         groups.append(group)
+        weight = c.weights[i] if c.weights else 1
+        spans.append(Span(group, i * c.step, c.stop(i), rate, weight or 1, weight == 0, INTEREST / s.mtu))
+    share(spans, capacity, TOLD + c.rtt_us * 1000)
     for k in range(c.tcp):
         sim.host(f"t{k}")
         sim.host(f"u{k}")
@@ -166,9 +188,9 @@ def run_cell(s: Setting, c: Cell) -> Row:
         d.sim.run(c.settled + (k + 1) * c.window, whole=False)
         seen.append(d.read())
     live = [i for i in range(c.groups) if not (c.leave and i % 2)]
-    fair = c.mbps / (len(live) + c.tcp) if c.slow == 1 else c.mbps / c.slow / (1 + c.slow_tcp)
 
     def share(column: int, first: int, last: int) -> float:
+        fair = c.mbps * c.fair(min(column, c.groups - 1))
         return (seen[last][column] - seen[first][column]) * SECOND / ((last - first) * c.window) / 1e6 / fair
 
     mine = [share(i, 0, WINDOWS) for i in live]
@@ -216,6 +238,7 @@ def matrix(s: Setting, report: Report) -> Result:
         f"{sum(r['good'] == 'yes' for r in rows)} of {len(rows)} cells reach what is asked for.",
         "From 50 round trips with a full queue after the last change on (a second later beside TCP), over 20 windows "
         "of at least 10 of them; least: the worst window of any group.",
+        SHARES,
     ]
     return Result("matrix", "Shares over the whole range", s, rows, columns, notes)
 

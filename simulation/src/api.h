@@ -51,6 +51,8 @@ int sim_routes(sim *s, int tree, const int *child, const int *parent, int arcs);
 int sim_extent(sim *s, int tree, uint64_t first, uint32_t count);
 /* When the group's receivers begin to ask; `stop`: when they fall silent for good (UINT64_MAX: never). */
 int sim_schedule(sim *s, int group, uint64_t start, uint64_t stop);
+/* At that time the tree's source learns its share of the links, bit/s; 0: all of what they carry. */
+int sim_limit(sim *s, int tree, uint64_t at, uint64_t bps);
 
 /* A TCP connection with an endless supply of data along a path of directed links, acknowledgements along another. */
 int sim_tcp(sim *s, const char *flavour, const int *path, int links, const int *back, int back_links, uint64_t start,

@@ -95,6 +95,13 @@ static void one_tree(const sim *s, struct text *t, int i)
         (unsigned long long)x->extents.e[k].first);
 }
 
+static void limits(const sim *s, struct text *t)
+{
+  for (int i = 0; i < s->n_limits; i++)
+    put(t, "limit %d %llu %llu\n", s->limits[i].tree, (unsigned long long)s->limits[i].at,
+        (unsigned long long)s->limits[i].bps);
+}
+
 static bool groups(const sim *s, struct text *t)
 {
   for (int i = 0; i < s->n_groups; i++) {
@@ -127,6 +134,7 @@ char *sim_describe(sim *s)
   if (wrong == NULL) {
     for (int i = 0; i < s->n_trees; i++)
       one_tree(s, &t, i);
+    limits(s, &t);
     return t.p;
   }
   sim_fail(s, wrong);

@@ -13,7 +13,7 @@
 #include "datacast/source.h"
 
 /* ---- events, in the order of (time, who) ---- */
-enum who { WHO_LINK, WHO_ASKER, WHO_SOURCE, WHO_STRAY, WHO_TCP, WHO_GROUP };
+enum who { WHO_LINK, WHO_ASKER, WHO_SOURCE, WHO_STRAY, WHO_TCP, WHO_GROUP, WHO_LIMIT };
 #define WHO(kind, index) ((uint32_t)(kind) << 28 | (uint32_t)(index))
 #define WHO_KIND(w) ((enum who)((w) >> 28))
 #define WHO_INDEX(w) ((w)&0x0fffffffu)
@@ -195,6 +195,12 @@ struct group {
   int whole;
 };
 
+struct limit { /* a tree's share of the links, from a time on */
+  int tree;
+  dc_time at;
+  uint64_t bps;
+};
+
 struct tcp;
 
 struct stray { /* a frame that comes out of order */
@@ -230,6 +236,8 @@ struct sim {
   struct group *groups;
   int n_groups;
   int unfinished; /* running members without a stop that are not whole */
+  struct limit *limits;
+  int n_limits;
   struct tcp **flows;
   int n_flows;
   struct stray strays[4096];
@@ -265,6 +273,7 @@ void vertex_drain(sim *s);
 void host_frame(sim *s, int v, const struct packet *p);
 void asker_route(sim *s, struct asker *a); /* its path is there */
 void source_event(sim *s, int tree);
+void limit_event(sim *s, int limit);
 void asker_wake(sim *s, struct asker *a);
 void asker_event(sim *s, int asker);
 void group_event(sim *s, int group);

@@ -238,6 +238,16 @@ void source_event(sim *s, int tree)
   vertex_drain(s);
 }
 
+void limit_event(sim *s, int limit)
+{
+  const struct limit *l = &s->limits[limit];
+  struct tree *t = &s->trees[l->tree];
+  dc_source_limit(t->source, s->now, l->bps);
+  if (!t->paused && s->now < s->groups[t->group].stop)
+    send_data(s, t);
+  vertex_drain(s);
+}
+
 /* ---- a frame for this host's endpoints, from the Datacast header on ---- */
 
 static int endpoint_of(const struct endpoint *e, int n, uint32_t id, int from)

@@ -232,6 +232,18 @@ int sim_schedule(sim *s, int group, uint64_t start, uint64_t stop)
   return 0;
 }
 
+int sim_limit(sim *s, int tree, uint64_t at, uint64_t bps)
+{
+  if (tree < 0 || tree >= s->n_trees)
+    return sim_fail(s, "no such tree");
+  if (at < s->now)
+    return sim_fail(s, "a share cannot be told in the past");
+  s->limits = grow(s->limits, s->n_limits, sizeof *s->limits);
+  s->limits[s->n_limits] = (struct limit){tree, at, bps};
+  events_push(&s->events, at, WHO(WHO_LIMIT, s->n_limits++));
+  return 0;
+}
+
 /* ---- running ---- */
 
 int sim_prepare(sim *s)
@@ -288,6 +300,9 @@ uint64_t sim_run(sim *s, uint64_t until, bool whole)
     case WHO_GROUP:
       group_event(s, i);
       break;
+    case WHO_LIMIT:
+      limit_event(s, i);
+      break;
     }
   }
   if (!whole && until != UINT64_MAX && s->now < until) /* nothing happens until then: whole, or dead */
@@ -319,6 +334,7 @@ void sim_free(sim *s)
   free(s->askers);
   free(s->trees);
   free(s->groups);
+  free(s->limits);
   free(s->local);
   events_free(&s->events);
   free(s);

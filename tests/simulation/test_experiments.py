@@ -66,9 +66,9 @@ def test_every_experiment_says_what_masters_hand_out_and_what_it_overrides():
     assert run("tradeoff", credits=20).to_json()["overridden"] == {"credits": 20, "adaptive": True}
 
 
-def test_ten_groups_with_the_papers_parameters_share_fairly():
-    for row in run("figure13a", **PAPERS, seconds=3.0).rows:
-        assert row["jain"] >= 0.99 and row["sum_mbps"] >= 950
+def test_ten_groups_share_fairly_by_what_the_control_plane_gives():
+    for row in run("figure13a", seconds=2.0).rows:
+        assert row["jain"] >= 0.999 and row["sum_mbps"] >= 0.999e3
 
 
 def test_neither_side_starves_beside_tcp():
@@ -77,7 +77,10 @@ def test_neither_side_starves_beside_tcp():
         assert row["tcp_share"] is None or row["tcp_share"] >= 0.5
 
 
-@pytest.mark.parametrize("cell", [Cell(2, queue=20), Cell(4, slow=10), Cell(1, 1)])
+@pytest.mark.parametrize(
+    "cell",
+    [Cell(2, queue=20), Cell(4, slow=10), Cell(1, 1), Cell(10), Cell(10, order="reversed"), Cell(weights=(1, 2, 4, 0))],
+)
 def test_cells_of_the_matrix_that_are_good_stay_so(cell):
     assert good(row := run_cell(Setting(), cell)) and not row["problem"], row
 

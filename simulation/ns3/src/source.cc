@@ -42,6 +42,13 @@ int SourceModel::Assign(const dc_extent &e)
   return rc;
 }
 
+void SourceModel::Limit(uint64_t bps)
+{
+  dc_source_limit(m_core, Now(), bps);
+  if (!m_stopped)
+    SendData();
+}
+
 void SourceModel::Interest(const uint8_t *p, uint32_t len)
 {
   dc_header h;

@@ -19,6 +19,7 @@ public:
   void Setup(NodeModel *node, uint32_t tree, uint32_t group, const dc_layout &layout, const dc_source_cfg &cfg);
   // 0 or -errno, as dc_extents_append.
   int Assign(const dc_extent &e);
+  void Limit(uint64_t bps);
   void Interest(const uint8_t *p, uint32_t len) override;
 
   struct dc_source_counters Counters() const;

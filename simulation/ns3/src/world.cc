@@ -106,6 +106,8 @@ bool World::Line(const std::string &line)
     RouteLine(w);
   else if (verb == "extent")
     ExtentLine(w);
+  else if (verb == "limit")
+    LimitLine(w);
   else if (verb == "tcp")
     TcpLine(w);
   else
@@ -269,6 +271,15 @@ void World::TreeLine(Words &w)
   g.trees.push_back(static_cast<uint32_t>(m_trees.size()));
   m_trees.push_back(t);
   m_used.emplace_back(m_links.size(), false);
+}
+
+// A share of the links, told while it runs.
+void World::LimitLine(Words &w)
+{
+  uint32_t tree = w.Index("tree", m_trees.size());
+  uint64_t at = w.Number("time", INT64_MAX);
+  uint64_t bps = w.Number("share");
+  ns3::Simulator::Schedule(ns3::NanoSeconds(at), &SourceModel::Limit, m_trees[tree].source, bps);
 }
 
 static std::vector<uint8_t> Bytes(const std::string &hex)

@@ -70,6 +70,7 @@ private:
   void TreeLine(Words &w);
   void RouteLine(Words &w);
   void ExtentLine(Words &w);
+  void LimitLine(Words &w);
   void TcpLine(Words &w);
   void Arcs(uint32_t tree, const std::vector<uint8_t> &blob, uint32_t receiver);
   void Assign(uint32_t tree, const dc_extent &e);
