@@ -57,7 +57,7 @@ def share(spans: Iterable[Span], capacity: Mapping[Arc, int], told: int = TOLD) 
             elif span.stop == now:
                 shares.drop(name)
         for name, rates in shares.compute().items():
-            bps = bound(rates[0], by_name[name].most_bps)
-            if worth_telling(before.get(name), bps):
-                before[name] = bps
-                by_name[name].group.limit(0, now + told, bps)
+            limit = bound(rates[0], by_name[name].most_bps)
+            if worth_telling(before.get(name), limit):
+                before[name] = limit
+                by_name[name].group.limit(0, now + told, limit)

@@ -50,8 +50,9 @@ uint32_t EnsureInterface(const ns3::Ptr<ns3::Node> &node, const Link &l, uint32_
 void Defaults(const std::string &flavour, uint32_t payload)
 {
   using ns3::Config::SetDefault;
-  SetDefault("ns3::TcpL4Protocol::SocketType",
-             ns3::StringValue(flavour == "cubic" ? "ns3::TcpCubic" : "ns3::TcpNewReno"));
+  SetDefault("ns3::TcpL4Protocol::SocketType", ns3::StringValue(flavour == "cubic" ? "ns3::TcpCubic"
+                                                                : flavour == "bbr" ? "ns3::TcpBbr"
+                                                                                   : "ns3::TcpNewReno"));
   SetDefault("ns3::TcpSocket::SegmentSize", ns3::UintegerValue(payload));
   // ns-3's 128 KB would be less than the queue and the pipe hold.
   SetDefault("ns3::TcpSocket::SndBufSize", ns3::UintegerValue(1 << 20));
@@ -66,8 +67,8 @@ uint64_t TcpFlow::Bytes() const { return ns3::DynamicCast<ns3::PacketSink>(sink)
 std::string Tcp::Add(const std::string &flavour, uint64_t start, uint64_t stop, uint32_t segment,
                      const std::vector<uint32_t> &path)
 {
-  if (flavour != "cubic" && flavour != "newreno")
-    return "TCP is newreno or cubic";
+  if (flavour != "cubic" && flavour != "newreno" && flavour != "bbr")
+    return "TCP is newreno, cubic or bbr";
   if (path.empty() || segment <= PPP_BYTES + TCP_HEADERS || segment > 1500 + PPP_BYTES)
     return "a TCP connection needs a path and segments of 55 to 1502 bytes";
   if (!m_flows.empty() && (flavour != m_flavour || segment != m_segment))
