@@ -396,7 +396,8 @@ bool group_reroute(struct group *g, const json_t *whole, const json_t *part, str
   if (g->receiver == NULL || n < g->reroute_n) /* overtaken on its way around a member that does not answer */
     return true;
   g->reroute_n = n;
-  if (!receiver_routes(g, json_object_get(part, "routes"), why))
+  if (!receiver_routes(g, json_object_get(part, "routes"), why) ||
+      !receiver_leave(g, json_object_get(part, "leave"), why))
     return false;
   receiver_go(g);
   return true;

@@ -154,6 +154,18 @@ static dc_time rate_time(const struct tree_params *p, uint64_t bytes)
   return t < 10 * DC_SEC ? t : 10 * DC_SEC;
 }
 
+/* The longest round trip of the trees there are. One that is added shares their links, and their queues. */
+static dc_time longest_trip(const struct receiver *r)
+{
+  dc_time longest = 0;
+  for (unsigned i = 0; i < r->trees; i++) {
+    struct dc_receiver_counters c;
+    dc_receiver_counters(r->tree[i]->core, &c);
+    longest = c.srtt > longest ? c.srtt : longest;
+  }
+  return longest;
+}
+
 static bool add_tree(struct group *g, const struct tree_params *p, struct fault *why)
 {
   struct receiver *r = g->receiver;
@@ -188,7 +200,9 @@ static bool add_tree(struct group *g, const struct tree_params *p, struct fault 
   /* On a slow link all credits take their time: a timer that cannot reach it would ask for every packet twice, and by
    * Karn's rule never learn better. */
   dc_time window = rate_time(p, (uint64_t)p->rate.credits * g->layout.piece);
-  dc_time init = window > p->rto_min ? window : p->rto_min;
+  dc_time init = window > p->rto_min ? window : p->rto_min, trip = longest_trip(r);
+  if (init < 2 * trip)
+    init = 2 * trip;
   if (cfg.rto_init < init)
     cfg.rto_init = init;
   if (cfg.rto_max < 4 * init)
@@ -301,6 +315,22 @@ void receiver_cut(struct group *g, uint32_t tree, uint32_t seq)
     return;
   dc_receiver_cut(t->core, seq);
   forward_mark(&t->endpoint);
+}
+
+bool receiver_leave(struct group *g, const json_t *trees, struct fault *why)
+{
+  if (trees == NULL || g->state != GROUP_RUNNING)
+    return true;
+  if (!json_is_array(trees) || json_array_size(trees) > GROUP_TREES_MAX)
+    return fault_set(why, "bad_request", "leave must be a list of at most %d tree ids", GROUP_TREES_MAX);
+  for (size_t i = 0; i < json_array_size(trees); i++) {
+    json_int_t id = json_integer_value(json_array_get(trees, i));
+    struct receiver_tree *t = id > 0 && id <= UINT32_MAX ? find_tree(g->receiver, (uint32_t)id) : NULL;
+    if (t == NULL)
+      return fault_set(why, "bad_request", "leave[%zu] is no tree of this group", i);
+    dc_receiver_leave(t->core);
+  }
+  return true;
 }
 
 /* ---- beginning and end ---- */
@@ -451,13 +481,13 @@ json_t *receiver_status(struct group *g)
     char id[16];
     snprintf(id, sizeof id, "%u", t->params.id);
     json_object_set_new(trees, id,
-                        json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "data", (json_int_t)c.data,
+                        json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "data", (json_int_t)c.data,
                                   "duplicates", (json_int_t)c.duplicates, "interests", (json_int_t)c.interests,
                                   "retransmitted", (json_int_t)c.retransmitted, "by_gap", (json_int_t)c.by_gap,
                                   "by_timeout", (json_int_t)c.by_timeout, "outstanding", (json_int_t)c.outstanding,
                                   "srtt_us", (json_int_t)(c.srtt / DC_US), "rto_us", (json_int_t)(c.rto / DC_US),
-                                  "credits", (json_int_t)c.credits, "seq", (json_int_t)c.next_seq, "bytes",
-                                  (json_int_t)t->bytes));
+                                  "credits", (json_int_t)c.credits, "seq", (json_int_t)c.next_seq, "low",
+                                  (json_int_t)c.low_seq, "bytes", (json_int_t)t->bytes));
   }
   char map[MAP_CELLS + 1];
   blocks_map(r, map);

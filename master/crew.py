@@ -14,7 +14,7 @@ import contextlib
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable, Container, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Container, Coroutine, Mapping, Sequence
 from typing import Any
 
 from datacast.core.errors import DatacastError
@@ -370,13 +370,17 @@ class Crew:
         if self._root:
             self._root.leave()
 
-    async def reroute(self, routes: dict[str, dict[str, str]]) -> None:
-        """New routes for the members concerned, and nobody else. One that does not acknowledge gets `open` later."""
-        members = [m for m in self.in_touch() if m.opened and not m.final and m.name in routes]
+    async def reroute(self, routes: Mapping[str, dict[str, str]], leave: Mapping[str, list[int]] | None = None) -> None:
+        """New routes for the members concerned, and trees that they leave, and nobody else. One that does not
+        acknowledge gets `open` later."""
+        leave = leave or {}
+        members = [m for m in self.in_touch() if m.opened and not m.final and (m.name in routes or m.name in leave)]
         if not members:
             return
         self._reroutes += 1
-        parts = {m.name: {"routes": routes[m.name]} for m in members}
+        parts: dict[str, dict[str, Any]] = {m.name: {"routes": routes.get(m.name, {})} for m in members}
+        for name in leave.keys() & parts.keys():
+            parts[name]["leave"] = leave[name]
         results = await self.request("reroute", members, {"n": self._reroutes}, parts, PROMPT_S)
         for member in members:
             if (results.get(member.name) or {}).get("ok"):

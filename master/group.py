@@ -374,11 +374,12 @@ class Group:
         """Sooner where a receiver seems to be slow, or the source says that a tree is."""
         now, paces = time.monotonic(), self.transfer.paces
         wait = pace.CURIOUS_S if paces is not None and paces.curious(now) else self._look_s
+        if paces is not None and paces.hasty(now):
+            wait = pace.HASTY_S
+        await asyncio.sleep(max(0.02, pace.HASTY_S - (now - last)))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, wait - (time.monotonic() - last))):
+                await self.transfer.slowed.wait()
+                if paces is not None:
+                    paces.slowed(time.monotonic())
         self.transfer.slowed.clear()
-        if wait > pace.POLL_S:
-            await asyncio.sleep(max(0.02, pace.POLL_S - (now - last)))
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(max(0.0, wait - pace.POLL_S)):
-                    await self.transfer.slowed.wait()
-        else:
-            await asyncio.sleep(max(0.02, wait - (now - last)))

@@ -94,6 +94,12 @@ class Member:
         seq = told.get("seq") if told else None
         return seq if isinstance(seq, int) else None
 
+    def low(self, tree: int) -> int:
+        """It lacks nothing below that number of a tree, as it has told."""
+        told = self.trees.get(str(tree))
+        low = told.get("low") if told else None
+        return low if isinstance(low, int) else 0
+
     def fail(self, code: str, message: str) -> None:
         self.sends = False
         if not self.final:

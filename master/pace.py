@@ -13,6 +13,8 @@ from .members import Member
 POLL_S, POLL_MAX_S = 0.25, 5.0
 CURIOUS_S = 0.1
 """When a receiver seems to be slow."""
+HASTY_S = 0.05
+"""When the source says that a tree has become slow, and for the next looks."""
 LOOKS = 100
 """Of what is left one part passes between two looks."""
 LEASE_LOOKS = 4

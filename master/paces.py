@@ -43,6 +43,12 @@ RATE_S = 0.2
 """A rate is measured over so long a time at least, where looks go back so far."""
 SKEW_S = 0.005
 """Members are not asked at the same instant: what they get in this time is chance."""
+OUT, OUT_S = 4, 0.3
+"""One that is behind by so many times `near` is out of the caches: what it asks for the source sends once more, at its
+pace. When the source has just said that trees carry less than half of what they did, that is no chance, if the next
+look finds the same."""
+FIRST_S = 0.5
+"""A group's first plan while it runs comes no sooner."""
 WORTH_S = 0.5
 """A plan that would not save the others so much time is not made."""
 SETTLE_S, TRIAL_S, TRIAL_MAX_S = 0.5, 0.75, 3.0
@@ -128,12 +134,24 @@ class Paces:
         self._last_since, self._last_looks, self._agree_s = 0.0, 0, AGREE_S
         """Who was last, too far behind, at each of so many looks."""
         self._curious_at = -math.inf
+        self._slowed_at = -math.inf
+        """The source said so."""
+        self._out: tuple[str, _Look] | None = None
+        """Who was out of the caches at that look."""
         self._trial: _Trial | None = None
         self._hold_s, self._hold_until = HOLD_S, 0.0
 
     @property
     def caps(self) -> dict[str, int]:
         return {name: pace.cap for name, pace in self._pace.items() if pace.cap is not None}
+
+    def slowed(self, now: float) -> None:
+        """The source says that a tree carries less than half of what it did."""
+        self._slowed_at = now
+
+    def hasty(self, now: float) -> bool:
+        """The others wait for one that has become slow just now, it seems: the next look should come at once."""
+        return now - self._slowed_at < OUT_S and now >= self._hold_until
 
     def curious(self, now: float) -> bool:
         """Somebody was last for the first time or the second: the next looks should come soon. Once in PLAN_EVERY_S:
@@ -199,7 +217,8 @@ class Paces:
         if (trial := self._trial) is not None and trial.settled is None and now - trial.at >= SETTLE_S:
             trial.settled = self._looks[-1]
         since = now - self._begun.at
-        due = since >= self._wait(now) and (self._slow(seen, now) or self._more(seen, now))
+        sure = self._still_out(seen, now)
+        due = since >= self._wait(now) and (self._slow(seen, now, sure) or self._more(seen, now))
         due = due or (since >= PLAN_EVERY_S and self._back(seen, now))
         if due:
             self._begun = self._looks[-1]
@@ -214,16 +233,42 @@ class Paces:
             self._last, self._last_since, self._last_looks = late, now, 1
 
     def _wait(self, now: float) -> float:
+        if not self._plans:
+            return FIRST_S
         return PLAN_EVERY_S * DAMP_BY ** sum(now - at < DAMP_S for at in self._plans)
+
+    def _done(self, seen: list[Seen]) -> dict[str, float]:
+        """The part of its own plan that each has done since the plan began."""
+        begun = self._begun
+        assert begun is not None
+        known = [one for one in seen if one.planned > 0 and one.name in begun.held]
+        return {one.name: (one.held - begun.held[one.name]) / max(1.0, self._owed(one, begun)) for one in known}
+
+    def _still_out(self, seen: list[Seen], now: float) -> tuple[str, _Look] | None:
+        """Who has been out of the caches since that look, and the others wait for it."""
+        before, self._out = self._out, None
+        done = self._done(seen)
+        last = min((one for one in seen if one.name in done), key=lambda one: done[one.name], default=None)
+        if last is None or len(done) < 2 or now - self._slowed_at > OUT_S:
+            return None
+        middle = statistics.median_high([part for name, part in done.items() if name != last.name])
+        assert self._begun is not None
+        if (middle - done[last.name]) * self._owed(last, self._begun) < OUT * self.near:
+            return None
+        self._out = last.name, self._looks[-1]
+        if before is None or before[0] != last.name or now <= before[1].at:
+            return None
+        # One that stands still was stopped, or is gone; one that takes what it was planned to get catches up.
+        rate = self._rate(last, before[1], now)
+        return before if LEAST * last.bound < rate < WORTH * last.planned else None
 
     def _laggards(self, seen: list[Seen], now: float) -> frozenset[str]:
         """Who is last, and those as late, so far behind that it is not chance. Nobody where all are late alike: that is
         somebody else's traffic, or the source."""
         begun = self._begun
         assert begun is not None
-        known = [one for one in seen if one.planned > 0 and one.name in begun.held]
-        # The part of its own plan that each has done.
-        done = {one.name: (one.held - begun.held[one.name]) / max(1.0, self._owed(one, begun)) for one in known}
+        done = self._done(seen)
+        known = [one for one in seen if one.name in done]
         last = min(known, key=lambda one: done[one.name], default=None)
         others = [done[one.name] for one in known if one is not last]
         if last is None or not others or (now - begun.at) * (1 - done[last.name]) < BEHIND_S:
@@ -238,37 +283,42 @@ class Paces:
         long = self._last_looks >= LOOKS and now - self._last_since >= self._agree_s
         return self._last if long else frozenset()
 
-    def _slow(self, seen: list[Seen], now: float) -> bool:
-        late = self._agreed(now)
+    def _slow(self, seen: list[Seen], now: float, out: tuple[str, _Look] | None) -> bool:
+        late = frozenset({out[0]}) if out else self._agreed(now)
+        since = out[1] if out else None
         others = [one for one in seen if one.name not in late]
         if not late or self._ending(others):
             return False
-        caps = {one.name: cap for one in seen if one.name in late and (cap := self._cap(one, now)) is not None}
+        caps = {one.name: cap for one in seen if one.name in late and (cap := self._cap(one, now, since)) is not None}
         fresh = [name for name in caps if self._pace.get(name, Pace()).cap is None]
         if fresh and not self._may_try(others, now):
             caps = {name: cap for name, cap in caps.items() if name not in fresh}
         elif fresh:
-            self._try(fresh, seen, now)
+            self._try(fresh, seen, now, since or self._looks[0])
         for name, cap in caps.items():
             pace = self._pace.setdefault(name, Pace())
             if pace.probing:
                 pace.wait_s = min(2 * pace.wait_s, PROBE_MAX_S)
             pace.cap, pace.since, pace.probing = cap, now, False
-            pace.parts = self._parts(name)
+            pace.parts = self._parts(name, since or self._looks[0])
         return bool(caps)
 
-    def _parts(self, name: str) -> dict[str, float]:
-        """By which neighbours it got lately what it got."""
-        first, last = self._looks[0].arrived.get(name, {}), self._looks[-1].arrived.get(name, {})
+    def _parts(self, name: str, since: _Look) -> dict[str, float]:
+        """By which neighbours it got since then what it got."""
+        first, last = since.arrived.get(name, {}), self._looks[-1].arrived.get(name, {})
         came = {neighbour: max(0, count - first.get(neighbour, 0)) for neighbour, count in last.items()}
         least = LEAST_PART * sum(came.values()) / max(1, len(came))
         total = sum(max(count, least) for count in came.values())
         return {neighbour: max(count, least) / total for neighbour, count in came.items()} if total else {}
 
-    def _cap(self, one: Seen, now: float) -> int | None:
-        """What it was seen to take; None where that is about what it was planned to get."""
+    def _cap(self, one: Seen, now: float, since: _Look | None) -> int | None:
+        """What it was seen to take, `since` then or lately; None where that is about what it was planned to get."""
         begun = self._begun
-        looks = [look for look in list(self._looks)[:-1] if now - look.at >= RATE_S] or [self._looks[0]]
+        looks = (
+            [since]
+            if since
+            else [look for look in list(self._looks)[:-1] if now - look.at >= RATE_S] or [self._looks[0]]
+        )
         lately = [self._rate(one, look, now) for look in looks if look.at < now]
         if begun is None or not lately or max(lately) >= WORTH * one.planned:
             return None
@@ -306,9 +356,9 @@ class Paces:
         ]
         return not saved or statistics.median(saved) >= WORTH_S
 
-    def _try(self, names: list[str], seen: list[Seen], now: float) -> None:
+    def _try(self, names: list[str], seen: list[Seen], now: float, since: _Look) -> None:
         if (trial := self._trial) is None:
-            before = {one.name: self._rate(one, self._looks[0], now) for one in seen}
+            before = {one.name: self._rate(one, since, now) for one in seen}
             self._trial = _Trial(names, now, before)
         else:
             trial.names, trial.at, trial.settled, trial.steps = [*trial.names, *names], now, None, trial.steps + 1

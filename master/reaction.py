@@ -115,6 +115,7 @@ class Reactions:
         entry["recomputed_ns"] = time.time_ns()
         if change.nothing:
             return
+        leave = self._leaving(change)
         for tree in change.lost:
             self._feeding.lost(tree, for_good=not links and not appliances)
         self._take_over_ways()
@@ -127,18 +128,33 @@ class Reactions:
         entry |= {**to_json(change), "members": sorted(routes), "resumed_ns": None, "all_resumed_ns": None}
         entry["waiting"] = {name: len(trees) for name, trees in routes.items()}
         t.reactions.append(entry)
-        signalled = self._tasks.spawn(self._signal(entry, change, routes))
+        signalled = self._tasks.spawn(self._signal(entry, change, routes, leave))
         self._absent(change)
         if change.unnamed:
-            await signalled
+            if routes:
+                await signalled
             await self._add_trees(change.unnamed)
 
-    async def _signal(self, entry: dict[str, Any], change: Change, routes: dict[str, dict[str, str]]) -> None:
+    def _leaving(self, change: Change) -> dict[str, list[int]]:
+        """Slow receivers leave the trees that end at once: the others have the rest of them without waiting, and what
+        a slow one lacks of them comes to it over its new trees."""
+        t, leave = self._t, dict[str, list[int]]()
+        if not isinstance(t.forest, RatedForest) or not isinstance(t.scheduler, Scheduler):
+            return leave
+        for tree in change.lost:
+            for name in t.forest.ways[tree].routes.keys() & t.forest.caps.keys():
+                t.scheduler.leave(tree, name, self._crew.members[name].low(tree))
+                leave.setdefault(name, []).append(tree)
+        return leave
+
+    async def _signal(
+        self, entry: dict[str, Any], change: Change, routes: dict[str, dict[str, str]], leave: dict[str, list[int]]
+    ) -> None:
         """Bring the routes to those concerned. The next change does not wait for a member that does not answer."""
         t = self._t
         assert t.forest
         try:
-            await self._crew.reroute(routes)
+            await self._crew.reroute(routes, leave)
             entry["signalled_ns"] = time.time_ns()
         except GroupError as error:
             log.warning("group %s: %s", t.id, error)  # the source's agent is away: `open` brings the routes

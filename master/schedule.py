@@ -24,6 +24,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 Names = frozenset[str]
+PAST = 64
+"""Extents of a tree that are remembered when the source has sent them."""
 ALL: Names = frozenset({""})
 """The receivers of a group whose trees reach every one of them."""
 
@@ -64,6 +66,7 @@ class TreeQueue:
     bound: float | None = None
     """It may send no faster: its share of links that other groups use, too."""
     extents: deque[Extent] = field(default_factory=deque)
+    past: deque[Extent] = field(default_factory=lambda: deque(maxlen=PAST))
     cut_at: int | None = None
     """Waiting for the source's count after a cut."""
     lost: bool = False
@@ -157,7 +160,7 @@ class Scheduler:
             return
         queue.sent, queue.sent_at, queue.guess = min(seq, queue.end), now, 0.0
         while queue.extents and queue.extents[0].seq + queue.extents[0].count <= queue.sent:
-            queue.extents.popleft()
+            queue.past.append(queue.extents.popleft())
 
     def status(self, tree: int, seq: int, rate: float | None, now: float, asked: float | None = None) -> None:
         """The source's own count `seq` (one past the newest sent), and the measured rate in pieces/s. `asked`: when it
@@ -411,6 +414,28 @@ class Scheduler:
             queue.reach = everyone
             queue.meant[everyone] = queue.meant.pop(ALL, 0)
             queue.extents = deque(replace(extent, to=everyone) for extent in queue.extents)
+            queue.past = deque((replace(extent, to=everyone) for extent in queue.past), maxlen=PAST)
+
+    def leave(self, tree: int, name: str, seq: int) -> None:
+        """A receiver asks for nothing more from this tree, and lacks of it what carries `seq` or a higher number, some
+        of it perhaps not. Trees must reach receivers by name."""
+        queue, one = self.trees[tree], frozenset({name})
+        if name not in queue.reach:
+            return
+        queue.reach -= one
+        known = [extent for extent in [*queue.past, *queue.extents] if name in extent.to]
+        forgotten = len(queue.past) == PAST and queue.past[0].seq > seq
+        if forgotten:
+            self._wait(one, 0, self.pieces)
+        for extent in known:
+            left = min(extent.count, extent.seq + extent.count - seq)
+            if left > 0:
+                queue.meant[extent.to] -= left
+                queue.meant[extent.to - one] += left
+                if not forgotten:
+                    self._wait(one, extent.first + extent.count - left, left)
+        queue.past = deque((replace(extent, to=extent.to - one) for extent in queue.past), maxlen=PAST)
+        queue.extents = deque(replace(extent, to=extent.to - one) for extent in queue.extents)
 
     def come(self, names: Names) -> None:
         """Receivers that were not there, or not any more: all pieces wait for them, and what they hold they pass."""

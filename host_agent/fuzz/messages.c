@@ -80,6 +80,8 @@ static json_t *part(struct script *s, const char *op)
   put(s, routes, "1", route(role >> 4));
   put(s, routes, "2", route(role >> 2));
   put(s, b, "routes", routes);
+  if (role & 0x80)
+    put(s, b, "leave", json_pack("[i]", 1 + (role >> 6) % 2));
   return b;
 }
 

@@ -43,6 +43,7 @@ struct dc_receiver { /* what each packet touches stands in front */
   uint32_t ranges;
   uint16_t free, touched; /* slots given back; slots that were ever in use */
   struct chain_list list[LISTS];
+  bool left;
   bool measured; /* srtt is valid */
   dc_time srtt, rttvar, rto;
   dc_time doubled; /* the RTO, last */
@@ -177,6 +178,8 @@ void dc_receiver_prefetch(const dc_receiver *r, uint32_t seq, unsigned step)
 
 int dc_receiver_assign(dc_receiver *r, const struct dc_extent *e)
 {
+  if (r->left)
+    return 0;
   if (r->extents.n == DC_EXTENTS_MAX)
     dc_extents_forget(&r->extents, r->low < r->next ? r->low : r->next, r->pieces);
   bool first = r->extents.n == 0;
@@ -207,6 +210,12 @@ void dc_receiver_cut(dc_receiver *r, uint32_t seq)
     else
       k++;
   }
+}
+
+void dc_receiver_leave(dc_receiver *r)
+{
+  dc_receiver_cut(r, r->next);
+  r->left = true;
 }
 
 void dc_receiver_restart(dc_receiver *r, dc_time now)
@@ -416,7 +425,7 @@ unsigned dc_receiver_poll(dc_receiver *r, dc_time now, struct dc_interest *to, u
   while (n < cap && r->list[LOST].head != NONE) {
     uint16_t i = r->list[LOST].head;
     struct slot *s = &r->slot[i];
-    if (held(r, s->seq)) { /* came over another tree meanwhile */
+    if (held(r, s->seq) || (r->left && !s->nocache)) { /* came over another tree meanwhile, or will */
       release(r, i);
       continue;
     }
@@ -468,4 +477,5 @@ void dc_receiver_counters(const dc_receiver *r, struct dc_receiver_counters *to)
   to->srtt = r->srtt;
   to->rto = r->rto;
   to->next_seq = r->next;
+  to->low_seq = r->low < r->next ? r->low : r->next;
 }

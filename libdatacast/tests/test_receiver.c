@@ -383,6 +383,26 @@ static void a_cut_takes_back_what_was_not_delivered(void)
   drop(&s);
 }
 
+static void who_leaves_a_tree_takes_what_still_comes_and_asks_for_nothing(void)
+{
+  struct side s = make(40, 8);
+  assert(assign(&s, 0, 20, 0) == 0);
+  EXPECT(&s, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7);
+  for (uint32_t q = 0; q < 3; q++)
+    assert(data(&s, 5, q) == DC_RX_NEW);
+  dc_receiver_counters(s.r, &c);
+  assert(c.low_seq <= 3);
+  dc_receiver_leave(s.r);
+  EXPECT_NOTHING(&s, 6);
+  assert(data(&s, 7, 4) == DC_RX_NEW && data(&s, 7, 9) == DC_RX_UNKNOWN);
+  assert(assign(&s, 20, 20, 20) == 0); /* another's */
+  EXPECT_NOTHING(&s, 8);
+  EXPECT_NOTHING(&s, 100 * DC_SEC); /* nor when a timer ends */
+  dc_receiver_counters(s.r, &c);
+  assert(c.outstanding == 0 && c.retransmitted == 0 && dc_receiver_next_wake(s.r) == DC_NEVER);
+  drop(&s);
+}
+
 /* A member that was out of touch: it hears of what came after a cut, not of the cut. */
 static void after_a_cut_numbers_go_on_above_a_gap(void)
 {
@@ -523,6 +543,7 @@ int main(void)
   a_late_bad_block_of_an_old_extent_is_fetched_again();
   more_bad_blocks_than_ranges_are_all_fetched_again();
   a_cut_takes_back_what_was_not_delivered();
+  who_leaves_a_tree_takes_what_still_comes_and_asks_for_nothing();
   after_a_cut_numbers_go_on_above_a_gap();
   a_restart_asks_for_everything_again();
   nothing_is_asked_for_beyond_the_reach();

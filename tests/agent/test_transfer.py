@@ -235,6 +235,44 @@ def test_cut_hands_the_rest_to_another_tree(make_net: Callable[[Path], Net], tmp
     assert digest(Path(transfer.dest["b"])) == digest(source)
 
 
+def test_a_receiver_that_leaves_a_tree_gets_the_rest_over_another(
+    make_net: Callable[[Path], Net], tmp_path: Path
+) -> None:
+    net = make_pair(make_net(PLAIN), cables=2)
+    source = random_file(tmp_path / "src", 400 * PIECE)
+    transfer = Transfer(net, "a", source, {"b": path_direct()})
+    rate = {"credits": 16, "rto_min_ms": 10, "burst": 8}
+    everyone = {
+        "size": transfer.size,
+        "piece": PIECE,
+        "per_block": 100,
+        "source": "a",
+        "lease_ms": 10000,
+        "trees": [{"id": 1, "rate_max_bps": 10**6, **rate}, {"id": 2, "rate_max_bps": 10**9, **rate}],
+    }
+    routes = {"1": path_direct().hex(), "2": path_direct(1).hex()}
+    receiver = net.member("b", {"role": "receiver", "dest": transfer.dest["b"], "routes": routes})
+    bodies = net.member("a", {"role": "source", "path": str(source)}, [receiver])
+    transfer.client.request("open", bodies, everyone, "g-1")
+    transfer.client.request("assign", transfer.members(), {"extents": [[1, 0, 0, 200]]}, "g-1")
+    transfer.client.wait(lambda: transfer.status()["b"]["pieces"] > 0, "the first pieces")
+
+    def leave(trees: object) -> dict:
+        part = net.member("a", None, [net.member("b", {"routes": {}, "leave": trees})])
+        return transfer.client.request("reroute", part, {"n": 1}, "g-1")["b"]
+
+    assert leave([9])["code"] == leave("1")["code"] == leave([1] * 99)["code"] == "bad_request"
+    assert leave([1])["ok"]
+    told = transfer.status()["b"]["trees"]["1"]
+    assert told["low"] <= told["seq"] < 200
+    transfer.client.request("assign", transfer.members(), {"extents": [[1, 200, 200, 200]]}, "g-1")
+    transfer.client.request("assign", transfer.members(), {"extents": [[2, 0, 0, 400]]}, "g-1")
+    transfer.wait_ended()
+    told = transfer.status()["b"]["trees"]
+    assert told["1"]["seq"] < 200 and told["1"]["interests"] < 200
+    assert digest(Path(transfer.dest["b"])) == digest(source)
+
+
 def test_reroute_goes_on_from_what_is_there(make_net: Callable[[Path], Net], tmp_path: Path) -> None:
     net = make_pair(make_net(PLAIN), cables=2)
     source = random_file(tmp_path / "src", 2000 * PIECE)

@@ -222,6 +222,38 @@ def test_one_of_equals_that_was_stopped_for_a_moment_is_not_slow(rate: float, be
     assert bool(plans) == planned
 
 
+@pytest.mark.parametrize(
+    "told, rate, behind, planned",
+    [
+        (True, 10e6, 8, True),
+        (False, 10e6, 8, False),
+        (True, 0.0, 8, False),
+        (True, 10e6, 2, False),
+        (True, 95e6, 8, False),
+    ],
+)
+def test_a_sudden_fall_is_found_with_two_looks(told: bool, rate: float, behind: int, planned: bool):
+    """When the source has told of it, for one that is out of the caches and neither stands still nor catches up."""
+    paces, held = Paces(NEAR), dict.fromkeys("abc", 0)
+    now, left = 0.0, 100 << 20
+    for _ in range(8):
+        now += POLL_S
+        held = {n: held[n] + int(100e6 * POLL_S / 8) for n in held}
+        assert not paces.look([Seen(n, h, 100e6, 100e6, 100e6, left=left) for n, h in held.items()], now)
+    held |= {n: held[n] + behind * NEAR for n in "ab"}
+    if told:
+        paces.slowed(now)
+    plans = []
+    for _ in range(3):
+        now += 0.06
+        held = {n: held[n] + int(rate * 0.06 / 8) for n in held}
+        plans.append(paces.look([Seen(n, h, 30e6, 100e6, 100e6, left=left) for n, h in held.items()], now))
+        if plans[-1]:
+            break
+    assert plans == ([False, True] if planned else [False] * 3)
+    assert not planned or (set(paces.caps) == {"c"} and 9e6 < paces.caps["c"] < 11e6)
+
+
 def test_the_last_receiver_soon_has_no_cap():
     """It holds nobody up. One that does not take what it has is left as it is."""
     for takes, rises in ((1.0, True), (0.7, False)):

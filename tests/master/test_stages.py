@@ -132,6 +132,28 @@ def test_what_waits_only_for_those_who_left_is_not_sent():
     assert {e.to for e in extents} <= {frozenset("a"), frozenset("ab")}
 
 
+@pytest.mark.parametrize("forgotten", [False, True])
+def test_who_leaves_a_tree_gets_what_it_lacks_of_it_over_another(forgotten: bool):
+    """With all that lies behind it, or, where that was too long ago, everything; the others wait for nothing new."""
+    scheduler = Scheduler(2000, 1, [1], 100.0, reach={1: frozenset("ab")}, max_pieces=10, min_s=0.01)
+    now, at = 0.0, 0
+    while at < 1000:
+        at = max([at, *(extent.seq + extent.count for extent in scheduler.assign(now))])
+        now += 0.1
+        scheduler.sent(1, at - 5, now)
+    scheduler.add(2, 10.0, frozenset("b"))
+    scheduler.leave(1, "b", 0 if forgotten else at - 25)
+    scheduler.leave(1, "b", 0)  # once
+    waiting = {key: sorted(parts) for key, parts in scheduler._pools.items()}
+    own = waiting[frozenset("b")]
+    assert sum(count for _, count in own) == (2000 if forgotten else 25)
+    if not forgotten:
+        assert {p for first, count in own for p in range(first, first + count)} == set(range(at - 25, at))
+    assert sum(count for _, count in waiting[frozenset("ab")]) == 2000 - at
+    assert {extent.to for extent in scheduler.trees[1].extents} == {frozenset("a")}
+    assert all(extent.tree == 2 for extent in scheduler.assign(now) if "b" in extent.to)
+
+
 def test_another_master_hears_of_every_piece_once():
     scheduler = Scheduler(1000, 10, [1, 2], 10.0, reach={1: frozenset("a"), 2: frozenset("ab")})
     scheduler.assign(0.0)

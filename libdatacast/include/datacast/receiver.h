@@ -35,6 +35,7 @@ struct dc_receiver_counters {
   uint32_t outstanding, credits;
   dc_time srtt, rto;
   uint32_t next_seq; /* next one to ask for */
+  uint32_t low_seq;  /* none below it is out */
 };
 
 typedef struct dc_receiver dc_receiver;
@@ -48,6 +49,9 @@ dc_receiver *dc_receiver_init(void *memory, dc_time now, const struct dc_receive
 int dc_receiver_assign(dc_receiver *r, const struct dc_extent *e) __attribute__((nonnull));
 /* Nothing from `seq` on is asked for in this tree any more (its rest goes to other trees). */
 void dc_receiver_cut(dc_receiver *r, uint32_t seq) __attribute__((nonnull));
+/* Others wait for this receiver here: what was not asked for yet it will get elsewhere, and what is out may still come but
+ * is not asked for again. For good: later announcements are another's. */
+void dc_receiver_leave(dc_receiver *r) __attribute__((nonnull));
 /* After a route changed or the tree stood still: everything out is asked for again at once. */
 void dc_receiver_restart(dc_receiver *r, dc_time now) __attribute__((nonnull));
 /* A block failed its checksum and dc_pieces_drop_block was called: ask again, past the caches, for the pieces of it

@@ -106,6 +106,7 @@ void dc_receiver_cfg_default(struct dc_receiver_cfg *cfg);
 dc_receiver *dc_receiver_init(void *memory, uint64_t now, const struct dc_receiver_cfg *cfg, dc_pieces *pieces);
 int dc_receiver_assign(dc_receiver *r, const struct dc_extent *e);
 void dc_receiver_cut(dc_receiver *r, uint32_t seq);
+void dc_receiver_leave(dc_receiver *r);
 void dc_receiver_restart(dc_receiver *r, uint64_t now);
 uint32_t dc_receiver_refetch(dc_receiver *r, uint64_t first_piece, uint32_t count);
 bool dc_receiver_carries(const dc_receiver *r, uint64_t piece);
