@@ -302,6 +302,10 @@ static bool make_node(struct forward *f, const struct forward_cfg *cfg, uint32_t
                       struct fault *why)
 {
   struct dc_node_cfg n;
+  if (cfg->cache_bytes < largest)
+    return fault_set(why, "bad_request",
+                     "a cache of %u bytes (--cache) holds no packet of this host's ports, which have up to %u",
+                     cfg->cache_bytes, largest);
   f->node.name = cfg->name;
   dc_node_cfg_default(&n);
   n.ports = f->ports;

@@ -286,6 +286,9 @@ static int check_whole(struct yaml_file *y, struct config *c, bool appliance)
   for (unsigned i = 0; i < c->nnodes; i++) {
     const char *what;
     bound_packets(&c->nodes[i].core, c->mtu);
+    if (c->nodes[i].core.cache_bytes < c->mtu)
+      return fail(y->f, "%s:%u: node %s: a cache of %u bytes_per_tree holds no packet of the mtu, %u", y->path,
+                  c->nodes[i].line, c->nodes[i].name, c->nodes[i].core.cache_bytes, c->mtu);
     struct dc_node_cfg part = config_part(c, &c->nodes[i]);
     if (dc_node_cfg_check(&part, &what) < 0)
       return fail(y->f, "%s:%u: node %s: a part for each of %u workers is too small: %s", y->path, c->nodes[i].line,

@@ -53,6 +53,8 @@ static json_t *counted(void *arg)
   json_t *request = json_pack("{s:s}", "op", "totals");
   json_t *answer = workers_answer(&p->workers, request, &stop);
   json_t *nodes = json_incref(json_object_get(answer, "nodes"));
+  if (nodes == NULL) /* a worker does not answer: the next heartbeat tells */
+    nodes = json_object();
   json_decref(answer);
   json_decref(request);
   return nodes;

@@ -14,11 +14,15 @@
 #include "answers.h"
 #include "datapath/privileges.h"
 
+/* A worker answers between two rounds, which last microseconds. One that has not within this is stuck. */
+#define ANSWER_WITHIN (1 * DC_SEC)
+
+/* Who asks may have gone by the time the worker gets to it: the last of the two frees it. */
 struct question {
-  const json_t *request; /* NULL: stop */
+  json_t *request; /* NULL: stop */
   json_t *answer;
-  bool stop;
   _Atomic bool done;
+  _Atomic unsigned owners;
 };
 
 /* ---- frames of others ---- */
@@ -56,10 +60,30 @@ void worker_wakes(struct worker *w) { atomic_store_explicit(&w->asleep, false, m
 
 /* ---- questions ---- */
 
+static struct question *question_new(const json_t *request)
+{
+  struct question *q = calloc(1, sizeof *q);
+  if (q == NULL)
+    return NULL;
+  q->request = request == NULL ? NULL : json_deep_copy(request); /* counts of owners are no thread's but one */
+  atomic_store(&q->owners, 2);
+  return q;
+}
+
+static void question_drop(struct question *q)
+{
+  if (q == NULL || atomic_fetch_sub(&q->owners, 1) > 1)
+    return;
+  json_decref(q->request);
+  json_decref(q->answer);
+  free(q);
+}
+
 static void bell(struct watch *watch, uint32_t events)
 {
   struct worker *w = (struct worker *)watch;
   uint64_t times;
+  bool stop = false;
   (void)events;
   if (read(watch->fd, &times, sizeof times) < 0)
     return;
@@ -69,19 +93,40 @@ static void bell(struct watch *watch, uint32_t events)
   if (q->request == NULL)
     w->loop.stop = true;
   else
-    q->answer = answer_request(&w->sw, q->request, &q->stop);
+    q->answer = answer_request(&w->sw, q->request, &stop);
   atomic_store(&q->done, true);
+  question_drop(q);
 }
 
-/* NULL: it is to stop. */
+/* The worker's answer, or NULL: it does not answer. A question that nobody waits for any more makes room for the next. */
 static json_t *ask(struct worker *w, const json_t *request)
 {
-  struct question q = {.request = request};
-  atomic_store(&w->question, &q);
+  struct question *q = question_new(request);
+  if (q == NULL)
+    return NULL;
+  question_drop(atomic_exchange(&w->question, q));
   ring_the_bell(w);
-  while (!atomic_load(&q.done))
-    usleep(20); /* it answers between two rounds */
-  return q.answer;
+  dc_time until = loop_clock() + ANSWER_WITHIN;
+  while (!atomic_load(&q->done) && loop_clock() < until)
+    usleep(20);
+  json_t *answer = NULL;
+  if (atomic_load(&q->done)) {
+    answer = q->answer;
+    q->answer = NULL;
+  }
+  question_drop(q);
+  return answer;
+}
+
+/* It ends when it gets to it: its memory is still in use until then, so there is no bound. */
+static void stop(struct worker *w)
+{
+  struct question *q = question_new(NULL);
+  if (q == NULL)
+    abort(); /* some bytes: the machine is at its end */
+  question_drop(atomic_exchange(&w->question, q));
+  ring_the_bell(w);
+  question_drop(q);
 }
 
 static void add(json_t *to, const json_t *from)
@@ -109,6 +154,10 @@ json_t *workers_answer(struct workers *w, const json_t *request, bool *stop)
     return answer;
   for (unsigned i = 1; i < w->n; i++) {
     json_t *more = ask(&w->worker[i], request);
+    if (more == NULL) {
+      json_decref(answer);
+      return answer_error("worker %u does not answer", i);
+    }
     add(answer, more);
     json_decref(more);
   }
@@ -181,7 +230,7 @@ void workers_close(struct workers *w)
   for (unsigned i = 1; i < w->n; i++) {
     if (!w->worker[i].running)
       continue;
-    (void)ask(&w->worker[i], NULL);
+    stop(&w->worker[i]);
     (void)rte_eal_wait_lcore(i);
   }
   while (w->n > 0) { /* worker 0 has what the others share */

@@ -213,6 +213,13 @@ def transport(
         value = options.get(name)
         return default if value is None else value
 
+    if 0 < (cache := given("cache_bytes", CACHE_BYTES)) < frame_bytes:
+        raise PlanError(
+            "cache_too_small",
+            f"a cache of {cache} bytes holds none of this group's packets of {frame_bytes}: give room for some tens, "
+            "or 0 for the nodes' own default",
+            what="cache_bytes",
+        )
     rate = given("rate_bps", int(rate_bps * share))
     packet_us = frame_bytes * 8 / rate * 1e6
     interval = given("interval_us", round(min(max(25 / 3 * packet_us, T_MIN_US), T_MAX_US)))
@@ -227,7 +234,7 @@ def transport(
         burst=given("burst", min(max(round(10_000 / packet_us), 4), max(32, credits // 2))),
         credits=min(given("credits", credits), CREDITS_MAX),
         rto_min_ms=given("rto_min_ms", 50),
-        cache_bytes=given("cache_bytes", CACHE_BYTES),
+        cache_bytes=cache,
         packet_bytes=frame_bytes,
     )
 

@@ -154,6 +154,17 @@ static void a_full_ring_loses_frames_and_nothing_else(void)
   CHECK(rte_mempool_avail_count(part(0)->pools.data) == whole);
 }
 
+/* Nobody runs the second one yet. What it is asked then is its own to free when it gets to it. */
+static void one_that_is_stuck_holds_up_nobody_for_ever(void)
+{
+  bool stop = false;
+  json_t *request = json_pack("{s:s}", "op", "counters"), *answer = workers_answer(&all, request, &stop);
+  const char *said = json_string_value(json_object_get(answer, "error"));
+  CHECK(json_is_false(json_object_get(answer, "ok")) && said != NULL && strcmp(said, "worker 1 does not answer") == 0);
+  json_decref(answer);
+  json_decref(request);
+}
+
 static void both_answer_in_one(void)
 {
   uint8_t p[FRAME];
@@ -199,9 +210,10 @@ int main(void)
   hellos_are_the_first_ones();
   what_arrives_at_another_proves_the_link();
   a_full_ring_loses_frames_and_nothing_else();
+  one_that_is_stuck_holds_up_nobody_for_ever();
   both_answer_in_one();
   workers_close(&all);
   eal_stop();
-  printf("test_workers: 5 tests passed\n");
+  printf("test_workers: 6 tests passed\n");
   return 0;
 }

@@ -108,7 +108,7 @@ void set_up(void)
   struct netif *nif[PORTS];
   static const uint8_t neighbour[PORTS][6];
   const struct forward_cfg cfg = {
-      .name = "me", .cache_bytes = 8000, .cache_memory = 1 << 20, .cache_trees = 4, .no_hello = true};
+      .name = "me", .cache_bytes = 12000, .cache_memory = 1 << 20, .cache_trees = 4, .no_hello = true};
   log_open("fuzz", LOG_ERROR);
   snprintf(folder, sizeof folder, "%s/datacast-fuzz-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
   MUST(mkdtemp(folder) != NULL);

@@ -86,6 +86,7 @@ def test_a_file_of_options_comes_first_and_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
+        (["--cache", "3"], "a cache of 3 bytes (--cache) holds no packet of this host's ports"),
         (["--port", "0=absent0"], "interface absent0 does not exist"),
         (["--port", "0=lo"], "not Ethernet"),
         (["--dest-root", "/absent"], "folder /absent"),

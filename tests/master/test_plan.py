@@ -216,6 +216,13 @@ def test_what_is_given_is_taken() -> None:
     }
 
 
+@pytest.mark.parametrize("size", [3, 9013])
+def test_a_cache_that_holds_no_packet_is_refused(size: int) -> None:
+    with pytest.raises(PlanError, match=f"{size} bytes holds none of this group's packets of 9014") as caught:
+        make_transport({"cache_bytes": size}, rate_bps=10**9, frame_bytes=9014, queue_packets=100, others=0)
+    assert (caught.value.code, caught.value.what) == ("cache_too_small", "cache_bytes")
+
+
 def test_links_that_other_groups_use_start_slower_and_queue_less() -> None:
     made = graph()
     alone = make_plan(made, "00", SIX, {})

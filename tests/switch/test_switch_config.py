@@ -52,6 +52,8 @@ def run(path: Path, text: str, *options: str, prefix: tuple[str, ...] = ()) -> s
     ("nodes:\n  - name: a\n    ports: [" + PORT + "]\n    cache: {bytes_per_tree: 12X}", ["c.yaml:4:", "'12X'"]),
     ("nodes:\n  - name: a\n    ports: [" + PORT + "]\n    cache: {packets_per_tree: 1000}",
      ["node a", "packets_per_tree must be a power of two"]),
+    ("nodes:\n  - name: a\n    ports: [" + PORT + "]\n    cache: {bytes_per_tree: 3}",
+     ["node a", "a cache of 3 bytes_per_tree holds no packet of the mtu, 9000"]),
     ("nodes:\n  - name: a\n    ports: [" + PORT + "]\n    cache: {trees: 0}", ["node a", "trees is out of range"]),
     ("nodes:\n" + NODE.replace("port: 0", "port: 1") + "# appliance", ["appliance"]),
 ])
