@@ -118,14 +118,25 @@ static void retry(struct timer *t, dc_time now)
   flush(&p->base, now);
 }
 
+static bool fits(struct netport *p, const struct dc_tx *tx)
+{
+  if ((uint64_t)tx->prefix_len + tx->len <= (uint64_t)p->nif->mtu + DC_ETHER_LEN)
+    return true;
+  p->extra.oversized++;
+  buf_unref(tx->buf);
+  return false;
+}
+
+static void put(struct dc_tx *to, const struct dc_tx *tx)
+{
+  memcpy(to, tx, offsetof(struct dc_tx, prefix) + tx->prefix_len);
+}
+
 static void push(struct port *port, const struct dc_tx *tx, dc_time now)
 {
   struct netport *p = of(port);
-  if ((uint64_t)tx->prefix_len + tx->len > (uint64_t)p->nif->mtu + DC_ETHER_LEN) {
-    p->extra.oversized++;
-    buf_unref(tx->buf);
+  if (!fits(p, tx))
     return;
-  }
   if (p->n == PORT_QUEUE && !p->blocked)
     flush(port, now);
   if (p->n == PORT_QUEUE) {
@@ -133,20 +144,29 @@ static void push(struct port *port, const struct dc_tx *tx, dc_time now)
     buf_unref(tx->buf);
     return;
   }
-  struct dc_tx *to = at(p, p->n++);
-  memcpy(to, tx, offsetof(struct dc_tx, prefix) + tx->prefix_len);
+  put(at(p, p->n++), tx);
 }
 
-/* Where a path may carry less than the link's MTU the hello has full size: zeros behind what is read. */
+/* Before all that waits: a link that is full is not down. Where a path may carry less than the link's MTU the hello has
+ * full size: zeros behind what is read. */
 static void hello(struct port *port, struct dc_tx *tx, dc_time now)
 {
   struct netport *p = of(port);
   uint32_t more = port->mtu + DC_ETHER_LEN - tx->prefix_len;
+  (void)now;
   if (p->nif->full_hello && (tx->buf = bufpool_get(p->pool, more)) != NULL) {
     memset(tx->buf->data, 0, more);
     tx->len = more;
   }
-  push(port, tx, now);
+  if (!fits(p, tx))
+    return;
+  if (p->n == PORT_QUEUE) { /* the newest goes, as ever */
+    buf_unref(at(p, --p->n)->buf);
+    p->extra.queue_full++;
+  }
+  p->head = (p->head - 1) & (PORT_QUEUE - 1);
+  p->n++;
+  put(at(p, 0), tx);
 }
 
 static const struct port_ops netport_ops = {.rx = rx, .push = push, .flush = flush, .hello = hello};

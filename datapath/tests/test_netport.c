@@ -1,0 +1,111 @@
+/* A port's queue on a netif that takes what the test lets it: what waits leaves in order, a hello before all of it. */
+#include "datapath/netport.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "datapath/tests/check.h"
+
+static struct loop loop;
+static struct bufpool pool;
+static struct netport port;
+static unsigned room; /* frames that the netif takes */
+static uint8_t sent[2 * PORT_QUEUE];
+static unsigned n;
+
+static int take(struct netif *nif, const struct dc_tx *tx, unsigned count)
+{
+  unsigned took = count < room ? count : room;
+  (void)nif;
+  for (unsigned i = 0; i < took; i++)
+    sent[n++] = tx[i].prefix[0];
+  room -= took;
+  return took > 0 ? (int)took : -ENOBUFS;
+}
+
+static void closed(struct netif *nif) { (void)nif; }
+
+static const struct netif_ops ops = {.send = take, .close = closed};
+static struct netif nif = {.ops = &ops, .fd = -1, .mtu = 1500};
+
+static struct dc_tx frame(uint8_t mark)
+{
+  struct dc_tx tx = {.buf = bufpool_get(&pool, 100), .len = 100, .prefix_len = DC_ETHER_LEN};
+  CHECK(tx.buf != NULL);
+  memset(tx.prefix, mark, DC_ETHER_LEN);
+  return tx;
+}
+
+static void push(uint8_t mark)
+{
+  struct dc_tx tx = frame(mark);
+  port.base.ops->push(&port.base, &tx, loop.now);
+}
+
+static void hello(uint8_t mark)
+{
+  struct dc_tx tx = {.prefix_len = DC_ETHER_LEN};
+  memset(tx.prefix, mark, DC_ETHER_LEN);
+  port.base.ops->hello(&port.base, &tx, loop.now);
+}
+
+static void leave(unsigned frames)
+{
+  n = 0;
+  room = frames;
+  port.blocked = false;
+  port.base.ops->flush(&port.base, loop.now);
+}
+
+static void test_a_hello_leaves_before_what_waits(void)
+{
+  for (uint8_t i = 1; i <= 5; i++)
+    push(i);
+  leave(2); /* the queue's head is somewhere in its ring by now */
+  CHECK(n == 2 && sent[0] == 1 && sent[1] == 2 && port.blocked);
+  hello(99);
+  leave(PORT_QUEUE);
+  CHECK(n == 4 && sent[0] == 99 && sent[1] == 3 && sent[3] == 5 && pool.in_use == 0);
+}
+
+static void test_a_full_queue_gives_its_newest_frame_for_it(void)
+{
+  leave(0);
+  push(1);
+  port.base.ops->flush(&port.base, loop.now);
+  CHECK(port.blocked);
+  for (unsigned i = 1; i < PORT_QUEUE; i++)
+    push(2);
+  CHECK(port.extra.queue_full == 0);
+  push(3);
+  CHECK(port.extra.queue_full == 1 && pool.in_use == PORT_QUEUE);
+  hello(99);
+  CHECK(port.extra.queue_full == 2 && pool.in_use == PORT_QUEUE - 1);
+  leave(2 * PORT_QUEUE);
+  CHECK(n == PORT_QUEUE && sent[0] == 99 && sent[1] == 1 && sent[2] == 2 && pool.in_use == 0);
+}
+
+static void test_a_hello_too_long_for_the_link_is_dropped(void)
+{
+  uint64_t before = port.extra.oversized;
+  nif.mtu = 0;
+  struct dc_tx tx = frame(7);
+  port.base.ops->hello(&port.base, &tx, loop.now);
+  nif.mtu = 1500;
+  CHECK(port.extra.oversized == before + 1 && pool.in_use == 0);
+}
+
+int main(void)
+{
+  static const uint8_t neighbour[6];
+  CHECK(loop_open(&loop) == 0);
+  bufpool_init(&pool, 2048, 1 << 20);
+  CHECK(netport_open(&port, 0, &nif, &loop, &pool, neighbour));
+  test_a_hello_leaves_before_what_waits();
+  test_a_full_queue_gives_its_newest_frame_for_it();
+  test_a_hello_too_long_for_the_link_is_dropped();
+  netport_close(&port);
+  bufpool_close(&pool);
+  loop_close(&loop);
+  return 0;
+}
