@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from datacast.services.problems import Problem
@@ -16,6 +16,10 @@ from datacast.services.tokens import TokenFile
 
 from .audit import Audit
 from .console import cookie_of
+from .sites import rest as sites_rest
+
+if TYPE_CHECKING:
+    from .sites.coordinator import Coordinator
 
 BODY_MAX = 2 << 20
 """A group of 8,192 receivers with long names takes 1.1 MB."""
@@ -26,6 +30,8 @@ SESSION = "/console/session"
 """For everybody who comes from the console's own page: it takes the token in the body."""
 
 BUCKETS_MAX = 4096
+SITES_TIMES = 5
+"""A site asks for ranges and tells its progress: so many times what one token may ask."""
 WHO, TOKEN = "datacast.who", "datacast.token"
 """In a request's scope: the name of the token it came with, and its id."""
 log = logging.getLogger("datacast.controller")
@@ -68,8 +74,16 @@ class Access:
     """ASGI middleware. `tokens` None: everybody who reaches the address may do everything, but no web page. `rate`:
     requests a second of one token, with as many as come in five seconds at once."""
 
-    def __init__(self, app: Any, tokens: TokenFile | None = None, rate: float = 0, audit: Audit | None = None) -> None:
-        self.app, self.tokens, self.rate, self.audit = app, tokens, rate, audit
+    def __init__(
+        self,
+        app: Any,
+        tokens: TokenFile | None = None,
+        rate: float = 0,
+        audit: Audit | None = None,
+        sites: Coordinator | None = None,
+    ) -> None:
+        """`sites`: of a controller that knows others: they, and this site's hosts, show certificates for /site/…"""
+        self.app, self.tokens, self.rate, self.audit, self.sites = app, tokens, rate, audit, sites
         self._buckets: dict[str, Bucket] = {}
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
@@ -111,6 +125,12 @@ class Access:
     def _authorize(self, scope: Any, headers: dict[str, str]) -> str:
         """Returns whose request it is. Raises Problem."""
         method, path = scope["method"], scope["path"]
+        if path.startswith(sites_rest.PREFIX):
+            try:
+                return sites_rest.admit(self.sites, scope)
+            except Problem:
+                self._hurry(f"refused {_client(scope)}")
+                raise
         if self.tokens is None:
             _check_local(headers, scope.get("server"))
             return ""
@@ -150,13 +170,14 @@ class Access:
 
     def _hurry(self, who: str) -> None:
         """Whoever is refused, or asks for what is open to all, takes nothing from anybody's rate. Raises Problem."""
-        bucket = self._buckets.pop(who, None) or Bucket(self.rate, 5 * self.rate)
+        rate = self.rate * (SITES_TIMES if who.startswith(("site ", "host ")) else 1)
+        bucket = self._buckets.pop(who, None) or Bucket(rate, 5 * rate)
         self._buckets[who] = bucket
         if len(self._buckets) > BUCKETS_MAX:  # tokens and addresses come and go: the one that asked longest ago
             del self._buckets[next(iter(self._buckets))]
         if bucket.take() > 0:
             raise Problem(
-                429, "too_many_requests", f"more than {self.rate:g} requests a second", remedy="wait, then ask again"
+                429, "too_many_requests", f"more than {rate:g} requests a second", remedy="wait, then ask again"
             )
 
 

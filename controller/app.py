@@ -24,8 +24,10 @@ from .access import Access
 from .audit import Audit
 from .metrics import CONTENT_TYPE, FabricMetrics, RequestMetrics, render
 from .shapes import Health, HostSet, Node, Topology
+from .sites import rest as sites_rest
 
 if TYPE_CHECKING:
+    from datacast.controller.sites.coordinator import Coordinator
     from datacast.controller.southbound.service import Switches
 
 PROBLEM_SCHEMA = {
@@ -82,10 +84,11 @@ def make_app(
     tokens: TokenFile | None = None,
     rate: float = 0,
     audit: Audit | None = None,
+    sites: Coordinator | None = None,
 ) -> FastAPI:
     """`switches`: those that this controller programs, None where they need no programming. `tokens`: None where
     everybody who reaches the address may do everything. `rate`: requests a second of one token, 0: any number.
-    `audit`: where it is written who changed what."""
+    `audit`: where it is written who changed what. `sites`: groups may reach to other sites."""
     from datacast.controller.southbound import rest
 
     app = FastAPI(
@@ -101,7 +104,8 @@ def make_app(
     app.include_router(console.router(client, tokens))
     own = RequestMetrics()
     streams: set[object] = set()
-    app.add_middleware(Access, tokens=tokens, rate=rate, audit=audit)
+    app.add_middleware(Access, tokens=tokens, rate=rate, audit=audit, sites=sites)
+    app.include_router(sites_rest.router(sites, problems))
 
     @app.middleware("http")
     async def measure(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
@@ -113,7 +117,7 @@ def make_app(
         own.seconds.labels(route).observe(time.perf_counter() - started)
         return response
 
-    app.include_router(group_rest.router(client, problems))
+    app.include_router(group_rest.router(client, problems, sites))
 
     @app.get(
         "/sets",

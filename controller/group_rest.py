@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_types import MaxLen, MinLen
 from fastapi import APIRouter, Body, Header, Path, Query, Request
@@ -12,8 +12,14 @@ from fastapi.responses import JSONResponse
 
 from datacast.fabric_manager.api import FabricManagerClient, GroupSpec, GroupState, Name
 from datacast.fabric_manager.api import Path as FilePath
+from datacast.services.problems import Problem
 
 from .shapes import Cordon, GroupRecord, GroupRow, Host, Plan
+from .sites.shown import row, shown
+
+if TYPE_CHECKING:
+    from .sites.coordinator import Coordinator
+    from .sites.records import SiteGroup
 
 GroupId = Annotated[str, Path(description="as POST /groups returned it", examples=["g-1f3a5b7c"], max_length=64)]
 HostName = Annotated[str, Path(description="a host's name", max_length=128)]
@@ -39,7 +45,11 @@ EXAMPLE = {
 Spec = Annotated[GroupSpec, Body(examples=[EXAMPLE])]
 
 
-def router(client: FabricManagerClient, problems: Callable[..., dict[int | str, dict[str, Any]]]) -> APIRouter:
+def router(
+    client: FabricManagerClient,
+    problems: Callable[..., dict[int | str, dict[str, Any]]],
+    sites: Coordinator | None = None,
+) -> APIRouter:
     routes = APIRouter(tags=["groups"], default_response_class=JSONResponse)
 
     @routes.post(
@@ -50,6 +60,13 @@ def router(client: FabricManagerClient, problems: Callable[..., dict[int | str, 
     )
     async def create(request: Request, spec: Spec, idempotency_key: Key = None) -> JSONResponse:
         who = request.scope.get("datacast.who", "")
+        if (spec.url or "").startswith("site:"):
+            raise Problem(
+                422, "bad_url", "site: is for controllers", what="url", remedy="name SITE/HOST among the receivers"
+            )
+        if sites is not None and sites.concerns(spec):
+            made = shown(await sites.create(spec, who), sites.name)
+            return JSONResponse(made, status_code=201, headers={"location": f"/groups/{made['id']}"})
         group = await client.create_group(asdict(spec), request.state.accepted_ns, who, idempotency_key)
         return JSONResponse(group, status_code=201, headers={"location": f"/groups/{group['id']}"})
 
@@ -85,6 +102,11 @@ def router(client: FabricManagerClient, problems: Callable[..., dict[int | str, 
             state, source=source, requested_by=requested_by, label=label or None, after=after, limit=limit
         )
         headers = {}
+        if sites is not None and after is None and not (source or label):
+            found = [row(group, sites.name) for group in sites.groups.values()]
+            rows = [
+                one for one in found if state in (None, one["state"]) and requested_by in (None, one["requested_by"])
+            ] + rows  # fmt: skip
         if len(rows) == limit:
             headers["link"] = f'<{request.url.include_query_params(after=rows[-1]["id"])}>; rel="next"'
         if fields:
@@ -92,12 +114,17 @@ def router(client: FabricManagerClient, problems: Callable[..., dict[int | str, 
             rows = [{key: value for key, value in row.items() if key in wanted} for row in rows]
         return JSONResponse(rows, headers=headers)
 
+    def of_sites(group: str) -> SiteGroup | None:
+        return sites.groups.get(group) if sites is not None else None
+
     @routes.get(
         "/groups/{group}",
         responses={200: {"model": GroupRecord}, **problems(404, 422, 503)},
         summary="One group: progress, rate, duplicates, retransmissions and state per receiver and per tree",
     )
     async def one(group: GroupId) -> JSONResponse:
+        if sites is not None and (found := of_sites(group)) is not None:
+            return JSONResponse(shown(found, sites.name))
         return JSONResponse(await client.group(group))
 
     @routes.post(
@@ -107,6 +134,8 @@ def router(client: FabricManagerClient, problems: Callable[..., dict[int | str, 
         summary="End a group; one that has ended stays as it is",
     )
     async def cancel(group: GroupId) -> JSONResponse:
+        if sites is not None and (found := of_sites(group)) is not None:
+            return JSONResponse(shown(await sites.cancel(found), sites.name), status_code=202)
         return JSONResponse(await client.cancel_group(group), status_code=202)
 
     @routes.delete(
@@ -115,6 +144,9 @@ def router(client: FabricManagerClient, problems: Callable[..., dict[int | str, 
         summary="Forget a group that has ended; answers what it was",
     )
     async def forget(group: GroupId) -> JSONResponse:
+        if sites is not None and (found := of_sites(group)) is not None:
+            await sites.forget(found)
+            return JSONResponse(shown(found, sites.name))
         return JSONResponse(await client.forget_group(group))
 
     @routes.post(

@@ -22,6 +22,11 @@ from datacast.services.tokens import TokenFile
 from .api import DEFAULT_LISTEN
 from .app import make_app
 from .audit import Audit
+from .sites.agents import Agents
+from .sites.coordinator import Coordinator
+from .sites.directory import Directory
+from .sites.gateway import Gateway
+from .sites.peers import Peers
 
 if TYPE_CHECKING:
     from datacast.controller.southbound.service import Switches
@@ -40,13 +45,22 @@ async def run(args: argparse.Namespace) -> None:
     go_realtime(args.realtime)
     privileges.drop(args.user, args.realtime)
     tokens = TokenFile(Path(args.tokens)) if args.tokens else None
-    context = https(args)
-    check_open(args, tokens is not None, context is not None)
+    peers = None
     security = tls.from_options(args, "controller")
+    if args.sites:
+        peers, context = sites(args, security)
+    else:
+        context = https(args)
+    check_open(args, tokens is not None, context is not None)
     audit = Audit(Path(args.audit)) if args.audit else None
     switches = load_switches(args.switches) if args.switches else None
     async with FabricManagerClient(args.fabric_manager, security=security) as client:
-        app = make_app(client, switches, tokens, args.rate, audit)
+        coordinator = None
+        if peers is not None:
+            agents = Agents(client, security)
+            coordinator = Coordinator(client, peers, Gateway(client, agents, peers))
+            coordinator.start()
+        app = make_app(client, switches, tokens, args.rate, audit, coordinator)
         server = HttpServer(app, listen(args.listen), context, connections=args.connections)
         if switches is not None:
             switches.start()  # first: a controller that cannot drive its switches does not say that it is there
@@ -60,10 +74,32 @@ async def run(args: argparse.Namespace) -> None:
         )
         if switches is not None:
             print(f"datacast-controller: programs {len(switches.config.switches)} switches", flush=True)
+        if coordinator is not None:
+            print(
+                f"datacast-controller: site {coordinator.name}, knows {len(coordinator.peers.all)} others", flush=True
+            )
         await stop.wait()
         await server.stop()
+        if coordinator is not None:
+            await coordinator.stop()
+            agents.close()
         if switches is not None:
             switches.stop()
+
+
+def sites(args: argparse.Namespace, security: tls.Security) -> tuple[Peers, ssl.SSLContext]:
+    """The other sites, and what their controllers and this site's hosts find at the REST port. Raises TlsError,
+    SiteError."""
+    if security.identity is None:
+        raise tls.TlsError(
+            "--sites needs --tls-ca, --tls-cert and --tls-key: sites know each other by their authorities"
+        )
+    ca, cert, key = security.identity.files
+    if args.rest_cert and args.rest_key:
+        tls.Identity(ca, args.rest_cert, args.rest_key, "controller")  # it is what other sites are shown
+        cert, key = args.rest_cert, args.rest_key
+    peers = Peers(Directory(Path(args.sites), ca), security.identity)
+    return peers, peers.server(cert, key)
 
 
 def https(args: argparse.Namespace) -> ssl.SSLContext | None:
@@ -119,6 +155,12 @@ def main(argv: list[str] | None = None) -> None:
         "--audit", metavar="FILE", help="write a line of JSON there for every request that changes something"
     )
     parser.add_argument("--rest-cert", metavar="FILE", help="REST by https: the certificate, with its chain (PEM)")
+    parser.add_argument(
+        "--sites",
+        metavar="FILE",
+        help="YAML file of the sites that this one deals with (`datacast sites`, docs/sites.md); REST is https then, "
+        "with this process's certificate unless --rest-cert names another of the same authority",
+    )
     parser.add_argument("--rest-key", metavar="FILE", help="its key")
     parser.add_argument(
         "--rate",

@@ -121,7 +121,9 @@ static void flush(struct conn *c)
     fail(c, "closed");
 }
 
-void conn_send(struct conn *c, const json_t *m)
+void conn_send(struct conn *c, const json_t *m) { conn_send_bytes(c, m, "", 0); }
+
+void conn_send_bytes(struct conn *c, const json_t *m, const void *p, size_t more)
 {
   if (c->broken || c->draining)
     return;
@@ -131,7 +133,8 @@ void conn_send(struct conn *c, const json_t *m)
     return;
   }
   /* An answer of a control socket may be longer than that; but not behind others that nobody reads. */
-  if (c->out.len - c->out.at + (c->lines > 0 ? 0 : n + FRAME_HEAD) > OUTPUT_MAX || !room(&c->out, n + FRAME_HEAD)) {
+  if (c->out.len - c->out.at + (c->lines > 0 ? 0 : n + FRAME_HEAD + more) > OUTPUT_MAX ||
+      !room(&c->out, n + FRAME_HEAD + more)) {
     fail(c, "it does not read what we send");
     return;
   }
@@ -142,6 +145,8 @@ void conn_send(struct conn *c, const json_t *m)
   c->out.len += n + front;
   if (c->lines > 0)
     c->out.p[c->out.len++] = '\n';
+  memcpy(c->out.p + c->out.len, p, more);
+  c->out.len += more;
   if (!c->connecting && !c->handshaking)
     flush(c);
 }

@@ -58,6 +58,8 @@ void conn_lines(struct conn *c, uint32_t max) __attribute__((nonnull));
 bool conn_secure(struct conn *c, struct tls_ctx *ctx, bool server, struct tls_expect expect) __attribute__((nonnull));
 /* Queue a message; borrowed. On a broken connection it is dropped: `closed` tells. */
 void conn_send(struct conn *c, const json_t *m) __attribute__((nonnull));
+/* Likewise, and behind it `n` bytes that are no JSON: the message says how many. Signalling only. */
+void conn_send_bytes(struct conn *c, const json_t *m, const void *p, size_t n) __attribute__((nonnull));
 /* Send what is queued, then close. */
 void conn_drain(struct conn *c, const char *why) __attribute__((nonnull));
 /* Close at once, without `closed`. */

@@ -141,6 +141,31 @@ void tls_close(struct tls_ctx *ctx)
   free(ctx);
 }
 
+/* The last certificate of a chain that holds is its owner's: who is it? */
+static int look(int good, X509_STORE_CTX *chain)
+{
+  char identity[TLS_IDENTITY_MAX] = "";
+  const SSL *ssl = X509_STORE_CTX_get_ex_data(chain, SSL_get_ex_data_X509_STORE_CTX_idx());
+  if (!good || X509_STORE_CTX_get_error_depth(chain) > 0)
+    return good;
+  struct tls_expect e = {SSL_CTX_get_ex_data(SSL_get_SSL_CTX(ssl), 0), NULL};
+  if (e.roles != NULL && identity_of(X509_STORE_CTX_get_current_cert(chain), identity) && expected(&e, identity))
+    return 1;
+  X509_STORE_CTX_set_error(chain, X509_V_ERR_APPLICATION_VERIFICATION);
+  return 0;
+}
+
+bool tls_dress(const struct tls_ctx *ctx, void *ssl_ctx, const char *roles)
+{
+  SSL_CTX *to = ssl_ctx, *from = ctx->ssl;
+  SSL_CTX_set_min_proto_version(to, TLS1_3_VERSION);
+  SSL_CTX_set1_cert_store(to, SSL_CTX_get_cert_store(from));
+  SSL_CTX_set_verify(to, SSL_VERIFY_PEER, look);
+  return SSL_CTX_set_ex_data(to, 0, (void *)(uintptr_t)roles) == 1 &&
+         SSL_CTX_use_certificate(to, SSL_CTX_get0_certificate(from)) == 1 &&
+         SSL_CTX_use_PrivateKey(to, SSL_CTX_get0_privatekey(from)) == 1;
+}
+
 bool security_allows_plain(const struct security *s, const struct sockaddr_storage *a)
 {
   if (s->insecure)

@@ -36,6 +36,10 @@ void tls_close(struct tls_ctx *ctx); /* NULL is nothing */
 /* May a plain connection go there, or a plain listener stand there? */
 bool security_allows_plain(const struct security *s, const struct sockaddr_storage *a) __attribute__((nonnull));
 
+/* What a library that makes its own connections (an SSL_CTX of OpenSSL's, of a client) needs to speak as this process, to
+ * nobody but one of `roles`, which must outlive it. False: it cannot. */
+bool tls_dress(const struct tls_ctx *ctx, void *ssl_ctx, const char *roles) __attribute__((nonnull));
+
 enum tls_step { TLS_DONE, TLS_WANT_READ, TLS_WANT_WRITE, TLS_FAILED, TLS_STRANGER };
 
 /* NULL without memory. */

@@ -430,6 +430,16 @@ class FabricManagerClient(JsonClient):
     async def delete_set(self, name: str) -> None:
         await self.request("DELETE", f"/sets/{segment(name)}")
 
+    async def site_groups(self) -> dict[str, str]:
+        """What the controller has put there, by id."""
+        return await self.request("GET", "/site-groups")
+
+    async def put_site_group(self, group: str, text: str) -> None:
+        await self.request("PUT", f"/site-groups/{segment(group)}", {"text": text})
+
+    async def delete_site_group(self, group: str) -> None:
+        await self.request("DELETE", f"/site-groups/{segment(group)}")
+
     def events(
         self, topics: list[str], group: str | None = None, since: str | None = None
     ) -> AsyncIterator[dict[str, Any]]:

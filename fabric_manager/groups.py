@@ -31,6 +31,7 @@ from .machine import Assigned, Cancel, Event, GiveUp, Join, Leave, OwnerLost, Pl
 from .record import Record, dump, load, summary
 from .requests import check_dest_path, check_host, check_source_path, no_agent, receivers_of, with_fetchers
 from .sets import Sets
+from .site_groups import SiteGroups
 from .totals import Totals
 from .wiring import Wiring
 from .workers import Worker, Workers
@@ -72,6 +73,7 @@ class Groups:
         self.fabric, self.kept, self._publish = fabric, kept, publish
         self.admission = Admission(caps)
         self.sets, self.cordons = Sets(fabric, kept), Cordons(fabric, kept)
+        self.site_groups = SiteGroups(kept)
         self.wiring = Wiring(fabric, kept, self._rewired, self._groups_of)
         self._keyed = asyncio.Lock()
         self.tree_ids = TreeIds(kept)
@@ -97,6 +99,7 @@ class Groups:
         self._spawn(self.divider.run())
         await self.sets.begin()
         await self.cordons.begin()
+        await self.site_groups.begin()
         await self.wiring.begin()
         self.divider.rewire()
         for entry in await self.kept.store.list(GROUPS):

@@ -26,6 +26,7 @@ from .worker_routes import add_worker_routes
 
 SetName = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 NodeName = Annotated[str, Path(max_length=64)]
+SiteGroupId = Annotated[str, Path(pattern=r"^s-[0-9a-f]{16}$")]
 
 TOPICS = {
     "topology": {"topology", "link", "node"},
@@ -110,6 +111,20 @@ def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> Fa
     @app.delete("/sets/{name}", status_code=204, dependencies=controller)
     async def delete_set(name: SetName) -> Response:
         await sets.delete(name)
+        return Response(status_code=204)
+
+    @app.get("/site-groups", dependencies=controller)
+    async def site_groups() -> JSONResponse:
+        return JSONResponse(groups.site_groups.all())
+
+    @app.put("/site-groups/{group}", status_code=204, dependencies=controller)
+    async def put_site_group(group: SiteGroupId, text: Annotated[str, Body(embed=True)]) -> Response:
+        await groups.site_groups.put(group, text)
+        return Response(status_code=204)
+
+    @app.delete("/site-groups/{group}", status_code=204, dependencies=controller)
+    async def delete_site_group(group: SiteGroupId) -> Response:
+        await groups.site_groups.delete(group)
         return Response(status_code=204)
 
     @app.get("/events", dependencies=anybody)

@@ -10,6 +10,7 @@ GROUPS = "groups/"
 SETS = "sets/"
 CORDONS = "cordons/"
 NODES = "nodes/"
+SITE_GROUPS = "site-groups/"
 TREE_IDS = "tree-ids"
 LEADER = "leader"
 

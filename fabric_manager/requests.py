@@ -131,7 +131,7 @@ def check_url(spec: GroupSpec) -> None:
 
 
 def _check_object(url: str, what: str) -> None:
-    rest = next((url[len(s) :] for s in ("https://", "http://", "s3://") if url.startswith(s)), "")
+    rest = next((url[len(s) :] for s in ("https://", "http://", "s3://", "site://") if url.startswith(s)), "")
     host = re.split("[/?#]", rest)[0]
     if not host or not url.isascii() or not url.isprintable() or " " in url or "#" in url or "/" not in rest:
         raise problem(
@@ -186,7 +186,7 @@ def with_fetchers(fabric: Fabric, spec: GroupSpec, receivers: list[str]) -> Grou
         chosen = asked
     else:
         chosen = there if asked == "all" else there[:asked]
-    if not chosen or len(receivers) < 2:
+    if not chosen or (len(receivers) < 2 and not (spec.url or "").startswith("site://")):
         raise problem(
             "too_few", "receivers", "a host fetches for others: two receivers at least", "", "name another"
         )  # fmt: skip

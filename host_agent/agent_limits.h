@@ -39,7 +39,9 @@ enum {
   FETCH_BLOCKS_MAX = 64,     /* of one request */
   FETCH_BYTES_MAX = 8 << 20, /* and its bytes, beyond a block */
   FETCH_STAT_MAX = 64,       /* objects that one request asks about */
-  FETCH_THREADS = 8,         /* requests to origins, of all groups */
+  READ_MAX = 1 << 20,        /* bytes that a controller reads at once, for another site */
+  READINGS_MAX = 32,
+  FETCH_THREADS = 8, /* requests to origins, of all groups */
 };
 
 #define PIECES_MAX (UINT64_C(1) << 27)

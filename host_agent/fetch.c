@@ -184,6 +184,12 @@ static int on_progress(void *arg, curl_off_t total, curl_off_t now, curl_off_t u
 
 /* ---- one try ---- */
 
+static CURLcode dress(CURL *c, void *ssl_ctx, void *site)
+{
+  (void)c;
+  return tls_dress(site, ssl_ctx, "controller") ? CURLE_OK : CURLE_SSL_CERTPROBLEM;
+}
+
 enum verdict { GOOD, AGAIN, BAD, STOPPED };
 
 /* It is about who asks, not about the object. S3 says so with 400 too (another region, an old token), versitygw with 404. */
@@ -322,6 +328,16 @@ static enum verdict attempt(CURL *c, struct answer *a)
   } else if (o->bearer != NULL || token != NULL) { /* libcurl takes it to no other host */
     curl_easy_setopt(c, CURLOPT_HTTPAUTH, (long)CURLAUTH_BEARER);
     curl_easy_setopt(c, CURLOPT_XOAUTH2_BEARER, token != NULL ? token : o->bearer);
+  }
+  if (o->site != NULL) {
+    curl_easy_setopt(c, CURLOPT_SSL_VERIFYHOST, 0L); /* it is the role that counts, as in signalling */
+    curl_easy_setopt(c, CURLOPT_CAINFO, NULL);
+    curl_easy_setopt(c, CURLOPT_CAPATH, NULL);
+    curl_easy_setopt(c, CURLOPT_SSL_SESSIONID_CACHE, 0L);
+    curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, 0L);
+    curl_easy_setopt(c, CURLOPT_NOPROXY, "*");
+    curl_easy_setopt(c, CURLOPT_SSL_CTX_FUNCTION, dress);
+    curl_easy_setopt(c, CURLOPT_SSL_CTX_DATA, (void *)(uintptr_t)o->site);
   }
   if (o->ca != NULL)
     curl_easy_setopt(c, CURLOPT_CAINFO, o->ca);

@@ -113,7 +113,7 @@ bool fetching_open(struct group *g, const json_t *origin, struct fault *why)
   struct file *file = g->receiver->target.file;
   if (file == NULL)
     return true; /* it is whole: there is nothing to fetch */
-  struct objects *o = objects_open(origin, g->layout.size, host_of(g)->origins, why);
+  struct objects *o = objects_open(origin, g->layout.size, host_of(g)->origins, &host_of(g)->security, why);
   if (o == NULL)
     return false;
   struct fetching *f = calloc(1, sizeof *f);
@@ -206,13 +206,14 @@ static void probed(struct job *j)
 }
 
 /* A job that asks for it; NULL with *why. */
-static struct job *probe_of(const json_t *url, const json_t *allowed, struct fault *why)
+static struct job *probe_of(const json_t *url, const json_t *allowed, const struct security *security,
+                            struct fault *why)
 {
   if (!json_is_string(url)) {
     fault_set(why, "bad_request", "urls must be a list of texts");
     return NULL;
   }
-  struct origin *o = origin_open(json_string_value(url), allowed, why);
+  struct origin *o = origin_open(json_string_value(url), allowed, security, why);
   struct job *j = o == NULL ? NULL : fetch_probe(o);
   if (o != NULL && j == NULL)
     fault_set(why, "io", "out of memory");
@@ -235,7 +236,7 @@ bool fetching_stat(struct host *h, const json_t *urls, void (*answer)(void *arg,
   *a = (struct asked){.answer = answer, .arg = arg, .objects = json_array()};
   struct fault first = {.code = ""};
   for (size_t i = 0; i < n; i++) {
-    struct job *j = probe_of(json_array_get(urls, i), allowed, why);
+    struct job *j = probe_of(json_array_get(urls, i), allowed, &h->security, why);
     json_array_append_new(a->objects, j == NULL ? not_had(why) : json_null());
     if (j == NULL) {
       first = first.code[0] == '\0' ? *why : first;

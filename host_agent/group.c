@@ -241,7 +241,8 @@ static bool update(struct group *g, const struct opening *o, const json_t *whole
   if (g->source == NULL && g->receiver != NULL && o->own > 0 && !source_share(g, why))
     return false;
   const json_t *origin = json_object_get(whole, "origin");
-  if (origin != NULL && o->own > 0 && g->receiver != NULL && !fetching_open(g, origin, why))
+  bool fetches = o->own > 0 || json_is_true(json_object_get(part, "fetches")); /* a lone host has nobody to send to */
+  if (origin != NULL && fetches && g->receiver != NULL && !fetching_open(g, origin, why))
     return false;
   if (g->source != NULL && !source_trees(g, o->trees, o->own, o->n, why))
     return false;

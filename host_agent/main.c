@@ -86,7 +86,7 @@ static int run(struct agent *a, const struct options *o)
     if (a->host.security.ctx == NULL)
       goto out;
   }
-  if (o->origins != NULL && !fetch_init(&why))
+  if ((o->origins != NULL || o->tls_ca != NULL) && !fetch_init(&why))
     goto out;
   if (!open_folders(a, o, &why) || !signals_block(&a->signals, &why) || !signals_watch(&a->signals, &a->loop, &why))
     goto out;
@@ -107,7 +107,7 @@ static int run(struct agent *a, const struct options *o)
   rc = worker_open(&a->worker, &a->loop, processors());
   if (rc == 0)
     rc = worker_open(&a->disk, &a->loop, DISK_THREADS);
-  if (rc == 0 && o->origins != NULL)
+  if (rc == 0 && (o->origins != NULL || o->tls_ca != NULL))
     rc = worker_open(&a->fetch, &a->loop, FETCH_THREADS);
   if (rc < 0) {
     fault_set(&why, "io", "no worker threads: %s", strerror(-rc));

@@ -69,7 +69,7 @@ static bool read_manifest(struct objects *o, const json_t *origin, uint64_t size
 
 /* `one`: an object of `size` bytes. */
 static bool read_object(struct objects *o, uint32_t i, const json_t *one, uint64_t size, const json_t *allowed,
-                        struct fault *why)
+                        const struct security *security, struct fault *why)
 {
   struct object *to = &o->object[i];
   size_t n = 0;
@@ -84,7 +84,7 @@ static bool read_object(struct objects *o, uint32_t i, const json_t *one, uint64
     return false;
   if (etag != NULL && strlen(etag) >= ORIGIN_ETAG_MAX)
     return fault_set(why, "bad_request", "the ETag is longer than %d bytes", ORIGIN_ETAG_MAX - 1);
-  to->origin = origin_open(url, allowed, why);
+  to->origin = origin_open(url, allowed, security, why);
   if (to->origin == NULL)
     return false;
   snprintf(to->origin->etag, sizeof to->origin->etag, "%s", etag == NULL ? "" : etag);
@@ -97,23 +97,25 @@ static bool read_object(struct objects *o, uint32_t i, const json_t *one, uint64
   return true;
 }
 
-static bool read_all(struct objects *o, const json_t *list, uint64_t size, const json_t *allowed, struct fault *why)
+static bool read_all(struct objects *o, const json_t *list, uint64_t size, const json_t *allowed,
+                     const struct security *security, struct fault *why)
 {
   size_t at = 0, given = json_array_size(list);
   if (o->manifest == NULL)
-    return given == 1 ? read_object(o, 0, json_array_get(list, 0), size, allowed, why)
+    return given == 1 ? read_object(o, 0, json_array_get(list, 0), size, allowed, security, why)
                       : fault_set(why, "bad_request", "several objects need a manifest");
   for (uint32_t i = 0; i < o->n; i++) {
     const struct bundle_entry *e = &o->bundle.entry[i];
     if (e->kind == BUNDLE_FILE && e->size > 0 && at < given &&
-        !read_object(o, i, json_array_get(list, at), e->size, allowed, why))
+        !read_object(o, i, json_array_get(list, at), e->size, allowed, security, why))
       return false;
     at += e->kind == BUNDLE_FILE && e->size > 0;
   }
   return at == given || fault_set(why, "bad_request", "%zu objects for the manifest's %zu files", given, at);
 }
 
-struct objects *objects_open(const json_t *origin, uint64_t size, const char *allowed, struct fault *why)
+struct objects *objects_open(const json_t *origin, uint64_t size, const char *allowed, const struct security *security,
+                             struct fault *why)
 {
   const json_t *list = json_object_get(origin, "objects");
   if (!json_is_array(list) || json_array_size(list) > OBJECTS_MAX) {
@@ -131,7 +133,7 @@ struct objects *objects_open(const json_t *origin, uint64_t size, const char *al
     uint32_t n = o->manifest == NULL ? 1 : o->bundle.n;
     o->object = calloc(n + 1, sizeof *o->object);
     o->n = o->object == NULL ? 0 : n;
-    ok = o->object == NULL ? fault_set(why, "io", "out of memory") : read_all(o, list, size, may, why);
+    ok = o->object == NULL ? fault_set(why, "io", "out of memory") : read_all(o, list, size, may, security, why);
   }
   if (!ok) {
     objects_unref(o);

@@ -14,8 +14,8 @@ struct objects;
 /* `origin`: {"objects": [{"url", "etag"?} or {"data"}, …], "manifest"?}. Without a manifest one URL, of `size` bytes; with one
  * (base64, as `data` is) an object for each of its files that has bytes, in its order. `allowed`: the file of --origins.
  * NULL with *why. */
-struct objects *objects_open(const json_t *origin, uint64_t size, const char *allowed, struct fault *why)
-    __attribute__((nonnull(1, 4)));
+struct objects *objects_open(const json_t *origin, uint64_t size, const char *allowed, const struct security *security,
+                             struct fault *why) __attribute__((nonnull(1, 4)));
 struct objects *objects_ref(struct objects *o) __attribute__((nonnull));
 void objects_unref(struct objects *o);
 

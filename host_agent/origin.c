@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define SITE "site://"
+
 enum { FILE_MAX = 1 << 20, ENTRIES_MAX = 1024 };
 
 struct origin *origin_ref(struct origin *o)
@@ -129,6 +131,7 @@ static bool check_url(const char *url, struct fault *why)
   const char *rest = strncmp(url, "https://", 8) == 0  ? url + 8
                      : strncmp(url, "http://", 7) == 0 ? url + 7
                      : strncmp(url, "s3://", 5) == 0   ? url + 5
+                     : strncmp(url, SITE, 7) == 0      ? url + 7
                                                        : NULL;
   if (rest == NULL)
     return fault_set(why, "bad_origin", "the URL of an origin begins with https://, http:// or s3://");
@@ -144,10 +147,8 @@ static bool check_url(const char *url, struct fault *why)
 /* NULL with *why. Nothing of the file is ever part of what is told. */
 json_t *origin_allowed(const char *file, struct fault *why)
 {
-  if (file == NULL) {
-    fault_set(why, "denied", "this agent fetches nothing: --origins FILE says what it may");
-    return NULL;
-  }
+  if (file == NULL)
+    return json_object();
   struct stat st;
   int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
   if (fd < 0 || fstat(fd, &st) < 0) {
@@ -241,13 +242,29 @@ static bool fill(struct origin *o, const char *url, const json_t *entry, struct 
   return (o->shown != NULL && o->url != NULL && o->token != NULL) || fault_set(why, "io", "out of memory");
 }
 
-struct origin *origin_open(const char *url, const json_t *allowed, struct fault *why)
+/* The controller of this host's own authority may be asked for anything: it says what comes from where. */
+static bool fill_of_site(struct origin *o, const char *url, const struct security *security, struct fault *why)
+{
+  if (security->ctx == NULL)
+    return fault_set(why, "denied",
+                     "what comes from another site needs certificates: --tls-ca, --tls-cert and --tls-key");
+  o->site = security->ctx;
+  o->shown = strdup(url);
+  o->url = format("https://%s%s", url + sizeof SITE - 1, "");
+  return (o->shown != NULL && o->url != NULL && o->token != NULL) || fault_set(why, "io", "out of memory");
+}
+
+struct origin *origin_open(const char *url, const json_t *allowed, const struct security *security, struct fault *why)
 {
   if (!check_url(url, why))
     return NULL;
-  const json_t *entry = entry_for(allowed, url);
-  if (entry == NULL) {
-    fault_set(why, "denied", "no prefix in the file of --origins allows %.200s", url);
+  bool site = strncmp(url, SITE, sizeof SITE - 1) == 0;
+  const json_t *entry = site ? NULL : entry_for(allowed, url);
+  if (entry == NULL && !site) {
+    if (json_object_size(allowed) == 0)
+      fault_set(why, "denied", "this agent fetches nothing: --origins FILE says what it may");
+    else
+      fault_set(why, "denied", "no prefix in the file of --origins allows %.200s", url);
     return NULL;
   }
   struct origin *o = calloc(1, sizeof *o);
@@ -257,7 +274,7 @@ struct origin *origin_open(const char *url, const json_t *allowed, struct fault 
   }
   o->refs = 1;
   o->token = token_new();
-  if (!fill(o, url, entry, why)) {
+  if (site ? !fill_of_site(o, url, security, why) : !fill(o, url, entry, why)) {
     origin_unref(o);
     return NULL;
   }

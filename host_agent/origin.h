@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "datapath/log.h"
+#include "datapath/tls.h"
 
 enum { ORIGIN_URL_MAX = 2048, ORIGIN_ETAG_MAX = 256 };
 
@@ -23,22 +23,25 @@ struct origin_token {
 
 /* Shared by the loop and the threads that fetch; once it is open only its token changes. */
 struct origin {
-  int refs;           /* atomic */
-  char *shown;        /* as the master names it */
-  char *url;          /* that is asked: https://… or http://… */
-  char *user, *sigv4; /* KEY:SECRET, "aws:amz:REGION:s3"; NULL: none */
-  char *bearer, *ca;  /* a token; a file of authorities; NULL: none, the system's */
-  char *login;        /* NAME:PASSWORD for a registry's tokens; NULL: anybody's */
-  char *token_from;   /* where `login` may go beside the origin itself; NULL: nowhere */
+  int refs;                   /* atomic */
+  char *shown;                /* as the master names it */
+  char *url;                  /* that is asked: https://… or http://… */
+  char *user, *sigv4;         /* KEY:SECRET, "aws:amz:REGION:s3"; NULL: none */
+  char *bearer, *ca;          /* a token; a file of authorities; NULL: none, the system's */
+  const struct tls_ctx *site; /* of site://: this host's own certificate, shown to a controller and to nobody else */
+  char *login;                /* NAME:PASSWORD for a registry's tokens; NULL: anybody's */
+  char *token_from;           /* where `login` may go beside the origin itself; NULL: nowhere */
   struct origin_token *token;
   char etag[ORIGIN_ETAG_MAX]; /* "": any */
   uint64_t size;
 };
 
-/* What the file of --origins (NULL: there is none) allows; NULL with *why. */
+/* What the file of --origins allows (NULL: there is none: nothing); NULL with *why. */
 json_t *origin_allowed(const char *file, struct fault *why) __attribute__((nonnull(2)));
-/* `url`: https://, http:// or s3://BUCKET/KEY. NULL with *why. */
-struct origin *origin_open(const char *url, const json_t *allowed, struct fault *why) __attribute__((nonnull));
+/* `url`: https://, http:// or s3://BUCKET/KEY, as `allowed`, or site://HOST:PORT/PATH, what this site's controller gets from
+ * another site; `security`: this host's. NULL with *why. */
+struct origin *origin_open(const char *url, const json_t *allowed, const struct security *security, struct fault *why)
+    __attribute__((nonnull));
 struct origin *origin_ref(struct origin *o) __attribute__((nonnull));
 void origin_unref(struct origin *o);
 

@@ -102,7 +102,7 @@ static void incoming(struct watch *w, uint32_t events)
   c->heard = s->loop->now;
   c->conn = conn_new(s->loop, fd, false, name, &s->budget, &caller_ops, c);
   const struct security *security = &s->groups->host->security;
-  struct tls_expect whom = {"master agent", NULL};
+  struct tls_expect whom = {"master agent controller", NULL};
   if (c->conn != NULL && security->ctx != NULL && !conn_secure(c->conn, security->ctx, true, whom)) {
     conn_free(c->conn);
     c->conn = NULL;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "ops.h"
+#include "reading.h"
 #include "signal_callers.h"
 
 /* Less time than this is not worth another connection. */
@@ -437,14 +438,27 @@ static void request(struct signalling *s, struct conn *from, json_t *m)
 
 /* ---- connections that others opened (signal_callers.c) ---- */
 
+/* A controller reads for other sites, and gives no orders. */
+static bool is_controller(const char *peer) { return strncmp(peer, "controller/", 11) == 0; }
+
 void signalling_message(struct signalling *s, struct conn *from, json_t *m)
 {
   const char *type = json_string_value(json_object_get(m, "type"));
+  bool reads = strcmp(type, "read") == 0, controller = from->tls != NULL && is_controller(tls_peer(from->tls));
+  struct fault why;
+  if (from->tls != NULL && (reads || strcmp(type, "request") == 0) && reads != controller) {
+    fault_set(&why, "denied", "%.100s may not send a %s", tls_peer(from->tls), reads ? "read" : "request");
+    refuse(from, json_object_get(m, "id"), &why);
+    return;
+  }
+  if (reads) {
+    reading_begin(s, from, m);
+    return;
+  }
   if (strcmp(type, "request") == 0) {
     request(s, from, m);
     return;
   }
-  struct fault why;
   fault_set(&why, "bad_request", "a message of type \"%.20s\" is not for an agent", type);
   refuse(from, json_object_get(m, "id"), &why);
 }
@@ -454,6 +468,8 @@ bool signalling_needs(const struct signalling *s, const struct conn *conn)
   for (const struct pending *p = s->pending; p != NULL; p = p->next)
     if (p->from == conn)
       return true;
+  if (reading_needs(s, conn))
+    return true;
   for (const struct group *g = s->groups->first; g != NULL; g = g->next)
     if (g->parent == conn)
       return true;
@@ -465,6 +481,7 @@ void signalling_lost(struct signalling *s, const struct conn *conn)
   for (struct pending *p = s->pending; p != NULL; p = p->next)
     if (p->from == conn)
       p->from = NULL;
+  reading_lost(s, conn);
   for (struct group *g = s->groups->first; g != NULL; g = g->next)
     if (g->parent == conn)
       g->parent = NULL; /* its lease runs on; a new master may open it again */

@@ -25,6 +25,8 @@ struct signalling {
   struct caller *callers;
   struct peer *peers;
   struct pending *pending;
+  struct reading *readings; /* for other sites (reading.h) */
+  unsigned readings_n;
   uint64_t next_id, clock;
 };
 

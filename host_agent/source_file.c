@@ -118,6 +118,19 @@ static bool open_known(struct host *h, const char *path, struct known *k, struct
   return true;
 }
 
+struct file *source_plain(struct host *h, const char *path, struct fault *why)
+{
+  struct stat st;
+  int fd = open_file(h, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, &st, why);
+  if (fd >= 0 && S_ISREG(st.st_mode))
+    return file_new(fd);
+  if (fd >= 0) {
+    close(fd);
+    fault_set(why, "is_directory", "%s is a directory: only files go to other sites", path);
+  }
+  return NULL;
+}
+
 bool source_stat(struct host *h, const char *path, json_t *to, struct fault *why)
 {
   struct known k;

@@ -22,6 +22,9 @@ void source_file_close(struct group *g) __attribute__((nonnull));
 /* The fault of an errno met while reading; false. */
 bool source_file_fault(struct fault *why, int error, const char *path) __attribute__((nonnull));
 
+/* A file that may be sent, to be read here and there; no directory. NULL with *why. */
+struct file *source_plain(struct host *h, const char *path, struct fault *why) __attribute__((nonnull));
+
 /* `stat`: size, mtime_ns and inode of a file that may be sent, into `to`. */
 bool source_stat(struct host *h, const char *path, json_t *to, struct fault *why) __attribute__((nonnull));
 

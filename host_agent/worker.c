@@ -76,6 +76,8 @@ static void job_free(struct job *j)
   file_unref(j->file);
   lane_unref(j->lane);
   fetch_free(j->fetch);
+  if (j->kind == JOB_READ)
+    free(j->bytes);
   if (j->dir >= 0)
     close(j->dir);
   free(j);
@@ -151,6 +153,22 @@ static int write_out(struct job *j)
   return 0;
 }
 
+static int read_in(struct job *j)
+{
+  j->bytes = malloc((size_t)j->len + 1);
+  if (j->bytes == NULL)
+    return ENOMEM;
+  for (uint64_t done = 0; done < j->len;) {
+    ssize_t n = file_read(j->file, j->bytes + done, (size_t)(j->len - done), j->off + done);
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n <= 0)
+      return n < 0 && errno != ESTALE ? errno : -1;
+    done += (uint64_t)n;
+  }
+  return fstat(j->file->fd, &j->stat) < 0 ? errno : 0;
+}
+
 static int allocate(struct job *j)
 {
   while (fallocate(j->file->fd, 0, (off_t)j->off, (off_t)j->len) < 0) {
@@ -224,6 +242,9 @@ static void run(struct worker *w, struct job *j, uint8_t *buffer)
     break;
   case JOB_FINISH:
     j->error = finish(w, j);
+    break;
+  case JOB_READ:
+    j->error = read_in(j);
     break;
   case JOB_FETCH:
     j->error = fetch_run(&w->stopping, j);

@@ -53,6 +53,7 @@ enum job_kind {
   JOB_WRITE,    /* write `bytes`; `begins`, `ends` a block: its digest, if this lane wrote all of it in order */
   JOB_ALLOCATE, /* reserve [off, off + len) */
   JOB_FINISH,   /* cut to len bytes, (sync,) rename temp to name; the temporary file is removed on failure */
+  JOB_READ,     /* `bytes` (owned) get [off, off + len); `stat` of the file afterwards */
   JOB_FETCH,    /* ask an origin: `fetch` says what (fetch.h) */
   JOB_DROP      /* close the file: the last owner frees an unlinked file's blocks, which takes time */
 };
@@ -69,7 +70,7 @@ struct job {
   uint8_t sha256[SHA256_LEN]; /* `bundle` its manifest, else EBADE */
   bool bundle;                /* JOB_FINISH: the file is a directory's stream, and becomes the directory */
   bool keep;                  /* JOB_FINISH that is never run: leave the temporary file */
-  uint8_t *bytes;             /* JOB_WRITE: of `stages`, which `done` gives them back to */
+  uint8_t *bytes;             /* JOB_WRITE: of `stages`, which `done` gives them back to; JOB_READ: its own */
   struct stages *stages;
   struct fetch *fetch;                   /* JOB_FETCH: owned */
   int dir;                               /* owned: closed when the job is freed; -1: none */

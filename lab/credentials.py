@@ -40,7 +40,8 @@ class Credentials:
             for text in [*identities, "controller/lab"]:
                 cert, key = authority.issue(Identity.parse(text), days=DAYS)
                 self._files[text] = {"ca": str(authority.ca), "cert": str(cert), "key": str(key)}
-            self._context = Own(**self._files["controller/lab"], role="controller").client_for("fabric-manager")
+            own = Own(**self._files["controller/lab"], role="controller")
+            self._context = own.client_for("fabric-manager controller")
         except DatacastError as error:
             raise LabError(str(error), what=error.what, remedy="give --insecure for a lab without TLS") from error
 

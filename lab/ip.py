@@ -88,12 +88,14 @@ def _cables(plan: Plan, routers: nx.Graph, a: Attachment, b: Attachment) -> dict
     return {frozenset(pair): rates[frozenset(pair)] for pair in pairwise(nx.shortest_path(routers, a.router, b.router))}
 
 
-def overlay(plan: Plan, routers: nx.Graph) -> nx.Graph:
-    """Hosts and tunnels, as the fabric manager reads it. Two hosts have one tunnel at most."""
+def overlay(plan: Plan, routers: nx.Graph, members: list[str] | None = None) -> nx.Graph:
+    """Hosts and tunnels, as the fabric manager reads it. Two hosts have one tunnel at most. `members`: these alone."""
     graph = nx.Graph(name="tunnels")
-    for host in plan.hosts:
+    hosts = list(plan.hosts) if members is None else members
+    for host in hosts:
         graph.add_node(host, kind="host", forwards=True)
-    for ring in rings(plan, routers):
+    for island in rings(plan, routers):
+        ring = [one for one in island if one.host in graph]
         pairs = list(zip(ring, ring[1:] + ring[:1], strict=True)) if len(ring) > 2 else [tuple(ring)][: len(ring) - 1]
         share: dict[str, int] = {}
         kept = []
@@ -110,7 +112,7 @@ def overlay(plan: Plan, routers: nx.Graph) -> nx.Graph:
             rates += [rate // loads[pair] for pair, rate in under[a.host, b.host].items() if rate]
             if rates:
                 graph.edges[a.host, b.host]["rate_bps"] = min(rates)
-    for host in plan.hosts:
+    for host in hosts:
         for number, other in enumerate(graph[host]):
             graph.edges[host, other].setdefault("ports", {})[host] = number
     return graph

@@ -304,59 +304,36 @@ class Lab:
 
     def _fabric_manager(self) -> None:
         self.progress("fabric manager")
-        options = self.options
-        self.supervisor.start(
-            "fabric-manager",
-            [
-                need_program("datacast-fabric-manager"),
-                "--topology",
-                self.plane.topology(self),
-                "--signalling",
-                self.signalling,
-                "--http",
-                f"127.0.0.1:{options.fabric_port}",
-                "--store",
-                str(self.work / "fabric.sqlite"),
-                "--link-rate",
-                f"{options.rate_bps}",
-                "--mtu",
-                str(options.mtu),
-                "--queue-packets",
-                str(ip_queue(options.queue_packets, options.mtu) if self.plane.ip else options.queue_packets),
-                "--workers",
-                str(WORKERS),
-                *self.credentials.options("fabric-manager/main"),
-                *self.credentials.master_options("master/main"),
-                *self._control_priority(),
-            ],
-        )
+        command = self.manager_command(self.plane.topology(self))
+        command += ["--signalling", self.signalling, "--http", f"127.0.0.1:{self.options.fabric_port}"]
+        command += self.credentials.options("fabric-manager/main") + self.credentials.master_options("master/main")
+        self.supervisor.start("fabric-manager", command)
         self.supervisor.wait(lambda: self._answers(self.fabric_url + "/healthz"), READY_S, "fabric manager")
+
+    def manager_command(self, topology: str, store: str = "fabric") -> list[str]:
+        """All but where it is reached, and its certificates."""
+        options = self.options
+        queue = ip_queue(options.queue_packets, options.mtu) if self.plane.ip else options.queue_packets
+        command = [need_program("datacast-fabric-manager"), "--topology", topology]
+        command += ["--store", str(self.work / f"{store}.sqlite"), "--link-rate", f"{options.rate_bps}"]
+        command += ["--mtu", str(options.mtu), "--queue-packets", str(queue), "--workers", str(WORKERS)]
+        return command + self._control_priority()
 
     def _control_priority(self) -> list[str]:
         return ["--realtime", str(CONTROL if self.options.realtime and may_be_realtime() else 0)]
 
     def start_agent(self, host: str) -> None:
         """Also after it was killed: it starts again with the files it had."""
-        machine = self.plan.hosts[host]
-        folder = self._folder("hosts", host)
-        command = [
-            need_program("datacast-agent"),
-            "--node",
-            host,
-            "--listen",
-            self.agent_address(host),
-            "--fabric-manager",
-            self.signalling,
-            *self.credentials.options(f"agent/{host}"),
-            "--dest-root",
-            str(folder),
-            "--source-root",
-            "/",
-        ]
+        command = self.agent_command(host, self.signalling, self.credentials)
+        self.supervisor.start(f"agent-{host}", command, self.network.spawn(host), self.options.realtime)
+
+    def agent_command(self, host: str, signalling: str, credentials: Credentials) -> list[str]:
+        command = [need_program("datacast-agent"), "--node", host, "--listen", self.agent_address(host)]
+        command += ["--fabric-manager", signalling, *credentials.options(f"agent/{host}")]
+        command += ["--dest-root", str(self._folder("hosts", host)), "--source-root", "/"]
         if self.options.origins:
             command += ["--origins", self.options.origins]
-        command += self.plane.agent_options(self, host)
-        self.supervisor.start(f"agent-{host}", command, self.network.spawn(machine), self.options.realtime)
+        return command + self.plane.agent_options(self, host)
 
     def _controller(self) -> None:
         self.progress("controller")

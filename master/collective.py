@@ -31,7 +31,8 @@ class Collective:
     def offer(self, block: int, root: str) -> None:
         """This root has a block, and sends it."""
         self.home[block] = root
-        self._parts[root].again(block)
+        if root in self._parts:  # not a lone host, which has nobody to send to
+            self._parts[root].again(block)
 
     def sent(self, tree: int, seq: int, now: float) -> None:
         if part := self._of(tree):

@@ -31,6 +31,10 @@ class Differ(DatacastError):
     """Hosts that should hold the same file do not."""
 
 
+LONE_PAYLOAD, LONE_MTU = 1024, 1500
+"""Nothing is sent: it says how blocks are cut."""
+
+
 def plan_roots(
     graph: nx.Graph,
     roots: Sequence[str],
@@ -40,7 +44,10 @@ def plan_roots(
     network: Network | None,
     payload: int | None = None,
 ) -> dict[str, Plan]:
-    """A plan for each root that reaches anybody. `payload`: the file is cut already. Raises PlanError: none does."""
+    """A plan for each root that reaches anybody. `payload`: the file is cut already. Of a lone host, which fetches for
+    itself, a plan without trees. Raises PlanError: none does."""
+    if list(roots) == list(receivers) and len(roots) == 1:
+        return {roots[0]: Plan((), payload or LONE_PAYLOAD, 1, 1, LONE_MTU)}
     most = max(1, TREES_MAX // len(roots))
     given = {**options, "delivery": "together", "trees": min(options.get("trees") or most, most)}
     plans: dict[str, Plan] = {}

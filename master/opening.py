@@ -53,4 +53,6 @@ def for_one(t: Transfer, member: Member) -> dict[str, Any]:
     part: dict[str, Any] = {"role": "receiver", "dest": t.dest(member.name), "routes": routes}
     if roots:
         part |= {"roots": roots}
+    elif t.spec.url is not None and len(t.order.receivers) == 1:
+        part |= {"fetches": True}  # alone, it sends to nobody
     return part

@@ -81,7 +81,9 @@ class Planning:
             t.ideal_s = t.plan.ideal_s(t.size)
         t.forest = self._forest()
         if t.spec.url is not None:
-            t.scheduler = Collective({root: self._scheduler(t.roots_trees(root), []) for root in self._plans})
+            t.scheduler = Collective(
+                {root: self._scheduler(t.roots_trees(root), []) for root, plan in self._plans.items() if plan.trees}
+            )
         else:
             t.scheduler = self._scheduler(t.tree_ids, list(adopt.rest) if adopt else None)
             if t.aside_s:
@@ -153,7 +155,7 @@ class Planning:
                 most=t.options.get("trees"),
                 planner=t.options.get("planner"),
             )
-        forests = {root: self._one(root, plan) for root, plan in self._plans.items()}
+        forests = {root: self._one(root, plan) for root, plan in self._plans.items() if plan.trees}
         return Grove(forests) if t.several else forests[t.spec.source]
 
     def _one(self, root: str, plan: Plan) -> Forest:

@@ -36,6 +36,10 @@ PEER = "datacast.peer"
 without TLS."""
 
 
+CERTIFICATE = "datacast.certificate"
+"""Likewise: the certificate itself (DER)."""
+
+
 class ListenError(DatacastError):
     """An address cannot be listened on."""
 
@@ -108,9 +112,10 @@ class _Http(H11Protocol):
         if transport.get_extra_info("sslcontext") is None:
             return
         peer, app = peer_of(transport.get_extra_info("peercert")), self.app
+        shown = transport.get_extra_info("ssl_object").getpeercert(True)
 
         async def known(scope: Any, receive: Any, send: Any) -> None:
-            scope[PEER] = peer
+            scope[PEER], scope[CERTIFICATE] = peer, shown
             await app(scope, receive, send)
 
         self.app = known
@@ -132,7 +137,12 @@ class HttpServer:
         if not self.address.startswith("unix:"):
             self.url = f"{'https' if context else 'http'}://{self.address}"
         config = uvicorn.Config(
-            app, http=_Http, ws="none", log_level="warning", access_log=False, lifespan="off",
+            app,
+            http=_Http,
+            ws="none",
+            log_level="warning",
+            access_log=False,
+            lifespan="off",
             timeout_graceful_shutdown=2,
         )
         self._server = uvicorn.Server(config)

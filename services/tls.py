@@ -161,8 +161,9 @@ class Identity:
         self.server, self.client = self._make(True), self._make(False)
         self.own = self._shake_hands(role)
 
-    def _make(self, server: bool) -> ssl.SSLContext:
+    def _make(self, server: bool, authority: str | None = None) -> ssl.SSLContext:
         ca, cert, key = self.files
+        ca = authority or ca
         context = _context(server)
         context.verify_mode = ssl.CERT_REQUIRED
         try:
@@ -202,10 +203,10 @@ class Identity:
             raise TlsError(f"{cert} is the certificate of {peer}; this is {role}/…", what=cert)
         return peer
 
-    def client_for(self, roles: str) -> ssl.SSLContext:
+    def client_for(self, roles: str, authority: str | None = None) -> ssl.SSLContext:
         """A client context whose handshake fails when somebody else answers, for libraries that give no chance to look
-        before they speak."""
-        context = self._make(False)
+        before they speak. `authority`: the other side's (PEM file), when it is not ours."""
+        context = self._make(False, authority)
 
         class Checked(ssl.SSLObject):
             def do_handshake(self) -> None:

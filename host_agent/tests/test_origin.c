@@ -65,6 +65,8 @@ static void reasons(void)
   assert(!answer_reason(&b, name));
 }
 
+static const struct security none; /* no certificates */
+
 static const char *file(const char *text, mode_t mode)
 {
   static char path[64];
@@ -78,7 +80,7 @@ static const char *file(const char *text, mode_t mode)
 static struct origin *opened(const char *url, const char *path, struct fault *why)
 {
   json_t *allowed = origin_allowed(path, why);
-  struct origin *o = allowed == NULL ? NULL : origin_open(url, allowed, why);
+  struct origin *o = allowed == NULL ? NULL : origin_open(url, allowed, &none, why);
   json_decref(allowed);
   return o;
 }
@@ -115,7 +117,8 @@ static void permissions(void)
   assert(strcmp(o->sigv4, "aws:amz:eu:s3") == 0 && strcmp(o->user, "k:hidden") == 0);
   origin_unref(o);
   refused("https://h/other", path, "denied");
-  refused("https://half.evil/x", path, "denied"); /* a prefix is a whole part */
+  refused("site://10.0.0.1:7580/site/objects/s-1", path, "denied"); /* without certificates */
+  refused("https://half.evil/x", path, "denied");                   /* a prefix is a whole part */
   refused("https://h/a/x", NULL, "denied");
   refused("http://h/x", path, "bad_origin"); /* a token in the clear */
   refused("ftp://h/x", path, "bad_origin");
@@ -135,7 +138,7 @@ static struct objects *objects(const char *text, uint64_t size, const char *path
   struct fault why;
   json_t *origin = json_loads(text, 0, NULL);
   assert(origin != NULL);
-  struct objects *o = objects_open(origin, size, path, &why);
+  struct objects *o = objects_open(origin, size, path, &none, &why);
   json_decref(origin);
   if (code != NULL)
     assert(o == NULL && strcmp(why.code, code) == 0);

@@ -1,0 +1,416 @@
+"""Groups that reach beyond this site: their orders to other sites, their parts here, and how all of it is doing.
+
+Nobody is called: a site with an open port keeps its orders until they are asked for, and whoever knows its URL asks all
+the time (a question that waits for its answer). So a site without a way in takes part. What a site is to do it does by
+a group of its own, whose origin is this controller (gateway.py), and it tells how that goes to whoever gave the order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import posixpath
+import secrets
+import time
+from dataclasses import asdict, replace
+from typing import Any
+
+from pydantic import ValidationError
+
+from datacast.fabric_manager.api import FINAL_STATES, FabricManagerClient, GroupSpec
+from datacast.services.problems import Problem
+
+from .directory import host_port
+from .errors import SiteError
+from .gateway import Gateway
+from .naming import Members, for_site, reaches_out, split
+from .peers import Peers
+from .records import Failure, HostFigures, Order, Orders, Part, Progress, SiteGroup
+
+log = logging.getLogger("datacast.sites")
+
+TICK_S = 0.25
+AGAIN_S, AGAIN_MOST_S = 0.5, 5.0
+LIVE_MAX = 1024
+"""Groups that have not ended."""
+FETCHERS = 2
+"""Of a site: cards are seldom the bottleneck between sites, and each byte comes once (docs/decisions/sites.md)."""
+TELL_S = 2.0
+"""Also when nothing is new: so a site is known to be there."""
+RESUMABLE = ("throttled", "origin_failed", "stalled", "truncated", "origin_unreachable", "unreachable", "lease")
+"""How a part ends whose origin was away for long: it is started again, and goes on from what it has."""
+RESUME_S = 2.0
+
+
+class Coordinator:
+    """`start()`; `create` for those who ask here, `orders`, `heard` for other sites."""
+
+    def __init__(self, client: FabricManagerClient, peers: Peers, gateway: Gateway) -> None:
+        self._client, self.peers, self.gateway = client, peers, gateway
+        self.groups: dict[str, SiteGroup] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._saved: dict[str, str] = {}
+        self._last_told: dict[str, tuple[float, Progress]] = {}
+        self._resume_at: dict[str, float] = {}
+        self._ready = asyncio.Event()
+
+    @property
+    def name(self) -> str:
+        return self.peers.directory.name
+
+    def start(self) -> None:
+        self._tasks[""] = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await self.peers.close()
+
+    # ---- asked for here ----
+    def concerns(self, spec: GroupSpec) -> bool:
+        return reaches_out(spec, {*self.peers.all, self.name})
+
+    async def create(self, spec: GroupSpec, by: str) -> SiteGroup:
+        """Raises Problem."""
+        await self._ready.wait()
+        if spec.url is not None or spec.other_sources:
+            raise _refusal(
+                "not_between_sites", "source", "a group of several sites has one source, a file of a host here"
+            )
+        assert isinstance(spec.receivers, list)
+        try:
+            members = split(spec.receivers, self.name, self._below(), [])
+            for site in members.there:
+                self._must_be_there(site)
+            size, mark = await self.gateway.stat(spec.source, spec.source_path)
+        except SiteError as error:
+            raise Problem(
+                422 if error.code in ("unknown_site", "cycle") else 409, error.code, error.message, what=error.what,
+                remedy=error.remedy,
+            ) from error  # fmt: skip
+        if spec.size is not None and spec.size != size:
+            raise _refusal("size", "size", f"{spec.source_path} has {size} bytes, expected were {spec.size}")
+        spec = replace(spec, dest_path=spec.dest_path or posixpath.basename(spec.source_path))
+        group = SiteGroup(
+            id=f"s-{secrets.token_hex(8)}",
+            spec=replace(spec, receivers=members.here),
+            size=size,
+            file=mark,
+            parts={site: Part(receivers=names) for site, names in members.there.items()},
+            requested_by=by,
+            created_ns=time.time_ns(),
+        )
+        self._room()
+        if members.here is not None:
+            here = await self._client.create_group(asdict(group.spec), by=by, key=group.id)
+            group = group.model_copy(update={"local": here["id"]})
+        await self._take_up(group)
+        return group
+
+    def _below(self) -> list[str]:
+        return [peer.name for peer in self.peers.all.values()]
+
+    def _must_be_there(self, site: str) -> None:
+        peer = self.peers.get(site)
+        if not peer.there:
+            since = "not since this controller started" if peer.heard is None else (
+                f"not for {time.monotonic() - peer.heard:.0f} s"
+            )  # fmt: skip
+            raise SiteError(
+                f"site {site} has not asked for orders ({since}){': ' + peer.problem if peer.problem else ''}", site,
+                "site_away", f"its controller must know this site's URL (`datacast sites add {self.name} --url …`)",
+            )  # fmt: skip
+
+    def _room(self) -> None:
+        if sum(not group.progress().final for group in self.groups.values()) >= LIVE_MAX:
+            raise Problem(429, "too_many_groups", f"{LIVE_MAX} groups of several sites are running", remedy="wait")
+
+    async def _take_up(self, group: SiteGroup) -> None:
+        self.groups[group.id] = group
+        await self._save(group)
+        for site in group.parts:
+            self._wake(site)
+
+    def _wake(self, site: str) -> None:
+        if site in self.peers.all:
+            self.peers.all[site].wake.set()
+
+    async def cancel(self, group: SiteGroup) -> SiteGroup:
+        if group.progress().final:
+            return group
+        group = self._put(group, cancelled=True)
+        await self._save(group)
+        if group.local:
+            await self._client.cancel_group(group.local)
+        for site in group.parts:
+            self._wake(site)
+        return group
+
+    async def forget(self, group: SiteGroup) -> None:
+        """Raises Problem."""
+        if not group.progress().final:
+            raise Problem(409, "not_ended", f"group {group.id} has not ended", what=group.id, remedy="cancel it first")
+        await self._client.delete_site_group(group.id)
+        self.groups.pop(group.id, None)
+        self._saved.pop(group.id, None)
+
+    def _put(self, group: SiteGroup, **changes: Any) -> SiteGroup:
+        group = self.groups.get(group.id, group).model_copy(update=changes)
+        if group.finished_ns is None and group.progress().final:
+            group = group.model_copy(update={"finished_ns": time.time_ns()})
+        self.groups[group.id] = group
+        return group
+
+    async def _save(self, group: SiteGroup) -> None:
+        """When something has changed that must outlast this process: figures need not. Raises Problem."""
+        group = self.groups[group.id]
+        states = [group.own.state, *(part.progress.state for part in group.parts.values())]
+        mark = f"{states} {group.local} {group.cancelled} {group.told}"
+        if self._saved.get(group.id) != mark:
+            await self._client.put_site_group(group.id, group.model_dump_json())
+            self._saved[group.id] = mark
+
+    # ---- other sites ask ----
+    async def orders(self, site: str, wait: float) -> Orders:
+        """What a site has to do; waits until there is something."""
+        peer = self.peers.get(site)
+        peer.hear()
+        end = time.monotonic() + wait
+        while True:
+            peer.wake.clear()
+            mine = [group for group in self.groups.values() if site in group.parts]
+            orders = [
+                Order(
+                    id=group.id,
+                    size=group.size,
+                    path=[*group.path, self.name],
+                    spec=for_site(group.spec, group.parts[site].receivers),
+                    others=[name for name in group.parts if name != site],
+                )
+                for group in mine
+                if group.parts[site].progress.state == "ordered" and not group.cancelled
+            ]
+            for group in mine:
+                if group.cancelled and group.parts[site].progress.state == "ordered":  # it never heard of it
+                    self._part(group, site, Progress(state="cancelled"))
+            cancel = [g.id for g in mine if g.cancelled and not g.parts[site].progress.final]
+            if orders or cancel or time.monotonic() >= end:
+                return Orders(orders=orders[:64], cancel=cancel[:4096])
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(5.0, max(0.01, end - time.monotonic()))):
+                    await peer.wake.wait()
+            peer.hear()
+
+    def offered(self, group_id: str, site: str) -> SiteGroup | None:
+        """The group, if this site may have its bytes."""
+        group = self.groups.get(group_id)
+        if (
+            group is None
+            or group.cancelled
+            or not (site in group.parts or site == group.parent or site in group.others)
+        ):
+            return None
+        return group
+
+    async def heard(self, group_id: str, site: str, progress: Progress) -> bool:
+        """A site tells of its part; whether it is to end. Raises Problem."""
+        group = self.groups.get(group_id)
+        if group is None or site not in group.parts:
+            raise Problem(404, "group_not_found", f"site {site} has no part in a group {group_id}", what=group_id)
+        self.peers.get(site).hear()
+        if progress.state != "ordered" and not group.parts[site].progress.final:
+            group = self._part(group, site, progress)
+            await self._save(group)
+        return group.cancelled
+
+    def _part(self, group: SiteGroup, site: str, progress: Progress) -> SiteGroup:
+        group = self.groups.get(group.id, group)
+        part = group.parts[site].model_copy(update={"progress": progress})
+        return self._put(group, parts={**group.parts, site: part})
+
+    # ---- ordered by another site ----
+    async def _follow(self, site: str) -> None:
+        """Ask it for orders, for as long as it is known."""
+        rest = AGAIN_S
+        while True:
+            try:
+                told = await self.peers.orders(site)
+                rest = AGAIN_S
+                for order in told.orders:
+                    await self._accept(order, site)
+                for group_id in told.cancel:
+                    group = self.groups.get(group_id)
+                    if group is not None and group.parent == site:
+                        await self.cancel(group)
+            except (SiteError, Problem) as error:
+                if isinstance(error, Problem):
+                    self._complain(site, f"site {site}: {error.message}")
+                await asyncio.sleep(rest)
+                rest = min(AGAIN_MOST_S, 2 * rest)
+
+    def _complain(self, site: str, text: str) -> None:
+        peer = self.peers.all.get(site)
+        if peer is not None and peer.problem != text:
+            peer.problem = text
+            log.warning("%s", text)
+
+    async def _accept(self, order: Order, site: str) -> None:
+        if order.id in self.groups:
+            group = self.groups[order.id]
+            if group.parent != site and order.spec.receivers == group.asked:  # another way to the same group: it is one
+                if site not in group.also:
+                    self._put(group, also=[*group.also, site], told=False)
+            elif group.parent != site:
+                text = f"site {self.name} has this group from {group.parent} already, for other receivers: name it once"
+                await self._tell_once(site, order.id, _failed("named_twice", text))
+            return
+        if order.path[-1] != site or self.name in order.path or len(set(order.path)) < len(order.path):
+            await self._tell_once(
+                site, order.id, _failed("cycle", f"the group leads in a circle: {' > '.join([*order.path, self.name])}")
+            )
+            return
+        group = SiteGroup(
+            id=order.id,
+            path=order.path,
+            spec=replace(order.spec, receivers=None),
+            size=order.size,
+            others=order.others,
+            asked=order.spec.receivers if isinstance(order.spec.receivers, list) else [],
+            created_ns=time.time_ns(),
+        )
+        try:
+            self._room()
+            group = await self._begin(group, order)
+        except (Problem, SiteError) as error:
+            log.warning("group %s of site %s: %s", order.id, site, error.message)
+            group = group.model_copy(update={"own": _failed(error.code, error.message)})
+        await self._take_up(group)
+
+    async def _begin(self, group: SiteGroup, order: Order) -> SiteGroup:
+        """Raises Problem, SiteError."""
+        names = order.spec.receivers if order.spec.receivers is not None else []
+        members: Members = split(names, self.name, self._below(), [*order.path, self.name], order.others)
+        group = group.model_copy(update={"parts": {s: Part(receivers=r) for s, r in members.there.items()}})
+        if members.here is None:
+            if not group.parts:
+                raise SiteError("the order names no receiver", group.id, "no_receivers")
+            return group
+        own = self.peers.directory.sites.url
+        spec = replace(
+            order.spec,
+            url=f"site://{host_port(own)}/site/objects/{group.id}",
+            fetchers=FETCHERS,
+            receivers=members.here,
+            labels={**order.spec.labels, "site-group": group.id},
+            size=None,
+            options=replace(order.spec.options, planner=None),
+        )
+        here = await self._client.create_group(asdict(spec), by=f"site {group.parent}", key=group.id)
+        return group.model_copy(update={"local": here["id"], "spec": replace(spec, size=order.size)})
+
+    async def _tell_once(self, site: str, group_id: str, progress: Progress) -> None:
+        log.warning("group %s of site %s: %s", group_id, site, progress.error and progress.error.message)
+        with contextlib.suppress(SiteError, Problem):
+            await self.peers.tell(site, group_id, progress)
+
+    # ---- all the time ----
+    async def _run(self) -> None:
+        while not self._ready.is_set():
+            try:
+                for group_id, text in (await self._client.site_groups()).items():
+                    with contextlib.suppress(ValidationError):
+                        self.groups[group_id] = SiteGroup.model_validate_json(text)
+                self._ready.set()
+            except Problem as error:
+                log.warning("groups of several sites: %s", error.message)
+                await asyncio.sleep(1.0)
+        while True:
+            if self.peers.directory.look():
+                self.peers.follow()
+            self._follow_all()
+            for group in tuple(self.groups.values()):
+                if not (group.finished_ns and (group.parent is None or group.told)):
+                    try:
+                        await self._look(group)
+                    except (Problem, SiteError) as error:
+                        log.info("group %s: %s", group.id, error.message)
+            await asyncio.sleep(TICK_S)
+
+    def _follow_all(self) -> None:
+        wanted = {peer.name for peer in self.peers.all.values() if peer.url is not None}
+        for name in [name for name in self._tasks if name and (name not in wanted or self._tasks[name].done())]:
+            self._tasks.pop(name).cancel()
+        for name in wanted - self._tasks.keys():
+            self._tasks[name] = asyncio.create_task(self._follow(name))
+
+    async def _look(self, group: SiteGroup) -> None:
+        if group.local and not group.own.final:
+            own = await self._of_local(group)
+            group = self._put(group, own=own)
+        await self._save(group)
+        if group.parent is not None:
+            await self._report(self.groups[group.id])
+
+    async def _of_local(self, group: SiteGroup) -> Progress:
+        assert group.local
+        record = await self._client.group(group.local)
+        error = record["error"]
+        if record["state"] == "failed" and error and error["code"] in RESUMABLE and not group.cancelled:
+            return await self._resume(group, error)
+        hosts = {
+            name: HostFigures(
+                state=row["state"], fraction=row.get("fraction", 0.0), sha256_ok=row.get("sha256_ok"),
+                error=Failure(**row["error"]) if row.get("error") else None,
+            )
+            for name, row in record["receivers"].items()
+        }  # fmt: skip
+        return Progress(
+            state=record["state"], fraction=record["fraction"], rate_bps=record["rate_bps"], hosts=hosts,
+            error=Failure(code=error["code"], message=error["message"]) if error else None,
+        )  # fmt: skip
+
+    async def _resume(self, group: SiteGroup, error: dict[str, Any]) -> Progress:
+        """The site that it comes from was away for longer than a fetcher waits. What is here stays."""
+        assert group.local and group.parent
+        peer = self.peers.all.get(group.parent)
+        now = time.monotonic()
+        if peer is not None and peer.there and not peer.problem and now > self._resume_at.get(group.id, 0.0):
+            self._resume_at[group.id] = now + RESUME_S
+            await self._client.resume_group(group.local)
+        return group.own.model_copy(
+            update={"state": "running", "error": Failure(code=error["code"], message=error["message"])}
+        )
+
+    async def _report(self, group: SiteGroup) -> None:
+        assert group.parent
+        progress, now = group.progress(), time.monotonic()
+        at, before = self._last_told.get(group.id, (0.0, Progress()))
+        if progress == before and now - at < TELL_S:
+            return
+        cancel = False
+        for site in (group.parent, *group.also):
+            try:
+                cancel |= await self.peers.tell(site, group.id, progress)
+            except Problem as error:
+                if error.status != 404:
+                    raise
+                cancel |= not progress.final and site == group.parent  # it does not know the group any more
+        self._last_told[group.id] = now, progress
+        if progress.final:
+            self._last_told.pop(group.id, None)
+            await self._save(self._put(group, told=True))
+        elif cancel:
+            await self.cancel(group)
+
+
+def _failed(code: str, message: str) -> Progress:
+    return Progress(state="failed", error=Failure(code=code[:64], message=message[:8192]))
+
+
+def _refusal(code: str, field: str, message: str) -> Problem:
+    return Problem(422, code, message, what=field, fields=[{"field": field, "message": message}])
+
+
+assert set(FINAL_STATES) == {"done", "partial", "failed", "cancelled"}

@@ -1,0 +1,142 @@
+"""An object's bytes through this controller: to another site, from the hosts here that have them; to the hosts here,
+from another site. Nothing is kept: a range is passed on piece by piece, while it comes in.
+
+Bytes that are still on their way to this site are waited for, a moment; then whoever asks asks again. So a site that
+stands behind another gets each piece a little later than that one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+from collections.abc import AsyncIterator
+
+from datacast.fabric_manager.api import FabricManagerClient
+from datacast.services.problems import Problem
+
+from .agents import READ_MAX, Agents, What
+from .errors import SiteError
+from .peers import Peers
+from .records import Mark, SiteGroup
+
+log = logging.getLogger("datacast.sites")
+
+RANGE_MAX = 16 << 20
+"""Of one request."""
+WAIT_S, LOOK_S = 1.0, 0.02
+"""Another site's question is held for so long; hosts are asked so often meanwhile."""
+PATIENCE_S = 8.0
+"""A host's question likewise: it gives up after ten seconds without a byte."""
+AGAIN_S = 0.1
+HOLDERS_S = 1.0
+
+
+def parse_range(value: str | None, size: int) -> tuple[int, int]:
+    """First and last byte. Raises Problem: only one range, with both ends, inside the object, not too long."""
+    match = re.fullmatch(r"bytes=([0-9]{1,16})-([0-9]{1,16})", value or "")
+    if not match:
+        raise Problem(416, "bad_range", "ask for one range: bytes=FIRST-LAST", what="range")
+    first, last = int(match[1]), int(match[2])
+    if first > last or first >= size:
+        raise Problem(416, "bad_range", f"bytes {first} to {last} of {size}", what="range")
+    last = min(last, size - 1)
+    if last - first >= RANGE_MAX:
+        raise Problem(416, "bad_range", f"more than {RANGE_MAX} bytes at once", what="range")
+    return first, last
+
+
+class Gateway:
+    def __init__(self, client: FabricManagerClient, agents: Agents, peers: Peers) -> None:
+        self._client, self._agents, self._peers = client, agents, peers
+        self._holders: dict[str, tuple[float, list[str], set[str]]] = {}
+        """Of a local group: when it was looked at, its receivers, those that fetch first, and who is done."""
+
+    # ---- from this site ----
+    async def stat(self, host: str, path: str) -> tuple[int, Mark]:
+        """Raises SiteError."""
+        found = await self._agents.read(host, What(path=path), 0, 0)
+        return found.size, Mark(mtime_ns=found.mtime_ns, inode=found.inode)
+
+    async def _from_source(self, group: SiteGroup, off: int, length: int) -> bytes:
+        found = await self._agents.read(group.spec.source, What(path=group.spec.source_path), off, length)
+        if Mark(mtime_ns=found.mtime_ns, inode=found.inode) != group.file or found.size != group.size:
+            raise SiteError(f"{group.spec.source_path} changed while it was sent", group.spec.source_path, "changed")
+        return found.data
+
+    async def _who_has(self, local: str) -> tuple[list[str], set[str]]:
+        at, hosts, done = self._holders.get(local, (0.0, [], set()))
+        if time.monotonic() - at > HOLDERS_S:
+            record = await self._client.group(local)
+            roots = [record["source"], *record["other_sources"]]
+            hosts = [*roots, *(name for name in record["receivers"] if name not in roots)]
+            done = {name for name, figures in record["receivers"].items() if figures["state"] == "done"}
+            while len(self._holders) > 1000:
+                self._holders.pop(next(iter(self._holders)))
+            self._holders[local] = time.monotonic(), hosts, done
+        return hosts, done
+
+    async def _from_receivers(self, group: SiteGroup, off: int, length: int) -> bytes:
+        """What one of them has from `off` on; none when nobody has it yet. Raises SiteError: nobody ever will."""
+        assert group.local and group.spec.dest_path
+        hosts, done = await self._who_has(group.local)
+        turn = off // RANGE_MAX
+        for at in range(len(hosts)):
+            host = hosts[(turn + at) % len(hosts)]
+            what = What(dest=group.spec.dest_path) if host in done else What(group=group.local)
+            try:
+                found = await self._agents.read(host, what, off, length)
+            except SiteError as error:
+                log.debug("group %s: %s", group.id, error)
+                continue
+            if host in done and found.size != group.size:
+                continue  # somebody has changed it since
+            if found.data:
+                return found.data
+        return b""
+
+    async def _here(self, group: SiteGroup, off: int, length: int) -> bytes:
+        if group.parent is None:
+            return await self._from_source(group, off, length)
+        return await self._from_receivers(group, off, length)
+
+    async def to_site(self, group: SiteGroup, first: int, last: int) -> AsyncIterator[bytes]:
+        """For another site. Raises SiteError before the first bytes: `not_yet`, and others."""
+        if group.parent is not None and group.local is None:
+            async for chunk in self.to_host(group, first, last, WAIT_S):
+                yield chunk
+            return
+        at, end = first, time.monotonic() + WAIT_S
+        while at <= last:
+            data = await self._here(group, at, min(READ_MAX, last + 1 - at))
+            if data:
+                yield data
+                at, end = at + len(data), time.monotonic() + WAIT_S
+            elif time.monotonic() > end:
+                raise SiteError("that has not arrived here yet", group.id, "not_yet")
+            else:
+                await asyncio.sleep(LOOK_S)
+
+    # ---- from other sites ----
+    async def to_host(
+        self, group: SiteGroup, first: int, last: int, patience: float = PATIENCE_S
+    ) -> AsyncIterator[bytes]:
+        """For a host here. A connection that breaks is opened again where it broke off. Raises SiteError."""
+        at, end = first, time.monotonic() + patience
+        while at <= last:
+            site = self._from(group)
+            try:
+                async for chunk in self._peers.stream(site, group.id, at, last, group.etag):
+                    at += len(chunk)
+                    end = time.monotonic() + patience
+                    yield chunk
+            except SiteError as error:
+                if error.code not in ("not_yet", "site_away") or time.monotonic() > end:
+                    raise
+                if error.code == "site_away":
+                    await asyncio.sleep(AGAIN_S)
+
+    def _from(self, group: SiteGroup) -> str:
+        assert group.parent
+        return group.parent

@@ -1,0 +1,82 @@
+"""Names of receivers beyond this site: `SITE/host`, `SITE/all`, and `*/all`, all hosts here and at every site below."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from datacast.fabric_manager.api import GroupSpec
+
+from .directory import is_name
+from .errors import SiteError
+
+EVERYWHERE = "*/all"
+
+
+@dataclass
+class Members:
+    """`here`: of this site, "all", or none. `there`: what each other site gets to read."""
+
+    here: list[str] | str | None = None
+    there: dict[str, list[str]] = field(default_factory=dict)
+
+
+def reaches_out(spec: GroupSpec, known: set[str]) -> bool:
+    """Whether a receiver is at another site: its name begins with that of one, or of nobody's host."""
+    names = spec.receivers if isinstance(spec.receivers, list) else []
+    return any(name == EVERYWHERE or (name.partition("/")[0] in known and "/" in name) for name in names)
+
+
+def split(names: list[str] | str, own: str, known: list[str], path: list[str], others: Sequence[str] = ()) -> Members:
+    """`known`: sites that may be ordered to. `path`: sites that have this group already; none of them gets it again.
+    `others` have it likewise, and are left out where all are meant. Raises SiteError."""
+    members = Members()
+    if names == "all":
+        return Members("all")
+    here: list[str] = []
+    for name in names:
+        if name == EVERYWHERE:
+            members.here = "all"
+            for site in known:
+                if site not in path and site not in others:
+                    members.there.setdefault(site, [EVERYWHERE])
+            continue
+        site, slash, rest = name.partition("/")
+        if name == "all":
+            members.here = "all"
+        elif not slash or not is_name(site) or (site not in known and site != own):
+            if slash and site not in known and is_name(site) and not path:
+                raise SiteError(
+                    f"{name}: no site {site} is known here", site, "unknown_site", "`datacast sites list` tells them"
+                )
+            here.append(name)
+        elif site == own:
+            members.here = "all" if rest == "all" else members.here
+            here += [] if rest == "all" else [rest]
+        elif site in path:
+            raise SiteError(
+                f"{name} leads back: the group came here from {' and '.join(path)}", site, "cycle",
+                "name each site once",
+            )  # fmt: skip
+        else:
+            wanted = members.there.setdefault(site, [])
+            if rest not in wanted:
+                wanted.append(rest)
+    if members.here is None and here:
+        members.here = list(dict.fromkeys(here))
+    return members
+
+
+def for_site(spec: GroupSpec, receivers: list[str]) -> GroupSpec:
+    """What another site is told of a request: nothing of this site's hosts."""
+    return replace(
+        spec,
+        source="",
+        source_path="",
+        other_sources=[],
+        url=None,
+        fetchers=None,
+        receiver_set=None,
+        receivers=receivers,
+        deadline_s=None,
+    )

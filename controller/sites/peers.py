@@ -1,0 +1,225 @@
+"""Other sites' controllers: who they are, and asking them, over TLS 1.3 with both sides' certificates."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import ssl
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+from pydantic import ValidationError
+
+from datacast.services.problems import Problem
+from datacast.services.tls import Identity, TlsError, explain, https_context
+
+from .directory import Directory
+from .errors import SiteError
+from .records import Orders, Progress
+
+log = logging.getLogger("datacast.sites")
+
+CONNECT_S, STILL_S, HEAD_S = 2.0, 2.0, 4.0
+"""A connection that takes longer, or brings nothing for so long, is given up for another: after a cut that is sooner
+than TCP's own timers."""
+ORDERS_WAIT_S = 20.0
+JSON_MAX = 8 << 20
+CONNECTIONS = 16
+"""To one site."""
+AWAY_S = 60.0
+
+
+@dataclass
+class Peer:
+    """What is known of a site now."""
+
+    name: str
+    url: str | None
+    ca: str
+    heard: float | None = None
+    """When it last asked us, or answered; of this machine's clock that only runs on."""
+    problem: str = ""
+    http: httpx.AsyncClient | None = None
+    streams: int = 0
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+    """There is something for it to do."""
+
+    def hear(self) -> None:
+        self.heard, self.problem = time.monotonic(), ""
+
+    @property
+    def there(self) -> bool:
+        return self.heard is not None and time.monotonic() - self.heard < AWAY_S
+
+
+class Peers:
+    """`directory` says who they are. Server and client contexts trust each peer's authority for that peer alone."""
+
+    def __init__(self, directory: Directory, identity: Identity) -> None:
+        self.directory, self._identity = directory, identity
+        self._context: ssl.SSLContext | None = None
+        self.all: dict[str, Peer] = {}
+        self.follow()
+
+    def server(self, cert: str, key: str) -> ssl.SSLContext:
+        """For the REST port: who has a certificate of a known authority may show it, nobody must. Raises TlsError."""
+        context = https_context(cert, key)
+        context.verify_mode = ssl.CERT_OPTIONAL
+        context.load_verify_locations(self._identity.files[0])
+        self._context = context
+        self._trust()
+        return context
+
+    def _trust(self) -> None:
+        for site in self.directory.sites.sites.values():
+            if self._context is not None:
+                self._context.load_verify_locations(site.ca)
+
+    def follow(self) -> None:
+        """What the directory says now. A site that was taken out is refused by `whose` from now on."""
+        known = self.directory.sites.sites
+        for name in [name for name in self.all if name not in known or self._changed(name)]:
+            peer = self.all.pop(name)
+            if peer.http is not None:
+                asyncio.get_running_loop().create_task(peer.http.aclose())
+        for name, site in known.items():
+            if name not in self.all:
+                self.all[name] = Peer(name, site.url, site.ca)
+        self._trust()
+
+    def _changed(self, name: str) -> bool:
+        peer, site = self.all[name], self.directory.sites.sites[name]
+        return (peer.url, peer.ca) != (site.url, site.ca)
+
+    def get(self, name: str) -> Peer:
+        """Raises SiteError."""
+        if name not in self.all:
+            raise SiteError(
+                f"no site {name} is known here", name, "unknown_site", "`datacast sites add` makes it known"
+            )
+        return self.all[name]
+
+    # ---- asking ----
+    def _http(self, peer: Peer) -> httpx.AsyncClient:
+        if peer.url is None:
+            raise SiteError(f"site {peer.name} has no URL here: it comes to us", peer.name, "no_url")
+        if peer.http is None:
+            try:
+                verify = self._identity.client_for("controller", peer.ca)
+            except TlsError as error:
+                raise SiteError(error.message, error.what, "certificate") from error
+            peer.http = httpx.AsyncClient(
+                base_url=peer.url,
+                verify=verify,
+                trust_env=False,
+                timeout=httpx.Timeout(HEAD_S, connect=CONNECT_S, pool=None),
+                limits=httpx.Limits(max_connections=CONNECTIONS, keepalive_expiry=60.0),
+            )
+        return peer.http
+
+    def _failed(self, peer: Peer, error: BaseException) -> SiteError:
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, ssl.SSLError):
+            cause = cause.__cause__ or cause.__context__
+        why = explain(cause) if cause is not None else (str(error) or "it does not answer")
+        text = f"site {peer.name} at {peer.url}: {why}"
+        if peer.problem != text:
+            log.warning("%s", text)
+        peer.problem = text
+        return SiteError(text, peer.name, "certificate" if cause is not None else "site_away")
+
+    async def ask(
+        self, name: str, method: str, path: str, body: Any = None, *, wait: float = 0.0, params: Any = None
+    ) -> Any:
+        """JSON, bounded. Raises SiteError; Problem when the other site refuses."""
+        peer = self.get(name)
+        http = self._http(peer)
+        patience = httpx.Timeout(HEAD_S + wait, connect=CONNECT_S, pool=None)
+        content = None if body is None else json.dumps(body).encode()
+        headers = {"content-type": "application/json"} if content is not None else {}
+        data = bytearray()
+        try:
+            async with http.stream(
+                method, path, content=content, headers=headers, params=params, timeout=patience
+            ) as answer:
+                async for chunk in answer.aiter_bytes():
+                    data += chunk
+                    if len(data) > JSON_MAX:
+                        raise SiteError(f"site {name} answers {method} {path} with too much", name, "bad_answer")
+        except (httpx.HTTPError, OSError) as error:
+            raise self._failed(peer, error) from error
+        peer.hear()
+        try:
+            told = json.loads(bytes(data)) if data else None
+        except ValueError as error:
+            raise SiteError(f"site {name} answers {method} {path} with no JSON", name, "bad_answer") from error
+        if answer.status_code >= 400:
+            raise Problem.from_json(answer.status_code, told)
+        return told
+
+    async def orders(self, name: str) -> Orders:
+        """Waits for some. Raises as `ask`."""
+        told = await self.ask(name, "GET", "/site/orders", wait=ORDERS_WAIT_S, params={"wait": ORDERS_WAIT_S})
+        try:
+            return Orders.model_validate(told)
+        except ValidationError as error:
+            raise SiteError(
+                f"site {name} orders what cannot be read: {error.errors()[0]}", name, "bad_answer"
+            ) from error
+
+    async def tell(self, name: str, group: str, progress: Progress) -> bool:
+        """How a part is doing; whether it is to end. Raises as `ask`."""
+        told = await self.ask(name, "POST", f"/site/groups/{group}/progress", progress.model_dump(mode="json"))
+        return isinstance(told, dict) and told.get("cancel") is True
+
+    async def stream(self, name: str, group: str, first: int, last: int, etag: str) -> AsyncIterator[bytes]:
+        """Bytes of an object, as they come. Raises SiteError: `not_yet` (it has not got them either), `changed`,
+        `site_away` and others; what came before that was right."""
+        peer = self.get(name)
+        headers = {"range": f"bytes={first}-{last}", "if-match": etag}
+        patience = httpx.Timeout(STILL_S, connect=CONNECT_S, pool=None)
+        got = 0
+        try:
+            async with self._http(peer).stream(
+                "GET", f"/site/objects/{group}", headers=headers, timeout=patience
+            ) as answer:
+                peer.hear()
+                expected = f"bytes {first}-{last}/"
+                if answer.status_code != 206:
+                    raise _refusal(name, answer.status_code)
+                if (
+                    not answer.headers.get("content-range", "").startswith(expected)
+                    or answer.headers.get("etag") != etag
+                ):
+                    raise SiteError(f"site {name} sends other bytes than those asked for", name, "bad_answer")
+                async for chunk in answer.aiter_raw(1 << 16):
+                    got += len(chunk)
+                    if got > last - first + 1:
+                        raise SiteError(f"site {name} sends more bytes than those asked for", name, "bad_answer")
+                    peer.hear()
+                    yield chunk
+        except (httpx.HTTPError, OSError) as error:
+            raise self._failed(peer, error) from error
+        if got < last - first + 1:
+            raise SiteError(f"the answer of site {name} breaks off", name, "site_away")
+
+    async def close(self) -> None:
+        for peer in self.all.values():
+            if peer.http is not None:
+                await peer.http.aclose()
+
+
+def _refusal(name: str, status: int) -> SiteError:
+    if status == 503:
+        return SiteError(f"site {name} has not got that yet", name, "not_yet")
+    if status == 429:
+        return SiteError(f"site {name} is asked for too much at once", name, "not_yet")
+    if status in (412, 416):
+        return SiteError(f"the object has changed at site {name}", name, "changed")
+    if status in (401, 403, 404):
+        return SiteError(f"site {name} does not offer this object to us ({status})", name, "origin_denied")
+    return SiteError(f"site {name} answers {status}", name, "site_away" if status >= 500 else "bad_answer")

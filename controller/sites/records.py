@@ -1,0 +1,146 @@
+"""What controllers tell each other, and what one remembers of a group that reaches beyond its site."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from datacast.fabric_manager.api import FINAL_STATES, GroupSpec
+
+from .directory import Name
+
+Id = Annotated[str, Field(pattern=r"^s-[0-9a-f]{16}$")]
+Receiver = Annotated[str, Field(min_length=1, max_length=320)]
+Size = Annotated[int, Field(ge=0, le=1 << 53)]
+HOSTS_MAX, PATH_MAX, PARTS_MAX = 8192, 16, 256
+
+State = Literal["ordered", "queued", "starting", "running", "cancelling", "done", "partial", "failed", "cancelled"]
+
+
+class _Message(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+
+class Failure(_Message):
+    code: Annotated[str, Field(max_length=64)]
+    message: Annotated[str, Field(max_length=8192)]
+
+
+class HostFigures(_Message):
+    state: Annotated[str, Field(max_length=16)] = "waiting"
+    fraction: Annotated[float, Field(ge=0, le=1)] = 0.0
+    sha256_ok: bool | None = None
+    error: Failure | None = None
+
+
+class Progress(_Message):
+    """What a site tells of its part."""
+
+    state: State = "ordered"
+    fraction: Annotated[float, Field(ge=0, le=1)] = 0.0
+    rate_bps: Annotated[int, Field(ge=0)] = 0
+    error: Failure | None = None
+    hosts: Annotated[dict[Receiver, HostFigures], Field(max_length=HOSTS_MAX)] = {}
+    """By name there; a host of a site behind it as SITE/host."""
+
+    @property
+    def final(self) -> bool:
+        return self.state in FINAL_STATES
+
+
+class Order(_Message):
+    """What a site is to do: fetch the object from who tells it this, and give it to these receivers."""
+
+    id: Id
+    size: Size
+    path: Annotated[list[Name], Field(min_length=1, max_length=PATH_MAX)]
+    """The sites it came through, the one that has the source first."""
+    spec: GroupSpec
+    """`receivers` as the site that gets this reads them; no source."""
+    others: Annotated[list[Name], Field(max_length=PARTS_MAX)] = []
+    """Sites that were given the same order: they will have pieces."""
+
+
+class Orders(_Message):
+    orders: Annotated[list[Order], Field(max_length=64)] = []
+    cancel: Annotated[list[Id], Field(max_length=4096)] = []
+
+
+class Mark(_Message):
+    """What tells the source's file from another."""
+
+    mtime_ns: int
+    inode: int
+
+
+class Part(_Message):
+    """Another site's."""
+
+    receivers: list[Receiver]
+    progress: Progress = Progress()
+
+
+class SiteGroup(_Message):
+    id: Id
+    path: list[Name] = []
+    """Sites through which it came here; empty where the source is."""
+    spec: GroupSpec
+    """`receivers`: those of this site."""
+    size: Size
+    file: Mark | None = None
+    local: str | None = None
+    """The group of this site; None: it has no receivers here, and only passes on."""
+    others: list[Name] = []
+    asked: list[Receiver] = []
+    """The receivers of the order."""
+    also: list[Name] = []
+    """Sites that gave the same order, after the one that it came from."""
+    parts: Annotated[dict[Name, Part], Field(max_length=PARTS_MAX)] = {}
+    cancelled: bool = False
+    own: Progress = Progress()
+    """Of the receivers here."""
+    told: bool = False
+    """Whoever ordered it knows how it ended."""
+    requested_by: str = ""
+    created_ns: int = 0
+    finished_ns: int | None = None
+
+    @property
+    def parent(self) -> str | None:
+        return self.path[-1] if self.path else None
+
+    @property
+    def etag(self) -> str:
+        return f'"{self.id}-{self.size}"'
+
+    def progress(self) -> Progress:
+        """Of all of it."""
+        every = [
+            *([self.own] if self.local or self.own.final else []),
+            *(part.progress for part in self.parts.values()),
+        ]
+        hosts = dict(self.own.hosts)
+        for name, part in self.parts.items():
+            hosts |= {f"{name}/{host}": figures for host, figures in part.progress.hosts.items()}
+        rows = list(hosts.values())
+        error = next((p.error for p in every if p.error is not None and p.state in ("failed", "partial")), None)
+        error = error or next((p.error for p in every if p.error is not None), None)
+        return Progress(
+            state=_together([p.state for p in every], self.cancelled),
+            fraction=sum(row.fraction for row in rows) / len(rows) if rows else 0.0,
+            rate_bps=max((p.rate_bps for p in every), default=0),
+            error=error,
+            hosts=hosts if len(hosts) <= HOSTS_MAX else {},
+        )
+
+
+def _together(states: list[str], cancelled: bool) -> State:
+    if not all(state in FINAL_STATES for state in states):
+        if cancelled:
+            return "cancelling"
+        return "running" if any(state in ("running", *FINAL_STATES) for state in states) else "starting"
+    kinds = set(states)
+    if len(kinds) == 1:
+        return next(iter(kinds))  # type: ignore[return-value]
+    return "cancelled" if cancelled and "done" not in kinds else "partial" if kinds & {"done", "partial"} else "failed"

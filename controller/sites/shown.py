@@ -1,0 +1,68 @@
+"""A group of several sites as the REST API tells it: the shape of any group, and `sites`, how each one's part does."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from .records import SiteGroup
+
+
+def row(group: SiteGroup, own: str) -> dict[str, Any]:
+    """Without figures per receiver."""
+    told, spec = group.progress(), group.spec
+    states = [figures.state for figures in told.hosts.values()]
+    return {
+        "id": group.id,
+        "state": told.state,
+        "source": spec.source if group.parent is None else f"{group.path[0]}/…",
+        "source_path": spec.source_path if group.parent is None else "",
+        "other_sources": [],
+        "dest_path": spec.dest_path,
+        "labels": spec.labels,
+        "priority": spec.priority,
+        "requested_by": group.requested_by or f"site {group.parent}",
+        "created_ns": group.created_ns,
+        "updated_ns": group.created_ns,
+        "finished_ns": group.finished_ns,
+        "size": group.size,
+        "fraction": told.fraction,
+        "rate_bps": told.rate_bps,
+        "error": told.error.model_dump() if told.error else None,
+        "receivers": len(states),
+        "receivers_done": states.count("done"),
+        "receivers_failed": states.count("failed"),
+        "trees": 0,
+        "sites": sorted([*([own] if group.local else []), *group.parts]),
+    }
+
+
+def shown(group: SiteGroup, own: str) -> dict[str, Any]:
+    told, spec = group.progress(), group.spec
+    parts = {name: part.progress for name, part in group.parts.items()}
+    if group.local or group.own.final:
+        parts[own] = group.own
+    return {
+        **row(group, own),
+        "epoch": 0,
+        "worker": None,
+        "options": asdict(spec.options),
+        "sha256": spec.sha256,
+        "weight": spec.weight,
+        "most_bps": spec.most_bps,
+        "deadline_s": None,
+        "receivers": {name: figures.model_dump(exclude_none=True) for name, figures in told.hosts.items()},
+        "trees": {},
+        "report": None,
+        "reactions": [],
+        "local": group.local,
+        "sites": {
+            name: {
+                "state": part.state,
+                "fraction": part.fraction,
+                "rate_bps": part.rate_bps,
+                "error": part.error.model_dump() if part.error else None,
+            }
+            for name, part in parts.items()
+        },
+    }

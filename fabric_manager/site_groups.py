@@ -1,0 +1,52 @@
+"""What the controller remembers of groups that reach beyond this site: kept here, because it keeps nothing itself. What
+stands in a record is its own affair (controller/sites/records.py)."""
+
+from __future__ import annotations
+
+from datacast.services.problems import Problem
+from datacast.services.store import StoreError
+
+from .keys import SITE_GROUPS, Kept
+
+KEPT_MAX = 4096
+TEXT_MAX = 4 << 20
+
+
+class SiteGroups:
+    """Every method raises Problem for what is not there or cannot be."""
+
+    def __init__(self, kept: Kept) -> None:
+        self.kept = kept
+        self._records: dict[str, tuple[str, int]] = {}
+        """Text and revision, by id."""
+
+    async def begin(self) -> None:
+        """With what the store holds. Raises StoreError."""
+        entries = await self.kept.store.list(SITE_GROUPS)
+        self._records = {entry.key[len(SITE_GROUPS) :]: (entry.value, entry.revision) for entry in entries}
+
+    def all(self) -> dict[str, str]:
+        return {group: text for group, (text, _) in sorted(self._records.items())}
+
+    async def put(self, group: str, text: str) -> None:
+        if len(text) > TEXT_MAX:
+            raise Problem(413, "too_large", f"the record of {group} has more than {TEXT_MAX} bytes", what=group)
+        if group not in self._records and len(self._records) >= KEPT_MAX:
+            raise Problem(
+                429, "too_many_groups", f"{KEPT_MAX} groups of several sites are remembered", what=group,
+                remedy="forget some that have ended: DELETE /groups/{group}",
+            )  # fmt: skip
+        _, revision = self._records.get(group, ("", 0))
+        try:
+            self._records[group] = text, await self.kept.put(SITE_GROUPS + group, text, revision)
+        except StoreError as error:
+            raise Problem(503, "store", f"it could not be written: {error.message}", what=group) from error
+
+    async def delete(self, group: str) -> None:
+        if group not in self._records:
+            raise Problem(404, "group_not_found", f"there is no group {group!r} of several sites", what=group)
+        try:
+            await self.kept.delete(SITE_GROUPS + group, self._records[group][1])
+        except StoreError as error:
+            raise Problem(503, "store", f"it could not be written: {error.message}", what=group) from error
+        self._records.pop(group, None)
