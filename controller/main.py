@@ -45,7 +45,8 @@ async def run(args: argparse.Namespace) -> None:
     go_realtime(args.realtime)
     privileges.drop(args.user, args.realtime)
     tokens = TokenFile(Path(args.tokens)) if args.tokens else None
-    peers = None
+    peers: Peers | None = None
+    context: ssl.SSLContext | None
     security = tls.from_options(args, "controller")
     if args.sites:
         peers, context = sites(args, security)

@@ -23,7 +23,7 @@ import yaml
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec, padding
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from datacast.services import durable
@@ -60,16 +60,17 @@ def issued_by(certificate: x509.Certificate, authority: x509.Certificate) -> boo
     if certificate.issuer != authority.subject:
         return False
     key, algorithm = authority.public_key(), certificate.signature_hash_algorithm
+    signed, signature = certificate.tbs_certificate_bytes, certificate.signature
     try:
-        if isinstance(key, ec.EllipticCurvePublicKey) and algorithm:
-            key.verify(certificate.signature, certificate.tbs_certificate_bytes, ec.ECDSA(algorithm))
-        elif algorithm and hasattr(key, "key_size"):
-            key.verify(certificate.signature, certificate.tbs_certificate_bytes, padding.PKCS1v15(), algorithm)
-        else:  # Ed25519
-            key.verify(certificate.signature, certificate.tbs_certificate_bytes)
-    except (InvalidSignature, UnsupportedAlgorithm, TypeError, AttributeError):
-        return False
-    return True
+        if isinstance(key, ec.EllipticCurvePublicKey) and algorithm is not None:
+            key.verify(signature, signed, ec.ECDSA(algorithm))
+            return True
+        if isinstance(key, rsa.RSAPublicKey) and algorithm is not None:
+            key.verify(signature, signed, padding.PKCS1v15(), algorithm)
+            return True
+    except (InvalidSignature, UnsupportedAlgorithm):
+        pass
+    return False
 
 
 class Directory:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from datacast.fabric_manager.api import GroupSpec
 
@@ -17,7 +18,7 @@ EVERYWHERE = "*/all"
 class Members:
     """`here`: of this site, "all", or none. `there`: what each other site gets to read."""
 
-    here: list[str] | str | None = None
+    here: list[str] | Literal["all"] | None = None
     there: dict[str, list[str]] = field(default_factory=dict)
 
 

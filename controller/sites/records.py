@@ -135,12 +135,12 @@ class SiteGroup(_Message):
         )
 
 
-def _together(states: list[str], cancelled: bool) -> State:
+def _together(states: list[State], cancelled: bool) -> State:
     if not all(state in FINAL_STATES for state in states):
         if cancelled:
             return "cancelling"
         return "running" if any(state in ("running", *FINAL_STATES) for state in states) else "starting"
     kinds = set(states)
     if len(kinds) == 1:
-        return next(iter(kinds))  # type: ignore[return-value]
+        return states[0]
     return "cancelled" if cancelled and "done" not in kinds else "partial" if kinds & {"done", "partial"} else "failed"
