@@ -97,7 +97,7 @@ class TreeConfig:
 
 @dataclass(frozen=True)
 class Faults:
-    """Of one directed link; probabilities from 0 to 1, `reorder_by` in ns. `early`: what is lost takes none of
+    """Of one directed link; probabilities from 0 to 1, `reorder_by` and `jitter` in ns. `early`: what is lost takes none of
     the link's time, as if its queue had dropped it; otherwise it is lost behind the link."""
 
     loss_data: float = 0.0
@@ -106,6 +106,7 @@ class Faults:
     reorder: float = 0.0
     corrupt: float = 0.0
     reorder_by: int = 0
+    jitter: int = 0
     early: bool = False
 
 
@@ -333,7 +334,7 @@ class Simulation:
 
     def faults(self, a: str, b: str, faults: Faults) -> None:
         """From now on the link a -> b spoils what it carries."""
-        values = {k: v if k in ("reorder_by", "early") else round(v * 1e9) for k, v in faults.__dict__.items()}
+        values = {k: v if k in ("reorder_by", "jitter", "early") else round(v * 1e9) for k, v in faults.__dict__.items()}
         self._check(self._lib.sim_link_faults(self._sim, self.link(a, b), self._ffi.new("struct sim_faults *", values)))
 
     def rate(self, a: str, b: str, rate: int) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from datacast.fabric_manager.shares import BACKGROUND
 
-from ..engine import PAPER, SECOND, Simulation
+from ..engine import PAPER, SECOND, Faults, Simulation
 from ..shares import SHARES, TOLD, Span, share
 from .base import INTEREST, Experiment, Report, Result, Row, Setting, jain, simulation
 
@@ -176,6 +176,11 @@ def build(s: Setting, c: Cell) -> Dumbbell:
         sim.cable("t", "b", rate, s.delay, max(c.queue, 1000))
         last_one = f"r0.{c.receivers - 1}"
         flows += [sim.tcp(["t", "b", last_one], k * 1000, c.end, c.flavour, s.mtu) for k in range(c.slow_tcp)]
+    if s.engine == "datacast":  # hosts are late by up to a packet's time, or drops follow their clocks, not their shares
+        late = Faults(jitter=s.mtu * 8 * SECOND // rate)
+        for a, b in sim.links:
+            if b in "ab" and a not in "ab":
+                sim.faults(a, b, late)
     return Dumbbell(sim, groups, flows, s.mtu * 8)
 
 

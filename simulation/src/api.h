@@ -70,6 +70,7 @@ uint64_t sim_now(const sim *s);
 struct sim_faults { /* of one directed link; probabilities in parts per billion */
   uint32_t loss_data, loss_interest, duplicate, reorder, corrupt;
   uint64_t reorder_by; /* a reordered frame comes so much later */
+  uint64_t jitter;     /* each frame comes later by up to so much, in order: a host's processor */
   bool early;          /* what is lost is lost before it takes the link's time, as in its queue */
 };
 int sim_link_faults(sim *s, int link, const struct sim_faults *f);

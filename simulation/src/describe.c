@@ -57,7 +57,7 @@ static bool network(const sim *s, struct text *t)
   }
   for (int i = 0; i < s->n_links; i++) {
     const struct sim_faults *f = &s->links[i].faults;
-    if (f->duplicate | f->reorder | f->corrupt)
+    if (f->duplicate | f->reorder | f->corrupt | (f->jitter > 0))
       return false;
     if (f->loss_data | f->loss_interest | f->early)
       put(t, "loss %d %u %u %s\n", i, f->loss_data, f->loss_interest, f->early ? "early" : "wire");

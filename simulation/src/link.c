@@ -132,6 +132,8 @@ void link_send(sim *s, int link, struct packet *p)
   }
   p->departs = l->busy;
   p->arrives = l->busy + l->delay;
+  if (l->faults.jitter > 0)
+    p->arrives += sim_random(s) % (l->faults.jitter + 1);
   if (p->arrives < l->last) /* the delay became shorter: the wire stays a FIFO */
     p->arrives = l->last;
   l->last = p->arrives;
