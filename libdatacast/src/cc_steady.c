@@ -239,8 +239,6 @@ static void evicted(struct state *s, dc_time now, const struct dc_cc_event *e)
 /* As Cubic does: a little lower, quickly back to where it was lost, then slowly on. */
 static void lost(struct state *s, dc_time now, uint32_t seq)
 {
-  if (s->p.adaptive)
-    return;
   if (s->mode == RECOVER || seq < s->cut_sent ||
       (s->cut != 0 && (now - s->cut < s->p.interval || now - s->cut < s->trip)))
     return; /* what was sent before the last answer was told then */

@@ -2,89 +2,111 @@
 
 #include "datacast/limits.h"
 
-/* Of a packet, and the least window: with fewer out no gap could be seen. */
-#ifndef ONLY_GIVEN
-#define ONLY_GIVEN 0
-#endif
-enum { UNIT = 1024, LEAST = 4 };
+/* Packets that may wait on the way: fewer, and the window grows; more, and it shrinks. An eighth of the window may wait
+ * for other traffic, for on a busy link every interest and every packet does; but no more than queues can hold. */
+enum { FEW = 4, MANY = 6, OTHERS_MAX = 32 };
 
-/* RFC 9438: C of 0.4 packets per s^3, beta 0.7; Reno's pace with that beta is 3 (1 - beta) / (1 + beta) per round trip. */
-enum { C_10 = 4, BETA_10 = 7, RENO_17 = 9, LONGEST_MS = 60000 };
+static uint64_t others(uint32_t w) { return w / 8 < OTHERS_MAX ? w / 8 : OTHERS_MAX; }
+static uint64_t few(uint32_t w) { return FEW + others(w); }
+static uint64_t many(uint32_t w) { return MANY + others(w); }
 
-void dc_credits_init(struct dc_credits *c, uint32_t given, bool adaptive)
+/* So many samples in a row that show too many end the growth for this round, as HyStart does; the doubling goes on when
+ * the next round shows that they waited for no more than a burst. */
+enum { LATE = 8 };
+
+enum { NEAR = 8 };  /* answers in a row that show that the caches answer again */
+enum { PAUSE = 2 }; /* rounds */
+
+void dc_credits_init(struct dc_credits *c, uint32_t least, bool adaptive)
 {
-  *c = (struct dc_credits){.adaptive = adaptive, .given = given, .w = given, .fine = (uint64_t)given * UNIT};
-  c->doubling = true;
+  *c = (struct dc_credits){.adaptive = adaptive, .least = least, .w = least};
+  c->path[0].goal = c->path[1].goal = least;
+  dc_credits_restart(c);
 }
 
-void dc_credits_restart(struct dc_credits *c) { dc_credits_init(c, c->given, c->adaptive); }
-
-static void set(struct dc_credits *c, uint64_t fine)
+void dc_credits_restart(struct dc_credits *c)
 {
-  uint64_t most = (uint64_t)DC_CREDITS_MAX * UNIT, least = c->given / 4 > LEAST ? c->given / 4 : c->given < LEAST ? c->given : LEAST;
-  c->fine = fine > most ? most : fine < least * UNIT ? least * UNIT : fine;
-  c->w = (uint32_t)(c->fine / UNIT);
+  for (unsigned i = 0; i < 2; i++) {
+    c->path[i].shortest = DC_NEVER;
+    c->path[i].doubling = true;
+  }
+  c->fastest = DC_NEVER;
+  c->cut = false;
+  c->late = c->pause = c->losses = 0;
 }
 
-static uint64_t cube_root(uint64_t x)
+static void set(struct dc_credits *c, uint64_t w)
 {
-  uint64_t y = 0;
-  for (uint64_t bit = 1 << 20; bit > 0; bit /= 2)
-    if ((y + bit) * (y + bit) * (y + bit) <= x)
-      y += bit;
-  return y;
+  c->path[c->far].goal = w < c->least ? c->least : w > DC_CREDITS_MAX ? DC_CREDITS_MAX : (uint32_t)w;
 }
 
-/* Where CUBIC's window is at that time: C (t - K)^3 + W_max. */
-static uint64_t cubic(const struct dc_credits *c, dc_time t)
+static uint64_t queued(const struct dc_credits *c, dc_time rtt)
 {
-  bool before = t < c->flat;
-  uint64_t ms = (before ? c->flat - t : t - c->flat) / DC_MS;
-  ms = ms < LONGEST_MS ? ms : LONGEST_MS;
-  uint64_t off = ms * ms * ms / 1000 * C_10 * UNIT / 10 / 1000000;
-  return !before ? c->top + off : off < c->top ? c->top - off : 0;
+  dc_time shortest = c->path[c->far].shortest;
+  return rtt <= shortest ? 0 : (uint64_t)c->w * (rtt - shortest) / rtt;
 }
 
-void dc_credits_got(struct dc_credits *c, dc_time now, uint64_t order, uint64_t next, dc_time rtt, bool more)
+static void begin_round(struct dc_credits *c, uint64_t next)
+{
+  c->fastest = DC_NEVER;
+  c->cut = false;
+  c->losses = 0;
+  c->round = next;
+}
+
+static void end_round(struct dc_credits *c)
+{
+  uint64_t waiting = queued(c, c->fastest);
+  if (c->pause > 0)
+    c->pause--;
+  if (waiting < few(c->w)) {
+    if (!c->cut && c->pause == 0)
+      set(c, c->path[c->far].doubling ? 2 * (uint64_t)c->w : c->w + 1u + c->w / 8);
+    return;
+  }
+  c->path[c->far].doubling = false;
+  if (waiting > many(c->w))
+    set(c, c->w - (waiting - many(c->w)));
+}
+
+void dc_credits_sample(struct dc_credits *c, uint64_t order, uint64_t next, dc_time rtt, bool dup)
 {
   if (!c->adaptive)
     return;
-  c->srtt = c->srtt == 0 ? rtt : (7 * c->srtt + rtt) / 8;
-  if (more)
-    c->hungry = next;
-  if (c->w >= c->given && (order >= c->hungry || ONLY_GIVEN)) { /* it does not use them: fewer would do, and queue less */
-    c->epoch = 0;
-    if (order >= c->hungry + 2 * c->w)
-      c->doubling = false;
-    if (c->w > c->given)
-      set(c, c->fine - UNIT / 8);
+  if (rtt == 0)
+    rtt = 1;
+  c->near = dup ? 0 : c->near + 1;
+  if (dup != c->far && (dup || c->near >= NEAR)) {
+    c->far = dup;
+    begin_round(c, next);
+  }
+  if (dup == c->far && rtt < c->path[c->far].shortest)
+    c->path[c->far].shortest = rtt;
+  if (dup != c->far)
     return;
-  }
-  if (c->doubling) {
-    set(c, c->fine + UNIT);
+  if (rtt < c->fastest)
+    c->fastest = rtt;
+  c->late = queued(c, rtt) > many(c->w) + others(c->w) ? c->late + 1 : 0;
+  if (c->path[c->far].doubling && c->late >= LATE)
+    set(c, c->w);
+  if (order < c->round)
     return;
-  }
-  if (c->epoch == 0) {
-    c->epoch = now;
-    c->top = c->top < c->fine ? c->fine : c->top;
-    c->flat = now + cube_root((c->top - c->fine) * 10 / C_10 * 1000000 / UNIT * 1000) * DC_MS;
-    c->reno = c->fine;
-  }
-  c->reno += (uint64_t)UNIT * UNIT * RENO_17 / 17 / c->fine;
-  uint64_t goal = cubic(c, now + c->srtt);
-  goal = goal < c->reno ? c->reno : goal;
-  goal = goal > c->fine * 3 / 2 ? c->fine * 3 / 2 : goal;
-  if (goal > c->fine)
-    set(c, c->fine + (goal - c->fine) * UNIT / c->fine);
+  end_round(c);
+  begin_round(c, next);
 }
 
-void dc_credits_lost(struct dc_credits *c, uint64_t order, uint64_t next)
+/* A loss ends the growth. With a queue it is a sign of congestion; so are many, though the queue may not show: answers
+ * from a near cache may have waited and yet be no later than the source's. */
+void dc_credits_lost(struct dc_credits *c)
 {
-  if (!c->adaptive || order < c->told)
+  if (!c->adaptive)
     return;
-  c->told = next;
-  c->top = c->fine < c->top ? c->fine * (10 + BETA_10) / 20 : c->fine; /* others have come: leave them room */
-  c->doubling = false;
-  c->epoch = 0;
-  set(c, c->fine * BETA_10 / 10);
+  c->pause = PAUSE;
+  c->losses++;
+  if (c->cut || c->fastest == DC_NEVER || (queued(c, c->fastest) < many(c->w) && c->losses <= MANY + c->w / 16))
+    return;
+  c->cut = true;
+  c->path[c->far].doubling = false;
+  set(c, (uint64_t)c->w * 3 / 4);
+  c->w = c->path[c->far].goal;
 }

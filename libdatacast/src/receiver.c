@@ -300,12 +300,11 @@ static void expire(dc_receiver *r)
   if (deadline(r) > r->now)
     return;
   bool again = false;
-  dc_time slack = r->srtt < r->rto / 2 ? r->srtt : r->rto / 2; /* what was asked for together is lost together */
   for (unsigned l = FRESH; l <= RETRIED; l++)
-    while (r->list[l].head != NONE && r->slot[r->list[l].head].sent + r->rto <= r->now + slack) {
+    while (r->list[l].head != NONE && r->slot[r->list[l].head].sent + r->rto <= r->now) {
       again |= r->slot[r->list[l].head].sent >= r->doubled;
       r->count.by_timeout++;
-      dc_credits_lost(&r->credits, r->slot[r->list[l].head].order, r->order);
+      dc_credits_lost(&r->credits);
       move(r, r->list[l].head, LOST);
     }
   if (!again) /* what was sent before the last doubling says nothing new */
@@ -323,7 +322,7 @@ static void overtake(dc_receiver *r, uint64_t order)
     next = r->slot[i].next;
     if (++r->slot[i].later >= r->cfg.reorder) {
       r->count.by_gap++;
-      dc_credits_lost(&r->credits, r->slot[i].order, r->order);
+      dc_credits_lost(&r->credits);
       move(r, i, LOST);
     }
   }
@@ -354,8 +353,9 @@ enum dc_rx_result dc_receiver_handle(dc_receiver *r, dc_time now, const struct d
   if (i != NONE) {
     if (!r->slot[i].retried) { /* Karn: only what was asked for once */
       sample(r, now - r->slot[i].sent);
-      dc_credits_got(&r->credits, now, r->slot[i].order, r->order, now - r->slot[i].sent, h->flags & DC_FLAG_MORE);
+      dc_credits_sample(&r->credits, r->slot[i].order, r->order, now - r->slot[i].sent, h->flags & DC_FLAG_DUP);
     }
+    dc_credits_step(&r->credits);
     overtake(r, r->slot[i].order);
     release(r, i);
   }

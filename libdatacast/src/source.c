@@ -339,8 +339,7 @@ unsigned dc_source_poll(dc_source *s, dc_time now, struct dc_source_tx *out, uns
     unsigned which = s->queue[HOLES].n > 0 ? HOLES : AHEAD;
     struct waiting *w = first(&s->queue[which]);
     unsigned c = (unsigned)__builtin_ctz(w->children);
-    bool more = s->queued == 1 && (w->children & (w->children - 1)) == 0 && s->tokens >= 2 * s->cost;
-    out[n] = (struct dc_source_tx){.seq = w->seq, .flags = more ? DC_FLAG_MORE : 0, .ret = &s->child[c].ret};
+    out[n] = (struct dc_source_tx){.seq = w->seq, .ret = &s->child[c].ret};
     if (w->served == 0 && !dc_runs_has(&s->sent, w->seq)) {
       dc_runs_add(&s->sent, w->seq, w->seq + 1);
       s->sent_n++;

@@ -15,7 +15,6 @@
 #define DC_FLAG_DUP 0x02u /* data - answer to a duplicate interest; no cache keeps it */
 #define DC_FLAG_NOCACHE 0x04u /* interest - not to be answered from a cache */
 #define DC_FLAG_LAST 0x08u /* data - nothing is assigned to this tree behind this packet (a hint) */
-#define DC_FLAG_MORE 0x01u /* data - the source could send more than it is asked for */
 #define DC_FLAG_MASK 0x0fu
 
 /* Flags of a stop in a route; every other bit is zero. */
