@@ -97,8 +97,9 @@ class TreeConfig:
 
 @dataclass(frozen=True)
 class Faults:
-    """Of one directed link; probabilities from 0 to 1, `reorder_by` and `jitter` in ns. `early`: what is lost takes none of
-    the link's time, as if its queue had dropped it; otherwise it is lost behind the link."""
+    """Of one directed link; probabilities from 0 to 1, `reorder_by` and `jitter` in ns (each frame is late by up to
+    that, in order). `early`: what is lost takes none of the link's time, as if its queue had dropped it; else it is lost
+    behind the link."""
 
     loss_data: float = 0.0
     loss_interest: float = 0.0
@@ -334,7 +335,9 @@ class Simulation:
 
     def faults(self, a: str, b: str, faults: Faults) -> None:
         """From now on the link a -> b spoils what it carries."""
-        values = {k: v if k in ("reorder_by", "jitter", "early") else round(v * 1e9) for k, v in faults.__dict__.items()}
+        values = {
+            k: v if k in ("reorder_by", "jitter", "early") else round(v * 1e9) for k, v in faults.__dict__.items()
+        }
         self._check(self._lib.sim_link_faults(self._sim, self.link(a, b), self._ffi.new("struct sim_faults *", values)))
 
     def rate(self, a: str, b: str, rate: int) -> None:

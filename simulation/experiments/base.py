@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,7 +10,7 @@ from datacast.master.plan import CC, Transport, transport
 from datacast.topologies import hosts, parse
 
 from .. import networks
-from ..engine import PAPER, Faults, Simulation, TreeConfig, rules
+from ..engine import PAPER, SECOND, Faults, Simulation, TreeConfig, rules
 from ..errors import ExperimentError
 
 Row = dict[str, Any]
@@ -193,6 +193,15 @@ def simulation(s: Setting, framing: int) -> Simulation:
 
         return Ns3Simulation(s.seed, framing, s.policy)
     raise ExperimentError(f"no engine {s.engine!r}; there are datacast and ns3", what=s.engine)
+
+
+def late_hosts(sim: Simulation, s: Setting, links: Iterable[tuple[str, str]]) -> None:
+    """What these links of hosts carry comes later by up to a packet's time, as from a processor. With hosts of perfect
+    clocks a full queue drops by who comes just before a departure, always the same (Floyd and Jacobson 1991: phase
+    effects), and not by who sends more. ns-3 has no such links."""
+    if s.engine == "datacast":
+        for a, b in links:
+            sim.faults(a, b, Faults(jitter=s.mtu * 8 * SECOND // s.rate))
 
 
 def members(s: Setting, g: Any) -> list[str]:

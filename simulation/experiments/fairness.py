@@ -9,7 +9,7 @@ from datacast.topologies import parse
 from .. import networks
 from ..engine import PAPER, SECOND, Group, Simulation
 from ..shares import SHARES, Span, share
-from .base import INTEREST, Experiment, Report, Result, Row, Setting, jain, simulation
+from .base import INTEREST, Experiment, Report, Result, Row, Setting, jain, late_hosts, simulation
 
 STEP = SECOND // 10
 SETTLE = SECOND
@@ -145,6 +145,7 @@ def figure13b(s: Setting, report: Report, flavour: str = "") -> Result:
     group = _group(sim, s, networks.FIGURE10_RECEIVERS, 0, 5 * unit, networks.FIGURE10_TREE).group
     flows = [sim.tcp(["00", "s0.0", "02"], unit + k * 1000, 4 * unit, flavour, s.mtu) for k in range(3)]
     flows += [sim.tcp(["00", "s0.0", "01"], 2 * unit + k * 1000, 3 * unit, flavour, s.mtu) for k in range(6)]
+    late_hosts(sim, s, [(a, b) for a, b in sim.links if not a.startswith("s")])
     active = [0, 3, 9, 3, 0]
     meter = _measure(sim, s, [group], flows, unit, report)
     rows: list[Row] = []

@@ -11,9 +11,9 @@ from typing import Any
 
 from datacast.fabric_manager.shares import BACKGROUND
 
-from ..engine import PAPER, SECOND, Faults, Simulation
+from ..engine import PAPER, SECOND, Simulation
 from ..shares import SHARES, TOLD, Span, share
-from .base import INTEREST, Experiment, Report, Result, Row, Setting, jain, simulation
+from .base import INTEREST, Experiment, Report, Result, Row, Setting, jain, late_hosts, simulation
 
 WINDOWS = 20
 """Parts of the time after a change in which no group may fall below half of its share."""
@@ -176,11 +176,7 @@ def build(s: Setting, c: Cell) -> Dumbbell:
         sim.cable("t", "b", rate, s.delay, max(c.queue, 1000))
         last_one = f"r0.{c.receivers - 1}"
         flows += [sim.tcp(["t", "b", last_one], k * 1000, c.end, c.flavour, s.mtu) for k in range(c.slow_tcp)]
-    if s.engine == "datacast":  # hosts are late by up to a packet's time, or drops follow their clocks, not their shares
-        late = Faults(jitter=s.mtu * 8 * SECOND // rate)
-        for a, b in sim.links:
-            if b in "ab" and a not in "ab":
-                sim.faults(a, b, late)
+    late_hosts(sim, s, [(name, at) for name, at in sim.links if at in "ab" and name not in "ab"])
     return Dumbbell(sim, groups, flows, s.mtu * 8)
 
 

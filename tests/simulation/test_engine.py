@@ -55,6 +55,32 @@ def test_the_same_seed_is_the_same_run():
     assert run(7) != run(8)
 
 
+def test_jitter_makes_frames_late_and_keeps_their_order():
+    def run(jitter: int) -> int:
+        sim, group = star(size=1484 * 500, rate_init=50 * MBIT, rate_max=50 * MBIT)
+        sim.faults("s", "w", Faults(jitter=jitter))
+        sim.run()
+        for r in "ab":
+            assert group.asker_stats(0, r)["retransmitted"] == 0 and group.asker_stats(0, r)["data"] == 500
+        return group.finish()
+
+    assert run(0) < run(2_000_000) <= run(0) + 2 * 2_000_000 + 1_000_000
+
+
+def test_a_share_is_kept_from_its_time_on():
+    sim, group = star(size=1484 * 3000)
+    group.limit(0, 60_000_000, 50 * MBIT)
+    sim.run(60_000_000, whole=False)
+    before = group.tree_stats()[0]["new_packets"]
+    sim.run(120_000_000, whole=False)
+    assert group.tree_stats()[0]["new_packets"] - before == pytest.approx(250, abs=5)
+    group.limit(0, 120_000_000, None)
+    sim.run(180_000_000, whole=False)
+    assert group.tree_stats()[0]["new_packets"] - before == pytest.approx(750, abs=10)
+    with pytest.raises(SimulationError, match="past"):
+        group.limit(0, 1, None)
+
+
 def test_everything_arrives_whole_and_right_over_bad_links():
     sim, group = star(size=1484 * 3000 - 17)
     for link in (("s", "w"), ("w", "a"), ("b", "w")):
