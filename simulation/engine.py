@@ -98,8 +98,8 @@ class TreeConfig:
 @dataclass(frozen=True)
 class Faults:
     """Of one directed link; probabilities from 0 to 1, `reorder_by` and `jitter` in ns (each frame is late by up to
-    that, in order). `early`: what is lost takes none of the link's time, as if its queue had dropped it; else it is lost
-    behind the link."""
+    that, in order). `early`: what is lost takes none of the link's time, as if its queue had dropped it; else it is
+    lost behind the link."""
 
     loss_data: float = 0.0
     loss_interest: float = 0.0
