@@ -20,6 +20,9 @@ DEBIAN_PACKAGES := build-essential pkg-config python3 python3-venv python3-dev p
   dpdk libdpdk-dev libssl-dev openssl libcurl4-openssl-dev nginx-light docker-registry libjansson-dev libyaml-dev libns3-dev librust-blake3-dev \
   mininet net-tools iputils-ping openvswitch-switch iproute2 ethtool tcpdump tshark etcd-server
 
+# Test processes, and the services that they start by the hundred, read compiled Python where it is at hand.
+unexport PYTHONDONTWRITEBYTECODE
+
 # What `make demo` and `make lab` pass on.
 TOPOLOGY ?= bcube:4,1
 LINK ?= 100mbit
@@ -41,7 +44,7 @@ RUN_OPTIONS = $(if $(FILE),--file $(FILE),--size $(SIZE)) $(if $(FROM),--from $(
   $(if $(TREES),--trees $(TREES)) $(if $(CACHE),--cache $(CACHE)) $(if $(CREDITS),--credits $(CREDITS)) \
   $(if $(DELTA),--delta $(DELTA)) $(if $(SEED),--seed $(SEED))
 
-.PHONY: analyze format docs packages test-packages test-image help setup build binaries demo lab test test-c c-tests test-py test-quick test-faults lint constants clean bench-lab figures bench-failures bench-path bench-peers mutants power-loss clockwork clockwork-bugs
+.PHONY: analyze format docs packages test-packages test-image help setup build binaries demo lab test test-c c-tests test-py test-quick test-faults lint constants clean bench-lab figures bench-failures bench-path bench-peers mutants power-loss clockwork clockwork-bugs test-costs
 
 ifndef V
 .SILENT:
@@ -150,9 +153,11 @@ test: ## everything: static checks, C tests, sanitizers, Python, whole labs; JOB
 	@echo "Python tests and whole labs"; $(MAKE) --no-print-directory test-py
 
 # Tests marked `lab` are tried again when they fail (tests/conftest.py); the summary names them (R). JOBS: so many test
-# processes for all but the labs, which have the machine for themselves afterwards. One more than cores: tests wait a lot.
+# processes for all but the labs. One more than cores: tests wait a lot. Labs come afterwards, two at a time: their links
+# are slow, and they wait most of the time; those marked `alone` have the machine for themselves at the end.
 JOBS ?= $(shell n=$$(($$(nproc) + 1)); echo $$((n < 6 ? n : 6)))
 SIDE_BY_SIDE = -n $(JOBS) --dist loadfile -m "not lab"
+LABS = -n 2 --dist loadfile -m "lab and not alone"
 TEST_PROGRAMS = $(addprefix $(BUILD)/,datacast-agent-asan asan/datacast-switch)
 test-py: build
 	@$(AGAIN) $(TEST_PROGRAMS)
@@ -160,11 +165,17 @@ ifeq ($(JOBS),1)
 	@nice -n 5 $(PY) -m pytest $(PYTEST_OPTIONS)
 else
 	@nice -n 5 $(PY) -m pytest -q $(SIDE_BY_SIDE) $(PYTEST_OPTIONS); beside=$$?; \
-	  nice -n 5 $(PY) -m pytest -m lab $(PYTEST_OPTIONS) && exit $$beside
+	  nice -n 5 $(PY) -m pytest -q $(LABS) $(PYTEST_OPTIONS) || beside=$$?; \
+  nice -n 5 $(PY) -m pytest -m "lab and alone" $(PYTEST_OPTIONS) && exit $$beside
 endif
 
 test-quick: build ## what needs neither root nor a lab
 	@nice -n 5 $(PY) -m pytest -q -m "not root and not lab" $(PYTEST_OPTIONS)
+
+test-costs: build ## processor time and waiting of every test, which hold where the machine has other work: build/costs
+	@$(AGAIN) $(TEST_PROGRAMS)
+	@PYTHONPATH=tests nice -n 5 $(PY) -m pytest -q -p costs $(SIDE_BY_SIDE) $(PYTEST_OPTIONS) || true
+	@$(PY) tests/costs.py
 
 test-faults: build ## the fault matrix on real labs, some twenty minutes
 	@DATACAST_FAULTS=1 nice -n 5 $(PY) -m pytest -v tests/lab/test_fault_matrix.py tests/lab/test_lab_life.py tests/mininet

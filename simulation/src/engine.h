@@ -140,7 +140,7 @@ struct vertex {
   int *out; /* directed link per port, -1: none */
   struct endpoint *askers, *sources;
   int n_askers, n_sources;
-  uint64_t cache_bytes;
+  uint64_t cache_bytes, cache_bytes_max; /* C, and what a node keeps at most whatever interests ask for */
 };
 
 struct endpoint {
@@ -216,6 +216,7 @@ struct local { /* a frame from an endpoint for its own host's node */
 struct sim {
   dc_time now;
   uint64_t rng, digest, hops;
+  bool damaged; /* some link has altered frames: an interest may have asked for another C */
   int framing;
   const char *error;
   char text[160]; /* of an error with numbers */

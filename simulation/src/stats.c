@@ -112,6 +112,7 @@ int sim_link_faults(sim *s, int link, const struct sim_faults *f)
   if (l == NULL)
     return sim_fail(s, "no such link");
   l->faults = *f;
+  s->damaged |= f->corrupt > 0;
   l->faulty = f->loss_data | f->loss_interest | f->duplicate | f->reorder | f->corrupt;
   return 0;
 }
@@ -299,7 +300,7 @@ const char *sim_check(sim *s)
     for (unsigned k = 0; k < n; k++) {
       bytes += t[k].bytes;
       cached += t[k].packets;
-      if (t[k].bytes > v->cache_bytes)
+      if (t[k].bytes > (s->damaged ? v->cache_bytes_max : v->cache_bytes))
         return "a content store is larger than C";
     }
     if (bytes != c.bytes)

@@ -61,6 +61,7 @@ void vertex_prepare(sim *s, int v)
   struct dc_node_cfg cfg = config(s, v);
   s->vertices[v].node = dc_node_init(memory_take(&s->memory, dc_node_size(&cfg)), &cfg, &packet_ops);
   s->vertices[v].cache_bytes = cfg.cache_bytes;
+  s->vertices[v].cache_bytes_max = cfg.cache_bytes_max;
 }
 
 /* A frame to send becomes a packet: `from`, the one at hand, when this is the last of them. Takes over the

@@ -16,7 +16,7 @@ from planes import PLANES
 
 from datacast.lab.state import Registry
 
-pytestmark = [pytest.mark.root, pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.root, pytest.mark.lab, pytest.mark.alone, pytest.mark.slow, pytest.mark.timeout(300)]
 DATACAST = ROOT / ".venv" / "bin" / "datacast"
 SIX = "02,10,21,23,31,33"
 AT_LENGTH = pytest.mark.skipif(not os.environ.get("DATACAST_BMV2"), reason="a part of `make test-bmv2`")

@@ -92,7 +92,8 @@ def measure(network, size: int, count: int, seconds: float) -> tuple[int, int, f
     return int(count), int(total), float(took)
 
 
-@pytest.mark.lab  # it measures a rate: nothing may run beside it
+@pytest.mark.lab
+@pytest.mark.alone  # it measures a rate
 @pytest.mark.parametrize("size", [9014, 1514])
 def test_a_cable_carries_its_rate_and_no_more(network, size):
     _, total, took = measure(network, size, 0, 2.0)

@@ -32,8 +32,9 @@ ROOT = HERE.parents[1]
 WORK = ROOT / "build" / "mutants"
 TREE = WORK / "tree"
 RESULTS = WORK / "results.jsonl"
-SLACK = 3.0
-"""A mutant has so many times the time of the unchanged tests, and half a minute; then it has hung: noticed, too."""
+LIMIT = 1800.0
+"""Seconds for a build and a stage of tests (each test has a limit of its own). What needs longer has hung: noticed,
+too, when the unchanged tests are through in that time."""
 FIRST = 6
 """Tests that noticed the most of a part's earlier mutants go first: so many."""
 FAILED = re.compile(rb"^(?:FAILED|ERROR) (tests/\S+?)(?: - .*)?$", re.M)
@@ -114,20 +115,6 @@ def prepare(revision: str) -> None:
         sys.exit(f"the tree does not build: see {(WORK / 'last.log').relative_to(ROOT)}")
 
 
-def baseline(part: Part, revision: str) -> float:
-    """Seconds that the unchanged tests take, once per revision; they must pass, or nothing would be learned."""
-    path = WORK / "usual.json"
-    usual: dict[str, float] = json.loads(path.read_text()) if path.exists() else {}
-    key = f"{revision} {part.command()}"
-    if key not in usual:
-        start = time.monotonic()
-        if run(part.command()) != 0:
-            sys.exit(f"{part.name}: the tests fail without any change: see {(WORK / 'last.log').relative_to(ROOT)}")
-        usual[key] = time.monotonic() - start
-        path.write_text(json.dumps(usual, indent=1))
-    return usual[key]
-
-
 def stillborn(path: str) -> bool:
     """The core's build command runs its tests too: only the compiler tells a stillborn mutant."""
     if not path.endswith(".c"):
@@ -141,11 +128,11 @@ def stillborn(path: str) -> bool:
     return code != 0
 
 
-def attempt(part: Part, change: Change, usual: float, revision: str, first: list[str]) -> Result:
+def attempt(part: Part, change: Change, revision: str, first: list[str]) -> Result:
+    """`first`: tests that go before all of the part's, as they are likely to notice."""
     path = TREE / change.path
     before = path.read_text()
     start = time.monotonic()
-    limit = usual * SLACK + 30
     suspects: list[str] = []
 
     def result(outcome: str, by: str = "") -> Result:
@@ -157,7 +144,7 @@ def attempt(part: Part, change: Change, usual: float, revision: str, first: list
             return result("stillborn")
         code: int | None = 0
         for tests in [first, None] if first else [None]:
-            code = run(part.command(tests), limit)
+            code = run(part.command(tests), LIMIT)
             if code != 0:
                 break
         if code == 0:
@@ -166,10 +153,10 @@ def attempt(part: Part, change: Change, usual: float, revision: str, first: list
     finally:
         path.write_text(before)
     if code is None:  # as a whole: the unchanged tests must be through in the same time, on the machine as it is now
-        return result("killed" if run(part.command(), limit) == 0 else "unsure")
+        return result("killed" if run(part.command(), LIMIT) == 0 else "unsure")
     if not suspects:
         return result("killed")  # a test in C, or a module that cannot be imported
-    return result("killed" if run(part.command(suspects[:1]), limit) == 0 else "unsure", suspects[0])
+    return result("killed" if run(part.command(suspects[:1]), LIMIT) == 0 else "unsure", suspects[0])
 
 
 def listed() -> list[tuple[Part, Change]]:
@@ -188,11 +175,14 @@ def listed() -> list[tuple[Part, Change]]:
 
 def try_listed(revision: str) -> int:
     """One line each; 0 when all are noticed. The lines without a change must pass as well."""
-    commands = {part.command(): part for part, _ in listed()}
-    usual = {command: baseline(part, revision) for command, part in commands.items()}
+    for part in {part.command(): part for part, _ in listed()}.values():
+        if run(part.command(), LIMIT) != 0:
+            sys.exit(
+                f"the tests fail without any change: {part.command()}: see {(WORK / 'last.log').relative_to(ROOT)}"
+            )
     results = []
     for part, change in listed():
-        results.append(attempt(part, change, usual[part.command()], revision, []))
+        results.append(attempt(part, change, revision, []))
         print(
             f"{results[-1].outcome:9} {results[-1].seconds:6.1f} s  {change.path}:{change.line} {change.what}",
             flush=True,
@@ -211,12 +201,26 @@ def known(revision: str) -> list[Result]:
     return [result for result in found if result.revision == revision and result.outcome != "unsure"]
 
 
+def near(part: Part, path: str) -> list[str]:
+    """The part's files of tests that speak of a Python module."""
+    module = Path(path)
+    if module.suffix != ".py":
+        return []
+    speaks = re.compile(rf"\b{module.parent.name}(\.| import [\w, ]*\b){module.stem}\b")
+    files = [file for tests in part.tests for file in [TREE / tests, *sorted((TREE / tests).glob("test_*.py"))]]
+    return [
+        file.relative_to(TREE).as_posix()
+        for file in files
+        if file.is_file() and (module.stem in file.stem or speaks.search(file.read_text()))
+    ]
+
+
 def first(results: list[Result], part: Part, path: str) -> list[str]:
-    """Tests that noticed earlier mutants of this part, those of the same file before the others."""
+    """Tests that noticed earlier mutants of this part, those of the same file before the others, and what is near."""
     mine = [r for r in results if r.part == part.name and r.by]
     order = Counter[str](r.by for r in mine if r.change.path == path).most_common(FIRST // 2)
     order += Counter[str](r.by for r in mine).most_common(FIRST)
-    return list(dict.fromkeys(name for name, _ in order))[:FIRST]
+    return list(dict.fromkeys(name for name, _ in order))[:FIRST] + near(part, path)
 
 
 @dataclass
@@ -300,8 +304,7 @@ def main() -> int:
     while trials := [trial for trial in trials if trial.counted < trial.wanted and trial.candidates]:
         trial = min(trials, key=Trial.share)
         part, change = trial.part, trial.candidates.pop(0)
-        usual = baseline(part, revision)
-        result = attempt(part, change, usual, revision, first(results, part, change.path))
+        result = attempt(part, change, revision, first(results, part, change.path))
         if result.outcome == "unsure":
             trial.candidates.append(change)  # once more when the others are through
         results.append(result)
