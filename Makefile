@@ -44,7 +44,7 @@ RUN_OPTIONS = $(if $(FILE),--file $(FILE),--size $(SIZE)) $(if $(FROM),--from $(
   $(if $(TREES),--trees $(TREES)) $(if $(CACHE),--cache $(CACHE)) $(if $(CREDITS),--credits $(CREDITS)) \
   $(if $(DELTA),--delta $(DELTA)) $(if $(SEED),--seed $(SEED))
 
-.PHONY: analyze format docs packages test-packages test-image help setup build binaries demo lab test test-c c-tests test-py test-quick test-faults lint constants clean bench-lab figures bench-failures bench-path bench-peers mutants power-loss clockwork clockwork-bugs test-costs
+.PHONY: analyze format docs packages test-packages test-image help setup build binaries demo lab test test-c c-tests test-py test-quick test-faults lint constants clean bench-lab figures bench-failures bench-path bench-peers mutants power-loss kills clockwork clockwork-bugs test-costs
 
 ifndef V
 .SILENT:
@@ -186,6 +186,9 @@ mutants: build ## one-line changes that tests should notice, hours, resumable: N
 
 power-loss: build ## ten thousand seeded losses of power under store, files and certificates: CUTS=10000
 	@DATACAST_CUTS=$(or $(CUTS),10000) $(PY) -m pytest -q --timeout 3600 tests/powerloss
+
+kills: build ## leader, workers, controller and etcd's members killed under transfers in a lab: KILLS=200 SEED=1
+	@PYTHONPATH=tests $(PY) -m kills --kills $(or $(KILLS),200) --seed $(or $(SEED),1)
 
 clockwork: build ## the control plane in simulated time: SEEDS=0:10000, or one
 	@PYTHONPATH=tests nice -n 10 $(PY) -m clockwork $(or $(SEEDS),0:10000) -j $(shell nproc)

@@ -45,6 +45,8 @@ class Tree(BaseModel):
 class _Group(BaseModel):
     id: str
     state: GroupState
+    epoch: int = Field(description="how many masters it has had")
+    worker: str | None = Field(description="who runs its master")
     source: str
     source_path: str
     other_sources: list[str] = Field(default=[], description="more hosts that have the same file and send it too")
@@ -64,8 +66,6 @@ class _Group(BaseModel):
 class GroupRecord(_Group):
     """A group with all its figures."""
 
-    epoch: int = Field(description="how many masters it has had")
-    worker: str | None = Field(description="who runs its master")
     options: dict[str, Any]
     weight: int
     most_bps: int | None

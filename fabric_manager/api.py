@@ -6,6 +6,8 @@ Times are Unix nanoseconds (`_ns`), rates bit/s (`_bps`), sizes bytes. Only this
 from __future__ import annotations
 
 import os
+import re
+import socket
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -22,8 +24,17 @@ if TYPE_CHECKING:
 DEFAULT_URL = "http://127.0.0.1:7501"
 DEFAULT_SIGNALLING = "127.0.0.1:7500"
 ENV_URL = "DATACAST_FABRIC_MANAGER"
-CHILD = "child-"
-"""How the name of a worker begins that its machine's fabric manager has started."""
+
+
+def machine_name() -> str:
+    """As a part of a worker's name."""
+    return re.sub("[^A-Za-z0-9-]", "-", socket.gethostname())[:32]
+
+
+def child_name() -> str:
+    """How the name of a worker begins that this machine's fabric manager has started."""
+    return f"child-{machine_name()}-"
+
 
 # States of a group (fabric_manager/machine.py moves between them). The last four are final.
 GroupState = Literal["queued", "starting", "running", "cancelling", "done", "partial", "failed", "cancelled"]

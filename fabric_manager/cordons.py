@@ -6,7 +6,7 @@ from datacast.services.problems import Problem
 from datacast.services.store import StoreError
 
 from .fabric import Fabric
-from .keys import CORDONS, Kept
+from .keys import CORDONS, Kept, unwritten
 from .requests import check_host
 
 
@@ -33,14 +33,14 @@ class Cordons:
         try:
             self._hosts[host] = reason, await self.kept.put(CORDONS + host, reason, revision)
         except StoreError as error:
-            raise _unwritten(host, error) from error
+            raise unwritten(error, host) from error
 
     async def delete(self, host: str) -> None:
         """Raises Problem."""
         try:
             await self.kept.delete(CORDONS + host, self._hosts[host][1])
         except StoreError as error:
-            raise _unwritten(host, error) from error
+            raise unwritten(error, host) from error
         self._hosts.pop(host, None)
 
     def check(self, names: list[str]) -> None:
@@ -52,7 +52,3 @@ class Cordons:
                     409, "cordoned", f"host {name} takes part in no new group{why}", what=name,
                     remedy="leave it out, or `datacast uncordon` it",
                 )  # fmt: skip
-
-
-def _unwritten(host: str, error: StoreError) -> Problem:
-    return Problem(503, "store", f"it could not be written: {error.message}", what=host)

@@ -13,10 +13,11 @@ import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from typing import Any
+from weakref import WeakValueDictionary
 
 from pydantic import TypeAdapter, ValidationError
 
-from datacast.services.problems import Problem
+from datacast.services.problems import NO_LEADER, Problem
 from datacast.services.store import Conflict, StoreError
 
 from . import machine
@@ -26,7 +27,7 @@ from .carried import Carried
 from .cordons import Cordons
 from .divider import Divider
 from .fabric import Fabric
-from .keys import GROUPS, Kept, TreeIds
+from .keys import GROUPS, TREE_IDS, Kept, TreeIds, unwritten
 from .machine import Assigned, Cancel, Event, GiveUp, Join, Leave, OwnerLost, Place, Recall, Reported, Resume, Tell
 from .record import Record, dump, load, summary
 from .requests import check_dest_path, check_host, check_source_path, no_agent, receivers_of, with_fetchers
@@ -43,6 +44,8 @@ KEEP_GROUPS = 1000
 """Finished groups that are remembered."""
 AGENTS_WAIT_S = 8.0
 """Groups of a fabric manager before: how long their members' agents are waited for, once this one has begun."""
+AGENTS_RETURN_S, LOOK_S = 5.0, 0.02
+"""So long a request waits for agents that look for this fabric manager."""
 DISOWN_TRIES = 60
 ORDER_AGAIN_S = 0.2
 
@@ -75,7 +78,7 @@ class Groups:
         self.sets, self.cordons = Sets(fabric, kept), Cordons(fabric, kept)
         self.site_groups = SiteGroups(kept)
         self.wiring = Wiring(fabric, kept, self._rewired, self._groups_of)
-        self._keyed = asyncio.Lock()
+        self._keyed: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.tree_ids = TreeIds(kept)
         self.totals = Totals()
         self.workers = Workers(self._lost, self._came)
@@ -90,11 +93,13 @@ class Groups:
         """Groups of a fabric manager before of which nothing has been heard yet."""
         self._losing: set[str] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._began = 0.0
+        self._began = self._return_s = 0.0
 
     async def begin(self) -> None:
         """With what the store holds. Raises StoreError."""
         self._began = time.monotonic()
+        if await self.kept.store.get(TREE_IDS):  # there was a fabric manager before
+            self._return_s = self._began + AGENTS_RETURN_S
         self.workers.begin()
         self._spawn(self.divider.run())
         await self.sets.begin()
@@ -156,7 +161,7 @@ class Groups:
             return await self._create(spec, accepted_ns, by, "")
         digest = hashlib.sha256(repr(spec).encode()).hexdigest()[:16]
         named = f"{by}/{key}"
-        async with self._keyed:
+        async with self._keyed.setdefault(named, asyncio.Lock()):  # others wait for the answer to the same one only
             known = next((h.record for h in self._groups.values() if h.record.request_key[17:] == named), None)
             if known is None:
                 return await self._create(spec, accepted_ns, by, f"{digest} {named}")
@@ -168,6 +173,7 @@ class Groups:
         return known
 
     async def _create(self, spec: GroupSpec, accepted_ns: int, by: str, key: str) -> Record:
+        await self._agents_return(spec)
         receivers = receivers_of(self.fabric, self.sets.all(), spec)
         if not isinstance(spec.receivers, list):  # a set, or all: as many as take part
             receivers = [name for name in receivers if self.cordons.reason(name) is None] or receivers
@@ -207,12 +213,19 @@ class Groups:
                     await self._caught_up(there, record)
                     return there.record
                 self._spawn(self._disown(record.id))
-                raise _unwritten(error) from error
+                raise unwritten(error) from error
             await self._carry_out(held, effects)
         log.info("group %s: %s:%s to %d receivers", record.id, spec.source, spec.source_path, len(receivers))
         if not begins:
             self._admit()
         return held.record
+
+    async def _agents_return(self, spec: GroupSpec) -> None:
+        """Those of the fabric manager before come within a moment: nobody is told meanwhile that a host has none."""
+        named = [*spec.roots, *(spec.receivers if isinstance(spec.receivers, list) else self.fabric.members())]
+        nodes = [self.fabric.nodes[name] for name in named if name in self.fabric.nodes]
+        while time.monotonic() < self._return_s and not all(node.registered for node in nodes):
+            await asyncio.sleep(LOOK_S)
 
     async def _disown(self, group: str) -> None:
         """The caller was told that it could not be written; where it was all the same, it goes."""
@@ -255,7 +268,7 @@ class Groups:
             try:
                 await self.kept.delete(GROUPS + group, held.revision)
             except StoreError as error:
-                raise _unwritten(error) from error
+                raise unwritten(error) from error
             self._groups.pop(group, None)
         return held.record
 
@@ -334,7 +347,7 @@ class Groups:
                     held.revision = await self.kept.put(GROUPS + group, dump(outcome.record), held.revision)
                 except StoreError as error:
                     held.unsure = True
-                    raise _unwritten(error) from error
+                    raise unwritten(error) from error
             before, held.record = held.record, outcome.record
             if held.record.state != before.state:
                 why = f" ({held.record.progress.error.message})" if held.record.progress.error else ""
@@ -357,7 +370,7 @@ class Groups:
         try:
             entry = await self.kept.store.get(GROUPS + held.record.id)
         except StoreError as error:
-            raise _unwritten(error) from error
+            raise unwritten(error) from error
         held.unsure = False
         if entry is not None and entry.revision != held.revision:
             before, held.record, held.revision = held.record, load(entry.value), entry.revision
@@ -508,6 +521,8 @@ class Groups:
                     await self._do(record.id, OwnerLost(record.epoch, how))
                     return
                 except Problem as problem:
+                    if problem.code == NO_LEADER:
+                        return
                     log.error("group %s: %s", record.id, problem)
                 await asyncio.sleep(1.0)
         finally:
@@ -525,6 +540,8 @@ class Groups:
 
     def sweep(self) -> None:
         """Call ten times a second."""
+        if self.kept.deposed:
+            return
         self.workers.sweep()
         if not self.workers.returning():
             leases = {worker.lease for worker in self.workers.all()}
@@ -555,10 +572,10 @@ class Groups:
         sources = [self.fabric.nodes.get(name) for name in record.spec.roots]
         lost = record.id in self._inherited and not any(source and source.registered for source in sources)
         try:
-            await self._do(record.id, _interrupted(record) if lost else Assigned(worker.name, worker.lease))
+            await self._do(record.id, machine.interrupted(record) if lost else Assigned(worker.name, worker.lease))
         except Problem as problem:
             worker.groups.discard(record.id)
-            if problem.status != 409:
+            if problem.status != 409 and problem.code != NO_LEADER:
                 log.error("group %s: %s", record.id, problem)
                 self._waiting.add(record.id)
 
@@ -577,22 +594,3 @@ class Groups:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-def _interrupted(record: Record) -> GiveUp:
-    source = record.spec.source
-    return GiveUp(
-        "interrupted",
-        f"the transfer was interrupted, and the source {source} has no agent; start it and resume the group: receivers "
-        "go on from what they have",
-    )
-
-
-def _unwritten(error: StoreError) -> Problem:
-    """Raised where nothing has changed because it could not be written."""
-    if isinstance(error, Conflict):
-        return Problem(409, "conflict", f"another fabric manager has changed it: {error.message}", what=error.what)
-    return Problem(
-        503, "store", f"it could not be written: {error.message}", what=error.what,
-        remedy="see that the store's disk has room and that the store runs",
-    )  # fmt: skip

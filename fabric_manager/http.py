@@ -18,6 +18,7 @@ from .fabric import Fabric
 from .group_routes import add_group_routes
 from .groups import Groups
 from .hub import Hub
+from .leadership import LEADING
 from .record import summary
 from .registry import Registry
 from .rights import only
@@ -66,6 +67,12 @@ def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> Fa
                 "reports": registry.reports,
             }
         )
+
+    @app.get(LEADING, dependencies=[only("fabric-manager")])
+    async def leading() -> StreamingResponse:
+        subscription = hub.subscribe(lambda event: False)
+        ended = lines(subscription, lambda: hub.unsubscribe(subscription))
+        return StreamingResponse(ended, media_type="application/x-ndjson")
 
     @app.get("/totals", dependencies=controller)
     async def totals() -> JSONResponse:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
-from datacast.services.store import Conflict, Guard, Store
+from datacast.services.problems import NO_LEADER, Problem
+from datacast.services.store import Conflict, Guard, Lost, Store, StoreError
 
 GROUPS = "groups/"
 SETS = "sets/"
@@ -20,16 +22,27 @@ RESERVE = 4096
 
 
 class Kept:
-    """`store`, under `guard` when this process leads by a lease."""
+    """`store`, under `guard` when this process leads by a lease. `on_lost` is called when it turns out that it does not
+    any more."""
 
     def __init__(self, store: Store, guard: Guard | None = None) -> None:
         self.store, self.guard = store, guard
+        self.deposed = False
+        self.on_lost: Callable[[], None] = lambda: None
+
+    def _lost(self) -> None:
+        if not self.deposed:
+            self.deposed = True
+            self.on_lost()
 
     async def put(self, key: str, value: str, revision: int) -> int:
         """The new revision. A write that was answered with a conflict, but has happened (its first answer was lost), is
         none."""
         try:
             return await self.store.put(key, value, revision, guard=self.guard)
+        except Lost:
+            self._lost()
+            raise
         except Conflict:
             there = await self.store.get(key)
             if there is not None and there.value == value:
@@ -37,7 +50,11 @@ class Kept:
             raise
 
     async def delete(self, key: str, revision: int) -> None:
-        await self.store.delete(key, revision, guard=self.guard)
+        try:
+            await self.store.delete(key, revision, guard=self.guard)
+        except Lost:
+            self._lost()
+            raise
 
 
 class TreeIds:
@@ -64,3 +81,16 @@ class TreeIds:
             first = 1
         await self._kept.put(TREE_IDS, str(first + count), entry.revision if entry else 0)
         self._next, self._end = first, first + count
+
+
+def unwritten(error: StoreError, what: str = "") -> Problem:
+    """What is said of a write that did not happen."""
+    if isinstance(error, Lost):
+        return Problem(503, NO_LEADER, "another fabric manager leads now", remedy="ask again in a moment")
+    if isinstance(error, Conflict):
+        text = f"another fabric manager has changed it: {error.message}"
+        return Problem(409, "conflict", text, what=what or error.what)
+    return Problem(
+        503, "store", f"it could not be written: {error.message}", what=what or error.what,
+        remedy="see that the store's disk has room and that the store runs",
+    )  # fmt: skip

@@ -2,6 +2,10 @@
 
 The others watch the key, and send whoever asks them to the leader. A leader that cannot renew its lease in time leads
 no more, and ends: what it would still write the store refuses, because the key it guards with is another's.
+
+A lease takes its time to end. So a follower reads a stream of the leader's as well: when that ends, and the leader's
+machine says that nobody listens there any more, the process is gone, and the key is taken at once. Were that wrong, the
+one before would be deposed, no more: a key that was taken has another revision.
 """
 
 from __future__ import annotations
@@ -16,10 +20,12 @@ from pathlib import Path
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from datacast.services.problems import Problem
+from datacast.services.problems import NO_LEADER, Problem, Unreachable
 from datacast.services.service import problem_response
 from datacast.services.store import Conflict, Guard, Lost, Store, StoreError
+from datacast.services.tls import PLAIN, Security
 
+from .api import FabricManagerClient
 from .keys import LEADER
 
 log = logging.getLogger("datacast.fabric_manager")
@@ -27,13 +33,16 @@ log = logging.getLogger("datacast.fabric_manager")
 LEASE_S = 2.0
 """etcd gives none shorter than one and a half times its election timeout."""
 RETRY_S = 0.2
+HEED_S = 0.05
+LEADING = "/leading"
+"""A stream of the leader's, for as long as it leads."""
 
 
 class Leadership:
-    """`url`: where this one is asked over HTTP."""
+    """`url`: where this one is asked over HTTP, and `security` how it asks another."""
 
-    def __init__(self, store: Store, url: str) -> None:
-        self.store, self.url = store, url
+    def __init__(self, store: Store, url: str, security: Security = PLAIN) -> None:
+        self.store, self.url, self._security = store, url, security
         # A process that listens at the same address of the same machine is this one's predecessor, and gone.
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         self._name = f"{boot} {url}"
@@ -41,6 +50,8 @@ class Leadership:
         """Where the leader is asked."""
         self.lost = asyncio.Event()
         self._lease: int | None = None
+        self._gone: str | None = None
+        """What the key held of a leader whose process has ended."""
         self._renewing: asyncio.Task[None] | None = None
 
     async def campaign(self) -> Guard:
@@ -58,30 +69,72 @@ class Leadership:
     async def _try(self) -> Guard | None:
         entry = await self.store.get(LEADER)
         held = json.loads(entry.value) if entry else {}
-        if entry is not None and held.get("name") != self._name:
+        if entry is not None and held.get("name") != self._name and entry.value != self._gone:
             self.leader = held.get("url")
             return None
         lease = await self.store.grant(LEASE_S)
-        value = json.dumps({"name": self._name, "url": self.url})
+        value = json.dumps({"name": self._name, "url": self.url, "lease": lease})
         try:
             revision = await self.store.put(LEADER, value, entry.revision if entry else 0, lease=lease)
         except (Conflict, Lost):
             await self.store.revoke(lease)
             return None
         self.leader, self._lease = self.url, lease
+        if isinstance(before := held.get("lease"), int):  # were its owner there, it hears of it
+            with contextlib.suppress(StoreError):
+                await self.store.revoke(before)
         self._renewing = asyncio.create_task(self._renew(lease))
         return Guard(LEADER, revision)
 
     async def _follow(self) -> None:
-        """Until there is no leader."""
-        async for change in self.store.watch(LEADER):
-            if change.key != LEADER:
-                continue
-            if change.value is None:
-                self.leader = None
-                return
-            self.leader = json.loads(change.value).get("url")
-            log.info("%s leads", self.leader)
+        """Until there is no leader. Raises StoreError."""
+        gone = asyncio.Event()
+        tasks = [asyncio.create_task(self._watch(gone)), asyncio.create_task(gone.wait())]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if tasks[0].done():
+                tasks[0].result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _watch(self, gone: asyncio.Event) -> None:
+        heeding: asyncio.Task[None] | None = None
+        try:
+            async for change in self.store.watch(LEADER):
+                if change.key != LEADER:
+                    continue
+                if heeding:
+                    heeding.cancel()
+                if change.value is None:
+                    self.leader = None
+                    return
+                self.leader = json.loads(change.value).get("url")
+                log.info("%s leads", self.leader)
+                heeding = asyncio.create_task(self._heed(change.value, gone))
+        finally:
+            if heeding:
+                heeding.cancel()
+                await asyncio.gather(heeding, return_exceptions=True)
+
+    async def _heed(self, value: str, gone: asyncio.Event) -> None:
+        """Sets `gone` when the process of the leader that the key names has ended."""
+        heard = False
+        async with FabricManagerClient(self.leader, security=self._security) as client:
+            while True:
+                try:
+                    async for _ in client.lines(LEADING):
+                        heard = True
+                except Unreachable as problem:
+                    if heard and problem.refused:
+                        log.warning("%s led, and is gone", self.leader)
+                        self._gone = value
+                        gone.set()
+                        return
+                except Problem as problem:
+                    log.info("%s", problem)
+                await asyncio.sleep(HEED_S)
 
     async def _renew(self, lease: int) -> None:
         heard = time.monotonic()
@@ -95,8 +148,13 @@ class Leadership:
                 break
             except StoreError as error:
                 log.warning("%s", error)
-        log.error("this fabric manager leads no more: its lease has ended")
-        self.lost.set()
+        self.lose()
+
+    def lose(self) -> None:
+        """The lease has ended, or the key is another's."""
+        if not self.lost.is_set():
+            log.error("this fabric manager leads no more: its lease has ended")
+            self.lost.set()
 
     async def resign(self) -> None:
         """Another may lead at once."""
@@ -115,6 +173,10 @@ class Front:
         self.app: ASGIApp | None = None
         self.leadership: Leadership | None = None
 
+    def end(self) -> None:
+        """This one leads no more, and does not know who does."""
+        self.app = self.leadership = None
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self.app is not None:
             await self.app(scope, receive, send)
@@ -125,7 +187,7 @@ class Front:
         leader = self.leadership.leader if self.leadership else None
         if leader is None:
             text = "no fabric manager leads now"
-            return problem_response(Problem(503, "no_leader", text, remedy="ask again in a moment"))
+            return problem_response(Problem(503, NO_LEADER, text, remedy="ask again in a moment"))
         query = scope["query_string"].decode()
         where = f"{leader}{scope['path']}{'?' + query if query else ''}"
         return JSONResponse({"leader": leader}, status_code=307, headers={"location": where})

@@ -127,6 +127,15 @@ class Stale(Problem):
         super().__init__(409, "stale", text, what=record.id, remedy="stop working on the group")
 
 
+def interrupted(record: Record) -> GiveUp:
+    source = record.spec.source
+    return GiveUp(
+        "interrupted",
+        f"the transfer was interrupted, and the source {source} has no agent; start it and resume the group: receivers "
+        "go on from what they have",
+    )
+
+
 def final(record: Record) -> bool:
     return record.state in FINAL_STATES
 

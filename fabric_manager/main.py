@@ -21,7 +21,7 @@ from datacast.services.service import HttpServer, address_of, listen
 from datacast.services.store import open_store
 
 from .admission import GROUPS_MAX, HOST_MAX, Caps
-from .api import CHILD, DEFAULT_SIGNALLING
+from .api import DEFAULT_SIGNALLING, child_name
 from .fabric import Fabric
 from .groups import Groups
 from .http import make_app
@@ -101,6 +101,7 @@ class FabricManager:
         self._tasks: list[asyncio.Task[None]] = []
         self._server: HttpServer | None = None
         self.leadership: Leadership | None = None
+        self._front: Front | None = None
         self.signalling_address = self.url = ""
 
     async def start(self) -> None:
@@ -112,13 +113,14 @@ class FabricManager:
         except DatacastError:
             http_sock.close()
             raise
-        front = Front()
+        front = self._front = Front()
         # A Unix socket is its owner's alone, and needs no certificates.
         self._server = HttpServer(front, http_sock, None if self._http.startswith("unix:") else self.security.server)
         self.url = self._server.url
-        self.leadership = front.leadership = Leadership(self.store, self.url)
+        self.leadership = front.leadership = Leadership(self.store, self.url, self.security)
         await self._server.start()
         self.groups.kept.guard = await self.leadership.campaign()
+        self.groups.kept.on_lost = self.leadership.lose
         await self.groups.begin()
         signalling_sock = listen(self._signalling, self.security)
         self.signalling_address = address_of(signalling_sock)
@@ -129,14 +131,21 @@ class FabricManager:
         await self.registry.start(signalling_sock)
         self._tasks.append(asyncio.create_task(self._sweep()))
         if self._count:
-            self.pool = Pool(self._addresses or self.url, self._count, self._left_here, self._worker_options)
+            self.pool = Pool(
+                self._addresses or self.url,
+                self._count,
+                self._left_here,
+                self._worker_options,
+                self.groups.workers.died,
+            )
+            self.groups.workers.watch = self.pool.watch
             # Workers that an earlier fabric manager has left come back first.
             self.pool.start(RETURN_S if self.groups.unfinished() else 0.0)
 
     def _left_here(self) -> int:
         """Workers on this machine that another fabric manager has started."""
         own = self.pool.pids if self.pool else []
-        return sum(w.pid not in own and w.name.startswith(CHILD) for w in self.groups.workers.all())
+        return sum(w.pid not in own and w.name.startswith(child_name()) for w in self.groups.workers.all())
 
     async def _end_of_patience(self) -> None:
         await asyncio.sleep(EXPECT_S)
@@ -150,18 +159,20 @@ class FabricManager:
 
     async def stop(self) -> None:
         """Groups, workers and agents go on without it, and find the next one at the same addresses."""
+        if self._front:  # first: who comes back to this one must not be told that its agents are gone
+            self._front.end()
         if self.pool:
             await self.pool.stop()
         await self.groups.stop()
-        self.hub.close()  # first: that agents lose this process is no news of the fabric
+        self.hub.close()  # that agents lose this process is no news of the fabric
+        if self.leadership:
+            await self.leadership.resign()  # nothing is written any more: another may lead while this one tidies up
         await self.registry.stop()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._server:
             await self._server.stop()
-        if self.leadership:
-            await self.leadership.resign()
         await self.store.close()
 
 

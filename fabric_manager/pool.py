@@ -7,11 +7,15 @@ One without groups ends with it (its standard input ends).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+
+from .api import child_name
+from .workers import Worker
 
 log = logging.getLogger("datacast.fabric_manager")
 
@@ -23,12 +27,37 @@ class Pool:
     """Keeps `count` workers; `back()` says how many an earlier fabric manager has left here. Not asyncio's processes:
     those are killed with the loop that started them."""
 
-    def __init__(self, urls: str, count: int, back: Callable[[], int], options: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        urls: str,
+        count: int,
+        back: Callable[[], int],
+        options: Sequence[str] = (),
+        died: Callable[[str], None] = lambda lease: None,
+    ) -> None:
         self._command = [sys.executable, "-m", "datacast.master.main", "--fabric-manager", urls, "--child", *options]
         self._count, self._back = count, back
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         """By a descriptor that tells of the end."""
+        self._watched: dict[int, Worker] = {}
+        """Workers on this machine, whoever has started them, by such a descriptor."""
+        self._died = died
         self._task: asyncio.Task[None] | None = None
+
+    def watch(self, worker: Worker) -> None:
+        """`died` is called at the end of a worker's process, where that is on this machine."""
+        if worker.pid is None or not worker.name.startswith(child_name()):
+            return
+        with contextlib.suppress(OSError):  # there is no such process any more
+            descriptor = os.pidfd_open(worker.pid)
+            self._watched[descriptor] = worker
+            asyncio.get_running_loop().add_reader(descriptor, self._seen, descriptor)
+
+    def _seen(self, descriptor: int) -> None:
+        worker = self._watched.pop(descriptor)
+        asyncio.get_running_loop().remove_reader(descriptor)
+        os.close(descriptor)
+        self._died(worker.lease)
 
     @property
     def pids(self) -> list[int]:
@@ -77,5 +106,9 @@ class Pool:
         if self._task:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+        for descriptor in tuple(self._watched):
+            del self._watched[descriptor]
+            asyncio.get_running_loop().remove_reader(descriptor)
+            os.close(descriptor)
         for descriptor in tuple(self._processes):
             self._forget(descriptor)

@@ -127,6 +127,8 @@ def summary(record: Record) -> dict[str, Any]:
     return {
         "id": record.id,
         "state": record.state,
+        "epoch": record.epoch,
+        "worker": record.owner,
         "source": record.spec.source,
         "source_path": record.spec.source_path,
         "other_sources": record.spec.other_sources,

@@ -9,7 +9,7 @@ from datacast.services.problems import Problem
 from datacast.services.store import StoreError
 
 from .fabric import Fabric
-from .keys import SETS, Kept
+from .keys import SETS, Kept, unwritten
 from .requests import check_hosts, problem
 
 
@@ -32,7 +32,7 @@ class Sets:
         try:
             self._sets[name] = hosts, await self.kept.put(SETS + name, json.dumps(hosts), revision)
         except StoreError as error:
-            raise Problem(503, "store", f"it could not be written: {error.message}", what=name) from error
+            raise unwritten(error, name) from error
         return {"name": name, "hosts": hosts}
 
     def all(self) -> dict[str, list[str]]:
@@ -49,7 +49,7 @@ class Sets:
         try:
             await self.kept.delete(SETS + name, self._sets[name][1])
         except StoreError as error:
-            raise Problem(503, "store", f"it could not be written: {error.message}", what=name) from error
+            raise unwritten(error, name) from error
         self._sets.pop(name, None)
 
 

@@ -18,7 +18,7 @@ from datacast.services.store import StoreError
 
 from .api import NodeSpec
 from .fabric import Fabric, FabricError
-from .keys import NODES, Kept
+from .keys import NODES, Kept, unwritten
 
 NODES_MAX = 65_536
 _spec: TypeAdapter[NodeSpec] = TypeAdapter(NodeSpec)
@@ -100,7 +100,7 @@ class Wiring:
         try:
             entry = await self.kept.store.get(NODES + name)
         except StoreError as error:
-            raise _unwritten(name, error) from error
+            raise unwritten(error, name) from error
         return json.loads(entry.value) if entry else None
 
     async def _keep(self, name: str, spec: NodeSpec | None, removed: bool) -> None:
@@ -113,8 +113,4 @@ class Wiring:
         try:
             self._revisions[name] = await self.kept.put(NODES + name, json.dumps(row), self._revisions.get(name, 0))
         except StoreError as error:
-            raise _unwritten(name, error) from error
-
-
-def _unwritten(name: str, error: StoreError) -> Problem:
-    return Problem(503, "store", f"it could not be written: {error.message}", what=name)
+            raise unwritten(error, name) from error

@@ -52,6 +52,8 @@ class Workers:
     def __init__(self, lost: Callable[[Worker, str], None], came: Callable[[Worker], None]) -> None:
         self._lost, self._came = lost, came
         self._workers: dict[str, Worker] = {}
+        self.watch: Callable[[Worker], None] = lambda worker: None
+        """Called with a new worker: whoever can see its process tells `died`."""
         self._began = self._swept = 0.0
         self._closed = False
 
@@ -79,6 +81,7 @@ class Workers:
                 return None
             log.info("worker %s is there", name)
             worker = self._workers[lease] = Worker(name, lease, pid, None, time.monotonic())
+            self.watch(worker)
         if worker.orders:
             worker.orders.close()
         worker.orders, worker.ended, worker.heard = Subscription(lambda event: True), None, time.monotonic()
@@ -104,17 +107,26 @@ class Workers:
 
     def leave(self, lease: str) -> None:
         """It ends, and says so."""
+        self._end(lease, "its worker was told to stop")
+
+    def died(self, lease: str) -> None:
+        """Its process has ended: nobody need wait for it."""
+        if not self._closed:
+            self._end(lease, "its worker's process has ended")
+
+    def _end(self, lease: str, how: str) -> None:
         worker = self._workers.pop(lease, None)
         if worker:
             if worker.orders:
                 worker.orders.close()
-            self._lost(worker, "its worker was told to stop")
+            self._lost(worker, how)
 
     def sweep(self) -> None:
         """Call ten times a second. What was not heard because this process itself stood still is nobody's silence."""
         now = time.monotonic()
         late, self._swept = now - self._swept, now
         if late > STOOD_STILL_S:
+            self._began += late
             for worker in self.all():
                 worker.heard += late
                 worker.ended = None if worker.ended is None else worker.ended + late
@@ -126,10 +138,7 @@ class Workers:
             else:
                 continue
             log.warning("worker %s: lost with %d groups: %s", worker.name, len(worker.groups), how)
-            del self._workers[worker.lease]
-            if worker.orders:
-                worker.orders.close()
-            self._lost(worker, how)
+            self._end(worker.lease, how)
 
     def close(self) -> None:
         """Workers find the next fabric manager; none is lost here any more."""

@@ -65,7 +65,8 @@ static void finished(struct job *j)
   }
   g->state = GROUP_DONE;
   g->t_done_ns = loop_realtime_ns();
-  log_info("group %s: %s is whole and verified (%llu bytes)", g->id, j->name, (unsigned long long)g->layout.size);
+  log_info("group %s: %s is whole and verified (%llu bytes, %llu pieces came again)", g->id, j->name,
+           (unsigned long long)g->layout.size, (unsigned long long)g->receiver->again);
   tell_done(g);
 }
 

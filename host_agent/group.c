@@ -113,6 +113,7 @@ bool group_epoch(struct groups *all, struct group *g, const char *id, uint64_t e
   if (g == NULL) {
     epochs_note(&all->epochs, id, epoch);
   } else if (epoch > g->epoch) {
+    log_info("group %s: epoch %" PRIu64 " has begun", id, epoch);
     g->epoch = epoch;
     g->had_n = g->reroute_n = g->rates_n = 0;
   }

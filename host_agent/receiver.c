@@ -61,8 +61,10 @@ static bool on_data(struct endpoint *e, dc_time now, const struct dc_header *h, 
   uint64_t piece;
   forward_mark(e);
   enum dc_rx_result got = dc_receiver_handle(t->core, now, h, &piece);
-  if (got != DC_RX_NEW)
+  if (got != DC_RX_NEW) {
+    r->again += got == DC_RX_DUPLICATE && r->state[piece / g->layout.per_block] == BLOCK_OK;
     return got != DC_RX_UNASKED;
+  }
   if (g->t_first_ns == 0)
     group_first(g);
   struct fault why;

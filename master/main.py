@@ -9,14 +9,13 @@ import logging
 import os
 import re
 import signal
-import socket
 import sys
 from typing import Any
 
 import networkx  # noqa: F401  (loaded ahead: a group must not wait for it)
 
 from datacast.core.errors import DatacastError
-from datacast.fabric_manager.api import CHILD, FabricManagerClient
+from datacast.fabric_manager.api import FabricManagerClient, child_name, machine_name
 from datacast.services import eventloop, tls
 from datacast.services.priority import go_realtime
 
@@ -80,8 +79,7 @@ async def run(args: argparse.Namespace) -> None:
 
 def own_name(child: bool) -> str:
     """Nobody else's."""
-    host = re.sub("[^A-Za-z0-9-]", "-", socket.gethostname())[:32]
-    return f"{CHILD if child else ''}{host}-{os.getpid()}"
+    return f"{child_name() if child else machine_name() + '-'}{os.getpid()}"
 
 
 def main(argv: list[str] | None = None) -> None:

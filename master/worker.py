@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from datacast.core.errors import DatacastError
 from datacast.fabric_manager.api import FabricManagerClient, StartOrder
-from datacast.services.problems import Problem
+from datacast.services.problems import NO_LEADER, Problem
 
 from .agents import Agents
 from .group import Group
@@ -215,6 +215,8 @@ class Worker:
         if code == "stale":
             if self.groups.get(name) is running:
                 await self.drop(name)
+        elif code == NO_LEADER:
+            running.whole = True
         elif code is not None:
             log.error("group %s: its report was not taken: %s", name, answer.get("error"))
             running.whole = True

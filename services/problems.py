@@ -63,7 +63,9 @@ class Problem(DatacastError):
 
 
 class Unreachable(Problem):
-    """The service does not answer."""
+    """The service does not answer. `refused`: its machine does, and says that nobody listens."""
+
+    refused = False
 
 
 def http_client(url: str, *, timeout: float, service: str, security: Security, role: str) -> httpx.AsyncClient:
@@ -113,6 +115,10 @@ def decoded(answer: httpx.Response) -> Any:
     return body
 
 
+NO_LEADER = "no_leader"
+"""The code of a problem: another one is to be asked, or the same in a moment. Nothing was done."""
+
+
 class JsonClient:
     """JSON over HTTP with this project's problems as exceptions."""
 
@@ -158,16 +164,19 @@ class JsonClient:
             await client.aclose()
 
     def _unreachable(self, error: BaseException) -> Unreachable:
-        cause: BaseException | None = error
-        while cause is not None and not isinstance(cause, ssl.SSLError):
-            cause = cause.__cause__ or cause.__context__
-        return Unreachable(
+        causes: list[BaseException] = [error]
+        while after := causes[-1].__cause__ or causes[-1].__context__:
+            causes.append(after)
+        why = next((cause for cause in causes if isinstance(cause, ssl.SSLError)), error)
+        problem = Unreachable(
             503,
             "unreachable",
-            f"no {self.service} at {self.url}: {explain(cause or error)}",
+            f"no {self.service} at {self.url}: {explain(why)}",
             what=self.url,
             remedy=self.remedy,
         )
+        problem.refused = any(isinstance(cause, ConnectionRefusedError) for cause in causes)
+        return problem
 
     async def request(
         self,
@@ -196,7 +205,13 @@ class JsonClient:
                 failure = self._unreachable(OSError("it follows another"))
                 self._next(answer.headers.get("location", ""))
                 continue
-            return decoded(answer)
+            try:
+                return decoded(answer)
+            except Problem as problem:
+                if problem.code != NO_LEADER:
+                    raise
+                self._next()  # nothing was done
+                failure = self._unreachable(OSError(problem.message))
         assert failure
         raise failure
 
@@ -218,7 +233,10 @@ class JsonClient:
                         decoded = answer.json()
                     except ValueError:
                         decoded = None
-                    raise Problem.from_json(answer.status_code, decoded)
+                    problem = Problem.from_json(answer.status_code, decoded)
+                    if problem.code == NO_LEADER:
+                        self._next()
+                    raise problem
                 async for line in answer.aiter_lines():
                     if line:
                         yield json.loads(line)

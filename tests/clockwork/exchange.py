@@ -169,7 +169,7 @@ class Wire(httpx.AsyncBaseTransport):
         there = network.apps.get(address)
         if not client.alive or there is None:
             await asyncio.sleep(network.delay())
-            raise httpx.ConnectError("nobody listens")
+            raise httpx.ConnectError("nobody listens") from ConnectionRefusedError(111, address)
         server, _ = there
         try:
             async with asyncio.timeout(timeout.get("connect")):
@@ -177,7 +177,7 @@ class Wire(httpx.AsyncBaseTransport):
         except TimeoutError:
             raise httpx.ConnectTimeout("no answer in time") from None
         if network.apps.get(address, (None, None))[0] is not server or not client.alive:
-            raise httpx.ConnectError("nobody listens")
+            raise httpx.ConnectError("nobody listens") from ConnectionRefusedError(111, address)
         exchange = Exchange(network, client, server, timeout)
         client.on_death.append(exchange.break_off)
         network.loop.launch(server, exchange.serve(there[1], request, body))

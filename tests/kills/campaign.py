@@ -1,0 +1,405 @@
+"""The campaign: transfers that are always under way, and kills drawn by a seed, one after another."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import random
+import re
+import signal
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from datacast.fabric_manager.api import FINAL_STATES, FabricManagerClient
+from datacast.lab.errors import LabError
+from datacast.services.problems import Problem
+
+from .cluster import MANAGERS, MEMBERS, Cluster, Say, kill_process
+
+RECEIVERS_MAX = 5
+AGAIN_S = 0.1
+"""Between a process's end and its next start."""
+LOOK_S = 0.02
+MIN_WORKERS = 2
+PATIENCE_S = 20.0
+"""A take-over that takes longer has failed."""
+AGAIN_SHARE = 0.005
+"""Of all pieces so many may come when their block is verified: they were asked for before, over another tree."""
+EPOCH = re.compile(r"^(\d\d:\d\d:\d\d\.\d\d\d) agent \S+ info: group (\S+): epoch (\d+) has begun", re.MULTILINE)
+DAY_MS = 86_400_000
+LAST_S = 90.0
+"""For the transfers under way when the kills are over."""
+KILLS = {
+    "worker killed": 5,
+    "worker told to end": 2,
+    "leader killed": 4,
+    "leader told to end": 3,
+    "follower killed": 1,
+    "etcd member killed": 3,
+    "controller killed": 2,
+}
+"""And how often each, in parts."""
+
+
+@dataclass
+class TakeOver:
+    kind: str
+    seconds: float
+    at: float
+    at_ns: int
+    moved: dict[str, int] = field(default_factory=dict)
+    """Groups that have another master after it, and its epoch."""
+
+
+@dataclass
+class Transfer:
+    key: str
+    spec: dict[str, Any]
+    group: str | None = None
+    record: dict[str, Any] | None = None
+
+
+class Campaign:
+    """`await run()`, then look at `faults` (what must not be) and `takeovers`."""
+
+    def __init__(
+        self, lab: Cluster, seed: int, kills: int, transfers: int, size: int, gap_s: tuple[float, float], say: Say
+    ) -> None:
+        self.lab, self.kills, self.count, self.size, self.gap_s, self.say = lab, kills, transfers, size, gap_s, say
+        self.draw = random.Random(seed)
+        self.transfers: list[Transfer] = []
+        self.takeovers: list[TakeOver] = []
+        self.faults: list[str] = []
+        self.receivers = min(RECEIVERS_MAX, len(lab.plan.hosts) - 1)
+        self.over = False
+        self.ends = self.again = self.resumed = self.pieces = 0
+        self.began = time.monotonic()
+        path = lab.work / "content"
+        content = self.draw.randbytes(size)
+        path.write_bytes(content)
+        path.chmod(0o644)
+        self.path, self.digest = path, hashlib.sha256(content).hexdigest()
+        self.client = FabricManagerClient(lab.fabric_url, 2.0, lab.credentials.security("controller/main"))
+        self._groups: dict[str, dict[str, Any]] = {}
+
+    def fault(self, text: str) -> None:
+        self.faults.append(f"{time.monotonic() - self.began:.2f} s: {text}")
+        self.say(f"FAULT {self.faults[-1]}")
+
+    async def run(self) -> None:
+        callers = [asyncio.create_task(self._caller(number)) for number in range(self.count)]
+        keeper = asyncio.create_task(self._keep())
+        try:
+            await self._until(lambda: self._running() >= min(self.count, 3), "transfers run")
+            for number in range(self.kills):
+                await asyncio.sleep(self.draw.uniform(*self.gap_s))
+                kind = self.draw.choices(list(KILLS), list(KILLS.values()))[0]
+                await self._one(number, kind)
+            self.over = True
+            async with asyncio.timeout(LAST_S):
+                await asyncio.gather(*callers)
+        except TimeoutError:
+            left = [one.group or one.key for one in self.transfers if one.record is None]
+            self.fault(f"not ended {LAST_S:g} s after the last kill: {', '.join(left)}")
+        finally:
+            for task in (*callers, keeper):
+                task.cancel()
+            await asyncio.gather(*callers, keeper, return_exceptions=True)
+        with contextlib.suppress(LabError):
+            self.lab.supervisor.check()
+        self._look_at_history(await self._history())
+        self._look_at_logs()
+        await self.client.close()
+
+    # ---- callers ----
+    async def _caller(self, number: int) -> None:
+        """One transfer after another, over REST; what is not answered is asked again with the same key."""
+        made = 0
+        headers = {"authorization": f"Bearer {self.lab.credentials.token}"}
+        async with httpx.AsyncClient(base_url=self.lab.rest, headers=headers, timeout=5.0, trust_env=False) as http:
+            while not self.over:
+                made += 1
+                source, *receivers = self.draw.sample(list(self.lab.plan.hosts), 1 + self.receivers)
+                key = f"kills-{number}-{made}"
+                spec = {"source": source, "receivers": receivers, "source_path": str(self.path), "dest_path": key}
+                one = Transfer(key, spec)
+                self.transfers.append(one)
+                while one.group is None:
+                    with contextlib.suppress(httpx.HTTPError, ValueError):
+                        answer = await http.post("/groups", json=spec, headers={"idempotency-key": key})
+                        if answer.status_code in (201, 202, 200):
+                            one.group = answer.json()["id"]
+                        elif answer.status_code < 500:
+                            self.fault(
+                                f"{key}: POST /groups was answered with {answer.status_code} {answer.text[:200]}"
+                            )
+                            return
+                    if one.group is None:
+                        await asyncio.sleep(0.2)
+                while one.record is None:
+                    await asyncio.sleep(0.25)
+                    known = self._groups.get(one.group)
+                    if known is not None and known["state"] in FINAL_STATES:
+                        with contextlib.suppress(Problem):
+                            one.record = await self.client.group(one.group)
+                self._ended(one)
+
+    def _ended(self, one: Transfer) -> None:
+        record = one.record
+        assert record
+        if record["state"] != "done":
+            self.fault(f"{one.group} ended as {record['state']}: {record['error']}")
+            return
+        if payload := record["report"].get("payload"):  # a last master that found all done has made no plan
+            self.pieces = -(-self.size // payload)
+        for host in one.spec["receivers"]:
+            path = self.lab.host_folder(host) / one.key
+            if hashlib.sha256(path.read_bytes()).hexdigest() != self.digest:
+                self.fault(f"{one.group}: {host} has other bytes")
+            path.unlink()
+
+    # ---- what is seen ----
+    async def _look(self) -> bool:
+        """Ask the leader for all groups. False: nobody leads."""
+        try:
+            rows = await self.client.groups(fields="id,state,epoch,worker,updated_ns")
+        except Problem:
+            return False
+        self._groups = {row["id"]: row for row in rows}
+        return True
+
+    def _running(self) -> int:
+        return sum(row["state"] == "running" for row in self._groups.values())
+
+    async def _keep(self) -> None:
+        """What has ended is started again; what is known of groups is kept current."""
+        seen: dict[str, float] = {}
+        while True:
+            await asyncio.sleep(0.1)
+            await self._look()
+            now = time.monotonic()
+            for name in self.lab.ended():
+                if now - seen.setdefault(name, now) >= AGAIN_S:
+                    del seen[name]
+                    if name == "controller":  # the lab waits until it answers
+                        await asyncio.to_thread(self.lab.start, name)
+                    else:
+                        self.lab.start(name)
+
+    async def _until(self, ready: Callable[[], bool | Awaitable[bool]], what: str) -> float:
+        """Seconds until it is so."""
+        began = time.monotonic()
+        while True:
+            answer = ready()
+            if answer is True or (not isinstance(answer, bool) and await answer):
+                return time.monotonic() - began
+            if time.monotonic() - began > PATIENCE_S:
+                self.fault(f"{what}: not within {PATIENCE_S:g} s")
+                return PATIENCE_S
+            await asyncio.sleep(LOOK_S)
+
+    async def _health(self, url: str) -> dict[str, Any] | None:
+        """None: it does not answer, or follows."""
+        try:
+            told = await self.health[url].request("GET", "/healthz")
+        except (Problem, OSError):
+            return None
+        return told if "workers" in told else None
+
+    async def _leader(self) -> tuple[int, dict[str, Any]] | None:
+        for number, url in enumerate(self.lab.fabric_urls):
+            if told := await self._health(url):
+                return number, told
+        return None
+
+    # ---- kills ----
+    async def _one(self, number: int, kind: str) -> None:
+        self.health = {
+            url: FabricManagerClient(url, 0.5, self.lab.credentials.security("controller/main"))
+            for url in self.lab.fabric_urls
+        }
+        try:
+            found = await self._led()
+            before = {name: row["epoch"] for name, row in self._groups.items() if row["state"] not in FINAL_STATES}
+            at, at_ns = time.monotonic() - self.began, time.time_ns()
+            seconds = await self._kill(kind, *found)
+            await self._look()
+            moved = {
+                name: row["epoch"]
+                for name, epoch in before.items()
+                if (row := self._groups.get(name)) and row["epoch"] != epoch
+            }
+            self.takeovers.append(TakeOver(kind, seconds, at, at_ns, moved))
+            self.say(f"{number:3} {at:7.2f} s  {kind:20} {seconds:6.3f} s  {len(moved)} of {len(before)} moved")
+        finally:
+            for client in self.health.values():
+                await client.close()
+
+    async def _led(self) -> tuple[int, dict[str, Any]]:
+        """The leader, once it has workers and an owner for every group: what is measured is one kill's."""
+        found: tuple[int, dict[str, Any]] | None = None
+
+        async def led() -> bool:
+            nonlocal found
+            found = await self._leader()
+            if found is None or len(found[1]["workers"]) < MIN_WORKERS or not await self._look():
+                return False
+            return all(row["worker"] or row["state"] in FINAL_STATES for row in self._groups.values())
+
+        await self._until(led, "a leader with workers, and workers for all groups, before a kill")
+        assert found
+        return found
+
+    async def _kill(self, kind: str, leader: int, told: dict[str, Any]) -> float:
+        what, how = kind.split(" ", 1)
+        number = signal.SIGKILL if how.endswith("killed") else signal.SIGTERM
+        if what == "etcd":
+            self.lab.end(f"etcd-{self.draw.randrange(MEMBERS)}", number)
+            return await self._until(self._written, "the store takes writes")
+        if what == "controller":
+            self.lab.end("controller", number)
+            await asyncio.sleep(AGAIN_S)
+            return 0.0
+        if what == "follower":
+            self.lab.end(f"fabric-manager-{(leader + 1) % MANAGERS}", number)
+            return 0.0
+        if what == "leader":
+            workers = {worker["name"] for worker in told["workers"] if worker["groups"]}
+            self.lab.end(f"fabric-manager-{leader}", number)
+
+            async def taken_over() -> bool:
+                other = await self._leader()
+                if other is None:
+                    return False
+                return workers <= {worker["name"] for worker in other[1]["workers"]} or self._all_told(workers)
+
+            return await self._until(taken_over, "another leads, with the workers of the one before")
+        busy = [one for one in told["workers"] if one["groups"]]
+        worker = self.draw.choice(busy or told["workers"])
+        kill_process(worker["pid"], number)
+        mine = {name: row for name, row in self._groups.items() if row["worker"] == worker["name"]}
+
+        async def moved() -> bool:
+            """Each is another's."""
+            if not await self._look():
+                return False
+            for name, row in mine.items():
+                now = self._groups.get(name)
+                if now is None or now["state"] in FINAL_STATES:
+                    continue
+                if now["worker"] in (None, worker["name"]) or now["epoch"] == row["epoch"]:
+                    return False
+            return True
+
+        return await self._until(moved, f"the groups of {worker['name']} are others'")
+
+    def _all_told(self, workers: set[str]) -> bool:
+        """None of these workers has a group any more: one that has none ends with the process that started it."""
+        return not any(row["worker"] in workers and row["state"] not in FINAL_STATES for row in self._groups.values())
+
+    async def _written(self) -> bool:
+        try:
+            await self.client.put_set("kills", [next(iter(self.lab.plan.hosts))])
+        except Problem:
+            return False
+        return True
+
+    # ---- afterwards ----
+    async def _history(self) -> dict[str, list[dict[str, Any]]]:
+        """Every version of every group's record that was ever written: etcd keeps them."""
+        from datacast.fabric_manager.keys import GROUPS
+        from datacast.fabric_manager.record import load, to_json
+        from datacast.services.store.etcd import EtcdStore
+
+        store = EtcdStore(
+            self.lab.store.removeprefix("etcd://").split(","), self.lab.credentials.security("fabric-manager/main")
+        )
+        versions: dict[str, list[dict[str, Any]]] = {}
+        try:
+            last = {entry.key: entry.revision for entry in await store.list(GROUPS)}
+            async with asyncio.timeout(30):
+                async for change in store.watch(GROUPS, since=1):
+                    if change.value is not None:
+                        versions.setdefault(change.key, []).append(to_json(load(change.value)))
+                    if last.get(change.key) == change.revision:
+                        del last[change.key]
+                    if not last:
+                        break
+        finally:
+            await store.close()
+        return versions
+
+    def _look_at_history(self, versions: dict[str, list[dict[str, Any]]]) -> None:
+        for key, records in versions.items():
+            ends = [record for record in records if record["state"] in FINAL_STATES]
+            if len(ends) != 1 or records[-1] is not ends[0]:
+                self.fault(f"{key} ended {len(ends)} times: {[record['state'] for record in records]}")
+            epochs = [record["epoch"] for record in records]
+            if epochs != sorted(epochs):
+                self.fault(f"{key}: an epoch fell: {epochs}")
+        made = {one.group for one in self.transfers if one.group}
+        names = {key.rpartition("/")[2] for key in versions}
+        if made != names:
+            self.fault(f"{len(names)} groups were made for {len(made)} requests")
+        for one in self.takeovers:
+            if one.kind == "leader told to end" and one.moved:
+                self.fault(f"a planned restart at {one.at:.2f} s gave {', '.join(one.moved)} to other masters")
+
+    def _look_at_logs(self) -> None:
+        """Agents tell when another master speaks, how often they had a group, and what came again that they had."""
+        begun: dict[tuple[str, int], int] = {}
+        for host in self.lab.plan.hosts:
+            text = (self.lab.supervisor.logs / f"agent-{host}.log").read_text()
+            for day_s, group, epoch in EPOCH.findall(text):
+                at = _of_day(day_s)
+                key = (group, int(epoch))
+                begun[key] = min(at, begun.get(key, at))
+            for again in re.findall(r"is whole and verified \(\d+ bytes, (\d+) pieces", text):
+                self.ends += 1
+                self.again += int(again)
+            for group, count in Counter(re.findall(r"group (\S+): opened as receiver", text)).items():
+                if count > 1:
+                    self.resumed += 1
+                if f"group {group}: closed as receiver, running: an earlier" in text:
+                    self.fault(f"{group}: {host} was to forget it")
+        for one in self.takeovers:
+            if one.kind.startswith("worker"):
+                at = one.at_ns // 1_000_000 % DAY_MS
+                heard = [begun[key] - at for key in one.moved.items() if key in begun]
+                one.seconds = max(heard, default=0) / 1000
+        if self.ends and self.again > self.ends * self.pieces * AGAIN_SHARE:
+            self.fault(f"{self.again} pieces of {self.ends * self.pieces} came again")
+
+    def figures(self) -> dict[str, Any]:
+        """For docs/results."""
+        times = sorted(one.seconds for one in self.takeovers if one.kind.split(" ")[0] in ("worker", "leader"))
+        kinds = {kind: [one.seconds for one in self.takeovers if one.kind == kind] for kind in KILLS}
+        return {
+            "kills": len(self.takeovers),
+            "transfers": len(self.transfers),
+            "done": sum(one.record is not None and one.record["state"] == "done" for one in self.transfers),
+            "receivers": self.ends,
+            "pieces_again": self.again,
+            "came_back": self.resumed,
+            "masters": sum(one.record["epoch"] for one in self.transfers if one.record),
+            "faults": len(self.faults),
+            "takeover_s_p50": round(times[len(times) // 2], 3) if times else None,
+            "takeover_s_p99": round(times[min(len(times) - 1, int(0.99 * len(times)))], 3) if times else None,
+            "worst_s": {kind: round(max(seconds), 3) for kind, seconds in kinds.items() if seconds},
+        }
+
+    def told(self) -> str:
+        return json.dumps(self.figures())
+
+
+def _of_day(text: str) -> int:
+    """Milliseconds since midnight, UTC."""
+    hours, minutes, seconds = text.split(":")
+    return (int(hours) * 60 + int(minutes)) * 60_000 + round(float(seconds) * 1000)

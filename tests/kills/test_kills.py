@@ -1,0 +1,32 @@
+"""Leader, workers, controller and members of etcd killed and restarted under transfers, in a lab."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import pytest
+
+from datacast.lab.lab import LabOptions
+from kills.campaign import Campaign
+from kills.cluster import Cluster, free_ports
+
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.root,
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
+    pytest.mark.timeout(300),
+]
+
+
+def test_transfers_go_on_whatever_service_is_killed_or_restarted() -> None:
+    rest, fabric = free_ports(2)
+    options = LabOptions(
+        topology="bcube:2,1", rate_bps=10_000_000, realtime=False, room=64 << 20, rest_port=rest, fabric_port=fabric
+    )
+    with Cluster(options, f"t{os.getpid()}-kills") as lab:
+        lab.up()
+        campaign = Campaign(lab, 1, 12, 4, 3_000_000, (0.2, 1.0), print)
+        asyncio.run(campaign.run())
+    assert campaign.faults == []
+    assert campaign.figures()["done"] >= 4
