@@ -23,6 +23,8 @@ from .transfer import Transfer
 
 log = logging.getLogger("datacast.master")
 
+IDS_AGAIN_S = 0.25
+
 
 class Reactions:
     """One after another; what comes meanwhile is reacted to together."""
@@ -182,6 +184,7 @@ class Reactions:
             ids = await t.client.tree_ids(len(slots))
         except Problem as problem:
             log.warning("group %s: no ids for new trees: %s", t.id, problem)
+            self._tasks.spawn(self._ask_again())
             return
         trees: list[PlannedTree] = list(t.plan.trees)
         rated = self._rated_parts() if isinstance(t.forest, RatedForest) else None
@@ -206,6 +209,12 @@ class Reactions:
             reach = frozenset(planned.routes)
             t.scheduler.come(reach)
             t.scheduler.add(number, planned.transport.rate_max_bps / 8 / t.plan.frame_bytes, reach)
+
+    async def _ask_again(self) -> None:
+        """A fabric manager that starts again has ids in a moment; without them these trees carry nothing."""
+        await asyncio.sleep(IDS_AGAIN_S)
+        self.others = True
+        self.kick()
 
     def _rated_parts(self) -> list[PlannedTree]:
         t = self._t

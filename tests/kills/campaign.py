@@ -34,7 +34,7 @@ AGAIN_SHARE = 0.005
 """Of all pieces so many may come when their block is verified: they were asked for before, over another tree."""
 EPOCH = re.compile(r"^(\d\d:\d\d:\d\d\.\d\d\d) agent \S+ info: group (\S+): epoch (\d+) has begun", re.MULTILINE)
 DAY_MS = 86_400_000
-LAST_S = 90.0
+LAST_S = 60.0
 """For the transfers under way when the kills are over."""
 KILLS = {
     "worker killed": 5,
@@ -108,6 +108,9 @@ class Campaign:
         except TimeoutError:
             left = [one.group or one.key for one in self.transfers if one.record is None]
             self.fault(f"not ended {LAST_S:g} s after the last kill: {', '.join(left)}")
+            for group in (one.group for one in self.transfers if one.group and one.record is None):
+                with contextlib.suppress(Problem):
+                    self.say(json.dumps(await self.client.group(group)))
         finally:
             for task in (*callers, keeper):
                 task.cancel()
