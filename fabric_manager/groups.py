@@ -504,21 +504,21 @@ class Groups:
         if record.state == "cancelling":
             self.tell(record.id, {"type": "cancel"})
 
-    def _lost(self, worker: Worker, how: str) -> None:
+    def _lost(self, worker: Worker, how: str, planned: bool) -> None:
         for held in [held for held in self._live.values() if held.record.lease == worker.lease]:
-            self._lose(held.record, how)
+            self._lose(held.record, how, planned)
 
-    def _lose(self, record: Record, how: str) -> None:
+    def _lose(self, record: Record, how: str, planned: bool = False) -> None:
         if record.id not in self._losing:
             self._losing.add(record.id)
-            self._spawn(self._owner_lost(record, how))
+            self._spawn(self._owner_lost(record, how, planned))
 
-    async def _owner_lost(self, record: Record, how: str) -> None:
+    async def _owner_lost(self, record: Record, how: str, planned: bool) -> None:
         """Until it is written."""
         try:
             while True:
                 try:
-                    await self._do(record.id, OwnerLost(record.epoch, how))
+                    await self._do(record.id, OwnerLost(record.epoch, how, planned))
                     return
                 except Problem as problem:
                     if problem.code == NO_LEADER:

@@ -21,8 +21,9 @@ from datacast.services.problems import Problem
 from .api import FINAL_STATES, GroupFailure, GroupState, MasterReport, Progress
 from .record import Record
 
-FRUITLESS_MAX = 5
-"""So many masters in a row that got nowhere have a reason that lies elsewhere: the group fails."""
+FRUITLESS_MAX, SILENT = 20, 4
+"""So many masters in a row that got nowhere have a reason that lies elsewhere: the group fails. One that never told of
+the group counts for so many of those that did: it may be the group that ends them."""
 
 
 # ---- events ----
@@ -48,6 +49,8 @@ class OwnerLost:
 
     epoch: int
     how: str
+    planned: bool = False
+    """It was told to end."""
 
 
 @dataclass(frozen=True)
@@ -183,10 +186,14 @@ def _owner_lost(record: Record, event: OwnerLost) -> Outcome:
     if record.state == "cancelling":
         text = "cancelled; its master was gone, the members' leases end it"
         return _end(after, "cancelled", "cancelled", text)
-    fruitless = 0 if record.progress.fraction > record.assigned_fraction else record.fruitless + 1
+    fruitless = record.fruitless
+    if record.progress.fraction > record.assigned_fraction:
+        fruitless = 0
+    elif not event.planned:
+        fruitless += 1 if record.told_epoch == record.epoch else SILENT
     if fruitless >= FRUITLESS_MAX:
         text = (
-            f"{FRUITLESS_MAX} masters in a row ended before anything had come of them, the last because {event.how}; "
+            f"several masters in a row ended before anything had come of them, the last because {event.how}; "
             "the members' leases end the transfer. Resume the group when the reason is gone"
         )
         return _end(after, "failed", "master_died", text)
@@ -218,7 +225,7 @@ def _reported(record: Record, event: Reported) -> Outcome:
     if state == "done" and unheard:
         text = f"{', '.join(unheard[:8])} joined when the others were done; resume the group"
         state, progress = "partial", replace(progress, error=GroupFailure(code="joined_late", message=text))
-    after = replace(record, state=state, progress=progress)
+    after = replace(record, state=state, progress=progress, told_epoch=record.epoch)
     durable = (
         state != record.state
         or after.done.keys() != record.done.keys()

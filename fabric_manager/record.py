@@ -40,7 +40,9 @@ class Record:
     request_key: str = ""
     """The caller's own name for the request, so that it is not carried out twice (Groups.create)."""
     fruitless: int = 0
-    """Masters in a row that were lost before anything had come of them."""
+    """Masters in a row that were lost before anything had come of them, as machine.py counts them."""
+    told_epoch: int = 0
+    """Of the last master that has told of it."""
     assigned_fraction: float = 0.0
     """Of the progress, when the present master got the group."""
 

@@ -47,9 +47,9 @@ class Worker:
 
 
 class Workers:
-    """`lost(worker, how)` is called when a worker's lease has ended, `came(worker)` when one has opened its stream."""
+    """`lost(worker, how, planned)` is called when a worker's lease has ended, `came(worker)` when it opens a stream."""
 
-    def __init__(self, lost: Callable[[Worker, str], None], came: Callable[[Worker], None]) -> None:
+    def __init__(self, lost: Callable[[Worker, str, bool], None], came: Callable[[Worker], None]) -> None:
         self._lost, self._came = lost, came
         self._workers: dict[str, Worker] = {}
         self.watch: Callable[[Worker], None] = lambda worker: None
@@ -107,19 +107,19 @@ class Workers:
 
     def leave(self, lease: str) -> None:
         """It ends, and says so."""
-        self._end(lease, "its worker was told to stop")
+        self._end(lease, "its worker was told to stop", planned=True)
 
     def died(self, lease: str) -> None:
         """Its process has ended: nobody need wait for it."""
         if not self._closed:
             self._end(lease, "its worker's process has ended")
 
-    def _end(self, lease: str, how: str) -> None:
+    def _end(self, lease: str, how: str, planned: bool = False) -> None:
         worker = self._workers.pop(lease, None)
         if worker:
             if worker.orders:
                 worker.orders.close()
-            self._lost(worker, how)
+            self._lost(worker, how, planned)
 
     def sweep(self) -> None:
         """Call ten times a second. What was not heard because this process itself stood still is nobody's silence."""

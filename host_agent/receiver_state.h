@@ -35,8 +35,8 @@ struct receiver {
   uint64_t bytes, unwritten; /* arrived; of these, on their way to the file */
   /* blocks */
   uint32_t blocks, ok, waiting, cursor, verifying;
-  uint32_t resuming, resumed; /* blocks held from before: to be hashed again, found good */
-  uint64_t bad, again; /* blocks that failed; pieces of blocks that were good, and came again */
+  uint32_t resuming, resumed;     /* blocks held from before: to be hashed again, found good */
+  uint64_t bad, again;            /* blocks that failed; pieces of good blocks that came again */
   uint8_t *state, *fails, *known; /* per block: block_state, failures, digest is known */
   uint8_t *claimed;               /* per block: held from before, not hashed again yet */
   uint16_t *writing;              /* per block: runs of it that are on their way to the file */

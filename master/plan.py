@@ -52,6 +52,8 @@ log = logging.getLogger("datacast.master")
 BLOCK_BYTES = 1 << 20
 BLOCKS_MAX = 8192
 CACHE_BYTES = 128 << 10
+RATE_MIN = 1000
+"""Agents take none that is lower."""
 RATE_UNKNOWN = 10**9
 """Bit/s of a link that nobody gave a rate."""
 PAYLOAD_MIN = 64
@@ -220,14 +222,14 @@ def transport(
             "or 0 for the nodes' own default",
             what="cache_bytes",
         )
-    rate = given("rate_bps", int(rate_bps * share))
+    rate = given("rate_bps", max(RATE_MIN, int(rate_bps * share)))
     packet_us = frame_bytes * 8 / rate * 1e6
     interval = given("interval_us", round(min(max(25 / 3 * packet_us, T_MIN_US), T_MAX_US)))
     wanted = max(CREDITS_MIN, CREDITS_SPARE + hops + round(PAUSE_MS * 1000 / packet_us))
     credits = max(8, min(wanted, (queue_packets - 4) // 2 // (1 + others)))
     return Transport(
         cc=options.get("cc") or CC,
-        rate_init_bps=min(rate, given("rate_init_bps", rate // (1 + others))),
+        rate_init_bps=min(rate, given("rate_init_bps", max(RATE_MIN, rate // (1 + others)))),
         rate_max_bps=rate,
         delta_bps=given("delta_bps", max(1, rate // 20)),
         interval_us=interval,

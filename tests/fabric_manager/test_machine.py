@@ -20,6 +20,7 @@ from datacast.fabric_manager.api import (
 )
 from datacast.fabric_manager.machine import (
     FRUITLESS_MAX,
+    SILENT,
     Assigned,
     Cancel,
     GiveUp,
@@ -118,9 +119,16 @@ def test_masters_that_get_nowhere_fail_the_group_and_those_that_get_on_do_not() 
         record = after(record, report(record, "running", fraction=record.progress.fraction + 0.01))
         record = after(record, OwnerLost(record.epoch, "it died"))
     assert record.state == "running" and record.fruitless == 0
-    for _ in range(FRUITLESS_MAX):
+    for _ in range(2 * FRUITLESS_MAX):  # told to end: nobody's fault
         record = after(record, Assigned("w", "L"))
+        record = after(record, OwnerLost(record.epoch, "it was told to", planned=True))
+    for _ in range(FRUITLESS_MAX - SILENT):  # these did tell of it
+        record = after(record, Assigned("w", "L"))
+        record = after(record, report(record, "running", fraction=record.progress.fraction))
         record = after(record, OwnerLost(record.epoch, "it died"))
+    assert record.state == "running"
+    record = after(record, Assigned("w", "L"))
+    record = after(record, OwnerLost(record.epoch, "it died"))
     assert record.state == "failed" and record.progress.error and record.progress.error.code == "master_died"
 
 
