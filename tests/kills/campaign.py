@@ -189,10 +189,12 @@ class Campaign:
             await self._look()
             now = time.monotonic()
             for name in self.lab.ended():
+                self.lab.process(name).expected = True  # one that was deposed ends by itself
                 if now - seen.setdefault(name, now) >= AGAIN_S:
                     del seen[name]
                     if name == "controller":  # the lab waits until it answers
-                        await asyncio.to_thread(self.lab.start, name)
+                        with contextlib.suppress(LabError):  # another one has ended meanwhile
+                            await asyncio.to_thread(self.lab.start, name)
                     else:
                         self.lab.start(name)
 
