@@ -17,7 +17,7 @@ SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all
 
 # Debian packages the build, the lab and the tests need.
 DEBIAN_PACKAGES := build-essential pkg-config python3 python3-venv python3-dev python3-pip \
-  dpdk libdpdk-dev libssl-dev openssl libcurl4-openssl-dev nginx-light docker-registry libjansson-dev libyaml-dev libns3-dev librust-blake3-dev \
+  dpdk libdpdk-dev libssl-dev openssl libcurl4-openssl-dev nginx-light docker-registry containerd libjansson-dev libyaml-dev libns3-dev librust-blake3-dev \
   mininet net-tools iputils-ping openvswitch-switch iproute2 ethtool tcpdump tshark etcd-server
 
 # Test processes, and the services that they start by the hundred, read compiled Python where it is at hand.
@@ -197,7 +197,7 @@ clockwork-bugs: build ## mistakes put back into the services: the simulation mus
 	@PYTHONPATH=tests nice -n 10 $(PY) -m clockwork --bugs $(or $(SEEDS),0:400) -j $(shell nproc)
 
 # mypy knows no package map: it gets a folder of links.
-ROOMS := services origins topologies planners lab fabric_manager master controller cli simulation
+ROOMS := services origins topologies planners lab fabric_manager master controller mirror cli simulation
 
 # Debian's tools for packages are wanted here only.
 PACKAGE_TOOLS := dpkg-dev debhelper lintian debootstrap python3-numpy curl

@@ -15,6 +15,7 @@ FOLDERS = {
     "fabric_manager": "fabric_manager",
     "master": "master",
     "controller": "controller",
+    "mirror": "mirror",
     "simulation": "simulation",
     "cli": "cli",
 }

@@ -562,7 +562,7 @@ def _changes(client: ControllerClient, group: str, pause: Callable[[float], None
     while True:
         try:
             shown = 0.0
-            for event in client.events(group):
+            for event in client.events(group, pings=True):
                 if event.get("state") in FINAL_STATES or time.monotonic() - shown >= REFRESH_S:
                     shown = time.monotonic()
                     yield

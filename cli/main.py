@@ -24,6 +24,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "cancel": "End a group.",
         "topology": "Show the fabric: nodes, agents, links.",
     },
+    "datacast.cli.prepull": {"prepull": "Put a container image on hosts before they ask for it."},
     "datacast.cli.members": {
         "receivers": "Have one host more, or one less, receive a group that runs.",
         "resume": "Start a group again that has failed or reached only some.",

@@ -10,7 +10,7 @@ from typing import Any
 import typer
 
 from datacast.origins.names import SCHEMES, resolve
-from datacast.origins.parts import OriginError, Part
+from datacast.origins.parts import Named, OriginError, Part
 
 URLS = ("https://", "http://", "s3://")
 
@@ -32,7 +32,13 @@ def named(name: str) -> dict[str, Any]:
     if not found.folder:
         [part] = found.parts
         return {"url": part.url, **({"sha256": part.sha256} if part.sha256 else {})}
-    return {"url": name, "parts": [_part(part) for part in found.parts], "dest_path": folder_of(name)}
+    return folder_spec(found, None, None)
+
+
+def folder_spec(found: Named, fetchers: str | None, policy: str | None) -> dict[str, Any]:
+    """Of several files. Raises typer.BadParameter."""
+    parts = [_part(part) for part in found.parts]
+    return {"url": found.name, "parts": parts, "dest_path": folder_of(found.name), **_who(fetchers, policy)}
 
 
 def _part(part: Part) -> dict[str, Any]:
@@ -54,6 +60,11 @@ def parse_origin(file: str, sources: list[str], fetchers: str | None, policy: st
     if sources:
         raise typer.BadParameter("--from is for a file of a host; a URL is fetched by receivers (--fetchers)")
     spec: dict[str, Any] = named(file) if file.startswith(SCHEMES) else {"url": file}
+    return spec | _who(fetchers, policy)
+
+
+def _who(fetchers: str | None, policy: str | None) -> dict[str, Any]:
+    spec: dict[str, Any] = {}
     if fetchers:
         names = [name.strip() for name in fetchers.split(",") if name.strip()]
         spec["fetchers"] = "all" if names == ["all"] else int(fetchers) if fetchers.isdecimal() else names

@@ -61,13 +61,20 @@ class ControllerClient:
         for client in self._clients:
             client.close()
 
-    def request(self, method: str, path: str, body: Any = None, params: dict[str, Any] | None = None) -> Any:
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        params: dict[str, Any] | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> Any:
         import httpx
 
         failure: Unreachable | None = None
         for _ in self._urls:
             try:
-                answer = self._clients[self._at].request(method, path, params=params, json=body)
+                answer = self._clients[self._at].request(method, path, params=params, json=body, headers=headers)
                 return decoded(answer)
             except (httpx.HTTPError, OSError) as error:
                 failure = self._unreachable(error)
@@ -96,8 +103,9 @@ class ControllerClient:
     def topology(self) -> dict[str, Any]:
         return self.request("GET", "/topology")
 
-    def create_group(self, spec: dict[str, Any]) -> dict[str, Any]:
-        return self.request("POST", "/groups", spec)
+    def create_group(self, spec: dict[str, Any], key: str | None = None) -> dict[str, Any]:
+        """`key`: the caller's own name for this request: sent again with the same one it is carried out once."""
+        return self.request("POST", "/groups", spec, headers={"idempotency-key": key} if key else None)
 
     def groups(self, state: str | None = None) -> list[dict[str, Any]]:
         return self.request("GET", "/groups", params={"state": state} if state else None)
@@ -158,8 +166,9 @@ class ControllerClient:
         return self.request("DELETE", f"/groups/{segment(group)}/receivers/{segment(host)}")
 
     def events(self, group: str | None = None, pings: bool = False) -> Iterator[dict[str, Any]]:
-        """Events as they come, each with its `type`, first the `groups` as they stand; ends when the controller does.
-        pings: also those that only say that it is there, so that who waits may look at the clock."""
+        """Events as they come, each with its `type`, of all groups first the `groups` as they stand; ends when the
+        controller does. pings: also those that only say that it is there, the first at once: what happened before is
+        in the record then, and who waits may look at the clock."""
         import httpx
 
         try:
@@ -176,7 +185,7 @@ class ControllerClient:
                 for line in answer.iter_lines():
                     if line.startswith("data: "):
                         yield json.loads(line[len("data: ") :])
-                    elif pings and line.startswith(":"):
+                    elif pings and line.startswith((":", "retry:")):
                         yield {"type": "ping"}
         except (httpx.HTTPError, OSError) as error:
             failure = self._unreachable(error)

@@ -22,6 +22,7 @@ FOLDERS = {
     "fabric_manager": "fabric_manager",
     "master": "master",
     "controller": "controller",
+    "mirror": "mirror",
     "simulation": "simulation",
     "cli": "cli",
 }

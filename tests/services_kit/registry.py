@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 import shutil
 import socket
 import ssl
@@ -133,6 +134,15 @@ class Registry(Served):
         (self.folder / "config.yml").write_text(json.dumps(settings))
         self.run([PROGRAM, "serve", str(self.folder / "config.yml")], self.folder / "log")
 
+    def sent(self) -> dict[str, int]:
+        """Bytes of blobs that have left it, by digest, as its own log has it; the probes' single bytes left out."""
+        found: dict[str, int] = {}
+        for digest, count in re.findall(
+            r'"GET /v2/\S+/blobs/(sha256:[0-9a-f]{64})\S* HTTP/\S+" 20[06] (\d+)', (self.folder / "log").read_text()
+        ):
+            found[digest] = found.get(digest, 0) + (int(count) if int(count) > 1 else 0)
+        return found
+
     def push(self, name: str, tag: str, layers: list[bytes], tokens: Tokens | None = None) -> str:
         """An image of these layers; the digest of its manifest."""
         headers = {"Authorization": f"Bearer {tokens.token([f'repository:{name}:pull,push'])}"} if tokens else {}
@@ -140,7 +150,8 @@ class Registry(Served):
         def run() -> str:
             trust = ssl.create_default_context(cafile=str(self.tls[0]))
             with httpx.Client(base_url=self.url, verify=trust, headers=headers, trust_env=False) as client:
-                config = json.dumps({"architecture": "amd64", "os": "linux", "rootfs": {"type": "layers"}}).encode()
+                rootfs = {"type": "layers", "diff_ids": [sha256(layer) for layer in layers]}
+                config = json.dumps({"architecture": "amd64", "os": "linux", "rootfs": rootfs}).encode()
                 for blob in (config, *layers):
                     began = client.post(f"/v2/{name}/blobs/uploads/").raise_for_status()
                     where = httpx.URL(began.headers["Location"]).copy_merge_params({"digest": sha256(blob)})

@@ -1,0 +1,82 @@
+"""`datacast prepull`: an image's layers onto hosts before a container there wants them."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from datacast.controller.api import DEFAULT_URL
+from datacast.origins.names import resolve
+from datacast.origins.parts import OriginError
+
+from .client import Controller, Json, TokenFile, connect, follow, parse_receivers, show_group
+from .origin import folder_spec
+
+HAD = ("exists", "is_directory")
+"""What a receiver says that has the image: it is called by its digest."""
+
+
+def register(app: typer.Typer) -> None:
+    app.command("prepull")(prepull)
+
+
+def oci_name(image: str) -> str:
+    """`oci://HOST/NAME:TAG` of what containerd calls an image: `debian`, `docker.io/library/debian`, `host:5000/x`."""
+    if image.startswith("oci://"):
+        return image
+    first, _, rest = image.partition("/")
+    if rest and ("." in first or ":" in first or first == "localhost"):
+        host, name = first, rest
+    else:
+        host, name = "docker.io", image
+    return f"oci://{host}/{name if host != 'docker.io' or '/' in name else 'library/' + name}"
+
+
+def prepull(
+    image: Annotated[str, typer.Argument(metavar="IMAGE", help="As containerd names it, or oci://HOST/NAME:TAG.")],
+    to: Annotated[list[str], typer.Option("--to", metavar="HOST,HOST…|all|@SET", help="The hosts.")],
+    fetchers: Annotated[
+        str | None, typer.Option(metavar="N|all|HOST,…", help="How many hosts fetch, or which (default: 8 at most).")
+    ] = None,
+    platform: Annotated[str, typer.Option(metavar="OS/ARCH", help="Of an image for several.")] = "linux/amd64",
+    dest: Annotated[str, typer.Option(metavar="PATH", help="The mirrors' --dest.")] = "mirror",
+    as_json: Json = False,
+    controller: Controller = DEFAULT_URL,
+    token_file: TokenFile = None,
+) -> None:
+    """Put an image on hosts, where their containerd finds it (datacast-mirror). Each byte leaves the registry once.
+
+    Exit code 0 when every host has it, 1 when any has not; a host that had it already has it.
+    """
+    name = oci_name(image)
+    try:
+        found = resolve(name, platform)
+    except OriginError as error:
+        raise typer.BadParameter(f"{error.message} ({error.code})") from None
+    index = next((part for part in found.parts if part.path == "index.json"), None)
+    if index is None:
+        raise typer.BadParameter(f"{name} is a layer; give an image")
+    digest = json.loads(index.data)["manifests"][0]["digest"]
+    spec: dict[str, Any] = {**folder_spec(found, fetchers, None), **parse_receivers(to)}
+    spec["dest_path"] = f"{dest}/images/{digest.removeprefix('sha256:')}"
+    with connect(controller, token_file) as client:
+        group = follow(client, client.create_group(spec), quiet=as_json)
+        had = [host for host, row in group["receivers"].items() if _had(row)]
+        lacking = [host for host, row in group["receivers"].items() if row["state"] != "done" and not _had(row)]
+        if had and len(lacking) > 1:  # those who were to fetch had it
+            spec = {**spec, "receivers": lacking, "receiver_set": None}
+            group = follow(client, client.create_group(spec), quiet=as_json)
+            lacking = [host for host, row in group["receivers"].items() if row["state"] != "done"]
+    if as_json:
+        print(json.dumps(group))
+    elif len(had) < len(group["receivers"]):
+        show_group(group)
+    if had and not as_json:
+        print(f"had it already: {', '.join(had)}")
+    raise typer.Exit(1 if lacking else 0)
+
+
+def _had(row: dict[str, Any]) -> bool:
+    return row["state"] == "failed" and (row.get("error") or {}).get("code") in HAD

@@ -1,0 +1,1 @@
+"""A registry's mirror on a host, of what groups delivered there."""

@@ -1,0 +1,105 @@
+"""A layer that is not here: one group brings it to all hosts that want such layers, and this host waits for it.
+
+Many hosts ask for the same layer at the same moment. All of them ask the controller in the same words, under the same
+Idempotency-Key, so one group comes of it; who comes later finds it running.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from datacast.controller.api import FINAL_STATES, ControllerClient
+from datacast.services.problems import Problem
+
+from .store import Store
+
+log = logging.getLogger("datacast.mirror")
+
+POLL_S, LOOK_S = 1.0, 0.1
+AT_ONCE = 16
+"""Layers that are waited for."""
+AGAIN_S = 60.0
+"""What has failed is not tried again for so long: containerd goes on to the registry."""
+FAILURES_MAX = 4096
+LABEL = "datacast.blob"
+
+
+@dataclass(frozen=True)
+class Wish:
+    """`to`: receivers or receiver_set of a request. `registries`: upstream names that may be asked for. `dest`: where
+    the store is, as the agents' destinations have it."""
+
+    to: dict[str, Any]
+    registries: frozenset[str]
+    dest: str
+    patience_s: float = 600.0
+
+
+class OnDemand:
+    def __init__(self, client: Callable[[], ControllerClient], store: Store, wish: Wish) -> None:
+        self._client, self._store, self._wish = client, store, wish
+        self._waits: dict[str, asyncio.Task[Path | None]] = {}
+        self._failed: dict[str, float] = {}
+
+    async def fetch(self, registry: str, name: str, digest: str) -> Path | None:
+        """The layer, once it is here; None: it does not come, somebody else is to be asked."""
+        if registry not in self._wish.registries or time.monotonic() < self._failed.get(digest, 0.0):
+            return None
+        task = self._waits.get(digest)
+        if task is None:
+            if len(self._waits) >= AT_ONCE:
+                return None
+            task = self._waits[digest] = asyncio.create_task(self._fetch(registry, name, digest))
+            task.add_done_callback(lambda _: self._waits.pop(digest, None))
+        return await asyncio.shield(task)
+
+    async def _fetch(self, registry: str, name: str, digest: str) -> Path | None:
+        end = time.monotonic() + self._wish.patience_s
+        try:
+            group = await asyncio.to_thread(self._ask, registry, name, digest)
+            while True:
+                state = group["state"]  # first: it has come before its group has ended
+                if (path := await self._look(digest, POLL_S)) is not None:
+                    return path
+                if state in FINAL_STATES or time.monotonic() > end:
+                    break
+                group = await asyncio.to_thread(self._state_of, group["id"])
+            reason = (group.get("error") or {}).get("message", "it did not come here")
+            log.warning("%s of %s/%s: group %s is %s: %s", digest, registry, name, group["id"], state, reason)
+        except Problem as problem:
+            log.warning("%s of %s/%s: %s", digest, registry, name, problem)
+        if len(self._failed) >= FAILURES_MAX:
+            self._failed.clear()
+        self._failed[digest] = time.monotonic() + AGAIN_S
+        return None
+
+    async def _look(self, digest: str, seconds: float) -> Path | None:
+        end = time.monotonic() + seconds
+        while (path := await asyncio.to_thread(self._store.find, digest)) is None and time.monotonic() < end:
+            await asyncio.sleep(LOOK_S)
+        return path
+
+    def _state_of(self, group: str) -> dict[str, Any]:
+        with self._client() as client:
+            return client.group(group)
+
+    def _ask(self, registry: str, name: str, digest: str) -> dict[str, Any]:
+        """The group that brings it. Raises Problem."""
+        host = "registry-1.docker.io" if registry == "docker.io" else registry
+        spec = {
+            "url": f"https://{host}/v2/{name}/blobs/{digest}",
+            "sha256": digest.removeprefix("sha256:"),
+            "dest_path": f"{self._wish.dest}/blobs/{digest.removeprefix('sha256:')}",
+            "labels": {LABEL: digest},
+            **self._wish.to,
+        }
+        with self._client() as client:
+            known = client.request("GET", "/groups", params={"label": f"{LABEL}={digest}", "fields": "state"})
+            running = next((row for row in known if row["state"] not in FINAL_STATES), None)
+            return running or client.create_group(spec, key=f"mirror/{digest}/{len(known)}")

@@ -1,0 +1,53 @@
+"""An image on every host of a lab: containerd pulls through mirrors, and its registry sends each byte once."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from origin_lab import HOSTS, origin_lab
+
+sys.path.append(str(Path(__file__).parents[1] / "services_kit"))
+from containerd import layer
+from mirror_kit import mirror_lab
+from registry import Registry, certificate, sha256
+
+pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+def test_containerd_gets_what_groups_have_brought(tmp_path, monkeypatch) -> None:
+    with origin_lab(tmp_path) as it:
+        address = it.lab.plan.root_address
+        tls = certificate(tmp_path, address)
+        monkeypatch.setenv("SSL_CERT_FILE", str(tls[0]))
+        with Registry(tmp_path / "registry", address, 5000, tls) as registry:
+            it.allow({"prefix": registry.url + "/", "ca": str(tls[0])})
+            with mirror_lab(it.lab, tmp_path, registry) as mirrors:
+                layers = [layer(3 << 20), layer(90_000)]
+                digest = registry.push("team/app", "v1", layers)
+                image = f"{address}:5000/team/app:v1"
+
+                told = mirrors.command("prepull", image, "--to", "all", "--fetchers", "2")
+                assert told.returncode == 0, told.stdout + told.stderr
+                once = registry.sent()
+                assert all(once[sha256(data)] == len(data) for data in layers)
+                mirrors.pull_everywhere(image)
+                assert registry.sent() == once, "every blob came from a mirror"
+                for host in mirrors.hosts.values():
+                    assert all(blob in host.holds() for blob in (digest, *map(sha256, layers)))
+                again = mirrors.command("prepull", image, "--to", "all")
+                assert again.returncode == 0 and "had it already: " + ", ".join(HOSTS) in again.stdout, again
+                assert registry.sent() == once
+
+                wanted = layer(2 << 20)
+                registry.push("team/app", "v2", [wanted])
+                mirrors.pull_everywhere(f"{address}:5000/team/app:v2")
+                assert registry.sent()[sha256(wanted)] == len(wanted), "nobody had it; five asked at once"
+                assert all(sha256(wanted) in host.holds() for host in mirrors.hosts.values())
+
+                it.allow()
+                hidden = layer(50_000)
+                registry.push("team/app", "v3", [hidden])
+                mirrors.hosts["h0"].pull(f"{address}:5000/team/app:v3")
+                assert sha256(hidden) in mirrors.hosts["h0"].holds(), "containerd goes to the registry by itself"

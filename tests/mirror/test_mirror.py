@@ -1,0 +1,162 @@
+"""What a mirror answers: what is there, by its digest, and 404 for all else."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from datacast.cli.prepull import oci_name
+from datacast.mirror.app import make_app
+from datacast.mirror.main import main
+from datacast.mirror.ondemand import AGAIN_S, OnDemand, Wish
+from datacast.mirror.store import Store
+from datacast.services.problems import Problem
+
+BLOB = b"layer" * 1000
+NAME = hashlib.sha256(BLOB).hexdigest()
+MANIFEST = json.dumps({"mediaType": "application/vnd.oci.image.manifest.v1+json", "layers": []}).encode()
+MANIFEST_NAME = hashlib.sha256(MANIFEST).hexdigest()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    for folder, name, data in (
+        ("blobs", NAME, BLOB),
+        ("images/x/blobs/sha256", MANIFEST_NAME, MANIFEST),
+        ("images/.y.datacast-g-1+/blobs/sha256", 64 * "1", b"half of it"),
+    ):
+        (tmp_path / "store" / folder).mkdir(parents=True)
+        (tmp_path / "store" / folder / name).write_bytes(data)
+    return Store(tmp_path / "store")
+
+
+@pytest.fixture
+def client(store: Store) -> TestClient:
+    return TestClient(make_app(store, None))
+
+
+def test_a_blob_a_part_of_it_and_a_manifest(client: TestClient) -> None:
+    assert client.get("/v2/").status_code == 200
+    whole = client.get(f"/v2/team/app/blobs/sha256:{NAME}")
+    assert whole.content == BLOB and whole.headers["docker-content-digest"] == f"sha256:{NAME}"
+    part = client.get(f"/v2/team/app/blobs/sha256:{NAME}", headers={"range": "bytes=4990-"})
+    assert part.status_code == 206 and part.content == BLOB[4990:]
+    head = client.head(f"/v2/team/app/blobs/sha256:{NAME}")
+    assert head.headers["content-length"] == "5000" and not head.content
+    told = client.get(f"/v2/x/manifests/sha256:{MANIFEST_NAME}")
+    assert told.content == MANIFEST and told.headers["content-type"].startswith("application/vnd.oci.image.manifest")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v2/x/manifests/latest",
+        f"/v2/x/manifests/sha256:{64 * '0'}",
+        f"/v2/x/blobs/sha256:{64 * '0'}",
+        f"/v2/x/blobs/sha256:{64 * '1'}",
+        "/v2/x/blobs/sha256:../../../etc/passwd",
+        "/v2/x/blobs/..%2f..%2fetc%2fpasswd",
+        f"/v2/X..Y/blobs/sha256:{NAME}",
+        "/etc/passwd",
+    ],
+)
+def test_all_else_is_not_there(client: TestClient, path: str) -> None:
+    assert client.get(path).status_code in (400, 404)
+    assert client.put(path).status_code in (404, 405)
+
+
+def test_links_lead_nowhere(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    (store.folder / "blobs" / (64 * "2")).symlink_to(tmp_path / "secret")
+    (tmp_path / "other" / "sha256").mkdir(parents=True)
+    (tmp_path / "other" / "sha256" / (64 * "3")).write_text("secret")
+    (store.folder / "images" / "z").mkdir()
+    (store.folder / "images" / "z" / "blobs").symlink_to(tmp_path / "other")
+    assert store.find("sha256:" + 64 * "2") is None and store.find("sha256:" + 64 * "3") is None
+    assert store.find(f"sha256:{NAME}")
+
+
+class Controller:
+    """Groups by their Idempotency-Key, as the controller makes them; `brings`: what comes of one."""
+
+    def __init__(self, brings: Any) -> None:
+        self.brings, self.keys, self.specs, self._lock = brings, list[str](), list[dict[str, Any]](), threading.Lock()
+
+    def __enter__(self) -> Controller:
+        return self
+
+    def __exit__(self, *exc: object) -> None: ...
+
+    def request(self, *_: Any, **__: Any) -> list[dict[str, Any]]:
+        return []
+
+    def create_group(self, spec: dict[str, Any], key: str) -> dict[str, Any]:
+        with self._lock:
+            self.specs.append(spec)
+            self.keys.append(key)
+        return {"id": "g-1", **self.brings(spec)}
+
+    def group(self, group: str) -> dict[str, Any]:
+        return {"id": group, "state": "failed", "error": {"message": "it ended"}}
+
+
+def wait_for(store: Store, controller: Controller, *asked: tuple[str, str, str]) -> list[Path | None]:
+    async def all_at_once() -> list[Path | None]:
+        wish = Wish({"receivers": "all"}, frozenset({"r:1", "docker.io"}), "mirror")
+        it = OnDemand(lambda: controller, store, wish)  # type: ignore[arg-type, return-value]
+        return list(await asyncio.gather(*(it.fetch(*one) for one in asked)))
+
+    return asyncio.run(all_at_once())
+
+
+def test_a_layer_that_is_not_here_is_ordered_once(store: Store) -> None:
+    digest, name = "sha256:" + 64 * "4", 64 * "4"
+
+    def brings(spec: dict[str, Any]) -> dict[str, Any]:
+        (store.folder / "blobs" / name).write_bytes(b"here")
+        return {"state": "running"}
+
+    controller = Controller(brings)
+    found = wait_for(store, controller, *[("docker.io", "library/debian", digest)] * 3)
+    assert found == [store.folder / "blobs" / name] * 3 and len(controller.keys) == 1
+    [spec] = controller.specs
+    assert spec["url"] == f"https://registry-1.docker.io/v2/library/debian/blobs/{digest}"
+    assert spec["dest_path"] == f"mirror/blobs/{name}" and spec["sha256"] == name
+
+
+def test_what_fails_or_may_not_be_asked_for_is_the_registrys(store: Store) -> None:
+    def refuses(spec: dict[str, Any]) -> dict[str, Any]:
+        raise Problem(422, "too_few", "two receivers at least")
+
+    digest, controller = "sha256:" + 64 * "5", Controller(refuses)
+    assert wait_for(store, controller, ("r:1", "x", digest)) == [None] and len(controller.keys) == 1
+    assert wait_for(store, controller, ("evil.example", "x", digest)) == [None] and len(controller.keys) == 1
+    ends = Controller(lambda spec: {"state": "failed"})
+
+    async def twice() -> None:
+        it = OnDemand(lambda: ends, store, Wish({}, frozenset({"r:1"}), "mirror"))  # type: ignore[arg-type, return-value]
+        assert await it.fetch("r:1", "x", digest) is None and await it.fetch("r:1", "x", digest) is None
+
+    asyncio.run(twice())
+    assert len(ends.keys) == 1, f"not again for {AGAIN_S} s"
+
+
+def test_a_mirror_for_everybody_wants_to_be_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--listen", "0.0.0.0:0", "--store", str(tmp_path)])
+    assert "--insecure" in capsys.readouterr().err
+
+
+def test_names_as_containerd_has_them() -> None:
+    assert oci_name("debian") == "oci://docker.io/library/debian"
+    assert oci_name("debian:12") == "oci://docker.io/library/debian:12"
+    assert oci_name("team/app:v1") == "oci://docker.io/team/app:v1"
+    assert oci_name("10.0.0.1:5000/team/app:v1") == "oci://10.0.0.1:5000/team/app:v1"
+    assert oci_name("localhost/x") == "oci://localhost/x" and oci_name("oci://h/x") == "oci://h/x"
