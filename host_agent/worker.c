@@ -397,7 +397,7 @@ int worker_open(struct worker *w, struct loop *loop, unsigned threads)
     if (rc != 0)
       return -rc;
   }
-  return loop_watch_packets(loop, &w->watch, EPOLLIN); /* what is done is no reason to end a pause: results gather too */
+  return loop_watch_packets(loop, &w->watch, EPOLLIN); /* what is done ends no pause: results gather too */
 }
 
 void worker_submit(struct worker *w, struct job *j, struct lane *l)
