@@ -151,8 +151,6 @@ static unsigned rx(struct netif *n, netif_rx_fn *fn, void *arg, unsigned budget)
         n->rx_malformed++; /* very many very short ones: none of ours */
         break;
       }
-      if (part < len)
-        __builtin_prefetch(p + part); /* the next one's labels and header */
       hand_over(t, &train[i]->car[k], p, part, fn, arg);
       p += part;
       len -= part;
