@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,6 +16,7 @@ from datacast.services.problems import Problem
 CERTIFICATES = Path("/etc/datacast/tls")
 NAMES_MAX = 8
 CLOCK_MS = 500
+CERTIFICATE_DAYS = 30
 DISK_PART = 0.05
 REASONS = {"carrier": "no carrier", "silent": "no hello arrives", "unheard": "its hellos do not arrive"}
 
@@ -61,6 +63,7 @@ def _nodes(fabric: dict[str, Any]) -> list[Check]:
             "apt-get install the same package everywhere" if len(versions) > 1 else "",
         ),
         _clocks(fabric),
+        _certificates_of_nodes(fabric),
         _disks(fabric),
     ]
 
@@ -79,6 +82,24 @@ def _clocks(fabric: dict[str, Any]) -> Check:
         False,
         f"{len(wrong)} are off: {_some(told)}" if wrong else f"within {abs(most):.0f} ms of the fabric manager's",
         "timedatectl set-ntp true there: certificates and finish times need clocks that agree" if wrong else "",
+    )
+
+
+def _certificates_of_nodes(fabric: dict[str, Any]) -> Check:
+    """Those that they registered with."""
+    now = time.time()
+    ends = {node["name"]: node.get("certificate_until") for node in fabric["nodes"] if node.get("registered")}
+    left = {name: (until - now) / 86400 for name, until in ends.items() if until is not None}
+    if not left:
+        return Check("certificates", True, False, "no node showed one")
+    soon = {name: days for name, days in sorted(left.items(), key=lambda row: row[1]) if days < CERTIFICATE_DAYS}
+    told = _some(f"{name} {'has ended' if days <= 0 else f'in {days:.0f} days'}" for name, days in soon.items())
+    return Check(
+        "certificates",
+        not soon,
+        min(left.values()) <= 0,
+        f"{len(soon)} end soon: {told}" if soon else f"the first ends in {min(left.values()):.0f} days",
+        "datacast certs renew, or datacast admit and `datacast join --again` there" if soon else "",
     )
 
 
@@ -122,6 +143,7 @@ def _links(fabric: dict[str, Any]) -> list[Check]:
         ]
         if len({port["mtu"] for _, port in ends}) > 1:
             odd.append(" and ".join(f"{name}:{port['ifname']} {port['mtu']}" for name, port in ends))
+    tried, lost = _carried(fabric, ports)
     told = f"{len(small)} too small: {_some(small)}" if small else f"{len(odd)} differ at their ends: {_some(odd)}"
     return [
         carrier,
@@ -132,7 +154,38 @@ def _links(fabric: dict[str, Any]) -> list[Check]:
             told if small or odd else f"{_some(sorted({str(link['mtu']) for link in fabric['links']})) or '-'}, as set",
             "ip link set IFACE mtu N at both ends, or a smaller mtu for the site" if small or odd else "",
         ),
+        Check(
+            "frames",
+            not lost,
+            True,
+            f"{len(lost)} links lose long ones: {_some(lost)}"
+            if lost
+            else f"full-size ones came through {tried} of {len(fabric['links'])} links, both ways",
+            "a device between carries less than both ends: raise its MTU, or lower both ends' and the site's"
+            if lost
+            else "",
+        ),
     ]
+
+
+def _carried(fabric: dict[str, Any], ports: dict[tuple[str, int], dict[str, Any]]) -> tuple[int, list[str]]:
+    """Links that full-size hellos came through both ways, and directions in which they did not. What says no hello
+    (an OpenFlow or P4 switch) is neither."""
+    tried, lost = 0, []
+    for link in fabric["links"]:
+        if not link["up"]:
+            continue
+        good = 0
+        for source, target in (("u", "v"), ("v", "u")):
+            port = ports.get((link[target], link[f"{target}_port"]), {})
+            if (carried := port.get("carried")) is None:
+                continue
+            if carried >= link["mtu"]:
+                good += 1
+            else:
+                lost.append(f"of {link['mtu']} bytes from {link[source]} to {link[target]}:{port.get('ifname')}")
+        tried += good == 2
+    return tried, lost
 
 
 def _why_down(link: dict[str, Any], ports: dict[tuple[str, int], dict[str, Any]]) -> str:

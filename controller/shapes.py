@@ -148,6 +148,7 @@ class Port(BaseModel):
     ifname: str | None
     mtu: int | None
     reason: str | None = Field(description="why it is down: carrier, silent (no hello comes), unheard (ours are not)")
+    carried: int | None = Field(default=None, description="how long a frame came whole from the neighbour lately")
 
 
 class Counted(BaseModel):
@@ -171,6 +172,7 @@ class Node(BaseModel):
     ports: list[Port] = []
     disks: list[tuple[int, int]] = Field(default=[], description="bytes free and in all, of each of dest_roots")
     clock_ms: float | None = Field(default=None, description="how far its clock is behind the fabric manager's")
+    certificate_until: float | None = Field(default=None, description="when it ends, in seconds since 1970")
     counted: Counted | None = None
     addr: str | None = None
     control: str | None = None

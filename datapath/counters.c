@@ -40,6 +40,7 @@ void counters_link(const struct port *p, json_t *to)
   counters_put(to, "hellos_refused", p->link.refused);
   counters_put(to, "link_failures", p->link.hello.failures);
   counters_put(to, "mtu", p->mtu);
+  json_object_set_new(to, "carried", json_integer(p->link.hello.carried));
 }
 
 void counters_port(const struct port *p, json_t *to)

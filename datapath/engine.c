@@ -153,10 +153,10 @@ void engine_carrier(void *arg, int ifindex, bool carrier, bool gone)
 
 static void say_hello(struct engine *e, struct port *p, dc_time now)
 {
-  struct dc_tx tx = {.buf = NULL, .port = p->number};
-  tx.prefix_len = (uint16_t)linkstate_poll(&p->link, now, p->neighbour, p->mac, tx.prefix);
-  if (tx.prefix_len > 0) {
-    (p->ops->hello != NULL ? p->ops->hello(p, &tx, now) : p->ops->push(p, &tx, now));
+  struct dc_tx tx = {.buf = NULL, .port = p->number, .prefix_len = LINK_HELLO_BYTES};
+  unsigned bytes = linkstate_poll(&p->link, now, p->neighbour, p->mac, tx.prefix);
+  if (bytes > 0) {
+    p->ops->hello(p, &tx, bytes - LINK_HELLO_BYTES, now);
     p->ops->flush(p, now);
   }
   settle(e, p);
@@ -213,7 +213,7 @@ void engine_attach(struct engine *e, struct engine_node *n, struct port *p, bool
   if (getrandom(&instance, sizeof instance, 0) != sizeof instance)
     instance = (uint32_t)loop_realtime_ns();
   p->node = n;
-  linkstate_init(&p->link, e->loop->now, instance, hellos, carrier);
+  linkstate_init(&p->link, e->loop->now, instance, hellos, carrier, p->mtu);
   n->port[p->number] = p;
   if (e->ports < e->room)
     e->port[e->ports++] = p;

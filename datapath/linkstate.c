@@ -8,11 +8,12 @@ static bool failed(const struct linkstate *l)
                         (l->proven && l->hello.link == DC_LINK_UNKNOWN));
 }
 
-void linkstate_init(struct linkstate *l, dc_time now, uint32_t instance, bool watched, bool carrier)
+void linkstate_init(struct linkstate *l, dc_time now, uint32_t instance, bool watched, bool carrier, unsigned mtu)
 {
   struct dc_hello_cfg cfg;
   memset(l, 0, sizeof *l);
   dc_hello_cfg_default(&cfg);
+  cfg.mtu = mtu;
   dc_hello_init(&l->hello, now, &cfg, instance);
   l->watched = watched;
   l->carrier = l->up = carrier;
@@ -42,6 +43,7 @@ enum link_frame linkstate_frame(struct linkstate *l, dc_time now, const uint8_t 
 void linkstate_proven(struct linkstate *l)
 {
   l->proven = true;
+  l->hello.cfg.whole = 0;
   l->up = l->carrier && !failed(l);
 }
 
@@ -57,11 +59,12 @@ void linkstate_carrier(struct linkstate *l, dc_time now, bool carrier)
 unsigned linkstate_poll(struct linkstate *l, dc_time now, const uint8_t neighbour[6], const uint8_t own[6],
                         uint8_t out[LINK_HELLO_BYTES])
 {
-  if (!l->watched || dc_hello_poll(&l->hello, now, out + DC_ETHER_LEN) == 0 || !l->carrier)
+  unsigned n = l->watched ? dc_hello_poll(&l->hello, now, out + DC_ETHER_LEN) : 0;
+  if (n == 0 || !l->carrier)
     return 0;
   dc_ether_write(out, neighbour, own, DC_ETHERTYPE_HELLO);
   l->sent++;
-  return LINK_HELLO_BYTES;
+  return DC_ETHER_LEN + n;
 }
 
 dc_time linkstate_next_wake(const struct linkstate *l) { return l->watched ? dc_hello_next_wake(&l->hello) : DC_NEVER; }

@@ -25,20 +25,21 @@ struct linkstate {
   uint64_t sent, received, refused; /* hellos */
 };
 
-/* `instance`: random, another one at every start. */
-void linkstate_init(struct linkstate *l, dc_time now, uint32_t instance, bool watched, bool carrier)
+/* `instance`: random, another one at every start. `mtu`: of the port, the Ethernet header not counted. */
+void linkstate_init(struct linkstate *l, dc_time now, uint32_t instance, bool watched, bool carrier, unsigned mtu)
     __attribute__((nonnull));
 
 /* A frame arrived. */
 enum link_frame linkstate_frame(struct linkstate *l, dc_time now, const uint8_t *p, size_t len)
     __attribute__((nonnull));
-/* Data moves through this machine. */
-/* A link that has no carrier of its own, such as a tunnel. */
+/* A link that has no carrier of its own and whose path may change, such as a tunnel: every hello has full size. */
 void linkstate_proven(struct linkstate *l) __attribute__((nonnull));
+/* Data moves through this machine. */
 void linkstate_busy(struct linkstate *l, dc_time now) __attribute__((nonnull));
 void linkstate_carrier(struct linkstate *l, dc_time now, bool carrier) __attribute__((nonnull));
 
-/* After everything that arrived: judges, and writes the hello that is due. Its length or 0. */
+/* After everything that arrived: judges, and writes the hello that is due. The length of its frame, zeros after what is
+ * written, or 0. */
 unsigned linkstate_poll(struct linkstate *l, dc_time now, const uint8_t neighbour[6], const uint8_t own[6],
                         uint8_t out[LINK_HELLO_BYTES]) __attribute__((nonnull));
 dc_time linkstate_next_wake(const struct linkstate *l) __attribute__((nonnull));

@@ -11,6 +11,9 @@
 
 /* When the queueing discipline is full: about a 9,000-byte frame at 100 Mbit/s. */
 #define RETRY_AFTER (500 * DC_US)
+/* A frame that the way takes never (a virtual cable whose other end has a smaller MTU says ENOBUFS) must not hold up the
+ * rest: the first goes when so many tries saw nothing leave but hellos. */
+enum { TRIES_MAX = 400 };
 
 _Static_assert((PORT_QUEUE & (PORT_QUEUE - 1)) == 0, "the queue's length is a mask");
 
@@ -96,6 +99,12 @@ static void flush(struct port *port, dc_time now)
     int sent = p->nif->ops->send(p->nif, &p->queue[p->head], run);
     if (sent == -EAGAIN || sent == -ENOBUFS || sent == -ENOMEM) {
       p->extra.retries++;
+      if (sent == -ENOBUFS && ++p->tries > TRIES_MAX) {
+        p->extra.errors++;
+        p->tries = 0;
+        drop_first(p);
+        continue;
+      }
       p->blocked = true;
       loop_timer(p->loop, &p->retry, now + RETRY_AFTER);
     } else if (sent == -EINTR) {
@@ -104,8 +113,12 @@ static void flush(struct port *port, dc_time now)
       p->extra.errors++;
       drop_first(p);
     } else {
-      for (int i = 0; i < sent; i++)
+      for (int i = 0; i < sent; i++) {
+        const uint8_t *type = at(p, 0)->prefix + 12;
+        if (type[0] != DC_ETHERTYPE_HELLO >> 8 || type[1] != (DC_ETHERTYPE_HELLO & 0xff))
+          p->tries = 0;
         drop_first(p);
+      }
     }
   }
   keep(p);
@@ -147,16 +160,18 @@ static void push(struct port *port, const struct dc_tx *tx, dc_time now)
   put(at(p, p->n++), tx);
 }
 
-/* Before all that waits: a link that is full is not down. Where a path may carry less than the link's MTU the hello has
- * full size: zeros behind what is read. */
-static void hello(struct port *port, struct dc_tx *tx, dc_time now)
+/* Before all that waits: a link that is full is not down. */
+static void hello(struct port *port, struct dc_tx *tx, unsigned zeros, dc_time now)
 {
   struct netport *p = of(port);
-  uint32_t more = port->mtu + DC_ETHER_LEN - tx->prefix_len;
   (void)now;
-  if (p->nif->full_hello && (tx->buf = bufpool_get(p->pool, more)) != NULL) {
-    memset(tx->buf->data, 0, more);
-    tx->len = more;
+  if (zeros > 0) {
+    if ((tx->buf = bufpool_get(p->pool, zeros)) == NULL) {
+      p->extra.no_buffer++;
+      return;
+    }
+    memset(tx->buf->data, 0, zeros);
+    tx->len = zeros;
   }
   if (!fits(p, tx))
     return;
@@ -177,7 +192,7 @@ static bool lead_by(struct netport *p, struct netif *nif)
 {
   p->nif = nif;
   p->base.name = nif->name;
-  p->base.mtu = nif->mtu;
+  p->base.mtu = p->base.link.hello.cfg.mtu = nif->mtu;
   p->base.ifindex = nif->ifindex;
   memcpy(p->base.mac, nif->mac, sizeof nif->mac);
   p->watch = (struct watch){.fd = nif->fd, .ready = ready};

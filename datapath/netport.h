@@ -28,7 +28,8 @@ struct netport {
   struct bufpool *pool;
   struct watch watch;
   struct timer retry;
-  bool blocked; /* the kernel said later; `retry` is set */
+  bool blocked;   /* the kernel said later; `retry` is set */
+  unsigned tries; /* in vain since the last frame left that was no hello */
   struct netport_counters extra;
   struct dc_port_counters own; /* frames of this host's endpoints that did not pass its node */
   uint32_t head, n;

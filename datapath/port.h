@@ -16,8 +16,9 @@ struct port_ops {
   void (*push)(struct port *p, const struct dc_tx *tx, dc_time now);
   /* Send what is queued. */
   void (*flush)(struct port *p, dc_time now);
-  void (*hello)(struct port *p, struct dc_tx *tx, dc_time now); /* instead of push, for hellos; NULL: push */
-  void (*carrier)(struct port *p);                              /* it came back; NULL: nothing to do */
+  /* Queue a hello: the prefix and `zeros` bytes after it. */
+  void (*hello)(struct port *p, struct dc_tx *tx, unsigned zeros, dc_time now);
+  void (*carrier)(struct port *p); /* it came back; NULL: nothing to do */
 };
 
 struct port {

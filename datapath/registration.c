@@ -190,7 +190,22 @@ static json_t *counted_here(const struct registration *r)
   return all;
 }
 
-/* What the nodes have counted, by name; of reasons to drop those that occurred. */
+/* Of each port whose neighbour says hello: how long a frame came whole from there. */
+static json_t *carried(const struct engine_node *n)
+{
+  json_t *o = json_object();
+  for (unsigned i = 0; i < DC_NODE_PORTS_MAX; i++) {
+    const struct port *p = n->port[i];
+    int bytes = p == NULL ? -1 : p->link.hello.carried;
+    char key[8];
+    snprintf(key, sizeof key, "%u", i);
+    if (bytes >= 0)
+      counters_put(o, key, (uint64_t)bytes);
+  }
+  return o;
+}
+
+/* What the nodes have counted, by name; of reasons to drop those that occurred; and what their links carry. */
 static json_t *counted(const struct registration *r)
 {
   json_t *all = r->who.counted != NULL ? r->who.counted(r->who.arg) : counted_here(r), *node, *value;
@@ -204,6 +219,11 @@ static json_t *counted(const struct registration *r)
       if (json_integer_value(value) == 0)
         json_object_del(drop, key);
     }
+  }
+  for (unsigned i = 0; i < r->who.nodes; i++) {
+    const struct engine_node *n = r->who.node(r->who.arg, i);
+    if ((node = json_object_get(all, n->name)) != NULL)
+      json_object_set_new(node, "carried", carried(n));
   }
   return all;
 }

@@ -234,6 +234,25 @@ static void push(struct port *port, const struct dc_tx *tx, dc_time now)
     port_send(p, m, now);
 }
 
+static void hello(struct port *port, struct dc_tx *tx, unsigned zeros, dc_time now)
+{
+  struct dpdk_port *p = dpdk_port(port);
+  if (zeros == 0) {
+    push(port, tx, now);
+    return;
+  }
+  struct rte_mbuf *m = rte_pktmbuf_alloc(p->pools->data);
+  char *out = m == NULL ? NULL : rte_pktmbuf_append(m, (uint16_t)(tx->prefix_len + zeros));
+  if (out == NULL) {
+    p->pools->counters.no_mbuf++;
+    rte_pktmbuf_free(m);
+    return;
+  }
+  memcpy(out, tx->prefix, tx->prefix_len);
+  memset(out + tx->prefix_len, 0, zeros);
+  port_send(p, m, now);
+}
+
 void port_kick(struct dpdk_port *p, dc_time now)
 {
   if (now < p->kick_at)
@@ -249,7 +268,8 @@ static void carrier_back(struct port *port)
     p->kick_at = 0;
 }
 
-static const struct port_ops port_ops = {.rx = receive, .push = push, .flush = flush, .carrier = carrier_back};
+static const struct port_ops port_ops = {
+    .rx = receive, .push = push, .flush = flush, .hello = hello, .carrier = carrier_back};
 
 void port_read_missed(struct dpdk_port *p)
 {

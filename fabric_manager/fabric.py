@@ -44,6 +44,8 @@ class Port:
     mtu: int | None = None
     reason: str | None = None
     """Why it is down: carrier, silent (no hello comes), unheard (ours do not arrive there)."""
+    carried: int | None = None
+    """How long a frame came whole from the neighbour lately; None: its hellos do not tell."""
 
 
 @dataclass
@@ -103,6 +105,8 @@ class Node:
     """Bytes free and bytes in all of each of dest_roots, as the last heartbeat told."""
     clock_ms: float | None = None
     """How far its clock is behind this process's, and the message's way: 2 ms is good, 500 ms is a clock to be set."""
+    certificate_until: float | None = None
+    """When the certificate ends that it registered with, in seconds since 1970; None: it showed none."""
     last_n: int = -1
     """Number of the last link report."""
     counted: Counted | None = None
@@ -262,8 +266,11 @@ class Fabric:
         return changes
 
     # ---- reports ----
-    def register(self, message: dict[str, Any], session: int, now_ns: int) -> list[dict[str, Any]]:
-        """A `register` message of a connection. Returns the changes; raises FabricError when it is refused."""
+    def register(
+        self, message: dict[str, Any], session: int, now_ns: int, certificate_until: float | None = None
+    ) -> list[dict[str, Any]]:
+        """A `register` message of a connection, and when its certificate ends. Returns the changes; raises FabricError
+        when it is refused."""
         name = message.get("node")
         node = self.nodes.get(name) if isinstance(name, str) else None
         if node is None or node.removed:
@@ -312,6 +319,7 @@ class Fabric:
             for p in ports[:PORTS_MAX]
         }
         node.disks, node.clock_ms, node.counted = [], None, None
+        node.certificate_until = certificate_until
         node.registered_ns = now_ns
         return [self._node_change(node), *self._refresh(list(self.graph.edges(node.name)), now_ns)]
 
@@ -340,6 +348,10 @@ class Fabric:
             node = self.nodes[name]
             if isinstance(nodes, dict) and isinstance(told := nodes.get(name), dict):
                 node.counted = Counted.of(told)
+                carried = told.get("carried")
+                for number, port in node.ports.items():
+                    length = carried.get(str(number)) if isinstance(carried, dict) else None
+                    port.carried = length if _is_count(length) else None
             if _is_count(message.get("t_ns")):
                 node.clock_ms = round((now_ns - message["t_ns"]) / 1e6, 1)
             if isinstance(disks := message.get("disks"), list):
@@ -407,6 +419,7 @@ class Fabric:
                 "ports": ports,
                 "disks": node.disks,
                 "clock_ms": node.clock_ms,
+                "certificate_until": node.certificate_until,
             }
             told["counted"] = counted
             nodes.append({**self.node_json(node), **told, "attributes": extra})

@@ -119,7 +119,7 @@ class Registry:
         try:
             if kind == "register":
                 may_register(who, message)
-                changes = self.fabric.register(message, session, time.time_ns())
+                changes = self.fabric.register(message, session, time.time_ns(), who.until if who else None)
                 self.reports["register"] += 1
                 if message["node"] not in names:
                     names.append(message["node"])

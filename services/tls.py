@@ -12,7 +12,7 @@ import asyncio
 import ipaddress
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from datacast.core.errors import DatacastError
@@ -58,6 +58,8 @@ class Peer:
 
     role: str
     names: tuple[str, ...]
+    until: float | None = field(default=None, compare=False)
+    """When its certificate ends, in seconds since 1970."""
 
     def __str__(self) -> str:
         return f"{self.role}/{','.join(self.names)}"
@@ -74,7 +76,8 @@ def peer_of(certificate: Mapping[str, Any] | None) -> Peer | None:
             found.append((role, rest))
     if len({role for role, _ in found}) != 1:
         return None
-    return Peer(found[0][0], tuple(name for _, name in found))
+    ends = (certificate or {}).get("notAfter")
+    return Peer(found[0][0], tuple(name for _, name in found), ssl.cert_time_to_seconds(ends) if ends else None)
 
 
 def explain(error: BaseException) -> str:

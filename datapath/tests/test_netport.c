@@ -46,7 +46,7 @@ static void hello(uint8_t mark)
 {
   struct dc_tx tx = {.prefix_len = DC_ETHER_LEN};
   memset(tx.prefix, mark, DC_ETHER_LEN);
-  port.base.ops->hello(&port.base, &tx, loop.now);
+  port.base.ops->hello(&port.base, &tx, 0, loop.now);
 }
 
 static void leave(unsigned frames)
@@ -88,11 +88,32 @@ static void test_a_full_queue_gives_its_newest_frame_for_it(void)
 static void test_a_hello_too_long_for_the_link_is_dropped(void)
 {
   uint64_t before = port.extra.oversized;
-  nif.mtu = 0;
-  struct dc_tx tx = frame(7);
-  port.base.ops->hello(&port.base, &tx, loop.now);
+  nif.mtu = 200;
+  struct dc_tx tx = {.prefix_len = DC_ETHER_LEN};
+  port.base.ops->hello(&port.base, &tx, 201, loop.now);
   nif.mtu = 1500;
   CHECK(port.extra.oversized == before + 1 && pool.in_use == 0);
+}
+
+static void test_a_frame_that_is_never_taken_does_not_stop_the_port(void)
+{
+  uint64_t before = port.extra.errors;
+  struct dc_tx tx = {.prefix_len = DC_ETHER_LEN};
+  tx.prefix[12] = DC_ETHERTYPE_HELLO >> 8, tx.prefix[13] = DC_ETHERTYPE_HELLO & 0xff;
+  for (unsigned i = 0; i < 600 && port.extra.errors == before; i++) {
+    if (i % 50 == 0) { /* hellos pass, what is behind them does not */
+      struct dc_tx small = tx;
+      port.base.ops->hello(&port.base, &small, 0, loop.now);
+      leave(1);
+      if (i == 0)
+        push(5);
+    }
+    leave(0);
+  }
+  CHECK(port.extra.errors == before + 1);
+  push(6);
+  leave(PORT_QUEUE);
+  CHECK(n == 1 && sent[0] == 6 && pool.in_use == 0);
 }
 
 int main(void)
@@ -104,6 +125,7 @@ int main(void)
   test_a_hello_leaves_before_what_waits();
   test_a_full_queue_gives_its_newest_frame_for_it();
   test_a_hello_too_long_for_the_link_is_dropped();
+  test_a_frame_that_is_never_taken_does_not_stop_the_port();
   netport_close(&port);
   bufpool_close(&pool);
   loop_close(&loop);

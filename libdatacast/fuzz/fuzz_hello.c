@@ -10,11 +10,11 @@
 #include "datacast/hello.h"
 #include "script.h"
 
-enum { ON_THE_WAY = 16 };
+enum { ON_THE_WAY = 16, MTU = 64 };
 
 struct end {
   struct dc_hello h;
-  uint8_t frame[ON_THE_WAY][DC_HELLO_LEN]; /* on their way to this end */
+  uint8_t frame[ON_THE_WAY][MTU]; /* on their way to this end */
   unsigned n;
 };
 
@@ -28,13 +28,14 @@ static void check(const struct dc_hello *h)
   MUST(h->link <= DC_LINK_UNHEARD && (h->link == DC_LINK_UP) == (h->state == 3));
   MUST(h->hold >= h->cfg.hold_min && h->hold <= h->cfg.hold_max);
   MUST(h->held_until <= now + h->cfg.hold_max);
+  MUST(h->carried >= -1 && h->carried <= MTU);
 }
 
 static void poll(unsigned e)
 {
   uint8_t out[DC_HELLO_LEN];
   unsigned n = dc_hello_poll(&end[e].h, now, out);
-  MUST(n == 0 || n == DC_HELLO_LEN);
+  MUST(n == 0 || (n >= DC_HELLO_LEN && n <= MTU));
   /* One call says all that is to be said now. A verdict of silence asks for another at once. */
   if (n == 0)
     MUST(dc_hello_next_wake(&end[e].h) > now);
@@ -42,7 +43,7 @@ static void poll(unsigned e)
     MUST(dc_hello_poll(&end[e].h, now, out + 0) == 0 && dc_hello_next_wake(&end[e].h) > now);
   struct end *to = &end[1 - e];
   if (n > 0 && to->n < ON_THE_WAY)
-    memcpy(to->frame[to->n++], out, n);
+    memcpy(memset(to->frame[to->n++], 0, MTU), out, DC_HELLO_LEN);
   check(&end[e].h);
 }
 
@@ -64,7 +65,7 @@ static void deliver(unsigned e)
 {
   if (end[e].n == 0)
     return;
-  arrive(e, end[e].frame[0], DC_HELLO_LEN);
+  arrive(e, end[e].frame[0], MTU);
   lose(e);
 }
 
@@ -76,6 +77,9 @@ static void start(unsigned e, uint8_t how)
     cfg.slow = cfg.fast;
   if (how & 2)
     cfg.timeout_min = cfg.hold_min = cfg.hold_max = DC_MS;
+  cfg.mtu = how & 16 ? 0 : MTU;
+  if (how & 32)
+    cfg.whole = 0;
   dc_hello_init(&end[e].h, now, &cfg, ++instances * 2654435761u);
 }
 
@@ -121,7 +125,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t len)
       lose(e);
     } else if (op < 0xa0) {
       if (end[e].n > 0)
-        arrive(e, end[e].frame[0], DC_HELLO_LEN);
+        arrive(e, end[e].frame[0], MTU);
       deliver(e);
     } else if (op < 0xc0) {
       now += span(&s);

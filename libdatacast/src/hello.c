@@ -7,8 +7,10 @@
 enum state { DOWN = 1, INIT = 2, UP = 3 }; /* RFC 5880, section 4.1 */
 
 enum {
-  FORGIVE = 64, /* intervals a link stays up before its earlier failures are forgotten */
-  BEHIND = 64   /* one so few numbers behind the last one is out of date; farther behind, it was not the neighbour's */
+  LONGEST = 65000, /* what a header can say */
+  TRIES = 4,       /* long hellos that may be lost one after another before that means something */
+  FORGIVE = 64,    /* intervals a link stays up before its earlier failures are forgotten */
+  BEHIND = 64 /* one so few numbers behind the last one is out of date; farther behind, it was not the neighbour's */
 };
 
 void dc_hello_cfg_default(struct dc_hello_cfg *cfg)
@@ -19,7 +21,8 @@ void dc_hello_cfg_default(struct dc_hello_cfg *cfg)
                                .timeout_intervals = 4,
                                .busy = 2 * DC_SEC,
                                .hold_min = 50 * DC_MS,
-                               .hold_max = 5 * DC_SEC};
+                               .hold_max = 5 * DC_SEC,
+                               .whole = 2 * DC_SEC};
 }
 
 const char *dc_link_name(enum dc_link link)
@@ -43,6 +46,7 @@ void dc_hello_init(struct dc_hello *h, dc_time now, const struct dc_hello_cfg *c
   h->link = DC_LINK_UNKNOWN;
   h->heard = h->hello = h->next = now;
   h->polled = DC_NEVER;
+  h->carried = -1;
   h->hold = cfg->hold_min;
 }
 
@@ -77,7 +81,7 @@ static void rise(struct dc_hello *h, dc_time now)
   h->state = UP;
   h->link = DC_LINK_UP;
   h->up_since = now;
-  h->next = now;
+  h->next = h->whole_next = now;
 }
 
 /* The neighbour's timing: how far its hellos stray from the interval it announced. */
@@ -98,7 +102,7 @@ enum dc_drop dc_hello_handle(struct dc_hello *h, dc_time now, const struct dc_he
 {
   if (header->type != DC_TYPE_HELLO)
     return DC_DROP_TYPE;
-  if (header->length < DC_HELLO_LEN - DC_HEADER_LEN)
+  if (header->length < DC_HELLO_SHORTEST - DC_HEADER_LEN)
     return DC_DROP_TRUNCATED;
   uint8_t theirs = rest[0];
   dc_time announced = dc_get16(rest + 2) * DC_MS;
@@ -116,6 +120,12 @@ enum dc_drop dc_hello_handle(struct dc_hello *h, dc_time now, const struct dc_he
   h->peer_seq = header->seq;
   observe(h, now, announced);
   h->heard = now;
+  unsigned length = DC_HEADER_LEN + header->length;
+  h->peer_mtu = length < DC_HELLO_LEN ? 0 : dc_get16(rest + 8);
+  if (length > DC_HELLO_LEN) {
+    h->whole = length;
+    h->whole_heard = now;
+  }
 
   if (h->state == UP && (theirs == DOWN || restarted)) {
     fail(h, now, DC_LINK_UNHEARD);
@@ -142,6 +152,33 @@ void dc_hello_busy(struct dc_hello *h, dc_time now)
   h->busy_until = now + h->cfg.busy;
 }
 
+static int carried(const struct dc_hello *h, dc_time now)
+{
+  dc_time patience = TRIES * (h->cfg.whole > 0 ? h->cfg.whole : h->cfg.slow);
+  if (h->whole > 0 && now - h->whole_heard <= patience)
+    return (int)h->whole;
+  return h->link == DC_LINK_UP && h->peer_mtu > DC_HELLO_LEN && h->cfg.mtu > DC_HELLO_LEN &&
+                 now - h->up_since > patience
+             ? 0
+             : -1;
+}
+
+/* The length of the hello that goes now. */
+static unsigned length_now(struct dc_hello *h, dc_time now)
+{
+  unsigned all = h->cfg.mtu;
+  if (h->cfg.whole > 0) {
+    if (h->state != UP || h->peer_mtu == 0 || now < h->whole_next)
+      return DC_HELLO_LEN;
+    h->whole_next = now + h->cfg.whole;
+    if (h->peer_mtu < all)
+      all = h->peer_mtu;
+  }
+  if (all > LONGEST)
+    all = LONGEST;
+  return all > DC_HELLO_LEN ? all : DC_HELLO_LEN;
+}
+
 unsigned dc_hello_poll(struct dc_hello *h, dc_time now, uint8_t out[DC_HELLO_LEN])
 {
   /* This process slept past its time: whatever could not be heard meanwhile proves nothing. */
@@ -155,11 +192,13 @@ unsigned dc_hello_poll(struct dc_hello *h, dc_time now, uint8_t out[DC_HELLO_LEN
     h->state = DOWN;
     h->met = false;
   }
+  h->carried = carried(h, now);
   unsigned n = 0;
   if (now >= h->next) {
     dc_time every = interval(h, now);
+    n = length_now(h, now);
     struct dc_header header = {
-        .type = DC_TYPE_HELLO, .length = DC_HELLO_LEN - DC_HEADER_LEN, .tree = h->instance, .seq = ++h->seq};
+        .type = DC_TYPE_HELLO, .length = (uint16_t)(n - DC_HEADER_LEN), .tree = h->instance, .seq = ++h->seq};
     dc_header_write(out, &header);
     uint8_t *rest = out + DC_HEADER_LEN;
     rest[0] = h->state;
@@ -167,8 +206,9 @@ unsigned dc_hello_poll(struct dc_hello *h, dc_time now, uint8_t out[DC_HELLO_LEN
     uint64_t ms = every / DC_MS;
     dc_put16(rest + 2, (uint16_t)(ms > 65535 ? 65535 : ms));
     dc_put32(rest + 4, h->met ? h->peer_instance : 0);
+    dc_put16(rest + 8, (uint16_t)(h->cfg.mtu > 65535 ? 65535 : h->cfg.mtu));
+    dc_put16(rest + 10, 0);
     h->next = now + every;
-    n = DC_HELLO_LEN;
   }
   h->polled = dc_hello_next_wake(h);
   return n;

@@ -9,13 +9,15 @@ enum { A, B, QUEUE = 256 };
 
 struct flight {
   dc_time at;
-  uint8_t bytes[DC_HELLO_LEN];
+  uint8_t bytes[9000];
 };
 
 static struct dc_hello end[2];
 static struct flight queue[2][QUEUE]; /* towards end i */
 static unsigned queued[2];
 static bool cut[2];              /* towards end i */
+static unsigned carries[2];      /* towards end i: longer frames are lost */
+static unsigned longest;         /* hello that was sent */
 static dc_time stalled_until[2]; /* end i does not run before */
 static dc_time now, delay;
 static dc_time down_at[2]; /* when end i saw its link fail for the first time since cleared */
@@ -27,6 +29,8 @@ static void start(void)
   dc_hello_cfg_default(&cfg);
   memset(queued, 0, sizeof queued);
   memset(cut, 0, sizeof cut);
+  carries[A] = carries[B] = 9000;
+  longest = 0;
   memset(stalled_until, 0, sizeof stalled_until);
   memset(down_at, 0, sizeof down_at);
   memset(sent, 0, sizeof sent);
@@ -45,14 +49,16 @@ static void turn(int i)
       continue;
     }
     struct dc_header h;
-    assert(dc_header_parse(queue[i][k].bytes, DC_HELLO_LEN, &h) == DC_DROP_NONE);
+    assert(dc_header_parse(queue[i][k].bytes, sizeof queue[i][k].bytes, &h) == DC_DROP_NONE);
     assert(dc_hello_handle(&end[i], now, &h, queue[i][k].bytes + DC_HEADER_LEN) == DC_DROP_NONE);
   }
   queued[i] = kept;
   uint8_t out[DC_HELLO_LEN];
-  if (dc_hello_poll(&end[i], now, out) != 0) {
+  unsigned n = dc_hello_poll(&end[i], now, out);
+  if (n != 0) {
     sent[i]++;
-    if (!cut[!i]) {
+    longest = n > longest ? n : longest;
+    if (!cut[!i] && n <= carries[!i]) {
       assert(queued[!i] < QUEUE);
       struct flight *f = &queue[!i][queued[!i]++];
       f->at = now + delay;
@@ -223,8 +229,57 @@ static void a_forged_hello_from_far_ahead_does_not_silence_the_neighbour(void)
   assert(end[A].link == DC_LINK_UP && end[B].link == DC_LINK_UP && end[A].peer_interval <= DC_SEC);
 }
 
+static void long_hellos_try_what_both_ends_take(void)
+{
+  start();
+  end[A].cfg.mtu = 9216;
+  end[B].cfg.mtu = 9000;
+  run(100 * DC_MS);
+  assert(longest == 9000 && end[A].carried == 9000 && end[B].carried == 9000);
+  unsigned before = sent[A];
+  run(20 * DC_SEC);
+  assert(sent[A] - before < 20 * 4 + 8); /* they come in place of others */
+  carries[B] = 1500;                     /* a device between, in one direction */
+  run(9 * DC_SEC);
+  assert(end[A].link == DC_LINK_UP && end[B].link == DC_LINK_UP);
+  assert(end[B].carried == 0 && end[A].carried == 9000);
+  carries[B] = 9000;
+  run(3 * DC_SEC);
+  assert(end[B].carried == 9000);
+}
+
+static void nothing_is_said_of_a_neighbour_that_does_not_tell_its_mtu(void)
+{
+  start();
+  end[A].cfg.mtu = 9000;
+  run(20 * DC_SEC);
+  assert(longest == DC_HELLO_LEN && end[A].carried == -1 && end[B].carried == -1);
+  /* As one of an earlier version, whose hello ends before the MTU. */
+  struct dc_header h = {.type = DC_TYPE_HELLO, .length = 8, .tree = 0xbbbb, .seq = end[B].seq + 100};
+  uint8_t rest[8] = {3, 0, 0, 250, 0, 0, 0xaa, 0xaa};
+  assert(dc_hello_handle(&end[A], now, &h, rest) == DC_DROP_NONE && end[A].link == DC_LINK_UP);
+}
+
+static void a_tunnel_s_hellos_are_all_long(void)
+{
+  start();
+  for (int i = A; i <= B; i++) {
+    end[i].cfg.mtu = 1460;
+    end[i].cfg.whole = 0;
+    carries[i] = 1400;
+  }
+  run(5 * DC_SEC);
+  assert(end[A].link == DC_LINK_UNKNOWN && end[B].link == DC_LINK_UNKNOWN);
+  carries[A] = carries[B] = 1460;
+  run(1 * DC_SEC);
+  assert(end[A].link == DC_LINK_UP && end[A].carried == 1460);
+}
+
 int main(void)
 {
+  long_hellos_try_what_both_ends_take();
+  nothing_is_said_of_a_neighbour_that_does_not_tell_its_mtu();
+  a_tunnel_s_hellos_are_all_long();
   a_link_comes_up_and_stays();
   a_neighbour_that_never_speaks_is_not_watched();
   silence_in_one_direction_is_seen_at_both_ends();

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_harness import PLAIN, Client, Net, make_pair, until
+from agent_harness import PLAIN, Client, Net, make_pair, run, until
 
 pytestmark = pytest.mark.root
 
@@ -24,6 +24,23 @@ def link(net: Net, host: str, port: int = 0) -> dict[str, Any]:
 def test_two_agents_find_each_other(pair: Net) -> None:
     until(lambda: link(pair, "a")["link"] == link(pair, "b")["link"] == "up", "both directions")
     assert link(pair, "a")["up"] and link(pair, "a")["link_failures"] == 0
+    until(lambda: link(pair, "a")["carried"] == link(pair, "b")["carried"] == 9000, "full-size hellos", 5)
+
+
+def test_a_device_between_that_carries_less_is_found(make_net: Callable[[Path], Net]) -> None:
+    net = make_net(PLAIN)
+    for host in "abx":
+        net.host(host)
+    run("ip", "-n", net.namespace("x"), "link", "add", "between", "type", "bridge")
+    run("ip", "-n", net.namespace("x"), "link", "set", "between", "up")
+    for host in "ab":
+        net.cable(host, "x")
+        inside = net.ports["x"][-1]
+        run("ip", "-n", net.namespace("x"), "link", "set", inside, "mtu", "1500", "master", "between")
+        net.start(host)
+    until(lambda: link(net, "a")["link"] == link(net, "b")["link"] == "up", "both directions")
+    until(lambda: link(net, "a")["carried"] == link(net, "b")["carried"] == 0, "that no long frame comes", 15)
+    assert link(net, "a")["up"] and link(net, "a")["mtu"] == 9000, "small ones do: the link is up, and the doctor tells"
 
 
 def test_a_neighbour_that_stops_is_silent_and_comes_back(pair: Net) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from datacast.cli.doctor_site import site_checks
 from datacast.services.authority import Authority, Identity
 from datacast.services.problems import Problem
@@ -50,7 +52,7 @@ def site(**changed):
     """Two nodes and their link, all well but for what is changed of `a`."""
 
     def node(name, **more):
-        port = {"port": 0, "ifname": "eth1", "mtu": 9000, "reason": None}
+        port = {"port": 0, "ifname": "eth1", "mtu": 9000, "reason": None, "carried": 9000}
         good = {"name": name, "registered": True, "version": "1", "ports": [port], "clock_ms": 1.5}
         return {**good, "dest_roots": ["/r"], "disks": [[50, 100]], **more}
 
@@ -72,6 +74,27 @@ def test_clocks_versions_disks_and_mtu_of_every_end_are_looked_at(tmp_path):
     assert not any(checks[name].ok for name in ("clocks", "versions", "disks", "MTU"))
     checks = found(site(ports=[{**ports[0], "mtu": 9216}]), tmp_path)
     assert "differ" in checks["MTU"].detail and not checks["MTU"].required
+
+
+def test_frames_that_do_not_come_through_are_told_by_link_and_direction(tmp_path):
+    good = found(site(), tmp_path)["frames"]
+    assert good.ok and "came through 1 of 1" in good.detail
+    port = {"port": 0, "ifname": "eth1", "mtu": 9000, "reason": None}
+    lost = found(site(ports=[{**port, "carried": 0}]), tmp_path)["frames"]
+    assert not lost.ok and lost.required and "of 9000 bytes from s to a:eth1" in lost.detail and lost.remedy
+    unsaid = found(site(ports=[port]), tmp_path)["frames"]
+    assert unsaid.ok and "came through 0 of 1" in unsaid.detail, "a P4 switch says no hello: neither good nor bad"
+
+
+def test_certificates_of_all_nodes_are_looked_at(tmp_path):
+    day = 86400
+    assert "no node showed one" in found(site(), tmp_path)["certificates"].detail
+    good = found(site(certificate_until=time.time() + 300.5 * day), tmp_path)["certificates"]
+    assert good.ok and "in 300 days" in good.detail
+    soon = found(site(certificate_until=time.time() + 9.6 * day), tmp_path)["certificates"]
+    assert not soon.ok and not soon.required and "a in 10 days" in soon.detail and "admit" in soon.remedy
+    late = found(site(certificate_until=time.time() - 1), tmp_path)["certificates"]
+    assert not late.ok and late.required and "a has ended" in late.detail
 
 
 def test_a_link_that_is_down_says_at_which_end_and_why(tmp_path):

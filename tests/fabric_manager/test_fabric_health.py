@@ -218,17 +218,19 @@ def test_what_a_node_tells_of_itself_is_in_the_snapshot_and_nonsense_is_not() ->
     fabric = Fabric(bcube41())
     ports = [{"port": 0, "ifname": "eth1", "mtu": 9000}, {"port": 1, "mtu": "large", "up": False}]
     message = {"node": "00", "kind": "host", "addr": "192.0.2.1:7600", "version": "9", "ports": ports}
-    fabric.register({**message, "dest_roots": ["/r"]}, 1, 0)
+    fabric.register({**message, "dest_roots": ["/r"]}, 1, 0, 1e9)
     fabric.link_report("00", 1, False, 1, 0, "silent")
     counted = {"interests": 4, "hits": 3, "bytes": "many", "drop": {"no_room": 2, "odd": -1}}
+    counted["carried"] = {"0": 9000, "1": "all", "7": 1}
     told = {"00": counted, "01": counted}
     fabric.heartbeat(["00"], {"t_ns": 10_000_000, "disks": [[5, 9], [6, 9]], "nodes": told}, 12_500_000)
     node = next(node for node in fabric.snapshot()["nodes"] if node["name"] == "00")
     assert (node["version"], node["clock_ms"], node["disks"]) == ("9", 2.5, [(5, 9)])
     assert node["ports"] == [
-        {"port": 0, "ifname": "eth1", "mtu": 9000, "reason": None},
-        {"port": 1, "ifname": None, "mtu": None, "reason": "silent"},
+        {"port": 0, "ifname": "eth1", "mtu": 9000, "reason": None, "carried": 9000},
+        {"port": 1, "ifname": None, "mtu": None, "reason": "silent", "carried": None},
     ]
+    assert node["certificate_until"] == 1e9
     assert node["counted"] == {
         "forwarded": 0, "interests": 4, "hits": 3, "trees": 0, "bytes": 0, "drop": {"no_room": 2},
     }  # fmt: skip

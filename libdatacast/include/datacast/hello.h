@@ -8,6 +8,9 @@
  * - Time in which this process itself did not run is not held against the neighbour.
  * - A link that has just failed is trusted again only after a hold that doubles with each failure.
  *
+ * - A hello says how long a frame its port takes. Now and then one is as long as both ends take (RFC 9764), so that a
+ *   device between which carries less is found (carried). On a tunnel every hello is.
+ *
  * A neighbour that never said hello (an OpenFlow switch, an older peer) leaves the link DC_LINK_UNKNOWN: carrier
  * decides.
  *
@@ -19,8 +22,9 @@
 #include "datacast/wire.h"
 
 /* A hello under its Ethernet header (EtherType 0x88B6, no label): the Datacast header with the sender's instance as
- * tree id and its count as sequence number, then state (1), 0 (1), interval in ms (2), the neighbour's instance (4). */
-enum { DC_HELLO_LEN = 16 + 8 };
+ * tree id and its count as sequence number, then state (1), 0 (1), interval in ms (2), the neighbour's instance (4), the
+ * sender's MTU (2), 0 (2), and zeros in a long one. The MTU may be missing. */
+enum { DC_HELLO_LEN = 16 + 12, DC_HELLO_SHORTEST = 16 + 8 };
 
 struct dc_hello_cfg {
   dc_time fast, slow;         /* intervals, whole milliseconds (25 ms, 250 ms) */
@@ -28,6 +32,8 @@ struct dc_hello_cfg {
   unsigned timeout_intervals; /* nor, beyond that, later than so many intervals (4) */
   dc_time busy;               /* fast for so long after the last dc_hello_busy (2 s) */
   dc_time hold_min, hold_max; /* 50 ms, 5 s */
+  dc_time whole;              /* a long one so often (2 s); 0: all are */
+  unsigned mtu;               /* of this end's port, the Ethernet header not counted; 0: neither said nor tried */
 };
 
 void dc_hello_cfg_default(struct dc_hello_cfg *cfg) __attribute__((nonnull));
@@ -55,6 +61,12 @@ struct dc_hello {
   dc_time polled; /* next_wake() as last returned by poll's end, to notice that this process did not run */
   dc_time busy_until;
   dc_time up_since, hold, held_until;
+  unsigned peer_mtu;   /* 0: it did not say */
+  dc_time whole_next;  /* when to send a long one */
+  unsigned whole;      /* the length of the last long one that arrived */
+  dc_time whole_heard; /* when */
+  int carried; /* how long a frame (its Ethernet header not counted) came whole from the neighbour lately: 0 when none
+                        * longer than a usual hello did though they should, -1 when nothing can be said */
   uint64_t failures;
 };
 
@@ -72,7 +84,8 @@ void dc_hello_heard(struct dc_hello *h, dc_time now) __attribute__((nonnull));
 /* Transfers run over this machine: watch closely for a while. */
 void dc_hello_busy(struct dc_hello *h, dc_time now) __attribute__((nonnull));
 
-/* Decides on silence and writes the hello that is due, from the Datacast header on. Returns DC_HELLO_LEN or 0. */
+/* Decides on silence and writes the hello that is due, from the Datacast header on. Returns how long it is to be, at least
+ * DC_HELLO_LEN: zeros follow what is written. Or 0. */
 unsigned dc_hello_poll(struct dc_hello *h, dc_time now, uint8_t out[DC_HELLO_LEN]) __attribute__((nonnull));
 dc_time dc_hello_next_wake(const struct dc_hello *h) __attribute__((nonnull));
 
