@@ -200,7 +200,8 @@ clockwork-bugs: build ## mistakes put back into the services: the simulation mus
 ROOMS := services origins topologies planners lab fabric_manager master controller mirror cli simulation
 
 # Debian's tools for packages are wanted here only.
-PACKAGE_TOOLS := dpkg-dev debhelper lintian debootstrap python3-numpy curl
+PACKAGE_TOOLS := dpkg-dev debhelper lintian debootstrap python3-numpy curl systemd-container procps
+CLEAN_DEBIAN := $(BUILD)/debian-12
 packages: setup ## Debian packages of agent, switch and controller in build/packages
 	@missing=$$(for p in $(PACKAGE_TOOLS); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done); \
 	[ -z "$$missing" ] || DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >$(BUILD)/apt-packages.log
@@ -218,8 +219,8 @@ docs: build ## the documentation site in build/docs
 	@$(PY) docs/tools/site.py $(BUILD)/docs-src
 	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build -q --strict
 
-test-packages: packages ## install, start, use and remove the packages in a clean root
-	@packaging/try $(BUILD)/packages $(BUILD)/clean-root
+test-packages: packages ## the packages on clean machines under systemd: install, join, use, restart, upgrade, remove
+	@packaging/try $(BUILD)/packages $(BUILD)/machines $(CLEAN_DEBIAN)
 
 FORMATTED := '*.[ch]' ':!libdatacast/include/datacast/constants.h' # which is made
 lint: $(BUILD)/.venv ## ruff, import contracts, types, folder layout
