@@ -208,11 +208,14 @@ packages: setup ## Debian packages of agent, switch and controller in build/pack
 	@packaging/build $(BUILD)/packages >$(BUILD)/packages.log 2>&1 || { tail -30 $(BUILD)/packages.log >&2; exit 1; }
 	@lintian --fail-on error --tag-display-limit 3 $(BUILD)/packages/*.deb; ls -l $(BUILD)/packages/*.deb
 
-# A base image of our own: no registry is asked. Wants root and buildah.
-IMAGE_ROOT := $(BUILD)/image-root
-test-image: packages ## the agent's container image, built from the packages and asked for its version
-	@command -v buildah >/dev/null || DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends buildah >$(BUILD)/apt-buildah.log
-	@packaging/container/try $(BUILD)/packages $(IMAGE_ROOT)
+# A base image of our own: no registry is asked.
+IMAGE_TOOLS := buildah podman runc catatonit python3-yaml
+test-image: packages ## container images from the packages, and a file between containers, some as the DaemonSet's pods
+	@missing=$$(for p in $(IMAGE_TOOLS); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done); \
+	[ -z "$$missing" ] || DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >$(BUILD)/apt-image.log
+	@$(PY) -m pip install -q --disable-pip-version-check 'kubernetes-validate>=1.30'
+	@$(VENV)/bin/kubernetes-validate --strict --quiet packaging/container/daemonset.yaml
+	@packaging/container/try $(BUILD)/packages $(BUILD)/containers $(CLEAN_DEBIAN)
 
 docs: build ## the documentation site in build/docs
 	@$(PY) -m pip install -q --disable-pip-version-check 'mkdocs-material>=9.5,<10'
