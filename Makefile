@@ -44,7 +44,7 @@ RUN_OPTIONS = $(if $(FILE),--file $(FILE),--size $(SIZE)) $(if $(FROM),--from $(
   $(if $(TREES),--trees $(TREES)) $(if $(CACHE),--cache $(CACHE)) $(if $(CREDITS),--credits $(CREDITS)) \
   $(if $(DELTA),--delta $(DELTA)) $(if $(SEED),--seed $(SEED))
 
-.PHONY: analyze format docs packages test-packages test-image help setup build binaries demo lab test test-c c-tests test-py test-quick test-faults lint constants clean bench-lab figures bench-failures bench-path bench-peers mutants power-loss kills clockwork clockwork-bugs test-costs
+.PHONY: analyze format docs packages test-packages test-image help setup build binaries demo lab test test-c c-tests test-py test-quick test-faults lint constants clean bench-lab figures bench-failures bench-path bench-peers mutants power-loss kills clockwork clockwork-bugs test-costs test-long
 
 ifndef V
 .SILENT:
@@ -164,13 +164,34 @@ test-py: build
 ifeq ($(JOBS),1)
 	@nice -n 5 $(PY) -m pytest $(PYTEST_OPTIONS)
 else
-	@nice -n 5 $(PY) -m pytest -q $(SIDE_BY_SIDE) $(PYTEST_OPTIONS); beside=$$?; \
-	  nice -n 5 $(PY) -m pytest -q $(LABS) $(PYTEST_OPTIONS) || beside=$$?; \
-  nice -n 5 $(PY) -m pytest -m "lab and alone" $(PYTEST_OPTIONS) && exit $$beside
+	@code=0; nice -n 5 $(PY) -m pytest -q $(SIDE_BY_SIDE) $(PYTEST_OPTIONS) || code=$$?; \
+	  nice -n 5 $(PY) -m pytest -q $(LABS) $(PYTEST_OPTIONS) || code=$$?; \
+	  nice -n 5 $(PY) -m pytest -m "lab and alone" $(PYTEST_OPTIONS) || code=$$?; exit $$code
 endif
 
 test-quick: build ## what needs neither root nor a lab
 	@nice -n 5 $(PY) -m pytest -q -m "not root and not lab" $(PYTEST_OPTIONS)
+
+# Hours in parts, seeded by the day's number. What a part said stands in build/long, with a file when it is done on a revision.
+LONG = campaigns clockwork clockwork-bugs power-loss listed mutants fuzz faults
+DAY := $(shell echo $$(($$(date +%s) / 86400)))
+LONG_campaigns = sim FIRST=$(DAY)000000 SEEDS=200000
+LONG_clockwork = clockwork SEEDS=$(DAY)0000:$(DAY)9999
+LONG_clockwork-bugs = clockwork-bugs
+LONG_power-loss = power-loss
+LONG_listed = mutants LISTED=1
+LONG_mutants = mutants N=300
+LONG_fuzz = fuzz TIME=600
+LONG_faults = test-faults
+REVISION = $(shell git rev-parse --short=10 HEAD)
+LONG_DONE = $(foreach part,$(or $(ONLY),$(LONG)),$(BUILD)/long/$(REVISION)-$(part))
+test-long: build ## campaigns, clockwork, power cuts, mutants, fuzzing, fault matrix: hours; goes on where it stopped: ONLY=fuzz
+	@$(MAKE) --no-print-directory -k $(LONG_DONE); cat $(LONG_DONE)
+
+$(BUILD)/long/$(REVISION)-%:
+	@mkdir -p $(@D); echo "$*: make $(LONG_$*)"
+	@$(MAKE) --no-print-directory $(LONG_$*) >$@.log 2>&1 || { tail -n 5 $@.log; exit 1; }
+	@{ date -u "+%F $(REVISION) $*: make $(LONG_$*)"; tail -n 1 $@.log; } >$@.tmp; mv $@.tmp $@
 
 test-costs: build ## processor time and waiting of every test, which hold where the machine has other work: build/costs
 	@$(AGAIN) $(TEST_PROGRAMS)

@@ -103,6 +103,7 @@ def test_a_cable_carries_its_rate_and_no_more(network, size):
 
 
 @pytest.mark.lab
+@pytest.mark.alone  # it counts what a queue takes while it drains
 def test_a_burst_beyond_the_queue_is_cut_at_100_packets(network):
     frames, _, _ = measure(network, 9014, 400, 3.0)
     in_bucket = burst_bytes(RATE, 9000) // 9014
