@@ -322,6 +322,16 @@ def test_max_trees():
         steiner_trees(g, "000", ["123"], max_trees=0)
 
 
+def test_two_hosts_alone_have_as_many_trees_as_ways_between_them():
+    g = nx.Graph()
+    for way in ("s0", "s1", "s2"):
+        for port, host in enumerate(("a", "b")):
+            g.add_node(host, kind="host")
+            g.add_node(way, kind="switch")
+            g.add_edge(host, way, ports={host: int(way[1]), way: port})
+    assert len(steiner_trees(g, "a", ["b"]).trees) == 3
+
+
 def test_load_spreads_groups_over_cores():
     g = topologies.fattree(8, 3)
     load, cores = {}, []
