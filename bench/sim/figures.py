@@ -58,6 +58,7 @@ TRANSPORT = [
     Figure("testbed", "testbed", {}),
     Figure("testbed-paper", "testbed", {"cc": "datacast"}, "--cc datacast"),
     Figure("tradeoff", "tradeoff", {}),
+    Figure("range", "range", {}),
     Figure("pauses", "pauses", {}),
     Figure("pauses-paper", "pauses", {"cc": "datacast"}, "--cc datacast"),
 ]

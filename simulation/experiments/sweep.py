@@ -229,7 +229,60 @@ def plot_tradeoff(r: Result, ax: Any) -> None:
     ax.legend()
 
 
+RATIOS, PATHS_US = (1.1, 3, 10, 30, 100), (20, 1_000, 10_000, 100_000)
+RECEIVERS, CACHES = (3, 30), (8 * KB, 64 * KB, 512 * KB)
+
+
+def whole_range(s: Setting, report: Report) -> Result:
+    """A slow receiver over the whole range, with what masters hand out: each row the worst of six cells."""
+    rows = []
+    for trip in PATHS_US:
+        for ratio in RATIOS:
+            report(f"{trip} us, 1:{ratio}")
+            found = []
+            for n in RECEIVERS:
+                c: Row = {"case": 0, "rate": s.rate, "ratio": ratio, "receivers": n, "mtu": s.mtu, "seed": s.seed}
+                c |= {"layers": 1, "delay": trip * 1000 // 4}
+                found += [run_case_of(s, {**c, "cache": cache}) for cache in CACHES]
+            rates = [r["steady_rate"] or 1 / r["finish_over_ideal"] for r in found]
+            near = [r["duplicate_ratio"] for r in found if r["cache_over_bdp"] >= 1]
+            rows.append(
+                {
+                    "trip_us": trip,
+                    "ratio": ratio,
+                    "rate": min(rates),
+                    "duplicates": max(r["duplicate_ratio"] for r in found),
+                    "near": max(near, default=None),
+                    "good": sum(x >= 0.985 and r["duplicate_ratio"] <= 0.02 for x, r in zip(rates, found, strict=True)),
+                    "problem": next((r["problem"] for r in found if r["problem"]), ""),
+                }
+            )
+    columns = {
+        "trip_us": "round trip us",
+        "ratio": "1:slow",
+        "rate": "least rate",
+        "duplicates": "most duplicates",
+        "near": "where the cache holds a round trip",
+        "good": "good of 6",
+        "problem": "problem",
+    }
+    notes = [
+        f"{sum(r['good'] for r in rows)} of {6 * len(rows)} cells have 0.985 of the slowest rate and 2 % duplicates.",
+        "Each row: 3 and 30 receivers, caches of 8, 64 and 512 KB. Rate: after the start, of the slowest receiver's.",
+    ]
+    return Result("range", "A slow receiver over the whole range, with what masters hand out", s, rows, columns, notes)
+
+
+def plot_range(r: Result, ax: Any) -> None:
+    for trip in PATHS_US:
+        part = [row for row in r.rows if row["trip_us"] == trip]
+        ax.semilogx([row["ratio"] for row in part], [row["rate"] for row in part], "o-", label=f"{trip} us")
+    ax.set(xlabel="1:slow", ylabel="least rate", title=f"cc={r.setting.cc}")
+    ax.legend()
+
+
 EXPERIMENTS = [
+    Experiment("range", "A slow receiver over the whole range, masters' parameters", whole_range, plot_range),
     Experiment("sweep", "Random settings, seeded, worst cases first", sweep, plot_sweep, {"adaptive": True}),
     Experiment(
         "tradeoff",
