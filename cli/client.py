@@ -139,7 +139,7 @@ def send(
             help="A path at the source host, or https://…, s3://BUCKET/KEY, hf://ORG/REPO[/FILE], oci://HOST/NAME:TAG.",
         ),
     ],
-    to: Annotated[list[str], typer.Option("--to", metavar="HOST,HOST…|all|@SET", help="The receivers.")],
+    to: Annotated[list[str], typer.Option("--to", metavar="HOST,…|all|@SET|SITE/all", help="The receivers.")],
     source: Annotated[
         list[str] | None,
         typer.Option("--from", metavar="HOST[,HOST…]", help="The host that has the file; several send it together."),
@@ -471,6 +471,12 @@ def show_group(group: dict[str, Any]) -> None:
             (receiver.get("error") or {}).get("message", ""),
         )
     console.print(table)
+    if group.get("sites"):
+        table = _table("site", "state", "progress", "rate", "error")
+        for name, part in group["sites"].items():
+            error = (part["error"] or {}).get("message", "")
+            table.add_row(name, part["state"], f"{part['fraction']:.0%}", _rate(part["rate_bps"]), error)
+        console.print(table)
     if group["trees"]:
         table = _table("tree", "state", "depth", "links", "rate", "new packets", "duplicates", "retransmitted")
         for name, tree in group["trees"].items():

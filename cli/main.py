@@ -46,6 +46,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     "datacast.cli.site": {"init": "Make a site in one go: certificates, token, every machine's configuration."},
     "datacast.cli.admit": {"admit": "Let machines join a site, each once, for some minutes."},
     "datacast.cli.join": {"join": "Enrol this machine in a site."},
+    "datacast.cli.sites": {"sites": "Other sites, so that a group may reach their hosts."},
     "datacast.cli.token": {"token": "Make, list and revoke tokens for the REST API."},
     "datacast.cli.trees": {"trees": "Compute edge-disjoint Steiner trees and show them."},
     "datacast.cli.sim": {"sim": "Simulate groups on a topology."},

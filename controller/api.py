@@ -124,6 +124,10 @@ class ControllerClient:
         """What a group would get if it began now."""
         return self.request("POST", "/plan", spec, None if size is None else {"size": size})
 
+    def sites(self) -> list[dict[str, Any]]:
+        """Other sites that are known there."""
+        return self.request("GET", "/sites")
+
     def hosts(self) -> list[dict[str, Any]]:
         return self.request("GET", "/hosts")
 

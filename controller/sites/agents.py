@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from datacast.core.errors import DatacastError
 from datacast.fabric_manager.api import FabricManagerClient
 from datacast.services import framing
+from datacast.services.sites_file import SiteError
 from datacast.services.tls import Security, explain
-
-from .errors import SiteError
 
 READ_MAX = 1 << 20
 """Bytes of one read."""

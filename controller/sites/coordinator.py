@@ -20,9 +20,8 @@ from pydantic import ValidationError
 
 from datacast.fabric_manager.api import FINAL_STATES, FabricManagerClient, GroupSpec
 from datacast.services.problems import Problem
+from datacast.services.sites_file import SiteError, host_port
 
-from .directory import host_port
-from .errors import SiteError
 from .gateway import Gateway
 from .naming import Members, for_site, reaches_out, split
 from .peers import Peers
@@ -85,6 +84,8 @@ class Coordinator:
             for site in members.there:
                 self._must_be_there(site)
             size, mark = await self.gateway.stat(spec.source, spec.source_path)
+            if members.here == "all" and members.there and not await self.gateway.others(spec.source):
+                members.here = None
         except SiteError as error:
             raise Problem(
                 422 if error.code in ("unknown_site", "cycle") else 409, error.code, error.message, what=error.what,

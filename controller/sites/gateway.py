@@ -15,9 +15,9 @@ from collections.abc import AsyncIterator
 
 from datacast.fabric_manager.api import FabricManagerClient
 from datacast.services.problems import Problem
+from datacast.services.sites_file import SiteError
 
 from .agents import READ_MAX, Agents, What
-from .errors import SiteError
 from .peers import Peers
 from .records import Mark, SiteGroup
 
@@ -58,6 +58,10 @@ class Gateway:
         """Raises SiteError."""
         found = await self._agents.read(host, What(path=path), 0, 0)
         return found.size, Mark(mtime_ns=found.mtime_ns, inode=found.inode)
+
+    async def others(self, host: str) -> bool:
+        """Whether this site has other hosts than this one."""
+        return bool((await self._agents.addresses()).keys() - {host})
 
     async def _from_source(self, group: SiteGroup, off: int, length: int) -> bytes:
         found = await self._agents.read(group.spec.source, What(path=group.spec.source_path), off, length)

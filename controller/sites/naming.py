@@ -7,9 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from datacast.fabric_manager.api import GroupSpec
-
-from .directory import is_name
-from .errors import SiteError
+from datacast.services.sites_file import SiteError, is_name
 
 EVERYWHERE = "*/all"
 

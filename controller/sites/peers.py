@@ -15,10 +15,10 @@ import httpx
 from pydantic import ValidationError
 
 from datacast.services.problems import Problem
+from datacast.services.sites_file import SiteError
 from datacast.services.tls import Identity, TlsError, explain, https_context
 
 from .directory import Directory
-from .errors import SiteError
 from .records import Orders, Progress
 
 log = logging.getLogger("datacast.sites")

@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from datacast.fabric_manager.api import FINAL_STATES, GroupSpec
-
-from .directory import Name
+from datacast.services.sites_file import Name
 
 Id = Annotated[str, Field(pattern=r"^s-[0-9a-f]{16}$")]
 Receiver = Annotated[str, Field(min_length=1, max_length=320)]

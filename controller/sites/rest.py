@@ -12,9 +12,9 @@ from pydantic import BaseModel, Field
 
 from datacast.services.problems import Problem
 from datacast.services.service import CERTIFICATE, PEER
+from datacast.services.sites_file import SiteError
 
 from .coordinator import Coordinator
-from .errors import SiteError
 from .gateway import parse_range
 from .records import Progress, SiteGroup
 

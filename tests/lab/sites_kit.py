@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+import urllib.error
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,12 @@ class Wan:
 
     def order(self, site: str, path: Path, to: list[str], **more: Any) -> dict[str, Any]:
         spec = {"source": f"{site}-0", "source_path": str(path), "receivers": to, "dest_path": path.name, **more}
-        return self.lab.ask(site, "POST", "/groups", spec)
+        try:
+            return self.lab.ask(site, "POST", "/groups", spec, timeout_s=20.0)
+        except urllib.error.HTTPError as error:
+            if error.code >= 500:
+                raise AssertionError(f"{error.read()!r}\n{self.logs()}") from error
+            raise
 
     def now(self, site: str, group: dict[str, Any]) -> dict[str, Any]:
         return self.lab.ask(site, "GET", f"/groups/{group['id']}")

@@ -1,0 +1,121 @@
+"""The file of `--sites`: this site's name, and the sites it knows, each by name, authority and URL.
+
+    name: ams
+    url: https://10.1.0.2:7580          where this site's own hosts reach the controller
+    sites:
+      sfo: {ca: /etc/datacast/sfo-ca.pem, url: https://sfo.example:7580}
+      syd: {ca: /etc/datacast/syd-ca.pem}          no URL: it comes to us, from behind NAT
+
+A site with a URL is asked for orders, and for what it has. One without only asks us. The file is read again when it
+changes; one that cannot be used leaves what was known before.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import urlsplit
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from datacast.core.errors import DatacastError
+
+from . import durable
+
+SITES_MAX = 256
+NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,31}$"
+FILE_MAX = 1 << 20
+Name = Annotated[str, Field(pattern=NAME)]
+Url = Annotated[str, Field(pattern=r"^https://[^/@\s]{1,255}$")]
+
+
+class SiteError(DatacastError):
+    """A file of sites that cannot be used, or a site that cannot be spoken with. `code` for machines."""
+
+    def __init__(self, message: str, what: str = "", code: str = "site", remedy: str = "") -> None:
+        super().__init__(message, what=what)
+        self.code, self.remedy = code, remedy
+
+
+class Site(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    ca: Annotated[str, Field(min_length=1, max_length=4096)]
+    """PEM file with the certificate of its authority."""
+    url: Url | None = None
+    """https://HOST:PORT of its controller."""
+
+
+class Sites(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Name
+    url: Url
+    sites: Annotated[dict[Name, Site], Field(max_length=SITES_MAX)] = {}
+
+
+def read(path: Path) -> Sites:
+    """Raises SiteError: no such file, no YAML, a key that is none, a name twice."""
+    try:
+        text = path.read_text()
+        if len(text) > FILE_MAX:
+            raise SiteError(f"{path} is longer than {FILE_MAX} bytes", str(path))
+        sites = Sites.model_validate(yaml.load(text, _Strict))
+    except OSError as error:
+        raise SiteError(
+            f"cannot read {path}: {error.strerror}", str(path), remedy="`datacast sites init` makes one"
+        ) from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise SiteError(f"{path} is no YAML: {error}", str(path)) from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise SiteError(f"{path}: {where}: {first['msg']}", where) from error
+    _check(path, sites)
+    return sites
+
+
+def _check(path: Path, sites: Sites) -> None:
+    if sites.name in sites.sites:
+        raise SiteError(
+            f"{path}: two sites of the name {sites.name}: this one, and one that it knows", sites.name, "two_of_a_name",
+            "sites that deal with each other need names of their own",
+        )  # fmt: skip
+
+
+def write(path: Path, sites: Sites) -> None:
+    """Raises SiteError; also when it would not be read again."""
+    _check(path, sites)
+    try:
+        durable.write(
+            path, yaml.safe_dump(sites.model_dump(exclude_none=True), sort_keys=False).encode(), 0o644, replace=True
+        )
+    except OSError as error:
+        raise SiteError(f"cannot write {path}: {error.strerror}", str(path)) from error
+
+
+class _Strict(yaml.SafeLoader):
+    """YAML lets a key stand twice; a site must not."""
+
+
+def _mapping(loader: _Strict, node: yaml.MappingNode) -> dict[object, object]:
+    keys = [loader.construct_object(key) for key, _ in node.value]
+    for key in keys:
+        if keys.count(key) > 1:
+            raise yaml.YAMLError(f"{key} stands there twice")
+    return {loader.construct_object(k): loader.construct_object(v, deep=True) for k, v in node.value}
+
+
+_Strict.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
+
+
+def host_port(url: str) -> str:
+    """The part of a controller's URL that stands in site://…"""
+    parts = urlsplit(url)
+    return parts.netloc if parts.port else f"{parts.netloc}:443"
+
+
+def is_name(text: str) -> bool:
+    return re.match(NAME, text) is not None

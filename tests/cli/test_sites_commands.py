@@ -1,0 +1,90 @@
+"""`datacast sites`: the file of other sites."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "services_kit"))
+from authority import Authority
+
+from datacast.controller.sites.directory import Directory
+from datacast.controller.sites.naming import EVERYWHERE, split
+from datacast.services.sites_file import SiteError, read
+
+
+def run(*words: str) -> tuple[int, str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "datacast.cli.main", "sites", *words], capture_output=True, text=True, timeout=60
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_a_site_is_made_known_and_forgotten(tmp_path: Path):
+    file, own, other = tmp_path / "sites.yaml", Authority(tmp_path / "own"), Authority(tmp_path / "other")
+    assert run("init", str(file), "ams", "--url", "https://10.0.0.1:7580")[0] == 0
+    assert run("init", str(file), "ams", "--url", "https://10.0.0.1:7580")[0] == 1  # it is there already
+    directory = Directory(file, str(own.ca))
+    assert run("add", str(file), "sfo", "--ca", str(other.ca), "--url", "https://10.0.0.2:7580")[0] == 0
+    assert directory.look() and set(directory.authorities) == {"sfo"}
+    assert run("add", str(file), "ams", "--ca", str(other.ca))[0] == 1  # this site's own name
+    assert run("remove", str(file), "nobody")[0] == 1
+    assert run("remove", str(file), "sfo")[0] == 0
+    assert directory.look() and not directory.authorities
+
+
+def test_whose_a_certificate_is_its_authoritys_key_says_not_its_name(tmp_path: Path):
+    """All authorities are called alike."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    own, other, third = (Authority(tmp_path / name) for name in ("own", "other", "third"))
+    file = tmp_path / "sites.yaml"
+    file.write_text(yaml.safe_dump({"name": "ams", "url": "https://h:1", "sites": {"sfo": {"ca": str(other.ca)}}}))
+    directory = Directory(file, str(own.ca))
+
+    def der(maker: Authority) -> bytes:
+        path, _ = maker.issue("controller/main")
+        return x509.load_pem_x509_certificate(Path(path).read_bytes()).public_bytes(Encoding.DER)
+
+    assert [directory.whose(der(maker)) for maker in (own, other, third)] == ["", "sfo", None]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("name: a b\nurl: https://h:1", "name"),
+        ("name: ams\nurl: http://h:1", "url"),
+        ("name: ams\nurl: https://h:1/path", "url"),
+        ("name: ams\nurl: https://u:p@h:1", "url"),
+        ("name: ams\nurl: https://h:1\ncolour: red", "colour"),
+        ("name: ams\nurl: https://h:1\nsites: {sfo: {ca: x}, sfo: {ca: y}}", "twice"),
+        ("name: ams\nurl: https://h:1\nsites: {ams: {ca: x}}", "two sites of the name ams"),
+        ("name: [", "no YAML"),
+        ("- 1", "the file"),
+    ],
+)
+def test_a_file_that_makes_no_sense_is_refused(tmp_path: Path, text: str, message: str):
+    file = tmp_path / "sites.yaml"
+    file.write_text(text)
+    with pytest.raises(SiteError, match=message):
+        read(file)
+
+
+def test_names_of_receivers_are_split_by_site():
+    told = split(["h1", "sfo/h2", "sfo/oak/all", "ams/h3"], "ams", ["sfo", "syd"], [])
+    assert told.here == ["h1", "h3"] or told.here is None
+    assert told.there == {"sfo": ["h2", "oak/all"]}
+
+
+def test_everywhere_is_here_and_all_sites_that_have_it_not():
+    told = split([EVERYWHERE], "sfo", ["ams", "syd", "oak"], ["ams", "sfo"], ["oak"])
+    assert told.here == "all" and told.there == {"syd": [EVERYWHERE]}
+    with pytest.raises(SiteError, match="leads back"):
+        split(["ams/all"], "sfo", ["ams"], ["ams", "sfo"])
+    with pytest.raises(SiteError, match="no site mars"):
+        split(["mars/all"], "ams", ["sfo"], [])
