@@ -106,3 +106,54 @@ def test_another_leads_with_the_groups_worker_and_all_and_the_first_writes_nothi
     record, state, violations = run(scenario(), 80)
     assert record["state"] == state == "done" and violations == []
     assert record["epoch"] == 1, "its master has not noticed anything"
+
+
+def test_a_leader_whose_process_is_gone_is_followed_without_waiting_for_its_lease(tmp_path: Path) -> None:
+    async def scenario():
+        async with two(str(tmp_path / "d")) as (leader, other, starting):
+            await until(lambda: leader.hub.streams == 1, "the other hears that it leads")
+            leader.hub.close()
+            await leader._server.stop()  # nobody listens any more; its lease is renewed all the same
+            leader._server = None
+            await asyncio.wait_for(starting, 20)
+            await asyncio.wait_for(leader.leadership.lost.wait(), 20)
+            await leader.registry.stop()
+            return other.leadership.leader == other.url
+
+    assert run(scenario(), 60)
+
+
+def test_whoever_asks_a_fabric_manager_that_ends_is_not_told_that_all_links_are_down() -> None:
+    async def scenario():
+        world, one = World([400.0]), manager(":memory:")
+        await one.start()
+        await world.add(["h0", "h1", "h2"], one.signalling_address)
+        told, over = [], asyncio.Event()
+
+        async def ask() -> None:
+            async with httpx.AsyncClient() as http:
+                while not over.is_set():
+                    try:
+                        answer = await http.get(f"{one.url}/topology")
+                    except httpx.HTTPError:
+                        return
+                    told.append([link["up"] for link in answer.json()["links"]] if answer.status_code == 200 else None)
+
+        asking = [asyncio.create_task(ask()) for _ in range(4)]
+        await until(lambda: len(told) > 8, "it answers")
+        slow = one.registry.stop
+
+        async def stop() -> None:
+            await slow()
+            await asyncio.sleep(0.1)  # its agents are gone, and its server is not yet
+
+        one.registry.stop = stop  # type: ignore[method-assign]
+        await one.stop()
+        over.set()
+        await asyncio.gather(*asking)
+        await world.stop()
+        return told
+
+    told = run(scenario(), 60)
+    assert None in told, "it was asked while it ended"
+    assert all(all(links) for links in told if links is not None)
