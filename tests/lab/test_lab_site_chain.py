@@ -1,6 +1,8 @@
-"""Sites behind sites: pieces go on while they come in, also to one that nobody can reach."""
+"""Sites behind sites: pieces go on while they come in; a cut, a site that nobody can reach, a controller that dies."""
 
 from __future__ import annotations
+
+import time
 
 import pytest
 from sites_kit import Wan, wan
@@ -24,6 +26,12 @@ def chain(tmp_path_factory: pytest.TempPathFactory):
     """`syd` is behind `sfo`, and nobody can reach it: it asks."""
     with wan(tmp_path_factory.mktemp("chain"), SITES, nat=("syd",)) as up:
         yield up
+
+
+def cut(site: Wan, a: str, b: str, up: bool) -> None:
+    """Frames are lost both ways; the routes stay."""
+    for node, port in site.lab.graph.edges[f"{a}-gw", f"{b}-gw"]["ports"].items():
+        site.lab.network.swallow(node, port, not up)
 
 
 def test_a_site_behind_another_gets_pieces_while_they_come_in(chain: Wan):
@@ -53,3 +61,42 @@ def test_a_name_that_leads_back_is_refused(chain: Wan):
     path = chain.file(1000)
     group = chain.end("ams", chain.order("ams", path, ["sfo/ams/ams-0"]))
     assert group["state"] == "failed" and group["sites"]["sfo"]["error"]["code"] == "cycle", group
+
+
+def test_a_cut_of_five_seconds_costs_the_site_behind_it_that_and_the_others_nothing(chain: Wan):
+    path = chain.file(24 * MIB)
+    with chain.carried(24 * MIB) as links:
+        group = chain.order("ams", path, ["*/all"])
+        far = "sfo/syd/syd-0"
+        end = time.monotonic() + 30
+        while chain.now("ams", group)["receivers"].get(far, {"fraction": 0})["fraction"] < 0.05:
+            assert time.monotonic() < end, chain.logs()
+            time.sleep(0.1)
+        before = chain.now("ams", group)["receivers"]
+        cut(chain, "sfo", "syd", False)
+        try:
+            time.sleep(5.0)
+            near = chain.now("ams", group)["receivers"]
+        finally:
+            cut(chain, "sfo", "syd", True)
+        got = {host: near[host]["fraction"] - before[host]["fraction"] for host in (far, "sfo/sfo-0")}
+        assert got["sfo/sfo-0"] > max(0.1, got[far]), got  # it did not wait
+        group = chain.end("ams", group)
+    assert group["state"] == "done", (group, chain.logs())
+    assert all(chain.has(host, path) for host in ("sfo-0", "sfo-1", "syd-0", "syd-1"))
+    assert links["sfo", "syd"] < 1.1  # what had come is not fetched again
+
+
+def test_a_controller_that_dies_goes_on_where_it_was(chain: Wan):
+    path = chain.file(24 * MIB)
+    group = chain.order("ams", path, ["*/all"])
+    chain.until("ams", group, 0.2, "sfo")
+    supervisor = chain.lab.supervisor
+    one = next(p for p in supervisor.processes if p.name == "controller-sfo" and p.running)
+    one.expected = True
+    one.popen.kill()
+    time.sleep(1.0)
+    chain.lab.start_controller("sfo")
+    group = chain.end("ams", group, 90)
+    assert group["state"] == "done", (group, chain.logs())
+    assert all(chain.has(host, path) for host in ("sfo-0", "sfo-1", "syd-0", "syd-1"))
