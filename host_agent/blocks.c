@@ -73,7 +73,7 @@ static void finished(struct job *j)
 static void finish_if_whole(struct group *g)
 {
   struct receiver *r = g->receiver;
-  if (g->state != GROUP_RUNNING || r->finishing || !dc_pieces_whole(r->pieces) || r->ok < r->blocks)
+  if (g->state != GROUP_RUNNING || r->finishing || r->noting > 0 || !dc_pieces_whole(r->pieces) || r->ok < r->blocks)
     return;
   struct job *j = target_finish(&r->target, host_of(g)->sync);
   if (j == NULL) {
@@ -144,6 +144,26 @@ static void claim_checked(struct group *g, uint32_t block, bool good)
     forward_mark(&r->tree[i]->endpoint);
 }
 
+static void noted(struct job *j)
+{
+  struct group *g = j->owner;
+  g->receiver->noting--;
+  finish_if_whole(g); /* the table lies behind the file's bytes, and is cut off */
+}
+
+/* In a thread: a slow disk must not hold up the loop, nor with it hellos and what is forwarded for others. */
+static void note(struct group *g, uint32_t block)
+{
+  struct receiver *r = g->receiver;
+  struct job *j = target_note_verified(&r->target, block, r->digest[block]);
+  if (j == NULL)
+    return; /* it would be fetched again, nothing worse */
+  j->done = noted;
+  j->owner = g;
+  r->noting++;
+  worker_submit(host_of(g)->worker, j, NULL);
+}
+
 static void judge(struct group *g, uint32_t block, bool good)
 {
   struct receiver *r = g->receiver;
@@ -155,7 +175,7 @@ static void judge(struct group *g, uint32_t block, bool good)
   if (r->claimed[block]) {
     claim_checked(g, block, good);
   } else if (good) {
-    target_note_verified(&r->target, block, r->digest[block]);
+    note(g, block);
   } else {
     r->state[block] = BLOCK_OPEN;
     r->bad++;

@@ -35,6 +35,7 @@ struct receiver {
   uint64_t bytes, unwritten; /* arrived; of these, on their way to the file */
   /* blocks */
   uint32_t blocks, ok, waiting, cursor, verifying;
+  uint32_t noting;                /* verified blocks that are being noted in the file */
   uint32_t resuming, resumed;     /* blocks held from before: to be hashed again, found good */
   uint64_t bad, again;            /* blocks that failed; pieces of good blocks that came again */
   uint8_t *state, *fails, *known; /* per block: block_state, failures, digest is known */

@@ -177,11 +177,15 @@ void target_read_verified(const struct target *t, uint8_t (*digest)[32], uint32_
   memset((uint8_t *)digest + got, 0, want - got);
 }
 
-void target_note_verified(const struct target *t, uint32_t block, const uint8_t digest[32])
+struct job *target_note_verified(const struct target *t, uint32_t block, const uint8_t digest[32])
 {
-  if (t->file != NULL &&
-      pwrite(t->file->fd, digest, 32, table_at(t) + (off_t)(sizeof(struct head) + 32ull * block)) < 0)
-    log_debug("%s: %s", t->temp, strerror(errno)); /* it would be fetched again, nothing worse */
+  struct job *j = t->file == NULL ? NULL : job_new(JOB_NOTE);
+  if (j == NULL)
+    return NULL;
+  j->file = file_ref(t->file);
+  j->off = (uint64_t)table_at(t) + sizeof(struct head) + 32ull * block;
+  memcpy(j->digest, digest, sizeof j->digest);
+  return j;
 }
 
 /* The temporary file of an agent that was killed, when it is ours alone and of this layout; else -1. */

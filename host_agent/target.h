@@ -29,7 +29,9 @@ bool target_open(struct target *t, const struct roots *roots, const char *dest, 
 
 /* The digests of the blocks that were verified once, zeros for the others. */
 void target_read_verified(const struct target *t, uint8_t (*digest)[32], uint32_t blocks) __attribute__((nonnull));
-void target_note_verified(const struct target *t, uint32_t block, const uint8_t digest[32]) __attribute__((nonnull));
+/* The job that notes one; NULL without memory. */
+struct job *target_note_verified(const struct target *t, uint32_t block, const uint8_t digest[32])
+    __attribute__((nonnull));
 
 /* False with *why (disk_full, io). */
 bool target_write(struct target *t, uint64_t off, const uint8_t *p, size_t len, struct fault *why)

@@ -51,6 +51,7 @@ struct fetch;
 enum job_kind {
   JOB_HASH,     /* digest of [off, off + len); `stat` of the file afterwards; `flush`: start writing it back */
   JOB_WRITE,    /* write `bytes`; `begins`, `ends` a block: its digest, if this lane wrote all of it in order */
+  JOB_NOTE,     /* write `digest` at `off`: which block was verified */
   JOB_ALLOCATE, /* reserve [off, off + len) */
   JOB_FINISH,   /* cut to len bytes, (sync,) rename temp to name; the temporary file is removed on failure */
   JOB_READ,     /* `bytes` (owned) get [off, off + len); `stat` of the file afterwards */

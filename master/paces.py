@@ -47,6 +47,9 @@ OUT, OUT_S = 4, 0.3
 """One that is behind by so many times `near` is out of the caches: what it asks for the source sends once more, at its
 pace. When the source has just said that trees carry less than half of what they did, that is no chance, if the next
 look finds the same."""
+UNWRITTEN_S, DISK_LOOKS_S = 0.15, 0.2
+"""What waits for a receiver's disk, in seconds of its plan. One look after another that finds more needs no other
+witness; when its buffers are full it stops asking, falls out of the caches, and the source sends all of it again."""
 FIRST_S = 0.5
 """A group's first plan while it runs comes no sooner."""
 WORTH_S = 0.5
@@ -61,8 +64,8 @@ CHAIN = 3
 """Receivers that a trial may come to: with several slow ones each is found when the one before it is dealt with."""
 KEEPS_UP = 0.95
 PROBE_S, PROBE_MAX_S = 2.0, 64.0
-PROBE_BY, ALONE_BY = 1.5, 4.0
-"""The last receiver holds nobody up."""
+PROBE_BY, ALONE_BY = 1.5, 2.0
+"""The last receiver holds nobody up. By more its queue on a slow link grows faster than hellos bear."""
 LEAST = 0.01
 """No cap below this share of what a receiver could have. Who stands still is set aside."""
 LEAST_PART = 0.1
@@ -93,6 +96,8 @@ class Seen:
     behind_s: float = 0.0
     left: int | None = None
     arrived: Mapping[str, int] = field(default_factory=dict)
+    unwritten: int = 0
+    """Bytes that came and wait for its disk; not counted as held."""
 
 
 @dataclass
@@ -244,12 +249,16 @@ class Paces:
         known = [one for one in seen if one.planned > 0 and one.name in begun.held]
         return {one.name: (one.held - begun.held[one.name]) / max(1.0, self._owed(one, begun)) for one in known}
 
-    def _still_out(self, seen: list[Seen], now: float) -> tuple[str, _Look] | None:
-        """Who has been out of the caches since that look, and the others wait for it."""
+    def _still_out(self, seen: list[Seen], now: float) -> tuple[Seen, _Look] | None:
+        """Who has been out of the caches since that look, and the others wait for it, or is being held up by its disk
+        and soon will be. (It writes in bursts: what it takes is measured from the first look that is known.)"""
         before, self._out = self._out, None
         done = self._done(seen)
         last = min((one for one in seen if one.name in done), key=lambda one: done[one.name], default=None)
-        if last is None or len(done) < 2 or now - self._slowed_at > OUT_S:
+        if last is None or len(done) < 2:
+            return None
+        disk = self._waits_for_disk(last)
+        if not disk and now - self._slowed_at > OUT_S:
             return None
         middle = statistics.median_high([part for name, part in done.items() if name != last.name])
         assert self._begun is not None
@@ -258,9 +267,19 @@ class Paces:
         self._out = last.name, self._looks[-1]
         if before is None or before[0] != last.name or now <= before[1].at:
             return None
+        if disk:
+            if now - before[1].at < DISK_LOOKS_S:
+                self._out = before
+                return None
+            first = self._looks[0]
+            return (last, first) if self._rate(last, first, now) < WORTH * last.planned else None
         # One that stands still was stopped, or is gone; one that takes what it was planned to get catches up.
         rate = self._rate(last, before[1], now)
-        return before if LEAST * last.bound < rate < WORTH * last.planned else None
+        return (last, before[1]) if LEAST * last.bound < rate < WORTH * last.planned else None
+
+    @staticmethod
+    def _waits_for_disk(one: Seen) -> bool:
+        return one.unwritten * 8 > UNWRITTEN_S * one.planned
 
     def _laggards(self, seen: list[Seen], now: float) -> frozenset[str]:
         """Who is last, and those as late, so far behind that it is not chance. Nobody where all are late alike: that is
@@ -283,14 +302,16 @@ class Paces:
         long = self._last_looks >= LOOKS and now - self._last_since >= self._agree_s
         return self._last if long else frozenset()
 
-    def _slow(self, seen: list[Seen], now: float, out: tuple[str, _Look] | None) -> bool:
-        late = frozenset({out[0]}) if out else self._agreed(now)
+    def _slow(self, seen: list[Seen], now: float, out: tuple[Seen, _Look] | None) -> bool:
+        late = frozenset({out[0].name}) if out else self._agreed(now)
         since = out[1] if out else None
         others = [one for one in seen if one.name not in late]
         if not late or self._ending(others):
             return False
         caps = {one.name: cap for one in seen if one.name in late and (cap := self._cap(one, now, since)) is not None}
         fresh = [name for name in caps if self._pace.get(name, Pace()).cap is None]
+        if out and self._waits_for_disk(out[0]):
+            fresh = []  # its own word: no trial, the others lose nothing yet
         if fresh and not self._may_try(others, now):
             caps = {name: cap for name, cap in caps.items() if name not in fresh}
         elif fresh:

@@ -72,7 +72,9 @@ class SlowReceivers:
         left = None if t.size is None else t.size - held
         by_disk = member.unwritten > t.paces.near if t.paces else False
         arrived = {} if by_disk else self._arrived(member)
-        return Seen(member.name, held, member.rate_bps, planned * share, able * share, behind_s, left, arrived)
+        return Seen(
+            member.name, held, member.rate_bps, planned * share, able * share, behind_s, left, arrived, member.unwritten
+        )
 
     def _arrived(self, member: Member) -> dict[str, int]:
         """Bytes by the neighbour that they came from, over all trees that there were."""

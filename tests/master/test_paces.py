@@ -254,6 +254,24 @@ def test_a_sudden_fall_is_found_with_two_looks(told: bool, rate: float, behind: 
     assert not planned or (set(paces.caps) == {"c"} and 9e6 < paces.caps["c"] < 11e6)
 
 
+@pytest.mark.parametrize("disk, planned", [(10e6, True), (80e6, False)])
+def test_a_disk_that_is_behind_is_found_before_its_buffers_are_full(disk: float, planned: bool):
+    """It writes in bursts; nobody waits for it yet."""
+    paces, came, plans = Paces(NEAR), 0.0, []
+    for i in range(1, 9):
+        now = i * POLL_S
+        came += 100e6 * POLL_S / 8
+        wrote = came if now <= 1.0 else 12.5e6 + disk / 8 * (now - 1.0) // 262144 * 262144
+        late = int(came - wrote)
+        assert late < 8 << 20, "its buffers are full"
+        seen = [Seen(n, int(came), 100e6, 100e6, 100e6, left=100 << 20) for n in "ab"]
+        seen.append(Seen("c", int(came) - late, 100e6, 100e6, 100e6, left=100 << 20, unwritten=late))
+        if paces.look(seen, now):
+            plans.append(now)
+            break
+    assert bool(plans) == planned and (not planned or (plans[0] <= 1.5 and paces.caps["c"] < 15e6))
+
+
 def test_the_last_receiver_soon_has_no_cap():
     """It holds nobody up. One that does not take what it has is left as it is."""
     for takes, rises in ((1.0, True), (0.7, False)):
