@@ -61,6 +61,7 @@ def show(
         "receivers": {name: {"rate_bps": round(got[name]), "bound_bps": alone.bound[name]} for name in receivers},
         "common_bps": round(min(got.values())),
         "common_bound_bps": alone.common_bound,
+        "gap": _gap(got, alone.bound),
         "aggregate_bps": round(plan.aggregate),
         "cuts": {
             name: {"capacity_bps": cut.capacity_bps, "arcs": [list(arc) for arc in cut.arcs]}
@@ -79,6 +80,16 @@ def show(
         print(json.dumps(result))
     else:
         _tables(g, result)
+
+
+def _gap(got: dict[str, float], bound: dict[str, int]) -> dict[str, Any]:
+    """The part that the one farthest from its bound lacks of it, and who that is. 0: no plan can be better for anybody.
+    Where hosts pass nothing on, or one tree has to serve several, the bound itself may be beyond reach."""
+    short = {name: 1.0 - got[name] / most for name, most in bound.items() if most}
+    name = max(short, key=lambda name: short[name], default=None)
+    # Rates are whole numbers: what a bit per second makes is no gap.
+    part = round(short[name], 6) if name is not None and bound[name] - got[name] > 1 else 0.0
+    return {"part": part, "receiver": name if part else None}
 
 
 def _on_cables(net: planners.Net, hops: tuple[tuple[str, str], ...]) -> list[tuple[str, str]]:
@@ -120,10 +131,12 @@ def _tables(g: Any, result: dict[str, Any]) -> None:
         part = row["rate_bps"] / row["bound_bps"] if row["bound_bps"] else 0.0
         table.add_row(name, _mbit(row["rate_bps"]), _mbit(row["bound_bps"]), f"{part:.3f}", arcs)
     console.print(table)
-    ms = result["time_ms"]
+    ms, gap = result["time_ms"], result["gap"]
     console.print(
         f"every receiver: {_mbit(result['common_bps'])} Mb/s of {_mbit(result['common_bound_bps'])}; together "
-        f"{_mbit(result['aggregate_bps'])}; {ms['median']:.2f} ms median"
+        f"{_mbit(result['aggregate_bps'])}; "
+        + (f"gap {100 * gap['part']:.1f} % at {gap['receiver']}" if gap["part"] else "no gap: all at their bounds")
+        + f"; {ms['median']:.2f} ms median"
         + (f"; {result['note']}" if result["note"] else ""),
         highlight=False,
     )

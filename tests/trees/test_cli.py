@@ -116,10 +116,19 @@ def test_a_planner_s_trees_have_rates_bounds_and_cuts(capsys, tmp_path):
     assert {name: row["rate_bps"] for name, row in result["receivers"].items()} == {"02": 10**8, "31": 5 * 10**7}
     assert result["receivers"]["31"]["bound_bps"] == 5 * 10**7
     assert result["cuts"]["31"] == {"capacity_bps": 5 * 10**7, "arcs": [["s1.1", "31"]]}
+    assert result["gap"] == {"part": 0.0, "receiver": None}
     widths = {line.get("stroke-width") for line in ET.fromstring(picture.read_text()).iter() if line.get("marker-end")}
     assert widths
     shown = ET.fromstring((tmp_path / "trees-rates.svg").read_text())
     assert any("50.0 of 50.0" in (text.text or "") for text in shown.iter())
+
+
+def test_what_a_planner_s_answer_lacks_of_the_bound_is_told(capsys):
+    args = ("--topology", "bcube:4,1", "--source", "00", "--receivers", "02,31", "--planner", "max-bottleneck")
+    code, out, _ = run(capsys, *args, "--link", "50mbit", "--json")
+    assert code == 0 and json.loads(out)["gap"] == {"part": 0.5, "receiver": "02"}
+    code, out, _ = run(capsys, *args, "--link", "50mbit")
+    assert "gap 50.0 % at 02" in out
 
 
 @pytest.mark.parametrize(
