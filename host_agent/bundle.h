@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "datapath/log.h"
-#include "digest.h"
+#include "sha256.h"
 
 enum {
   BUNDLE_ENTRIES_MAX = 16384,

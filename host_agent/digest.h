@@ -5,7 +5,7 @@
 
 #include <blake3.h>
 
-enum { DIGEST_LEN = BLAKE3_OUT_LEN, SHA256_LEN = 32 /* of whole files that are expected to have it */ };
+enum { DIGEST_LEN = BLAKE3_OUT_LEN };
 
 _Static_assert(DIGEST_LEN == 32, "signalling carries 64 hex digits");
 

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "digest.h"
+enum { SHA256_LEN = 32 };
 
 /* Of [off, off + len) of the file into `to`. 0, an errno, EIO: it is shorter, EINTR when `stopping` is set. */
 int sha256_of(const int *stopping, int fd, uint64_t off, uint64_t len, uint8_t to[SHA256_LEN]) __attribute__((nonnull));

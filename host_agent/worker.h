@@ -14,6 +14,7 @@
 #include "agent_limits.h"
 #include "datapath/loop.h"
 #include "digest.h"
+#include "sha256.h"
 
 struct folder;
 

@@ -52,7 +52,8 @@ class SlowReceivers:
         for name in t.paces.aside(seen, now, plans):
             member = self._crew.members[name]
             if self._attendance.others_served(member):
-                self._attendance.set_aside(member, f"{self._attendance.behind_s(member):.1f} s behind the others")
+                behind = f"{self._attendance.behind_s(member):.1f} s behind the others"
+                self._attendance.set_aside(member, "nothing comes to it, and to others it does" if plans else behind)
                 return
 
     def _seen(self, member: Member, behind_s: float) -> Seen:
