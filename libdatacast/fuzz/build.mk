@@ -6,13 +6,14 @@ TIME ?= 60
 FUZZ_DIR := $(CORE_DIR)/fuzz
 FUZZ_OUT := $(BUILD)/fuzz
 FUZZ_CORE := wire node source receiver hello
-FUZZERS := $(FUZZ_CORE) conn answer bundle agent switch
+FUZZERS := $(FUZZ_CORE) conn answer bundle objects agent switch
 FUZZ_FLAGS := -D_GNU_SOURCE -I. -I$(CORE_DIR)
 FUZZ_CLANG := clang -std=gnu11 -O1 -g -I$(CORE_DIR)/include $(FUZZ_FLAGS) -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all
 FUZZ_HEADERS := $(FUZZ_DIR)/script.h $(wildcard $(CORE_DIR)/src/*.h $(CORE_DIR)/include/datacast/*.h $(DATAPATH_DIR)/*.h)
 FUZZ_ANSWER_SRC := $(addprefix $(AGENT_DIR)/,fuzz/fuzz_answer.c answer.c origin.c)
 FUZZ_BUNDLE_SRC := $(addprefix $(AGENT_DIR)/,fuzz/fuzz_bundle.c bundle.c)
-FUZZ_AGENT_OWN := $(filter-out $(FUZZ_ANSWER_SRC) $(FUZZ_BUNDLE_SRC),$(wildcard $(AGENT_DIR)/fuzz/*.c))
+FUZZ_OBJECTS_SRC := $(addprefix $(AGENT_DIR)/,fuzz/fuzz_objects.c objects.c bundle.c origin.c params.c)
+FUZZ_AGENT_OWN := $(filter-out $(FUZZ_ANSWER_SRC) $(FUZZ_BUNDLE_SRC) $(FUZZ_OBJECTS_SRC),$(wildcard $(AGENT_DIR)/fuzz/*.c))
 FUZZ_AGENT_SRC := $(FUZZ_AGENT_OWN) $(filter-out %/main.c,$(AGENT_SRC)) $(DATAPATH_SRC) $(CORE_SRC)
 FUZZ_SWITCH_SRC := $(filter-out %/main.c,$(SWITCH_SRC)) $(CORE_SRC) $(DATAPATH_SRC)
 
@@ -39,6 +40,9 @@ $(FUZZ_OUT)/answer: $(FUZZ_ANSWER_SRC) $(DATAPATH_SRC) $(FUZZ_HEADERS) $(wildcar
 
 $(FUZZ_OUT)/bundle: $(FUZZ_BUNDLE_SRC) $(DATAPATH_SRC) $(FUZZ_HEADERS) $(wildcard $(AGENT_DIR)/*.h) | $(FUZZ_OUT)/.clang
 	$(FUZZ_CLANG) -I$(AGENT_DIR) $(FUZZ_BUNDLE_SRC) $(DATAPATH_SRC) $(CORE_SRC) -ljansson -lssl -lcrypto -lpthread -o $@
+
+$(FUZZ_OUT)/objects: $(FUZZ_OBJECTS_SRC) $(DATAPATH_SRC) $(FUZZ_HEADERS) $(wildcard $(AGENT_DIR)/*.h) | $(FUZZ_OUT)/.clang
+	$(FUZZ_CLANG) -I$(AGENT_DIR) $(FUZZ_OBJECTS_SRC) $(DATAPATH_SRC) $(CORE_SRC) -ljansson -lssl -lcrypto -lpthread -o $@
 
 # The agent's clock is the script's, libFuzzer's own is not.
 $(FUZZ_OUT)/agent: $(FUZZ_AGENT_SRC) $(FUZZ_HEADERS) $(wildcard $(AGENT_DIR)/*.h $(AGENT_DIR)/fuzz/*.h) | $(FUZZ_OUT)/.clang $(BLAKE3_LIB)
@@ -72,6 +76,10 @@ $(FUZZ_OUT)/replay-answer: $(FUZZ_ANSWER_SRC) $(FUZZ_DIR)/replay.c $(DATAPATH_LI
 	$(REPLAY_CC) -I$(AGENT_DIR) $(filter %.c %.a,$^) -ljansson -lssl -lcrypto -lpthread -o $@
 
 $(FUZZ_OUT)/replay-bundle: $(FUZZ_BUNDLE_SRC) $(FUZZ_DIR)/replay.c $(DATAPATH_LIB_ASAN) $(CORE_LIB_ASAN)
+	@mkdir -p $(@D)
+	$(REPLAY_CC) -I$(AGENT_DIR) $(filter %.c %.a,$^) -ljansson -lssl -lcrypto -lpthread -o $@
+
+$(FUZZ_OUT)/replay-objects: $(FUZZ_OBJECTS_SRC) $(FUZZ_DIR)/replay.c $(DATAPATH_LIB_ASAN) $(CORE_LIB_ASAN)
 	@mkdir -p $(@D)
 	$(REPLAY_CC) -I$(AGENT_DIR) $(filter %.c %.a,$^) -ljansson -lssl -lcrypto -lpthread -o $@
 
