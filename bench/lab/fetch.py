@@ -1,10 +1,15 @@
-"""A collective fetch in a lab: hosts on one switch fetch an object from nginx, two at a fifth of the others' rate.
+"""A collective fetch from S3 in a lab: hosts on one switch, two at a fifth of the others' rate.
 
-    python bench/lab/fetch.py [--size 64M] [--hosts 8] [--origin 12mbit] [--slow 2] [--policy steal] [--fault F]
+    bench/lab/fetch.py --realtime
+    bench/lab/fetch.py --realtime --change 2            every 2 s two others are the slow ones
+    bench/lab/fetch.py --realtime --change 2 --kill h4@3
 
-The origin's rate is each host's own: what nginx sends over its port at the management bridge is shaped. Printed: the
-finish of the last receiver beside the bound size / min(sum of the origin's rates, a link), the bytes that nginx sent
-beside the object's, and the spread between the first receiver and the last.
+The object is served by versitygw behind an nginx, whose log tells which host got which range. The origin's rate is each
+host's own: what comes from nginx is shaped at the host's port of the management bridge. That counts all bytes on the
+wire; of a packet of 1514 the object has 1448, so fetchers together bring it in no less than size / (0.956 * sum of
+rates): the bound, or, where that is slower, size / a link. Printed: the last receiver's end over it, what left the
+origin over the object, the spread between the first receiver and the last; and after --kill what was fetched again,
+beside what the killed host had asked for and not got.
 """
 
 from __future__ import annotations
@@ -12,14 +17,21 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import networkx as nx
+from alone import alone
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "services_kit"))
+from s3 import BUCKET, S3, program
 from web import Nginx, put
 
 from datacast import topologies
@@ -28,20 +40,193 @@ from datacast.lab.faults import parse_faults
 from datacast.lab.lab import Lab, LabOptions
 from datacast.lab.run import Quiet, Transfer, send
 
-PORT = 8099
+PORT, S3_PORT = 8099, 7070
+PAYLOAD = 1448 / 1514
+"""Of what TCP puts on an Ethernet wire with packets of 1500 bytes."""
 
 
-def shape(lab: Lab, host: str, bps: int) -> None:
-    """What nginx sends to a host; signalling goes past it."""
-    pid, port = lab.network.management_port(host)
-    words = (
-        f"qdisc replace dev {port} root handle 1: htb default 1",
-        f"class add dev {port} parent 1: classid 1:1 htb rate 10gbit",
-        f"class add dev {port} parent 1: classid 1:2 htb rate {bps}bit burst 16kb",
-        f"filter add dev {port} parent 1: protocol ip u32 match ip sport {PORT} 0xffff flowid 1:2",
+@dataclass(frozen=True)
+class Rates:
+    """Of `hosts`, `slow` have a fifth of `fast` at any time, from one change to the next the ones that follow."""
+
+    hosts: list[str]
+    fast: int
+    slow: int
+    change_s: float
+    """0: never."""
+
+    def at(self, change: int) -> dict[str, int]:
+        first = change * self.slow % len(self.hosts)
+        some = {self.hosts[(first + i) % len(self.hosts)] for i in range(self.slow)}
+        return {name: self.fast // 5 if name in some else self.fast for name in self.hosts}
+
+    def bound_s(self, size: int, link: int, start_s: float, gone: tuple[str, float] | None) -> float:
+        """From `start_s` after the order on, until all have brought `size` bytes."""
+        left, now, step = size * 8.0, start_s, 0.001
+        while left > 0:
+            rates = self.at(int(now / self.change_s) if self.change_s else 0)
+            if gone and now >= gone[1]:
+                rates.pop(gone[0])
+            left -= min(sum(rates.values()) * PAYLOAD, link) * step
+            now += step
+        return now - start_s
+
+
+class Shapers(Quiet):
+    """Sets rates, from the moment on when a transfer is ordered."""
+
+    def __init__(self, lab: Lab, rates: Rates) -> None:
+        self._rates = rates
+        self._ports = {name: lab.network.management_port(name) for name in rates.hosts}
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+        lines = []
+        for name, bps in rates.at(0).items():
+            port = self._ports[name][1]
+            lines += [
+                f"qdisc replace dev {port} root handle 1: htb default 1",
+                f"class add dev {port} parent 1: classid 1:1 htb rate 10gbit",
+                f"class add dev {port} parent 1: classid 1:2 htb rate {bps}bit burst 16kb",
+                f"filter add dev {port} parent 1: protocol ip u32 match ip sport {PORT} 0xffff flowid 1:2",
+            ]
+        self._tc(lines)
+
+    def _tc(self, lines: list[str]) -> None:
+        pid = next(pid for pid, _ in self._ports.values())
+        command = ["mnexec", "-a", str(pid), "tc", "-batch", "-"]
+        subprocess.run(command, input="\n".join(lines) + "\n", text=True, check=True)
+
+    def step(self, text: str) -> None:
+        if text == "sending" and self._rates.change_s:
+            self._thread = threading.Thread(target=self._change)
+            self._thread.start()
+
+    def _change(self) -> None:
+        change = 0
+        while not self._over.wait(self._rates.change_s):
+            change += 1
+            rows = ((self._ports[name][1], bps) for name, bps in self._rates.at(change).items())
+            self._tc([f"class change dev {p} parent 1: classid 1:2 htb rate {bps}bit burst 16kb" for p, bps in rows])
+
+    def stop(self) -> None:
+        self._over.set()
+        if self._thread:
+            self._thread.join()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Of the object's bytes [first, end) to a host; `sent` of them have left."""
+
+    client: str
+    first: int
+    end: int
+    sent: int
+
+    @property
+    def whole(self) -> bool:
+        return self.sent == self.end - self.first
+
+
+def answers(log: Path) -> Iterator[Answer]:
+    """What nginx has sent of the object; the probes' single bytes left out."""
+    for client, first, last, sent in _rows(log):
+        if last > first:
+            yield Answer(client, first, last + 1, sent)
+
+
+def _rows(log: Path) -> Iterator[tuple[str, int, int, int]]:
+    for line in log.read_text().splitlines():
+        if found := re.fullmatch(r"(\S+) 206 (\d+) bytes=(\d+)-(\d+)", line):
+            yield found[1], int(found[3]), int(found[4]), int(found[2])
+
+
+def again(told: list[Answer], killed: str) -> tuple[int, int, int]:
+    """Of the killed host: what it had asked for and not got whole; of that, what had left already and went to another
+    once more; what it had got whole and another fetched once more."""
+    broken = [one for one in told if one.client == killed and not one.whole]
+    held = [one for one in told if one.client == killed and one.whole]
+    others = [one for one in told if one.client != killed]
+    return (
+        sum(one.end - one.first for one in broken),
+        sum(max(0, min(a.first + a.sent, b.end) - max(a.first, b.first)) for a in broken for b in others),
+        sum(max(0, min(a.end, b.end) - max(a.first, b.first)) for a in held for b in others),
     )
-    for line in words:
-        subprocess.run(["mnexec", "-a", str(pid), "tc", *line.split()], check=True)
+
+
+def run(given: argparse.Namespace, folder: Path) -> tuple[dict[str, Any], Rates, list[Answer], dict[str, str]]:
+    hosts = [f"h{i}" for i in range(given.hosts)]
+    g = nx.Graph()
+    g.add_node("s", kind="switch", forwards=True)
+    for name in hosts:
+        g.add_node(name, kind="host", forwards=False)
+        g.add_edge(name, "s")
+    net, allowed, original = folder / "net.json", folder / "origins.json", folder / "object"
+    net.write_text(json.dumps(topologies.to_json(g)))
+    allowed.write_text("{}")
+    allowed.chmod(0o600)
+    put(original, given.size)
+    rates = Rates(hosts, given.origin, given.slow, given.change)
+    options = LabOptions(
+        str(net), given.link, rest_port=given.ports[0], fabric_port=given.ports[1], room=given.size * (given.hosts + 1),
+        realtime=given.realtime, origins=str(allowed),
+    )  # fmt: skip
+    with Lab(options, f"fetch{os.getpid() % 1000}") as lab:
+        lab.up()
+        shapers, address = Shapers(lab, rates), lab.plan.root_address
+        front = (
+            f"location / {{ proxy_pass http://{address}:{S3_PORT}; proxy_set_header Host $http_host; "
+            "proxy_http_version 1.1; proxy_max_temp_file_size 0; }"
+        )
+        with (
+            S3(folder / "s3", address, S3_PORT) as s3,
+            Nginx(folder / "nginx", address, PORT, more=front) as nginx,
+        ):
+            s3.put("object", original.read_bytes())
+            allowed.write_text(json.dumps({"origins": [s3.entry(endpoint=nginx.url)]}))
+            faults = [f"kill agent {given.kill[0]} at {given.kill[1]:g}s"] if given.kill else []
+            transfer = Transfer(
+                source=hosts[0], receivers=tuple(hosts), file=original, url=f"s3://{BUCKET}/object",
+                fetchers="all", policy=given.policy, faults=parse_faults(faults, lab.graph, "dpdk"),
+            )  # fmt: skip
+            try:
+                report = send(lab, transfer, shapers)
+            finally:
+                shapers.stop()
+        return report, rates, list(answers(nginx.log)), {name: lab.plan.machine_of(name).address for name in hosts}
+
+
+def show(
+    given: argparse.Namespace, report: dict[str, Any], rates: Rates, told: list[Answer], at: dict[str, str]
+) -> None:
+    ends = [row["finish_s"] for row in report["receivers"].values() if row["finish_s"] and row["sha256_ok"]]
+    if not ends:
+        raise SystemExit(f"nobody has the object: {report['error']}")
+    start, last = report["start_s"] or 0.0, max(ends)
+    after_first = rates.bound_s(given.size, given.link, start, given.kill)
+    after_order = rates.bound_s(given.size, given.link, 0.0, given.kill)
+    sent = sum(one.sent for one in told)
+    change = f", others every {given.change:g} s" if given.change else ""
+    print(f"policy               {given.policy}, {given.hosts} hosts at {given.origin / 1e6:g} Mbit/s,")
+    print(f"                     {given.slow} of them at a fifth of it{change}; {given.size >> 20} MiB from S3")
+    print(f"finish               {last:.3f} s after the first packet, {start + last:.3f} s after the order")
+    print(f"bound                {after_first:.3f} s and {after_order:.3f} s")
+    print(f"over it              {last / after_first:.3f} and {(start + last) / after_order:.3f}")
+    print(f"over size / rates    {last / (PAYLOAD * after_first):.3f}, headers of TCP and IP not taken off")
+    print(f"origin bytes         {sent / given.size:.4f} of the object")
+    print(f"spread of receivers  {(last - min(ends)) / last * 100:.2f} %")
+    print(f"receivers            {len(ends)} of {given.hosts}")
+    if given.kill:
+        asked, half, held = again(told, at[given.kill[0]])
+        print(f"{given.kill[0]} killed            it had asked for {asked >> 10} KiB and not got them whole")
+        print(
+            f"sent again           {(sent - given.size) >> 10} KiB: {half >> 10} of those, {held >> 10} that it had got"
+        )
+
+
+def parse_kill(text: str) -> tuple[str, float]:
+    host, _, seconds = text.partition("@")
+    return host, float(seconds)
 
 
 def main() -> None:
@@ -51,52 +236,15 @@ def main() -> None:
     parser.add_argument("--link", type=parse_rate, default=100_000_000)
     parser.add_argument("--origin", type=parse_rate, default=12_000_000)
     parser.add_argument("--slow", type=int, default=2, help="hosts that get a fifth of it")
+    parser.add_argument("--change", type=float, default=0.0, metavar="S", help="every S seconds others are slow")
+    parser.add_argument("--kill", type=parse_kill, metavar="HOST@S", help="SIGKILL for the agent of a host after S")
     parser.add_argument("--policy", default="steal")
-    parser.add_argument("--fault", action="append", default=[])
     parser.add_argument("--realtime", action="store_true")
     parser.add_argument("--ports", type=int, nargs=2, default=(8745, 7545))
     given = parser.parse_args()
-    hosts = [f"h{i}" for i in range(given.hosts)]
-    g = nx.Graph()
-    g.add_node("s", kind="switch", forwards=True)
-    for name in hosts:
-        g.add_node(name, kind="host", forwards=False)
-        g.add_edge(name, "s")
-    folder = Path(tempfile.mkdtemp(prefix="fetch-"))
-    net, allowed = folder / "net.json", folder / "origins.json"
-    net.write_text(json.dumps(topologies.to_json(g)))
-    allowed.write_text("{}")
-    allowed.chmod(0o600)
-    options = LabOptions(
-        str(net), given.link, rest_port=given.ports[0], fabric_port=given.ports[1], room=given.size * (given.hosts + 1),
-        realtime=given.realtime, origins=str(allowed),
-    )  # fmt: skip
-    with Lab(options, f"fetch{os.getpid() % 1000}") as lab:
-        lab.up()
-        rates = {name: given.origin // 5 if i < given.slow else given.origin for i, name in enumerate(hosts)}
-        for name, bps in rates.items():
-            shape(lab, name, bps)
-        with Nginx(folder / "nginx", lab.plan.root_address, PORT) as nginx:
-            allowed.write_text(json.dumps({"origins": [{"prefix": nginx.url + "/"}]}))
-            put(nginx.www / "object", given.size)
-            faults = parse_faults(given.fault, lab.graph, "dpdk")
-            transfer = Transfer(
-                source=hosts[0], receivers=tuple(hosts), file=nginx.www / "object", url=f"{nginx.url}/object",
-                fetchers="all", policy=given.policy, faults=faults,
-            )  # fmt: skip
-            report = send(lab, transfer, Quiet())
-            sent = nginx.sent()
-    ends = [row["finish_s"] for row in report["receivers"].values() if row["finish_s"]]
-    start = report["start_s"] or 0.0
-    bound = given.size * 8 / min(sum(rates.values()), given.link)
-    whole = start + max(ends)
-    rate = f"{given.origin / 1e6:g} Mbit/s, {given.slow} a fifth of it"
-    print(f"policy               {given.policy}, {given.hosts} hosts at {rate}")
-    print(f"finish               {max(ends):.3f} s after the first packet, {whole:.3f} s after the order")
-    print(f"over {bound:.3f} s          {max(ends) / bound:.3f} and {whole / bound:.3f}")
-    print(f"origin bytes         {sent / given.size:.3f} of the object")
-    print(f"spread of receivers  {(max(ends) - min(ends)) / max(ends) * 100:.2f} %")
-    print(f"receivers            {len(ends)} of {given.hosts}")
+    program()
+    with alone(), tempfile.TemporaryDirectory(prefix="fetch-") as folder:
+        show(given, *run(given, Path(folder)))
 
 
 if __name__ == "__main__":

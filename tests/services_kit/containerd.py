@@ -69,11 +69,16 @@ class Containerd:
         done = self._ctr("images", "pull", "--snapshotter", "native", "--hosts-dir", hosts, image)
         assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-1000:]
 
+    def forget(self, image: str) -> None:
+        """The image, and content that no other one has."""
+        done = self._ctr("images", "rm", "--sync", image)
+        assert done.returncode == 0, done.stderr[-1000:]
+
     def holds(self) -> str:
         """Digests of its content."""
         return self._ctr("content", "ls", "-q").stdout
 
     def _ctr(self, *words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [*self.enter, "ctr", "--address", str(self.socket), *words], capture_output=True, text=True, timeout=120
+            [*self.enter, "ctr", "--address", str(self.socket), *words], capture_output=True, text=True, timeout=400
         )
