@@ -115,7 +115,7 @@ bool group_epoch(struct groups *all, struct group *g, const char *id, uint64_t e
   } else if (epoch > g->epoch) {
     log_info("group %s: epoch %" PRIu64 " has begun", id, epoch);
     g->epoch = epoch;
-    g->had_n = g->reroute_n = g->rates_n = 0;
+    g->had_n = g->reroute_n = g->rates_n = g->had_rows = 0;
   }
   return true;
 }
@@ -315,12 +315,13 @@ static const json_t *rows(const json_t *whole, const char *key, struct fault *wh
   return json_is_array(list) ? list : NULL;
 }
 
-static bool assign(struct group *g, const json_t *whole, struct fault *why)
+/* From row *had on: one that was refused for want of room comes again, and what was taken then does not follow itself. */
+static bool assign(struct group *g, const json_t *whole, size_t *had, struct fault *why)
 {
   const json_t *list = rows(whole, "extents", why);
   if (list == NULL)
     return false;
-  for (size_t i = 0; i < json_array_size(list); i++) {
+  for (size_t i = *had; i < json_array_size(list); *had = ++i) {
     uint64_t v[4];
     if (!row(list, i, 4, v, "extents", why))
       return false;
@@ -382,11 +383,14 @@ bool group_order(struct group *g, enum group_order what, const json_t *whole, st
     return true;
   if (n > g->had_n + 1)
     return fault_set(why, "gap", "number %" PRIu64 " came, the last one here was %" PRIu64, n, g->had_n);
-  bool ok = what == GROUP_ASSIGN ? assign(g, whole, why)
+  size_t unnumbered = 0;
+  bool ok = what == GROUP_ASSIGN ? assign(g, whole, n > 0 ? &g->had_rows : &unnumbered, why)
             : what == GROUP_CUT  ? cut(g, whole, why)
                                  : digest(g, whole, why);
-  if (ok && n > 0)
+  if (ok && n > 0) {
     g->had_n = n;
+    g->had_rows = 0;
+  }
   return ok;
 }
 

@@ -35,6 +35,7 @@ struct group {
   struct receiver *receiver;
   struct fetching *fetching;      /* what it fetches from an origin */
   uint64_t had_n;                 /* number of the last assign, cut or digest applied */
+  size_t had_rows;                /* of the assign that follows, applied before a tree had no room for more */
   uint64_t reroute_n;             /* and of the last reroute */
   uint64_t rates_n;               /* and of the last rates */
   uint64_t t_first_ns, t_done_ns; /* realtime; 0: not yet */

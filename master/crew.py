@@ -458,7 +458,8 @@ class Crew:
         if code == "no_tree" and member.reopened < REOPEN_MAX:
             member.reopened += 1
             code = "gap"
-        if code in ("unreachable", "no_group", "gap"):
+        # limit: it takes more extents when it has received some
+        if code in ("unreachable", "no_group", "gap", "limit"):
             self.suspect(member)
         else:
             member.fail(code, f"{self._log[index].op}: {(result or {}).get('error', 'refused')}")
@@ -567,7 +568,7 @@ class Crew:
                 return False
             result = results.get(member.name)
             if (result or {}).get("code") == "limit" and not member.aside:
-                await asyncio.sleep(LIMIT_S)  # it takes more extents when it has received some
+                await asyncio.sleep(LIMIT_S)
                 member.heard = time.monotonic()
                 continue
             if not self._acknowledged(member, index, result) and (result or {}).get("code") != "gap":

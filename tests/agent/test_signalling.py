@@ -174,6 +174,27 @@ def test_orders_come_in_their_order(pair: Net, tmp_path: Path) -> None:
     transfer.wait_ended()
 
 
+def test_an_order_that_a_full_receiver_took_in_part_is_taken_whole_later(pair: Net, tmp_path: Path) -> None:
+    transfer = Transfer(pair, "a", random_file(tmp_path / "src", 300 * 8000), {"b": path_direct()})
+    transfer.open()
+    receiver = pair.client("b")
+    orders = [
+        {"n": number, "extents": [[transfer.tree, seq, seq, 1] for seq in range(first, end)]}
+        for number, (first, end) in enumerate(((0, 254), (254, 300)), 1)
+    ]
+
+    def told(number: int) -> Message:
+        return receiver.request("assign", pair.member("b"), orders[number - 1], "g-1")["b"]
+
+    assert told(1)["ok"]
+    assert told(2)["code"] == "limit"
+    assert told(2)["code"] == "limit", "what it took of it is no error"
+    assert transfer.client.request("assign", transfer.members(), orders[0], "g-1")["a"]["ok"]
+    until(lambda: told(2)["ok"], "there is room")
+    assert transfer.client.request("assign", transfer.members(), orders[1], "g-1")["a"]["ok"]
+    transfer.wait_ended()
+
+
 def test_an_earlier_master_is_refused_and_a_later_one_numbers_anew(pair: Net, tmp_path: Path) -> None:
     transfer = Transfer(pair, "a", random_file(tmp_path / "src", 300 * 8000), {"b": path_direct()})
     client, members = transfer.client, transfer.members()

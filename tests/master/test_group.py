@@ -102,6 +102,17 @@ def test_a_receiver_that_has_not_heard_of_a_tree_is_opened_again_but_not_for_eve
     assert all(r["state"] == "done" for r in receivers.values())
 
 
+def test_a_receiver_that_has_no_room_for_more_extents_gets_them_later() -> None:
+    async def scenario():
+        async with lab(bcube41(), rates=[FAST]) as it:
+            fail = it.world.agents["21"].fail
+            fail["assign"] = ("limit", "tree 23 has too many extents that are not received yet")
+            asyncio.get_running_loop().call_later(0.5, fail.pop, "assign", None)
+            return await it.end(await it.start("00", SIX, 3_000_000))
+
+    assert run(scenario())["state"] == "done"
+
+
 def test_when_every_receiver_refuses_the_group_fails_with_the_reason() -> None:
     async def scenario():
         async with lab(star(3), rates=[FAST]) as it:
