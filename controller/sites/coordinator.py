@@ -52,6 +52,8 @@ class Coordinator:
         self._saved: dict[str, str] = {}
         self._last_told: dict[str, tuple[float, Progress]] = {}
         self._resume_at: dict[str, float] = {}
+        self._beginning: set[str] = set()
+        """Orders that are being taken up: the same one may come from two sites at one moment."""
         self._ready = asyncio.Event()
 
     @property
@@ -240,7 +242,13 @@ class Coordinator:
                 told = await self.peers.orders(site)
                 rest = AGAIN_S
                 for order in told.orders:
-                    await self._accept(order, site)
+                    if order.id in self._beginning:
+                        continue  # it is told again
+                    self._beginning.add(order.id)
+                    try:
+                        await self._accept(order, site)
+                    finally:
+                        self._beginning.discard(order.id)
                 for group_id in told.cancel:
                     group = self.groups.get(group_id)
                     if group is not None and group.parent == site:
@@ -260,9 +268,9 @@ class Coordinator:
     async def _accept(self, order: Order, site: str) -> None:
         if order.id in self.groups:
             group = self.groups[order.id]
-            if group.parent != site and order.spec.receivers == group.asked:  # another way to the same group: it is one
-                if site not in group.also:
-                    self._put(group, also=[*group.also, site], told=False)
+            if group.parent != site and order.spec.receivers == group.asked:
+                # Another way to the same group. Only the first one hears how it does: sites may be joined in a ring.
+                await self._tell_once(site, order.id, Progress(state="done"))
             elif group.parent != site:
                 text = f"site {self.name} has this group from {group.parent} already, for other receivers: name it once"
                 await self._tell_once(site, order.id, _failed("named_twice", text))
@@ -312,7 +320,8 @@ class Coordinator:
         return group.model_copy(update={"local": here["id"], "spec": replace(spec, size=order.size)})
 
     async def _tell_once(self, site: str, group_id: str, progress: Progress) -> None:
-        log.warning("group %s of site %s: %s", group_id, site, progress.error and progress.error.message)
+        if progress.error is not None:
+            log.warning("group %s of site %s: %s", group_id, site, progress.error.message)
         with contextlib.suppress(SiteError, Problem):
             await self.peers.tell(site, group_id, progress)
 
@@ -390,14 +399,12 @@ class Coordinator:
         at, before = self._last_told.get(group.id, (0.0, Progress()))
         if progress == before and now - at < TELL_S:
             return
-        cancel = False
-        for site in (group.parent, *group.also):
-            try:
-                cancel |= await self.peers.tell(site, group.id, progress)
-            except Problem as error:
-                if error.status != 404:
-                    raise
-                cancel |= not progress.final and site == group.parent  # it does not know the group any more
+        try:
+            cancel = await self.peers.tell(group.parent, group.id, progress)
+        except Problem as error:
+            if error.status != 404:
+                raise
+            cancel = not progress.final  # it does not know the group any more
         self._last_told[group.id] = now, progress
         if progress.final:
             self._last_told.pop(group.id, None)

@@ -93,8 +93,6 @@ class SiteGroup(_Message):
     others: list[Name] = []
     asked: list[Receiver] = []
     """The receivers of the order."""
-    also: list[Name] = []
-    """Sites that gave the same order, after the one that it came from."""
     parts: Annotated[dict[Name, Part], Field(max_length=PARTS_MAX)] = {}
     cancelled: bool = False
     own: Progress = Progress()
