@@ -22,7 +22,7 @@ EXIT_CODES = """Exit codes: 0 all is well (run: delivered to all and verified), 
 option, 3 the lab could not be brought up or down, 130 interrupted."""
 
 TOPOLOGY = typer.Option("bcube:4,1", "--topology", help="bcube:n,k, fattree:n,k, torus:n,k, or a GraphML or JSON file.")
-SITES = typer.Option(None, "--sites", help="A file of sites on a wide area (lab/README.md): plain routers, as with ip.")
+SITES = typer.Option(None, "--sites", help="A file of sites on a wide area (lab/README.md), each with its controller.")
 LINK = typer.Option("100mbit", "--link", help="Rate of every link, each way.")
 MTU = typer.Option(9000, "--mtu", min=576, max=16000, help="MTU of every link.")
 QUEUE = typer.Option(100, "--queue", min=8, max=10000, help="Packets that the queue of a port holds.")
@@ -82,11 +82,26 @@ def _options(
         work=str(work) if work else None,
         realtime=realtime,
         keep=keep,
-        without_appliance=without_appliance(without, load_topology(topology), dataplane),
+        without_appliance=without_appliance(without, load_topology(topology), dataplane) if without else (),
         appliance_bps=parse_rate(appliance_link) if appliance_link else 0,
         insecure=insecure,
         **ports,
     )
+
+
+def _network(
+    topology: str, sites: Path | None, dataplane: str, without: str | None, appliance_link: str | None, insecure: bool
+) -> str:
+    """--topology, or the file of --sites, with which these others say nothing. Raises LabError."""
+    from datacast.lab.errors import LabError
+
+    given = (topology != TOPOLOGY.default, dataplane != DATAPLANE.default, without, appliance_link, insecure)
+    names = ("--topology", "--dataplane", "--without-appliance", "--appliance-link", "--insecure")
+    if not sites:
+        return topology
+    for name in (name for name, there in zip(names, given, strict=True) if there):
+        raise LabError(f"{name} and --sites exclude each other", what=name, remedy="sites are plain routers, with TLS")
+    return str(sites)
 
 
 def _complain(error: DatacastError) -> None:
@@ -124,22 +139,21 @@ def up(
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object when it is up."),
 ) -> None:
     """Bring a lab up and leave it up until Ctrl-C or `datacast lab down`."""
-    from datacast.cli.lab_show import Screen, up_text
+    from datacast.cli.lab_show import Screen, sites_text, up_text
     from datacast.lab.down import describe
     from datacast.lab.lab import Lab
     from datacast.lab.signals import Signals
+    from datacast.lab.site_lab import SitesLab
     from datacast.lab.state import lab_name
 
     screen = Screen(quiet=as_json)
-    if sites:
-        topology, dataplane = str(sites), "ip"
     try:
         with (
             Signals(last=True) as signals,
             screen,
-            Lab(
+            (SitesLab if sites else Lab)(
                 _options(
-                    topology,
+                    _network(topology, sites, dataplane, without, appliance_link, insecure),
                     link,
                     mtu,
                     queue,
@@ -161,7 +175,8 @@ def up(
             lab.up()
             screen.close()
             assert lab.state is not None
-            print(json.dumps(describe(lab.state)) if as_json else up_text(lab), flush=True)
+            text = sites_text(lab) if isinstance(lab, SitesLab) else up_text(lab)
+            print(json.dumps(describe(lab.state)) if as_json else text, flush=True)
             while True:
                 lab.signals.sleep(0.5)
                 lab.supervisor.check()
@@ -181,7 +196,9 @@ def run(
     size: str = typer.Option(None, "--size", help="Send so many random bytes, such as 256M (the default)."),
     file: Path = typer.Option(None, "--file", help="Send this file instead."),
     source: str = typer.Option(None, "--from", help="Host or hosts with the file (default: the first one)."),
-    to: str = typer.Option("all", "--to", help="Receivers, by comma, or 'all'."),
+    to: str = typer.Option(
+        "all", "--to", help="Receivers, by comma, or 'all' (of all sites); with --sites SITE/all too."
+    ),
     trees: int = typer.Option(None, "--trees", min=1, max=64, help="Most trees to use."),
     cache: str = typer.Option(None, "--cache", help="Packet cache per tree at a branch node, such as 128K."),
     credits: int = typer.Option(None, "--credits", min=1, max=4096, help="Interests a receiver may have out (w)."),
@@ -203,8 +220,9 @@ def run(
     insecure: bool = INSECURE,
 ) -> None:
     """Bring a lab up, send one file to a group, verify every copy, report beside the ideal, take the lab down."""
-    from datacast.cli.lab_show import Screen, print_report
+    from datacast.cli.lab_show import Screen, print_report, print_sites_report
     from datacast.lab import run as lab_run
+    from datacast.lab import site_run
     from datacast.lab import sites as wan
     from datacast.lab.content import parse_rate, parse_size
     from datacast.lab.faults import parse_faults
@@ -215,10 +233,6 @@ def run(
     quiet = str(json_path) == "-"
     screen = Screen(quiet=quiet)
     try:
-        changes: list[str] = []
-        if sites:
-            topology, dataplane = str(sites), "ip"
-            changes = wan.faults(read := wan.read(sites), wan.graph(read))
         given = {
             "trees": trees,
             "cache_bytes": parse_size(cache) if cache else None,
@@ -239,7 +253,7 @@ def run(
             options={key: value for key, value in given.items() if value is not None},
         )
         options = _options(
-            topology,
+            _network(topology, sites, dataplane, without, appliance_link, insecure),
             link,
             mtu,
             queue,
@@ -253,21 +267,24 @@ def run(
             appliance_link,
             insecure,
         )
-        graph = load_topology(topology)
-        transfer = replace(lab_run.settle(graph, transfer), faults=parse_faults([*changes, *fault], graph, dataplane))
+        if sites:
+            transfer = site_run.settle(wan.read(sites), transfer, fault)
+        else:
+            graph = load_topology(topology)
+            transfer = replace(lab_run.settle(graph, transfer), faults=parse_faults(fault, graph, dataplane))
     except DatacastError as error:
         _complain(error)
         raise typer.Exit(USAGE) from error
     try:
         with Signals(last=True) as signals, screen:
-            report = lab_run.run(options, lab_name(name), transfer, screen, signals)
+            report = (site_run.go if sites else lab_run.run)(options, lab_name(name), transfer, screen, signals)
     except DatacastError as error:
         raise _fail(error) from error
     text = json.dumps(report, indent=1)
     if quiet:
         print(text)
     else:
-        print_report(report)
+        (print_sites_report if sites else print_report)(report)
         if json_path:
             json_path.write_text(text + "\n")
             print(f"report: {json_path}")

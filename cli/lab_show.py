@@ -17,6 +17,7 @@ from datacast.cli.client import appliance_notes
 
 if TYPE_CHECKING:
     from datacast.lab.lab import Lab
+    from datacast.lab.site_lab import SitesLab
 
 ROWS = 16
 """Receivers shown one by one while a transfer runs; the rest is in the first bar."""
@@ -120,6 +121,21 @@ def up_text(lab: Lab) -> str:
     )
 
 
+def sites_text(lab: SitesLab) -> str:
+    """Likewise, of sites."""
+    first = lab.daemons[lab.home]
+    asks = (
+        f"DATACAST_CONTROLLER={lab.rest} DATACAST_CA={first.folder}/tls/ca.pem DATACAST_TOKEN_FILE={first.folder}/token"
+    )
+    rows = [f"  {name}: {lab.rest_of(name)}, its files in {site.folder}" for name, site in lab.daemons.items()]
+    return (
+        "The sites are up, each with its controller:\n" + "\n".join(rows) + "\n"
+        f"Hosts' files: {lab.work}/hosts/<host>, logs: {lab.work}/logs\n"
+        f"In another terminal: {asks} datacast send FILE --from {first.first} --to '*/all'\n"
+        "Ctrl-C, or `datacast lab down`, takes it down."
+    )
+
+
 def _number(value: float | None, unit: str = "", digits: int = 3) -> str:
     return "-" if value is None else f"{value:.{digits}f}{unit}"
 
@@ -165,6 +181,36 @@ def print_report(report: dict[str, Any]) -> None:
     for text in appliance_notes(report.get("plain_branches", ()), report.get("reactions", ())):
         console.print(f"[yellow]{text}[/]")
     good = sum(figure["sha256_ok"] for figure in receivers.values())
+    if report["ok"]:
+        console.print(f"[green]delivered to {good} of {len(receivers)} and verified[/]")
+    else:
+        why = (report.get("error") or {}).get("message", "")
+        console.print(f"[red]delivered to {good} of {len(receivers)}[/] {why}")
+
+
+def print_sites_report(report: dict[str, Any]) -> None:
+    """Each site beside what its links allow, and what the WAN links carried."""
+    console = Console()
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("site", "hosts", "verified", "finish s", "its links allow s", "over that"):
+        table.add_column(title, justify="left" if title == "site" else "right")
+    for name, one in report["sites"].items():
+        figures = (_number(one[key]) for key in ("finish_s", "ideal_s", "finish_over_ideal"))
+        table.add_row(name, str(one["hosts"]), str(one["verified"]), *figures)
+    console.print(table)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("WAN", "bytes", "over the file"):
+        table.add_column(title, justify="left" if title == "WAN" else "right")
+    for name, one in report["wan"].items():
+        table.add_row(name, str(one["bytes"]), _number(one["over_file"], digits=4))
+    console.print(table)
+    bound = " (the processor set the pace, not the links)" if report["cpu_bound"] else ""
+    console.print(f"processor busy {100 * report['cpu_busy']:.0f} %, {100 * report['cpu_lab']:.0f} % by the lab{bound}")
+    for one in report["faults"]:
+        if one["error"]:
+            console.print(f"[yellow]{one['spec']}: {one['error']}[/]")
+    receivers = report["receivers"].values()
+    good = sum(one["sha256_ok"] for one in receivers)
     if report["ok"]:
         console.print(f"[green]delivered to {good} of {len(receivers)} and verified[/]")
     else:

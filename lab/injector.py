@@ -51,7 +51,7 @@ class Injector:
                 self.interfaces.prepare(self._pid(fault.node))
             elif fault.kind == "management":
                 self.interfaces.prepare(self.lab.network.management_port(None)[0])
-        if self.faults:
+        if self.faults and not self.lab.plane.ip:  # tunnels are other links than cables
             self.events.start()
         return self
 
@@ -222,6 +222,8 @@ class Injector:
         machine = self.lab.plan.machine_of(fault.node)
         ifname = next(p.ifname for p in machine.ports[fault.node] if p.port == fault.port)
         self.interfaces.set(self._pid(fault.node), ifname, up)
+        if up:
+            self.lab.network.put_routes_back(machine.name)
 
     def _swallow(self, fault: Fault, on: bool) -> None:
         """A switch of ours does it itself. Elsewhere the queueing disciplines of the cable's ends do."""

@@ -118,38 +118,47 @@ def overlay(plan: Plan, routers: nx.Graph, members: list[str] | None = None) -> 
     return graph
 
 
-def router_script(plan: Plan, routers: nx.Graph, name: str) -> str:
-    """Addresses, and for each host's address all next hops on shortest paths."""
-    lines = ["echo 1 >/proc/sys/net/ipv4/ip_forward", "echo 1 >/proc/sys/net/ipv4/fib_multipath_hash_policy"]
+def addresses_script(plan: Plan, node: str) -> str:
+    lines = []
+    for i, cable in enumerate(plan.cables):
+        for end, port in enumerate((cable.a, cable.b)):
+            if port.node == node:
+                lines.append(f"ip addr add {address(i, end)}/30 dev {port.ifname}\n")
+    return "".join(lines)
+
+
+FORWARD = "echo 1 >/proc/sys/net/ipv4/ip_forward\necho 1 >/proc/sys/net/ipv4/fib_multipath_hash_policy\n"
+
+
+def router_routes(plan: Plan, routers: nx.Graph, name: str) -> str:
+    """For each host's address all next hops on shortest paths; one of them where not all can be had."""
+    lines = []
     gates: dict[str, list[str]] = {}
     for i, cable in enumerate(plan.cables):
         for end, (port, other) in enumerate(((cable.a, cable.b), (cable.b, cable.a))):
             if port.node == name:
-                lines.append(f"ip addr add {address(i, end)}/30 dev {port.ifname}")
                 gates.setdefault(other.node, []).append(address(i, 1 - end))
     for one in attachments(plan):
         if one.router == name or not nx.has_path(routers, name, one.router):
             continue
         hops = sorted({path[1] for path in nx.all_shortest_paths(routers, name, one.router)})
-        via = "".join(f" nexthop via {gate}" for hop in hops for gate in gates[hop])
-        lines.append(f"ip route add {one.address}/32{via}")
-    return "\n".join(lines) + "\n"
+        ways = [f"nexthop via {gate}" for hop in hops for gate in gates[hop]]
+        choices = [" ".join(ways), *(ways if len(ways) > 1 else [])]
+        lines.append(" || ".join(f"ip route replace {one.address}/32 {choice}" for choice in choices))
+    return "".join(f"{line}\n" for line in lines)
 
 
-def host_script(plan: Plan, host: str) -> str:
-    """Addresses; what leaves from an address leaves by its cable."""
-    lines = []
-    own = {one.address: one for one in attachments(plan) if one.host == host}
-    for i, cable in enumerate(plan.cables):
-        for end, port in enumerate((cable.a, cable.b)):
-            if port.node == host:
-                lines.append(f"ip addr add {address(i, end)}/30 dev {port.ifname}")
-    for number, one in enumerate(own.values()):
-        lines.append(f"ip route add default via {one.gate} table {TABLE + number}")
-        lines.append(f"ip rule add from {one.address} lookup {TABLE + number}")
-        if number == 0:  # to look a way up before an address is chosen
-            lines.append(f"ip route add default via {one.gate}")
-    return "\n".join(lines) + "\n"
+def host_routes(plan: Plan, host: str) -> str:
+    """What leaves from an address leaves by its cable."""
+    own = [one for one in attachments(plan) if one.host == host]
+    lines = [f"ip route replace default via {one.gate} table {TABLE + number}\n" for number, one in enumerate(own)]
+    # to look a way up before an address is chosen
+    return "".join(lines) + (f"ip route replace default via {own[0].gate}\n" if own else "")
+
+
+def host_rules(plan: Plan, host: str) -> str:
+    own = [one for one in attachments(plan) if one.host == host]
+    return "".join(f"ip rule add from {one.address} lookup {TABLE + number}\n" for number, one in enumerate(own))
 
 
 class IpPlane(DataPlane):
@@ -178,10 +187,12 @@ class IpPlane(DataPlane):
 
     def start(self, lab: Lab, machine: Machine) -> None:
         for node in machine.nodes:
-            lab.network.script(machine.name, router_script(lab.plan, self.routers(lab), node))
+            lab.network.script(machine.name, FORWARD + addresses_script(lab.plan, node))
+            lab.network.route(machine.name, router_routes(lab.plan, self.routers(lab), node))
 
     def start_host(self, lab: Lab, host: str) -> None:
-        lab.network.script(host, host_script(lab.plan, host))
+        lab.network.script(host, addresses_script(lab.plan, host) + host_rules(lab.plan, host))
+        lab.network.route(host, host_routes(lab.plan, host))
 
     def ready(self, lab: Lab) -> None:
         """Every tunnel leads somewhere: both ends heard the other's hello."""

@@ -10,11 +10,11 @@ import urllib.error
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import yaml
 
-from datacast.lab import sites, workspace
+from datacast.lab import workspace
 from datacast.lab.checks import before_start, port_taken
 from datacast.lab.credentials import Credentials
 from datacast.lab.dataplane import data_plane
@@ -87,12 +87,10 @@ class Made:
 
 
 def load_topology(text: str) -> nx.Graph:
-    """A builder's form such as bcube:4,1, or a GraphML, JSON or sites' (.yaml) file. Raises LabError."""
+    """A builder's form such as bcube:4,1, or a GraphML or JSON file. Raises LabError."""
     from datacast import topologies
     from datacast.core.errors import DatacastError
 
-    if text.endswith((".yaml", ".yml")):
-        return sites.graph(sites.read(Path(text)))
     try:
         return topologies.from_file(text) if os.path.exists(text) else topologies.parse(text)
     except DatacastError as error:
@@ -124,7 +122,7 @@ class Lab:
         self._own_signals = signals is None
         self._made = made
         self.plane = made.plane if made else data_plane(options.dataplane)
-        self.graph = made.graph if made else load_topology(options.topology)
+        self.graph = made.graph if made else self.described()
         self.state: State | None = None
         self.network: Network
         self.plan: Plan
@@ -132,6 +130,10 @@ class Lab:
         self.work: Path
         self.credentials: Credentials
         self._network_made = False
+
+    def described(self) -> nx.Graph:
+        """The network that the options ask for. Raises LabError."""
+        return load_topology(self.options.topology)
 
     # ---- where things are ----
     @property
@@ -171,7 +173,7 @@ class Lab:
         return f"{self.plan.hosts[host].address}:{AGENT_PORT}"
 
     # ---- up ----
-    def __enter__(self) -> Lab:
+    def __enter__(self) -> Self:
         before_start((*DAEMONS, *self.plane.programs), self.plane.checks)
         for address, what in ((self.options.rest_port, "REST"), (self.options.fabric_port, "the fabric manager")):
             if user := port_taken(f"127.0.0.1:{address}"):

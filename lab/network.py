@@ -159,6 +159,8 @@ class Network:
     def __init__(self, plan: Plan, root_if: str, signals: Signals) -> None:
         self.ip = False
         """The cables carry IP: interfaces as a host has them."""
+        self._routes: dict[str, str] = {}
+        """Of a machine: shell lines that make its routes. The kernel drops those of an interface that goes down."""
         self.plan = plan
         self.root_if = root_if
         self.signals = signals
@@ -301,6 +303,19 @@ class Network:
         machine = self.plan.machine_of(node)
         ifname = next(p.ifname for p in machine.ports[node] if p.port == port)
         self.run_in(machine.name, ["ip", "link", "set", ifname, "up" if up else "down"])
+        if up:
+            self.put_routes_back(machine.name)
+
+    def route(self, machine: str, script: str) -> None:
+        """Shell lines that give a machine routes, now and again after an interface was down. Raises LabError."""
+        self._script(self.nodes[machine], script)
+        self._routes[machine] = script
+
+    def put_routes_back(self, machine: str) -> None:
+        """Those that lead over interfaces that are up. Raises LabError."""
+        if machine in self._routes:
+            lines = self._routes[machine].splitlines()
+            self._script(self.nodes[machine], "".join(f"{line} || :\n" for line in lines))
 
     def management_port(self, machine: str | None) -> tuple[int, str]:
         """Namespace (a process id) and interface of a machine's port at the management bridge; None: the bridge."""

@@ -95,17 +95,35 @@ def settle(graph: nx.Graph, transfer: Transfer) -> Transfer:
         raise LabError(f"{', '.join(doubled)} twice among the receivers", what=doubled[0], remedy="name each host once")
     if not receivers:
         raise LabError("no receivers", remedy="name hosts in --to, or give --to all")
+    check_content(transfer)
+    return replace(transfer, source=source, receivers=receivers)
+
+
+def check_content(transfer: Transfer) -> None:
+    """Raises LabError."""
     if (transfer.size is None) == (transfer.file is None):
         raise LabError("give either --size or --file")
     if transfer.file is not None and not (transfer.file.is_file() and os.access(transfer.file, os.R_OK)):
         raise LabError(f"{transfer.file} is no file that can be read", what=str(transfer.file))
-    return replace(transfer, source=source, receivers=receivers)
+
+
+def size_of(transfer: Transfer) -> int:
+    return transfer.size if transfer.size is not None else transfer.file.stat().st_size  # type: ignore[union-attr]
 
 
 def room(transfer: Transfer) -> int:
     """Bytes that the copies, and made content, take."""
-    size = transfer.size if transfer.size is not None else transfer.file.stat().st_size  # type: ignore[union-attr]
-    return size * (len(transfer.receivers or ()) + (transfer.file is None))
+    return size_of(transfer) * (len(transfer.receivers or ()) + (transfer.file is None))
+
+
+def with_disks(options: LabOptions, transfer: Transfer) -> LabOptions:
+    """Disks of their own for the hosts whose disk a fault is about."""
+    disk = size_of(transfer) + DISK_SPARE
+    return replace(
+        options,
+        disks=tuple((host, disk) for host in small_disks(transfer.faults)),
+        slow_disks=tuple((host, disk) for host in slow_disks(transfer.faults)),
+    )
 
 
 def run(
@@ -113,15 +131,11 @@ def run(
 ) -> dict[str, Any]:
     """The whole run. Returns the report (report.make_report). Raises LabError, Interrupted among them."""
     transfer = settle(load_topology(options.topology), transfer)
-    size = transfer.size if transfer.size is not None else transfer.file.stat().st_size  # type: ignore[union-attr]
-    disks = tuple((host, size + DISK_SPARE) for host in small_disks(transfer.faults))
     options = replace(
-        options,
+        with_disks(options, transfer),
         room=room(transfer),
         apart=switches_apart(transfer.faults),
         appliances_apart=appliances_apart(transfer.faults),
-        disks=disks,
-        slow_disks=tuple((host, size + DISK_SPARE) for host in slow_disks(transfer.faults)),
     )
     with Lab(options, name, watcher.step, signals) as lab:
         lab.up()
@@ -134,7 +148,7 @@ def send(
     """One file over a lab that is up, to `dest` in each receiver's folder. `transfer` as settle() returns it. mend:
     undo the faults afterwards, so that the lab serves for the next transfer. Raises LabError."""
     assert transfer.source is not None and transfer.receivers is not None
-    path, size, digest = _content(lab, transfer, watcher)
+    path, size, digest = content(lab, transfer, watcher)
     watcher.step("sending")
     pids = marked(lab.identity)
     before_traffic, before_cpu = traffic(lab), cpu_sample(pids)
@@ -154,17 +168,17 @@ def send(
     with Injector(lab, transfer.faults) as injector:
         injector.before()
         started = time.monotonic()
-        group = _post(lab, spec)
+        group = post(lab, spec)
         injector.go(group["id"], started)
         while group["state"] not in FINAL:
             lab.signals.sleep(POLL_S)
-            group = _get(lab, f"/groups/{group['id']}")
+            group = get(lab, f"/groups/{group['id']}")
             watcher.group(group)
     if mend:
         injector.mend()
     after_cpu = cpu_sample(marked(lab.identity))
     after_traffic = traffic(lab)
-    verified = _verify(lab, transfer.receivers, dest, size, digest, watcher)
+    verified = verify(lab, transfer.receivers, dest, size, digest, watcher)
     settings = {
         "topology": lab.options.topology,
         "link_bps": lab.options.rate_bps,
@@ -192,7 +206,7 @@ def send(
     return {**report, "faults": injector.report(reactions), "reactions": reactions}
 
 
-def _content(lab: Lab, transfer: Transfer, watcher: Watcher) -> tuple[Path, int, str]:
+def content(lab: Lab, transfer: Transfer, watcher: Watcher) -> tuple[Path, int, str]:
     """The file to send, its size and SHA-256."""
 
     def step(done: int) -> None:
@@ -213,7 +227,7 @@ def _content(lab: Lab, transfer: Transfer, watcher: Watcher) -> tuple[Path, int,
     return path, total, write_random(path, total, seed, step)
 
 
-def _verify(
+def verify(
     lab: Lab, receivers: tuple[str, ...], dest: str, size: int, digest: str, watcher: Watcher
 ) -> dict[str, bool]:
     """SHA-256 of every received file against the original, two at a time, apart from what Datacast itself checked."""
@@ -244,7 +258,7 @@ def _rates(lab: Lab) -> dict[tuple[str, str], int]:
     return rates
 
 
-def _post(lab: Lab, spec: dict[str, Any]) -> dict[str, Any]:
+def post(lab: Lab, spec: dict[str, Any]) -> dict[str, Any]:
     try:
         return lab.rest_json("POST", "/groups", spec)
     except urllib.error.HTTPError as error:
@@ -253,7 +267,7 @@ def _post(lab: Lab, spec: dict[str, Any]) -> dict[str, Any]:
         raise LabError(f"no controller at {lab.rest}: {error}") from error
 
 
-def _get(lab: Lab, path: str) -> dict[str, Any]:
+def get(lab: Lab, path: str) -> dict[str, Any]:
     """Patient: a controller that starts again is no end of a transfer."""
     for _ in range(int(PATIENCE_S / POLL_S)):
         try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,8 @@ from datacast.lab.lab import READY_S, WORKERS, Lab, LabOptions
 from datacast.lab.programs import need_program
 
 if TYPE_CHECKING:
+    import networkx as nx
+
     from datacast.lab.signals import Signals
 
 CONTROLLER_PORT = 7580
@@ -77,23 +79,25 @@ class SitesPlane(ip.IpPlane):
 
 
 class SitesLab(Lab):
-    """A Lab of several fabrics. `file`: that of --sites. `nat`: sites that nobody can reach: they know URLs, and nobody
-    knows theirs."""
+    """A Lab of several fabrics. `options.topology`: the file of --sites."""
 
     def __init__(
         self,
-        file: Path,
         options: LabOptions,
         name: str,
         progress: Callable[[str], None] = lambda text: None,
         signals: Signals | None = None,
-        nat: tuple[str, ...] = (),
     ) -> None:
-        super().__init__(options, name, progress, signals)
-        self.sites, self.nat = sites.read(file), nat
+        self.sites = sites.read(Path(options.topology))
+        super().__init__(replace(options, dataplane="ip"), name, progress, signals)
         self.plane = SitesPlane()
         self.site_of = {host: host.rpartition("-")[0] for host, d in self.graph.nodes(data=True) if d["kind"] == "host"}
         self.daemons: dict[str, SiteDaemons] = {}
+        self.home = next(iter(self.sites.sites))
+        """The site whose controller is asked where nothing else is said."""
+
+    def described(self) -> nx.Graph:
+        return sites.graph(self.sites)
 
     # ---- where things are ----
     def address(self, site: str) -> str:
@@ -110,7 +114,7 @@ class SitesLab(Lab):
 
     @property
     def rest(self) -> str:
-        return self.rest_of(next(iter(self.daemons))) if self.daemons else ""
+        return self.rest_of(self.home) if self.daemons else ""
 
     def ask(self, site: str, method: str, path: str, body: Any = None, timeout_s: float = 10.0) -> Any:
         """A site's controller. Raises OSError (HTTPError among them) or ValueError."""
@@ -118,12 +122,7 @@ class SitesLab(Lab):
         return credentials.json(method, self.rest_of(site) + path, body, credentials.token, timeout_s)
 
     def rest_json(self, method: str, path: str, body: Any = None, timeout_s: float = 10.0) -> Any:
-        return self.ask(next(iter(self.daemons)), method, path, body, timeout_s)
-
-    def neighbours(self, site: str) -> list[str]:
-        """Over its WAN links."""
-        pairs = [link.between for link in self.sites.links if site in link.between]
-        return [b if a == site else a for a, b in pairs]
+        return self.ask(self.home, method, path, body, timeout_s)
 
     # ---- up ----
     def _identities(self) -> list[str]:
@@ -174,9 +173,9 @@ class SitesLab(Lab):
         self.progress(f"controller of {name}")
         site = self.daemons[name]
         known = {}
-        for other in self.neighbours(name):
+        for other in self.sites.neighbours(name):
             known[other] = {"ca": str(self.daemons[other].folder / "tls" / "ca.pem")}
-            if other not in self.nat:
+            if not self.sites.sites[other].nat:
                 known[other]["url"] = self.url(other)
         path = site.folder / "sites.yaml"
         path.write_text(yaml.safe_dump({"name": name, "url": self.url(name), "sites": known}, sort_keys=False))

@@ -1,8 +1,8 @@
-"""`--sites FILE`: several sites on a wide area, as one network of plain routers (`--dataplane ip`).
+"""`--sites FILE`: several sites on a wide area of plain routers. site_lab.py makes a fabric of each.
 
     sites:
       ams: {hosts: 4, access: 100mbit, card: 1gbit}    # hosts ams-0 … ams-3 behind one access link
-      sfo: {hosts: 4, access: 100mbit}
+      sfo: {hosts: 4, access: 100mbit, nat: true}      # nobody reaches its controller: it asks the others
     links:
       - {between: [ams, sfo], rate: 50mbit, delay_ms: 50}
     changes:
@@ -10,8 +10,8 @@
       - {at: 8s, between: [ams, sfo], down_for: 5s}
 
 Each site has a router that its hosts are on (`ams`) and a gateway (`ams-gw`); the cable between them is the access link
-that all hosts of the site share. WAN links join gateways: with a rate, both ways, and a delay, each way. Data for a
-site behind another goes through that one's gateway. `changes` become faults of the run.
+that all hosts of the site share. WAN links join gateways: with a rate, both ways, and a delay, each way. Sites that one
+joins know each other. `changes` become faults of the run.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ class Site(_Part):
     hosts: Annotated[int, Field(ge=1, le=HOSTS_MAX)]
     access: str = "1gbit"
     card: str = "1gbit"
+    nat: bool = False
     _check = field_validator("access", "card")(_rate)
 
 
@@ -78,6 +79,11 @@ class Sites(_Part):
     sites: Annotated[dict[str, Site], Field(min_length=1, max_length=SITES_MAX)]
     links: list[WanLink] = Field(default_factory=list)
     changes: Annotated[list[Change], Field(max_length=CHANGES_MAX)] = Field(default_factory=list)
+
+    def neighbours(self, site: str) -> list[str]:
+        """Over its WAN links."""
+        pairs = [link.between for link in self.links if site in link.between]
+        return [b if a == site else a for a, b in pairs]
 
 
 def read(path: Path) -> Sites:
@@ -114,6 +120,9 @@ def _check(sites: Sites, path: Path) -> None:
                 f"{path}: a link between {' and '.join(link.between)} {'to itself' if len(pair) == 1 else 'twice'}",
                 what="-".join(link.between),
             )
+        if all(sites.sites[name].nat for name in pair):
+            text = f"{path}: {' and '.join(link.between)} are both behind NAT: neither can ask the other"
+            raise LabError(text, what="-".join(link.between), remedy="leave `nat` out at one of them")
         joined.add(pair)
     for change in sites.changes:
         what = "-".join(change.between)

@@ -76,14 +76,12 @@ class Wan:
 
 
 @contextlib.contextmanager
-def wan(folder: Path, text: str, nat: tuple[str, ...] = ()) -> Iterator[Wan]:
+def wan(folder: Path, text: str) -> Iterator[Wan]:
     file = folder / "sites.yaml"
     file.write_text(text)
     rest, fabric = free_ports(2)
-    options = LabOptions(
-        topology=str(file), mtu=1500, dataplane="ip", rest_port=rest, fabric_port=fabric, room=1 << 27, realtime=False
-    )
+    options = LabOptions(topology=str(file), mtu=1500, rest_port=rest, fabric_port=fabric, room=1 << 27, realtime=False)
     os.chmod(folder, 0o755)
-    with SitesLab(file, options, unique_name("wan"), nat=nat) as lab:
+    with SitesLab(options, unique_name("wan")) as lab:
         lab.up()
         yield Wan(lab, folder)

@@ -83,6 +83,40 @@ def test_a_file_reaches_all_hosts_over_two_trees_of_tunnels(lab):
 @pytest.mark.lab
 @pytest.mark.root
 @pytest.mark.slow
+def test_routers_and_hosts_whose_cables_were_down_have_their_routes_again(lab):
+    leaf, node, ports = next(
+        (machine.name, name, ports)
+        for machine in lab.plan.switches
+        for name, ports in machine.ports.items()
+        if any(port.neighbour in lab.plan.hosts for port in ports)
+    )
+    host = next(port.neighbour for port in ports if port.neighbour in lab.plan.hosts)
+    up = [port for port in ports if port.neighbour not in lab.plan.hosts]
+    assert len(up) == 2
+
+    def routes(machine: str) -> list[str]:
+        return sorted(
+            lab.network.run_in(machine, ["ip", "route", "show", "table", "all", "proto", "boot"]).splitlines()
+        )
+
+    before = routes(leaf), routes(host)
+    own = lab.plan.hosts[host].ports[host][0].port
+    for end, number in [*((node, port.port) for port in up), (host, own)]:
+        lab.network.set_port(end, number, False)
+    assert not any("nexthop" in line or "via" in line for line in routes(leaf) + routes(host)) and before[0]
+    lab.network.set_port(node, up[0].port, True)
+    assert any("via" in line for line in routes(leaf))  # by the one that is there
+    for end, number in ((node, up[1].port), (host, own)):
+        lab.network.set_port(end, number, True)
+    assert (routes(leaf), routes(host)) == before
+    eventually(
+        lambda: all(link["up"] for link in lab.rest_json("GET", "/topology")["links"]), 20, "all tunnels up again"
+    )
+
+
+@pytest.mark.lab
+@pytest.mark.root
+@pytest.mark.slow
 def test_a_host_s_cable_takes_both_its_tunnels_with_it_and_brings_them_back(lab):
     """The tunnels' own interface stays: nothing but the hellos shows it to the other ends."""
 

@@ -13,7 +13,7 @@ SITES = """
 sites:
   ams: {hosts: 1}
   sfo: {hosts: 2}
-  syd: {hosts: 2}
+  syd: {hosts: 2, nat: true}
 links:
   - {between: [ams, sfo], rate: 40mbit, delay_ms: 10}
   - {between: [sfo, syd], rate: 40mbit, delay_ms: 10}
@@ -24,7 +24,7 @@ MIB = 1 << 20
 @pytest.fixture(scope="module")
 def chain(tmp_path_factory: pytest.TempPathFactory):
     """`syd` is behind `sfo`, and nobody can reach it: it asks."""
-    with wan(tmp_path_factory.mktemp("chain"), SITES, nat=("syd",)) as up:
+    with wan(tmp_path_factory.mktemp("chain"), SITES) as up:
         yield up
 
 

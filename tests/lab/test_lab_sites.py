@@ -1,19 +1,17 @@
-"""Sites on a wide area: their file, the network made of it, and a file sent over it."""
+"""Sites on a wide area: their file, the network made of it, and what a run makes of names and faults."""
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
-from lab_kit import Quiet, free_ports, unique_name
 
 from datacast.lab import ip, sites
 from datacast.lab.errors import LabError
 from datacast.lab.faults import parse_faults
-from datacast.lab.lab import Lab, LabOptions, load_topology
 from datacast.lab.plan import make_plan
-from datacast.lab.run import Transfer, send, settle
+from datacast.lab.run import Transfer
+from datacast.lab.site_run import names_of, settle
 
 GOOD = """
 sites:
@@ -36,7 +34,7 @@ def given(tmp_path, text: str = GOOD):
 
 
 def test_hosts_share_an_access_link_and_gateways_have_the_wan(tmp_path):
-    g = load_topology(str(given(tmp_path)))
+    g = sites.graph(sites.read(given(tmp_path)))
     assert [n for n, data in g.nodes(data=True) if data["kind"] == "host"] == [
         "ams-0",
         "ams-1",
@@ -52,14 +50,17 @@ def test_hosts_share_an_access_link_and_gateways_have_the_wan(tmp_path):
     assert not g.has_edge("ams-gw", "syd-gw")
 
 
-def test_tunnels_have_their_part_of_every_cable_under_them(tmp_path):
-    g = load_topology(str(given(tmp_path)))
+def test_tunnels_join_the_hosts_of_one_site_and_share_their_cards(tmp_path):
+    g = sites.graph(sites.read(given(tmp_path, GOOD.replace("ams: {hosts: 2", "ams: {hosts: 3"))))
     routers = g.subgraph([n for n, data in g.nodes(data=True) if data["kind"] == "switch"])
     plan = make_plan(g, rate_bps=10**9, mtu=1500, apart=tuple(routers))
-    rates = {frozenset((u, v)): data["rate_bps"] for u, v, data in ip.overlay(plan, routers).edges(data=True)}
-    assert rates[frozenset(("ams-0", "ams-1"))] == 100_000_000  # a card for two tunnels
-    assert rates[frozenset(("ams-1", "sfo-0"))] == 20_000_000  # 40 Mb/s for two
-    assert rates[frozenset(("ams-0", "syd-0"))] == rates[frozenset(("sfo-1", "syd-0"))] == 15_000_000
+
+    def tunnels(*members: str) -> dict[tuple[str, str], int]:
+        return {(u, v): data["rate_bps"] for u, v, data in ip.overlay(plan, routers, [*members]).edges(data=True)}
+
+    assert tunnels("sfo-0", "sfo-1") == {("sfo-0", "sfo-1"): 1_000_000_000}
+    assert set(tunnels("ams-0", "ams-1", "ams-2").values()) == {100_000_000}  # a card for two tunnels
+    assert tunnels("syd-0") == {}
 
 
 def test_changes_are_faults_of_the_run(tmp_path):
@@ -88,6 +89,7 @@ def test_changes_are_faults_of_the_run(tmp_path):
         ("[sfo, syd], down_for", "[ams, syd], down_for", "no such link"),
         ("at: 500ms", "at: soon", "changes.1.at"),
         ("sites:", "sites: [", "no YAML"),
+        ("100mbit}\n  syd: {hosts: 1", "100mbit, nat: true}\n  syd: {nat: true, hosts: 1", "both behind NAT"),
     ],
 )
 def test_what_makes_no_sense_is_said(tmp_path, old, new, message):
@@ -110,38 +112,33 @@ def test_sites_that_nothing_joins_and_files_that_are_not_there(tmp_path):
         sites.read(tmp_path / "none.yaml")
 
 
-@pytest.mark.lab
-@pytest.mark.root
-@pytest.mark.slow
-def test_a_file_crosses_the_wide_area_and_a_link_that_becomes_slow(tmp_path):
-    """40 Mb/s between the sites, 10 from half a second on: 4 MiB cannot be there before the links allow, and are."""
-    text = """
-sites:
-  ams: {hosts: 1}
-  sfo: {hosts: 2}
-links:
-  - {between: [ams, sfo], rate: 40mbit, delay_ms: 5}
-changes:
-  - {at: 500ms, between: [sfo, ams], rate: 10mbit}
-"""
-    path = given(tmp_path, text)
-    read = sites.read(path)
-    g = sites.graph(read)
-    rest, fabric = free_ports(2)
-    options = LabOptions(
-        topology=str(path), mtu=1500, dataplane="ip", rest_port=rest, fabric_port=fabric, room=1 << 25, realtime=False
-    )
-    with Lab(options, unique_name("sites")) as lab:
-        lab.up()
-        began = time.monotonic()
-        out = lab.network.run_in("ams-0", ["ping", "-c", "2", "-I", "10.128.0.1", _address(lab, "sfo-0")])
-        assert "time=1" in out and time.monotonic() - began < 10  # there and back: 10 ms and a bit
-        changes = parse_faults(sites.faults(read, g), g, "ip")
-        report = send(lab, settle(lab.graph, Transfer(size=4 << 20, seed=1, faults=changes)), Quiet())
-    assert report["ok"], report
-    least = 0.5 + ((4 << 20) * 8 - 40e6 * 0.5 - 40e6 * 0.1) / 10e6
-    assert report["finish_s"] > 0.8 * least
+def test_names_mean_hosts_as_seen_from_the_source_s_site(tmp_path):
+    read = sites.read(given(tmp_path))
+    assert names_of(read, "ams-0", ["*/all"]) == ["ams-1", "sfo-0", "sfo-1", "syd-0"]
+    assert names_of(read, "ams-0", ["all"]) == names_of(read, "ams-0", ["ams/all"]) == ["ams-1"]
+    assert names_of(read, "ams-0", ["sfo/sfo-1", "sfo/syd/all", "ams-1"]) == ["sfo-1", "syd-0", "ams-1"]
+    for name, message in (
+        ("syd/all", "ams knows no site syd"),
+        ("sfo/ams-1", "sfo has no host ams-1"),
+        ("sfo-0", "ams has no host sfo-0"),
+        ("ams-0", "no receivers"),
+    ):
+        with pytest.raises(LabError, match=message):
+            names_of(read, "ams-0", [name])
 
 
-def _address(lab: Lab, host: str) -> str:
-    return next(one.address for one in ip.attachments(lab.plan) if one.host == host)
+def test_a_run_begins_with_names_and_faults_that_make_sense(tmp_path):
+    read, transfer = sites.read(given(tmp_path)), Transfer(size=1)
+    found = settle(read, transfer, ["link sfo-gw:2 down at 100ms, up at 5s"])
+    assert (found.source, found.receivers) == ("ams-0", ("*/all",))
+    assert [fault.at_s for fault in found.faults] == [0.1, 0.5, 1.5]  # with the changes of the file
+    for wrong, fault, message in (
+        (Transfer(size=1, source="oak-0"), "", "no host 'oak-0'"),
+        (Transfer(size=1, source="ams-0", other_sources=("ams-1",)), "", "one source"),
+        (Transfer(size=1, receivers=("syd/all",)), "", "knows no site syd"),
+        (Transfer(), "", "either --size or --file"),
+        (transfer, "kill controller at 1s", "a lab of sites cannot do that"),
+        (transfer, "link nowhere:0 down at 1s", "no node 'nowhere'"),
+    ):
+        with pytest.raises(LabError, match=message):
+            settle(read, wrong, [fault] if fault else [])
