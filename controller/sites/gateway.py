@@ -11,7 +11,7 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from datacast.fabric_manager.api import FabricManagerClient
 from datacast.services.problems import Problem
@@ -105,7 +105,7 @@ class Gateway:
             return await self._from_source(group, off, length)
         return await self._from_receivers(group, off, length)
 
-    async def to_site(self, group: SiteGroup, first: int, last: int) -> AsyncIterator[bytes]:
+    async def to_site(self, group: SiteGroup, first: int, last: int) -> AsyncGenerator[bytes, None]:
         """For another site. Raises SiteError before the first bytes: `not_yet`, and others."""
         if group.parent is not None and group.local is None:
             async for chunk in self.to_host(group, first, last, WAIT_S):
@@ -125,7 +125,7 @@ class Gateway:
     # ---- from other sites ----
     async def to_host(
         self, group: SiteGroup, first: int, last: int, patience: float = PATIENCE_S
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         """For a host here. A connection that breaks is opened again where it broke off. Raises SiteError."""
         at, end = first, time.monotonic() + patience
         while at <= last:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel, Field
+from starlette.types import Receive, Scope, Send
 
 from datacast.services.problems import Problem
 from datacast.services.service import CERTIFICATE, PEER
@@ -32,6 +33,20 @@ class KnownSite(BaseModel):
     there: bool = Field(description="it was heard of within the last minute")
     heard_s: float | None = Field(description="seconds since it was last heard of")
     problem: str = Field(description="why it could not be asked")
+
+
+class Streamed(StreamingResponse):
+    """A range. `end` is called once whatever becomes of it: whoever goes before the first byte never starts `body`."""
+
+    def __init__(self, body: AsyncIterator[bytes], end: Callable[[], Awaitable[None]], headers: dict[str, str]) -> None:
+        super().__init__(body, 206, headers, "application/octet-stream")
+        self._end = end
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            await self._end()
 
 
 def admit(coordinator: Coordinator | None, scope: Any) -> str:
@@ -111,21 +126,12 @@ def router(known: Coordinator | None, problems: Callable[..., dict[int | str, di
         gateway = coordinator.gateway
         source = gateway.to_site(group, first, last) if site else gateway.to_host(group, first, last)
         streams[site] = streams.get(site, 0) + 1
-        done = False
-
-        def end() -> None:
-            nonlocal done
-            if not done:
-                done = True
-                streams[site] -= 1
-
         try:
             head = await anext(source)
-        except SiteError as error:
-            end()
-            raise _problem(error) from error
-        except BaseException:
-            end()
+        except BaseException as error:
+            streams[site] -= 1
+            if isinstance(error, SiteError):
+                raise _problem(error) from error
             raise
 
         async def body() -> AsyncIterator[bytes]:
@@ -135,9 +141,10 @@ def router(known: Coordinator | None, problems: Callable[..., dict[int | str, di
                     yield chunk
             except SiteError as error:  # the answer breaks off: whoever asked goes on from there
                 raise ConnectionAbortedError(error.message) from error
-            finally:
-                end()
-                await source.aclose()  # type: ignore[attr-defined]
+
+        async def end() -> None:
+            streams[site] -= 1
+            await source.aclose()
 
         headers = {
             "content-range": f"bytes {first}-{last}/{group.size}",
@@ -145,7 +152,7 @@ def router(known: Coordinator | None, problems: Callable[..., dict[int | str, di
             "etag": group.etag,
             "accept-ranges": "bytes",
         }
-        return StreamingResponse(body(), 206, headers, "application/octet-stream")
+        return Streamed(body(), end, headers)
 
     return routes
 
