@@ -40,6 +40,8 @@ class _Known:
     since: float
     """When its rates were last told."""
     told: dict[str, int | None] = field(default_factory=dict)
+    unsure: bool = False
+    """What its master has heard is not known: it is told all bounds, also that there are none."""
     given: float = 0.0
     """Its share, bit/s, all trees together."""
     bound: float = float("inf")
@@ -59,6 +61,8 @@ class Divider:
         self.fabric, self._tell, self._refuse = fabric, tell, refuse
         self._shares = Shares()
         self._groups: dict[str, _Known] = {}
+        self._missed: set[str] = set()
+        """Likewise, of groups that have asked for nothing yet."""
         self._pending: dict[str, Ask | None] = {}
         self._rates: dict[str, Rates] = {}
         self._wake = asyncio.Event()
@@ -76,10 +80,21 @@ class Divider:
         self._wake.set()
 
     # ---- what groups do ----
+    def again(self, group: str) -> None:
+        """Its master has a new stream: it may have missed what was told, or was told by a fabric manager before."""
+        known = self._groups.get(group)
+        if known is None:
+            self._missed.add(group)
+            return
+        known.unsure = True
+        self._change(group, known.ask)
+
     def follow(self, record: Record, ended: bool) -> None:
         known = self._groups.get(record.id)
         before = known.ask.trees if known else {}
         ask = None if ended or record.owner is None else ask_of(record, time.time_ns(), before)
+        if ended:
+            self._missed.discard(record.id)
         if ask is None:
             if known is not None:
                 del self._groups[record.id]
@@ -87,7 +102,8 @@ class Divider:
                 self._change(record.id, None)
             return
         if known is None:
-            known = self._groups[record.id] = _Known(ask, time.monotonic())
+            known = self._groups[record.id] = _Known(ask, time.monotonic(), unsure=record.id in self._missed)
+            self._missed.discard(record.id)
         self._measure(known, record)
         ask = replace(ask, most_bps=min(ask.most_bps, known.bound))
         if ask != known.ask or record.id not in self._rates:
@@ -173,8 +189,9 @@ class Divider:
                 if use is None:
                     continue
                 bps = bound(rate, use.most_bps)
-                if worth_telling(known.told.get(str(tree)), bps):
+                if known.unsure or worth_telling(known.told.get(str(tree)), bps):
                     news[str(tree)] = known.told[str(tree)] = bps
+            known.unsure = False
             # A tree that has ended still sends the last of its numbers: nothing holds it up.
             over = [tree for tree, bps in known.told.items() if bps is not None and int(tree) not in trees]
             news |= dict.fromkeys(over)

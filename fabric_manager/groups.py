@@ -489,6 +489,7 @@ class Groups:
         worker.put({"type": "owned", "groups": {held.record.id: held.record.epoch for held in mine}})
         for held in mine:
             self._hand_over(held)
+            self.divider.again(held.record.id)
         self._admit()
         self._spawn(self._place_waiting())
 

@@ -42,6 +42,22 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     return report
 
 
+def _rights() -> str:
+    status = Path("/proc/self/status").read_text()
+    return "".join(line for line in status.splitlines() if line.startswith(("Uid:", "CapEff:", "NoNewPrivs:")))
+
+
+RIGHTS = _rights()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """A service that is run in this process gives its rights up, and every test after it would fail."""
+    yield
+    if _rights() != RIGHTS:
+        pytest.fail("it took this process's rights: run what gives them up in a process of its own")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
     report = yield

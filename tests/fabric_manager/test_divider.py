@@ -125,3 +125,20 @@ def test_a_deadline_comes_first_and_one_that_cannot_be_met_is_refused() -> None:
         assert "Mbit/s" in world.refused["never"] and "soon" not in world.refused
 
     scenario(steps)
+
+
+@pytest.mark.parametrize("first", ["stream", "report"])
+def test_a_master_with_a_new_stream_is_told_that_no_bound_holds_its_group_any_more(first: str) -> None:
+    async def steps(world: World) -> None:
+        if first == "stream":
+            world.divider.again("a")
+        world.divider.follow(record("a", "h0", "s", "h1"), False)
+        world.divider.follow(record("b", "h2", "s", "h3"), False)
+        await quiet(world)
+        if first == "report":
+            assert world.rates == {}
+            world.divider.again("a")
+        await until(lambda: "a" in world.rates, "it is told")
+        await quiet(world)
+
+    assert scenario(steps).rates == {"a": {"1": None}}, "the other one has heard all there was"

@@ -30,7 +30,7 @@ def sweep(some: Workers, clock: Clock, seconds: float) -> None:
 
 def test_one_that_says_nothing_is_lost_and_one_that_could_not_be_heard_is_not(clock: Clock) -> None:
     lost: list[str] = []
-    some = Workers(lambda worker, how: lost.append(how), lambda worker: None)
+    some = Workers(lambda worker, how, planned: lost.append(how), lambda worker: None)
     some.begin()
     worker = some.connect("w", "a" * 32, 1)
     assert isinstance(worker, Worker)
@@ -44,7 +44,7 @@ def test_one_that_says_nothing_is_lost_and_one_that_could_not_be_heard_is_not(cl
 
 def test_a_stream_that_ended_while_nobody_looked_has_its_time_to_come_back(clock: Clock) -> None:
     lost: list[str] = []
-    some = Workers(lambda worker, how: lost.append(how), lambda worker: None)
+    some = Workers(lambda worker, how, planned: lost.append(how), lambda worker: None)
     some.begin()
     worker = some.connect("w", "a" * 32, 1)
     assert worker and worker.orders

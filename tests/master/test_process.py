@@ -86,7 +86,8 @@ def test_workers_that_are_killed_before_anything_comes_of_it_fail_the_group_and_
             return record, len(killed)
 
     record, killed = run(scenario(), 100)
-    assert record["state"] == "failed" and record["error"]["code"] == "master_died" and killed == 5
+    assert record["state"] == "failed" and record["error"]["code"] == "master_died", killed
+    assert 5 <= killed <= 20, killed
 
 
 @pytest.mark.lab
