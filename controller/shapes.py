@@ -25,7 +25,8 @@ class Receiver(BaseModel):
     unwritten: int = Field(default=0, description="bytes that arrived and are not in its file yet")
     blocks: str = Field(
         default="",
-        description="the file in up to 64 runs of blocks, of each the whole ones in fifteenths, a hexadecimal digit",
+        description="the file in up to 64 runs of blocks, of each the whole ones in fifteenths, a hexadecimal digit; "
+        "of more than 64 receivers it is told of the 64 that are furthest behind",
     )
     retransmissions: int = 0
     error: Failure | None = None

@@ -215,7 +215,7 @@ class ReceiverFigures:
     """Bytes that arrived and are not in its file yet: its disk is behind."""
     blocks: Annotated[str, MaxLen(64)] = ""
     """The file in up to 64 equal runs of blocks, of each the whole ones in fifteenths, a hexadecimal digit each. Of
-    groups with 64 receivers at most."""
+    groups with more than 64 receivers it is told of the 64 that are furthest behind."""
     blocks_ok: Count = 0
     bad_blocks: Count = 0
     duplicates: Count = 0

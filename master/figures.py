@@ -17,8 +17,8 @@ from .transfer import Transfer
 log = logging.getLogger("datacast.master")
 
 Rows = list[list[Any]]
-MAPS_MAX, BLOCKS_MAX = 64, 64
-"""Receivers of a group whose blocks are shown, and runs of blocks of each."""
+BLOCKS_MAX = 64
+"""Runs of blocks of a receiver that are shown."""
 
 
 class Figures:
@@ -162,7 +162,7 @@ class Figures:
             member.rate_bps = 0.5 * member.rate_bps + 0.5 * max(0, held - member.last_bytes) * 8 / elapsed
         member.bytes = member.last_bytes = held
         blocks = result.get("blocks")
-        if isinstance(blocks, str) and len(self._crew.receivers) <= MAPS_MAX:
+        if isinstance(blocks, str):
             member.blocks = blocks[:BLOCKS_MAX]
         member.trees = {sys.intern(tree): Numbers(told) for tree, told in (result.get("trees") or {}).items()}
         member.blocks_ok = int(result.get("blocks_ok", member.blocks_ok))

@@ -111,8 +111,9 @@ class Member:
             return 1.0
         return min(1.0, self.bytes / size) if size else 0.0
 
-    def to_json(self, size: int | None, first_ns: int | None, trees: bool) -> dict[str, Any]:
-        """Figures for a receiver; times count from the source's first data packet. `trees`: of each tree, too."""
+    def to_json(self, size: int | None, first_ns: int | None, trees: bool, blocks: bool = True) -> dict[str, Any]:
+        """Figures for a receiver; times count from the source's first data packet. `trees`: of each tree, too.
+        `blocks`: which parts it has."""
 
         def total(key: str) -> int:
             return sum(int(t.get(key, 0)) for t in self.trees.values())
@@ -129,7 +130,7 @@ class Member:
             "goodput_mbps": size * 8 / finish_s / 1e6 if finish_s and finish_s > 0 and size is not None else None,
             "sha256_ok": self.sha256_ok,
             "unwritten": self.unwritten,
-            "blocks": self.blocks,
+            "blocks": self.blocks if blocks else "",
             "blocks_ok": self.blocks_ok,
             "bad_blocks": self.bad_blocks,
             "duplicates": total("duplicates"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +14,11 @@ from .schedule import Scheduler, TreeQueue, links_needed
 STEP = 0.01
 """A receiver is told of again when it has so much more of the file, or its state or its rate is another."""
 
+MAPS_MAX = 64
+"""Receivers of a group whose blocks are shown: of more, those that are furthest behind."""
+MAP_STEP = 0.05
+"""Of the file: who is so much further behind takes another's place among them."""
+
 
 class Told:
     """What the fabric manager has been told already: a report holds what differs."""
@@ -21,6 +27,7 @@ class Told:
         self._receivers: dict[str, tuple[object, ...]] = {}
         self._trees: dict[str, Any] = {}
         self._arcs: dict[str, Any] = {}
+        self._mapped: set[str] = set()
         self.bare = False
         """Tell the state only."""
 
@@ -40,8 +47,9 @@ class Told:
         progress = {key: body.get(key) for key in ("size", "error", "report", "adopt")}
         progress |= {"fraction": body["fraction"], "rate_bps": body["rate_bps"], "reactions": body["reactions"]}
         told: dict[str, Any] = {}
+        self._mapped = self._behind(receivers, size)
         progress["receivers"] = {
-            m.name: m.to_json(size, first_ns, trees=bool(body["report"]))
+            m.name: m.to_json(size, first_ns, trees=bool(body["report"]), blocks=m.name in self._mapped)
             for m in receivers
             if self._news(m, size) or body["report"]
         }
@@ -55,10 +63,21 @@ class Told:
             progress = {"size": body["size"], "error": body["error"]}
         return {"group": group, "epoch": epoch, "state": body["state"], "progress": progress, "whole": whole}
 
+    def _behind(self, receivers: list[Member], size: int | None) -> set[str]:
+        """Whose blocks are told."""
+        if len(receivers) <= MAPS_MAX:
+            return {m.name for m in receivers}
+
+        def place(m: Member) -> tuple[int, bool]:
+            return int(m.fraction(size) / MAP_STEP), m.name not in self._mapped
+
+        return {m.name for m in heapq.nsmallest(MAPS_MAX, (m for m in receivers if not m.final), key=place)}
+
     def _news(self, m: Member, size: int | None) -> bool:
         now = (
             m.state,
             m.aside,
+            m.name in self._mapped,
             m.bytes if not size else int(m.bytes / (STEP * size)),
             (int(m.rate_bps)).bit_length(),
             m.blocks_ok == 0,

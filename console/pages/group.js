@@ -70,7 +70,7 @@ function Blocks({ receivers, names }) {
   if (!shown.length) return "";
   return html`<h3>Blocks</h3><div class="card"><canvas class="heat blocks" ref=${canvas} style=${{ height: `${Math.min(400, Math.max(40, shown.length * 14))}px` }}
     role="img" aria-label="Which parts of the file every receiver has: a row for each, the file from left to right, bright is whole"></canvas>
-    <p class="dim">${shown.length} receivers from above: ${shown.slice(0, 12).join(", ")}${shown.length > 12 ? " …" : ""}. Bright is whole.</p></div>`;
+    <p class="dim">${shown.length < names.length ? `The ${shown.length} of ${names.length} receivers that are furthest behind` : `${shown.length} receivers`}, from above: ${shown.slice(0, 12).join(", ")}${shown.length > 12 ? " …" : ""}. Bright is whole.</p></div>`;
 }
 
 const LEVEL = 0.01, BEHIND = 0.5; // of the file; seconds of its rate that wait for its disk

@@ -130,7 +130,7 @@ def test_a_group_is_started_seen_to_spread_and_ends(page, lab):
     assert not serious(page)
     page.get_by_role("link", name="Map").click()
     page.get_by_text("Running:").wait_for()
-    page.wait_for_function("document.querySelector('canvas').networkMap.trees.length == 2")
+    page.wait_for_function("() => document.querySelector('canvas').networkMap.trees.length == 2")
     time.sleep(0.5)
     picture(page, "map")
     page.get_by_role("link", name="Groups", exact=True).click()
@@ -273,6 +273,33 @@ def test_every_page_has_an_address_fits_a_telephone_and_is_accessible(page, lab,
     assert not serious(page)
     page.emulate_media(color_scheme="dark")
     assert not serious(page)
+
+
+def test_a_group_of_500_shows_the_blocks_of_those_who_are_furthest_behind(page, lab):
+    """What the controller tells of so many; the page is the real one."""
+    behind = {f"h{i}": "f" * 8 + "0" * 56 for i in range(0, 320, 5)}
+    receivers = {
+        f"h{i}": {
+            "state": "running",
+            "fraction": 0.5,
+            "rate_bps": 10**7,
+            "blocks": behind.get(f"h{i}", ""),
+            "trees": {},
+        }
+        for i in range(500)
+    }
+    group = {"id": "many", "state": "running", "size": 10**9, "fraction": 0.5, "rate_bps": 5 * 10**9, "trees": {}}
+    sign_in(page, lab)
+    page.route("**/groups/many", lambda route: route.fulfill(json={**group, "receivers": receivers, "reactions": []}))
+    page.goto(f"{lab.rest}/#/groups/many")
+    page.get_by_text("The 64 of 500 receivers that are furthest behind, from above: h0, h5, h10").wait_for()
+    size = page.evaluate("(({width, height}) => [width, height])(document.querySelector('canvas.blocks'))")
+    assert size == [64, 64]
+    page.wait_for_function("() => document.querySelectorAll('canvas.heat')[1]?.height == 500")
+    assert page.locator("tbody tr").count() < 200, "the table goes by pages"
+    assert not serious(page)
+    page.set_viewport_size({"width": 390, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 def test_the_map_stays_fluid_with_4096_hosts(page, lab):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from datacast.core.trees import ArcLoad, Network
 from datacast.master import pace
@@ -46,6 +47,29 @@ def test_of_a_receiver_is_told_what_is_news() -> None:
     assert told([a, b], by) == ["b"], "it stands still"
     a.state = "done"
     assert told([a, b], by) == ["a"] and told([a, b], by, True) == ["a", "b"]
+
+
+def test_of_many_receivers_the_blocks_of_those_furthest_behind_are_told() -> None:
+    def mapped(by: Told, members: list[Member]) -> list[str]:
+        body = {**progress_json("running", None, 10**6, members, {}, None), "reactions": []}
+        for m in members:
+            m.rate_bps = 3 - m.rate_bps  # something to tell of everybody
+        rows = by.report("g", 1, body, members, None, False)["progress"]["receivers"]
+        return sorted(name for name, row in rows.items() if row["blocks"])
+
+    few = [replace(receiver(f"h{i:03}", 9 * 10**5, 1.0), blocks="f0") for i in range(64)]
+    assert len(mapped(Told(), few)) == 64, "all of them, the whole ones too"
+    many, by = [replace(receiver(f"h{i:03}", 5 * 10**5, 1.0), blocks="70") for i in range(100)], Told()
+    first = mapped(by, many)
+    assert first == [f"h{i:03}" for i in range(64)]
+    many[3].bytes += 20_000
+    assert mapped(by, many) == first, "a little further: rows do not jump"
+    many[99].bytes, many[3].state = 0, "done"
+    then = mapped(by, many)
+    assert "h099" in then and "h003" not in then and len(then) == 64
+    for m in many:
+        m.state = "done"
+    assert mapped(by, many) == []
 
 
 def test_load_follows_changes_and_is_the_same_as_counted_anew() -> None:
