@@ -44,7 +44,7 @@ RUN_OPTIONS = $(if $(FILE),--file $(FILE),--size $(SIZE)) $(if $(FROM),--from $(
   $(if $(TREES),--trees $(TREES)) $(if $(CACHE),--cache $(CACHE)) $(if $(CREDITS),--credits $(CREDITS)) \
   $(if $(DELTA),--delta $(DELTA)) $(if $(SEED),--seed $(SEED))
 
-.PHONY: analyze format docs packages test-packages test-image help setup build binaries demo lab test test-c c-tests test-py test-quick test-faults lint constants clean bench-lab figures bench-failures bench-path bench-peers mutants power-loss kills clockwork clockwork-bugs test-costs test-long
+.PHONY: analyze format docs docs-links packages test-packages test-image help setup build binaries demo lab test test-c c-tests test-py test-quick test-faults lint constants clean bench-lab figures bench-failures bench-path bench-peers mutants power-loss kills clockwork clockwork-bugs test-costs test-long
 
 ifndef V
 .SILENT:
@@ -242,6 +242,14 @@ docs: build ## the documentation site in build/docs
 	@$(PY) -m pip install -q --disable-pip-version-check 'mkdocs-material>=9.5,<10'
 	@$(PY) docs/tools/site.py $(BUILD)/docs-src
 	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build -q --strict
+
+# mkdocs follows links between pages; this follows all, out into the world too. The repository has no address yet.
+LINKS_PORT ?= 8765
+docs-links: docs ## every link of the site, those to other sites too (needs the network)
+	@command -v linkchecker >/dev/null || DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends linkchecker >$(BUILD)/apt-links.log
+	@$(PY) -m http.server -b 127.0.0.1 -d $(BUILD)/docs $(LINKS_PORT) >$(BUILD)/docs-links.log 2>&1 & trap "kill $$!" EXIT; sleep 1; \
+	linkchecker --no-status --no-warnings --check-extern --timeout 20 --ignore-url '^https?://(example[.]org|127[.]0[.]0[.]1:75)' \
+	  http://127.0.0.1:$(LINKS_PORT)/index.html
 
 test-packages: packages ## the packages on clean machines under systemd: install, join, use, restart, upgrade, remove
 	@packaging/try $(BUILD)/packages $(BUILD)/machines $(CLEAN_DEBIAN)
