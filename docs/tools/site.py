@@ -13,7 +13,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 REPOSITORY = "https://example.org/datacast"
 """Where files outside docs/ are; links to them point there."""
-DAEMONS = ("agent", "switch", "fabric-manager", "controller")
+DAEMONS = ("agent", "switch", "fabric-manager", "controller", "mirror")
 ENVIRONMENT = {"COLUMNS": "100", "TERM": "dumb", "PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
 
 

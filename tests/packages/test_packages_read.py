@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -61,14 +62,32 @@ def test_the_pod_has_the_unit_s_capabilities_and_no_other_rights() -> None:
     assert container["image"].endswith(f":{version}")
 
 
-@pytest.mark.parametrize(
-    "name", ["datacast-agent", "datacast-switch", "datacast-controller", "datacast-fabric-manager"]
-)
+SERVICES = ("datacast-controller", "datacast-fabric-manager", "datacast-mirror")
+"""Without any capability."""
+
+
+@pytest.mark.parametrize("name", ["datacast-agent", "datacast-switch", *SERVICES])
 def test_units_are_hardened_alike(name: str) -> None:
     unit = units()[name]
     assert unit["User"] == "datacast" and unit["NoNewPrivileges"] == "yes" and unit["ProtectSystem"] == "strict"
     assert unit["SystemCallErrorNumber"] == "EPERM", "a library that asks for what it can do without is not killed"
-    assert name not in ("datacast-controller", "datacast-fabric-manager") or unit["CapabilityBoundingSet"] == ""
+    assert name not in SERVICES or unit["CapabilityBoundingSet"] == ""
+
+
+def test_the_mirror_writes_nothing_and_cannot_read_keys() -> None:
+    unit = units()["datacast-mirror"]
+    assert "ReadWritePaths" not in unit and "StateDirectory" not in unit
+    assert unit["InaccessiblePaths"] == "-/etc/datacast/tls"
+
+
+@pytest.mark.parametrize("daemon", ["datacast-agent", *SERVICES])
+def test_the_example_files_have_keys_that_their_daemons_take(daemon: str) -> None:
+    """Those in commented lines too. A switch's file has no options for keys."""
+    path = PACKAGING / "etc" / f"{daemon.removeprefix('datacast-')}.yaml.example"
+    program = next(p for p in (ROOT / "build" / daemon, Path(sys.executable).parent / daemon) if p.exists())
+    options = subprocess.run([program, "--help"], capture_output=True, text=True, check=True).stdout
+    keys = re.findall(r"^(?:# )?([a-z][a-z-]+):(?: |$)", path.read_text(), re.MULTILINE)
+    assert keys and all(f"--{key}" in options for key in keys)
 
 
 def test_the_containerfile_takes_packages_that_there_are() -> None:
