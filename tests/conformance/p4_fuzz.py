@@ -3,12 +3,15 @@
 A frame out must be one of these: a frame that came under an adjacency, its label popped; ordinary Ethernet, as it came;
 an interest that an interest for the same number asks for, over that one's own segment; data that came from where it was
 asked for, over a return segment that an interest named. Everything else is a leak.
+
+A switch reads its ports one after the other, so what was sent to two of them may be seen in the other order.
 """
 
 from __future__ import annotations
 
 import hashlib
 import random
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -29,6 +32,8 @@ LOCAL_AT = c.ETHER_LEN + c.LABEL_LEN
 KEPT = 50_000
 """Frames that may still come out: those sent since so many, and as many before them."""
 TREES, NUMBERS = 60, 40
+LATE = 128
+"""Frames sent after this one, to other ports, that the switch may see before it: four bursts."""
 VLAN = (b"\x81\x00", b"\x88\xa8")
 TELLING = (0, 1, 2, 7, 8, 9, 15, 16, 32, 33, 63, 64, 127, 128, 254, 255)
 """Values at the edges of what fields may hold."""
@@ -76,9 +81,15 @@ class Ledger:
     back: dict[Name, set[Way]] = field(default_factory=dict)
     on: dict[Name, set[Way]] = field(default_factory=dict)
     bodies: dict[Name, set[bytes]] = field(default_factory=dict)
+    unasked: deque[tuple[int, Name, int, bytes]] = field(default_factory=deque)
+    """Data that nobody had asked for when it was sent: after how many frames, its name, port and body."""
+    sent: int = 0
 
     def send(self, port: int, frame: bytes) -> None:
         """A frame goes in by `port`."""
+        self.sent += 1
+        while self.unasked and self.unasked[0][0] < self.sent - LATE:
+            self.unasked.popleft()
         kind = frame[12:14]
         if kind != c.ETHERTYPE_MPLS.to_bytes(2, "big"):
             self.bridged.add(_mark(frame))
@@ -102,6 +113,8 @@ class Ledger:
             name = (header.tree, header.seq)
             if any(first == port for first, _ in self.on.get(name, ())):
                 self.bodies.setdefault(name, set()).add(_mark(body))
+            else:
+                self.unasked.append((self.sent, name, port, _mark(body)))
         elif header.type == c.TYPE_INTEREST and len(body) >= c.STOP_LEN:
             flags, n_ret, n_fwd, _ = body[: c.STOP_LEN]
             middle, end = c.STOP_LEN + 2 * n_ret, c.STOP_LEN + 2 * (n_ret + n_fwd)
@@ -113,6 +126,13 @@ class Ledger:
                 if back and on:
                     self.back.setdefault((header.tree, seq), set()).add(back)
                     self.on.setdefault((header.tree, seq), set()).add(on)
+                    self._asked_late((header.tree, seq), on[0], port)
+
+    def _asked_late(self, name: Name, up: int, asker: int) -> None:
+        """An interest was sent after data from where it asks: the switch may have seen it first, by another port."""
+        for _, unasked, port, body in self.unasked:
+            if unasked == name and port == up != asker:
+                self.bodies.setdefault(name, set()).add(body)
 
     def leak(self, port: int, frame: bytes) -> str:
         """Why this frame, which came out of `port`, should not have; empty: it may."""

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import pytest
 from conformance_kit import gather
 from conformance_table import TABLE
-from p4_fuzz import Frames, Ledger
+from p4_fuzz import LATE, Frames, Ledger
 from planes import P4Plane, running
 from scenarios import LEFT, SOURCE, adj, arriving, data, interest, leaving, onward, some, stack
 
@@ -93,6 +93,16 @@ class Fuzzed:
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[P4Plane]:
     with running(P4Plane, tmp_path_factory) as plane:
         yield plane
+
+
+@pytest.mark.parametrize(("port", "between", "leak"), [(SOURCE, 0, False), (SOURCE, LATE + 1, True), (AT, 0, True)])
+def test_the_ledger_lets_an_interest_overtake_data_of_its_own_port_only(port: int, between: int, leak: bool) -> None:
+    ledger = Ledger()
+    ledger.send(port, arriving(ALIVE_TREE, 1, b"planted"))
+    for _ in range(between):
+        ledger.send(AT, bytes(60))
+    ledger.send(LEFT, interest(ALIVE_TREE, 1, LEFT))
+    assert bool(ledger.leak(LEFT, leaving(ALIVE_TREE, 1, b"planted"))) is leak
 
 
 def test_made_up_frames_neither_stop_the_node_nor_leak_a_packet(node: P4Plane) -> None:
