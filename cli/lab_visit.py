@@ -11,11 +11,10 @@ from pathlib import Path
 
 import typer
 
+from datacast.cli.lab_flags import Name
 from datacast.lab import visit
 from datacast.lab.errors import LabError
 from datacast.lab.state import lab_name
-
-NAME = typer.Option(None, "--name", help="Name of the lab (default: $DATACAST_LAB, else 'lab').")
 
 
 def register(lab: typer.Typer) -> None:
@@ -34,13 +33,13 @@ def _become(command: list[str]) -> None:
 def run_inside(
     node: str = typer.Argument(..., help="Host or switch."),
     command: list[str] = typer.Argument(..., help="Command and its arguments."),
-    name: str = NAME,
+    name: Name = None,
 ) -> None:
     """Run a command where a host or switch is; its exit code is this one's. Switches of a process share a place."""
     _become(visit.inside(visit.running(lab_name(name)), node, command))
 
 
-def shell(node: str = typer.Argument(..., help="Host or switch."), name: str = NAME) -> None:
+def shell(node: str = typer.Argument(..., help="Host or switch."), name: Name = None) -> None:
     """A shell where a host or switch is."""
     state = visit.running(lab_name(name))
     os.environ["PS1"] = f"{node}# "
@@ -52,7 +51,7 @@ def capture(
     file: Path = typer.Option(None, "--write", "-w", help="Write a pcap file; else print packets (needs tshark)."),
     count: int = typer.Option(None, "--count", "-c", min=1, help="End after so many frames."),
     snap: int = typer.Option(256, "--snap", min=64, max=65535, help="Bytes of each frame to keep."),
-    name: str = NAME,
+    name: Name = None,
 ) -> None:
     """Capture frames on a cable until Ctrl-C, as pcap, for Wireshark with Datacast's dissector."""
     end = visit.end_of(visit.running(lab_name(name)), link)
