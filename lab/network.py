@@ -161,6 +161,8 @@ class Network:
         """The cables carry IP: interfaces as a host has them."""
         self._routes: dict[str, str] = {}
         """Of a machine: shell lines that make its routes. The kernel drops those of an interface that goes down."""
+        self._bursts: dict[str, int] = {}
+        """Of a port whose rate was changed: the largest bucket that it has had."""
         self.plan = plan
         self.root_if = root_if
         self.signals = signals
@@ -332,16 +334,27 @@ class Network:
             self.run_in(machine, ["tc", "qdisc", "replace", "dev", ifname, "root", "handle", "7:", "blackhole"])
         else:
             self.run_in(machine, ["tc", "qdisc", "del", "dev", ifname, "root"])
-            self._script(self.nodes[machine], shaper_script(ifname, cable.rate_of(end), cable.mtu, cable.queue_packets))
+            self._script(self.nodes[machine], shaper_script(ifname, cable.rate_of(end), cable.mtu, self._queue(cable)))
+
+    def _queue(self, cable: Cable) -> int:
+        return ip_queue(cable.queue_packets, cable.mtu) if self.ip else cable.queue_packets
 
     def rate(self, node: str, port: int, rate_bps: int | None) -> None:
-        """Give a cable another rate, both ways; None: the one it was made with. Raises LabError."""
+        """Give a cable another rate, both ways; None: the one it was made with. Raises LabError.
+
+        The bucket never shrinks: a packet in the queue that is larger than the whole bucket (TCP's are, with offloads)
+        would never be sent, nor any behind it. And tc gives the queue below the bucket's limit: it gets its own back.
+        """
         cable = next(c for c in self.plan.cables if (node, port) in ((c.a.node, c.a.port), (c.b.node, c.b.port)))
         for end in (cable.a, cable.b):
-            rate = rate_bps or cable.rate_of(end)
-            tbf = ["tbf", "rate", f"{rate}bit", "burst", str(burst_bytes(rate, cable.mtu)), "limit", str(1 << 30)]
-            machine = self.plan.machine_of(end.node).name
-            self.run_in(machine, ["tc", "qdisc", "change", "dev", end.ifname, "root", "handle", "5:", *tbf])
+            rate, name = rate_bps or cable.rate_of(end), end.ifname
+            made = burst_bytes(cable.rate_of(end), cable.mtu)
+            burst = self._bursts[name] = max(self._bursts.get(name, made), burst_bytes(rate, cable.mtu))
+            self._script(
+                self.nodes[self.plan.machine_of(end.node).name],
+                f"tc qdisc change dev {name} root handle 5: tbf rate {rate}bit burst {burst} limit {1 << 30}\n"
+                f"tc qdisc change dev {name} parent 5:1 handle 6: pfifo limit {self._queue(cable)}\n",
+            )
 
     def down(self) -> None:
         """Take everything away; what runs in the namespaces must be gone already."""

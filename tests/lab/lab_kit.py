@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import socket
 import subprocess
@@ -36,8 +37,30 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
+_numbers = itertools.count()
+
+
 def unique_name(tag: str) -> str:
-    return f"t{os.getpid()}-{tag}"
+    """Another one for each call: a test that is tried again does not meet what its first try left."""
+    return f"t{os.getpid()}-{tag}{next(_numbers)}"
+
+
+def finish(command: list[str], seconds: float) -> subprocess.CompletedProcess[str]:
+    """Run a `lab run` to its end. One that takes too long, or whose test is over its time, takes its lab down."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            out, err = process.communicate(timeout=seconds)
+        except BaseException as error:
+            process.terminate()
+            try:
+                out, err = process.communicate(timeout=60)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise AssertionError(f"not over after {seconds:g} s:\n{out}{err}") from error
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
 def eventually(ready: Callable[[], Any], seconds: float, what: str) -> Any:

@@ -13,7 +13,7 @@ import pytest
 
 from datacast import topologies
 from datacast.lab.network import Network, burst_bytes
-from datacast.lab.plan import make_plan
+from datacast.lab.plan import ip_queue, make_plan
 from datacast.lab.signals import Signals
 from datacast.lab.state import MARK, kill_marked
 
@@ -142,3 +142,65 @@ def test_a_port_taken_down_takes_the_carrier_of_its_peer(network):
     during = carrier()
     network.set_port("10", 0, True)
     assert (before, during, carrier()) == ("UP", "DOWN", "UP")
+
+
+TALKER = """
+import socket, sys, time
+end = time.monotonic() + float(sys.argv[2])
+sock = socket.create_connection((sys.argv[1], 7), timeout=5)
+sock.settimeout(1)
+while time.monotonic() < end:
+    try:
+        sock.send(bytes(1 << 16))
+    except TimeoutError:
+        pass
+"""
+LISTENER = """
+import socket, sys, time
+sock = socket.create_server((sys.argv[1], 7))
+print("ready", flush=True)
+talk, _ = sock.accept()
+talk.settimeout(1)
+total, said = 0, 0
+while True:
+    try:
+        data = talk.recv(1 << 16)
+    except TimeoutError:
+        continue
+    if not data:
+        break
+    total += len(data)
+    if total - said > 100_000:
+        print(total, flush=True)
+        said = total
+"""
+
+
+def test_a_rate_that_falls_stops_no_connection_whose_packets_are_larger_than_its_bucket():
+    """TCP's are, with offloads: a smaller bucket would let the first of them, and all behind it, never through."""
+    plan = make_plan(topologies.parse("bcube:2,1"), rate_bps=40_000_000, mtu=1500, slot=28)
+    with Signals() as signals:
+        made = Network(plan, "dctest28", signals)
+        made.ip = True
+        try:
+            made.up()
+            made.script("00", "ip addr add 10.9.0.1/30 dev 00-eth0\n")
+            made.script("sw0", "ip addr add 10.9.0.2/30 dev s0.0-eth0\n")
+            listener = made.spawn("sw0")(
+                [sys.executable, "-c", LISTENER, "10.9.0.2"], stdout=subprocess.PIPE, stderr=None
+            )
+            assert listener.stdout.readline() == b"ready\n"
+            talker = made.spawn("00")([sys.executable, "-c", TALKER, "10.9.0.2", "4"], stdout=None, stderr=None)
+            while int(listener.stdout.readline()) < 2_000_000:
+                pass
+            for rate in (20_000_000, 8_000_000, 60_000_000, 8_000_000, None, 5_000_000):
+                made.rate("00", 0, rate)
+                before = int(listener.stdout.readline())
+                assert int(listener.stdout.readline()) > before  # pytest's timeout ends a wait for ever
+            shown = made.run_in("00", ["tc", "qdisc", "show", "dev", "00-eth0"])
+            assert f"pfifo 6: parent 5:1 limit {ip_queue(plan.cables[0].queue_packets, 1500)}p" in shown, shown
+            assert f"burst {burst_bytes(60_000_000, 1500)}b" in shown, shown
+            assert talker.wait(30) == 0
+            listener.wait(30)
+        finally:
+            made.down()

@@ -8,9 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from lab_kit import free_ports, unique_name
+from lab_kit import finish, free_ports, unique_name
 
-pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow]
+from datacast.lab.state import Registry
+
+pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(300)]
 
 SITES = """
 sites:
@@ -26,13 +28,21 @@ changes:
 MIB = 1 << 20
 
 
-def lab_run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def lab_run(folder: Path, *words: str, seconds: float = 200, name: str = "") -> subprocess.CompletedProcess[str]:
     (folder / "sites.yaml").write_text(SITES)
     rest, fabric = free_ports(2)
     command = [sys.executable, "-m", "datacast.cli.main", "lab", "run", "--sites", str(folder / "sites.yaml")]
-    command += ["--mtu", "1500", "--no-realtime", "--name", unique_name("run"), "--json", str(folder / "report.json")]
-    command += ["--rest-port", str(rest), "--fabric-port", str(fabric), *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=150)
+    command += ["--mtu", "1500", "--no-realtime", "--json", str(folder / "report.json")]
+    command += ["--rest-port", str(rest), "--fabric-port", str(fabric), "--name", name or unique_name("run"), *words]
+    return finish(command, seconds)
+
+
+def test_a_run_that_takes_too_long_leaves_no_lab_behind(tmp_path):
+    """Another try would find it left over, and its processes would take the machine's time."""
+    name = unique_name("late")
+    with pytest.raises(AssertionError, match="not over after 4 s"):
+        lab_run(tmp_path, "--size", "8M", seconds=4, name=name)
+    assert Registry().load(name) is None
 
 
 def test_every_site_gets_the_file_through_a_cut_and_each_link_carries_it_once(tmp_path):
