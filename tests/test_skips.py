@@ -11,6 +11,12 @@ HERE = Path(__file__).parent
 pytest_plugins = ["pytester"]
 
 
+@pytest.fixture(autouse=True)
+def _bare(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runs inside need no plugin; to load them all takes longer than the runs."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+
+
 def test_a_skip_without_a_row_fails_and_one_with_a_row_skips(pytester: pytest.Pytester) -> None:
     (pytester.path / "skips.py").write_text((HERE / "skips.py").read_text())
     (pytester.path / "may_skip.toml").write_text(

@@ -126,6 +126,51 @@ static void steady_falls_far_at_an_eviction_and_once_at_a_loss(void)
   assert(cc->rate(state) == rate);
 }
 
+/* The caches are behind already: that packets are lost besides says nothing of the rate. */
+static void steady_is_not_cut_by_losses_in_a_recovery(void)
+{
+  const struct dc_cc_ops *cc = dc_cc_find("steady");
+  struct dc_cc_event evicted = {.duplicate = true, .seq = 7, .behind = 90, .next_seq = 97, .depth = 87};
+  cc->init(state, 0, &params);
+  cc->interest(state, 10 * DC_MS, &evicted);
+  uint64_t rate = cc->rate(state);
+  for (uint32_t k = 0; k < 10; k++) {
+    struct dc_cc_event lost = {
+        .duplicate = true, .retx = true, .seq = 98 + k, .behind = 3, .next_seq = 99 + k, .depth = 87};
+    cc->interest(state, (20 + 10 * k) * DC_MS, &lost);
+    assert(cc->rate(state) == rate);
+  }
+}
+
+/* One that stands still is gone, most likely: the rate that it had taken is the others'. */
+static void steady_does_not_follow_a_receiver_that_stands_still(void)
+{
+  const struct dc_cc_ops *cc = dc_cc_find("steady");
+  uint64_t after[2];
+  for (int still = 0; still < 2; still++) {
+    dc_time now = 0;
+    uint32_t seq = 0;
+    struct dc_cc_event e = {.queued = 16, .depth = 87};
+    cc->init(state, 0, &params);
+    for (unsigned k = 0; k < 4000; k++) { /* in step: the lag stays where it is wanted */
+      now += 120 * DC_US;
+      e.seq = seq + 16, e.next_seq = ++seq, e.lag = k < 100 ? (uint8_t)k : 100;
+      cc->tick(state, now);
+      cc->interest(state, now, &e);
+    }
+    for (unsigned k = 0; still && e.lag < 250; k++) {
+      now += 120 * DC_US;
+      e.seq = seq + 16, e.next_seq = ++seq, e.lag = (uint8_t)(100 + 255 * k / 87);
+      cc->interest(state, now, &e);
+    }
+    now += 120 * DC_US;
+    e.seq = seq + 16, e.next_seq = ++seq, e.lag = 0; /* forgotten */
+    cc->interest(state, now, &e);
+    after[still] = cc->rate(state);
+  }
+  assert(after[1] > after[0] / 20 * 19);
+}
+
 int main(void)
 {
   names_are_listed_and_found();
@@ -133,6 +178,8 @@ int main(void)
   every_rule_stays_between_its_limits();
   steady_finds_the_slowest_rate_without_a_duplicate();
   steady_falls_far_at_an_eviction_and_once_at_a_loss();
+  steady_is_not_cut_by_losses_in_a_recovery();
+  steady_does_not_follow_a_receiver_that_stands_still();
   puts("cc ok");
   return 0;
 }

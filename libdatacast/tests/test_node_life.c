@@ -40,6 +40,25 @@ static void the_lag_of_the_slowest_child_travels_up(void)
   bench_close(&b);
 }
 
+/* Who has fallen out of the store asks often, for it misses: if not, it is gone, long before others would be. */
+static void a_silent_child_that_fell_out_holds_nobody(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_switch();
+  bench_open(&b, &cfg);
+  child_asks(&b, 2, 1, 0, 0);
+  for (uint32_t seq = 0; seq < 40; seq++) {
+    if (child_asks(&b, 1, 1, seq, 0) > 0) {
+      look(&b.tx[0], &seen);
+      assert(seen.h.lag < 255);
+      assert(seq < 15 || seen.h.lag == 0);
+    }
+    b.now += DC_MS; /* the answer's way */
+    answer(&b, 7, 1, seq, 0, 1000);
+  }
+  bench_close(&b);
+}
+
 static void a_restart_gives_every_packet_back(void)
 {
   struct bench b;
@@ -85,6 +104,7 @@ static void a_wrong_configuration_is_named(void)
 int main(void)
 {
   the_lag_of_the_slowest_child_travels_up();
+  a_silent_child_that_fell_out_holds_nobody();
   a_restart_gives_every_packet_back();
   a_wrong_configuration_is_named();
   puts("node, life: ok");

@@ -165,7 +165,7 @@ def test_send_with_a_quorum_starts_without_those_who_are_away() -> None:
 
 def test_ctrl_c_cancels_the_group() -> None:
     async def scenario():
-        async with service([50.0]) as (it, url):
+        async with service([5.0]) as (it, url):
             process = await spawn("send", "/srv/file", "--from", "h0", "--to", "h1,h2", url=url)
             await until(lambda: it.world.sent_pieces, "data flows")
             process.send_signal(signal.SIGINT)
@@ -180,7 +180,7 @@ def test_ctrl_c_cancels_the_group() -> None:
 def test_ctrl_c_in_status_stops_the_watching_only() -> None:
     async def scenario():
         async with service([50.0]) as (it, url):
-            group = await it.start("h0", ["h1"], 50_000_000)  # outlasts the test
+            group = await it.start("h0", ["h1"], 50_000_000, "/srv/long")  # outlasts the test
             await it.running(group)
             process = await spawn("status", group["id"], "--watch", url=url)
             await until(lambda: it.requests() >= 2, "the command watches", 40)

@@ -1,4 +1,4 @@
-"""Fabric managers, workers, the store and agents under faults in simulated time: sixty seeds (README.md)."""
+"""Fabric managers, workers, the store and agents under faults in simulated time: forty seeds (README.md)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 pytestmark = pytest.mark.timeout(900)
-SEEDS = os.environ.get("DATACAST_CLOCKWORK", "0:60")
+SEEDS = os.environ.get("DATACAST_CLOCKWORK", "0:40")
 TESTS = Path(__file__).resolve().parents[1]
 
 

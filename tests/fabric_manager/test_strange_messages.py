@@ -57,7 +57,7 @@ class Writer:
         self.answers += self.decoder.feed(data)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 2), MESSAGES), max_size=12))
 def test_every_message_is_taken_or_refused_with_a_reason(script: list[tuple[int, dict[str, Any]]]) -> None:
     fabric, changes = Fabric(star(2)), []

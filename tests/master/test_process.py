@@ -69,7 +69,10 @@ def test_a_group_right_after_the_start_waits_for_a_worker() -> None:
     assert group["state"] == "queued" and record["state"] == "done"
 
 
-def test_workers_that_are_killed_before_anything_comes_of_it_fail_the_group_and_leave_no_transfer() -> None:
+def test_workers_that_are_killed_before_anything_comes_of_it_fail_the_group_and_leave_no_transfer(monkeypatch) -> None:
+    """How many of them it takes: test_machine.py. Each is a process that has to start."""
+    monkeypatch.setattr("datacast.fabric_manager.machine.FRUITLESS_MAX", 6)
+
     async def scenario():
         async with lab(bcube41(), rates=[0.001], processes=True, workers=2) as it:
             await workers(it, 2)
@@ -80,14 +83,14 @@ def test_workers_that_are_killed_before_anything_comes_of_it_fail_the_group_and_
                 if pid is not None and pid not in killed:
                     killed.add(pid)
                     os.kill(pid, signal.SIGKILL)
-                await asyncio.sleep(0.01)
-            record = await it.end(group, 5)
-            await until(lambda: all(not agent.roles for agent in it.world.agents.values()), "every lease has ended", 5)
+                await asyncio.sleep(0.05)
+            record = await it.end(group)
+            await until(lambda: all(not agent.roles for agent in it.world.agents.values()), "every lease has ended")
             return record, len(killed)
 
     record, killed = run(scenario(), 100)
     assert record["state"] == "failed" and record["error"]["code"] == "master_died", killed
-    assert 5 <= killed <= 20, killed
+    assert 2 <= killed <= 6, killed
 
 
 @pytest.mark.lab

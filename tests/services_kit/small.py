@@ -56,10 +56,10 @@ async def until(condition: Callable[[], Any], what: str, timeout: float = 15.0) 
     """Wait for a condition (sync or async); its value when it is true. Fails with `what`."""
     end = time.monotonic() + timeout
     while True:
-        value = condition()
+        value, pause = condition(), 0.01
         if asyncio.iscoroutine(value):
-            value = await value
+            value, pause = await value, 0.04  # it asks a service, most likely, which takes the processor
         if value:
             return value
         assert time.monotonic() < end, f"not within {timeout} s: {what}"
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(pause)

@@ -70,6 +70,10 @@ def test_poll_and_pauses_forward_too(rig3: Rig) -> None:
         process = rig3.start(None, BINARY, option, name=option[2:]).ready()
         assert all(passes(rig3) for _ in range(20)), option
         assert process.ask("config")["ok"]
+        start = time.monotonic()
+        for _ in range(100):  # connections and timers have their turn many times a second, however it waits
+            assert process.ask("counters")["ok"]
+        assert time.monotonic() - start < 60, option
         assert process.stop() == 0
 
 

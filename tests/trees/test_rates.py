@@ -117,9 +117,9 @@ def test_where_receivers_pass_nothing_on_the_plan_is_sound(together):
 def test_trees_are_exact(symmetric):
     """Takahashi and others, section 3.4; the narrowest link towards a receiver is what counts, so it need not be as
     wide the other way."""
-    for seed in range(60):
+    for seed in range(40):
         rng = random.Random(seed)
-        n = rng.randint(3, 60)
+        n = rng.randint(3, 40)
         edges = [(f"n{i}", f"n{rng.randrange(max(0, i - 6), i)}", rng.randint(1, 1000)) for i in range(1, n)]
         g = rated(edges, forwards=True)
         if not symmetric:
