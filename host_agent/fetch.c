@@ -36,6 +36,7 @@ struct answer {
   const int *stopping;
   CURL *curl;
   struct origin *origin;
+  const char *token; /* a registry's; NULL: none */
   uint64_t off, len; /* what is asked for; a probe asks for the first byte */
   struct answer_head head;
   struct answer_body error;
@@ -199,12 +200,23 @@ static bool refuses(const struct origin *o, long status, const char *said)
   return status == 401 || status == 403 || (s3 && (status == 400 || status == 404));
 }
 
+/* Text of what this host proves itself with, which an origin that gives it back must not bring into a message. */
+static bool secret(const struct answer *a, const char *said)
+{
+  const char *hidden[] = {a->origin->user, a->origin->bearer, a->origin->login, a->token};
+  for (unsigned i = 0; i < sizeof hidden / sizeof hidden[0]; i++)
+    if (hidden[i] != NULL && strstr(hidden[i], said) != NULL)
+      return true;
+  return false;
+}
+
 static enum verdict judge_status(struct answer *a, long status)
 {
   struct fetch *f = a->job->fetch;
   const char *what = a->origin->shown;
   char said[ANSWER_REASON_MAX] = "";
-  (void)answer_reason(&a->error, said);
+  if (answer_reason(&a->error, said) && secret(a, said))
+    said[0] = '\0';
   const char *gap = said[0] == '\0' ? "" : " ";
   if (refuses(a->origin, status, said)) {
     fault_set(&f->why, "origin_denied", "%.200s: the origin refuses (%ld%s%s): look at its entry in --origins", what,
@@ -299,6 +311,7 @@ static enum verdict attempt(CURL *c, struct answer *a)
   char range[48], match[ORIGIN_ETAG_MAX + 16];
   struct curl_slist *headers = NULL;
   char *token = token_of(o);
+  a->token = token;
   curl_easy_reset(c); /* its connections stay */
   snprintf(range, sizeof range, "%" PRIu64 "-%" PRIu64, a->off, a->off + a->len - 1);
   if (j->fetch->probe == NULL && o->etag[0] == '"') { /* a weak one cannot be asked for; it is compared */
@@ -355,6 +368,7 @@ static enum verdict attempt(CURL *c, struct answer *a)
   if (token != NULL)
     explicit_bzero(token, strlen(token));
   free(token);
+  a->token = NULL;
   return v;
 }
 

@@ -15,7 +15,7 @@ struct fetching {
   struct file *file;
   uint32_t wanted, cursor, under_way; /* blocks to be fetched; where the next one is looked for */
   uint8_t *state;                     /* per block: enum state */
-  uint64_t speed;                     /* of one request, bytes a second; 0: not known */
+  uint64_t speed;                     /* of all requests together, bytes a second; 0: not known */
 };
 
 static void told(struct group *g, const uint32_t *blocks, unsigned n)
@@ -40,13 +40,13 @@ static void fetched(struct job *j)
   struct fault why = j->fetch->why;
   uint32_t first = (uint32_t)j->tag, n = (uint32_t)((j->len - 1) / j->fetch->block + 1), got = 0,
            some[FETCH_BLOCKS_MAX];
-  f->under_way--;
+  uint64_t with = f->under_way--; /* all had a part of the line */
   for (uint32_t b = first; b < first + n; b++)
     f->state[b] = IDLE;
   if (g->state != GROUP_RUNNING || j->error == EINTR)
     return;
   if (j->error == 0 && j->fetch->took_ns > 0)
-    f->speed = (f->speed + j->len * 1000000 / (j->fetch->took_ns / 1000 + 1)) / (f->speed == 0 ? 1 : 2);
+    f->speed = (f->speed + with * j->len * 1000000 / (j->fetch->took_ns / 1000 + 1)) / (f->speed == 0 ? 1 : 2);
   for (; j->error == 0 && got < n; got++) {
     if (!blocks_fetched(g, first + got, j->fetch->digest[got], &why))
       j->error = -1;
@@ -67,11 +67,24 @@ static void fetched(struct job *j)
   pump(g);
 }
 
-/* How many blocks the next request asks for: what should take about a quarter of a second. */
+/* What is under way is nobody else's any more, and lost where this host dies: it should take about a quarter of a second.
+ * Requests are few rather than short, since each has a head; two at least, so that the line is busy while one is asked for. */
+enum { UNDER_WAY_PER_S = 4, WORTH_A_HEAD = 128 << 10 };
+
+static uint64_t within(uint64_t n, uint64_t least, uint64_t most) { return n < least ? least : n > most ? most : n; }
+
+/* How many blocks the next request asks for. */
 static uint32_t at_once(const struct fetching *f, uint64_t block)
 {
-  uint64_t bytes = f->speed / 4 < FETCH_BYTES_MAX ? f->speed / 4 : FETCH_BYTES_MAX, n = bytes / block;
-  return n < 1 ? 1 : n > FETCH_BLOCKS_MAX ? FETCH_BLOCKS_MAX : (uint32_t)n;
+  uint64_t bytes = f->speed / UNDER_WAY_PER_S, most = bytes / 2 < WORTH_A_HEAD ? bytes / 2 : WORTH_A_HEAD;
+  return (uint32_t)within(within(bytes / FETCH_AT_ONCE, most, FETCH_BYTES_MAX) / block, 1, FETCH_BLOCKS_MAX);
+}
+
+/* How many requests there may be. */
+static uint32_t beside(const struct fetching *f, uint64_t block)
+{
+  uint64_t bytes = f->speed / UNDER_WAY_PER_S;
+  return f->speed == 0 ? FETCH_AT_ONCE : (uint32_t)within(bytes / (at_once(f, block) * block), 2, FETCH_AT_ONCE);
 }
 
 static void pump(struct group *g)
@@ -79,7 +92,7 @@ static void pump(struct group *g)
   struct fetching *f = g->fetching;
   struct receiver *r = g->receiver;
   uint64_t bytes = (uint64_t)g->layout.piece * g->layout.per_block;
-  while (f->wanted > 0 && f->under_way < FETCH_AT_ONCE && g->state == GROUP_RUNNING) {
+  while (f->wanted > 0 && f->under_way < beside(f, bytes) && g->state == GROUP_RUNNING) {
     while (f->state[f->cursor] != WANTED)
       f->cursor = f->cursor + 1 < r->blocks ? f->cursor + 1 : 0;
     uint32_t first = f->cursor, n = 0, most = at_once(f, bytes);
@@ -129,23 +142,60 @@ bool fetching_open(struct group *g, const json_t *origin, struct fault *why)
   return true;
 }
 
-bool fetching_order(struct group *g, const json_t *part, struct fault *why)
+/* Row i of a list of [first, count] of the file's blocks. */
+static bool row_of(const struct group *g, const json_t *list, size_t i, uint32_t *first, uint32_t *end,
+                   struct fault *why)
+{
+  const json_t *row = json_array_get(list, i);
+  json_int_t at = json_integer_value(json_array_get(row, 0)), n = json_integer_value(json_array_get(row, 1));
+  if (at < 0 || n < 1 || at >= g->receiver->blocks || n > g->receiver->blocks - at)
+    return fault_set(why, "bad_request", "blocks[%zu] is not [first, count] of the file's %u blocks", i,
+                     g->receiver->blocks);
+  *first = (uint32_t)at;
+  *end = (uint32_t)(at + n);
+  return true;
+}
+
+/* Blocks that are wanted and not asked for are somebody else's. Those that are not given back are there or on their way. */
+static bool leave(struct group *g, const json_t *list, json_t *result, struct fault *why)
 {
   struct fetching *f = g->fetching;
-  const json_t *list = json_object_get(part, "blocks");
+  json_t *left = json_array();
+  uint32_t first, end;
+  for (size_t i = 0; i < json_array_size(list); i++) {
+    if (!row_of(g, list, i, &first, &end, why)) {
+      json_decref(left);
+      return false;
+    }
+    for (uint32_t b = first; b < end; b++) {
+      if (f->state[b] != WANTED || held(g, b))
+        continue;
+      f->state[b] = IDLE;
+      f->wanted--;
+      json_array_append_new(left, json_integer(b));
+    }
+  }
+  json_object_set_new(result, "left", left);
+  return true;
+}
+
+bool fetching_order(struct group *g, const json_t *part, json_t *result, struct fault *why)
+{
+  struct fetching *f = g->fetching;
+  const json_t *list = json_object_get(part, "blocks"), *less = json_object_get(part, "leave");
   if (f == NULL)
     return g->state != GROUP_RUNNING || g->receiver == NULL || g->receiver->target.file != NULL
                ? fault_set(why, "bad_request", "this host does not fetch for the group")
                : (fetching_repeat(g), true);
+  if (json_is_array(less))
+    return leave(g, less, result, why);
   if (!json_is_array(list))
     return fault_set(why, "bad_request", "blocks must be an array");
+  uint32_t first, end;
   for (size_t i = 0; i < json_array_size(list); i++) {
-    const json_t *row = json_array_get(list, i);
-    json_int_t first = json_integer_value(json_array_get(row, 0)), n = json_integer_value(json_array_get(row, 1));
-    if (first < 0 || n < 1 || first >= g->receiver->blocks || n > g->receiver->blocks - first)
-      return fault_set(why, "bad_request", "blocks[%zu] is not [first, count] of the file's %u blocks", i,
-                       g->receiver->blocks);
-    for (uint32_t b = (uint32_t)first; b < (uint32_t)(first + n); b++) {
+    if (!row_of(g, list, i, &first, &end, why))
+      return false;
+    for (uint32_t b = first; b < end; b++) {
       f->wanted += f->state[b] == IDLE;
       f->state[b] = f->state[b] == IDLE ? WANTED : f->state[b];
     }

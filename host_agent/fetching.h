@@ -6,8 +6,10 @@
 
 /* `origin`: what the group fetches, of `open` (objects.h). */
 bool fetching_open(struct group *g, const json_t *origin, struct fault *why) __attribute__((nonnull(1, 3)));
-/* `fetch`: {"blocks": [[first, count], …]}. What is there, or on its way, is not fetched again, only told again. */
-bool fetching_order(struct group *g, const json_t *part, struct fault *why) __attribute__((nonnull(1, 3)));
+/* `fetch`: {"blocks": [[first, count], …]}. What is there, or on its way, is not fetched again, only told again. Or
+ * {"leave": [[first, count], …]}: somebody else fetches them; `left` of the result: those that were not asked for yet. */
+bool fetching_order(struct group *g, const json_t *part, json_t *result, struct fault *why)
+    __attribute__((nonnull(1, 3, 4)));
 /* Tell the digests of all blocks that this host holds again. */
 void fetching_repeat(struct group *g) __attribute__((nonnull));
 void fetching_close(struct group *g) __attribute__((nonnull));

@@ -63,7 +63,7 @@ static bool op_reroute(struct request *r, struct fault *why) { return group_rero
 
 static bool op_rates(struct request *r, struct fault *why) { return group_rates(r->group, r->whole, why); }
 
-static bool op_fetch(struct request *r, struct fault *why) { return fetching_order(r->group, r->part, why); }
+static bool op_fetch(struct request *r, struct fault *why) { return fetching_order(r->group, r->part, r->result, why); }
 
 static bool op_status(struct request *r, struct fault *why)
 {

@@ -2,7 +2,8 @@
 
 Who fetches what is origins/dealing.py's; runs are of blocks. A fetcher has two runs at a time, so that it never waits
 for an order. It tells the digest of each block that it has: that is the news that the block is there, and from then on
-its trees carry it. What a fetcher had not finished when it went is fetched by the others.
+its trees carry it. What a fetcher had not finished when it went is fetched by the others. At the end, when nothing is
+left to be dealt out, a slow one leaves what it has been ordered and not asked for to those who are done.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import asyncio
 import logging
 import time
 from collections import Counter, defaultdict, deque
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from datacast.origins.dealing import Dealing
@@ -21,6 +23,7 @@ from .collective import Collective
 from .crew import PROMPT_S, Crew, GroupError
 from .members import Member
 from .objects import FATAL, Objects
+from .plan import BLOCKS_MAX
 from .signalling import answer_of
 from .tasks import Tasks
 from .transfer import Transfer
@@ -31,14 +34,21 @@ STAT_S = 20.0
 """An origin may be far away."""
 AT_ONCE = 4
 """Requests of a fetcher at a time (FETCH_AT_ONCE of the agent): it has no less to do while there is plenty."""
-WINDOW_S = 2.0
-"""Over which a fetcher's rate is measured."""
-BLOCK_BYTES = 64 << 10
-"""A slow fetcher's last block should not hold everybody up."""
+WINDOW_S, WINDOW_BLOCKS = 1.0, 4
+"""Over which a fetcher's rate is measured: so long, and so many blocks at least."""
+LATE_S = 0.25
+"""A fetcher that needs longer for what it was ordered leaves some of it to those who have nothing to do."""
+BLOCK_LEAST, BLOCK_MORE = 32 << 10, 64 << 10
+"""Of short objects and of others: a slow fetcher's last block should not hold everybody up."""
 SETTLE_S = 0.5
 """After members were opened again they tell what they hold; so long that is waited for."""
 REPEAT_S = 4.0
 """A run of which nothing is heard for so long is ordered again: what is there or on its way is not fetched twice."""
+
+
+def block_bytes(size: int) -> int:
+    """Of one block of an object of this size."""
+    return max(BLOCK_LEAST, min(BLOCK_MORE, size >> 12), -(-size // BLOCKS_MAX))
 
 
 @dataclass
@@ -46,7 +56,6 @@ class Run:
     blocks: Range
     missing: set[int]
     heard: float
-    fetched: set[int] = field(default_factory=set)
 
 
 class Fetching:
@@ -60,7 +69,9 @@ class Fetching:
         """Blocks."""
         self._runs: dict[str, list[Run]] = {}
         self._came: dict[str, deque[float]] = defaultdict(deque)
-        self._began: dict[str, float] = {}
+        self._since: dict[str, float] = {}
+        """When the first of those blocks began to come."""
+        self._relieved = 0.0
         self._holders: dict[int, set[str]] = {}
         self._digest_of: dict[int, str] = {}
         self._homeless: set[int] = set()
@@ -113,7 +124,9 @@ class Fetching:
             return
         for root in list(self.dealing.fetchers):
             runs, member = self._runs[root], self._crew.members[root]
-            self._end_runs(root, now)
+            self._end_runs(root)
+            if rate := self._rate(root, now):
+                self.dealing.measured(root, rate)
             for run in runs:
                 if now - run.heard > REPEAT_S and not member.suspect:
                     run.heard = now
@@ -123,22 +136,26 @@ class Fetching:
                 if self.dealing.policy == "flat":
                     missing = {b for b in range(blocks.first, blocks.end) if root not in self._holders.get(b, ())}
                 run = Run(blocks, missing, now)
-                self._began.setdefault(root, now)
+                self._since.setdefault(root, now)
                 runs.append(run)
                 if missing:
                     self._tasks.spawn(self._order_run(member, run))
                 else:
-                    self._end_runs(root, now)
+                    self._end_runs(root)
+        self._relieve(now)
 
     def _hungry(self, root: str, now: float) -> bool:
         assert self.dealing
         runs = self._runs[root]
-        missing = sum(len(run.missing) for run in runs)
+        missing = self._missing(root)
         if missing >= AT_ONCE and (len(runs) > 1 or 2 * missing > runs[0].blocks.count):
             return False
-        return self._worth(root, now)
+        return self._worth(root)
 
-    def _worth(self, root: str, now: float) -> bool:
+    def _missing(self, root: str) -> int:
+        return sum(len(run.missing) for run in self._runs[root])
+
+    def _worth(self, root: str) -> bool:
         """Towards the end one that is slow leaves the rest to those who are done with it sooner."""
         assert self.dealing
         rates = {name: self.dealing.rate(name) for name in self.dealing.fetchers}
@@ -148,19 +165,51 @@ class Fetching:
         return AT_ONCE / rates[root] <= left + AT_ONCE / max(rates.values())
 
     def _rate(self, root: str, now: float) -> float:
-        """Blocks a second, lately."""
+        """Blocks a second, lately; 0: not known yet."""
         came = self._came[root]
-        while came and came[0] < now - WINDOW_S:
-            came.popleft()
-        return len(came) / max(0.05, min(WINDOW_S, now - self._began.get(root, now)))
+        while len(came) > WINDOW_BLOCKS and came[0] < now - WINDOW_S:
+            self._since[root] = came.popleft()
+        return len(came) / max(0.05, now - self._since[root]) if len(came) >= WINDOW_BLOCKS else 0.0
+
+    def _relieve(self, now: float) -> None:
+        """Nobody finds anything to fetch, and one has more than it can fetch soon."""
+        dealing = self.dealing
+        assert dealing
+        if now < self._relieved or dealing.policy not in ("steal", "robber") or dealing.left():
+            return
+        there = [root for root in self._runs if not self._crew.members[root].suspect]
+        idle = max((r for r in there if not self._missing(r)), key=dealing.rate, default=None)
+        late_s = {root: self._missing(root) / (dealing.rate(root) or 1e-9) for root in there}
+        late = max(there, key=lambda root: late_s[root], default="")
+        if idle is not None and late_s[late] > LATE_S and self._missing(late) > 2:
+            self._relieved = now + LATE_S
+            self._tasks.spawn(self._relieve_of(self._crew.members[late], idle))
+
+    async def _relieve_of(self, member: Member, idle: str) -> None:
+        """What it has not asked for is another's."""
+        runs = list(self._runs[member.name])
+        rows = [row for run in runs for row in _rows(run.missing)]
+        left: set[int] = set()
+        try:
+            results = await self._crew.request("fetch", [member], None, {member.name: {"leave": rows}}, PROMPT_S)
+            told = answer_of(results, member.name).get("left")
+            left = {block for block in told if isinstance(block, int)} if isinstance(told, list) else left
+        except GroupError as error:  # what it has left all the same is ordered again
+            log.info("group %s: %s", self._t.id, error)
+        assert self.dealing
+        for run in runs if {member.name, idle} <= set(self.dealing.fetchers) else ():
+            rest = [Range(first, count) for first, count in _rows(run.missing & left)]
+            if rest and run in self._runs[member.name]:
+                kept = self.dealing.leaves(member.name, run.blocks, rest, idle)
+                self._runs[member.name].remove(run)
+                for one in kept:
+                    blocks = set(range(one.first, one.end))
+                    self._runs[member.name].append(Run(one, run.missing & blocks, run.heard))
+                self._end_runs(member.name)
+        self._t.wake.set()
 
     async def _order_run(self, member: Member, run: Run) -> None:
-        rows: list[list[int]] = []
-        for block in sorted(run.missing):
-            if rows and rows[-1][0] + rows[-1][1] == block:
-                rows[-1][1] += 1
-            else:
-                rows.append([block, 1])
+        rows = _rows(run.missing)
         if not rows:
             return
         try:
@@ -172,12 +221,11 @@ class Fetching:
         if not told.get("ok") and told.get("code") != "unreachable":
             self._no_fetcher(member.name, str(told.get("code")), str(told.get("error", "refused")))
 
-    def _end_runs(self, root: str, now: float) -> None:
+    def _end_runs(self, root: str) -> None:
         assert self.dealing
         for run in [run for run in self._runs[root] if not run.missing]:
             self._runs[root].remove(run)
-            rate = self._rate(root, now)
-            self.dealing.fetched(root, run.blocks, run.blocks.count / rate if rate and run.fetched else 0.0)
+            self.dealing.fetched(root, run.blocks, 0.0)  # it is measured otherwise
 
     def held_by(self, member: Member, rows: list[list[Any]]) -> list[list[Any]]:
         """A root has these blocks. Returns the digests that nobody has told before."""
@@ -197,12 +245,11 @@ class Fetching:
             for run in self._runs.get(member.name, ()):
                 if block in run.missing:
                     run.missing.discard(block)
-                    run.fetched.add(block)
                     run.heard = now
                     self.fetched_by[member.name] += 1
                     self._came[member.name].append(now)
         if self.dealing is not None and member.name in self.dealing.fetchers:
-            self._end_runs(member.name, now)
+            self._end_runs(member.name)
         return news
 
     def not_fetched(self, member: Member, event: dict[str, Any]) -> None:
@@ -263,3 +310,14 @@ class Fetching:
                 self.dealing.lost(Range(block, 1))
         self._homeless.clear()
         self._t.wake.set()
+
+
+def _rows(blocks: Iterable[int]) -> list[tuple[int, int]]:
+    """First and count of each run of them."""
+    rows: list[tuple[int, int]] = []
+    for block in sorted(blocks):
+        if rows and sum(rows[-1]) == block:
+            rows[-1] = (rows[-1][0], rows[-1][1] + 1)
+        else:
+            rows.append((block, 1))
+    return rows

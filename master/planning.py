@@ -12,11 +12,11 @@ from datacast.core.trees import ArcLoad
 from . import pace
 from .collective import Collective
 from .crew import Crew, GroupError
-from .fetching import BLOCK_BYTES as FETCHED_BYTES
+from .fetching import block_bytes
 from .forest import Forest
 from .grove import Grove, ideal_s, joined, plan_roots
 from .paces import Paces
-from .plan import BLOCKS_MAX, RATE_UNKNOWN, Plan, PlanError, make_plan, make_plan_for, per_block
+from .plan import RATE_UNKNOWN, Plan, PlanError, make_plan, make_plan_for, per_block
 from .schedule import Scheduler
 from .stable import RatedForest
 from .transfer import Transfer
@@ -68,7 +68,7 @@ class Planning:
             t.tree_ids += await t.client.tree_ids(missing)
         block = t.options["block_bytes"]
         if t.spec.url is not None:
-            block = block or max(FETCHED_BYTES, -(-t.size // BLOCKS_MAX))
+            block = block or block_bytes(t.size)
         t.block = adopt.per_block if adopt else per_block(t.size, t.plan.payload, block)
         ids = iter(t.tree_ids)
         t.root_of = {next(ids): root for root, plan in self._plans.items() for _ in plan.trees}

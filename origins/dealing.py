@@ -155,6 +155,24 @@ class Dealing:
             now = done.count / seconds
             who.rate = now if not who.rate else who.rate + AVERAGE * (now - who.rate)
 
+    def measured(self, fetcher: str, rate: float) -> None:
+        """Pieces per second, of late: for who measures it another way than by whole runs."""
+        self._known(fetcher).rate = rate
+
+    def leaves(self, fetcher: str, run: Range, rest: list[Range], to: str) -> list[Range]:
+        """It has not come to this part of a run: that is another's work now. What it keeps of it, each range a run.
+        Raises DealingError."""
+        who, heir = self._known(fetcher), self._known(to)
+        if run not in who.begun or pieces(common(rest, [run])) != pieces(joined(rest)):
+            raise DealingError(f"{fetcher} was not given {rest} of {run}", fetcher)
+        kept = [run]
+        for one in rest:
+            kept = without(kept, one)
+        who.begun.remove(run)
+        who.begun += kept
+        heir.work += rest
+        return kept
+
     def failed(self, fetcher: str, missing: Range, got: int = 0) -> None:
         """A run broke off after `got` pieces; the fetcher has the rest of it in front of its work again."""
         who = self._known(fetcher)

@@ -7,9 +7,10 @@
 The object is served by versitygw behind an nginx, whose log tells which host got which range. The origin's rate is each
 host's own: what comes from nginx is shaped at the host's port of the management bridge. That counts all bytes on the
 wire; of a packet of 1514 the object has 1448, so fetchers together bring it in no less than size / (0.956 * sum of
-rates): the bound, or, where that is slower, size / a link. Printed: the last receiver's end over it, what left the
-origin over the object, the spread between the first receiver and the last; and after --kill what was fetched again,
-beside what the killed host had asked for and not got.
+rates): the bound, or, where that is slower, size / a link. Heads of HTTP are not in it. Printed: the last receiver's
+end over it, the bytes on the wire over the least (heads, packets sent twice), what left the origin over the object, the
+spread between the first receiver and the last; and after --kill what was fetched again: of what the killed host had not
+got whole, and of what it had, by the table in its unfinished file.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from alone import alone
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "services_kit"))
 from s3 import BUCKET, S3, program
+from twice import Answer, Twice, twice, verified
 from web import Nginx, put
 
 from datacast import topologies
@@ -41,6 +43,7 @@ from datacast.lab.lab import Lab, LabOptions
 from datacast.lab.run import Quiet, Transfer, send
 
 PORT, S3_PORT = 8099, 7070
+AHEAD = 16 << 10
 PAYLOAD = 1448 / 1514
 """Of what TCP puts on an Ethernet wire with packets of 1500 bytes."""
 
@@ -108,24 +111,19 @@ class Shapers(Quiet):
             rows = ((self._ports[name][1], bps) for name, bps in self._rates.at(change).items())
             self._tc([f"class change dev {p} parent 1: classid 1:2 htb rate {bps}bit burst 16kb" for p, bps in rows])
 
+    def wire(self) -> int:
+        """Bytes that went through the shapers."""
+        sent = 0
+        for pid, port in self._ports.values():
+            show = ["mnexec", "-a", str(pid), "tc", "-s", "class", "show", "dev", port, "classid", "1:2"]
+            told = subprocess.run(show, capture_output=True, text=True, check=True).stdout
+            sent += int(told.split(" Sent ")[1].split()[0])
+        return sent
+
     def stop(self) -> None:
         self._over.set()
         if self._thread:
             self._thread.join()
-
-
-@dataclass(frozen=True)
-class Answer:
-    """Of the object's bytes [first, end) to a host; `sent` of them have left."""
-
-    client: str
-    first: int
-    end: int
-    sent: int
-
-    @property
-    def whole(self) -> bool:
-        return self.sent == self.end - self.first
 
 
 def answers(log: Path) -> Iterator[Answer]:
@@ -141,20 +139,16 @@ def _rows(log: Path) -> Iterator[tuple[str, int, int, int]]:
             yield found[1], int(found[3]), int(found[4]), int(found[2])
 
 
-def again(told: list[Answer], killed: str) -> tuple[int, int, int]:
-    """Of the killed host: what it had asked for and not got whole; of that, what had left already and went to another
-    once more; what it had got whole and another fetched once more."""
-    broken = [one for one in told if one.client == killed and not one.whole]
-    held = [one for one in told if one.client == killed and one.whole]
-    others = [one for one in told if one.client != killed]
-    return (
-        sum(one.end - one.first for one in broken),
-        sum(max(0, min(a.first + a.sent, b.end) - max(a.first, b.first)) for a in broken for b in others),
-        sum(max(0, min(a.end, b.end) - max(a.first, b.first)) for a in held for b in others),
-    )
+@dataclass(frozen=True)
+class Seen:
+    report: dict[str, Any]
+    rates: Rates
+    told: list[Answer]
+    wire: int
+    twice: Twice | None
 
 
-def run(given: argparse.Namespace, folder: Path) -> tuple[dict[str, Any], Rates, list[Answer], dict[str, str]]:
+def run(given: argparse.Namespace, folder: Path) -> Seen:
     hosts = [f"h{i}" for i in range(given.hosts)]
     g = nx.Graph()
     g.add_node("s", kind="switch", forwards=True)
@@ -180,7 +174,7 @@ def run(given: argparse.Namespace, folder: Path) -> tuple[dict[str, Any], Rates,
         )
         with (
             S3(folder / "s3", address, S3_PORT) as s3,
-            Nginx(folder / "nginx", address, PORT, more=front) as nginx,
+            Nginx(folder / "nginx", address, PORT, more=front, ahead=AHEAD) as nginx,
         ):
             s3.put("object", original.read_bytes())
             allowed.write_text(json.dumps({"origins": [s3.entry(endpoint=nginx.url)]}))
@@ -189,16 +183,21 @@ def run(given: argparse.Namespace, folder: Path) -> tuple[dict[str, Any], Rates,
                 source=hosts[0], receivers=tuple(hosts), file=original, url=f"s3://{BUCKET}/object",
                 fetchers="all", policy=given.policy, faults=parse_faults(faults, lab.graph, "dpdk"),
             )  # fmt: skip
+            before = shapers.wire()
             try:
                 report = send(lab, transfer, shapers)
             finally:
                 shapers.stop()
-        return report, rates, list(answers(nginx.log)), {name: lab.plan.machine_of(name).address for name in hosts}
+            wire = shapers.wire() - before
+        told, again = list(answers(nginx.log)), None
+        if given.kill:
+            killed = given.kill[0]
+            again = twice(told, lab.plan.machine_of(killed).address, verified(lab.host_folder(killed)))
+        return Seen(report, rates, told, wire, again)
 
 
-def show(
-    given: argparse.Namespace, report: dict[str, Any], rates: Rates, told: list[Answer], at: dict[str, str]
-) -> None:
+def show(given: argparse.Namespace, seen: Seen) -> None:
+    report, rates, told = seen.report, seen.rates, seen.told
     ends = [row["finish_s"] for row in report["receivers"].values() if row["finish_s"] and row["sha256_ok"]]
     if not ends:
         raise SystemExit(f"nobody has the object: {report['error']}")
@@ -213,14 +212,14 @@ def show(
     print(f"bound                {after_first:.3f} s and {after_order:.3f} s")
     print(f"over it              {last / after_first:.3f} and {(start + last) / after_order:.3f}")
     print(f"over size / rates    {last / (PAYLOAD * after_first):.3f}, headers of TCP and IP not taken off")
+    print(f"wire                 {seen.wire * PAYLOAD / given.size:.4f} of the least for the object")
     print(f"origin bytes         {sent / given.size:.4f} of the object")
     print(f"spread of receivers  {(last - min(ends)) / last * 100:.2f} %")
     print(f"receivers            {len(ends)} of {given.hosts}")
-    if given.kill:
-        asked, half, held = again(told, at[given.kill[0]])
-        print(f"{given.kill[0]} killed            it had asked for {asked >> 10} KiB and not got them whole")
+    if given.kill and seen.twice:
+        print(f"{given.kill[0]} killed            it had {seen.twice.unfinished >> 10} KiB asked for and not whole")
         print(
-            f"sent again           {(sent - given.size) >> 10} KiB: {half >> 10} of those, {held >> 10} that it had got"
+            f"fetched again        {seen.twice.of_that >> 10} KiB of those, {seen.twice.of_held >> 10} that it had got"
         )
 
 
@@ -244,7 +243,7 @@ def main() -> None:
     given = parser.parse_args()
     program()
     with alone(), tempfile.TemporaryDirectory(prefix="fetch-") as folder:
-        show(given, *run(given, Path(folder)))
+        show(given, run(given, Path(folder)))
 
 
 if __name__ == "__main__":

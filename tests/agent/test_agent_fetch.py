@@ -88,6 +88,26 @@ def test_orders_that_make_no_sense_are_refused(fetcher: Fetcher, nginx: Nginx, p
     assert fetcher.ask("fetch", part)["code"] == "bad_request"
 
 
+def test_a_fetcher_leaves_what_it_has_not_asked_for_and_nothing_else(fetcher: Fetcher, nginx: Nginx) -> None:
+    random_file(nginx.www / "object", SIZE)
+    nginx.rates["default"] = BLOCK // 2  # a second for each: it lets the first second's bytes go at once
+    nginx.stop()
+    nginx.start()
+    url = f"{nginx.url}/object"
+    assert fetcher.open(url, fetcher.stat(url)["etag"])["ok"]
+    assert fetcher.ask("fetch", {"blocks": [[0, 20]]})["ok"]
+    answer = fetcher.ask("fetch", {"leave": [[2, 18]]})
+    assert answer["ok"] and len(answer["left"]) >= 12 and set(answer["left"]) <= set(range(2, 20)), answer
+    kept = set(range(20)) - set(answer["left"])
+    fetcher.client.wait(lambda: set(fetcher.told()) == kept, "the others")
+    assert fetcher.ask("fetch", {"leave": [[0, 20]]})["left"] == []
+    assert fetcher.ask("fetch", {"blocks": [[19, 1]]})["ok"], "it may be ordered again"
+    fetcher.client.wait(lambda: 19 in fetcher.told(), "the last")
+    assert nginx.sent() == BLOCK * (len(kept) + 1)
+    for wrong in ([[0, 99]], [[-1, 1]], [3]):
+        assert fetcher.ask("fetch", {"leave": wrong})["code"] == "bad_request"
+
+
 # ---- servers that do not do what they should ----
 DATA = bytes(range(256)) * (SIZE // 256 + 1)
 
@@ -118,6 +138,11 @@ class Liar(BaseHTTPRequestHandler):
             status, body, headers["Retry-After"] = 503, b"later", "1"
         elif kind.how in ("403", "404", "416", "500"):
             status, body = int(kind.how), b"no"
+        elif kind.how == "gives back":
+            status, body = (
+                403,
+                b"<Error><Code>" + re.split("[=/]", self.headers["Authorization"])[1].encode() + b"</Code>",
+            )
         elif kind.how == "breaks off once" and kind.asked == 1:
             headers["Content-Length"] = str(len(body))
             body = body[:100]
@@ -265,6 +290,14 @@ def test_a_certificate_of_somebody_else_ends_it(fetcher: Fetcher, tmp_path: Path
         answer = fetcher.stat(f"{it.url}/object")
         assert answer["code"] == "certificate" and "name and authority" in answer["error"], answer
         assert not it.rows(), "nothing was asked of it"
+
+
+def test_an_origin_that_gives_a_credential_back_brings_it_into_no_message(fetcher: Fetcher, liar: str) -> None:
+    fetcher.allow(prefix=liar[:-1], access_key="HIDDENKEY", secret_key="very-hidden", region="eu-1")
+    Liar.how = "gives back"
+    answer = fetcher.stat(liar)
+    assert answer["code"] == "origin_denied" and "(403)" in answer["error"], answer
+    assert "HIDDENKEY" not in json.dumps(answer) + fetcher.everything_told()
 
 
 def test_credentials_are_in_nothing_that_is_told(fetcher: Fetcher, liar: str) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 import pytest
-from origin_lab import origin_lab
+from origin_lab import HOSTS, origin_lab
 
 sys.path.append(str(Path(__file__).parents[1] / "services_kit"))
+from paced import Paced
+from twice import Answer, twice, verified
 from web import Nginx, put
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow]
@@ -38,7 +41,19 @@ def test_every_byte_leaves_the_origin_once_and_all_have_it(place, fetchers) -> N
     assert len(clients) == (5 if fetchers == "all" else fetchers)
 
 
-def test_a_fetcher_that_is_killed_costs_what_it_had_begun(place) -> None:
-    report = fetch(place, "all", ("kill agent h2 at 800ms",))
+def test_a_fetcher_that_is_killed_costs_what_it_had_asked_for(place) -> None:
+    """Counted to the byte at the origin; what it had verified stands in the file that it leaves."""
+    it, _ = place
+    data = os.urandom(5 << 20)
+    (it.lab.work / "original").write_bytes(data)
+    with Paced(it.lab.plan.root_address, 8098, data, 400_000) as origin:
+        it.allow({"prefix": origin.url.removesuffix("object")})
+        report = it.fetch(origin.url, it.lab.work / "original", "all", ("kill agent h2 at 1200ms",))
     assert [name for name, row in report["receivers"].items() if row["finish_s"] is None] == ["h2"]
-    assert place[1].sent() <= 1.25 * SIZE
+    killed, hosts = it.lab.plan.machine_of("h2").address, [it.lab.plan.machine_of(name).address for name in HOSTS]
+    told = [Answer(one.client, one.first, one.end, one.sent) for one in origin.asked_by(*hosts)]
+    again = twice(told, killed, verified(it.lab.host_folder("h2")))
+    assert again.of_that == again.unfinished > 0, again
+    assert again.of_held <= 128 << 10, f"verified, and gone before anybody had it from there: {again}"
+    asked = sum(one.end - one.first for one in told)
+    assert asked == len(data) + again.of_that + again.of_held, "everything else was asked for once"

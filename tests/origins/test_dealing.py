@@ -42,7 +42,15 @@ def test_every_piece_is_fetched_once_though_fetchers_fail_go_and_come(policy, to
                 late += 1
             if late == 50:
                 return
-        elif fate < 0.15:
+        elif fate < 0.2 and one.count > 1 and len(dealing.fetchers) > 1:
+            begin = one.first + rng.randrange(one.count)
+            rest = [Range(begin, rng.randint(1, one.end - begin))]
+            heir = rng.choice([other for other in dealing.fetchers if other != name])
+            for kept in dealing.leaves(name, one, rest, heir):
+                for piece in range(kept.first, kept.end):
+                    seen[piece] += 1
+                dealing.fetched(name, kept, 0.0)
+        elif fate < 0.3:
             got = rng.randrange(one.count + 1)
             for piece in range(one.first, one.first + got):
                 seen[piece] += 1
@@ -53,6 +61,17 @@ def test_every_piece_is_fetched_once_though_fetchers_fail_go_and_come(policy, to
             dealing.fetched(name, one, one.count / speed[name])
     assert seen == [1] * total
     assert dealing.left() == 0
+
+
+def test_nobody_leaves_what_is_not_of_its_run():
+    dealing = Dealing(100, ["a", "b"], run=10)
+    one = dealing.take("a")
+    assert one == Range(0, 10)
+    for rest in ([Range(5, 10)], [Range(20, 1)]):
+        with pytest.raises(DealingError):
+            dealing.leaves("a", one, rest, "b")
+    assert dealing.leaves("a", one, [Range(2, 1), Range(5, 5)], "b") == [Range(0, 2), Range(3, 2)]
+    assert dealing.left() == 96 and dealing.left("b") == 56
 
 
 def test_the_cloud_papers_example():

@@ -17,7 +17,8 @@ class Nginx:
     """Serves `folder`/www on ADDRESS:PORT. `rates`: bytes a second of each connection, by the client's address
     or "default".
     `enter`: a command that runs another one where the address is (`ip netns exec NAME`). `tls`: certificate, key.
-    `seen`: a log format of that name, with what those who ask prove themselves with."""
+    `seen`: a log format of that name, with what those who ask prove themselves with. `ahead`: bytes of an answer that
+    its kernel takes before the client has them; the log counts them as sent."""
 
     def __init__(
         self,
@@ -29,6 +30,7 @@ class Nginx:
         tls: tuple[Path, Path] | None = None,
         more: str = "",
         seen: bool = False,
+        ahead: int | None = None,
     ) -> None:
         self.folder, self.address, self.port = folder, address, port
         self.www = folder / "www"
@@ -39,6 +41,7 @@ class Nginx:
         self.formats = "log_format seen '$request $http_authorization';" if seen else ""
         self.tls = f"ssl_certificate {tls[0]}; ssl_certificate_key {tls[1]};" if tls else ""
         self.secure = tls is not None
+        self.listens = " ssl" * self.secure + (f" sndbuf={ahead}" if ahead else "")
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -61,7 +64,7 @@ http {{
 {rates}  }}
   keepalive_requests 100000;
   server {{
-    listen {self.address}:{self.port}{" ssl" if self.secure else ""}; {self.tls}
+    listen {self.address}:{self.port}{self.listens}; {self.tls}
     root {self.www};
     limit_rate $rate;
     {self.more}
