@@ -44,7 +44,7 @@ const char *need_string(const json_t *o, const char *key, size_t max, struct fau
 
 static bool tree(const json_t *o, struct tree_params *t, struct fault *why)
 {
-  uint64_t id, init, max, delta, interval, burst, credits, rto, cache, packet;
+  uint64_t id, init, max, delta, interval, burst, credits, rto, cache, packet, patience;
   if (!json_is_object(o))
     return fault_set(why, "bad_request", "a tree must be an object");
   const json_t *cc = json_object_get(o, "cc");
@@ -60,7 +60,8 @@ static bool tree(const json_t *o, struct tree_params *t, struct fault *why)
       !get_integer(o, "credits", 1, DC_CREDITS_MAX, 16, &credits, why) ||
       !get_integer(o, "rto_min_ms", 1, 60000, 10, &rto, why) ||
       !get_integer(o, "cache_bytes", 0, UINT64_C(1) << 32, 0, &cache, why) ||
-      !get_integer(o, "packet_bytes", 0, DC_PAYLOAD_MAX + DC_PREFIX_MAX, 0, &packet, why))
+      !get_integer(o, "packet_bytes", 0, DC_PAYLOAD_MAX + DC_PREFIX_MAX, 0, &packet, why) ||
+      !get_integer(o, "patience_ms", 0, 10000, 0, &patience, why))
     return false;
   t->id = (uint32_t)id;
   t->rate = (struct dc_cc_params){.rate_init = init < max ? init : max,
@@ -74,6 +75,7 @@ static bool tree(const json_t *o, struct tree_params *t, struct fault *why)
   t->burst = (uint32_t)burst;
   t->rto_min = rto * DC_MS;
   t->cache_bytes = cache;
+  t->patience = patience * DC_MS;
   return true;
 }
 

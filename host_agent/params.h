@@ -16,6 +16,7 @@ struct tree_params {
   uint32_t burst;
   dc_time rto_min;
   uint64_t cache_bytes; /* 0: the nodes' default */
+  dc_time patience;     /* the source's */
 };
 
 /* An integer member in [min, max]; `otherwise` when absent. False with *why when it is something else. */

@@ -37,6 +37,7 @@ struct source_tree {
   uint32_t sent; /* one past the highest sequence number sent */
   uint32_t mark; /* progress is told when `sent` gets there */
   struct window window;
+  uint32_t bore; /* of the core's times of patience, as far as the master was told */
   bool attached;
 };
 
@@ -181,6 +182,15 @@ static bool slowed(struct source_tree *t, dc_time now)
   return less;
 }
 
+/* It would, and goes on for a moment all the same: long enough for other trees, if they are planned now. */
+static bool bears(struct source_tree *t)
+{
+  uint32_t bore = dc_source_bore(t->core);
+  bool again = bore != t->bore;
+  t->bore = bore;
+  return again;
+}
+
 static bool poll(struct endpoint *e, dc_time now)
 {
   struct source_tree *t = (struct source_tree *)(void *)e;
@@ -197,7 +207,7 @@ static bool poll(struct endpoint *e, dc_time now)
     group_event(t->group, "progress",
                 json_pack("{s:I,s:I}", "tree", (json_int_t)t->params.id, "seq", (json_int_t)t->sent));
   }
-  if (slowed(t, now))
+  if (slowed(t, now) || bears(t))
     group_event(t->group, "slowed", json_pack("{s:I}", "tree", (json_int_t)t->params.id));
   if (n == BATCH)
     return true;
@@ -260,7 +270,7 @@ static bool add_tree(struct group *g, const struct tree_params *p, struct fault 
   t->attached = true;
   t->group = g;
   t->params = *p;
-  struct dc_source_cfg cfg = {.cc = p->cc, .params = p->rate, .burst_packets = p->burst};
+  struct dc_source_cfg cfg = {.cc = p->cc, .params = p->rate, .burst_packets = p->burst, .patience = p->patience};
   if (cfg.params.packet_bytes == 0) /* Ethernet, two labels, header: the shortest way over a switch to a host */
     cfg.params.packet_bytes = DC_ETHER_LEN + 2 * DC_LABEL_LEN + DC_HEADER_LEN + g->layout.piece;
   t->core = dc_source_init(memory, g->all->host->loop->now, &cfg);

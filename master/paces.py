@@ -45,8 +45,8 @@ SKEW_S = 0.005
 """Members are not asked at the same instant: what they get in this time is chance."""
 OUT, OUT_S = 4, 0.3
 """One that is behind by so many times `near` is out of the caches: what it asks for the source sends once more, at its
-pace. When the source has just said that trees carry less than half of what they did, that is no chance, if the next
-look finds the same."""
+pace. When the source has just said that trees carry less than half of what they did, or would if it had no patience
+with somebody (libdatacast/src/patience.h), that is no chance, if the next look finds the same."""
 UNWRITTEN_S, DISK_LOOKS_S = 0.15, 0.2
 """What waits for a receiver's disk, in seconds of its plan. One look after another that finds more needs no other
 witness; when its buffers are full it stops asking, falls out of the caches, and the source sends all of it again."""
@@ -56,9 +56,11 @@ WORTH_S = 0.5
 """A plan that would not save the others so much time is not made."""
 SETTLE_S, TRIAL_S, TRIAL_MAX_S = 0.5, 0.75, 3.0
 """A plan's effect is measured after, and for, so long; while there is some, until then."""
-PAYS, PAYS_IN_ALL, SOME = 0.25, 1.5, 0.1
-"""A trial pays when the others got this part of what was promised, or all so many times as much as before. SOME: so
-much more than they had is worth waiting for."""
+HALF, PAYS, SOME = 0.5, 0.25, 0.1
+"""A trial pays when the others get half of what it promised them in all, and this part of what it promised beyond what
+they had. It promises what is planned, where they were ever seen to take so much: rates of links may be told too high.
+Where all crawl, what they get goes up and down by many times, and says nothing beside what they had once. SOME: so much
+more than they had is worth waiting for."""
 HOLD_S, HOLD_MAX_S = 8.0, 128.0
 CHAIN = 3
 """Receivers that a trial may come to: with several slow ones each is found when the one before it is dealt with."""
@@ -132,6 +134,8 @@ class Paces:
         """When the present plan began."""
         self._due: dict[str, float] = {}
         self._looks: deque[_Look] = deque(maxlen=LOOKS)
+        self._best: dict[str, float] = {}
+        """Bit/s that each was ever seen to take."""
         self._moved: dict[str, _Look] = {}
         """When each last got anything, and what all held then."""
         self._plans: deque[float] = deque(maxlen=DAMP_MAX)
@@ -189,6 +193,8 @@ class Paces:
         )
         self._looks.append(look)
         for one in seen:
+            if now - self._looks[0].at >= RATE_S:
+                self._best[one.name] = max(self._best.get(one.name, 0.0), self._rate(one, self._looks[0], now))
             before = self._moved.get(one.name)
             if before is None or before.held.get(one.name) != one.held:
                 self._moved[one.name] = look
@@ -312,10 +318,11 @@ class Paces:
         fresh = [name for name in caps if self._pace.get(name, Pace()).cap is None]
         if out and self._waits_for_disk(out[0]):
             fresh = []  # its own word: no trial, the others lose nothing yet
-        if fresh and not self._may_try(others, now):
+        part = self._part(out[0], out[1], now) if out else 1.0
+        if fresh and not self._may_try(others, now, part):
             caps = {name: cap for name, cap in caps.items() if name not in fresh}
         elif fresh:
-            self._try(fresh, seen, now, since or self._looks[0])
+            self._try(fresh, seen, now, since or self._looks[0], part)
         for name, cap in caps.items():
             pace = self._pace.setdefault(name, Pace())
             if pace.probing:
@@ -323,6 +330,10 @@ class Paces:
             pace.cap, pace.since, pace.probing = cap, now, False
             pace.parts = self._parts(name, since or self._looks[0])
         return bool(caps)
+
+    def _part(self, slow: Seen, since: _Look, now: float) -> float:
+        """Of their plan that the others will get when the source's patience with this one is over."""
+        return self._rate(slow, since, now) / slow.planned if slow.planned > 0 else 1.0
 
     def _parts(self, name: str, since: _Look) -> dict[str, float]:
         """By which neighbours it got since then what it got."""
@@ -353,13 +364,13 @@ class Paces:
         return cap if cap < WORTH * one.planned else None
 
     # ---- does it pay? ----
-    def _may_try(self, others: list[Seen], now: float) -> bool:
+    def _may_try(self, others: list[Seen], now: float, part: float) -> bool:
         if now < self._hold_until:
             return False
         if (trial := self._trial) is not None:
             got, had, _ = self._gain(trial, others, now)
             return trial.steps < CHAIN and trial.settled is not None and got - had >= SOME * had
-        return self._worth(others)
+        return self._worth(others, part)
 
     @staticmethod
     def _ending(others: list[Seen]) -> bool:
@@ -368,18 +379,16 @@ class Paces:
         return bool(left) and statistics.median(left) < WORTH_S
 
     @staticmethod
-    def _worth(others: list[Seen]) -> bool:
-        """Would they save enough, if they got what they were planned to get?"""
-        saved = [
-            one.left * 8 / max(one.measured, 1.0) * (1 - one.measured / one.planned)
-            for one in others
-            if one.left is not None and one.planned > 0
-        ]
+    def _worth(others: list[Seen], part: float) -> bool:
+        """Would they save enough, if they got what they were planned to get, and not what they get or this part?"""
+        known = [(one, one.left) for one in others if one.left is not None and one.planned > 0]
+        slow = [(one, left, max(1.0, min(one.measured, one.planned * part))) for one, left in known]
+        saved = [left * 8 / rate * (1 - rate / one.planned) for one, left, rate in slow]
         return not saved or statistics.median(saved) >= WORTH_S
 
-    def _try(self, names: list[str], seen: list[Seen], now: float, since: _Look) -> None:
+    def _try(self, names: list[str], seen: list[Seen], now: float, since: _Look, part: float) -> None:
         if (trial := self._trial) is None:
-            before = {one.name: self._rate(one, since, now) for one in seen}
+            before = {one.name: min(self._rate(one, since, now), one.planned * part) for one in seen}
             self._trial = _Trial(names, now, before)
         else:
             trial.names, trial.at, trial.settled, trial.steps = [*trial.names, *names], now, None, trial.steps + 1
@@ -401,8 +410,7 @@ class Paces:
         if since is None or now - since.at < TRIAL_S:
             return None
         got, had, promised = self._gain(trial, [one for one in seen if one.name not in trial.names], now)
-        got_all, had_all, _ = self._gain(trial, seen, now)
-        if got - had >= PAYS * promised or got_all >= PAYS_IN_ALL * had_all:
+        if got >= HALF * (had + promised) and got - had >= max(PAYS * promised, SOME * had):
             return True
         return None if got - had >= SOME * had and now - trial.at < TRIAL_MAX_S else False
 
@@ -413,7 +421,7 @@ class Paces:
         return (
             sum(self._rate(one, since, now) for one in there),
             sum(trial.before[one.name] for one in there),
-            sum(max(0.0, one.planned - trial.before[one.name]) for one in there),
+            sum(max(0.0, min(one.planned, self._best.get(one.name, 0.0)) - trial.before[one.name]) for one in there),
         )
 
     def _owed(self, one: Seen, since: _Look) -> float:
@@ -429,7 +437,14 @@ class Paces:
         by = PROBE_BY if len(seen) > 1 else ALONE_BY
         for one in seen:
             pace = self._pace.get(one.name)
-            if pace is None or pace.cap is None or now - pace.since < pace.wait_s:
+            if pace is None or pace.cap is None:
+                continue
+            if pace.parts and now - pace.since >= PROBE_S and KEEPS_UP * one.planned <= one.measured < WORTH * pace.cap:
+                # It gets all that its links are believed to take, and that is less than it takes: one is down, and
+                # over the other little came when it was measured.
+                pace.parts, pace.since = {}, now
+                return True
+            if now - pace.since < pace.wait_s:
                 continue
             if one.measured >= KEEPS_UP * min(pace.cap, one.planned):
                 more = int(pace.cap * by)

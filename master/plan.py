@@ -62,6 +62,9 @@ ROOM_MIN = 2
 CREDITS_MAX = 4096
 CREDITS_MIN, CREDITS_SPARE = 16, 8
 PAUSE_MS = 20
+PATIENCE_MS = 300
+"""So long a source goes on at its rate when a receiver becomes slow suddenly: by then it has trees of its own.
+There are none where one rate is wanted for all, or a planner is named."""
 CC = "steady"
 """Rule of rate control where none is given."""
 T_MIN_US, T_MAX_US = 200, 2000
@@ -89,6 +92,7 @@ class Transport:
     rto_min_ms: int
     cache_bytes: int
     packet_bytes: int
+    patience_ms: int
 
     def to_json(self, tree: int) -> dict[str, Any]:
         return {"id": tree, **self.__dict__}
@@ -238,6 +242,7 @@ def transport(
         rto_min_ms=given("rto_min_ms", 50),
         cache_bytes=cache,
         packet_bytes=frame_bytes,
+        patience_ms=0 if options.get("delivery") == "together" or options.get("planner") else PATIENCE_MS,
     )
 
 

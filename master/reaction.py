@@ -115,6 +115,8 @@ class Reactions:
         missed = [(u, v, False) for u, v in unread]
         change = t.forest.update([*missed, *links], self.wanted(), appliances)
         entry["recomputed_ns"] = time.time_ns()
+        if isinstance(t.forest, RatedForest) and t.forest.refused:
+            log.warning("group %s: it had %d trees, and keeps those it has left", t.id, len(t.forest.ways))
         if change.nothing:
             return
         leave = self._leaving(change)

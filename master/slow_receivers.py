@@ -15,13 +15,13 @@ from .paces import Seen
 from .plan import RATE_UNKNOWN
 from .reaction import Reactions
 from .schedule import Scheduler
-from .stable import Arc, RatedForest
+from .stable import TREES_MAX, Arc, RatedForest
 from .transfer import Transfer
 
 log = logging.getLogger("datacast.master")
 
-TREE_IDS_MAX = 20
-"""With more there are no plans for measured rates: agents know 32 trees of a group, a plan may have twelve."""
+TREE_IDS_MAX = TREES_MAX - 12
+"""With more there are no plans for measured rates: a plan may have twelve, and links may fail yet."""
 
 
 class SlowReceivers:

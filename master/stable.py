@@ -4,12 +4,15 @@ Each receiver gets the rate that it could have alone, or as near as the network 
 receivers are in trees that slow ones are not in. A change makes a new plan. Trees that are in both keep their ids;
 others get new ids, and those that are in the old one only are cut and end. What had been sent over them is still
 fetched over their routes, or, where a link of theirs is down, over those of other trees.
+
+Ids are few, so links that fail and come back do not use them up: where the trees are still whole for all that can be
+reached they are kept, and a tree with the same receivers and the same rate over other links keeps its id.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -26,6 +29,10 @@ if TYPE_CHECKING:
 Arc = tuple[str, str]
 WORTH = 0.75
 """A slow receiver's links count as slow where the others still get this part of what they would get otherwise."""
+TREES_MAX = 32
+"""Of a group in its life (GROUP_TREES_MAX of the agents)."""
+KEPT = 0.9
+"""Trees that give everybody this part of what a new plan would are kept when a link fails or comes back."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +86,9 @@ class RatedForest:
         self.caps: dict[str, int] = {}
         self.narrow: dict[Arc, int] = {}
         self.cut_off: set[str] = set(plan.cut_off)
+        self.refused = False
+        """The last plan had more trees than the group may still have; those that there are go on."""
+        self._made_for = self._reasons(sorted(plan.got))
         self.ways: dict[int, Way] = {
             number: _way(tree, found, slot)
             for slot, (number, tree, found) in enumerate(zip(ids, plan.trees, plan.routes, strict=True))
@@ -136,8 +146,31 @@ class RatedForest:
         before = set(self.cut_off)
         if (plan := self.planned(wanted)) is None:
             return Change()  # the trees that there are go on
-        self.cut_off = set(plan.cut_off)
-        return self._take_over(plan, before, set(wanted))
+        gone, back = sorted(set(plan.cut_off) - before), sorted((before - set(plan.cut_off)) & set(wanted))
+        if self._made_for == self._reasons(wanted) and self._whole(plan):
+            self.cut_off = set(plan.cut_off)
+            return Change([], [], [], [], gone, back)
+        return self._take_over(plan, wanted, gone, back)
+
+    def _reasons(self, wanted: list[str]) -> tuple[object, ...]:
+        """What trees were made for, but for the links."""
+        return frozenset(wanted), tuple(sorted(self.caps.items())), tuple(sorted(self.narrow.items()))
+
+    def _whole(self, plan: Rated) -> bool:
+        """Do the trees there are reach everybody that can be reached, at about the rates of this plan?"""
+        got = Counter[str]()
+        for way in self.ways.values():
+            if way.slot is None:
+                continue
+            tree, above = self.plan.trees[way.slot], {child: parent for parent, child in way.arcs}
+            for name in set(tree.receivers) - set(plan.cut_off):
+                node = name
+                while node in above:
+                    if not self.network.is_up(above[node], node):
+                        return False
+                    node = above[node]
+                got[name] += tree.rate_bps
+        return all(got[name] >= KEPT * rate for name, rate in plan.got.items())
 
     def planned(self, wanted: list[str]) -> Rated | None:
         """What there would be now; None where it cannot be routed, or the group's pieces do not fit."""
@@ -174,22 +207,25 @@ class RatedForest:
     def _known(self, arc: Arc) -> bool:
         return self.graph.has_edge(*arc) and all(name in self.network.index for name in arc)
 
-    def _take_over(self, plan: Rated, before: set[str], wanted: set[str]) -> Change:
-        slots = {(frozenset(tree.arcs), tree.rate_bps): slot for slot, tree in enumerate(plan.trees)}
+    def _take_over(self, plan: Rated, wanted: list[str], gone: list[str], back: list[str]) -> Change:
+        slots = self._slots(plan)
+        unnamed = [slot for slot in range(len(plan.trees)) if slot not in slots.values()]
+        self.refused = len(self.ways) + len(unnamed) > TREES_MAX
+        if self.refused:
+            return Change()
         changed: list[int] = []
         lost: list[int] = []
-        old = {n: self.plan.trees[way.slot] for n, way in self.ways.items() if way.slot is not None}
-        taken: set[int] = set()
-        for number, way in self.ways.items():
-            tree = old.get(number)
-            slot = slots.get((frozenset(tree.arcs), tree.rate_bps)) if tree else None
-            if tree and (slot is None or slot in taken):
+        for number, way in list(self.ways.items()):
+            if way.slot is None:
+                continue
+            way.slot = slots.get(number)
+            if way.slot is None:
                 lost.append(number)
-                way.slot = None
-            elif tree and slot is not None:
-                taken.add(slot)
-                way.slot = slot
-        self.plan = plan
+            elif set(way.arcs) != set(plan.trees[way.slot].arcs):
+                self.ways[number] = _way(plan.trees[way.slot], plan.routes[way.slot], way.slot)
+                changed.append(number)
+        self.plan, self._made_for = plan, self._reasons(wanted)
+        self.cut_off = set(plan.cut_off)
         # What was sent over a tree that is gone: its receivers fetch it over trees that are there.
         for number, way in self.ways.items():
             if way.slot is not None or all(self.network.is_up(u, v) for u, v in way.arcs):
@@ -198,15 +234,27 @@ class RatedForest:
             if fresh and fresh != way.routes:
                 way.routes = {**way.routes, **fresh}
                 changed.append(number)
-        unnamed = [slot for slot in range(len(plan.trees)) if slot not in taken]
-        return Change(
-            changed,
-            lost,
-            [],
-            unnamed,
-            sorted((self.cut_off - before) & wanted),
-            sorted((before - self.cut_off) & wanted),
-        )
+        return Change(changed, lost, [], unnamed, gone, back)
+
+    def _slots(self, plan: Rated) -> dict[int, int]:
+        """Which of the plan's trees goes on under which id: the same one, or one over other links."""
+        slots: dict[int, int] = {}
+        old = {number: self.plan.trees[way.slot] for number, way in self.ways.items() if way.slot is not None}
+        kinds: list[Callable[[RatedTree], frozenset[object]]] = [
+            lambda tree: frozenset(tree.arcs),
+            lambda tree: frozenset(tree.receivers),
+        ]
+        for kind in kinds:
+            free = {slot: tree for slot, tree in enumerate(plan.trees) if slot not in slots.values()}
+            for number, tree in old.items():
+                if number in slots:
+                    continue
+                for slot, other in free.items():
+                    if other.rate_bps == tree.rate_bps and kind(other) == kind(tree):
+                        slots[number] = slot
+                        del free[slot]
+                        break
+        return slots
 
     def _any_routes(self) -> dict[str, bytes]:
         """Each receiver's route in the slowest tree that it is in: that one reaches most."""

@@ -130,7 +130,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t len)
                                             .delta = rate / 20,
                                             .interval = DC_MS,
                                             .packet_bytes = kind & 16 ? 1464 : 9000},
-                                 .burst_packets = kind & 32 ? 64 : 2};
+                                 .burst_packets = kind & 32 ? 64 : 2,
+                                 .patience = kind & 128 ? 100 * DC_MS : 0};
   m.s = dc_source_init(memory, m.now, &m.cfg);
   m.begin = kind & 64 ? 1000 : 0;
   m.end = m.begin;

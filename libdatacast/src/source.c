@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "patience.h"
 #include "runs.h"
 
 /* Two queues wait for tokens. HOLES, the numbers below what was sent already, go first: their first interests were lost
@@ -43,6 +44,7 @@ struct dc_source {
   int64_t tokens, cost, depth;
   uint64_t rate, limit; /* limit: 0 for none */
   dc_time tick;
+  struct patience patience;
 
   struct dc_runs given, sent; /* the numbers there are; those that were sent */
   uint32_t next_seq;          /* one past the highest number sent */
@@ -73,7 +75,7 @@ size_t dc_source_size(void) { return sizeof(struct dc_source); }
 
 static void retime(dc_source *s)
 {
-  s->rate = s->cfg.cc->rate(s->cc);
+  s->rate = patience_rate(&s->patience, s->now, s->cfg.cc->rate(s->cc), s->cfg.params.packet_bytes);
   if (s->rate > RATE_LIMIT)
     s->rate = RATE_LIMIT;
   if (s->limit != 0 && s->rate > s->limit)
@@ -98,6 +100,7 @@ dc_source *dc_source_init(void *memory, dc_time now, const struct dc_source_cfg 
   s->cost = (int64_t)s->cfg.params.packet_bytes * 8 * UNIT;
   s->depth = s->cost * s->cfg.burst_packets;
   s->tokens = s->cost;
+  s->patience = (struct patience){.most = cfg->patience, .since = now};
   cfg->cc->init(s->cc, now, &s->cfg.params);
   retime(s);
   return s;
@@ -317,10 +320,9 @@ static dc_time answer_at(const dc_source *s)
   return s->dup[s->dup_head].lost && s->repair > s->now ? s->repair : s->now;
 }
 
-unsigned dc_source_poll(dc_source *s, dc_time now, struct dc_source_tx *out, unsigned cap)
+static unsigned repeat(dc_source *s, struct dc_source_tx *out, unsigned cap)
 {
   unsigned n = 0;
-  advance(s, now);
   for (; n < cap && s->dups > 0 && answer_at(s) <= s->now; n++) {
     struct again *d = &s->dup[s->dup_head];
     if (d->lost && s->cfg.cc->spreads_repairs)
@@ -331,7 +333,12 @@ unsigned dc_source_poll(dc_source *s, dc_time now, struct dc_source_tx *out, uns
     s->dups--;
     s->count.dup_packets++;
   }
-  for (;; n++) {
+  return n;
+}
+
+static unsigned send_new(dc_source *s, struct dc_source_tx *out, unsigned cap)
+{
+  for (unsigned n = 0;; n++) {
     drop_gone(s, HOLES);
     drop_gone(s, AHEAD);
     if (n == cap || s->queued == 0 || s->tokens < s->cost)
@@ -355,6 +362,16 @@ unsigned dc_source_poll(dc_source *s, dc_time now, struct dc_source_tx *out, uns
       shift(s, which);
   }
 }
+
+unsigned dc_source_poll(dc_source *s, dc_time now, struct dc_source_tx *out, unsigned cap)
+{
+  advance(s, now);
+  unsigned again = repeat(s, out, cap), fresh = send_new(s, out + again, cap - again);
+  patience_sent(&s->patience, s->now, fresh, again, s->cfg.params.packet_bytes);
+  return again + fresh;
+}
+
+uint32_t dc_source_bore(const dc_source *s) { return s->patience.times; }
 
 dc_time dc_source_next_wake(const dc_source *s)
 {

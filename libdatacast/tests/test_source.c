@@ -380,8 +380,93 @@ static void small_arrays_lose_nothing(void)
   free(s);
 }
 
+/* A rule that says what it is told to. */
+static uint64_t said;
+static void rule_init(void *state, dc_time now, const struct dc_cc_params *p) { (void)state, (void)now, (void)p; }
+static void rule_interest(void *state, dc_time now, const struct dc_cc_event *e) { (void)state, (void)now, (void)e; }
+static void rule_tick(void *state, dc_time now) { (void)state, (void)now; }
+static dc_time rule_next(const void *state) { return (void)state, DC_NEVER; }
+static uint64_t rule_rate(const void *state) { return (void)state, said; }
+static const struct dc_cc_ops rule = {
+    .init = rule_init, .interest = rule_interest, .tick = rule_tick, .next_tick = rule_next, .rate = rule_rate};
+
+/* New packets in so many ms, with so many interests each ms for what was sent before. */
+static unsigned carried(dc_source *s, dc_time *now, unsigned ms, uint32_t *seq, unsigned again)
+{
+  unsigned fresh = 0;
+  for (unsigned i = 0; i < ms; i++) {
+    *now += DC_MS;
+    for (unsigned k = 0; k < 20; k++) /* what waits is merged */
+      ask(s, *now, *seq + fresh + k);
+    for (unsigned k = 0; k < again; k++)
+      ask_from(s, *now, k, 0, &to_b);
+    for (unsigned n; (n = dc_source_poll(s, *now, tx, CAP)) > 0;)
+      for (unsigned k = 0; k < n; k++)
+        fresh += !(tx[k].flags & DC_FLAG_DUP);
+  }
+  *seq += fresh;
+  return fresh;
+}
+
+static void patience_lasts_its_time_and_rests(void)
+{
+  struct dc_source_cfg cfg = {.cc = &rule,
+                              .params = {.rate_init = 1, .rate_max = 100000000, .packet_bytes = 1250},
+                              .burst_packets = 8,
+                              .patience = 300 * DC_MS};
+  said = 50000000; /* five packets each ms */
+  dc_source *s = dc_source_init(malloc(dc_source_size()), 1000, &cfg);
+  dc_source_assign(s, 0, 1000000);
+  dc_time now = 1000;
+  uint32_t seq = 0;
+  assert(carried(s, &now, 400, &seq, 0) >= 1990 && dc_source_bore(s) == 0);
+  said = 30000000; /* not so much less */
+  assert(carried(s, &now, 100, &seq, 0) <= 310 && dc_source_bore(s) == 0);
+  said = 50000000;
+  carried(s, &now, 400, &seq, 0);
+  said = 5000000;
+  assert(carried(s, &now, 290, &seq, 0) >= 1400 && dc_source_bore(s) == 1);
+  carried(s, &now, 20, &seq, 0);
+  assert(carried(s, &now, 100, &seq, 0) <= 60); /* over */
+  said = 50000000;
+  carried(s, &now, 1000, &seq, 0);
+  said = 5000000;
+  assert(carried(s, &now, 100, &seq, 0) <= 60 && dc_source_bore(s) == 1); /* it rests */
+  said = 50000000;
+  carried(s, &now, 3000, &seq, 0);
+  said = 5000000;
+  /* Who takes two of the five packets a millisecond once more is not borne with: some duplicates, and that is it. */
+  assert(carried(s, &now, 100, &seq, 2) <= 100 && dc_source_bore(s) == 2);
+  free(s);
+}
+
+static void a_tree_that_has_just_begun_or_ran_dry_has_no_patience(void)
+{
+  struct dc_source_cfg cfg = {.cc = &rule,
+                              .params = {.rate_init = 1, .rate_max = 100000000, .packet_bytes = 1250},
+                              .burst_packets = 8,
+                              .patience = 300 * DC_MS};
+  said = 50000000;
+  dc_source *s = dc_source_init(malloc(dc_source_size()), 1000, &cfg);
+  dc_source_assign(s, 0, 1000000);
+  dc_time now = 1000;
+  uint32_t seq = 0;
+  carried(s, &now, 100, &seq, 0);
+  said = 5000000;
+  assert(carried(s, &now, 100, &seq, 0) <= 60 && dc_source_bore(s) == 0);
+  said = 50000000;
+  carried(s, &now, 400, &seq, 0);
+  now += DC_SEC; /* nothing was asked for */
+  carried(s, &now, 10, &seq, 0);
+  said = 5000000;
+  assert(carried(s, &now, 100, &seq, 0) <= 80 && dc_source_bore(s) == 0);
+  free(s);
+}
+
 int main(void)
 {
+  patience_lasts_its_time_and_rests();
+  a_tree_that_has_just_begun_or_ran_dry_has_no_patience();
   the_bucket_paces_new_data_exactly();
   what_was_lost_is_sent_again_at_half_of_the_highest_rate();
   a_limit_holds_whatever_the_rule_finds();

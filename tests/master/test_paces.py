@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from datacast.master.paces import AGREE_S, BEHIND_S, CHAIN, HOLD_S, PLAN_EVERY_S, TRIAL_MAX_S, Paces, Seen
+from datacast.master.paces import AGREE_S, BEHIND_S, CHAIN, HOLD_S, PLAN_EVERY_S, TRIAL_MAX_S, Pace, Paces, Seen
 
 NEAR = 64 << 10
 POLL_S = 0.25
@@ -252,6 +252,46 @@ def test_a_sudden_fall_is_found_with_two_looks(told: bool, rate: float, behind: 
             break
     assert plans == ([False, True] if planned else [False] * 3)
     assert not planned or (set(paces.caps) == {"c"} and 9e6 < paces.caps["c"] < 11e6)
+
+
+def test_a_sudden_fall_is_planned_for_while_the_source_has_patience():
+    """The others lose nothing yet; they would, as soon as its patience is over. That they go on as before is what
+    was promised."""
+    paces, held, fast, slow = Paces(NEAR), dict.fromkeys("abc", 0), 97e6, 10e6
+
+    def look(now: float, step: float, c: float) -> bool:
+        for name in held:
+            held[name] += int((c if name == "c" else fast) * step / 8)
+        caps = paces.caps
+        seen = [
+            Seen(n, h, c if n == "c" else fast, float(caps.get(n, 100e6)), 100e6, left=60 << 20)
+            for n, h in held.items()
+        ]
+        return paces.look(seen, now)
+
+    now = 0.0
+    for _ in range(8):
+        now += POLL_S
+        assert not look(now, POLL_S, fast)
+    paces.slowed(now)
+    plans = [look(now + 0.06 * i, 0.06, slow) for i in (1, 2, 3)]
+    assert any(plans) and set(paces.caps) == {"c"}
+    later = [look(now + 0.18 + POLL_S * i, POLL_S, slow) for i in range(1, 8)]
+    assert not any(later), "it is not taken back"
+
+
+def test_what_a_link_was_not_seen_to_bring_is_forgotten_when_it_is_all_there_is():
+    """Nothing came over it for a moment, so it got a small part of the cap; now the other link is down."""
+    paces = Paces(NEAR)
+    paces._pace["c"] = Pace(10e6, {"x": 0.95, "y": 0.05}, since=0.0, wait_s=64.0)
+    assert paces.narrow == {("x", "c"): 9_500_000, ("y", "c"): 500_000}
+    held, now, begun = 0, 0.0, None
+    while begun is None and now < 10.0:
+        now += POLL_S
+        held += int(500_000 * POLL_S / 8)
+        if paces.look([Seen("c", held, 500_000, 500_000.0, 100e6, left=1 << 28)], now):
+            begun = now
+    assert begun is not None and begun <= 3.0 and not paces.narrow and paces.caps == {"c": 10e6}
 
 
 @pytest.mark.parametrize("disk, planned", [(10e6, True), (80e6, False)])

@@ -213,7 +213,13 @@ def test_what_is_given_is_taken() -> None:
         "rto_min_ms": 11,
         "cache_bytes": 0,
         "packet_bytes": 9014,
+        "patience_ms": 300,
     }
+    for where_none_will_be_planned in ({"delivery": "together"}, {"planner": "fpfr"}):
+        other = make_transport(
+            where_none_will_be_planned, rate_bps=10**8, frame_bytes=9014, queue_packets=100, others=0
+        )
+        assert other.patience_ms == 0
 
 
 @pytest.mark.parametrize("size", [3, 9013])

@@ -7,7 +7,7 @@ import pytest
 from datacast import topologies
 from datacast.core.trees import Network
 from datacast.master.plan import PlanError, make_plan
-from datacast.master.stable import RatedForest, with_routes
+from datacast.master.stable import TREES_MAX, RatedForest, with_routes
 from datacast.planners import deliver
 
 SIX = ["02", "10", "21", "23", "31", "33"]
@@ -103,6 +103,60 @@ def test_receivers_without_a_link_are_cut_off_and_come_back():
     down = [("31", "s0.3", False), ("31", "s1.1", False)]
     assert it.update(down, SIX).cut_off == ["31"]
     assert it.update([(u, v, True) for u, v, _ in down], SIX).back == ["31"]
+
+
+def test_links_that_flap_use_up_no_ids():
+    it = forest(fabric())
+    before = dict(it.ways)
+    for _ in range(20):
+        for up in (False, True):
+            change = it.update([("31", "s0.3", up), ("31", "s1.1", up)], SIX)
+            assert (change.cut_off, change.back) == (([], ["31"]) if up else (["31"], []))
+            assert not (change.lost or change.unnamed or change.changed) and it.ways == before
+
+
+def test_a_link_that_comes_back_is_used_where_it_brings_more():
+    it = forest(fabric(slow=False))
+    down = [("00", "s0.0", up) for up in (False, True)]
+    change = it.update(down[:1], SIX)
+    for slot, number in zip(change.unnamed, range(50, 60), strict=False):
+        it.name(slot, number)
+    assert set(it.plan.got.values()) == {FAST}
+    assert it.update(down[1:], SIX).unnamed and set(it.plan.got.values()) == {2 * FAST}
+
+
+def test_a_tree_over_other_links_keeps_its_id_where_its_receivers_and_rate_are_the_same():
+    kept = 0
+    for link in {tuple(sorted(arc)) for way in forest(fabric()).ways.values() for arc in way.arcs if "31" not in arc}:
+        it = forest(fabric())
+        change = it.update([(*link, False)], SIX)
+        for number, way in it.ways.items():
+            if way.slot is None:
+                continue
+            assert not any(set(arc) == set(link) for arc in way.arcs) and way.arcs == it.plan.trees[way.slot].arcs
+            assert set(way.routes) == set(it.plan.trees[way.slot].receivers)
+            kept += number in change.changed
+        assert sorted([way.slot for way in it.ways.values() if way.slot is not None] + change.unnamed) == list(
+            range(len(it.plan.trees))
+        )
+    assert kept
+
+
+def test_a_plan_with_more_trees_than_a_group_may_have_is_refused_and_those_there_are_go_on():
+    it, number = forest(fabric(slow=False)), 100
+    for i in range(40):
+        it.caps = {"31": 7_000_000 + 1000 * i}
+        change = it.update([], SIX)
+        for slot in change.unnamed:
+            number += 1
+            it.name(slot, number)
+        if it.refused:
+            break
+    assert it.refused and change.nothing and TREES_MAX - 4 < len(it.ways) <= TREES_MAX
+    live = [way for way in it.ways.values() if way.slot is not None]
+    assert {name for way in live for name in way.routes} == set(SIX)
+    it.caps = {}
+    assert it.update([], SIX).nothing and it.refused
 
 
 def test_a_rate_per_direction_goes_before_the_one_for_both():

@@ -13,6 +13,7 @@ struct dc_source_cfg {
   const struct dc_cc_ops *cc;
   struct dc_cc_params params;
   uint32_t burst_packets; /* depth of the bucket, in full packets (at least 1) */
+  dc_time patience;       /* so long it goes on at its rate where a receiver has become slow suddenly; 0: not at all */
 };
 
 struct dc_source_counters {
@@ -55,5 +56,7 @@ struct dc_source_tx {
 unsigned dc_source_poll(dc_source *s, dc_time now, struct dc_source_tx *out, unsigned cap) __attribute__((nonnull));
 dc_time dc_source_next_wake(const dc_source *s) __attribute__((nonnull));
 void dc_source_counters(const dc_source *s, struct dc_source_counters *out) __attribute__((nonnull));
+/* How many times its patience began: whoever can give a receiver trees of its own should do it now. */
+uint32_t dc_source_bore(const dc_source *s) __attribute__((nonnull));
 
 #endif

@@ -55,6 +55,7 @@ struct dc_source_cfg {
   const struct dc_cc_ops *cc;
   struct dc_cc_params params;
   uint32_t burst_packets;
+  uint64_t patience;
   ...;
 };
 struct dc_source_counters {
