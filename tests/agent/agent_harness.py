@@ -43,7 +43,7 @@ def inside(namespace: str, act: Callable[[], T]) -> T:
     return inside_file(f"/run/netns/{namespace}", act)
 
 
-def until(condition: Callable[[], T], what: str, timeout: float = 10.0) -> T:
+def until(condition: Callable[[], T], what: str, timeout: float = 60.0) -> T:
     """The first true value of the condition."""
     end = time.monotonic() + timeout
     while True:
@@ -117,7 +117,7 @@ class Client:
             self.pump(0.1)
         return self.acks.pop(number)["results"]
 
-    def wait(self, condition: Callable[[], T], what: str, timeout: float = 20.0) -> T:
+    def wait(self, condition: Callable[[], T], what: str, timeout: float = 60.0) -> T:
         """Until the condition over `events` holds."""
         end = time.monotonic() + timeout
         while True:
@@ -161,7 +161,7 @@ class Agent:
     def stop(self, sig: int = signal.SIGTERM) -> int:
         if self.process.poll() is None:
             self.process.send_signal(sig)
-        return self.process.wait(10)
+        return self.process.wait(60)
 
     def leftovers(self) -> list[str]:
         return sorted(str(p.relative_to(self.folder)) for p in self.folder.rglob(".*datacast-*"))
@@ -534,7 +534,7 @@ class Transfer:
                 return message
         return None
 
-    def wait_ended(self, names: Iterable[str] | None = None, timeout: float = 30.0) -> dict[str, Message]:
+    def wait_ended(self, names: Iterable[str] | None = None, timeout: float = 90.0) -> dict[str, Message]:
         names = list(self.receivers if names is None else names)
 
         def all_ended() -> bool:
@@ -550,7 +550,7 @@ class Transfer:
     def close(self, keep: bool = False) -> dict[str, Message]:
         return self.client.request("close", self.members(), {"reason": "test", "keep": keep}, self.group)
 
-    def deliver(self, timeout: float = 30.0) -> dict[str, Message]:
+    def deliver(self, timeout: float = 90.0) -> dict[str, Message]:
         """The whole way; every receiver's file is compared with the source's."""
         results = self.open()
         assert all(r["ok"] for r in results.values()), results

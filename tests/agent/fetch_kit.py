@@ -26,7 +26,7 @@ class Fetcher:
         self.allowed.write_text(json.dumps({"origins": [entry]}))
         self.allowed.chmod(0o600)
 
-    def ask(self, op: str, part: Message | None = None, body: Message | None = None, timeout: float = 20.0) -> Message:
+    def ask(self, op: str, part: Message | None = None, body: Message | None = None, timeout: float = 60.0) -> Message:
         members = self.net.member("b", part)
         return self.client.request(op, members, body or {}, GROUP)["b"]
 

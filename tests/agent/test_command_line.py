@@ -12,7 +12,7 @@ GOOD = ["--node", "x", "--listen", "127.0.0.1:0", "--port", "0=lo"]
 
 
 def agent(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([str(PLAIN), *arguments], capture_output=True, text=True, timeout=10)
+    return subprocess.run([str(PLAIN), *arguments], capture_output=True, text=True, timeout=90)
 
 
 def test_help_and_version() -> None:
@@ -106,7 +106,7 @@ def test_what_cannot_run_says_why(make_net: object, change: list[str], told: str
     command = ["ip", "netns", "exec", net.namespace("a"), str(PLAIN), "--insecure"]
     for name, value in options.items():
         command += [name, value]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=10)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=90)
     assert done.returncode == 1
     assert told in done.stderr, done.stderr
     assert len(done.stderr.splitlines()) <= 2
@@ -115,5 +115,5 @@ def test_what_cannot_run_says_why(make_net: object, change: list[str], told: str
 @pytest.mark.root
 def test_address_in_use(make_net: object, tmp_path: Path) -> None:
     net: Net = make_pair(make_net(PLAIN))  # type: ignore[operator]
-    done = subprocess.run(agent_command(net, "--insecure"), capture_output=True, text=True, timeout=10)
+    done = subprocess.run(agent_command(net, "--insecure"), capture_output=True, text=True, timeout=90)
     assert done.returncode == 1 and "Address already in use" in done.stderr

@@ -76,7 +76,7 @@ def star(make_net: Callable[[Path], Net], tmp_path: Path) -> Iterator[Star]:
     star = Star(make_net(PLAIN), tmp_path)
     yield star
     star.process.terminate()
-    assert star.process.wait(10) == 0
+    assert star.process.wait(60) == 0
 
 
 def test_a_stored_corrupt_packet_is_bypassed_and_leaves_the_cache(star: Star, tmp_path: Path) -> None:

@@ -202,7 +202,7 @@ def test_registration_checks_the_fabric_manager(manager: tuple[Net, socket.socke
 
 
 def start(net: Net, *options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(agent_command(net, *options), capture_output=True, text=True, timeout=10)
+    return subprocess.run(agent_command(net, *options), capture_output=True, text=True, timeout=90)
 
 
 def test_start_refuses_what_is_not_safe(make_net: Callable[[Path], Net], tmp_path: Path, authority: Authority) -> None:
@@ -228,7 +228,7 @@ def test_start_refuses_what_is_not_safe(make_net: Callable[[Path], Net], tmp_pat
     loopback = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert loopback.stderr is not None and "ready on" in loopback.stderr.readline()
     loopback.terminate()
-    assert loopback.wait(10) == 0
+    assert loopback.wait(60) == 0
     loopback.stderr.close()
 
 

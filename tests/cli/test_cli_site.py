@@ -44,7 +44,7 @@ def test_a_site_is_made_in_one_go(tmp_path: Path) -> None:
     assert yaml.safe_load(config.read_text())["port"] == ["0=lo", "1=lo"]
     assert "agent/00" in str(describe(root / "etc" / "datacast" / "tls" / "agent.pem"))
     # The agent reads its file to the end: what it lacks is a port that is Ethernet.
-    agent = subprocess.run([str(AGENT), "--config", str(config)], capture_output=True, text=True, timeout=10)
+    agent = subprocess.run([str(AGENT), "--config", str(config)], capture_output=True, text=True, timeout=90)
     assert agent.returncode == 1 and "agent.yaml" not in agent.stderr, agent.stderr
     with tarfile.open(site / "controller.tar.gz") as tar:
         names = set(tar.getnames())

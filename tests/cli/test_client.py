@@ -66,7 +66,7 @@ def test_send_follows_to_the_end_and_says_how_it_went() -> None:
             )
             return told, machine
 
-    (code, out, err), (code_json, out_json, err_json) = run(scenario(), 60)
+    (code, out, err), (code_json, out_json, err_json) = run(scenario(), 100)
     assert (code, err) == (0, "") and "done" in out and "h1" in out and "started in" in out
     record = json.loads(out_json)
     assert (code_json, err_json) == (0, "") and record["state"] == "done" and len(record["receivers"]) == 3
@@ -84,7 +84,7 @@ def test_send_to_a_set_and_without_watching() -> None:
             watched = await datacast("status", out.strip(), "--watch", url=url)
             return code, record, shown, listed, watched
 
-    code, record, shown, listed, watched = run(scenario(), 60)
+    code, record, shown, listed, watched = run(scenario(), 100)
     assert code == 0 and list(record["receivers"]) == ["h1", "h3"]
     assert shown[0] == 0 and json.loads(shown[1]) == record
     assert [g["id"] for g in json.loads(listed[1])] == [record["id"]]
@@ -97,7 +97,7 @@ def test_a_transfer_that_fails_for_one_receiver_exits_with_1_and_names_it() -> N
             it.world.agents["h2"].fail["open"] = ("disk_full", "/srv: 3 bytes free")
             return await datacast("send", "/srv/file", "--from", "h0", "--to", "h1,h2", url=url)
 
-    code, out, _ = run(scenario(), 60)
+    code, out, _ = run(scenario(), 100)
     assert code == 1 and "partial" in out and "3 bytes free" in out
 
 
@@ -118,7 +118,7 @@ def test_a_host_joins_and_another_leaves_and_a_host_that_is_none_is_named() -> N
             dest = [m["tree"]["b"]["dest"] for name, m in it.world.ops("open") if name == "h3"]
             return record, joined, left, none, gone, odd, late, dest
 
-    record, joined, left, none, gone, odd, late, dest = run(scenario(), 60)
+    record, joined, left, none, gone, odd, late, dest = run(scenario(), 100)
     assert joined[0] == 0 and joined[1].strip() == f"h3 joins {record['id']}"
     assert left[0] == 0 and json.loads(left[1])["id"] == record["id"]
     assert none[0] == 2 and "no host 'h9'" in none[2]
@@ -142,7 +142,7 @@ def test_a_group_that_reached_some_is_resumed_for_the_rest() -> None:
             twice = await datacast("resume", group["id"], url=url)
             return group, shown, resumed, twice, again - opened
 
-    group, shown, resumed, twice, again = run(scenario(), 60)
+    group, shown, resumed, twice, again = run(scenario(), 100)
     assert group["state"] == "partial" and group["id"] in shown[1]
     assert resumed[0] == 0 and json.loads(resumed[1])["state"] == "done"
     assert again == 0, "who has the file is left alone"
@@ -157,7 +157,7 @@ def test_send_with_a_quorum_starts_without_those_who_are_away() -> None:
             args = ["send", "/srv/file", "--from", "h0", "--to", "h1,h2,h3", "--quorum", "2", "--no-watch", "--json"]
             return few, many, await datacast(*args, url=url)
 
-    few, many, started = run(scenario(), 60)
+    few, many, started = run(scenario(), 100)
     assert few[0] == 2 and "host h3 has no agent" in few[2]
     assert many[0] == 2 and "a quorum of 3 of 2 receivers" in many[2]
     assert started[0] == 0 and json.loads(started[1])["state"] == "starting"
@@ -172,7 +172,7 @@ def test_ctrl_c_cancels_the_group() -> None:
             result = await datacast(process=process)
             return result, (await it.client.groups())[0], [agent.roles for agent in it.world.agents.values()]
 
-    (code, _, err), group, roles = run(scenario(), 60)
+    (code, _, err), group, roles = run(scenario(), 100)
     assert code == 130 and f"{group['id']} is cancelled" in err and group["state"] == "cancelled"
     assert roles == [{}, {}, {}, {}]
 
@@ -190,7 +190,7 @@ def test_ctrl_c_in_status_stops_the_watching_only() -> None:
             cancelled = await datacast("cancel", group["id"], url=url)
             return code, record["state"], cancelled
 
-    code, state, cancelled = run(scenario(), 60)
+    code, state, cancelled = run(scenario(), 100)
     assert code == 130 and state == "running"
     assert cancelled[0] == 0 and "is cancelled" in cancelled[1]
 
@@ -217,7 +217,7 @@ def test_wrong_use_has_its_exit_code_and_names_the_thing(args: list[str], code: 
         async with service([20_000.0]) as (_, url):
             return await datacast(*args, url=url)
 
-    exit_code, out, err = run(scenario(), 60)
+    exit_code, out, err = run(scenario(), 100)
     assert exit_code == code and text in out + err and "Traceback" not in err
 
 
@@ -236,7 +236,7 @@ def test_topology_for_people_and_machines() -> None:
             it.manager.fabric.nodes["s"].cache = False
             return await datacast("topology", "--links", url=url), await datacast("topology", "--json", url=url)
 
-    (code, out, _), (_, machine, _) = run(scenario(), 60)
+    (code, out, _), (_, machine, _) = run(scenario(), 100)
     assert code == 0 and "4 hosts (2 with an agent), 1 switches, 4 links (2 down)" in out
     assert "without a cache appliance: s\n" in out
     assert len(json.loads(machine)["links"]) == 4

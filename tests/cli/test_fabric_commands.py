@@ -19,7 +19,7 @@ def test_hosts_are_cordoned_drained_and_take_part_again() -> None:
                 )
             ]  # fmt: skip
 
-    cordon, hosts, send, drain, uncordon, again, table = run(scenario(), 60)
+    cordon, hosts, send, drain, uncordon, again, table = run(scenario(), 100)
     assert cordon[0] == 0 and {h["name"]: h["cordoned"] for h in json.loads(hosts[1])}["h1"] == "disk"
     assert send[0] == 2 and "disk" in send[2]
     assert drain[0] == 0 and "no group runs on h1" in drain[1]
@@ -40,7 +40,7 @@ def test_a_plan_and_sets_and_what_is_forgotten() -> None:
             group = json.loads(done[-1][1])["id"]
             return [*done, await datacast("forget", group, url=url), await datacast("forget", group, url=url)]
 
-    put, listed, plan, sent, forgot, again = run(scenario(), 60)
+    put, listed, plan, sent, forgot, again = run(scenario(), 100)
     assert put[0] == 0 and "rack  h1,h2" in listed[1]
     assert json.loads(plan[1])["receivers"] == ["h1", "h2"] and json.loads(plan[1])["expected_s"] > 0
     assert sent[0] == 0 and json.loads(sent[1])["labels"] == {"job": "night"}
@@ -51,7 +51,7 @@ def test_a_label_without_a_value_is_named() -> None:
     async def scenario():
         return await datacast("send", "/f", "--from", "h0", "--to", "h1", "--label", "job", url="http://127.0.0.1:9")
 
-    code, _, err = run(scenario(), 30)
+    code, _, err = run(scenario(), 100)
     assert code == 2 and "NAME=VALUE" in err
 
 
@@ -65,7 +65,7 @@ def test_where_a_controller_does_not_answer_the_next_is_asked() -> None:
                 await datacast("hosts", url="http://127.0.0.1:1,http://127.0.0.1:2"),
             ]
 
-    hosts, sent, none = run(scenario(), 60)
+    hosts, sent, none = run(scenario(), 100)
     assert hosts[0] == 0 and len(json.loads(hosts[1])) > 1
     assert sent[0] == 0, sent
     assert none[0] == 4 and "no controller at" in none[2]
@@ -82,7 +82,7 @@ def test_a_host_joins_the_fabric_and_leaves_it_by_command() -> None:
                 )
             ]  # fmt: skip
 
-    added, again, shown, removed, gone, odd = run(scenario(), 60)
+    added, again, shown, removed, gone, odd = run(scenario(), 100)
     assert added[0] == 0, added
     assert again[0] != 0 and "part of the fabric already" in again[2], again
     assert shown[0] == 0 and "h9" in shown[1] and removed[0] == 0

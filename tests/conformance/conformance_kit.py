@@ -25,7 +25,7 @@ _serial = itertools.count()
 T = TypeVar("T")
 
 
-def wait_for(what: str, probe: Callable[[], T], seconds: float = 10) -> T:
+def wait_for(what: str, probe: Callable[[], T], seconds: float = 60) -> T:
     """probe() as soon as it is true; fails with the last value when that does not happen."""
     deadline = time.monotonic() + seconds
     while not (value := probe()):

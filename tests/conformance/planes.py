@@ -127,7 +127,7 @@ class ControlledPlane(Plane):
         """Start the controller; returns when the switch is programmed."""
         self.process, self.rest = self.start_controller("controller", self.settings())
         try:
-            wait_for("programming", lambda: self.process.alive() and self.switch()["programmed"], 20)
+            wait_for("programming", lambda: self.process.alive() and self.switch()["programmed"])
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.switch()}\n{self.process.log}") from error
 
@@ -154,7 +154,7 @@ class ControlledPlane(Plane):
     def get(self, path: str, rest: Path | None = None) -> dict[str, Any]:
         """`rest`: of another controller than the plane's own."""
         transport = httpx.HTTPTransport(uds=str(rest or self.rest))
-        with httpx.Client(transport=transport, base_url="http://controller") as client:
+        with httpx.Client(transport=transport, base_url="http://controller", timeout=60) as client:
             answer = client.get(path)
             answer.raise_for_status()
             return answer.json()
@@ -206,7 +206,7 @@ class OvsPlane(ControlledPlane):
         self.vswitchd = self.ns.start("ovs-vswitchd", self.ovs.switch_command(), self.folder, self.ovs.environment)
         self.bridges_made = [Bridge(NODE, 0xDC, (*((i + 1, f"p{i}") for i in range(PORTS)), (APPLIANCE, "ap")))]
         self.ovs.configure(self.bridges_made, "tcp:127.0.0.1:6653")
-        wait_for("the ports", lambda: self.vswitchd.alive() and self.ovs.attached(self.bridges_made), 20)
+        wait_for("the ports", lambda: self.vswitchd.alive() and self.ovs.attached(self.bridges_made))
         self.controller()
 
 
@@ -235,7 +235,7 @@ class Bmv2Plane(ControlledPlane):
 
     def learn(self, addresses: tuple[str, ...]) -> None:
         """The switch tells the controller, and that one answers with an entry."""
-        wait_for("learning", lambda: set(addresses) <= set(self.switch()["stations"]), 10)
+        wait_for("learning", lambda: set(addresses) <= set(self.switch()["stations"]))
         self.switch()  # reading the counters comes after the writes
 
     def start(self) -> None:

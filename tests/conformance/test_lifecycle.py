@@ -68,7 +68,7 @@ def test_a_killed_controller_and_a_new_one_disturb_no_frame(controlled: Controll
         same = [rule for rule, _ in after] == [rule for rule, _ in before]
         return same and all(now >= then for (_, now), (_, then) in zip(after, before, strict=True))
 
-    wait_for("every rule's counter to be where it was or above: no rule was made anew", went_on, 10)
+    wait_for("every rule's counter to be where it was or above: no rule was made anew", went_on)
     after = controlled.switch()
     if isinstance(controlled, Bmv2Plane):
         assert after["pipeline"]["pushed"] is False
@@ -110,8 +110,14 @@ def test_rules_do_not_grow_with_groups(controlled: ControlledPlane, groups: int)
     for tree in range(base, base + 2 * groups):
         controlled.wires[1].send(interest(tree, 0, 1))
         controlled.wires[2].send(interest(tree, 0, 2))
-        came = gather(controlled.wires, 1, 0.0, 2.0)
-        assert list(came) == [0] and came[0][0][12:] == onward(tree, 0)[12:]
+        wanted, asked = onward(tree, 0)[12:], {onward(known, 0)[12:] for known in range(base, tree)}
+        while True:  # an earlier tree's may be asked for once more where all this takes long
+            came = gather(controlled.wires, 1, 0.0, 20.0)
+            assert list(came) == [0]
+            frames = {frame[12:] for frame in came[0]}
+            assert frames <= asked | {wanted}
+            if wanted in frames:
+                break
     after = controlled.switch()
     print(f"{controlled.name}: {after['rules']} rules with {groups} groups")
     assert after["rules"] == before["rules"] <= after["rules_bound"]
@@ -121,7 +127,8 @@ def test_rules_do_not_grow_with_groups(controlled: ControlledPlane, groups: int)
         own = ("local", "segment 1000", "service 1000")
         return next(r["packets"] for r in switch["rule_list"] if r["purpose"] in own)
 
-    wait_for("the counter of LOCAL", lambda: local(controlled.switch()) - local(before) == 4 * groups, 8)
+    # Statistics lag behind: frames from before this test may be counted only now.
+    wait_for("the counter of LOCAL", lambda: local(controlled.switch()) - local(before) >= 4 * groups)
 
 
 def test_counters_tell_what_was_dropped_and_why(controlled: ControlledPlane) -> None:
@@ -136,7 +143,7 @@ def test_counters_tell_what_was_dropped_and_why(controlled: ControlledPlane) -> 
         return {reason: n - before.get(reason, 0) for reason, n in after.items() if n != before.get(reason, 0)}
 
     # A switch's statistics come rule by rule: one may be newer than another.
-    wait_for("all four counters", lambda: sum(grown().values()) >= 4, 8)
+    wait_for("all four counters", lambda: sum(grown().values()) >= 4)
     assert grown() == expected
 
 
@@ -155,12 +162,12 @@ def test_an_appliance_that_hangs_behind_a_live_port_is_missed(controlled: Contro
         pytest.skip("only for switches with an appliance")
     controlled.beside.popen.send_signal(signal.SIGSTOP)
     try:
-        wait_for("the loss", lambda: not controlled.switch()["appliance"]["present"], 10)
+        wait_for("the loss", lambda: not controlled.switch()["appliance"]["present"])
         assert any("does not answer: this switch only forwards" in p for p in controlled.switch()["problems"])
         assert forwards(controlled)
     finally:
         controlled.beside.popen.send_signal(signal.SIGCONT)
-    wait_for("its return", lambda: controlled.switch()["appliance"]["present"], 10)
+    wait_for("its return", lambda: controlled.switch()["appliance"]["present"])
     assert controlled.switch()["problems"] == []
 
 
@@ -168,7 +175,7 @@ def test_many_children_cost_an_appliance_one_frame(controlled: ControlledPlane) 
     """Its link to the switch carries a packet once, however many wait for it: the switch copies (REPLICATE)."""
     if controlled.alone:
         pytest.skip("only for switches with an appliance")
-    wait_for("the appliance to know", lambda: controlled.node()["copies"] == REPLICATE_PORTS, 10)
+    wait_for("the appliance to know", lambda: controlled.node()["copies"] == REPLICATE_PORTS)
     children, tree, payload = range(1, PORTS), 88_001, scenarios.some(4000)
 
     def sent() -> int:
@@ -223,15 +230,15 @@ def test_of_two_controllers_one_leads_and_the_other_goes_on_when_it_is_killed(ov
         cookies = {r["cookie"]: r.get("packets") or 0 for r in ovs.switch()["rule_list"]}
 
         os.kill(ovs.process.popen.pid, signal.SIGSTOP)
-        wait_for("the other leads", lambda: leads(rest), 10)
+        wait_for("the other leads", lambda: leads(rest))
         assert forwards(ovs)
         os.kill(ovs.process.popen.pid, signal.SIGCONT)
-        wait_for("the first one waits", lambda: not leads() and ovs.notes("role"), 10)
+        wait_for("the first one waits", lambda: not leads() and ovs.notes("role"))
         assert leads(rest) and forwards(ovs)
 
         second.stop(signal.SIGKILL)
         began = time.monotonic()
-        wait_for("the first one leads again", leads, 10)
+        wait_for("the first one leads again", leads)
         print(f"take-over after {time.monotonic() - began:.1f} s")
         assert not ovs.switch()["problems"]
         told = ovs.switch()["rule_list"]
@@ -242,15 +249,15 @@ def test_of_two_controllers_one_leads_and_the_other_goes_on_when_it_is_killed(ov
         second.stop(signal.SIGKILL)
         ovs.ns.processes.remove(second)
         vsctl(ovs, "set-controller", NODE, "tcp:127.0.0.1:6653")
-        wait_for("programming", lambda: ovs.switch()["programmed"], 15)
+        wait_for("programming", lambda: ovs.switch()["programmed"])
 
 
 def test_a_switch_of_another_openflow_version_is_turned_away_with_the_remedy(ovs: OvsPlane) -> None:
     vsctl(ovs, "set", "bridge", NODE, "protocols=OpenFlow10")
-    told = wait_for("the note", lambda: ovs.notes("wrong_version"), 15)
+    told = wait_for("the note", lambda: ovs.notes("wrong_version"))
     assert "set the switch's protocols to OpenFlow13" in told[-1]
     vsctl(ovs, "set", "bridge", NODE, "protocols=OpenFlow13")
-    wait_for("programming", lambda: ovs.switch()["programmed"], 15)
+    wait_for("programming", lambda: ovs.switch()["programmed"])
     assert forwards(ovs)
 
 
@@ -261,9 +268,9 @@ def test_a_switch_under_a_wrong_datapath_id_is_turned_away(ovs: OvsPlane, dpid: 
           "protocols=OpenFlow13", f"other_config:datapath-id={dpid:016x}", "other_config:disable-in-band=true",
           "--", "set-controller", "twin", "tcp:127.0.0.1:6653")
     try:
-        assert text in wait_for("the note", lambda: ovs.notes(code), 15)[-1]
+        assert text in wait_for("the note", lambda: ovs.notes(code))[-1]
         assert ovs.switch()["programmed"], ovs.process.log[-3000:]
-        assert wait_for("forwarding", lambda: forwards(ovs), 5)
+        assert wait_for("forwarding", lambda: forwards(ovs))
     finally:
         vsctl(ovs, "del-br", "twin")
 
@@ -271,20 +278,20 @@ def test_a_switch_under_a_wrong_datapath_id_is_turned_away(ovs: OvsPlane, dpid: 
 def test_a_restarted_switch_gets_its_rules_again(ovs: OvsPlane) -> None:
     ovs.vswitchd.stop(signal.SIGKILL)
     ovs.ns.processes.remove(ovs.vswitchd)
-    wait_for("the loss", lambda: not ovs.switch()["connected"], 15)
+    wait_for("the loss", lambda: not ovs.switch()["connected"])
     ovs.vswitchd = ovs.ns.start("ovs-vswitchd", ovs.ovs.switch_command(), ovs.folder, ovs.ovs.environment)
-    wait_for("programming", lambda: ovs.switch()["programmed"], 20)
-    wait_for("the ports", lambda: ovs.switch()["ports_up"] == PORTS, 10)
-    assert wait_for("forwarding", lambda: forwards(ovs), 10)
+    wait_for("programming", lambda: ovs.switch()["programmed"])
+    wait_for("the ports", lambda: ovs.switch()["ports_up"] == PORTS)
+    assert wait_for("forwarding", lambda: forwards(ovs))
 
 
 def test_an_appliance_that_goes_and_comes_back(ovs: OvsPlane) -> None:
     ovs.ns.command("ip", "link", "set", "aq", "down")
-    wait_for("the loss", lambda: not ovs.switch()["appliance"]["present"], 5)
+    wait_for("the loss", lambda: not ovs.switch()["appliance"]["present"])
     assert any("only forwards" in p for p in ovs.switch()["problems"])
     assert forwards(ovs), "it still forwards"
     ovs.ns.command("ip", "link", "set", "aq", "up")
-    wait_for("its return", lambda: ovs.switch()["appliance"]["present"], 5)
+    wait_for("its return", lambda: ovs.switch()["appliance"]["present"])
     assert ovs.switch()["problems"] == []
     scenario = scenarios.node_scenarios(lambda: 77_777)[0]
 
@@ -293,14 +300,14 @@ def test_an_appliance_that_goes_and_comes_back(ovs: OvsPlane) -> None:
         ovs.wires[step.send[0][0]].send(step.send[0][1])
         return list(gather(ovs.wires, 1, 0.03, 0.5)) == [0]
 
-    wait_for("the appliance to answer", works, 10)
+    wait_for("the appliance to answer", works)
 
 
 def test_a_port_that_goes_down_is_seen(ovs: OvsPlane) -> None:
     ovs.ns.command("ip", "link", "set", "w7", "down")
-    wait_for("the port", lambda: not ovs.switch()["port_list"][7]["up"], 5)
+    wait_for("the port", lambda: not ovs.switch()["port_list"][7]["up"])
     ovs.ns.command("ip", "link", "set", "w7", "up")
-    wait_for("the port", lambda: ovs.switch()["port_list"][7]["up"], 5)
+    wait_for("the port", lambda: ovs.switch()["port_list"][7]["up"])
     assert forwards(ovs, 7)
 
 
@@ -310,14 +317,14 @@ def test_a_restarted_bmv2_gets_its_pipeline_and_entries_again(plane: Plane) -> N
         pytest.skip("only for bmv2")
     plane.bmv2.stop(signal.SIGKILL)
     plane.ns.processes.remove(plane.bmv2)
-    wait_for("the loss", lambda: not plane.switch()["connected"], 15)
+    wait_for("the loss", lambda: not plane.switch()["connected"])
     plane.bmv2 = plane.ns.start("bmv2", plane.command(), plane.folder)
     begun = time.monotonic()
-    wait_for("programming", lambda: plane.switch()["programmed"], 20)
+    wait_for("programming", lambda: plane.switch()["programmed"])
     took = f"{plane.switch()['programmed_ms']} ms after connecting, {time.monotonic() - begun:.2f} s after it started"
     print(f"{plane.name}: {plane.switch()['rules']} rules, programmed {took}")
     assert plane.switch()["pipeline"]["pushed"] is True
-    assert wait_for("forwarding", lambda: forwards(plane), 10)
+    assert wait_for("forwarding", lambda: forwards(plane))
 
 
 def test_a_second_p4runtime_controller_takes_over_and_the_first_says_so(plane: Plane) -> None:
@@ -367,10 +374,10 @@ def test_a_second_p4runtime_controller_takes_over_and_the_first_says_so(plane: P
 
     other = take_over()
     assert other.open() is False, "the pipeline is there already"
-    wait_for("the note", lambda: "arbitration lost" in plane.process.log, 10)
+    wait_for("the note", lambda: "arbitration lost" in plane.process.log)
     assert forwards(plane), "frames flow on"
-    wait_for("the first controller's second try", lambda: "another controller drives" in plane.process.log, 10)
+    wait_for("the first controller's second try", lambda: "another controller drives" in plane.process.log)
     have, _ = other.installed()
     other.send([Write("modify", have.copies[(False, P4_GROUP_FLOOD)])])  # only the primary may write
     other.close()
-    wait_for("the first controller's return", lambda: plane.switch()["programmed"], 20)
+    wait_for("the first controller's return", lambda: plane.switch()["programmed"])

@@ -316,7 +316,7 @@ def test_the_program_names_an_address_in_use_and_ends_on_a_signal() -> None:
     sock = listen("127.0.0.1:0")
     address = f"127.0.0.1:{sock.getsockname()[1]}"
     command = [sys.executable, "-m", "datacast.controller.main", "--listen"]
-    busy = subprocess.run([*command, address], capture_output=True, text=True, timeout=30)
+    busy = subprocess.run([*command, address], capture_output=True, text=True, timeout=90)
     assert busy.returncode == 1 and f"cannot listen on {address}" in busy.stderr and "Traceback" not in busy.stderr
     sock.close()
     process = subprocess.Popen([*command, "127.0.0.1:0"], stdout=subprocess.PIPE, text=True)
@@ -324,7 +324,7 @@ def test_the_program_names_an_address_in_use_and_ends_on_a_signal() -> None:
         assert process.stdout is not None
         assert "REST at http://127.0.0.1:" in process.stdout.readline()
         process.terminate()
-        assert process.wait(10) == 0
+        assert process.wait(60) == 0
     finally:
         with contextlib.suppress(ProcessLookupError):
             process.kill()

@@ -386,7 +386,7 @@ def test_bad_options_say_what_is_wrong(args: list[str], text: str, tmp_path: Pat
         [sys.executable, "-m", "datacast.fabric_manager.main", "--store", str(tmp_path / "d"), *args],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=90,
     )
     assert done.returncode in (1, 2) and text in done.stderr and "Traceback" not in done.stderr
 

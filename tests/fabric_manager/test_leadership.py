@@ -103,7 +103,7 @@ def test_another_leads_with_the_groups_worker_and_all_and_the_first_writes_nothi
         await world.stop()
         return record, master.transfer.state, world.violations
 
-    record, state, violations = run(scenario(), 80)
+    record, state, violations = run(scenario(), 100)
     assert record["state"] == state == "done" and violations == []
     assert record["epoch"] == 1, "its master has not noticed anything"
 
@@ -120,7 +120,7 @@ def test_a_leader_whose_process_is_gone_is_followed_without_waiting_for_its_leas
             await leader.registry.stop()
             return other.leadership.leader == other.url
 
-    assert run(scenario(), 60)
+    assert run(scenario(), 100)
 
 
 def test_whoever_asks_a_fabric_manager_that_ends_is_not_told_that_all_links_are_down() -> None:
@@ -154,6 +154,6 @@ def test_whoever_asks_a_fabric_manager_that_ends_is_not_told_that_all_links_are_
         await world.stop()
         return told
 
-    told = run(scenario(), 60)
+    told = run(scenario(), 100)
     assert None in told, "it was asked while it ended"
     assert all(all(links) for links in told if links is not None)

@@ -368,7 +368,7 @@ def test_a_receiver_that_is_away_at_the_start_is_served_afterwards() -> None:
             it.world.agents["21"].resume()
             return told, await it.end(group)
 
-    told, record = run(scenario(), 60)
+    told, record = run(scenario(), 100)
     assert told["21"]["state"] != "failed"
     assert record["state"] == "done" and record["receivers"]["21"]["state"] == "done"
 

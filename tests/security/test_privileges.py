@@ -30,7 +30,7 @@ def running(command: list[str]) -> Iterator[dict[str, str]]:
         yield {key: value.strip() for key, _, value in (line.partition(":") for line in lines)}
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(60)
         if process.stdout:
             process.stdout.close()
 
@@ -83,5 +83,5 @@ def test_root_becomes_an_ordinary_user(tmp_path: Path) -> None:
 
 @pytest.mark.root
 def test_a_user_that_is_none_is_named() -> None:
-    done = subprocess.run([*FABRIC_MANAGER, "--user", "no-such-user"], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([*FABRIC_MANAGER, "--user", "no-such-user"], capture_output=True, text=True, timeout=90)
     assert done.returncode == 1 and "there is no such user" in done.stderr

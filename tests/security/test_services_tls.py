@@ -345,7 +345,7 @@ def test_programs_refuse_what_is_not_safe(
         [sys.executable, "-m", f"datacast.{program}.main", *PROGRAMS[program](tmp_path), *options],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=90,
         stdin=subprocess.DEVNULL,
     )
     assert done.returncode in (1, 2) and words in done.stderr and "Traceback" not in done.stderr, done.stderr

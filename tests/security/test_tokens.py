@@ -367,7 +367,7 @@ def test_the_controller_refuses_what_is_not_safe(tmp_path: Path, options: list[s
         [sys.executable, "-m", "datacast.controller.main", *(names.get(option, option) for option in options)],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=90,
     )
     assert done.returncode == 1 and words in done.stderr and "Traceback" not in done.stderr, done.stderr
 
@@ -378,7 +378,7 @@ def test_without_a_token_file_the_log_says_so() -> None:
     assert process.stdout and process.stderr
     assert "REST at http://127.0.0.1:" in process.stdout.readline()
     process.terminate()
-    _, told = process.communicate(timeout=10)
+    _, told = process.communicate(timeout=90)
     assert "no --tokens: whoever reaches" in told
 
 

@@ -86,7 +86,7 @@ class Lab:
             {"source": source, "receivers": receivers, "source_path": path, "options": options}
         )
 
-    async def end(self, group: dict[str, Any], timeout: float = 20.0) -> dict[str, Any]:
+    async def end(self, group: dict[str, Any], timeout: float = 60.0) -> dict[str, Any]:
         """Wait until a group has ended; its record as a client reads it, asked for once: to ask all the time would take
         more of the processor than the group does."""
         name = group["id"]

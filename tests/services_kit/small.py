@@ -47,12 +47,12 @@ def chain(switches: int) -> nx.Graph:
     return graph
 
 
-def run(work: Coroutine[Any, Any, Any], timeout: float = 40.0) -> Any:
+def run(work: Coroutine[Any, Any, Any], timeout: float = 100.0) -> Any:
     """asyncio.run with a limit: a test that hangs fails."""
     return asyncio.run(asyncio.wait_for(work, timeout))
 
 
-async def until(condition: Callable[[], Any], what: str, timeout: float = 15.0) -> Any:
+async def until(condition: Callable[[], Any], what: str, timeout: float = 60.0) -> Any:
     """Wait for a condition (sync or async); its value when it is true. Fails with `what`."""
     end = time.monotonic() + timeout
     while True:

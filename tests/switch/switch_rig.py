@@ -35,7 +35,7 @@ def ip(*args: str) -> None:
         raise RuntimeError(f"ip {' '.join(args)}: {done.stderr.strip()}")
 
 
-def wait_for(what: str, probe: Callable[[], T], seconds: float = 10) -> T:
+def wait_for(what: str, probe: Callable[[], T], seconds: float = 60) -> T:
     """Until probe() is true; its value. Fails with the last value when it does not become so."""
     deadline = time.monotonic() + seconds
     while True:
@@ -87,7 +87,7 @@ class Wire:
     def send(self, frame: bytes) -> None:
         self.socket.send(frame)
 
-    def receive(self, seconds: float = 3) -> bytes | None:
+    def receive(self, seconds: float = 20) -> bytes | None:
         """The next frame from the switch; None when none comes in time."""
         deadline = time.monotonic() + seconds
         while True:
@@ -121,7 +121,7 @@ class Process:
     def log(self) -> str:
         return self.log_path.read_text()
 
-    def ready(self, seconds: float = 20) -> Process:
+    def ready(self, seconds: float = 60) -> Process:
         def probe() -> bool:
             assert self.popen.poll() is None, f"exit code {self.popen.returncode}: {self.log}"
             return os.path.exists(self.control) and " ready: " in self.log

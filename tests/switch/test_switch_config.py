@@ -17,7 +17,7 @@ def run(path: Path, text: str, *options: str, prefix: tuple[str, ...] = ()) -> s
     config = path / "c.yaml"
     config.write_text(text)
     return subprocess.run([*prefix, str(BINARY), "--config", str(config), *options], capture_output=True, text=True,
-                          timeout=30)
+                          timeout=90)
 
 
 @pytest.mark.parametrize("text, words", [
@@ -104,7 +104,7 @@ def test_an_interface_that_does_not_exist(rig3: Rig, tmp_path: Path) -> None:
 def test_an_interface_with_too_small_an_mtu(rig3: Rig) -> None:
     rig3.ns.ip("link", "set", rig3.ifaces[1], "mtu", "1500")
     process = rig3.start()
-    assert process.popen.wait(20) == USAGE
+    assert process.popen.wait(60) == USAGE
     assert f"interface {rig3.ifaces[1]} has an MTU of 1500" in process.log and "ip link set" in process.log
 
 
@@ -114,7 +114,7 @@ def test_without_the_right_to_open_interfaces(rig3: Rig) -> None:
     process.stop()
     done = subprocess.run(["ip", "netns", "exec", rig3.ns.name, "setpriv", "--bounding-set", "-net_raw", "--inh-caps",
                            "-net_raw", str(BINARY), "--config", str(process.path / "switch.yaml")],
-                          capture_output=True, text=True, timeout=20)
+                          capture_output=True, text=True, timeout=90)
     assert done.returncode == USAGE
     assert "needs root or CAP_NET_RAW" in done.stderr
 
@@ -126,7 +126,7 @@ def test_dpdk_that_does_not_start_says_why(tmp_path: Path, switch_binary: Path) 
     config = tmp_path / "c.yaml"
     config.write_text("nodes:\n" + NODE + f"eal: {{huge: true, memory_mb: {memory}}}")
     process = subprocess.Popen([BINARY, "--config", config], stderr=subprocess.PIPE, text=True)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=90)
     assert process.returncode == RUNTIME, errors
     assert "DPDK does not start: EAL: " in errors and "hugepages" in errors
     assert not Path(f"/var/run/dpdk/datacast-{process.pid}").exists()

@@ -173,7 +173,7 @@ def test_a_whitebox_sends_no_probe_back(rig3: Rig) -> None:
 
 def test_check_reads_the_configuration_and_starts_nothing(rig3: Rig) -> None:
     process = rig3.start(rig3.config(), BINARY, "--check")
-    assert process.popen.wait(10) == 0, process.log
+    assert process.popen.wait(60) == 0, process.log
     assert "1 node(s), good" in process.log
 
 

@@ -46,7 +46,7 @@ class Pair:
         return self.link(0) == self.link(1) == "up"
 
     def wait_alive(self) -> None:
-        wait_for("both directions", self.alive, 15)
+        wait_for("both directions", self.alive)
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def test_a_switch_that_dies_is_silence_and_its_return_is_seen(pair: Pair) -> Non
     pair.wait_alive()
     pair.ends[1].popen.kill()
     pair.ends[1].popen.wait()
-    wait_for("silence", lambda: "is down: silent" in pair.ends[0].log, 3)
+    wait_for("silence", lambda: "is down: silent" in pair.ends[0].log)
     pair.ends[1] = pair.start("s0.1", pair.rig.ifaces[1], pair.cable[1], {}, "again")
     pair.wait_alive()
     assert pair.ends[0].ask("ports")["nodes"]["s0.0"]["1"]["link_failures"] == 1
@@ -130,7 +130,7 @@ def test_a_switch_that_dies_is_silence_and_its_return_is_seen(pair: Pair) -> Non
 def test_a_stopped_process_does_not_blame_its_neighbours(pair: Pair) -> None:
     pair.wait_alive()
     pair.ends[0].popen.send_signal(signal.SIGSTOP)
-    wait_for("the other end's verdict", lambda: "is down: silent" in pair.ends[1].log, 3)
+    wait_for("the other end's verdict", lambda: "is down: silent" in pair.ends[1].log)
     pair.ends[0].popen.send_signal(signal.SIGCONT)
     pair.wait_alive()
     assert "is down: silent" not in pair.ends[0].log

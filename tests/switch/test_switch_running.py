@@ -155,7 +155,7 @@ def test_no_fan_out_groups_that_could_collide(rig3: Rig) -> None:
         assert two.poll() is None, (folder / "log").read_text()
     finally:
         two.terminate()
-        code = two.wait(10)
+        code = two.wait(60)
         os.close(gate_in)
         os.close(gate_out)
     assert code == 0

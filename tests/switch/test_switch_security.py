@@ -114,13 +114,13 @@ def test_a_false_fabric_manager_hears_nothing(
 )
 def test_what_is_not_safe_is_refused(rig3: Rig, more: dict[str, Any], code: int, words: str) -> None:
     process = rig3.start(rig3.config(**more))
-    assert process.popen.wait(20) == code
+    assert process.popen.wait(60) == code
     assert words in process.log
 
 
 def test_anothers_certificate_is_refused(rig3: Rig, authority: Authority) -> None:
     process = rig3.start(rig3.config(tls=files(authority, "agent/00")))
-    assert process.popen.wait(20) == 1
+    assert process.popen.wait(60) == 1
     assert "is the certificate of agent/00; this is switch/" in process.log
 
 

@@ -109,5 +109,5 @@ def test_frames_under_other_labels_pass(rig3: Rig) -> None:
 )
 def test_senseless_numbers_of_workers_are_refused(rig3: Rig, more: dict[str, int], words: str) -> None:
     process = rig3.start(rig3.config(**more))
-    assert process.popen.wait(20) == 2
+    assert process.popen.wait(60) == 2
     assert words in process.log
