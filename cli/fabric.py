@@ -48,6 +48,10 @@ def register(app: typer.Typer) -> None:
     app.add_typer(nodes, name="nodes")
 
 
+CUT_SHOWN = 8
+"""Arcs of a cut."""
+
+
 def plan(
     source: Annotated[str, typer.Option("--from", metavar="HOST", help="The host that has the file.")],
     to: Annotated[list[str], typer.Option("--to", metavar="HOST,HOST…|all|@SET", help="The receivers.")],
@@ -77,6 +81,18 @@ def plan(
     for number, tree in enumerate(found["trees"]):
         table.add_row(str(number), str(tree["links"]), str(tree["depth"]), _rate(tree["share_bps"]))
     console.print(table)
+    gap, cut = found["gap"], found["cut"]
+    console.print(
+        f"gap {gap['part']:.1%}: {gap['receiver']} gets less than its bound of "
+        f"{_rate(found['bound_bps'][gap['receiver']])}"
+        if gap["part"]
+        else "no gap: no trees could bring more",
+        highlight=False,
+    )
+    if cut:
+        arcs = [f"{u}>{v}" for u, v in cut["arcs"]]
+        shown = " ".join(arcs[:CUT_SHOWN]) + (f" and {len(arcs) - CUT_SHOWN} more" if len(arcs) > CUT_SHOWN else "")
+        console.print(f"the cut: {cut['receiver']} has {_rate(cut['bps'])} over {shown}", highlight=False)
     if found["unreachable"]:
         console.print(f"no path leads to {', '.join(found['unreachable'])}", highlight=False)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +61,7 @@ def show(
         "receivers": {name: {"rate_bps": round(got[name]), "bound_bps": alone.bound[name]} for name in receivers},
         "common_bps": round(min(got.values())),
         "common_bound_bps": alone.common_bound,
-        "gap": _gap(got, alone.bound),
+        "gap": asdict(planners.gap(got, alone.bound)),
         "aggregate_bps": round(plan.aggregate),
         "cuts": {
             name: {"capacity_bps": cut.capacity_bps, "arcs": [list(arc) for arc in cut.arcs]}
@@ -80,16 +80,6 @@ def show(
         print(json.dumps(result))
     else:
         _tables(g, result)
-
-
-def _gap(got: dict[str, float], bound: dict[str, int]) -> dict[str, Any]:
-    """The part that the one farthest from its bound lacks of it, and who that is. 0: no plan can be better for anybody.
-    Where hosts pass nothing on, or one tree has to serve several, the bound itself may be beyond reach."""
-    short = {name: 1.0 - got[name] / most for name, most in bound.items() if most}
-    name = max(short, key=lambda name: short[name], default=None)
-    # Rates are whole numbers: what a bit per second makes is no gap.
-    part = round(short[name], 6) if name is not None and bound[name] - got[name] > 1 else 0.0
-    return {"part": part, "receiver": name if part else None}
 
 
 def _on_cables(net: planners.Net, hops: tuple[tuple[str, str], ...]) -> list[tuple[str, str]]:

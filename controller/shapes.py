@@ -101,6 +101,19 @@ class PlannedTree(BaseModel):
     arcs: list[tuple[str, str]]
 
 
+class Gap(BaseModel):
+    part: float = Field(description="of its bound that the receiver farthest from it lacks; 0: no plan is better")
+    receiver: str | None
+
+
+class Cut(BaseModel):
+    """Arcs that every way to a receiver crosses, and what they carry at most together."""
+
+    receiver: str
+    bps: int
+    arcs: list[tuple[str, str]]
+
+
 class Plan(BaseModel):
     """What a group would get if it began now."""
 
@@ -113,6 +126,16 @@ class Plan(BaseModel):
     deadline_met: bool | None
     trees: list[PlannedTree]
     receiver_bps: dict[str, int] = Field(default={}, description="by receiver: the sum of its trees' shares")
+    bound_bps: dict[str, int] = Field(
+        default={},
+        description="by receiver: what any trees could bring it with no other group there; the same for all where one "
+        "rate serves all",
+    )
+    gap: Gap = Field(
+        default=Gap(part=0.0, receiver=None),
+        description="between what these trees could bring with no other group there and `bound_bps`",
+    )
+    cut: Cut | None = Field(default=None, description="why the receiver with the least bound can have no more")
 
 
 class HostSet(BaseModel):

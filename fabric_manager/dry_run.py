@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from datacast import planners
-from datacast.core.trees import TreeError, Unreachable, steiner_trees
+from datacast.core.rates import arc_rates, rated_trees
+from datacast.core.trees import Network, TreeError, Unreachable, steiner_trees
 from datacast.services.problems import Problem
 
 from .api import GroupSpec, graph_of
@@ -41,7 +42,8 @@ def dry_run(
     except TreeError as error:
         raise Problem(409, error.code, error.message, what=error.what) from error
     reached = [name for name in receivers if name not in unreachable]
-    trees = _rated(graph, spec, reached) or [
+    rated = _rated(graph, spec, reached)
+    trees = rated or [
         _Planned(
             tuple(tree.arcs),
             tree.depth,
@@ -81,6 +83,25 @@ def dry_run(
             for number, tree in enumerate(trees)
         ],
         "receiver_bps": {name: round(rate) for name, rate in each.items()},
+        **_beside_bounds(graph, spec.source, reached, trees, together=not rated),
+    }
+
+
+def _beside_bounds(
+    graph: nx.Graph, source: str, receivers: list[str], trees: list[_Planned], *, together: bool
+) -> dict[str, Any]:
+    """What the trees could carry with nobody beside them, held against what any trees could: each receiver's own bound,
+    or for one common rate the least of them. And the cut that allows the one with the least bound no more."""
+    network = Network(graph)
+    alone = rated_trees(network, source, receivers, arc_rates(network, graph, default=RATE_UNKNOWN))
+    bound = dict.fromkeys(receivers, alone.common_bound) if together else alone.bound
+    got = {name: sum(tree.most_bps for tree in trees if name in tree.receivers) for name in receivers}
+    tightest = min(receivers, key=lambda name: alone.bound[name])
+    cut = alone.cut(tightest)
+    return {
+        "bound_bps": bound,
+        "gap": asdict(planners.gap(got, bound)),
+        "cut": {"receiver": tightest, "bps": cut.capacity_bps, "arcs": [list(arc) for arc in cut.arcs]},
     }
 
 

@@ -8,7 +8,7 @@ plan = planners.plan(net, "00", ["02", "31"], "stable")
 
 from __future__ import annotations
 
-from .delivery import Delivery, deliver, differ, rates_of, unequal
+from .delivery import Delivery, Gap, deliver, differ, gap, rates_of, unequal
 from .fluid import finish_times
 from .model import Net, Plan, PlannerError, RateTree, cables, hosts
 from .names import PLANNERS, plan
@@ -16,6 +16,7 @@ from .names import PLANNERS, plan
 __all__ = [
     "PLANNERS",
     "Delivery",
+    "Gap",
     "Net",
     "Plan",
     "PlannerError",
@@ -24,6 +25,7 @@ __all__ = [
     "deliver",
     "differ",
     "finish_times",
+    "gap",
     "hosts",
     "plan",
     "rates_of",

@@ -36,6 +36,22 @@ class Delivery:
         return differ(self.got.values())
 
 
+@dataclass(frozen=True)
+class Gap:
+    """The part that the receiver farthest from its bound lacks of it; 0, and no receiver: no plan can be better for
+    anybody. Where hosts pass nothing on, or one tree has to serve several, the bound itself may be beyond reach."""
+
+    part: float
+    receiver: str | None
+
+
+def gap(got: Mapping[str, float], bound: Mapping[str, int]) -> Gap:
+    """`got` and `bound` in bit/s. Rates are whole numbers: what a bit per second makes is no gap."""
+    short = {name: 1.0 - got[name] / most for name, most in bound.items() if bound[name] - got[name] > 1}
+    name = max(short, key=lambda name: short[name], default=None)
+    return Gap(round(short[name], 6) if name is not None else 0.0, name)
+
+
 def differ(rates: Iterable[float]) -> bool:
     """Do the receivers that are reached get different rates?"""
     reached = [rate for rate in rates if rate]

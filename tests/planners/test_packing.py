@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench" / "planners
 import packing
 import trials
 
+from datacast import planners
 from datacast.core.rates import arc_rates, rated_trees
 from datacast.core.trees import Network, Unreachable
 
@@ -62,3 +63,37 @@ def test_no_plan_is_better_and_none_worse_where_everybody_passes_on():
             ours, best = trials.worst(plan, False), trials.programme(g, plan, False)
             assert ours <= best + 1e-6 <= 1 + 2e-6, f"seed {seed}"
             assert not forwards or ours >= best - 1e-6
+
+
+def flows(g: nx.Graph, source: str, receivers: list[str]) -> dict[str, int]:
+    """Bounds, found without the engine."""
+    d = trials.arcs_of(g, source)
+    return {name: nx.maximum_flow_value(d, source, name) for name in receivers}
+
+
+def test_the_gap_that_is_told_is_the_gap_there_is():
+    short = 0
+    for forwards in (True, False):
+        for seed in range(1000, 1250):
+            g, source, receivers = trials.network(random.Random(seed), forwards)
+            for _, _, data in g.edges(data=True):
+                data["rate_bps"] *= 1000  # as of links: a bit per second is none
+            engine = Network(g)
+            try:
+                plan = rated_trees(engine, source, receivers, arc_rates(engine, g), most=512)
+            except Unreachable:
+                continue
+            bound = flows(g, source, receivers)
+            carried = dict.fromkeys(receivers, 0)
+            for tree in plan.trees:
+                for name in tree.receivers:
+                    carried[name] += tree.rate_bps
+            told = planners.gap(plan.got, plan.bound)
+            missing = {name: 1 - carried[name] / most for name, most in bound.items() if most - carried[name] > 1}
+            assert told.part == round(max(missing.values(), default=0.0), 6), f"seed {seed}"
+            assert (told.receiver is None) == (not missing) and (
+                not missing or missing[told.receiver] >= told.part - 1e-6
+            )
+            assert not forwards or told.part == 0, f"seed {seed}: the bound is known to be reachable"
+            short += told.part > 0
+    assert short >= 5, "some nets must fall short, or this shows nothing"

@@ -243,7 +243,14 @@ def mi250(boxes: int) -> tuple[list[tuple[str, str, int]], list[str]]:
     return edges, [f"g{box}.{i}" for box in range(boxes) for i in range(16)]
 
 
-@pytest.mark.parametrize("fabric", [a100, mi250])
+def half_mi250(boxes: int) -> tuple[list[tuple[str, str, int]], list[str]]:
+    """Eight of the sixteen dies of each box, as a job that gets half of each."""
+    edges, gpus = mi250(boxes)
+    left = {gpu for gpu in gpus if int(gpu.split(".")[1]) < 8}
+    return [edge for edge in edges if {*edge[:2]} <= left | {"ib"}], sorted(left)
+
+
+@pytest.mark.parametrize("fabric", [a100, mi250, half_mi250])
 def test_forestcoll_s_fabrics_are_filled_to_their_optimum(fabric):
     """An allgather is a broadcast of a node that has an arc of rate x to every GPU (ForestColl, section 5): its optimum
     is the largest x for which each GPU has a max-flow of x times their number, and trees reach it."""

@@ -1,0 +1,101 @@
+"""A dry run says how far its trees are from what any trees could do, and why there is no more."""
+
+from __future__ import annotations
+
+import random
+
+import networkx as nx
+import pytest
+
+from datacast.core.trees import TreeError
+from datacast.fabric_manager.api import GroupOptions, GroupSpec
+from datacast.fabric_manager.divider import Divider
+from datacast.fabric_manager.dry_run import dry_run
+from datacast.fabric_manager.fabric import Fabric
+from datacast.services.problems import Problem
+
+MBIT = 10**6
+
+
+def fabric(edges: list[tuple[str, str, int]], hosts: int) -> Fabric:
+    g, ports = nx.Graph(), dict[str, int]()
+    for name in sorted({name for edge in edges for name in edge[:2]}):
+        host = name[0] == "h" and int(name[1:]) < hosts
+        g.add_node(name, kind="host" if host else "switch", forwards=not host)
+    for u, v, rate in edges:
+        at = {name: ports.setdefault(name, 0) for name in (u, v)}
+        ports |= {name: port + 1 for name, port in at.items()}
+        g.add_edge(u, v, rate_bps=rate, ports=at)
+    made = Fabric(g)
+    for session, name in enumerate((name for name in g if made.nodes[name].kind == "host"), 1):
+        told = {"type": "register", "node": name, "kind": "host", "addr": "10.0.0.1:7600", "pid": 100, "ports": []}
+        made.register(told, session, 1)
+    return made
+
+
+def planned(it: Fabric, source: str, receivers: list[str], **options: object) -> dict:
+    spec = GroupSpec(source=source, source_path="/f", receivers=receivers, options=GroupOptions(**options))
+    return dry_run(it, {}, Divider(it, lambda group, message: None), spec, 10**6)
+
+
+def combination() -> Fabric:
+    """Three relays, receivers below each two of them: each could have 2 alone; one rate for all over trees is 1.5."""
+    edges = [("h0", f"s{i}", MBIT) for i in range(3)]
+    edges += [(f"s{i}", f"h{n}", MBIT) for n, pair in enumerate([(0, 1), (1, 2), (0, 2)], 1) for i in pair]
+    return fabric(edges, 4)
+
+
+def test_a_plan_at_its_bounds_has_no_gap_and_names_the_cut() -> None:
+    it = fabric([("h0", "s0", 100 * MBIT), ("s0", "h1", 100 * MBIT), ("s0", "h2", 10 * MBIT)], 3)
+    found = planned(it, "h0", ["h1", "h2"])
+    assert found["bound_bps"] == {"h1": 100 * MBIT, "h2": 10 * MBIT} and found["gap"] == {"part": 0.0, "receiver": None}
+    assert found["cut"] == {"receiver": "h2", "bps": 10 * MBIT, "arcs": [["s0", "h2"]]}
+
+
+def test_one_rate_for_all_is_held_against_the_least_bound() -> None:
+    it = fabric([("h0", "s0", 100 * MBIT), ("s0", "h1", 100 * MBIT), ("s0", "h2", 10 * MBIT)], 3)
+    found = planned(it, "h0", ["h1", "h2"], delivery="together")
+    assert found["bound_bps"] == {"h1": 10 * MBIT, "h2": 10 * MBIT} and found["gap"]["part"] == 0.0
+
+
+def test_trees_that_cannot_reach_the_bound_say_by_how_much() -> None:
+    found = planned(combination(), "h0", ["h1", "h2", "h3"], delivery="together")
+    assert set(found["bound_bps"].values()) == {2 * MBIT}
+    assert found["gap"]["part"] == pytest.approx(0.5) and found["gap"]["receiver"] in ("h1", "h2", "h3")
+
+
+def test_of_random_networks_each_plan_is_at_its_bounds_or_tells_a_gap_that_is_true() -> None:
+    short = 0
+    for seed in range(60):
+        rng = random.Random(seed)
+        names = [f"h{i}" if i < 5 else f"s{i}" for i in range(8)]
+        edges = [
+            (u, v, rng.choice([10, 20, 50]) * MBIT)
+            for i, u in enumerate(names)
+            for v in names[:i]
+            if rng.random() < 0.45
+        ]
+        if "h0" not in {name for edge in edges for name in edge[:2]}:
+            continue
+        receivers = sorted({name for edge in edges for name in edge[:2] if name[0] == "h"} - {"h0"})
+        try:
+            found = planned(fabric(edges, 5), "h0", receivers, delivery="stable")
+        except (Problem, TreeError):
+            continue
+        d = nx.DiGraph()
+        for a, b, rate in [*edges, *((v, u, rate) for u, v, rate in edges)]:
+            if a == "h0" or (a[0] == "s" and b != "h0"):
+                d.add_edge(a, b, capacity=rate)
+        reached = [name for name in receivers if name not in found["unreachable"]]
+        bound = {name: nx.maximum_flow_value(d, "h0", name) for name in reached}
+        assert found["bound_bps"] == bound, f"seed {seed}"
+        # Nobody is beside it: the shares are what the trees carry, up to what the divider keeps back.
+        part = max(1 - found["receiver_bps"][name] / bound[name] for name in reached)
+        assert found["gap"]["part"] == pytest.approx(part, abs=0.03), f"seed {seed}"
+        assert (
+            sum(next(rate for u, v, rate in edges if {u, v} == {*arc}) for arc in found["cut"]["arcs"])
+            == (found["cut"]["bps"])
+        ), f"seed {seed}"
+        assert found["cut"]["bps"] == min(bound.values())
+        short += found["gap"]["part"] > 0.01
+    assert short, "some must fall short, or this shows nothing"
