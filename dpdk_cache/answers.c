@@ -181,6 +181,10 @@ static json_t *port_facts(struct dpdk_port *p)
   if (rte_eth_dev_info_get(p->dev, &info) == 0)
     put_text(o, "driver", info.driver_name);
   put_text(o, "wakes_by", p->afpacket && p->fd >= 0 ? "socket" : p->rx_interrupt ? "interrupt" : "polling");
+  put_text(o, "link_by", p->base.ifindex != 0 ? "netlink" : p->link_interrupt ? "interrupt" : "polling");
+  counters_put(o, "link_interrupts", p->link_interrupts);
+  if (rte_eth_dev_info_get(p->dev, &info) == 0 && info.nb_rx_queues > 1)
+    put_text(o, "spread_by", p->afpacket ? "tree" : p->spreads ? "label" : "nothing");
   put_bool(o, "multi_segment", p->multi_seg);
   if (p->cfg->neighbour.node[0] != '\0') {
     put_text(next, "node", p->cfg->neighbour.node);

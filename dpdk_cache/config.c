@@ -194,6 +194,7 @@ static int read_cores(struct yaml_file *y, yaml_node_t *n, void *out, size_t siz
 static int read_eal(struct yaml_file *y, yaml_node_t *n, void *out, size_t size)
 {
   static const struct yaml_field fields[] = {YAML_FIELD("huge", yaml_bool, struct eal_cfg, huge),
+                                             YAML_FIELD("telemetry", yaml_bool, struct eal_cfg, telemetry),
                                              YAML_FIELD("memory_mb", yaml_number, struct eal_cfg, memory_mb),
                                              YAML_FIELD("cores", read_cores, struct eal_cfg, cores),
                                              {0}};

@@ -47,6 +47,7 @@ struct node_cfg {
 
 struct eal_cfg {
   bool huge;
+  bool telemetry;          /* DPDK's socket, with our commands */
   uint32_t memory_mb;      /* 0: from the sizes of the caches */
   char cores[SW_NAME_MAX]; /* "": any processor this process may use */
 };

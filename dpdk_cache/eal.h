@@ -2,9 +2,21 @@
 #ifndef SWITCH_EAL_H
 #define SWITCH_EAL_H
 
+#include <rte_config.h>
 #include <stddef.h>
 
 #include "config.h"
+
+enum { EAL_ARGS_MAX = 16 + 2 * RTE_MAX_ETHPORTS };
+
+struct eal_args {
+  char *v[EAL_ARGS_MAX];
+  int n;
+};
+
+/* What EAL is told: it touches no PCI device but those that the configuration names. */
+void eal_arguments(struct eal_args *a, const struct config *c, size_t memory_mb) __attribute__((nonnull));
+void eal_arguments_free(struct eal_args *a) __attribute__((nonnull));
 
 /* Once per process. pool_bytes: what the packet pools will take. 0, or -1 with EAL's own words in f. */
 int eal_start(const struct config *c, size_t pool_bytes, struct fault *f) __attribute__((nonnull));

@@ -9,6 +9,7 @@
 #include "eal.h"
 #include "links.h"
 #include "options.h"
+#include "telemetry.h"
 #include "workers.h"
 
 enum { EXIT_RUNTIME = 1, EXIT_USAGE = 2 };
@@ -84,9 +85,9 @@ static int serve(struct program *p, struct fault *f)
     return -1;
   sw->engine.link_changed = registration_link;
   sw->engine.link_arg = &p->registration;
-  links_open(&p->links, sw);
   /* Last: who sees the socket may rely on everything else. */
-  if (socket[0] == '\0' || (p->control = control_open(&p->workers, socket, f)) != NULL) {
+  if (links_open(&p->links, sw, f) == 0 && (!p->config.eal.telemetry || telemetry_open(&p->workers, f) == 0) &&
+      (socket[0] == '\0' || (p->control = control_open(&p->workers, socket, f)) != NULL)) {
     struct fault why;
     if (!privileges_keep(0, &why))
       log_warn("%s", why.text); /* everything that needs rights is open now */
@@ -97,6 +98,7 @@ static int serve(struct program *p, struct fault *f)
       rounds_run(&w->rounds);
     control_close(p->control);
   }
+  telemetry_close();
   links_close(&p->links);
   sw->engine.link_changed = NULL;
   registration_close(&p->registration);

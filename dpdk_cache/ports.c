@@ -63,6 +63,22 @@ static int probe(struct dpdk_port *p, const struct config *c, unsigned serial, s
   return rc < 0 ? device_failed(cfg, "find the device", rc, f) : 0;
 }
 
+/* With several queues: frames that only pass go to any worker by their label, if the device can hash it. What is for this node has
+ * the same label in all its frames, so it comes to one queue and is handed over by tree (steering.h). */
+static void spread(struct dpdk_port *p, const struct rte_eth_dev_info *info, struct rte_eth_conf *conf, uint16_t queues)
+{
+  if (queues == 1 || p->afpacket)
+    return;
+  p->spreads = (info->flow_type_rss_offloads & RTE_ETH_RSS_MPLS) != 0;
+  if (p->spreads) {
+    conf->rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+    conf->rx_adv_conf.rss_conf.rss_hf = RTE_ETH_RSS_MPLS;
+  } else {
+    log_warn("port %u: driver %s cannot spread frames by their labels over %u queues: workers hand them over",
+             p->cfg->port, info->driver_name, queues);
+  }
+}
+
 static int configure(struct dpdk_port *p, const struct config *c, struct rte_mempool *pool, struct fault *f)
 {
   struct rte_eth_dev_info info;
@@ -91,6 +107,9 @@ static int configure(struct dpdk_port *p, const struct config *c, struct rte_mem
   if (info.max_rx_queues < queues || info.max_tx_queues < queues)
     return fail(f, "port %u: the device has %u queues, %u workers need one each: lower workers", p->cfg->port,
                 info.max_rx_queues < info.max_tx_queues ? info.max_rx_queues : info.max_tx_queues, queues);
+  p->link_interrupt = info.dev_flags != NULL && (*info.dev_flags & RTE_ETH_DEV_INTR_LSC) != 0;
+  conf.intr_conf.lsc = p->link_interrupt;
+  spread(p, &info, &conf, queues);
   conf.intr_conf.rxq = 1; /* drivers without rx interrupts ignore it or refuse it */
   rc = rte_eth_dev_configure(p->dev, queues, queues, &conf);
   if (rc < 0) {
@@ -341,6 +360,7 @@ void port_share(struct dpdk_port *p, const struct dpdk_port *first, const struct
                           .fd = -1,
                           .afpacket = first->afpacket,
                           .rx_interrupt = first->rx_interrupt,
+                          .spreads = first->spreads,
                           .kick_at = DC_NEVER,
                           .random = first->random + queue};
   if (!p->afpacket)

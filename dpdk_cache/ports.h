@@ -39,6 +39,9 @@ struct dpdk_port {
   int fd;         /* wakes when frames arrive: the driver's socket or interrupt; -1: must be polled */
   bool afpacket;
   bool rx_interrupt;
+  bool link_interrupt; /* the driver says when the link changes */
+  _Atomic uint64_t link_interrupts;
+  bool spreads;    /* the device gives frames to its queues by their labels */
   dc_time kick_at; /* af_packet: when to push the ring once more; DC_NEVER: nothing left */
   struct watch watch;
   struct rte_mbuf *out[PORT_BURST];

@@ -147,8 +147,22 @@ static void add(json_t *to, const json_t *from)
   }
 }
 
+static json_t *answer_of_one(struct workers *w, const json_t *request, bool *stop)
+{
+  const json_t *which = json_object_get(request, "worker");
+  json_int_t i = json_integer_value(which);
+  if (!json_is_integer(which) || i < 0 || i >= (json_int_t)w->n)
+    return answer_error("'worker' must be a number from 0 to %u", w->n - 1);
+  if (!answer_adds_up(request))
+    return answer_error("workers answer counters, totals, trees, wipe and fault one by one");
+  json_t *answer = i == 0 ? answer_request(&w->worker[0].sw, request, stop) : ask(&w->worker[i], request);
+  return answer != NULL ? answer : answer_error("worker %d does not answer", (int)i);
+}
+
 json_t *workers_answer(struct workers *w, const json_t *request, bool *stop)
 {
+  if (json_object_get(request, "worker") != NULL)
+    return answer_of_one(w, request, stop);
   json_t *answer = answer_request(&w->worker[0].sw, request, stop);
   if (!answer_adds_up(request))
     return answer;

@@ -45,7 +45,8 @@ unsigned worker_take(struct worker *w, struct rte_mbuf **m, unsigned most) __att
 bool worker_rests(struct worker *w) __attribute__((nonnull));
 void worker_wakes(struct worker *w) __attribute__((nonnull));
 
-/* The answers of all workers in one: numbers are added, lists joined, what else there is stays worker 0's. */
+/* The answers of all workers in one: numbers are added, lists joined, what else there is stays worker 0's. A request with
+ * "worker" is that one's alone. */
 json_t *workers_answer(struct workers *w, const json_t *request, bool *stop) __attribute__((nonnull));
 
 #endif

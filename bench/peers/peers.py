@@ -135,6 +135,8 @@ class Case:
     digest: str
     hosts: list[str]
     rate_bps: int
+    together: bool = False
+    """Datacast holds everybody to the slowest one's pace, as UFTP and udpcast do."""
 
     @property
     def source(self) -> str:
@@ -169,7 +171,10 @@ def datacast(lab: Lab, case: Case) -> tuple[float, float, list[str]]:
     if case.lost:
         spec = f"kill agent {case.lost} at {case.kill_after_s:.2f}s"
         faults = parse_faults([spec], lab.graph, lab.options.dataplane)
-    transfer = Transfer(source=case.source, receivers=tuple(case.receivers), file=case.path, faults=faults)
+    options = {"delivery": "together"} if case.together else {}
+    transfer = Transfer(
+        source=case.source, receivers=tuple(case.receivers), file=case.path, faults=faults, options=options
+    )
     report = send(lab, settle(lab.graph, transfer), Quiet(), dest=f"{case.name}.bin")
     spent = sum(max(used_cpu(pid) - before.get(pid, 0), 0) for pid in {*pids, *marked(lab.identity)})
     done = [name for name, r in report["receivers"].items() if r["sha256_ok"]]
@@ -311,10 +316,10 @@ def slow_down(lab: Lab, host: str, rate_bps: int) -> None:
 
 
 def measure(what: str, name: str, rate_bps: int, hosts: int, size: int, slot: int) -> Figures:
-    with star(rate_bps, hosts, size, what == "datacast-dpdk", slot) as lab:
+    with star(rate_bps, hosts, size, what.startswith("datacast-dpdk"), slot) as lab:
         path = lab.work / "payload.bin"
         digest = write_random(path, size, 7, lambda done: None)
-        case = Case(name, path, digest, list(lab.plan.hosts), rate_bps)
+        case = Case(name, path, digest, list(lab.plan.hosts), rate_bps, what.endswith("-together"))
         if name == "slow":
             slow_down(lab, case.hosts[-1], rate_bps // SLOW)
         before = sent_bytes(lab, case.source)
@@ -329,17 +334,18 @@ def main() -> None:
     parser.add_argument("--size", type=parse_size, default=parse_size("256M"))
     parser.add_argument("--rate", type=parse_rate, default=parse_rate("2gbit"))
     parser.add_argument("--hosts", type=int, default=4, help="the source among them")
-    parser.add_argument("--only", default="datacast,datacast-dpdk,libtorrent,uftp,udpcast")
+    parser.add_argument("--only", default="datacast,datacast-dpdk,libtorrent,uftp,udpcast",
+                        help="also datacast-together, datacast-dpdk-together")  # fmt: skip
     parser.add_argument("--cases", default="clean,slow,killed")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     rows = []
-    print(f"{'':16} {'case':8} {'wall s':>8} {'cpu s':>8} {'egress':>7} {'whole':>6}")
+    print(f"{'':22} {'case':8} {'wall s':>8} {'cpu s':>8} {'egress':>7} {'whole':>6}")
     for slot, (case, what) in enumerate((c, w) for c in args.cases.split(",") for w in args.only.split(",")):
         row = measure(what, case, args.rate, args.hosts, args.size, slot % 16)
         rows.append(row)
         whole = f"{row.finished}/{row.wanted}"
-        print(f"{row.what:16} {row.case:8} {row.wall_s:8.2f} {row.cpu_s:8.2f} {row.egress:7.3f} {whole:>6}", flush=True)
+        print(f"{row.what:22} {row.case:8} {row.wall_s:8.2f} {row.cpu_s:8.2f} {row.egress:7.3f} {whole:>6}", flush=True)
     if args.json:
         args.json.write_text(json.dumps([row.__dict__ for row in rows], indent=1) + "\n")
 

@@ -108,6 +108,46 @@ def test_a_driver_with_rx_interrupts_wakes_the_loop(tmp_path: Path, switch_binar
         assert process.ask("counters")["loop"]["sleeps"] - sleeps < 20
 
 
+def test_a_driver_with_link_interrupts_tells_of_its_link(rig3: Rig, tmp_path: Path) -> None:
+    """A vhost device has a link while somebody is at its other end: a virtio device of a second process."""
+    vhost = f"{tmp_path}/vhost.sock"
+    ports = [
+        {"port": 0, "iface": rig3.ifaces[0]},
+        {"port": 1, "vdev": f"net_vhost0,iface={vhost}"},
+        {"port": 2, "vdev": "net_ring0"},
+    ]
+    process = rig3.start(rig3.config(mtu=1500, nodes=[{"name": "s0.0", "ports": ports}])).ready()
+
+    def port(number: int) -> Any:
+        return process.ask("ports")["nodes"]["s0.0"][str(number)]
+
+    assert [port(i)["link_by"] for i in range(3)] == ["netlink", "interrupt", "polling"]
+    assert not port(1)["carrier"] and port(1)["link_interrupts"] == 0
+    ports = [{"port": 0, "vdev": f"net_virtio_user0,path={vhost}"}]
+    other = rig3.start(rig3.config(mtu=1500, nodes=[{"name": "other", "ports": ports}])).ready()
+    wait_for("the link", lambda: port(1)["carrier"])
+    told = port(1)["link_interrupts"]
+    assert told > 0
+    assert other.stop() == 0
+    wait_for("its end", lambda: not port(1)["carrier"])
+    assert port(1)["link_interrupts"] > told
+
+
+def test_frames_are_spread_by_label_where_a_device_can(rig3: Rig) -> None:
+    """DPDK's null device says that it hashes labels, its ring device that it hashes nothing."""
+    config = rig3.config(workers=2)
+    config["nodes"][0]["ports"] = [
+        {"port": 0, "iface": rig3.ifaces[0]},
+        {"port": 1, "vdev": "net_null0"},
+        {"port": 2, "vdev": "net_ring0"},
+    ]
+    process = rig3.start(config).ready()
+    ports = process.ask("ports")["nodes"]["s0.0"]
+    assert [ports[str(i)]["spread_by"] for i in range(3)] == ["tree", "label", "nothing"]
+    assert "port 2: driver net_ring cannot spread frames by their labels" in process.log
+    assert "port 1: driver" not in process.log
+
+
 def test_two_switches_over_memif_without_the_kernel(rig3: Rig, tmp_path: Path) -> None:
     """Jumbo frames between two processes through shared memory (DPDK's memif)."""
     processes = []
@@ -146,8 +186,21 @@ def test_no_fan_out_groups_that_could_collide(rig3: Rig) -> None:
     folder.mkdir()
     (folder / "c.yaml").write_text(json.dumps(config))
     with (folder / "log").open("w") as log:
-        two = subprocess.Popen(["ip", "netns", "exec", rig3.ns.name, "sh", "-c", 'read go; exec "$0" --config "$1"',
-                                BINARY, folder / "c.yaml"], stdin=gate_in, stderr=log)
+        two = subprocess.Popen(
+            [
+                "ip",
+                "netns",
+                "exec",
+                rig3.ns.name,
+                "sh",
+                "-c",
+                'read go; exec "$0" --config "$1"',
+                BINARY,
+                folder / "c.yaml",
+            ],
+            stdin=gate_in,
+            stderr=log,
+        )
     try:
         add_interface("clash1", (one.popen.pid ^ two.pid ^ index) & 0xFFFF)
         os.write(gate_out, b"go\n")
@@ -193,8 +246,14 @@ def test_with_hugepages(rig3: Rig) -> None:
 def test_thirty_two_ports_and_eight_nodes_in_one_process(tmp_path: Path, switch_binary: Path) -> None:
     """The switches of a BCube(4,1) lab: one process, as many ports as Debian's DPDK has."""
     with rig(tmp_path, 32) as r:
-        nodes = [{"name": f"s{i // 4}.{i % 4}", "cache": {"memory": "2M"},
-                  "ports": [{"port": p, "iface": r.ifaces[4 * i + p]} for p in range(4)]} for i in range(8)]
+        nodes = [
+            {
+                "name": f"s{i // 4}.{i % 4}",
+                "cache": {"memory": "2M"},
+                "ports": [{"port": p, "iface": r.ifaces[4 * i + p]} for p in range(4)],
+            }
+            for i in range(8)
+        ]
         process = r.start(r.config(nodes=nodes)).ready()
         for i in range(8):
             for p in range(4):
@@ -205,8 +264,10 @@ def test_thirty_two_ports_and_eight_nodes_in_one_process(tmp_path: Path, switch_
                 assert got is not None and got.endswith(bytes([i, p]) * 4000)
         cpu, start = process.cpu_precise(), time.monotonic()
         time.sleep(1)  # a span to measure
-        print(f"32 idle ports: {100 * (process.cpu_precise() - cpu) / (time.monotonic() - start):.3f} % of one core, "
-              f"{process.rss_mb():.0f} MB resident")
+        print(
+            f"32 idle ports: {100 * (process.cpu_precise() - cpu) / (time.monotonic() - start):.3f} % of one core, "
+            f"{process.rss_mb():.0f} MB resident"
+        )
 
 
 # ---- links and the fabric manager ----
@@ -270,8 +331,10 @@ def manager(rig3: Rig) -> Iterator[FabricManager]:
 
 
 def test_registration_heartbeats_links_and_coming_back(rig3: Rig, manager: FabricManager) -> None:
-    nodes = [{"name": "s0.0", "ports": rig3.port_list(0, 2), "cache": {"memory": "1M"}},
-             {"name": "s1.0", "ports": [{"port": 5, "iface": rig3.ifaces[2]}], "cache": {"memory": "1M"}}]
+    nodes = [
+        {"name": "s0.0", "ports": rig3.port_list(0, 2), "cache": {"memory": "1M"}},
+        {"name": "s1.0", "ports": [{"port": 5, "iface": rig3.ifaces[2]}], "cache": {"memory": "1M"}},
+    ]
     process = rig3.start(rig3.config(nodes=nodes, fabric_manager=manager.address)).ready()
     manager.accept()
     first, second = manager.register_all(2)
