@@ -426,12 +426,13 @@ class Crew:
         """Put an entry on the log and send it to all in the common tree."""
         index = len(self._log)
         self._log.append(Entry(op, body))
+        # Counted from here on: a status that was asked for before may be answered before the coroutine first runs.
+        self._under_way += 1
         # The request is written when the coroutine first runs; tasks first run in the order they were made.
         return self._spawn(self._deliver(index, self._at_work()))
 
     async def _deliver(self, index: int, members: list[Member]) -> None:
         entry = self._log[index]
-        self._under_way += 1
         try:
             results = await self.request(entry.op, members, {"n": index + 1, **entry.body}, timeout=PROMPT_S)
         except GroupError as error:

@@ -523,3 +523,24 @@ def test_progress_is_seen_while_it_runs() -> None:
     middle = next(r for r in seen if 0.3 < r["fraction"] < 0.9)
     assert middle["receivers"]["h1"]["rate_bps"] > 1_000_000
     assert all(tree["rate_bps"] > 0 for tree in middle["trees"].values())
+
+
+def test_a_status_that_was_asked_for_before_an_order_makes_nobody_suspect() -> None:
+    """Its answer may come when the order is on the log, and not sent yet: that nobody has had it is no news. Taken for
+    a loss it cost each member a connection of its own, and all of them an `open`."""
+
+    async def scenario():
+        async with lab(bcube41(), rates=[1388.0]) as it:
+            group = await it.start("00", SIX, 12_000_000)
+            await it.running(group, 1)
+            crew = it.masters.groups[group["id"]].crew
+            await until(lambda: all(m.position == crew.entries for m in crew.members.values()), "all have all orders")
+            had, opened = crew.entries, len(it.world.ops("open"))
+            crew.tell("digest", {"blocks": []})
+            for member in crew.members.values():
+                assert crew.noticed(member, {"ok": True, "n": had}) and not member.suspect
+            await until(lambda: all(m.position == crew.entries for m in crew.members.values()), "and this one")
+            return await it.end(group), opened, len(it.world.ops("open"))
+
+    record, before, after = run(scenario())
+    assert record["state"] == "done" and before == after
