@@ -92,7 +92,6 @@ class Forest:
         self._around = around
         self.cut_off: set[str] = set()
         self._set: TreeSet | None = found
-        self._low: Network | None = None
         self._known: dict[int, tuple[Tree, Routes | None]] = {}
         self.ways: dict[int, Way] = {
             number: Way(tree.arcs, tree.depth, route.blobs, tree.id)
@@ -115,7 +114,6 @@ class Forest:
         appliances = [(name, present) for name, present in appliances if name in index]
         for name, present in appliances:
             self.network.set_cache(name, present)
-            self._low = None
             self._known.clear()
         if appliances and self._around:
             self._on(Network(self.graph), wanted)
@@ -153,7 +151,7 @@ class Forest:
 
     def _on(self, network: Network, wanted: list[str]) -> None:
         """Begin anew on another network."""
-        self.network, self._low = network, None
+        self.network = network
         self._known.clear()
         self._compute(wanted)
 
@@ -242,13 +240,15 @@ class Forest:
         return None
 
     def _shallow(self) -> Network:
-        """The same network with segments no deeper than the group's payload leaves room for."""
-        if self._low is None:
-            low = shallow(self.graph, self.labels)
-            for _, _, data in low.edges(data=True):
-                data["up"] = True
-            self._low = Network(low)
-        return self._low
+        """The same network with segments no deeper than the group's payload leaves room for. To copy a large fabric takes
+        a tenth of a second: groups share it."""
+        low = self.network.lower.get(self.labels)
+        if low is None:
+            graph = shallow(self.graph, self.labels)
+            for edge in graph.edges:
+                graph.edges[edge]["up"] = True
+            low = self.network.lower[self.labels] = Network(graph)
+        return low
 
 
 def shallow(graph: nx.Graph, labels: int) -> nx.Graph:

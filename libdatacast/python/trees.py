@@ -153,6 +153,9 @@ class Network:
         self._idle: list[Any] = []
         self.load: ArcLoad | None = None
         """Trees of all groups, where somebody keeps count: sets that were put away repair by it."""
+        self.lower: dict[int, Network] = {}
+        """By labels: the same with segments no deeper, for whoever needs it. Made once for all groups."""
+        self._caches: dict[str, bool] = {}
         self._graph = weakref.ref(graph)
         for u, v in down:
             self.set_up(u, v, False)
@@ -209,6 +212,9 @@ class Network:
 
     def set_cache(self, name: str, can: bool) -> None:
         """A switch's cache appliance comes or goes: may routes written from now on have a waypoint there? O(1)."""
+        if self._caches.get(name) != can:
+            self._caches[name] = can
+            self.lower.clear()
         lib.dc_net_set_cache(self._net, self.node(name), can)
 
     def is_up(self, u: str, v: str) -> bool:

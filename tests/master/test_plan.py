@@ -11,6 +11,7 @@ from small import bcube41, chain, star
 from datacast import topologies
 from datacast.core import constants as wire
 from datacast.core.routes import Routes
+from datacast.core.trees import Network
 from datacast.master.forest import Forest
 from datacast.master.plan import PlanError, make_plan, make_plan_for, payload_size, per_block
 from datacast.master.plan import transport as make_transport
@@ -335,6 +336,32 @@ def test_a_group_of_neighbours_has_room_for_every_other_host_to_join(spec) -> No
         )
         change = forest.update([], [host])
         assert len(change.lost) < len(ids) or change.unnamed, host
+
+
+def test_groups_share_the_network_with_shorter_segments_until_an_appliance_goes() -> None:
+    """Each group once copied the whole fabric for itself when a repaired tree was too deep for its pieces: a link that
+    failed held a worker with two hundred groups up for half a second."""
+    net = graph(1500, make=lambda: topologies.parse("bcube:4,1"))
+    network = Network(net)
+
+    def forest() -> Forest:
+        plan = make_plan(net, "00", SIX, {}, network=network)
+        ids = list(range(1, len(plan.trees) + 1))
+        routes = list(plan.found_routes)
+        return Forest(net, network, "00", plan.found, routes, ids=ids, payload=plan.payload, labels=plan.room)
+
+    one, other = forest(), forest()
+    low = one._shallow()
+    assert other._shallow() is low and low is not network
+    switch = next(name for name, data in net.nodes(data=True) if data["kind"] == "switch")
+    network.set_cache(switch, True)
+    first = one._shallow()
+    assert first is not low, "it was not known of that switch"
+    network.set_cache(switch, True)
+    assert other._shallow() is first, "nothing has changed"
+    net.nodes[switch]["cache"] = False
+    one.update([], SIX, [(switch, False)])
+    assert one._shallow() is not first and other._shallow() is one._shallow()
 
 
 @pytest.mark.parametrize(
