@@ -187,6 +187,11 @@ class Fabric:
     def link_up(self, u: str, v: str) -> bool:
         return self._up[self._key(u, v)]
 
+    @property
+    def links_down(self) -> int:
+        """How many carry nothing now."""
+        return list(self._up.values()).count(False)
+
     def _refresh(self, edges: list[tuple[str, str]], t_ns: int | None = None) -> list[dict[str, Any]]:
         changes = []
         for u, v in edges:

@@ -59,7 +59,7 @@ def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> Fa
                 "agents": sum(n.kind == "host" and n.registered for n in nodes),
                 "switches": sum(n.kind == "switch" for n in nodes),
                 "switches_registered": sum(n.kind == "switch" and n.registered for n in nodes),
-                "links_down": sum(not fabric.link_up(u, v) for u, v in fabric.graph.edges),
+                "links_down": fabric.links_down,
                 "workers": [
                     {"name": w.name, "pid": w.pid, "groups": len(w.groups)} for w in groups.workers.all() if w.orders
                 ],

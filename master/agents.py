@@ -100,7 +100,8 @@ class Agents:
         await asyncio.gather(*opening, return_exceptions=True)
         mesh = wanted if len(wanted) <= MESH_MAX else {}
         for one in tuple(self._shared.values()):
-            if one.connection.alive and time.monotonic() - one.pinged > KEEP_S:
+            spoke = one.pinged if mesh else max(one.pinged, one.used)
+            if one.connection.alive and time.monotonic() - spoke > KEEP_S:
                 one.pinged = time.monotonic()
                 await one.ping(mesh)  # one after another: handshakes take processors that the data path needs
 

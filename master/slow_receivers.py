@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from dataclasses import replace
 
 from .attendance import Attendance
@@ -40,7 +39,9 @@ class SlowReceivers:
             return
         asked = t.options.get("delivery") != "together" and t.options.get("planner") is None
         plans = asked and not t.several and len(t.tree_ids) <= TREE_IDS_MAX
-        seen = [self._seen(member, 0.0 if plans else self._attendance.behind_s(member)) for member in working]
+        assert t.forest
+        parents = {number: {child: parent for parent, child in way.arcs} for number, way in t.forest.ways.items()}
+        seen = [self._seen(m, 0.0 if plans else self._attendance.behind_s(m), parents) for m in working]
         if plans and t.paces.look(seen, now):
             share = t.plan.payload / t.plan.frame_bytes
             self._plan_for(
@@ -56,8 +57,8 @@ class SlowReceivers:
                 self._attendance.set_aside(member, "nothing comes to it, and to others it does" if plans else behind)
                 return
 
-    def _seen(self, member: Member, behind_s: float) -> Seen:
-        """`planned`: by the trees there are, as far as other groups leave them room."""
+    def _seen(self, member: Member, behind_s: float, parents: dict[int, dict[str, str]]) -> Seen:
+        """`planned`: by the trees there are, as far as other groups leave them room. `parents`: by tree and child."""
         t = self._t
         assert t.plan and t.forest
         share = t.plan.payload / t.plan.frame_bytes
@@ -72,21 +73,10 @@ class SlowReceivers:
         held = member.bytes - member.unwritten
         left = None if t.size is None else t.size - held
         by_disk = member.unwritten > t.paces.near if t.paces else False
-        arrived = {} if by_disk else self._arrived(member)
+        arrived = {} if by_disk else _arrived(member, parents)
         return Seen(
             member.name, held, member.rate_bps, planned * share, able * share, behind_s, left, arrived, member.unwritten
         )
-
-    def _arrived(self, member: Member) -> dict[str, int]:
-        """Bytes by the neighbour that they came from, over all trees that there were."""
-        assert self._t.forest
-        came: Counter[str] = Counter()
-        for number, way in self._t.forest.ways.items():
-            told = member.trees.get(str(number))
-            count = told.get("bytes") if told else None
-            if isinstance(count, int):
-                came.update({parent: count for parent, child in way.arcs if child == member.name})
-        return dict(came)
 
     def _plan_for(self, caps: dict[str, int], narrow: dict[Arc, int]) -> None:
         """Trees for what receivers were seen to take, where there can be any. `narrow`: over their last links."""
@@ -108,3 +98,14 @@ class SlowReceivers:
         log.warning("group %s: planning anew, receivers take %s, by link %s", t.id, caps, narrow)
         self._reactions.others = True
         self._reactions.kick()
+
+
+def _arrived(member: Member, parents: dict[int, dict[str, str]]) -> dict[str, int]:
+    """Bytes by the neighbour that they came from, over all trees that there were."""
+    came: dict[str, int] = {}
+    for number, above in parents.items():
+        told, parent = member.trees.get(str(number)), above.get(member.name)
+        count = told.get("bytes") if told else None
+        if parent is not None and isinstance(count, int):
+            came[parent] = came.get(parent, 0) + count
+    return came

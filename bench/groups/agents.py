@@ -69,6 +69,12 @@ def members_of(tree: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     return found
 
 
+def ack(number: int, results: list[str]) -> bytes:
+    """`results`: `"name":answer`."""
+    body = f'{{"type":"ack","id":{number},"results":{{{",".join(results)}}}}}'.encode()
+    return len(body).to_bytes(4, "big") + body
+
+
 class Agents:
     def __init__(self, mbit: float, size: int) -> None:
         self.bps, self.size = mbit * 1e6, size
@@ -81,6 +87,12 @@ class Agents:
             while (message := await framing.read(reader)) is not None:
                 op = message["op"]
                 self.counts[op] = self.counts.get(op, 0) + 1
+                if op == "status":
+                    self.send(writer, self.statuses(message))
+                    continue
+                if (answer := self.entry(message)) is not None:
+                    self.send(writer, answer)
+                    continue
                 results = {name: self.own(message, name, part, writer) for name, part in members_of(message["tree"])}
                 self.answer(writer, {"type": "ack", "id": message["id"], "results": results})
         except (OSError, framing.FramingError) as error:
@@ -89,7 +101,9 @@ class Agents:
             writer.close()
 
     def answer(self, writer: asyncio.StreamWriter, message: dict[str, Any]) -> None:
-        frame = framing.encode(message)
+        self.send(writer, framing.encode(message))
+
+    def send(self, writer: asyncio.StreamWriter, frame: bytes) -> None:
         self.bytes_out += len(frame)
         self.longest = max(self.longest, len(frame))
         if not writer.is_closing():
@@ -125,8 +139,6 @@ class Agents:
             for tree, bps in body["rates"].items():
                 if int(tree) in group.trees:
                     group.trees[int(tree)].bound = min(self.bps, bps or self.bps)
-        elif op == "status":
-            return self.status(group, member)
         elif op == "reroute":
             for tree in part.get("routes", {}):
                 event = {"event": "resumed", "tree": int(tree), "t_ns": time.time_ns()}
@@ -136,6 +148,41 @@ class Agents:
             if not group.members:
                 del self.groups[group.id]
         return {"ok": True}
+
+    def entry(self, message: dict[str, Any]) -> bytes | None:
+        """The answer of all to the next entry of the log, when all take it."""
+        group, n = self.groups.get(message["group"]), (message.get("all") or {}).get("n", 0)
+        if group is None or message["op"] not in ("assign", "cut", "digest"):
+            return None
+        members = [group.members.get(name) for name, _ in members_of(message["tree"])]
+        if not all(member is not None and member.had == n - 1 for member in members):
+            return None
+        group.heard = time.monotonic()
+        names = []
+        for name, _ in members_of(message["tree"]):
+            group.members[name].had = n
+            names.append(f'"{name}":{{"ok":true}}')
+            if message["op"] == "assign" and name == group.source:
+                for tree, first, piece, count in message["all"]["extents"]:
+                    group.trees[tree].extents.append([first, piece, count, 0])
+        return ack(message["id"], names)
+
+    def statuses(self, message: dict[str, Any]) -> bytes:
+        """The answer of all: receivers of a group differ in what they have acknowledged only, and a process that makes
+        thousands a second writes each of them once."""
+        group, parts, made = self.groups.get(message["group"]), [], dict[tuple[str, int], str]()
+        if group is not None:
+            group.heard = time.monotonic()
+        for name, _ in members_of(message["tree"]):
+            member = group.members.get(name) if group else None
+            if group is None or member is None:
+                text = json.dumps({"ok": False, "code": "no_group", "error": f"{name} has no group"})
+            elif (member.role, member.had) in made:
+                text = made[member.role, member.had]
+            else:
+                text = made[member.role, member.had] = json.dumps(self.status(group, member))
+            parts.append(f'"{name}":{text}')
+        return ack(message["id"], parts)
 
     def status(self, group: Group, member: Member) -> dict[str, Any]:
         if member.role == "source":

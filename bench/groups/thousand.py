@@ -163,7 +163,7 @@ def main() -> None:
     parser.add_argument("--settle", type=float, default=15.0, help="seconds between the last start and the measurement")
     parser.add_argument("--links", type=int, default=20, help="how many fail")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--profile", action="store_true", help="leave the services up for so long to look at them")
+    parser.add_argument("--profile", action="store_true", help="say the processes' ids before the first post")
     args = parser.parse_args()
     draw = random.Random(args.seed)
     graph = topologies.parse(args.topology)
@@ -182,6 +182,8 @@ def main() -> None:
                     http.post("/groups", json=spec).raise_for_status()
                     asked.append(1000 * (time.monotonic() - began))
 
+                if args.profile:
+                    print(json.dumps(services.pids()), file=sys.stderr, flush=True)
                 drawn = [draw.sample(hosts, 1 + args.receivers) for _ in range(args.groups)]
                 began = time.monotonic()
                 with ThreadPoolExecutor(4) as pool:
@@ -203,9 +205,6 @@ def main() -> None:
                     answers.append(1000 * (time.monotonic() - at))
                 arcs = [(u, v) for u, v in graph.edges if graph.nodes[u]["kind"] == "host"]
                 reached = reach_ms(http, agents, draw.sample(arcs, args.links)) if args.links else []
-                if args.profile:
-                    print(json.dumps(pids), file=sys.stderr, flush=True)
-                    time.sleep(60)
                 states = Counter(row["state"] for row in pages(http, "state"))
                 per_s = {
                     op: round((count - requests["requests"].get(op, 0)) / args.measure, 1)
