@@ -315,7 +315,11 @@ class Groups:
     async def reports(self, lease: str, reports: list[Any]) -> list[dict[str, Any]]:
         """A worker's: an answer to each, {state}, or {code, error}: `stale` when the group is another's now, `store` if
         it could not be written and must come again."""
-        return list(await asyncio.gather(*(self._report(lease, raw) for raw in reports)))
+        tasks = []
+        for raw in reports:
+            tasks.append(asyncio.create_task(self._report(lease, raw)))
+            await asyncio.sleep(0)  # what a link does goes out between two of them
+        return list(await asyncio.gather(*tasks))
 
     async def _report(self, lease: str, raw: Any) -> dict[str, Any]:
         try:

@@ -141,7 +141,7 @@ class Line:
     async def request(
         self,
         op: str,
-        tree: dict[str, Any],
+        tree: dict[str, Any] | bytes,
         everyone: dict[str, Any] | None = None,
         timeout: float = 2.0,
         patience: float = 0.0,

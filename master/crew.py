@@ -19,6 +19,7 @@ from typing import Any
 
 from datacast.core.errors import DatacastError
 from datacast.core.trees import fan_out, nearest
+from datacast.services import framing
 
 from .agents import Agents, Line
 from .members import Entry, Member
@@ -100,6 +101,10 @@ class Crew:
         self._lead: Member | None = None
         self._near: list[str] = []
         self._reroutes = 0
+        self.asked = time.monotonic()
+        """When all in the common tree were asked for something last: that renewed their leases."""
+        self._trees: tuple[tuple[tuple[str, str], ...], list[bytes]] = (), []
+        """Of the last message to so many members, as it is written."""
         self._visits: set[str] = set()
         self._under_way = 0
         self._rewire = self._closed = False
@@ -223,11 +228,7 @@ class Crew:
         longer than a frame. Raises GroupError when the source's agent does not answer."""
         root, lead = self._root, self._lead
         assert root and lead
-        addresses = {m.name: m.addr for m in (lead, *members)}
-        trees = [
-            tree_message(tree, lead.name, addresses, parts)
-            for tree in self._trees_of(addresses, MEMBERS_MAX if parts is None else members_max(parts))
-        ]
+        trees = self._encoded(lead, members, parts)
         patience = REQUEST_S - timeout
         try:
             if len(trees) == 1:
@@ -239,6 +240,20 @@ class Crew:
             raise self._source_gone(error) from error
         # The source has had each of them, and carried out the first.
         return {**{name: result for answer in answers for name, result in answer.items()}, **answers[0]}
+
+    def _encoded(self, lead: Member, members: list[Member], parts: dict[str, dict[str, Any]] | None) -> list[bytes]:
+        """Trees as messages hold them. Most go to the same members as the one before, with no part for each."""
+        addresses = {m.name: m.addr for m in (lead, *members)}
+        key = tuple(addresses.items())
+        if parts is None and self._trees[0] == key:
+            return self._trees[1]
+        most = MEMBERS_MAX if parts is None else members_max(parts)
+        trees = [
+            framing.text(tree_message(tree, lead.name, addresses, parts)) for tree in self._trees_of(addresses, most)
+        ]
+        if parts is None:
+            self._trees = key, trees
+        return trees
 
     def _trees_of(self, names: Container[str], most: int) -> list[dict[str, list[str]]]:
         """Signalling trees of some members, at most `most` in each. Their order by distance is kept: a search of the
@@ -316,6 +331,7 @@ class Crew:
 
     async def status(self) -> Results:
         """Of all in the common tree; mends the tree and the connection to the source first. Raises GroupError."""
+        self.asked = time.monotonic()
         try:
             if self._root is None or not self._root.alive or self._lead is not self.source:
                 await self.connect()
@@ -429,10 +445,12 @@ class Crew:
         # Counted from here on: a status that was asked for before may be answered before the coroutine first runs.
         self._under_way += 1
         # The request is written when the coroutine first runs; tasks first run in the order they were made.
-        return self._spawn(self._deliver(index, self._at_work()))
+        there = [m for m in self.in_touch() if m.opened]
+        members = [m for m in there if m.sends or m.state != "done"]
+        return self._spawn(self._deliver(index, members, everybody=len(members) == len(there)))
 
-    async def _deliver(self, index: int, members: list[Member]) -> None:
-        entry = self._log[index]
+    async def _deliver(self, index: int, members: list[Member], everybody: bool) -> None:
+        entry, began = self._log[index], time.monotonic()
         try:
             results = await self.request(entry.op, members, {"n": index + 1, **entry.body}, timeout=PROMPT_S)
         except GroupError as error:
@@ -440,6 +458,8 @@ class Crew:
             return  # seen and mended by the next status
         finally:
             self._under_way -= 1
+        if everybody:
+            self.asked = max(self.asked, began)
         for member in members:
             self._acknowledged(member, index, results.get(member.name))
 

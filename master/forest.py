@@ -240,8 +240,8 @@ class Forest:
         return None
 
     def _shallow(self) -> Network:
-        """The same network with segments no deeper than the group's payload leaves room for. To copy a large fabric takes
-        a tenth of a second: groups share it."""
+        """The same network with segments no deeper than the group's payload leaves room for. Groups share it: to copy a
+        large fabric takes a tenth of a second."""
         low = self.network.lower.get(self.labels)
         if low is None:
             graph = shallow(self.graph, self.labels)

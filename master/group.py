@@ -377,9 +377,12 @@ class Group:
         if paces is not None and paces.hasty(now):
             wait = pace.HASTY_S
         await asyncio.sleep(max(0.02, pace.HASTY_S - (now - last)))
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(max(0.0, wait - (time.monotonic() - last))):
-                await self.transfer.slowed.wait()
-                if paces is not None:
-                    paces.slowed(time.monotonic())
-        self.transfer.slowed.clear()
+        quiet = pace.quiet(self.transfer.options["lease_ms"] / 1000, self.crew.timeout_s)
+        slowed = self.transfer.slowed
+        while not slowed.is_set() and (left := min(last + wait, self.crew.asked + quiet) - time.monotonic()) > 0:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await slowed.wait()
+        if slowed.is_set() and paces is not None:
+            paces.slowed(time.monotonic())
+        slowed.clear()

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from .members import Member
 
-POLL_S, POLL_MAX_S = 0.25, 5.0
+POLL_S, POLL_MAX_S = 0.25, 10.0
 CURIOUS_S = 0.1
 """When a receiver seems to be slow."""
 HASTY_S = 0.05
@@ -18,7 +18,7 @@ HASTY_S = 0.05
 LOOKS = 100
 """Of what is left one part passes between two looks."""
 LEASE_LOOKS = 4
-"""A lease is renewed so often before it would end."""
+"""A lease is renewed so often before it would end; orders renew it as looks do."""
 TICK = 0.4
 """Of the time between two looks: between looks at the trees, without asking anybody."""
 EXTENT_BYTES_MAX, EXTENTS = 64 << 20, 256
@@ -26,9 +26,15 @@ EXTENT_BYTES_MAX, EXTENTS = 64 << 20, 256
 
 
 def between(left_s: float | None, lease_s: float, timeout_s: float) -> float:
-    """Seconds between two looks. Leases are renewed by them, and members that do not answer noticed."""
-    most = min(POLL_MAX_S, lease_s / LEASE_LOOKS, timeout_s / 4)
+    """Seconds between two looks."""
+    most = min(POLL_MAX_S, lease_s / 2, timeout_s / 1.5)
     return max(POLL_S, min(most, (left_s or 0.0) / LOOKS))
+
+
+def quiet(lease_s: float, timeout_s: float) -> float:
+    """Members that have been asked nothing for so long are looked at before it is time: that renews their leases, and
+    shows who does not answer."""
+    return max(POLL_S, min(lease_s / LEASE_LOOKS, timeout_s / 4))
 
 
 def left_s(size: int | None, receivers: Iterable[Member]) -> float | None:

@@ -123,16 +123,17 @@ class Connection:
         self,
         op: str,
         group: str,
-        tree: dict[str, Any],
+        tree: dict[str, Any] | bytes,
         everyone: dict[str, Any] | None = None,
         timeout: float = 2.0,
         patience: float = 0.0,
         epoch: int | None = None,
     ) -> Results:
-        """Send a request and wait for the aggregated acknowledgement: {member: result}. Raises SignallingError when the
-        connection is gone or nothing comes in time. The request is written before the first suspension, so requests are
-        carried out in the order of the calls. `patience`: how much longer the first agent itself is waited for.
-        `epoch`: of the group's master, where it is not the connection's."""
+        """`tree`: a tree_message, perhaps as framing.text already. Send a request and wait for the aggregated
+        acknowledgement: {member: result}. Raises SignallingError when the connection is gone or nothing comes in
+        time. The request is written before the first suspension, so requests are carried out in the order of the
+        calls. `patience`: how much longer the first agent itself is waited for. `epoch`: of the group's master, where
+        it is not the connection's."""
         if not self.alive or self._writer is None:
             raise SignallingError(f"connection to {self.address} lost: {self.error}", what=self.address)
         number = next(self._ids)
@@ -145,12 +146,11 @@ class Connection:
             "group": group,
             "epoch": self._epoch if epoch is None else epoch,
             "timeout_ms": int(timeout * 1000),
-            "tree": tree,
         }
         if everyone:
             message["all"] = everyone
         try:
-            self._writer.write(framing.encode(message))
+            self._writer.write(framing.encode(message, tree=tree if isinstance(tree, bytes) else framing.text(tree)))
             async with asyncio.timeout(timeout + patience + GRACE_S):
                 return await future
         except TimeoutError as error:

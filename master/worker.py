@@ -202,6 +202,7 @@ class Worker:
                     await self._tell(batch)
                     batch, heavy = [], weight(body)
                 batch.append((running, over and body is parts[-1], body))
+            await asyncio.sleep(0)  # what a link does is answered between two groups' reports
         await self._tell(batch)  # one without any renews the lease
 
     async def _tell(self, batch: list[tuple[Running, bool, dict[str, Any]]]) -> None:

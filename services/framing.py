@@ -26,9 +26,18 @@ class FramingError(DatacastError):
     code = "bad_frame"
 
 
-def encode(message: Message) -> bytes:
-    """One frame. Raises FramingError when the message is longer than a frame may be."""
-    body = json.dumps(message, separators=(",", ":"), allow_nan=False).encode()
+def text(value: Any) -> bytes:
+    """A value as it stands in a frame."""
+    return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
+
+
+def encode(message: Message, **written: bytes) -> bytes:
+    """One frame. `written`: more members of the message, whose values are `text` already. Raises FramingError when the
+    message is longer than a frame may be."""
+    body = text(message)
+    if written:
+        more = b",".join(b'"%s":%s' % (name.encode(), value) for name, value in written.items())
+        body = body[:-1] + b"," + more + b"}"
     if len(body) > FRAME_MAX:
         what = str(message.get("type"))
         raise FramingError(f"a message of {len(body)} bytes exceeds the limit of {FRAME_MAX}", what=what)

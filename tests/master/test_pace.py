@@ -21,8 +21,9 @@ def receiver(name: str, held: int, rate: float, state: str = "running") -> Membe
 def test_a_group_is_looked_after_by_the_time_it_has_left() -> None:
     assert pace.between(None, 20, 15) == pace.between(10, 20, 15) == 0.25, "one that ends soon as ever"
     assert pace.between(200, 20, 15) == 2.0
-    assert pace.between(1e6, 20, 15) == 3.75 and pace.between(1e6, 60, 60) == 5.0
-    assert pace.between(1e6, 1, 15) == 0.25, "its lease is renewed"
+    assert pace.between(1e6, 20, 15) == 10.0 and pace.between(1e6, 60, 60) == 10.0
+    assert pace.between(1e6, 1, 15) == 0.5
+    assert pace.quiet(20, 15) == 3.75 and pace.quiet(20, 60) == 5.0 and pace.quiet(1, 15) == 0.25
 
 
 def test_what_is_left_goes_by_the_fastest_and_by_those_who_work() -> None:
