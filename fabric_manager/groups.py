@@ -33,6 +33,7 @@ from .record import Record, dump, load, summary
 from .requests import check_dest_path, check_host, check_source_path, no_agent, receivers_of, with_fetchers
 from .sets import Sets
 from .site_groups import SiteGroups
+from .streams import in_turn
 from .totals import Totals
 from .wiring import Wiring
 from .workers import Worker, Workers
@@ -315,11 +316,7 @@ class Groups:
     async def reports(self, lease: str, reports: list[Any]) -> list[dict[str, Any]]:
         """A worker's: an answer to each, {state}, or {code, error}: `stale` when the group is another's now, `store` if
         it could not be written and must come again."""
-        tasks = []
-        for raw in reports:
-            tasks.append(asyncio.create_task(self._report(lease, raw)))
-            await asyncio.sleep(0)  # what a link does goes out between two of them
-        return list(await asyncio.gather(*tasks))
+        return await in_turn(self._report(lease, raw) for raw in reports)
 
     async def _report(self, lease: str, raw: Any) -> dict[str, Any]:
         try:

@@ -1,14 +1,26 @@
-"""Long-lived answers: a JSON object a line."""
+"""Long-lived answers, a JSON object a line, and long work that must not hold them up."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from typing import Any, TypeVar
 
 from .hub import Subscription
 
 PING_S = 5.0
+T = TypeVar("T")
+
+
+async def in_turn(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """The results of all, in order. One begins after the other, and what has come meanwhile, such as news of a link, goes
+    out between them; what they wait for they wait for together."""
+    tasks = []
+    for one in work:
+        tasks.append(asyncio.create_task(one))
+        await asyncio.sleep(0)
+    return list(await asyncio.gather(*tasks))
 
 
 async def lines(subscription: Subscription, ended: Callable[[], None]) -> AsyncIterator[bytes]:

@@ -61,7 +61,8 @@ class Identity:
         for name in names:
             if not re.fullmatch(r"[!-.0-~]+", name) or len(name) > NAME_MAX:
                 raise AuthorityError(
-                    f"{text!r}: {name!r} is no name for a certificate", text,
+                    f"{text!r}: {name!r} is no name for a certificate",
+                    text,
                     f"give ROLE/NAME, the name with 1 to {NAME_MAX} ASCII characters, without spaces and slashes",
                 )
         return cls(role, names)
@@ -90,8 +91,9 @@ class Authority:
         """Raises AuthorityError when there is one in the folder already."""
         for path in (folder / "ca.pem", folder / "ca.key"):
             if os.path.lexists(path):
-                raise AuthorityError(f"{path} exists: there is an authority in {folder}", str(path),
-                                     "use it, or give another folder")
+                raise AuthorityError(
+                    f"{path} exists: there is an authority in {folder}", str(path), "use it, or give another folder"
+                )
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
@@ -119,8 +121,9 @@ class Authority:
         try:
             key: Any = serialization.load_pem_private_key(path.read_bytes(), None)
         except OSError as error:
-            raise AuthorityError(f"cannot read {path}: {error.strerror}", str(path),
-                                 "certificates are made where the authority's key is") from error
+            raise AuthorityError(
+                f"cannot read {path}: {error.strerror}", str(path), "certificates are made where the authority's key is"
+            ) from error
         except (ValueError, TypeError) as error:
             raise AuthorityError(f"{path} is no private key without a password", str(path)) from error
         if _public(key.public_key()) != _public(certificate.public_key()):
@@ -154,8 +157,11 @@ class Authority:
         ends = min(now + datetime.timedelta(days=days), end_of(self.certificate))
         start = min(begin or now - EARLY, ends - datetime.timedelta(seconds=1))
         if begin is None and ends <= now and days > 0:
-            raise AuthorityError(f"the authority in {self.folder} has expired", str(self.ca),
-                                 "make another with `datacast certs init`, and all certificates anew")
+            raise AuthorityError(
+                f"the authority in {self.folder} has expired",
+                str(self.ca),
+                "make another with `datacast certs init`, and all certificates anew",
+            )
         names: list[x509.GeneralName] = [
             x509.UniformResourceIdentifier(uri)
             for uri in (uris if uris is not None else [f"{SCHEME}{identity.role}/{n}" for n in identity.names])

@@ -1,6 +1,6 @@
 """Tokens for the REST API: random, kept as their SHA-256, each with a role, in one JSON file (`datacast token`).
 
-    {"tokens": [{"id": "t-1f3a", "name": "ci", "role": "operator", "sha256": "…", "created": "…", "expires": null}]}
+{"tokens": [{"id": "t-1f3a", "name": "ci", "role": "operator", "sha256": "…", "created": "…", "expires": null}]}
 """
 
 from __future__ import annotations

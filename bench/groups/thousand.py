@@ -168,7 +168,7 @@ def main() -> None:
     draw = random.Random(args.seed)
     graph = topologies.parse(args.topology)
     hosts = [name for name, data in graph.nodes(data=True) if data["kind"] == "host"]
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:  # the disk is other jobs', too
         services, agents = Services(args, folder), None
         try:
             agents = Agents(args, services.signalling)

@@ -4,7 +4,8 @@ What waits when the thread is free goes into one transaction, committed with a f
 at once cost one sync, not a hundred. The callers get their answers when it is on the disk. A transaction that fails (a
 full disk) is rolled back, and is an error to all whose writes were in it.
 
-Several processes of one machine may use the file. Leases run on the machine's boot clock.
+Several processes of one machine may use the file. Leases run on the machine's boot clock, and end with it: a renewal
+alone is committed without a sync, so a busy disk costs nobody its lease.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from .base import Change, Conflict, Entry, Guard, Lost, Store, StoreError, check
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], Any]
-Waiting = tuple[Work, asyncio.Future[Any], asyncio.AbstractEventLoop]
+Waiting = tuple[Work, asyncio.Future[Any], asyncio.AbstractEventLoop, bool]
 
 VERSION = 10
 """Of the tables. Lower ones were tables of groups, before there were records."""
@@ -111,9 +112,12 @@ class SqliteStore(Store):
     def _carry_out(self, db: sqlite3.Connection, batch: list[Waiting]) -> list[Any]:
         """An answer or an exception for each."""
         answers: list[Any] = []
+        sync = any(durable for *_, durable in batch)
         try:
+            if not sync:
+                db.execute("PRAGMA synchronous = NORMAL")
             db.execute("BEGIN IMMEDIATE")
-            for work, _, _ in batch:
+            for work, *_ in batch:
                 try:
                     answers.append(work(db))
                 except StoreError as error:  # looked at first, wrote nothing
@@ -123,6 +127,9 @@ class SqliteStore(Store):
             if db.in_transaction:
                 db.execute("ROLLBACK")
             return [self._error(error)] * len(batch)
+        finally:
+            if not sync:
+                db.execute("PRAGMA synchronous = FULL")
         return answers
 
     @staticmethod
@@ -135,18 +142,18 @@ class SqliteStore(Store):
             else:
                 future.set_result(answer)
 
-        for (_, future, loop), answer in zip(batch, answers, strict=True):
+        for (_, future, loop, _), answer in zip(batch, answers, strict=True):
             try:
                 loop.call_soon_threadsafe(tell, future, answer)
             except RuntimeError:  # the loop has ended
                 continue
 
-    async def _do(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    async def _do(self, work: Callable[[sqlite3.Connection], T], durable: bool = True) -> T:
         if not self._thread.is_alive():
             raise StoreError(f"the database {self.path} is closed", what=self.path)
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._queue.put((work, future, loop))
+        self._queue.put((work, future, loop, durable))
         return await future
 
     # ---- in the thread ----
@@ -229,7 +236,7 @@ class SqliteStore(Store):
             if not db.execute("UPDATE leases SET ends_ns = ttl_ns + ? WHERE id = ?", (now, lease)).rowcount:
                 raise Lost(f"lease {lease} has ended", what=str(lease))
 
-        await self._do(work)
+        await self._do(work, durable=False)
 
     async def revoke(self, lease: int) -> None:
         def work(db: sqlite3.Connection) -> None:

@@ -13,7 +13,7 @@ from etcd import Etcd
 from small import run
 
 from datacast.services.store import Conflict, StoreError, open_store
-from datacast.services.store.sqlite import VERSION
+from datacast.services.store.sqlite import VERSION, SqliteStore
 
 
 def test_what_was_answered_is_there_after_a_kill(tmp_path: Path) -> None:
@@ -134,3 +134,35 @@ def test_an_etcd_member_that_dies_is_passed_over_and_no_majority_is_an_error(tmp
 def test_an_etcd_that_cannot_be_meant(where: str) -> None:
     with pytest.raises(StoreError):
         open_store(where)
+
+
+def test_a_renewal_waits_for_no_disk_and_every_other_write_does(tmp_path: Path, monkeypatch) -> None:
+    """A fabric manager beside builds lost its lease because a sync of the disk took two seconds."""
+    commits: list[tuple[bool, int]] = []
+    carry_out = SqliteStore._carry_out
+
+    def watched(self, db, batch):
+        db.set_trace_callback(
+            lambda text: (
+                (text == "COMMIT" and commits.append((batch[0][3], levels[-1])))
+                or (text.startswith("PRAGMA synchronous = ") and levels.append(text.split()[-1]))
+            )
+        )
+        return carry_out(self, db, batch)
+
+    levels = ["FULL"]
+    monkeypatch.setattr(SqliteStore, "_carry_out", watched)
+
+    async def scenario() -> None:
+        store = open_store(str(tmp_path / "d.sqlite"))
+        lease = await store.grant(10.0)
+        await store.put("a", "1", 0, lease=lease)
+        await store.renew(lease)
+        await store.put("b", "1", 0)
+        await asyncio.gather(store.renew(lease), store.put("c", "1", 0))
+        await store.close()
+
+    run(scenario())
+    assert (False, "NORMAL") in commits and levels[-1] == "FULL"
+    assert [level for durable, level in commits if durable] == ["FULL"] * sum(durable for durable, _ in commits)
+    assert len(commits) >= 4
