@@ -14,8 +14,8 @@ T = TypeVar("T")
 
 
 async def in_turn(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """The results of all, in order. One begins after the other, and what has come meanwhile, such as news of a link, goes
-    out between them; what they wait for they wait for together."""
+    """The results of all, in order. One begins after the other, and what has come meanwhile, such as news of a link,
+    goes out between them; what they wait for they wait for together."""
     tasks = []
     for one in work:
         tasks.append(asyncio.create_task(one))
