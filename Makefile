@@ -44,7 +44,7 @@ RUN_OPTIONS = $(if $(FILE),--file $(FILE),--size $(SIZE)) $(if $(FROM),--from $(
   $(if $(TREES),--trees $(TREES)) $(if $(CACHE),--cache $(CACHE)) $(if $(CREDITS),--credits $(CREDITS)) \
   $(if $(DELTA),--delta $(DELTA)) $(if $(SEED),--seed $(SEED))
 
-.PHONY: analyze format docs docs-links packages test-packages test-image help setup build binaries demo lab test test-c c-tests test-py test-quick test-faults lint constants clean bench-lab figures bench-failures bench-path bench-peers mutants power-loss kills clockwork clockwork-bugs test-costs test-long
+.PHONY: analyze coverage format docs docs-links packages test-packages test-image help setup build binaries demo lab test test-c c-tests test-py test-quick test-faults lint constants clean bench-lab figures bench-failures bench-path bench-peers mutants power-loss kills clockwork clockwork-bugs test-costs test-long
 
 ifndef V
 .SILENT:
@@ -200,6 +200,14 @@ test-costs: build ## processor time and waiting of every test, which hold where 
 
 test-faults: build ## the fault matrix on real labs, some twenty minutes
 	@DATACAST_FAULTS=1 nice -n 5 $(PY) -m pytest -v tests/lab/test_fault_matrix.py tests/lab/test_lab_life.py tests/mininet
+
+coverage: setup ## lines and branches of the core that its C tests reach: SHOW="wire.c hello.c" names what they do not
+	@rm -rf $(BUILD)/coverage; mkdir -p $(BUILD)/coverage
+	@ls libdatacast/src/*.c libdatacast/tests/test_*.c | xargs -P $(shell nproc) -I{} sh -c '$(CC) -std=gnu11 -g \
+	  -fno-strict-aliasing -Ilibdatacast/include -Ilibdatacast/src --coverage -c {} -o $(BUILD)/coverage/$$(basename {} .c).o'
+	@ls $(BUILD)/coverage/test_*.o | xargs -P $(shell nproc) -I{} sh -c '$(CC) --coverage {} \
+	  $$(ls $(BUILD)/coverage/*.o | grep -v /test_) -o {}.run && {}.run >/dev/null'
+	@$(PY) tests/coverage.py $(BUILD)/coverage $(SHOW)
 
 mutants: build ## one-line changes that tests should notice, hours, resumable: N=300 SEED=1 PART=core, or LISTED=1
 	@nice -n 10 $(PY) tests/mutants/run.py --count $(or $(N),300) --seed $(or $(SEED),1) $(if $(PART),--part $(PART)) \

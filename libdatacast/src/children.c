@@ -13,17 +13,13 @@ static uint32_t segment_hash(const struct dc_segment *s)
   return h;
 }
 
+/* Index of the child with this segment, or -1. */
 static int find(const struct dc_children *c, const struct dc_segment *ret, uint32_t hash)
 {
   for (uint32_t i = 0; i < c->n; i++)
     if (c->hash[i] == hash && dc_segment_equal(&c->child[i].ret, ret))
       return (int)i;
   return -1;
-}
-
-int dc_children_find(const struct dc_children *c, const struct dc_segment *ret)
-{
-  return find(c, ret, segment_hash(ret));
 }
 
 int dc_children_add(struct dc_children *c, unsigned max, dc_time now, dc_time stale, const struct dc_segment *ret,

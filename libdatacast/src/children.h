@@ -22,9 +22,6 @@ struct dc_children {
   struct dc_child child[DC_CHILDREN_MAX];
 };
 
-/* Index of the child with this segment, or -1. */
-int dc_children_find(const struct dc_children *c, const struct dc_segment *ret) __attribute__((nonnull));
-
 /* Index of the child with this segment, added when it is new. When `max` (at most DC_CHILDREN_MAX) are there already,
  * one not heard of for `stale` gives way and *replaced is set: the caller forgets what waits under its index. -1:
  * full. */

@@ -32,6 +32,28 @@ static uint32_t drive(struct dc_credits *c, dc_time rtt, dc_time each, unsigned 
   return drive_by(c, rtt, each, packets, false);
 }
 
+/* A path that became short needs fewer: they go one by one, not with every packet; and no time at all is some. */
+static void credits_follow_what_the_path_needs(void)
+{
+  struct dc_credits c;
+  dc_credits_init(&c, 16, true);
+  uint32_t high = drive(&c, 5 * DC_MS, 12 * DC_US, 60000);
+  dc_credits_restart(&c);
+  uint32_t goal = c.path[c.far].goal;
+  c.w = goal + 2;
+  c.got = 0;
+  for (int i = 0; i < 3; i++)
+    dc_credits_step(&c);
+  assert(c.w == goal + 2);
+  dc_credits_step(&c);
+  assert(c.w == goal + 1);
+  c.w = goal - 1;
+  dc_credits_step(&c);
+  assert(c.w == goal && high > 16);
+  dc_credits_sample(&c, 1, 2, 0, false);
+  assert(c.path[c.far].shortest == 1);
+}
+
 static void fixed_credits_stay(void)
 {
   struct dc_credits c;
@@ -97,6 +119,7 @@ static void the_limit_holds(void)
 
 int main(void)
 {
+  credits_follow_what_the_path_needs();
   fixed_credits_stay();
   a_short_path_needs_no_more_than_the_least();
   a_long_path_is_filled();

@@ -215,6 +215,8 @@ static void nonsense_is_refused(void)
   assert(dc_hello_handle(&end[A], now, &h, rest) == DC_DROP_UNWANTED); /* old */
   h.length = 4;
   assert(dc_hello_handle(&end[A], now, &h, rest) == DC_DROP_TRUNCATED);
+  h.length = 8, h.type = DC_TYPE_DATA;
+  assert(dc_hello_handle(&end[A], now, &h, rest) == DC_DROP_TYPE);
   assert(end[A].link == DC_LINK_UP);
 }
 
@@ -275,8 +277,63 @@ static void a_tunnel_s_hellos_are_all_long(void)
   assert(end[A].link == DC_LINK_UP && end[A].carried == 1460);
 }
 
+static void senseless_settings_are_mended_and_states_have_names(void)
+{
+  struct dc_hello_cfg cfg = {.hold_min = DC_MS};
+  struct dc_hello h;
+  dc_hello_init(&h, DC_SEC, &cfg, 1);
+  assert(h.cfg.fast == DC_MS && h.cfg.slow == DC_MS && h.cfg.timeout_intervals == 3);
+  assert(strcmp(dc_link_name(DC_LINK_UP), "up") == 0 && strcmp(dc_link_name(DC_LINK_SILENT), "silent") == 0);
+  assert(strcmp(dc_link_name((enum dc_link)77), "?") == 0);
+}
+
+static void a_link_that_stayed_up_long_is_held_as_at_first(void)
+{
+  start();
+  run(100 * DC_MS);
+  dc_time first = end[A].hold;
+  for (int i = 0; i < 3; i++) {
+    cut[A] = cut[B] = true;
+    run(2 * DC_SEC);
+    cut[A] = cut[B] = false;
+    run(3 * DC_SEC);
+  }
+  assert(end[A].link == DC_LINK_UP && end[A].hold == 8 * first);
+  run(64 * 250 * DC_MS + DC_SEC);
+  cut[A] = cut[B] = true;
+  run(2 * DC_SEC);
+  assert(end[A].link == DC_LINK_SILENT && end[A].hold == 2 * first);
+}
+
+/* It says that it hears, but whom? What was here before it heard of us. */
+static void a_neighbour_that_hears_another_is_not_up_yet(void)
+{
+  start();
+  struct dc_header h = {.type = DC_TYPE_HELLO, .length = 8, .tree = 0xbbbb, .seq = 1};
+  uint8_t rest[8] = {3, 0, 0, 25, 0, 0, 0xdd, 0xdd};
+  assert(dc_hello_handle(&end[A], now, &h, rest) == DC_DROP_NONE && end[A].link == DC_LINK_UNKNOWN);
+  rest[6] = rest[7] = 0xaa, h.seq = 2;
+  assert(dc_hello_handle(&end[A], now, &h, rest) == DC_DROP_NONE && end[A].link == DC_LINK_UP);
+}
+
+static void the_longest_hello_is_what_a_header_can_say(void)
+{
+  start();
+  uint8_t out[DC_HELLO_LEN];
+  end[A].cfg.mtu = 70000;
+  end[A].cfg.whole = 0;
+  assert(dc_hello_poll(&end[A], now, out) == 65000);
+  dc_hello_heard(&end[A], now + DC_SEC); /* from a clock that is ahead */
+  (void)dc_hello_poll(&end[A], now, out);
+  assert(end[A].heard == now);
+}
+
 int main(void)
 {
+  senseless_settings_are_mended_and_states_have_names();
+  a_link_that_stayed_up_long_is_held_as_at_first();
+  a_neighbour_that_hears_another_is_not_up_yet();
+  the_longest_hello_is_what_a_header_can_say();
   long_hellos_try_what_both_ends_take();
   nothing_is_said_of_a_neighbour_that_does_not_tell_its_mtu();
   a_tunnel_s_hellos_are_all_long();

@@ -37,6 +37,9 @@ static void what_nobody_has_goes_on_as_one_interest(void)
   expect_interest(&b, 0, 10, 63, 0);
   struct dc_tree_counters t = tree_count(&b, 1);
   assert(t.interests == 64 && t.misses == 64 && t.waiting == 64);
+  struct dc_node_counters all;
+  dc_node_counters(b.node, &all);
+  assert(all.interests == 64);
   for (uint32_t seq = 10; seq < 74; seq++) {
     assert(answer(&b, 7, 1, seq, 0, 100) == 1);
     expect_data(&b, 0, 1, seq);

@@ -311,6 +311,7 @@ static void a_route_leads_from_stop_to_stop_and_ends_at_the_source(void)
   many[DC_STOPS_MAX - 1] = many[DC_STOPS_MAX - 2];
   many[DC_STOPS_MAX - 2] = many[DC_STOPS_MAX - 3];
   assert(dc_route_check(p, route(p, sizeof p, many, DC_STOPS_MAX + 1)) == 0);
+  assert(dc_route_check(p, DC_ROUTE_MAX + 1) == 0);
 }
 
 static void a_stop_is_written_only_where_it_fits(void)
