@@ -49,6 +49,7 @@ static json_t *port_counters(struct dpdk_port *p)
   port_read_missed(p);
   counters_put(o, "tx_bursts", p->counters.bursts);
   counters_put(o, "tx_full", p->counters.tx_full);
+  counters_put(o, "tx_waited", p->counters.waited);
   counters_put(o, "oversized", p->counters.oversized);
   counters_put(o, "segments", p->counters.segments);
   counters_put(o, "blackholed", p->counters.blackholed);

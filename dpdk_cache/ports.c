@@ -8,7 +8,13 @@
 #include "afpacket.h"
 #include "datapath/engine.h"
 
-enum { DESCRIPTORS = 512, KICK_AFTER = 1000 * 1000 /* ns */, ETHER_BYTES = 14, CRC_BYTES = 4 };
+enum {
+  DESCRIPTORS = 512,
+  AGAIN_AFTER = 20 * 1000 /* ns; four jumbo frames at 10 Gbit/s */,
+  KICK_AFTER = 1000 * 1000 /* ns */,
+  ETHER_BYTES = 14,
+  CRC_BYTES = 4
+};
 
 uint32_t ports_frame_bytes(const struct config *c)
 {
@@ -213,17 +219,48 @@ static unsigned receive(struct port *port, struct engine *e, dc_time now, bool *
 
 /* ---- out ---- */
 
+/* Frames of the round that the device has not taken. */
+static void wait_or_drop(struct dpdk_port *p, unsigned from)
+{
+  for (unsigned i = from; i < p->nout; i++) {
+    if (!p->afpacket && backlog_put(&p->backlog, p->out[i])) {
+      p->counters.waited++;
+      continue;
+    }
+    rte_pktmbuf_free(p->out[i]);
+    p->counters.tx_full++;
+  }
+}
+
+static void send_backlog(struct dpdk_port *p)
+{
+  struct rte_mbuf *m[PORT_BURST];
+  unsigned n, sent;
+  do {
+    n = backlog_next(&p->backlog, m, PORT_BURST);
+    sent = rte_eth_tx_burst(p->dev, p->queue, m, (uint16_t)n);
+    p->counters.bursts++;
+    backlog_sent(&p->backlog, sent);
+  } while (sent == n && !backlog_empty(&p->backlog));
+}
+
 static void flush(struct port *port, dc_time now)
 {
   struct dpdk_port *p = dpdk_port(port);
-  if (p->nout == 0)
+  bool behind = !backlog_empty(&p->backlog);
+  if (p->nout == 0 && !behind)
     return;
-  unsigned sent = rte_eth_tx_burst(p->dev, p->queue, p->out, (uint16_t)p->nout);
-  for (unsigned i = sent; i < p->nout; i++)
-    rte_pktmbuf_free(p->out[i]);
-  p->counters.tx_full += p->nout - sent;
-  p->counters.bursts++;
+  unsigned sent = 0;
+  if (!behind) {
+    sent = rte_eth_tx_burst(p->dev, p->queue, p->out, (uint16_t)p->nout);
+    p->counters.bursts++;
+  }
+  wait_or_drop(p, sent);
   p->nout = 0;
+  if (behind)
+    send_backlog(p);
+  if (!p->afpacket)
+    p->kick_at = backlog_empty(&p->backlog) ? DC_NEVER : now + AGAIN_AFTER;
   if (p->afpacket && p->fd >= 0)
     p->kick_at = now + KICK_AFTER;
 }
@@ -276,6 +313,10 @@ void port_kick(struct dpdk_port *p, dc_time now)
 {
   if (now < p->kick_at)
     return;
+  if (!p->afpacket) {
+    flush(&p->base, now);
+    return;
+  }
   p->kick_at = afpacket_kick(p->fd) ? now + KICK_AFTER : DC_NEVER;
 }
 
@@ -378,6 +419,7 @@ void port_close(struct dpdk_port *p)
   for (unsigned i = 0; i < p->nout; i++)
     rte_pktmbuf_free(p->out[i]);
   p->nout = 0;
+  backlog_free(&p->backlog);
   if (p->queue == 0) {
     (void)rte_eth_dev_stop(p->dev);
     (void)rte_eth_dev_close(p->dev);

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "backlog.h"
 #include "config.h"
 #include "packet.h"
 #include "datapath/loop.h"
@@ -19,7 +20,8 @@ struct port_faults {               /* test means: what issue 6 asks of a link */
 };
 
 struct port_sw_counters { /* beside the node's own */
-  uint64_t tx_full;       /* the device took no more: dropped */
+  uint64_t tx_full;       /* the device took no more, and the backlog is full: dropped */
+  uint64_t waited;        /* frames that went into the backlog */
   uint64_t oversized;     /* arrived or to be sent longer than the MTU: dropped */
   uint64_t segments;      /* arrived in more than one segment and could not be joined */
   uint64_t blackholed, corrupted;
@@ -42,10 +44,11 @@ struct dpdk_port {
   bool link_interrupt; /* the driver says when the link changes */
   _Atomic uint64_t link_interrupts;
   bool spreads;    /* the device gives frames to its queues by their labels */
-  dc_time kick_at; /* af_packet: when to push the ring once more; DC_NEVER: nothing left */
+  dc_time kick_at; /* when to push af_packet's ring, or send the backlog, once more; DC_NEVER: nothing left */
   struct watch watch;
   struct rte_mbuf *out[PORT_BURST];
   unsigned nout;
+  struct backlog backlog; /* not of af_packet: there the driver's ring is it, in front of the shaper's queue */
   struct port_faults faults;
   _Atomic dc_time heard; /* queue > 0: when frames of Datacast last came in, for worker 0 */
   dc_time heard_told;    /* queue 0: the newest of it that the link was told */
@@ -70,11 +73,11 @@ void port_share(struct dpdk_port *p, const struct dpdk_port *first, const struct
 void port_close(struct dpdk_port *p) __attribute__((nonnull));
 
 /* Queue m for sending (takes it over). What is queued goes to the device at the latest with the round's flush. Never blocks:
- * what the device does not take is counted and freed. */
+ * what the device does not take waits in the backlog, and is counted and freed where that is full. */
 void port_send(struct dpdk_port *p, struct rte_mbuf *m, dc_time now) __attribute__((nonnull));
 /* Bring p->counters.rx_missed up to date. */
 void port_read_missed(struct dpdk_port *p) __attribute__((nonnull));
-/* Frames that the shaper refused stand in af_packet's ring until the next send: push them when due. */
+/* Frames that the shaper refused stand in af_packet's ring until the next send, others in the backlog: push them when due. */
 void port_kick(struct dpdk_port *p, dc_time now) __attribute__((nonnull));
 
 #endif

@@ -11,7 +11,7 @@
 
 enum {
   SPARE_PER_PORT = 256, /* mbufs in flight at a port: a burst in, a burst out, descriptors of real devices */
-  SPARE_REAL_PORT = 1536,
+  SPARE_REAL_PORT = 1536 + BACKLOG_DATA + BACKLOG_FIRST,
   HEADERS_PER_PORT = 512,
   POOL_CACHE = 512, /* DPDK keeps so many mbufs of a pool per core */
 };

@@ -1,0 +1,181 @@
+/* A device that takes no more: frames wait, hellos and interests first, and none is lost until the backlog is full. */
+#include <datacast/endpoint.h>
+#include <datacast/wire.h>
+#include <rte_ethdev.h>
+#include <rte_mempool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "datapath/tests/check.h"
+#include "eal.h"
+#include "workers.h"
+
+enum { FRAME = 2048, BURST = 32 };
+
+static const uint8_t nobody[6];
+static struct workers all;
+static unsigned whole; /* mbufs of the pool when nothing is under way */
+
+static struct dpdk_port *port(void) { return &all.worker[0].sw.ports[0]; }
+
+static struct rte_mbuf *made(const uint8_t *frame, size_t len)
+{
+  struct rte_mbuf *m = rte_pktmbuf_alloc(all.worker[0].sw.pools.data);
+  CHECK(m != NULL);
+  memcpy(rte_pktmbuf_append(m, (uint16_t)len), frame, len);
+  return m;
+}
+
+static struct rte_mbuf *data(uint32_t seq)
+{
+  uint8_t p[FRAME];
+  struct dc_segment way = {.n = 2, .port = {0, 0}, .local = true};
+  struct dc_header h = {.type = DC_TYPE_DATA, .length = 4, .tree = 1, .seq = seq};
+  size_t n = dc_data_write(p, FRAME, &way, &h, nobody, nobody);
+  memset(p + n, 0, 4);
+  return made(p, n + 4);
+}
+
+static struct rte_mbuf *interest(uint32_t seq)
+{
+  uint8_t p[FRAME], blob[DC_ROUTE_MAX];
+  struct dc_stop receiver = {.fwd = {.n = 1, .local = true}}, source = {.ret = {.n = 1, .local = true}};
+  struct dc_stop here = {.store = true, .ret = {.n = 1}, .fwd = {.n = 1}};
+  struct dc_header h = {.type = DC_TYPE_INTEREST, .tree = 1, .seq = seq};
+  struct dc_path path;
+  size_t len = dc_stop_write(blob, sizeof blob, &receiver);
+  len += dc_stop_write(blob + len, sizeof blob - len, &here);
+  len += dc_stop_write(blob + len, sizeof blob - len, &source);
+  CHECK(dc_path_parse(&path, blob, len) >= 0);
+  return made(p, dc_interest_write(p, FRAME, &path, &h, nobody, nobody));
+}
+
+static struct rte_mbuf *hello(void)
+{
+  uint8_t p[60] = {0};
+  dc_ether_write(p, nobody, nobody, DC_ETHERTYPE_HELLO);
+  return made(p, sizeof p);
+}
+
+/* What a frame is: 'h', 'i' or 'd'; *seq of the latter two. */
+static char kind(const struct rte_mbuf *m, uint32_t *seq)
+{
+  const uint8_t *p = rte_pktmbuf_mtod(m, const uint8_t *);
+  uint32_t at = DC_ETHER_LEN;
+  bool bottom = p[12] == DC_ETHERTYPE_DATACAST >> 8 && p[13] == (DC_ETHERTYPE_DATACAST & 0xff);
+  if (p[12] == DC_ETHERTYPE_HELLO >> 8 && p[13] == (DC_ETHERTYPE_HELLO & 0xff))
+    return 'h';
+  for (; !bottom; at += DC_LABEL_LEN)
+    (void)dc_label_read(p + at, &bottom);
+  struct dc_header h;
+  CHECK(dc_header_parse(p + at, m->data_len - at, &h) == DC_DROP_NONE);
+  *seq = h.seq;
+  return h.type == DC_TYPE_INTEREST ? 'i' : 'd';
+}
+
+static void hellos_and_interests_go_before_data(void)
+{
+  static struct backlog b;
+  struct rte_mbuf *m[8];
+  uint32_t seq = 0;
+  CHECK(backlog_put(&b, data(1)) && backlog_put(&b, interest(2)) && backlog_put(&b, data(3)));
+  CHECK(backlog_put(&b, hello()) && backlog_put(&b, interest(4)));
+  CHECK(backlog_next(&b, m, 8) == 5 && backlog_next(&b, m, 2) == 2);
+  CHECK(kind(m[0], &seq) == 'i' && seq == 2 && kind(m[1], &seq) == 'h');
+  rte_pktmbuf_free(m[0]);
+  backlog_sent(&b, 1); /* the device took one only */
+  CHECK(backlog_next(&b, m, 8) == 4);
+  CHECK(kind(m[0], &seq) == 'h' && kind(m[1], &seq) == 'i' && seq == 4);
+  CHECK(kind(m[2], &seq) == 'd' && seq == 1 && kind(m[3], &seq) == 'd' && seq == 3);
+  backlog_free(&b);
+  CHECK(backlog_empty(&b) && rte_mempool_avail_count(all.worker[0].sw.pools.data) == whole);
+}
+
+static void both_kinds_have_a_bound(void)
+{
+  static struct backlog b;
+  for (uint32_t i = 0; i < BACKLOG_DATA; i++)
+    CHECK(backlog_put(&b, data(i)));
+  struct rte_mbuf *more = data(0), *last = hello();
+  CHECK(!backlog_put(&b, more));
+  rte_pktmbuf_free(more);
+  for (uint32_t i = 0; i < BACKLOG_FIRST; i++)
+    CHECK(backlog_put(&b, hello()));
+  CHECK(!backlog_put(&b, last));
+  rte_pktmbuf_free(last);
+  backlog_free(&b);
+  CHECK(rte_mempool_avail_count(all.worker[0].sw.pools.data) == whole);
+}
+
+static void frame_too_short_to_tell_goes_with_data(void)
+{
+  static struct backlog b;
+  uint8_t p[FRAME] = {0};
+  struct rte_mbuf *m;
+  uint32_t seq;
+  dc_ether_write(p, nobody, nobody, DC_ETHERTYPE_MPLS);
+  for (size_t len = 1; len < 20; len++)
+    CHECK(backlog_put(&b, made(p, len)));
+  CHECK(backlog_put(&b, hello()) && backlog_next(&b, &m, 1) == 1 && kind(m, &seq) == 'h');
+  backlog_free(&b);
+}
+
+/* DPDK's ring device is a loop of bounded length: what is sent to it arrives from it. */
+static void device_that_is_full_loses_nothing(void)
+{
+  struct dpdk_port *p = port();
+  uint32_t sent = 0, got = 0, seq = 0;
+  bool early = false;
+  while (p->counters.waited == 0 && p->counters.tx_full == 0)
+    port_send(p, data(sent++), 1);
+  for (unsigned i = 0; i < 3 * BURST; i++)
+    port_send(p, data(sent++), 1);
+  port_send(p, interest(99), 1);
+  p->base.ops->flush(&p->base, 1);
+  CHECK(p->counters.tx_full == 0 && !backlog_empty(&p->backlog) && p->kick_at != DC_NEVER);
+  for (unsigned rounds = 0; rounds < 1000 && (got < sent || !early); rounds++) {
+    struct rte_mbuf *m[BURST];
+    unsigned n = rte_eth_rx_burst(p->dev, p->queue, m, BURST);
+    for (unsigned i = 0; i < n; i++) {
+      if (kind(m[i], &seq) == 'd')
+        CHECK(seq == got++); /* nothing lost, in order */
+      else
+        early = got < sent - BURST;
+      rte_pktmbuf_free(m[i]);
+    }
+    port_kick(p, (rounds + 1) * DC_SEC);
+  }
+  CHECK(got == sent && early);
+  CHECK(backlog_empty(&p->backlog) && p->kick_at == DC_NEVER && p->counters.tx_full == 0);
+  CHECK(rte_mempool_avail_count(all.worker[0].sw.pools.data) == whole);
+}
+
+int main(void)
+{
+  static struct port_cfg ports[] = {{.port = 0, .vdev = "net_ring0"}};
+  static struct node_cfg node = {.name = "n", .ports = ports, .nports = 1};
+  struct config c = {.nodes = &node, .nnodes = 1, .mtu = 1500, .ring_frames = 128, .workers = 1};
+  struct fault f;
+  uint32_t data_mbufs, headers;
+  dc_node_cfg_default(&node.core);
+  node.core.ports = 1;
+  node.core.trees = 16;
+  node.core.memory_bytes = 1 << 20;
+  node.core.memory_packets = 600;
+  sw_pool_sizes(&c, &data_mbufs, &headers);
+  if (log_catch_eal() < 0 || eal_start(&c, packet_pools_bytes(data_mbufs, headers, ports_frame_bytes(&c)), &f) < 0 ||
+      workers_open(&all, &c, LOOP_PAUSES, &f) < 0) {
+    fprintf(stderr, "%s\n", f.text);
+    return 1;
+  }
+  whole = rte_mempool_avail_count(all.worker[0].sw.pools.data);
+  hellos_and_interests_go_before_data();
+  both_kinds_have_a_bound();
+  frame_too_short_to_tell_goes_with_data();
+  device_that_is_full_loses_nothing();
+  workers_close(&all);
+  eal_stop();
+  printf("test_backlog: 4 tests passed\n");
+  return 0;
+}
