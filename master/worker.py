@@ -30,6 +30,9 @@ log = logging.getLogger("datacast.master")
 REPORT_S = 0.25
 """Between reports; something that others wait for goes at once."""
 AT_ONCE_S = 0.005
+GATHER_S, BREATH_S = 0.5, 0.005
+"""So long a report is put together at most, however many groups have news: it renews the lease. In between others get
+their turn, each time that so much was spent on it."""
 RETRY_S, RETRY_MAX_S = 0.05, 0.4
 REPORTS_MAX, WEIGHT_MAX = 512, 4096
 """In one request: reports, and what they hold (report.weight), some megabytes."""
@@ -192,7 +195,8 @@ class Worker:
         """What is new of every group. Raises Problem when it could not be told."""
         self._due.clear()
         batch: list[tuple[Running, bool, dict[str, Any]]] = []
-        heavy = 0
+        heavy, began = 0, time.monotonic()
+        breath = began
         for running in [r for r in self.groups.values() if r.whole or r.ended or r.group.news]:
             over, whole, running.whole = running.ended, running.whole, False
             parts = in_parts(running.group.report(whole))
@@ -202,7 +206,12 @@ class Worker:
                     await self._tell(batch)
                     batch, heavy = [], weight(body)
                 batch.append((running, over and body is parts[-1], body))
-            await asyncio.sleep(0)  # what a link does is answered between two groups' reports
+            if time.monotonic() - breath > BREATH_S:
+                await asyncio.sleep(0)  # what a link does is answered between two groups' reports
+                breath = time.monotonic()
+            if breath - began > GATHER_S:
+                await self._tell(batch)
+                batch, heavy, began = [], 0, time.monotonic()
         await self._tell(batch)  # one without any renews the lease
 
     async def _tell(self, batch: list[tuple[Running, bool, dict[str, Any]]]) -> None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 from dataclasses import replace
+
+from small import run
 
 from datacast.core.trees import ArcLoad, Network
 from datacast.master import pace
 from datacast.master.crew import members_max
 from datacast.master.members import Member
 from datacast.master.report import Told, in_parts, progress_json, weight
+from datacast.master.worker import Running, Worker
 from datacast.services import framing
+from datacast.services.tls import PLAIN
 from datacast.topologies import parse
 
 
@@ -112,3 +118,43 @@ def test_no_message_to_members_is_longer_than_a_frame() -> None:
     assert most >= 16 and most * len(json.dumps(entry)) < framing.FRAME_MAX
     short = {"role": "receiver", "dest": "x", "routes": {"1": "ab"}}
     assert members_max({f"h{i}": short for i in range(8192)}) == 512
+
+
+def test_a_worker_with_much_to_tell_renews_its_lease_meanwhile(monkeypatch) -> None:
+    """Of a thousand groups that began together two workers put one report together for longer than their leases."""
+    told: list[int] = []
+
+    class Client:
+        lease, security = "", PLAIN
+
+        async def report(self, name: str, reports: list[dict]) -> list[dict]:
+            told.append(len(reports))
+            return [{"state": "running"} for _ in reports]
+
+    class Slow:
+        id, news = "g", True
+
+        def report(self, whole: bool) -> dict:
+            time.sleep(0.006)
+            return {"progress": {}}
+
+    async def scenario() -> int:
+        worker, others = Worker(Client(), None, "w"), 0
+        task = asyncio.get_running_loop().create_future()
+        worker.groups = {f"g{i}": Running(Slow(), task) for i in range(10)}
+
+        async def other() -> None:
+            nonlocal others
+            while True:
+                others += 1
+                await asyncio.sleep(0)
+
+        beside = asyncio.create_task(other())
+        await worker.report()
+        beside.cancel()
+        return others
+
+    monkeypatch.setattr("datacast.master.worker.GATHER_S", 0.01)
+    others = run(scenario())
+    assert sum(told) == 10 and len(told) >= 4 and max(told) <= 4
+    assert others >= 9, "each gets its turn"
