@@ -137,7 +137,7 @@ def test_an_etcd_that_cannot_be_meant(where: str) -> None:
 
 
 def test_a_renewal_waits_for_no_disk_and_every_other_write_does(tmp_path: Path, monkeypatch) -> None:
-    """A fabric manager beside builds lost its lease because a sync of the disk took two seconds."""
+    """Leases last two seconds, which a sync may take beside builds; after a loss of power they mean nothing."""
     commits: list[tuple[bool, int]] = []
     carry_out = SqliteStore._carry_out
 
