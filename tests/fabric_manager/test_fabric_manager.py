@@ -333,7 +333,7 @@ async def start_process(folder: Path, topology: Path, addresses: dict[str, str] 
         "9000",
         stdout=asyncio.subprocess.PIPE,
     )
-    line = (await asyncio.wait_for(process.stdout.readline(), 20)).decode()
+    line = (await asyncio.wait_for(process.stdout.readline(), 60)).decode()
     words = line.replace(",", "").split()
     return process, {"signalling": words[words.index("at") + 1], "http": words[-1]}
 

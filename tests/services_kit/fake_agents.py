@@ -20,6 +20,7 @@ from datacast.services import framing
 from datacast.services.tls import PLAIN, Security
 
 STEP_S = 0.004
+STOOD_STILL_S = 0.5
 
 
 @dataclass
@@ -114,6 +115,10 @@ class World:
             await asyncio.sleep(STEP_S)
             now = time.monotonic()
             elapsed, last = now - last, now
+            if elapsed > STOOD_STILL_S:  # so did whoever would have been heard
+                for agent in self.agents.values():
+                    for role in agent.roles.values():
+                        role.heard += elapsed
             for agent in list(self.agents.values()):
                 for group, role in list(agent.roles.items()):
                     if role.kind == "source" and role.state == "running" and not agent.paused:
