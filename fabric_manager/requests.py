@@ -186,10 +186,10 @@ def with_fetchers(fabric: Fabric, spec: GroupSpec, receivers: list[str]) -> Grou
         chosen = asked
     else:
         chosen = there if asked == "all" else there[:asked]
-    if not chosen or (len(receivers) < 2 and not (spec.url or "").startswith("site://")):
+    if not chosen:
         raise problem(
-            "too_few", "receivers", "a host fetches for others: two receivers at least", "", "name another"
-        )  # fmt: skip
+            "too_few", "receivers", "nobody is there to fetch: no receiver has an agent now", "", "name another"
+        )
     chosen = chosen[:32]
     return replace(spec, source=chosen[0], other_sources=chosen[1:], source_path=spec.url or "")
 

@@ -15,6 +15,7 @@ import secrets
 import time
 from dataclasses import asdict, replace
 from typing import Any
+from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
@@ -25,7 +26,7 @@ from datacast.services.sites_file import SiteError, host_port
 from .gateway import Gateway
 from .naming import Members, for_site, reaches_out, split
 from .peers import Peers
-from .records import Failure, HostFigures, Order, Orders, Part, Progress, SiteGroup
+from .records import AT_SITE, Failure, HostFigures, Order, Orders, Part, Progress, SiteGroup
 
 log = logging.getLogger("datacast.sites")
 
@@ -76,16 +77,18 @@ class Coordinator:
     async def create(self, spec: GroupSpec, by: str) -> SiteGroup:
         """Raises Problem."""
         await self._ready.wait()
-        if spec.url is not None or spec.other_sources:
+        if spec.other_sources:
             raise _refusal(
-                "not_between_sites", "source", "a group of several sites has one source, a file of a host here"
+                "not_between_sites", "other_sources", "a group of several sites has one source, a file of a host here"
             )
         assert isinstance(spec.receivers, list)
         try:
             members = split(spec.receivers, self.name, self._below(), [])
             for site in members.there:
                 self._must_be_there(site)
-            size, mark = await self.gateway.stat(spec.source, spec.source_path)
+            size, mark = (spec.size or 0), None
+            if spec.url is None:
+                size, mark = await self.gateway.stat(spec.source, spec.source_path)
             if members.here == "all" and members.there and not await self.gateway.others(spec.source):
                 members.here = None
         except SiteError as error:
@@ -95,7 +98,8 @@ class Coordinator:
             ) from error  # fmt: skip
         if spec.size is not None and spec.size != size:
             raise _refusal("size", "size", f"{spec.source_path} has {size} bytes, expected were {spec.size}")
-        spec = replace(spec, dest_path=spec.dest_path or posixpath.basename(spec.source_path))
+        name = spec.source_path if spec.url is None else urlsplit(spec.url).path
+        spec = replace(spec, dest_path=spec.dest_path or posixpath.basename(name) or None)
         group = SiteGroup(
             id=f"s-{secrets.token_hex(8)}",
             spec=replace(spec, receivers=members.here),
@@ -211,6 +215,7 @@ class Coordinator:
         group = self.groups.get(group_id)
         if (
             group is None
+            or group.fetched
             or group.cancelled
             or not (site in group.parts or site == group.parent or site in group.others)
         ):
@@ -306,18 +311,21 @@ class Coordinator:
             if not group.parts:
                 raise SiteError("the order names no receiver", group.id, "no_receivers")
             return group
-        own = self.peers.directory.sites.url
-        spec = replace(
-            order.spec,
-            url=f"site://{host_port(own)}/site/objects/{group.id}",
-            fetchers=FETCHERS,
-            receivers=members.here,
-            labels={**order.spec.labels, "site-group": group.id},
-            size=None,
-            options=replace(order.spec.options, planner=None),
-        )
+        labels = {**order.spec.labels, "site-group": group.id}
+        spec = replace(order.spec, receivers=members.here, labels=labels)
+        if group.fetched:
+            parts = [spec.url or "", *(part.url for part in spec.parts)]
+            if any(url.startswith(AT_SITE) for url in parts):
+                raise SiteError("the order names an object of a site by its URL", group.id, "bad_url")
+        else:
+            own = host_port(self.peers.directory.sites.url)
+            options = replace(spec.options, planner=None)
+            url = f"{AT_SITE}//{own}/site/objects/{group.id}"
+            spec = replace(spec, url=url, parts=[], fetchers=FETCHERS, size=None, options=options)
         here = await self._client.create_group(asdict(spec), by=f"site {group.parent}", key=group.id)
-        return group.model_copy(update={"local": here["id"], "spec": replace(spec, size=order.size)})
+        if not group.fetched:
+            spec = replace(spec, size=order.size)
+        return group.model_copy(update={"local": here["id"], "spec": spec})
 
     async def _tell_once(self, site: str, group_id: str, progress: Progress) -> None:
         if progress.error is not None:
@@ -367,7 +375,8 @@ class Coordinator:
         assert group.local
         record = await self._client.group(group.local)
         error = record["error"]
-        if record["state"] == "failed" and error and error["code"] in RESUMABLE and not group.cancelled:
+        again = error is not None and error["code"] in RESUMABLE and group.parent is not None and not group.fetched
+        if record["state"] == "failed" and again and not group.cancelled:
             return await self._resume(group, error)
         hosts = {
             name: HostFigures(

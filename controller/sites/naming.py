@@ -9,6 +9,8 @@ from typing import Literal
 from datacast.fabric_manager.api import GroupSpec
 from datacast.services.sites_file import SiteError, is_name
 
+from .records import is_fetched
+
 EVERYWHERE = "*/all"
 
 
@@ -67,14 +69,16 @@ def split(names: list[str] | str, own: str, known: list[str], path: list[str], o
 
 
 def for_site(spec: GroupSpec, receivers: list[str]) -> GroupSpec:
-    """What another site is told of a request: nothing of this site's hosts."""
+    """What another site is told of a request: nothing of this site's hosts. A URL it fetches itself."""
+    fetched = is_fetched(spec)
     return replace(
         spec,
         source="",
         source_path="",
         other_sources=[],
-        url=None,
-        fetchers=None,
+        url=spec.url if fetched else None,
+        parts=spec.parts if fetched else [],
+        fetchers=spec.fetchers if fetched and not isinstance(spec.fetchers, list) else None,
         receiver_set=None,
         receivers=receivers,
         deadline_s=None,

@@ -12,6 +12,8 @@ from datacast.services.sites_file import Name
 Id = Annotated[str, Field(pattern=r"^s-[0-9a-f]{16}$")]
 Receiver = Annotated[str, Field(min_length=1, max_length=320)]
 Size = Annotated[int, Field(ge=0, le=1 << 53)]
+AT_SITE = "site:"
+"""Of an object that another site gives."""
 HOSTS_MAX, PATH_MAX, PARTS_MAX = 8192, 16, 256
 
 State = Literal["ordered", "queued", "starting", "running", "cancelling", "done", "partial", "failed", "cancelled"]
@@ -80,6 +82,10 @@ class Part(_Message):
     progress: Progress = Progress()
 
 
+def is_fetched(spec: GroupSpec) -> bool:
+    return spec.url is not None and not spec.url.startswith(AT_SITE)
+
+
 class SiteGroup(_Message):
     id: Id
     path: list[Name] = []
@@ -102,6 +108,11 @@ class SiteGroup(_Message):
     requested_by: str = ""
     created_ns: int = 0
     finished_ns: int | None = None
+
+    @property
+    def fetched(self) -> bool:
+        """Each site fetches it from the same URL: no site gives it to another."""
+        return is_fetched(self.spec)
 
     @property
     def parent(self) -> str | None:

@@ -111,7 +111,7 @@ def router(known: Coordinator | None, problems: Callable[..., dict[int | str, di
     async def object_range(request: Request, group: GroupId) -> Response:
         site: str = request.scope[SITE]
         found = coordinator.offered(group, site) if site else coordinator.groups.get(group)
-        if found is None or (not site and found.parent is None):
+        if found is None or found.fetched or (not site and found.parent is None):
             raise Problem(404, "not_found", f"no object {group} is offered to you", what=group)
         if request.headers.get("if-match", found.etag) != found.etag:
             raise Problem(412, "changed", f"the object of {group} is another one", what=group)

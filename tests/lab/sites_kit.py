@@ -76,11 +76,15 @@ class Wan:
 
 
 @contextlib.contextmanager
-def wan(folder: Path, text: str) -> Iterator[Wan]:
+def wan(folder: Path, text: str, origins: Path | None = None) -> Iterator[Wan]:
+    """`origins`: what all agents may fetch."""
     file = folder / "sites.yaml"
     file.write_text(text)
     rest, fabric = free_ports(2)
-    options = LabOptions(topology=str(file), mtu=1500, rest_port=rest, fabric_port=fabric, room=1 << 27, realtime=False)
+    options = LabOptions(
+        topology=str(file), mtu=1500, rest_port=rest, fabric_port=fabric, room=1 << 27, realtime=False,
+        origins=str(origins) if origins else None,
+    )  # fmt: skip
     os.chmod(folder, 0o755)
     with SitesLab(options, unique_name("wan")) as lab:
         lab.up()

@@ -82,7 +82,6 @@ PART = {"path": "a", "size": 3, "url": "https://h/a"}
         ({"url": "https://h/x?X-Amz-Signature=1f"}, "secret_in_url"),
         ({"url": "https://h/x", "source": "h0"}, "two_sources"),
         ({"url": "https://h/x", "fetchers": ["h0"]}, "bad_fetcher"),
-        ({"url": "https://h/x", "receivers": ["h1"]}, "too_few"),
         ({"url": "https://h/x", "options": {"delivery": "stable"}}, "several_sources"),
         ({"source": "h0", "source_path": "/x", "fetchers": 2}, "no_url"),
         ({"url": "oci://h/x:1"}, "bad_url"),
