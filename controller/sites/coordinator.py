@@ -26,7 +26,7 @@ from datacast.services.sites_file import SiteError, host_port
 from .gateway import Gateway
 from .naming import Members, for_site, reaches_out, split
 from .peers import Peers
-from .records import AT_SITE, Failure, HostFigures, Order, Orders, Part, Progress, SiteGroup
+from .records import AT_SITE, Failure, HostFigures, Mark, Order, Orders, Part, Progress, SiteGroup
 
 log = logging.getLogger("datacast.sites")
 
@@ -86,7 +86,8 @@ class Coordinator:
             members = split(spec.receivers, self.name, self._below(), [])
             for site in members.there:
                 self._must_be_there(site)
-            size, mark = (spec.size or 0), None
+            size = spec.size or 0
+            mark: Mark | None = None
             if spec.url is None:
                 size, mark = await self.gateway.stat(spec.source, spec.source_path)
             if members.here == "all" and members.there and not await self.gateway.others(spec.source):
