@@ -174,8 +174,8 @@ uint8_t *bundle_write(struct bundle *t, struct fault *why)
   for (uint32_t i = 0; i < t->n; i++)
     bytes += 15 + strlen(t->entry[i].name) + strlen(t->entry[i].target) + (t->entry[i].expects ? SHA256_LEN : 0);
   if (t->n > BUNDLE_ENTRIES_MAX || bytes > BUNDLE_MANIFEST_MAX) {
-    fault_set(why, "too_many", "more than %d entries, or their names take more than %d MiB", BUNDLE_ENTRIES_MAX,
-              BUNDLE_MANIFEST_MAX >> 20);
+    fault_set(why, "too_many", "more than %d entries, or their names take more than %d MiB: send a tar file of it",
+              BUNDLE_ENTRIES_MAX, BUNDLE_MANIFEST_MAX >> 20);
     return NULL;
   }
   t->manifest = t->bytes = bytes;

@@ -71,7 +71,8 @@ static bool add(struct folder *f, int dir, const char *prefix, const char *name,
   char target[BUNDLE_NAME_MAX + 1] = "";
   struct stat st;
   if (f->bundle.n == BUNDLE_ENTRIES_MAX)
-    return fault_set(why, "too_many", "the directory has more than %d entries", BUNDLE_ENTRIES_MAX);
+    return fault_set(why, "too_many", "the directory has more than %d entries: send a tar file of it",
+                     BUNDLE_ENTRIES_MAX);
   if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
     return fault_set(why, "changed", "%.200s%.200s: %s", prefix, name, strerror(errno));
   enum bundle_kind kind = S_ISREG(st.st_mode) ? BUNDLE_FILE : S_ISDIR(st.st_mode) ? BUNDLE_FOLDER : BUNDLE_LINK;

@@ -1,12 +1,12 @@
 """An image to the containerds of many hosts: what leaves its registry, and how long it takes.
 
     bench/lab/mirror.py --realtime
-    bench/lab/mirror.py --realtime --size 1G --ways prepull
+    bench/lab/mirror.py --realtime --size 1G --link 60mbit --ways prepull --packed
 
 Hosts on one switch, each with an agent, a datacast-mirror and Debian's containerd; docker-registry beside the lab. The
 image is one layer. `prepull`: `datacast prepull` puts it on all hosts, then each containerd pulls it. `demand`: all
 pull at once what nobody has; mirrors order one group. Egress is what the registry's access log says it has sent of the
-layer, over the layer.
+layer, over the layer. `--packed`: containerds take it into their content stores and do not unpack it.
 """
 
 from __future__ import annotations
@@ -37,28 +37,30 @@ HEAD = """| way | hosts | layer MiB | Mbit/s | brought s | over a link | pulled 
 | --- | --- | --- | --- | --- | --- | --- | --- |"""
 
 
-def prepull(it: MirrorLab, image: str) -> tuple[float, float]:
+def prepull(it: MirrorLab, image: str, unpack: bool) -> tuple[float, float]:
     """Seconds until all hosts have it, and until all containerds have pulled it."""
     began = time.monotonic()
     told = it.command("prepull", image, "--to", "all")
     if told.returncode:
         raise SystemExit(told.stdout + told.stderr)
-    return time.monotonic() - began, it.pull_everywhere(image)
+    took = time.monotonic() - began
+    print(f"on all hosts after {took:.1f} s", file=sys.stderr, flush=True)
+    return took, it.pull_everywhere(image, unpack)
 
 
-def demand(it: MirrorLab, image: str) -> tuple[float, float]:
-    took = it.pull_everywhere(image)
+def demand(it: MirrorLab, image: str, unpack: bool) -> tuple[float, float]:
+    took = it.pull_everywhere(image, unpack)
     return took, took
 
 
-WAYS: dict[str, Callable[[MirrorLab, str], tuple[float, float]]] = {"prepull": prepull, "demand": demand}
+WAYS: dict[str, Callable[[MirrorLab, str, bool], tuple[float, float]]] = {"prepull": prepull, "demand": demand}
 
 
 def once(way: str, it: MirrorLab, registry: Registry, given: argparse.Namespace) -> str:
     data = layer(given.size)
     digest, name = sha256(data), f"bench/{way}"
     registry.push(name, "v1", [data])
-    brought, pulled = WAYS[way](it, f"{registry.address}:{registry.port}/{name}:v1")
+    brought, pulled = WAYS[way](it, f"{registry.address}:{registry.port}/{name}:v1", not given.packed)
     lacking = [host for host, daemon in it.hosts.items() if digest not in daemon.holds()]
     if lacking:
         raise SystemExit(f"{', '.join(lacking)} lack the layer")
@@ -112,6 +114,7 @@ def main() -> None:
     parser.add_argument("--hosts", type=int, default=15)
     parser.add_argument("--link", type=parse_rate, default=100_000_000)
     parser.add_argument("--ways", type=parse_ways, default=list(WAYS), help=f"of {', '.join(WAYS)}")
+    parser.add_argument("--packed", action="store_true", help="do not unpack what is pulled")
     parser.add_argument("--realtime", action="store_true")
     parser.add_argument("--ports", type=int, nargs=2, default=(8755, 7555))
     given = parser.parse_args()

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
 import socket
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from agent_harness import ASAN, Message, Net, digest, inside, random_file
 from fetch_kit import BLOCK, GROUP, PER_BLOCK, PIECE, Fetcher
+from liar import Liar
 from web import Nginx
 
 pytestmark = pytest.mark.root
@@ -112,91 +110,12 @@ def test_a_fetcher_leaves_what_it_has_not_asked_for_and_nothing_else(fetcher: Fe
 DATA = bytes(range(256)) * (SIZE // 256 + 1)
 
 
-class Liar(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    how = "good"
-    asked = 0
-    released = threading.Event()
-
-    def do_GET(self) -> None:
-        kind = type(self)
-        kind.asked += 1
-        found = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers["Range"])
-        assert found
-        first, last = int(found[1]), int(found[2])
-        body, status, total = DATA[first : last + 1], 206, SIZE
-        headers = {"ETag": '"one"'}
-        if kind.how == "other bytes":
-            first, last = first + 1, last + 1
-        elif kind.how == "other size":
-            total += 1
-        elif kind.how == "other etag":
-            headers["ETag"] = '"two"'
-        elif kind.how == "whole":
-            status, body = 200, DATA[:SIZE]
-        elif kind.how == "busy once" and kind.asked == 1:
-            status, body, headers["Retry-After"] = 503, b"later", "1"
-        elif kind.how in ("403", "404", "416", "500"):
-            status, body = int(kind.how), b"no"
-        elif kind.how == "gives back":
-            status, body = (
-                403,
-                b"<Error><Code>" + re.split("[=/]", self.headers["Authorization"])[1].encode() + b"</Code>",
-            )
-        elif kind.how == "breaks off once" and kind.asked == 1:
-            headers["Content-Length"] = str(len(body))
-            body = body[:100]
-            self.close_connection = True
-        elif kind.how == "redirects":
-            status, body, headers["Location"] = 302, b"", "file:///etc/hostname"
-        elif kind.how == "circle":
-            status, body, headers["Location"] = 302, b"", self.path
-        elif kind.how == "no range":
-            total = -1
-        elif kind.how == "too much":
-            body += b"and more"
-        elif kind.how == "too little":
-            body = body[:-1]
-        elif kind.how == "stands still once" and kind.asked == 1:
-            headers["Content-Length"] = str(len(body))
-        elif kind.how == "no time once" and kind.asked == 1:
-            status, body, headers["Retry-After"] = 429, b"", "Wed, 21 Oct 2099 07:28:00 GMT"
-        self.send_response(status)
-        if status == 206 and total >= 0:
-            self.send_header("Content-Range", f"bytes {first}-{last}/{total}")
-        headers.setdefault("Content-Length", str(len(body)))
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if kind.how == "stands still once" and kind.asked == 1:
-            self.wfile.write(body[:100])
-            self.wfile.flush()
-            kind.released.wait(60)
-            return
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None: ...
-
-
-class Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-
 @pytest.fixture
-def liar(fetcher: Fetcher) -> Iterator[str]:
-    Liar.asked, Liar.how = 0, "good"
-    Liar.released.clear()
-    made = inside(fetcher.net.namespace("a"), lambda: socket.create_server((fetcher.address, 8089)))
-    server = Server((fetcher.address, 8089), Liar, bind_and_activate=False)
-    server.socket.close()
-    server.socket = made
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    url = f"http://{fetcher.address}:8089/x"
-    fetcher.allow(prefix=f"http://{fetcher.address}:8089/")
-    yield url
-    Liar.released.set()
-    server.shutdown()
-    server.server_close()
+def liar(fetcher: Fetcher) -> Iterator[Liar]:
+    listening = inside(fetcher.net.namespace("a"), lambda: socket.create_server((fetcher.address, 8089)))
+    with Liar(listening, DATA[:SIZE]) as it:
+        fetcher.allow(prefix=it.place)
+        yield it
 
 
 @pytest.mark.parametrize(
@@ -218,10 +137,10 @@ def liar(fetcher: Fetcher) -> Iterator[str]:
     ],
 )
 def test_an_answer_that_cannot_be_right_is_named_and_nothing_of_it_counts(
-    fetcher: Fetcher, liar: str, how: str, code: str
+    fetcher: Fetcher, liar: Liar, how: str, code: str
 ) -> None:
-    assert fetcher.open(liar, '"one"')["ok"]
-    Liar.how = how
+    assert fetcher.open(liar.url(), '"one"')["ok"]
+    liar.how = how
     assert fetcher.ask("fetch", {"blocks": [[2, 1]]})["ok"]
     event = fetcher.failure()
     assert event["code"] == code and event["block"] == 2, event
@@ -229,12 +148,12 @@ def test_an_answer_that_cannot_be_right_is_named_and_nothing_of_it_counts(
 
 
 @pytest.mark.parametrize("how", ["busy once", "breaks off once", "stands still once", "no time once"])
-def test_what_goes_wrong_once_is_asked_for_again(fetcher: Fetcher, liar: str, how: str) -> None:
-    assert fetcher.open(liar, '"one"')["ok"]
-    Liar.how = how
+def test_what_goes_wrong_once_is_asked_for_again(fetcher: Fetcher, liar: Liar, how: str) -> None:
+    assert fetcher.open(liar.url(), '"one"')["ok"]
+    liar.how = how
     assert fetcher.ask("fetch", {"blocks": [[0, 1]]})["ok"]
     fetcher.client.wait(lambda: 0 in fetcher.told(), "the block, at last", 30)
-    assert Liar.asked == 2
+    assert liar.asked["x"] == 2
 
 
 def test_an_agent_that_is_killed_asks_again_only_for_what_it_had_not_finished(fetcher: Fetcher, nginx: Nginx) -> None:
@@ -292,20 +211,20 @@ def test_a_certificate_of_somebody_else_ends_it(fetcher: Fetcher, tmp_path: Path
         assert not it.rows(), "nothing was asked of it"
 
 
-def test_an_origin_that_gives_a_credential_back_brings_it_into_no_message(fetcher: Fetcher, liar: str) -> None:
-    fetcher.allow(prefix=liar[:-1], access_key="HIDDENKEY", secret_key="very-hidden", region="eu-1")
-    Liar.how = "gives back"
-    answer = fetcher.stat(liar)
+def test_an_origin_that_gives_a_credential_back_brings_it_into_no_message(fetcher: Fetcher, liar: Liar) -> None:
+    fetcher.allow(prefix=liar.place, access_key="HIDDENKEY", secret_key="very-hidden", region="eu-1")
+    liar.how = "gives back"
+    answer = fetcher.stat(liar.url())
     assert answer["code"] == "origin_denied" and "(403)" in answer["error"], answer
     assert "HIDDENKEY" not in json.dumps(answer) + fetcher.everything_told()
 
 
-def test_credentials_are_in_nothing_that_is_told(fetcher: Fetcher, liar: str) -> None:
-    fetcher.allow(prefix=liar[:-1], access_key="AKID", secret_key="very-hidden", region="eu-1")
-    Liar.how = "403"
-    answer = fetcher.stat(liar)
+def test_credentials_are_in_nothing_that_is_told(fetcher: Fetcher, liar: Liar) -> None:
+    fetcher.allow(prefix=liar.place, access_key="AKID", secret_key="very-hidden", region="eu-1")
+    liar.how = "403"
+    answer = fetcher.stat(liar.url())
     assert answer["code"] == "origin_denied"
-    fetcher.open(liar)
+    fetcher.open(liar.url())
     fetcher.ask("fetch", {"blocks": [[0, 1]]})
     fetcher.failure()
     everything = json.dumps(answer) + fetcher.everything_told()

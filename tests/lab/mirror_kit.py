@@ -30,13 +30,13 @@ class MirrorLab:
 
     def command(self, *words: str) -> subprocess.CompletedProcess[str]:
         where = ("--controller", self.rest, "--token-file", str(self.token))
-        return subprocess.run([BIN / "datacast", *words, *where], capture_output=True, text=True, timeout=400)
+        return subprocess.run([BIN / "datacast", *words, *where], capture_output=True, text=True, timeout=500)
 
-    def pull_everywhere(self, image: str) -> float:
+    def pull_everywhere(self, image: str, unpack: bool = True) -> float:
         """All hosts at once; seconds until the last has it."""
         began = time.monotonic()
         with ThreadPoolExecutor(len(self.hosts)) as pool:
-            list(pool.map(lambda host: host.pull(image), self.hosts.values()))
+            list(pool.map(lambda host: host.pull(image, unpack), self.hosts.values()))
         return time.monotonic() - began
 
 

@@ -64,9 +64,11 @@ class Containerd:
             f'server = "https://{registry}"\nca = "{ca}"\n[host."{mirror}"]\n  capabilities = ["pull"]\n'
         )
 
-    def pull(self, image: str) -> None:
-        hosts = str(self.folder / "hosts")
-        done = self._ctr("images", "pull", "--snapshotter", "native", "--hosts-dir", hosts, image)
+    def pull(self, image: str, unpack: bool = True) -> None:
+        """`unpack`: into a folder as well, not into its content store alone."""
+        hosts = ["--hosts-dir", str(self.folder / "hosts"), image]
+        how = ["images", "pull", "--snapshotter", "native"] if unpack else ["content", "fetch"]
+        done = self._ctr(*how, *hosts)
         assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-1000:]
 
     def forget(self, image: str) -> None:

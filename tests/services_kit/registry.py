@@ -27,6 +27,7 @@ from served import Served
 
 PROGRAM = shutil.which("docker-registry")
 SERVICE, ISSUER = "registry.test", "issuer.test"
+CHUNK = 1 << 20
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 
 
@@ -149,13 +150,15 @@ class Registry(Served):
 
         def run() -> str:
             trust = ssl.create_default_context(cafile=str(self.tls[0]))
-            with httpx.Client(base_url=self.url, verify=trust, headers=headers, trust_env=False) as client:
+            with httpx.Client(base_url=self.url, verify=trust, headers=headers, trust_env=False, timeout=120) as client:
                 rootfs = {"type": "layers", "diff_ids": [sha256(layer) for layer in layers]}
                 config = json.dumps({"architecture": "amd64", "os": "linux", "rootfs": rootfs}).encode()
                 for blob in (config, *layers):
                     began = client.post(f"/v2/{name}/blobs/uploads/").raise_for_status()
                     where = httpx.URL(began.headers["Location"]).copy_merge_params({"digest": sha256(blob)})
-                    client.put(where, content=blob).raise_for_status()
+                    some = (blob[at : at + CHUNK] for at in range(0, len(blob), CHUNK))
+                    told = {"Content-Length": str(len(blob))}
+                    client.put(where, content=some, headers=told).raise_for_status()
                 rows = [{"mediaType": "application/vnd.oci.image.layer.v1.tar", "digest": sha256(b), "size": len(b)}
                         for b in layers]  # fmt: skip
                 about = {"mediaType": "application/vnd.oci.image.config.v1+json", "digest": sha256(config)}

@@ -1,0 +1,121 @@
+"""An origin that does not do what it should."""
+
+from __future__ import annotations
+
+import re
+import socket
+import threading
+from collections import Counter
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Self
+from urllib.parse import quote, unquote
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Server
+
+    def do_GET(self) -> None:
+        liar, name = self.server.liar, unquote(self.path[1:])
+        liar.asked[name] += 1
+        liar.proofs.append(self.headers.get("Authorization", ""))
+        found = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers["Range"])
+        assert found
+        first, last, data = int(found[1]), int(found[2]), liar.data
+        how = liar.how if name == "x" else name
+        if liar.healed or first < liar.true_to:
+            how = "good"
+        again = how.removesuffix(" once")
+        if again != how:
+            how = again if liar.asked[name] == 1 else "good"
+        body, status, total = data[first : last + 1], 206, len(data)
+        headers = {"ETag": '"one"'}
+        if how == "other bytes":
+            first, last = first + 1, last + 1
+        elif how == "other size":
+            total += 1
+        elif how == "other etag":
+            headers["ETag"] = '"two"'
+        elif how == "wrong content":
+            body = bytes(len(body))
+        elif how == "whole":
+            status, body = 200, data
+        elif how == "busy":
+            status, body, headers["Retry-After"] = 503, b"later", "1"
+        elif how == "no time":
+            status, body, headers["Retry-After"] = 429, b"", liar.retry_after
+        elif how in ("403", "404", "416", "500"):
+            status, body = int(how), b"no"
+        elif how == "gives back":
+            shown = re.split("[=/]", self.headers["Authorization"])[1]
+            status, body = 403, f"<Error><Code>{shown}</Code>".encode()
+        elif how == "breaks off":
+            headers["Content-Length"], body = str(len(body)), body[:100]
+            self.close_connection = True
+        elif how == "redirects":
+            status, body, headers["Location"] = 302, b"", "file:///etc/hostname"
+        elif how == "circle":
+            status, body, headers["Location"] = 302, b"", self.path
+        elif how == "no range":
+            total = -1
+        elif how == "too much":
+            body += b"and more"
+        elif how == "too little":
+            body = body[:-1]
+        elif how == "stands still":
+            headers["Content-Length"], body = str(len(body)), body[:100]
+        self.send_response(status)
+        if status == 206 and total >= 0:
+            self.send_header("Content-Range", f"bytes {first}-{last}/{total}")
+        headers.setdefault("Content-Length", str(len(body)))
+        for header, value in headers.items():
+            self.send_header(header, value)
+        self.end_headers()
+        self.wfile.write(body)
+        liar.given[name] += len(body) if status == 206 and last > first else 0
+        if how == "stands still":
+            self.wfile.flush()
+            liar.released.wait(60)
+            self.close_connection = True
+
+    def log_message(self, *_: object) -> None: ...
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, listening: socket.socket, liar: Liar) -> None:
+        super().__init__(listening.getsockname()[:2], _Handler, bind_and_activate=False)
+        self.socket.close()
+        self.socket, self.liar = listening, liar
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that goes away is nothing to be told of."""
+
+
+class Liar:
+    """What its name says `url` does; `x` does what `how` says, all others the truth up to byte `true_to`. A name that
+    ends with "once" is like that the first time."""
+
+    def __init__(self, listening: socket.socket, data: bytes) -> None:
+        self.data, self.how, self.true_to, self.healed = data, "good", 0, False
+        self.retry_after = "Wed, 21 Oct 2099 07:28:00 GMT"
+        self.asked, self.given = Counter[str](), Counter[str]()
+        """Requests, and bytes of ranges of more than one, by name."""
+        self.proofs: list[str] = []
+        self.released = threading.Event()
+        host, port = listening.getsockname()[:2]
+        self.place = f"http://{host}:{port}/"
+        self._server = _Server(listening, self)
+
+    def url(self, name: str = "x") -> str:
+        return self.place + quote(name)
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.released.set()
+        self._server.shutdown()
+        self._server.server_close()
