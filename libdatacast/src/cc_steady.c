@@ -54,7 +54,6 @@ struct state {
   dc_time far;                        /* last duplicate of this recovery from beyond what the caches cover */
   dc_time from, begun;                /* the measurement's begin, the round's */
   dc_time trip;                       /* round trip */
-  dc_time first;                      /* interest */
   dc_time settled;                    /* duplicates until then are still of the recovery before */
   uint64_t least, ceiling;            /* of R in this recovery; r when a loss was told */
   uint32_t limit;                     /* where this recovery ends at the latest: packets behind */
@@ -208,8 +207,8 @@ static void evicted(struct state *s, dc_time now, const struct dc_cc_event *e)
     s->least = s->base / 8;
     s->far = 0;
     s->gap = 0;
-  } else if (now - s->last_dup > s->gap) {
-    s->gap = now - s->last_dup;
+  } else if (now - s->last_dup > s->gap) { /* after more than a round trip it comes from a timer */
+    s->gap = now - s->last_dup < s->trip ? now - s->last_dup : s->trip;
   }
   /* One receiver that asks for number after number shows its own rate. */
   if (!next) {
@@ -269,7 +268,7 @@ static void recovered(struct state *s, dc_time now)
 static void first_trip(struct state *s, dc_time now)
 {
   s->timed = true;
-  s->trip = now - s->first > 0 ? now - s->first : 1;
+  s->trip = now - s->begun > 0 ? now - s->begun : 1;
   if (s->mode == START) { /* as many packets again would come in a burst at the source's rate */
     uint64_t r = per_second(bits(s, 2 * (uint64_t)s->window), s->trip);
     if (r < s->base)
@@ -291,7 +290,7 @@ static void interest(void *state, dc_time now, const struct dc_cc_event *e)
     return;
   }
   if (s->asked == 0)
-    s->first = s->begun = now;
+    s->begun = now;
   if (e->seq >= s->asked)
     s->asked = e->seq + 1;
   if (e->queued > s->window)

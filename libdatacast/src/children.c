@@ -52,8 +52,10 @@ int dc_children_add(struct dc_children *c, unsigned max, dc_time now, dc_time st
 
 void dc_child_heard(struct dc_child *child, dc_time now)
 {
+  if (child->heard == now) /* as when it was added */
+    return;
   dc_time silent = (now - child->heard) / DC_US;
-  uint32_t gap = silent > GAP_MAX ? GAP_MAX : (uint32_t)silent;
+  uint32_t gap = silent > GAP_MAX ? GAP_MAX : silent == 0 ? 1 : (uint32_t)silent;
   child->heard = now;
   if (child->gap == 0 || gap <= child->gap)
     child->gap = child->gap == 0 ? gap : child->gap - (child->gap - gap) / 8;

@@ -11,7 +11,7 @@
 struct dc_child {
   dc_time heard;         /* last interest */
   uint32_t seq;          /* furthest sequence number it asked for */
-  uint32_t gap;          /* microseconds between its interests, smoothed */
+  uint32_t gap;          /* microseconds between its interests, smoothed, at least 1; 0: heard once */
   uint8_t lag;           /* as it last told */
   struct dc_segment ret; /* all of it that is mostly used stands in one cache line */
 } __attribute__((aligned(64)));
@@ -22,9 +22,9 @@ struct dc_children {
   struct dc_child child[DC_CHILDREN_MAX];
 };
 
-/* Index of the child with this segment, added when it is new. When `max` (at most DC_CHILDREN_MAX) are there already,
- * one not heard of for `stale` gives way and *replaced is set: the caller forgets what waits under its index. -1:
- * full. */
+/* Index of the child with this segment, added when it is new (dc_child_heard follows). When `max` (at most
+ * DC_CHILDREN_MAX) are there already, one not heard of for `stale` gives way and *replaced is set: the caller forgets
+ * what waits under its index. -1: full. */
 int dc_children_add(struct dc_children *c, unsigned max, dc_time now, dc_time stale, const struct dc_segment *ret,
                     bool *replaced) __attribute__((nonnull));
 

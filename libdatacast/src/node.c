@@ -155,20 +155,6 @@ static uint16_t way_of(const struct dc_segment *fwd, const uint8_t *rest, size_t
   return (uint16_t)(sum >> 51);
 }
 
-static bool send_again(const struct dc_tree *tree, const struct dc_waiting_entry *e, const struct dc_header *h,
-                       dc_time now, dc_time patience, uint16_t way)
-{
-  if ((h->flags & DC_FLAG_NOCACHE) != 0 && !e->nocache)
-    return true; /* what was sent on may be answered from a cache, this one must not be */
-  dc_time age = now - e->sent;
-  if ((h->flags & DC_FLAG_RETX) == 0)
-    return age >= REPEAT_PATIENCE * patience;
-  if (way != e->way)
-    return true; /* what was sent on may have ended at a link that failed */
-  /* The way to the source is a FIFO: once data asked for later is here, this one was lost. */
-  return age >= patience || (int32_t)(tree->answered - e->order) > 0;
-}
-
 /* An interest at hand, its route taken apart. */
 struct asking {
   const struct dc_header *h;
@@ -180,6 +166,24 @@ struct asking {
   unsigned child;
   dc_time patience;
 };
+
+static bool send_again(const struct work *w, const struct dc_tree *tree, const struct dc_waiting_entry *e,
+                       const struct asking *a, uint32_t seq)
+{
+  const struct dc_header *h = a->h;
+  dc_time patience = a->patience, least = w->node->cfg.retx_min;
+  if ((h->flags & DC_FLAG_NOCACHE) != 0 && !e->nocache)
+    return true; /* what was sent on may be answered from a cache, this one must not be */
+  dc_time age = w->now - e->sent;
+  if ((h->flags & DC_FLAG_RETX) == 0)
+    return age >= REPEAT_PATIENCE * patience;
+  if (a->way != e->way)
+    return true;                                /* what was sent on may have ended at a link that failed */
+  if (seq < tree->newest && tree->shortest > 0) /* sent already: the answer waits for no tokens at the source */
+    patience = 2 * tree->shortest > least ? 2 * tree->shortest : least;
+  /* The way to the source is a FIFO: once data asked for later is here, this one was lost. */
+  return age >= patience || (int32_t)(tree->answered - e->order) > 0;
+}
 
 /* The numbers [seq, seq + more] of it go on. */
 static void send_interest_on(struct work *w, struct dc_tree *tree, const struct asking *a, uint32_t seq, uint32_t more)
@@ -213,7 +217,7 @@ static enum dc_drop child_of(struct work *w, struct dc_tree *tree, const struct 
   struct dc_child *c = &tree->children->child[i];
   dc_child_heard(c, w->now);
   c->lag = h->lag;
-  if ((h->flags & (DC_FLAG_RETX | DC_FLAG_NOCACHE)) == 0 && h->seq + h->more > c->seq)
+  if (h->seq + h->more > c->seq) /* what it asks for again too: a node that was restarted knows nothing else of it */
     c->seq = h->seq + h->more;
   *child = (unsigned)i;
   return DC_DROP_NONE;
@@ -246,7 +250,7 @@ static bool look_for(struct work *w, struct dc_tree *tree, const struct asking *
   if (e != NULL) {
     dc_waiting_mark(e, a->child);
     e->store |= a->own.store;
-    if (!send_again(tree, e, h, w->now, a->patience, a->way)) {
+    if (!send_again(w, tree, e, a, seq)) {
       tree->count.aggregated++;
       return false;
     }

@@ -6,7 +6,8 @@
 #define LAG_RESPONSES 64
 #define LAG_HEARD_MIN (10 * DC_MS)
 #define LAG_HEARD_MAX DC_SEC
-/* One that has fallen out of the content store is heard of again soon, for it misses: if not, it is gone. */
+/* One that has fallen out of a content store is heard of again soon, for it misses, and what was sent already waits for
+ * nothing at the source: if not, it is gone. */
 #define LAG_OUT_RESPONSES 4
 #define LAG_OUT_MIN (2 * DC_MS)
 #define LAG_OUT_MAX (50 * DC_MS)
@@ -174,6 +175,8 @@ void dc_tree_prove(struct dc_tree_table *t, struct dc_tree *tree)
 
 void dc_tree_sample(struct dc_tree *tree, dc_time took)
 {
+  if (tree->shortest == 0 || took < tree->shortest)
+    tree->shortest = took > 0 ? took : 1;
   if (tree->response == 0)
     tree->response = took;
   else if (took >= tree->response)
@@ -187,7 +190,7 @@ static dc_time within(dc_time t, dc_time low, dc_time high) { return t < low ? l
 static uint8_t slowest_child(const struct dc_tree *tree, dc_time now)
 {
   dc_time horizon = within(tree->response * LAG_RESPONSES, LAG_HEARD_MIN, LAG_HEARD_MAX);
-  dc_time patience = within(tree->response * LAG_OUT_RESPONSES, LAG_OUT_MIN, LAG_OUT_MAX);
+  dc_time patience = within(tree->shortest * LAG_OUT_RESPONSES, LAG_OUT_MIN, LAG_OUT_MAX);
 
   /* Packets like those it holds that the store has room for. */
   uint64_t depth = tree->store.bytes == 0 ? 0 : tree->store.capacity * tree->store.packets / tree->store.bytes;
@@ -196,15 +199,17 @@ static uint8_t slowest_child(const struct dc_tree *tree, dc_time now)
     const struct dc_child *c = &tree->children->child[i];
     dc_time silent = now - c->heard;
     dc_time stopped = (dc_time)c->gap * LAG_GAPS * DC_US;
-    if (silent > horizon || (c->gap > 0 && silent > (stopped < LAG_HEARD_MIN ? LAG_HEARD_MIN : stopped)))
+    if (c->gap == 0) /* one damaged interest makes a child that there is not */
+      continue;
+    if (silent > horizon || silent > (stopped < LAG_HEARD_MIN ? LAG_HEARD_MIN : stopped))
       continue;
     uint64_t own = depth > 0 && c->seq < tree->newest ? 255 * (uint64_t)(tree->newest - c->seq) / depth : 0;
+    if (c->lag > own)
+      own = c->lag;
     if (own >= 255 && silent > patience)
       continue;
     if (own > lag)
       lag = own;
-    if (c->lag > lag)
-      lag = c->lag;
   }
   return lag > 255 ? 255 : (uint8_t)lag;
 }

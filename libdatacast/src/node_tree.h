@@ -18,6 +18,7 @@ struct dc_tree {
   dc_time used;
 
   dc_time response;  /* smoothed time from sending an interest on to its data; 0: not measured yet */
+  dc_time shortest;  /* the least of them: nothing waited at the source, which may be slow on purpose */
   uint32_t order;    /* interests sent on so far */
   uint32_t answered; /* newest of them, by that count, that was answered with new data */
 
@@ -85,7 +86,7 @@ void dc_tree_remove(struct dc_tree_table *t, struct dc_tree *tree) __attribute__
 /* It was used now. */
 void dc_tree_touch(struct dc_tree_table *t, struct dc_tree *tree, dc_time now) __attribute__((nonnull));
 
-/* A response took so long (smoothed as RFC 6298 does, gain 1/8). */
+/* A response took so long (smoothed as RFC 6298 does, gain 1/8; and the least is kept). */
 void dc_tree_sample(struct dc_tree *tree, dc_time took) __attribute__((nonnull));
 
 /* How near the slowest child that asks is to falling out of the content store: 0 not behind what is stored, 255 out.

@@ -171,6 +171,34 @@ static void steady_does_not_follow_a_receiver_that_stands_still(void)
   assert(after[1] > after[0] / 20 * 19);
 }
 
+/* After a recovery with two seconds between two duplicates, a timer's, the rate comes back within round trips. */
+static void steady_takes_no_timer_for_the_spacing_of_duplicates(void)
+{
+  const struct dc_cc_ops *cc = dc_cc_find("steady");
+  dc_time now = 0;
+  cc->init(state, 0, &params);
+  for (uint32_t seq = 0; seq < 100; seq++) {
+    now += 100 * DC_US;
+    struct dc_cc_event e = {.seq = seq + 16, .queued = 16, .next_seq = seq, .depth = 87};
+    cc->interest(state, now, &e);
+    cc->tick(state, now);
+  }
+  uint64_t before = cc->rate(state);
+  for (unsigned i = 0; i < 2; i++, now += 2 * DC_SEC) {
+    struct dc_cc_event out = {.duplicate = true, .seq = 7 + 20 * i, .behind = 900, .next_seq = 1000, .depth = 87};
+    cc->interest(state, now, &out);
+  }
+  now -= 2 * DC_SEC;
+  assert(cc->rate(state) <= before / 8);
+  for (uint32_t seq = 1000; seq < 1100; seq++) {
+    now += 10 * DC_MS / 100;
+    struct dc_cc_event e = {.seq = seq + 16, .queued = 16, .next_seq = seq, .depth = 87};
+    cc->interest(state, now, &e);
+    cc->tick(state, now);
+  }
+  assert(cc->rate(state) > before / 8);
+}
+
 int main(void)
 {
   names_are_listed_and_found();
@@ -180,6 +208,7 @@ int main(void)
   steady_falls_far_at_an_eviction_and_once_at_a_loss();
   steady_is_not_cut_by_losses_in_a_recovery();
   steady_does_not_follow_a_receiver_that_stands_still();
+  steady_takes_no_timer_for_the_spacing_of_duplicates();
   puts("cc ok");
   return 0;
 }

@@ -120,6 +120,29 @@ static void a_retx_waits_longer_where_answers_take_longer(void)
   bench_close(&b);
 }
 
+static void a_retx_of_what_was_sent_already_does_not_wait_for_a_slow_source(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_switch();
+  bench_open(&b, &cfg);
+  child_asks(&b, 1, 1, 1, 0);
+  b.now += 2 * DC_MS;
+  answer(&b, 7, 1, 1, 0, 100);
+  child_asks(&b, 1, 1, 2, 0);
+  for (uint32_t seq = 3; seq < 40; seq++) { /* each waits for tokens at the source */
+    child_asks(&b, 1, 1, seq, 0);
+    b.now += 100 * DC_MS;
+    answer(&b, 7, 1, seq, 0, 100);
+  }
+  child_asks(&b, 2, 1, 0, 0);
+  child_asks(&b, 1, 1, 100, 0);
+  b.now += 4 * DC_MS - 1; /* twice the shortest */
+  assert(child_asks(&b, 2, 1, 0, DC_FLAG_RETX) == 0 && child_asks(&b, 1, 1, 100, DC_FLAG_RETX) == 0);
+  b.now += 1;
+  assert(child_asks(&b, 2, 1, 0, DC_FLAG_RETX) == 1 && child_asks(&b, 1, 1, 100, DC_FLAG_RETX) == 0);
+  bench_close(&b);
+}
+
 static void a_retx_goes_on_at_once_when_later_data_has_come(void)
 {
   struct bench b;
@@ -272,6 +295,7 @@ int main(void)
   a_hit_is_answered_from_the_store();
   a_retx_waits_until_its_answer_is_overdue();
   a_retx_waits_longer_where_answers_take_longer();
+  a_retx_of_what_was_sent_already_does_not_wait_for_a_slow_source();
   a_retx_goes_on_at_once_when_later_data_has_come();
   a_retx_over_a_repaired_tree_goes_on_at_once();
   a_repeated_interest_is_sent_on_after_a_long_time_even_without_retx();

@@ -8,7 +8,10 @@ static void the_lag_of_the_slowest_child_travels_up(void)
   struct bench b;
   struct dc_node_cfg cfg = a_switch(); /* 8192 bytes: 8.192 packets of 1000 */
   bench_open(&b, &cfg);
-  child_asks(&b, 2, 1, 0, 0); /* this one asks once and stays behind */
+  child_asks(&b, 3, 1, 0, 0); /* heard of once: a damaged interest, perhaps */
+  child_asks(&b, 2, 1, 0, 0); /* this one asks twice and stays behind */
+  b.now += DC_US;
+  child_asks(&b, 2, 1, 0, 0);
   for (uint32_t seq = 0; seq < 200; seq++) {
     b.now += 10 * DC_US;
     if (child_asks(&b, 1, 1, seq, 0) > 0) {
@@ -33,6 +36,9 @@ static void the_lag_of_the_slowest_child_travels_up(void)
   ask(&b, 3, &a);
   look(&b.tx[0], &seen);
   assert(seen.h.lag == 100);
+  a.seq = 300;
+  b.now += DC_US;
+  ask(&b, 3, &a);
   for (uint32_t seq = 241; seq < 260; seq++)
     child_asks(&b, 1, 1, seq, 0);
   look(&b.tx[0], &seen);
@@ -47,6 +53,8 @@ static void a_silent_child_that_fell_out_holds_nobody(void)
   struct dc_node_cfg cfg = a_switch();
   bench_open(&b, &cfg);
   child_asks(&b, 2, 1, 0, 0);
+  b.now += DC_US;
+  child_asks(&b, 2, 1, 0, 0);
   for (uint32_t seq = 0; seq < 40; seq++) {
     if (child_asks(&b, 1, 1, seq, 0) > 0) {
       look(&b.tx[0], &seen);
@@ -55,6 +63,63 @@ static void a_silent_child_that_fell_out_holds_nobody(void)
     }
     b.now += DC_MS; /* the answer's way */
     answer(&b, 7, 1, seq, 0, 1000);
+  }
+  bench_close(&b);
+}
+
+/* What made trees crawl (CRAWLED in simulation/build.mk): slowest children that nobody is, or that wait for the source. */
+static uint8_t told_by(struct bench *b, uint32_t seq)
+{
+  child_asks(b, 1, 1, seq, 0);
+  look(&b->tx[0], &seen);
+  answer(b, 7, 1, seq, 0, 1000);
+  return seen.h.lag;
+}
+
+static void one_interest_makes_no_slowest_child(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_switch();
+  bench_open(&b, &cfg);
+  struct asking ghost = from_child(3, 1, 900); /* a way back with a wrong bit, of one that is out of a store below */
+  ghost.lag = 255;
+  ask(&b, 3, &ghost);
+  for (uint32_t seq = 0; seq < 40; seq++)
+    assert(told_by(&b, seq) == 0);
+  bench_close(&b);
+}
+
+static void a_child_that_told_of_one_out_of_a_store_and_fell_silent_counts_no_more(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_switch();
+  bench_open(&b, &cfg);
+  for (uint32_t seq = 0; seq < 40; seq++) { /* answers wait for tokens at the source, all but the first */
+    child_asks(&b, 1, 1, seq, 0);
+    b.now += seq == 0 ? DC_US : 100 * DC_MS;
+    answer(&b, 7, 1, seq, 0, 1000);
+  }
+  struct asking below = from_child(3, 1, 40);
+  below.lag = 255;
+  for (; below.seq < 42; below.seq++, b.now += DC_US)
+    ask(&b, 3, &below);
+  assert(told_by(&b, 42) == 255);
+  b.now += 3 * DC_MS; /* what is out misses, and is heard of at once */
+  told_by(&b, 43);
+  assert(told_by(&b, 44) == 0);
+  bench_close(&b);
+}
+
+static void what_is_asked_for_again_says_where_a_child_is(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_switch();
+  bench_open(&b, &cfg);
+  for (uint32_t seq = 100; seq < 140; seq++) { /* this node was restarted: child 2 waits, and only asks again */
+    struct asking again = from_child(2, 1, 141);
+    again.flags = DC_FLAG_RETX;
+    ask(&b, 2, &again);
+    assert(told_by(&b, seq) == 0);
   }
   bench_close(&b);
 }
@@ -105,6 +170,9 @@ int main(void)
 {
   the_lag_of_the_slowest_child_travels_up();
   a_silent_child_that_fell_out_holds_nobody();
+  one_interest_makes_no_slowest_child();
+  a_child_that_told_of_one_out_of_a_store_and_fell_silent_counts_no_more();
+  what_is_asked_for_again_says_where_a_child_is();
   a_restart_gives_every_packet_back();
   a_wrong_configuration_is_named();
   puts("node, life: ok");
