@@ -59,6 +59,8 @@ def plan(
     weight: Annotated[int, typer.Option(min=1, max=1000, help="Of its share; 100 is normal.")] = 100,
     background: Annotated[bool, typer.Option("--background", help="Take only what others leave.")] = False,
     rate: Annotated[str | None, typer.Option(metavar="RATE", help="Most that all its trees may send.")] = None,
+    delivery: Annotated[str | None, typer.Option(help="stable (where receivers differ) or together.")] = None,
+    planner: Annotated[str | None, typer.Option(help="Whose trees with rates (planners/README.md).")] = None,
     as_json: Json = False,
     controller: Controller = DEFAULT_URL,
     token_file: TokenFile = None,
@@ -68,6 +70,7 @@ def plan(
         "source": source, "source_path": "/plan", **parse_receivers(to), "weight": weight,
         "priority": "background" if background else "normal",
         "most_bps": parse_rate(rate) if rate else None,
+        "options": {key: value for key, value in (("delivery", delivery), ("planner", planner)) if value},
     }  # fmt: skip
     with connect(controller, token_file) as client:
         found = client.plan(spec, parse_size(size) if size else None)
