@@ -8,8 +8,8 @@ group has no cap.
 
 That it is the last does not say that it is the cause: with busy processors, or a narrow link that all of them share,
 all are late alike, and one of them is last by chance. Trees of its own then cost more than they give. So a plan is a
-trial: the others must get a good part of what it promised them, or it is taken back, and the next trial waits HOLD_S,
-then twice as long. No trial begins where the little that is left would not repay it.
+trial: the others must get a good part of what it promised them, or it is taken back, and the next trial waits HOLD_S;
+after two of them there is none any more. No trial begins where the little that is left would not repay it.
 
 The plan that it is held against is what the fabric manager leaves the group's trees beside others: whoever shares a
 link with other groups is slow together with its whole tree, and that is no reason for another plan.
@@ -26,7 +26,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 PLAN_EVERY_S = 1.0
@@ -61,8 +61,13 @@ HALF, PAYS, SOME = 0.5, 0.25, 0.1
 they had. It promises what is planned, where they were ever seen to take so much: rates of links may be told too high.
 Where all crawl, what they get goes up and down by many times, and says nothing beside what they had once. SOME: so much
 more than they had is worth waiting for."""
-HOLD_S, HOLD_MAX_S = 8.0, 128.0
-CHAIN = 3
+HOLD_S, FAILED_MAX = 30.0, 2
+"""After a trial that did not pay there is none for so long; after so many there is none any more. Each costs trees, of
+which a group has few, and what receivers ask for when theirs change: a busy machine gets busier by it."""
+FLAP_S = 5.0
+"""No trial begins so soon after a link of another than the slow one failed or came back: hellos that are late say that
+hosts are."""
+CHAIN = 2
 """Receivers that a trial may come to: with several slow ones each is found when the one before it is dealt with."""
 KEEPS_UP = 0.95
 PROBE_S, PROBE_MAX_S = 2.0, 64.0
@@ -148,11 +153,16 @@ class Paces:
         self._out: tuple[str, _Look] | None = None
         """Who was out of the caches at that look."""
         self._trial: _Trial | None = None
-        self._hold_s, self._hold_until = HOLD_S, 0.0
+        self._failed, self._hold_until = 0, 0.0
+        self._flaps: dict[str, float] = {}
 
     @property
     def caps(self) -> dict[str, int]:
         return {name: pace.cap for name, pace in self._pace.items() if pace.cap is not None}
+
+    def flapped(self, nodes: Iterable[str], now: float) -> None:
+        """A link between these failed or came back."""
+        self._flaps = {name: at for name, at in self._flaps.items() if now - at < FLAP_S} | dict.fromkeys(nodes, now)
 
     def slowed(self, now: float) -> None:
         """The source says that a tree carries less than half of what it did."""
@@ -216,9 +226,9 @@ class Paces:
         return any(other.held - since.held.get(other.name, other.held) >= self.near for other in seen)
 
     # ---- plans ----
-    def look(self, seen: list[Seen], now: float) -> bool:
+    def look(self, seen: list[Seen], now: float, room: bool = True) -> bool:
         """Is a new plan due? `caps` says what it must keep to. Of several slow receivers the last one is dealt with
-        first: the others may be behind because of it."""
+        first: the others may be behind because of it. Without `room` for more trees one is only taken back."""
         self.note(seen, now)
         if self._begun is None:
             return False
@@ -229,7 +239,7 @@ class Paces:
             trial.settled = self._looks[-1]
         since = now - self._begun.at
         sure = self._still_out(seen, now)
-        due = since >= self._wait(now) and (self._slow(seen, now, sure) or self._more(seen, now))
+        due = room and since >= self._wait(now) and (self._slow(seen, now, sure) or self._more(seen, now))
         due = due or (since >= PLAN_EVERY_S and self._back(seen, now))
         if due:
             self._begun = self._looks[-1]
@@ -319,7 +329,7 @@ class Paces:
         if out and self._waits_for_disk(out[0]):
             fresh = []  # its own word: no trial, the others lose nothing yet
         part = self._part(out[0], out[1], now) if out else 1.0
-        if fresh and not self._may_try(others, now, part):
+        if fresh and not (self._links_stand(late, now) and self._may_try(others, now, part)):
             caps = {name: cap for name, cap in caps.items() if name not in fresh}
         elif fresh:
             self._try(fresh, seen, now, since or self._looks[0], part)
@@ -364,6 +374,10 @@ class Paces:
         return cap if cap < WORTH * one.planned else None
 
     # ---- does it pay? ----
+    def _links_stand(self, late: frozenset[str], now: float) -> bool:
+        lately = {name for name, at in self._flaps.items() if now - at < FLAP_S}
+        return not {name for name in lately if name in self._moved} - late
+
     def _may_try(self, others: list[Seen], now: float, part: float) -> bool:
         if now < self._hold_until:
             return False
@@ -399,9 +413,10 @@ class Paces:
             return False
         names, self._trial = self._trial.names, None
         if pays:
-            self._hold_s = HOLD_S
+            self._failed = 0
             return False
-        self._hold_until, self._hold_s = now + self._hold_s, min(2 * self._hold_s, HOLD_MAX_S)
+        self._failed += 1
+        self._hold_until = now + HOLD_S if self._failed < FAILED_MAX else math.inf
         return bool([self._pace.pop(name) for name in names if name in self._pace])
 
     def _pays(self, trial: _Trial, seen: list[Seen], now: float) -> bool | None:

@@ -62,6 +62,8 @@ class Reactions:
                 return
             if event["up"] and self._unread.pop(link, None):
                 return
+        if event["type"] == "link" and self._t.paces is not None:
+            self._t.paces.flapped({event["u"], event["v"]}, time.monotonic())
         self._changes.append({**event, "received_ns": time.time_ns()})
         self.kick()
 
@@ -147,6 +149,7 @@ class Reactions:
             return leave
         for tree in change.lost:
             for name in t.forest.ways[tree].routes.keys() & t.forest.caps.keys():
+                t.forest.left.add(tree)
                 t.scheduler.leave(tree, name, self._crew.members[name].low(tree))
                 leave.setdefault(name, []).append(tree)
         return leave

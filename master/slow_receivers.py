@@ -19,8 +19,9 @@ from .transfer import Transfer
 
 log = logging.getLogger("datacast.master")
 
-TREE_IDS_MAX = TREES_MAX - 12
-"""With more there are no plans for measured rates: a plan may have twelve, and links may fail yet."""
+TREE_IDS_MAX = TREES_MAX - 2 * 8
+"""With more there are no more plans for measured rates: one may have some eight trees, and there must be room yet to
+take it back, and to go on when links fail."""
 
 
 class SlowReceivers:
@@ -38,11 +39,11 @@ class SlowReceivers:
         if t.paces is None or t.plan is None or not working or self._reactions.busy:
             return
         asked = t.options.get("delivery") != "together" and t.options.get("planner") is None
-        plans = asked and not t.several and len(t.tree_ids) <= TREE_IDS_MAX
+        plans = asked and not t.several
         assert t.forest
         parents = {number: {child: parent for parent, child in way.arcs} for number, way in t.forest.ways.items()}
         seen = [self._seen(m, 0.0 if plans else self._attendance.behind_s(m), parents) for m in working]
-        if plans and t.paces.look(seen, now):
+        if plans and t.paces.look(seen, now, room=len(t.tree_ids) <= TREE_IDS_MAX):
             share = t.plan.payload / t.plan.frame_bytes
             self._plan_for(
                 {name: int(cap / share) for name, cap in t.paces.caps.items()},

@@ -6,7 +6,8 @@ others get new ids, and those that are in the old one only are cut and end. What
 fetched over their routes, or, where a link of theirs is down, over those of other trees.
 
 Ids are few, so links that fail and come back do not use them up: where the trees are still whole for all that can be
-reached they are kept, and a tree with the same receivers and the same rate over other links keeps its id.
+reached they are kept, and a tree with the same receivers and the same rate over other links keeps its id. A group that
+was planned with one rate for all has that again as soon as nobody is taken for slow any more.
 """
 
 from __future__ import annotations
@@ -88,6 +89,11 @@ class RatedForest:
         self.cut_off: set[str] = set(plan.cut_off)
         self.refused = False
         """The last plan had more trees than the group may still have; those that there are go on."""
+        self.alike = False
+        """It was planned with one rate for all."""
+        self.left: set[int] = set()
+        """Trees that a receiver has left: those never come back."""
+        self._ended: dict[int, RatedTree] = {}
         self._made_for = self._reasons(sorted(plan.got))
         self.ways: dict[int, Way] = {
             number: _way(tree, found, slot)
@@ -115,6 +121,7 @@ class RatedForest:
             default=default,
             most=forest.most,
         )
+        made.alike = True
         for number, way in forest.ways.items():
             if way.slot is None:
                 made.ways[number] = Way(way.arcs, way.depth, dict(way.routes), None)
@@ -202,6 +209,7 @@ class RatedForest:
             caps=self.caps,
             narrow=narrow,
             planner=None if self.caps else self.planner,
+            together=self.alike and not self.caps,
         )
 
     def _known(self, arc: Arc) -> bool:
@@ -215,15 +223,22 @@ class RatedForest:
             return Change()
         changed: list[int] = []
         lost: list[int] = []
+        revived: list[int] = []
         for number, way in list(self.ways.items()):
-            if way.slot is None:
+            slot = slots.get(number)
+            if slot is None:
+                if way.slot is not None:
+                    lost.append(number)
+                    self._ended[number] = self.plan.trees[way.slot]
+                way.slot = None
                 continue
-            way.slot = slots.get(number)
             if way.slot is None:
-                lost.append(number)
-            elif set(way.arcs) != set(plan.trees[way.slot].arcs):
-                self.ways[number] = _way(plan.trees[way.slot], plan.routes[way.slot], way.slot)
+                revived.append(number)
+                del self._ended[number]
+            if way.slot is None or set(way.arcs) != set(plan.trees[slot].arcs):
+                self.ways[number] = _way(plan.trees[slot], plan.routes[slot], slot)
                 changed.append(number)
+            way.slot = slot
         self.plan, self._made_for = plan, self._reasons(wanted)
         self.cut_off = set(plan.cut_off)
         # What was sent over a tree that is gone: its receivers fetch it over trees that are there.
@@ -234,20 +249,21 @@ class RatedForest:
             if fresh and fresh != way.routes:
                 way.routes = {**way.routes, **fresh}
                 changed.append(number)
-        return Change(changed, lost, [], unnamed, gone, back)
+        return Change(changed, lost, revived, unnamed, gone, back)
 
     def _slots(self, plan: Rated) -> dict[int, int]:
-        """Which of the plan's trees goes on under which id: the same one, or one over other links."""
+        """Which of the plan's trees goes on under which id: the same one, one over other links, or one that ended."""
         slots: dict[int, int] = {}
-        old = {number: self.plan.trees[way.slot] for number, way in self.ways.items() if way.slot is not None}
-        kinds: list[Callable[[RatedTree], frozenset[object]]] = [
-            lambda tree: frozenset(tree.arcs),
-            lambda tree: frozenset(tree.receivers),
+        live = {number: self.plan.trees[way.slot] for number, way in self.ways.items() if way.slot is not None}
+        kinds: list[tuple[dict[int, RatedTree], Callable[[RatedTree], frozenset[object]]]] = [
+            (live, lambda tree: frozenset(tree.arcs)),
+            (live, lambda tree: frozenset(tree.receivers)),
+            (self._ended, lambda tree: frozenset(tree.receivers)),
         ]
-        for kind in kinds:
+        for old, kind in kinds:
             free = {slot: tree for slot, tree in enumerate(plan.trees) if slot not in slots.values()}
             for number, tree in old.items():
-                if number in slots:
+                if number in slots or (number in self.left and old is not live):
                     continue
                 for slot, other in free.items():
                     if other.rate_bps == tree.rate_bps and kind(other) == kind(tree):

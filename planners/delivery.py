@@ -108,12 +108,13 @@ def deliver(
     caps: Mapping[str, int] | None = None,
     narrow: Mapping[tuple[str, str], int] | None = None,
     planner: str | None = None,
+    together: bool = False,
 ) -> Delivery:
-    """Trees with rates. `caps`: what receivers were seen to take, in bit/s; `narrow`: what links were. `planner`: not
+    """Trees with rates; `together`: each for all, one rate for everybody. `caps`: what receivers were seen to take, in bit/s; `narrow`: what links were. `planner`: not
     the core. Raises TreeError, PlannerError."""
     capacity = arc_rates(network, graph, caps=narrow, default=default)
     most = min(most or TREES_MAX, TREES_MAX)
-    found = rated_trees(network, source, receivers, capacity, most=most, wish=caps or None)
+    found = rated_trees(network, source, receivers, capacity, most=most, wish=caps or None, together=together)
     trees = found.trees if planner in (None, "datacast") else _planned(graph, source, receivers, planner, default, most)
     total = sum(tree.rate_bps for tree in trees)
     kept = [tree for tree in trees if tree.rate_bps >= LEAST_SHARE * total] or trees

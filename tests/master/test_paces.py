@@ -5,11 +5,23 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from datacast.master.paces import AGREE_S, BEHIND_S, CHAIN, HOLD_S, PLAN_EVERY_S, TRIAL_MAX_S, Pace, Paces, Seen
+from datacast.master.paces import (
+    AGREE_S,
+    BEHIND_S,
+    CHAIN,
+    FAILED_MAX,
+    HOLD_S,
+    PLAN_EVERY_S,
+    TRIAL_MAX_S,
+    Pace,
+    Paces,
+    Seen,
+)
 
 NEAR = 64 << 10
 POLL_S = 0.25
@@ -92,7 +104,34 @@ def test_the_last_of_many_that_are_late_alike_is_not_the_cause():
     back = [at for at, caps in plans if not caps]
     assert begun and len(back) == len(begun), "each is taken back"
     assert all(b - a <= CHAIN * TRIAL_MAX_S for a, b in zip(begun, back, strict=True))
-    assert [b - a >= HOLD_S * 2**i for i, (a, b) in enumerate(zip(back, begun[1:], strict=False))] and len(begun) <= 6
+    assert len(begun) == FAILED_MAX == 2 and begun[1] - back[0] >= HOLD_S
+
+
+@pytest.mark.parametrize("who, planned", [("a", False), ("c", True), ("s0.1", True)])
+def test_no_trial_begins_while_links_of_others_come_and_go(who: str, planned: bool):
+    able, held, paces, plans = {"a": 50e6, "b": 50e6, "c": 10e6}, dict.fromkeys("abc", 0.0), Paces(NEAR), []
+    for i in range(1, 16):
+        now = i * POLL_S
+        if i % 4 == 0:
+            paces.flapped({who}, now)
+        held = {n: held[n] + 10e6 * POLL_S / 8 for n in held}
+        seen = [Seen(n, int(held[n]) - (3 * NEAR if n == "c" else 0), 10e6, 100e6, 100e6, left=1 << 28) for n in able]
+        plans.append(paces.look([replace(one, held=max(0, one.held)) for one in seen], now))
+    assert any(plans) == planned
+
+
+def test_where_there_is_no_room_for_more_trees_a_plan_is_only_taken_back():
+    paces, held, plans = Paces(NEAR), dict.fromkeys("abc", 0.0), []
+    for i in range(1, 41):
+        now, room = i * POLL_S, not plans
+        held = {n: held[n] + 10e6 * POLL_S / 8 for n in held}
+        seen = [
+            Seen(n, max(0, int(held[n]) - (3 * NEAR if n == "c" else 0)), 10e6, 100e6, 100e6, left=1 << 28)
+            for n in held
+        ]
+        if paces.look(seen, now, room=room):
+            plans.append(paces.caps)
+    assert len(plans) == 2 and set(plans[0]) == {"c"} and plans[1] == {}
 
 
 def test_a_lab_with_busy_processors_is_left_alone():

@@ -6,6 +6,7 @@ import pytest
 
 from datacast import topologies
 from datacast.core.trees import Network
+from datacast.master.forest import Forest
 from datacast.master.plan import PlanError, make_plan
 from datacast.master.stable import TREES_MAX, RatedForest, with_routes
 from datacast.planners import deliver
@@ -122,7 +123,9 @@ def test_a_link_that_comes_back_is_used_where_it_brings_more():
     for slot, number in zip(change.unnamed, range(50, 60), strict=False):
         it.name(slot, number)
     assert set(it.plan.got.values()) == {FAST}
-    assert it.update(down[1:], SIX).unnamed and set(it.plan.got.values()) == {2 * FAST}
+    change = it.update(down[1:], SIX)
+    assert change.revived and not change.unnamed, "the tree that ended begins again"
+    assert set(it.plan.got.values()) == {2 * FAST}
 
 
 def test_a_tree_over_other_links_keeps_its_id_where_its_receivers_and_rate_are_the_same():
@@ -156,7 +159,48 @@ def test_a_plan_with_more_trees_than_a_group_may_have_is_refused_and_those_there
     live = [way for way in it.ways.values() if way.slot is not None]
     assert {name for way in live for name in way.routes} == set(SIX)
     it.caps = {}
-    assert it.update([], SIX).nothing and it.refused
+    change = it.update([], SIX)
+    assert not change.unnamed and not it.refused, "going back needs none"
+    assert set(change.revived) == {1, 2} and set(it.plan.got.values()) == {2 * FAST}
+
+
+def test_one_that_left_a_tree_is_never_counted_on_there():
+    it = forest(fabric(slow=False))
+    it.caps = {"31": 7_000_000}
+    change = it.update([], SIX)
+    it.left |= set(change.lost)
+    for slot, number in zip(change.unnamed, range(50, 60), strict=False):
+        it.name(slot, number)
+    it.caps = {}
+    change = it.update([], SIX)
+    assert not change.revived and len(change.unnamed) == 2 and set(it.plan.got.values()) == {2 * FAST}
+
+
+def test_a_group_that_was_planned_with_one_rate_has_it_again_and_links_that_fail_reroute_its_trees():
+    g = fabric(slow=False)
+    network = Network(g)
+    plan = make_plan(g, "00", SIX, {}, network=network)
+    assert plan.found is not None
+    old = Forest(
+        g, network, "00", plan.found, list(plan.found_routes), ids=[1, 2], payload=plan.payload, labels=plan.room,
+        around=False, most=None, load=dict,
+    )  # fmt: skip
+    it = RatedForest.of(old, network, {1: FAST, 2: FAST}, default=FAST)
+    number = 2
+    for caps in ({"31": 5_000_000}, {}):
+        it.caps = caps
+        change = it.update([], SIX)
+        it.left |= set(change.lost)
+        for slot in change.unnamed:
+            number += 1
+            it.name(slot, number)
+    live = [n for n, way in it.ways.items() if way.slot is not None]
+    assert len(live) == 2 and all(set(it.ways[n].routes) == set(SIX) for n in live)
+    parent, child = next(arc for arc in it.ways[live[0]].arcs if arc[0] not in ("00", *g["00"]) and "31" not in arc)
+    for _ in range(10):
+        for up in (False, True):
+            assert not it.update([(parent, child, up)], SIX).unnamed, "no new trees, however often a link flaps"
+    assert len(it.ways) == number
 
 
 def test_a_rate_per_direction_goes_before_the_one_for_both():
