@@ -110,8 +110,8 @@ def deliver(
     planner: str | None = None,
     together: bool = False,
 ) -> Delivery:
-    """Trees with rates; `together`: each for all, one rate for everybody. `caps`: what receivers were seen to take, in bit/s; `narrow`: what links were. `planner`: not
-    the core. Raises TreeError, PlannerError."""
+    """Trees with rates. `caps`: what receivers were seen to take, in bit/s; `narrow`: what links were. `together`: each
+    tree for all, one rate for everybody. `planner`: not the core. Raises TreeError, PlannerError."""
     capacity = arc_rates(network, graph, caps=narrow, default=default)
     most = min(most or TREES_MAX, TREES_MAX)
     found = rated_trees(network, source, receivers, capacity, most=most, wish=caps or None, together=together)
