@@ -40,14 +40,20 @@ class Attendance:
         return self.others_served(member) and silent > self._t.aside_s
 
     def behind_s(self, member: Member) -> float:
-        """How long the others, at their rate, have been ahead of it by now."""
+        """How long the others, at their rate, have been ahead of it by now. Their rate is no less than it was on the
+        average: where all have nearly come to a stop, as on a busy machine, a small distance takes long, too."""
         others = [m for m in self._crew.receivers if m is not member and not m.suspect and not m.aside]
         there = [m for m in others if m.state not in ("failed", "cancelled")]
         held = [self._t.size or 0 if m.state == "done" else m.bytes for m in there]
         rates = [m.rate_bps for m in others if not m.final]
-        rate = statistics.median_high(rates) if rates else 0.0
+        rate = max(statistics.median_high(rates) if rates else 0.0, self._mean_bps(held))
         part = self._planned_part(member, there)
         return (part * statistics.median_high(held) - member.bytes) * 8 / (part * rate) if held and rate else 0.0
+
+    def _mean_bps(self, held: list[int]) -> float:
+        """Of those that hold so many bytes, since data began."""
+        since = (time.time_ns() - self._t.first_ns) / 1e9 if self._t.first_ns else 0.0
+        return statistics.median_high(held) * 8 / since if held and since > 0 else 0.0
 
     def _planned_part(self, member: Member, others: list[Member]) -> float:
         """What this one gets by plan of what the others get."""

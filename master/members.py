@@ -55,9 +55,9 @@ class Member:
     position: int = 0
     """Entries of the log it has acknowledged, all of them without a gap."""
     suspect: bool = False
+    """Did not answer: asked over a connection of its own, out of the common tree, until it answers again."""
     reopened: int = 0
     """How often in a row it had no idea of a tree: its `open` was under way as the tree was planned."""
-    """Did not answer: asked over a connection of its own, out of the common tree, until it answers again."""
     heard: float = 0.0
     aside: bool = False
     """Was away or behind for too long: it is served when the others are done."""

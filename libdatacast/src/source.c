@@ -9,6 +9,9 @@
  * on the way, and receivers that have all around them wait for them. */
 enum { HOLES, AHEAD, QUEUES };
 
+/* Of what is asked for again so many are looked at, and as many may be answered at once after a pause. */
+enum { LOOK = 1024, ANSWERS = 8 };
+
 /* A number that waits is found through a hash, which names its place in the queues, plus one. */
 enum { PLACES = QUEUES * DC_SOURCE_QUEUE_MAX, HEADS = PLACES, NONE = 0 };
 _Static_assert((HEADS & (HEADS - 1)) == 0 && PLACES <= UINT16_MAX, "a place is a head's 16 bits");
@@ -53,8 +56,8 @@ struct dc_source {
   uint32_t accepted, sent_n;
 
   uint32_t queued;         /* waiting for tokens, in both queues */
-  uint32_t dup_head, dups; /* to be answered at once, but for losses */
-  dc_time repair;          /* the next answer to a loss */
+  uint32_t dup_head, dups;
+  dc_time repair, answer; /* the next answer to a loss, and to who fell out of the caches */
   unsigned children;
   uint64_t uses;
   struct dc_source_counters count;
@@ -314,19 +317,52 @@ static void drop_gone(dc_source *s, unsigned which)
   }
 }
 
+/* Who is furthest behind is answered first: on its way it comes to where the next one waits, and from there one answer
+ * serves both. Answered in turn they would all go on side by side, each with packets of its own, and never meet. */
+static void lowest_first(dc_source *s)
+{
+  struct again *head = &s->dup[s->dup_head], *least = head;
+  for (uint32_t i = 1; i < s->dups && i < LOOK; i++) {
+    struct again *d = &s->dup[(s->dup_head + i) % DC_SOURCE_QUEUE_MAX];
+    if (d->seq < least->seq)
+      least = d;
+  }
+  struct again d = *least;
+  *least = *head;
+  *head = d;
+}
+
 /* When the first duplicate may be answered. */
 static dc_time answer_at(const dc_source *s)
 {
-  return s->dup[s->dup_head].lost && s->repair > s->now ? s->repair : s->now;
+  dc_time at = s->dup[s->dup_head].lost ? s->repair : s->answer;
+  return at > s->now ? at : s->now;
+}
+
+/* All of them together fit the source's link; what was lost comes at half of that. Under the paper's rule, at once. */
+static void pace_answers(dc_source *s, bool lost)
+{
+  dc_time each = (dc_time)s->cfg.params.packet_bytes * 8 * DC_SEC / (s->cfg.params.rate_max + 1);
+  if (lost) {
+    s->repair = s->now + 2 * each;
+  } else {
+    if (s->answer + ANSWERS * each < s->now)
+      s->answer = s->now - ANSWERS * each;
+    s->answer += each;
+  }
 }
 
 static unsigned repeat(dc_source *s, struct dc_source_tx *out, unsigned cap)
 {
   unsigned n = 0;
-  for (; n < cap && s->dups > 0 && answer_at(s) <= s->now; n++) {
+  for (; n < cap && s->dups > 0; n++) {
+    if (s->cfg.cc->spreads_repairs)
+      lowest_first(s);
     struct again *d = &s->dup[s->dup_head];
-    if (d->lost && s->cfg.cc->spreads_repairs)
-      s->repair = s->now + (dc_time)s->cfg.params.packet_bytes * 16 * DC_SEC / (s->cfg.params.rate_max + 1);
+    if (answer_at(s) > s->now)
+      break;
+    if (s->cfg.cc->spreads_repairs)
+      pace_answers(s, d->lost);
     out[n] = (struct dc_source_tx){.seq = d->seq, .flags = DC_FLAG_DUP, .ret = &s->child[d->child].ret};
     s->child[d->child].pending--;
     s->dup_head = (s->dup_head + 1) % DC_SOURCE_QUEUE_MAX;

@@ -57,8 +57,7 @@ static void the_bucket_paces_new_data_exactly(void)
   free(s);
 }
 
-/* A queue that lost them would lose them again in a burst. What fell out of the caches is answered at once, and under the
- * paper's rule everything is. */
+/* A queue that lost them would lose them again in a burst. Under the paper's rule everything is answered at once. */
 static void what_was_lost_is_sent_again_at_half_of_the_highest_rate(void)
 {
   const struct dc_cc_ops *rules[] = {&dc_cc_datacast, &dc_cc_steady};
@@ -153,6 +152,40 @@ static void who_was_sent_it_asks_for_a_duplicate_though_others_still_wait(void)
   dc_source_counters(s, &c);
   assert(c.duplicates == 2 && c.dup_packets == 2 && c.new_packets == 1 && c.merged == 1 && c.queued == 0);
   free(s);
+}
+
+/* Receivers that are far behind, each somewhere else, must meet: the source fills their link with the one that is last. */
+static void who_is_furthest_behind_is_answered_first_and_all_at_the_highest_rate(void)
+{
+  const struct dc_cc_ops *rules[] = {&dc_cc_datacast, &dc_cc_steady};
+  for (unsigned k = 0; k < 2; k++) {
+    dc_source *s = make_with(rules[k], 100000000, 64, 0, 100);
+    dc_time now = 1000, each = 100; /* 1,250 bytes at 100 Gbit/s */
+    for (uint32_t i = 0; i < 64; i++)
+      ask(s, now, i);
+    for (dc_time at = now; dc_source_next_wake(s) != DC_NEVER; now = at = dc_source_next_wake(s))
+      dc_source_poll(s, at, tx, CAP);
+    now = DC_SEC;
+    for (uint32_t i = 0; i < 20; i++)
+      ask_from(s, now, 40 + i, 0, &to_a);
+    for (uint32_t i = 0; i < 20; i++)
+      ask_from(s, now, 10 + i, 0, &to_b);
+    unsigned n = dc_source_poll(s, now, tx, CAP);
+    if (k == 0) {
+      assert(n == 40 && tx[0].seq == 40 && tx[20].seq == 10);
+    } else {
+      assert(n >= 1 && n <= 9);
+      for (unsigned i = 0; i < n; i++)
+        assert(tx[i].seq == 10 + i && dc_segment_equal(tx[i].ret, &to_b));
+      assert(dc_source_next_wake(s) > now && dc_source_next_wake(s) <= now + each);
+      for (; n < 40; n++) {
+        now += each;
+        assert(dc_source_poll(s, now, tx, CAP) == 1 && tx[0].seq == (n < 20 ? 10 + n : 20 + n));
+      }
+    }
+    assert(dc_source_next_wake(s) == DC_NEVER);
+    free(s);
+  }
 }
 
 static void a_duplicate_is_answered_at_once_and_halves_the_rate(void)
@@ -473,6 +506,7 @@ int main(void)
   tokens_do_not_pile_up_beyond_the_burst();
   an_interest_that_waits_is_merged();
   who_was_sent_it_asks_for_a_duplicate_though_others_still_wait();
+  who_is_furthest_behind_is_answered_first_and_all_at_the_highest_rate();
   a_duplicate_is_answered_at_once_and_halves_the_rate();
   a_refetch_past_the_caches_is_no_congestion();
   a_range_is_as_good_as_an_interest_for_each_number();

@@ -35,7 +35,8 @@ struct dc_cc_event {
 
 struct dc_cc_ops {
   const char *name;
-  bool spreads_repairs; /* what was lost is sent again at half of the highest rate; else at once */
+  bool spreads_repairs; /* what is asked for again is sent at the highest rate, what was lost at half of it, and to whom
+                           is furthest behind first; else at once, and in turn */
   void (*init)(void *state, dc_time now, const struct dc_cc_params *p);
   void (*interest)(void *state, dc_time now, const struct dc_cc_event *e);
   void (*tick)(void *state, dc_time now); /* called at or after next_tick; may come late and then catches up */
