@@ -55,7 +55,7 @@ struct dc_source {
    * is one more, whatever its value. */
   uint32_t accepted, sent_n;
 
-  uint32_t queued;         /* waiting for tokens, in both queues */
+  uint32_t queued; /* waiting for tokens, in both queues */
   uint32_t dup_head, dups;
   dc_time repair, answer; /* the next answer to a loss, and to who fell out of the caches */
   unsigned children;
