@@ -9,8 +9,8 @@
  * on the way, and receivers that have all around them wait for them. */
 enum { HOLES, AHEAD, QUEUES };
 
-/* Of what is asked for again so many are looked at, and as many may be answered at once after a pause. */
-enum { LOOK = 1024, ANSWERS = 8 };
+/* Of what is asked for again so many are looked at; so many may be answered at once after a pause. */
+enum { LOOK = 256, ANSWERS = 8 };
 
 /* A number that waits is found through a hash, which names its place in the queues, plus one. */
 enum { PLACES = QUEUES * DC_SOURCE_QUEUE_MAX, HEADS = PLACES, NONE = 0 };
@@ -219,6 +219,17 @@ static void tell(dc_source *s, dc_time now, const struct dc_header *h, uint32_t 
   retime(s);
 }
 
+static struct again *dup_at(dc_source *s, uint32_t i) { return &s->dup[(s->dup_head + i) % DC_SOURCE_QUEUE_MAX]; }
+
+/* Who asks a third time while the second answer waits for its turn gets one. */
+static bool dup_waits(dc_source *s, uint32_t seq, unsigned child)
+{
+  for (uint32_t i = 0; i < s->dups && i < LOOK; i++)
+    if (dup_at(s, i)->seq == seq && dup_at(s, i)->child == child)
+      return true;
+  return false;
+}
+
 /* One number that an interest of this child asks for. */
 static void asked(dc_source *s, dc_time now, const struct dc_header *h, uint32_t seq, unsigned child)
 {
@@ -230,11 +241,10 @@ static void asked(dc_source *s, dc_time now, const struct dc_header *h, uint32_t
   struct waiting *w = find(s, seq);
   if (w != NULL ? w->served >> child & 1 : dc_runs_has(&s->sent, seq)) {
     s->count.duplicates++;
-    if (s->dups == DC_SOURCE_QUEUE_MAX)
+    if (s->dups == DC_SOURCE_QUEUE_MAX) {
       refuse(s, DC_DROP_QUEUE);
-    else {
-      s->dup[(s->dup_head + s->dups++) % DC_SOURCE_QUEUE_MAX] =
-          (struct again){seq, (uint16_t)child, (h->flags & DC_FLAG_RETX) != 0};
+    } else if (!dup_waits(s, seq, child)) {
+      *dup_at(s, s->dups++) = (struct again){seq, (uint16_t)child, (h->flags & DC_FLAG_RETX) != 0};
       s->child[child].pending++;
     }
     if (h->flags & DC_FLAG_NOCACHE)
@@ -321,12 +331,10 @@ static void drop_gone(dc_source *s, unsigned which)
  * serves both. Answered in turn they would all go on side by side, each with packets of its own, and never meet. */
 static void lowest_first(dc_source *s)
 {
-  struct again *head = &s->dup[s->dup_head], *least = head;
-  for (uint32_t i = 1; i < s->dups && i < LOOK; i++) {
-    struct again *d = &s->dup[(s->dup_head + i) % DC_SOURCE_QUEUE_MAX];
-    if (d->seq < least->seq)
-      least = d;
-  }
+  struct again *head = dup_at(s, 0), *least = head;
+  for (uint32_t i = 1; i < s->dups && i < LOOK; i++)
+    if (dup_at(s, i)->seq < least->seq)
+      least = dup_at(s, i);
   struct again d = *least;
   *least = *head;
   *head = d;

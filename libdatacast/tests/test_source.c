@@ -170,6 +170,8 @@ static void who_is_furthest_behind_is_answered_first_and_all_at_the_highest_rate
       ask_from(s, now, 40 + i, 0, &to_a);
     for (uint32_t i = 0; i < 20; i++)
       ask_from(s, now, 10 + i, 0, &to_b);
+    for (uint32_t i = 0; i < 20; i++) /* whose answer waits is answered once */
+      ask_from(s, now, 10 + i, DC_FLAG_RETX, &to_b);
     unsigned n = dc_source_poll(s, now, tx, CAP);
     if (k == 0) {
       assert(n == 40 && tx[0].seq == 40 && tx[20].seq == 10);

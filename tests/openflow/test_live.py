@@ -398,7 +398,7 @@ def test_discovery_frames_cross_a_real_connection(service: Switches) -> None:
     from datacast.controller.southbound import lldp
 
     a, b = (WireSwitch(service.openflow_address, n, ports=5) for n in (1, 2))
-    wait_for("programming", lambda: all(service.switch(f"s{i}")["programmed"] for i in (0)))
+    wait_for("programming", lambda: all(service.switch(f"s{i}")["programmed"] for i in (0, 1)))
     b.packet_in(3, lldp.encode("s0", 1, "02:00:00:00:00:02", service.manager._key, time.monotonic()))
     wait_for("the link", lambda: service.discovered() == [{"u": "s0", "u_port": 1, "v": "s1", "v_port": 2}])
     assert not a.closed.is_set()
