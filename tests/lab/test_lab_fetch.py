@@ -41,6 +41,7 @@ def test_every_byte_leaves_the_origin_once_and_all_have_it(place, fetchers) -> N
     assert len(clients) == (5 if fetchers == "all" else fetchers)
 
 
+@pytest.mark.alone  # it counts what was on its way at one moment
 def test_a_fetcher_that_is_killed_costs_what_it_had_asked_for(place) -> None:
     """Counted to the byte at the origin; what it had verified stands in the file that it leaves."""
     it, _ = place
