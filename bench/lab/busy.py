@@ -44,7 +44,6 @@ class Row:
     lab: int
     finish_over_ideal: float | None
     duplicates: float | None
-    trees: int | None
 
 
 @contextlib.contextmanager
@@ -78,17 +77,17 @@ def transfers(way: str, run: int, size: str, folder: Path) -> list[Row]:
             process.wait()
         told = json.loads(report.read_text()) if report.exists() else {}
         finish = told.get("finish_over_ideal") if told.get("ok") else None
-        rows.append(Row(way, run, lab, finish, told.get("duplicate_ratio"), len(told.get("trees", ())) or None))
+        rows.append(Row(way, run, lab, finish, told.get("duplicate_ratio")))
     return rows
 
 
 def table(rows: list[Row]) -> str:
-    lines = ["| way | finish over ideal | duplicates | trees |", "| --- | --- | --- | --- |"]
+    lines = ["| way | finish over ideal | duplicates |", "| --- | --- | --- |"]
     for way in dict.fromkeys(row.way for row in rows):
         mine = [row for row in rows if row.way == way]
         finish = ", ".join(f"{row.finish_over_ideal:.2f}" if row.finish_over_ideal else "not ended" for row in mine)
         again = ", ".join(f"{100 * row.duplicates:.0f} %" if row.duplicates is not None else "-" for row in mine)
-        lines.append(f"| {way} | {finish} | {again} | {', '.join(str(row.trees or '-') for row in mine)} |")
+        lines.append(f"| {way} | {finish} | {again} |")
     return "\n".join(lines)
 
 
