@@ -18,7 +18,7 @@ SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all
 # Debian packages the build, the lab and the tests need.
 DEBIAN_PACKAGES := build-essential pkg-config python3 python3-venv python3-dev python3-pip \
   dpdk libdpdk-dev libssl-dev openssl libcurl4-openssl-dev nginx-light docker-registry containerd libjansson-dev libyaml-dev libns3-dev librust-blake3-dev \
-  mininet net-tools iputils-ping openvswitch-switch iproute2 ethtool tcpdump tshark etcd-server
+  mininet net-tools iputils-ping openvswitch-switch iproute2 ethtool iptables tcpdump tshark etcd-server
 
 # Test processes, and the services that they start by the hundred, read compiled Python where it is at hand.
 unexport PYTHONDONTWRITEBYTECODE
@@ -44,7 +44,7 @@ RUN_OPTIONS = $(if $(FILE),--file $(FILE),--size $(SIZE)) $(if $(FROM),--from $(
   $(if $(TREES),--trees $(TREES)) $(if $(CACHE),--cache $(CACHE)) $(if $(CREDITS),--credits $(CREDITS)) \
   $(if $(DELTA),--delta $(DELTA)) $(if $(SEED),--seed $(SEED))
 
-.PHONY: analyze coverage format docs docs-links packages test-packages test-image help setup build binaries demo lab test test-c c-tests test-py test-quick test-faults lint constants clean bench-lab figures bench-failures bench-path bench-peers mutants power-loss kills clockwork clockwork-bugs test-costs test-long
+.PHONY: analyze analyzed audit coverage format docs docs-links packages test-packages test-image help setup build binaries demo lab test test-c c-tests test-py test-quick test-faults lint constants clean bench-lab figures bench-failures bench-path bench-peers mutants power-loss kills clockwork clockwork-bugs test-costs test-long
 
 ifndef V
 .SILENT:
@@ -153,11 +153,14 @@ test: ## everything: static checks, C tests, sanitizers, Python, whole labs; JOB
 	@echo "Python tests and whole labs"; $(MAKE) --no-print-directory test-py
 
 # Tests marked `lab` are tried again when they fail (tests/conftest.py); the summary names them (R). JOBS: so many test
-# processes for all but the labs. One more than cores: tests wait a lot. Labs come afterwards, two at a time: their links
-# are slow, and they wait most of the time; those marked `alone` have the machine for themselves at the end.
-JOBS ?= $(shell n=$$(($$(nproc) + 1)); echo $$((n < 6 ? n : 6)))
-SIDE_BY_SIDE = -n $(JOBS) --dist loadfile -m "not lab"
-LABS = -n 2 --dist loadfile -m "lab and not alone"
+# processes for all but the labs: twice the cores, as tests wait a lot; who is done takes over from the others. Labs come
+# afterwards, LABS_AT_ONCE: their links are slow, and they wait most of the time; those marked `alone` have the machine for
+# themselves at the end. Files that hold no lab are not read for them.
+JOBS ?= $(shell n=$$(($$(nproc) * 2)); echo $$((n < 8 ? n : 8)))
+LABS_AT_ONCE ?= $(shell n=$$(($$(nproc) + 1)); echo $$((n < 4 ? n : 4)))
+SIDE_BY_SIDE = -n $(JOBS) --dist worksteal -m "not lab"
+LAB_FILES = $(shell grep -rlE 'pytest\.mark\.lab\b' tests --include='test_*.py')
+LABS = -n $(LABS_AT_ONCE) --dist worksteal -m "lab and not alone" $(LAB_FILES)
 TEST_PROGRAMS = $(addprefix $(BUILD)/,datacast-agent-asan asan/datacast-switch)
 test-py: build
 	@$(AGAIN) $(TEST_PROGRAMS)
@@ -165,8 +168,10 @@ ifeq ($(JOBS),1)
 	@nice -n 5 $(PY) -m pytest $(PYTEST_OPTIONS)
 else
 	@code=0; nice -n 5 $(PY) -m pytest -q $(SIDE_BY_SIDE) $(PYTEST_OPTIONS) || code=$$?; \
-	  nice -n 5 $(PY) -m pytest -q $(LABS) $(PYTEST_OPTIONS) || code=$$?; \
-	  nice -n 5 $(PY) -m pytest -m "lab and alone" $(PYTEST_OPTIONS) || code=$$?; exit $$code
+	  nice -n 19 $(MAKE) --no-print-directory analyze >$(BUILD)/analyze.log 2>&1 & analysis=$$!; \
+  nice -n 5 $(PY) -m pytest -q $(LABS) $(PYTEST_OPTIONS) || code=$$?; \
+  echo "what clang-tidy and gcc's analyzer say"; wait $$analysis || { code=$$?; cat $(BUILD)/analyze.log; }; \
+	  nice -n 5 $(PY) -m pytest -q -m "lab and alone" $(LAB_FILES) $(PYTEST_OPTIONS) || code=$$?; exit $$code
 endif
 
 test-quick: build ## what needs neither root nor a lab
@@ -201,13 +206,24 @@ test-costs: build ## processor time and waiting of every test, which hold where 
 test-faults: build ## the fault matrix on real labs, some twenty minutes
 	@DATACAST_FAULTS=1 nice -n 5 $(PY) -m pytest -v tests/lab/test_fault_matrix.py tests/lab/test_lab_life.py tests/mininet
 
-coverage: setup ## lines and branches of the core that its C tests reach: SHOW="wire.c hello.c" names what they do not
-	@rm -rf $(BUILD)/coverage; mkdir -p $(BUILD)/coverage
-	@ls libdatacast/src/*.c libdatacast/tests/test_*.c | xargs -P $(shell nproc) -I{} sh -c '$(CC) -std=gnu11 -g \
-	  -fno-strict-aliasing -Ilibdatacast/include -Ilibdatacast/src --coverage -c {} -o $(BUILD)/coverage/$$(basename {} .c).o'
-	@ls $(BUILD)/coverage/test_*.o | xargs -P $(shell nproc) -I{} sh -c '$(CC) --coverage {} \
-	  $$(ls $(BUILD)/coverage/*.o | grep -v /test_) -o {}.run && {}.run >/dev/null'
-	@$(PY) tests/coverage.py $(BUILD)/coverage $(SHOW)
+# The same objects under the core's own tests, the fault campaigns and the tests in Python.
+COVERED := $(BUILD)/coverage
+COVERED_CORE = $$(ls $(COVERED)/*.o | grep -v /test_)
+coverage: build ## lines and branches of the core that tests reach: SHOW="wire.c hello.c" names what they do not
+	@rm -rf $(COVERED); mkdir -p $(COVERED)
+	@ls libdatacast/src/*.c libdatacast/tests/test_*.c | xargs -P $(shell nproc) -I{} sh -c '$(CC) -std=gnu11 -g -fPIC \
+	  -fno-strict-aliasing -Ilibdatacast/include -Ilibdatacast/src --coverage -c {} -o $(COVERED)/$$(basename {} .c).o'
+	@ls $(COVERED)/test_*.o | xargs -P $(shell nproc) -I{} sh -c '$(CC) --coverage {} $(COVERED_CORE) -o {}.run && {}.run >/dev/null'
+	@mkdir -p $(COVERED)/sim; for f in $(SIM_CAMPAIGN) $(SIM_SRC); do \
+	  $(CC) $(filter-out -flto=auto,$(SIM_CFLAGS)) -c $$f -o $(COVERED)/sim/$$(basename $$f .c).o; done
+	@$(CC) --coverage $(COVERED)/sim/*.o $(COVERED_CORE) -lm -o $(COVERED)/sim/campaign
+	@$(COVERED)/sim/campaign --seeds 60 --quiet
+	@$(PY) -c 'import sys; sys.path.insert(0, "libdatacast/python"); import build_core; build_core.ffi.emit_c_code("$(COVERED)/_core.c")'
+	@$(CC) -std=gnu11 -O1 -shared -fPIC --coverage -fno-profile-arcs -fno-test-coverage -Ilibdatacast/include -Ilibdatacast/src \
+	  -Ilibdatacast/python $$($(PY) -c 'import sysconfig; print("-I" + sysconfig.get_path("include"))') \
+	  $(COVERED)/_core.c $(COVERED_CORE) -o $(COVERED)/_core.so
+	@DATACAST_INSTRUMENTED=$(CURDIR)/$(COVERED)/_core.so PYTHONPATH=tests $(PY) -m pytest -q -p instrumented tests/wire tests/trees tests/planners
+	@$(PY) tests/coverage.py $(COVERED) $(SHOW)
 
 mutants: build ## one-line changes that tests should notice, hours, resumable: N=300 SEED=1 PART=core, or LISTED=1
 	@nice -n 10 $(PY) tests/mutants/run.py --count $(or $(N),300) --seed $(or $(SEED),1) $(if $(PART),--part $(PART)) \
@@ -275,15 +291,31 @@ lint: $(BUILD)/.venv ## ruff, import contracts, types, folder layout
 format: $(BUILD)/.venv ## C as .clang-format says
 	@git ls-files $(FORMATTED) | xargs $(VENV)/bin/clang-format -i
 
-# What compilers do not say: clang-tidy (.clang-tidy) and gcc's analyzer over the C that runs in daemons. gcc takes lists whose
-# links stand inside their members for leaks; the sanitized tests look for real ones.
+# What compilers do not say: clang-tidy (.clang-tidy) and gcc's analyzer over the C that runs in daemons; again when a file, or
+# any header, is another. gcc takes lists whose links stand inside their members for leaks; the sanitized tests look for real ones.
 ANALYZED := libdatacast/src datapath dpdk_cache host_agent
+ANALYZED_C := $(wildcard $(ANALYZED:%=%/*.c))
+ANALYZED_H := $(wildcard $(ANALYZED:%=%/*.h) libdatacast/include/datacast/*.h)
 ANALYZE_FLAGS = -D_GNU_SOURCE -std=gnu11 -Ilibdatacast/include -I. -Ihost_agent -Idpdk_cache \
   -isystem $(BLAKE3_DIR) $(shell pkg-config --cflags libdpdk jansson yaml-0.1 libcurl | sed 's/-I/-isystem /g')
-analyze: setup ## clang-tidy and gcc's analyzer on the C of the daemons, two minutes
+analyze: setup ## clang-tidy and gcc's analyzer on the C of the daemons: minutes, and then only what has changed
 	@command -v clang-tidy >/dev/null || DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends clang-tidy >/dev/null
-	@ls $(ANALYZED:%=%/*.c) | xargs -P $(shell nproc) -I{} sh -c 'clang-tidy --quiet {} -- $(ANALYZE_FLAGS) 2>/dev/null'
-	@ls $(ANALYZED:%=%/*.c) | xargs -P $(shell nproc) -I{} $(CC) $(ANALYZE_FLAGS) -O2 -fanalyzer -Werror -Wno-analyzer-malloc-leak -c {} -o /dev/null
+	@$(AGAIN) -k analyzed
+
+analyzed: $(ANALYZED_C:%.c=$(BUILD)/analyzed/%.ok)
+
+$(BUILD)/analyzed/%.ok: %.c $(ANALYZED_H) .clang-tidy
+	@mkdir -p $(@D)
+	@clang-tidy --quiet $< -- $(ANALYZE_FLAGS) 2>/dev/null
+	@$(CC) $(ANALYZE_FLAGS) -O2 -fanalyzer -Werror -Wno-analyzer-malloc-leak -c $< -o /dev/null
+	@touch $@
+
+# What cannot be looked up fails too: a mirror of PyPI without its advisories says nothing.
+AUDIT := $(BUILD)/audit
+audit: setup ## known holes in the Python packages installed here: asks PyPI
+	@[ -x $(AUDIT)/bin/pip-audit ] || { python3 -m venv $(AUDIT) && $(AUDIT)/bin/pip install -q --disable-pip-version-check pip-audit; }
+	@$(VENV)/bin/pip freeze --exclude-editable --local >$(AUDIT)/installed.txt
+	@$(AUDIT)/bin/pip-audit --strict --disable-pip --no-deps --progress-spinner off -r $(AUDIT)/installed.txt
 
 clean: ## remove what the build made
 	rm -rf $(BUILD) $(VENV) *.egg-info

@@ -18,6 +18,8 @@ from datacast.controller.api import DEFAULT_URL, ENV_TOKEN, ENV_URL, FINAL_STATE
 from datacast.services.problems import Problem
 
 from .origin import parse_origin
+from .planner import Planner
+from .shards import Scatter, Shard, parse_shards
 
 REFRESH_S = 0.2
 CANCEL_PATIENCE_S = 15.0
@@ -176,10 +178,7 @@ def send(
         str | None,
         typer.Option(metavar="stable|together", help="Each receiver at its own rate (where they differ), or one."),
     ] = None,
-    planner: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Whose trees with rates, as `datacast trees --planner` shows them."),
-    ] = None,
+    planner: Planner = None,
     quorum: Annotated[
         int | None,
         typer.Option(metavar="N", min=1, help="Start when N receivers are ready; the others are served later."),
@@ -198,6 +197,8 @@ def send(
         str | None, typer.Option(metavar="HEX", help="What the file must have; receivers keep no other.")
     ] = None,
     label: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Yours, to find it by; repeat.")] = None,
+    scatter: Scatter = False,
+    shard: Shard = None,
     watch: Annotated[bool, typer.Option("--watch/--no-watch", help="Follow it to the end, or only start it.")] = True,
     as_json: Json = False,
     controller: Controller = DEFAULT_URL,
@@ -234,6 +235,7 @@ def send(
         spec["size"] = parse_size(size)
     if sha256 is not None:
         spec["sha256"] = sha256.lower()
+    spec |= parse_shards(scatter, shard or [])
     with connect(controller, token_file) as client:
         group, interrupted = _create(client, spec)
         if interrupted:

@@ -18,12 +18,15 @@ from .client import (
     TokenFile,
     _console,
     _rate,
+    _size,
     _table,
     connect,
     parse_rate,
     parse_receivers,
     parse_size,
 )
+from .planner import Planner
+from .shards import Scatter, Shard, parse_shards
 
 AGAIN_S = 0.5
 """Until a stream that has ended is asked for again."""
@@ -50,6 +53,8 @@ def register(app: typer.Typer) -> None:
 
 CUT_SHOWN = 8
 """Arcs of a cut."""
+WANTED_SHOWN = 16
+"""Receivers whose ranges are counted."""
 
 
 def plan(
@@ -60,7 +65,9 @@ def plan(
     background: Annotated[bool, typer.Option("--background", help="Take only what others leave.")] = False,
     rate: Annotated[str | None, typer.Option(metavar="RATE", help="Most that all its trees may send.")] = None,
     delivery: Annotated[str | None, typer.Option(help="stable (where receivers differ) or together.")] = None,
-    planner: Annotated[str | None, typer.Option(help="Whose trees with rates (planners/README.md).")] = None,
+    planner: Planner = None,
+    scatter: Scatter = False,
+    shard: Shard = None,
     as_json: Json = False,
     controller: Controller = DEFAULT_URL,
     token_file: TokenFile = None,
@@ -71,6 +78,7 @@ def plan(
         "priority": "background" if background else "normal",
         "most_bps": parse_rate(rate) if rate else None,
         "options": {key: value for key, value in (("delivery", delivery), ("planner", planner)) if value},
+        **parse_shards(scatter, shard or []),
     }  # fmt: skip
     with connect(controller, token_file) as client:
         found = client.plan(spec, parse_size(size) if size else None)
@@ -84,6 +92,9 @@ def plan(
     for number, tree in enumerate(found["trees"]):
         table.add_row(str(number), str(tree["links"]), str(tree["depth"]), _rate(tree["share_bps"]))
     console.print(table)
+    if found["wanted_bytes"]:
+        wanted = [f"{name} {_size(count)}" for name, count in list(found["wanted_bytes"].items())[:WANTED_SHOWN]]
+        console.print(f"wanted: {', '.join(wanted)}", highlight=False)
     gap, cut = found["gap"], found["cut"]
     console.print(
         f"gap {gap['part']:.1%}: {gap['receiver']} gets less than its bound of "

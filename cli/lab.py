@@ -12,6 +12,7 @@ import typer
 
 from datacast.cli import lab_visit
 from datacast.cli.lab_flags import LabFlags, Name, Option, takes_lab
+from datacast.cli.planner import Planner
 from datacast.core.errors import DatacastError
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def run(
     delta: Annotated[str | None, Option(help="Rate added per interval without a duplicate, such as 5mbit.")] = None,
     cc: Annotated[str | None, Option(help="Rate control: steady (default), or the paper's, datacast.")] = None,
     delivery: Annotated[str | None, Option(help="stable (where receivers differ) or together.")] = None,
-    planner: Annotated[str | None, Option(help="Whose trees with rates (planners/README.md).")] = None,
+    planner: Planner = None,
     seed: Annotated[int | None, Option(help="Seed of the random bytes.")] = None,
     fault: Annotated[
         list[str] | None,

@@ -140,6 +140,21 @@ def _number(value: float | None, unit: str = "", digits: int = 3) -> str:
     return "-" if value is None else f"{value:.{digits}f}{unit}"
 
 
+def _busy(report: dict[str, Any]) -> str:
+    bound = " (the processor set the pace, not the links)" if report["cpu_bound"] else ""
+    return f"{100 * report['cpu_busy']:.0f} % of all cores, {100 * report['cpu_lab']:.0f} % by the lab{bound}"
+
+
+def _print_verdict(console: Console, report: dict[str, Any]) -> None:
+    receivers = report["receivers"].values()
+    good = sum(one["sha256_ok"] for one in receivers)
+    if report["ok"]:
+        console.print(f"[green]delivered to {good} of {len(receivers)} and verified[/]")
+    else:
+        why = (report.get("error") or {}).get("message", "")
+        console.print(f"[red]delivered to {good} of {len(receivers)}[/] {why}")
+
+
 def print_report(report: dict[str, Any]) -> None:
     """The report beside the ideal, for people."""
     console = Console()
@@ -152,11 +167,7 @@ def print_report(report: dict[str, Any]) -> None:
     figures.add_row("finish over ideal", _number(report["finish_over_ideal"]))
     figures.add_row("link stress", _number(report["link_stress"], digits=4))
     figures.add_row("duplicate data ratio", f"{100 * report['duplicate_ratio']:.2f} %")
-    bound = " (the processor set the pace, not the links)" if report["cpu_bound"] else ""
-    figures.add_row(
-        "processor busy",
-        f"{100 * report['cpu_busy']:.0f} % of all cores, {100 * report['cpu_lab']:.0f} % by the lab{bound}",
-    )
+    figures.add_row("processor busy", _busy(report))
     console.print(figures)
     table = Table(title="trees", title_justify="left", box=None, pad_edge=False, header_style="bold")
     for title in ("tree", "links", "depth", "new packets", "duplicates", "cache hits"):
@@ -180,12 +191,7 @@ def print_report(report: dict[str, Any]) -> None:
     console.print(table)
     for text in appliance_notes(report.get("plain_branches", ()), report.get("reactions", ())):
         console.print(f"[yellow]{text}[/]")
-    good = sum(figure["sha256_ok"] for figure in receivers.values())
-    if report["ok"]:
-        console.print(f"[green]delivered to {good} of {len(receivers)} and verified[/]")
-    else:
-        why = (report.get("error") or {}).get("message", "")
-        console.print(f"[red]delivered to {good} of {len(receivers)}[/] {why}")
+    _print_verdict(console, report)
 
 
 def print_sites_report(report: dict[str, Any]) -> None:
@@ -204,15 +210,8 @@ def print_sites_report(report: dict[str, Any]) -> None:
     for name, one in report["wan"].items():
         table.add_row(name, str(one["bytes"]), _number(one["over_file"], digits=4))
     console.print(table)
-    bound = " (the processor set the pace, not the links)" if report["cpu_bound"] else ""
-    console.print(f"processor busy {100 * report['cpu_busy']:.0f} %, {100 * report['cpu_lab']:.0f} % by the lab{bound}")
+    console.print(f"processor busy: {_busy(report)}")
     for one in report["faults"]:
         if one["error"]:
             console.print(f"[yellow]{one['spec']}: {one['error']}[/]")
-    receivers = report["receivers"].values()
-    good = sum(one["sha256_ok"] for one in receivers)
-    if report["ok"]:
-        console.print(f"[green]delivered to {good} of {len(receivers)} and verified[/]")
-    else:
-        why = (report.get("error") or {}).get("message", "")
-        console.print(f"[red]delivered to {good} of {len(receivers)}[/] {why}")
+    _print_verdict(console, report)

@@ -77,11 +77,13 @@ def trees(
     who, to = _group(g, source, receivers, group, rng)
     if repeat < 1:
         raise TreesUsageError(f"--repeat is {repeat}: give at least 1", what="repeat")
+    if overlay and planner is None:
+        raise TreesUsageError("--overlay goes with --planner: name one", what="overlay")
     if planner is not None:
         from .client import parse_rate
         from .trees_planned import show
 
-        show(
+        cut_off = show(
             g,
             who,
             to,
@@ -93,6 +95,8 @@ def trees(
             as_json=as_json,
             svg=svg,
         )
+        if cut_off:
+            _cut_off(Unreachable(cut_off, None), as_json)
         return
     unreachable: list[str] = []
     found: TreeSet | None
@@ -117,11 +121,13 @@ def trees(
     else:
         _table(g, who, to, result)
     if unreachable:
-        if not as_json:
-            print(
-                f"datacast: {Unreachable(unreachable, found)}; the trees above are those of the others", file=sys.stderr
-            )
-        raise typer.Exit(1)
+        _cut_off(Unreachable(unreachable, found), as_json)
+
+
+def _cut_off(error: DatacastError, as_json: bool) -> None:
+    if not as_json:
+        print(f"datacast: {error}; the trees above are those of the others", file=sys.stderr)
+    raise typer.Exit(1)
 
 
 def _graph(topology: str | None, path: Path | None) -> Any:

@@ -38,7 +38,12 @@ def show(
     repeat: int,
     as_json: bool,
     svg: Path | None,
-) -> None:
+) -> list[str]:
+    """Shows a plan; returns the receivers that no path reaches."""
+    network = Network(g)
+    alone = rated_trees(network, source, receivers, arc_rates(network, g, default=link_bps))
+    unreachable = [name for name in receivers if not alone.bound[name]]
+    receivers = [name for name in receivers if alone.bound[name]]
     net = (planners.hosts if overlay else planners.cables)(g, link_bps)
     times = []
     for _ in range(repeat):
@@ -46,8 +51,6 @@ def show(
         plan = planners.plan(net, source, receivers, planner, seed=seed)
         times.append((time.thread_time_ns() - begin) / 1e6)
     times.sort()
-    network = Network(g)
-    alone = rated_trees(network, source, receivers, arc_rates(network, g, default=link_bps))
     cuts = {name: alone.cut(name) for name in sorted(receivers, key=lambda name: alone.bound[name])[:CUTS_SHOWN]}
     got = plan.got
     result = {
@@ -60,8 +63,9 @@ def show(
         ],
         "receivers": {name: {"rate_bps": round(got[name]), "bound_bps": alone.bound[name]} for name in receivers},
         "common_bps": round(min(got.values())),
-        "common_bound_bps": alone.common_bound,
-        "gap": asdict(planners.gap(got, alone.bound)),
+        "common_bound_bps": min(alone.bound[name] for name in receivers),
+        "unreachable": unreachable,
+        "gap": asdict(planners.gap(got, {name: alone.bound[name] for name in receivers})),
         "aggregate_bps": round(plan.aggregate),
         "cuts": {
             name: {"capacity_bps": cut.capacity_bps, "arcs": [list(arc) for arc in cut.arcs]}
@@ -80,6 +84,7 @@ def show(
         print(json.dumps(result))
     else:
         _tables(g, result)
+    return unreachable
 
 
 def _on_cables(net: planners.Net, hops: tuple[tuple[str, str], ...]) -> list[tuple[str, str]]:

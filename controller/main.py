@@ -8,13 +8,11 @@ import logging
 import os
 import signal
 import ssl
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from datacast.core.errors import DatacastError
 from datacast.fabric_manager.api import ENV_URL, FabricManagerClient
-from datacast.services import config_file, eventloop, privileges, tls
+from datacast.services import config_file, daemon, privileges, tls
 from datacast.services.priority import PRIORITY_MAX, go_realtime
 from datacast.services.service import HttpServer, listen
 from datacast.services.tokens import TokenFile
@@ -200,16 +198,7 @@ def main(argv: list[str] | None = None) -> None:
         parser.error("--rate must not be negative, --connections between 1 and 65536")
     if not 0 <= args.realtime <= PRIORITY_MAX:
         parser.error(f"--realtime {args.realtime}: must be between 0 and {PRIORITY_MAX}")
-    logging.basicConfig(
-        level=logging.INFO if args.verbose else logging.WARNING,
-        stream=sys.stderr,
-        format="%(asctime)s %(name)s %(levelname)s %(message)s",
-    )
-    try:
-        eventloop.run(run(args))
-    except DatacastError as error:
-        print(f"datacast-controller: {error}", file=sys.stderr)
-        sys.exit(1)
+    daemon.run("datacast-controller", run(args), args.verbose)
 
 
 if __name__ == "__main__":

@@ -68,6 +68,7 @@ class GroupRecord(_Group):
     """A group with all its figures."""
 
     options: dict[str, Any]
+    shards: dict[str, list[str]] = Field(default={}, description="what receivers want that do not want all of it")
     weight: int
     most_bps: int | None
     deadline_s: float | None
@@ -125,6 +126,7 @@ class Plan(BaseModel):
     expected_s: float | None
     deadline_met: bool | None
     trees: list[PlannedTree]
+    wanted_bytes: dict[str, int] = Field(default={}, description="by receiver, where not all want all of the file")
     receiver_bps: dict[str, int] = Field(default={}, description="by receiver: the sum of its trees' shares")
     bound_bps: dict[str, int] = Field(
         default={},

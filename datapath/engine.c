@@ -127,6 +127,13 @@ void engine_hello_soon(struct engine *e)
   loop_timer(e->loop, &e->hello, e->loop->now);
 }
 
+void engine_leave(struct engine *e, dc_time away)
+{
+  for (unsigned i = 0; i < e->ports; i++)
+    linkstate_leave(&e->port[i]->link, e->loop->now, away);
+  engine_hello_soon(e);
+}
+
 void engine_set_carrier(struct engine *e, struct port *p, bool carrier)
 {
   if (p->link.carrier == carrier)

@@ -8,6 +8,9 @@ static bool failed(const struct linkstate *l)
                         (l->proven && l->hello.link == DC_LINK_UNKNOWN));
 }
 
+/* Who will be back takes its carrier along, and brings it back. */
+static bool works(const struct linkstate *l) { return (l->carrier || l->hello.awaited) && !failed(l); }
+
 void linkstate_init(struct linkstate *l, dc_time now, uint32_t instance, bool watched, bool carrier, unsigned mtu)
 {
   struct dc_hello_cfg cfg;
@@ -44,10 +47,12 @@ void linkstate_proven(struct linkstate *l)
 {
   l->proven = true;
   l->hello.cfg.whole = 0;
-  l->up = l->carrier && !failed(l);
+  l->up = works(l);
 }
 
 void linkstate_busy(struct linkstate *l, dc_time now) { dc_hello_busy(&l->hello, now); }
+
+void linkstate_leave(struct linkstate *l, dc_time now, dc_time away) { dc_hello_leave(&l->hello, now, away); }
 
 void linkstate_carrier(struct linkstate *l, dc_time now, bool carrier)
 {
@@ -71,7 +76,7 @@ dc_time linkstate_next_wake(const struct linkstate *l) { return l->watched ? dc_
 
 bool linkstate_settle(struct linkstate *l)
 {
-  bool up = l->carrier && !failed(l);
+  bool up = works(l);
   bool changed = up != l->up;
   l->up = up;
   return changed;

@@ -36,6 +36,8 @@ enum link_frame linkstate_frame(struct linkstate *l, dc_time now, const uint8_t 
 void linkstate_proven(struct linkstate *l) __attribute__((nonnull));
 /* Data moves through this machine. */
 void linkstate_busy(struct linkstate *l, dc_time now) __attribute__((nonnull));
+/* This end stops, to start again within `away`: the neighbour is to wait for it. */
+void linkstate_leave(struct linkstate *l, dc_time now, dc_time away) __attribute__((nonnull));
 void linkstate_carrier(struct linkstate *l, dc_time now, bool carrier) __attribute__((nonnull));
 
 /* After everything that arrived: judges, and writes the hello that is due. The length of its frame, zeros after what is

@@ -93,6 +93,12 @@ void registration_link(void *arg, struct port *p)
     send_report(r, x);
 }
 
+void registration_away(struct registration *r, dc_time away)
+{
+  if (r->conn != NULL && all_registered(r))
+    send_message(r, json_pack("{s:s,s:I}", "type", "away", "for_ms", (json_int_t)(away / DC_MS)));
+}
+
 /* ---- what is heard ---- */
 
 static void on_registered(struct registration *r, const json_t *m)

@@ -49,6 +49,8 @@ bool registration_open(struct registration *r, struct loop *loop, const struct s
                        const struct registrant *who, const char *managers, struct fault *why)
     __attribute__((nonnull(1, 2, 3, 4, 6)));
 void registration_close(struct registration *r) __attribute__((nonnull));
+/* This process is about to stop and to start again within `away`: its nodes live on meanwhile. */
+void registration_away(struct registration *r, dc_time away) __attribute__((nonnull));
 /* As engine's link_changed. */
 void registration_link(void *registration, struct port *p);
 

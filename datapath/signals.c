@@ -14,6 +14,10 @@ static void on_signal(struct watch *w, uint32_t events)
   (void)events;
   if (read(w->fd, &info, sizeof info) != sizeof info)
     return;
+  if (info.ssi_signo == SIGUSR2) {
+    s->leave(s->arg);
+    return;
+  }
   log_info("stopping on %s", strsignal((int)info.ssi_signo));
   *s->stop = true;
 }
@@ -25,9 +29,12 @@ bool signals_block(struct signals *s, struct fault *why)
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGINT);
   sigaddset(&set, SIGHUP);
+  if (s->leave != NULL)
+    sigaddset(&set, SIGUSR2);
   sigprocmask(SIG_BLOCK, &set, NULL);
   signal(SIGPIPE, SIG_IGN);
-  *s = (struct signals){.watch = {.fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), .ready = on_signal}};
+  s->watch = (struct watch){.fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), .ready = on_signal};
+  s->stop = NULL;
   return s->watch.fd >= 0 || fault_set(why, "io", "signals: %s", strerror(errno));
 }
 

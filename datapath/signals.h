@@ -1,4 +1,4 @@
-/* SIGTERM, SIGINT and SIGHUP end a daemon in order. */
+/* SIGTERM, SIGINT and SIGHUP end a daemon in order; SIGUSR2 ends one that may leave so as to be started again at once. */
 #ifndef DATAPATH_SIGNALS_H
 #define DATAPATH_SIGNALS_H
 
@@ -8,6 +8,8 @@
 struct signals {
   struct watch watch; /* first */
   bool *stop;
+  void (*leave)(void *arg); /* on SIGUSR2; set before signals_block, NULL: as ever */
+  void *arg;
 };
 
 /* Before other threads start: they inherit that these signals wait here. False with *why. */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "datacast/hello.h"
 #include "datapath/addresses.h"
 #include "datapath/conn.h"
 #include "yaml_read.h"
@@ -295,6 +296,9 @@ static int check_whole(struct yaml_file *y, struct config *c, bool appliance)
       return fail(y->f, "%s:%u: node %s: a part for each of %u workers is too small: %s", y->path, c->nodes[i].line,
                   c->nodes[i].name, c->workers, explained(what));
   }
+  if (c->away_ms > DC_HELLO_AWAY_MAX / DC_MS)
+    return fail(y->f, "%s: away_ms %u is more than neighbours wait (%u)", y->path, c->away_ms,
+                (unsigned)(DC_HELLO_AWAY_MAX / DC_MS));
   if (c->ring_frames < SW_RING_MIN || c->ring_frames > SW_RING_MAX)
     return fail(y->f, "%s: ring_frames %u is out of range (%d to %d)", y->path, c->ring_frames, SW_RING_MIN,
                 SW_RING_MAX);
@@ -312,10 +316,11 @@ int config_load(struct config *c, const char *path, bool appliance, struct fault
                                              YAML_FIELD("mtu", yaml_number, struct config, mtu),
                                              YAML_FIELD("no_hello", yaml_bool, struct config, no_hello),
                                              YAML_FIELD("ring_frames", yaml_number, struct config, ring_frames),
+                                             YAML_FIELD("away_ms", yaml_number, struct config, away_ms),
                                              YAML_FIELD("workers", yaml_number, struct config, workers),
                                              {0}};
   struct yaml_file y;
-  *c = (struct config){.mtu = 9000, .ring_frames = 128, .workers = 1};
+  *c = (struct config){.mtu = 9000, .ring_frames = 128, .workers = 1, .away_ms = 5000};
   if (yaml_open(&y, path, f) < 0)
     return -1;
   int rc = yaml_read_map(&y, yaml_document_get_root_node(&y.doc), "the configuration", fields, c, NULL);

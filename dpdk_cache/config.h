@@ -65,6 +65,7 @@ struct config {
   uint32_t mtu;
   bool no_hello;
   uint32_t workers;     /* lcores; each has a part of the trees */
+  uint32_t away_ms;     /* on SIGUSR2 the neighbours wait so long for this switch to start again */
   uint32_t ring_frames; /* frames of an af_packet port's rings, each way */
 };
 

@@ -14,7 +14,7 @@ static void arg(struct eal_args *a, const char *text)
 {
   if (a->n < EAL_ARGS_MAX)
     a->v[a->n++] = strdup(text);
-}
+} /* eal_arguments_free() frees them: NOLINT(clang-analyzer-unix.Malloc) */
 
 /* Processors this process may use, as a list. */
 static void allowed(char *out, size_t cap)

@@ -1,4 +1,5 @@
 /* datacast-switch: a DPDK program around the core's node. */
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,7 +13,9 @@
 #include "telemetry.h"
 #include "workers.h"
 
-enum { EXIT_RUNTIME = 1, EXIT_USAGE = 2 };
+enum { EXIT_RUNTIME = 1, EXIT_USAGE = 2, EXIT_AGAIN = 75 /* EX_TEMPFAIL: start it again */ };
+
+#define GOODBYES (60 * DC_MS) /* more than one hello, should one be lost */
 
 /* Packet sockets and their buffers, pinned memory, sockets and files in other people's folders. */
 #define START_NEEDS                                                                                                    \
@@ -27,7 +30,39 @@ struct program {
   struct links links;
   struct registration registration;
   struct control *control;
+  struct timer gone;
+  bool leaves; /* its next run is to start at once */
 };
+
+static void stop(struct timer *t, dc_time now)
+{
+  struct program *p = (struct program *)(void *)((char *)t - offsetof(struct program, gone));
+  (void)now;
+  p->workers.worker[0].loop.stop = true;
+}
+
+/* SIGUSR2: an upgrade, or another configuration. What forwards and caches here is soft state. */
+static void leave(void *arg)
+{
+  struct program *p = arg;
+  struct worker *w = &p->workers.worker[0];
+  dc_time away = p->config.away_ms * DC_MS;
+  static struct config next;
+  struct fault f;
+  if (p->leaves)
+    return;
+  if (config_load(&next, p->options.config, p->options.appliance, &f) < 0) {
+    log_error("not leaving, the next run would not start: %s", f.text);
+    config_free(&next);
+    return;
+  }
+  config_free(&next);
+  p->leaves = true;
+  log_info("leaving: the neighbours wait %u ms for this switch to start again", p->config.away_ms);
+  engine_leave(&w->sw.engine, away);
+  registration_away(&p->registration, away);
+  loop_timer(&w->loop, &p->gone, w->loop.now + GOODBYES);
+}
 
 static const struct engine_node *node_of(void *arg, unsigned i)
 {
@@ -138,7 +173,9 @@ static int run(struct program *p, struct fault *f)
 
 int main(int argc, char **argv)
 {
-  static struct program p;
+  static struct program p = {.gone = {.fire = stop, .at = DC_NEVER}};
+  p.signals.leave = leave;
+  p.signals.arg = &p;
   struct fault f = {.text = ""};
   enum options_do what = options_parse(&p.options, argc, argv);
   if (what == OPTIONS_DONE)
@@ -161,6 +198,8 @@ int main(int argc, char **argv)
   } else if (!signals_block(&p.signals, &f) || log_catch_eal() < 0 || run(&p, &f) < 0) {
     log_error("%s", f.text);
     code = EXIT_RUNTIME;
+  } else if (p.leaves) {
+    code = EXIT_AGAIN;
   }
   signals_close(&p.signals);
   tls_close(p.security.ctx);

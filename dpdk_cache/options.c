@@ -24,7 +24,9 @@ static const char help[] =
     "                     JSON holds the arguments: --ctl S fault '{\"node\":\"s0.0\",\"port\":1,\"blackhole\":true}'\n"
     "  --version, --help\n"
     "\n"
-    "Exit code: 0 stopped in order, 1 could not run, 2 wrong usage or configuration.\n";
+    "SIGINT and SIGTERM stop it. SIGUSR2 stops it so that the neighbours wait for its next run (`away_ms`).\n"
+    "\n"
+    "Exit code: 0 stopped in order, 1 could not run, 2 wrong usage or configuration, 75 start it again (SIGUSR2).\n";
 
 static enum options_do bad(const char *fmt, const char *word)
 {

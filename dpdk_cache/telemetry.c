@@ -114,9 +114,11 @@ struct words {
 static bool parse(struct words *w, const char *params, unsigned parts, bool numbered)
 {
   char *rest = w->text, *end;
-  if (params == NULL || strlen(params) >= sizeof w->text)
+  size_t length = params != NULL ? strlen(params) : 0;
+  *w = (struct words){.number = 0};
+  if (length == 0 || length >= sizeof w->text)
     return false;
-  strcpy(w->text, params);
+  memcpy(w->text, params, length + 1);
   for (unsigned i = 0; i < parts; i++)
     if ((w->part[i] = strsep(&rest, ",")) == NULL || w->part[i][0] == '\0')
       return false;

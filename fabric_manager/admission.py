@@ -1,8 +1,9 @@
 """Which of the groups that wait may begin. Pure; a change costs the members of the group that changes.
 
 A host takes part in HOST_SOON groups at once as a rule. More would not end sooner: they share its links, fill the
-queues on the way, and each costs its agent and its master something all the time. Where groups last longer than ROOM_S
-one more begins each ROOM_S, up to the cap: so a short one never waits for long ones to end.
+queues on the way, and each costs its agent and its master something all the time. Where groups last longer one of them
+counts no more each ROOM_S, up to the cap: so a short one never waits for long ones to end. Room that is not used is
+kept: groups of many hosts, any two of which share one, would otherwise begin one after another.
 """
 
 from __future__ import annotations
@@ -35,11 +36,12 @@ class Admission:
         self.caps = caps or Caps()
         self._begun: dict[str, tuple[list[str], list[str]]] = {}
         """Members and receivers of those that have had their turn."""
-        self._last: dict[str, float] = {}
-        """By host: when one began there."""
+        self._fresh: dict[str, tuple[float, float]] = {}
+        """By host: how many of its groups counted when, which was when one began there. One less each ROOM_S since."""
         self._taken: Counter[str] = Counter()
         """By host: how many of them it is a member of."""
-        self._queued: dict[str, Record] = {}
+        self._queued: dict[str, tuple[Record, list[str]]] = {}
+        """With its members."""
         self._wanted: Counter[str] = Counter()
         """By host: how many of those that wait it would be a member of."""
 
@@ -52,13 +54,15 @@ class Admission:
             self._enter(record)
         else:
             self._unqueue(record.id)
-            self._queued[record.id] = record
-            self._wanted.update(_members(record))
+            members = _members(record)
+            self._queued[record.id] = record, members
+            self._wanted.update(members)
 
     def begin(self, record: Record, now: float) -> None:
         """It has its turn. `now` in seconds."""
         self._enter(record)
-        self._last.update(dict.fromkeys(_members(record), now))
+        for name in _members(record):
+            self._fresh[name] = self._counting(name, now) + 1.0, now
 
     def _enter(self, record: Record) -> None:
         self._unqueue(record.id)
@@ -76,43 +80,54 @@ class Admission:
             self._taken[name] -= 1
             if self._taken[name] <= 0:
                 del self._taken[name]
-                self._last.pop(name, None)
+                self._fresh.pop(name, None)
+            elif name in self._fresh:
+                counted, at = self._fresh[name]
+                self._fresh[name] = max(0.0, min(counted - 1.0, self._taken[name])), at
 
     def _unqueue(self, group: str) -> None:
         before = self._queued.pop(group, None)
         if before is not None:
-            self._wanted.subtract(_members(before))
+            self._wanted.subtract(before[1])
 
     def fits(self, record: Record, now: float) -> bool:
         """Whether one that comes now, behind all that wait, may begin at once."""
         if len(self._begun) >= self.caps.groups:
             return False
-        return all(self._room(name, self._wanted[name], now) for name in _members(record))
+        return all(self._room(name, now) - self._wanted[name] >= 1.0 for name in _members(record))
 
-    def _room(self, host: str, before: int, now: float) -> bool:
-        """`before`: how many wait for it that come first."""
-        taken = self._taken[host] + before
-        if taken < min(HOST_SOON, self.caps.host):
-            return True
-        return taken < self.caps.host and not before and now - self._last.get(host, 0.0) >= ROOM_S
+    def _counting(self, host: str, now: float) -> float:
+        counted, at = self._fresh.get(host, (0.0, now))
+        return max(0.0, counted - (now - at) / ROOM_S)
+
+    def _room(self, host: str, now: float) -> float:
+        """So many may begin there."""
+        soon = HOST_SOON - self._counting(host, now) if host in self._fresh else HOST_SOON
+        return min(soon + 1e-6, self.caps.host - self._taken.get(host, 0))
 
     def next(self, now: float) -> list[Record]:
         """Of those that wait those that begin now: background groups after the others, otherwise oldest first. One that
         waits for a host holds its place there, so that no later one gets in front of it for ever; elsewhere others go
         on."""
-        room = self.caps.groups - len(self._begun)
-        if room <= 0 or not self._queued:
+        left = self.caps.groups - len(self._begun)
+        if left <= 0 or not self._queued:
             return []
-        held: Counter[str] = Counter()
-        """By host: those that wait and are before the one that is looked at, also those that begin."""
+        room: dict[str, float] = {}
+        """By host: without the places of those that are before the one that is looked at, also those that begin."""
         begins: list[Record] = []
-        for record in sorted(self._queued.values(), key=lambda r: (r.spec.priority == "background", r.created_ns)):
-            members = _members(record)
-            fits = all(self._room(name, held[name], now) for name in members)
-            held.update(members)
+        for record, members in sorted(
+            self._queued.values(), key=lambda one: (one[0].spec.priority == "background", one[0].created_ns)
+        ):
+            fits = True
+            for name in members:
+                there = room.get(name)
+                if there is None:
+                    there = self._room(name, now)
+                room[name] = there - 1.0
+                fits = fits and there >= 1.0
             if fits:
                 begins.append(record)
-                if len(begins) == room:
+                if len(begins) == left:
                     break
         return begins
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from annotated_types import Ge, Gt, Le, MaxLen, MinLen
 from pydantic import StringConstraints
 
+from datacast.services import ranges
 from datacast.services.problems import JsonClient, segment
 from datacast.services.tls import PLAIN, Security
 
@@ -43,6 +44,8 @@ FINAL_STATES = ("done", "partial", "failed", "cancelled")
 SHA256 = StringConstraints(pattern=r"^[0-9a-f]{64}$")
 Name = Annotated[str, MinLen(1), MaxLen(128)]
 Path = Annotated[str, MinLen(1), MaxLen(4096)]
+ByteRange = Annotated[str, StringConstraints(pattern=ranges.PATTERN)]
+"""FIRST-LAST in bytes, both counted in; FIRST- to the end; K/N: the K-th of N parts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,6 +156,10 @@ class GroupSpec:
         default_factory=dict
     )
     """The caller's own: to find groups by."""
+    scatter: bool = False
+    """Each receiver wants another part of the file, all parts equal to a block: in the order of `receivers`."""
+    shards: Annotated[dict[Name, Annotated[list[ByteRange], MaxLen(64)]], MaxLen(8192)] = field(default_factory=dict)
+    """Which ranges of the file receivers want; who is not named wants all of it. Widened to whole blocks."""
     options: GroupOptions = field(default_factory=GroupOptions)
 
     @property

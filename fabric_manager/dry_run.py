@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 from datacast import planners
 from datacast.core.rates import arc_rates, rated_trees
 from datacast.core.trees import Network, TreeError, Unreachable, steiner_trees
+from datacast.services import ranges
 from datacast.services.problems import Problem
 
 from .api import GroupSpec, graph_of
 from .divider import MARGIN, Divider
 from .fabric import Fabric
-from .requests import receivers_of, with_fetchers
+from .requests import receivers_of, with_fetchers, with_shards
 from .shares import Ask, TreeUse
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ def dry_run(
     if spec.url is not None:
         spec = with_fetchers(fabric, spec, receivers)
         receivers = [name for name in receivers if name != spec.source]
+    spec = with_shards(spec, receivers)
     graph = graph_of(fabric.snapshot())
     unreachable: list[str] = []
     try:
@@ -64,7 +66,11 @@ def dry_run(
     total = sum(rates.values())
     each = {name: sum(rates[i] for i, tree in enumerate(trees) if name in tree.receivers) for name in reached}
     slowest = min(each.values(), default=0.0)
-    time_s = size * 8 / slowest if size is not None and slowest else None
+    sent, wanted = (None, {}) if size is None else _shares(spec, receivers, size)
+    time_s = None
+    if sent is not None and slowest:
+        # What all want goes at the slowest one's rate; ranges of their own go one beside another, out of the source.
+        time_s = max([sent * 8 / (total if spec.shards else slowest), *(n * 8 / slowest for n in wanted.values())])
     return {
         "source": spec.source,
         "receivers": receivers,
@@ -82,9 +88,22 @@ def dry_run(
             }
             for number, tree in enumerate(trees)
         ],
+        "wanted_bytes": wanted,
         "receiver_bps": {name: round(rate) for name, rate in each.items()},
         **_beside_bounds(graph, spec.source, reached, trees, together=not rated),
     }
+
+
+def _shares(spec: GroupSpec, receivers: list[str], size: int) -> tuple[int, dict[str, int]]:
+    """Bytes of the file that anybody wants, and how many of them each. Raises Problem."""
+    if not spec.shards:
+        return size, {}
+    try:
+        rows = {name: ranges.blocks(spec.shards.get(name, ["0-"]), size, 1) for name in receivers}
+    except ranges.RangeProblem as error:
+        raise Problem(422, "bad_shards", str(error), remedy="ranges are in bytes of the file") from None
+    counts = {name: sum(count for _, count in found) for name, found in rows.items()}
+    return sum(count for _, count in ranges.union(row for found in rows.values() for row in found)), counts
 
 
 def _beside_bounds(

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 NAME_MAX = 64
 PORTS_MAX = 65535
+AWAY_MS_MAX = 10_000
+"""As neighbours (libdatacast/include/datacast/hello.h)."""
 REASONS_MAX = 64
 COUNTED = ("forwarded", "interests", "hits", "trees", "bytes")
 
@@ -92,7 +94,10 @@ class Node:
     cache: bool | None = None
     """Can be a waypoint; None: as the topology says."""
     expected: bool = False
-    """Taken to live although it has not registered: this process is new, the node perhaps is not."""
+    """Taken to live although it has not registered: this process is new, the node perhaps is not; or the node's process
+    said that it would be away."""
+    away_until_ns: int = 0
+    """It said so; its connection may end until then."""
     silent: bool = False
     """Nothing was heard any more, but its connection did not end: hellos of its neighbours tell whether it lives."""
     removed: bool = False
@@ -260,10 +265,14 @@ class Fabric:
         self._refresh(list(self.graph.edges))
 
     def expect_none(self, now_ns: int) -> list[dict[str, Any]]:
-        """The moment is over: who has not registered is gone."""
+        """The moment is over: who has not registered is gone, and is not away by its own word."""
+        return self.expect_no_more(list(self.nodes), now_ns)
+
+    def expect_no_more(self, names: list[str], now_ns: int) -> list[dict[str, Any]]:
+        """Those of `names` that were expected and have not come, and are not away by their own word, are gone."""
         changes = []
-        for node in self.nodes.values():
-            if node.expected:
+        for node in map(self.nodes.__getitem__, names):
+            if node.expected and node.away_until_ns <= now_ns:
                 node.expected = False
                 if not node.registered:
                     changes.append(self._node_change(node))
@@ -335,11 +344,22 @@ class Fabric:
         changes = []
         for node in self.nodes.values():
             if node.registered and node.session == session:
-                node.registered, node.session, node.expected = False, None, False
+                node.registered, node.session, node.expected = False, None, now_ns < node.away_until_ns
                 node.silent = silent and not node.proxy and self._watched(node)
                 changes.append(self._node_change(node))
                 changes += self._refresh(list(self.graph.edges(node.name)), now_ns)
         return changes
+
+    def away(self, names: list[str], for_ms: Any, now_ns: int) -> None:
+        """The process of these nodes is about to start again: they live on for so long. Raises FabricError."""
+        if not _is_count(for_ms) or for_ms > AWAY_MS_MAX:
+            raise FabricError("bad_request", f"away needs for_ms, 0 to {AWAY_MS_MAX}, not {for_ms!r}")
+        for name in names:
+            self.nodes[name].away_until_ns = now_ns + for_ms * 1_000_000
+
+    def away_for(self, names: list[str], now_ns: int) -> int:
+        """Nanoseconds."""
+        return max((self.nodes[name].away_until_ns - now_ns for name in names if self.nodes[name].expected), default=0)
 
     def _watched(self, node: Node) -> bool:
         """All its neighbours say hello, and would report it."""

@@ -30,7 +30,16 @@ from .fabric import Fabric
 from .keys import GROUPS, TREE_IDS, Kept, TreeIds, unwritten
 from .machine import Assigned, Cancel, Event, GiveUp, Join, Leave, OwnerLost, Place, Recall, Reported, Resume, Tell
 from .record import Record, dump, load, summary
-from .requests import check_dest_path, check_host, check_source_path, no_agent, receivers_of, with_fetchers
+from .requests import (
+    check_dest_path,
+    check_host,
+    check_late,
+    check_source_path,
+    no_agent,
+    receivers_of,
+    with_fetchers,
+    with_shards,
+)  # fmt: skip
 from .sets import Sets
 from .site_groups import SiteGroups
 from .streams import in_turn
@@ -182,6 +191,7 @@ class Groups:
             spec = with_fetchers(self.fabric, spec, receivers)
         else:
             check_source_path(spec.source_path)
+        spec = with_shards(spec, receivers)
         dest = check_dest_path(spec.dest_path or posixpath.basename(spec.source_path.partition("?")[0]))
         now = time.time_ns()
         spec = replace(spec, receivers=receivers, receiver_set=None, dest_path=dest)
@@ -217,9 +227,7 @@ class Groups:
                 raise unwritten(error) from error
             await self._carry_out(held, effects)
         log.info("group %s: %s:%s to %d receivers", record.id, spec.source, spec.source_path, len(receivers))
-        if not begins:
-            self._admit()
-        return held.record
+        return held.record  # one that does not begin at once is looked at with the next sweep
 
     async def _agents_return(self, spec: GroupSpec) -> None:
         """Those of the fabric manager before come within a moment: nobody is told meanwhile that a host has none."""
@@ -288,15 +296,7 @@ class Groups:
         """`dest_path`: where this one wants it, if elsewhere than the others. Raises Problem."""
         record = self.get(group)
         check_host(self.fabric, "host", host)
-        if host in record.spec.roots:
-            raise Problem(
-                422,
-                "source_among_receivers",
-                f"{host} is the group's source",
-                what=host,
-                remedy="it has the file",
-                fields=[{"field": "host", "message": f"{host} is the group's source"}],
-            )
+        check_late(record.spec, host)
         if not self.fabric.nodes[host].registered:
             raise no_agent(host)
         return await self._do(group, Join(host, None if dest_path is None else check_dest_path(dest_path)))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from datacast.services.problems import NO_LEADER, Problem
 from datacast.services.store import Conflict, Guard, Lost, Store, StoreError
+
+T = TypeVar("T")
 
 GROUPS = "groups/"
 SETS = "sets/"
@@ -15,6 +18,8 @@ NODES = "nodes/"
 SITE_GROUPS = "site-groups/"
 TREE_IDS = "tree-ids"
 LEADER = "leader"
+LED = "led"
+"""Who led last: it stays when the lease of `leader` has ended."""
 
 TREE_ID_MAX = 0xFFFFFFFF
 RESERVE = 4096
@@ -22,27 +27,32 @@ RESERVE = 4096
 
 
 class Kept:
-    """`store`, under `guard` when this process leads by a lease. `on_lost` is called when it turns out that it does not
-    any more."""
+    """`store`, under `guard` when this process leads by a lease. `again` is asked for another guard when it turns out
+    that the lease has ended, and has one when nobody else has led meanwhile."""
 
     def __init__(self, store: Store, guard: Guard | None = None) -> None:
         self.store, self.guard = store, guard
         self.deposed = False
-        self.on_lost: Callable[[], None] = lambda: None
+        self.again: Callable[[], Awaitable[Guard | None]] | None = None
 
-    def _lost(self) -> None:
-        if not self.deposed:
-            self.deposed = True
-            self.on_lost()
+    async def _guarded(self, write: Callable[[Guard | None], Awaitable[T]]) -> T:
+        guard = self.guard
+        try:
+            return await write(guard)
+        except Lost:
+            if self.deposed or self.again is None:
+                raise
+            if (new := await self.again()) is None:
+                self.deposed = True
+                raise
+            self.guard = new
+        return await write(self.guard)
 
     async def put(self, key: str, value: str, revision: int) -> int:
         """The new revision. A write that was answered with a conflict, but has happened (its first answer was lost), is
         none."""
         try:
-            return await self.store.put(key, value, revision, guard=self.guard)
-        except Lost:
-            self._lost()
-            raise
+            return await self._guarded(lambda guard: self.store.put(key, value, revision, guard=guard))
         except Conflict:
             there = await self.store.get(key)
             if there is not None and there.value == value:
@@ -50,11 +60,7 @@ class Kept:
             raise
 
     async def delete(self, key: str, revision: int) -> None:
-        try:
-            await self.store.delete(key, revision, guard=self.guard)
-        except Lost:
-            self._lost()
-            raise
+        await self._guarded(lambda guard: self.store.delete(key, revision, guard=guard))
 
 
 class TreeIds:

@@ -1,7 +1,8 @@
 """Which of several fabric managers leads: who holds the key `leader`, under a lease of the store.
 
-The others watch the key, and send whoever asks them to the leader. A leader that cannot renew its lease in time leads
-no more, and ends: what it would still write the store refuses, because the key it guards with is another's.
+The others watch the key, and send whoever asks them to the leader. What a leader writes after its lease has ended the
+store refuses, because the key it guards with is gone. It takes the key again when nobody has led since: the key `led`,
+which has no lease, still says so, and is what that is guarded with. Else it leads no more, and ends.
 
 A lease takes its time to end. So a follower reads a stream of the leader's as well: when that ends, and the leader's
 machine says that nobody listens there any more, the process is gone, and the key is taken at once. Were that wrong, the
@@ -22,11 +23,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from datacast.services.problems import NO_LEADER, Problem, Unreachable
 from datacast.services.service import problem_response
-from datacast.services.store import Conflict, Guard, Lost, Store, StoreError
+from datacast.services.store import Conflict, Entry, Guard, Lost, Store, StoreError
 from datacast.services.tls import PLAIN, Security
 
 from .api import FabricManagerClient
-from .keys import LEADER
+from .keys import LEADER, LED
 
 log = logging.getLogger("datacast.fabric_manager")
 
@@ -50,6 +51,10 @@ class Leadership:
         """Where the leader is asked."""
         self.lost = asyncio.Event()
         self._lease: int | None = None
+        self._guard: Guard | None = None
+        self._led = 0
+        """The revision of `led` since this one leads."""
+        self._taking = asyncio.Lock()
         self._gone: str | None = None
         """What the key held of a leader whose process has ended."""
         self._renewing: asyncio.Task[None] | None = None
@@ -72,19 +77,50 @@ class Leadership:
         if entry is not None and held.get("name") != self._name and entry.value != self._gone:
             self.leader = held.get("url")
             return None
-        lease = await self.store.grant(LEASE_S)
-        value = json.dumps({"name": self._name, "url": self.url, "lease": lease})
-        try:
-            revision = await self.store.put(LEADER, value, entry.revision if entry else 0, lease=lease)
-        except (Conflict, Lost):
-            await self.store.revoke(lease)
+        revision = await self._take(entry, None)
+        if revision is None:
             return None
-        self.leader, self._lease = self.url, lease
+        try:
+            last = await self.store.get(LED)
+            seen = last.revision if last else 0
+            self._led = await self.store.put(LED, self._name, seen, guard=Guard(LEADER, revision))
+        except (Conflict, Lost):
+            return None
+        self.leader, self._guard = self.url, Guard(LEADER, revision)
         if isinstance(before := held.get("lease"), int):  # were its owner there, it hears of it
             with contextlib.suppress(StoreError):
                 await self.store.revoke(before)
-        self._renewing = asyncio.create_task(self._renew(lease))
-        return Guard(LEADER, revision)
+        self._renewing = asyncio.create_task(self._renew())
+        return self._guard
+
+    async def _take(self, entry: Entry | None, guard: Guard | None) -> int | None:
+        """The key, with a new lease, where it is still as `entry`: its revision."""
+        lease = await self.store.grant(LEASE_S)
+        value = json.dumps({"name": self._name, "url": self.url, "lease": lease})
+        try:
+            revision = await self.store.put(LEADER, value, entry.revision if entry else 0, lease=lease, guard=guard)
+        except (Conflict, Lost):
+            await self.store.revoke(lease)
+            return None
+        self._lease = lease
+        return revision
+
+    async def again(self) -> Guard | None:
+        """The lease has ended, as the store says: a guard where nobody else has led since, and this one leads on.
+        Raises StoreError."""
+        refused = self._guard
+        async with self._taking:
+            if self.lost.is_set() or self._guard is not refused:
+                return None if self.lost.is_set() else self._guard
+            entry = await self.store.get(LEADER)
+            if entry is None or json.loads(entry.value).get("name") == self._name:
+                revision = await self._take(entry, Guard(LED, self._led))
+                if revision is not None:
+                    log.warning("the lease to lead had ended, and nobody else has led: this fabric manager leads on")
+                    self._guard = Guard(LEADER, revision)
+                    return self._guard
+            self.lose()
+            return None
 
     async def _follow(self) -> None:
         """Until there is no leader. Raises StoreError."""
@@ -136,19 +172,23 @@ class Leadership:
                     log.info("%s", problem)
                 await asyncio.sleep(HEED_S)
 
-    async def _renew(self, lease: int) -> None:
+    async def _renew(self) -> None:
         heard = time.monotonic()
-        while time.monotonic() - heard < LEASE_S:
+        while not self.lost.is_set():
             await asyncio.sleep(LEASE_S / 5)
             asked = time.monotonic()
             try:
-                await self.store.renew(lease)
+                if self._lease is not None:
+                    await self.store.renew(self._lease)
                 heard = asked
             except Lost:
-                break
+                with contextlib.suppress(StoreError):
+                    if await self.again():
+                        heard = asked
             except StoreError as error:
                 log.warning("%s", error)
-        self.lose()
+            if asked - heard >= LEASE_S:  # nobody says whether it still leads
+                self.lose()
 
     def lose(self) -> None:
         """The lease has ended, or the key is another's."""

@@ -5,17 +5,15 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
-import logging
 import os
 import re
 import signal
-import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from datacast.core.errors import DatacastError
-from datacast.services import config_file, eventloop, privileges, tls
+from datacast.services import config_file, daemon, privileges, tls
 from datacast.services.priority import PRIORITY_MAX, go_realtime
 from datacast.services.service import HttpServer, address_of, listen
 from datacast.services.store import open_store
@@ -44,16 +42,12 @@ class LeadershipLost(DatacastError):
     """The lease has ended."""
 
 
-class UsageError(DatacastError):
-    """A command-line option makes no sense."""
-
-
 def parse_rate(text: str) -> int:
-    """`100mbit`, `1gbit`, `2500000` (bit/s). Raises UsageError."""
+    """`100mbit`, `1gbit`, `2500000` (bit/s). Raises daemon.UsageError."""
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(?:bit(?:/s)?|bps)?", text.strip().lower())
     value = float(match[1]) * {"": 1, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}[match[2]] if match else 0
     if value < 1:
-        raise UsageError(f"{text!r} is no rate: give something like 100mbit or 10gbit", what=text)
+        raise daemon.UsageError(f"{text!r} is no rate: give something like 100mbit or 10gbit", what=text)
     return int(value)
 
 
@@ -120,7 +114,7 @@ class FabricManager:
         self.leadership = front.leadership = Leadership(self.store, self.url, self.security)
         await self._server.start()
         self.groups.kept.guard = await self.leadership.campaign()
-        self.groups.kept.on_lost = self.leadership.lose
+        self.groups.kept.again = self.leadership.again
         await self.groups.begin()
         signalling_sock = listen(self._signalling, self.security)
         self.signalling_address = address_of(signalling_sock)
@@ -304,7 +298,9 @@ async def run(args: argparse.Namespace) -> None:
     workers = security.options
     if security.identity and args.workers:
         if not (args.master_cert and args.master_key):
-            raise UsageError("give --master-cert and --master-key too: the workers need a certificate of master/NAME")
+            raise daemon.UsageError(
+                "give --master-cert and --master-key too: the workers need a certificate of master/NAME"
+            )
         workers = tls.Security(tls.Identity(args.tls_ca, args.master_cert, args.master_key, "master")).options
     if args.realtime:
         workers = [*workers, "--realtime", str(args.realtime)]
@@ -344,16 +340,7 @@ async def run(args: argparse.Namespace) -> None:
 
 def main(argv: list[str] | None = None) -> None:
     args = arguments(argv)
-    logging.basicConfig(
-        level=logging.INFO if args.verbose else logging.WARNING,
-        stream=sys.stderr,
-        format="%(asctime)s %(name)s %(levelname)s %(message)s",
-    )
-    try:
-        eventloop.run(run(args))
-    except DatacastError as error:
-        print(f"datacast-fabric-manager: {error}", file=sys.stderr)
-        sys.exit(2 if isinstance(error, UsageError) else 1)
+    daemon.run("datacast-fabric-manager", run(args), args.verbose)
 
 
 if __name__ == "__main__":

@@ -114,6 +114,7 @@ def to_json(record: Record) -> dict[str, Any]:
         "other_sources": spec["other_sources"],
         "dest_path": spec["dest_path"],
         "options": spec["options"],
+        "shards": spec["shards"],
         **{key: spec[key] for key in ("sha256", "weight", "priority", "most_bps", "deadline_s", "labels")},
         "requested_by": record.requested_by,
         **{key: progress[key] for key in ("size", "fraction", "rate_bps", "error", "trees", "report", "reactions")},

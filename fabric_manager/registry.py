@@ -96,11 +96,19 @@ class Registry:
             log.info("%s: connection lost: %s", peer, explain(error))
         finally:
             self._open.pop(writer, None)
-            changes = self.fabric.disconnect(session, time.time_ns(), silent)
-            if names and changes:
+            now_ns = time.time_ns()
+            changes = self.fabric.disconnect(session, now_ns, silent)
+            if away_ns := self.fabric.away_for(names, now_ns):
+                asyncio.get_running_loop().call_later(away_ns / 1e9 + 0.01, self._give_up, names)
+            elif names and changes:
                 log.warning("lost %s", ",".join(names))
             self._announce(changes)
             writer.close()
+
+    def _give_up(self, names: list[str]) -> None:
+        if changes := self.fabric.expect_no_more(names, time.time_ns()):
+            log.warning("lost %s: it did not come back", ",".join(names))
+            self._announce(changes)
 
     @staticmethod
     def _send(writer: asyncio.StreamWriter, message: dict[str, Any]) -> None:
@@ -132,6 +140,9 @@ class Registry:
             elif kind == "heartbeat":
                 self.reports["heartbeat"] += 1
                 self.fabric.heartbeat(names, message, time.time_ns())
+            elif kind == "away":
+                self.fabric.away(names, message.get("for_ms"), time.time_ns())
+                log.info("%s: away for at most %d ms", ",".join(names), message["for_ms"])
             elif kind == "link":
                 self._link(message, names, writer)
             else:

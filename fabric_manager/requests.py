@@ -7,6 +7,7 @@ import posixpath
 import re
 from dataclasses import replace
 
+from datacast.services import ranges
 from datacast.services.problems import Problem
 
 from .api import GroupSpec
@@ -192,6 +193,40 @@ def with_fetchers(fabric: Fabric, spec: GroupSpec, receivers: list[str]) -> Grou
         )
     chosen = chosen[:32]
     return replace(spec, source=chosen[0], other_sources=chosen[1:], source_path=spec.url or "")
+
+
+def with_shards(spec: GroupSpec, receivers: list[str]) -> GroupSpec:
+    """A request with its ranges by receiver: `scatter` means as many parts as there are receivers. Raises Problem."""
+    if not (spec.scatter or spec.shards):
+        return spec
+    field = "scatter" if spec.scatter else "shards"
+    if spec.scatter and spec.shards:
+        raise problem("bad_shards", "scatter", "scatter says what each receiver wants", "", "leave shards out")
+    if spec.url is not None or spec.sha256:
+        what = "what a url names" if spec.url is not None else "a file whose whole SHA-256 is to be checked"
+        raise problem("bad_shards", field, f"{what} goes to all receivers as a whole", "", f"leave {field} out")
+    for name, texts in spec.shards.items():
+        if name not in receivers:
+            raise problem("bad_shards", "shards", f"{name} is no receiver", name, "name receivers")
+        for text in texts:
+            try:
+                ranges.check(text)
+            except ranges.RangeProblem as error:
+                raise problem("bad_shards", "shards", f"{name}: {error}", name, "ranges are in bytes") from None
+    if not spec.scatter:
+        return spec
+    return replace(spec, shards={name: [f"{k}/{len(receivers)}"] for k, name in enumerate(receivers, 1)})
+
+
+def check_late(spec: GroupSpec, host: str) -> None:
+    """May this host become a receiver while the group runs? Raises Problem."""
+    if host in spec.roots:
+        raise problem("source_among_receivers", "host", f"{host} is the group's source", host, "it has the file")
+    if spec.shards and host not in (spec.receivers or ()):
+        raise Problem(
+            409, "has_shards", "who wants which ranges was said when the group began", what=host,
+            remedy="start another group for this host",
+        )  # fmt: skip
 
 
 def _check_sources(fabric: Fabric, spec: GroupSpec) -> None:

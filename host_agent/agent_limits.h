@@ -22,10 +22,12 @@ enum {
   SOURCE_EXTENTS_MAX = 65536, /* that one tree of a source remembers */
   ROOTS_MAX = 16,
   LEASE_DEFAULT_MS = 30000,
+  LEASES_KEPT = 10, /* so much longer a receiver keeps what it has when nobody asks for it */
   LEASE_MAX_MS = 24 * 3600 * 1000,
 
   /* Files. */
   BLOCKS_MAX = 1 << 18,
+  WANTS_MAX = 1024,        /* ranges of blocks that a member names */
   DIGESTS_AHEAD = 8,       /* blocks that a source hashes beyond those assigned */
   VERIFY_AT_ONCE = 4,      /* blocks of one group that wait to be read back */
   HASH_AT_ONCE = 4,        /* and of one source, to be hashed */

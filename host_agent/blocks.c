@@ -5,6 +5,7 @@
 
 #include "receiver.h"
 #include "receiver_state.h"
+#include "wants.h"
 
 /* A block whose checksum failed so many times will not come right: the digest or the disk is at fault. */
 enum { BAD_MAX = 8 };
@@ -21,8 +22,10 @@ void blocks_fail_errno(struct group *g, int error)
 static void tell_done(struct group *g)
 {
   group_event(g, "done",
-              json_pack("{s:I,s:I,s:I,s:I}", "t_ns", (json_int_t)g->t_done_ns, "bytes", (json_int_t)g->layout.size,
-                        "blocks_ok", (json_int_t)g->receiver->ok, "bad_blocks", (json_int_t)g->receiver->bad));
+              json_pack("{s:I,s:I,s:I,s:I}", "t_ns", (json_int_t)g->t_done_ns, "bytes",
+                        (json_int_t)wants_bytes(g->receiver->skip, &g->layout), "blocks_ok",
+                        (json_int_t)(g->receiver->ok - g->receiver->skipped), "bad_blocks",
+                        (json_int_t)g->receiver->bad));
 }
 
 void receiver_repeat(struct group *g)
@@ -319,7 +322,7 @@ void blocks_resume(struct group *g)
   target_read_verified(&r->target, r->digest, r->blocks);
   uint64_t pieces = dc_layout_pieces(&g->layout);
   for (uint32_t b = 0; b < r->blocks; b++) {
-    if (memcmp(r->digest[b], none, 32) == 0)
+    if (memcmp(r->digest[b], none, 32) == 0 || r->state[b] != BLOCK_OPEN)
       continue;
     uint64_t first = (uint64_t)b * g->layout.per_block, end = first + g->layout.per_block;
     for (uint64_t p = first; p < end && p < pieces; p++)
@@ -329,6 +332,23 @@ void blocks_resume(struct group *g)
     if (r->waiting++ == 0)
       r->cursor = b;
     r->resuming++;
+  }
+}
+
+void blocks_skip(struct group *g)
+{
+  struct receiver *r = g->receiver;
+  uint64_t pieces = dc_layout_pieces(&g->layout);
+  for (uint32_t b = 0; r->skip != NULL && b < r->blocks; b++) {
+    if (!r->skip[b])
+      continue;
+    uint64_t first = (uint64_t)b * g->layout.per_block, end = first + g->layout.per_block;
+    for (uint64_t p = first; p < end && p < pieces; p++)
+      dc_pieces_add(r->pieces, p);
+    dc_pieces_seal_block(r->pieces, b);
+    r->state[b] = BLOCK_OK;
+    r->ok++;
+    r->skipped++;
   }
 }
 

@@ -387,6 +387,15 @@ static bool rest(const int *stopping, long ms)
 /* Each thread keeps its connections from one block to the next. */
 static __thread CURL *handle;
 
+static void note_wait(struct fetch *f)
+{
+  curl_off_t us = 0;
+  if (curl_easy_getinfo(handle, CURLINFO_STARTTRANSFER_TIME_T, &us) != CURLE_OK || us <= 0)
+    return;
+  uint64_t ns = (uint64_t)us * 1000;
+  f->wait_ns = f->wait_ns == 0 || ns < f->wait_ns ? ns : f->wait_ns;
+}
+
 /* [off, off + len) of this origin, with retries; `at`: how far the job is. 0, EINTR, or -1 with why. */
 static int ask(const int *stopping, struct job *j, struct origin *o, uint64_t off, uint64_t len, struct progress *at)
 {
@@ -400,6 +409,7 @@ static int ask(const int *stopping, struct job *j, struct origin *o, uint64_t of
     case GOOD:
       clock_gettime(CLOCK_MONOTONIC, &ended);
       f->took_ns += (uint64_t)((ended.tv_sec - began.tv_sec) * 1000000000L + ended.tv_nsec - began.tv_nsec);
+      note_wait(f);
       f->size = a.head.range.size;
       memcpy(f->etag, a.head.etag, sizeof a.head.etag);
       *at = a.at;

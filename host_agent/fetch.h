@@ -12,8 +12,9 @@ struct fetch {
   struct fault why;        /* when the job's error is not 0 */
   uint64_t size;
   char etag[ORIGIN_ETAG_MAX];
-  uint64_t block; /* bytes of one; the job's bytes begin with one */
-  uint64_t took_ns;
+  uint64_t block;   /* bytes of one; the job's bytes begin with one */
+  uint64_t took_ns; /* of all its requests, and the shortest time until one's first byte */
+  uint64_t wait_ns;
   uint8_t digest[FETCH_BLOCKS_MAX][DIGEST_LEN];
 };
 

@@ -16,6 +16,7 @@ struct fetching {
   uint32_t wanted, cursor, under_way; /* blocks to be fetched; where the next one is looked for */
   uint8_t *state;                     /* per block: enum state */
   uint64_t speed;                     /* of all requests together, bytes a second; 0: not known */
+  uint64_t wait; /* least nanoseconds until a first byte: a round trip, and what the origin needs */
 };
 
 static void told(struct group *g, const uint32_t *blocks, unsigned n)
@@ -45,6 +46,8 @@ static void fetched(struct job *j)
     f->state[b] = IDLE;
   if (g->state != GROUP_RUNNING || j->error == EINTR)
     return;
+  if (j->error == 0 && j->fetch->wait_ns > 0)
+    f->wait = f->wait == 0 || j->fetch->wait_ns < f->wait ? j->fetch->wait_ns : f->wait;
   if (j->error == 0 && j->fetch->took_ns > 0)
     f->speed = (f->speed + with * j->len * 1000000 / (j->fetch->took_ns / 1000 + 1)) / (f->speed == 0 ? 1 : 2);
   for (; j->error == 0 && got < n; got++) {
@@ -67,24 +70,31 @@ static void fetched(struct job *j)
   pump(g);
 }
 
-/* What is under way is nobody else's any more, and lost where this host dies: it should take about a quarter of a second.
+/* What is under way is nobody else's any more, and lost where this host dies: it should take about a quarter of a second. Of an
+ * origin that is far away it takes six times as long as the way there: else it would be the way that takes the time, and
+ * less each time, for what is measured is what was asked for.
  * Requests are few rather than short, since each has a head; two at least, so that the line is busy while one is asked for. */
-enum { UNDER_WAY_PER_S = 4, WORTH_A_HEAD = 128 << 10 };
+enum { UNDER_WAY_PER_S = 4, WAITS = 6, WORTH_A_HEAD = 128 << 10 };
 
 static uint64_t within(uint64_t n, uint64_t least, uint64_t most) { return n < least ? least : n > most ? most : n; }
+
+static uint64_t under_way(const struct fetching *f)
+{
+  uint64_t last = within(WAITS * f->wait, DC_SEC / UNDER_WAY_PER_S, 2 * DC_SEC);
+  return f->speed / 1000 * (last / 1000000);
+}
 
 /* How many blocks the next request asks for. */
 static uint32_t at_once(const struct fetching *f, uint64_t block)
 {
-  uint64_t bytes = f->speed / UNDER_WAY_PER_S, most = bytes / 2 < WORTH_A_HEAD ? bytes / 2 : WORTH_A_HEAD;
-  return (uint32_t)within(within(bytes / FETCH_AT_ONCE, most, FETCH_BYTES_MAX) / block, 1, FETCH_BLOCKS_MAX);
+  uint64_t bytes = under_way(f), least = bytes / 2 < WORTH_A_HEAD ? bytes / 2 : WORTH_A_HEAD;
+  return (uint32_t)within(within(bytes / FETCH_AT_ONCE, least, FETCH_BYTES_MAX) / block, 1, FETCH_BLOCKS_MAX);
 }
 
 /* How many requests there may be. */
 static uint32_t beside(const struct fetching *f, uint64_t block)
 {
-  uint64_t bytes = f->speed / UNDER_WAY_PER_S;
-  return f->speed == 0 ? FETCH_AT_ONCE : (uint32_t)within(bytes / (at_once(f, block) * block), 2, FETCH_AT_ONCE);
+  return f->speed == 0 ? FETCH_AT_ONCE : (uint32_t)within(under_way(f) / (at_once(f, block) * block), 2, FETCH_AT_ONCE);
 }
 
 static void pump(struct group *g)

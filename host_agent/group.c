@@ -99,9 +99,26 @@ void group_adopt(struct group *g, struct conn *from)
 
 static void expire(struct timer *t, dc_time now)
 {
-  (void)now;
   struct group *g = (struct group *)(void *)((char *)t - offsetof(struct group, lease));
+  if (g->role == ROLE_RECEIVER && g->state != GROUP_FAILED && !g->unheard) { /* what it has may be asked for yet */
+    g->unheard = true;
+    log_info("group %s: its lease ended: nothing was heard of the group, what it received is kept for a while", g->id);
+    loop_timer(g->all->host->loop, t, now + LEASES_KEPT * g->lease_ms * DC_MS);
+    return;
+  }
   group_close(g, "its lease ended: nothing was heard of the group", false);
+}
+
+/* Groups that nobody asks for make room for new ones, the one that was opened first before the others. */
+static bool make_room(struct groups *all)
+{
+  struct group *oldest = NULL;
+  for (struct group *g = all->first; g != NULL; g = g->next)
+    if (g->unheard)
+      oldest = g;
+  if (oldest != NULL)
+    group_close(oldest, "its lease ended, and its place is needed", false);
+  return oldest != NULL;
 }
 
 bool group_epoch(struct groups *all, struct group *g, const char *id, uint64_t epoch, struct fault *why)
@@ -123,6 +140,7 @@ bool group_epoch(struct groups *all, struct group *g, const char *id, uint64_t e
 void group_renew(struct group *g)
 {
   struct loop *l = g->all->host->loop;
+  g->unheard = false;
   loop_timer(l, &g->lease, l->now + g->lease_ms * DC_MS);
 }
 
@@ -207,7 +225,7 @@ static bool parse(const struct groups *all, const json_t *whole, const json_t *p
 static struct group *create(struct groups *all, const char *id, const struct opening *o, const json_t *part,
                             struct fault *why)
 {
-  if (all->n >= all->limit) {
+  if (all->n >= all->limit && !make_room(all)) {
     fault_set(why, "limit", "this host takes part in %u groups already", all->n);
     return NULL;
   }
@@ -225,7 +243,8 @@ static struct group *create(struct groups *all, const char *id, const struct ope
   bool ok = true;
   if (o->role != ROLE_RELAY) {
     const char *path = need_string(part, o->role == ROLE_SOURCE ? "path" : "dest", 4095, why);
-    ok = path != NULL && (o->role == ROLE_SOURCE ? source_open(g, path, part, why) : receiver_open(g, path, why));
+    ok = path != NULL && (o->role == ROLE_SOURCE ? source_open(g, path, part, why)
+                                                 : receiver_open(g, path, json_object_get(part, "wants"), why));
   }
   if (!ok) {
     free(g);
@@ -249,7 +268,8 @@ static bool update(struct group *g, const struct opening *o, const json_t *whole
     return false;
   if (g->receiver == NULL)
     return true;
-  if (!receiver_trees(g, o->trees + o->own, o->n - o->own, why) ||
+  if (!receiver_wants(g, json_object_get(part, "wants"), why) ||
+      !receiver_trees(g, o->trees + o->own, o->n - o->own, why) ||
       !receiver_routes(g, json_object_get(part, "routes"), why))
     return false;
   receiver_go(g);

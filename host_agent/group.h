@@ -28,6 +28,7 @@ struct group {
   uint8_t sha256[SHA256_LEN];
   uint64_t lease_ms;
   struct timer lease;
+  bool unheard;              /* its lease has ended; a receiver waits for the next master a while longer */
   uint64_t epoch;            /* of the latest master that has spoken */
   struct conn *parent;       /* where events go; NULL when it is gone */
   struct source *source;     /* its trees begin here */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "receiver_state.h"
+#include "wants.h"
 
 #define CROWDED_WAIT (500 * DC_US)
 /* The disk is behind: what it wrote meanwhile makes room. */
@@ -374,9 +375,10 @@ static void free_all(struct receiver *r)
   free(r->hashed);
   free(r->digest);
   free(r->found);
+  free(r->skip);
 }
 
-bool receiver_open(struct group *g, const char *dest, struct fault *why)
+bool receiver_open(struct group *g, const char *dest, const json_t *wants, struct fault *why)
 {
   struct receiver *r = calloc(1, sizeof *r);
   if (r == NULL)
@@ -401,15 +403,28 @@ bool receiver_open(struct group *g, const char *dest, struct fault *why)
     return false;
   }
   r->pieces = dc_pieces_init(memory, &g->layout);
-  if (!target_open(&r->target, &host_of(g)->dest_roots, dest, &g->layout, g->bundle, g->id, why)) {
+  if (!wants_read(wants, &g->layout, &r->skip, why) ||
+      !target_open(&r->target, &host_of(g)->dest_roots, dest, &g->layout, g->bundle, wants_bytes(r->skip, &g->layout),
+                   g->id, why)) {
     free_all(r);
     free(r);
     return false;
   }
   g->receiver = r;
+  blocks_skip(g);
   if (r->target.resumed)
     blocks_resume(g);
   return true;
+}
+
+bool receiver_wants(const struct group *g, const json_t *wants, struct fault *why)
+{
+  uint8_t *skip;
+  if (!wants_read(wants, &g->layout, &skip, why))
+    return false;
+  bool same = wants_same(skip, g->receiver->skip, g->receiver->blocks);
+  free(skip);
+  return same || fault_set(why, "bad_request", "the group is open with other ranges for this host");
 }
 
 void receiver_go(struct group *g)
@@ -429,7 +444,7 @@ const char *receiver_name(const struct group *g) { return g->receiver->target.na
 bool receiver_holds(const struct group *g, uint64_t first, uint64_t count)
 {
   for (uint64_t b = first / g->layout.per_block; b <= (first + count - 1) / g->layout.per_block; b++)
-    if (!dc_pieces_block_whole(g->receiver->pieces, (uint32_t)b))
+    if (!dc_pieces_block_whole(g->receiver->pieces, (uint32_t)b) || (g->receiver->skip != NULL && g->receiver->skip[b]))
       return false;
   return true;
 }
@@ -466,7 +481,7 @@ static void blocks_map(const struct receiver *r, char text[MAP_CELLS + 1])
     uint32_t first = (uint32_t)((uint64_t)cell * r->blocks / cells);
     uint32_t end = (uint32_t)((uint64_t)(cell + 1) * r->blocks / cells), whole = 0;
     for (uint32_t block = first; block < end; block++)
-      whole += r->state[block] != BLOCK_OPEN;
+      whole += r->state[block] != BLOCK_OPEN && (r->skip == NULL || !r->skip[block]);
     text[cell] = "0123456789abcdef"[(uint64_t)whole * 15 / (end - first)]; /* NOLINT: no more cells than blocks */
   }
   text[cells] = '\0';
@@ -495,6 +510,6 @@ json_t *receiver_status(struct group *g)
   blocks_map(r, map);
   return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:s,s:o}", "blocks_resumed", (json_int_t)r->resumed, "bytes",
                    (json_int_t)r->bytes, "unwritten", (json_int_t)r->unwritten, "pieces",
-                   (json_int_t)dc_pieces_held(r->pieces), "blocks_ok", (json_int_t)r->ok, "bad_blocks",
+                   (json_int_t)dc_pieces_held(r->pieces), "blocks_ok", (json_int_t)(r->ok - r->skipped), "bad_blocks",
                    (json_int_t)r->bad, "blocks", map, "trees", trees);
 }

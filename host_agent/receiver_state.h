@@ -37,6 +37,8 @@ struct receiver {
   uint32_t blocks, ok, waiting, cursor, verifying;
   uint32_t noting;                /* verified blocks that are being noted in the file */
   uint32_t resuming, resumed;     /* blocks held from before: to be hashed again, found good */
+  uint8_t *skip;                  /* per block: not wanted, as good as held; NULL: all are wanted */
+  uint32_t skipped;               /* so many */
   uint64_t bad, again;            /* blocks that failed; pieces of good blocks that came again */
   uint8_t *state, *fails, *known; /* per block: block_state, failures, digest is known */
   uint8_t *claimed;               /* per block: held from before, not hashed again yet */
@@ -55,6 +57,8 @@ void receiver_hand_on(struct receiver_tree *t) __attribute__((nonnull));
 void blocks_fail_errno(struct group *g, int error) __attribute__((nonnull));
 /* Blocks that were verified before count as held, and are hashed once more before anything is asked for. */
 void blocks_resume(struct group *g) __attribute__((nonnull));
+/* Blocks that are not wanted are passed like those that are held: nothing asks for them, on any tree. */
+void blocks_skip(struct group *g) __attribute__((nonnull));
 /* A piece of the block came, or its digest. */
 void blocks_look_at(struct group *g, uint32_t block) __attribute__((nonnull));
 /* The whole block was written by who fetched it; this is its digest. False with *why when another one is known. */

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "folder.h"
+#include "wants.h"
 
 /* How often the path is looked at: is it still this file? */
 #define CHECK_EVERY (250 * DC_MS)
@@ -26,6 +27,7 @@ struct source_file {
   uint32_t begun;                        /* blocks [hashed, begun) are being hashed, or wait for one before them */
   uint64_t ready;                        /* bit i: block hashed + i has its digest already */
   uint8_t (*digest)[DIGEST_LEN];
+  uint8_t *skip; /* per block: nobody wants it; NULL: all are wanted */
 };
 
 bool source_file_fault(struct fault *why, int error, const char *path)
@@ -189,7 +191,9 @@ static void tell(struct timer *t, dc_time now)
   struct source_file *s = (struct source_file *)(void *)((char *)t - offsetof(struct source_file, tell));
   while (s->told < s->hashed && s->group->state == GROUP_RUNNING) {
     json_t *list = json_array();
-    for (unsigned i = 0; i < DIGESTS_PER_EVENT && s->told < s->hashed; i++, s->told++) {
+    for (; json_array_size(list) < DIGESTS_PER_EVENT && s->told < s->hashed; s->told++) {
+      if (s->skip != NULL && s->skip[s->told])
+        continue;
       char hex[65];
       hex_write(hex, s->digest[s->told], 32);
       json_array_append_new(list, json_pack("[i,s]", (int)s->told, hex));
@@ -199,6 +203,13 @@ static void tell(struct timer *t, dc_time now)
 }
 
 static void hash_on(struct source_file *s);
+
+/* Over the blocks that have their digest, or need none. */
+static void advance(struct source_file *s)
+{
+  for (; s->ready & 1; s->ready >>= 1)
+    s->hashed++;
+}
 
 static void hashed(struct job *j)
 {
@@ -218,8 +229,7 @@ static void hashed(struct job *j)
   }
   memcpy(s->digest[j->tag], j->digest, DIGEST_LEN);
   s->ready |= UINT64_C(1) << (j->tag - s->hashed);
-  for (; s->ready & 1; s->ready >>= 1)
-    s->hashed++;
+  advance(s);
   if (s->tell.pos == 0 && s->told < s->hashed)
     loop_timer(g->all->host->loop, &s->tell, g->all->host->loop->now + TELL_AFTER);
   hash_on(s);
@@ -233,6 +243,11 @@ static void hash_on(struct source_file *s)
   uint64_t block = (uint64_t)g->layout.piece * g->layout.per_block;
   while (s->begun < s->hashed + HASH_AT_ONCE && s->begun < s->blocks &&
          s->begun < (uint64_t)s->wanted + DIGESTS_AHEAD) {
+    if (s->skip != NULL && s->skip[s->begun]) {
+      s->ready |= UINT64_C(1) << (s->begun++ - s->hashed);
+      advance(s);
+      continue;
+    }
     struct job *j = job_new(JOB_HASH);
     if (j == NULL)
       return;
@@ -283,8 +298,16 @@ bool source_file_open(struct group *g, const char *path, const json_t *part, str
   struct source_file *s = calloc(1, sizeof *s);
   uint32_t blocks = dc_layout_blocks(&g->layout);
   uint8_t(*digest)[DIGEST_LEN] = calloc(blocks > 0 ? blocks : 1, DIGEST_LEN);
+  uint8_t *skip = NULL;
+  if (!wants_read(json_object_get(part, "wants"), &g->layout, &skip, why)) {
+    free(s);
+    file_unref(k.file);
+    free(digest);
+    return false;
+  }
   char *copy = strdup(path);
   if (s == NULL || digest == NULL || copy == NULL) {
+    free(skip);
     free(s);
     file_unref(k.file);
     free(digest);
@@ -298,6 +321,7 @@ bool source_file_open(struct group *g, const char *path, const json_t *part, str
                             .group = g,
                             .blocks = blocks,
                             .digest = digest,
+                            .skip = skip,
                             .check = {.fire = check, .at = DC_NEVER},
                             .tell = {.fire = tell, .at = DC_NEVER}};
   g->local = s;
@@ -337,6 +361,7 @@ void source_file_close(struct group *g)
   worker_forget(g->all->host->worker, g);
   file_unref(s->file);
   free(s->digest);
+  free(s->skip);
   free(s->path);
   loop_bury(g->all->host->loop, s);
   g->local = NULL;

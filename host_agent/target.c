@@ -206,7 +206,7 @@ static int open_again(const struct target *t, const struct dc_layout *l, uint64_
 }
 
 bool target_open(struct target *t, const struct roots *roots, const char *dest, const struct dc_layout *layout,
-                 bool bundle, const char *group, struct fault *why)
+                 bool bundle, uint64_t wanted, const char *group, struct fault *why)
 {
   uint64_t size = layout->size, held = 0;
   memset(t, 0, sizeof *t);
@@ -233,7 +233,7 @@ bool target_open(struct target *t, const struct roots *roots, const char *dest, 
   snprintf(t->temp, sizeof t->temp, ".%.*s.datacast-%s", room, t->name, group);
   int fd = open_again(t, layout, &held);
   t->resumed = fd >= 0;
-  if (!fits(t->dir, dest, t->name, true, bundle, size, held, why)) {
+  if (!fits(t->dir, dest, t->name, true, bundle, wanted, held, why)) {
     if (fd >= 0)
       close(fd);
     target_close(t, true, NULL);
@@ -255,7 +255,7 @@ bool target_open(struct target *t, const struct roots *roots, const char *dest, 
     target_close(t, false, NULL);
     return false;
   }
-  if (in_memory(fd)) {
+  if (in_memory(fd) || wanted < size) { /* what is not wanted stays a hole */
     t->allocated = size;
     return true;
   }

@@ -22,10 +22,11 @@ struct target {
 bool target_check(const struct roots *roots, const char *dest, uint64_t size, struct fault *why)
     __attribute__((nonnull));
 
-/* `bundle`: a directory is made of it in the end. Create missing folders and the temporary file `.NAME.datacast-GROUP`, or go on with it; reserve its first part. False
- * with *why. */
+/* `bundle`: a directory is made of it in the end. `wanted`: bytes of it that will be written; the rest
+ * is holes. Create missing folders and the temporary file `.NAME.datacast-GROUP`, or go on with it; reserve its first
+ * part. False with *why. */
 bool target_open(struct target *t, const struct roots *roots, const char *dest, const struct dc_layout *layout,
-                 bool bundle, const char *group, struct fault *why) __attribute__((nonnull));
+                 bool bundle, uint64_t wanted, const char *group, struct fault *why) __attribute__((nonnull));
 
 /* The digests of the blocks that were verified once, zeros for the others. */
 void target_read_verified(const struct target *t, uint8_t (*digest)[32], uint32_t blocks) __attribute__((nonnull));

@@ -4,6 +4,7 @@
     link 00:0 up at 4s
     link 31:0 rate 5mbit at 2s        the rate of a cable, both ways, as if other traffic took the rest; `, back at 4s`
     kill switch s1.0 at 3s            SIGKILL; the switch has a process of its own in such a lab
+    upgrade switch s1.0 at 1s         SIGUSR2: its neighbours wait; it starts again at once, or as `restart at` says
     kill appliance s0.0 at 1s, restart at 3s      the cache appliance beside an ovs or bmv2 switch
     kill agent 21 at 2s, restart at 4s
     agent 31 cpu 10% at 1s            its agent gets so much of one processor; `, back at 4s`
@@ -38,13 +39,19 @@ TIME = r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s)"
 RESTART_S = 0.5
 POWER_BACK_S = 1.0
 NAMES_MAX = 24
-ABLE = {"corrupt": ("dpdk",), "power": ("dpdk",), "switch": ("dpdk", "bmv2", "p4"), "appliance": ("ovs", "bmv2")}
+ABLE = {
+    "corrupt": ("dpdk",),
+    "power": ("dpdk",),
+    "upgrade": ("dpdk",),
+    "switch": ("dpdk", "bmv2", "p4"),
+    "appliance": ("ovs", "bmv2"),
+}
 """Data planes, by what not every one can do. Open vSwitch is one process for all switches of a machine."""
 DISK_LEAST = 4096
 FORMS = (
     "forms: 'link 00:0 down at 2s', 'link 00:0 down at 2s, up at 4s', 'link 31:0 rate 5mbit at 2s', "
     "'kill switch s1.0 at 3s', "
-    "'kill appliance s0.0 at 1s', "
+    "'upgrade switch s1.0 at 1s', 'kill appliance s0.0 at 1s', "
     "'kill agent 21 at 2s, restart at 4s', 'agent 31 cpu 10% at 1s', 'agent 31 disk 1mbyte at 1s', "
     "'stop agent 31 for 5s at 2s', 'blackhole s0.0:1 at 1s', "
     "'blackhole s0.0:1 in at 1s, off at 2s', 'corrupt s0.0 1e-4', 'fill disk 21 at 1s', "
@@ -59,8 +66,8 @@ class Fault:
 
     spec: str
     kind: str
-    """link, rate, switch, appliance, agent, cpu, writes, stop, blackhole, corrupt, disk, management, power, master,
-    fabric-manager, controller"""
+    """link, rate, switch, upgrade, appliance, agent, cpu, writes, stop, blackhole, corrupt, disk, management,
+    power, master, fabric-manager, controller"""
     at_s: float = 0.0
     node: str = ""
     port: int = -1
@@ -145,6 +152,9 @@ class _Parser:
             at, end = self.span((m[3], m[4]), (m[5], m[6]), "restart")
             links = frozenset() if m[1] == "appliance" else self.cables(name)
             return Fault(spec, m[1], at, name, end_s=end, links=links)
+        if m := match(rf"upgrade switch (\S+?) at {TIME}(?:, ?restart at {TIME})?"):
+            at, end = self.span((m[2], m[3]), (m[4], m[5]), "restart")
+            return Fault(spec, "upgrade", at, self.node(m[1], "switch"), end_s=at if end is None else end)
         if m := match(rf"agent (\S+?) cpu ([0-9.]+)% at {TIME}(?:, ?back at {TIME})?"):
             share = float(m[2]) / 100 if m[2].count(".") < 2 and m[2] != "." else 0.0
             if not 0.01 <= share <= 1:
@@ -217,8 +227,8 @@ def parse_faults(specs: list[str], graph: nx.Graph, dataplane: str) -> tuple[Fau
 
 
 def switches_apart(faults: tuple[Fault, ...]) -> tuple[str, ...]:
-    """Switches that need a process of their own, because it is to be killed."""
-    return tuple(dict.fromkeys(fault.node for fault in faults if fault.kind == "switch"))
+    """Switches that need a process of their own, because it is to be killed or upgraded."""
+    return tuple(dict.fromkeys(fault.node for fault in faults if fault.kind in ("switch", "upgrade")))
 
 
 def appliances_apart(faults: tuple[Fault, ...]) -> tuple[str, ...]:

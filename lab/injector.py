@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import signal
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from datacast.lab.lab import Lab
 
 FILLER = ".filler"
+LEAVES_S = 10.0
 REVERSE = {"in": "out", "out": "in", "both": "both"}
 SWITCH_WAYS = {"in": "rx", "out": "tx", "both": "both"}
 
@@ -39,6 +41,8 @@ class Injector:
         self.events = FabricEvents(lab)
         self._ended: set[int] = set()
         self._limits: dict[tuple[str, str], Limits] = {}
+        self._leaving: dict[str, Any] = {}
+        """Processes of switches that are being upgraded."""
         self._group = ""
         self._started: list[Any] = []
         self._end = threading.Event()
@@ -143,6 +147,11 @@ class Injector:
             self._slow_down(fault)
         elif fault.kind == "switch":
             self._kill(lab.plane.switch_process(lab, lab.plan.machine_of(fault.node), fault.node))
+        elif fault.kind == "upgrade":
+            process = self._process(lab.plane.switch_process(lab, lab.plan.machine_of(fault.node), fault.node))
+            process.expected = True
+            process.popen.send_signal(signal.SIGUSR2)
+            self._leaving[fault.node] = process
         elif fault.kind == "appliance":
             self._kill(lab.plane.appliance_process(lab, lab.plan.machine_of(fault.node), fault.node))
         elif fault.kind == "agent":
@@ -188,6 +197,13 @@ class Injector:
             lab.start_agent(fault.node)
         elif fault.kind == "switch":
             lab.plane.start_switch(lab, lab.plan.machine_of(fault.node), fault.node)
+        elif fault.kind == "upgrade":
+            if process := self._leaving.pop(fault.node, None):
+                try:
+                    process.popen.wait(LEAVES_S)
+                except subprocess.TimeoutExpired:
+                    raise LabError(f"{fault.node} has not ended for its upgrade", what=fault.node) from None
+                lab.plane.start_switch(lab, lab.plan.machine_of(fault.node), fault.node)
         elif fault.kind == "appliance":
             lab.plane.start_appliance(lab, lab.plan.machine_of(fault.node), fault.node)
         elif fault.kind == "stop":

@@ -42,6 +42,8 @@ class Attendance:
     def behind_s(self, member: Member) -> float:
         """How long the others, at their rate, have been ahead of it by now. Their rate is no less than it was on the
         average: where all have nearly come to a stop, as on a busy machine, a small distance takes long, too."""
+        if self._t.shards:
+            return 0.0  # others are elsewhere in the file
         others = [m for m in self._crew.receivers if m is not member and not m.suspect and not m.aside]
         there = [m for m in others if m.state not in ("failed", "cancelled")]
         held = [self._t.size or 0 if m.state == "done" else m.bytes for m in there]

@@ -100,8 +100,12 @@ class Collective:
         root = self.home.get(block)
         return root in self._parts and self._parts[root].again(block, to)
 
-    def drop(self, root: str) -> None:
-        """It sends no more: what it had to send is somebody else's affair."""
-        if part := self._parts.get(root):
-            for queue in part.trees.values():
-                queue.extents.clear()
+    def drop(self, root: str) -> set[int]:
+        """It sends no more: what it had to send is somebody else's affair. Returns the blocks that none of its trees
+        had been given yet."""
+        part = self._parts.get(root)
+        if part is None:
+            return set()
+        for queue in part.trees.values():
+            queue.extents.clear()
+        return part.drain()

@@ -35,11 +35,11 @@ status and new routes of all wait for it."""
 REOPEN_MAX = 8
 """A member that still has no idea of a tree then has failed."""
 VISIT_S = 0.5
+REGISTER_S = 3.0
+"""Agents come to a fabric manager that has just begun to lead within that."""
 LIMIT_S = 0.1
 FAN_OUT = 16
 """Most children of a member in the signalling tree."""
-
-
 MEMBERS_MAX, CHILDREN_MAX = 512, 128
 """Members that one message is for, and children of the source in all trees together: an agent keeps no more."""
 PART_BYTES = 2 << 20
@@ -110,11 +110,19 @@ class Crew:
         self._rewire = self._closed = False
 
     # ---- who there is ----
-    async def await_source(self, names: Sequence[str]) -> None:
-        """Their agents may be starting again, as this master is."""
-        end = time.monotonic() + self.timeout_s
-        while not any(self.view.address(name) for name in names) and time.monotonic() < end:
+    async def await_agents(self, roots: Sequence[str], receivers: Sequence[str]) -> None:
+        """They may be starting again, as this master is, or coming to another fabric manager. One of the roots is
+        needed; receivers are waited for a moment."""
+        now = time.monotonic()
+        end, soon = now + self.timeout_s, now + min(REGISTER_S, self.timeout_s)
+        while (now := time.monotonic()) < end:
+            source = any(self.view.address(name) for name in roots)
+            if source and (now >= soon or all(self._known(name) for name in receivers)):
+                return
             await asyncio.sleep(VISIT_S / 5)
+
+    def _known(self, name: str) -> bool:
+        return name in self.view.graph and bool(self.view.address(name))
 
     def join(
         self,
@@ -363,13 +371,6 @@ class Crew:
         assert self._root and self._lead
         await self._replay(self._lead, self._root.request)
 
-    async def keep(self) -> None:
-        """The leases of those who can be reached go on; nothing else happens."""
-        members = [m for m in self.members.values() if m.opened and not m.suspect]
-        if self.connected and members:
-            with contextlib.suppress(DatacastError):
-                await self.request("status", members, timeout=PROMPT_S)
-
     async def close(self, reason: str, keep: bool) -> None:
         """Tell all members, as far as they can be reached, and end the connection."""
         self._closed = True  # a late answer must not make anybody open the group again
@@ -441,18 +442,18 @@ class Crew:
     def tell(self, op: str, body: dict[str, Any]) -> asyncio.Task[Any]:
         """Put an entry on the log and send it to all in the common tree."""
         index = len(self._log)
-        self._log.append(Entry(op, body))
+        self._log.append(Entry.of(op, body))
         # Counted from here on: a status that was asked for before may be answered before the coroutine first runs.
         self._under_way += 1
         # The request is written when the coroutine first runs; tasks first run in the order they were made.
         there = [m for m in self.in_touch() if m.opened]
         members = [m for m in there if m.sends or m.state != "done"]
-        return self._spawn(self._deliver(index, members, everybody=len(members) == len(there)))
+        return self._spawn(self._deliver(op, index, body, members, everybody=len(members) == len(there)))
 
-    async def _deliver(self, index: int, members: list[Member], everybody: bool) -> None:
-        entry, began = self._log[index], time.monotonic()
+    async def _deliver(self, op: str, index: int, body: dict[str, Any], members: list[Member], everybody: bool) -> None:
+        began = time.monotonic()
         try:
-            results = await self.request(entry.op, members, {"n": index + 1, **entry.body}, timeout=PROMPT_S)
+            results = await self.request(op, members, {"n": index + 1, **body}, timeout=PROMPT_S)
         except GroupError as error:
             log.warning("group %s: %s", self.group, error)
             return  # seen and mended by the next status

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from datacast.origins.dealing import Dealing
+from datacast.origins.dealing import RUN_S, Dealing
 from datacast.origins.ranges import Range
 
 from .collective import Collective
@@ -34,6 +34,9 @@ STAT_S = 20.0
 """An origin may be far away."""
 AT_ONCE = 4
 """Requests of a fetcher at a time (FETCH_AT_ONCE of the agent): it has no less to do while there is plenty."""
+SITE_RUN, SITE_RUN_S, SITE_LEAST_S = 64, 2.0, 0.5
+"""A run from another site, in blocks and seconds, and one of the last: long against a wide area's round trips, for no
+fetcher of a site is slower than another. What one has not asked for at the end it leaves to who is done."""
 WINDOW_S, WINDOW_BLOCKS = 1.0, 4
 """Over which a fetcher's rate is measured: so long, and so many blocks at least."""
 LATE_S = 0.25
@@ -111,7 +114,10 @@ class Fetching:
         return left
 
     def begin(self, roots: list[str]) -> None:
-        self.dealing = Dealing(self._t.blocks, roots, self._t.spec.origin_policy, run=AT_ONCE)
+        far = (self._t.spec.url or "").startswith("site:")
+        run, run_s, least_s = (SITE_RUN, SITE_RUN_S, SITE_LEAST_S) if far else (AT_ONCE, RUN_S, 0.0)
+        policy = self._t.spec.origin_policy
+        self.dealing = Dealing(self._t.blocks, roots, policy, run=run, run_s=run_s, least_s=least_s)
         self._runs = {root: [] for root in roots}
         self._settled = time.monotonic() + (SETTLE_S if self._t.order.again else 0.0)
 
@@ -285,7 +291,7 @@ class Fetching:
     def lost_root(self, name: str, unsure: set[int]) -> None:
         """What it had begun others fetch; what it was still sending somebody sends who has it, or fetches it again."""
         assert self.dealing
-        self._scheduler.drop(name)
+        unsure = unsure | self._scheduler.drop(name)
         if name in self.dealing.fetchers:
             self._stop_fetcher(name)
         for holders in self._holders.values():

@@ -96,7 +96,7 @@ class Figures:
         if not member.final:
             member.state, member.t_done_ns = "done", t_ns or time.time_ns()
             member.sha256_ok, member.suspect = True, False
-            member.bytes = self._t.size or 0
+            member.bytes = member.whole(self._t.size) or 0
             self._t.wake.set()
             self._t.tell_now()
 

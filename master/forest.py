@@ -232,23 +232,25 @@ class Forest:
         mtu = min(self.graph.edges[arc]["mtu"] for arc in tree.arcs)
         for network in (self._set, None):
             try:
-                found = routes(network or self._shallow(), [tree], self.source, self.receivers)[0]
+                low = network or shallower(self.network, self.graph, self.labels)
+                found = routes(low, [tree], self.source, self.receivers)[0]
                 if found.payload(mtu) >= self.payload:
                     return found
             except RouteError:
                 pass
         return None
 
-    def _shallow(self) -> Network:
-        """The same network with segments no deeper than the group's payload leaves room for. Groups share it: to copy a
-        large fabric takes a tenth of a second."""
-        low = self.network.lower.get(self.labels)
-        if low is None:
-            graph = shallow(self.graph, self.labels)
-            for edge in graph.edges:
-                graph.edges[edge]["up"] = True
-            low = self.network.lower[self.labels] = Network(graph)
-        return low
+
+def shallower(network: Network, graph: nx.Graph, labels: int) -> Network:
+    """The same network with segments no deeper than a group's payload leaves room for. Groups share it: to copy a large
+    fabric takes a tenth of a second."""
+    low = network.lower.get(labels)
+    if low is None:
+        made = shallow(graph, labels)
+        for edge in made.edges:
+            made.edges[edge]["up"] = True
+        low = network.lower[labels] = Network(made)
+    return low
 
 
 def shallow(graph: nx.Graph, labels: int) -> nx.Graph:

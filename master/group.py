@@ -161,6 +161,8 @@ class Group:
                 self._tasks.spawn(self._read_inbox())
                 t.tell_now()
                 await self._transfer()
+                while not self._served():  # one joined in the last look
+                    await self._transfer()
             self._conclude()
         except Cancelled as reason:
             t.state, t.error = "cancelled", {"code": "cancelled", "message": reason.message}
@@ -180,14 +182,7 @@ class Group:
         t.view.unsubscribe(self._reactions.on_change)
         await self._tasks.end()
         t.over = True
-        self._tasks.spawn(self._stay())
         return t.state
-
-    async def _stay(self) -> None:
-        """Until it is written down how the group ended its members remember it: their leases go on."""
-        while True:
-            await asyncio.sleep(self.transfer.options["lease_ms"] / 1000 / pace.LEASE_LOOKS)
-            await self.crew.keep()
 
     async def part(self) -> None:
         """Let the members forget the group. Only when the fabric manager has written down how it ended: until then
@@ -234,12 +229,12 @@ class Group:
             raise GroupError("no_topology", "the fabric manager's topology did not arrive within 10 s") from None
         self._telling.mark("topology")
         again = order.again
-        if again:
-            await self.crew.await_source(t.spec.roots)
+        served_later = again or t.options.get("quorum") is not None
+        await self.crew.await_agents(t.spec.roots, [] if served_later else order.receivers)
         self.crew.join(
             t.spec.roots,
             order.receivers,
-            wait=again or t.options.get("quorum") is not None,
+            wait=served_later,
             done=order.done,
         )
         if again and all(m.final for m in self.crew.receivers):
@@ -328,10 +323,13 @@ class Group:
                 await self._attendance.should_be(event["receivers"])
 
     # ---- the transfer ----
+    def _served(self) -> bool:
+        return all(m.final for m in self.crew.receivers)
+
     async def _transfer(self) -> None:
         wake = self.transfer.wake
         poll = self._tasks.spawn(self._poll_loop())
-        while not all(m.final for m in self.crew.receivers):
+        while not self._served():
             if self._stop_reason:
                 raise Cancelled(self._stop_reason)
             self.crew.check_source()

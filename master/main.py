@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
-import logging
 import os
 import re
 import signal
@@ -14,9 +13,8 @@ from typing import Any
 
 import networkx  # noqa: F401  (loaded ahead: a group must not wait for it)
 
-from datacast.core.errors import DatacastError
 from datacast.fabric_manager.api import FabricManagerClient, child_name, machine_name
-from datacast.services import eventloop, tls
+from datacast.services import daemon, tls
 from datacast.services.priority import go_realtime
 
 from .view import View
@@ -102,19 +100,7 @@ def main(argv: list[str] | None = None) -> None:
     args = parser.parse_args(argv)
     if args.name is not None and not re.fullmatch("[A-Za-z0-9][A-Za-z0-9._-]{0,63}", args.name):
         parser.error(f"--name {args.name!r}: give letters, digits, dots and dashes, at most 64")
-    logging.basicConfig(
-        level=logging.INFO if args.verbose else logging.WARNING,
-        stream=sys.stderr,
-        format="%(asctime)s %(name)s %(levelname)s %(message)s",
-    )
-    logging.getLogger("httpx").setLevel(logging.WARNING)
-    try:
-        eventloop.run(run(args))
-    except DatacastError as error:
-        print(f"datacast-master: {error}", file=sys.stderr)
-        sys.exit(1)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    daemon.run("datacast-master", run(args), args.verbose)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,8 +18,19 @@ class Numbers(Mapping[str, int | float]):
     group, so the names are shared and the numbers lie side by side."""
 
     __slots__ = "_names", "_values"
+    _names: tuple[str, ...]
+    _values: Sequence[int | float]
 
     def __init__(self, figures: Any) -> None:
+        # As nearly all are: names that were seen before, whole numbers. Thousands a second come of large groups.
+        if isinstance(figures, dict) and (known := _keys.get(tuple(figures))):
+            try:
+                values = array("q", figures.values())
+            except (TypeError, OverflowError):
+                values = array("q", [-1])
+            if min(values) >= 0:
+                self._names, self._values = known, values
+                return
         counts = {
             sys.intern(k): v
             for k, v in (figures.items() if isinstance(figures, dict) else ())
@@ -27,7 +39,7 @@ class Numbers(Mapping[str, int | float]):
         names = tuple(counts)
         self._names = _keys.setdefault(names, names) if len(_keys) < KEYS_MAX else _keys.get(names, names)
         whole = all(type(v) is int for v in counts.values())
-        self._values: Sequence[int | float] = array("q", counts.values()) if whole else tuple(counts.values())
+        self._values = array("q", counts.values()) if whole else tuple(counts.values())
 
     def __getitem__(self, name: str) -> int | float:
         try:
@@ -63,6 +75,8 @@ class Member:
     """Was away or behind for too long: it is served when the others are done."""
     away_since: float | None = None
     """Since when nothing is heard of it, or no link reaches it."""
+    wants: int | None = None
+    """Bytes of the file that it is to have; None: all."""
     bytes: int = 0
     unwritten: int = 0
     """Of these, not in its file yet: its disk is behind."""
@@ -109,7 +123,12 @@ class Member:
         """Of the file that it holds."""
         if self.state == "done":
             return 1.0
-        return min(1.0, self.bytes / size) if size else 0.0
+        whole = self.whole(size)
+        return min(1.0, self.bytes / whole) if whole else 0.0
+
+    def whole(self, size: int | None) -> int | None:
+        """What it is to have of a file of this size."""
+        return size if self.wants is None else self.wants
 
     def to_json(self, size: int | None, first_ns: int | None, trees: bool, blocks: bool = True) -> dict[str, Any]:
         """Figures for a receiver; times count from the source's first data packet. `trees`: of each tree, too.
@@ -118,13 +137,15 @@ class Member:
         def total(key: str) -> int:
             return sum(int(t.get(key, 0)) for t in self.trees.values())
 
+        fraction = self.fraction(size)
         finish_s = (self.t_done_ns - first_ns) / 1e9 if self.t_done_ns and first_ns else None
+        size = self.whole(size)
         held = size if self.state == "done" and size is not None else self.bytes
         return {
             "state": "aside" if self.aside and not self.final else self.state,
             "error": self.error,
             "bytes": held,
-            "fraction": self.fraction(size),
+            "fraction": fraction,
             "rate_bps": round(self.rate_bps) if not self.final else 0,
             "finish_s": finish_s,
             "goodput_mbps": size * 8 / finish_s / 1e6 if finish_s and finish_s > 0 and size is not None else None,
@@ -142,9 +163,19 @@ class Member:
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Entry:
-    """What every member has to be told, in order: an `assign`, a `cut` or a `digest`."""
+    """What every member has to be told, in order: an `assign`, a `cut` or a `digest`. Kept as text, a third of what its
+    objects take: who comes late is told all of it, so a group keeps every block's digest."""
 
     op: str
-    body: dict[str, Any]
+    text: bytes
+
+    @classmethod
+    def of(cls, op: str, body: dict[str, Any]) -> Entry:
+        return cls(op, json.dumps(body, separators=(",", ":")).encode())
+
+    @property
+    def body(self) -> dict[str, Any]:
+        body: dict[str, Any] = json.loads(self.text)
+        return body

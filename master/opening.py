@@ -46,11 +46,15 @@ def for_one(t: Transfer, member: Member) -> dict[str, Any]:
     """A member's own part."""
     assert t.plan
     roots = t.roots_trees(member.name)
+    part: dict[str, Any]
     if member.role == "source":
-        return {"role": "source", "path": t.spec.source_path, "roots": roots, **t.files[member.name]}
+        part = {"role": "source", "path": t.spec.source_path, "roots": roots, **t.files[member.name]}
+        return part | ({"wants": t.shards.anybodys(t.everybody)} if t.shards else {})
     pairs = zip(t.tree_ids, t.plan.trees, strict=True)
     routes = {str(tree): p.routes[member.name].hex() for tree, p in pairs if member.name in p.routes}
-    part: dict[str, Any] = {"role": "receiver", "dest": t.dest(member.name), "routes": routes}
+    part = {"role": "receiver", "dest": t.dest(member.name), "routes": routes}
+    if t.shards and member.name in t.shards.rows:
+        part |= {"wants": t.shards.rows[member.name]}
     if roots:
         part |= {"roots": roots}
     elif t.spec.url is not None and len(t.order.receivers) == 1:

@@ -17,8 +17,9 @@ HASTY_S = 0.05
 """When the source says that a tree has become slow, and for the next looks."""
 LOOKS = 100
 """Of what is left one part passes between two looks."""
-LEASE_LOOKS = 4
-"""A lease is renewed so often before it would end; orders renew it as looks do."""
+QUIET_LOOKS = 3
+"""A lease is renewed so often before it would end; orders renew it as looks do, and a look that was not answered is
+followed by another at once."""
 TICK = 0.4
 """Of the time between two looks: between looks at the trees, without asking anybody."""
 EXTENT_BYTES_MAX, EXTENTS = 64 << 20, 256
@@ -34,7 +35,7 @@ def between(left_s: float | None, lease_s: float, timeout_s: float) -> float:
 def quiet(lease_s: float, timeout_s: float) -> float:
     """Members that have been asked nothing for so long are looked at before it is time: that renews their leases, and
     shows who does not answer."""
-    return max(POLL_S, min(lease_s / LEASE_LOOKS, timeout_s / 4))
+    return max(POLL_S, min(lease_s / QUIET_LOOKS, timeout_s / 2))
 
 
 def left_s(size: int | None, receivers: Iterable[Member]) -> float | None:
@@ -43,7 +44,7 @@ def left_s(size: int | None, receivers: Iterable[Member]) -> float | None:
     fastest = max((m.rate_bps for m in working), default=0.0)
     if size is None or fastest <= 0:
         return None
-    return max(0, size - max(m.bytes for m in working)) * 8 / fastest
+    return max(0, min((m.whole(size) or 0) - m.bytes for m in working)) * 8 / fastest
 
 
 def extent_bytes(size: int) -> int:

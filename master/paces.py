@@ -87,6 +87,8 @@ class Pace:
     since: float = 0.0
     wait_s: float = PROBE_S
     probing: bool = False
+    alone: bool = False
+    """It was given more when the others were done."""
 
 
 @dataclass(frozen=True)
@@ -461,8 +463,15 @@ class Paces:
                 return True
             if now - pace.since < pace.wait_s:
                 continue
-            if one.measured >= KEEPS_UP * min(pace.cap, one.planned):
+            # Alone it may try each of its links once, whatever was seen of their parts. Where next to nothing comes it
+            # may again, ever more rarely: its trees may have come to a stop, and a new plan's begin at their rates.
+            keeps_up = one.measured >= KEEPS_UP * min(pace.cap, one.planned)
+            alone = len(seen) == 1
+            if keeps_up or (alone and (not pace.alone or one.measured < LEAST * one.bound)):
                 more = int(pace.cap * by)
                 pace.cap, pace.since, pace.probing = (more if more < one.bound else None), now, True
+                if pace.alone and not keeps_up:
+                    pace.wait_s = min(2 * pace.wait_s, PROBE_MAX_S)
+                pace.alone = alone
                 return True
         return False

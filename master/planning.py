@@ -8,6 +8,7 @@ import logging
 import time
 
 from datacast.core.trees import ArcLoad
+from datacast.services.ranges import RangeProblem
 
 from . import pace
 from .collective import Collective
@@ -18,11 +19,14 @@ from .grove import Grove, ideal_s, joined, plan_roots
 from .paces import Paces
 from .plan import RATE_UNKNOWN, Plan, PlanError, make_plan, make_plan_for, per_block
 from .schedule import Scheduler
+from .shards import Shards
 from .stable import RatedForest
 from .transfer import Transfer
 
 log = logging.getLogger("datacast.master")
 
+SHARD_BLOCK = 64 << 10
+"""Bytes of a block where ranges go to some: a range is as many whole blocks."""
 LINKS_S = 1.0
 """So long a group that begins waits for links that are down towards some of its members."""
 
@@ -69,7 +73,10 @@ class Planning:
         block = t.options["block_bytes"]
         if t.spec.url is not None:
             block = block or block_bytes(t.size)
+        elif t.spec.shards:
+            block = block or SHARD_BLOCK
         t.block = adopt.per_block if adopt else per_block(t.size, t.plan.payload, block)
+        self._deal_shards()
         ids = iter(t.tree_ids)
         t.root_of = {next(ids): root for root, plan in self._plans.items() for _ in plan.trees}
         names = [m.name for m in self._crew.receivers if not m.final]
@@ -78,7 +85,7 @@ class Planning:
         elif t.several:
             t.ideal_s = ideal_s(t.plan, t.view.graph, names, t.size)
         else:
-            t.ideal_s = t.plan.ideal_s(t.size)
+            t.ideal_s = t.plan.ideal_s(t.shards.bytes_sent(t.everybody) if t.shards else t.size)
         t.forest = self._forest()
         if t.spec.url is not None:
             t.scheduler = Collective(
@@ -86,7 +93,7 @@ class Planning:
             )
         else:
             t.scheduler = self._scheduler(t.tree_ids, list(adopt.rest) if adopt else None)
-            if t.aside_s:
+            if t.aside_s and not t.shards:  # who is to be slow for ranges of its own?
                 t.paces = Paces(t.plan.trees[0].transport.cache_bytes // 2, t.aside_s)
 
     @property
@@ -139,6 +146,21 @@ class Planning:
         self._plans = {t.spec.source: plan}
         return plan
 
+    def _deal_shards(self) -> None:
+        """Who wants what, in blocks. Raises GroupError."""
+        t = self._t
+        if not t.spec.shards:
+            return
+        assert t.plan and t.size is not None
+        if t.bundle:
+            raise GroupError("bad_shards", f"{t.spec.source_path} is a directory: ranges are of a file")
+        try:
+            t.shards = Shards.of(t.spec.shards, t.size, t.block * t.plan.payload)
+        except RangeProblem as error:
+            raise GroupError("bad_shards", f"{t.spec.source_path}: {error}") from None
+        for member in self._crew.receivers:
+            member.wants = t.shards.bytes_of(member.name)
+
     # ---- what is made of it ----
     def _forest(self) -> Forest | RatedForest | Grove:
         t = self._t
@@ -190,5 +212,8 @@ class Planning:
             rates={tree: planned.transport.rate_max_bps / 8 / frame for tree, planned in pairs}
             if rated or t.several
             else None,
-            reach={tree: frozenset(planned.routes) for tree, planned in pairs} if rated else None,
+            reach={tree: frozenset(planned.routes if rated else t.everybody) for tree, planned in pairs}
+            if rated or t.shards
+            else None,
+            wants=t.shards.pieces(t.block) if t.shards else None,
         )

@@ -16,7 +16,7 @@ from .crew import Crew, GroupError
 from .feeding import Feeding
 from .forest import Change, to_json
 from .plan import PlannedTree, rated_parts
-from .schedule import Scheduler
+from .schedule import Scheduler, turn
 from .stable import RatedForest
 from .tasks import Tasks
 from .transfer import Transfer
@@ -24,6 +24,7 @@ from .transfer import Transfer
 log = logging.getLogger("datacast.master")
 
 IDS_AGAIN_S = 0.25
+REACTIONS_MAX = 64
 
 
 class Reactions:
@@ -134,6 +135,7 @@ class Reactions:
         entry |= {**to_json(change), "members": sorted(routes), "resumed_ns": None, "all_resumed_ns": None}
         entry["waiting"] = {name: len(trees) for name, trees in routes.items()}
         t.reactions.append(entry)
+        del t.reactions[:-REACTIONS_MAX]
         signalled = self._tasks.spawn(self._signal(entry, change, routes, leave))
         self._absent(change)
         if change.unnamed:
@@ -148,7 +150,8 @@ class Reactions:
         if not isinstance(t.forest, RatedForest) or not isinstance(t.scheduler, Scheduler):
             return leave
         for tree in change.lost:
-            for name in t.forest.ways[tree].routes.keys() & t.forest.caps.keys():
+            # One whose cap was lifted would wait for a tree that the source still sends at its old pace.
+            for name in t.forest.ways[tree].routes.keys() & (t.forest.caps.keys() | t.forest.slow):
                 t.forest.left.add(tree)
                 t.scheduler.leave(tree, name, self._crew.members[name].low(tree))
                 leave.setdefault(name, []).append(tree)
@@ -174,10 +177,12 @@ class Reactions:
     def _take_over_ways(self) -> None:
         """The plan's trees as they are now, in the order of their ids."""
         t = self._t
-        assert t.forest and t.plan
-        trees = []
+        assert t.forest and t.plan and t.scheduler
+        trees, now = [], time.monotonic()
         for number, old in zip(t.tree_ids, t.plan.trees, strict=True):
             way = t.forest.ways[number]
+            if way.arcs != old.arcs and (queue := t.scheduler.trees.get(number)) is not None:
+                turn(old.arcs, queue, now)
             trees.append(replace(old, arcs=way.arcs, depth=way.depth, routes=way.routes))
         t.plan = replace(t.plan, trees=tuple(trees))
 

@@ -14,6 +14,8 @@ from .schedule import Scheduler, TreeQueue, links_needed
 STEP = 0.01
 """A receiver is told of again when it has so much more of the file, or its state or its rate is another."""
 
+MEMBERS_TOLD = 64
+"""Of those that one reaction concerned."""
 MAPS_MAX = 64
 """Receivers of a group whose blocks are shown: of more, those that are furthest behind."""
 MAP_STEP = 0.05
@@ -119,6 +121,21 @@ def weight(report: dict[str, Any]) -> int:
     progress = report["progress"]
     arcs = sum(len(tree["arcs"] or ()) for tree in progress.get("trees", {}).values())
     return 1 + len(progress.get("receivers", {})) + arcs // 8
+
+
+def of_reactions(reactions: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """As they are told: of many members the first, so that no report or order grows with a group's size."""
+    return [
+        entry
+        if len(entry["members"]) <= MEMBERS_TOLD
+        else {
+            **entry,
+            "members": entry["members"][:MEMBERS_TOLD],
+            "waiting": {name: entry["waiting"][name] for name in entry["members"][:MEMBERS_TOLD]},
+            "members_more": len(entry["members"]) - MEMBERS_TOLD,
+        }
+        for entry in reactions
+    ]
 
 
 def trees_json(

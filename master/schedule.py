@@ -23,9 +23,13 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from .shards import Wanted
+
 Names = frozenset[str]
 PAST = 64
 """Extents of a tree that are remembered when the source has sent them."""
+SWITCH_S = 0.15
+"""Before a tree has sent what some receivers wait for, others are given what comes next."""
 ALL: Names = frozenset({""})
 """The receivers of a group whose trees reach every one of them."""
 
@@ -76,6 +80,8 @@ class TreeQueue:
     reach: Names = ALL
     meant: Counter[Names] = field(default_factory=Counter)
     """Of these, pieces by the receivers that waited for them."""
+    turned: tuple[float, float] = (0.0, 0.0)
+    """Before its links were others than now: numbers sent, and the links that these had to cross in all."""
 
     def reaches(self, name: str) -> bool:
         return self.reach == ALL or name in self.reach
@@ -110,7 +116,8 @@ class Scheduler:
     lead_s: a tree is given more when it has less than this left. guard_pieces and guard_s: how far ahead of the
     source a cut is placed. gain_s: a cut is worth it when it ends the transfer so much earlier. spare_s: the slowest
     trees are meant to end so much before the others. rates: of trees that
-    differ from the first. reach: the receivers of each tree, where they differ.
+    differ from the first. reach: the receivers of each tree, where they differ. wants: runs of pieces (first, count)
+    of the receivers that do not want all of them; trees must reach receivers by name then.
     """
 
     EXTENTS_AHEAD = 2
@@ -133,6 +140,7 @@ class Scheduler:
         pool: list[tuple[int, int]] | None = None,
         rates: Mapping[int, float] | None = None,
         reach: Mapping[int, Names] | None = None,
+        wants: Mapping[str, Sequence[tuple[int, int]]] | None = None,
     ) -> None:
         if pieces < 0 or per_block < 1 or not trees or rate <= 0:
             raise ValueError("pieces >= 0, per_block >= 1, at least one tree and a positive rate are needed")
@@ -145,6 +153,7 @@ class Scheduler:
         self.trees = {tree: TreeQueue(tree, rates.get(tree, rate), reach=reach.get(tree, ALL)) for tree in trees}
         self.everyone: Names = frozenset().union(*(queue.reach for queue in self.trees.values()))
         self._gone: Names = frozenset()
+        self._wanted = Wanted(wants or {})
         self._pools: dict[Names, deque[tuple[int, int]]] = {}
         for first, count in pool if pool is not None else [(0, pieces)] if pieces else []:
             self._wait(self.everyone, first, count)
@@ -159,7 +168,9 @@ class Scheduler:
         if queue is None or seq < queue.sent:
             return
         queue.sent, queue.sent_at, queue.guess = min(seq, queue.end), now, 0.0
-        while queue.extents and queue.extents[0].seq + queue.extents[0].count <= queue.sent:
+        # What it sends beyond a cut under way counts for nothing: receivers that have heard of it do not ask for that.
+        done = min(queue.sent, cut.seq) if (cut := self._cutting) and cut.tree == tree else queue.sent
+        while queue.extents and queue.extents[0].seq + queue.extents[0].count <= done:
             queue.past.append(queue.extents.popleft())
 
     def status(self, tree: int, seq: int, rate: float | None, now: float, asked: float | None = None) -> None:
@@ -234,11 +245,15 @@ class Scheduler:
         """Extents to announce now."""
         if self._cutting is not None:
             return []
+        if not any(q.usable and self._hungry(q, now) for q in self.trees.values()):
+            return []
         extents: list[Extent] = []
         busy: set[int] = set()
         # What most receivers wait for comes first.
         for key in sorted(self._pools, key=lambda key: (-len(key), sorted(key))):
             usable = [q for q in self.trees.values() if q.usable and q.id not in busy and q.reach & key]
+            if self._wanted:
+                usable = [q for q in usable if self._in_step(q, key & q.reach, now)]
             if usable:
                 extents += self._assign_from(key, usable, now)
             if key in self._pools:
@@ -247,8 +262,15 @@ class Scheduler:
 
     def _wait(self, key: Names, first: int, count: int) -> None:
         """Pieces that the receivers `key` still have to get."""
-        if key := key - self._gone:
-            self._pools.setdefault(key, deque()).append((first, count))
+        for names, *run in self._wanted.split(key - self._gone, first, count):
+            self._pools.setdefault(names, deque()).append((run[0], run[1]))
+
+    @staticmethod
+    def _in_step(queue: TreeQueue, key: Names, now: float) -> bool:
+        """All receivers of a tree are at one place of it: those that share an extent ask for it at the same time, so
+        that one packet serves them, and nobody ahead makes the others look late to the rate control. So what is for
+        others than the last extent follows when that one has nearly been sent."""
+        return not queue.extents or key <= queue.extents[-1].to or queue.left_s(now) <= SWITCH_S
 
     def _assign_from(self, key: Names, usable: list[TreeQueue], now: float) -> list[Extent]:
         pool = sum(count for _, count in self._pools[key])
@@ -277,7 +299,8 @@ class Scheduler:
         return self.spare_s * max(0.0, 1.0 - share)
 
     def _hungry(self, queue: TreeQueue, now: float) -> bool:
-        ahead = [e for e in queue.extents if e.seq + e.count > queue.expected(now)]
+        at = queue.expected(now)  # once: a tree that stands still has hundreds of extents
+        ahead = [e for e in queue.extents if e.seq + e.count > at]
         if len(ahead) >= self.EXTENTS_AHEAD:
             return queue.left_s(now) < self.lead_s
         if not ahead:
@@ -445,6 +468,14 @@ class Scheduler:
             self.everyone |= names
             self._wait(names, 0, self.pieces)
 
+    def drain(self) -> set[int]:
+        """Nothing waits here any more; returns the blocks that did."""
+        runs = [run for pool in self._pools.values() for run in pool]
+        self._pools.clear()
+        return {
+            b for first, n in runs for b in range(first // self.per_block, (first + n - 1) // self.per_block + 1)
+        }  # fmt: skip
+
     def release(self, tree: int, now: float) -> Cut | None:
         """The cut that takes back from a lost tree what its source cannot have sent yet. None while another cut is
         under way or where there is nothing to take."""
@@ -508,8 +539,25 @@ class Scheduler:
             self._wait(extent.to, extent.first, extent.count)
 
 
+def turn(arcs: Sequence[tuple[str, str]], queue: TreeQueue, now: float) -> None:
+    """Call before a tree gets other links than `arcs`: what went over these counts with them."""
+    sent, crossed = queue.turned
+    upto = max(sent, queue.expected(now))
+    queue.turned = upto, crossed + (upto - sent) * _links_of(arcs, queue)
+
+
 def links_needed(arcs: Sequence[tuple[str, str]], queue: TreeQueue) -> float:
-    """Links that a piece of this tree had to cross, on the average: to those who waited for it."""
+    """Links that a piece of this tree had to cross, on the average: to those who waited for it, over the links that the
+    tree had when it was sent."""
+    sent, crossed = queue.turned
+    needed = _links_of(arcs, queue)
+    if sent:
+        upto = max(sent, float(queue.sent))
+        needed = (crossed + (upto - sent) * needed) / upto
+    return round(needed, 4)
+
+
+def _links_of(arcs: Sequence[tuple[str, str]], queue: TreeQueue) -> float:
     if set(queue.meant) <= {ALL, queue.reach} or queue.assigned <= 0:
         return float(len(arcs))
     parent = {child: above for above, child in arcs}
@@ -521,4 +569,4 @@ def links_needed(arcs: Sequence[tuple[str, str]], queue: TreeQueue) -> float:
                 nodes.add(node)
                 node = parent[node]
         crossed += pieces * len(nodes)
-    return round(crossed / queue.assigned, 4)
+    return crossed / queue.assigned

@@ -19,6 +19,8 @@ log = logging.getLogger("datacast.master")
 
 GRACE_S = 0.5
 """How much longer than the time given to the members an acknowledgement is waited for."""
+TURNS = 64
+"""Of the loop, once an answer is late: it may be this process that was, and the answer is there and not read yet."""
 
 Results = dict[str, dict[str, Any]]
 
@@ -151,13 +153,19 @@ class Connection:
             message["all"] = everyone
         try:
             self._writer.write(framing.encode(message, tree=tree if isinstance(tree, bytes) else framing.text(tree)))
-            async with asyncio.timeout(timeout + patience + GRACE_S):
-                return await future
-        except TimeoutError as error:
-            raise SignallingError(
-                f"{self.address} did not acknowledge {op} within {timeout + patience + GRACE_S:g} s", what=self.address
-            ) from error
+            await asyncio.wait([future], timeout=timeout + patience + GRACE_S)
+            for _ in range(TURNS):
+                if future.done():
+                    break
+                await asyncio.sleep(0)
+            if not future.done():
+                raise SignallingError(
+                    f"{self.address} did not acknowledge {op} within {timeout + patience + GRACE_S:g} s",
+                    what=self.address,
+                )
+            return future.result()
         finally:
+            future.cancel()
             self._waiting.pop(number, None)
 
     async def close(self) -> None:

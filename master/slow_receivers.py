@@ -95,7 +95,7 @@ class SlowReceivers:
             t.plan = replace(t.plan, rated=forest.plan)
             t.forest = forest
             t.scheduler.by_name(frozenset(self._reactions.wanted()))
-        forest.caps, forest.narrow = caps, narrow
+        forest.slow, forest.caps, forest.narrow = frozenset(forest.caps), caps, narrow
         log.warning("group %s: planning anew, receivers take %s, by link %s", t.id, caps, narrow)
         self._reactions.others = True
         self._reactions.kick()

@@ -22,7 +22,7 @@ from datacast.core.routes import RouteError, Routes, routes
 from datacast.core.trees import Network, Tree, TreeError, Unreachable
 from datacast.planners import Delivery, PlannerError, deliver
 
-from .forest import Change, Delta, Forest, Way
+from .forest import Change, Delta, Forest, Way, shallower
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -84,8 +84,12 @@ class RatedForest:
         self.graph, self.network, self.source = graph, network, source
         self.payload, self.default, self.most, self.planner = payload, default, most, planner
         self.plan = plan
+        self.labels = max((route.labels for route in plan.routes), default=1)
+        """That the group's payload leaves room for."""
         self.caps: dict[str, int] = {}
         self.narrow: dict[Arc, int] = {}
+        self.slow: frozenset[str] = frozenset()
+        """Who had a cap before the last caps came: the trees there were went at its pace."""
         self.cut_off: set[str] = set(plan.cut_off)
         self.refused = False
         """The last plan had more trees than the group may still have; those that there are go on."""
@@ -121,7 +125,7 @@ class RatedForest:
             default=default,
             most=forest.most,
         )
-        made.alike = True
+        made.alike, made.labels = True, forest.labels
         for number, way in forest.ways.items():
             if way.slot is None:
                 made.ways[number] = Way(way.arcs, way.depth, dict(way.routes), None)
@@ -190,13 +194,22 @@ class RatedForest:
                 rest = [name for name in wanted if name not in self.caps]
                 if all(other.got[name] >= WORTH * given.got[name] for name in rest):
                     given = replace(other, bound=given.bound)
-            plan = with_routes(self.network, self.source, given)
+            return self._fitting(given)
         except Unreachable:
             return Rated((), (), dict.fromkeys(wanted, 0), dict.fromkeys(wanted, 0), tuple(wanted))
         except (TreeError, RouteError, PlannerError):
             return None
+
+    def _fitting(self, given: Delivery) -> Rated | None:
+        """Its routes: where few receivers are left and no tree branches, a segment may be longer than the group's
+        pieces leave room for, and is cut in two. Raises RouteError."""
         mtu = min((data["mtu"] for *_, data in self.graph.edges(data=True)), default=0)
-        return plan if all(route.payload(mtu) >= self.payload for route in plan.routes) else None
+        for low in (False, True):
+            network = shallower(self.network, self.graph, self.labels) if low else self.network
+            plan = with_routes(network, self.source, given)
+            if all(route.payload(mtu) >= self.payload for route in plan.routes):
+                return plan
+        return None
 
     def _deliver(self, wanted: list[str], narrow: Mapping[Arc, int]) -> Delivery:
         return deliver(

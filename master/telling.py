@@ -7,7 +7,7 @@ from typing import Any
 
 from .crew import Crew
 from .feeding import Feeding
-from .report import Told, final_report, progress_json, trees_json
+from .report import Told, final_report, of_reactions, progress_json, trees_json
 from .transfer import Transfer
 
 
@@ -31,7 +31,7 @@ class Telling:
         state = t.state if t.over or t.state == "starting" else "running"
         t.news = False
         body = progress_json(state, t.error, t.size, self._crew.receivers, self._trees(), self._final)
-        body["reactions"] = t.reactions[-20:]
+        body["reactions"] = of_reactions(t.reactions[-20:])
         if t.scheduler and t.plan and t.state == "running":
             body["adopt"] = {
                 "first_ns": t.first_ns,
@@ -57,7 +57,7 @@ class Telling:
             self._trees(),
             self._feeding.takeovers,
             t.ideal_s,
-            t.reactions,
+            of_reactions(t.reactions),
         )
 
     def say_less(self) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .paces import Paces
     from .plan import Plan
     from .schedule import Scheduler
+    from .shards import Shards
     from .stable import RatedForest
     from .view import View
 
@@ -54,6 +55,8 @@ class Transfer:
         """It is a directory as one stream."""
         self.block = 1
         """Pieces."""
+        self.shards: Shards | None = None
+        """Not every receiver wants all of it."""
         self.ideal_s: float | None = None
         self.paces: Paces | None = None
         self.scheduler: Scheduler | Collective | None = None
@@ -79,6 +82,11 @@ class Transfer:
     @property
     def spec(self) -> GroupSpec:
         return self.order.spec
+
+    @property
+    def everybody(self) -> set[str]:
+        """Who is, or was, a receiver."""
+        return {*self.order.receivers, *self.spec.shards}
 
     @property
     def several(self) -> bool:

@@ -33,6 +33,8 @@ AT_ONCE_S = 0.005
 GATHER_S, BREATH_S = 0.5, 0.005
 """So long a report is put together at most, however many groups have news: it renews the lease. In between others get
 their turn, each time that so much was spent on it."""
+RENEW_S = 1.0
+"""A report that takes longer, or whose answer does, is no reason to lose the lease: an empty one goes beside it."""
 RETRY_S, RETRY_MAX_S = 0.05, 0.4
 REPORTS_MAX, WEIGHT_MAX = 512, 4096
 """In one request: reports, and what they hold (report.weight), some megabytes."""
@@ -66,6 +68,8 @@ class Worker:
         self.idle = asyncio.Event()
         """Has no group."""
         self.idle.set()
+        self._told = 0.0
+        """When it said last that it lives."""
         self._due = asyncio.Event()
         self._gate = asyncio.Lock()
         """Trees take tens of milliseconds of processor in a large fabric: between those of two groups reports go out,
@@ -77,7 +81,7 @@ class Worker:
 
     async def run(self, pid: int) -> None:
         """Follows the orders and tells."""
-        tasks = [asyncio.create_task(self._report_loop())]
+        tasks = [asyncio.create_task(self._report_loop()), asyncio.create_task(self._renew())]
         try:
             await self.view.at(0)
             tasks.append(asyncio.create_task(self.agents.keep(self.view.addresses)))
@@ -191,6 +195,16 @@ class Worker:
             # What happens together is told together.
             await asyncio.sleep(AT_ONCE_S)
 
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(RENEW_S / 2)
+            if time.monotonic() - self._told > RENEW_S:
+                try:
+                    await self.client.report(self.name, [])
+                    self._told = time.monotonic()
+                except Problem as problem:
+                    log.info("lease: %s", problem)
+
     async def report(self) -> None:
         """What is new of every group. Raises Problem when it could not be told."""
         self._due.clear()
@@ -215,7 +229,9 @@ class Worker:
         await self._tell(batch)  # one without any renews the lease
 
     async def _tell(self, batch: list[tuple[Running, bool, dict[str, Any]]]) -> None:
+        began = time.monotonic()
         answers = await self.client.report(self.name, [body for _, _, body in batch])
+        self._told = max(self._told, began)
         for (running, over, _), answer in zip(batch, answers, strict=True):
             await self._answered(running, answer, over)
 

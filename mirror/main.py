@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import logging
 import signal
-import sys
 from pathlib import Path
 
 from datacast.controller.api import ControllerClient
-from datacast.core.errors import DatacastError
-from datacast.services import config_file, eventloop, privileges
+from datacast.services import config_file, daemon, privileges
 from datacast.services.service import HttpServer, listen
 from datacast.services.tls import TlsError, is_local
 
@@ -81,16 +78,7 @@ def main(argv: list[str] | None = None) -> None:
     args = config_file.parse_args(parser, argv)
     if args.controller and not args.registry:
         parser.error("--controller is wanted with --registry: whose layers may be asked for")
-    logging.basicConfig(
-        level=logging.INFO if args.verbose else logging.WARNING,
-        stream=sys.stderr,
-        format="%(asctime)s %(name)s %(levelname)s %(message)s",
-    )
-    try:
-        eventloop.run(run(args))
-    except DatacastError as error:
-        print(f"datacast-mirror: {error}", file=sys.stderr)
-        sys.exit(1)
+    daemon.run("datacast-mirror", run(args), args.verbose)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from datacast.core.trees import Network
 
 from .model import cables
 from .names import plan
+from .small import packed
 
 TREES_MAX = 12
 """Of one plan: each costs every member a stream, and like receivers share a level."""
@@ -115,7 +116,10 @@ def deliver(
     capacity = arc_rates(network, graph, caps=narrow, default=default)
     most = min(most or TREES_MAX, TREES_MAX)
     found = rated_trees(network, source, receivers, capacity, most=most, wish=caps or None, together=together)
-    trees = found.trees if planner in (None, "datacast") else _planned(graph, source, receivers, planner, default, most)
+    if planner in (None, "datacast"):
+        trees = packed(found, wish=caps, together=together, most=most)
+    else:
+        trees = _planned(graph, source, receivers, planner, default, most)
     total = sum(tree.rate_bps for tree in trees)
     kept = [tree for tree in trees if tree.rate_bps >= LEAST_SHARE * total] or trees
     # The least tree of a receiver stays, however small.

@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
-from .model import Plan
+from collections.abc import Iterable
+from typing import Protocol
 
 
-def finish_times(plan: Plan, size_bits: float) -> dict[str, float]:
+class Carrier(Protocol):
+    """A tree: its rate and whom it reaches."""
+
+    @property
+    def rate_bps(self) -> float: ...
+    @property
+    def receivers(self) -> tuple[str, ...]: ...
+
+
+class Trees(Protocol):
+    @property
+    def trees(self) -> Iterable[Carrier]: ...
+
+
+def finish_times(plan: Trees, size_bits: float) -> dict[str, float]:
     """Seconds per receiver. A tree carries what most of its receivers still wait for; parts of the file are told apart
     by who has them. Receivers without a tree are left out."""
-    trees = [(tree.rate_bps, frozenset(tree.receivers)) for tree in plan.trees if tree.rate_bps > 0]
+    return stages(plan.trees, size_bits)
+
+
+def stages(carriers: Iterable[Carrier], size_bits: float) -> dict[str, float]:
+    trees = [(tree.rate_bps, frozenset(tree.receivers)) for tree in carriers if tree.rate_bps > 0]
     everyone = frozenset(name for _, reach in trees for name in reach)
     waiting: dict[frozenset[str], float] = {everyone: size_bits}
     done: dict[str, float] = {}

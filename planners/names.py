@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import random
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from datacast.core.rates import RATED_TREES_MAX, RatedTrees, arc_rates, rated_trees
@@ -13,6 +14,7 @@ from datacast.core.trees import Network, TreeError
 from .balance import balance
 from .model import Arc, Net, Plan, PlannerError, RateTree, take, width
 from .search import depth_first, fair, widest
+from .small import packed
 
 RANDOM_PIPELINES = 100
 SHUFFLES = 16
@@ -117,7 +119,9 @@ def random_pipeline(net: Net, source: str, wanted: Sequence[str], rng: random.Ra
     """The best of a hundred pipelines in random order."""
     if not net.overlay:
         raise PlannerError(
-            "random-pipeline needs hosts that pass data on; here switches do: use planners.hosts", what=""
+            "random-pipeline sends from host to host; here switches make the copies: plan between hosts "
+            "(`datacast trees --overlay`), or with another planner",
+            what="random-pipeline",
         )
     best: list[RateTree] = []
     for _ in range(RANDOM_PIPELINES):
@@ -132,7 +136,9 @@ def flat_tree(net: Net, source: str, wanted: Sequence[str], rng: random.Random) 
     """The source sends to each by itself."""
     if not net.overlay:
         raise PlannerError(
-            "flat-tree sends from host to host; here switches make the copies: use planners.hosts", what=""
+            "flat-tree sends from host to host; here switches make the copies: plan between hosts "
+            "(`datacast trees --overlay`), or with another planner",
+            what="flat-tree",
         )
     return _shared(net, source, wanted, [(source, name) for name in wanted]), ""
 
@@ -146,12 +152,13 @@ def datacast(net: Net, source: str, wanted: Sequence[str], rng: random.Random) -
     else:
         try:
             found = _core(net, source, wanted)
+            made = found.trees if found.exact else packed(found)
         except TreeError as error:
             raise PlannerError(error.message, what=error.what) from error
-        trees = [net.tree(float(tree.rate_bps), tree.arcs, wanted) for tree in found.trees]
+        trees = [net.tree(float(tree.rate_bps), tree.arcs, wanted) for tree in made]
         if found.exact:
             return trees, "every receiver has its max-flow"
-        answers.append((trees, "the core's trees"))
+        answers.append((trees, "the core's trees" if made is found.trees else "trees by linear programme"))
     for other in (fpfr, balanced):
         with contextlib.suppress(PlannerError):
             answers.append((_partial(net, source, wanted, other(net, source, wanted, rng)[0]), other.__name__))
@@ -204,7 +211,7 @@ def plan(net: Net, source: str, receivers: Iterable[str], planner: str = "dataca
     for name in (source, *wanted):
         if name not in net.graph or net.graph.nodes[name]["kind"] != "host":
             raise PlannerError(f"{name} is no host of this network", what=name)
-    if len({source, *wanted}) != len(wanted) + 1:
-        raise PlannerError("a member is named twice", what=source)
+    if twice := [name for name, times in Counter((source, *wanted)).items() if times > 1]:
+        raise PlannerError(f"{twice[0]} is named twice: name each member once", what=twice[0])
     trees, note = PLANNERS[planner](net, source, wanted, random.Random(seed))
     return Plan(planner, source, tuple(wanted), tuple(trees), note)

@@ -27,6 +27,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(skip)
         if whole_lab:
             item.add_marker(pytest.mark.flaky(reruns=TRIES_AGAIN, reruns_delay=2))
+    for path in {item.path for item in items if item.get_closest_marker("lab")}:
+        if "pytest.mark.lab" not in path.read_text():  # the Makefile looks for it
+            raise pytest.UsageError(
+                f"{path}: write pytest.mark.lab in the file itself, or `make test` does not find its labs"
+            )
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(
+        key=lambda item: item.path not in slow
+    )  # whole files, as their tests share things; what is short fills up
 
 
 def _judge(report: pytest.TestReport | pytest.CollectReport) -> None:

@@ -1,4 +1,4 @@
-"""`make coverage`: which lines and branches of the core its C tests reach, from what gcov has counted.
+"""`make coverage`: which lines and branches of the core tests reach, from what gcov has counted.
 
     coverage.py FOLDER [NAME …]      a table; for the sources named every line and branch that was not reached, too
 

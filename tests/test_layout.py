@@ -6,6 +6,8 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -116,6 +118,34 @@ def test_import_contracts():
         [Path(sys.executable).parent / "lint-imports", "--no-logo"], cwd=ROOT, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+OURS = {"datacast", "mininet"}
+COME_WITH = {"starlette": "fastapi", "protobuf": "p4runtime", "googleapis-common-protos": "p4runtime"}
+"""Used as parts of another."""
+
+
+def test_every_dependency_is_declared_and_used():
+    def plain(text: str) -> str:
+        return re.sub(r"[-_.]+", "-", re.split(r"[\[<>=~ ;]", text)[0]).lower()
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    plots = set(map(plain, project["optional-dependencies"]["plots"]))
+    tests = set(map(plain, project["optional-dependencies"]["test"]))
+    wheels = packages_distributions()
+    used = set()
+    for _, path in python_of_parts():
+        for name in (
+            {name.partition(".")[0] for name in imports(path)} - sys.stdlib_module_names - {"datacast", "mininet"}
+        ):
+            if path.name == "build_core.py" or name == "setuptools":
+                continue  # needed to build
+            assert name in wheels, f"{path.relative_to(ROOT)} imports {name}, which nothing installs"
+            owners = {plain(owner) for owner in wheels[name]}
+            used.add(min(COME_WITH.get(owner, owner) for owner in owners))
+    declared = set(map(plain, project["dependencies"]))
+    assert used - plots - tests - declared == set(), "used and not declared"
+    assert declared - used - {"cffi"} == set(), "declared and not used"
 
 
 def includes(path: Path) -> list[tuple[str, str]]:

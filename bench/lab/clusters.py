@@ -8,6 +8,9 @@ Prints a Markdown table; --json for the figures.
 
     bench/lab/clusters.py
     bench/lab/clusters.py --planners datacast,depth-first --size 32M --realtime
+    bench/lab/clusters.py --joining --planners datacast,depth-first --size 48M --realtime
+
+--joining: D's host, a ninth as fast as most, joins the other nine; what the nine get together before and after.
 """
 
 from __future__ import annotations
@@ -63,6 +66,24 @@ class Row:
         return "| " + " | ".join(cells) + " |"
 
 
+@dataclass(frozen=True)
+class Joined:
+    planner: str
+    before_mbps: float
+    after_mbps: float
+    duplicates: float
+    cpu_bound: bool
+
+    def line(self) -> str:
+        return (
+            f"| {self.planner} | {self.before_mbps:.1f} | {self.after_mbps:.1f} | "
+            f"{100 * self.after_mbps / self.before_mbps:.2f} % | {100 * self.duplicates:.2f} % | "
+            f"{'yes' if self.cpu_bound else 'no'} |"
+        )
+
+
+JOINING_HEAD = """| planner | the nine before, Mb/s | after | left | duplicates | cpu bound |
+| --- | --- | --- | --- | --- | --- |"""
 HEAD = """| planner | trees | planned Mb/s | aggregate Mb/s | of the plan | first s | last s | stress | duplicates | \
 cpu bound |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"""
@@ -85,22 +106,36 @@ def planned(graph: nx.Graph, source: str, receivers: list[str], options: dict[st
     return len(plan.trees), sum(plan.rated.got.values()) * plan.payload / plan.frame_bytes / MBIT
 
 
-def once(lab: Lab, planner: str, names: list[str], size: int, number: int) -> Row:
+def options_of(planner: str) -> dict[str, Any]:
+    return {"delivery": "stable"} if planner == "datacast" else {"planner": planner}
+
+
+def sent(lab: Lab, planner: str, names: list[str], size: int, number: int) -> dict[str, Any]:
+    """The report of one transfer."""
     source, *receivers = names
-    options = {"delivery": "stable"} if planner == "datacast" else {"planner": planner}
-    what = settle(lab.graph, Transfer(source, receivers=tuple(receivers), size=size, seed=number, options=options))
-    report = send(lab, what, Quiet(), dest=f"file-{number}")
+    what = Transfer(source, receivers=tuple(receivers), size=size, seed=number, options=options_of(planner))
+    report = send(lab, settle(lab.graph, what), Quiet(), dest=f"file-{number}")
     if not report["ok"]:
         raise SystemExit(f"{planner}: {report['error']}")
     for name in receivers:
         (lab.host_folder(name) / f"file-{number}").unlink()
+    return report
+
+
+def aggregate(report: dict[str, Any], names: list[str], size: int) -> float:
+    return sum(size * 8 / report["receivers"][name]["finish_s"] for name in names) / MBIT
+
+
+def once(lab: Lab, planner: str, names: list[str], size: int, number: int) -> Row:
+    source, *receivers = names
+    report = sent(lab, planner, names, size, number)
     times = [report["receivers"][name]["finish_s"] for name in receivers]
-    trees, rate = planned(lab.graph, source, receivers, options)
+    trees, rate = planned(lab.graph, source, receivers, options_of(planner))
     return Row(
         planner,
         trees,
         rate,
-        sum(size * 8 / seconds for seconds in times) / MBIT,
+        aggregate(report, receivers, size),
         min(times),
         max(times),
         report["link_stress"],
@@ -109,11 +144,25 @@ def once(lab: Lab, planner: str, names: list[str], size: int, number: int) -> Ro
     )
 
 
+def joined(lab: Lab, planner: str, names: list[str], size: int, number: int) -> Joined:
+    nine = [name for name in names if not name.startswith("D")]
+    before = sent(lab, planner, nine, size, number)
+    after = sent(lab, planner, names, size, number + 1)
+    return Joined(
+        planner,
+        aggregate(before, nine[1:], size),
+        aggregate(after, nine[1:], size),
+        after["duplicate_ratio"],
+        before["cpu_bound"] or after["cpu_bound"],
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--planners", default=",".join(PLANNERS), help="by comma")
     parser.add_argument("--size", default="16M")
     parser.add_argument("--divide", type=int, default=20, help="the rates of Table 1's links by this")
+    parser.add_argument("--joining", action="store_true", help="nine receivers, then a slow one more")
     parser.add_argument("--ports", default="7780,7701", help="REST's and the fabric manager's")
     parser.add_argument("--realtime", action="store_true", help="daemons of the data path go before others")
     parser.add_argument("--json", type=Path)
@@ -121,7 +170,8 @@ def main() -> None:
     rest, fabric = (int(port) for port in args.ports.split(","))
     graph, names = network(args.divide)
     size = parse_size(args.size)
-    rows = []
+    rows: list[Row] = []
+    pairs: list[Joined] = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "net.json"
         path.write_text(json.dumps(topologies.to_json(graph)))
@@ -129,10 +179,14 @@ def main() -> None:
         options = LabOptions(
             str(path), most, rest_port=rest, fabric_port=fabric, room=2 * len(names) * size, realtime=args.realtime
         )
-        print(HEAD, flush=True)
+        print(JOINING_HEAD if args.joining else HEAD, flush=True)
         with Lab(options, f"clusters-{os.getpid()}") as lab:
             lab.up()
             for number, planner in enumerate(args.planners.split(","), 1):
+                if args.joining:
+                    pairs.append(joined(lab, planner, names, size, 2 * number))
+                    print(pairs[-1].line(), flush=True)
+                    continue
                 rows.append(once(lab, planner, names, size, number))
                 print(rows[-1].line(), flush=True)
     ours = [row.aggregate_mbps for row in rows if row.planner == "datacast"]
@@ -140,7 +194,7 @@ def main() -> None:
     if ours and others:
         print(f"\ndatacast's is {max(ours) / max(others):.2f} times the best that gives all one rate")
     if args.json:
-        args.json.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
+        args.json.write_text(json.dumps([asdict(row) for row in [*rows, *pairs]], indent=1) + "\n")
 
 
 if __name__ == "__main__":

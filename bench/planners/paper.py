@@ -1,6 +1,7 @@
 """The simulations of Takahashi and others, sections 4.1 and 4.2, in rates, for all planners.
 
     python bench/planners/paper.py --svg docs/results/planners.svg --cases 10 --destinations 100
+    python bench/planners/paper.py --only time,joining
 
 The topologies of the paper are not in its text. Ours: 400 hosts on 40 switches that join as a random tree (each to one
 of the six before it), drawn by seed; the four clusters of Table 1 with links as CLUSTERS in
@@ -13,6 +14,7 @@ import argparse
 import random
 import statistics
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import networkx as nx
@@ -78,6 +80,13 @@ def table(rows: list[tuple[str, str, dict[str, float]]]) -> str:
     for distribution, way, mean in rows:
         out.append(f"| {distribution} | {way} | " + " | ".join(f"{mean[name]:.2f}" for name in names) + " |")
     return "\n".join(out)
+
+
+def section41_table(cases: int, destinations: int, svg: Path | None) -> str:
+    rows = section41(cases, destinations)
+    if svg:
+        picture(rows, svg)
+    return table(rows)
 
 
 def section42() -> str:
@@ -162,18 +171,19 @@ def main() -> None:
     options.add_argument("--cases", type=int, default=10)
     options.add_argument("--destinations", type=int, default=100)
     options.add_argument("--repeat", type=int, default=50)
-    options.add_argument("--svg", type=Path)
+    options.add_argument("--svg", type=Path, help="of 4.1")
+    parts: dict[str, Callable[[], str]] = {
+        "4.1": lambda: section41_table(given.cases, given.destinations, given.svg),
+        "4.2": section42,
+        "joining": joining,
+        "time": lambda: planning(given.repeat),
+    }
+    options.add_argument("--only", default=",".join(parts), help=f"of {', '.join(parts)}, by comma")
     given = options.parse_args()
-    rows = section41(given.cases, given.destinations)
-    for title, text in (
-        ("4.1", table(rows)),
-        ("4.2", section42()),
-        ("joining", joining()),
-        ("time", planning(given.repeat)),
-    ):
-        print(f"## {title}\n\n{text}\n")
-    if given.svg:
-        picture(rows, given.svg)
+    if unknown := set(given.only.split(",")) - parts.keys():
+        options.error(f"--only {', '.join(sorted(unknown))}: there are {', '.join(parts)}")
+    for title in given.only.split(","):
+        print(f"## {title}\n\n{parts[title]()}\n", flush=True)
 
 
 if __name__ == "__main__":

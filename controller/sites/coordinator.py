@@ -77,6 +77,8 @@ class Coordinator:
     async def create(self, spec: GroupSpec, by: str) -> SiteGroup:
         """Raises Problem."""
         await self._ready.wait()
+        if spec.scatter or spec.shards:
+            raise _refusal("not_between_sites", "shards", "ranges per receiver are for the hosts of one site")
         if spec.other_sources:
             raise _refusal(
                 "not_between_sites", "other_sources", "a group of several sites has one source, a file of a host here"

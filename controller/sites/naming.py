@@ -1,4 +1,5 @@
-"""Names of receivers beyond this site: `SITE/host`, `SITE/all`, and `*/all`, all hosts here and at every site below."""
+"""Names of receivers beyond this site: `SITE/host`, `SITE/all` (HiMM's limited broadcast), `*/all`, all hosts here and
+at every site below, and `SITE/*/all`, those of a site and all below it (its deep broadcast)."""
 
 from __future__ import annotations
 

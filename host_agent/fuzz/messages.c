@@ -76,6 +76,8 @@ static json_t *part(struct script *s, const char *op)
     put(s, b, role & 1 ? "path" : "dest", json_string(role & 1 ? source_path : dest_path));
     put(s, b, "size", json_integer(role));
   }
+  if (role & 0x40)
+    put(s, b, "wants", json_pack("[[i,i],[i,i]]", role & 3, 1, 2 + role % 5, 1 + role % 3));
   json_t *routes = json_object();
   put(s, routes, "1", route(role >> 4));
   put(s, routes, "2", route(role >> 2));

@@ -131,8 +131,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t len)
       now += span(&s);
     } else if (op < 0xd0) {
       dc_hello_heard(&end[e].h, now);
-    } else if (op < 0xd8) {
+    } else if (op < 0xd4) {
       dc_hello_busy(&end[e].h, now);
+    } else if (op < 0xd8) {
+      dc_hello_leave(&end[e].h, now, span(&s));
     } else if (op < 0xe0) {
       start(e, op >> 1);
     } else {

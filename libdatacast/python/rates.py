@@ -139,19 +139,22 @@ class RatedTrees:
         i = self.receivers.index(receiver)
         side = np.zeros(len(self.network.names), np.uint8)
         lib.dc_rates_cut(self._plan, i, ffi.from_buffer("uint8_t[]", side))
+        index = self.network.index
+        across = {arc: rate for arc, rate in self.arcs().items() if side[index[arc[0]]] and not side[index[arc[1]]]}
+        return Cut(tuple(across), sum(across.values()))
+
+    def arcs(self) -> dict[Arc, int]:
+        """Those that trees may use, and what each can carry, in bit/s: the engine's unit may have rounded it down."""
         network = self.network
         owner = np.repeat(np.arange(len(network.names)), np.diff(network.first))
         forwards = (network.flags & lib.DC_NODE_FORWARDS) != 0
         start = network.node(self.source)
-        across = (side[network.to] == 1) & (side[owner] == 0) & (self._capacity > 0)
-        across &= forwards[network.to] | (network.to == start)
-        arcs = [
-            (network.names[int(network.to[a])], network.names[int(owner[a])])
-            for a in np.nonzero(across)[0]
+        usable = (self._capacity > 0) & (forwards[network.to] | (network.to == start)) & (owner != start)
+        return {
+            (network.names[int(network.to[a])], network.names[int(owner[a])]): int(self._capacity[a]) * self.unit
+            for a in np.nonzero(usable)[0]
             if lib.dc_net_is_up(network._net, int(a))
-        ]
-        total = sum(int(self._capacity[network.arc(*arc)]) for arc in arcs) * self.unit
-        return Cut(tuple(arcs), total)
+        }
 
 
 def unit_of(network: Network, capacity: np.ndarray, wishes: Iterable[int] = ()) -> int:

@@ -63,6 +63,16 @@ static dc_time timeout(const struct dc_hello *h)
   return t < h->cfg.timeout_min ? h->cfg.timeout_min : t;
 }
 
+/* The neighbour has said that it is away. */
+static bool awaits(const struct dc_hello *h, dc_time now) { return h->state == UP && now < h->away_until; }
+
+/* When the neighbour's silence becomes a failure. */
+static dc_time silent_at(const struct dc_hello *h)
+{
+  dc_time at = h->heard + timeout(h);
+  return h->state == UP && h->away_until > at ? h->away_until : at;
+}
+
 static void fail(struct dc_hello *h, dc_time now, enum dc_link why)
 {
   if (h->link == DC_LINK_UP && now - h->up_since > FORGIVE * h->cfg.slow)
@@ -73,6 +83,8 @@ static void fail(struct dc_hello *h, dc_time now, enum dc_link why)
   h->state = DOWN;
   h->link = why;
   h->met = false;
+  h->away_until = 0;
+  h->awaited = false;
   h->next = now; /* tell the other side at once */
 }
 
@@ -116,6 +128,7 @@ enum dc_drop dc_hello_handle(struct dc_hello *h, dc_time now, const struct dc_he
   if (!hears && theirs == UP)
     theirs = INIT;
   bool restarted = h->met && header->tree != h->peer_instance;
+  bool waited = awaits(h, now);
   h->peer_instance = header->tree;
   h->peer_seq = header->seq;
   observe(h, now, announced);
@@ -127,10 +140,17 @@ enum dc_drop dc_hello_handle(struct dc_hello *h, dc_time now, const struct dc_he
     h->whole_heard = now;
   }
 
-  if (h->state == UP && (theirs == DOWN || restarted)) {
+  if (h->state == UP && hears && theirs == UP) { /* here, or about to go */
+    dc_time away = length < DC_HELLO_LEN ? 0 : dc_get16(rest + 10) * DC_MS;
+    h->away_until = now + (away < DC_HELLO_AWAY_MAX ? away : DC_HELLO_AWAY_MAX);
+    h->awaited = away > 0;
+  }
+  if (h->state == UP && !waited && (theirs == DOWN || restarted)) {
     fail(h, now, DC_LINK_UNHEARD);
     h->met = true;
   }
+  if (waited && restarted)
+    h->next = now; /* it is back: hears at once that it is heard */
   if (h->state == UP || now < h->held_until)
     return DC_DROP_NONE;
   enum state was = h->state;
@@ -163,6 +183,12 @@ static int carried(const struct dc_hello *h, dc_time now)
              : -1;
 }
 
+void dc_hello_leave(struct dc_hello *h, dc_time now, dc_time away)
+{
+  h->away = away < DC_HELLO_AWAY_MAX ? away : DC_HELLO_AWAY_MAX;
+  h->next = now;
+}
+
 /* The length of the hello that goes now. */
 static unsigned length_now(struct dc_hello *h, dc_time now)
 {
@@ -186,12 +212,13 @@ unsigned dc_hello_poll(struct dc_hello *h, dc_time now, uint8_t out[DC_HELLO_LEN
     h->heard += now - h->polled;
   if (h->heard > now)
     h->heard = now;
-  if (h->met && now - h->heard >= timeout(h)) {
+  if (h->met && now >= silent_at(h)) {
     if (h->state == UP)
       fail(h, now, DC_LINK_SILENT);
     h->state = DOWN;
     h->met = false;
   }
+  h->awaited = awaits(h, now);
   h->carried = carried(h, now);
   unsigned n = 0;
   if (now >= h->next) {
@@ -207,7 +234,7 @@ unsigned dc_hello_poll(struct dc_hello *h, dc_time now, uint8_t out[DC_HELLO_LEN
     dc_put16(rest + 2, (uint16_t)(ms > 65535 ? 65535 : ms));
     dc_put32(rest + 4, h->met ? h->peer_instance : 0);
     dc_put16(rest + 8, (uint16_t)(h->cfg.mtu > 65535 ? 65535 : h->cfg.mtu));
-    dc_put16(rest + 10, 0);
+    dc_put16(rest + 10, (uint16_t)(h->away / DC_MS));
     h->next = now + every;
   }
   h->polled = dc_hello_next_wake(h);
@@ -216,6 +243,6 @@ unsigned dc_hello_poll(struct dc_hello *h, dc_time now, uint8_t out[DC_HELLO_LEN
 
 dc_time dc_hello_next_wake(const struct dc_hello *h)
 {
-  dc_time silent = h->met ? h->heard + timeout(h) : DC_NEVER;
+  dc_time silent = h->met ? silent_at(h) : DC_NEVER;
   return silent < h->next ? silent : h->next;
 }

@@ -179,6 +179,75 @@ static void a_restarted_neighbour_is_noticed_and_trusted_again(void)
   assert(end[A].link == DC_LINK_UP && end[B].link == DC_LINK_UP);
 }
 
+/* B says that it goes, goes, and comes back as another run after `gone`; when A saw its link fail, or 0. */
+static dc_time left_and_came_back(dc_time away, dc_time gone)
+{
+  struct dc_hello_cfg cfg;
+  dc_hello_cfg_default(&cfg);
+  start();
+  run(100 * DC_MS);
+  busy();
+  run(200 * DC_MS);
+  dc_hello_leave(&end[B], now, away);
+  run(2 * DC_MS);
+  dc_time when = now;
+  stalled_until[B] = now + gone;
+  run(gone);
+  dc_hello_init(&end[B], now, &cfg, 0xbbbc);
+  run(50 * DC_MS);
+  if (down_at[A] == 0)
+    assert(end[A].link == DC_LINK_UP && end[B].link == DC_LINK_UP && end[A].failures == 0 && end[A].away_until <= now);
+  run(500 * DC_MS); /* from now on it is watched as ever */
+  cut[A] = true;
+  run(2 * DC_SEC);
+  assert(end[A].link == DC_LINK_SILENT);
+  return down_at[A] > when + gone + 100 * DC_MS ? 0 : down_at[A] - when;
+}
+
+static void who_said_that_it_will_be_away_has_not_failed(void)
+{
+  assert(left_and_came_back(5 * DC_SEC, 3 * DC_SEC) == 0);
+  assert(left_and_came_back(5 * DC_SEC, 20 * DC_MS) == 0); /* sooner than its silence would have been noticed */
+  assert(left_and_came_back(0, 20 * DC_MS) != 0);          /* it had said nothing */
+}
+
+static void who_stays_away_longer_than_it_said_has_failed(void)
+{
+  dc_time failed = left_and_came_back(DC_SEC, 3 * DC_SEC);
+  assert(failed >= 990 * DC_MS && failed <= 1010 * DC_MS);
+  failed = left_and_came_back(60 * DC_SEC, 20 * DC_SEC); /* nor is anybody waited for for ever */
+  assert(failed >= DC_HELLO_AWAY_MAX - 10 * DC_MS && failed <= DC_HELLO_AWAY_MAX + 10 * DC_MS);
+}
+
+static void who_changes_its_mind_is_watched_again(void)
+{
+  start();
+  run(100 * DC_MS);
+  dc_hello_leave(&end[B], now, 8 * DC_SEC);
+  run(2 * DC_MS);
+  assert(end[A].away_until > now + 7 * DC_SEC);
+  dc_hello_leave(&end[B], now, 0);
+  run(2 * DC_MS);
+  assert(end[A].away_until <= now);
+}
+
+/* Its next run speaks but does not hear: it is waited for no longer than it said. */
+static void who_comes_back_deaf_has_failed_in_the_end(void)
+{
+  struct dc_hello_cfg cfg;
+  dc_hello_cfg_default(&cfg);
+  start();
+  run(100 * DC_MS);
+  dc_hello_leave(&end[B], now, DC_SEC);
+  run(2 * DC_MS);
+  dc_hello_init(&end[B], now, &cfg, 0xbbbc);
+  cut[B] = true;
+  run(900 * DC_MS);
+  assert(end[A].link == DC_LINK_UP);
+  run(600 * DC_MS);
+  assert(end[A].link == DC_LINK_UNHEARD);
+}
+
 static void a_flapping_link_is_held_longer_each_time(void)
 {
   start();
@@ -345,6 +414,10 @@ int main(void)
   a_process_that_did_not_run_blames_nobody();
   a_restarted_neighbour_is_noticed_and_trusted_again();
   a_flapping_link_is_held_longer_each_time();
+  who_said_that_it_will_be_away_has_not_failed();
+  who_stays_away_longer_than_it_said_has_failed();
+  who_changes_its_mind_is_watched_again();
+  who_comes_back_deaf_has_failed_in_the_end();
   nonsense_is_refused();
   a_forged_hello_from_far_ahead_does_not_silence_the_neighbour();
   puts("test_hello: ok");

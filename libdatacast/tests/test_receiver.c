@@ -17,16 +17,20 @@ struct side {
   dc_receiver *r;
 };
 
-static struct side make(uint64_t pieces, uint32_t credits)
+static struct side make_with(uint64_t pieces, uint32_t credits, uint32_t reorder)
 {
   struct side s = {.layout = {.size = pieces * PIECE, .piece = PIECE, .per_block = 8}};
   struct dc_receiver_cfg cfg;
   dc_receiver_cfg_default(&cfg);
+  assert(cfg.reorder == 3);
   cfg.credits = credits;
+  cfg.reorder = reorder;
   s.pieces = dc_pieces_init(calloc(1, dc_pieces_size(&s.layout)), &s.layout);
   s.r = dc_receiver_init(malloc(dc_receiver_size()), 0, &cfg, s.pieces);
   return s;
 }
+
+static struct side make(uint64_t pieces, uint32_t credits) { return make_with(pieces, credits, 3); }
 
 static void drop(struct side *s)
 {
@@ -383,6 +387,66 @@ static void a_cut_takes_back_what_was_not_delivered(void)
   drop(&s);
 }
 
+static void a_cut_ends_what_was_to_be_fetched_again(void)
+{
+  struct side s = make(24, 32);
+  assert(assign(&s, 0, 24, 0) == 0 && asked(s.r, 0, in, CAP) == 24);
+  for (uint32_t q = 0; q < 24; q++)
+    assert(data(&s, 1, q) == DC_RX_NEW);
+  for (uint32_t b = 0; b < 3; b++)
+    assert(dc_pieces_drop_block(s.pieces, b) == 8 && dc_receiver_refetch(s.r, 8 * b, 8) == 8);
+  dc_receiver_cut(s.r, 12); /* in the second block, before the third */
+  assert(assign(&s, 18, 6, 18) == 0);
+  unsigned n = asked(s.r, 2, in, CAP);
+  assert(n == 18);
+  for (unsigned i = 0; i < n; i++)
+    assert(in[i].seq < 12 ? in[i].flags == DC_FLAG_NOCACHE : in[i].seq >= 18 && in[i].flags == 0);
+  for (uint32_t q = 0; q < 12; q++)
+    assert(data(&s, 3, q) == DC_RX_NEW);
+  for (uint32_t q = 18; q < 24; q++)
+    assert(data(&s, 3, q) == DC_RX_NEW);
+  assert(dc_receiver_idle(s.r) && data(&s, 4, 12) == DC_RX_UNKNOWN);
+  drop(&s);
+}
+
+static void what_makes_no_sense_is_taken_for_the_nearest_that_does(void)
+{
+  struct side s = make_with(8, 0, 0); /* one credit; one later packet makes a loss */
+  assert(assign(&s, 0, 8, 0) == 0);
+  EXPECT(&s, 0, 0, 0);
+  drop(&s);
+  s = make_with(8, 4, 0);
+  assert(assign(&s, 0, 8, 0) == 0);
+  EXPECT(&s, 0, 0, 0, 1, 2, 3);
+  assert(data(&s, 1, 1) == DC_RX_NEW && asked(s.r, 1, in, CAP) == 2);
+  assert(in[0].seq == 0 && in[0].flags == DC_FLAG_RETX && in[1].seq == 4 && in[1].flags == 0);
+  drop(&s);
+  s = make(DC_CREDITS_MAX + 8, DC_CREDITS_MAX + 1);
+  assert(assign(&s, 0, DC_CREDITS_MAX + 8, 0) == 0 && asked(s.r, 0, in, CAP) == DC_CREDITS_MAX);
+  dc_receiver_counters(s.r, &c);
+  assert(c.outstanding == DC_CREDITS_MAX);
+  EXPECT_NOTHING(&s, 0);
+  drop(&s);
+}
+
+static void a_hint_changes_nothing(void)
+{
+  struct dc_receiver_counters after;
+  struct side s = make(20, 4);
+  assert(assign(&s, 0, 20, 0) == 0);
+  for (uint32_t q = 0; q < 20; q++) {
+    asked(s.r, q, in, CAP);
+    dc_receiver_counters(s.r, &c);
+    dc_receiver_prefetch(s.r, q, 0);
+    dc_receiver_prefetch(s.r, q, 1);
+    dc_receiver_prefetch(s.r, 1000 + q, 1); /* no piece */
+    dc_receiver_counters(s.r, &after);
+    assert(c.outstanding == after.outstanding && c.next_seq == after.next_seq && data(&s, q, q) == DC_RX_NEW);
+  }
+  assert(dc_pieces_whole(s.pieces));
+  drop(&s);
+}
+
 static void who_leaves_a_tree_takes_what_still_comes_and_asks_for_nothing(void)
 {
   struct side s = make(40, 8);
@@ -543,6 +607,9 @@ int main(void)
   a_late_bad_block_of_an_old_extent_is_fetched_again();
   more_bad_blocks_than_ranges_are_all_fetched_again();
   a_cut_takes_back_what_was_not_delivered();
+  a_cut_ends_what_was_to_be_fetched_again();
+  what_makes_no_sense_is_taken_for_the_nearest_that_does();
+  a_hint_changes_nothing();
   who_leaves_a_tree_takes_what_still_comes_and_asks_for_nothing();
   after_a_cut_numbers_go_on_above_a_gap();
   a_restart_asks_for_everything_again();

@@ -57,6 +57,19 @@ static void the_bucket_paces_new_data_exactly(void)
   free(s);
 }
 
+static void packets_of_nothing_and_no_burst_are_one(void)
+{
+  struct dc_source_cfg cfg = {.cc = &dc_cc_datacast, .params = {.rate_init = 8000, .rate_min = 1000, .rate_max = 8000}};
+  dc_source *s = dc_source_init(malloc(dc_source_size()), 0, &cfg);
+  dc_source_assign(s, 0, 3);
+  for (uint32_t i = 0; i < 3; i++)
+    ask(s, 0, i);
+  assert(dc_source_poll(s, 0, tx, CAP) == 1 && tx[0].seq == 0); /* a byte a millisecond */
+  assert(dc_source_poll(s, DC_MS - 1, tx, CAP) == 0);
+  assert(dc_source_poll(s, DC_MS, tx, CAP) == 1 && tx[0].seq == 1);
+  free(s);
+}
+
 /* A queue that lost them would lose them again in a burst. Under the paper's rule everything is answered at once. */
 static void what_was_lost_is_sent_again_at_half_of_the_highest_rate(void)
 {
@@ -500,6 +513,7 @@ static void a_tree_that_has_just_begun_or_ran_dry_has_no_patience(void)
 
 int main(void)
 {
+  packets_of_nothing_and_no_burst_are_one();
   patience_lasts_its_time_and_rests();
   a_tree_that_has_just_begun_or_ran_dry_has_no_patience();
   the_bucket_paces_new_data_exactly();

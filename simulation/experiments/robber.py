@@ -26,7 +26,8 @@ CHANGE_S, MAYHEM_S, MAYHEM_STEPS = 30.0, 5.0, 500
 """When links change, for the paper's size; sooner for less."""
 HOSTS = 4
 """Hosts of a site that fetch, where no card is in the way."""
-METHODS = ("bittorrent", "mob", "robber", "balanced", "ours")
+METHODS = ("bittorrent", "mob", "robber", "balanced", "ours", "orders")
+"""`ours`: sites fetch from all that have pieces; `orders`: from the one that gave the order, as the product does."""
 PAPER = {
     "fast": (13, 92, 91, 93),
     "slow": (13, 92, 91, 93),
@@ -63,6 +64,8 @@ def outcome(method: str, network: Clusters, seed: int, hosts: int = HOSTS) -> Ou
         return Swarm(network, seed).run()
     if method == "ours":
         return Collective(network, "steal", seed, peers=hosts).run()
+    if method == "orders":
+        return Collective(network, "steal", seed, peers=hosts, above=dict.fromkeys(range(1, network.count), 0)).run()
     return Collective(network, method, seed).run()
 
 
@@ -72,7 +75,7 @@ def robber(s: Setting, report: Report) -> Result:
         network = scenario(name, s.size or PAPER_SIZE, s.seed)
         best = network.best()
         row: Row = {"scenario": name, "best_s": best, "at_once_s": network.best_at_once()}
-        for method, theirs in zip(METHODS, (*paper, None), strict=True):
+        for method, theirs in zip(METHODS, (*paper, None, None), strict=True):
             report(f"{name}, {method}")
             found = outcome(method, network, s.seed)
             row |= {method: 100 * best / found.seconds, f"paper_{method}": theirs, f"wan_{method}": found.wan}
@@ -80,7 +83,7 @@ def robber(s: Setting, report: Report) -> Result:
         rows.append(row)
     columns = {"scenario": "scenario", "best_s": "best s"}
     for method in METHODS:
-        columns |= {method: f"{method} %"} | ({f"paper_{method}": "paper"} if method != "ours" else {})
+        columns |= {method: f"{method} %"} | ({f"paper_{method}": "paper"} if method not in ("ours", "orders") else {})
     columns |= {"wan_ours": "WAN ours", "wan_robber": "robber", "wan_bittorrent": "bittorrent"}
     notes = [
         f"Four clusters of 16, {(s.size or PAPER_SIZE) / 1e6:g} MB. Per cent of the best: what no method can exceed on "

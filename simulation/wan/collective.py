@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from datacast.origins.dealing import Dealing
-from datacast.origins.exchange import Exchange
 from datacast.origins.ranges import Range, added
 
 from .clusters import LAN, LAN_HOP_S, PIECE, Clusters, chosen
+from .exchange import Exchange
 from .fluid import Pipe
 
 Node = tuple[int, int]
@@ -71,9 +71,12 @@ class _Cluster:
 
 
 class Collective:
-    def __init__(self, network: Clusters, policy: str, seed: int = 1, *, peers: int = 0) -> None:
-        """`policy`: robber, mob, or steal (Datacast). `peers`: hosts of a site that fetch, 0: all (Datacast)."""
-        self.network, self.policy = network, policy
+    def __init__(
+        self, network: Clusters, policy: str, seed: int = 1, *, peers: int = 0, above: dict[int, int] | None = None
+    ) -> None:
+        """`policy`: robber, mob, or steal (Datacast). `peers`: hosts of a site that fetch, 0: all (Datacast). `above`:
+        the one site that each fetches from; None: all that there are."""
+        self.network, self.policy, self._above = network, policy, above
         self.fluid, self._wan = network.network()
         self._rng = random.Random(seed)
         self._ours = policy == "steal"
@@ -108,7 +111,7 @@ class Collective:
         for c, cards in enumerate(self.network.cards):
             ranks = range(len(cards))[: most or None]
             for d, others in enumerate(self.network.cards):
-                if c not in (0, d) and (d, c) in self.network.links:
+                if c not in (0, d) and (d, c) in self.network.links and (not self._above or self._above[c] == d):
                     pairs += [((c, r), (d, r * len(others) // len(cards))) for r in ranks]
         return pairs
 

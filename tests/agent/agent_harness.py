@@ -458,6 +458,8 @@ class Transfer:
     extra: Message = field(default_factory=dict)
     more: Message = field(default_factory=dict)
     """Of `open`, beside what is the same for every transfer."""
+    wants: dict[str, list[list[int]]] = field(default_factory=dict)
+    """Blocks of members that are not about all of them."""
     known: int = 0
     client: Client = field(init=False)
 
@@ -475,13 +477,22 @@ class Transfer:
         children = [
             self.net.member(
                 name,
-                {"role": "receiver", "dest": self.dest[name], "routes": {str(self.tree): blob.hex()}}
+                {
+                    "role": "receiver",
+                    "dest": self.dest[name],
+                    "routes": {str(self.tree): blob.hex()},
+                    **self._wants(name),
+                }
                 if bodies
                 else None,
             )
             for name, blob in self.receivers.items()
         ]
-        return self.net.member(self.source, {"role": "source", "path": str(self.path)} if bodies else None, children)
+        own = {"role": "source", "path": str(self.path), **self._wants(self.source)}
+        return self.net.member(self.source, own if bodies else None, children)
+
+    def _wants(self, name: str) -> Message:
+        return {"wants": self.wants[name]} if name in self.wants else {}
 
     def open(self) -> dict[str, Message]:
         tree = {

@@ -331,17 +331,60 @@ def test_close_half_way_removes_or_keeps(pair: Net, tmp_path: Path) -> None:
         assert transfer.status()["b"]["code"] == "no_group"
 
 
-def test_lease_ends_when_the_master_is_silent(pair: Net, tmp_path: Path) -> None:
+def groups_of(net: Net, host: str) -> object:
+    return node_counters(net, host)["process"]["groups"]
+
+
+def test_when_the_master_is_silent_the_source_ends_and_a_receiver_waits_for_the_next_one_a_while(
+    pair: Net, tmp_path: Path
+) -> None:
     transfer = Transfer(
-        pair, "a", random_file(tmp_path / "src", 50_000_000), {"b": path_direct()}, rate=SLOW, lease_ms=1000
+        pair, "a", random_file(tmp_path / "src", 50_000_000), {"b": path_direct()}, rate=SLOW, lease_ms=300
     )
     transfer.open()
     transfer.assign()
     transfer.client.wait(lambda: transfer.client.event("first", "b"), "the first data")
     transfer.client.close()
-    until(lambda: pair.agents["b"].leftovers() == [], "the end of the lease")
-    assert node_counters(pair, "a")["process"]["groups"] == 0
-    assert node_counters(pair, "b")["process"]["groups"] == 0
+    until(lambda: groups_of(pair, "a") == 0, "the end of the source's lease")
+    assert groups_of(pair, "b") == 1 and pair.agents["b"].leftovers() != []
+    until(lambda: pair.agents["b"].leftovers() == [], "the end of the receiver's")
+    assert groups_of(pair, "b") == 0
+
+
+def test_who_was_done_before_its_lease_ended_fetches_nothing_again(pair: Net, tmp_path: Path) -> None:
+    """Fabric managers and workers were away for longer than that."""
+    path = random_file(tmp_path / "src", 3_000_000)
+    first = Transfer(pair, "a", path, {"b": path_direct()}, lease_ms=1000)
+    first.open()
+    first.assign()
+    assert first.wait_ended()["b"]["event"] == "done"
+    first.client.close()
+    until(lambda: groups_of(pair, "a") == 0, "the end of the source's lease")
+    second = Transfer(pair, "a", path, {"b": path_direct()})
+    second.open()
+    second.assign()
+    assert second.client.wait(lambda: second.ended("b"), "done told again")["event"] == "done"
+    assert second.status()["a"]["trees"]["7"]["new_packets"] == 0
+
+
+def test_a_receiver_that_nobody_asks_for_makes_room_for_another_group(
+    make_net: Callable[[Path], Net], tmp_path: Path
+) -> None:
+    net = make_net(PLAIN)
+    for host in "ab":
+        net.host(host)
+    net.cable("a", "b")
+    net.start("a")
+    net.start("b", "--groups", "1")
+    first = Transfer(net, "a", random_file(tmp_path / "src", 3_000_000), {"b": path_direct()}, lease_ms=500)
+    first.open()
+    first.client.close()
+    client = net.client("b")
+    relay = lambda: client.request("open", net.member("b", {"role": "relay"}), {"lease_ms": 5000}, "g-relay")["b"]  # noqa: E731
+    assert relay()["code"] == "limit"
+    until(lambda: groups_of(net, "a") == 0, "the end of the lease")
+    assert relay()["ok"]
+    assert groups_of(net, "b") == 1
 
 
 def test_master_comes_back_and_adopts_the_group(pair: Net, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import socket
 import subprocess
 import time
@@ -13,6 +14,7 @@ import pytest
 from agent_harness import ASAN, Message, Net, digest, inside, random_file
 from fetch_kit import BLOCK, GROUP, PER_BLOCK, PIECE, Fetcher
 from liar import Liar
+from paced import Paced
 from web import Nginx
 
 pytestmark = pytest.mark.root
@@ -104,6 +106,20 @@ def test_a_fetcher_leaves_what_it_has_not_asked_for_and_nothing_else(fetcher: Fe
     assert nginx.sent() == BLOCK * (len(kept) + 1)
     for wrong in ([[0, 99]], [[-1, 1]], [3]):
         assert fetcher.ask("fetch", {"leave": wrong})["code"] == "bad_request"
+
+
+def test_from_far_away_few_long_requests_fill_the_way(fetcher: Fetcher) -> None:
+    """What is measured of an origin is what was asked of it: from far away that would be a block at a time for ever."""
+    data = random.Random(1).randbytes(SIZE)
+    with inside(fetcher.net.namespace("a"), lambda: Paced(fetcher.address, 8090, data, 50_000_000, late_s=0.3)) as far:
+        fetcher.allow(prefix=far.url.removesuffix("object"))
+        assert fetcher.open(far.url, fetcher.stat(far.url)["etag"])["ok"]
+        fetcher.fetch()
+        fetcher.pass_on()
+    asked = [one for one in far.given if one.end - one.first > 1]
+    assert sum(one.end - one.first for one in asked) == SIZE, "each byte once"
+    assert len(asked) <= 24, [one.end - one.first for one in asked]
+    assert (fetcher.net.agents["a"].folder / "got").read_bytes() == data
 
 
 # ---- servers that do not do what they should ----

@@ -1,16 +1,13 @@
-"""The signalling of the agents: the tree inside the message, limits, garbage; and registration at a fabric manager."""
+"""The signalling of the agents: the tree inside the message, orders and their numbers, limits on groups."""
 
 from __future__ import annotations
 
-import contextlib
-import json
-import random
 import signal
 import socket
-import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 
 import pytest
 from agent_harness import (
@@ -46,20 +43,18 @@ def test_one_answer_for_the_whole_tree(line: Net) -> None:
     assert set(line.client("b").request("ping", star)) == set("abc")
 
 
-def test_signalling_takes_about_a_millisecond(line: Net) -> None:
+def test_a_tree_of_three_is_signalled_nearly_as_fast_as_one_member(line: Net) -> None:
     client = line.client("a")
     tree = line.member("a", None, [line.member("b"), line.member("c")])
     client.request("ping", tree)
-    took = []
-    for _ in range(50):
+    alone, took = [], []
+    for asked, times in [(line.member("a"), alone), (tree, took)] * 50:
         start = time.perf_counter()
-        client.request("ping", tree)
-        took.append(time.perf_counter() - start)
-    took.sort()
-    print(
-        f"two children over one parent, acknowledged: median {took[25] * 1e3:.2f} ms, slowest {took[-1] * 1e3:.2f} ms"
-    )
-    assert took[25] < 0.02
+        client.request("ping", asked)
+        times.append(time.perf_counter() - start)
+    one, three = median(alone) * 1e3, median(took) * 1e3
+    print(f"one member: {one:.2f} ms; two children of it as well: {three:.2f} ms (medians)")
+    assert three < 4 * one + 20, "a delayed acknowledgement of TCP takes 40 ms"
 
 
 def test_dead_child_is_reported_and_its_children_are_reached(line: Net) -> None:
@@ -76,7 +71,7 @@ def test_silent_child_costs_time_but_not_its_children(line: Net) -> None:
     start = time.monotonic()
     results = client.request("ping", chain(line, "a", "b", "c"), timeout_ms=1200)
     assert results["b"]["code"] == "unreachable" and results["c"]["ok"], results
-    assert 0.5 < time.monotonic() - start < 1.4
+    assert time.monotonic() - start > 0.5, "it was waited for"
     run("ip", "-n", line.namespace("b"), "link", "set", "eth-m", "up")
     assert until(lambda: client.request("ping", chain(line, "a", "b", "c"))["b"]["ok"], "b to be back", 15)
 
@@ -110,7 +105,7 @@ def test_children_of_a_stopped_member_are_reached_before_its_time_is_over(line: 
 
 
 def test_a_source_sends_no_faster_than_it_was_told(pair: Net, tmp_path: Path) -> None:
-    transfer = Transfer(pair, "a", random_file(tmp_path / "f", 250_000), {"b": path_direct()})
+    transfer = Transfer(pair, "a", random_file(tmp_path / "f", 2_500_000), {"b": path_direct()})
     transfer.open()
 
     def rates(number: int, given: object) -> Message:
@@ -130,7 +125,7 @@ def test_a_source_sends_no_faster_than_it_was_told(pair: Net, tmp_path: Path) ->
     assert status["trees"][tree]["new_packets"] > 0
     assert rates(8, {tree: None}) == {"ok": True}
     transfer.wait_ended()
-    assert time.monotonic() - started < 0.95, "a megabyte's quarter takes one second at 2 Mbit/s"
+    assert time.monotonic() - started < 9, "they take ten seconds at 2 Mbit/s"
 
 
 def test_a_reroute_that_was_overtaken_changes_nothing(pair: Net, tmp_path: Path) -> None:
@@ -368,182 +363,6 @@ def test_bad_orders_leave_the_group_alone(pair: Net, tmp_path: Path) -> None:
     assert transfer.wait_ended()["b"]["event"] == "done"
 
 
-def raw(net: Net, host: str) -> socket.socket:
-    ip, _, port = net.address(host).rpartition(":")
-    sock = inside(net.management, lambda: socket.create_connection((ip, int(port)), timeout=5))
-    sock.settimeout(5)
-    return sock
-
-
-def answers(sock: socket.socket) -> list[Message]:
-    """Everything that comes until the other side closes."""
-    decoder, messages = Decoder(), []
-    try:
-        while data := sock.recv(1 << 16):
-            messages += decoder.feed(data)
-    except ConnectionError:
-        pass
-    return messages
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        struct.pack("!I", (4 << 20) + 1),
-        struct.pack("!I", 0xFFFFFFFF) + b"x" * 100,
-        struct.pack("!I", 4) + b"{{{{",
-        struct.pack("!I", 2) + b"[]",
-        struct.pack("!I", 2) + b"{}",
-        struct.pack("!I", 10) + b'{"type":7}',
-        struct.pack("!I", 0),
-        struct.pack("!I", 13) + b'{"type":"\xff\xfe"}',
-        struct.pack("!I", 100_000) + b"[" * 100_000,
-        struct.pack("!I", 29) + b'{"type":"request","type":"x"}',
-    ],
-    ids=["too-long", "huge", "no-json", "list", "no-type", "type-7", "empty", "no-utf8", "deep", "twice"],
-)
-def test_bad_frame_closes_with_an_error(pair: Net, data: bytes) -> None:
-    with raw(pair, "b") as sock:
-        sock.sendall(data)
-        (message,) = answers(sock)
-        assert message["type"] == "error" and message["code"] == "bad_request" and message["error"]
-    assert pair.client("b").request("ping", pair.member("b"))["b"]["ok"]
-
-
-def test_refused_messages_keep_the_connection(pair: Net) -> None:
-    client = pair.client("b")
-    deep: Message = {"n": "b"}
-    for _ in range(70):
-        deep = {"n": "b", "c": [deep]}
-    bad = [
-        {"type": "ack", "id": 1},
-        {"type": "request"},
-        {"type": "request", "id": "x", "op": "ping", "tree": pair.member("b")},
-        {"type": "request", "id": 2, "tree": pair.member("b")},
-        {"type": "request", "id": 3, "op": "ping"},
-        {"type": "request", "id": 4, "op": "ping", "tree": []},
-        {"type": "request", "id": 5, "op": "ping", "tree": {"n": 5}},
-        {"type": "request", "id": 6, "op": "ping", "tree": {"n": "b", "c": {}}},
-        {"type": "request", "id": 7, "op": "ping", "tree": {"n": "b", "c": [{}] * 129}},
-        {"type": "request", "id": 8, "op": "ping", "tree": deep},
-        {"type": "request", "id": 9, "op": "ping", "timeout_ms": 0, "tree": pair.member("b")},
-    ]
-    for message in bad:
-        client.sock.sendall(encode(message))
-        client.wait(lambda: client.other, f"the answer to {str(message)[:80]}")
-        answer = client.other.pop()
-        assert answer["type"] == "error" and answer["code"] in ("bad_request", "limit"), answer
-        if isinstance(message.get("id"), int) and message["type"] == "request":
-            assert answer["id"] == message["id"]
-    assert client.request("ping", pair.member("b"))["b"]["ok"]
-
-
-def test_random_messages_never_hurt(make_net: Callable[[Path], Net]) -> None:
-    """Mutations of good messages, under sanitizers."""
-    net = make_pair(make_net(ASAN))
-    seed = 77
-    print(f"seed {seed}")
-    pick = random.Random(seed)
-    good = [
-        json.dumps(
-            {
-                "type": "request",
-                "id": 1,
-                "op": op,
-                "group": "g",
-                "timeout_ms": 50,
-                "all": {
-                    "size": 10000,
-                    "piece": 1000,
-                    "per_block": 2,
-                    "lease_ms": 500,
-                    "extents": [[1, 0, 0, 10]],
-                    "blocks": [[0, "00" * 32]],
-                    "trees": [{"id": 1, "rate_max_bps": 10**7}],
-                },
-                "tree": {
-                    "n": "b",
-                    "a": net.address("b"),
-                    "b": {"role": "receiver", "dest": "x", "routes": {"1": path_direct().hex()}},
-                    "c": [{"n": "a", "a": net.address("a"), "b": {"role": "relay"}}],
-                },
-            }
-        ).encode()
-        for op in ("open", "assign", "digest", "cut", "reroute", "status", "close", "node", "ping", "stat")
-    ]
-    for _ in range(60):
-        with raw(net, "b") as sock:
-            for _ in range(20):
-                body = bytearray(pick.choice(good))
-                for _ in range(pick.randrange(0, 4)):
-                    body[pick.randrange(len(body))] = pick.choice(b'0123456789{}[]",:-.etfn\\ \xc3')
-                length = len(body) if pick.random() < 0.97 else pick.randrange(1 << 32)
-                try:
-                    sock.sendall(struct.pack("!I", length) + body)
-                except OSError:
-                    break
-    for host in "ab":
-        assert net.client(host).request("ping", net.member(host))[host]["ok"]
-
-
-def test_many_connections_are_bounded(pair: Net) -> None:
-    socks = [raw(pair, "b") for _ in range(140)]
-    try:
-        closed = 0
-        for sock in socks[-8:]:
-            sock.settimeout(2)
-            with contextlib.suppress(OSError):
-                closed += sock.recv(1) == b""
-        assert closed == 8
-    finally:
-        for sock in socks:
-            sock.close()
-    until(lambda: pair.client("b").request("ping", pair.member("b"))["b"]["ok"], "an answer")
-
-
-def test_idle_connections_make_room_for_new_ones(pair: Net) -> None:
-    """After as many parents as an agent takes, it still takes the next one; who has just come is not pushed out."""
-    busy = pair.client("b")
-    assert busy.request("ping", pair.member("b"))["b"]["ok"]
-    socks = [raw(pair, "b") for _ in range(127)]
-    try:
-        time.sleep(1.2)
-        assert busy.request("ping", pair.member("b"))["b"]["ok"]  # not idle
-        late = [raw(pair, "b") for _ in range(20)]
-        socks += late
-        for sock in socks[:20]:  # the oldest ones went
-            sock.settimeout(2)
-            assert sock.recv(1) == b""
-        for sock in late:
-            sock.settimeout(0.05)
-            with pytest.raises(TimeoutError):
-                sock.recv(1)
-        assert busy.request("ping", pair.member("b"))["b"]["ok"]  # over its own connection, as before
-        assert pair.client("b").request("ping", pair.member("b"))["b"]["ok"]
-    finally:
-        for sock in socks:
-            sock.close()
-
-
-def test_unfinished_frames_do_not_fill_the_memory(pair: Net) -> None:
-    socks = []
-    refused = 0
-    try:
-        for _ in range(16):
-            sock = raw(pair, "b")
-            socks.append(sock)
-            try:
-                sock.sendall(struct.pack("!I", 4 << 20) + bytes(4_000_000))
-            except OSError:
-                refused += 1
-        until(lambda: pair.agents["b"].text().count("too much unfinished input") > 0, "a refusal")
-        assert pair.agents["b"].rss_peak() < 64 << 20
-    finally:
-        for sock in socks:
-            sock.close()
-    until(lambda: pair.client("b").request("ping", pair.member("b"))["b"]["ok"], "an answer")
-
-
 def test_limit_on_groups(make_net: Callable[[Path], Net], tmp_path: Path) -> None:
     net = make_net(PLAIN)
     for host in "ab":
@@ -558,119 +377,3 @@ def test_limit_on_groups(make_net: Callable[[Path], Net], tmp_path: Path) -> Non
     assert result["code"] == "limit"
     client.request("close", net.member("b"), {"reason": "test"}, "g-0")
     assert client.request("open", net.member("b", {"role": "relay"}), {"lease_ms": 5000}, "g-2")["b"]["ok"]
-
-
-class Manager:
-    """The fabric manager's side of a registration."""
-
-    def __init__(self, net: Net, port: int = 7500) -> None:
-        self.listening = inside(net.management, lambda: socket.create_server(("198.18.0.1", port)))
-        self.listening.settimeout(10)
-        self.sock: socket.socket | None = None
-
-    def accept(self) -> Message:
-        self.sock, _ = self.listening.accept()
-        self.sock.settimeout(10)
-        self.decoder, self.waiting = Decoder(), []
-        return self.next()
-
-    def next(self) -> Message:
-        assert self.sock
-        while not self.waiting:
-            data = self.sock.recv(1 << 16)
-            assert data, "the agent closed the connection"
-            self.waiting = self.decoder.feed(data)
-        return self.waiting.pop(0)
-
-    def next_of(self, kind: str) -> Message:
-        while (message := self.next())["type"] != kind:
-            pass
-        return message
-
-    def send(self, message: Message) -> None:
-        assert self.sock
-        self.sock.sendall(encode(message))
-
-    def close(self) -> None:
-        if self.sock:
-            self.sock.close()
-        self.listening.close()
-
-
-@pytest.fixture
-def manager_net(make_net: Callable[[Path], Net]) -> Iterator[tuple[Net, Manager]]:
-    net = make_net(PLAIN)
-    for host in "ab":
-        net.host(host)
-    net.cable("a", "b")
-    manager = Manager(net)
-    net.start("a", "--fabric-manager", "198.18.0.1:7500")
-    yield net, manager
-    manager.close()
-
-
-def test_of_several_fabric_managers_the_one_that_answers_is_registered_at(make_net: Callable[[Path], Net]) -> None:
-    net = make_net(PLAIN)
-    for host in "ab":
-        net.host(host)
-    net.cable("a", "b")
-    second = Manager(net, 7502)
-    net.start("a", "--fabric-manager", "198.18.0.1:7501,198.18.0.1:7502")
-    assert second.accept()["type"] == "register"
-    second.send({"type": "registered", "node": "a", "heartbeat_ms": 50})
-    second.next_of("heartbeat")
-    first = Manager(net, 7501)
-    second.close()
-    assert first.accept()["node"] == "a", "the next one leads"
-    first.close()
-
-
-def test_registration_heartbeat_and_links(manager_net: tuple[Net, Manager]) -> None:
-    net, manager = manager_net
-    message = manager.accept()
-    assert message["type"] == "register" and message["node"] == "a" and message["kind"] == "host"
-    assert message["addr"] == net.address("a") and message["dest_roots"] == [str(net.agents["a"].folder)]
-    (port,) = message["ports"]
-    assert (port["port"], port["ifname"], port["up"], port["mtu"]) == (0, "p0", True, 9000)
-    manager.send({"type": "registered", "node": "a", "heartbeat_ms": 50})
-    manager.next_of("heartbeat")
-    manager.next_of("heartbeat")
-
-    before = time.time_ns()
-    run("ip", "-n", net.namespace("b"), "link", "set", "p0", "down")
-    down = manager.next_of("link")
-    assert (down["port"], down["up"], down["n"]) == (0, False, 1)
-    assert before < down["t_ns"] < time.time_ns()
-    manager.send({"type": "ok", "n": 1})
-    run("ip", "-n", net.namespace("b"), "link", "set", "p0", "up")
-    up = manager.next_of("link")
-    assert (up["up"], up["n"]) == (True, 2)
-
-
-def test_registration_comes_back_with_what_was_not_acknowledged(manager_net: tuple[Net, Manager]) -> None:
-    net, manager = manager_net
-    manager.accept()
-    manager.send({"type": "registered", "node": "a", "heartbeat_ms": 50})
-    manager.next_of("heartbeat")
-    assert manager.sock
-    manager.sock.close()
-    run("ip", "-n", net.namespace("b"), "link", "set", "p0", "down")
-    again = manager.accept()
-    assert again["type"] == "register"
-    if again["ports"][0]["up"]:  # it registered before the kernel told
-        manager.send({"type": "registered", "node": "a", "heartbeat_ms": 50})
-        assert manager.next_of("link")["up"] is False
-        return
-    manager.send({"type": "registered", "node": "a", "heartbeat_ms": 50})
-    link = manager.next_of("link")
-    assert (link["n"], link["up"]) == (1, False)
-
-
-def test_refused_registration_is_tried_again(manager_net: tuple[Net, Manager]) -> None:
-    net, manager = manager_net
-    manager.accept()
-    manager.send({"type": "error", "code": "unknown_node", "error": "a is not in the topology"})
-    assert manager.accept()["node"] == "a"
-    manager.send({"type": "registered", "node": "a", "heartbeat_ms": 1000})
-    until(lambda: "at the fabric manager" in net.agents["a"].text(), "the agent's line")
-    assert "a is not in the topology" in net.agents["a"].text()

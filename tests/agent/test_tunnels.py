@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from agent_harness import ASAN, PLAIN, Net, Transfer, inside, path_direct, random_file, run, until
-from test_signalling import Manager
+from test_registration import Manager
 
 from datacast.core import constants
 

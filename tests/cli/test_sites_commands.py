@@ -81,6 +81,13 @@ def test_names_of_receivers_are_split_by_site():
     assert told.there == {"sfo": ["h2", "oak/all"]}
 
 
+def test_all_below_a_site_is_for_that_site_to_find():
+    deep = split(["sfo/*/all"], "ams", ["sfo", "syd"], [])
+    assert deep.here is None and deep.there == {"sfo": [EVERYWHERE]}
+    below = split(deep.there["sfo"], "sfo", ["ams", "oak"], ["ams", "sfo"], [])
+    assert below.here == "all" and below.there == {"oak": [EVERYWHERE]}
+
+
 def test_everywhere_is_here_and_all_sites_that_have_it_not():
     told = split([EVERYWHERE], "sfo", ["ams", "syd", "oak"], ["ams", "sfo"], ["oak"])
     assert told.here == "all" and told.there == {"syd": [EVERYWHERE]}

@@ -18,6 +18,8 @@ from .virtual import Process
 PATIENCE_S = 0.1
 """A child that has not answered for so long is gone around."""
 AGAIN_S = 0.4
+LEASES_KEPT = 10
+"""host_agent/agent_limits.h."""
 
 Message = dict[str, Any]
 
@@ -310,8 +312,9 @@ class Agent:
         while True:
             await asyncio.sleep(0.25)
             for role in tuple(self.roles.values()):
-                if self.plane.loop.now - role.heard > role.lease_s:
-                    self._close(role, keep=True)
+                kept = LEASES_KEPT if role.kind == "receiver" and role.state != "failed" else 0
+                if self.plane.loop.now - role.heard > role.lease_s * (1 + kept):
+                    self._close(role, keep=False)
 
     # ---- the own part ----
     def _own(self, message: Message, part: Message | None, writer: asyncio.StreamWriter) -> Message:

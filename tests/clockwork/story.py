@@ -14,6 +14,7 @@ from typing import Any
 from datacast.fabric_manager.api import FINAL_STATES, FabricManagerClient
 from datacast.services.problems import Problem
 
+from .agents import LEASES_KEPT
 from .cluster import Cluster, installed
 from .network import Network
 from .virtual import Process, world
@@ -275,8 +276,10 @@ class Story:
             await cluster.stop()
 
     async def _quiet(self) -> None:
-        """The members' leases end what nobody ended."""
+        """The members' leases end what nobody ended; a receiver's part lasts longer where nobody told."""
         await asyncio.sleep(7.0)
+        if any(slot.agent.roles for slot in self.cluster.agents.values() if slot.agent):
+            await asyncio.sleep(LEASES_KEPT * 6.0)
         for slot in self.cluster.agents.values():
             for group in slot.agent.roles if slot.agent else ():
                 told = self.cluster.watch.groups.get(group)

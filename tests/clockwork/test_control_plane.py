@@ -21,23 +21,16 @@ def clockwork(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=3600, check=False)
 
 
+@pytest.mark.slow
 def test_whatever_dies_groups_end_once_and_nobody_fetches_a_verified_byte_again() -> None:
     ran = clockwork(SEEDS, "-j", "2")
     assert ran.returncode == 0, ran.stdout + ran.stderr[-2000:]
 
 
-@pytest.mark.parametrize(
-    ("seed", "bug", "seen"),
-    [
-        ("10", "bounds that a stream lost are not told again", "does not end"),
-        ("530", "members' leases end before it is written down how the group ended", "once more that it had verified"),
-    ],
-)
-def test_a_seed_that_failed_once_holds_and_fails_without_its_mend(seed: str, bug: str, seen: str) -> None:
+@pytest.mark.parametrize("seed", ["10", "121", "530", "626"])
+def test_a_seed_that_failed_once_holds(seed: str) -> None:
     ran = clockwork(seed)
     assert ran.returncode == 0, ran.stdout + ran.stderr[-2000:]
-    ran = clockwork(seed, "--bug", bug)
-    assert ran.returncode == 1 and seen in ran.stdout, ran.stdout + ran.stderr[-2000:]
 
 
 def test_a_seed_is_the_same_run_every_time() -> None:
@@ -46,7 +39,15 @@ def test_a_seed_is_the_same_run_every_time() -> None:
     assert one.stdout.partition("history=")[2].split(",")[0] == two.stdout.partition("history=")[2].split(",")[0]
 
 
-def test_it_finds_a_bug_that_is_put_back() -> None:
-    """All of them, over many seeds: `make clockwork-bugs`."""
-    ran = clockwork("4", "--bug", "another owner keeps the epoch")
-    assert ran.returncode == 1 and "another owner, epoch" in ran.stdout, ran.stdout + ran.stderr[-2000:]
+@pytest.mark.parametrize(
+    ("bug", "seen"),
+    [
+        ("another owner keeps the epoch", "both speak in epoch"),
+        ("a receiver's part ends with its lease", "drops what it has verified"),
+    ],
+)
+def test_it_finds_a_bug_that_is_put_back(bug: str, seen: str) -> None:
+    """All of them, over many seeds: `make clockwork-bugs`. What a seed plays changes with the services: no seed shows
+    a bug for ever, some of two hundred do."""
+    ran = clockwork("0:200", "-j", "2", "--first", "--bug", bug)
+    assert ran.returncode == 1 and seen in ran.stdout, ran.stdout + ran.stderr[-2000:]

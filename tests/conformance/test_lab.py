@@ -16,7 +16,7 @@ from planes import PLANES
 
 from datacast.lab.state import Registry
 
-pytestmark = [pytest.mark.root, pytest.mark.lab, pytest.mark.alone, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.root, pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 DATACAST = ROOT / ".venv" / "bin" / "datacast"
 SIX = "02,10,21,23,31,33"
 AT_LENGTH = pytest.mark.skipif(not os.environ.get("DATACAST_BMV2"), reason="a part of `make test-bmv2`")
@@ -156,6 +156,7 @@ def test_a_switch_restarts_under_a_group_and_all_heals_by_itself(tmp_path: Path,
     assert report["faults"][0]["error"] is None and report["faults"][0]["failed_ns"]
 
 
+@pytest.mark.alone  # it counts what is sent twice
 @pytest.mark.parametrize(("name", "link"), [("ovs", "10mbit"), pytest.param("bmv2", "2mbit", marks=AT_LENGTH)])
 def test_an_appliances_link_carries_a_packet_once(tmp_path: Path, name: str, link: str) -> None:
     """It has the cables' rate, and some children are two links away, behind hosts that only forward."""

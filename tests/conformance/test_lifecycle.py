@@ -50,6 +50,7 @@ def restart(plane: ControlledPlane, number: int = signal.SIGKILL) -> None:
     plane.controller()
 
 
+@pytest.mark.slow
 def test_a_killed_controller_and_a_new_one_disturb_no_frame(controlled: ControlledPlane) -> None:
     assert forwards(controlled)
 

@@ -65,6 +65,14 @@ BAD_GROUPS = [
     ({"options": {"credits": 100_000}}, 422, "invalid", "options.credits"),
     ({"options": {"lease_ms": 1}}, 422, "invalid", "options.lease_ms"),
     ({"options": None}, 422, "invalid", "options"),
+    ({"scatter": True, "shards": {"h1": ["1/2"]}}, 422, "bad_shards", "scatter"),
+    ({"shards": {"h2": ["1/2"]}}, 422, "bad_shards", "shards"),
+    ({"shards": {"h1": ["9-3"]}}, 422, "bad_shards", "shards"),
+    ({"shards": {"h1": ["0-3", "3/2"]}}, 422, "bad_shards", "shards"),
+    ({"shards": {"h1": ["-3"]}}, 422, "invalid", None),
+    ({"shards": {"h1": ["0-1"] * 65}}, 422, "invalid", None),
+    ({"scatter": True, "sha256": "ab" * 32}, 422, "bad_shards", "scatter"),
+    ({"scatter": True, "url": "https://x/y", "source": None, "source_path": None}, 422, "bad_shards", "scatter"),
 ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from dataclasses import replace
 
 from datacast.fabric_manager.admission import Admission, Caps
@@ -108,6 +109,25 @@ def test_a_short_group_does_not_wait_for_long_ones_to_end(monkeypatch) -> None:
     assert begin(12.0) == ["g3"]
     assert begin(99.0) == [], "the agent takes no more"
     end("g0", "g1", "g2")
-    assert begin(99.1) == ["g4"], "as many as a rule, and nothing beyond within a second"
-    end("g3", "g4")
-    assert begin(99.2) == ["g5", "g6"]
+    assert begin(99.1) == ["g4", "g5"], "as many as a rule: g3 counts no more"
+    assert begin(99.2) == [], "and nothing beyond within a second"
+    end("g3", "g4", "g5")
+    assert begin(99.3) == ["g6", "g7"], "those that have ended make room at once"
+
+
+def test_groups_any_two_of_which_share_a_host_do_not_begin_one_after_another() -> None:
+    """A thousand of 64 receivers among 4,096 hosts: nobody's cap, and a host is in 16 of them in the middle."""
+    draw = random.Random(1)
+    hosts = [f"h{n}" for n in range(4096)]
+    admission = Admission(Caps(groups=1000))
+    for n in range(1000):
+        admission.follow(group(f"g{n}", *draw.sample(hosts, 65), at=n), False)
+    begun, taken, now = 0, Counter[str](), 0.0
+    while begun < 1000 and now < 60.0:
+        for record in admission.next(now):
+            admission.begin(record, now)
+            begun += 1
+            taken.update([record.spec.source, *record.receivers])
+            assert max(taken.values()) <= 8 + now
+        now += 0.5
+    assert begun == 1000 and now < 40.0, (begun, now)

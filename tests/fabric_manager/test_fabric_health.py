@@ -47,6 +47,35 @@ def test_a_switch_that_registered_and_went_away_takes_its_links_down() -> None:
     assert not fabric.nodes["s"].alive
 
 
+def test_a_switch_that_said_that_it_will_be_away_lives_on_for_so_long() -> None:
+    fabric = whole(Fabric(star(3)))
+    register(fabric, "s", 50, addr=None)
+    fabric.away(["s"], 5000, 10**9)
+    assert fabric.disconnect(50, 2 * 10**9, False)[0]["alive"]
+    assert fabric.away_for(["s"], 2 * 10**9) == 4 * 10**9
+    assert fabric.expect_no_more(["s"], 3 * 10**9) == [] == fabric.expect_none(3 * 10**9)
+    assert all(fabric.link_up(f"h{i}", "s") for i in range(3))
+    register(fabric, "s", 51, addr=None, instance="another")
+    assert fabric.expect_no_more(["s"], 7 * 10**9) == [], "it is back"
+    assert list(up(fabric.disconnect(51, 8 * 10**9)).values()) == [False] * 3, "it had said so once"
+
+
+def test_a_switch_that_stays_away_longer_than_it_said_is_gone() -> None:
+    fabric = whole(Fabric(star(3)))
+    register(fabric, "s", 50, addr=None)
+    fabric.away(["s"], 5000, 10**9)
+    assert up(fabric.disconnect(50, 2 * 10**9)) == {}
+    assert list(up(fabric.expect_no_more(["s"], 6 * 10**9)).values()) == [False] * 3
+
+
+@pytest.mark.parametrize("for_ms", [None, -1, 10_001, 2.5, "5000", True])
+def test_how_long_must_be_said_and_is_bounded(for_ms: Any) -> None:
+    fabric = whole(Fabric(star(3)))
+    with pytest.raises(FabricError):
+        fabric.away(["h0"], for_ms, 1)
+    assert fabric.nodes["h0"].away_until_ns == 0
+
+
 def test_a_silent_host_is_left_to_its_neighbours_where_all_of_them_say_hello() -> None:
     fabric = whole(Fabric(star(2)))
     register(fabric, "s", 50, addr=None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 
 import pytest
 from small import bcube41, run, star, until
@@ -143,3 +144,29 @@ def test_a_request_that_was_written_although_it_was_answered_with_an_error_is_fo
             return await it.end(group)
 
     assert run(scenario())["state"] == "done"
+
+
+def test_the_groups_of_a_worker_that_dies_are_spread_over_the_others() -> None:
+    async def scenario():
+        async with lab(star(3), rates=[50.0]) as it:
+            for _ in range(3):
+                it.masters.start()
+            workers = it.manager.groups.workers
+            await until(lambda: len(workers.all()) == 4, "four workers")
+            groups = [(await it.start("h0", ["h1", "h2"], 20_000_000))["id"] for _ in range(8)]
+            owner = lambda group: it.manager.groups.get(group).owner  # noqa: E731
+            await until(lambda: all(map(owner, groups)), "all are with a worker")
+            before = Counter(map(owner, groups))
+            dead = owner(groups[0])
+            lease = it.manager.groups.get(groups[0]).lease
+            it.masters.start = lambda: None  # no other comes in its place
+            await it.masters.kill(groups[0])
+            workers.died(lease)
+            await until(lambda: all(owner(group) not in (None, dead) for group in groups), "others have them")
+            after = Counter(map(owner, groups))
+            for group in groups:
+                await it.client.cancel_group(group)
+            return before, after
+
+    before, after = run(scenario(), 60)
+    assert sorted(before.values()) == [2, 2, 2, 2] and sorted(after.values()) == [2, 3, 3]

@@ -12,6 +12,7 @@ from fake_agents import World
 from small import run, star, until
 
 from datacast.fabric_manager.api import FINAL_STATES, FabricManagerClient
+from datacast.fabric_manager.leadership import Leadership
 from datacast.fabric_manager.main import FabricManager
 from datacast.master.view import View
 from datacast.master.worker import Worker
@@ -106,6 +107,49 @@ def test_another_leads_with_the_groups_worker_and_all_and_the_first_writes_nothi
     record, state, violations = run(scenario(), 100)
     assert record["state"] == state == "done" and violations == []
     assert record["epoch"] == 1, "its master has not noticed anything"
+
+
+@pytest.mark.parametrize("notices", ["as it renews", "as it writes"])
+def test_a_leader_that_stood_still_leads_on_where_nobody_else_has_led(tmp_path: Path, notices: str) -> None:
+    async def scenario():
+        one = manager(str(tmp_path / "d"))
+        await one.start()
+        lead = one.leadership
+        if notices == "as it writes":
+            lead._renewing.cancel()
+        ended = lead._lease
+        await one.store.revoke(ended)  # as it is when the lease is over
+        if notices == "as it renews":
+            await until(lambda: lead._lease != ended, "it has another lease")
+        await one.groups.kept.put("sets/x", "[]", 0)
+        entry = await one.store.get("leader")
+        assert lead._lease != ended and entry and entry.revision == one.groups.kept.guard.revision
+        lost = lead.lost.is_set()
+        await one.stop()
+        return lost
+
+    assert not run(scenario())
+
+
+def test_a_leader_that_stood_still_while_another_led_leads_no_more(tmp_path: Path) -> None:
+    """Also when that other one is gone already: it may have written."""
+
+    async def scenario():
+        one = manager(str(tmp_path / "d"))
+        await one.start()
+        lead = one.leadership
+        lead._renewing.cancel()
+        await one.store.revoke(lead._lease)
+        other = Leadership(one.store, "http://127.0.0.1:1")
+        await other.campaign()
+        await other.resign()
+        with pytest.raises(Lost):
+            await one.groups.kept.put("sets/x", "[]", 0)
+        lost, there = lead.lost.is_set(), await one.store.get("sets/x")
+        await one.stop()
+        return lost, there
+
+    assert run(scenario()) == (True, None)
 
 
 def test_a_leader_whose_process_is_gone_is_followed_without_waiting_for_its_lease(tmp_path: Path) -> None:

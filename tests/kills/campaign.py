@@ -96,6 +96,8 @@ class Campaign:
     async def run(self) -> None:
         callers = [asyncio.create_task(self._caller(number)) for number in range(self.count)]
         keeper = asyncio.create_task(self._keep())
+        for task in (*callers, keeper):
+            task.add_done_callback(self._broken)
         try:
             await self._until(lambda: self._running() >= min(self.count, 3), "transfers run")
             for number in range(self.kills):
@@ -120,6 +122,10 @@ class Campaign:
         self._look_at_history(await self._history())
         self._look_at_logs()
         await self.client.close()
+
+    def _broken(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()):
+            self.fault(f"the campaign itself: {error!r}")
 
     # ---- callers ----
     async def _caller(self, number: int) -> None:
@@ -256,7 +262,7 @@ class Campaign:
             found = await self._leader()
             if found is None or len(found[1]["workers"]) < MIN_WORKERS or not await self._look():
                 return False
-            return all(row["worker"] or row["state"] in FINAL_STATES for row in self._groups.values())
+            return all(row["worker"] or row["state"] in ("queued", *FINAL_STATES) for row in self._groups.values())
 
         await self._until(led, "a leader with workers, and workers for all groups, before a kill")
         assert found

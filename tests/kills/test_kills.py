@@ -13,6 +13,7 @@ from kills.cluster import Cluster, free_ports
 
 pytestmark = [
     pytest.mark.lab,
+    pytest.mark.alone,  # beside other labs receivers are slow that are not, and plans follow plans
     pytest.mark.root,
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
     pytest.mark.timeout(300),

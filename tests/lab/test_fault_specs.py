@@ -19,6 +19,8 @@ GRAPH = topologies.parse("bcube:4,1")
         ("link 31:0 rate 5mbit at 2s, back at 4s", "rate", 2.0, 4.0),
         ("link 00:0 up at 400ms", "link", 0.4, None),
         ("kill switch s1.0 at 3s", "switch", 3.0, None),
+        ("upgrade switch s1.0 at 1s", "upgrade", 1.0, 1.0),
+        ("upgrade switch s1.0 at 1s, restart at 3s", "upgrade", 1.0, 3.0),
         ("kill agent 21 at 2s, restart at 4s", "agent", 2.0, 4.0),
         ("kill appliance s0.0 at 2s, restart at 4s", "appliance", 2.0, 4.0),
         ("stop agent 31 for 5s at 2s", "stop", 2.0, 7.0),
@@ -102,6 +104,7 @@ def test_a_disk_to_be_filled_is_a_small_one():
 
 
 def test_a_switch_to_be_killed_gets_a_process_of_its_own_and_other_data_planes_refuse():
+    assert switches_apart(parse_faults(["upgrade switch s1.0 at 1s"], GRAPH, "dpdk")) == ("s1.0",)
     faults = parse_faults(["kill switch s1.0 at 1s"], GRAPH, "dpdk")
     assert switches_apart(faults) == ("s1.0",)
     assert parse_faults(["kill switch s1.0 at 1s"], GRAPH, "dpdk+bmv2+p4")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import socket
@@ -122,6 +123,7 @@ def test_what_is_refused_before_anything_is_fetched(place, tmp_path: Path) -> No
         refused = {
             "certificate": command.send(f"{nginx.url}/object", "a"),
             "wrong digest": command.send(liar.url("good"), "b", "--sha256", 64 * "1"),
+            "other content": command.send(liar.url("wrong content"), "h", "--sha256", hashlib.sha256(DATA).hexdigest()),
             "not allowed": command.send("https://elsewhere.example/x", "c"),
             "a password": command.send(f"http://me:secret@{address}:8089/x", "d"),
             "a policy": command.send(liar.url("good"), "e", "--origin-policy", "greedy"),
@@ -130,6 +132,7 @@ def test_what_is_refused_before_anything_is_fetched(place, tmp_path: Path) -> No
     words = {
         "certificate": "certificate is not that of its name and authority",
         "wrong digest": "SHA-256",
+        "other content": "SHA-256",
         "not allowed": "no prefix",
         "a password": "credential",
         "a policy": "steal",
@@ -146,7 +149,7 @@ def test_what_is_refused_before_anything_is_fetched(place, tmp_path: Path) -> No
         (many / str(n)).touch()
     code, said = command("send", str(many), "--from", "h0", "--to", "h1,h2", "--dest", "g")
     assert code == 1 and "16384 entries: send a tar file" in said, said
-    assert not any(path.exists() for name in "abcdefg" for path in at(it, name))
+    assert not any(path.exists() for name in "abcdefgh" for path in at(it, name))
 
 
 def test_every_policy_brings_it_and_only_flat_fetches_more_than_once(place, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from lab_kit import eventually
 from origin_lab import HOSTS, origin_lab
 
 sys.path.append(str(Path(__file__).parents[1] / "services_kit"))
@@ -39,6 +40,30 @@ def test_every_byte_leaves_the_origin_once_and_all_have_it(place, fetchers) -> N
     assert place[1].sent() == SIZE
     clients = {client for client, status, n in place[1].rows() if status == 206 and n > 1}
     assert len(clients) == (5 if fetchers == "all" else fetchers)
+
+
+def test_a_late_receiver_gets_it_from_those_that_have_it(place) -> None:
+    """It comes while the others fetch, and is served when they are done: by them, and the origin gives nothing more."""
+    it, _ = place
+    data = os.urandom(3 << 20)
+    with Paced(it.lab.plan.root_address, 8098, data, 300_000) as origin:
+        it.allow({"prefix": origin.url.removesuffix("object")})
+        spec = {"url": origin.url, "receivers": HOSTS[:4], "fetchers": HOSTS[:3], "dest_path": "late"}
+        group = it.lab.rest_json("POST", "/groups", spec)
+        eventually(lambda: len(origin.given) > 6, 30, "the first blocks are asked for")
+        it.lab.rest_json("POST", f"/groups/{group['id']}/receivers", {"host": HOSTS[4]})
+        group = eventually(lambda: ended(it, group["id"]), 60, "its end")
+        assert group["state"] == "done" and set(group["receivers"]) == set(HOSTS), group
+        assert all((it.lab.host_folder(name) / "late").read_bytes() == data for name in HOSTS)
+        addresses = {name: it.lab.plan.machine_of(name).address for name in HOSTS}
+        asked = origin.asked_by(*addresses.values())
+    assert sum(one.end - one.first for one in asked) == len(data), "each byte left the origin once"
+    assert {one.client for one in asked} == {addresses[name] for name in HOSTS[:3]}
+
+
+def ended(it, group: str) -> dict | None:
+    record = it.lab.rest_json("GET", f"/groups/{group}")
+    return record if record["state"] in ("done", "failed", "cancelled", "partial") else None
 
 
 @pytest.mark.alone  # it counts what was on its way at one moment

@@ -110,7 +110,7 @@ def test_routers_and_hosts_whose_cables_were_down_have_their_routes_again(lab):
         lab.network.set_port(end, number, True)
     assert (routes(leaf), routes(host)) == before
     eventually(
-        lambda: all(link["up"] for link in lab.rest_json("GET", "/topology")["links"]), 20, "all tunnels up again"
+        lambda: all(link["up"] for link in lab.rest_json("GET", "/topology")["links"]), 60, "all tunnels up again"
     )
 
 
@@ -123,15 +123,20 @@ def test_a_host_s_cable_takes_both_its_tunnels_with_it_and_brings_them_back(lab)
     def links() -> dict[str, bool]:
         return {f"{x['u']}-{x['v']}": x["up"] for x in lab.rest_json("GET", "/topology")["links"]}
 
-    assert all(links().values()) and len(links()) == 4
+    # A busy machine keeps hellos back, and a link that works is down for a moment.
+    eventually(lambda: all(links().values()), 60, "all tunnels up")
+    assert len(links()) == 4
     host = next(iter(lab.plan.hosts))
     port = lab.plan.hosts[host].ports[host][0].port
     lab.network.swallow(host, port, True)
     try:
-        eventually(lambda: not any(up for n, up in links().items() if host in n.split("-")), 10, "both tunnels down")
-        assert sum(links().values()) == 2
+        eventually(
+            lambda: {n for n, up in links().items() if not up} == {n for n in links() if host in n.split("-")},
+            60,
+            "both its tunnels down, and no other",
+        )
     finally:
         lab.network.swallow(host, port, False)
-    eventually(lambda: all(links().values()), 20, "all tunnels up again")
+    eventually(lambda: all(links().values()), 60, "all tunnels up again")
     report = send(lab, settle(lab.graph, Transfer(size=1 << 20, seed=2)), Quiet(), dest="again.bin")
     assert report["ok"], report

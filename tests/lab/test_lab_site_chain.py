@@ -7,6 +7,8 @@ import time
 import pytest
 from sites_kit import Wan, wan
 
+from datacast.lab.site_lab import CONTROLLER_PORT
+
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow]
 
 SITES = """
@@ -57,6 +59,23 @@ def test_a_site_between_that_wants_nothing_itself_passes_on(chain: Wan):
     assert chain.has("syd-1", path) and not chain.has("sfo-0", path) and not chain.has("syd-0", path)
 
 
+@pytest.mark.parametrize(
+    ("to", "there"),
+    [
+        (["sfo/sfo-1"], {"sfo-1"}),
+        (["sfo/all"], {"sfo-0", "sfo-1"}),  # HiMM's limited broadcast: one level
+        (["sfo/*/all"], {"sfo-0", "sfo-1", "syd-0", "syd-1"}),  # deep: that site and all below it
+        (["sfo/syd/all"], {"syd-0", "syd-1"}),
+    ],
+)
+def test_a_broadcast_goes_as_deep_as_it_says(chain: Wan, to: list[str], there: set[str]):
+    path = chain.file(MIB)
+    group = chain.end("ams", chain.order("ams", path, to))
+    assert group["state"] == "done", (group, chain.logs())
+    assert {name.rpartition("/")[2] for name in group["receivers"]} == there
+    assert {host for host in ("sfo-0", "sfo-1", "syd-0", "syd-1") if chain.has(host, path)} == there
+
+
 def test_a_name_that_leads_back_is_refused(chain: Wan):
     path = chain.file(1000)
     group = chain.end("ams", chain.order("ams", path, ["sfo/ams/ams-0"]))
@@ -100,3 +119,32 @@ def test_a_controller_that_dies_goes_on_where_it_was(chain: Wan):
     group = chain.end("ams", group, 90)
     assert group["state"] == "done", (group, chain.logs())
     assert all(chain.has(host, path) for host in ("sfo-0", "sfo-1", "syd-0", "syd-1"))
+
+
+def wan_port(site: Wan, a: str, b: str) -> str:
+    """The interface of a's gateway towards b."""
+    machine = site.lab.plan.machine_of(f"{a}-gw")
+    return machine.ports[f"{a}-gw"][site.lab.graph.edges[f"{a}-gw", f"{b}-gw"]["ports"][f"{a}-gw"]].ifname
+
+
+def rules(site: Wan, gateway: str, *rows: str) -> None:
+    for row in rows:
+        site.lab.network.run_in(site.lab.plan.machine_of(gateway).name, ["iptables", "-w", *row.split()])
+
+
+def test_one_port_is_enough_and_a_site_that_lets_nobody_in_takes_part(chain: Wan):
+    """`sfo` passes its controller's port and nothing else, `syd` no connection that begins outside, as behind NAT."""
+    path, own = chain.file(2 * MIB), f"-p tcp --{{}} {CONTROLLER_PORT} -j ACCEPT"
+    rules(chain, "sfo-gw", *(f"-A FORWARD {own.format(end)}" for end in ("dport", "sport")), "-A FORWARD -j DROP")
+    rules(chain, "syd-gw", f"-A FORWARD -i {wan_port(chain, 'syd', 'sfo')} -p tcp --syn -j DROP")
+    try:
+        group = chain.end("ams", chain.order("ams", path, ["*/all"]))
+        machine = chain.lab.plan.machine_of("sfo-gw").name
+        counts = chain.lab.network.run_in(machine, ["iptables", "-w", "-L", "FORWARD", "-vnx"])
+    finally:
+        for gateway in ("sfo-gw", "syd-gw"):
+            rules(chain, gateway, "-F FORWARD")
+    assert group["state"] == "done", (group, chain.logs())
+    assert all(chain.has(host, path) for host in ("sfo-0", "sfo-1", "syd-0", "syd-1"))
+    passed, answered, dropped = (int(row.split()[0]) for row in counts.splitlines()[2:])
+    assert passed > 100 and answered > 100 and dropped == 0, counts  # nothing else was even tried

@@ -48,6 +48,7 @@ def test_a_slow_receiver_holds_nobody_up(tmp_path):
     assert times["31"] < 1.3 * together["31"]
 
 
+@pytest.mark.alone  # beside other labs all receivers are slow now and then
 def test_a_receiver_whose_links_slow_down_gets_trees_of_its_own(tmp_path):
     with lab_of(tmp_path, slow=False) as lab:
         lab.up()

@@ -29,6 +29,6 @@ def test_a_distance_does_not_grow_because_all_have_nearly_stopped(
 ) -> None:
     members = [receiver("a", 40 * MB, rate_now), receiver("b", 40 * MB, rate_now), receiver("late", 36 * MB, rate_now)]
     first_ns = time.time_ns() - int(since_s * 1e9) if since_s else None
-    transfer = SimpleNamespace(size=100 * MB, first_ns=first_ns, forest=None)
+    transfer = SimpleNamespace(size=100 * MB, first_ns=first_ns, forest=None, shards=None)
     attendance = Attendance(transfer, SimpleNamespace(receivers=members), None, None)  # type: ignore[arg-type]
     assert attendance.behind_s(members[2]) == pytest.approx(behind_s, rel=0.02)

@@ -40,6 +40,19 @@ def test_a_block_is_sent_again_by_who_sent_it_or_by_its_new_home() -> None:
     assert [e.tree for e in it.assign(2.0)] == [1]
 
 
+def test_a_root_that_goes_leaves_no_block_behind() -> None:
+    """What it had fetched waits in its pool where it fetches faster than its trees carry."""
+    it = collective()
+    for block in range(7):
+        it.offer(block, "b")
+    it.assign(0.0)
+    for block in range(7, 10):
+        it.offer(block, "b")
+    assert it.assign(0.0) == [], "its tree has enough to do"
+    assert it.drop("b") == {7, 8, 9}
+    assert it.drop("b") == it.drop("nobody") == set() and it.assign(9.0) == []
+
+
 def test_cuts_are_one_at_a_time_for_the_whole_group() -> None:
     it = collective()
     for block in range(10):

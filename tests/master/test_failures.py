@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import asynccontextmanager
 
+import pytest
 from small import bcube41, run, star, until
 
 from datacast.core.wire import decode_route
@@ -161,6 +163,7 @@ def test_every_receiver_has_the_whole_route_of_a_tree_that_was_repaired_far_from
                 return all(told(h).get(str(n)) == way.routes[h].hex() for n, way in ways.items() for h in way.routes)
 
             before = {(n, h): way.routes[h] for n, way in ways.items() for h in way.routes}
+            was = {n: way.arcs for n, way in ways.items()}
             arcs = [arc for way in ways.values() for arc in way.arcs]
             host, switch = next((a, b) for a, b in arcs if a != "00" and not a.startswith("s"))
             port = it.manager.fabric.graph.edges[host, switch]["ports"][host]
@@ -169,9 +172,14 @@ def test_every_receiver_has_the_whole_route_of_a_tree_that_was_repaired_far_from
                 lambda: any(way.routes[h] != before[n, h] for n, way in ways.items() for h in way.routes), "repair"
             )
             await until(up_to_date, "all have the routes that hold")
-            return await it.end(group)
+            queues = master.transfer.scheduler.trees
+            turned = {n: queues[n].turned for n, arcs in was.items() if ways[n].arcs != arcs}
+            return await it.end(group), turned, {n: len(arcs) for n, arcs in was.items()}
 
-    assert run(scenario())["state"] == "done"
+    record, turned, links = run(scenario())
+    assert record["state"] == "done"
+    assert turned, "a tree has other links now; what went over those that it had counts with those"
+    assert all(sent > 0 and crossed == pytest.approx(sent * links[n]) for n, (sent, crossed) in turned.items())
 
 
 def test_a_link_that_no_tree_uses_signals_nobody() -> None:
@@ -268,15 +276,13 @@ def test_a_link_that_fails_beside_a_member_set_aside_is_signalled_to_the_others_
             tell(it, "21", 1, 0, False)
             await until(lambda: any("signalled_ns" in r for r in master.transfer.reactions[seen:]), "mended")
             asked = [message for _, name, message in it.world.requests[begun:] if name == "00"]
-            reaction = next(r for r in master.transfer.reactions[seen:] if "signalled_ns" in r)
             it.world.agents["31"].resume()
-            return asked, reaction, await it.end(group, 60)
+            return asked, await it.end(group, 60)
 
-    asked, reaction, record = run(scenario(), 90)
+    asked, record = run(scenario(), 90)
     ops = {message["op"] for message in asked}
     assert {"status", "assign", "reroute"} <= ops
     assert not [m["op"] for m in asked if m["op"] != "close" and "31" in members_in(m["tree"])]
-    assert reaction["signalled_ns"] - reaction["recomputed_ns"] < 400_000_000
     assert record["state"] == "done"
 
 
@@ -373,6 +379,24 @@ def test_a_receiver_that_is_away_at_the_start_is_served_afterwards() -> None:
     assert record["state"] == "done" and record["receivers"]["21"]["state"] == "done"
 
 
+@pytest.mark.parametrize("late", ["00", "02"])
+def test_agents_that_come_to_the_next_leader_a_moment_later_are_waited_for(monkeypatch, late) -> None:
+    """A group that was asked for as the fabric manager changed: who leads now does not know all agents yet."""
+    known, since = View.address, list[float]()
+
+    def address(view, host):
+        since.append(time.monotonic())
+        return None if host == late and since[-1] - since[0] < 0.7 else known(view, host)
+
+    async def scenario():
+        async with lab(bcube41(), rates=[RATE]) as it:
+            monkeypatch.setattr(View, "address", address)
+            return await it.end(await it.start("00", ["02", "10"], SIZE // 8))
+
+    record = run(scenario(), 60)
+    assert record["state"] == "done", record["error"]
+
+
 def test_orders_that_come_before_the_group_runs_are_kept() -> None:
     async def scenario():
         async with lab(bcube41(), rates=[RATE]) as it:
@@ -384,6 +408,30 @@ def test_orders_that_come_before_the_group_runs_are_kept() -> None:
     record = run(scenario())
     assert record["state"] == "done"
     assert record["receivers"]["33"]["state"] == "done" and record["receivers"]["10"]["state"] == "cancelled"
+
+
+def test_a_receiver_that_joins_in_the_last_look_gets_the_file() -> None:
+    """All are done, and the master asks them once more before it says so: it told of a group that was done, and of a
+    receiver of it that had nothing. Found by the simulation (clockwork, seed 121)."""
+
+    async def scenario():
+        async with lab(bcube41(), rates=[RATE]) as it:
+            group = await it.start("00", ["02"], SIZE // 4)
+            await it.running(group, 1)
+            crew = it.masters.groups[group["id"]].crew
+            ask = crew.status
+
+            async def status():
+                if "33" not in crew.members and all(m.final for m in crew.receivers):
+                    await it.client.add_receiver(group["id"], "33")
+                    await until(lambda: "33" in crew.members, "the master has heard of it")
+                return await ask()
+
+            crew.status = status
+            return await it.end(group)
+
+    record = run(scenario())
+    assert record["state"] == "done" and record["receivers"]["33"]["state"] == "done"
 
 
 def test_a_receiver_that_leaves_is_not_waited_for_and_one_that_joins_gets_the_file() -> None:

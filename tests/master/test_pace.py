@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+import tracemalloc
 from dataclasses import replace
 
 from small import run
@@ -12,8 +13,8 @@ from small import run
 from datacast.core.trees import ArcLoad, Network
 from datacast.master import pace
 from datacast.master.crew import members_max
-from datacast.master.members import Member
-from datacast.master.report import Told, in_parts, progress_json, weight
+from datacast.master.members import Entry, Member
+from datacast.master.report import Told, in_parts, of_reactions, progress_json, weight
 from datacast.master.worker import Running, Worker
 from datacast.services import framing
 from datacast.services.tls import PLAIN
@@ -29,7 +30,8 @@ def test_a_group_is_looked_after_by_the_time_it_has_left() -> None:
     assert pace.between(200, 20, 15) == 2.0
     assert pace.between(1e6, 20, 15) == 10.0 and pace.between(1e6, 60, 60) == 10.0
     assert pace.between(1e6, 1, 15) == 0.5
-    assert pace.quiet(20, 15) == 3.75 and pace.quiet(20, 60) == 5.0 and pace.quiet(1, 15) == 0.25
+    assert pace.quiet(20, 15) == pace.quiet(20, 60) == 20 / 3 and pace.quiet(60, 8) == 4.0
+    assert pace.quiet(0.6, 15) == 0.25
 
 
 def test_what_is_left_goes_by_the_fastest_and_by_those_who_work() -> None:
@@ -110,6 +112,17 @@ def test_a_report_of_very_many_receivers_is_cut_into_parts() -> None:
     assert in_parts(one) == [one] and weight(one) == 11
 
 
+def test_what_was_done_about_failures_does_not_grow_with_the_group() -> None:
+    """A link near the source of 8,192 receivers, again and again: reports and orders hold it."""
+    names = [f"host-{i}" for i in range(8192)]
+    entry = {"links": [["a", "b", False]], "members": names, "waiting": dict.fromkeys(names, 2)}
+    few = {**entry, "members": names[:3], "waiting": dict.fromkeys(names[:3], 2)}
+    told = of_reactions([entry] * 64 + [few])
+    assert len(json.dumps(told)) < framing.FRAME_MAX // 16
+    assert told[0]["members"] == list(told[0]["waiting"]) == names[:64] and told[0]["members_more"] == 8128
+    assert told[-1] == few
+
+
 def test_no_message_to_members_is_longer_than_a_frame() -> None:
     """8,192 receivers with as many routes as a group can have."""
     long = {"role": "receiver", "dest": "x" * 4096, "routes": {str(tree): "ab" * 120 for tree in range(64)}}
@@ -158,3 +171,15 @@ def test_a_worker_with_much_to_tell_renews_its_lease_meanwhile(monkeypatch) -> N
     others = run(scenario())
     assert sum(told) == 10 and len(told) >= 4 and max(told) <= 4
     assert others >= 9, "each gets its turn"
+
+
+def test_what_latecomers_are_told_is_kept_small() -> None:
+    """A group keeps every block's digest for those who come late: as text, not as a list and two objects for each."""
+    body = {"blocks": [[n, f"{n:064x}"] for n in range(1000)]}
+    tracemalloc.start()
+    try:
+        entry = Entry.of("digest", json.loads(json.dumps(body)))
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert entry.body == body and kept < 90_000, kept

@@ -380,3 +380,34 @@ def test_a_moment_without_data_after_a_plan_is_no_reason_to_starve_a_receiver():
     first = world.paces.caps["c"]
     world.run(1.5, lambda name, now: 1e3 if name == "c" else 100e6)
     assert world.paces.caps["c"] >= first // 2
+
+
+def test_who_is_left_alone_may_take_more_than_its_links_were_believed_to_once():
+    """Its cap was divided a little wrongly between two links: one is full, the other idle, it never keeps up with its
+    plan, and is never slow enough for another."""
+    world = World(100e6)
+    world.run(3.0, lambda name, now: 10e6 if name == "c" else 100e6)
+    cap = world.paces.caps["c"]
+    held, plans = world.held["c"], []
+    for i in range(80):
+        now, planned = world.now + i * POLL_S, world.paces.caps.get("c", world.bound)
+        held += 0.85 * cap * POLL_S / 8
+        if world.paces.look([Seen("c", int(held), 0.85 * cap, planned, world.bound)], now):
+            plans.append((now - world.now, world.paces.caps["c"]))
+    assert len(plans) == 1
+    at, more = plans[0]
+    assert at <= 2.5 and more >= 1.9 * cap
+
+
+def test_who_is_alone_and_gets_next_to_nothing_gets_new_trees_ever_more_rarely():
+    world = World(100e6)
+    world.run(3.0, lambda name, now: 2e6 if name == "c" else 100e6)
+    held, plans = world.held["c"], []
+    for i in range(240):
+        now, planned = world.now + i * POLL_S, world.paces.caps.get("c", world.bound)
+        held += 1e4 * POLL_S / 8
+        if world.paces.look([Seen("c", int(held), 1e4, planned, world.bound)], now):
+            plans.append(now - world.now)
+    between = [b - a for a, b in itertools.pairwise(plans)]
+    assert 3 <= len(plans) <= 6 and plans[0] <= 2.5
+    assert all(b >= 1.5 * a for a, b in itertools.pairwise(between))

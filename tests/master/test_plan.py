@@ -12,7 +12,7 @@ from datacast import topologies
 from datacast.core import constants as wire
 from datacast.core.routes import Routes
 from datacast.core.trees import Network
-from datacast.master.forest import Forest
+from datacast.master.forest import Forest, shallower
 from datacast.master.plan import PlanError, make_plan, make_plan_for, payload_size, per_block
 from datacast.master.plan import transport as make_transport
 
@@ -344,24 +344,24 @@ def test_groups_share_the_network_with_shorter_segments_until_an_appliance_goes(
     net = graph(1500, make=lambda: topologies.parse("bcube:4,1"))
     network = Network(net)
 
-    def forest() -> Forest:
-        plan = make_plan(net, "00", SIX, {}, network=network)
-        ids = list(range(1, len(plan.trees) + 1))
-        routes = list(plan.found_routes)
-        return Forest(net, network, "00", plan.found, routes, ids=ids, payload=plan.payload, labels=plan.room)
+    plan = make_plan(net, "00", SIX, {}, network=network)
+    ids, routes = list(range(1, len(plan.trees) + 1)), list(plan.found_routes)
+    one = Forest(net, network, "00", plan.found, routes, ids=ids, payload=plan.payload, labels=plan.room)
 
-    one, other = forest(), forest()
-    low = one._shallow()
-    assert other._shallow() is low and low is not network
+    def low_now() -> Network:
+        return shallower(network, net, plan.room)
+
+    low = low_now()
+    assert low_now() is low and low is not network
     switch = next(name for name, data in net.nodes(data=True) if data["kind"] == "switch")
     network.set_cache(switch, True)
-    first = one._shallow()
+    first = low_now()
     assert first is not low, "it was not known of that switch"
     network.set_cache(switch, True)
-    assert other._shallow() is first, "nothing has changed"
+    assert low_now() is first, "nothing has changed"
     net.nodes[switch]["cache"] = False
     one.update([], SIX, [(switch, False)])
-    assert one._shallow() is not first and other._shallow() is one._shallow()
+    assert low_now() is not first and low_now() is low_now()
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from datacast.master.schedule import Scheduler
+from datacast.master.schedule import Extent, Scheduler, TreeQueue, links_needed, turn
 
 STEP_S = 0.005
 SIGNAL_S = 0.01
@@ -216,6 +216,32 @@ def test_a_block_that_a_receiver_cannot_ask_for_any_more_gets_new_numbers() -> N
     assert len(set(numbers)) == len(numbers)
 
 
+def test_what_was_sent_beyond_a_cut_before_the_source_heard_of_it_is_sent_again() -> None:
+    """A source that stood still and goes on all at once: receivers that know of the cut have asked for none of it."""
+    scheduler = Scheduler(400, 4, [1, 2], 100.0, rates={1: 100.0, 2: 10.0})
+    extents = [one for _ in range(20) for one in scheduler.assign(0.0)]
+    quick, slow = (sum(one.count for one in extents if one.tree == tree) for tree in (1, 2))
+    rounds = 0
+    while scheduler.pooled or scheduler.trees[1].sent < scheduler.trees[1].end:
+        scheduler.sent(1, scheduler.trees[1].end, float(rounds))
+        extents += scheduler.assign(float(rounds))
+        rounds += 1
+        assert rounds < 100
+    scheduler.slow_down(2, 1.0)
+    cut = scheduler.steal(float(rounds))
+    assert cut is not None and cut.tree == 2, (quick, slow)
+    scheduler.sent(2, scheduler.trees[2].end, float(rounds))
+    scheduler.cut_done(float(rounds))
+    before = {
+        p
+        for e in extents
+        for n, p in enumerate(range(e.first, e.first + e.count))
+        if (e.tree, e.seq + n) < (2, cut.seq)
+    }
+    again = [piece for one in scheduler.assign(float(rounds)) for piece in range(one.first, one.first + one.count)]
+    assert before | set(again) == set(range(400)) and again
+
+
 def test_after_a_cut_a_tree_goes_on_above_every_number_it_was_ever_given() -> None:
     """A member that was out of touch knows the old pieces of the numbers that were cut off: they never mean others."""
     scheduler = Scheduler(4000, 100, [1, 2], 1000.0)
@@ -277,3 +303,34 @@ def test_a_change_of_rate_moves_no_tree_back() -> None:
     assert scheduler.trees[1].expected(1.5) == 60
     scheduler.sent(1, 55, 1.5)
     assert scheduler.trees[1].expected(2.5) == 65
+
+
+def test_links_are_counted_as_they_were_when_pieces_went_over_them():
+    long, short = [(f"n{i}", f"n{i + 1}") for i in range(7)], [(f"n{i}", f"n{i + 1}") for i in range(3)]
+    queue = TreeQueue(1, 0.0, sent=300)
+    assert links_needed(long, queue) == 7
+    turn(long, queue, 0.0)
+    assert links_needed(short, queue) == 7, "nothing has gone over the new ones"
+    queue.sent = 400
+    assert links_needed(short, queue) == (300 * 7 + 100 * 3) / 400
+
+
+def test_a_tree_that_stands_still_costs_no_more_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks that a root has fetched come one by one, each an extent. When it was asked for each of them where the
+    source is, a master took a whole core for what its trees had not sent, and nobody heard of it any more."""
+    scheduler = Scheduler(29 * 8000, 29, [1, 2], 500.0)
+    for queue in scheduler.trees.values():
+        queue.extents.extend(Extent(queue.id, i * 29, i * 29, 29) for i in range(400))
+        queue.end = queue.next = 400 * 29
+    looks = 0
+    expected = TreeQueue.expected
+
+    def counted(queue: TreeQueue, now: float) -> float:
+        nonlocal looks
+        looks += 1
+        return expected(queue, now)
+
+    monkeypatch.setattr(TreeQueue, "expected", counted)
+    scheduler.assign(9.0)
+    scheduler.steal(9.0)
+    assert looks <= 20

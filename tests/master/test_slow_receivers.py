@@ -67,6 +67,7 @@ def test_equal_receivers_are_planned_once() -> None:
     assert record["state"] == "done" and not record["reactions"]
 
 
+@pytest.mark.slow
 def test_one_that_stands_still_is_set_aside_and_served_when_the_others_are_done() -> None:
     async def scenario():
         async with lab(bcube41(), rates=[LINE]) as it:
@@ -89,6 +90,7 @@ def test_one_that_stands_still_is_set_aside_and_served_when_the_others_are_done(
     assert "aside" in seen
 
 
+@pytest.mark.slow
 def test_a_pace_that_swings_makes_at_most_a_plan_a_second_and_they_grow_rarer() -> None:
     async def scenario():
         async with lab(bcube41(), rates=[LINE]) as it:
@@ -111,3 +113,26 @@ def test_a_pace_that_swings_makes_at_most_a_plan_a_second_and_they_grow_rarer() 
     gaps = [b - a for a, b in itertools.pairwise(times)]
     assert len(times) >= 2, "it swings"
     assert min(gaps) >= 0.95 and len(times) <= 9
+
+
+def test_one_whose_cap_is_lifted_does_not_wait_for_the_trees_that_went_at_its_pace() -> None:
+    """The source sent what was left of them at that pace still: a transfer of two seconds took minutes."""
+
+    async def scenario():
+        async with lab(bcube41(), rates=[LINE]) as it:
+            group = await it.start("00", SIX, SIZE)
+            await it.running(group, 50)
+            master = it.masters.groups[group["id"]]
+            t = master.transfer
+            master._slow._plan_for({"31": 2_000_000}, {})
+            await until(lambda: len(t.reactions) == 1 and t.tree_ids[-1] in t.scheduler.trees, "trees for a slow one")
+            slow = set(t.reactions[0]["unnamed"])
+            master._slow._plan_for({}, {})
+            await until(lambda: len(t.reactions) == 2, "trees for one that is slow no more")
+            lost = [tree for tree in t.reactions[1]["lost"] if "31" in t.forest.ways[tree].routes]
+            reached = {tree: t.scheduler.trees[tree].reach for tree in lost}
+            return slow, lost, reached, await it.end(group, timeout=60.0)
+
+    slow, lost, reached, record = run(scenario(), timeout=90.0)
+    assert record["state"] == "done"
+    assert slow and lost and not any("31" in names for names in reached.values())

@@ -106,6 +106,18 @@ def test_receivers_without_a_link_are_cut_off_and_come_back():
     assert it.update([(u, v, True) for u, v, _ in down], SIX).back == ["31"]
 
 
+@pytest.mark.parametrize("last", SIX)
+def test_the_last_receiver_comes_back_although_no_tree_of_its_own_branches(last):
+    """The pieces were made for trees with branches, whose segments are short; one path is one long segment."""
+    g = fabric(slow=False)
+    made = make_plan(g, "00", SIX, {})
+    it = forest(g)
+    it.alike, it.payload, it.labels, it.caps = True, made.payload, made.labels, {last: SLOW}
+    links = [(last, switch, False) for switch in g[last]]
+    assert it.update(links, [last]).cut_off == [last]
+    assert it.update([(u, v, True) for u, v, _ in links], [last]).back == [last]
+
+
 def test_links_that_flap_use_up_no_ids():
     it = forest(fabric())
     before = dict(it.ways)

@@ -10,7 +10,7 @@ import sys
 import box
 import pytest
 
-pytestmark = [pytest.mark.root, pytest.mark.lab, pytest.mark.alone]
+pytestmark = [pytest.mark.root, pytest.mark.lab, pytest.mark.slow]
 at_length = pytest.mark.skipif(not os.environ.get("DATACAST_FAULTS"), reason="a part of `make test-faults`")
 
 

@@ -159,11 +159,11 @@ def attempt(part: Part, change: Change, revision: str, first: list[str]) -> Resu
     return result("killed" if run(part.command(suspects[:1]), LIMIT) == 0 else "unsure", suspects[0])
 
 
-def listed() -> list[tuple[Part, Change]]:
+def listed(tree: Path = TREE) -> list[tuple[Part, Change]]:
     """The mistakes of listed.toml, each with the tests that should notice it. ValueError: a line is not there once."""
     found = []
     for row in tomllib.loads((HERE / "listed.toml").read_text())["mutant"]:
-        lines = (TREE / row["path"]).read_text().split("\n")
+        lines = (tree / row["path"]).read_text().split("\n")
         at = [number for number, line in enumerate(lines) if row["old"] in line]
         if len(at) != 1:
             raise ValueError(f"listed.toml: {row['what']}: its line stands {len(at)} times in {row['path']}")

@@ -10,6 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 import changes
+import run
 
 C = """#include <stdint.h>
 #define LIMIT 4
@@ -57,3 +58,13 @@ def test_a_change_of_a_line_that_is_another_by_now_is_refused():
     change = next(changes.of_c("f.c", C))
     with pytest.raises(ValueError, match="not what it was"):
         change.applied(C.replace("p->x >= n", "p->y >= n"))
+
+
+def test_the_lines_of_listed_mutants_are_there():
+    """A row whose line is another by now would be found out only by the long run."""
+    root = Path(__file__).resolve().parents[2]
+    found = run.listed(root)
+    assert len(found) >= 20
+    for part, change in found:
+        assert change.new != change.old, change
+        assert all((root / tests.split()[0]).exists() for tests in part.tests), part.tests

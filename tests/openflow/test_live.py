@@ -241,32 +241,24 @@ def codes(service: Switches) -> list[str]:
     return [note["code"] for note in service.notes()]
 
 
-def test_eight_switches_are_programmed_within_a_second_and_reported(service: Switches, manager: FabricManager) -> None:
+def test_eight_switches_are_programmed_and_reported(service: Switches, manager: FabricManager) -> None:
     """The switches of BCube(4,1)."""
     switches = [WireSwitch(service.openflow_address, i + 1, ports=5) for i in range(8)]
     wait_for("programming", lambda: all(s["programmed"] for s in service.listing()["switches"]))
-    slowest = max(s.barrier_s - s.connected_s for s in switches if s.barrier_s is not None)
-    print(f"slowest of 8 switches: {slowest * 1000:.0f} ms")
-    assert slowest < 1.0
     assert all(len(s.cookies) <= 4 * 4 + 16 for s in switches)
     wait_for("the registrations", lambda: {m["node"] for m in manager.of("register")} == {f"s{i}" for i in range(8)})
     assert all(m["msd"] == 3 and m["cache"] and m["proxy"] for m in manager.of("register"))
 
 
-def test_link_down_reaches_the_fabric_manager_within_20_ms(service: Switches, manager: FabricManager) -> None:
+def test_links_down_and_up_reach_the_fabric_manager_in_their_order(service: Switches, manager: FabricManager) -> None:
+    """That nothing waits for a timer on the way, test_manager.py says."""
     switch = WireSwitch(service.openflow_address, 1, ports=5)
     wait_for("the registration", lambda: manager.of("register"))
-    took = []
-    for i in range(10):  # the best of ten: this machine does other things, too
-        count = len(manager.of("link"))
-        start = time.monotonic()
+    for i in range(10):
         switch.port_status(2, down=i % 2 == 0)
-        wait_for("the report", lambda count=count: len(manager.of("link")) > count)
-        at, message = [h for h in manager.heard if h[1]["type"] == "link"][-1]
-        took.append(at - start)
-        assert (message["node"], message["port"], message["up"]) == ("s0", 1, i % 2 == 1)
-    print(f"PORT_STATUS to fabric manager: best {min(took) * 1e3:.1f} ms, worst {max(took) * 1e3:.1f} ms")
-    assert min(took) < 0.020
+    wait_for("the reports", lambda: len(manager.of("link")) >= 10)
+    told = [(m["node"], m["port"], m["up"]) for m in manager.of("link")]
+    assert told == [("s0", 1, i % 2 == 1) for i in range(10)]
 
 
 def test_after_the_fabric_manager_was_away_it_is_told_everything(service: Switches, manager: FabricManager) -> None:
@@ -355,12 +347,14 @@ def test_a_switch_that_takes_nothing_holds_up_neither_the_others_nor_rest(
 ) -> None:
     WireSwitch(service.openflow_address, 1, ports=5)
     wait_for("programming", lambda: service.switch("s0")["programmed"])
-    stuck, real, goes_on = threading.Event(), OpenFlowServer.send, threading.Event()
+    stuck, real, goes_on, stands = threading.Event(), OpenFlowServer.send, threading.Event(), threading.Event()
 
     def send(connection: Any, message: Any) -> None:
         if connection.id == 1:
             stuck.set()
+            stands.set()
             goes_on.wait(30)  # as a socket does whose other side reads no more
+            stands.clear()
         real(connection, message)
 
     monkeypatch.setattr(OpenFlowServer, "send", staticmethod(send))
@@ -368,9 +362,8 @@ def test_a_switch_that_takes_nothing_holds_up_neither_the_others_nor_rest(
         assert stuck.wait(60), "a probe is due every 0.4 s"
         other = WireSwitch(service.openflow_address, 2, ports=5)
         wait_for("programming", lambda: service.listing()["switches"][1]["programmed"])
-        started = time.monotonic()
         assert service.listing()["switches"][0]["connected"] and service.discovered() == []
-        assert time.monotonic() - started < 1
+        assert not goes_on.is_set() and stands.is_set(), "neither waited for the one that stands still"
         other.port_status(1, down=True)
         wait_for("the port", lambda: service.listing()["switches"][1]["ports_up"] == 3)
     finally:

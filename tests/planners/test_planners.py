@@ -140,8 +140,9 @@ def test_stages_bring_nested_receivers_their_file_at_their_rates():
         (["02"], "fastest", "no planner 'fastest': there are datacast, stable"),
         ([], "stable", "without receivers"),
         (["s0.0"], "stable", "s0.0 is no host"),
-        (["00"], "stable", "named twice"),
-        (["02"], "flat-tree", "use planners.hosts"),
+        (["00"], "stable", "00 is named twice"),
+        (["02"], "flat-tree", "datacast trees --overlay"),
+        (["02"], "random-pipeline", "from host to host"),
     ],
 )
 def test_what_a_planner_cannot_do_it_says(receivers, planner, words):

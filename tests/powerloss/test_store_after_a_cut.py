@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import disk
+import pytest
 from witness import Witness
 
 from datacast.services.store.sqlite import SqliteStore
@@ -52,6 +53,7 @@ async def stored(path: Path) -> dict[str, str]:
         await store.close()
 
 
+@pytest.mark.slow
 def test_what_was_answered_is_there_and_whole(witness: Witness, tmp_path: Path):
     ops = witness.python(WRITER)
     assert sum(op.kind == "S" for op in ops) > 50, "the store does not sync"

@@ -33,6 +33,7 @@ class _Handler(BaseHTTPRequestHandler):
         paced, client = self.server.paced, self.client_address[0]
         given = Given(client, int(found[1]), min(int(found[2]) + 1, len(paced.data)))
         paced.given.append(given)
+        time.sleep(paced.late_s)
         self.send_response(206)
         self.send_header("Content-Range", f"bytes {given.first}-{given.end - 1}/{len(paced.data)}")
         self.send_header("Content-Length", str(given.end - given.first))
@@ -63,10 +64,10 @@ class _Server(ThreadingHTTPServer):
 
 
 class Paced:
-    """`rate`: bytes a second to each client."""
+    """`rate`: bytes a second to each client; `late_s`: before the first byte of an answer, as from far away."""
 
-    def __init__(self, address: str, port: int, data: bytes, rate: int) -> None:
-        self.data, self._rate = data, rate
+    def __init__(self, address: str, port: int, data: bytes, rate: int, late_s: float = 0.0) -> None:
+        self.data, self._rate, self.late_s = data, rate, late_s
         self.given: list[Given] = []
         self._lock, self._free = threading.Lock(), dict[str, float]()
         self.url = f"http://{address}:{port}/object"

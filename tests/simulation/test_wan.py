@@ -65,7 +65,7 @@ def test_the_best_is_what_links_and_stores_allow():
 def shares(request):
     network = scenario(request.param, SMALL)
     best = network.best()
-    found = {m: outcome(m, network, 1) for m in ("bittorrent", "mob", "robber", "balanced", "ours")}
+    found = {m: outcome(m, network, 1) for m in ("bittorrent", "mob", "robber", "balanced", "ours", "orders")}
     return request.param, {m: best / o.seconds for m, o in found.items()}, found
 
 
@@ -80,9 +80,14 @@ def test_ours_is_near_the_best_in_every_scenario_and_the_papers_order_holds(shar
         assert share["balanced"] > 0.95
 
 
+def test_sites_that_ask_the_first_one_only_have_half_of_what_is_possible_at_most(shares):
+    _, share, _ = shares
+    assert 0.1 < share["orders"] < 0.55 < share["ours"]
+
+
 def test_each_byte_crosses_the_wan_into_a_cluster_once_but_with_bittorrent(shares):
     _, _, found = shares
-    for method in ("mob", "robber", "ours"):
+    for method in ("mob", "robber", "ours", "orders"):
         assert 1.0 <= found[method].wan <= 1.006
     assert found["bittorrent"].wan > 4
 

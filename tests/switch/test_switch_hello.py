@@ -127,6 +127,52 @@ def test_a_switch_that_dies_is_silence_and_its_return_is_seen(pair: Pair) -> Non
     assert pair.ends[0].ask("ports")["nodes"]["s0.0"]["1"]["link_failures"] == 1
 
 
+def test_an_upgrade_is_no_failure(tmp_path: Path) -> None:
+    """SIGUSR2: it is away longer than its silence would be borne, and forwards again as another run."""
+    pair = Pair(tmp_path, away_ms=10_000)
+    try:
+        upgrade(pair)
+    finally:
+        pair.rig.close()
+
+
+def upgrade(pair: Pair) -> None:
+    pair.wait_alive()
+    with Traffic(pair):
+        wait_for("traffic", lambda: pair.ends[1].counters("s0.1")["forwarded"] > 20)
+        assert pair.ends[1].stop(signal.SIGUSR2) == 75
+        time.sleep(2 * DETECTED_MS / 1000)
+        pair.ends[1] = pair.start("s0.1", pair.rig.ifaces[1], pair.cable[1], {}, "next")
+        pair.wait_alive()
+        wait_for("traffic again", lambda: pair.ends[1].counters("s0.1")["forwarded"] > 20)
+    assert pair.ends[0].ask("ports")["nodes"]["s0.0"]["1"]["link_failures"] == 0
+    assert "is down" not in pair.ends[0].log
+    pair.ends[1].popen.kill()  # and nothing of it lasts
+    wait_for("silence", lambda: "is down: silent" in pair.ends[0].log)
+
+
+def test_who_does_not_come_back_from_an_upgrade_has_failed(tmp_path: Path) -> None:
+    pair = Pair(tmp_path, away_ms=1500)
+    try:
+        pair.wait_alive()
+        began = second_of_day()
+        assert pair.ends[1].stop(signal.SIGUSR2) == 75
+        wait_for("silence", lambda: "is down: silent" in pair.ends[0].log)
+        assert stamps(pair.ends[0], "is down: silent")[-1] - began > 1.4  # it tells whole milliseconds
+    finally:
+        pair.rig.close()
+
+
+def test_a_switch_whose_next_run_could_not_start_stays(pair: Pair) -> None:
+    pair.wait_alive()
+    (pair.ends[1].path / "switch.yaml").write_text("nodes: [{name: s0.1, ports: []}]")
+    pair.ends[1].popen.send_signal(signal.SIGUSR2)
+    wait_for("its refusal", lambda: "not leaving, the next run would not start: " in pair.ends[1].log)
+    assert pair.ends[1].ask("ports")["ok"]
+    time.sleep(0.5)
+    assert pair.alive()
+
+
 def test_a_stopped_process_does_not_blame_its_neighbours(pair: Pair) -> None:
     pair.wait_alive()
     pair.ends[0].popen.send_signal(signal.SIGSTOP)

@@ -135,7 +135,8 @@ def test_what_a_planner_s_answer_lacks_of_the_bound_is_told(capsys):
     ("extra", "text"),
     [
         (("--planner", "fastest"), "no planner 'fastest'"),
-        (("--planner", "flat-tree"), "use planners.hosts"),
+        (("--planner", "flat-tree"), "datacast trees --overlay"),
+        (("--overlay",), "--overlay goes with --planner"),
         (("--planner", "stable", "--link", "none"), "none"),
     ],
 )
@@ -143,3 +144,17 @@ def test_a_planner_s_bad_input_names_the_culprit(capsys, extra, text):
     code, _, err = run(capsys, "--topology", "bcube:4,1", "--source", "00", "--receivers", "02,31", *extra)
     assert code == 2
     assert text in err
+
+
+@pytest.mark.parametrize("planner", ["datacast", "stable", "fpfr", "balanced", "depth-first", "max-bottleneck"])
+def test_receivers_beyond_reach_are_named_and_the_others_planned_for(capsys, planner):
+    args = ("--topology", "bcube:4,1", "--source", "00", "--receivers", "02,31", "--planner", planner)
+    cut = ("--down", "31-s0.3,31-s1.1")
+    code, out, err = run(capsys, *args, *cut)
+    assert code == 1 and "31" in err and "Traceback" not in err and "every receiver" in out
+    code, out, _ = run(capsys, *args, *cut, "--json")
+    result = json.loads(out)
+    assert code == 1 and result["unreachable"] == ["31"]
+    assert list(result["receivers"]) == ["02"] and result["common_bps"] > 0
+    code, _, err = run(capsys, *args[:5], "31", *args[6:], *cut)
+    assert code == 1 and "31" in err and "Traceback" not in err

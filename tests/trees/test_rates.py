@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import itertools
 import random
+import sys
 from collections import Counter
+from pathlib import Path
 
 import networkx as nx
 import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench" / "planners"))
+import forestcoll
 
 from datacast import topologies
 from datacast.core.rates import CapacityError, RatedTrees, arc_rates, rated_trees
@@ -220,58 +225,17 @@ def test_large_rates_are_counted_in_a_larger_unit():
     assert 0 <= 400_000_000_001 - plan.got["a"] < 1000
 
 
-MI250 = {  # Infinity Fabric links between the dies of one box, 50 GB/s each
-    (0, 1): 4, (0, 4): 2, (0, 8): 1, (1, 5): 1, (1, 9): 1, (1, 10): 1, (2, 3): 4, (2, 6): 1, (2, 9): 1, (2, 10): 1,
-    (3, 7): 2, (3, 11): 1, (4, 5): 4, (4, 6): 1, (5, 6): 1, (5, 7): 1, (6, 7): 4, (8, 9): 4, (8, 12): 2, (9, 13): 1,
-    (10, 11): 4, (10, 14): 1, (11, 15): 2, (12, 13): 4, (12, 14): 1, (13, 14): 1, (13, 15): 1, (14, 15): 4,
-}  # fmt: skip
-
-
-def a100(boxes: int) -> tuple[list[tuple[str, str, int]], list[str]]:
-    gpus = [f"g{box}.{i}" for box in range(boxes) for i in range(8)]
-    edges = []
-    for box in range(boxes):
-        for i in range(8):
-            edges += [(f"g{box}.{i}", f"nvswitch{box}", 300), (f"g{box}.{i}", f"nic{box}.{i}", 25)]
-            edges.append((f"nic{box}.{i}", f"ib{i % 2}", 25))
-    return edges, gpus
-
-
-def mi250(boxes: int) -> tuple[list[tuple[str, str, int]], list[str]]:
-    edges = [(f"g{box}.{a}", f"g{box}.{b}", 50 * n) for box in range(boxes) for (a, b), n in MI250.items()]
-    edges += [(f"g{box}.{i}", "ib", 16) for box in range(boxes) for i in range(16)]
-    return edges, [f"g{box}.{i}" for box in range(boxes) for i in range(16)]
-
-
-def half_mi250(boxes: int) -> tuple[list[tuple[str, str, int]], list[str]]:
-    """Eight of the sixteen dies of each box, as a job that gets half of each."""
-    edges, gpus = mi250(boxes)
-    left = {gpu for gpu in gpus if int(gpu.split(".")[1]) < 8}
-    return [edge for edge in edges if {*edge[:2]} <= left | {"ib"}], sorted(left)
-
-
-@pytest.mark.parametrize("fabric", [a100, mi250, half_mi250])
+@pytest.mark.parametrize(
+    "fabric",
+    [forestcoll.a100, forestcoll.h100, forestcoll.mi250, forestcoll.half_mi250],
+    ids=lambda make: make.__name__,
+)
 def test_forestcoll_s_fabrics_are_filled_to_their_optimum(fabric):
-    """An allgather is a broadcast of a node that has an arc of rate x to every GPU (ForestColl, section 5): its optimum
-    is the largest x for which each GPU has a max-flow of x times their number, and trees reach it."""
-    edges, gpus = fabric(2)
-    switches = {name for edge in edges for name in edge[:2]} - set(gpus)
-    fine = 1000
-
-    def with_source(x: int) -> nx.Graph:
-        scaled = [(u, v, rate * fine) for u, v, rate in edges]
-        return rated([*scaled, *(("all", gpu, x) for gpu in gpus)], switches=switches)
-
-    def bound(x: int) -> bool:
-        d = directed(with_source(x), "all")
-        return all(nx.maximum_flow_value(d, "all", gpu) == x * len(gpus) for gpu in gpus)
-
-    low, high = 1, 400 * fine
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if bound(middle) else (low, middle - 1)
-    plan = plan_of(with_source(low), "all", gpus, together=True, most=512)
-    check(with_source(low), plan)
-    assert plan.common == low * len(gpus)
+    """Two boxes each. The optimum comes from networkx's max-flows, not from the engine."""
+    made = fabric(2)
+    best = forestcoll.optimum(made)
+    plan = forestcoll.filled(made, best)
+    check(forestcoll.with_source(made, best), plan)
+    assert plan.common == best * len(made[1])
     # With all of the source's arcs full, each tree hangs on one GPU: it is that GPU's own tree.
-    assert all(sum(parent == "all" for parent, _ in tree.arcs) == 1 for tree in plan.trees)
+    assert all(sum(parent == forestcoll.SOURCE for parent, _ in tree.arcs) == 1 for tree in plan.trees)

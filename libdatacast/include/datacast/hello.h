@@ -23,8 +23,10 @@
 
 /* A hello under its Ethernet header (EtherType 0x88B6, no label): the Datacast header with the sender's instance as
  * tree id and its count as sequence number, then state (1), 0 (1), interval in ms (2), the neighbour's instance (4), the
- * sender's MTU (2), 0 (2), and zeros in a long one. The MTU may be missing. */
+ * sender's MTU (2), for how long it will be away in ms (2), and zeros in a long one. The last two may be missing. */
 enum { DC_HELLO_LEN = 16 + 12, DC_HELLO_SHORTEST = 16 + 8 };
+
+#define DC_HELLO_AWAY_MAX (10 * DC_SEC) /* nobody is waited for longer */
 
 struct dc_hello_cfg {
   dc_time fast, slow;         /* intervals, whole milliseconds (25 ms, 250 ms) */
@@ -61,6 +63,9 @@ struct dc_hello {
   dc_time polled; /* next_wake() as last returned by poll's end, to notice that this process did not run */
   dc_time busy_until;
   dc_time up_since, hold, held_until;
+  dc_time away;        /* what this end says of itself */
+  dc_time away_until;  /* the neighbour's silence is no failure before */
+  bool awaited;        /* as of the last call: the neighbour said that it is away */
   unsigned peer_mtu;   /* 0: it did not say */
   dc_time whole_next;  /* when to send a long one */
   unsigned whole;      /* the length of the last long one that arrived */
@@ -83,6 +88,10 @@ void dc_hello_heard(struct dc_hello *h, dc_time now) __attribute__((nonnull));
 
 /* Transfers run over this machine: watch closely for a while. */
 void dc_hello_busy(struct dc_hello *h, dc_time now) __attribute__((nonnull));
+
+/* This end is about to stop and to start again within `away`: each hello from now on says so, the first one at the next
+ * poll. 0: it stays after all. */
+void dc_hello_leave(struct dc_hello *h, dc_time now, dc_time away) __attribute__((nonnull));
 
 /* Decides on silence and writes the hello that is due, from the Datacast header on. Returns how long it is to be, at least
  * DC_HELLO_LEN: zeros follow what is written. Or 0. */

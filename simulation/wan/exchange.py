@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .dealing import AVERAGE, RUN_S, DealingError
-from .ranges import Range
+from datacast.origins.dealing import AVERAGE, RUN_S, DealingError
+from datacast.origins.ranges import Range
 
 COPIES_MOST = 255
 

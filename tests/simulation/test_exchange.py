@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datacast.origins.dealing import Dealing, DealingError
-from datacast.origins.exchange import Exchange
 from datacast.origins.ranges import Range, added, common, pieces, without
+from datacast.simulation.wan.exchange import Exchange
 
 
 @settings(deadline=None)

@@ -1,0 +1,34 @@
+"""How the Python services begin and end: one form of log line, one form of error, one set of exit statuses."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Coroutine
+from typing import Any
+
+from datacast.core.errors import DatacastError
+
+from . import eventloop, garbage
+
+
+class UsageError(DatacastError):
+    """The command line asks for what makes no sense; the service ends with 2, as argparse does."""
+
+
+def run(program: str, main: Coroutine[Any, Any, None], verbose: bool) -> None:
+    """Runs the service `program` until it ends. What it cannot go on from is one line on standard error and exit
+    status 1 (2 where the command line is at fault, 130 after Ctrl-C). Logs warnings, and with `verbose` its work."""
+    logging.basicConfig(
+        level=logging.INFO if verbose else logging.WARNING,
+        stream=sys.stderr,
+        format="%(asctime)s %(name)s %(levelname)s %(message)s",
+    )
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # it would tell of every request
+    try:
+        eventloop.run(garbage.beside(main))
+    except DatacastError as error:
+        print(f"{program}: {error}", file=sys.stderr)
+        sys.exit(2 if isinstance(error, UsageError) else 1)
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,137 @@
+"""An agent registers at a fabric manager, and again."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from agent_harness import (
+    PLAIN,
+    Net,
+    inside,
+    run,
+    until,
+)
+
+from datacast.services.framing import Decoder, Message, encode
+
+pytestmark = pytest.mark.root
+
+
+class Manager:
+    """The fabric manager's side of a registration."""
+
+    def __init__(self, net: Net, port: int = 7500) -> None:
+        self.listening = inside(net.management, lambda: socket.create_server(("198.18.0.1", port)))
+        self.listening.settimeout(10)
+        self.sock: socket.socket | None = None
+
+    def accept(self) -> Message:
+        self.sock, _ = self.listening.accept()
+        self.sock.settimeout(10)
+        self.decoder, self.waiting = Decoder(), []
+        return self.next()
+
+    def next(self) -> Message:
+        assert self.sock
+        while not self.waiting:
+            data = self.sock.recv(1 << 16)
+            assert data, "the agent closed the connection"
+            self.waiting = self.decoder.feed(data)
+        return self.waiting.pop(0)
+
+    def next_of(self, kind: str) -> Message:
+        while (message := self.next())["type"] != kind:
+            pass
+        return message
+
+    def send(self, message: Message) -> None:
+        assert self.sock
+        self.sock.sendall(encode(message))
+
+    def close(self) -> None:
+        if self.sock:
+            self.sock.close()
+        self.listening.close()
+
+
+@pytest.fixture
+def manager_net(make_net: Callable[[Path], Net]) -> Iterator[tuple[Net, Manager]]:
+    net = make_net(PLAIN)
+    for host in "ab":
+        net.host(host)
+    net.cable("a", "b")
+    manager = Manager(net)
+    net.start("a", "--fabric-manager", "198.18.0.1:7500")
+    yield net, manager
+    manager.close()
+
+
+def test_of_several_fabric_managers_the_one_that_answers_is_registered_at(make_net: Callable[[Path], Net]) -> None:
+    net = make_net(PLAIN)
+    for host in "ab":
+        net.host(host)
+    net.cable("a", "b")
+    second = Manager(net, 7502)
+    net.start("a", "--fabric-manager", "198.18.0.1:7501,198.18.0.1:7502")
+    assert second.accept()["type"] == "register"
+    second.send({"type": "registered", "node": "a", "heartbeat_ms": 50})
+    second.next_of("heartbeat")
+    first = Manager(net, 7501)
+    second.close()
+    assert first.accept()["node"] == "a", "the next one leads"
+    first.close()
+
+
+def test_registration_heartbeat_and_links(manager_net: tuple[Net, Manager]) -> None:
+    net, manager = manager_net
+    message = manager.accept()
+    assert message["type"] == "register" and message["node"] == "a" and message["kind"] == "host"
+    assert message["addr"] == net.address("a") and message["dest_roots"] == [str(net.agents["a"].folder)]
+    (port,) = message["ports"]
+    assert (port["port"], port["ifname"], port["up"], port["mtu"]) == (0, "p0", True, 9000)
+    manager.send({"type": "registered", "node": "a", "heartbeat_ms": 50})
+    manager.next_of("heartbeat")
+    manager.next_of("heartbeat")
+
+    before = time.time_ns()
+    run("ip", "-n", net.namespace("b"), "link", "set", "p0", "down")
+    down = manager.next_of("link")
+    assert (down["port"], down["up"], down["n"]) == (0, False, 1)
+    assert before < down["t_ns"] < time.time_ns()
+    manager.send({"type": "ok", "n": 1})
+    run("ip", "-n", net.namespace("b"), "link", "set", "p0", "up")
+    up = manager.next_of("link")
+    assert (up["up"], up["n"]) == (True, 2)
+
+
+def test_registration_comes_back_with_what_was_not_acknowledged(manager_net: tuple[Net, Manager]) -> None:
+    net, manager = manager_net
+    manager.accept()
+    manager.send({"type": "registered", "node": "a", "heartbeat_ms": 50})
+    manager.next_of("heartbeat")
+    assert manager.sock
+    manager.sock.close()
+    run("ip", "-n", net.namespace("b"), "link", "set", "p0", "down")
+    again = manager.accept()
+    assert again["type"] == "register"
+    if again["ports"][0]["up"]:  # it registered before the kernel told
+        manager.send({"type": "registered", "node": "a", "heartbeat_ms": 50})
+        assert manager.next_of("link")["up"] is False
+        return
+    manager.send({"type": "registered", "node": "a", "heartbeat_ms": 50})
+    link = manager.next_of("link")
+    assert (link["n"], link["up"]) == (1, False)
+
+
+def test_refused_registration_is_tried_again(manager_net: tuple[Net, Manager]) -> None:
+    net, manager = manager_net
+    manager.accept()
+    manager.send({"type": "error", "code": "unknown_node", "error": "a is not in the topology"})
+    assert manager.accept()["node"] == "a"
+    manager.send({"type": "registered", "node": "a", "heartbeat_ms": 1000})
+    until(lambda: "at the fabric manager" in net.agents["a"].text(), "the agent's line")
+    assert "a is not in the topology" in net.agents["a"].text()

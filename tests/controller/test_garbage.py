@@ -1,0 +1,68 @@
+"""Garbage of services: rings are found when the process has grown, and nothing is looked through for each report."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import weakref
+
+import pytest
+
+from datacast.services import garbage
+
+
+class Ring:
+    def __init__(self) -> None:
+        self.me = self
+
+
+@pytest.fixture
+def seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(garbage, "LOOK_S", 0.01)
+
+
+def whole() -> int:
+    return gc.get_stats()[2]["collections"]
+
+
+def test_reports_that_come_and_go_have_nobody_look_through_everything(seconds: None) -> None:
+    text = json.dumps({f"h{n}": {"trees": {str(t): {"seq": n} for t in range(4)}} for n in range(500)})
+
+    async def main() -> int:
+        kept: list[object] = []
+        before = whole()
+        for _ in range(100):
+            kept.append(json.loads(text))  # one follows the other, as a member's status does
+            del kept[:-4]
+            await asyncio.sleep(0)
+        return whole() - before
+
+    assert asyncio.run(garbage.beside(main())) == 0
+    gc.collect()
+    assert asyncio.run(main()) > 0, "Python left to itself looks"
+
+
+def test_rings_are_found_once_the_process_has_grown(seconds: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = 100 << 20
+    monkeypatch.setattr(garbage, "resident", lambda: size)
+
+    async def main() -> None:
+        nonlocal size
+        ring = Ring()
+        gc.collect(1)
+        gc.collect(1)  # it is old now
+        seen = weakref.ref(ring)
+        del ring
+        await asyncio.sleep(0.05)
+        assert seen() is not None
+        size = 150 << 20
+        await asyncio.sleep(0.05)
+        assert seen() is None
+        size = 190 << 20
+        before = whole()
+        await asyncio.sleep(0.05)
+        assert whole() == before, "that was a quarter more"
+
+    asyncio.run(garbage.beside(main()))
+    assert gc.get_threshold()[0] != garbage.YOUNG

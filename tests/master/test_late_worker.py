@@ -1,0 +1,102 @@
+"""A worker that stood still finds its time over and the answers there: nobody is out of touch for that."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+import threading
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from datacast.master import worker
+from datacast.master.signalling import Connection, SignallingError
+from datacast.services.tls import PLAIN
+
+
+def frame(message: object) -> bytes:
+    body = json.dumps(message).encode()
+    return len(body).to_bytes(4, "big") + body
+
+
+def read(stream: socket.socket) -> dict:
+    file = stream.makefile("rb")
+    return json.loads(file.read(int.from_bytes(file.read(4), "big")))
+
+
+class Agent:
+    """Answers one request in a thread of its own, with many bytes."""
+
+    def __init__(self, answers: bool) -> None:
+        self.listening = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self.listening.getsockname()[1]}"
+        self.answers = answers
+        self.thread = threading.Thread(target=self.serve, daemon=True)
+        self.thread.start()
+
+    def serve(self) -> None:
+        stream, _ = self.listening.accept()
+        with stream:
+            request = read(stream)
+            if self.answers:
+                results = {f"h{n}": {"ok": True, "text": "x" * 100} for n in range(10_000)}
+                stream.sendall(frame({"type": "ack", "id": request["id"], "results": results}))
+            stream.settimeout(5)
+            with contextlib.suppress(OSError):
+                stream.recv(1)
+
+
+async def ask(agent: Agent) -> dict:
+    connection = Connection(agent.address, lambda event: None, name="h")
+    await connection.connect(2.0)
+    try:
+        asked = asyncio.create_task(connection.request("status", "g", {"n": "h", "a": ""}, timeout=0.0))
+        await asyncio.sleep(0.02)  # it is written
+        time.sleep(0.8)  # what a worker with too much to do looks like
+        return await asked
+    finally:
+        await connection.close()
+
+
+def test_an_answer_that_came_while_the_worker_stood_still_counts() -> None:
+    assert len(asyncio.run(ask(Agent(answers=True)))) == 10_000
+
+
+def test_who_did_not_answer_is_not_waited_for() -> None:
+    began = time.monotonic()
+    with pytest.raises(SignallingError, match="did not acknowledge status"):
+        asyncio.run(ask(Agent(answers=False)))
+    assert time.monotonic() - began < 4
+
+
+class Slow:
+    """A fabric manager that takes long over what is told, and hears who lives."""
+
+    def __init__(self) -> None:
+        self.security, self.lease, self.heard = PLAIN, "", 0
+
+    async def report(self, name: str, reports: list) -> list:
+        if reports:
+            await asyncio.sleep(60)
+        self.heard += 1
+        return []
+
+
+def test_a_worker_whose_report_takes_long_keeps_its_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "RENEW_S", 0.04)
+    client = Slow()
+
+    async def main() -> None:
+        one = worker.Worker(client, SimpleNamespace(), "w")  # type: ignore[arg-type]
+        tell = asyncio.create_task(one._tell([(None, False, {})]))  # type: ignore[list-item]
+        renew = asyncio.create_task(one._renew())
+        await asyncio.sleep(0.5)
+        for task in (tell, renew):
+            task.cancel()
+        await asyncio.gather(tell, renew, return_exceptions=True)
+
+    asyncio.run(main())
+    assert 4 <= client.heard <= 13
