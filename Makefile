@@ -169,8 +169,8 @@ ifeq ($(JOBS),1)
 else
 	@code=0; nice -n 5 $(PY) -m pytest -q $(SIDE_BY_SIDE) $(PYTEST_OPTIONS) || code=$$?; \
 	  nice -n 19 $(MAKE) --no-print-directory analyze >$(BUILD)/analyze.log 2>&1 & analysis=$$!; \
-  nice -n 5 $(PY) -m pytest -q $(LABS) $(PYTEST_OPTIONS) || code=$$?; \
-  echo "what clang-tidy and gcc's analyzer say"; wait $$analysis || { code=$$?; cat $(BUILD)/analyze.log; }; \
+	  nice -n 5 $(PY) -m pytest -q $(LABS) $(PYTEST_OPTIONS) || code=$$?; \
+	  echo "what clang-tidy and gcc's analyzer say"; wait $$analysis || { code=$$?; cat $(BUILD)/analyze.log; }; \
 	  nice -n 5 $(PY) -m pytest -q -m "lab and alone" $(LAB_FILES) $(PYTEST_OPTIONS) || code=$$?; exit $$code
 endif
 

@@ -44,6 +44,7 @@ def deliver(lab: Lab, *others: str, faults: tuple[str, ...] = (), size: int = SI
     return report
 
 
+@pytest.mark.alone  # it compares rates
 def test_two_sources_send_twice_as_fast_as_one(lab: Lab):
     alone, both = deliver(lab), deliver(lab, "h1")
     assert both["finish_s"] < 0.65 * alone["finish_s"]

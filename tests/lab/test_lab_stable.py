@@ -37,6 +37,7 @@ def deliver(lab: Lab, **what):
     return {name: row["finish_s"] for name, row in report["receivers"].items()}, report
 
 
+@pytest.mark.alone  # it compares rates
 def test_a_slow_receiver_holds_nobody_up(tmp_path):
     with lab_of(tmp_path, slow=True) as lab:
         lab.up()
