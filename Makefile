@@ -161,7 +161,14 @@ LABS_AT_ONCE ?= $(shell n=$$(($$(nproc) + 1)); echo $$((n < 4 ? n : 4)))
 SIDE_BY_SIDE = -n $(JOBS) --dist worksteal -m "not lab"
 LAB_FILES = $(shell grep -rlE 'pytest\.mark\.lab\b' tests --include='test_*.py')
 LABS = -n $(LABS_AT_ONCE) --dist worksteal -m "lab and not alone" $(LAB_FILES)
-TEST_PROGRAMS = $(addprefix $(BUILD)/,datacast-agent-asan asan/datacast-switch)
+TEST_PROGRAMS = $(addprefix $(BUILD)/,datacast-agent-asan asan/datacast-switch tools/versitygw)
+# An S3 server that Debian does not have. Where Go cannot build it, tests of S3 are skipped, with what Go said.
+VERSITYGW = github.com/versity/versitygw/cmd/versitygw@v1.8.0
+$(BUILD)/tools/versitygw:
+	@mkdir -p $(@D); echo "S3 server for tests: $(VERSITYGW)"
+	@if ! command -v go >/dev/null; then echo "there is no Go to build it with (Debian's golang-go, or a newer one)"; \
+	  else GOBIN=$(abspath $(@D)) go install -p 2 $(VERSITYGW) 2>$@.log || tail -n 1 $@.log; fi
+
 test-py: build
 	@$(AGAIN) $(TEST_PROGRAMS)
 ifeq ($(JOBS),1)

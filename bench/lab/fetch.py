@@ -31,6 +31,7 @@ from typing import Any
 import networkx as nx
 from alone import alone
 
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "services_kit"))
 from s3 import BUCKET, S3, program
 from twice import Answer, Twice, twice, verified

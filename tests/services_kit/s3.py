@@ -1,39 +1,29 @@
-"""An S3 server: versitygw, installed from Go's modules when a test first wants it, with objects in a folder."""
+"""An S3 server: versitygw, which make installs from Go's modules, with objects in a folder."""
 
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import pytest
+from made import ROOT, make
 from served import Served
 
 T = TypeVar("T")
 
-TOOLS = Path(__file__).resolve().parents[2] / "build" / "tools"
-MODULE = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
+VERSITYGW = ROOT / "build" / "tools" / "versitygw"
 BUCKET = "models"
 
 
 def program() -> Path:
     """versitygw. Skips, with the reason, where it cannot be installed."""
-    there = TOOLS / "versitygw"
-    if there.exists():
-        return there
-    go = shutil.which("go")
-    if go is None:
-        pytest.skip("no versitygw: there is no Go to build it with (Debian's golang-go, or a newer one)")
-    TOOLS.mkdir(parents=True, exist_ok=True)
-    made = subprocess.run(
-        [go, "install", "-p", "2", MODULE], env={**os.environ, "GOBIN": str(TOOLS)}, capture_output=True, text=True
-    )
-    if made.returncode:
-        pytest.skip(f"no versitygw: {made.stderr.strip().splitlines()[-1]}")
-    return there
+    if not VERSITYGW.exists():
+        said = make(VERSITYGW).stdout.strip().splitlines()
+        if not VERSITYGW.exists():
+            pytest.skip(f"no versitygw: {said[-1] if said else 'make says nothing'}")
+    return VERSITYGW
 
 
 class S3(Served):
