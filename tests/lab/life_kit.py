@@ -28,18 +28,30 @@ class SmallLab:
     """BCube(2,1): hosts 00, 01, 10, 11 with two ports each, 12 Mbit/s. A group of SIZE takes some two seconds."""
 
     def __init__(self, tag: str, **options: Any) -> None:
+        self.tag, self.options = tag, options
+        self.files = 0
+        self.up()
+
+    def up(self) -> None:
         rest, fabric = free_ports(2)
-        settings = {"topology": "bcube:2,1", "rate_bps": 12_000_000, "mtu": 1500, "room": 8 * SIZE, **options}
-        self.lab = Lab(LabOptions(rest_port=rest, fabric_port=fabric, **settings), unique_name(tag)).__enter__()
+        settings = {"topology": "bcube:2,1", "rate_bps": 12_000_000, "mtu": 1500, "room": 8 * SIZE, **self.options}
+        self.lab = Lab(LabOptions(rest_port=rest, fabric_port=fabric, **settings), unique_name(self.tag)).__enter__()
         try:
             self.lab.up()
         except BaseException:
             self.lab.__exit__()
             raise
-        self.files = 0
 
     def close(self) -> None:
         self.lab.__exit__()
+
+    def mend(self) -> None:
+        """Another lab, where a test that failed has left this one without services or switches: a second try is one."""
+        running = {process.name for process in self.lab.supervisor.processes if process.running}
+        needed = {"controller", "fabric-manager", *(machine.name for machine in self.lab.plan.switches)}
+        if not needed <= running:
+            self.close()
+            self.up()
 
     def source(self) -> Path:
         """A new file of random bytes."""

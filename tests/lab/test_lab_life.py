@@ -27,6 +27,7 @@ def lab() -> Iterator[SmallLab]:
 @pytest.fixture(autouse=True)
 def whole(lab: SmallLab) -> Iterator[None]:
     """Every test begins and ends with everybody there."""
+    lab.mend()
     lab.whole()
     yield
     for process in lab.lab.supervisor.processes:
