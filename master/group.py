@@ -139,7 +139,7 @@ class Group:
 
     async def drop(self) -> None:
         """Leave it as it stands, to another master: nobody is told anything. After `run` was cancelled."""
-        self.transfer.view.unsubscribe(self._reactions.on_change)
+        self._reactions.unwatch()
         await self._tasks.end()
         self.crew.hang_up()
 
@@ -179,7 +179,7 @@ class Group:
         # An earlier master may have died before it could tell when data began.
         t.first_ns = t.first_ns or min((m.t_first_ns for m in self.crew.receivers if m.t_first_ns), default=None)
         self._telling.end()
-        t.view.unsubscribe(self._reactions.on_change)
+        self._reactions.unwatch()
         await self._tasks.end()
         t.over = True
         return t.state
@@ -244,7 +244,7 @@ class Group:
             await self.crew.forget()
         await self._stat()
         self._telling.mark("stat")
-        t.view.subscribe(self._reactions.on_change)  # what fails while it is planned is looked at when it runs
+        self._reactions.watch()  # what fails while it is planned is looked at when it runs
         await self._planning.make()
         await self._planning.lay_out()
         self._reactions.note_links()

@@ -15,6 +15,7 @@ from datacast.services.problems import Problem
 from .crew import Crew, GroupError
 from .feeding import Feeding
 from .forest import Change, to_json
+from .links import Watch
 from .plan import PlannedTree, rated_parts
 from .schedule import Scheduler, turn
 from .stable import RatedForest
@@ -41,10 +42,7 @@ class Reactions:
         """`absent`: receivers that no link reaches any more, or again."""
         self._t, self._crew, self._tasks, self._feeding, self._absent = transfer, crew, tasks, feeding, absent
         self._changes: list[dict[str, Any]] = []
-        self._unread: dict[tuple[str, str], dict[str, Any]] = {}
-        """Links that failed and that no tree uses: told to the forest with the next change that concerns it."""
-        self._used = bytearray()
-        """A bit per link (View.link) that trees use; none: not known yet."""
+        self._watch: Watch | None = None
         self._reacting = asyncio.Lock()
         self.others = False
         """The receivers to be served, or what they take, are others than before: `kick`, or the next look, sees it."""
@@ -53,16 +51,16 @@ class Reactions:
     def busy(self) -> bool:
         return self._reacting.locked()
 
+    def watch(self) -> None:
+        """The topology, from now on."""
+        self._watch = self._t.view.subscribe(self.on_change)
+
+    def unwatch(self) -> None:
+        if self._watch is not None:
+            self._watch.end()
+
     def on_change(self, event: dict[str, Any]) -> None:
-        """Of the topology. In a fabric with many groups most links that fail concern few of them; the others must not
-        hold those up, and look neither at the failure nor at its end."""
-        if event["type"] == "link" and self._used:
-            link = min(event["u"], event["v"]), max(event["u"], event["v"])
-            if not event["up"] and not self._uses(self._t.view.link(*link)):
-                self._unread[link] = event
-                return
-            if event["up"] and self._unread.pop(link, None):
-                return
+        """Of the topology."""
         if event["type"] == "link" and self._t.paces is not None:
             self._t.paces.flapped({event["u"], event["v"]}, time.monotonic())
         self._changes.append({**event, "received_ns": time.time_ns()})
@@ -72,17 +70,10 @@ class Reactions:
         if self._t.state == "running" and (self._changes or self.others) and not self.busy:
             self._tasks.spawn(self.react())
 
-    def _uses(self, link: int) -> bool:
-        return link >> 3 < len(self._used) and bool(self._used[link >> 3] >> (link & 7) & 1)
-
     def note_links(self) -> None:
         """The trees' links are others than before."""
-        forest, number = self._t.forest, self._t.view.link
-        assert forest
-        numbers = {number(u, v) for way in forest.ways.values() for u, v in way.arcs}
-        self._used = bytearray(max(numbers, default=0) // 8 + 1)
-        for link in numbers:
-            self._used[link >> 3] |= 1 << (link & 7)
+        assert self._t.forest and self._watch
+        self._watch.uses(arc for way in self._t.forest.ways.values() for arc in way.arcs)
 
     def wanted(self) -> list[str]:
         """Receivers that the trees must reach."""
@@ -114,8 +105,8 @@ class Reactions:
             "received_ns": min((e["received_ns"] for e in events), default=None),
         }
         before = {number: way.routes for number, way in t.forest.ways.items()}
-        unread, self._unread = self._unread, {}
-        missed = [(u, v, False) for u, v in unread]
+        assert self._watch
+        missed = [(u, v, False) for u, v in self._watch.unread()]
         change = t.forest.update([*missed, *links], self.wanted(), appliances)
         entry["recomputed_ns"] = time.time_ns()
         if isinstance(t.forest, RatedForest) and t.forest.refused:

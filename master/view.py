@@ -14,6 +14,8 @@ from datacast.fabric_manager.api import FabricManagerClient, graph_of, update_no
 from datacast.planners import rates_of
 from datacast.services.problems import Problem
 
+from .links import Links, Watch
+
 log = logging.getLogger("datacast.master")
 
 RETRY_S = 0.1
@@ -22,8 +24,8 @@ RETRY_MAX_S = 0.4
 
 class View:
     """`graph` is None until the first snapshot; `network` is the same for the tree engine, made ahead of its use.
-    Who subscribes gets every later `link` event, and {type: "appliance", node, present} when a switch's cache appliance
-    comes or goes."""
+    Who subscribes gets every later `link` event that concerns it (links.py), and {type: "appliance", node, present} when
+    a switch's cache appliance comes or goes."""
 
     def __init__(self, client: FabricManagerClient) -> None:
         self.client = client
@@ -33,16 +35,11 @@ class View:
         """Trees of all groups on each arc."""
         self._arcs: dict[tuple[str, str], int] = {}
         self.version = 0
-        self._links: dict[tuple[str, str], int] = {}
-        self._subscribers: list[Callable[[dict[str, Any]], None]] = []
+        self._links = Links()
         self._grown = asyncio.Condition()
 
-    def subscribe(self, on_change: Callable[[dict[str, Any]], None]) -> None:
-        self._subscribers.append(on_change)
-
-    def unsubscribe(self, on_change: Callable[[dict[str, Any]], None]) -> None:
-        if on_change in self._subscribers:
-            self._subscribers.remove(on_change)
+    def subscribe(self, on_change: Callable[[dict[str, Any]], None]) -> Watch:
+        return self._links.watch(on_change)
 
     async def follow(self) -> None:
         """Runs until cancelled; comes again when the stream ends."""
@@ -56,10 +53,6 @@ class View:
                 log.info("topology stream: %s", problem)
             await asyncio.sleep(delay)
             delay = min(2 * delay, RETRY_MAX_S)
-
-    def link(self, u: str, v: str) -> int:
-        """A number for a link, whatever becomes of the topology."""
-        return self._links.setdefault((u, v) if u < v else (v, u), len(self._links))
 
     # ---- what groups put on the links ----
     def carried(self, arcs: Iterable[tuple[str, str, int]], whole: bool) -> None:
@@ -105,8 +98,7 @@ class View:
             self.version = event["version"]
             self._grown.notify_all()
         for change in changes:
-            for subscriber in tuple(self._subscribers):
-                subscriber(change)
+            self._links.tell(change)
 
     def _snapshot(self, event: dict[str, Any]) -> list[dict[str, Any]]:
         """What differs from what was known, as on_change gets it. The tree engine's network stays when only the

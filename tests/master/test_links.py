@@ -1,0 +1,82 @@
+"""Who hears of a link, and who does not."""
+
+from __future__ import annotations
+
+from datacast.master.links import Links
+
+
+def link(u: str, v: str, up: bool) -> dict:
+    return {"type": "link", "u": u, "v": v, "up": up}
+
+
+def group(links: Links, *arcs: tuple[str, str]):
+    heard: list[dict] = []
+    watch = links.watch(heard.append)
+    if arcs:
+        watch.uses(arcs)
+    return watch, heard
+
+
+def test_a_link_is_told_to_those_whose_trees_use_it_in_either_direction() -> None:
+    links = Links()
+    (_, there), (_, back), (_, elsewhere) = group(links, ("a", "b")), group(links, ("b", "a")), group(links, ("b", "c"))
+    links.tell(link("a", "b", False))
+    links.tell(link("a", "b", True))
+    assert [e["up"] for e in there] == [e["up"] for e in back] == [False, True]
+    assert elsewhere == []
+
+
+def test_one_that_plans_hears_of_every_link_and_appliances_are_everybodys() -> None:
+    links = Links()
+    (_, planning), (_, running) = group(links), group(links, ("a", "b"))
+    links.tell(link("c", "d", False))
+    links.tell({"type": "appliance", "node": "c", "present": False})
+    assert [e["type"] for e in planning] == ["link", "appliance"]
+    assert [e["type"] for e in running] == ["appliance"]
+
+
+def test_what_failed_elsewhere_is_unread_once_and_its_end_is_told_then() -> None:
+    links = Links()
+    watch, heard = group(links, ("a", "b"))
+    links.tell(link("c", "d", False))
+    links.tell(link("e", "f", False))
+    links.tell(link("e", "f", True))
+    assert heard == [], "it is none of its business"
+    assert watch.unread() == [("c", "d")] and watch.unread() == []
+    links.tell(link("c", "d", True))
+    assert heard == [link("c", "d", True)], "its trees were made without that link"
+
+
+def test_a_link_that_was_down_when_a_group_began_is_told_when_it_comes_back() -> None:
+    links = Links()
+    links.tell(link("a", "b", False))
+    watch, heard = group(links, ("c", "d"))
+    assert watch.unread() == [], "it was planned without it"
+    links.tell(link("a", "b", True))
+    links.tell(link("x", "y", True))  # down since before anybody counted
+    assert len(heard) == 2
+
+
+def test_other_trees_use_other_links() -> None:
+    links = Links()
+    watch, heard = group(links, ("a", "b"), ("b", "c"))
+    watch.uses([("b", "c"), ("c", "d")])
+    links.tell(link("a", "b", False))
+    assert heard == []
+    links.tell(link("c", "d", False))
+    assert heard == [link("c", "d", False)]
+
+
+def test_a_group_that_has_ended_hears_nothing_and_does_not_speak_for_the_next() -> None:
+    links = Links()
+    watch, heard = group(links, ("a", "b"))
+    watch.end()
+    other, others = group(links, ("c", "d"))
+    watch.uses([("e", "f")])
+    watch.end()
+    links.tell(link("a", "b", False))
+    assert heard == [] and watch.unread() == [] and other.unread() == [("a", "b")]
+    links.tell(link("e", "f", False))
+    assert others == []
+    links.tell(link("c", "d", False))
+    assert others == [link("c", "d", False)]
