@@ -10,15 +10,18 @@ asks for the link than it has. The rest keep their rates.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
-from .filling import Floats, Ints, Trees
+from .filling import Floats, Trees
 from .maxmin import shares
 
 Arc = tuple[str, str]
+Numbers = NDArray[np.int32]
 BACKGROUND = 0.01
 """Of a link, for all its background groups together, whatever the others ask for."""
 WORTH = 0.02
@@ -74,9 +77,25 @@ class _Group:
     """An Ask in numbers of links. Per tree: the links it uses and what a bit of it costs each."""
 
     ask: Ask
-    links: tuple[Ints, ...]
+    links: tuple[Numbers, ...]
     costs: tuple[Floats, ...]
-    all: Ints
+    all: Numbers
+
+
+@dataclass(slots=True)
+class _Users:
+    """Of a link: its groups, and the most that each could ask of it. Links are many, and so are groups on each."""
+
+    names: list[str] = field(default_factory=list)
+    most: array[float] = field(default_factory=lambda: array("d"))
+
+    def add(self, name: str, most: float) -> None:
+        self.names.append(name)
+        self.most.append(most)
+
+    def remove(self, name: str) -> None:
+        at = self.names.index(name)
+        del self.names[at], self.most[at]
 
 
 class Shares:
@@ -87,8 +106,8 @@ class Shares:
         self._number: dict[Arc, int] = {}
         self._capacity: list[float] = []
         self._groups: dict[str, _Group] = {}
-        self._on: list[dict[str, float]] = []
-        """By link: its groups, and the most that each could ask of it."""
+        self._on: list[_Users | None] = []
+        """By link; None: no group has used it yet."""
         self._dirty: set[int] = set()
         self._new: set[str] = set()
 
@@ -116,7 +135,9 @@ class Shares:
         if known is not None:
             self._dirty.update(known.all.tolist())
             for link in known.all.tolist():
-                del self._on[link][group]
+                users = self._on[link]
+                assert users is not None
+                users.remove(group)
 
     def __contains__(self, group: str) -> bool:
         return group in self._groups
@@ -131,7 +152,7 @@ class Shares:
         if link is None:
             link = self._number[arc] = len(self._capacity)
             self._capacity.append(float("inf"))
-            self._on.append({})
+            self._on.append(None)
         return link
 
     def _made(self, ask: Ask) -> _Group:
@@ -144,9 +165,9 @@ class Shares:
                 if tree.interest > 0:
                     back = self._link((v, u))
                     use[back] = use.get(back, 0.0) + tree.interest
-            links.append(np.fromiter(use, np.int64, len(use)))
+            links.append(np.fromiter(use, np.int32, len(use)))
             costs.append(np.fromiter(use.values(), float, len(use)))
-        together = np.unique(np.concatenate(links)) if links else np.zeros(0, np.int64)
+        together = np.unique(np.concatenate(links)) if links else np.zeros(0, np.int32)
         return _Group(ask, tuple(links), tuple(costs), together)
 
     def _enter(self, group: str, made: _Group) -> None:
@@ -156,7 +177,10 @@ class Shares:
             for link, cost in zip(links.tolist(), costs.tolist(), strict=True):
                 asked[link] = asked.get(link, 0.0) + cost * most
         for link, most in asked.items():
-            self._on[link][group] = most
+            users = self._on[link]
+            if users is None:
+                users = self._on[link] = _Users()
+            users.add(group, most)
 
     # ---- shares ----
     def compute(self) -> dict[str, Rates]:
@@ -240,7 +264,8 @@ class Shares:
                     seen.add(link)
                     links.append(link)
         while links:
-            for name in self._on[links.pop()]:
+            users = self._on[links.pop()]
+            for name in users.names if users is not None else ():
                 if name in found:
                     continue
                 found.add(name)
@@ -252,5 +277,5 @@ class Shares:
 
     def _busy(self, link: int) -> bool:
         """Whether its groups could ask for more than it has."""
-        on = self._on[link]
-        return len(on) > 1 and sum(on.values()) > self._capacity[link]
+        users = self._on[link]
+        return users is not None and len(users.names) > 1 and sum(users.most) > self._capacity[link]

@@ -17,8 +17,8 @@ class Digests:
         self._rows: list[list[Any]] = []
         self._since = 0.0
 
-    def __bool__(self) -> bool:
-        return bool(self._rows)
+    def __len__(self) -> int:
+        return len(self._rows)
 
     def put(self, rows: list[list[Any]], now: float) -> None:
         self._since = self._since if self._rows else now

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-import sys
+import math
 import time
 from collections.abc import Callable
 from typing import Any
 
 from .crew import Crew
 from .digests import Digests, is_digest
-from .members import Member, Numbers
+from .members import NOTHING, Counts, Member, counted
+from .schedule import Scheduler
 from .signalling import Results
 from .transfer import Transfer
 
@@ -39,6 +40,8 @@ class Figures:
         self._t, self._crew, self._digests = transfer, crew, digests
         self._resumed, self._vouched, self._not_fetched = resumed, vouched, not_fetched
         self._polled_at = 0.0
+        self._like = NOTHING
+        """What a receiver has told last, whose names the next one's have."""
 
     # ---- events ----
     def on_event(self, event: dict[str, Any]) -> None:
@@ -55,9 +58,15 @@ class Figures:
         elif kind == "first":
             member.t_first_ns = member.t_first_ns or event.get("t_ns")
         elif kind == "progress" and t.scheduler:
-            t.scheduler.sent(int(event["tree"]), int(event["seq"]), now)
+            tree = int(event["tree"])
+            t.scheduler.sent(tree, int(event["seq"]), now)
+            if isinstance(t.scheduler, Scheduler) and not t.scheduler.hungry(tree, now):
+                return  # nothing follows from it
         elif kind == "digests":
+            before = len(self._digests)
             self._digests_in(member, event.get("blocks"), now)
+            if before and not self._digests.due(now, math.inf, t.blocks):
+                return  # they go out together, when the first has waited for long enough
         elif kind == "done" and member.role == "receiver":
             self.done(member, event.get("t_ns"))
         elif kind == "failed":
@@ -149,7 +158,7 @@ class Figures:
             count = figures.get("numbers")
             before = t.source_trees.get(tree, {}).get("numbers", 0)
             rate = max(0, count - before) / elapsed if elapsed and isinstance(count, int) else None
-            t.source_trees[tree] = {**Numbers(figures), "packet_rate": rate or 0.0}
+            t.source_trees[tree] = {**counted(figures), "packet_rate": rate or 0.0}
             if t.scheduler:
                 t.scheduler.status(int(tree), seq, rate, now, asked)
 
@@ -164,7 +173,7 @@ class Figures:
         blocks = result.get("blocks")
         if isinstance(blocks, str):
             member.blocks = blocks[:BLOCKS_MAX]
-        member.trees = {sys.intern(tree): Numbers(told) for tree, told in (result.get("trees") or {}).items()}
+        member.trees = self._like = Counts(result.get("trees"), self._like)
         member.blocks_ok = int(result.get("blocks_ok", member.blocks_ok))
         member.bad_blocks = max(member.bad_blocks, int(result.get("bad_blocks", 0)))
         member.t_first_ns = member.t_first_ns or result.get("t_first_ns") or None

@@ -9,49 +9,81 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-KEYS_MAX = 64
-_keys: dict[tuple[str, ...], tuple[str, ...]] = {}
+Figures = Mapping[str, int | float]
 
 
-class Numbers(Mapping[str, int | float]):
-    """What an agent counts of a tree, without what it says beside. There is one for each tree of each receiver of each
-    group, so the names are shared and the numbers lie side by side."""
+def counted(figures: Any) -> dict[str, int | float]:
+    """What an agent counts of a tree, without what it says beside."""
+    return {
+        sys.intern(k): v
+        for k, v in (figures.items() if isinstance(figures, dict) else ())
+        if type(v) in (int, float) and 0 <= v < 1 << 63
+    }
 
-    __slots__ = "_names", "_values"
-    _names: tuple[str, ...]
-    _values: Sequence[int | float]
 
-    def __init__(self, figures: Any) -> None:
-        # As nearly all are: names that were seen before, whole numbers. Thousands a second come of large groups.
-        if isinstance(figures, dict) and (known := _keys.get(tuple(figures))):
-            try:
-                values = array("q", figures.values())
-            except (TypeError, OverflowError):
-                values = array("q", [-1])
-            if min(values) >= 0:
-                self._names, self._values = known, values
-                return
-        counts = {
-            sys.intern(k): v
-            for k, v in (figures.items() if isinstance(figures, dict) else ())
-            if type(v) in (int, float) and 0 <= v < 1 << 63
-        }
-        names = tuple(counts)
-        self._names = _keys.setdefault(names, names) if len(_keys) < KEYS_MAX else _keys.get(names, names)
-        whole = all(type(v) is int for v in counts.values())
-        self._values = array("q", counts.values()) if whole else tuple(counts.values())
+class Counts(Mapping[str, Figures]):
+    """What a receiver's agent counts, by tree. There is one for each receiver of each group, so its numbers lie side by
+    side, and the names of trees and of what is counted are shared with the group's others. Never changes."""
 
-    def __getitem__(self, name: str) -> int | float:
+    __slots__ = "_names", "_trees", "_values"
+    _names: dict[str, int]
+    _trees: dict[str, int]
+    _values: Sequence[int | float | None]
+
+    def __init__(self, told: Any = None, like: Counts | None = None) -> None:
+        """`told`: by tree, as it came. `like`: another of the group, whose names may be the same."""
+        told = told if isinstance(told, dict) else {}
+        if like is not None and (values := like._alike(told)) is not None:
+            self._trees, self._names, self._values = like._trees, like._names, values
+            return
+        clean = {sys.intern(tree): counted(figures) for tree, figures in told.items()}
+        names = dict.fromkeys(name for figures in clean.values() for name in figures)
+        self._trees = {tree: at for at, tree in enumerate(clean)}
+        self._names = {name: at for at, name in enumerate(names)}
+        rows = [figures.get(name) for figures in clean.values() for name in names]
+        self._values = (
+            array("q", rows) if all(type(v) is int for v in rows) else tuple(rows)  # type: ignore[type-var]
+        )
+
+    def _alike(self, told: dict[str, Any]) -> Sequence[int] | None:
+        """As nearly all are: the same trees, the same names, whole numbers. Thousands a second come of large groups."""
+        names = list(self._names)
+        if list(told) != list(self._trees):
+            return None
+        values = array("q")
         try:
-            return self._values[self._names.index(name)]
-        except ValueError:
-            raise KeyError(name) from None
+            for figures in told.values():
+                if list(figures) != names:
+                    return None
+                values.extend(array("q", figures.values()))
+        except (TypeError, AttributeError, OverflowError):
+            return None
+        return values if not values or min(values) >= 0 else None
+
+    def of(self, tree: int | str, name: str) -> int | float | None:
+        row, column = self._trees.get(str(tree)), self._names.get(name)
+        return None if row is None or column is None else self._values[row * len(self._names) + column]
+
+    def total(self, name: str) -> int:
+        """Over all trees."""
+        column = self._names.get(name)
+        if column is None:
+            return 0
+        return sum(int(value or 0) for value in self._values[column :: len(self._names)])
+
+    def __getitem__(self, tree: str) -> Figures:
+        at, width = self._trees[tree], len(self._names)
+        row = self._values[at * width : (at + 1) * width]
+        return {name: value for name, value in zip(self._names, row, strict=True) if value is not None}
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
+        return iter(self._trees)
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self._trees)
+
+
+NOTHING = Counts()
 
 
 @dataclass(slots=True)
@@ -91,7 +123,7 @@ class Member:
     sha256_ok: bool | None = None
     sends: bool = False
     """Trees begin at it."""
-    trees: dict[str, Numbers] = field(default_factory=dict)
+    trees: Counts = field(default_factory=lambda: NOTHING)
 
     @property
     def final(self) -> bool:
@@ -104,14 +136,12 @@ class Member:
 
     def seq(self, tree: int) -> int | None:
         """The next number of a tree that it will ask for; None: it has told nothing of it."""
-        told = self.trees.get(str(tree))
-        seq = told.get("seq") if told else None
+        seq = self.trees.of(tree, "seq")
         return seq if isinstance(seq, int) else None
 
     def low(self, tree: int) -> int:
         """It lacks nothing below that number of a tree, as it has told."""
-        told = self.trees.get(str(tree))
-        low = told.get("low") if told else None
+        low = self.trees.of(tree, "low")
         return low if isinstance(low, int) else 0
 
     def fail(self, code: str, message: str) -> None:
@@ -133,10 +163,6 @@ class Member:
     def to_json(self, size: int | None, first_ns: int | None, trees: bool, blocks: bool = True) -> dict[str, Any]:
         """Figures for a receiver; times count from the source's first data packet. `trees`: of each tree, too.
         `blocks`: which parts it has."""
-
-        def total(key: str) -> int:
-            return sum(int(t.get(key, 0)) for t in self.trees.values())
-
         fraction = self.fraction(size)
         finish_s = (self.t_done_ns - first_ns) / 1e9 if self.t_done_ns and first_ns else None
         size = self.whole(size)
@@ -154,12 +180,12 @@ class Member:
             "blocks": self.blocks if blocks else "",
             "blocks_ok": self.blocks_ok,
             "bad_blocks": self.bad_blocks,
-            "duplicates": total("duplicates"),
-            "retransmissions": total("retransmitted"),
-            "interests": total("interests"),
+            "duplicates": self.trees.total("duplicates"),
+            "retransmissions": self.trees.total("retransmitted"),
+            "interests": self.trees.total("interests"),
             "t_first_ns": self.t_first_ns,
             "t_done_ns": self.t_done_ns,
-            "trees": {name: dict(told) for name, told in self.trees.items()} if trees else {},
+            "trees": dict(self.trees) if trees else {},
         }
 
 

@@ -29,6 +29,8 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from .looks import Look
+
 PLAN_EVERY_S = 1.0
 DAMP_S, DAMP_BY, DAMP_MAX = 30.0, 1.5, 10
 BEHIND_S = 0.25
@@ -110,16 +112,6 @@ class Seen:
 
 
 @dataclass
-class _Look:
-    """Bytes that each held, and that the plan had meant for it by then."""
-
-    at: float
-    held: dict[str, int]
-    due: dict[str, float]
-    arrived: dict[str, Mapping[str, int]] = field(default_factory=dict)
-
-
-@dataclass
 class _Trial:
     """A plan, or some after each other, with caps for `names` that had none. `before`: bit/s that each receiver had;
     `settled`: the look that the effect is measured from."""
@@ -127,7 +119,7 @@ class _Trial:
     names: list[str]
     at: float
     before: dict[str, float]
-    settled: _Look | None = None
+    settled: Look | None = None
     steps: int = 1
 
 
@@ -137,13 +129,13 @@ class Paces:
     def __init__(self, near: int, aside_s: float = 2.0) -> None:
         self.near, self.aside_s = near, aside_s
         self._pace: dict[str, Pace] = {}
-        self._begun: _Look | None = None
+        self._begun: Look | None = None
         """When the present plan began."""
         self._due: dict[str, float] = {}
-        self._looks: deque[_Look] = deque(maxlen=LOOKS)
+        self._looks: deque[Look] = deque(maxlen=LOOKS)
         self._best: dict[str, float] = {}
         """Bit/s that each was ever seen to take."""
-        self._moved: dict[str, _Look] = {}
+        self._moved: dict[str, Look] = {}
         """When each last got anything, and what all held then."""
         self._plans: deque[float] = deque(maxlen=DAMP_MAX)
         self._last: frozenset[str] = frozenset()
@@ -152,7 +144,7 @@ class Paces:
         self._curious_at = -math.inf
         self._slowed_at = -math.inf
         """The source said so."""
-        self._out: tuple[str, _Look] | None = None
+        self._out: tuple[str, Look] | None = None
         """Who was out of the caches at that look."""
         self._trial: _Trial | None = None
         self._failed, self._hold_until = 0, 0.0
@@ -200,9 +192,7 @@ class Paces:
         for one in seen:
             if last is not None and one.name in last.held:
                 self._due[one.name] = self._due.get(one.name, 0.0) + one.planned * (now - last.at) / 8
-        look = _Look(
-            now, {one.name: one.held for one in seen}, dict(self._due), {one.name: dict(one.arrived) for one in seen}
-        )
+        look = Look(now, {one.name: one.held for one in seen}, self._due, [one.arrived for one in seen], last)
         self._looks.append(look)
         for one in seen:
             if now - self._looks[0].at >= RATE_S:
@@ -211,7 +201,7 @@ class Paces:
             if before is None or before.held.get(one.name) != one.held:
                 self._moved[one.name] = look
         if self._begun is None and any(look.held.values()):
-            self._begun = _Look(now, dict.fromkeys(look.held, 0), look.due)
+            self._begun = Look(now, dict.fromkeys(look.held, 0), look.due, like=look)
 
     # ---- rate zero ----
     def aside(self, seen: list[Seen], now: float, plans: bool) -> list[str]:
@@ -267,7 +257,7 @@ class Paces:
         known = [one for one in seen if one.planned > 0 and one.name in begun.held]
         return {one.name: (one.held - begun.held[one.name]) / max(1.0, self._owed(one, begun)) for one in known}
 
-    def _still_out(self, seen: list[Seen], now: float) -> tuple[Seen, _Look] | None:
+    def _still_out(self, seen: list[Seen], now: float) -> tuple[Seen, Look] | None:
         """Who has been out of the caches since that look, and the others wait for it, or is being held up by its disk
         and soon will be. (It writes in bursts: what it takes is measured from the first look that is known.)"""
         before, self._out = self._out, None
@@ -320,7 +310,7 @@ class Paces:
         long = self._last_looks >= LOOKS and now - self._last_since >= self._agree_s
         return self._last if long else frozenset()
 
-    def _slow(self, seen: list[Seen], now: float, out: tuple[Seen, _Look] | None) -> bool:
+    def _slow(self, seen: list[Seen], now: float, out: tuple[Seen, Look] | None) -> bool:
         late = frozenset({out[0].name}) if out else self._agreed(now)
         since = out[1] if out else None
         others = [one for one in seen if one.name not in late]
@@ -343,19 +333,19 @@ class Paces:
             pace.parts = self._parts(name, since or self._looks[0])
         return bool(caps)
 
-    def _part(self, slow: Seen, since: _Look, now: float) -> float:
+    def _part(self, slow: Seen, since: Look, now: float) -> float:
         """Of their plan that the others will get when the source's patience with this one is over."""
         return self._rate(slow, since, now) / slow.planned if slow.planned > 0 else 1.0
 
-    def _parts(self, name: str, since: _Look) -> dict[str, float]:
+    def _parts(self, name: str, since: Look) -> dict[str, float]:
         """By which neighbours it got since then what it got."""
-        first, last = since.arrived.get(name, {}), self._looks[-1].arrived.get(name, {})
+        first, last = since.arrived(name), self._looks[-1].arrived(name)
         came = {neighbour: max(0, count - first.get(neighbour, 0)) for neighbour, count in last.items()}
         least = LEAST_PART * sum(came.values()) / max(1, len(came))
         total = sum(max(count, least) for count in came.values())
         return {neighbour: max(count, least) / total for neighbour, count in came.items()} if total else {}
 
-    def _cap(self, one: Seen, now: float, since: _Look | None) -> int | None:
+    def _cap(self, one: Seen, now: float, since: Look | None) -> int | None:
         """What it was seen to take, `since` then or lately; None where that is about what it was planned to get."""
         begun = self._begun
         looks = (
@@ -402,7 +392,7 @@ class Paces:
         saved = [left * 8 / rate * (1 - rate / one.planned) for one, left, rate in slow]
         return not saved or statistics.median(saved) >= WORTH_S
 
-    def _try(self, names: list[str], seen: list[Seen], now: float, since: _Look, part: float) -> None:
+    def _try(self, names: list[str], seen: list[Seen], now: float, since: Look, part: float) -> None:
         if (trial := self._trial) is None:
             before = {one.name: min(self._rate(one, since, now), one.planned * part) for one in seen}
             self._trial = _Trial(names, now, before)
@@ -441,10 +431,10 @@ class Paces:
             sum(max(0.0, min(one.planned, self._best.get(one.name, 0.0)) - trial.before[one.name]) for one in there),
         )
 
-    def _owed(self, one: Seen, since: _Look) -> float:
+    def _owed(self, one: Seen, since: Look) -> float:
         return self._due.get(one.name, 0.0) - since.due.get(one.name, 0.0)
 
-    def _rate(self, one: Seen, since: _Look, now: float) -> float:
+    def _rate(self, one: Seen, since: Look, now: float) -> float:
         held = since.held.get(one.name)
         return (one.held - held) * 8 / (now - since.at) if held is not None and now > since.at else one.measured
 

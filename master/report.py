@@ -26,7 +26,8 @@ class Told:
     """What the fabric manager has been told already: a report holds what differs."""
 
     def __init__(self) -> None:
-        self._receivers: dict[str, tuple[object, ...]] = {}
+        self._receivers: dict[str, int] = {}
+        """A digest of what was told of each."""
         self._trees: dict[str, Any] = {}
         self._arcs: dict[str, Any] = {}
         self._mapped: set[str] = set()
@@ -76,15 +77,17 @@ class Told:
         return {m.name for m in heapq.nsmallest(MAPS_MAX, (m for m in receivers if not m.final), key=place)}
 
     def _news(self, m: Member, size: int | None) -> bool:
-        now = (
-            m.state,
-            m.aside,
-            m.name in self._mapped,
-            m.bytes if not size else int(m.bytes / (STEP * size)),
-            (int(m.rate_bps)).bit_length(),
-            m.blocks_ok == 0,
-            m.bad_blocks,
-            m.t_first_ns,
+        now = hash(
+            (
+                m.state,
+                m.aside,
+                m.name in self._mapped,
+                m.bytes if not size else int(m.bytes / (STEP * size)),
+                (int(m.rate_bps)).bit_length(),
+                m.blocks_ok == 0,
+                m.bad_blocks,
+                m.t_first_ns,
+            )
         )
         if self._receivers.get(m.name) == now:
             return False
@@ -165,7 +168,7 @@ def trees_json(
                 key: source.get(key, 0)
                 for key in ("seq", "new_packets", "dup_packets", "interests", "merged", "duplicates")
             },
-            "retransmissions": sum(int(m.trees[name].get("retransmitted", 0)) for m in receivers if name in m.trees),
+            "retransmissions": sum(int(m.trees.of(name, "retransmitted") or 0) for m in receivers),
         }
     return trees
 

@@ -298,6 +298,11 @@ class Scheduler:
         share = queue.rate * len(beside) / sum(q.rate for q in beside)
         return self.spare_s * max(0.0, 1.0 - share)
 
+    def hungry(self, tree: int, now: float) -> bool:
+        """Is it time to give this tree more, or to let it take over from another?"""
+        queue = self.trees.get(tree)
+        return queue is not None and self._hungry(queue, now)
+
     def _hungry(self, queue: TreeQueue, now: float) -> bool:
         at = queue.expected(now)  # once: a tree that stands still has hundreds of extents
         ahead = [e for e in queue.extents if e.seq + e.count > at]

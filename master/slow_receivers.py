@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from .attendance import Attendance
 from .bounds import Bounds
@@ -24,6 +25,17 @@ TREE_IDS_MAX = TREES_MAX - 2 * 8
 take it back, and to go on when links fail."""
 
 
+@dataclass(frozen=True)
+class _Way:
+    """A tree at one look: whom it has a route for (nobody: its links are gone), bit/s that it can carry, and may."""
+
+    tree: str
+    routes: Mapping[str, bytes]
+    able: float
+    planned: float
+    parents: dict[str, str]
+
+
 class SlowReceivers:
     """Brings what is measured to Paces, and carries out what it finds."""
 
@@ -41,8 +53,8 @@ class SlowReceivers:
         asked = t.options.get("delivery") != "together" and t.options.get("planner") is None
         plans = asked and not t.several
         assert t.forest
-        parents = {number: {child: parent for parent, child in way.arcs} for number, way in t.forest.ways.items()}
-        seen = [self._seen(m, 0.0 if plans else self._attendance.behind_s(m), parents) for m in working]
+        ways = self._ways()
+        seen = [self._seen(m, 0.0 if plans else self._attendance.behind_s(m), ways) for m in working]
         if plans and t.paces.look(seen, now, room=len(t.tree_ids) <= TREE_IDS_MAX):
             share = t.plan.payload / t.plan.frame_bytes
             self._plan_for(
@@ -58,23 +70,35 @@ class SlowReceivers:
                 self._attendance.set_aside(member, "nothing comes to it, and to others it does" if plans else behind)
                 return
 
-    def _seen(self, member: Member, behind_s: float, parents: dict[int, dict[str, str]]) -> Seen:
-        """`planned`: by the trees there are, as far as other groups leave them room. `parents`: by tree and child."""
+    def _ways(self) -> list[_Way]:
+        t = self._t
+        assert t.plan and t.forest
+        trees = zip(t.tree_ids, t.plan.trees, strict=True)
+        rates = {number: tree.transport.rate_max_bps for number, tree in trees}
+        return [
+            _Way(
+                str(number),
+                way.routes if way.slot is not None and number in rates else {},
+                rates.get(number, 0),
+                min(rates.get(number, 0), self._bounds.of(number)),
+                {child: parent for parent, child in way.arcs},
+            )
+            for number, way in t.forest.ways.items()
+        ]
+
+    def _seen(self, member: Member, behind_s: float, ways: list[_Way]) -> Seen:
+        """`planned`: by the trees there are, as far as other groups leave them room."""
         t = self._t
         assert t.plan and t.forest
         share = t.plan.payload / t.plan.frame_bytes
-        planned = able = 0.0
-        for number, tree in zip(t.tree_ids, t.plan.trees, strict=True):
-            way = t.forest.ways[number]
-            if way.slot is not None and member.name in way.routes:
-                able += tree.transport.rate_max_bps
-                planned += min(tree.transport.rate_max_bps, self._bounds.of(number))
+        there = [way for way in ways if member.name in way.routes]
+        planned, able = sum(way.planned for way in there), float(sum(way.able for way in there))
         if isinstance(t.forest, RatedForest):
             able = t.forest.plan.bound.get(member.name, 0)
         held = member.bytes - member.unwritten
         left = None if t.size is None else t.size - held
         by_disk = member.unwritten > t.paces.near if t.paces else False
-        arrived = {} if by_disk else _arrived(member, parents)
+        arrived = {} if by_disk else _arrived(member, ways)
         return Seen(
             member.name, held, member.rate_bps, planned * share, able * share, behind_s, left, arrived, member.unwritten
         )
@@ -101,12 +125,11 @@ class SlowReceivers:
         self._reactions.kick()
 
 
-def _arrived(member: Member, parents: dict[int, dict[str, str]]) -> dict[str, int]:
+def _arrived(member: Member, ways: list[_Way]) -> dict[str, int]:
     """Bytes by the neighbour that they came from, over all trees that there were."""
     came: dict[str, int] = {}
-    for number, above in parents.items():
-        told, parent = member.trees.get(str(number)), above.get(member.name)
-        count = told.get("bytes") if told else None
+    for way in ways:
+        parent, count = way.parents.get(member.name), member.trees.of(way.tree, "bytes")
         if parent is not None and isinstance(count, int):
             came[parent] = came.get(parent, 0) + count
     return came

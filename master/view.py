@@ -24,8 +24,8 @@ RETRY_MAX_S = 0.4
 
 class View:
     """`graph` is None until the first snapshot; `network` is the same for the tree engine, made ahead of its use.
-    Who subscribes gets every later `link` event that concerns it (links.py), and {type: "appliance", node, present} when
-    a switch's cache appliance comes or goes."""
+    Who subscribes gets every later `link` event that concerns it (links.py), and {type: "appliance", node, present}
+    when a switch's cache appliance comes or goes."""
 
     def __init__(self, client: FabricManagerClient) -> None:
         self.client = client
