@@ -184,6 +184,7 @@ def send(
         typer.Option(metavar="N", min=1, help="Start when N receivers are ready; the others are served later."),
     ] = None,
     weight: Annotated[int, typer.Option(min=1, max=1000, help="Of its share of links; 100 is normal.")] = 100,
+    most: Annotated[str | None, typer.Option(metavar="RATE", help="Most that all its trees together may send.")] = None,
     background: Annotated[bool, typer.Option("--background", help="Take only what other groups leave.")] = False,
     deadline: Annotated[
         float | None,
@@ -227,6 +228,8 @@ def send(
     spec |= {"weight": weight, "labels": parse_labels(label or [])}
     if background:
         spec["priority"] = "background"
+    if most is not None:
+        spec["most_bps"] = parse_rate(most)
     if deadline is not None:
         spec["deadline_s"] = deadline
     if dest is not None:

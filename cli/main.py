@@ -41,6 +41,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "sets": "Named sets of hosts.",
         "forget": "Forget a group that has ended.",
     },
+    "datacast.cli.caps": {"caps": "What all groups together may send: in the fabric, over a host's links."},
     "datacast.cli.certs": {"certs": "Make a fabric's authority and the certificates of its processes."},
     "datacast.cli.top": {"top": "Show the fabric and its groups, live."},
     "datacast.cli.site": {"init": "Make a site in one go: certificates, token, every machine's configuration."},

@@ -47,7 +47,7 @@ def needed(method: str, path: str) -> str | None:
         return None if page or path in OPEN else "viewer"
     if path == "/plan":
         return "viewer"
-    return "admin" if path == "/sets" or path.startswith(("/sets/", "/hosts/", "/topology/")) else "operator"
+    return "admin" if path == "/sets" or path.startswith(("/sets/", "/hosts/", "/topology/", "/caps/")) else "operator"
 
 
 class Bucket:

@@ -137,6 +137,16 @@ class ControllerClient:
     def uncordon(self, host: str) -> dict[str, Any]:
         return self.request("DELETE", f"/hosts/{segment(host)}/cordon")
 
+    def caps(self) -> dict[str, Any]:
+        return self.request("GET", "/caps")
+
+    def cap(self, host: str | None, most_bps: int) -> dict[str, Any]:
+        """`host` None: the fabric."""
+        return self.request("PUT", _cap(host), {"most_bps": most_bps})
+
+    def uncap(self, host: str | None) -> dict[str, Any]:
+        return self.request("DELETE", _cap(host))
+
     def add_node(self, name: str, spec: dict[str, Any]) -> dict[str, Any]:
         """A host or a switch joins the fabric while it runs."""
         return self.request("PUT", f"/topology/nodes/{segment(name)}", spec)
@@ -195,6 +205,10 @@ class ControllerClient:
             failure = self._unreachable(error)
             self._next()
             raise failure from error
+
+
+def _cap(host: str | None) -> str:
+    return "/caps/fabric" if host is None else f"/caps/hosts/{segment(host)}"
 
 
 def _client(url: str, timeout: float, token: str | None) -> httpx.Client:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
-from annotated_types import MaxLen, MinLen
+from annotated_types import Ge, Le, MaxLen, MinLen
 from fastapi import APIRouter, Body, Header, Path, Query, Request
 from fastapi.responses import JSONResponse
 
@@ -14,7 +14,7 @@ from datacast.fabric_manager.api import FabricManagerClient, GroupSpec, GroupSta
 from datacast.fabric_manager.api import Path as FilePath
 from datacast.services.problems import Problem
 
-from .shapes import Cordon, GroupRecord, GroupRow, Host, Plan
+from .shapes import Caps, Cordon, GroupRecord, GroupRow, Host, Plan
 from .sites.shown import row, shown
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ Key = Annotated[
         pattern=r"^[!-~]{1,128}$",
     ),
 ]
+Bps = Annotated[int, Ge(1000), Le(10**15), Body(embed=True, description="bit/s of whole frames", examples=[10**9])]
 Label = Annotated[str, MinLen(3), MaxLen(321)]
 PAGE, PAGE_MAX = 1000, 1000
 
@@ -206,5 +207,50 @@ def router(
     )
     async def uncordon(host: HostName) -> JSONResponse:
         return JSONResponse(await client.uncordon(host))
+
+    @routes.get(
+        "/caps",
+        tags=["fabric"],
+        responses={200: {"model": Caps}, **problems(503)},
+        summary="What all groups together may send: in the fabric, and over the links of hosts",
+    )
+    async def caps() -> JSONResponse:
+        return JSONResponse(await client.caps())
+
+    @routes.put(
+        "/caps/fabric",
+        tags=["fabric"],
+        responses={200: {"model": Caps}, **problems(422, 503)},
+        summary="What all sources together may send",
+    )
+    async def cap_fabric(most_bps: Bps) -> JSONResponse:
+        return JSONResponse(await client.cap(None, most_bps))
+
+    @routes.delete(
+        "/caps/fabric",
+        tags=["fabric"],
+        responses={200: {"model": Caps}, **problems(404, 503)},
+        summary="They may send what the links carry",
+    )
+    async def uncap_fabric() -> JSONResponse:
+        return JSONResponse(await client.uncap(None))
+
+    @routes.put(
+        "/caps/hosts/{host}",
+        tags=["fabric"],
+        responses={200: {"model": Caps}, **problems(422, 503)},
+        summary="What all groups together may send over a host's links, and as much towards it",
+    )
+    async def cap_host(host: HostName, most_bps: Bps) -> JSONResponse:
+        return JSONResponse(await client.cap(host, most_bps))
+
+    @routes.delete(
+        "/caps/hosts/{host}",
+        tags=["fabric"],
+        responses={200: {"model": Caps}, **problems(404, 422, 503)},
+        summary="Its links carry what they can",
+    )
+    async def uncap_host(host: HostName) -> JSONResponse:
+        return JSONResponse(await client.uncap(host))
 
     return routes

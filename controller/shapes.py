@@ -158,10 +158,20 @@ class Host(BaseModel):
     registered: bool = Field(description="its agent is there")
     alive: bool
     cordoned: str | None = Field(description="why it takes part in no new group; null: it does")
+    most_bps: int | None = Field(
+        default=None, description="what all groups together may send over its links; null: any"
+    )
     groups: list[str] = Field(description="groups that run and have it as a member")
     version: str | None = Field(default=None, description="of its agent")
     clock_ms: float | None = Field(default=None, description="how far its clock is behind the fabric manager's")
     disks: list[Disk] = []
+
+
+class Caps(BaseModel):
+    """What all groups together may send at most, beside what each may by its own `most_bps`."""
+
+    fabric_bps: int | None = Field(description="all sources together; null: no cap")
+    hosts: dict[str, int] = Field(description="a host over all its links together, and as much towards it")
 
 
 class Cordon(BaseModel):

@@ -390,6 +390,16 @@ class FabricManagerClient(JsonClient):
     async def uncordon(self, host: str) -> dict[str, Any]:
         return await self.request("DELETE", f"/hosts/{segment(host)}/cordon")
 
+    async def caps(self) -> dict[str, Any]:
+        return await self.request("GET", "/caps")
+
+    async def cap(self, host: str | None, most_bps: int) -> dict[str, Any]:
+        """`host` None: what all sources together send."""
+        return await self.request("PUT", _cap(host), {"most_bps": most_bps})
+
+    async def uncap(self, host: str | None) -> dict[str, Any]:
+        return await self.request("DELETE", _cap(host))
+
     async def group(self, group: str) -> dict[str, Any]:
         return await self.request("GET", f"/groups/{segment(group)}")
 
@@ -469,6 +479,10 @@ class FabricManagerClient(JsonClient):
         if group:
             params["group"] = group
         return self.lines("/events", params)
+
+
+def _cap(host: str | None) -> str:
+    return "/caps/fabric" if host is None else f"/caps/hosts/{segment(host)}"
 
 
 def graph_of(topology: dict[str, Any]) -> nx.Graph:

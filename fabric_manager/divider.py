@@ -69,6 +69,7 @@ class Divider:
         self._thread = ThreadPoolExecutor(1, "shares", as_the_process)
         self._capacities: dict[Arc, float] = {}
         """Taken over by the next computation."""
+        self._caps: tuple[float | None, Mapping[str, float]] = None, {}
         self.rewire()
 
     def rewire(self) -> None:
@@ -77,6 +78,11 @@ class Divider:
         for u, v, data in self.fabric.graph.edges(data=True):
             if bps := data.get("rate_bps") or self.fabric.defaults["rate_bps"]:
                 self._capacities[u, v] = self._capacities[v, u] = float(bps)
+        self._wake.set()
+
+    def cap(self, whole: float | None, hosts: Mapping[str, float]) -> None:
+        """What all groups together may send, and what each of these hosts may send and receive; bit/s."""
+        self._caps = whole, hosts
         self._wake.set()
 
     # ---- what groups do ----
@@ -161,6 +167,7 @@ class Divider:
         capacities, self._capacities = self._capacities, {}
         for arc, bps in capacities.items():
             self._shares.set_capacity(arc, bps)
+        self._shares.set_caps(*self._caps)
         for group, ask in changes.items():
             if ask is None:
                 self._shares.drop(group)
@@ -207,9 +214,11 @@ class Divider:
     def plan(self, ask: Ask) -> Rates:
         """What a group that asks for this would have now. Nothing changes."""
         shares, name = Shares(), "?"
+        shares.set_caps(*self._caps)
+        capped = self._caps[0] is not None or bool(self._caps[1])
         arcs = {arc for use in ask.trees.values() for arc in use.arcs}
         for other, known in self._groups.items():
-            if any(arc in arcs for use in known.ask.trees.values() for arc in use.arcs):
+            if capped or any(arc in arcs for use in known.ask.trees.values() for arc in use.arcs):
                 shares.put(other, known.ask)
         shares.put(name, ask)
         for u, v, data in self.fabric.graph.edges(data=True):

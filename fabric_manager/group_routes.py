@@ -23,6 +23,7 @@ from .rights import only
 PAGE_MAX = 1000
 Key = Annotated[str | None, Header(alias="idempotency-key", max_length=256)]
 By = Annotated[str, Header(alias="x-datacast-by", max_length=256)]
+Bps = Annotated[int, Ge(1000), Le(10**15), Body(embed=True)]
 Label = Annotated[str, MinLen(1), MaxLen(330)]
 
 
@@ -113,6 +114,7 @@ def add_group_routes(app: FastAPI, fabric: Fabric, groups: Groups) -> None:
     @app.get("/hosts", dependencies=controller)
     async def hosts() -> JSONResponse:
         busy: dict[str, list[str]] = {}
+        caps = groups.rate_caps.hosts
         for record in groups.unfinished():
             for name in dict.fromkeys((*record.spec.roots, *record.receivers)):
                 busy.setdefault(name, []).append(record.id)
@@ -123,6 +125,7 @@ def add_group_routes(app: FastAPI, fabric: Fabric, groups: Groups) -> None:
                     "registered": node.registered,
                     "alive": node.alive,
                     "cordoned": groups.cordons.reason(node.name),
+                    "most_bps": caps.get(node.name),
                     "groups": busy.get(node.name, []),
                     "version": node.version,
                     "clock_ms": node.clock_ms,
@@ -135,6 +138,30 @@ def add_group_routes(app: FastAPI, fabric: Fabric, groups: Groups) -> None:
                 if node.kind == "host"
             ]
         )
+
+    @app.get("/caps", dependencies=controller)
+    async def rate_caps() -> JSONResponse:
+        return JSONResponse(groups.rate_caps.told())
+
+    @app.put("/caps/fabric", dependencies=controller)
+    async def cap_fabric(most_bps: Bps) -> JSONResponse:
+        await groups.rate_caps.put(None, most_bps)
+        return JSONResponse(groups.rate_caps.told())
+
+    @app.delete("/caps/fabric", dependencies=controller)
+    async def uncap_fabric() -> JSONResponse:
+        await groups.rate_caps.delete(None)
+        return JSONResponse(groups.rate_caps.told())
+
+    @app.put("/caps/hosts/{host}", dependencies=controller)
+    async def cap_host(host: str, most_bps: Bps) -> JSONResponse:
+        await groups.rate_caps.put(host, most_bps)
+        return JSONResponse(groups.rate_caps.told())
+
+    @app.delete("/caps/hosts/{host}", dependencies=controller)
+    async def uncap_host(host: str) -> JSONResponse:
+        await groups.rate_caps.delete(host)
+        return JSONResponse(groups.rate_caps.told())
 
     @app.put("/hosts/{host}/cordon", dependencies=controller)
     async def cordon(host: str, reason: Annotated[str, MaxLen(256), Body(embed=True)] = "") -> JSONResponse:

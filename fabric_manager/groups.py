@@ -29,6 +29,7 @@ from .divider import Divider
 from .fabric import Fabric
 from .keys import GROUPS, TREE_IDS, Kept, TreeIds, unwritten
 from .machine import Assigned, Cancel, Event, GiveUp, Join, Leave, OwnerLost, Place, Recall, Reported, Resume, Tell
+from .rate_caps import RateCaps
 from .record import Record, dump, load, summary
 from .requests import (
     check_dest_path,
@@ -94,6 +95,7 @@ class Groups:
         self.workers = Workers(self._lost, self._came)
         self.carried = Carried(fabric.graph)
         self.divider = Divider(fabric, self.tell, self._refuse)
+        self.rate_caps = RateCaps(fabric, kept, self.divider.cap)
         self._groups: dict[str, Held] = {}
         self._live: dict[str, Held] = {}
         """Those that have not ended."""
@@ -112,10 +114,8 @@ class Groups:
             self._return_s = self._began + AGENTS_RETURN_S
         self.workers.begin()
         self._spawn(self.divider.run())
-        await self.sets.begin()
-        await self.cordons.begin()
-        await self.site_groups.begin()
-        await self.wiring.begin()
+        for part in (self.sets, self.cordons, self.rate_caps, self.site_groups, self.wiring):
+            await part.begin()
         self.divider.rewire()
         for entry in await self.kept.store.list(GROUPS):
             held = Held(load(entry.value), entry.revision)

@@ -14,6 +14,7 @@ T = TypeVar("T")
 GROUPS = "groups/"
 SETS = "sets/"
 CORDONS = "cordons/"
+CAPS = "caps/"
 NODES = "nodes/"
 SITE_GROUPS = "site-groups/"
 TREE_IDS = "tree-ids"

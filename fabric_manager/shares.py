@@ -4,6 +4,9 @@ Groups ask with their trees; links have capacities; every group gets its weighte
 been promised (a deadline) is given first, `background` groups get what the others leave, and a hundredth of a link, so
 that they stay in touch. A data packet on an arc draws an interest on the arc back, which is counted there.
 
+A cap is one link more: what a host sends over all its links together crosses `(host, "")`, what it receives
+`("", host)`, and what any source sends `("", "")`.
+
 Cost follows change: a change touches only the groups that share a link with it, directly or through others, where more
 asks for the link than it has. The rest keep their rates.
 """
@@ -29,6 +32,7 @@ WORTH = 0.02
 WHOLE = 0.999
 """A tree that may send this part of what its links carry needs no bound."""
 RATE_MIN = 1000
+EVERYTHING: Arc = ("", "")
 UNBOUNDED = 100.0
 """So many times the fastest link stands for no bound at all."""
 
@@ -110,6 +114,7 @@ class Shares:
         """By link; None: no group has used it yet."""
         self._dirty: set[int] = set()
         self._new: set[str] = set()
+        self._caps: dict[Arc, float] = {}
 
     # ---- what there is ----
     def set_capacity(self, arc: Arc, bps: float) -> None:
@@ -127,6 +132,21 @@ class Shares:
         made = self._groups[group] = self._made(ask)
         self._enter(group, made)
         self._new.add(group)
+
+    def set_caps(self, whole: float | None, hosts: Mapping[str, float]) -> None:
+        """Of all groups together, and of what each of these hosts sends and receives; bit/s. Others have none."""
+        now = {(name, ""): float(bps) for name, bps in hosts.items()}
+        now |= {("", name): float(bps) for name, bps in hosts.items()}
+        if whole is not None:
+            now[EVERYTHING] = float(whole)
+        if now.keys() != self._caps.keys():
+            self._caps = now
+            for name, group in tuple(self._groups.items()):  # some cross what they did not, or do not any more
+                self.drop(name)
+                self.put(name, group.ask)
+        self._caps = now
+        for arc, bps in now.items():
+            self.set_capacity(arc, bps)
 
     def drop(self, group: str) -> None:
         """It has ended."""
@@ -159,12 +179,22 @@ class Shares:
         links, costs = [], []
         for tree in ask.trees.values():
             use: dict[int, float] = {}
+
+            def crosses(arc: Arc, cost: float, use: dict[int, float] = use) -> None:
+                link = self._link(arc)
+                use[link] = use.get(link, 0.0) + cost
+
             for u, v in tree.arcs:
-                forth = self._link((u, v))
-                use[forth] = use.get(forth, 0.0) + 1.0
+                crosses((u, v), 1.0)
                 if tree.interest > 0:
-                    back = self._link((v, u))
-                    use[back] = use.get(back, 0.0) + tree.interest
+                    crosses((v, u), tree.interest)
+                if self._caps:
+                    there = ((u, ""), 1.0), (("", v), 1.0), ((v, ""), tree.interest), (("", u), tree.interest)
+                    for arc, cost in there:
+                        if cost > 0 and arc in self._caps:
+                            crosses(arc, cost)
+            if EVERYTHING in self._caps:
+                crosses(EVERYTHING, 1.0)
             links.append(np.fromiter(use, np.int32, len(use)))
             costs.append(np.fromiter(use.values(), float, len(use)))
         together = np.unique(np.concatenate(links)) if links else np.zeros(0, np.int32)

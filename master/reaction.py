@@ -104,10 +104,12 @@ class Reactions:
             "reported_ns": min((e["t_ns"] for e in events if e.get("t_ns")), default=None),
             "received_ns": min((e["received_ns"] for e in events), default=None),
         }
-        before = {number: way.routes for number, way in t.forest.ways.items()}
         assert self._watch
-        missed = [(u, v, False) for u, v in self._watch.unread()]
-        change = t.forest.update([*missed, *links], self.wanted(), appliances)
+        async with t.view.turn:
+            await asyncio.sleep(0)  # what has come meanwhile is read before
+            before = {number: way.routes for number, way in t.forest.ways.items()}
+            missed = [(u, v, False) for u, v in self._watch.unread()]
+            change = t.forest.update([*missed, *links], self.wanted(), appliances)
         entry["recomputed_ns"] = time.time_ns()
         if isinstance(t.forest, RatedForest) and t.forest.refused:
             log.warning("group %s: it had %d trees, and keeps those it has left", t.id, len(t.forest.ways))

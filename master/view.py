@@ -36,6 +36,8 @@ class View:
         self._arcs: dict[tuple[str, str], int] = {}
         self.version = 0
         self._links = Links()
+        self.turn = asyncio.Lock()
+        """Held by a group that mends its trees: where many do, news of links are read in between."""
         self._grown = asyncio.Condition()
 
     def subscribe(self, on_change: Callable[[dict[str, Any]], None]) -> Watch:

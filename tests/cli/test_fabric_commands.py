@@ -93,3 +93,22 @@ def test_a_host_joins_the_fabric_and_leaves_it_by_command() -> None:
     assert shown[0] == 0 and "h9" in shown[1] and removed[0] == 0
     assert gone[0] != 0 and "no node 'h9'" in gone[2]
     assert odd[0] != 0 and "nowhere" in odd[2]
+
+
+def test_caps_are_set_shown_and_cleared() -> None:
+    async def scenario():
+        async with service([20_000.0]) as (_, url):
+            return [
+                await datacast(*words.split(), url=url)
+                for words in (
+                    "caps", "caps set 2gbit", "caps set 500mbit --host h1 --json", "caps", "caps clear --host h1",
+                    "caps clear --host h1", "caps set fast",
+                )
+            ]  # fmt: skip
+
+    none, whole, host, both, one, again, odd = run(scenario(), 100)
+    assert none[:2] == (0, "fabric  no cap\n") and "fabric  2000.0 Mbit/s" in whole[1]
+    assert json.loads(host[1]) == {"fabric_bps": 2_000_000_000, "hosts": {"h1": 500_000_000}}
+    assert both[1] == "fabric  2000.0 Mbit/s\nh1  500.0 Mbit/s\n" and one[1] == "fabric  2000.0 Mbit/s\n"
+    assert again[0] == 3 and "has no cap" in again[2]
+    assert odd[0] == 2 and "is no rate" in odd[2]

@@ -191,3 +191,34 @@ def test_who_changed_what_is_written_down(tmp_path: Path) -> None:
     assert secret not in log.read_text() and log.stat().st_mode & 0o777 == 0o600
     with pytest.raises(AuditError, match="audit log"):
         Audit(tmp_path / "absent" / "log")
+
+
+def test_caps_are_kept_shown_and_taken_away(tmp_path: Path) -> None:
+    store = str(tmp_path / "store")
+
+    async def first() -> None:
+        async with lab(star(3), store=store) as it, rest(it.manager.url) as http:
+            assert (await http.get("/caps")).json() == {"fabric_bps": None, "hosts": {}}
+            assert (await http.put("/caps/hosts/h1", json={"most_bps": 5_000_000})).status_code == 200
+            told = (await http.put("/caps/fabric", json={"most_bps": 80_000_000})).json()
+            assert told == {"fabric_bps": 80_000_000, "hosts": {"h1": 5_000_000}}
+            hosts = {host["name"]: host["most_bps"] for host in (await http.get("/hosts")).json()}
+            assert hosts == {"h0": None, "h1": 5_000_000, "h2": None}
+            for path, status, code in (
+                ("/caps/hosts/nobody", 422, "unknown_host"), ("/caps/hosts/s", 422, "not_a_host"),
+            ):  # fmt: skip
+                answer = await http.put(path, json={"most_bps": 5_000_000})
+                assert (answer.status_code, answer.json()["code"]) == (status, code)
+            assert (await http.put("/caps/fabric", json={"most_bps": 3})).status_code == 422
+
+    async def second() -> None:
+        async with lab(star(3), store=store) as it, rest(it.manager.url) as http:
+            assert (await http.get("/caps")).json() == {"fabric_bps": 80_000_000, "hosts": {"h1": 5_000_000}}
+            assert it.manager.groups.divider._caps == (80_000_000, {"h1": 5_000_000}), "the next one keeps to it"
+            assert (await http.delete("/caps/fabric")).json()["fabric_bps"] is None
+            assert (await http.delete("/caps/hosts/h1")).json()["hosts"] == {}
+            answer = await http.delete("/caps/hosts/h1")
+            assert (answer.status_code, answer.json()["code"]) == (404, "no_cap")
+
+    run(first())
+    run(second())

@@ -142,3 +142,20 @@ def test_a_master_with_a_new_stream_is_told_that_no_bound_holds_its_group_any_mo
         await quiet(world)
 
     assert scenario(steps).rates == {"a": {"1": None}}, "the other one has heard all there was"
+
+
+def test_a_cap_is_told_to_groups_that_run_and_lifted_again() -> None:
+    async def steps(world: World) -> None:
+        world.divider.follow(record("a", "h0", "s", "h1", tree=1), False)
+        world.divider.follow(record("b", "h2", "s", "h3", tree=2), False)
+        await until(lambda: world.divider.share_of("b"), "shares are there")
+        world.divider.cap(60_000_000, {"h0": 10_000_000})
+        await until(lambda: world.rates.get("a", {}).get("1"), "the cap is told")
+        assert world.rates["a"]["1"] == pytest.approx(10_000_000, rel=1e-3)
+        assert world.rates["b"]["2"] == pytest.approx(50_000_000, rel=1e-3), "it gets what the other cannot use"
+        ask = world.divider._groups["a"].ask
+        assert sum(world.divider.plan(ask).values()) == pytest.approx(5_000_000, rel=1e-3), "a dry run knows of it"
+        world.divider.cap(None, {})
+        await until(lambda: world.rates["a"]["1"] is None and world.rates["b"]["2"] is None, "they send what they can")
+
+    scenario(steps)

@@ -247,3 +247,41 @@ def test_changes_one_by_one_lead_to_what_all_at_once_gives(data):
     assert rates.keys() == expected.keys()
     for name, trees in expected.items():
         assert rates[name] == pytest.approx(trees, rel=1e-3, abs=1e-3)
+
+
+def two_through_a_switch() -> tuple[Shares, dict[str, Ask]]:
+    """a sends to b, c to d, over links of 100; nothing is shared."""
+    shares = Shares()
+    for pair in ("as", "sb", "cs", "sd"):
+        shares.set_capacity((pair[0], pair[1]), 100.0)
+        shares.set_capacity((pair[1], pair[0]), 100.0)
+    asks = {
+        "ab": Ask({1: TreeUse([("a", "s"), ("s", "b")], 100.0)}),
+        "cd": Ask({2: TreeUse([("c", "s"), ("s", "d")], 100.0)}, weight=3.0),
+    }
+    for name, ask in asks.items():
+        shares.put(name, ask)
+    return shares, asks
+
+
+def test_a_cap_of_the_fabric_is_divided_by_weights() -> None:
+    shares, _ = two_through_a_switch()
+    shares.set_caps(80.0, {})
+    assert shares.compute() == {"ab": {1: pytest.approx(20.0)}, "cd": {2: pytest.approx(60.0)}}
+    shares.set_caps(40.0, {})
+    assert shares.compute() == {"ab": {1: pytest.approx(10.0)}, "cd": {2: pytest.approx(30.0)}}
+    shares.set_caps(None, {})
+    assert shares.compute() == {"ab": {1: pytest.approx(100.0)}, "cd": {2: pytest.approx(100.0)}}
+
+
+def test_a_cap_of_a_host_counts_what_it_sends_what_it_receives_and_what_it_passes_on() -> None:
+    shares, _ = two_through_a_switch()
+    shares.set_caps(None, {"a": 30.0, "d": 45.0})
+    assert shares.compute() == {"ab": {1: pytest.approx(30.0)}, "cd": {2: pytest.approx(45.0)}}
+    shares.set_caps(None, {"s": 60.0})  # passes both on: 60 in, 60 out
+    assert sum(rate for trees in shares.compute().values() for rate in trees.values()) == pytest.approx(60.0)
+    shares.drop("cd")
+    # Two children of the source: each packet leaves it twice.
+    shares.put("ab", Ask({1: TreeUse([("a", "x"), ("a", "y")], 100.0)}))
+    shares.set_caps(None, {"a": 30.0})
+    assert shares.compute()["ab"] == {1: pytest.approx(15.0)}

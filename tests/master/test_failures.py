@@ -11,6 +11,7 @@ from small import bcube41, run, star, until
 
 from datacast.core.wire import decode_route
 from datacast.fabric_manager.fabric import Fabric
+from datacast.master.forest import Forest
 from datacast.master.planning import Planning
 from datacast.master.view import View
 from datacast.master.worker import Worker
@@ -447,3 +448,46 @@ def test_a_receiver_that_leaves_is_not_waited_for_and_one_that_joins_gets_the_fi
     record = run(scenario())
     assert record["state"] == "done"
     assert record["receivers"]["33"]["state"] == "done" and record["receivers"]["21"]["state"] == "cancelled"
+
+
+def test_news_of_links_are_read_between_two_groups_that_mend_their_trees(monkeypatch) -> None:
+    """A link of many groups would otherwise keep a worker from hearing of the next for as long as all of them take."""
+    order: list[str] = []
+    update, apply = Forest.update, View._apply
+
+    def mends(self, deltas, *rest):
+        if deltas:
+            order.append("mend")
+        return update(self, deltas, *rest)
+
+    async def hears(self, event):
+        if event["type"] == "link":
+            order.append("heard")
+        await apply(self, event)
+
+    async def scenario():
+        monkeypatch.setattr(Forest, "update", mends)
+        async with lab(star(8), rates=[RATE]) as it:
+            groups = [await it.start("h0", [f"h{n}", "h7"], SIZE) for n in (1, 2, 3, 4)]
+            for group in groups:
+                await it.running(group, 10)
+            view = (await master_of(it, groups[0])).transfer.view
+            order.clear()
+
+            async def fails(u: str, up: bool) -> None:
+                await hears(view, {"type": "link", "version": view.version, "u": u, "v": "s", "up": up, "t_ns": 1})
+
+            async def others() -> None:
+                while order.count("mend") < 1:
+                    await asyncio.sleep(0)
+                await fails("h6", False)
+
+            await asyncio.gather(fails("h7", False), others())
+            await until(lambda: order.count("mend") == 4, "all are mended")
+            await fails("h6", True)
+            await fails("h7", True)
+            for group in groups:
+                await it.end(group)
+
+    run(scenario())
+    assert order.index("heard", 1) < max(at for at, what in enumerate(order[:6]) if what == "mend"), order
