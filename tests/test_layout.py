@@ -41,7 +41,6 @@ C_STANDARD = {
     "string.h",
 }
 LINES_MAX = 600
-TEST_LINES_MAX = 1000
 BYTES_MAX = 1 << 20
 PURE = (["master", "plan"], ["master", "schedule"], ["fabric_manager", "shares"])
 
@@ -199,7 +198,7 @@ def test_files_stay_small():
     long = [
         f"{path.relative_to(ROOT)}: {lines} lines"
         for path in tracked(".c", ".h", ".py", ".p4")
-        if (lines := path.read_text().count("\n")) > (TEST_LINES_MAX if "tests" in path.parts else LINES_MAX)
+        if (lines := path.read_text().count("\n")) > LINES_MAX
     ]
     large = [
         f"{path.relative_to(ROOT)}: {size} bytes" for path in tracked() if (size := path.stat().st_size) > BYTES_MAX

@@ -1,80 +1,7 @@
-/* The receiver: credits, loss by gap, RTO, refetch, cut, restart. */
-#include <assert.h>
+/* What a receiver asks for and when: credits, loss by gap, RTO, reach. */
 #include <stdio.h>
-#include <stdlib.h>
 
-#include "datacast/receiver.h"
-#include "datacast/wire.h"
-
-enum { CAP = DC_CREDITS_MAX, PIECE = 100 };
-
-static struct dc_interest in[CAP];
-static struct dc_receiver_counters c;
-
-struct side {
-  struct dc_layout layout;
-  dc_pieces *pieces;
-  dc_receiver *r;
-};
-
-static struct side make_with(uint64_t pieces, uint32_t credits, uint32_t reorder)
-{
-  struct side s = {.layout = {.size = pieces * PIECE, .piece = PIECE, .per_block = 8}};
-  struct dc_receiver_cfg cfg;
-  dc_receiver_cfg_default(&cfg);
-  assert(cfg.reorder == 3);
-  cfg.credits = credits;
-  cfg.reorder = reorder;
-  s.pieces = dc_pieces_init(calloc(1, dc_pieces_size(&s.layout)), &s.layout);
-  s.r = dc_receiver_init(malloc(dc_receiver_size()), 0, &cfg, s.pieces);
-  return s;
-}
-
-static struct side make(uint64_t pieces, uint32_t credits) { return make_with(pieces, credits, 3); }
-
-static void drop(struct side *s)
-{
-  free(s->r);
-  free(s->pieces);
-}
-
-/* Polls, and takes ranges apart: one entry per number. */
-static unsigned asked(dc_receiver *r, dc_time now, struct dc_interest *to, unsigned cap)
-{
-  static struct dc_interest range[CAP];
-  unsigned n = 0, ranges = dc_receiver_poll(r, now, range, cap);
-  for (unsigned i = 0; i < ranges; i++) {
-    assert(range[i].more <= DC_RANGE_MORE_MAX);
-    for (uint32_t k = 0; k <= range[i].more; k++) {
-      assert(n < CAP);
-      to[n++] = (struct dc_interest){.seq = range[i].seq + k, .flags = range[i].flags};
-    }
-  }
-  return n;
-}
-
-static int assign(struct side *s, uint32_t seq, uint32_t count, uint64_t first)
-{
-  return dc_receiver_assign(s->r, &(struct dc_extent){seq, count, first});
-}
-
-static enum dc_rx_result data(struct side *s, dc_time now, uint32_t seq)
-{
-  struct dc_header h = {.type = DC_TYPE_DATA, .length = PIECE, .tree = 1, .seq = seq};
-  uint64_t piece;
-  return dc_receiver_handle(s->r, now, &h, &piece);
-}
-
-/* Polls and checks that exactly the given numbers come out with the given flags. */
-#define EXPECT(s, now, flag, ...)                                                                                      \
-  do {                                                                                                                 \
-    const uint32_t want_[] = {__VA_ARGS__};                                                                            \
-    unsigned n_ = asked((s)->r, now, in, CAP);                                                                         \
-    assert(n_ == sizeof want_ / sizeof want_[0]);                                                                      \
-    for (unsigned k_ = 0; k_ < n_; k_++)                                                                               \
-      assert(in[k_].seq == want_[k_] && in[k_].flags == (flag));                                                       \
-  } while (0)
-#define EXPECT_NOTHING(s, now) assert(asked((s)->r, now, in, CAP) == 0)
+#include "receivers.h"
 
 static void credits_bound_what_is_out(void)
 {
@@ -303,112 +230,6 @@ static void strange_data_is_counted_and_refused(void)
   drop(&s);
 }
 
-static void a_bad_block_is_fetched_past_the_caches(void)
-{
-  struct side s = make(24, 32);
-  assert(assign(&s, 10, 12, 0) == 0 && assign(&s, 22, 6, 18) == 0); /* blocks 0, half of 1, part of 2 */
-  asked(s.r, 0, in, CAP);
-  for (uint32_t q = 10; q < 28; q++)
-    assert(data(&s, 10, q) == DC_RX_NEW);
-  EXPECT_NOTHING(&s, 10);
-  assert(dc_pieces_drop_block(s.pieces, 1) == 4);
-  assert(dc_receiver_refetch(s.r, 8, 8) == 4 && !dc_receiver_idle(s.r) && dc_receiver_next_wake(s.r) <= 20);
-  EXPECT(&s, 20, DC_FLAG_NOCACHE, 18, 19, 20, 21);
-  assert(data(&s, 30, 18) == DC_RX_NEW && data(&s, 30, 20) == DC_RX_NEW && data(&s, 30, 21) == DC_RX_NEW);
-  EXPECT(&s, DC_SEC, DC_FLAG_NOCACHE | DC_FLAG_RETX, 19);
-  assert(data(&s, DC_SEC, 19) == DC_RX_NEW && dc_receiver_idle(s.r));
-  assert(dc_receiver_refetch(s.r, 8, 8) == 0 && dc_receiver_refetch(s.r, 100, 8) == 0); /* nothing is missing */
-  drop(&s);
-}
-
-static void a_late_bad_block_of_an_old_extent_is_fetched_again(void)
-{
-  enum { EXTENTS = 3 * DC_EXTENTS_MAX };
-  struct side s = make(4 * EXTENTS, 32); /* two blocks of eight pieces take turns: odd ones come over another tree */
-  for (uint32_t k = 0; k < EXTENTS; k++) {
-    assert(assign(&s, 2 * k, 2, 4 * k) == 0);
-    while (asked(s.r, k, in, 1) == 1)
-      assert(data(&s, k, in[0].seq) == DC_RX_NEW);
-    for (uint64_t p = 4 * k + 2; p < 4 * k + 4; p++)
-      dc_pieces_add(s.pieces, p);
-    if (k / 2 >= 5 && k % 2 == 1)
-      dc_pieces_seal_block(s.pieces, k / 2); /* all but the first five blocks, as soon as they are whole */
-  }
-  assert(dc_pieces_whole(s.pieces) && dc_receiver_idle(s.r));
-  for (uint32_t b = 0; b < 5; b++) {
-    assert(dc_pieces_drop_block(s.pieces, b) == 8 && dc_receiver_refetch(s.r, 8 * b, 8) == 4);
-    assert(dc_receiver_carries(s.r, 8 * b + 4) && !dc_receiver_carries(s.r, 8 * b + 3));
-  }
-  unsigned n = asked(s.r, DC_SEC, in, CAP);
-  assert(n == 20);
-  for (unsigned i = 0; i < n; i++)
-    assert(in[i].flags == DC_FLAG_NOCACHE && data(&s, DC_SEC, in[i].seq) == DC_RX_NEW);
-  assert(dc_receiver_idle(s.r) && !dc_receiver_carries(s.r, 40)); /* verified: forgotten */
-  drop(&s);
-}
-
-static void more_bad_blocks_than_ranges_are_all_fetched_again(void)
-{
-  enum { BLOCKS = 200 };
-  struct side s = make(8 * BLOCKS, 32);
-  assert(assign(&s, 0, 8 * BLOCKS, 0) == 0);
-  while (asked(s.r, 0, in, 1) == 1)
-    assert(data(&s, 0, in[0].seq) == DC_RX_NEW);
-  for (uint32_t b = 0; b < BLOCKS; b += 2) {
-    uint32_t bad = b * 7 % BLOCKS; /* in no order */
-    assert(dc_pieces_drop_block(s.pieces, bad) == 8 && dc_receiver_refetch(s.r, 8 * bad, 8) == 8);
-  }
-  unsigned fetched = 0;
-  while (asked(s.r, DC_SEC, in, 1) == 1) {
-    assert(in[0].flags == DC_FLAG_NOCACHE && data(&s, DC_SEC, in[0].seq) == DC_RX_NEW);
-    fetched++;
-  }
-  assert(fetched == 8 * BLOCKS / 2 && dc_receiver_idle(s.r) && dc_pieces_whole(s.pieces));
-  drop(&s);
-}
-
-static void a_cut_takes_back_what_was_not_delivered(void)
-{
-  struct side s = make(40, 8);
-  assert(assign(&s, 0, 20, 0) == 0 && assign(&s, 20, 20, 20) == 0);
-  EXPECT(&s, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7);
-  assert(data(&s, 5, 0) == DC_RX_NEW);
-  dc_receiver_cut(s.r, 5);
-  dc_receiver_counters(s.r, &c);
-  assert(c.outstanding == 4 && c.next_seq == 5);
-  EXPECT_NOTHING(&s, 6);
-  for (uint32_t q = 1; q < 5; q++)
-    assert(data(&s, 7, q) == DC_RX_NEW);
-  assert(dc_receiver_idle(s.r) && dc_receiver_next_wake(s.r) == DC_NEVER);
-  assert(data(&s, 8, 5) == DC_RX_UNKNOWN && dc_pieces_held(s.pieces) == 5);
-  dc_receiver_cut(s.r, 0);
-  assert(assign(&s, 1000, 5, 30) == 0); /* after a whole cut the numbers start anew */
-  EXPECT(&s, 9, 0, 1000, 1001, 1002, 1003, 1004);
-  drop(&s);
-}
-
-static void a_cut_ends_what_was_to_be_fetched_again(void)
-{
-  struct side s = make(24, 32);
-  assert(assign(&s, 0, 24, 0) == 0 && asked(s.r, 0, in, CAP) == 24);
-  for (uint32_t q = 0; q < 24; q++)
-    assert(data(&s, 1, q) == DC_RX_NEW);
-  for (uint32_t b = 0; b < 3; b++)
-    assert(dc_pieces_drop_block(s.pieces, b) == 8 && dc_receiver_refetch(s.r, 8 * b, 8) == 8);
-  dc_receiver_cut(s.r, 12); /* in the second block, before the third */
-  assert(assign(&s, 18, 6, 18) == 0);
-  unsigned n = asked(s.r, 2, in, CAP);
-  assert(n == 18);
-  for (unsigned i = 0; i < n; i++)
-    assert(in[i].seq < 12 ? in[i].flags == DC_FLAG_NOCACHE : in[i].seq >= 18 && in[i].flags == 0);
-  for (uint32_t q = 0; q < 12; q++)
-    assert(data(&s, 3, q) == DC_RX_NEW);
-  for (uint32_t q = 18; q < 24; q++)
-    assert(data(&s, 3, q) == DC_RX_NEW);
-  assert(dc_receiver_idle(s.r) && data(&s, 4, 12) == DC_RX_UNKNOWN);
-  drop(&s);
-}
-
 static void what_makes_no_sense_is_taken_for_the_nearest_that_does(void)
 {
   struct side s = make_with(8, 0, 0); /* one credit; one later packet makes a loss */
@@ -444,70 +265,6 @@ static void a_hint_changes_nothing(void)
     assert(c.outstanding == after.outstanding && c.next_seq == after.next_seq && data(&s, q, q) == DC_RX_NEW);
   }
   assert(dc_pieces_whole(s.pieces));
-  drop(&s);
-}
-
-static void who_leaves_a_tree_takes_what_still_comes_and_asks_for_nothing(void)
-{
-  struct side s = make(40, 8);
-  assert(assign(&s, 0, 20, 0) == 0);
-  EXPECT(&s, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7);
-  for (uint32_t q = 0; q < 3; q++)
-    assert(data(&s, 5, q) == DC_RX_NEW);
-  dc_receiver_counters(s.r, &c);
-  assert(c.low_seq <= 3);
-  dc_receiver_leave(s.r);
-  EXPECT_NOTHING(&s, 6);
-  assert(data(&s, 7, 4) == DC_RX_NEW && data(&s, 7, 9) == DC_RX_UNKNOWN);
-  assert(assign(&s, 20, 20, 20) == 0); /* another's */
-  EXPECT_NOTHING(&s, 8);
-  EXPECT_NOTHING(&s, 100 * DC_SEC); /* nor when a timer ends */
-  dc_receiver_counters(s.r, &c);
-  assert(c.outstanding == 0 && c.retransmitted == 0 && dc_receiver_next_wake(s.r) == DC_NEVER);
-  drop(&s);
-}
-
-/* A member that was out of touch: it hears of what came after a cut, not of the cut. */
-static void after_a_cut_numbers_go_on_above_a_gap(void)
-{
-  struct side told = make(40, 8), untold = make(40, 8);
-  assert(assign(&told, 0, 20, 0) == 0 && assign(&untold, 0, 20, 0) == 0);
-  EXPECT(&told, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7);
-  asked(untold.r, 0, in, CAP);
-  dc_receiver_cut(told.r, 4);
-  assert(assign(&told, 1000000020, 20, 4) == 0 && assign(&untold, 1000000020, 20, 4) == 0);
-  for (uint32_t q = 0; q < 4; q++)
-    assert(data(&told, 10, q) == DC_RX_NEW && data(&untold, 10, q) == DC_RX_NEW);
-  asked(untold.r, 10, in, CAP);
-  EXPECT(&told, 10, 0, 1000000020, 1000000021, 1000000022, 1000000023, 1000000024, 1000000025, 1000000026, 1000000027);
-  uint64_t piece;
-  struct dc_header h = {.type = DC_TYPE_DATA, .length = PIECE, .seq = 1000000020};
-  assert(dc_receiver_handle(told.r, 20, &h, &piece) == DC_RX_NEW && piece == 4);
-  h.seq = 4; /* from a cache, or late: what it names is what it always named */
-  assert(dc_receiver_handle(untold.r, 20, &h, &piece) == DC_RX_NEW && piece == 4);
-  assert(dc_receiver_handle(told.r, 20, &h, &piece) == DC_RX_UNKNOWN);
-  assert(!dc_receiver_idle(told.r));
-  for (uint32_t q = 1000000021; q < 1000000040; q++) {
-    assert(data(&told, 30, q) == DC_RX_NEW);
-    asked(told.r, 30, in, CAP);
-  }
-  assert(dc_receiver_idle(told.r));
-  drop(&told);
-  drop(&untold);
-}
-
-static void a_restart_asks_for_everything_again(void)
-{
-  struct side s = make(40, 4);
-  assert(assign(&s, 0, 40, 0) == 0);
-  EXPECT(&s, 0, 0, 0, 1, 2, 3);
-  assert(data(&s, 5, 1) == DC_RX_NEW);
-  EXPECT(&s, 5, 0, 4);
-  dc_receiver_restart(s.r, 10);
-  assert(dc_receiver_next_wake(s.r) == 10);
-  EXPECT(&s, 10, DC_FLAG_RETX, 0, 2, 3, 4);
-  dc_receiver_counters(s.r, &c);
-  assert(c.outstanding == 4 && c.by_gap == 0 && c.by_timeout == 0);
   drop(&s);
 }
 
@@ -600,19 +357,11 @@ int main(void)
   two_later_packets_are_reordering();
   the_timer_backs_off_and_only_clean_samples_count();
   the_timer_doubles_once_per_flight();
-  variance_is_forgotten_slowly();
   a_path_without_variance_leaves_the_timer_room();
+  variance_is_forgotten_slowly();
   strange_data_is_counted_and_refused();
-  a_bad_block_is_fetched_past_the_caches();
-  a_late_bad_block_of_an_old_extent_is_fetched_again();
-  more_bad_blocks_than_ranges_are_all_fetched_again();
-  a_cut_takes_back_what_was_not_delivered();
-  a_cut_ends_what_was_to_be_fetched_again();
   what_makes_no_sense_is_taken_for_the_nearest_that_does();
   a_hint_changes_nothing();
-  who_leaves_a_tree_takes_what_still_comes_and_asks_for_nothing();
-  after_a_cut_numbers_go_on_above_a_gap();
-  a_restart_asks_for_everything_again();
   nothing_is_asked_for_beyond_the_reach();
   a_small_array_loses_nothing();
   for (uint64_t seed = 3; seed < 60; seed++)

@@ -16,6 +16,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -37,6 +38,14 @@ def run(*command: str) -> str:
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, f"{' '.join(command)}: {done.stderr}"
     return done.stdout
+
+
+def ip(namespace: str, *lines: str) -> None:
+    """Lines of iproute2's in a namespace, in one process."""
+    done = subprocess.run(
+        ["ip", "-n", namespace, "-batch", "-"], input="\n".join(lines), capture_output=True, text=True
+    )
+    assert done.returncode == 0, f"{namespace}: {lines}: {done.stderr}"
 
 
 def inside(namespace: str, act: Callable[[], T]) -> T:
@@ -180,24 +189,14 @@ class Net:
         self.ports: dict[str, list[str]] = {}
         self.clients: list[Client] = []
         self.management = self._namespace("m")
-        run("ip", "-n", self.management, "link", "add", "br0", "type", "bridge")
-        run("ip", "-n", self.management, "addr", "add", "198.18.0.1/24", "dev", "br0")
-        run("ip", "-n", self.management, "link", "set", "br0", "up")
+        ip(self.management, "link add br0 type bridge", "addr add 198.18.0.1/24 dev br0", "link set br0 up")
 
     def _namespace(self, name: str) -> str:
         namespace = f"{self.prefix}-{name}"
         run("ip", "netns", "add", namespace)
-        run(
-            "ip",
-            "netns",
-            "exec",
-            namespace,
-            "sysctl",
-            "-qw",
-            "net.ipv6.conf.all.disable_ipv6=1",
-            "net.ipv6.conf.default.disable_ipv6=1",
-        )
-        run("ip", "-n", namespace, "link", "set", "lo", "up")
+        for which in ("all", "default"):
+            inside(namespace, partial(Path(f"/proc/sys/net/ipv6/conf/{which}/disable_ipv6").write_text, "1"))
+        ip(namespace, "link set lo up")
         return namespace
 
     def namespace(self, host: str) -> str:
@@ -209,25 +208,14 @@ class Net:
     def host(self, name: str) -> None:
         namespace = self._namespace(name)
         self.ports[name] = []
-        ip = self.address(name).partition(":")[0]
-        run(
-            "ip",
-            "-n",
+        own = self.address(name).partition(":")[0]
+        ip(
             namespace,
-            "link",
-            "add",
-            "eth-m",
-            "type",
-            "veth",
-            "peer",
-            "name",
-            f"m-{name}",
-            "netns",
-            self.management,
+            f"link add eth-m type veth peer name m-{name} netns {self.management}",
+            f"addr add {own}/24 dev eth-m",
+            "link set eth-m up",
         )
-        run("ip", "-n", namespace, "addr", "add", f"{ip}/24", "dev", "eth-m")
-        run("ip", "-n", namespace, "link", "set", "eth-m", "up")
-        run("ip", "-n", self.management, "link", "set", f"m-{name}", "master", "br0", "up")
+        ip(self.management, f"link set m-{name} master br0 up")
 
     def cable(self, a: str, b: str, mtu: int = 9000, rate: str | None = None) -> None:
         """Joins the next free ports of two hosts."""
@@ -236,61 +224,13 @@ class Net:
             ends.append((host, f"p{len(self.ports[host])}"))
             self.ports[host].append(ends[-1][1])
         (a, pa), (b, pb) = ends
-        run(
-            "ip",
-            "-n",
-            self.namespace(a),
-            "link",
-            "add",
-            pa,
-            "mtu",
-            str(mtu),
-            "type",
-            "veth",
-            "peer",
-            "name",
-            pb,
-            "mtu",
-            str(mtu),
-            "netns",
-            self.namespace(b),
-        )
+        ip(self.namespace(a), f"link add {pa} mtu {mtu} type veth peer name {pb} mtu {mtu} netns {self.namespace(b)}")
         for host, port in ends:
-            run("ip", "-n", self.namespace(host), "link", "set", port, "up")
+            ip(self.namespace(host), f"link set {port} up")
             if rate:
-                run(
-                    "tc",
-                    "-n",
-                    self.namespace(host),
-                    "qdisc",
-                    "add",
-                    "dev",
-                    port,
-                    "root",
-                    "handle",
-                    "5:",
-                    "tbf",
-                    "rate",
-                    rate,
-                    "burst",
-                    "20000",
-                    "limit",
-                    "10000000",
-                )
-                run(
-                    "tc",
-                    "-n",
-                    self.namespace(host),
-                    "qdisc",
-                    "add",
-                    "dev",
-                    port,
-                    "parent",
-                    "5:1",
-                    "pfifo",
-                    "limit",
-                    "100",
-                )
+                tc = ["tc", "-n", self.namespace(host), "qdisc", "add", "dev", port]
+                run(*tc, *f"root handle 5: tbf rate {rate} burst 20000 limit 10000000".split())
+                run(*tc, *["parent", "5:1", "pfifo", "limit", "100"])
 
     def start(
         self,
@@ -371,12 +311,17 @@ def agent_command(net: Net, *options: str, listen: str = "") -> list[str]:
     return [*place, str(PLAIN), "--node", "a", "--listen", listen or net.address("a"), "--port", "0=p0", *options]
 
 
-def make_pair(net: Net, *options: str, cables: int = 1, mtu: int = 9000, rate: str | None = None) -> Net:
-    """a, the source, and b, on one cable or several."""
+def join_pair(net: Net, cables: int = 1, mtu: int = 9000, rate: str | None = None) -> Net:
+    """a, the source, and b, on one cable or several; no agent started."""
     for host in "ab":
         net.host(host)
     for _ in range(cables):
         net.cable("a", "b", mtu, rate)
+    return net
+
+
+def make_pair(net: Net, *options: str, cables: int = 1, mtu: int = 9000, rate: str | None = None) -> Net:
+    join_pair(net, cables, mtu, rate)
     for host in "ab":
         net.start(host, *options)
     return net

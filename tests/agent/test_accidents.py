@@ -18,6 +18,7 @@ from agent_harness import (
     Transfer,
     digest,
     join_line,
+    join_pair,
     make_line,
     make_pair,
     node_counters,
@@ -80,10 +81,7 @@ def test_source_folders_confine_what_is_sent(make_net: Callable[[Path], Net], tm
     secret = random_file(tmp_path / "secret", 10)
     (allowed / "link").symlink_to(secret)
     (allowed / "inner").symlink_to("in")
-    net = make_net(PLAIN)
-    net.host("a")
-    net.host("b")
-    net.cable("a", "b")
+    net = join_pair(make_net(PLAIN))
     net.start("a", "--source-root", str(allowed))
     assert stat(net, "a", {"path": str(allowed / "in")})["ok"]
     assert stat(net, "a", {"path": str(allowed / "inner")})["ok"]
@@ -94,10 +92,7 @@ def test_source_folders_confine_what_is_sent(make_net: Callable[[Path], Net], tm
 
 
 def test_an_agent_that_was_given_no_source_root_sends_nothing(make_net: Callable[[Path], Net], tmp_path: Path) -> None:
-    net = make_net(PLAIN)
-    net.host("a")
-    net.host("b")
-    net.cable("a", "b")
+    net = join_pair(make_net(PLAIN))
     net.start("a", sends=False)
     for path in (random_file(tmp_path / "f", 10), Path("/etc/hostname")):
         answer = stat(net, "a", {"path": str(path)})
@@ -178,10 +173,7 @@ def test_disk_full_at_open_and_the_others_finish(
 
 def test_disk_fills_up_half_way(make_net: Callable[[Path], Net], tmp_path: Path, small_disk: Path) -> None:
     """It had room when the group was opened; somebody else takes it meanwhile."""
-    net = make_net(PLAIN)
-    for host in "ab":
-        net.host(host)
-    net.cable("a", "b")
+    net = join_pair(make_net(PLAIN))
     net.start("a")
     net.start("b", dest=small_disk)
     # Beyond what is reserved at once, so that the reservation runs out in the background.
@@ -370,10 +362,7 @@ def test_who_was_done_before_its_lease_ended_fetches_nothing_again(pair: Net, tm
 def test_a_receiver_that_nobody_asks_for_makes_room_for_another_group(
     make_net: Callable[[Path], Net], tmp_path: Path
 ) -> None:
-    net = make_net(PLAIN)
-    for host in "ab":
-        net.host(host)
-    net.cable("a", "b")
+    net = join_pair(make_net(PLAIN))
     net.start("a")
     net.start("b", "--groups", "1")
     first = Transfer(net, "a", random_file(tmp_path / "src", 3_000_000), {"b": path_direct()}, lease_ms=500)

@@ -12,6 +12,7 @@ from agent_harness import (
     PLAIN,
     Net,
     inside,
+    join_pair,
     run,
     until,
 )
@@ -60,10 +61,7 @@ class Manager:
 
 @pytest.fixture
 def manager_net(make_net: Callable[[Path], Net]) -> Iterator[tuple[Net, Manager]]:
-    net = make_net(PLAIN)
-    for host in "ab":
-        net.host(host)
-    net.cable("a", "b")
+    net = join_pair(make_net(PLAIN))
     manager = Manager(net)
     net.start("a", "--fabric-manager", "198.18.0.1:7500")
     yield net, manager
@@ -71,10 +69,7 @@ def manager_net(make_net: Callable[[Path], Net]) -> Iterator[tuple[Net, Manager]
 
 
 def test_of_several_fabric_managers_the_one_that_answers_is_registered_at(make_net: Callable[[Path], Net]) -> None:
-    net = make_net(PLAIN)
-    for host in "ab":
-        net.host(host)
-    net.cable("a", "b")
+    net = join_pair(make_net(PLAIN))
     second = Manager(net, 7502)
     net.start("a", "--fabric-manager", "198.18.0.1:7501,198.18.0.1:7502")
     assert second.accept()["type"] == "register"

@@ -16,6 +16,7 @@ from agent_harness import (
     Net,
     Transfer,
     inside,
+    join_pair,
     make_pair,
     path_direct,
     random_file,
@@ -364,10 +365,7 @@ def test_bad_orders_leave_the_group_alone(pair: Net, tmp_path: Path) -> None:
 
 
 def test_limit_on_groups(make_net: Callable[[Path], Net], tmp_path: Path) -> None:
-    net = make_net(PLAIN)
-    for host in "ab":
-        net.host(host)
-    net.cable("a", "b")
+    net = join_pair(make_net(PLAIN))
     net.start("a")
     net.start("b", "--groups", "2")
     client = net.client("b")
