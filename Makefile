@@ -44,7 +44,7 @@ RUN_OPTIONS = $(if $(FILE),--file $(FILE),--size $(SIZE)) $(if $(FROM),--from $(
   $(if $(TREES),--trees $(TREES)) $(if $(CACHE),--cache $(CACHE)) $(if $(CREDITS),--credits $(CREDITS)) \
   $(if $(DELTA),--delta $(DELTA)) $(if $(SEED),--seed $(SEED))
 
-.PHONY: analyze analyzed audit coverage format docs docs-links packages test-packages test-image help setup build binaries demo lab test test-c c-tests test-py test-quick test-faults lint constants clean bench-lab figures bench-failures bench-path bench-peers mutants power-loss kills clockwork clockwork-bugs test-costs test-long
+.PHONY: analyze analyzed audit coverage coverage-services format docs docs-links packages test-packages test-image help setup build binaries demo lab test test-c c-tests test-py test-quick test-faults lint constants clean bench-lab figures bench-failures bench-path bench-peers mutants power-loss kills clockwork clockwork-bugs test-costs test-long
 
 ifndef V
 .SILENT:
@@ -230,7 +230,14 @@ coverage: build ## lines and branches of the core that tests reach: SHOW="wire.c
 	  -Ilibdatacast/python $$($(PY) -c 'import sysconfig; print("-I" + sysconfig.get_path("include"))') \
 	  $(COVERED)/_core.c $(COVERED_CORE) -o $(COVERED)/_core.so
 	@DATACAST_INSTRUMENTED=$(CURDIR)/$(COVERED)/_core.so PYTHONPATH=tests $(PY) -m pytest -q -p instrumented tests/wire tests/trees tests/planners
-	@$(PY) tests/coverage.py $(COVERED) $(SHOW)
+	@$(PY) tests/core_coverage.py $(COVERED) $(SHOW)
+
+# By the tests of their own folders and those in simulated time; services that are processes of their own count too.
+COVERED_BY := $(addprefix tests/,controller fabric_manager master store cli security mirror origins planners openflow clockwork)
+coverage-services: build ## lines and branches of the services that tests reach: SHOW="master/pace.py" names what they do not
+	@rm -rf $(COVERED)-services
+	@nice -n 5 $(PY) -m coverage run -m pytest -q -n $(shell nproc) --dist worksteal -m "not lab" $(COVERED_BY) $(PYTEST_OPTIONS) || true
+	@$(PY) -m coverage combine -q; $(PY) -m coverage report $(if $(SHOW),--show-missing --include="$(subst $() ,$(comma),$(SHOW))")
 
 mutants: build ## one-line changes that tests should notice, hours, resumable: N=300 SEED=1 PART=core, or LISTED=1
 	@nice -n 10 $(PY) tests/mutants/run.py --count $(or $(N),300) --seed $(or $(SEED),1) $(if $(PART),--part $(PART)) \

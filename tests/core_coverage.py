@@ -1,6 +1,6 @@
 """`make coverage`: which lines and branches of the core tests reach, from what gcov has counted.
 
-    coverage.py FOLDER [NAME …]      a table; for the sources named every line and branch that was not reached, too
+    core_coverage.py FOLDER [NAME …]      a table; for the sources named every line and branch that was not reached, too
 
 What the compiler made of assertions in tests does not count.
 """
