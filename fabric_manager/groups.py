@@ -20,9 +20,10 @@ from pydantic import TypeAdapter, ValidationError
 from datacast.services.problems import NO_LEADER, Problem
 from datacast.services.store import Conflict, StoreError
 
-from . import machine
+from . import machine, requests
 from .admission import Admission, Caps
 from .api import GroupSpec, MasterReport, StartOrder
+from .balance import Balance
 from .carried import Carried
 from .cordons import Cordons
 from .divider import Divider
@@ -31,16 +32,6 @@ from .keys import GROUPS, TREE_IDS, Kept, TreeIds, unwritten
 from .machine import Assigned, Cancel, Event, GiveUp, Join, Leave, OwnerLost, Place, Recall, Reported, Resume, Tell
 from .rate_caps import RateCaps
 from .record import Record, dump, load, summary
-from .requests import (
-    check_dest_path,
-    check_host,
-    check_late,
-    check_source_path,
-    no_agent,
-    receivers_of,
-    with_fetchers,
-    with_shards,
-)  # fmt: skip
 from .sets import Sets
 from .site_groups import SiteGroups
 from .streams import in_turn
@@ -93,6 +84,9 @@ class Groups:
         self.tree_ids = TreeIds(kept)
         self.totals = Totals()
         self.workers = Workers(self._lost, self._came)
+        self.balance = Balance(
+            self.workers, self.unfinished, lambda record: self._lose(record, "another worker had less to do", True)
+        )
         self.carried = Carried(fabric.graph)
         self.divider = Divider(fabric, self.tell, self._refuse)
         self.rate_caps = RateCaps(fabric, kept, self.divider.cap)
@@ -184,15 +178,15 @@ class Groups:
 
     async def _create(self, spec: GroupSpec, accepted_ns: int, by: str, key: str) -> Record:
         await self._agents_return(spec)
-        receivers = receivers_of(self.fabric, self.sets.all(), spec)
+        receivers = requests.receivers_of(self.fabric, self.sets.all(), spec)
         if not isinstance(spec.receivers, list):  # a set, or all: as many as take part
             receivers = [name for name in receivers if self.cordons.reason(name) is None] or receivers
         if spec.url is not None:
-            spec = with_fetchers(self.fabric, spec, receivers)
+            spec = requests.with_fetchers(self.fabric, spec, receivers)
         else:
-            check_source_path(spec.source_path)
-        spec = with_shards(spec, receivers)
-        dest = check_dest_path(spec.dest_path or posixpath.basename(spec.source_path.partition("?")[0]))
+            requests.check_source_path(spec.source_path)
+        spec = requests.with_shards(spec, receivers)
+        dest = requests.check_dest_path(spec.dest_path or posixpath.basename(spec.source_path.partition("?")[0]))
         now = time.time_ns()
         spec = replace(spec, receivers=receivers, receiver_set=None, dest_path=dest)
         self.cordons.check(list(dict.fromkeys([*spec.roots, *receivers])))
@@ -287,19 +281,19 @@ class Groups:
         if record.state in ("failed", "partial"):
             missing = [name for name in record.receivers if name not in record.done]
             if not any(self.fabric.nodes[name].registered for name in record.spec.roots):
-                raise no_agent(record.spec.source)
+                raise requests.no_agent(record.spec.source)
             if not any(self.fabric.nodes[name].registered for name in missing):
-                raise no_agent(missing[0] if missing else record.spec.source)
+                raise requests.no_agent(missing[0] if missing else record.spec.source)
         return await self._do(group, Resume())
 
     async def add_receiver(self, group: str, host: str, dest_path: str | None = None) -> Record:
         """`dest_path`: where this one wants it, if elsewhere than the others. Raises Problem."""
         record = self.get(group)
-        check_host(self.fabric, "host", host)
-        check_late(record.spec, host)
+        requests.check_host(self.fabric, "host", host)
+        requests.check_late(record.spec, host)
         if not self.fabric.nodes[host].registered:
-            raise no_agent(host)
-        return await self._do(group, Join(host, None if dest_path is None else check_dest_path(dest_path)))
+            raise requests.no_agent(host)
+        return await self._do(group, Join(host, None if dest_path is None else requests.check_dest_path(dest_path)))
 
     async def remove_receiver(self, group: str, host: str) -> Record:
         """Raises Problem."""
@@ -404,7 +398,9 @@ class Groups:
                     if record.id in worker.groups and worker.lease != record.lease:
                         worker.groups.discard(record.id)
                         if not machine.final(record):
-                            worker.put({"type": "drop", "group": record.id, "epoch": record.epoch})
+                            # Nobody's: whoever has it still, in this epoch, too, lets go.
+                            over = record.epoch + (record.owner is None)
+                            worker.put({"type": "drop", "group": record.id, "epoch": over})
             elif isinstance(effect, Tell):
                 self.tell(record.id, effect.message)
             else:
@@ -551,6 +547,7 @@ class Groups:
                 if held.record.owner is not None and held.record.lease not in leases:
                     self._lose(held.record, "its worker did not come back")
         self._admit()
+        self.balance.look(time.monotonic(), bool(self._waiting or self._losing))
         if self._waiting:
             self._spawn(self._place_waiting())
 
