@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from annotated_types import Ge, Gt, Le, MaxLen, MinLen
 from pydantic import StringConstraints
 
+from datacast.origins.ranges import PIECES_MAX
 from datacast.services import ranges
 from datacast.services.problems import JsonClient, segment
 from datacast.services.tls import PLAIN, Security
@@ -288,6 +289,8 @@ class Progress:
     report: dict[str, Any] | None = None
     reactions: Annotated[list[dict[str, Any]], MaxLen(64)] = field(default_factory=list)
     adopt: Adopt | None = None
+    fetched: Annotated[str, MaxLen(PIECES_MAX // 4)] = ""
+    """Of an object of another site: the pieces that members have fetched (origins/exchange.py: packed)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -412,6 +415,14 @@ class FabricManagerClient(JsonClient):
     async def resume_group(self, group: str) -> dict[str, Any]:
         """Start a group again that has not reached all; receivers go on from what they have verified."""
         return await self.request("POST", f"/groups/{segment(group)}/resume")
+
+    async def offer(self, group: str, pieces: list[tuple[int, int]]) -> None:
+        """Of an object of another site: (first, count) of the pieces that members may ask for now."""
+        await self.request("POST", f"/groups/{segment(group)}/offers", {"pieces": pieces})
+
+    async def fetched(self, group: str) -> str:
+        """Of an object of another site: the pieces that members have (origins/exchange.py); "": not told yet."""
+        return str((await self.request("GET", f"/groups/{segment(group)}/fetched"))["fetched"])
 
     async def add_receiver(self, group: str, host: str, dest_path: str | None = None) -> dict[str, Any]:
         body = {"host": host} if dest_path is None else {"host": host, "dest_path": dest_path}

@@ -10,9 +10,10 @@ from annotated_types import Ge, Le, MaxLen, MinLen
 from fastapi import Body, FastAPI, Header, Query
 from fastapi.responses import JSONResponse
 
+from datacast.origins.ranges import PIECES_MAX
 from datacast.services.problems import Problem
 
-from .api import GroupSpec, Name
+from .api import Count, GroupSpec, Name
 from .api import Path as FilePath
 from .dry_run import check_deadline, dry_run
 from .fabric import Fabric
@@ -100,6 +101,17 @@ def add_group_routes(app: FastAPI, fabric: Fabric, groups: Groups) -> None:
     @app.post("/groups/{group}/resume", dependencies=controller)
     async def resume(group: str) -> JSONResponse:
         return JSONResponse(told(await groups.resume(group)))
+
+    @app.post("/groups/{group}/offers", dependencies=controller)
+    async def offer(
+        group: str, pieces: Annotated[list[tuple[Count, Count]], MaxLen(PIECES_MAX), Body(embed=True)]
+    ) -> JSONResponse:
+        groups.tell(group, {"type": "offers", "pieces": pieces})
+        return JSONResponse({})
+
+    @app.get("/groups/{group}/fetched", dependencies=controller)
+    async def fetched(group: str) -> JSONResponse:
+        return JSONResponse({"fetched": groups.get(group).progress.fetched})
 
     @app.post("/groups/{group}/receivers", dependencies=controller)
     async def add_receiver(

@@ -58,16 +58,20 @@ def names_of(read: sites.Sites, source: str, receivers: Iterable[str]) -> list[s
     home, found = _site(source), []
     hosts = {name: [f"{name}-{number}" for number in range(site.hosts)] for name, site in read.sites.items()}
     for name in receivers:
-        if name == EVERYWHERE:
-            found += [host for every in hosts.values() for host in every]
-            continue
         *way, host = name.split("/")
-        at = home
-        for step in way[1:] if way[:1] == [home] else way:
+        deep = host == "all" and way[-1:] == ["*"]
+        at, path = home, [home]
+        for step in (way[:-1] if deep else way)[way[:1] == [home] :]:
             if step not in read.neighbours(at):
                 known = ", ".join(read.neighbours(at))
                 raise LabError(f"{name}: {at} knows no site {step}", what=name, remedy=f"it knows {known}")
+            if step in path:
+                raise LabError(f"{name} leads back to {step}", what=name, remedy="name each site once")
             at = step
+            path.append(step)
+        if deep:
+            found += [host for site in _below(read, at, path) for host in hosts[site]]
+            continue
         if host != "all" and host not in hosts[at]:
             raise LabError(
                 f"{name}: {at} has no host {host}", what=name, remedy=f"its hosts are {', '.join(hosts[at])}"
@@ -77,6 +81,14 @@ def names_of(read: sites.Sites, source: str, receivers: Iterable[str]) -> list[s
     if not wanted:
         raise LabError("no receivers", remedy=f"name hosts in --to, SITE/all, or {EVERYWHERE}")
     return wanted
+
+
+def _below(read: sites.Sites, site: str, path: list[str]) -> list[str]:
+    """A site and all that it leads to, but those on the way to it."""
+    found = [site]
+    for one in found:
+        found += [other for other in read.neighbours(one) if other not in found and other not in path]
+    return found
 
 
 def _site(host: str) -> str:

@@ -16,8 +16,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from datacast.origins.dealing import RUN_S, Dealing
-from datacast.origins.ranges import Range
+from datacast.origins.exchange import packed
+from datacast.origins.ranges import Range, joined, piece_bytes
 
 from .collective import Collective
 from .crew import PROMPT_S, Crew, GroupError
@@ -45,6 +48,8 @@ BLOCK_LEAST, BLOCK_MORE = 32 << 10, 64 << 10
 """Of short objects and of others: a slow fetcher's last block should not hold everybody up."""
 SETTLE_S = 0.5
 """After members were opened again they tell what they hold; so long that is waited for."""
+DEALT = "?dealt"
+"""How the URL of an object of another site ends whose controller says what may be fetched now."""
 REPEAT_S = 4.0
 """A run of which nothing is heard for so long is ordered again: what is there or on its way is not fetched twice."""
 
@@ -81,6 +86,10 @@ class Fetching:
         self._settled = 0.0
         self._refusals: dict[str, GroupError] = {}
         self._ended: GroupError | None = None
+        url = transfer.spec.url or ""
+        self._far = url.startswith("site:")
+        self._offers: list[Range] | None = [] if self._far and url.endswith(DEALT) else None
+        """Pieces of the exchange between sites; None: all there are."""
 
     @property
     def _scheduler(self) -> Collective:
@@ -114,8 +123,7 @@ class Fetching:
         return left
 
     def begin(self, roots: list[str]) -> None:
-        far = (self._t.spec.url or "").startswith("site:")
-        run, run_s, least_s = (SITE_RUN, SITE_RUN_S, SITE_LEAST_S) if far else (AT_ONCE, RUN_S, 0.0)
+        run, run_s, least_s = (SITE_RUN, SITE_RUN_S, SITE_LEAST_S) if self._far else (AT_ONCE, RUN_S, 0.0)
         policy = self._t.spec.origin_policy
         self.dealing = Dealing(self._t.blocks, roots, policy, run=run, run_s=run_s, least_s=least_s)
         self._runs = {root: [] for root in roots}
@@ -137,18 +145,71 @@ class Fetching:
                 if now - run.heard > REPEAT_S and not member.suspect:
                     run.heard = now
                     self._tasks.spawn(self._order_run(member, run))
-            while not member.suspect and self._hungry(root, now) and (blocks := self.dealing.take(root)) is not None:
-                missing = {b for b in range(blocks.first, blocks.end) if not self._holders.get(b)}
-                if self.dealing.policy == "flat":
-                    missing = {b for b in range(blocks.first, blocks.end) if root not in self._holders.get(b, ())}
-                run = Run(blocks, missing, now)
-                self._since.setdefault(root, now)
-                runs.append(run)
-                if missing:
-                    self._tasks.spawn(self._order_run(member, run))
-                else:
-                    self._end_runs(root)
+            while self._offers is None and not member.suspect and self._hungry(root, now):
+                if (blocks := self.dealing.take(root)) is None:
+                    break
+                self._begin_run(root, blocks, now)
+        self._deal_offers(now)
         self._relieve(now)
+
+    def _begin_run(self, root: str, blocks: Range, now: float) -> None:
+        assert self.dealing
+        missing = {b for b in range(blocks.first, blocks.end) if not self._holders.get(b)}
+        if self.dealing.policy == "flat":
+            missing = {b for b in range(blocks.first, blocks.end) if root not in self._holders.get(b, ())}
+        run = Run(blocks, missing, now)
+        self._since.setdefault(root, now)
+        self._runs[root].append(run)
+        if missing:
+            self._tasks.spawn(self._order_run(self._crew.members[root], run))
+        else:
+            self._end_runs(root)
+
+    # ---- what the controller lets members ask other sites for ----
+    def offered(self, pieces: list[tuple[int, int]]) -> None:
+        """First and count, of the exchange's pieces. Raises ValueError: none, or two overlap."""
+        self._offers = joined(Range(first, count) for first, count in pieces)
+        self._t.wake.set()
+
+    def _deal_offers(self, now: float) -> None:
+        """All of it at once: the controller offers no more than other sites can give soon."""
+        if not self._offers:
+            return
+        assert self.dealing
+        held = self._blocks_of(self._offers)
+        able = [root for root in self.dealing.fetchers if not self._crew.members[root].suspect]
+        while able:
+            root = min(able, key=lambda name: (self._missing(name), name))
+            if (blocks := self.dealing.take(root, held, AT_ONCE)) is None:
+                able.remove(root)
+            else:
+                self._begin_run(root, blocks, now)
+
+    def _bytes(self) -> tuple[int, int]:
+        """Of a piece of the exchange, and of a block."""
+        assert self._t.plan and self._t.size is not None
+        return piece_bytes(self._t.size), self._t.plan.payload * self._t.block
+
+    def _blocks_of(self, offers: list[Range]) -> list[Range]:
+        """The blocks that begin in these pieces, in order and joined."""
+        piece, block = self._bytes()
+        found = []
+        for one in offers:
+            first, end = -(-one.first * piece // block), min(self._t.blocks, -(-one.end * piece // block))
+            if first < end:
+                found.append(Range(first, end - first))
+        return joined(found)
+
+    def fetched(self) -> str:
+        """The pieces of the exchange that members have, all blocks of each; "": it is no object of another site."""
+        if not self._far or self.dealing is None or not self._t.size:
+            return ""
+        piece, block = self._bytes()
+        there = np.zeros(self._t.blocks + 1, np.int64)
+        there[1:] = np.cumsum([bool(self._holders.get(b)) for b in range(self._t.blocks)])
+        first = np.arange(-(-self._t.size // piece)) * piece
+        begin, end = first // block, -(-np.minimum(first + piece, self._t.size) // block)
+        return packed(there[end] - there[begin] == end - begin)
 
     def _hungry(self, root: str, now: float) -> bool:
         assert self.dealing
@@ -245,6 +306,7 @@ class Fetching:
             if first:
                 news.append([block, digest])
             self._holders.setdefault(block, set()).add(member.name)
+            self._t.news = True
             if first or block in self._homeless:
                 self._homeless.discard(block)
                 self._scheduler.offer(block, member.name)

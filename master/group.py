@@ -111,7 +111,9 @@ class Group:
             else lambda _, rows: rows,
             not_fetched=self._fetching.not_fetched if self._fetching else lambda _, __: None,
         )
-        self._telling = Telling(t, self.crew, self.feeding, received_ns)
+        self._telling = Telling(
+            t, self.crew, self.feeding, received_ns, self._fetching.fetched if self._fetching else lambda: ""
+        )
 
     # ---- for the worker ----
     @property
@@ -144,12 +146,14 @@ class Group:
         self.crew.hang_up()
 
     def on_control(self, message: dict[str, Any]) -> None:
-        """From the fabric manager: `cancel`, `join`, `leave`, `rates`; `members` (all receivers there should be) when
-        it was out of touch."""
+        """From the fabric manager: `cancel`, `join`, `leave`, `rates`, `offers`; `members` (all receivers there should
+        be) when it was out of touch."""
         if message["type"] == "cancel":
             self.cancel("cancelled on request")
         elif message["type"] == "rates":
             self._tasks.spawn(self._bounds.take(message["rates"]))
+        elif message["type"] == "offers" and self._fetching:
+            self._fetching.offered([(int(first), int(count)) for first, count in message["pieces"]])
         elif message["type"] in ("join", "leave", "members"):
             self._inbox.put_nowait(message)
 

@@ -49,6 +49,7 @@ class Told:
             self._receivers, self._trees, self._arcs = {}, {}, {}
         progress = {key: body.get(key) for key in ("size", "error", "report", "adopt")}
         progress |= {"fraction": body["fraction"], "rate_bps": body["rate_bps"], "reactions": body["reactions"]}
+        progress["fetched"] = body.get("fetched", "")
         told: dict[str, Any] = {}
         self._mapped = self._behind(receivers, size)
         progress["receivers"] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from .crew import Crew
@@ -14,8 +15,15 @@ from .transfer import Transfer
 class Telling:
     """Reports, each with what is new since the one before."""
 
-    def __init__(self, transfer: Transfer, crew: Crew, feeding: Feeding, received_ns: int) -> None:
-        self._t, self._crew, self._feeding = transfer, crew, feeding
+    def __init__(
+        self,
+        transfer: Transfer,
+        crew: Crew,
+        feeding: Feeding,
+        received_ns: int,
+        fetched: Callable[[], str] = lambda: "",
+    ) -> None:
+        self._t, self._crew, self._feeding, self._fetched = transfer, crew, feeding, fetched
         self._marks: list[tuple[str, int]] = [("accepted", transfer.order.accepted_ns), ("order", received_ns)]
         self._told = Told()
         self._final: dict[str, Any] | None = None
@@ -32,6 +40,7 @@ class Telling:
         t.news = False
         body = progress_json(state, t.error, t.size, self._crew.receivers, self._trees(), self._final)
         body["reactions"] = of_reactions(t.reactions[-20:])
+        body["fetched"] = self._fetched()
         if t.scheduler and t.plan and t.state == "running":
             body["adopt"] = {
                 "first_ns": t.first_ns,

@@ -6,6 +6,14 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+PIECES_MAX, PIECE_LEAST = 1024, 256 << 10
+"""Of an object that sites exchange: what each says to have is a bit for each piece."""
+
+
+def piece_bytes(size: int) -> int:
+    """Of one piece of an object of this size; the same at every site."""
+    return max(PIECE_LEAST, -(-size // PIECES_MAX))
+
 
 @dataclass(frozen=True, order=True)
 class Range:

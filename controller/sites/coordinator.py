@@ -23,10 +23,11 @@ from datacast.fabric_manager.api import FINAL_STATES, FabricManagerClient, Group
 from datacast.services.problems import Problem
 from datacast.services.sites_file import SiteError, host_port
 
+from .exchanges import Exchanges
 from .gateway import Gateway
 from .naming import Members, for_site, reaches_out, split
 from .peers import Peers
-from .records import AT_SITE, Failure, HostFigures, Mark, Order, Orders, Part, Progress, SiteGroup
+from .records import AT_SITE, DEALT, Failure, Held, HostFigures, Mark, Order, Orders, Part, Progress, SiteGroup
 
 log = logging.getLogger("datacast.sites")
 
@@ -48,6 +49,7 @@ class Coordinator:
 
     def __init__(self, client: FabricManagerClient, peers: Peers, gateway: Gateway) -> None:
         self._client, self.peers, self.gateway = client, peers, gateway
+        self._exchanges = Exchanges(client, peers, gateway.sharing)
         self.groups: dict[str, SiteGroup] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._saved: dict[str, str] = {}
@@ -68,6 +70,7 @@ class Coordinator:
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await self._exchanges.stop()
         await self.peers.close()
 
     # ---- asked for here ----
@@ -177,7 +180,7 @@ class Coordinator:
         """When something has changed that must outlast this process: figures need not. Raises Problem."""
         group = self.groups[group.id]
         states = [group.own.state, *(part.progress.state for part in group.parts.values())]
-        mark = f"{states} {group.local} {group.cancelled} {group.told}"
+        mark = f"{states} {group.local} {group.cancelled} {group.told} {group.others}"
         if self._saved.get(group.id) != mark:
             await self._client.put_site_group(group.id, group.model_dump_json())
             self._saved[group.id] = mark
@@ -224,6 +227,14 @@ class Coordinator:
         ):
             return None
         return group
+
+    async def held(self, group_id: str, site: str, version: int, wait: float) -> Held:
+        """What this site has of an object, for one that may have it; waits until that is another version. Raises
+        Problem."""
+        group = self.offered(group_id, site)
+        if group is None:
+            raise Problem(404, "not_found", f"no object {group_id} is offered to you", what=group_id)
+        return await self._exchanges.held(lambda: self.groups.get(group_id, group), version, wait)
 
     async def heard(self, group_id: str, site: str, progress: Progress) -> bool:
         """A site tells of its part; whether it is to end. Raises Problem."""
@@ -278,6 +289,8 @@ class Coordinator:
             group = self.groups[order.id]
             if group.parent != site and order.spec.receivers == group.asked:
                 # Another way to the same group. Only the first one hears how it does: sites may be joined in a ring.
+                if site not in group.others:
+                    await self._save(self._put(group, others=[*group.others, site]))
                 await self._tell_once(site, order.id, Progress(state="done"))
             elif group.parent != site:
                 text = f"site {self.name} has this group from {group.parent} already, for other receivers: name it once"
@@ -324,6 +337,8 @@ class Coordinator:
             own = host_port(self.peers.directory.sites.url)
             options = replace(spec.options, planner=None)
             url = f"{AT_SITE}//{own}/site/objects/{group.id}"
+            if len(self._exchanges.origins(group)) > 1:
+                url += DEALT
             spec = replace(spec, url=url, parts=[], fetchers=FETCHERS, size=None, options=options)
         here = await self._client.create_group(asdict(spec), by=f"site {group.parent}", key=group.id)
         if not group.fetched:
@@ -351,6 +366,7 @@ class Coordinator:
             if self.peers.directory.look():
                 self.peers.follow()
             self._follow_all()
+            self._exchanges.keep(self.groups)
             for group in tuple(self.groups.values()):
                 if not (group.finished_ns and (group.parent is None or group.told)):
                     try:

@@ -20,6 +20,7 @@ from datacast.services.sites_file import SiteError
 from .agents import READ_MAX, Agents, What
 from .peers import Peers
 from .records import Mark, SiteGroup
+from .sharing import Sharing
 
 log = logging.getLogger("datacast.sites")
 
@@ -52,6 +53,8 @@ class Gateway:
         self._client, self._agents, self._peers = client, agents, peers
         self._holders: dict[str, tuple[float, list[str], set[str]]] = {}
         """Of a local group: when it was looked at, its receivers, those that fetch first, and who is done."""
+        self.sharing: dict[str, Sharing] = {}
+        """Of groups that come from other sites."""
 
     # ---- from this site ----
     async def stat(self, host: str, path: str) -> tuple[int, Mark]:
@@ -126,21 +129,58 @@ class Gateway:
     async def to_host(
         self, group: SiteGroup, first: int, last: int, patience: float = PATIENCE_S
     ) -> AsyncGenerator[bytes, None]:
-        """For a host here. A connection that breaks is opened again where it broke off. Raises SiteError."""
-        at, end = first, time.monotonic() + patience
+        """For a host here, or for a site behind one that only passes on. A connection that breaks is opened again where
+        it broke off, or to another site that has the bytes. Raises SiteError."""
+        at, end, avoided = first, time.monotonic() + patience, set[str]()
         while at <= last:
-            site = self._from(group)
+            site, until = self._way(group, at, last, avoided)
             try:
-                async for chunk in self._peers.stream(site, group.id, at, last, group.etag):
+                if site is None:
+                    raise SiteError("no other site has that yet", group.id, "not_yet")
+                async for chunk in self._from_site(group, site, at, until):
                     at += len(chunk)
                     end = time.monotonic() + patience
                     yield chunk
+                avoided.clear()
             except SiteError as error:
+                if site is not None and self._gives_way(group, site, error):
+                    avoided.add(site)
+                    continue
                 if error.code not in ("not_yet", "site_away") or time.monotonic() > end:
                     raise
-                if error.code == "site_away":
-                    await asyncio.sleep(AGAIN_S)
+                avoided.clear()
+                await asyncio.sleep(AGAIN_S)
 
-    def _from(self, group: SiteGroup) -> str:
+    async def _from_site(self, group: SiteGroup, site: str, first: int, last: int) -> AsyncGenerator[bytes, None]:
+        """Raises SiteError."""
+        sharing = self.sharing.get(group.id)
+        if sharing:
+            sharing.asked(site)
+        try:
+            async for chunk in self._peers.stream(site, group.id, first, last, group.etag):
+                if sharing:
+                    sharing.came(site, first, len(chunk))
+                first += len(chunk)
+                yield chunk
+        finally:
+            if sharing:
+                sharing.answered(site)
+
+    def _way(self, group: SiteGroup, at: int, last: int, avoided: set[str]) -> tuple[str | None, int]:
+        """Which site is asked from byte `at` on, and up to which."""
         assert group.parent
-        return group.parent
+        sharing = self.sharing.get(group.id)
+        if sharing is None or not sharing.origins:  # nobody has told what it has: whoever gave the order has it
+            return group.parent, last
+        return sharing.way(at, last, avoided)
+
+    def _gives_way(self, group: SiteGroup, site: str, error: SiteError) -> bool:
+        """Whether others may have it. One that has failed is asked for nothing until it tells again what it has."""
+        sharing = self.sharing.get(group.id)
+        if sharing is None or (site == group.parent and error.code not in ("not_yet", "site_away")):
+            return False
+        alone = sharing.origins == [site]
+        if error.code != "not_yet":
+            log.info("group %s: %s", group.id, error.message)
+            sharing.away(site)
+        return not alone

@@ -37,6 +37,7 @@ def split(names: list[str] | str, own: str, known: list[str], path: list[str], o
         return Members("all")
     here: list[str] = []
     for name in names:
+        name = name.removeprefix(f"{own}/") if name == f"{own}/{EVERYWHERE}" else name
         if name == EVERYWHERE:
             members.here = "all"
             for site in known:

@@ -19,14 +19,14 @@ from datacast.services.sites_file import SiteError
 from datacast.services.tls import Identity, TlsError, explain, https_context
 
 from .directory import Directory
-from .records import Orders, Progress
+from .records import Held, Orders, Progress
 
 log = logging.getLogger("datacast.sites")
 
 CONNECT_S, STILL_S, HEAD_S = 2.0, 2.0, 4.0
 """A connection that takes longer, or brings nothing for so long, is given up for another: after a cut that is sooner
 than TCP's own timers."""
-ORDERS_WAIT_S = 20.0
+ORDERS_WAIT_S, HELD_WAIT_S = 20.0, 2.0
 JSON_MAX = 8 << 20
 CONNECTIONS = 16
 """To one site."""
@@ -175,6 +175,17 @@ class Peers:
         """How a part is doing; whether it is to end. Raises as `ask`."""
         told = await self.ask(name, "POST", f"/site/groups/{group}/progress", progress.model_dump(mode="json"))
         return isinstance(told, dict) and told.get("cancel") is True
+
+    async def held(self, name: str, group: str, version: int) -> Held:
+        """What it has of an object; waits until that is another version. Raises as `ask`."""
+        params = {"version": version, "wait": HELD_WAIT_S}
+        told = await self.ask(name, "GET", f"/site/groups/{group}/held", wait=HELD_WAIT_S, params=params)
+        try:
+            return Held.model_validate(told)
+        except ValidationError as error:
+            raise SiteError(
+                f"site {name} tells what cannot be read: {error.errors()[0]}", name, "bad_answer"
+            ) from error
 
     async def stream(self, name: str, group: str, first: int, last: int, etag: str) -> AsyncIterator[bytes]:
         """Bytes of an object, as they come. Raises SiteError: `not_yet` (it has not got them either), `changed`,

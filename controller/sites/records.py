@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from datacast.fabric_manager.api import FINAL_STATES, GroupSpec
+from datacast.origins.ranges import PIECES_MAX
 from datacast.services.sites_file import Name
 
 Id = Annotated[str, Field(pattern=r"^s-[0-9a-f]{16}$")]
@@ -14,7 +15,11 @@ Receiver = Annotated[str, Field(min_length=1, max_length=320)]
 Size = Annotated[int, Field(ge=0, le=1 << 53)]
 AT_SITE = "site:"
 """Of an object that another site gives."""
+DEALT = "?dealt"
+"""Behind it: hosts may ask for what they are told only (master/fetching.py)."""
 HOSTS_MAX, PATH_MAX, PARTS_MAX = 8192, 16, 256
+HELD_MAX = PIECES_MAX // 4
+"""Hexadecimal digits."""
 
 State = Literal["ordered", "queued", "starting", "running", "cancelling", "done", "partial", "failed", "cancelled"]
 
@@ -68,6 +73,14 @@ class Orders(_Message):
     cancel: Annotated[list[Id], Field(max_length=4096)] = []
 
 
+class Held(_Message):
+    """Which pieces of a group's object a site has, and which it has begun (origins/exchange.py: packed)."""
+
+    version: Annotated[int, Field(ge=0)] = 0
+    held: Annotated[str, Field(max_length=HELD_MAX)] = ""
+    begun: Annotated[str, Field(max_length=HELD_MAX)] = ""
+
+
 class Mark(_Message):
     """What tells the source's file from another."""
 
@@ -97,6 +110,7 @@ class SiteGroup(_Message):
     local: str | None = None
     """The group of this site; None: it has no receivers here, and only passes on."""
     others: list[Name] = []
+    """Sites that were given the same order, and those that have given it too."""
     asked: list[Receiver] = []
     """The receivers of the order."""
     parts: Annotated[dict[Name, Part], Field(max_length=PARTS_MAX)] = {}

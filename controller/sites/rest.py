@@ -107,6 +107,16 @@ def router(known: Coordinator | None, problems: Callable[..., dict[int | str, di
     async def progress(request: Request, group: GroupId, told: Progress) -> JSONResponse:
         return JSONResponse({"cancel": await coordinator.heard(group, site_of(request), told)})
 
+    @routes.get("/site/groups/{group}/held", include_in_schema=False)
+    async def held(
+        request: Request,
+        group: GroupId,
+        version: Annotated[int, Query(ge=0)] = 0,
+        wait: Annotated[float, Query(ge=0, le=30)] = 0.0,
+    ) -> JSONResponse:
+        found = await coordinator.held(group, site_of(request), version, wait)
+        return JSONResponse(found.model_dump(mode="json"))
+
     @routes.get("/site/objects/{group}", include_in_schema=False)
     async def object_range(request: Request, group: GroupId) -> Response:
         site: str = request.scope[SITE]

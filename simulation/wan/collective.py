@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from datacast.origins.dealing import Dealing
+from datacast.origins.exchange import Exchange
 from datacast.origins.ranges import Range, added
 
 from .clusters import LAN, LAN_HOP_S, PIECE, Clusters, chosen
-from .exchange import Exchange
 from .fluid import Pipe
 
 Node = tuple[int, int]

@@ -91,6 +91,7 @@ def test_all_below_a_site_is_for_that_site_to_find():
 def test_everywhere_is_here_and_all_sites_that_have_it_not():
     told = split([EVERYWHERE], "sfo", ["ams", "syd", "oak"], ["ams", "sfo"], ["oak"])
     assert told.here == "all" and told.there == {"syd": [EVERYWHERE]}
+    assert split([f"sfo/{EVERYWHERE}"], "sfo", ["ams", "syd", "oak"], ["ams", "sfo"], ["oak"]) == told
     with pytest.raises(SiteError, match="leads back"):
         split(["ams/all"], "sfo", ["ams"], ["ams", "sfo"])
     with pytest.raises(SiteError, match="no site mars"):

@@ -115,12 +115,18 @@ def test_sites_that_nothing_joins_and_files_that_are_not_there(tmp_path):
 def test_names_mean_hosts_as_seen_from_the_source_s_site(tmp_path):
     read = sites.read(given(tmp_path))
     assert names_of(read, "ams-0", ["*/all"]) == ["ams-1", "sfo-0", "sfo-1", "syd-0"]
+    assert names_of(read, "ams-0", ["sfo/*/all"]) == ["sfo-0", "sfo-1", "syd-0"]
+    assert names_of(read, "sfo-0", ["syd/*/all"]) == ["syd-0"]
+    assert names_of(read, "sfo-1", ["sfo/*/all"]) == ["sfo-0", "ams-0", "ams-1", "syd-0"]
     assert names_of(read, "ams-0", ["all"]) == names_of(read, "ams-0", ["ams/all"]) == ["ams-1"]
     assert names_of(read, "ams-0", ["sfo/sfo-1", "sfo/syd/all", "ams-1"]) == ["sfo-1", "syd-0", "ams-1"]
     for name, message in (
         ("syd/all", "ams knows no site syd"),
         ("sfo/ams-1", "sfo has no host ams-1"),
         ("sfo-0", "ams has no host sfo-0"),
+        ("syd/*/all", "ams knows no site syd"),
+        ("sfo/ams/*/all", "leads back to ams"),
+        ("*/sfo-0", r"ams knows no site \*"),
         ("ams-0", "no receivers"),
     ):
         with pytest.raises(LabError, match=message):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import random
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datacast.origins.dealing import Dealing, DealingError
+from datacast.origins.exchange import Exchange, packed, runs_of, unpacked
 from datacast.origins.ranges import Range, added, common, pieces, without
-from datacast.simulation.wan.exchange import Exchange
 
 
 @settings(deadline=None)
@@ -166,3 +167,32 @@ def test_ranges_meet_and_part_as_sets_do(ours, theirs, first, count):
     assert all(x.end < y.first for x, y in itertools.pairwise(a))
     assert numbers(common(a, b)) == ours & theirs
     assert numbers(without(a, Range(first, count))) == ours - set(range(first, first + count))
+
+
+def test_what_was_had_and_is_lost_is_anybodys_and_an_origin_that_forgets_has_nothing():
+    exchange = Exchange(20, run=4)
+    exchange.connects("c", "o")
+    exchange.holds("o", Range(0, 20))
+    exchange.has(Range(0, 20))
+    assert exchange.take("c") is None and exchange.left == 0
+    exchange.lost(Range(5, 3))
+    one = exchange.take("c")
+    assert exchange.left + one.count == 3 and 5 <= one.first < 8
+    with pytest.raises(DealingError):
+        exchange.lost(one)  # begun, not had
+    exchange.forgets("o")
+    assert exchange.left == 3  # what it had begun as well
+    exchange.connects("c", "o")
+    assert exchange.take("c") is None
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=100))
+def test_pieces_travel_as_a_bit_each(bits):
+    pieces = np.array(bits)
+    assert (unpacked(packed(pieces), len(bits)) == pieces).all()
+    runs = runs_of(pieces)
+    assert [n for one in runs for n in range(one.first, one.end)] == [*np.flatnonzero(pieces)]
+    assert all(a.end < b.first for a, b in itertools.pairwise(runs))
+    for wrong in (packed(pieces) + "00", "x", packed(np.ones(8 * len(bits) + 8, bool))):
+        with pytest.raises(DealingError):
+            unpacked(wrong, len(bits))

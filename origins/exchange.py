@@ -5,6 +5,8 @@ Of what an origin holds it takes first what fewest sites have or fetch, at rando
 site has leaves it once for all, and sites have something for each other (rarest first). A fetcher, a connection to an
 origin, takes runs of about half a second, and single pieces towards the end, as in dealing.py.
 
+A site's controller chooses with it (controller/sites/sharing.py), and so do the simulated clusters (simulation/wan).
+
 Pure: what others hold and have begun comes in as reports, ranges go out. Reports may be late or missing; then a
 choice is worse, but nothing is fetched twice or forgotten.
 """
@@ -20,6 +22,28 @@ from datacast.origins.dealing import AVERAGE, RUN_S, DealingError
 from datacast.origins.ranges import Range
 
 COPIES_MOST = 255
+
+
+def packed(pieces: np.ndarray) -> str:
+    """A bit for each piece, the first one highest, as hexadecimal digits."""
+    return np.packbits(pieces).tobytes().hex()
+
+
+def unpacked(text: str, total: int) -> np.ndarray:
+    """Raises DealingError for what `packed` does not make of so many pieces."""
+    try:
+        bits = np.unpackbits(np.frombuffer(bytes.fromhex(text), np.uint8))
+    except ValueError as error:
+        raise DealingError("pieces are told by hexadecimal digits", text[:32]) from error
+    if len(bits) != -(-total // 8) * 8 or bits[total:].any():
+        raise DealingError(f"{len(bits)} bits tell nothing of {total} pieces", text[:32])
+    return bits[:total].astype(bool)
+
+
+def runs_of(pieces: np.ndarray) -> list[Range]:
+    """Of pieces that are set, in order, with neighbours made one."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], pieces, [False])).astype(np.int8)))
+    return [Range(int(first), int(end - first)) for first, end in edges.reshape(-1, 2)]
 
 
 @dataclass
@@ -69,6 +93,12 @@ class Exchange:
         self._inside(what)
         self._held.setdefault(origin, np.zeros(self.total, bool))[what.first : what.end] = True
 
+    def forgets(self, origin: str) -> None:
+        """It has nothing for us now: its connections are gone, and what it held must be told again."""
+        for name in [name for name, one in self._connections.items() if one.origin == origin]:
+            self.gone(name)
+        self._held.pop(origin, None)
+
     def begun_elsewhere(self, what: Range) -> None:
         """Another site has, or fetches, these pieces."""
         self._inside(what)
@@ -80,6 +110,25 @@ class Exchange:
         self._inside(what)
         self._left -= int(self._free[what.first : what.end].sum())
         self._free[what.first : what.end] = False
+
+    def lost(self, what: Range) -> None:
+        """This site had these pieces, and has them no more. Raises DealingError for pieces that are begun or free."""
+        self._inside(what)
+        begun = any(
+            one.first < what.end and what.first < one.end for c in self._connections.values() for one in c.begun
+        )
+        if begun or self._free[what.first : what.end].any():
+            raise DealingError(f"{what} was not had here", str(what.first))
+        self._free[what.first : what.end] = True
+        self._left += what.count
+
+    def rate(self, name: str) -> float:
+        """Pieces per second, as measured; 0: not known yet."""
+        return self._connections[self._known(name, None)].rate
+
+    def measured(self, name: str, rate: float) -> None:
+        """Pieces per second, of late: for who measures it another way than by whole runs."""
+        self._connections[self._known(name, None)].rate = rate
 
     def take(self, name: str) -> Range | None:
         """What this connection fetches next; None: its origin has nothing for us now."""

@@ -1,0 +1,98 @@
+"""A host's range comes from whichever sites have its pieces, and goes on from another where one breaks off."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from datacast.controller.sites import gateway
+from datacast.controller.sites.gateway import Gateway
+from datacast.controller.sites.records import SiteGroup
+from datacast.controller.sites.sharing import Sharing
+from datacast.fabric_manager.api import GroupSpec
+from datacast.origins.exchange import packed
+from datacast.services.sites_file import SiteError
+
+SIZE = 3 << 20
+DATA = bytes(range(251)) * (SIZE // 251 + 1)
+GROUP = SiteGroup(id="s-0123456789abcdef", path=["ams"], spec=GroupSpec(receivers="all"), size=SIZE, others=["syd"])
+
+
+class Sites:
+    """`fails`: after so many bytes a site's connection breaks, with this code, for good."""
+
+    def __init__(self, fails: dict[str, tuple[int, str]] | None = None) -> None:
+        self.fails, self.gave, self.asked = fails or {}, dict.fromkeys(("ams", "syd"), 0), list[str]()
+
+    async def stream(self, name: str, group: str, first: int, last: int, etag: str) -> AsyncIterator[bytes]:
+        self.asked.append(name)
+        at = first
+        while at <= last:
+            after, code = self.fails.get(name, (SIZE + 1, ""))
+            n = min(64 << 10, last + 1 - at, after - self.gave[name])
+            if n <= 0:
+                raise SiteError(f"{name} is away", name, code)
+            self.gave[name] += n
+            yield DATA[at : at + n]
+            at += n
+
+
+def made(sites: Sites, held: dict[str, slice] | None) -> Gateway:
+    found = Gateway(SimpleNamespace(), SimpleNamespace(), sites)  # type: ignore[arg-type]
+    if held is not None:
+        sharing = found.sharing[GROUP.id] = Sharing(SIZE)
+        for name, part in held.items():
+            pieces = np.zeros(sharing.total, bool)
+            pieces[part] = True
+            sharing.told(name, packed(pieces), packed(np.zeros(sharing.total, bool)))
+    return found
+
+
+def read(way: Gateway, first: int = 0, last: int = SIZE - 1, patience: float = 8.0) -> bytes:
+    async def run() -> bytes:
+        return b"".join([chunk async for chunk in way.to_host(GROUP, first, last, patience)])
+
+    return asyncio.run(run())
+
+
+def test_a_range_is_put_together_from_those_that_have_its_pieces():
+    sites = Sites()
+    way = made(sites, {"ams": slice(0, 5), "syd": slice(5, None)})
+    assert read(way, 1000, SIZE - 7) == DATA[1000 : SIZE - 6]
+    piece = way.sharing[GROUP.id].piece
+    assert sites.gave == {"ams": 5 * piece - 1000, "syd": SIZE - 6 - 5 * piece}
+
+
+@pytest.mark.parametrize("code", ["site_away", "not_yet", "origin_denied", "changed", "bad_answer"])
+def test_where_a_sibling_breaks_off_another_goes_on(code: str):
+    sites = Sites({"syd": (100_000, code)})
+    way = made(sites, {"ams": slice(None), "syd": slice(None)})
+    way.sharing[GROUP.id].offers(0.0)  # some pieces are meant to come from each
+    assert read(way) == DATA[:SIZE]
+    assert sites.gave == {"ams": SIZE - 100_000, "syd": 100_000}  # nothing twice
+    assert way.sharing[GROUP.id].origins == (["ams", "syd"] if code == "not_yet" else ["ams"])
+
+
+def test_what_the_site_of_the_order_says_counts():
+    sites = Sites({"ams": (0, "changed")})
+    with pytest.raises(SiteError, match="ams is away"):
+        read(made(sites, {"ams": slice(None)}))
+
+
+def test_bytes_that_nobody_has_are_waited_for_and_then_given_up(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(gateway, "AGAIN_S", 0.001)
+    sites = Sites()
+    with pytest.raises(SiteError, match="no other site has that yet") as caught:
+        read(made(sites, {"ams": slice(0, 2)}), patience=0.05)
+    assert caught.value.code == "not_yet" and sites.gave["ams"] == 2 << 18
+
+
+def test_before_anybody_has_told_the_site_of_the_order_is_asked():
+    for held in (None, {}):
+        sites = Sites()
+        assert read(made(sites, held), 0, 999) == DATA[:1000]
+        assert sites.asked == ["ams"]

@@ -1,0 +1,60 @@
+"""Three sites that all reach each other: each takes every byte in once, from whichever has it. One goes away."""
+
+from __future__ import annotations
+
+import pytest
+from sites_kit import Wan, wan
+
+pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow]
+
+SITES = """
+sites:
+  ams: {hosts: 1}
+  sfo: {hosts: 2}
+  syd: {hosts: 2}
+links:
+  - {between: [ams, sfo], rate: 8mbit, delay_ms: 5}
+  - {between: [ams, syd], rate: 8mbit, delay_ms: 5}
+  - {between: [sfo, syd], rate: 16mbit, delay_ms: 5}
+"""
+MIB = 1 << 20
+FAR = ("sfo-0", "sfo-1", "syd-0", "syd-1")
+
+
+@pytest.fixture(scope="module")
+def triangle(tmp_path_factory: pytest.TempPathFactory):
+    with wan(tmp_path_factory.mktemp("triangle"), SITES) as up:
+        yield up
+
+
+def test_sites_take_from_each_other_what_the_first_one_sent_to_one_of_them(triangle: Wan):
+    path = triangle.file(16 * MIB)
+    with triangle.carried(16 * MIB) as links:
+        group = triangle.end("ams", triangle.order("ams", path, ["sfo/all", "syd/all"]))
+    assert group["state"] == "done", (group, triangle.logs())
+    assert all(triangle.has(host, path) for host in FAR)
+    for site, other in (("sfo", "syd"), ("syd", "sfo")):
+        into = links["ams", site] + links[other, site]
+        assert 1.0 <= into < 1.15, links  # each byte once, with headers and what goes the other way
+        assert links[other, site] > 0.25, links  # of which without an exchange none comes from the other one
+
+
+def test_a_site_that_dies_in_the_exchange_costs_the_other_nothing_it_has_not_got(triangle: Wan):
+    path = triangle.file(16 * MIB)
+    with triangle.carried(16 * MIB) as links:
+        group = triangle.order("ams", path, ["sfo/all", "syd/all"])
+        triangle.until("ams", group, 0.25, "sfo")
+        supervisor = triangle.lab.supervisor
+        one = next(p for p in supervisor.processes if p.name == "controller-syd" and p.running)
+        one.expected = True
+        one.popen.kill()
+        try:
+            triangle.until("ams", group, 1.0, "sfo", 60)
+            assert triangle.now("ams", group)["sites"]["syd"]["state"] == "running"
+        finally:
+            triangle.lab.start_controller("syd")
+        group = triangle.end("ams", group, 60)
+    assert group["state"] == "done", (group, triangle.logs())
+    assert all(triangle.has(host, path) for host in FAR)
+    for site, other in (("sfo", "syd"), ("syd", "sfo")):
+        assert links["ams", site] + links[other, site] < 1.25, links  # what was there is not fetched again
