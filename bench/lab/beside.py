@@ -1,9 +1,11 @@
 """Who gets how much of a shaped cable: Datacast groups beside each other, and beside the kernel's own TCP.
 
 Two switches (or, with `ip`, two Linux routers) joined by one cable; sources stand on one side, receivers on the other.
-TCP is iperf3 between the switches' own network namespaces, so that its packets wait in the same queue, behind the same
-token bucket. A share is what a receiver has had (a connection: what iperf3's server counted), over the cable's rate
-divided among all. `frames` is Ethernet between datacast-switches, `ip` MPLS in UDP at an MTU of 1,500 between routers.
+TCP is iperf3 between two machines behind the switches, whose kernels route it over the cable: its packets wait in the
+same queue, behind the same token bucket. (Begun at the switch itself they would not: a kernel lets a connection have no
+more than a millisecond in its own queues.) A share is what a receiver has had, and of a connection what iperf3's server
+counted, over the cable's rate divided among all. `frames` is Ethernet between datacast-switches, `ip` MPLS in UDP at an
+MTU of 1,500 between routers.
 
 Prints Markdown tables; --json the figures, --plot a picture of rates over time. iperf3 is Debian's.
 
@@ -26,7 +28,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import networkx as nx
 from alone import alone
@@ -45,6 +47,8 @@ ALONE_S = 2.0
 """What runs first has the cable for itself so long."""
 WAYS = {"frames": ("dpdk", 9000), "ip": ("ip", 1500)}
 ADDRESS = {"a": "10.77.0.1", "b": "10.77.0.2"}
+OUTSIDE = {"a": "10.78.1", "b": "10.78.2"}
+"""Networks of the machines behind the switches: the first three numbers."""
 
 
 @dataclass
@@ -90,24 +94,41 @@ class Cable:
 
     def __init__(self, lab: Lab, way: str, rate_bps: int) -> None:
         self.lab, self.way, self.rate_bps = lab, way, rate_bps
-        self.machine = {node: lab.plan.machine_of(node).name for node in "ab"}
         self.payload = lab.work / "payload.bin"
         self._made = 0
-        if lab.plane.ip:
-            ports = {n: lab.plan.machine_of(n).ports[n] for n in "ab"}
-            self.address = {n: self._own_address(n, ports[n]) for n in "ab"}
-        else:
-            self.address = ADDRESS
-            for node, other in (("a", "b"), ("b", "a")):
-                port = next(p for p in lab.plan.machine_of(node).ports[node] if p.neighbour == other)
-                lines = f"ip addr add {ADDRESS[node]}/30 dev {port.ifname}\n"
-                lines += f"ip neigh add {ADDRESS[other]} lladdr {port.neighbour_mac} dev {port.ifname}\n"
-                lab.network.script(self.machine[node], lines)
+        self.room = {node: f"beside-{os.getpid()}-{node}" for node in "ab"}
 
-    def _own_address(self, node: str, ports: tuple[Any, ...]) -> str:
-        port = next(p for p in ports if p.neighbour in "ab")
-        told = self.lab.network.run_in(self.machine[node], ["ip", "-j", "-4", "addr", "show", "dev", port.ifname])
-        return str(json.loads(told)[0]["addr_info"][0]["local"])
+    def __enter__(self) -> Self:
+        for node in "ab":
+            subprocess.run(["ip", "netns", "add", self.room[node]], check=True)
+            self._connect(node)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for room in self.room.values():
+            subprocess.run(["ip", "netns", "del", room], check=False)
+
+    def _connect(self, node: str) -> None:
+        """A machine of its own behind a switch, whose kernel routes between it and the cable."""
+        other = "ba"["ab".index(node)]
+        machine = self.lab.plan.machine_of(node)
+        port = next(p for p in machine.ports[node] if p.neighbour == other)
+        pid = self.lab.network.nodes[machine.name].pid
+        mtu = WAYS[self.way][1]
+        subprocess.run(
+            f"ip link add out mtu {mtu} netns {self.room[node]} type veth peer name tcp mtu {mtu} netns {pid}".split(),
+            check=True,
+        )
+        inside = ["ip", "netns", "exec", self.room[node], "sh", "-eu", "-c"]
+        lines = f"ethtool -K out gso off tso off gro off >/dev/null; ip addr add {OUTSIDE[node]}.2/30 dev out\n"
+        lines += f"ip link set lo up; ip link set out up; ip route add default via {OUTSIDE[node]}.1\n"
+        subprocess.run([*inside, lines], check=True)
+        lines = f"ip addr add {OUTSIDE[node]}.1/30 dev tcp; ip link set tcp up\n"
+        lines += f"ip addr add {ADDRESS[node]}/30 dev {port.ifname}\n"
+        lines += "ethtool -K tcp gso off tso off gro off >/dev/null; echo 1 >/proc/sys/net/ipv4/ip_forward\n"
+        lines += f"ip neigh replace {ADDRESS[other]} lladdr {port.neighbour_mac} dev {port.ifname}\n"
+        lines += f"ip route add {OUTSIDE[other]}.0/30 via {ADDRESS[other]}\n"
+        self.lab.network.script(machine.name, lines)
 
     def received(self, host: str) -> int:
         """Bytes that a host's data ports have taken, frames whole."""
@@ -169,12 +190,13 @@ class Cable:
     def tcp(self, flavour: str, count: int, seconds: float, began: float) -> Callable[[], list[Flow]]:
         """Begin connections from a to b; call the answer to wait for them and have their rates."""
         out = Path(tempfile.mkstemp(prefix="iperf3-", suffix=".json")[1])
-        server = ["iperf3", "-s", "-1", "-J", "-i", str(STEP_S), "--logfile", str(out)]
-        listens = self.lab.network.spawn(self.machine["b"])(server, stdout=subprocess.DEVNULL)
+        server, client = (["ip", "netns", "exec", self.room[node]] for node in "ba")
+        server += ["iperf3", "-s", "-1", "-J", "-i", str(STEP_S), "--logfile", str(out)]
+        listens = subprocess.Popen(server, stdout=subprocess.DEVNULL)
         time.sleep(0.3)
         offset = time.monotonic() - began
-        client = ["iperf3", "-c", self.address["b"], "-C", flavour, "-P", str(count), "-t", f"{seconds:g}", "-J"]
-        sends = self.lab.network.spawn(self.machine["a"])(client, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        client += ["iperf3", "-c", f"{OUTSIDE['b']}.2", "-C", flavour, "-P", str(count), "-t", f"{seconds:g}", "-J"]
+        sends = subprocess.Popen(client, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
         def end() -> list[Flow]:
             said = sends.communicate(timeout=seconds + 30)[0]
@@ -267,9 +289,9 @@ def cable(way: str, groups: int, args: argparse.Namespace) -> Iterator[Cable]:
         )
         with Lab(options, f"beside-{os.getpid()}") as lab:
             lab.up()
-            made = Cable(lab, way, rate)
-            write_random(made.payload, size, 1, lambda done: lab.signals.check())
-            yield made
+            with Cable(lab, way, rate) as made:
+                write_random(made.payload, size, 1, lambda done: lab.signals.check())
+                yield made
 
 
 def rows(cases: list[Case]) -> Iterator[str]:
