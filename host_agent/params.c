@@ -3,7 +3,9 @@
 #include <inttypes.h>
 #include <string.h>
 
+#define BPS_MIN 1000
 #define BPS_MAX (UINT64_C(1) << 42)
+#define RANGE 256 /* from the most down to the least that a rule sends at */
 #define SIZE_MAX_BYTES ((UINT64_C(1) << 53) - 1)
 
 bool get_integer(const json_t *o, const char *key, uint64_t min, uint64_t max, uint64_t otherwise, uint64_t *to,
@@ -42,6 +44,15 @@ const char *need_string(const json_t *o, const char *key, size_t max, struct fau
   return json_string_value(v);
 }
 
+/* bit/s that no rule goes below, but for one that began lower. A tree that takes longer than a second for a packet holds
+ * back its last ones from everybody. */
+static uint64_t least(uint64_t max, uint64_t init, uint64_t packet)
+{
+  uint64_t bps = packet * 8 > max / RANGE ? packet * 8 : max / RANGE;
+  bps = bps > init ? init : bps;
+  return bps > BPS_MIN ? bps : BPS_MIN;
+}
+
 static bool tree(const json_t *o, struct tree_params *t, struct fault *why)
 {
   uint64_t id, init, max, delta, interval, burst, credits, rto, cache, packet, patience;
@@ -52,8 +63,9 @@ static bool tree(const json_t *o, struct tree_params *t, struct fault *why)
   t->cc = name == NULL ? NULL : dc_cc_find(name);
   if (t->cc == NULL)
     return fault_set(why, "bad_request", "cc \"%.40s\" is not known", name == NULL ? "?" : name);
-  if (!need_integer(o, "id", 0, UINT32_MAX, &id, why) || !need_integer(o, "rate_max_bps", 1000, BPS_MAX, &max, why) ||
-      !get_integer(o, "rate_init_bps", 1000, BPS_MAX, max, &init, why) ||
+  if (!need_integer(o, "id", 0, UINT32_MAX, &id, why) ||
+      !need_integer(o, "rate_max_bps", BPS_MIN, BPS_MAX, &max, why) ||
+      !get_integer(o, "rate_init_bps", BPS_MIN, BPS_MAX, max, &init, why) ||
       !get_integer(o, "delta_bps", 0, BPS_MAX, max / 20, &delta, why) ||
       !get_integer(o, "interval_us", 10, 60000000, 1000, &interval, why) ||
       !get_integer(o, "burst", 1, 4096, 2, &burst, why) ||
@@ -64,8 +76,9 @@ static bool tree(const json_t *o, struct tree_params *t, struct fault *why)
       !get_integer(o, "patience_ms", 0, 10000, 0, &patience, why))
     return false;
   t->id = (uint32_t)id;
-  t->rate = (struct dc_cc_params){.rate_init = init < max ? init : max,
-                                  .rate_min = max / 256 > 1000 ? max / 256 : 1000,
+  init = init < max ? init : max;
+  t->rate = (struct dc_cc_params){.rate_init = init,
+                                  .rate_min = least(max, init, packet),
                                   .rate_max = max,
                                   .delta = delta,
                                   .interval = interval * DC_US,

@@ -75,6 +75,9 @@ KEEPS_UP = 0.95
 PROBE_S, PROBE_MAX_S = 2.0, 64.0
 PROBE_BY, ALONE_BY = 1.5, 2.0
 """The last receiver holds nobody up. By more its queue on a slow link grows faster than hellos bear."""
+CRAWLS, CRAWLS_BY = 0.25, 4.0
+"""Where all that are left are taken for slow, and all get less than this part of their plans, it is the trees that have
+nearly come to a stop. They are believed to take so much more, and new trees begin at their rates."""
 LEAST = 0.01
 """No cap below this share of what a receiver could have. Who stands still is set aside."""
 LEAST_PART = 0.1
@@ -149,6 +152,9 @@ class Paces:
         self._trial: _Trial | None = None
         self._failed, self._hold_until = 0, 0.0
         self._flaps: dict[str, float] = {}
+        self._crawl_since: float | None = None
+        """All that are left crawl since then, and have to for so long before anything is done about it."""
+        self._bear_s = PROBE_S
 
     @property
     def caps(self) -> dict[str, int]:
@@ -231,12 +237,15 @@ class Paces:
             trial.settled = self._looks[-1]
         since = now - self._begun.at
         sure = self._still_out(seen, now)
-        due = room and since >= self._wait(now) and (self._slow(seen, now, sure) or self._more(seen, now))
-        due = due or (since >= PLAN_EVERY_S and self._back(seen, now))
+        crawl = self._crawl(seen, now)
+        due = room and since >= self._wait(now)
+        due = due and ((not crawl and self._slow(seen, now, sure)) or self._more(seen, now))
+        due = due or (since >= PLAN_EVERY_S and (self._back(seen, now) or (crawl and self._let_go(seen, now, room))))
         if due:
             self._begun = self._looks[-1]
             self._plans.append(now)
             self._last = frozenset()
+            self._crawl_since = None
         return due
 
     def _blame(self, late: frozenset[str], now: float) -> None:
@@ -453,15 +462,40 @@ class Paces:
                 return True
             if now - pace.since < pace.wait_s:
                 continue
-            # Alone it may try each of its links once, whatever was seen of their parts. Where next to nothing comes it
-            # may again, ever more rarely: its trees may have come to a stop, and a new plan's begin at their rates.
+            # Alone it may try each of its links once, whatever was seen of their parts.
             keeps_up = one.measured >= KEEPS_UP * min(pace.cap, one.planned)
-            alone = len(seen) == 1
-            if keeps_up or (alone and (not pace.alone or one.measured < LEAST * one.bound)):
-                more = int(pace.cap * by)
-                pace.cap, pace.since, pace.probing = (more if more < one.bound else None), now, True
-                if pace.alone and not keeps_up:
-                    pace.wait_s = min(2 * pace.wait_s, PROBE_MAX_S)
-                pace.alone = alone
+            if keeps_up or (len(seen) == 1 and not pace.alone):
+                self._give(one.name, by, one.bound, now)
+                pace.alone = len(seen) == 1
                 return True
         return False
+
+    def _give(self, name: str, by: float, bound: float, now: float) -> None:
+        pace = self._pace[name]
+        assert pace.cap is not None
+        more = int(pace.cap * by)
+        pace.cap, pace.since, pace.probing = (more if more < bound else None), now, True
+
+    def _crawl(self, seen: list[Seen], now: float) -> bool:
+        """Do all get next to nothing, though nobody is left whom one of them could hold up?"""
+        caps = self.caps
+        crawl = all(one.name in caps and one.measured < CRAWLS * min(caps[one.name], one.planned) for one in seen)
+        if not crawl:
+            self._crawl_since = None
+        elif self._crawl_since is None:
+            self._crawl_since = now
+        return crawl
+
+    def _let_go(self, seen: list[Seen], now: float, room: bool) -> bool:
+        """Each time it takes longer: their links may be as slow. Without room there is only the plan that the group
+        began with."""
+        assert self._crawl_since is not None
+        if now - self._crawl_since < self._bear_s:
+            return False
+        self._crawl_since, self._bear_s = None, min(2 * self._bear_s, PROBE_MAX_S)
+        if not room:
+            self._pace.clear()
+        for one in seen if room else ():
+            self._pace[one.name].parts = {}
+            self._give(one.name, CRAWLS_BY, one.bound, now)
+        return True

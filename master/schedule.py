@@ -30,6 +30,8 @@ PAST = 64
 """Extents of a tree that are remembered when the source has sent them."""
 SWITCH_S = 0.15
 """Before a tree has sent what some receivers wait for, others are given what comes next."""
+CRAWLS = 0.05
+"""Of a piece in the time that a cut takes to be heard of: what a tree so slow will send meanwhile is not counted on."""
 ALL: Names = frozenset({""})
 """The receivers of a group whose trees reach every one of them."""
 
@@ -203,10 +205,14 @@ class Scheduler:
             queue.rate = max(queue.rate, self.nominal)
 
     def _guard(self, queue: TreeQueue) -> int:
-        """How far ahead of a source a cut is placed. One that goes beyond it meanwhile sends some pieces in vain."""
+        """How far ahead of a source a cut is placed. One that goes beyond it meanwhile sends some pieces in vain: that
+        costs less than to wait for a tree that has nearly come to a stop."""
+        ahead = queue.rate * self.guard_s
+        if ahead < CRAWLS:
+            return 0
         if queue.bound is None:
-            return self.guard_pieces + int(queue.rate * self.guard_s)
-        return 1 + math.ceil(queue.rate * self.guard_s)
+            return min(self.guard_pieces, math.ceil(ahead)) + int(ahead)
+        return 1 + math.ceil(ahead)
 
     # ---- what is left ----
     @property

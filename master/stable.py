@@ -12,6 +12,7 @@ was planned with one rate for all has that again as soon as nobody is taken for 
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 Arc = tuple[str, str]
 WORTH = 0.75
 """A slow receiver's links count as slow where the others still get this part of what they would get otherwise."""
+PIECE_S = 0.25
+"""A tree that would take longer for a piece is not worth having, and nobody is believed to take less: where that is
+wrong its source finds out, while the last pieces of such a tree everybody would wait for."""
 TREES_MAX = 32
 """Of a group in its life (GROUP_TREES_MAX of the agents)."""
 KEPT = 0.9
@@ -45,6 +49,17 @@ class Rated:
     got: dict[str, int]
     bound: dict[str, int]
     cut_off: tuple[str, ...]
+
+
+def worth_having(given: Delivery, least: int) -> Delivery:
+    """Without the trees below this rate, where those that they reach have others."""
+    kept = [tree for tree in given.trees if tree.rate_bps >= least]
+    served = {name for tree in kept for name in tree.receivers}
+    kept += [tree for tree in given.trees if tree.rate_bps < least and not served.issuperset(tree.receivers)]
+    got = Counter(dict.fromkeys(given.got, 0))
+    for tree in kept:
+        got.update({name: tree.rate_bps for name in tree.receivers})
+    return replace(given, trees=tuple(kept), got=dict(got))
 
 
 def with_routes(network: Network, source: str, given: Delivery) -> Rated:
@@ -187,7 +202,10 @@ class RatedForest:
         """What there would be now; None where it cannot be routed, or the group's pieces do not fit."""
         try:
             given = self._deliver(wanted, {})
-            narrow = {arc: rate for arc, rate in self.narrow.items() if arc[1] in self.caps and self._known(arc)}
+            least = self._least
+            narrow = {
+                arc: max(rate, least) for arc, rate in self.narrow.items() if arc[1] in self.caps and self._known(arc)
+            }
             if narrow:
                 # Who is slow may still have to pass on to others, and be able to.
                 other = self._deliver(wanted, narrow)
@@ -211,19 +229,25 @@ class RatedForest:
                 return plan
         return None
 
+    @property
+    def _least(self) -> int:
+        """Bit/s of a tree."""
+        return math.ceil(8 * self.payload / PIECE_S)
+
     def _deliver(self, wanted: list[str], narrow: Mapping[Arc, int]) -> Delivery:
-        return deliver(
+        given = deliver(
             self.graph,
             self.network,
             self.source,
             wanted,
             default=self.default,
             most=self.most,
-            caps=self.caps,
+            caps={name: max(cap, self._least) for name, cap in self.caps.items()},
             narrow=narrow,
             planner=None if self.caps else self.planner,
             together=self.alike and not self.caps,
         )
+        return worth_having(given, self._least)
 
     def _known(self, arc: Arc) -> bool:
         return self.graph.has_edge(*arc) and all(name in self.network.index for name in arc)

@@ -38,6 +38,13 @@ static void tree_objects(void)
   CHECK(t.rto_min == 50 * DC_MS && t.cache_bytes == 131072 && t.patience == 300 * DC_MS && t.rate.rate_min > 0 &&
         t.rate.rate_min < t.rate.rate_max);
   CHECK(trees("{\"trees\":[{\"id\":1,\"rate_max_bps\":1000000}]}", &t) == 1 && t.rate.credits > 0 && t.burst > 0);
+  /* A packet of 9,000 bytes takes a second at most, at however little a rule arrives. */
+  CHECK(trees("{\"trees\":[{\"id\":1,\"rate_max_bps\":10000000,\"packet_bytes\":9000}]}", &t) == 1);
+  CHECK(t.rate.rate_min == 9000 * 8);
+  CHECK(trees("{\"trees\":[{\"id\":1,\"rate_max_bps\":37000,\"packet_bytes\":9000}]}", &t) == 1);
+  CHECK(t.rate.rate_min == 37000);
+  CHECK(trees("{\"trees\":[{\"id\":1,\"rate_max_bps\":256000000,\"packet_bytes\":1000}]}", &t) == 1);
+  CHECK(t.rate.rate_min == 1000000);
   static const char *const bad[] = {
       "{}",
       "{\"trees\":{}}",

@@ -410,4 +410,53 @@ def test_who_is_alone_and_gets_next_to_nothing_gets_new_trees_ever_more_rarely()
             plans.append(now - world.now)
     between = [b - a for a, b in itertools.pairwise(plans)]
     assert 3 <= len(plans) <= 6 and plans[0] <= 2.5
-    assert all(b >= 1.5 * a for a, b in itertools.pairwise(between))
+    assert all(b > a for a, b in itertools.pairwise(between)) and between[-1] >= 8.0
+
+
+def left_behind(takes: dict[str, float], seconds: float, room: bool = True) -> tuple[Paces, list[tuple[float, dict]]]:
+    """Those of a group that it takes for slow are all that is left of it; each gets this part of its plan."""
+    paces, held, plans = Paces(NEAR), dict.fromkeys(takes, 0.0), []
+    for name in takes:
+        paces._pace[name] = Pace(2e6)
+    for i in range(1, int(seconds / POLL_S)):
+        seen = []
+        for name, part in takes.items():
+            planned = float(paces.caps.get(name, 100e6))
+            held[name] += part * planned * POLL_S / 8
+            seen.append(Seen(name, int(held[name]), part * planned, planned, 100e6, left=1 << 20))
+        if paces.look(seen, i * POLL_S, room=room):
+            plans.append((i * POLL_S, dict(paces.caps)))
+    return paces, plans
+
+
+def test_those_who_are_left_and_get_a_tenth_of_their_plan_are_not_taken_for_slow_any_more():
+    """Their trees have nearly come to a stop, the others are done: nobody is held up by them."""
+    paces, plans = left_behind({"c": 0.1, "d": 0.1}, 20.0)
+    assert plans and plans[0][0] <= 3.0
+    assert all(cap >= 8e6 for cap in plans[0][1].values()), "much more than what they were believed to take"
+    assert paces.caps == {}, "after some of these nothing is believed of them"
+
+
+def test_one_that_crawls_beside_one_that_does_not_is_left_as_it_is():
+    """It would hold that one up; when that one is done it is its turn."""
+    _, plans = left_behind({"c": 0.1, "d": 0.8}, 10.0)
+    assert all(caps["c"] <= 2e6 for _, caps in plans)
+
+
+def test_where_there_is_no_room_for_more_trees_those_who_crawl_have_the_first_ones_again():
+    paces, plans = left_behind({"c": 0.1, "d": 0.2}, 4.0, room=False)
+    assert plans and plans[0][1] == {} == paces.caps
+
+
+def test_who_crawls_waits_for_those_who_are_not_done():
+    """Without a cap it would hold them up."""
+    paces, held = Paces(NEAR), {"a": 0.0, "c": 0.0}
+    paces._pace["c"] = Pace(2e6)
+    for i in range(1, 60):
+        held = {"a": held["a"] + 98e6 * POLL_S / 8, "c": held["c"] + 2e5 * POLL_S / 8}
+        seen = [
+            Seen("a", int(held["a"]), 98e6, 98e6, 100e6, left=1 << 28),
+            Seen("c", int(held["c"]), 2e5, 2e6, 100e6, left=1 << 20),
+        ]
+        paces.look(seen, i * POLL_S)
+        assert paces.caps["c"] <= 2e6

@@ -334,3 +334,18 @@ def test_a_tree_that_stands_still_costs_no_more_looks(monkeypatch: pytest.Monkey
     scheduler.assign(9.0)
     scheduler.steal(9.0)
     assert looks <= 20
+
+
+def test_the_last_pieces_of_a_tree_that_crawls_go_to_one_that_is_free() -> None:
+    """A piece takes it ten seconds: one that is sent in vain is cheaper than eight that all wait for."""
+    scheduler = Scheduler(24, 1, [1, 2], rate=100.0)
+    assert sum(extent.count for extent in scheduler.assign(0.0) if extent.tree == 2) == 12
+    now = 0.0
+    while scheduler.trees[2].rate > 0.2:
+        now += 0.25
+        scheduler.status(1, 12, 100.0, now)
+        scheduler.status(2, 0, 0.0, now)
+    cut = scheduler.steal(now)
+    assert cut is not None and (cut.tree, cut.seq) == (2, 0)
+    scheduler.cut_done(now)
+    assert {extent.tree for extent in scheduler.assign(now)} == {1} and not scheduler.pooled

@@ -72,7 +72,7 @@ def test_one_that_stands_still_is_set_aside_and_served_when_the_others_are_done(
     async def scenario():
         async with lab(bcube41(), rates=[LINE]) as it:
             it.world.pace["31"] = 1e-9
-            group = await it.start("00", SIX, SIZE)
+            group = await it.start("00", SIX, 3 * SIZE)  # the others take longer than it may stand still
 
             seen = set()
 

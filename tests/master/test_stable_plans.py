@@ -8,7 +8,7 @@ from datacast import topologies
 from datacast.core.trees import Network
 from datacast.master.forest import Forest
 from datacast.master.plan import PlanError, make_plan
-from datacast.master.stable import TREES_MAX, RatedForest, with_routes
+from datacast.master.stable import PIECE_S, TREES_MAX, RatedForest, with_routes
 from datacast.planners import deliver
 
 SIX = ["02", "10", "21", "23", "31", "33"]
@@ -265,3 +265,19 @@ def test_one_that_others_need_still_passes_on():
     forest.narrow = {(other, name): SLOW // 2 for name in forest.caps for other in g[name]}
     made = forest.planned(["01", "10", "11"])
     assert made is not None and made.got["11"] == 2 * FAST
+
+
+def test_no_tree_is_planned_that_takes_long_for_a_piece():
+    """What came over a link for a moment was next to nothing: a tree of 40 kbit/s would take two seconds a piece."""
+    g, payload = fabric(slow=False), 8900
+    network = Network(g)
+    plan = with_routes(network, "00", deliver(g, network, "00", SIX, default=FAST))
+    forest = RatedForest(g, network, "00", plan, ids=[1, 2], payload=payload, default=FAST)
+    into = [(other, "31") for other in g["31"]]
+    least = 8 * payload / PIECE_S
+    for narrow in ({into[0]: 2 * SLOW, into[1]: 40_000}, {into[0]: 20_000, into[1]: 40_000}):
+        forest.narrow, forest.caps = narrow, {"31": sum(narrow.values())}
+        made = forest.planned(SIX)
+        assert made is not None and min(tree.rate_bps for tree in made.trees) >= 0.99 * least
+        assert made.got["31"] >= max(forest.caps["31"], least) * 0.99
+        assert set(made.got) == {name for tree in made.trees for name in tree.receivers}
