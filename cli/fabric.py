@@ -161,7 +161,11 @@ def hosts(as_json: Json = False, controller: Controller = DEFAULT_URL, token_fil
     _console().print(table)
 
 
-Host = Annotated[str, typer.Argument(metavar="HOST", help="As `datacast hosts` shows it.")]
+Host = Annotated[str, typer.Argument(metavar="HOST|SWITCH", help="As `datacast topology` shows it.")]
+
+
+def _is_switch(client: ControllerClient, name: str) -> bool:
+    return any(node["name"] == name and node["kind"] == "switch" for node in client.topology()["nodes"])
 
 
 def cordon(
@@ -171,18 +175,20 @@ def cordon(
     controller: Controller = DEFAULT_URL,
     token_file: TokenFile = None,
 ) -> None:
-    """Have a host take part in no new group; those that run go on."""
+    """Have a host take part in no new group; those that run go on. Have no tree use a switch; those that do move."""
     with connect(controller, token_file) as client:
-        answer = client.cordon(host, reason)
-    print(json.dumps(answer) if as_json else f"{host} takes part in no new group")
+        switch = _is_switch(client, host)
+        answer = client.cordon_switch(host, reason) if switch else client.cordon(host, reason)
+    said = f"no tree uses {host} any more" if switch else f"{host} takes part in no new group"
+    print(json.dumps(answer) if as_json else said)
 
 
 def uncordon(
     host: Host, as_json: Json = False, controller: Controller = DEFAULT_URL, token_file: TokenFile = None
 ) -> None:
-    """Have a host take part again."""
+    """Have a host or a switch take part again."""
     with connect(controller, token_file) as client:
-        answer = client.uncordon(host)
+        answer = client.uncordon_switch(host) if _is_switch(client, host) else client.uncordon(host)
     print(json.dumps(answer) if as_json else f"{host} takes part again")
 
 
@@ -193,12 +199,16 @@ def drain(
     controller: Controller = DEFAULT_URL,
     token_file: TokenFile = None,
 ) -> None:
-    """Cordon a host, and wait until no group runs on it. Exit code 1 when some still do after the time given."""
+    """Cordon a host or a switch, and wait until no group runs on it. Exit code 1 when one still does in the end.
+
+    Groups that run on a host are waited for; those whose trees use a switch move away from it.
+    """
     end = time.monotonic() + patience
     with connect(controller, token_file) as client:
-        client.cordon(host, reason)
-        for _ in _ended(client):
-            groups: list[str] = next((row["groups"] for row in client.hosts() if row["name"] == host), [])
+        switch = _is_switch(client, host)
+        client.cordon_switch(host, reason) if switch else client.cordon(host, reason)
+        for _ in _ended(client, changes=switch):
+            groups = _over(client, host) if switch else _on(client, host)
             if not groups:
                 break
             if time.monotonic() > end:
@@ -207,13 +217,23 @@ def drain(
     print(f"no group runs on {host}")
 
 
-def _ended(client: ControllerClient) -> Iterator[None]:
-    """Yields at once, whenever a group has ended, and every few seconds."""
+def _on(client: ControllerClient, host: str) -> list[str]:
+    groups: list[str] = next((row["groups"] for row in client.hosts() if row["name"] == host), [])
+    return groups
+
+
+def _over(client: ControllerClient, switch: str) -> list[str]:
+    links = [link for link in client.topology()["links"] if switch in (link["u"], link["v"])]
+    return sorted({entry["group"] for link in links for entry in link["carries"]})
+
+
+def _ended(client: ControllerClient, changes: bool = False) -> Iterator[None]:
+    """Yields at once, whenever a group has ended (or says anything: `changes`), and every few seconds."""
     while True:
         yield
         try:
             for event in client.events(pings=True):
-                if event.get("state") in FINAL_STATES or event["type"] in ("groups", "ping"):
+                if event.get("state") in FINAL_STATES or event["type"] in ("groups", "ping") or changes:
                     yield
         except Problem as problem:
             if problem.status != 503:

@@ -40,6 +40,10 @@ Receive = Callable[[], Any]
 Send = Callable[[Any], Any]
 
 
+ADMINS = ("/sets/", "/hosts/", "/topology/", "/caps/", "/switches/")
+"""What only an administrator changes."""
+
+
 def needed(method: str, path: str) -> str | None:
     """The role a request takes; None: no token."""
     if method in ("GET", "HEAD", "OPTIONS"):
@@ -47,7 +51,7 @@ def needed(method: str, path: str) -> str | None:
         return None if page or path in OPEN else "viewer"
     if path == "/plan":
         return "viewer"
-    return "admin" if path == "/sets" or path.startswith(("/sets/", "/hosts/", "/topology/", "/caps/")) else "operator"
+    return "admin" if path == "/sets" or path.startswith(ADMINS) else "operator"
 
 
 class Bucket:

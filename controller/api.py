@@ -137,6 +137,13 @@ class ControllerClient:
     def uncordon(self, host: str) -> dict[str, Any]:
         return self.request("DELETE", f"/hosts/{segment(host)}/cordon")
 
+    def cordon_switch(self, switch: str, reason: str) -> dict[str, Any]:
+        """No tree uses it any more."""
+        return self.request("PUT", f"/switches/{segment(switch)}/cordon", {"reason": reason})
+
+    def uncordon_switch(self, switch: str) -> dict[str, Any]:
+        return self.request("DELETE", f"/switches/{segment(switch)}/cordon")
+
     def caps(self) -> dict[str, Any]:
         return self.request("GET", "/caps")
 

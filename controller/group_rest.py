@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .sites.records import SiteGroup
 
 GroupId = Annotated[str, Path(description="as POST /groups returned it", examples=["g-1f3a5b7c"], max_length=64)]
+SwitchName = Annotated[str, Path(description="the switch's name in the topology", max_length=64)]
 HostName = Annotated[str, Path(description="a host's name", max_length=128)]
 Key = Annotated[
     str | None,
@@ -207,6 +208,26 @@ def router(
     )
     async def uncordon(host: HostName) -> JSONResponse:
         return JSONResponse(await client.uncordon(host))
+
+    @routes.put(
+        "/switches/{switch}/cordon",
+        tags=["fabric"],
+        responses={200: {"model": Cordon}, **problems(409, 422, 503)},
+        summary="Have no tree use a switch; groups that run move away from it",
+    )
+    async def cordon_switch(
+        switch: SwitchName, reason: Annotated[str, MaxLen(256), Body(embed=True)] = ""
+    ) -> JSONResponse:
+        return JSONResponse(await client.cordon_switch(switch, reason))
+
+    @routes.delete(
+        "/switches/{switch}/cordon",
+        tags=["fabric"],
+        responses={200: {"model": Cordon}, **problems(404, 422, 503)},
+        summary="Have trees use it again",
+    )
+    async def uncordon_switch(switch: SwitchName) -> JSONResponse:
+        return JSONResponse(await client.uncordon_switch(switch))
 
     @routes.get(
         "/caps",

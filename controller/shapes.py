@@ -213,6 +213,7 @@ class Node(BaseModel):
     addr: str | None = None
     control: str | None = None
     removed: bool = False
+    drained: str | None = Field(default=None, description="why no tree uses this switch; null: they may")
 
 
 class Link(BaseModel):

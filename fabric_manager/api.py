@@ -393,6 +393,12 @@ class FabricManagerClient(JsonClient):
     async def uncordon(self, host: str) -> dict[str, Any]:
         return await self.request("DELETE", f"/hosts/{segment(host)}/cordon")
 
+    async def cordon_switch(self, switch: str, reason: str) -> dict[str, Any]:
+        return await self.request("PUT", f"/switches/{segment(switch)}/cordon", {"reason": reason})
+
+    async def uncordon_switch(self, switch: str) -> dict[str, Any]:
+        return await self.request("DELETE", f"/switches/{segment(switch)}/cordon")
+
     async def caps(self) -> dict[str, Any]:
         return await self.request("GET", "/caps")
 

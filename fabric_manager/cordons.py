@@ -1,53 +1,116 @@
-"""Hosts that take part in no new group: kept in the store, so that they stay so. Groups that run go on."""
+"""Hosts that take part in no new group, and switches that no tree uses: kept in the store, so that they stay so.
+
+Groups that run on a cordoned host go on. The links of a cordoned switch count as down for whoever plans trees, while
+they carry what is on its way: groups that run move away from it without loss.
+"""
 
 from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
 
 from datacast.services.problems import Problem
 from datacast.services.store import StoreError
 
 from .fabric import Fabric
 from .keys import CORDONS, Kept, unwritten
-from .requests import check_host
+from .requests import check_host, problem
 
 
 class Cordons:
-    def __init__(self, fabric: Fabric, kept: Kept) -> None:
-        self.fabric, self.kept = fabric, kept
-        self._hosts: dict[str, tuple[str, int]] = {}
-        """Reason and the revision, by host."""
+    """`publish` gets changes of the topology; `busy(host)`: groups that run and have it as a member."""
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        kept: Kept,
+        publish: Callable[[dict[str, Any]], None],
+        busy: Callable[[str], list[str]],
+    ) -> None:
+        self.fabric, self.kept, self._publish, self._busy = fabric, kept, publish, busy
+        self._nodes: dict[str, tuple[str, int]] = {}
+        """Reason and the revision, by host or switch."""
 
     async def begin(self) -> None:
         """With what the store holds. Raises StoreError."""
         entries = await self.kept.store.list(CORDONS)
-        self._hosts = {entry.key[len(CORDONS) :]: (entry.value, entry.revision) for entry in entries}
+        self._nodes = {entry.key[len(CORDONS) :]: (entry.value, entry.revision) for entry in entries}
+        for name, (reason, _) in self._nodes.items():
+            if name in self.fabric.nodes and self.fabric.nodes[name].kind == "switch":
+                self.fabric.drain(name, reason)
 
-    def reason(self, host: str) -> str | None:
+    def reason(self, name: str) -> str | None:
         """None: it takes part."""
-        known = self._hosts.get(host)
-        return known[0] if known else None
+        known = self._nodes.get(name)
+        if known:
+            return known[0]
+        cut = self._switches_of(name)
+        return f"cut off: no tree uses {', '.join(cut)}" if cut else None
+
+    def _switches_of(self, host: str, drained: str = "") -> list[str]:
+        """Its switches, where none is left that trees may use; `drained` as if it were."""
+        nodes = self.fabric.nodes
+        if host not in nodes or nodes[host].kind != "host":
+            return []
+        around = [nodes[name] for name in self.fabric.graph.neighbors(host)]
+        off = [node.name for node in around if node.drained is not None or node.name == drained]
+        return off if len(off) == len(around) else []
 
     async def put(self, host: str, reason: str) -> None:
         """Raises Problem."""
         check_host(self.fabric, "host", host)
-        _, revision = self._hosts.get(host, ("", 0))
-        try:
-            self._hosts[host] = reason, await self.kept.put(CORDONS + host, reason, revision)
-        except StoreError as error:
-            raise unwritten(error, host) from error
+        await self._keep(host, reason)
 
-    async def delete(self, host: str) -> None:
-        """Raises Problem."""
+    async def put_switch(self, name: str, reason: str) -> None:
+        """Raises Problem: it is none, or a host that a group has is on no other."""
+        self._check_switch(name)
+        for host in self.fabric.graph.neighbors(name):
+            if self._switches_of(host, name) and (groups := self._busy(host)):
+                raise Problem(
+                    409, "busy", f"{host} has no other switch than {name}, and is a member of {', '.join(groups[:8])}",
+                    what=host, remedy=f"`datacast drain {host}` waits for them",
+                )  # fmt: skip
+        await self._keep(name, reason)
+        self._drain(name, reason)
+
+    def _check_switch(self, name: str) -> None:
+        node = self.fabric.nodes.get(name)
+        if node is None or node.removed:
+            text, remedy = f"the topology has no switch {name!r}", "`datacast topology` lists them"
+            raise problem("unknown_switch", "switch", text, name, remedy)
+        if node.kind != "switch":
+            text, remedy = f"{name} is a {node.kind}, not a switch", "PUT /hosts/{name}/cordon is for hosts"
+            raise problem("not_a_switch", "switch", text, name, remedy)
+
+    def _drain(self, name: str, reason: str | None) -> None:
+        for change in self.fabric.drain(name, reason, time.time_ns()):
+            self._publish(change)
+
+    async def _keep(self, name: str, reason: str) -> None:
+        _, revision = self._nodes.get(name, ("", 0))
         try:
-            await self.kept.delete(CORDONS + host, self._hosts[host][1])
+            self._nodes[name] = reason, await self.kept.put(CORDONS + name, reason, revision)
         except StoreError as error:
-            raise unwritten(error, host) from error
-        self._hosts.pop(host, None)
+            raise unwritten(error, name) from error
+
+    async def delete(self, name: str) -> None:
+        """Of a host or a switch. Raises Problem."""
+        if name not in self._nodes:
+            raise Problem(404, "not_cordoned", f"{name} is not cordoned", what=name, remedy="GET /hosts shows who is")
+        try:
+            await self.kept.delete(CORDONS + name, self._nodes[name][1])
+        except StoreError as error:
+            raise unwritten(error, name) from error
+        self._nodes.pop(name, None)
+        if name in self.fabric.nodes and self.fabric.nodes[name].kind == "switch":
+            self._drain(name, None)
 
     def check(self, names: list[str]) -> None:
         """Raises Problem: one of them takes part in no new group."""
         for name in names:
-            if name in self._hosts:
-                why = f": {self._hosts[name][0]}" if self._hosts[name][0] else ""
+            if (reason := self.reason(name)) is not None:
+                why = f": {reason}" if reason else ""
                 raise Problem(
                     409, "cordoned", f"host {name} takes part in no new group{why}", what=name,
                     remedy="leave it out, or `datacast uncordon` it",

@@ -102,6 +102,8 @@ class Node:
     """Nothing was heard any more, but its connection did not end: hellos of its neighbours tell whether it lives."""
     removed: bool = False
     """Taken away while all runs (wiring.py): its place is kept."""
+    drained: str | None = None
+    """A switch that no tree is to use, and why: its links count as down, and carry what is still on its way."""
     proxy: bool = False
     """Registered by a controller that speaks for it: when that goes away the switch does not."""
     dest_roots: list[str] = field(default_factory=list)
@@ -185,6 +187,7 @@ class Fabric:
             data.get("up", True)
             and self.nodes[u].alive
             and self.nodes[v].alive
+            and self.nodes[u].drained is self.nodes[v].drained is None
             and int(data["ports"][u]) not in self.nodes[u].ports_down
             and int(data["ports"][v]) not in self.nodes[v].ports_down
         )
@@ -255,6 +258,12 @@ class Fabric:
     def restore(self, name: str, now_ns: int) -> list[dict[str, Any]]:
         node = self.nodes[name]
         node.removed = node.seen = False
+        return [self._node_change(node), *self._refresh(list(self.graph.edges(name)), now_ns)]
+
+    def drain(self, name: str, reason: str | None, now_ns: int | None = None) -> list[dict[str, Any]]:
+        """A switch that no tree is to use any more, and why; None: trees may use it again."""
+        node = self.nodes[name]
+        node.drained = reason
         return [self._node_change(node), *self._refresh(list(self.graph.edges(name)), now_ns)]
 
     # ---- after a restart ----
@@ -419,6 +428,7 @@ class Fabric:
             "control": node.control,
             "dest_roots": node.dest_roots,
             "removed": node.removed,
+            "drained": node.drained,
         }
 
     def tunnels(self, name: str) -> list[dict[str, Any]]:

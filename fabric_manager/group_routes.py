@@ -11,7 +11,6 @@ from fastapi import Body, FastAPI, Header, Query
 from fastapi.responses import JSONResponse
 
 from datacast.origins.ranges import PIECES_MAX
-from datacast.services.problems import Problem
 
 from .api import Count, GroupSpec, Name
 from .api import Path as FilePath
@@ -182,7 +181,15 @@ def add_group_routes(app: FastAPI, fabric: Fabric, groups: Groups) -> None:
 
     @app.delete("/hosts/{host}/cordon", dependencies=controller)
     async def uncordon(host: str) -> JSONResponse:
-        if groups.cordons.reason(host) is None:
-            raise Problem(404, "not_cordoned", f"{host} is not cordoned", what=host, remedy="GET /hosts shows who is")
         await groups.cordons.delete(host)
         return JSONResponse({"name": host, "cordoned": None})
+
+    @app.put("/switches/{switch}/cordon", dependencies=controller)
+    async def cordon_switch(switch: str, reason: Annotated[str, MaxLen(256), Body(embed=True)] = "") -> JSONResponse:
+        await groups.cordons.put_switch(switch, reason)
+        return JSONResponse({"name": switch, "cordoned": reason})
+
+    @app.delete("/switches/{switch}/cordon", dependencies=controller)
+    async def uncordon_switch(switch: str) -> JSONResponse:
+        await groups.cordons.delete(switch)
+        return JSONResponse({"name": switch, "cordoned": None})

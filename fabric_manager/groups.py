@@ -77,7 +77,8 @@ class Groups:
     ) -> None:
         self.fabric, self.kept, self._publish = fabric, kept, publish
         self.admission = Admission(caps)
-        self.sets, self.cordons = Sets(fabric, kept), Cordons(fabric, kept)
+        self.sets = Sets(fabric, kept)
+        self.cordons = Cordons(fabric, kept, publish, self._groups_of)
         self.site_groups = SiteGroups(kept)
         self.wiring = Wiring(fabric, kept, self._rewired, self._groups_of)
         self._keyed: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -108,7 +109,7 @@ class Groups:
             self._return_s = self._began + AGENTS_RETURN_S
         self.workers.begin()
         self._spawn(self.divider.run())
-        for part in (self.sets, self.cordons, self.rate_caps, self.site_groups, self.wiring):
+        for part in (self.wiring, self.sets, self.cordons, self.rate_caps, self.site_groups):
             await part.begin()
         self.divider.rewire()
         for entry in await self.kept.store.list(GROUPS):

@@ -112,3 +112,18 @@ def test_caps_are_set_shown_and_cleared() -> None:
     assert both[1] == "fabric  2000.0 Mbit/s\nh1  500.0 Mbit/s\n" and one[1] == "fabric  2000.0 Mbit/s\n"
     assert again[0] == 3 and "has no cap" in again[2]
     assert odd[0] == 2 and "is no rate" in odd[2]
+
+
+def test_switches_are_drained_too() -> None:
+    async def scenario():
+        async with service([20_000.0]) as (_, url):
+            return [
+                await datacast(*words.split(), url=url)
+                for words in ("drain s", "hosts --json", "uncordon s", "uncordon s", "cordon s --json")
+            ]
+
+    drain, hosts, uncordon, again, cordon = run(scenario(), 100)
+    assert drain[0] == 0 and "no group runs on s" in drain[1]
+    assert {host["cordoned"] for host in json.loads(hosts[1])} == {"cut off: no tree uses s"}
+    assert uncordon[0] == 0 and "s takes part again" in uncordon[1] and again[0] == 3
+    assert json.loads(cordon[1]) == {"name": "s", "cordoned": ""}
