@@ -296,7 +296,11 @@ class Coordinator:
                 text = f"site {self.name} has this group from {group.parent} already, for other receivers: name it once"
                 await self._tell_once(site, order.id, _failed("named_twice", text))
             return
-        if order.path[-1] != site or self.name in order.path or len(set(order.path)) < len(order.path):
+        if order.path[-1] != site:
+            text = f"the site that {self.name} knows as {site} calls itself {order.path[-1]}: sites go by one name each"
+            await self._tell_once(site, order.id, _failed("other_name", text))
+            return
+        if self.name in order.path or len(set(order.path)) < len(order.path):
             await self._tell_once(
                 site, order.id, _failed("cycle", f"the group leads in a circle: {' > '.join([*order.path, self.name])}")
             )

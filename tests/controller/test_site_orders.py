@@ -1,0 +1,101 @@
+"""Orders that other sites give, as far as one controller can judge them alone."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from datacast.controller.sites.coordinator import Coordinator
+from datacast.controller.sites.records import Order, Progress, SiteGroup
+from datacast.fabric_manager.api import GroupSpec
+
+ID = "s-0123456789abcdef"
+
+
+class Peers:
+    """Of site `syd`; what it tells others."""
+
+    def __init__(self) -> None:
+        self.directory = SimpleNamespace(name="syd", sites=SimpleNamespace(url="https://10.0.0.9:7580"))
+        self.all = {name: SimpleNamespace(name=name, url=f"https://{name}:7580") for name in ("sfo", "oak")}
+        self.told: list[tuple[str, Progress]] = []
+
+    async def tell(self, site: str, group: str, progress: Progress) -> bool:
+        self.told.append((site, progress))
+        return False
+
+
+class Client:
+    def __init__(self) -> None:
+        self.made: list[dict] = []
+        self.kept: dict[str, str] = {}
+
+    async def create_group(self, spec: dict, by: str, key: str) -> dict:
+        self.made.append(spec)
+        return {"id": "g-1"}
+
+    async def put_site_group(self, group: str, text: str) -> None:
+        self.kept[group] = text
+
+
+def site() -> Coordinator:
+    return Coordinator(Client(), Peers(), SimpleNamespace(sharing={}))  # type: ignore[arg-type]
+
+
+def order(path: list[str], receivers: list[str], **more: object) -> Order:
+    spec = GroupSpec(receivers=receivers, dest_path="f")
+    return Order.model_validate({"id": ID, "size": 1 << 20, "path": path, "spec": spec, **more})
+
+
+def given(at: Coordinator, *orders: tuple[str, Order]) -> None:
+    async def run() -> None:
+        for whose, one in orders:
+            await at._accept(one, whose)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("path", "code", "message"),
+    [
+        (["ams"], "other_name", "knows as sfo calls itself ams"),
+        (["syd"], "other_name", "knows as sfo calls itself syd"),  # two sites of one name
+        (["syd", "sfo"], "cycle", "leads in a circle: syd > sfo > syd"),
+        (["ams", "ams", "sfo"], "cycle", "leads in a circle"),
+    ],
+)
+def test_an_order_by_names_that_cannot_be_is_refused(path: list[str], code: str, message: str):
+    at = site()
+    given(at, ("sfo", order(path, ["all"])))
+    ((whose, told),) = at.peers.told  # type: ignore[attr-defined]
+    assert whose == "sfo" and told.state == "failed" and told.error
+    assert told.error.code == code and message in told.error.message
+    assert not at.groups and not at._client.made  # type: ignore[attr-defined]
+
+
+def test_a_second_order_for_a_group_is_another_site_to_take_it_from():
+    at = site()
+    given(at, ("sfo", order(["ams", "sfo"], ["all"])), ("oak", order(["ams", "oak"], ["all"])))
+    assert len(at._client.made) == 1  # type: ignore[attr-defined]
+    group = at.groups[ID]
+    assert group.parent == "sfo" and at._exchanges.origins(group) == ["sfo", "oak"]
+    assert [(whose, told.state) for whose, told in at.peers.told] == [("oak", "done")]  # type: ignore[attr-defined]
+    kept = SiteGroup.model_validate_json(at._client.kept[ID])  # type: ignore[attr-defined]
+    assert kept.others == ["oak"]  # also after the controller was started again
+
+
+def test_hosts_wait_for_offers_where_several_sites_can_be_asked():
+    for others, dealt in (([], False), (["oak"], True), (["mars"], False)):
+        at = site()
+        given(at, ("sfo", order(["ams", "sfo"], ["all"], others=others)))
+        (spec,) = at._client.made  # type: ignore[attr-defined]
+        assert spec["url"].endswith("?dealt") == dealt
+
+
+def test_the_same_group_for_other_receivers_is_refused():
+    at = site()
+    given(at, ("sfo", order(["ams", "sfo"], ["all"])), ("oak", order(["ams", "oak"], ["syd-1"])))
+    ((_, told),) = at.peers.told  # type: ignore[attr-defined]
+    assert told.error and told.error.code == "named_twice"
