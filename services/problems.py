@@ -68,13 +68,18 @@ class Unreachable(Problem):
     refused = False
 
 
+KEPT_S = 5.0
+"""A client's connection that was not used for longer is not used again."""
+
+
 def http_client(url: str, *, timeout: float, service: str, security: Security, role: str) -> httpx.AsyncClient:
     """An httpx client for `http(s)://host:port` or `unix:/path`; `role`: who must answer https. Raises Problem when the
     URL is none, or when plain HTTP would leave this machine."""
     import httpx
 
+    limits = httpx.Limits(keepalive_expiry=KEPT_S)
     if url.startswith("unix:"):
-        transport = httpx.AsyncHTTPTransport(uds=url[len("unix:") :])
+        transport = httpx.AsyncHTTPTransport(uds=url[len("unix:") :], limits=limits)
         return httpx.AsyncClient(transport=transport, base_url="http://unix", timeout=timeout)
     if not url.startswith(("http://", "https://")):
         raise Problem(
@@ -101,7 +106,7 @@ def http_client(url: str, *, timeout: float, service: str, security: Security, r
             raise Problem(400, "tls", error.message, what=url) from error
         verify = False  # there is nothing to verify, and loading the system's authorities takes a while
     # The services are on this machine or on the management network: no proxy of the environment is asked.
-    return httpx.AsyncClient(base_url=url, timeout=timeout, trust_env=False, verify=verify)
+    return httpx.AsyncClient(base_url=url, timeout=timeout, trust_env=False, verify=verify, limits=limits)
 
 
 def decoded(answer: httpx.Response) -> Any:

@@ -31,6 +31,9 @@ log = logging.getLogger("datacast.http")
 CONNECTIONS_MAX = 4096
 SILENCE_S = 15.0
 """A new connection has to ask for something within so long."""
+KEPT_S = 30
+"""A connection that has asked stays so long for the next request: longer than clients keep one (problems.KEPT_S),
+so that no request meets a connection that is just being closed."""
 PEER = "datacast.peer"
 """In a request's scope behind TLS: whose certificate it came with (tls.Peer), None for one that names nobody. Absent
 without TLS."""
@@ -143,6 +146,7 @@ class HttpServer:
             log_level="warning",
             access_log=False,
             lifespan="off",
+            timeout_keep_alive=KEPT_S,
             timeout_graceful_shutdown=2,
         )
         self._server = uvicorn.Server(config)

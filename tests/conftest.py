@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -16,6 +17,9 @@ ROOT = Path(__file__).resolve().parents[1]
 TRIES_AGAIN = 2
 """Whole labs share two cores with whatever else runs: what fails is tried again so often, and the summary names it."""
 ROWS = skips.read()
+
+hypothesis.settings.register_profile("datacast", deadline=None)
+hypothesis.settings.load_profile("datacast")  # a busy machine stands still for longer than any deadline
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from agent_harness import ASAN, Message, Net
+from agent_harness import ASAN, Message, Net, until
 from fetch_kit import BLOCK, Fetcher
 from web import Nginx
 
@@ -141,6 +141,15 @@ def test_an_agent_that_is_killed_goes_on_with_the_blocks_that_it_had(fetcher: Fe
     assert opened(fetcher, nginx)["ok"]
     fetcher.fetch(0, 5)
     fetcher.client.wait(lambda: len(fetcher.told()) == 5, "half of it")
+    folder = fetcher.net.agents["b"].folder
+    digests = [bytes.fromhex(digest) for digest in fetcher.told().values()]
+
+    def noted() -> bool:
+        """The table of what is verified is written beside the rest of the work."""
+        written = b"".join(path.read_bytes() for path in folder.rglob(".*datacast-*") if path.is_file())
+        return all(digest in written for digest in digests)
+
+    until(noted, "the table behind the file's bytes")
     fetcher.net.agents["b"].process.kill()
     fetcher.net.agents["b"].process.wait()
     sent = nginx.sent()

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+from fastapi import FastAPI
 from small import run, star, until
 
 from datacast.controller.app import make_app
@@ -222,3 +223,20 @@ def test_caps_are_kept_shown_and_taken_away(tmp_path: Path) -> None:
 
     run(first())
     run(second())
+
+
+def test_a_server_keeps_connections_for_longer_than_clients_do() -> None:
+    """Else a request, such as a DELETE that nobody repeats, meets a connection that is just being closed at times."""
+
+    async def scenario():
+        server = HttpServer(FastAPI(), listen("127.0.0.1:0"))
+        await server.start()
+        try:
+            async with FabricManagerClient(f"http://{server.address}") as client:
+                kept = client._http._transport._pool._keepalive_expiry
+        finally:
+            await server.stop()
+        return kept, server._server.config.timeout_keep_alive
+
+    client, server = run(scenario())
+    assert server > 2 * client

@@ -34,10 +34,10 @@ def test_nobody_asked_and_the_slow_one_gets_trees_of_its_own_within_two_seconds(
         async with lab(bcube41(), rates=[LINE]) as it:
             it.world.pace["31"] = 0.2 * LINE
             group = await it.start("00", SIX, SIZE, **options)
-            record = await it.end(group, timeout=60.0)
+            record = await it.end(group, timeout=100.0)
             return record, it.world.violations
 
-    record, wrong = run(scenario(), timeout=90.0)
+    record, wrong = run(scenario(), timeout=110.0)
     assert record["state"] == "done" and not wrong
     times = finished(record)
     # Were there no plan, all would end together.
@@ -50,9 +50,9 @@ def test_together_is_one_rate_for_all() -> None:
         async with lab(bcube41(), rates=[LINE]) as it:
             it.world.pace["31"] = 0.5 * LINE
             group = await it.start("00", SIX, SIZE, delivery="together")
-            return await it.end(group, timeout=60.0)
+            return await it.end(group, timeout=100.0)
 
-    record = run(scenario(), timeout=90.0)
+    record = run(scenario(), timeout=110.0)
     times = finished(record)
     assert not record["reactions"] and max(times.values()) < 1.3 * min(times.values())
 
@@ -61,9 +61,9 @@ def test_equal_receivers_are_planned_once() -> None:
     async def scenario():
         async with lab(bcube41(), rates=[LINE / 3]) as it:  # all late alike: the source, or somebody else's traffic
             group = await it.start("00", SIX, SIZE // 2)
-            return await it.end(group, timeout=60.0)
+            return await it.end(group, timeout=100.0)
 
-    record = run(scenario(), timeout=90.0)
+    record = run(scenario(), timeout=110.0)
     assert record["state"] == "done" and not record["reactions"]
 
 
@@ -83,7 +83,7 @@ def test_one_that_stands_still_is_set_aside_and_served_when_the_others_are_done(
 
             await until(five, "the others are done", 40.0)
             it.world.pace["31"] = LINE
-            return seen, await it.end(group, timeout=60.0)
+            return seen, await it.end(group, timeout=100.0)
 
     seen, record = run(scenario(), timeout=110.0)
     assert record["state"] == "done", record["error"]
@@ -105,7 +105,7 @@ def test_a_pace_that_swings_makes_at_most_a_plan_a_second_and_they_grow_rarer() 
                 else:
                     it.world.pace["31"] = LINE * (0.1 if i % 14 < 7 else 2.0)
                 await asyncio.sleep(0.1)
-            return await it.end(group, timeout=60.0), it.world.violations
+            return await it.end(group, timeout=100.0), it.world.violations
 
     record, wrong = run(scenario(), timeout=150.0)
     assert record["state"] == "done" and not wrong
@@ -131,8 +131,8 @@ def test_one_whose_cap_is_lifted_does_not_wait_for_the_trees_that_went_at_its_pa
             await until(lambda: len(t.reactions) == 2, "trees for one that is slow no more")
             lost = [tree for tree in t.reactions[1]["lost"] if "31" in t.forest.ways[tree].routes]
             reached = {tree: t.scheduler.trees[tree].reach for tree in lost}
-            return slow, lost, reached, await it.end(group, timeout=60.0)
+            return slow, lost, reached, await it.end(group, timeout=100.0)
 
-    slow, lost, reached, record = run(scenario(), timeout=90.0)
+    slow, lost, reached, record = run(scenario(), timeout=110.0)
     assert record["state"] == "done"
     assert slow and lost and not any("31" in names for names in reached.values())
