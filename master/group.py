@@ -376,6 +376,8 @@ class Group:
         """Sooner where a receiver seems to be slow, or the source says that a tree is."""
         now, paces = time.monotonic(), self.transfer.paces
         wait = pace.CURIOUS_S if paces is not None and paces.curious(now) else self._look_s
+        if paces is not None and paces.settling(now):
+            wait = min(wait, pace.POLL_S)
         if paces is not None and paces.hasty(now):
             wait = pace.HASTY_S
         await asyncio.sleep(max(0.02, pace.HASTY_S - (now - last)))

@@ -181,6 +181,10 @@ class Paces:
             self._curious_at = self._last_since
         return self._curious_at == self._last_since
 
+    def settling(self, now: float) -> bool:
+        """A plan was made just now. All went slowly before it, so that there seemed to be much time until the next look."""
+        return bool(self._plans) and now - self._plans[-1] < TRIAL_MAX_S
+
     @property
     def narrow(self) -> dict[tuple[str, str], int]:
         """Of the caps what each last link, (neighbour, receiver), takes: one whose links are slow, or one of them, must
@@ -210,6 +214,10 @@ class Paces:
             self._begun = Look(now, dict.fromkeys(look.held, 0), look.due, like=look)
 
     # ---- rate zero ----
+    def forget(self, name: str) -> None:
+        """It is served later: what it took before says nothing then."""
+        self._pace.pop(name, None)
+
     def aside(self, seen: list[Seen], now: float, plans: bool) -> list[str]:
         """Those that are to be served when the others are done. `plans`: slow ones can have trees of their own."""
         if not plans:

@@ -66,6 +66,7 @@ class SlowReceivers:
         for name in t.paces.aside(seen, now, plans):
             member = self._crew.members[name]
             if self._attendance.others_served(member):
+                self._forget(name)
                 behind = f"{self._attendance.behind_s(member):.1f} s behind the others"
                 self._attendance.set_aside(member, "nothing comes to it, and to others it does" if plans else behind)
                 return
@@ -102,6 +103,14 @@ class SlowReceivers:
         return Seen(
             member.name, held, member.rate_bps, planned * share, able * share, behind_s, left, arrived, member.unwritten
         )
+
+    def _forget(self, name: str) -> None:
+        t = self._t
+        assert t.paces
+        t.paces.forget(name)
+        if isinstance(t.forest, RatedForest):
+            t.forest.caps = {other: cap for other, cap in t.forest.caps.items() if other != name}
+            t.forest.narrow = {arc: rate for arc, rate in t.forest.narrow.items() if arc[1] != name}
 
     def _plan_for(self, caps: dict[str, int], narrow: dict[Arc, int]) -> None:
         """Trees for what receivers were seen to take, where there can be any. `narrow`: over their last links."""

@@ -460,3 +460,13 @@ def test_who_crawls_waits_for_those_who_are_not_done():
         ]
         paces.look(seen, i * POLL_S)
         assert paces.caps["c"] <= 2e6
+
+
+def test_after_a_plan_the_next_looks_come_soon():
+    """Measured by what all got before it there would be much time: the first that stood still was set aside after ten
+    seconds."""
+    world = World(100e6)
+    assert not world.paces.settling(0.0)
+    world.run(5.0, lambda name, now: 10e6 if name == "c" else 100e6)
+    at = world.plans[-1][0]
+    assert world.paces.settling(at + TRIAL_MAX_S / 2) and not world.paces.settling(at + TRIAL_MAX_S)
