@@ -31,8 +31,9 @@ from .keys import LEADER, LED
 
 log = logging.getLogger("datacast.fabric_manager")
 
-LEASE_S = 2.0
-"""etcd gives none shorter than one and a half times its election timeout."""
+LEASE_S = 5.0
+"""Only for a machine that is gone or hangs: the end of a process is seen at once (`_heed`). Data flows meanwhile. A
+shorter one ends while everybody is alive, and only waits for a processor."""
 RETRY_S = 0.2
 HEED_S = 0.05
 LEADING = "/leading"
@@ -57,6 +58,8 @@ class Leadership:
         self._taking = asyncio.Lock()
         self._gone: str | None = None
         """What the key held of a leader whose process has ended."""
+        self._reached: set[str] = set()
+        """Addresses where a leader was heard: those do lead to it."""
         self._renewing: asyncio.Task[None] | None = None
 
     async def campaign(self) -> Guard:
@@ -155,13 +158,15 @@ class Leadership:
                 await asyncio.gather(heeding, return_exceptions=True)
 
     async def _heed(self, value: str, gone: asyncio.Event) -> None:
-        """Sets `gone` when the process of the leader that the key names has ended."""
-        heard = False
+        """Sets `gone` when the process of the leader that the key names has ended. Whoever leads listens; that nobody
+        does says so where this process was ever answered at that address, or it is of this machine."""
+        heard = self.leader in self._reached or json.loads(value)["name"].split()[0] == self._name.split()[0]
         async with FabricManagerClient(self.leader, security=self._security) as client:
             while True:
                 try:
                     async for _ in client.lines(LEADING):
                         heard = True
+                        self._reached.add(self.leader or "")
                 except Unreachable as problem:
                     if heard and problem.refused:
                         log.warning("%s led, and is gone", self.leader)

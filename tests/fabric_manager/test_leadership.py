@@ -17,7 +17,7 @@ from datacast.fabric_manager.main import FabricManager
 from datacast.master.view import View
 from datacast.master.worker import Worker
 from datacast.services.problems import Problem
-from datacast.services.store import Lost
+from datacast.services.store import Lost, open_store
 
 
 def manager(store: str) -> FabricManager:
@@ -165,6 +165,41 @@ def test_a_leader_whose_process_is_gone_is_followed_without_waiting_for_its_leas
             return other.leadership.leader == other.url
 
     assert run(scenario(), 100)
+
+
+@pytest.mark.parametrize("boot, soon", [("this", True), ("another", False)])
+def test_a_leader_that_was_gone_before_anybody_heard_it_is_followed_at_once_on_its_own_machine(
+    tmp_path: Path, boot: str, soon: bool
+) -> None:
+    """Elsewhere its address may be one that never led to it, and the lease is waited for."""
+
+    async def scenario():
+        store = open_store(str(tmp_path / "d"))
+        first, other = (Leadership(store, f"http://127.0.0.1:{port}") for port in (1, 2))  # nobody listens there
+        if boot == "another":
+            first._name = f"x{first._name}"
+        await first.campaign()
+        following = asyncio.create_task(other.campaign())
+        renewed, renew = asyncio.Event(), store.renew
+
+        async def count(lease: int) -> None:
+            await renew(lease)
+            renewed.set()
+
+        while not following.done():
+            store.renew = count  # type: ignore[method-assign]
+            renewed.clear()
+            await asyncio.wait((following, asyncio.create_task(renewed.wait())), return_when=asyncio.FIRST_COMPLETED)
+            if not soon:
+                break  # the first still renews its lease, as one that lives does
+        led = following.done()
+        following.cancel()
+        for one in (first, other):
+            await one.resign()
+        await store.close()
+        return led
+
+    assert run(scenario(), 60) == soon
 
 
 def test_whoever_asks_a_fabric_manager_that_ends_is_not_told_that_all_links_are_down() -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
+import re
 import sqlite3
 import subprocess
 import sys
@@ -12,7 +15,8 @@ import pytest
 from etcd import Etcd
 from small import run
 
-from datacast.services.store import Conflict, StoreError, open_store
+from datacast.services.store import Conflict, Entry, StoreError, open_store
+from datacast.services.store.etcd import TIMEOUT_S
 from datacast.services.store.sqlite import VERSION, SqliteStore
 
 
@@ -166,3 +170,28 @@ def test_a_renewal_waits_for_no_disk_and_every_other_write_does(tmp_path: Path, 
     assert (False, "NORMAL") in commits and levels[-1] == "FULL"
     assert [level for durable, level in commits if durable] == ["FULL"] * sum(durable for durable, _ in commits)
     assert len(commits) >= 4
+
+
+def test_members_that_are_slow_to_answer_are_given_more_time() -> None:
+    """They wait for a processor. Whoever asks again and again with the same patience never hears them."""
+
+    async def scenario() -> Entry | None:
+        async def member(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            head = await reader.readuntil(b"\r\n\r\n")
+            await reader.readexactly(int(re.search(rb"(?i)content-length: (\d+)", head)[1]))
+            await asyncio.sleep(1.5 * TIMEOUT_S)
+            row = {"key": base64.b64encode(b"/datacast/a").decode(), "value": "MQ==", "mod_revision": "7"}
+            body = json.dumps({"kvs": [row]}).encode()
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body))
+            await writer.drain()
+
+        servers = [await asyncio.start_server(member, "127.0.0.1", 0) for _ in range(2)]
+        ports = [server.sockets[0].getsockname()[1] for server in servers]
+        store = open_store("etcd://" + ",".join(f"127.0.0.1:{port}" for port in ports))
+        found = await store.get("a")
+        await store.close()
+        for server in servers:
+            server.close()
+        return found
+
+    assert run(scenario()) == Entry("a", "1", 7)
