@@ -182,7 +182,7 @@ class Paces:
         return self._curious_at == self._last_since
 
     def settling(self, now: float) -> bool:
-        """A plan was made just now. All went slowly before it, so that there seemed to be much time until the next look."""
+        """A plan was made just now. All went slowly before it, and there seemed to be much time until the next look."""
         return bool(self._plans) and now - self._plans[-1] < TRIAL_MAX_S
 
     @property
