@@ -233,7 +233,7 @@ coverage: build ## lines and branches of the core that tests reach: SHOW="wire.c
 	@$(PY) tests/core_coverage.py $(COVERED) $(SHOW)
 
 # By the tests of their own folders and those in simulated time; services that are processes of their own count too.
-COVERED_BY := $(addprefix tests/,controller fabric_manager master store cli security mirror origins planners openflow clockwork)
+COVERED_BY := $(addprefix tests/,controller fabric_manager master services store cli security mirror origins planners openflow clockwork)
 coverage-services: build ## lines and branches of the services that tests reach: SHOW="master/pace.py" names what they do not
 	@rm -rf $(COVERED)-services
 	@nice -n 5 $(PY) -m coverage run -m pytest -q -n $(shell nproc) --dist worksteal -m "not lab" $(COVERED_BY) $(PYTEST_OPTIONS) || true
