@@ -67,6 +67,8 @@ class Divider:
         self._rates: dict[str, Rates] = {}
         self._wake = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, "shares", as_the_process)
+        self._spent = 0.0
+        """Seconds of a processor that the thread has had."""
         self._capacities: dict[Arc, float] = {}
         """Taken over by the next computation."""
         self._caps: tuple[float | None, Mapping[str, float]] = None, {}
@@ -148,14 +150,14 @@ class Divider:
             await self._wake.wait()
             await asyncio.sleep(GATHER_S)
             self._wake.clear()
-            began = time.perf_counter()
+            before = self._spent
             # In a thread: nothing else touches the scheduler meanwhile.
             try:
                 self._spread(await loop.run_in_executor(self._thread, self._compute, self._take()))
             except Exception:  # groups go on with the rates they have
                 log.exception("shares of links could not be computed")
             now = time.perf_counter()
-            saved, since = min(SAVED_S, saved + PART * (now - since)) - (now - began), now
+            saved, since = min(SAVED_S, saved + PART * (now - since)) - (self._spent - before), now
             if saved < 0:
                 await asyncio.sleep(-saved / PART)
 
@@ -164,6 +166,12 @@ class Divider:
         return pending
 
     def _compute(self, changes: dict[str, Ask | None]) -> dict[str, Rates]:
+        try:
+            return self._computed(changes)
+        finally:  # what the thread has had of a processor, not what it has waited for one
+            self._spent = time.thread_time()
+
+    def _computed(self, changes: dict[str, Ask | None]) -> dict[str, Rates]:
         capacities, self._capacities = self._capacities, {}
         for arc, bps in capacities.items():
             self._shares.set_capacity(arc, bps)

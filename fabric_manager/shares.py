@@ -240,14 +240,15 @@ class Shares:
         """Shares of `groups`; what they use is taken from `left`."""
         if not groups:
             return {}
-        place = {link: k for k, link in enumerate(capacity)}
+        place = np.zeros(len(self._capacity), np.int64)
+        place[np.fromiter(capacity, np.int64, len(capacity))] = np.arange(len(capacity))
         room = np.fromiter(capacity.values(), float, len(capacity))
         members = list(groups.values())
         parts = [(links, costs) for g in members for links, costs in zip(g.links, g.costs, strict=True)]
         uses = [tree for g in members for tree in g.ask.trees.values()]
         at = np.concatenate(([0], np.cumsum([len(links) for links, _ in parts]))).astype(np.int64)
         links = np.concatenate([links for links, _ in parts]) if parts else np.zeros(0, np.int64)
-        links = np.fromiter((place[link] for link in links.tolist()), np.int64, len(links))
+        links = place[links]
         costs = np.concatenate([costs for _, costs in parts]) if parts else np.zeros(0)
         owner = np.repeat(np.arange(len(uses)), np.diff(at))
         group = np.repeat(np.arange(len(members)), [len(g.ask.trees) for g in members])

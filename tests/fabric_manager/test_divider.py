@@ -159,3 +159,26 @@ def test_a_cap_is_told_to_groups_that_run_and_lifted_again() -> None:
         await until(lambda: world.rates["a"]["1"] is None and world.rates["b"]["2"] is None, "they send what they can")
 
     scenario(steps)
+
+
+def test_waiting_for_a_processor_does_not_count_as_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine shares would otherwise rest for nine times as long as others kept them from being computed."""
+    compute, sleep, rests = module.Shares.compute, asyncio.sleep, list[float]()
+
+    def late(self: Any) -> Any:
+        time.sleep(0.5)  # others have the processor
+        return compute(self)
+
+    async def asked(seconds: float) -> None:
+        rests.append(seconds)
+        await sleep(min(seconds, 0.01))
+
+    async def steps(world: World) -> None:
+        for n in range(3):
+            world.divider.follow(record("a", "h0", "s", "h1", tree=n, most_bps=10_000_000), False)
+            await until(lambda n=n: n in world.divider.share_of("a"), "it is computed")
+
+    monkeypatch.setattr(module.Shares, "compute", late)
+    monkeypatch.setattr(module.asyncio, "sleep", asked)
+    scenario(steps)
+    assert max(rests) < 0.5 / module.PART / 2, "no rest of several seconds"
