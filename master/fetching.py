@@ -318,6 +318,8 @@ class Fetching:
                     self._came[member.name].append(now)
         if self.dealing is not None and member.name in self.dealing.fetchers:
             self._end_runs(member.name)
+            if self._offers is None and self._hungry(member.name, now):
+                self._t.wake.set()  # it should not wait for the next look
         return news
 
     def not_fetched(self, member: Member, event: dict[str, Any]) -> None:

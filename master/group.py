@@ -358,6 +358,7 @@ class Group:
         return pace.between(left_s, self.transfer.options["lease_ms"] / 1000, self.crew.timeout_s)
 
     async def _poll_loop(self) -> None:
+        began = time.monotonic()
         while True:
             started = time.monotonic()
             try:
@@ -369,7 +370,7 @@ class Group:
             self._slow.look(self._attendance.look(now), now)
             self._reactions.kick()
             self.transfer.news = True
-            self._look_s = self._pace(pace.left_s(self.transfer.size, self.crew.receivers))
+            self._look_s = self._pace(pace.left_s(self.transfer.size, self.crew.receivers, now - began))
             await self._until_next_look(started)
 
     async def _until_next_look(self, last: float) -> None:

@@ -17,6 +17,9 @@ HASTY_S = 0.05
 """When the source says that a tree has become slow, and for the next looks."""
 LOOKS = 100
 """Of what is left one part passes between two looks."""
+TRUSTED = 10
+"""A rate that was measured for so long says something about ten times as long: the first moments of a transfer are
+slow, over a wide area above all."""
 QUIET_LOOKS = 3
 """A lease is renewed so often before it would end; orders renew it as looks do, and a look that was not answered is
 followed by another at once."""
@@ -38,13 +41,13 @@ def quiet(lease_s: float, timeout_s: float) -> float:
     return max(POLL_S, min(lease_s / QUIET_LOOKS, timeout_s / 2))
 
 
-def left_s(size: int | None, receivers: Iterable[Member]) -> float | None:
-    """At least so long it goes on; None: nobody knows."""
+def left_s(size: int | None, receivers: Iterable[Member], since_s: float) -> float | None:
+    """At least so long it goes on, as far as that can be said after so many seconds; None: nobody knows."""
     working = [m for m in receivers if not m.final and not m.aside]
     fastest = max((m.rate_bps for m in working), default=0.0)
     if size is None or fastest <= 0:
         return None
-    return max(0, min((m.whole(size) or 0) - m.bytes for m in working)) * 8 / fastest
+    return min(TRUSTED * since_s, max(0, min((m.whole(size) or 0) - m.bytes for m in working)) * 8 / fastest)
 
 
 def extent_bytes(size: int) -> int:

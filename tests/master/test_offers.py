@@ -93,6 +93,18 @@ def test_without_offers_a_site_s_hosts_begin_at_the_front_of_their_shares():
     asyncio.run(run())
 
 
+def test_a_host_that_has_half_of_its_run_does_not_wait_for_the_next_look():
+    async def run() -> None:
+        hosts = Hosts(DEALT.removesuffix("?dealt"), ("a",))
+        ordered = await hosts.deal()
+        hosts.has("a", range(len(ordered) // 2 - 1))
+        assert not hosts.transfer.wake.is_set()
+        hosts.has("a", range(len(ordered) // 2 - 1, len(ordered) // 2 + 1))
+        assert hosts.transfer.wake.is_set()
+
+    asyncio.run(run())
+
+
 def test_a_piece_is_told_when_all_blocks_that_touch_it_are_there():
     async def run() -> None:
         hosts = Hosts(DEALT)

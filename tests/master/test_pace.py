@@ -36,8 +36,15 @@ def test_a_group_is_looked_after_by_the_time_it_has_left() -> None:
 
 def test_what_is_left_goes_by_the_fastest_and_by_those_who_work() -> None:
     some = [receiver("a", 100, 80), receiver("b", 600, 40), receiver("c", 1000, 0, "done")]
-    assert pace.left_s(1000, some) == 400 * 8 / 80
-    assert pace.left_s(1000, [receiver("a", 0, 0)]) is None and pace.left_s(None, some) is None
+    assert pace.left_s(1000, some, 60) == 400 * 8 / 80
+    assert pace.left_s(1000, [receiver("a", 0, 0)], 60) is None and pace.left_s(None, some, 60) is None
+
+
+def test_a_rate_of_the_first_moments_does_not_say_that_it_takes_long() -> None:
+    slow = [receiver("a", 100, 8)]
+    assert pace.between(pace.left_s(10**6, slow, 0.5), 20, 15) == 0.25
+    assert pace.between(pace.left_s(10**6, slow, 30), 20, 15) == 3.0
+    assert pace.left_s(10**6, slow, 1e6) == 10**6 - 100
 
 
 def told(members: list[Member], by: Told, whole: bool = False) -> list[str]:
