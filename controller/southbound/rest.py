@@ -10,6 +10,8 @@ from fastapi.responses import JSONResponse
 
 from datacast.controller.southbound.errors import SwitchError
 from datacast.controller.southbound.service import Switches
+from datacast.controller.southbound.shapes import SwitchDetail
+from datacast.controller.southbound.shapes import Switches as Shown
 from datacast.services.problems import Problem
 
 SwitchName = Annotated[str, Path(description="the switch's name in the topology", max_length=64)]
@@ -21,14 +23,15 @@ def router(switches: Switches | None, responses: dict[int | str, dict[str, Any]]
     wrong with one, `everywhere` what may with all."""
     routes = APIRouter(tags=["fabric"])
 
-    @routes.get("/switches", responses=everywhere, response_class=JSONResponse,
+    @routes.get("/switches", responses={200: {"model": Shown}, **everywhere}, response_class=JSONResponse,
                 summary="Switches this controller programs, links found by discovery, notes for the operator")
     async def listing() -> JSONResponse:
         if switches is None:
             return JSONResponse({"switches": [], "discovered": [], "notes": []})
         return JSONResponse(await run_in_threadpool(switches.listing))
 
-    @routes.get("/switches/{switch}", responses=responses, response_class=JSONResponse,
+    @routes.get("/switches/{switch}", responses={200: {"model": SwitchDetail}, **responses},
+                response_class=JSONResponse,
                 summary="One switch: ports, counters, rules, pipeline, appliance")
     async def one(switch: SwitchName) -> JSONResponse:
         try:

@@ -338,3 +338,16 @@ def test_the_program_names_an_address_in_use_and_ends_on_a_signal() -> None:
             process.kill()
         process.wait()
         process.stdout.close()
+
+
+def test_every_answer_is_described_by_its_type() -> None:
+    paths = make_app(FabricManagerClient("http://127.0.0.1:9")).openapi()["paths"]
+    bare = [
+        (method, path)
+        for path, methods in paths.items()
+        for method, operation in methods.items()
+        for status, answer in operation["responses"].items()
+        for kind, content in answer.get("content", {}).items()
+        if status.startswith("2") and kind == "application/json" and not content.get("schema")
+    ]
+    assert bare == []

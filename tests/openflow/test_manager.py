@@ -23,6 +23,7 @@ from datacast.controller.southbound.manager import (
     PROBES_MISSED,
     Manager,
 )
+from datacast.controller.southbound.shapes import Discovered, SwitchDetail
 from datacast.controller.southbound.state import Close, PortInfo, Report, Send
 
 T = 1_700_000_000_000_000_000
@@ -148,6 +149,10 @@ def test_a_switch_that_connects_is_asked_programmed_and_reported(world: World) -
     assert report["control"] == "/run/s0.sock"
     assert report["ports"] == [{"port": p, "up": True} for p in range(3)]
     assert world.manager.summary("s0")["programmed"] and world.manager.summary("s0")["rules"] <= 4 * 3 + 16
+    told = SwitchDetail.model_validate(world.manager.detail("s0"), strict=True)  # as the API describes it
+    assert told.port_list and told.rule_list and set(world.manager.detail("s0")) <= set(SwitchDetail.model_fields)
+    for link in world.manager.discovered():
+        Discovered.model_validate(link, strict=True)
 
 
 def test_a_switch_that_reconnects_gets_what_it_lost_and_nothing_else(world: World) -> None:
