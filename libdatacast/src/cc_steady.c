@@ -37,8 +37,16 @@ enum {
   COURTESY = 64,   /* rounds of additive increase after a loss */
   SLACK = 40,      /* packets a receiver can fall back by before any lag shows: its credits beyond the path's own */
   QUIET = 8,       /* rounds without a lag that double the probing where the caches are small */
+  BRAKE = 191,     /* lag beyond which the front waits for who stands still */
   PIPE = 2         /* fourths of a round trip that lie between the source and the caches, at first */
 };
+
+/* Nobody is waited for longer than WAIT, and then not again for RESTS times that: who is out for longer has gone, or asks for
+ * little. A front that waits creeps at a CREEPth of R, at least a packet per STEP: what is asked for next says that all are
+ * there again. */
+#define WAIT (100 * DC_MS)
+#define STEP (20 * DC_MS)
+enum { RESTS = 10, CREEP = 16 };
 
 /* A round ends when interests come in that answer what was sent after it began: about a round trip. A receiver asks for
  * number n + w when it gets n. */
@@ -54,9 +62,10 @@ struct state {
   dc_time far;                        /* last duplicate of this recovery from beyond what the caches cover */
   dc_time from, begun;                /* the measurement's begin, the round's */
   dc_time trip;                       /* round trip */
-  dc_time settled;                    /* duplicates until then are still of the recovery before */
-  uint64_t least, ceiling;            /* of R in this recovery; r when a loss was told */
-  uint32_t limit;                     /* where this recovery ends at the latest: packets behind */
+  dc_time waits, rests;    /* since when the front waits, 0: it does not; until then it does not wait again */
+  dc_time settled;         /* duplicates until then are still of the recovery before */
+  uint64_t least, ceiling; /* of R in this recovery; r when a loss was told */
+  uint32_t limit;          /* where this recovery ends at the latest: packets behind */
   uint32_t from_asked, round_asked, sent, cut_sent;
   uint32_t run, dup_seq;  /* duplicates with numbers in a row; the last one */
   uint32_t asked, window; /* one past the newest number asked for; w as far as known */
@@ -126,7 +135,30 @@ static void measure_from(struct state *s, dc_time now)
   s->from_lag = s->lag;
 }
 
-static void follow(struct state *s)
+/* A host that stands still for a moment falls out of the caches, and what it missed has to be sent again: that takes the link
+ * for as long as waiting, and more where several stood still. So the front slows down before, until it nearly stands. */
+static uint64_t wait_for(struct state *s, dc_time now, uint64_t rate)
+{
+  if (s->lag <= BRAKE) {
+    s->waits = 0;
+    return rate;
+  }
+  if (now < s->rests)
+    return rate;
+  if (s->waits == 0)
+    s->waits = now;
+  if (now - s->waits > WAIT) {
+    s->waits = 0;
+    s->rests = now + RESTS * WAIT;
+    return rate;
+  }
+  uint64_t most = s->base / (255 - BRAKE) * (255u - s->lag), least = clamp(s, per_second(bits(s, 1), STEP));
+  least = least < s->base / CREEP ? s->base / CREEP : least;
+  most = most < least ? least : most;
+  return most < rate ? most : rate;
+}
+
+static void follow(struct state *s, dc_time now)
 {
   if (s->mode == START) {
     s->rate = s->base;
@@ -136,14 +168,14 @@ static void follow(struct state *s)
   if (n > s->depth)
     k = k * s->depth / n;
   int64_t off = ((int64_t)target(s) - s->lag) * (int64_t)k; /* of 4096 * 255 */
-  s->rate = clamp(s, (uint64_t)((int64_t)s->base + (int64_t)(s->base / (4096 * 255)) * off));
+  s->rate = wait_for(s, now, clamp(s, (uint64_t)((int64_t)s->base + (int64_t)(s->base / (4096 * 255)) * off)));
 }
 
 /* The slowest receiver's rate from two reports of its lag, far enough apart. */
 static void measure(struct state *s, dc_time now)
 {
   uint32_t front = s->asked - s->from_asked;
-  if (s->lag == 0 || s->from_lag == 0 || s->from_lag == 255 || front > (1u << 20)) {
+  if (s->waits != 0 || s->lag == 0 || s->from_lag == 0 || s->from_lag == 255 || front > (1u << 20)) {
     measure_from(s, now);
     return;
   }
@@ -184,7 +216,7 @@ static void hold(struct state *s, dc_time now)
   s->quiet = 0;
   begin_round(s, now);
   measure_from(s, now);
-  follow(s);
+  follow(s, now);
 }
 
 /* Packets between the source's newest one and the slowest receiver's requests, when they reach the source, that the
@@ -238,7 +270,7 @@ static void evicted(struct state *s, dc_time now, const struct dc_cc_event *e)
 /* As Cubic does: a little lower, quickly back to where it was lost, then slowly on. */
 static void lost(struct state *s, dc_time now, uint32_t seq)
 {
-  if (s->mode == RECOVER || seq < s->cut_sent ||
+  if (s->mode == RECOVER || s->waits != 0 || seq < s->cut_sent ||
       (s->cut != 0 && (now - s->cut < s->p.interval || now - s->cut < s->trip)))
     return; /* what was sent before the last answer was told then */
   s->cut = now;
@@ -250,7 +282,7 @@ static void lost(struct state *s, dc_time now, uint32_t seq)
     s->base = clamp(s, s->base / 10 * 8);
     s->mode = HOLD;
   }
-  follow(s);
+  follow(s, now);
 }
 
 static void recovered(struct state *s, dc_time now)
@@ -311,7 +343,7 @@ static void interest(void *state, dc_time now, const struct dc_cc_event *e)
   if (s->mode == RECOVER)
     recovered(s, now);
   else
-    follow(s);
+    follow(s, now);
 }
 
 /* bit/s that a round may add: what the caches can show, within a round, before they overflow. */
@@ -358,7 +390,7 @@ static void end_round(struct state *s, dc_time now)
 {
   uint32_t asked = s->asked - s->round_asked;
   dc_time took = now - s->begun;
-  if (asked < (1u << 24) && took > 0)
+  if (asked < (1u << 24) && took > 0 && s->waits == 0)
     s->actual =
         s->mode == START ? per_second(bits(s, asked), took) : (s->actual + per_second(bits(s, asked), took)) / 2;
   /* Rounds that end early, because w has grown, tell nothing. */
@@ -377,7 +409,7 @@ static void end_round(struct state *s, dc_time now)
   if (s->window > s->p.credits)
     s->window -= s->window / 32;
   begin_round(s, now);
-  follow(s);
+  follow(s, now);
 }
 
 static void tick(void *state, dc_time now)

@@ -2,18 +2,21 @@
 
 #include <string.h>
 
-/* A child counts for the lag while it was heard of within so many response times, and these bounds. */
+/* What a child told of others below it counts while it was heard of within so many response times, and these bounds. */
 #define LAG_RESPONSES 64
-#define LAG_HEARD_MIN (10 * DC_MS)
+#define LAG_HEARD_MIN (50 * DC_MS)
 #define LAG_HEARD_MAX DC_SEC
-/* One that has fallen out of a content store is heard of again soon, for it misses, and what was sent already waits for
- * nothing at the source: if not, it is gone. */
+/* Of one that has fallen out of a content store more is heard soon, for it misses, and what was sent already waits for
+ * nothing at the source. */
 #define LAG_OUT_RESPONSES 4
-#define LAG_OUT_MIN (2 * DC_MS)
+#define LAG_OUT_MIN (50 * DC_MS)
 #define LAG_OUT_MAX (50 * DC_MS)
-/* And one that was heard of regularly has stopped after so many of its own gaps: it asks for nothing because it has
- * what comes here, or is done. A slow one goes on in its own time. */
+/* And one that was heard of regularly has nothing to tell any more after so many of its own gaps. A slow one goes on in
+ * its own time. */
 #define LAG_GAPS 16u
+/* Where it is itself counts for so long: a host that stands still for a moment is silent, and wants what comes here. One
+ * that has all of it, is done, or has gone is silent for longer. */
+#define LAG_STILL (150 * DC_MS)
 #define LAG_CHILDREN 8u
 
 uint32_t dc_tree_buckets(uint32_t trees)
@@ -201,13 +204,14 @@ static uint8_t slowest_child(const struct dc_tree *tree, dc_time now)
     dc_time stopped = (dc_time)c->gap * LAG_GAPS * DC_US;
     if (c->gap == 0) /* one damaged interest makes a child that there is not */
       continue;
-    if (silent > horizon || silent > (stopped < LAG_HEARD_MIN ? LAG_HEARD_MIN : stopped))
+    bool tells = silent <= horizon && silent <= (stopped < LAG_HEARD_MIN ? LAG_HEARD_MIN : stopped);
+    if (!tells && silent > LAG_STILL)
       continue;
     uint64_t own = depth > 0 && c->seq < tree->newest ? 255 * (uint64_t)(tree->newest - c->seq) / depth : 0;
-    if (c->lag > own)
-      own = c->lag;
-    if (own >= 255 && silent > patience)
+    if (own >= 255 && silent > LAG_STILL)
       continue;
+    if (tells && c->lag > own && (c->lag < 255 || silent <= patience))
+      own = c->lag;
     if (own > lag)
       lag = own;
   }

@@ -1,6 +1,8 @@
 #include "patience.h"
 
 #define WINDOW (40 * DC_MS)
+/* A host that stood still for a moment is waited for; so long it takes to tell it from one that has become slow. */
+#define GRACE (40 * DC_MS)
 enum {
   FEW = 8,    /* packets in a window, or it says nothing */
   RESTS = 10, /* times as long as it bears */
@@ -30,7 +32,12 @@ void patience_sent(struct patience *p, dc_time now, uint32_t fresh, uint32_t aga
     return;
   p->spent += again;
   if (now < p->until)
-    return; /* what it carries by patience is not what it can carry */
+    return;                                  /* what it carries by patience is not what it can carry */
+  if (p->low != 0 && now - p->low < GRACE) { /* nor while it waits for somebody */
+    p->since = now;
+    p->sent = 0;
+    return;
+  }
   p->sent += fresh;
   if (now - p->since >= WINDOW)
     end_window(p, now, bytes);
@@ -38,10 +45,14 @@ void patience_sent(struct patience *p, dc_time now, uint32_t fresh, uint32_t aga
 
 uint64_t patience_rate(struct patience *p, dc_time now, uint64_t rate, uint32_t bytes)
 {
-  if (rate >= p->usual / 2 && now >= p->until)
+  if (rate >= p->usual / 2 && now >= p->until) {
+    p->low = 0;
     return rate;
+  }
+  if (p->low == 0)
+    p->low = now;
   if (now >= p->until) {
-    if (p->usual == 0 || now < p->rest)
+    if (p->usual == 0 || now < p->rest || now - p->low < GRACE)
       return rate;
     p->from = now;
     p->until = now + p->most;

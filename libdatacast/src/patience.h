@@ -21,6 +21,7 @@ struct patience {
   uint64_t window[PATIENCE_WINDOWS];
   uint32_t windows;          /* that were measured */
   dc_time since;             /* begin of the present window */
+  dc_time low;               /* since when the rule wants less than half of the usual; 0: it does not */
   dc_time from, until, rest; /* bears from, until; not again before */
   uint32_t sent;             /* new packets in the present window */
   uint32_t spent;            /* duplicates since it began to bear */

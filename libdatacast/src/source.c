@@ -343,21 +343,40 @@ static void lowest_first(dc_source *s)
 /* When the first duplicate may be answered. */
 static dc_time answer_at(const dc_source *s)
 {
-  dc_time at = s->dup[s->dup_head].lost ? s->repair : s->answer;
+  dc_time at = s->dup[s->dup_head].lost && s->repair > s->answer ? s->repair : s->answer;
   return at > s->now ? at : s->now;
 }
 
-/* All of them together fit the source's link; what was lost comes at half of that. Under the paper's rule, at once. */
+/* All that a tree sends fits its part of the source's link, or the rest would stand in that link's queue, where nobody puts
+ * the furthest behind first. What a process that ran late could not send is made up for, up to ANSWERS packets. */
+static dc_time each(const dc_source *s)
+{
+  uint64_t most = s->limit != 0 && s->limit < s->cfg.params.rate_max ? s->limit : s->cfg.params.rate_max;
+  return (dc_time)s->cfg.params.packet_bytes * 8 * DC_SEC / (most + 1);
+}
+
+static void take_time(dc_time *clock, dc_time now, dc_time step, dc_time taken)
+{
+  if (*clock + ANSWERS * step < now)
+    *clock = now - ANSWERS * step;
+  *clock += taken;
+}
+
+/* What was lost comes at half of that, after the first few. Under the paper's rule all is answered at once. */
 static void pace_answers(dc_source *s, bool lost)
 {
-  dc_time each = (dc_time)s->cfg.params.packet_bytes * 8 * DC_SEC / (s->cfg.params.rate_max + 1);
-  if (lost) {
-    s->repair = s->now + 2 * each;
-  } else {
-    if (s->answer + ANSWERS * each < s->now)
-      s->answer = s->now - ANSWERS * each;
-    s->answer += each;
-  }
+  dc_time step = each(s);
+  take_time(&s->answer, s->now, step, step);
+  if (lost)
+    take_time(&s->repair, s->now, 2 * step, 2 * step);
+}
+
+/* New data leaves less for answers, but never less than a fourth. */
+static void pace_new(dc_source *s)
+{
+  dc_time step = each(s);
+  if (s->cfg.cc->spreads_repairs)
+    take_time(&s->answer, s->now, step, s->answer < s->now + step ? step - step / 4 : 0);
 }
 
 static unsigned repeat(dc_source *s, struct dc_source_tx *out, unsigned cap)
@@ -400,6 +419,7 @@ static unsigned send_new(dc_source *s, struct dc_source_tx *out, unsigned cap)
     s->child[c].pending--;
     s->count.new_packets++;
     s->tokens -= s->cost;
+    pace_new(s);
     if (w->seq >= s->next_seq)
       s->next_seq = w->seq + 1;
     if (w->children == 0)

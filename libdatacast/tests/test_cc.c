@@ -171,6 +171,42 @@ static void steady_does_not_follow_a_receiver_that_stands_still(void)
   assert(after[1] > after[0] / 20 * 19);
 }
 
+/* The front nearly stands while somebody does, comes back at once, learns nothing from it, and bears it for so long only. */
+static void steady_waits_for_a_host_that_stands_still(void)
+{
+  const struct dc_cc_ops *cc = dc_cc_find("steady");
+  dc_time now = 0;
+  uint32_t seq = 0;
+  struct dc_cc_event e = {.queued = 16, .depth = 87};
+  cc->init(state, 0, &params);
+  for (unsigned k = 0; k < 4000; k++) {
+    now += 120 * DC_US;
+    e.seq = seq + 16, e.next_seq = ++seq, e.lag = k < 100 ? (uint8_t)k : 100;
+    cc->tick(state, now);
+    cc->interest(state, now, &e);
+  }
+  uint64_t before = cc->rate(state);
+  unsigned waited[3] = {0};
+  for (unsigned stall = 0; stall < 3; stall++) { /* 60 ms, 500 ms, 60 ms */
+    for (unsigned i = 0; i < (stall == 1 ? 250 : 30); i++) {
+      now += 2 * DC_MS;
+      e.seq = seq + 16, e.next_seq = ++seq, e.lag = 255;
+      struct dc_cc_event lost = {
+          .duplicate = true, .retx = true, .seq = seq, .behind = 3, .next_seq = seq, .depth = 87};
+      cc->tick(state, now);
+      cc->interest(state, now, &e);
+      if (stall == 0)
+        cc->interest(state, now, &lost); /* its timers are no losses */
+      waited[stall] += cc->rate(state) <= before / 15 ? 2 : 0;
+    }
+    now += 120 * DC_US;
+    e.seq = seq + 16, e.next_seq = ++seq, e.lag = 100;
+    cc->interest(state, now, &e);
+    assert(stall > 0 || cc->rate(state) > before / 20 * 19);
+  }
+  assert(waited[0] == 60 && waited[1] >= 95 && waited[1] <= 105 && waited[2] == 0);
+}
+
 /* After a recovery with two seconds between two duplicates, a timer's, the rate comes back within round trips. */
 static void steady_takes_no_timer_for_the_spacing_of_duplicates(void)
 {
@@ -208,6 +244,7 @@ int main(void)
   steady_falls_far_at_an_eviction_and_once_at_a_loss();
   steady_is_not_cut_by_losses_in_a_recovery();
   steady_does_not_follow_a_receiver_that_stands_still();
+  steady_waits_for_a_host_that_stands_still();
   steady_takes_no_timer_for_the_spacing_of_duplicates();
   puts("cc ok");
   return 0;

@@ -46,22 +46,24 @@ static void the_lag_of_the_slowest_child_travels_up(void)
   bench_close(&b);
 }
 
-/* Who has fallen out of the store asks often, for it misses: if not, it is gone, long before others would be. */
-static void a_silent_child_that_fell_out_holds_nobody(void)
+/* A host that stands still for a moment is silent, and wants what goes by: it counts until it must be taken for gone. */
+static void a_child_that_falls_silent_counts_for_a_moment(void)
 {
   struct bench b;
   struct dc_node_cfg cfg = a_switch();
   bench_open(&b, &cfg);
-  child_asks(&b, 2, 1, 0, 0);
-  b.now += DC_US;
-  child_asks(&b, 2, 1, 0, 0);
-  for (uint32_t seq = 0; seq < 40; seq++) {
-    if (child_asks(&b, 1, 1, seq, 0) > 0) {
+  for (uint32_t seq = 0; seq < 300; seq++) {
+    if (seq < 20) {
+      child_asks(&b, 2, 1, seq, 0);
+      child_asks(&b, 1, 1, seq, 0);
+    } else {
+      assert(child_asks(&b, 1, 1, seq, 0) == 1);
       look(&b.tx[0], &seen);
-      assert(seen.h.lag < 255);
-      assert(seq < 15 || seen.h.lag == 0);
+      assert(seq > 21 || seen.h.lag < 128);
+      assert(seq < 35 || seq > 150 || seen.h.lag == 255);
+      assert(seq < 180 || seen.h.lag == 0);
     }
-    b.now += DC_MS; /* the answer's way */
+    b.now += DC_MS;
     answer(&b, 7, 1, seq, 0, 1000);
   }
   bench_close(&b);
@@ -104,9 +106,9 @@ static void a_child_that_told_of_one_out_of_a_store_and_fell_silent_counts_no_mo
   for (; below.seq < 42; below.seq++, b.now += DC_US)
     ask(&b, 3, &below);
   assert(told_by(&b, 42) == 255);
-  b.now += 3 * DC_MS; /* what is out misses, and is heard of at once */
+  b.now += 51 * DC_MS; /* what is out misses, and is heard of soon */
   told_by(&b, 43);
-  assert(told_by(&b, 44) == 0);
+  assert(told_by(&b, 44) < 128); /* where it is itself, and no more */
   bench_close(&b);
 }
 
@@ -169,7 +171,7 @@ static void a_wrong_configuration_is_named(void)
 int main(void)
 {
   the_lag_of_the_slowest_child_travels_up();
-  a_silent_child_that_fell_out_holds_nobody();
+  a_child_that_falls_silent_counts_for_a_moment();
   one_interest_makes_no_slowest_child();
   a_child_that_told_of_one_out_of_a_store_and_fell_silent_counts_no_more();
   what_is_asked_for_again_says_where_a_child_is();
