@@ -157,14 +157,17 @@ static dc_time rate_time(const struct tree_params *p, uint64_t bytes)
   return t < 10 * DC_SEC ? t : 10 * DC_SEC;
 }
 
-/* The longest round trip of the trees there are. One that is added shares their links, and their queues. */
-static dc_time longest_trip(const struct receiver *r)
+/* The longest round trip of the trees there are, and what is asked for over all of them. A tree that is added shares
+ * their links, and stands behind that in their queues. */
+static dc_time longest_trip(const struct receiver *r, uint32_t *outstanding)
 {
   dc_time longest = 0;
+  *outstanding = 0;
   for (unsigned i = 0; i < r->trees; i++) {
     struct dc_receiver_counters c;
     dc_receiver_counters(r->tree[i]->core, &c);
     longest = c.srtt > longest ? c.srtt : longest;
+    *outstanding += c.outstanding;
   }
   return longest;
 }
@@ -199,11 +202,12 @@ static bool add_tree(struct group *g, const struct tree_params *p, struct fault 
   dc_receiver_cfg_default(&cfg);
   cfg.credits = p->rate.credits;
   cfg.adaptive = p->rate.adaptive;
-  cfg.rto_min = p->rto_min;
   /* On a slow link all credits take their time: a timer that cannot reach it would ask for every packet twice, and by
-   * Karn's rule never learn better. */
+   * Karn's rule never learn better. They all do so after the first one came at once. */
   dc_time window = rate_time(p, (uint64_t)p->rate.credits * g->layout.piece);
-  dc_time init = window > p->rto_min ? window : p->rto_min, trip = longest_trip(r);
+  cfg.rto_min = window > p->rto_min ? window : p->rto_min;
+  uint32_t before;
+  dc_time trip = longest_trip(r, &before), init = cfg.rto_min + rate_time(p, (uint64_t)before * g->layout.piece);
   if (init < 2 * trip)
     init = 2 * trip;
   if (cfg.rto_init < init)

@@ -144,6 +144,10 @@ class Member:
         low = self.trees.of(tree, "low")
         return low if isinstance(low, int) else 0
 
+    def asked(self, tree: int) -> int:
+        """By now it may have asked for every number of a tree below that: since it told, as many as it has credits."""
+        return (self.seq(tree) or 0) + int(self.trees.of(tree, "credits") or 0)
+
     def fail(self, code: str, message: str) -> None:
         self.sends = False
         if not self.final:

@@ -146,8 +146,10 @@ class Reactions:
             # One whose cap was lifted would wait for a tree that the source still sends at its old pace.
             for name in t.forest.ways[tree].routes.keys() & (t.forest.caps.keys() | t.forest.slow):
                 t.forest.left.add(tree)
-                t.scheduler.leave(tree, name, self._crew.members[name].low(tree))
                 leave.setdefault(name, []).append(tree)
+        for name, trees in leave.items():
+            member = self._crew.members[name]
+            t.scheduler.leave(name, {tree: (member.low(tree), member.asked(tree)) for tree in trees})
         return leave
 
     async def _signal(

@@ -81,7 +81,7 @@ class TreeQueue:
     """Pieces given to it in all, less those taken back."""
     reach: Names = ALL
     meant: Counter[Names] = field(default_factory=Counter)
-    """Of these, pieces by the receivers that waited for them."""
+    """Pieces that were sent, by the receivers that waited for them."""
     turned: tuple[float, float] = (0.0, 0.0)
     """Before its links were others than now: numbers sent, and the links that these had to cross in all."""
 
@@ -169,9 +169,14 @@ class Scheduler:
         queue = self.trees.get(tree)
         if queue is None or seq < queue.sent:
             return
-        queue.sent, queue.sent_at, queue.guess = min(seq, queue.end), now, 0.0
+        before, queue.sent = queue.sent, min(seq, queue.end)
+        queue.sent_at, queue.guess = now, 0.0
         # What it sends beyond a cut under way counts for nothing: receivers that have heard of it do not ask for that.
         done = min(queue.sent, cut.seq) if (cut := self._cutting) and cut.tree == tree else queue.sent
+        for extent in queue.extents:
+            if extent.seq >= done:
+                break
+            queue.meant[extent.to] += max(0, min(done, extent.seq + extent.count) - max(before, extent.seq))
         while queue.extents and queue.extents[0].seq + queue.extents[0].count <= done:
             queue.past.append(queue.extents.popleft())
 
@@ -365,7 +370,6 @@ class Scheduler:
             queue.extents.append(extent)
             queue.end = queue.next = queue.next + taken
             queue.assigned += taken
-            queue.meant[extent.to] += taken
             extents.append(extent)
             want -= taken
         if not pool:
@@ -450,26 +454,39 @@ class Scheduler:
             queue.extents = deque(replace(extent, to=everyone) for extent in queue.extents)
             queue.past = deque((replace(extent, to=everyone) for extent in queue.past), maxlen=PAST)
 
-    def leave(self, tree: int, name: str, seq: int) -> None:
-        """A receiver asks for nothing more from this tree, and lacks of it what carries `seq` or a higher number, some
-        of it perhaps not. Trees must reach receivers by name."""
-        queue, one = self.trees[tree], frozenset({name})
-        if name not in queue.reach:
-            return
-        queue.reach -= one
-        known = [extent for extent in [*queue.past, *queue.extents] if name in extent.to]
-        forgotten = len(queue.past) == PAST and queue.past[0].seq > seq
-        if forgotten:
-            self._wait(one, 0, self.pieces)
-        for extent in known:
-            left = min(extent.count, extent.seq + extent.count - seq)
-            if left > 0:
-                queue.meant[extent.to] -= left
-                queue.meant[extent.to - one] += left
-                if not forgotten:
-                    self._wait(one, extent.first + extent.count - left, left)
-        queue.past = deque((replace(extent, to=extent.to - one) for extent in queue.past), maxlen=PAST)
-        queue.extents = deque(replace(extent, to=extent.to - one) for extent in queue.extents)
+    def leave(self, name: str, trees: Mapping[int, tuple[int, int]]) -> None:
+        """A receiver asks for nothing more from these trees, and lacks of each what carries the first of its two
+        numbers or a higher one, some of it perhaps not. What is below the second it has asked for, and it mostly comes:
+        that waits behind the rest, for another tree if it does not. Trees must reach receivers by name."""
+        one = frozenset({name})
+        later: list[tuple[int, int]] = []
+        for number, (seq, asked) in trees.items():
+            queue = self.trees[number]
+            if name not in queue.reach:
+                continue
+            queue.reach -= one
+            known = [e for e in [*queue.past, *queue.extents] if name in e.to]
+            forgotten = len(queue.past) == PAST and queue.past[0].seq > seq
+            if forgotten:
+                self._wait(one, 0, self.pieces)
+            for extent in known:
+                lacks = min(extent.count, extent.seq + extent.count - seq)
+                if lacks <= 0:
+                    continue
+                end, at = extent.first + extent.count, max(seq, extent.seq)
+                coming = min(lacks, max(0, asked - at))
+                missed = max(0, min(queue.sent, extent.seq + extent.count) - max(asked, at))
+                queue.meant[extent.to] -= missed
+                if extent.to != one:  # else nobody asked for it: that was not sent
+                    queue.meant[extent.to - one] += missed
+                if forgotten:
+                    continue
+                later.append((end - lacks, coming))
+                self._wait(one, end - lacks + coming, lacks - coming)
+            queue.past = deque((replace(extent, to=extent.to - one) for extent in queue.past), maxlen=PAST)
+            queue.extents = deque(replace(extent, to=extent.to - one) for extent in queue.extents)
+        for run in later:
+            self._wait(one, *run)
 
     def come(self, names: Names) -> None:
         """Receivers that were not there, or not any more: all pieces wait for them, and what they hold they pass."""
@@ -542,11 +559,9 @@ class Scheduler:
             freed.append(Extent(extent.tree, cut.seq, extent.first + stay, extent.count - stay, extent.to))
         queue.extents, queue.end = kept, min(queue.end, cut.seq)
         queue.sent = min(queue.sent, queue.end)
-        queue.assigned -= sum(extent.count for extent in freed)
-        for extent in freed:
-            queue.meant[extent.to] -= extent.count
         queue.cut_at = cut.seq
         for extent in freed:
+            queue.assigned -= extent.count
             self._wait(extent.to, extent.first, extent.count)
 
 
@@ -569,7 +584,8 @@ def links_needed(arcs: Sequence[tuple[str, str]], queue: TreeQueue) -> float:
 
 
 def _links_of(arcs: Sequence[tuple[str, str]], queue: TreeQueue) -> float:
-    if set(queue.meant) <= {ALL, queue.reach} or queue.assigned <= 0:
+    total = queue.meant.total()
+    if set(queue.meant) <= {ALL, queue.reach} or total <= 0:
         return float(len(arcs))
     parent = {child: above for above, child in arcs}
     crossed = 0
@@ -580,4 +596,4 @@ def _links_of(arcs: Sequence[tuple[str, str]], queue: TreeQueue) -> float:
                 nodes.add(node)
                 node = parent[node]
         crossed += pieces * len(nodes)
-    return crossed / queue.assigned
+    return crossed / total

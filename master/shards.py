@@ -76,7 +76,7 @@ class Wanted:
     def split(self, names: Names, first: int, count: int) -> Iterator[tuple[Names, int, int]]:
         """Runs of pieces, each with those of `names` that want it; none that nobody wants."""
         if not self._named:
-            if names:
+            if names and count:
                 yield names, first, count
             return
         others, end = names - self._named, first + count

@@ -256,6 +256,14 @@ def test_a_receiver_that_leaves_a_tree_gets_the_rest_over_another(
     transfer.client.request("open", bodies, everyone, "g-1")
     transfer.client.request("assign", transfer.members(), {"extents": [[1, 0, 0, 200]]}, "g-1")
     transfer.client.wait(lambda: transfer.status()["b"]["pieces"] > 0, "the first pieces")
+    # No timer for a slow tree ends before all credits had their turn there; that of another one is behind them.
+    turn_us = PIECE * 8
+    assert transfer.status()["b"]["trees"]["1"]["rto_us"] >= rate["credits"] * turn_us
+    everyone["trees"].append({"id": 3, "rate_max_bps": 10**6, **rate})
+    routes["3"] = path_direct(1).hex()
+    assert transfer.client.request("open", bodies, everyone, "g-1")["b"]["ok"]
+    told = transfer.status()["b"]["trees"]
+    assert told["1"]["outstanding"] == rate["credits"] and told["3"]["rto_us"] >= 2 * rate["credits"] * turn_us
 
     def leave(trees: object) -> dict:
         part = net.member("a", None, [net.member("b", {"routes": {}, "leave": trees})])

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from datacast.master.schedule import Extent, Scheduler
+from datacast.master.schedule import Extent, Scheduler, links_needed
 
 STEP_S = 0.01
 
@@ -142,8 +142,8 @@ def test_who_leaves_a_tree_gets_what_it_lacks_of_it_over_another(forgotten: bool
         now += 0.1
         scheduler.sent(1, at - 5, now)
     scheduler.add(2, 10.0, frozenset("b"))
-    scheduler.leave(1, "b", 0 if forgotten else at - 25)
-    scheduler.leave(1, "b", 0)  # once
+    scheduler.leave("b", {1: (0 if forgotten else at - 25, at - 10)})
+    scheduler.leave("b", {1: (0, 0)})  # once
     waiting = {key: sorted(parts) for key, parts in scheduler._pools.items()}
     own = waiting[frozenset("b")]
     assert sum(count for _, count in own) == (2000 if forgotten else 25)
@@ -152,6 +152,47 @@ def test_who_leaves_a_tree_gets_what_it_lacks_of_it_over_another(forgotten: bool
     assert sum(count for _, count in waiting[frozenset("ab")]) == 2000 - at
     assert {extent.to for extent in scheduler.trees[1].extents} == {frozenset("a")}
     assert all(extent.tree == 2 for extent in scheduler.assign(now) if "b" in extent.to)
+
+
+def test_what_is_on_its_way_to_who_leaves_trees_is_sent_again_last():
+    """It asked for it over the old trees, and a slow link still brings it: over a new one it would come twice."""
+    trees = {1: frozenset("ab"), 2: frozenset("ab")}
+    scheduler = Scheduler(400, 1, [1, 2], 100.0, reach=trees, max_pieces=200)
+    extents = {e.tree: e for e in scheduler.assign(0.0)}
+    scheduler.leave("b", {number: (e.seq + 10, e.seq + 40) for number, e in extents.items()})
+    scheduler.add(3, 10.0, frozenset("b"))
+    scheduler.lose(1)
+    scheduler.lose(2)
+    order: list[int] = []
+    while fresh := scheduler.assign(float(len(order))):
+        order += [p for e in fresh if "b" in e.to for p in range(e.first, e.first + e.count)]
+        scheduler.sent(3, max(e.seq + e.count for e in fresh), float(len(order)))
+    coming = {e.first + k for e in extents.values() for k in range(10, 40)}
+    rest = {e.first + k for e in extents.values() for k in range(40, e.count)}
+    at = {piece: place for place, piece in enumerate(order)}
+    assert rest and coming | rest <= at.keys()
+    assert max(at[piece] for piece in rest) < min(at[piece] for piece in coming)
+    assert all(count > 0 for pool in scheduler._pools.values() for _, count in pool)
+
+
+def test_links_that_pieces_had_to_cross_count_for_what_was_sent_and_asked_for():
+    """Not what a tree was given and did not send, nor numbers that the only one who wanted them has left."""
+    arcs = [("s", "x"), ("x", "a"), ("x", "b")]
+    scheduler = Scheduler(600, 1, [1], 100.0, reach={1: frozenset("ab")}, max_pieces=100)
+    queue = scheduler.trees[1]
+    first = scheduler.assign(0.0)[-1]
+    scheduler.sent(1, first.seq + first.count, 1.0)
+    scheduler.by_name(frozenset("ab"))
+    scheduler.leave("a", {1: (first.seq + first.count, first.seq + first.count)})
+    assert links_needed(arcs, queue) == 3
+    only = scheduler.assign(2.0)[0]
+    assert only.to == frozenset("b")
+    assert links_needed(arcs, queue) == 3, "not sent yet"
+    scheduler.sent(1, only.seq + 60, 3.0)
+    count = first.seq + first.count
+    assert links_needed(arcs, queue) == round((count * 3 + 60 * 2) / (count + 60), 4)
+    scheduler.leave("b", {1: (only.seq + 20, only.seq + 20)})
+    assert links_needed(arcs, queue) == round((count * 3 + 20 * 2) / (count + 20), 4)
 
 
 def test_another_master_hears_of_every_piece_once():
