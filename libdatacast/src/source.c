@@ -244,6 +244,8 @@ static void asked(dc_source *s, dc_time now, const struct dc_header *h, uint32_t
     if (s->dups == DC_SOURCE_QUEUE_MAX) {
       refuse(s, DC_DROP_QUEUE);
     } else if (!dup_waits(s, seq, child)) {
+      if (s->dups == 0 && s->repair < now)
+        s->repair = now; /* what is made up for is a wait, no rest */
       *dup_at(s, s->dups++) = (struct again){seq, (uint16_t)child, (h->flags & DC_FLAG_RETX) != 0};
       s->child[child].pending++;
     }
@@ -362,7 +364,7 @@ static void take_time(dc_time *clock, dc_time now, dc_time step, dc_time taken)
   *clock += taken;
 }
 
-/* What was lost comes at half of that, after the first few. Under the paper's rule all is answered at once. */
+/* What was lost comes at half of that. Under the paper's rule all is answered at once. */
 static void pace_answers(dc_source *s, bool lost)
 {
   dc_time step = each(s);

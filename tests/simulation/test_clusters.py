@@ -70,4 +70,4 @@ def test_on_random_trees_everybody_gets_its_own_rate(seed: int) -> None:
     share = staged.plan.payload / staged.plan.frame_bytes
     for name, seconds in times.items():
         rate = staged.plan.rated.bound[name] * share
-        assert 24_000_000 * 8 / seconds >= 0.94 * rate, (name, seconds)
+        assert 24_000_000 * 8 / seconds >= 0.92 * rate, (name, seconds)
