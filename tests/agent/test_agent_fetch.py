@@ -144,6 +144,8 @@ def liar(fetcher: Fetcher) -> Iterator[Liar]:
         ("whole", "no_ranges"),
         ("403", "origin_denied"),
         ("404", "not_found"),
+        ("410", "not_found"),
+        ("412", "changed"),
         ("416", "changed"),
         ("redirects", "bad_answer"),
         ("circle", "bad_answer"),
@@ -170,6 +172,14 @@ def test_what_goes_wrong_once_is_asked_for_again(fetcher: Fetcher, liar: Liar, h
     assert fetcher.ask("fetch", {"blocks": [[0, 1]]})["ok"]
     fetcher.client.wait(lambda: 0 in fetcher.told(), "the block, at last", 30)
     assert liar.asked["x"] == 2
+
+
+def test_an_origin_that_says_when_to_come_back_is_not_asked_before(fetcher: Fetcher, liar: Liar) -> None:
+    assert fetcher.open(liar.url(), '"one"')["ok"]
+    liar.how = "busy for a while"
+    assert fetcher.ask("fetch", {"blocks": [[0, 1]]})["ok"]
+    fetcher.client.wait(lambda: 0 in fetcher.told(), "the block, after a while", 30)
+    assert liar.asked["x"] == 2, "of its own accord it would have asked sooner, and more often"
 
 
 def test_an_agent_that_is_killed_asks_again_only_for_what_it_had_not_finished(fetcher: Fetcher, nginx: Nginx) -> None:

@@ -121,3 +121,19 @@ def test_a_redirect_to_another_place_gets_no_token(fetcher: Fetcher, tls: tuple[
         assert "hf_hidden" in first, "who answers first gets it"
         assert second and "hf_hidden" not in second
         assert "hf_hidden" not in fetcher.everything_told() and "signature" not in fetcher.everything_told()
+
+
+def test_a_redirect_to_what_anybody_can_read_is_not_followed(
+    fetcher: Fetcher, tls: tuple[Path, Path], tmp_path: Path
+) -> None:
+    enter = ("ip", "netns", "exec", fetcher.net.namespace("a"))
+    away = f"location / {{ return 302 http://{fetcher.address}:8088/object; }}"
+    with (
+        Nginx(tmp_path / "safe", fetcher.address, 8443, enter=enter, tls=tls, more=away) as safe,
+        Nginx(tmp_path / "open", fetcher.address, 8088, enter=enter) as clear,
+    ):
+        (clear.www / "object").write_bytes(os.urandom(SIZE))
+        fetcher.allow(prefix=safe.url + "/", ca=str(tls[0]))
+        answer = fetcher.stat(f"{safe.url}/object")
+        assert answer["code"] == "bad_answer", answer
+        assert not clear.rows(), "nothing was asked of it"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import socket
 import threading
+import time
 from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Self
@@ -44,7 +45,9 @@ class _Handler(BaseHTTPRequestHandler):
             status, body, headers["Retry-After"] = 503, b"later", "1"
         elif how == "no time":
             status, body, headers["Retry-After"] = 429, b"", liar.retry_after
-        elif how in ("403", "404", "416", "500"):
+        elif how == "busy for a while" and liar.busy():
+            status, body, headers["Retry-After"] = 503, b"later", f"{liar.busy_s:g}"
+        elif how in ("403", "404", "410", "412", "416", "500"):
             status, body = int(how), b"no"
         elif how == "gives back":
             shown = re.split("[=/]", self.headers["Authorization"])[1]
@@ -103,6 +106,7 @@ class Liar:
         self.asked, self.given = Counter[str](), Counter[str]()
         """Requests, and bytes of ranges of more than one, by name."""
         self.proofs: list[str] = []
+        self.busy_s, self._free_at = 2.0, 0.0
         self.released = threading.Event()
         host, port = listening.getsockname()[:2]
         self.place = f"http://{host}:{port}/"
@@ -110,6 +114,11 @@ class Liar:
 
     def url(self, name: str = "x") -> str:
         return self.place + quote(name)
+
+    def busy(self) -> bool:
+        """For so many seconds from when it was first asked."""
+        self._free_at = self._free_at or time.monotonic() + self.busy_s
+        return time.monotonic() < self._free_at
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
