@@ -65,7 +65,7 @@ class Story:
         spec = {
             "source": source, "source_path": path, "receivers": receivers, "weight": rng.choice([50, 100, 300]),
             "priority": rng.choice(["normal"] * 4 + ["background"]),
-            "options": {"lease_ms": 6000, "member_timeout_ms": rng.choice([3000, 8000])},
+            "options": {"lease_ms": 4000, "member_timeout_ms": rng.choice([3000, 8000])},
         }  # fmt: skip
         deed = rng.choice(["nothing"] * 5 + ["cancel", "resume", "join", "leave", "again"])
         later = rng.uniform(0.05, 3.0)

@@ -43,7 +43,7 @@ def test_a_seed_is_the_same_run_every_time() -> None:
     ("bug", "seen"),
     [
         ("another owner keeps the epoch", "both speak in epoch"),
-        ("a receiver's part ends with its lease", "drops what it has verified"),
+        ("a receiver's part ends with its lease", "verified"),
     ],
 )
 def test_it_finds_a_bug_that_is_put_back(bug: str, seen: str) -> None:
