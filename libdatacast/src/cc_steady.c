@@ -175,7 +175,7 @@ static void follow(struct state *s, dc_time now)
 static void measure(struct state *s, dc_time now)
 {
   uint32_t front = s->asked - s->from_asked;
-  if (s->waits != 0 || s->lag == 0 || s->from_lag == 0 || s->from_lag == 255 || front > (1u << 20)) {
+  if (s->lag == 0 || s->from_lag == 0 || s->from_lag == 255 || front > (1u << 20)) {
     measure_from(s, now);
     return;
   }
