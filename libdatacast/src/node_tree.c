@@ -8,9 +8,7 @@
 #define LAG_HEARD_MAX DC_SEC
 /* Of one that has fallen out of a content store more is heard soon, for it misses, and what was sent already waits for
  * nothing at the source. */
-#define LAG_OUT_RESPONSES 4
-#define LAG_OUT_MIN (50 * DC_MS)
-#define LAG_OUT_MAX (50 * DC_MS)
+#define LAG_OUT (50 * DC_MS)
 /* And one that was heard of regularly has nothing to tell any more after so many of its own gaps. A slow one goes on in
  * its own time. */
 #define LAG_GAPS 16u
@@ -193,7 +191,6 @@ static dc_time within(dc_time t, dc_time low, dc_time high) { return t < low ? l
 static uint8_t slowest_child(const struct dc_tree *tree, dc_time now)
 {
   dc_time horizon = within(tree->response * LAG_RESPONSES, LAG_HEARD_MIN, LAG_HEARD_MAX);
-  dc_time patience = within(tree->shortest * LAG_OUT_RESPONSES, LAG_OUT_MIN, LAG_OUT_MAX);
 
   /* Packets like those it holds that the store has room for. */
   uint64_t depth = tree->store.bytes == 0 ? 0 : tree->store.capacity * tree->store.packets / tree->store.bytes;
@@ -210,7 +207,7 @@ static uint8_t slowest_child(const struct dc_tree *tree, dc_time now)
     uint64_t own = depth > 0 && c->seq < tree->newest ? 255 * (uint64_t)(tree->newest - c->seq) / depth : 0;
     if (own >= 255 && silent > LAG_STILL)
       continue;
-    if (tells && c->lag > own && (c->lag < 255 || silent <= patience))
+    if (tells && c->lag > own && (c->lag < 255 || silent <= LAG_OUT))
       own = c->lag;
     if (own > lag)
       lag = own;

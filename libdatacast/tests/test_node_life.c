@@ -103,10 +103,10 @@ static void a_child_that_told_of_one_out_of_a_store_and_fell_silent_counts_no_mo
   }
   struct asking below = from_child(3, 1, 40);
   below.lag = 255;
-  for (; below.seq < 42; below.seq++, b.now += DC_US)
-    ask(&b, 3, &below);
+  for (; below.seq < 42; below.seq++, b.now += 5 * DC_MS)
+    ask(&b, 3, &below); /* sixteen such gaps are longer than what is out may be silent */
   assert(told_by(&b, 42) == 255);
-  b.now += 51 * DC_MS; /* what is out misses, and is heard of soon */
+  b.now += 46 * DC_MS; /* what is out misses, and is heard of soon */
   told_by(&b, 43);
   assert(told_by(&b, 44) < 128); /* where it is itself, and no more */
   bench_close(&b);
