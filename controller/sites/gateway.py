@@ -143,13 +143,14 @@ class Gateway:
                     yield chunk
                 avoided.clear()
             except SiteError as error:
-                if site is not None and self._gives_way(group, site, error):
+                others = site is not None and self._gives_way(group, site, error)
+                if time.monotonic() > end or not (others or error.code in ("not_yet", "site_away")):
+                    raise  # whoever asked for these bytes asks again; nobody may be waiting for this answer any more
+                if others and site is not None:
                     avoided.add(site)
-                    continue
-                if error.code not in ("not_yet", "site_away") or time.monotonic() > end:
-                    raise
-                avoided.clear()
-                await asyncio.sleep(AGAIN_S)
+                else:
+                    avoided.clear()
+                    await asyncio.sleep(AGAIN_S)
 
     async def _from_site(self, group: SiteGroup, site: str, first: int, last: int) -> AsyncGenerator[bytes, None]:
         """Raises SiteError."""
@@ -175,12 +176,13 @@ class Gateway:
         return sharing.way(at, last, avoided)
 
     def _gives_way(self, group: SiteGroup, site: str, error: SiteError) -> bool:
-        """Whether others may have it. One that has failed is asked for nothing until it tells again what it has."""
+        """Whether others may have it. One that has failed is asked for nothing until it tells again what it has; the
+        site of the order is, when nobody else is left."""
         sharing = self.sharing.get(group.id)
         if sharing is None or (site == group.parent and error.code not in ("not_yet", "site_away")):
             return False
-        alone = sharing.origins == [site]
+        others = site != group.parent or any(origin != site for origin in sharing.origins)
         if error.code != "not_yet":
             log.info("group %s: %s", group.id, error.message)
             sharing.away(site)
-        return not alone
+        return others

@@ -30,6 +30,7 @@ class Sites:
 
     async def stream(self, name: str, group: str, first: int, last: int, etag: str) -> AsyncIterator[bytes]:
         self.asked.append(name)
+        assert len(self.asked) < 10_000, "asked without an end"
         at = first
         while at <= last:
             after, code = self.fails.get(name, (SIZE + 1, ""))
@@ -96,3 +97,14 @@ def test_before_anybody_has_told_the_site_of_the_order_is_asked():
         sites = Sites()
         assert read(made(sites, held), 0, 999) == DATA[:1000]
         assert sites.asked == ["ams"]
+
+
+@pytest.mark.parametrize("away", [("ams",), ("ams", "syd")])
+def test_a_range_of_sites_that_are_away_is_given_up(monkeypatch: pytest.MonkeyPatch, away: tuple[str, ...]):
+    """The host gives up before, and asks again: an answer that went on would bring all of it for nobody."""
+    monkeypatch.setattr(gateway, "AGAIN_S", 0.001)
+    sites = Sites(dict.fromkeys(away, (0, "site_away")))
+
+    with pytest.raises(SiteError, match="ams is away") as caught:
+        read(made(sites, dict.fromkeys(away, slice(None))), patience=0.05)
+    assert caught.value.code == "site_away" and len(sites.asked) > 2  # it was asked again meanwhile
