@@ -18,7 +18,6 @@ from fastapi import APIRouter, Body, Request, Response
 from fastapi import Path as InPath
 from fastapi.responses import FileResponse, JSONResponse
 
-from datacast import topologies
 from datacast.core.errors import DatacastError
 from datacast.fabric_manager.api import FabricManagerClient
 from datacast.services.problems import Problem
@@ -83,6 +82,8 @@ def router(client: FabricManagerClient, tokens: TokenFile | None) -> APIRouter:
     @here.get("/console/layout")
     async def layout() -> JSONResponse:
         """Where every node stands on the map."""
+        from datacast import topologies  # NetworkX and NumPy, which nothing else here needs
+
         found = await client.topology()
         try:
             g = topologies.from_json(

@@ -20,13 +20,11 @@ from datacast.services.tokens import TokenFile
 from .api import DEFAULT_LISTEN
 from .app import make_app
 from .audit import Audit
-from .sites.agents import Agents
-from .sites.coordinator import Coordinator
-from .sites.directory import Directory
-from .sites.gateway import Gateway
-from .sites.peers import Peers
 
 if TYPE_CHECKING:
+    from datacast.controller.sites.agents import Agents
+    from datacast.controller.sites.coordinator import Coordinator
+    from datacast.controller.sites.peers import Peers
     from datacast.controller.southbound.service import Switches
 
 
@@ -56,8 +54,7 @@ async def run(args: argparse.Namespace) -> None:
     async with FabricManagerClient(args.fabric_manager, security=security) as client:
         coordinator = None
         if peers is not None:
-            agents = Agents(client, security)
-            coordinator = Coordinator(client, peers, Gateway(client, agents, peers))
+            coordinator, agents = coordinate(client, security, peers)
             coordinator.start()
         app = make_app(client, switches, tokens, args.rate, audit, coordinator)
         server = HttpServer(app, listen(args.listen), context, connections=args.connections)
@@ -89,6 +86,9 @@ async def run(args: argparse.Namespace) -> None:
 def sites(args: argparse.Namespace, security: tls.Security) -> tuple[Peers, ssl.SSLContext]:
     """The other sites, and what their controllers and this site's hosts find at the REST port. Raises TlsError,
     SiteError."""
+    from datacast.controller.sites.directory import Directory
+    from datacast.controller.sites.peers import Peers
+
     if security.identity is None:
         raise tls.TlsError(
             "--sites needs --tls-ca, --tls-cert and --tls-key: sites know each other by their authorities"
@@ -99,6 +99,16 @@ def sites(args: argparse.Namespace, security: tls.Security) -> tuple[Peers, ssl.
         cert, key = args.rest_cert, args.rest_key
     peers = Peers(Directory(Path(args.sites), ca), security.identity)
     return peers, peers.server(cert, key)
+
+
+def coordinate(client: FabricManagerClient, security: tls.Security, peers: Peers) -> tuple[Coordinator, Agents]:
+    """What goes between sites, only where there are others: half of what a controller holds in memory comes with it."""
+    from datacast.controller.sites.agents import Agents
+    from datacast.controller.sites.coordinator import Coordinator
+    from datacast.controller.sites.gateway import Gateway
+
+    agents = Agents(client, security)
+    return Coordinator(client, peers, Gateway(client, agents, peers)), agents
 
 
 def https(args: argparse.Namespace) -> ssl.SSLContext | None:

@@ -41,6 +41,7 @@ from datacast.core.trees import Network, Tree, TreeError, TreeSet, Unreachable, 
 from datacast.planners import PlannerError, unequal
 
 from .forest import around_plain, shallow
+from .plan_cache import PlanCache
 from .stable import Rated, rate_of, shares
 from .stable import with_routes as rated_routes
 
@@ -263,27 +264,23 @@ def with_routes(
         raise
 
 
-def make_plan(
+def _found(
     graph: nx.Graph,
     source: str,
     receivers: list[str],
     options: dict[str, Any],
-    load: dict[tuple[str, str], int] | None = None,
-    network: Network | None = None,
-) -> Plan:
-    """Trees and everything that follows from them.
-
-    graph: as fabric_manager.api.graph_of makes it (edge attributes ports, up, rate_bps, mtu; graph attribute
-    defaults). load: trees of other groups per arc. network: the graph as the tree engine has it, if it is there
-    already. Receivers that are cut off are named in the plan, the others get their trees. Raises PlanError when no
-    receiver can be reached, no route can be written, or nothing fits the MTU.
-    """
-    load = load or {}
-    if (rated := _rated_plan(graph, source, receivers, options, load, network)) is not None:
-        return rated
+    load: dict[tuple[str, str], int],
+    network: Network | None,
+    known: PlanCache | None,
+) -> tuple[TreeSet, list[Routes], bool, dict[str, str]]:
+    """Trees, routes, whether they go around switches without a cache, and who is cut off. Raises PlanError,
+    RouteError."""
+    most = options.get("trees")
+    if known is not None and network is not None and (before := known.get(network, source, receivers, most, load)):
+        return *before, False, {}
     cut_off: dict[str, str] = {}
     try:
-        found: TreeSet | None = steiner_trees(network or graph, source, receivers, options.get("trees"), load)
+        found: TreeSet | None = steiner_trees(network or graph, source, receivers, most, load)
     except Unreachable as error:
         found = error.trees
         cut_off = {name: f"no path over links that are up leads from {source} to {name}" for name in error.receivers}
@@ -291,8 +288,33 @@ def make_plan(
         raise PlanError(error.code, error.message, error.what) from error
     if not found:
         raise PlanError("no_tree", f"no path over links that are up leads from {source} to any receiver", what=source)
+    found, found_routes, around = with_routes(graph, found, most, load)
+    if known is not None and network is not None and not (around or cut_off):
+        known.put(network, receivers, most, load, (found, found_routes))
+    return found, found_routes, around, cut_off
+
+
+def make_plan(
+    graph: nx.Graph,
+    source: str,
+    receivers: list[str],
+    options: dict[str, Any],
+    load: dict[tuple[str, str], int] | None = None,
+    network: Network | None = None,
+    known: PlanCache | None = None,
+) -> Plan:
+    """Trees and everything that follows from them.
+
+    graph: as fabric_manager.api.graph_of makes it (edge attributes ports, up, rate_bps, mtu; graph attribute
+    defaults). load: trees of other groups per arc. network: the graph as the tree engine has it, if it is there
+    already. known: trees that were found in it before. Receivers that are cut off are named in the plan, the others get
+    their trees. Raises PlanError when no receiver can be reached, no route can be written, or nothing fits the MTU.
+    """
+    load = load or {}
+    if (rated := _rated_plan(graph, source, receivers, options, load, network)) is not None:
+        return rated
     try:
-        found, found_routes, around = with_routes(graph, found, options.get("trees"), load)
+        found, found_routes, around, cut_off = _found(graph, source, receivers, options, load, network, known)
         trees = found.trees
         links = [[graph.edges[arc] for arc in tree.arcs] for tree in trees]
         mtu = min(link["mtu"] for row in links for link in row)
@@ -418,12 +440,13 @@ def make_plan_for(
     options: dict[str, Any],
     load: dict[tuple[str, str], int] | None = None,
     network: Network | None = None,
+    known: PlanCache | None = None,
 ) -> Plan:
     """As make_plan, for a group whose file is cut into pieces of `payload` bytes already. Other receivers may get trees
     with longer segments than it leaves room for: then waypoints make them shorter."""
     options = {**options, "payload": payload}
     try:
-        return make_plan(graph, source, receivers, options, load, network)
+        return make_plan(graph, source, receivers, options, load, network, known)
     except PlanError as error:
         if error.code != "payload_too_big":
             raise

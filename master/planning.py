@@ -141,7 +141,7 @@ class Planning:
             roots = [m.name for m in self._crew.roots]
             self._plans = plan_roots(graph, roots, names, t.options, load, network, payload)
             return joined(self._plans)
-        given = graph, t.spec.source, names, t.options, load, network
+        given = graph, t.spec.source, names, t.options, load, network, t.view.plans
         plan = make_plan_for(payload, *given) if payload else make_plan(*given)
         self._plans = {t.spec.source: plan}
         return plan

@@ -15,6 +15,7 @@ from datacast.planners import rates_of
 from datacast.services.problems import Problem
 
 from .links import Links, Watch
+from .plan_cache import PlanCache
 
 log = logging.getLogger("datacast.master")
 
@@ -33,6 +34,7 @@ class View:
         self.network: Network | None = None
         self.load: ArcLoad | None = None
         """Trees of all groups on each arc."""
+        self.plans = PlanCache()
         self._arcs: dict[tuple[str, str], int] = {}
         self.version = 0
         self._links = Links()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
@@ -15,9 +15,10 @@ from datacast.services.problems import Problem
 from datacast.services.service import CERTIFICATE, PEER
 from datacast.services.sites_file import SiteError
 
-from .coordinator import Coordinator
-from .gateway import parse_range
 from .records import Progress, SiteGroup
+
+if TYPE_CHECKING:
+    from .coordinator import Coordinator
 
 PREFIX = "/site/"
 SITE = "datacast.site"
@@ -127,6 +128,8 @@ def router(known: Coordinator | None, problems: Callable[..., dict[int | str, di
             raise Problem(412, "changed", f"the object of {group} is another one", what=group)
         if found.size == 0:  # there is no range of it; whoever asks learns that it is empty
             return Response(status_code=416, headers={"content-range": "bytes */0"})
+        from .gateway import parse_range  # not loaded where there are no other sites
+
         first, last = parse_range(request.headers.get("range"), found.size)
         if streams.get(site, 0) >= (STREAMS_SITE if site else STREAMS_HOSTS):
             raise Problem(429, "too_many_streams", "too many ranges at once", what=group, remedy="wait for some to end")

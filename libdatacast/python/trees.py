@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -22,6 +23,9 @@ import numpy as np
 from ._core import ffi, lib
 from .arc_load import ArcLoad as ArcLoad
 from .kinds import KIND_NAMES, construction
+from .signalling_tree import fan_out as fan_out
+from .signalling_tree import nearest as nearest
+from .signalling_tree import signalling_tree as signalling_tree
 from .tree_errors import LinkError as LinkError
 from .tree_errors import MemberError as MemberError
 from .tree_errors import TreeError as TreeError
@@ -155,6 +159,8 @@ class Network:
         """Trees of all groups, where somebody keeps count: sets that were put away repair by it."""
         self.lower: dict[int, Network] = {}
         """By labels: the same with segments no deeper, for whoever needs it. Made once for all groups."""
+        self.version = 0
+        """Another number whenever trees computed from now on may be others: links, or where waypoints can be."""
         self._caches: dict[str, bool] = {}
         self._graph = weakref.ref(graph)
         for u, v in down:
@@ -207,6 +213,7 @@ class Network:
     def set_up(self, u: str, v: str, up: bool) -> int:
         """Take a link up or down for trees computed from now on; TreeSet.repair mends those there are. O(degree)."""
         arc = self.arc(u, v)
+        self.version += bool(lib.dc_net_is_up(self._net, arc)) != up
         lib.dc_net_set_up(self._net, arc, up)
         return arc
 
@@ -215,6 +222,7 @@ class Network:
         if self._caches.get(name) != can:
             self._caches[name] = can
             self.lower.clear()
+            self.version += 1
         lib.dc_net_set_cache(self._net, self.node(name), can)
 
     def is_up(self, u: str, v: str) -> bool:
@@ -351,6 +359,13 @@ class TreeSet(Sequence[Tree]):
         self._query.load, self._load, self._load_buffer = ffi.NULL, None, None
         self.network.take_back(self._memory)
         self._memory = self._engine = None
+
+    def twin(self) -> TreeSet:
+        """The same trees, put away; what becomes of either the other does not see. O(T)."""
+        self.put_away()
+        twin = copy(self)
+        twin._known, twin._query = dict(self._known), ffi.new("struct dc_trees_query *", self._query[0])
+        return twin
 
     def compute(self, exact: bool = True) -> int:
         """Compute the trees anew; returns their number. `exact`: go to the max-flow bound if need be."""
@@ -516,75 +531,7 @@ def steiner_trees(
     Notes
     -----
     An unbroken structured topology costs the members' paths, O(T R depth); with failures and in other graphs
-    O(T (V + E)),    and what the exchange of arcs takes.
+    O(T (V + E)), and what the exchange of arcs takes.
     """
     network = graph if isinstance(graph, Network) else Network(graph)
     return network.steiner_trees(source, receivers, max_trees, load, exact)
-
-
-def signalling_tree(graph: nx.Graph, root: str, members: Iterable[str], fanout: int = 16) -> dict[str, list[str]]:
-    """The tree over members along which signalling goes (paper, section 3): near members below near ones.
-
-    Parameters
-    ----------
-    graph : networkx.Graph
-        A topology; links that are down are not used.
-    root : str
-        The member that the master speaks to.
-    members : iterable of str
-        All members, the root among them or not.
-    fanout : int
-        Children of a member at most.
-
-    Returns
-    -------
-    dict
-        Member to its children. Every member is in it; those that no link reaches stand below the root like the others.
-
-    Raises
-    ------
-    UnknownNode, TreeError
-
-    Notes
-    -----
-    One breadth-first search in the topology from the root, O(V + E); then members in its order go to the earliest
-    member that has room, so the depth is the least that the fan-out allows.
-    """
-    return fan_out(root, nearest(graph, root, members), fanout)
-
-
-def nearest(graph: nx.Graph, root: str, members: Iterable[str]) -> list[str]:
-    """The members without the root, near ones first. One breadth-first search, O(V + E); links that are down are not
-    used, and who is not reached comes last. Raises UnknownNode."""
-    wanted = dict.fromkeys(members)
-    wanted.pop(root, None)
-    for name in (root, *wanted):
-        if name not in graph:
-            raise UnknownNode(f"no node {name!r} in the topology", what=str(name))
-    seen, order, left = {root}, [root], len(wanted)
-    adjacent = graph._adj  # not its views: they cost more than the search
-    for node in order:
-        if not left:
-            break
-        for peer, data in adjacent[node].items():
-            if peer not in seen and data.get("up", True):
-                seen.add(peer)
-                order.append(peer)
-                left -= peer in wanted
-    return [name for name in order if name in wanted] + [name for name in wanted if name not in seen]
-
-
-def fan_out(root: str, near: Iterable[str], fanout: int = 16) -> dict[str, list[str]]:
-    """`signalling_tree` of members whose order is known. O(members). Raises TreeError."""
-    if fanout < 1:
-        raise TreeError(f"fanout is {fanout}: give at least 1", what="fanout")
-    tree: dict[str, list[str]] = {root: []}
-    parents = [root]
-    at = 0
-    for name in near:
-        if len(tree[parents[at]]) == fanout:
-            at += 1
-        tree[parents[at]].append(name)
-        tree[name] = []
-        parents.append(name)
-    return tree
