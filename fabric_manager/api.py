@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -512,17 +513,20 @@ def graph_of(topology: dict[str, Any]) -> nx.Graph:
     graph.graph["defaults"] = topology["defaults"]
     for node in topology["nodes"]:
         graph.add_node(
-            node["name"], **{**node.get("attributes", {}), "kind": node["kind"], "forwards": node["forwards"]}
+            sys.intern(node["name"]),
+            **{**node.get("attributes", {}), "kind": node["kind"], "forwards": node["forwards"]},
         )
         update_node(graph, node)
+    shared: dict[int | None, int | None] = {}  # most links are alike, and a large fabric has many
     for link in topology["links"]:
+        u, v = sys.intern(link["u"]), sys.intern(link["v"])
         graph.add_edge(
-            link["u"],
-            link["v"],
-            ports={link["u"]: link["u_port"], link["v"]: link["v_port"]},
+            u,
+            v,
+            ports={u: link["u_port"], v: link["v_port"]},
             up=link["up"],
-            rate_bps=link["rate_bps"],
-            mtu=link["mtu"],
+            rate_bps=shared.setdefault(link["rate_bps"], link["rate_bps"]),
+            mtu=shared.setdefault(link["mtu"], link["mtu"]),
             **({"rates_bps": link["rates_bps"]} if link.get("rates_bps") else {}),
         )
     return graph

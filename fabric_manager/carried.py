@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,14 @@ class Carried:
 
     def shared(self, arcs: list[Arc]) -> list[Arc]:
         """The same, of objects that all groups share: a thousand groups name each arc many times."""
-        return [self._shared.setdefault(arc, arc) if self._graph.has_edge(*arc) else arc for arc in arcs]
+        return [self._shared.get(arc) or self._share(arc) for arc in arcs]
+
+    def _share(self, arc: Arc) -> Arc:
+        if not self._graph.has_edge(*arc):
+            return arc
+        arc = sys.intern(arc[0]), sys.intern(arc[1])
+        self._shared[arc] = arc
+        return arc
 
     def follow(self, record: Record, ended: bool) -> list[tuple[str, str, int]]:
         """What the group's trees are now; returns what has changed: (from, to, trees more or less)."""

@@ -165,11 +165,14 @@ class Fabric:
         for u, v, data in graph.edges(data=True):
             check_tunnel(u, v, data, mtu)
         self.nodes: dict[str, Node] = {name: self._node(name) for name in graph.nodes}
-        self._edge_at: dict[tuple[str, int], tuple[str, str]] = {}
+        self._edge_at: dict[str, dict[int, tuple[str, str]]] = {}
+        """By node and port."""
+        self._up: dict[tuple[str, str], bool] = {}
         for u, v, data in graph.edges(data=True):
+            key = self._key(u, v)
+            self._up[key] = self._computed(u, v)
             for end in (u, v):
-                self._edge_at[(end, int(data["ports"][end]))] = (u, v)
-        self._up = {self._key(u, v): self._computed(u, v) for u, v in graph.edges}
+                self._edge_at.setdefault(end, {})[int(data["ports"][end])] = key
 
     def _node(self, name: str) -> Node:
         data = self.graph.nodes[name]
@@ -246,7 +249,7 @@ class Fabric:
             given = {key: value for key, value in (("rate_bps", link.rate_bps), ("mtu", link.mtu)) if value}
             self.graph.add_edge(name, link.to, ports={name: link.port, link.to: link.to_port}, up=True, **given)
             for end, port in ((name, link.port), (link.to, link.to_port)):
-                self._edge_at[end, int(port or 0)] = (name, link.to)
+                self._edge_at.setdefault(end, {})[int(port or 0)] = self._key(name, link.to)
             self._up[self._key(name, link.to)] = self._computed(name, link.to)
         self.version += 1
 
@@ -403,7 +406,7 @@ class Fabric:
         if n <= node.last_n:
             return []
         node.last_n = n
-        edge = self._edge_at.get((name, port))
+        edge = self._edge_at.get(name, {}).get(port)
         if edge is None:
             raise FabricError("unknown_port", f"node {name} has no link at port {port}", name)
         node.ports.setdefault(port, Port()).reason = None if up else reason

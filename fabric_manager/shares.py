@@ -25,6 +25,7 @@ from .maxmin import shares
 
 Arc = tuple[str, str]
 Numbers = NDArray[np.int32]
+Costs = NDArray[np.float32]
 BACKGROUND = 0.01
 """Of a link, for all its background groups together, whatever the others ask for."""
 WORTH = 0.02
@@ -78,28 +79,31 @@ def worth_telling(before: int | None, now: int | None) -> bool:
 
 @dataclass(frozen=True)
 class _Group:
-    """An Ask in numbers of links. Per tree: the links it uses and what a bit of it costs each."""
+    """An Ask in numbers of links. Per tree: the links it uses and what a bit of it costs each. `number`: its own among
+    those that are there."""
 
+    number: int
     ask: Ask
     links: tuple[Numbers, ...]
-    costs: tuple[Floats, ...]
+    costs: tuple[Costs, ...]
     all: Numbers
 
 
 @dataclass(slots=True)
 class _Users:
-    """Of a link: its groups, and the most that each could ask of it. Links are many, and so are groups on each."""
+    """Of a link: its groups' numbers, and the most that each could ask of it. Links are many, and so are groups on
+    each: what a group of 64 receivers adds here is half of what the scheduler keeps of it."""
 
-    names: list[str] = field(default_factory=list)
-    most: array[float] = field(default_factory=lambda: array("d"))
+    groups: array[int] = field(default_factory=lambda: array("I"))
+    most: array[float] = field(default_factory=lambda: array("f"))
 
-    def add(self, name: str, most: float) -> None:
-        self.names.append(name)
+    def add(self, group: int, most: float) -> None:
+        self.groups.append(group)
         self.most.append(most)
 
-    def remove(self, name: str) -> None:
-        at = self.names.index(name)
-        del self.names[at], self.most[at]
+    def remove(self, group: int) -> None:
+        at = self.groups.index(group)
+        del self.groups[at], self.most[at]
 
 
 class Shares:
@@ -110,6 +114,10 @@ class Shares:
         self._number: dict[Arc, int] = {}
         self._capacity: list[float] = []
         self._groups: dict[str, _Group] = {}
+        self._names: dict[int, str] = {}
+        """By number."""
+        self._free: list[int] = []
+        """Numbers that groups had which have ended."""
         self._on: list[_Users | None] = []
         """By link; None: no group has used it yet."""
         self._dirty: set[int] = set()
@@ -129,8 +137,10 @@ class Shares:
         if known is not None and known.ask == ask:
             return
         self.drop(group)
-        made = self._groups[group] = self._made(ask)
-        self._enter(group, made)
+        number = self._free.pop() if self._free else len(self._names)
+        made = self._groups[group] = self._made(number, ask)
+        self._names[number] = group
+        self._enter(made)
         self._new.add(group)
 
     def set_caps(self, whole: float | None, hosts: Mapping[str, float]) -> None:
@@ -157,7 +167,9 @@ class Shares:
             for link in known.all.tolist():
                 users = self._on[link]
                 assert users is not None
-                users.remove(group)
+                users.remove(known.number)
+            del self._names[known.number]
+            self._free.append(known.number)
 
     def __contains__(self, group: str) -> bool:
         return group in self._groups
@@ -175,7 +187,7 @@ class Shares:
             self._on.append(None)
         return link
 
-    def _made(self, ask: Ask) -> _Group:
+    def _made(self, number: int, ask: Ask) -> _Group:
         links, costs = [], []
         for tree in ask.trees.values():
             use: dict[int, float] = {}
@@ -196,11 +208,11 @@ class Shares:
             if EVERYTHING in self._caps:
                 crosses(EVERYTHING, 1.0)
             links.append(np.fromiter(use, np.int32, len(use)))
-            costs.append(np.fromiter(use.values(), float, len(use)))
+            costs.append(np.fromiter(use.values(), np.float32, len(use)))
         together = np.unique(np.concatenate(links)) if links else np.zeros(0, np.int32)
-        return _Group(ask, tuple(links), tuple(costs), together)
+        return _Group(number, ask, tuple(links), tuple(costs), together)
 
-    def _enter(self, group: str, made: _Group) -> None:
+    def _enter(self, made: _Group) -> None:
         asked: dict[int, float] = {}
         for tree, links, costs in zip(made.ask.trees.values(), made.links, made.costs, strict=True):
             most = min(tree.most_bps, made.ask.most_bps)
@@ -210,7 +222,7 @@ class Shares:
             users = self._on[link]
             if users is None:
                 users = self._on[link] = _Users()
-            users.add(group, most)
+            users.add(made.number, most)
 
     # ---- shares ----
     def compute(self) -> dict[str, Rates]:
@@ -249,7 +261,7 @@ class Shares:
         at = np.concatenate(([0], np.cumsum([len(links) for links, _ in parts]))).astype(np.int64)
         links = np.concatenate([links for links, _ in parts]) if parts else np.zeros(0, np.int64)
         links = place[links]
-        costs = np.concatenate([costs for _, costs in parts]) if parts else np.zeros(0)
+        costs = np.concatenate([costs for _, costs in parts]).astype(float) if parts else np.zeros(0)
         owner = np.repeat(np.arange(len(uses)), np.diff(at))
         group = np.repeat(np.arange(len(members)), [len(g.ask.trees) for g in members])
         # A link that one tree alone uses, or that has more than all could ask of it, only bounds trees by themselves.
@@ -296,7 +308,7 @@ class Shares:
                     links.append(link)
         while links:
             users = self._on[links.pop()]
-            for name in users.names if users is not None else ():
+            for name in [self._names[number] for number in users.groups] if users is not None else ():
                 if name in found:
                     continue
                 found.add(name)
@@ -309,4 +321,4 @@ class Shares:
     def _busy(self, link: int) -> bool:
         """Whether its groups could ask for more than it has."""
         users = self._on[link]
-        return users is not None and len(users.names) > 1 and sum(users.most) > self._capacity[link]
+        return users is not None and len(users.groups) > 1 and sum(users.most) > self._capacity[link]

@@ -103,7 +103,7 @@ class Crew:
         self._reroutes = 0
         self.asked = time.monotonic()
         """When all in the common tree were asked for something last: that renewed their leases."""
-        self._trees: tuple[tuple[tuple[str, str], ...], list[bytes]] = (), []
+        self._trees: tuple[tuple[str, ...], list[bytes]] = (), []
         """Of the last message to so many members, as it is written."""
         self._visits: set[str] = set()
         self._under_way = 0
@@ -252,7 +252,7 @@ class Crew:
     def _encoded(self, lead: Member, members: list[Member], parts: dict[str, dict[str, Any]] | None) -> list[bytes]:
         """Trees as messages hold them. Most go to the same members as the one before, with no part for each."""
         addresses = {m.name: m.addr for m in (lead, *members)}
-        key = tuple(addresses.items())
+        key = (*addresses, *addresses.values())
         if parts is None and self._trees[0] == key:
             return self._trees[1]
         most = MEMBERS_MAX if parts is None else members_max(parts)

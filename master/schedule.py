@@ -273,7 +273,7 @@ class Scheduler:
 
     def _wait(self, key: Names, first: int, count: int) -> None:
         """Pieces that the receivers `key` still have to get."""
-        for names, *run in self._wanted.split(key - self._gone, first, count):
+        for names, *run in self._wanted.split(key - self._gone if self._gone else key, first, count):
             self._pools.setdefault(names, deque()).append((run[0], run[1]))
 
     @staticmethod
@@ -365,7 +365,8 @@ class Scheduler:
                 pool[0] = (first + taken, count - taken)
             if queue.sent >= queue.end:
                 queue.sent_at = now
-            extent = Extent(queue.id, queue.next, first, taken, key & queue.reach)
+            to = key if key <= queue.reach else key & queue.reach  # one object for all, as a rule
+            extent = Extent(queue.id, queue.next, first, taken, to)
             self._wait(key - queue.reach, first, taken)
             queue.extents.append(extent)
             queue.end = queue.next = queue.next + taken

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterable
+from sys import intern
 from typing import Any
 
 from datacast.core.errors import DatacastError
@@ -64,6 +65,7 @@ class View:
         if whole:
             self._arcs, self.load = {}, None
         for u, v, by in arcs:
+            u, v = intern(u), intern(v)
             self._arcs[u, v] = self._arcs.get((u, v), 0) + by
             if self.load is not None:
                 _change(self.load, u, v, by)

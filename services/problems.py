@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import ssl
+import sys
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
@@ -72,11 +74,19 @@ KEPT_S = 5.0
 """A client's connection that was not used for longer is not used again."""
 
 
+def _note_absent(module: str) -> None:
+    """What httpcore tries to import several times with each request is looked for on the disk each time, unless Python
+    is told that it is not there."""
+    if importlib.util.find_spec(module) is None:
+        sys.modules[module] = None  # type: ignore[assignment]
+
+
 def http_client(url: str, *, timeout: float, service: str, security: Security, role: str) -> httpx.AsyncClient:
     """An httpx client for `http(s)://host:port` or `unix:/path`; `role`: who must answer https. Raises Problem when the
     URL is none, or when plain HTTP would leave this machine."""
     import httpx
 
+    _note_absent("sniffio")
     limits = httpx.Limits(keepalive_expiry=KEPT_S)
     if url.startswith("unix:"):
         transport = httpx.AsyncHTTPTransport(uds=url[len("unix:") :], limits=limits)

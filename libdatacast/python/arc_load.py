@@ -24,7 +24,7 @@ class ArcLoad(dict[tuple[str, str], int]):
         arc = self.network.arc(parent, child)
         self._counts[arc] = count = max(0, int(self._counts[arc]) + by)
         if count:
-            self[parent, child] = count
+            self[self.network.pairs((arc,))[0]] = count
         else:
             self.pop((parent, child), None)
 
