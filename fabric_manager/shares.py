@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from .filling import Floats, Trees
+from .filling import Trees
 from .maxmin import shares
 
 Arc = tuple[str, str]

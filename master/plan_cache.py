@@ -1,8 +1,8 @@
 """Trees and routes of the last groups, for others of the same members (several files to the same hosts, the same job
 each night): to find them takes tens of milliseconds in a large fabric, and who has the same holds the same in memory.
 
-They are good for the network as it was: with the next link that fails or comes back, or cache that comes or goes, all are
-forgotten. And only where none of their arcs carries more trees of other groups than the busiest did when they were
+They are good for the network as it was: with the next link that fails or comes back, or cache that comes or goes, all
+are forgotten. And only where none of their arcs carries more trees of other groups than the busiest did when they were
 found: two groups at once look for ways beside each other, as ever.
 """
 

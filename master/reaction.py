@@ -164,7 +164,7 @@ class Reactions:
         except GroupError as error:
             log.warning("group %s: %s", t.id, error)  # the source's agent is away: `open` brings the routes
             self._crew.rewire()
-        log.warning("group %s: %s", t.id, {k: entry[k] for k in entry if not k.endswith("_ns")})
+        log.warning("group %s: %s", t.id, _in_short(entry))
         for tree in change.revived:
             if t.forest.ways[tree].slot is not None:  # not lost again meanwhile
                 self._feeding.revived(tree)
@@ -236,3 +236,9 @@ class Reactions:
                     entry["resumed_ns"] = min(entry["resumed_ns"] or t_ns, t_ns)
                     entry["all_resumed_ns"] = max(entry["all_resumed_ns"] or t_ns, t_ns)
                 return
+
+
+def _in_short(entry: dict[str, Any]) -> dict[str, Any]:
+    """For the log: of members how many, without times."""
+    told = {k: v for k, v in entry.items() if v and k != "waiting" and not k.endswith("_ns")}
+    return told | {"members": len(entry["members"])}
