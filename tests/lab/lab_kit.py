@@ -74,6 +74,12 @@ def eventually(ready: Callable[[], Any], seconds: float, what: str) -> Any:
         time.sleep(0.02)
 
 
+def asked_again(report: dict[str, Any]) -> float:
+    """What link stress may be more by: an agent that a busy machine holds up asks for what is on its way, and each time
+    it does one more copy may come over every link."""
+    return sum(row["retransmissions"] for row in report["receivers"].values()) / sum(report["trees"]["new_packets"])
+
+
 def traces(name: str, identity: str, slot: int, work: str) -> list[str]:
     """What is left of a lab on this machine."""
     left = []

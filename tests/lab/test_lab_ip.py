@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import networkx as nx
 import pytest
-from lab_kit import Quiet, eventually, free_ports, unique_name
+from lab_kit import Quiet, asked_again, eventually, free_ports, unique_name
 
 from datacast import topologies
 from datacast.lab import ip
@@ -82,11 +82,10 @@ def test_a_file_reaches_all_hosts_over_two_trees_of_tunnels(lab):
 @pytest.mark.lab
 @pytest.mark.root
 @pytest.mark.slow
-@pytest.mark.alone  # agents that other labs hold up ask again for what is on its way
 def test_each_byte_crosses_each_cable_under_the_tunnels_once(lab):
     report = send(lab, settle(lab.graph, Transfer(size=4 << 20, seed=1)), Quiet())
     assert report["ok"], report
-    assert 1.0 <= report["link_stress"] < 1.2, report
+    assert 1.0 <= report["link_stress"] < 1.2 + asked_again(report), report
 
 
 @pytest.mark.lab
