@@ -1,78 +1,50 @@
 """The figures of a results page once more, all by one revision: raw JSON beside the page, the tables in it.
 
-    python bench/sim/figures.py transport [--only table1,figure12] [--list]
+    python bench/sim/figures.py transport [--only table1,figure12] [--list] [--busy]
 
 Each table stands in the page between `<!-- figure NAME -->` and `<!-- /figure -->`, with its command and the revision;
-the words around it are people's. What is simulated does not depend on the machine's load; a table takes a minute at
-most."""
+the words around it are people's. The revision is the last one that changed what is simulated, so a change of a page or
+a test does not make figures old. What has run is kept in build/figures/REVISION and not run again: a long page can be
+stopped and gone on with. One at a time on a checkout, and none beside the benches that time something; not on a busy
+machine unless told to: what is simulated does not depend on its load, but takes it from others."""
 
 from __future__ import annotations
 
 import argparse
 import fcntl
 import json
+import os
 import subprocess
 import sys
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
+
+from pages import PAGES, Figure
 
 from datacast.cli.sim import cell
 from datacast.simulation.experiments import Result, Setting, find
+from datacast.simulation.ns3.witness import witness
 
 ROOT = Path(__file__).resolve().parents[2]
-KB = 1024
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One table: an experiment and what it is told."""
-
-    name: str
-    experiment: str
-    changes: dict[str, object]
-    options: str = ""
-    """The same for the command line."""
-
-
-TRANSPORT = [
-    Figure("table1", "table1", {}),
-    Figure("table1-paper", "table1", {"cc": "datacast"}, "--cc datacast"),
-    Figure("figure11", "figure11", {}),
-    Figure("theorem1", "theorem1", {}),
-    Figure("figure12", "figure12", {}),
-    Figure("figure12-wire", "figure12", {"loss_on_wire": True}, "--loss-on-wire"),
-    Figure("figure13a", "figure13a", {"seconds": 5.0}, "--seconds 5"),
-    Figure("figure13b", "figure13b", {"seconds": 5.0}, "--seconds 5"),
-    Figure("matrix", "matrix", {}),
-    Figure("cachepolicy", "cachepolicy", {"cache": (64 * KB, 128 * KB, 256 * KB)}, "--cache 64K,128K,256K"),
-    *(
-        Figure(
-            f"figure14-{t.split(':')[0]}-{n}",
-            "figure14",
-            {"topology": t, "receivers": n, "size": 20_000_000},
-            f"--topology {t} --receivers {n} --size 20000000",
-        )
-        for t in ("fattree:24,3", "bcube:8,3", "torus:16,3")
-        for n in (8, 64)
-    ),
-    Figure("testbed", "testbed", {}),
-    Figure("testbed-paper", "testbed", {"cc": "datacast"}, "--cc datacast"),
-    Figure("tradeoff", "tradeoff", {}),
-    Figure("range", "range", {}),
-    Figure("pauses", "pauses", {}),
-    Figure("pauses-paper", "pauses", {"cc": "datacast"}, "--cc datacast"),
-]
-PAGES = {"transport": TRANSPORT}
+SIMULATED = ("libdatacast", "simulation", "master/plan.py", "fabric_manager/shares.py", "topologies", "planners")
+"""What the figures follow from."""
+BUSY = 1.0
+"""Load average, as a share of the processors, from which a machine is busy."""
 
 
 def git(*words: str) -> str:
     return subprocess.run(["git", *words], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
 
 
-def markdown(result: Result) -> str:
-    lines = ["| " + " | ".join(result.columns.values()) + " |", "|" + " --- |" * len(result.columns)]
-    lines += ["| " + " | ".join(cell(key, row.get(key)) for key in result.columns) + " |" for row in result.rows]
-    return "\n".join(lines)
+def markdown(found: dict[str, Any], rows: int) -> str:
+    """A table, and with fewer than all rows the notes."""
+    columns = found["columns"]
+    lines = ["| " + " | ".join(columns.values()) + " |", "|" + " --- |" * len(columns)]
+    lines += [
+        "| " + " | ".join(cell(key, row.get(key)) for key in columns) + " |" for row in found["rows"][: rows or None]
+    ]
+    return "\n".join(lines + (["", *(f"- {note}" for note in found["notes"])] if rows else []))
 
 
 def put(page: Path, figure: Figure, text: str) -> None:
@@ -86,7 +58,52 @@ def put(page: Path, figure: Figure, text: str) -> None:
 
 
 def rounded(value: object) -> object:
+    if isinstance(value, list):
+        return [rounded(x) for x in value]
     return float(f"{value:.5g}") if isinstance(value, float) else value
+
+
+def run_cell(figure: Figure, cell_changes: dict[str, object], kept: Path) -> dict[str, Any]:
+    """One cell, or what is kept of it."""
+    if kept.exists():
+        found: dict[str, Any] = json.loads(kept.read_text())
+        return found
+    experiment = find(figure.experiment)
+    setting = Setting().with_(**{**experiment.defaults, **figure.changes, **cell_changes})
+    setting.check()
+    result: Result = (
+        witness(figure.experiment, setting, lambda text: None)
+        if figure.witness
+        else experiment.run(setting, lambda text: None)
+    )
+    found = {**result.to_json(), "columns": result.columns}
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    part = kept.with_suffix(".part")
+    part.write_text(json.dumps(found) + "\n")
+    part.rename(kept)
+    print(f"  {kept.stem}", flush=True)
+    return found
+
+
+def run(figure: Figure, keep: Path, jobs: int) -> dict[str, Any]:
+    """All cells of a figure as one. The engine leaves Python's lock while it runs, so threads are enough."""
+    names = ["-".join([figure.name, *(str(v) for v in c.values())]).replace(":", "-") for c in figure.cells]
+    with ThreadPoolExecutor(jobs) as pool:
+        parts = list(
+            pool.map(lambda at: run_cell(figure, figure.cells[at], keep / f"{names[at]}.json"), range(len(names)))
+        )
+    return {**parts[0], "rows": [row for part in parts for row in part["rows"]]}
+
+
+def alone() -> Any:
+    """The lock of all benches of this checkout (bench/lab/alone.py), held until the end."""
+    (ROOT / "build").mkdir(exist_ok=True)
+    lock = open(ROOT / "build" / "figures.lock", "w")  # noqa: SIM115 - held until the end
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        sys.exit("another bench of this checkout holds build/figures.lock: wait for it")
+    return lock
 
 
 def main() -> None:
@@ -94,30 +111,40 @@ def main() -> None:
     parser.add_argument("page", choices=PAGES)
     parser.add_argument("--only", default="", help="names, by comma")
     parser.add_argument("--list", action="store_true", help="print the names")
+    parser.add_argument("--busy", action="store_true", help="also on a busy machine")
+    parser.add_argument("--jobs", type=int, default=1, help="cells of a figure at once")
     args = parser.parse_args()
-    figures = [f for f in PAGES[args.page] if not args.only or f.name in args.only.split(",")]
+    known = [f.name for f in PAGES[args.page]]
     if args.list:
-        sys.exit("\n".join(f.name for f in figures))
-    lock = open(ROOT / "build" / "figures.lock", "w")  # noqa: SIM115 - held until the end
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        sys.exit("another `make figures` runs on this checkout")
-    if git("status", "--porcelain", "--", ":!docs"):
-        sys.exit("figures are of one revision: commit what you changed first (git status)")
-    revision = git("rev-parse", "--short", "HEAD")
+        return print("\n".join(known))
+    wanted = args.only.split(",") if args.only else known
+    if strange := sorted(set(wanted) - set(known)):
+        sys.exit(f"no figure {strange[0]!r} on the page {args.page}; there are {', '.join(known)}")
+    lock = alone()
+    if git("status", "--porcelain", "--", *SIMULATED):
+        sys.exit(f"figures are of one revision: commit what you changed in {', '.join(SIMULATED)} first (git status)")
+    load, most = os.getloadavg()[0], BUSY * (os.cpu_count() or 1)
+    if load > most and not args.busy:
+        sys.exit(f"the machine is busy (load {load:.1f} of {most:.0f}): wait, or say so with BUSY=1 (--busy)")
+    revision = git("log", "-1", "--format=%h", "--", *SIMULATED)
     data = ROOT / "docs" / "results" / "data" / args.page
     data.mkdir(parents=True, exist_ok=True)
-    for figure in figures:
+    for figure in (f for f in PAGES[args.page] if f.name in wanted):
         print(figure.name, flush=True)
-        experiment = find(figure.experiment)
-        setting = Setting().with_(**{**experiment.defaults, **figure.changes})
-        result = experiment.run(setting, lambda text: None)
-        found = result.to_json()
-        found["rows"] = [{k: rounded(v) for k, v in row.items()} for row in found["rows"]]
-        (data / f"{figure.name}.json").write_text(json.dumps({"revision": revision, **found}, indent=1) + "\n")
-        head = " ".join(["`datacast sim", figure.experiment, *figure.options.split()]) + f"`, revision {revision}"
-        put(ROOT / "docs" / "results" / f"{args.page}.md", figure, f"{head}\n\n{markdown(result)}\n")
+        found = run(figure, ROOT / "build" / "figures" / revision / args.page, max(1, args.jobs))
+        raw = {k: v for k, v in found.items() if k != "columns"}
+        raw["rows"] = [{k: rounded(v) for k, v in row.items()} for row in found["rows"]]
+        (data / f"{figure.name}.json").write_text(json.dumps({"revision": revision, **raw}, indent=1) + "\n")
+        command = [
+            "`datacast sim",
+            figure.experiment,
+            *figure.options.split(),
+            *(["--witness"] if figure.witness else []),
+        ]
+        head = " ".join(command) + f"`, revision {revision}"
+        text = markdown(found, figure.rows)
+        put(ROOT / "docs" / "results" / f"{args.page}.md", figure, f"{head}\n\n{text}\n")
+    lock.close()
 
 
 if __name__ == "__main__":

@@ -72,6 +72,8 @@ class Setting:
     """Cells of the matrix with this word."""
     engine: str = "datacast"
     """What simulates: datacast (this project's own) or ns3."""
+    punctual: bool = False
+    """Hosts of perfect clocks also where shares are measured; ns-3 has no others."""
 
     def check(self) -> None:
         """Raises ExperimentError for what makes no sense."""
@@ -199,7 +201,7 @@ def late_hosts(sim: Simulation, s: Setting, links: Iterable[tuple[str, str]]) ->
     """What these links of hosts carry comes later by up to a packet's time, as from a processor. With hosts of perfect
     clocks a full queue drops by who comes just before a departure, always the same (Floyd and Jacobson 1991: phase
     effects), and not by who sends more. ns-3 has no such links."""
-    if s.engine == "datacast":
+    if s.engine == "datacast" and not s.punctual:
         for a, b in links:
             sim.faults(a, b, Faults(jitter=s.mtu * 8 * SECOND // s.rate))
 
@@ -255,9 +257,13 @@ def micro(s: Setting, cache: int) -> Micro:
     return Micro(sim, group, link, receivers)
 
 
-def measure(s: Setting, cache: int) -> Row:
-    """Run one micro benchmark: throughput, finish, duplicates, stress."""
+def measure(s: Setting, cache: int, hosts_are: Faults | None = None) -> Row:
+    """Run one micro benchmark: throughput, finish, duplicates, stress. `hosts_are`: faults of all that hosts send."""
     m = micro(s, cache)
+    if hosts_are is not None:
+        for a, b in m.sim.links:
+            if not a.startswith("s"):
+                m.sim.faults(a, b, hosts_are)
     ideal = m.group.pieces * s.mtu * 8 / s.slow
     m.sim.run(until=int(50 * ideal * 1e9) + 10**9)
     finish = m.group.finish() / 1e9

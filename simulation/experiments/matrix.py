@@ -221,7 +221,7 @@ def good(r: Row) -> bool:
 def matrix(s: Setting, report: Report) -> Result:
     rows = []
     for c in cells(s.engine):
-        if s.only in ("", c.kind, *c.name.split()):
+        if s.only in ("", c.kind, *c.name.split(), *([c.flavour] if c.tcp else [])):
             report(c.name)
             row = run_cell(s, c)
             rows.append({"good": "yes" if good(row) else "NO", **row})

@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 from ..errors import ExperimentError
-from . import cloud, clusters, cornet, delivery, fairness, himm, matrix, micro, pauses, robber, sites, sweep
+from . import (
+    assumptions,
+    cloud,
+    clusters,
+    cornet,
+    delivery,
+    fairness,
+    himm,
+    matrix,
+    micro,
+    pauses,
+    robber,
+    sites,
+    sweep,
+)
 from .base import Experiment
 
-MODULES = (micro, fairness, matrix, delivery, sweep, pauses, cloud, cornet, robber, sites, himm, clusters)
+MODULES = (micro, assumptions, fairness, matrix, delivery, sweep, pauses, cloud, cornet, robber, sites, himm, clusters)
 EXPERIMENTS: dict[str, Experiment] = {e.name: e for module in MODULES for e in module.EXPERIMENTS}
 
 

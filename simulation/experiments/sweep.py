@@ -283,12 +283,12 @@ def plot_range(r: Result, ax: Any) -> None:
 
 EXPERIMENTS = [
     Experiment("range", "A slow receiver over the whole range, masters' parameters", whole_range, plot_range),
-    Experiment("sweep", "Random settings, seeded, worst cases first", sweep, plot_sweep, {"adaptive": True}),
+    Experiment("sweep", "Random settings, seeded, worst cases first", sweep, plot_sweep),
     Experiment(
         "tradeoff",
         "Finish and duplicates where caches hold less than a round trip",
         tradeoff,
         plot_tradeoff,
-        {"adaptive": True, "rate": 10**10, "slow": 10**9, "delay": 1_000_000},
+        {"rate": 10**10, "slow": 10**9, "delay": 1_000_000},
     ),
 ]

@@ -50,11 +50,36 @@ def test_table1_of_the_better_rule_keeps_the_targets():
 
 @pytest.mark.parametrize("cc", ["datacast", "steady"])
 def test_loss_costs_the_lost_packets_only(cc):
-    result = run("figure12", cc=cc, seconds=3.0)
+    result = run("figure12", cc=cc, seconds=3.0, loss_on_wire=False)
     added = {round(row["loss"], 5): row["added_finish"] for row in result.rows}
     assert added[0.01024] <= 0.001 and added[0.04096] <= 0.01
     if cc == "steady":  # the cache in front of the slow link has what was lost there, whatever the credits are
         assert result.rows[-3]["duplicate_ratio"] <= 0.001 and result.rows[-1]["duplicate_ratio"] <= 0.005
+
+
+def test_what_is_lost_behind_the_slow_link_takes_its_time_and_no_more():
+    result = run("figure12", seconds=3.0)
+    assert result.setting.loss_on_wire  # the less favourable reading is the default
+    for row in result.rows:
+        assert row["least_added"] == pytest.approx(1 / (1 - row["loss"]) - 1)
+        assert row["added_finish"] <= row["least_added"] + 0.003
+
+
+def test_table_1_hangs_on_what_the_paper_does_not_say():
+    """Not on timeouts or bursts; on credits and on hosts that are late."""
+    rows = {row["assumption"]: row for row in run("assumptions", seconds=5.0).rows}
+    plain = rows["as in Table 1 (16 credits)"]
+    for name in ("timeouts of 200 ms at least", "bursts of 16 packets", "first rate 1,000 Mb/s"):
+        assert rows[name]["mbps_8"] == pytest.approx(plain["mbps_8"], abs=0.3), name
+    assert rows["15 credits"]["mbps_8"] < plain["mbps_8"] - 3
+    late = rows["hosts late by up to 20 us"]
+    for cache in (8, 32, 128):
+        assert late[f"mbps_{cache}"] == pytest.approx(rows["the paper"][f"mbps_{cache}"], abs=1.5)
+
+
+def test_a_sweep_takes_what_masters_hand_out():
+    result = run("sweep", cases=2)
+    assert {row["case"] for row in result.rows} == {0, 1} and result.to_json()["overridden"] == {}
 
 
 def test_every_experiment_says_what_masters_hand_out_and_what_it_overrides():
@@ -63,7 +88,7 @@ def test_every_experiment_says_what_masters_hand_out_and_what_it_overrides():
     assert found["product"]["rate_init_bps"] == found["product"]["rate_max_bps"] == 10**9
     papers = run("table1", cc="datacast", seconds=0.1, cache=(128 * KB,)).to_json()
     assert papers["product"]["credits"] == papers["overridden"]["credits"] == 16
-    assert run("tradeoff", credits=20).to_json()["overridden"] == {"credits": 20, "adaptive": True}
+    assert run("tradeoff", adaptive=True, credits=20).to_json()["overridden"] == {"credits": 20, "adaptive": True}
 
 
 def test_ten_groups_share_fairly_by_what_the_control_plane_gives():
@@ -86,7 +111,7 @@ def test_cells_of_the_matrix_that_are_good_stay_so(cell):
 
 
 def test_small_caches_cost_little_and_large_ones_nothing():
-    for row in run("tradeoff", **{**PAPERS, "rate_init": 5 * 10**9, "delta": 50_000_000}).rows:
+    for row in run("tradeoff", adaptive=True, **{**PAPERS, "rate_init": 5 * 10**9, "delta": 50_000_000}).rows:
         if row["cache_over_bdp"] > 0.99:
             assert row["finish_over_start"] <= 1.03 and row["duplicate_ratio"] <= 0.01
             assert row["steady_rate"] >= 0.98 and row["steady_duplicate_ratio"] <= 0.005

@@ -173,5 +173,23 @@ def test_rows_that_differ_do_not_agree() -> None:
 def test_nothing_to_agree_on_is_no_agreement() -> None:
     from datacast.simulation.ns3.witness import WITNESSED
 
-    row = {"begin_s": 0.0, "tcp_flows": 3, "fair_mbps": 250.0, "datacast_mbps": 1.0, "tcp_mean_mbps": 2.0}
+    row = {"begin_s": 0.0, "tcp_flows": 3, "fair_mbps": 250.0, "datacast_mbps": 1.0, "tcp_mbps": [2.0]}
     assert pair(WITNESSED["figure13b"], row, row)["agree"] is None
+    row = {"cell": "1g 1cubic", "kind": "tcp", "each": [1.0, 1.0], "used": 1.0}
+    assert pair(WITNESSED["matrix"], row, {**row, "each": [0.5, 1.5]})["agree"] is None
+
+
+def test_groups_must_agree_one_by_one_and_not_by_their_sum() -> None:
+    from datacast.simulation.ns3.witness import WITNESSED
+
+    row = {"begin_s": 0.0, "groups": 2, "fair_mbps": 500.0, "each_mbps": [500.0, 500.0], "sum_mbps": 1000.0}
+    assert pair(WITNESSED["figure13a"], row, {**row, "each_mbps": [504.0, 496.0]})["agree"]
+    assert not pair(WITNESSED["figure13a"], row, {**row, "each_mbps": [510.0, 490.0]})["agree"]
+
+
+def test_each_group_has_in_ns3_what_it_has_in_ours() -> None:
+    """With what masters and the scheduler hand out: weights 1:2:4 and one in the background, and ten groups."""
+    for cell in ("weights=1:2:4:0", "order=reversed"):
+        result = witness("matrix", Setting(only=cell), quiet)
+        assert len(result.rows) == 1 and result.rows[0]["agree"], result.rows
+        assert len(result.rows[0]["ns3_each"]) in (4, 10)
