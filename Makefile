@@ -127,7 +127,7 @@ lab: build ## leave a lab up until Ctrl-C, REST on loopback: TOPOLOGY LINK MTU D
 bench-lab: build ## the lab's figures of docs/results.md once more: ONLY=demo,empty
 	@$(PY) bench/lab/figures.py $(if $(ONLY),--only "$(ONLY)")
 
-figures: build ## the tables of a results page once more, by this revision: PAGE=transport (or ns3) ONLY=table1,figure12 BUSY=1
+figures: build ## the tables of a results page once more, by this revision: PAGE=transport ONLY=table1,figure12 BUSY=1
 	@$(PY) bench/sim/figures.py $(or $(PAGE),transport) $(if $(ONLY),--only "$(ONLY)") $(if $(BUSY),--busy)
 
 bench-failures: build ## seeded link failures in a lab, and signalling: N=200 SILENT=50 SEED=1 LINK_MBIT=50 JSON=failures.json

@@ -171,7 +171,9 @@ def cell(key: str, value: Any) -> str:
     if value is None:
         return "-"
     if isinstance(value, float):
-        return f"{100 * value:.4g} %" if key in SHARES or key.startswith("duplicate_ratio_") else f"{value:.5g}"
+        if key in SHARES or key.startswith("duplicate_ratio_"):
+            return f"{100 * value:.4g} %"
+        return f"{value:.6g}" if key.startswith("finish_over") else f"{value:.5g}"
     if isinstance(value, list):
         return " ".join(f"{x:.4g}" for x in value)
     return str(value)

@@ -60,7 +60,7 @@ def put(page: Path, figure: Figure, text: str) -> None:
 def rounded(value: object) -> object:
     if isinstance(value, list):
         return [rounded(x) for x in value]
-    return float(f"{value:.5g}") if isinstance(value, float) else value
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def run_cell(figure: Figure, cell_changes: dict[str, object], kept: Path) -> dict[str, Any]:

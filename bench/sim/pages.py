@@ -60,33 +60,4 @@ TRANSPORT = [
     Figure("pauses-paper", "pauses", {"cc": "datacast"}, "--cc datacast"),
 ]
 
-NS3 = [
-    Figure("table1", "table1", {"seconds": 5.0}, "--seconds 5", witness=True),
-    Figure("table1-paper", "table1", {"cc": "datacast"}, "--cc datacast", witness=True),
-    Figure("figure11", "figure11", {"seconds": 5.0}, "--seconds 5", witness=True),
-    Figure("figure12", "figure12", {"seconds": 5.0}, "--seconds 5", witness=True),
-    Figure(
-        "figure12-queue",
-        "figure12",
-        {"seconds": 5.0, "loss_on_wire": False},
-        "--seconds 5 --loss-in-queue",
-        witness=True,
-    ),
-    Figure("figure13a", "figure13a", {"seconds": 2.0}, "--seconds 2", witness=True),
-    Figure("figure13b", "figure13b", {"seconds": 2.0}, "--seconds 2", witness=True),
-    Figure("matrix-groups", "matrix", {"only": "groups"}, "--only groups", witness=True),
-    Figure("matrix-cubic", "matrix", {"only": "cubic"}, "--only cubic", witness=True),
-    Figure(
-        "figure14",
-        "figure14",
-        {"size": 20_000_000},
-        "--size 20M",
-        cells=(
-            {"topology": "bcube:4,1", "receivers": 15, "framing": "ethernet"},
-            {"topology": "torus:4,2", "receivers": 8},
-        ),
-        witness=True,
-    ),
-]
-
-PAGES = {"transport": TRANSPORT, "ns3": NS3}
+PAGES = {"transport": TRANSPORT}

@@ -6,6 +6,7 @@ A `Ns3Simulation` is built like a `Simulation`; before the first run our engine 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -94,7 +95,8 @@ class Ns3Simulation(Simulation):
             process.kill()
             process.wait()
             for pipe in (process.stdin, process.stdout, process.stderr):
-                pipe.close()
+                with contextlib.suppress(BrokenPipeError):  # what it was not told any more
+                    pipe.close()
 
     @property
     def now(self) -> int:

@@ -100,7 +100,7 @@ def test_the_table_and_the_raw_numbers_are_of_one_revision(checkout, monkeypatch
     expected = "words\n<!-- figure table1 -->\n`datacast sim table1`, revision abc1234\n\n| x |\n| --- |\n| 1.2346 |\n"
     assert checkout.read_text() == f"{expected}<!-- /figure -->\nmore words\n"
     raw = json.loads((tmp_path / "docs" / "results" / "data" / "transport" / "table1.json").read_text())
-    assert raw["revision"] == "abc1234" and raw["rows"] == [{"x": 1.2346}] and raw["product"]["credits"] == 48
+    assert raw["revision"] == "abc1234" and raw["rows"] == [{"x": 1.23457}] and raw["product"]["credits"] == 48
 
 
 def test_it_refuses_what_would_give_figures_of_nothing(checkout, monkeypatch, tmp_path):
