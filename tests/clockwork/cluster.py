@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from functools import cache, partial
 from typing import Any
 from unittest import mock
-from weakref import WeakKeyDictionary
 
 from datacast import topologies
 from datacast.core.errors import DatacastError
@@ -46,13 +45,10 @@ class Current:
         process = PROCESS.get()
         if process is None:
             return Current(*self._path, name)
-        found: Any = _serving[process]
+        found: Any = process.serves
         for part in (*self._path, name):
             found = getattr(found, part)
         return found
-
-
-_serving: WeakKeyDictionary[Process, Any] = WeakKeyDictionary()
 
 
 @cache
@@ -128,7 +124,7 @@ class ManagerSlot(Slot):
             _graph(cluster.spec).copy(), spec=cluster.spec, signalling=self.signalling, http=self.http, store="sim:",
             rate_bps=cluster.rate_bps, mtu=1500, workers=0,
         )  # fmt: skip
-        _serving[process] = manager
+        process.serves = manager
 
         def started() -> None:
             self.leads = True

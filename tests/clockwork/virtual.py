@@ -43,6 +43,8 @@ class Process:
     parked: list[asyncio.Handle] = field(default_factory=list)
     tasks: set[asyncio.Task[Any]] = field(default_factory=set)
     on_death: list[Callable[[], None]] = field(default_factory=list)
+    serves: Any = None
+    """The fabric manager that it is."""
 
 
 PROCESS: contextvars.ContextVar[Process | None] = contextvars.ContextVar("process", default=None)
