@@ -121,6 +121,13 @@ class Attendance:
         for member in waiting:
             self._crew.call_back(member)
 
+    def call_back(self, member: Member) -> None:
+        """One that was set aside goes on with the others."""
+        member.aside = False
+        self._reactions.others = True
+        self._reactions.kick()
+        self._crew.call_back(member)
+
     # ---- other receivers are asked for ----
     async def join(self, name: str) -> None:
         """A receiver more. When data flows already it is served after the others."""

@@ -15,7 +15,9 @@ class Collective:
         self._parts = parts
         self._cutter: Scheduler | None = None
         self.home: dict[int, str] = {}
-        """The root that sends a block."""
+        """The root that sends a block; "": it did, and is gone."""
+        self.homeless: set[int] = set()
+        """Blocks that somebody may lack, and no root sends."""
 
     @property
     def trees(self) -> dict[int, TreeQueue]:
@@ -31,6 +33,7 @@ class Collective:
     def offer(self, block: int, root: str) -> None:
         """This root has a block, and sends it."""
         self.home[block] = root
+        self.homeless.discard(block)
         if root in self._parts:  # not a lone host, which has nobody to send to
             self._parts[root].again(block)
 
@@ -98,14 +101,15 @@ class Collective:
 
     def again(self, block: int, to: Names | None = None) -> bool:
         root = self.home.get(block)
+        if root == "":
+            self.homeless.add(block)
+            return True
         return root in self._parts and self._parts[root].again(block, to)
 
-    def drop(self, root: str) -> set[int]:
-        """It sends no more: what it had to send is somebody else's affair. Returns the blocks that none of its trees
-        had been given yet."""
-        part = self._parts.get(root)
-        if part is None:
-            return set()
-        for queue in part.trees.values():
-            queue.extents.clear()
-        return part.drain()
+    def drop(self, root: str) -> None:
+        """It sends no more: what none of its trees had been given yet nobody has got."""
+        self.home = {block: "" if home == root else home for block, home in self.home.items()}
+        if part := self._parts.get(root):
+            for queue in part.trees.values():
+                queue.extents.clear()
+            self.homeless |= part.drain()

@@ -11,19 +11,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import time
-from collections.abc import Awaitable, Callable, Container, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from datacast.core.errors import DatacastError
-from datacast.core.trees import fan_out, nearest
-from datacast.services import framing
 
 from .agents import Agents, Line
-from .members import Entry, Member
-from .signalling import Connection, Results, SignallingError, answer_of, tree_message
+from .branches import Branches
+from .members import Log, Member
+from .signalling import Connection, Results, SignallingError, answer_of
 from .view import View
 
 log = logging.getLogger("datacast.master")
@@ -38,22 +36,6 @@ VISIT_S = 0.5
 REGISTER_S = 3.0
 """Agents come to a fabric manager that has just begun to lead within that."""
 LIMIT_S = 0.1
-FAN_OUT = 16
-"""Most children of a member in the signalling tree."""
-MEMBERS_MAX, CHILDREN_MAX = 512, 128
-"""Members that one message is for, and children of the source in all trees together: an agent keeps no more."""
-PART_BYTES = 2 << 20
-"""Of the members' own parts in one message: half a frame."""
-PART_HEAD = 256
-"""A member's name and address, beside its own part."""
-
-
-def members_max(parts: dict[str, dict[str, Any]]) -> int:
-    """Members that one message can be for, by the longest of their own parts."""
-    if len(parts) <= 16:
-        return MEMBERS_MAX
-    longest = max(len(json.dumps(part)) for part in parts.values())
-    return max(16, min(MEMBERS_MAX, PART_BYTES // (longest + PART_HEAD)))
 
 
 class GroupError(DatacastError):
@@ -68,7 +50,8 @@ class Crew:
     """`opening(member)` gives the member's own part of `open`, `opening(None)` what is the same for all. `on_event`
     gets every event, `wake` is called when something changed, `spawn` runs a coroutine for as long as the group.
     `may_return(member)`: one that is back may go on with the others; `may_wait(member)`: one that does not answer has
-    been away for long enough to be set aside; `set_aside` does that. `on_status` gets the status of one that is back.
+    been away for long enough to be set aside; `set_aside` does that. `on_status` gets the status of one that is back,
+    and `returns` is called before it is opened again.
     `epoch`: how many masters the group has had with this one; members number its log anew."""
 
     def __init__(
@@ -86,25 +69,24 @@ class Crew:
         may_wait: Callable[[Member], bool] = lambda member: False,
         set_aside: Callable[[Member, str], None] = lambda member, why: None,
         on_status: Callable[[Member, dict[str, Any]], None] = lambda member, result: None,
+        returns: Callable[[Member], None] = lambda member: None,
         epoch: int = 1,
     ) -> None:
         self.group, self.view, self.timeout_s, self.epoch = group, view, timeout_s, epoch
         self.members: dict[str, Member] = {}
         self._opening, self._on_event, self._wake, self._spawn = opening, on_event, wake, spawn
         self._may_return, self._may_wait, self._set_aside = may_return, may_wait, set_aside
-        self._on_status = on_status
+        self._on_status, self._returns = on_status, returns
         self._again, self._met = epoch > 1, set[str]()
         """Members may know the group from another master, perhaps cut otherwise; those of whom this one knows."""
-        self._log: list[Entry] = []
+        self._log = Log()
         self._agents = agents
         self._root: Line | None = None
         self._lead: Member | None = None
-        self._near: list[str] = []
         self._reroutes = 0
         self.asked = time.monotonic()
         """When all in the common tree were asked for something last: that renewed their leases."""
-        self._trees: tuple[tuple[str, ...], list[bytes]] = (), []
-        """Of the last message to so many members, as it is written."""
+        self._branches = Branches(view, self.members)
         self._visits: set[str] = set()
         self._under_way = 0
         self._rewire = self._closed = False
@@ -236,7 +218,7 @@ class Crew:
         longer than a frame. Raises GroupError when the source's agent does not answer."""
         root, lead = self._root, self._lead
         assert root and lead
-        trees = self._encoded(lead, members, parts)
+        trees = self._branches.to(lead, members, parts)
         patience = REQUEST_S - timeout
         try:
             if len(trees) == 1:
@@ -248,32 +230,6 @@ class Crew:
             raise self._source_gone(error) from error
         # The source has had each of them, and carried out the first.
         return {**{name: result for answer in answers for name, result in answer.items()}, **answers[0]}
-
-    def _encoded(self, lead: Member, members: list[Member], parts: dict[str, dict[str, Any]] | None) -> list[bytes]:
-        """Trees as messages hold them. Most go to the same members as the one before, with no part for each."""
-        addresses = {m.name: m.addr for m in (lead, *members)}
-        key = (*addresses, *addresses.values())
-        if parts is None and self._trees[0] == key:
-            return self._trees[1]
-        most = MEMBERS_MAX if parts is None else members_max(parts)
-        trees = [
-            framing.text(tree_message(tree, lead.name, addresses, parts)) for tree in self._trees_of(addresses, most)
-        ]
-        if parts is None:
-            self._trees = key, trees
-        return trees
-
-    def _trees_of(self, names: Container[str], most: int) -> list[dict[str, list[str]]]:
-        """Signalling trees of some members, at most `most` in each. Their order by distance is kept: a search of the
-        whole topology would hold up every change of routes."""
-        assert self._lead
-        first = self._lead.name
-        if len(self._near) != len(self.members) or self._near[0] != first:
-            self._near = [first, *nearest(self.view.graph, first, self.members)]
-        found = [name for name in self._near[1:] if name in names]
-        chunks = [found[at : at + most] for at in range(0, len(found), most)] or [[]]
-        children = max(2, min(FAN_OUT, CHILDREN_MAX // len(chunks)))
-        return [fan_out(first, chunk, children) for chunk in chunks]
 
     async def first(self, op: str, parts: dict[str, dict[str, Any]], body: dict[str, Any] | None = None) -> Results:
         """`stat` and the first `open`: a member that refuses has failed, a receiver that does not answer is set aside.
@@ -369,7 +325,7 @@ class Crew:
             if not (results.get(member.name) or {}).get("ok"):
                 self.suspect(member)
         assert self._root and self._lead
-        await self._replay(self._lead, self._root.request)
+        await self._replay(self._lead, self._root.request, waits=False)
 
     async def close(self, reason: str, keep: bool) -> None:
         """Tell all members, as far as they can be reached, and end the connection."""
@@ -442,7 +398,7 @@ class Crew:
     def tell(self, op: str, body: dict[str, Any]) -> asyncio.Task[Any]:
         """Put an entry on the log and send it to all in the common tree."""
         index = len(self._log)
-        self._log.append(Entry.of(op, body))
+        self._log.add(op, body)
         # Counted from here on: a status that was asked for before may be answered before the coroutine first runs.
         self._under_way += 1
         # The request is written when the coroutine first runs; tasks first run in the order they were made.
@@ -547,9 +503,12 @@ class Crew:
             result = told.get(member.name, {})
             if result.get("ok"):
                 self._on_status(member, result)
+            elif result.get("code") == "no_group":  # its agent was started again
+                member.opened, member.position = False, 0
         if member.over:  # it had been out of touch, not idle
             member.suspect, self._rewire = False, True
             return
+        self._returns(member)
         if not self._may_return(member):
             self._set_aside(member, "it is far behind the others")
             return
@@ -574,25 +533,52 @@ class Crew:
             self._rewire = True
             log.warning("group %s: %s is back", self.group, member.name)
 
-    async def _replay(self, member: Member, ask: Callable[..., Awaitable[Results]]) -> bool:
-        """Entries of the log that a member has not acknowledged, one after another. False when it broke off."""
+    async def _replay(self, member: Member, ask: Callable[..., Awaitable[Results]], waits: bool = True) -> bool:
+        """Entries of the log that a member has not acknowledged, one after another. False when it broke off. `waits`:
+        for one that has no room for more, until it has received some."""
+        part = {"n": member.name, "a": member.addr}
         while member.position < len(self._log) and not member.over:
             if all(m.final for m in self.receivers):
                 return False  # nobody asks for more: a source at its limit would never take the rest
             index = member.position
             entry = self._log[index]
-            body = {"n": index + 1, **entry.body}
             try:
-                part = {"n": member.name, "a": member.addr}
-                results = await ask(entry.op, part, body, REQUEST_S)
+                results = await ask(entry.op, part, {"n": index + 1, **entry.body}, REQUEST_S)
+                result = results.get(member.name)
+                if (result or {}).get("code") == "limit" and not member.aside:
+                    if waits and await self._has_moved(member, ask, part):
+                        continue
+                    return False
             except SignallingError as error:
                 log.info("group %s: %s: %s", self.group, member.name, error)
                 return False
-            result = results.get(member.name)
-            if (result or {}).get("code") == "limit" and not member.aside:
-                await asyncio.sleep(LIMIT_S)
-                member.heard = time.monotonic()
-                continue
             if not self._acknowledged(member, index, result) and (result or {}).get("code") != "gap":
                 return False
         return True
+
+    async def _has_moved(self, member: Member, ask: Callable[..., Awaitable[Results]], part: dict[str, Any]) -> bool:
+        """A moment later. One that stands still, far behind the others, is served when they are done. Raises
+        SignallingError."""
+        await asyncio.sleep(LIMIT_S)
+        result = answer_of(await ask("status", part, {}, REQUEST_S), member.name)
+        if not result.get("ok"):
+            return False
+        member.heard, before = time.monotonic(), member.bytes
+        if member.role == "receiver":
+            self._on_status(member, result)
+            if member.bytes == before and not self._may_return(member):
+                self._set_aside(member, "it stands still")
+                return False
+        return True
+
+    async def answers(self, member: Member) -> bool:
+        """Whether one that was set aside can be reached again."""
+        connection = self._connection(member)
+        try:
+            await connection.connect(VISIT_S)
+            told = await connection.request("ping", self.group, {"n": member.name, "a": connection.address}, None)
+            return bool(answer_of(told, member.name).get("ok"))
+        except SignallingError:
+            return False
+        finally:
+            await connection.close()

@@ -19,9 +19,6 @@ TICK_S = 0.1
 DIGEST_DELAY_S = 0.05
 RELEASE_S = 0.1
 """Links fail together: a lost tree that has links again by then keeps what it has."""
-REACH = 1 << 15
-"""Numbers of a tree that a receiver may be waiting for below the next one it will ask for; more than
-DC_RECEIVER_REACH."""
 
 
 class Feeding:
@@ -109,39 +106,38 @@ class Feeding:
         t, index = self._t, self._crew.entries
         root = self._crew.members[t.root_of.get(cuts[0][0], self._crew.source.name)]
         await self._crew.tell("cut", {"trees": cuts})
-        while root.position <= index and not root.over:
+        while root.position <= index and root.sends:
             await asyncio.sleep(TICK_S)  # its agent is out of touch
         assert t.scheduler
         t.scheduler.cut_done(time.monotonic())
         t.wake.set()
 
     # ---- a root is gone ----
-    def end(self, trees: list[int]) -> set[int]:
-        """These send no more, and their root cannot be asked how far it got. Returns the blocks given to them that some
-        receiver may not have got."""
+    def end(self, trees: list[int]) -> tuple[set[int], set[int]]:
+        """These send no more, and their root cannot be asked how far it got. Returns the blocks given to them: those
+        that some receiver may not have got, and those that all who are at work have."""
         scheduler = self._t.scheduler
         assert scheduler
-        blocks = {block for tree in trees for block in self._unsure(tree)}
+        unsure, sure = set[int](), set[int]()
         for tree in trees:
+            low = self._low(tree)
+            for extent in self._given.pop(tree, ()):
+                (unsure if extent.seq + extent.count > low else sure).update(self._blocks(extent))
             queue = scheduler.trees[tree]
             scheduler.lose(tree)
             queue.extents.clear()
             queue.end = queue.sent
         self._crew.tell("cut", {"trees": [[tree, 0] for tree in trees]})
-        return blocks
+        return unsure, sure - unsure
 
-    def _unsure(self, tree: int) -> set[int]:
+    def _blocks(self, extent: Extent) -> range:
+        return range(extent.first // self._t.block, -(-(extent.first + extent.count) // self._t.block))
+
+    def _low(self, tree: int) -> int:
+        """Nobody lacks anything below that number."""
         t = self._t
-        working = [m for m in self._crew.receivers if not m.final and m.name != t.root_of[tree]]
-        passed = [m.seq(tree) for m in working]
-        low = min((seq for seq in passed if seq is not None), default=0) - REACH
-        if any(seq is None for seq in passed):
-            low = 0
-        blocks: set[int] = set()
-        for extent in self._given.get(tree, ()):
-            if extent.seq + extent.count > low:
-                blocks |= set(range(extent.first // t.block, -(-(extent.first + extent.count) // t.block)))
-        return blocks
+        there = [m for m in self._crew.receivers if not m.final and m.name != t.root_of[tree] and not m.aside]
+        return 0 if t.finale else min((m.low(tree) for m in there), default=0)
 
 
 def _digest_delay_s(look_s: float) -> float:

@@ -82,7 +82,7 @@ class Fetching:
         self._relieved = 0.0
         self._holders: dict[int, set[str]] = {}
         self._digest_of: dict[int, str] = {}
-        self._homeless: set[int] = set()
+        self._rehoming = False
         self._settled = 0.0
         self._refusals: dict[str, GroupError] = {}
         self._ended: GroupError | None = None
@@ -117,9 +117,7 @@ class Fetching:
         log.warning("group %s: %s does not fetch: %s", self._t.id, name, error.message)
         left = [m.name for m in self._crew.roots if m.name not in self._refusals]
         if not left:
-            self._nobody_fetches()
-            assert self._ended
-            raise self._ended
+            raise self._nobody_fetches()
         return left
 
     def begin(self, roots: list[str]) -> None:
@@ -134,8 +132,15 @@ class Fetching:
         """Give those who have less than two runs their next."""
         if self._ended is not None:
             raise self._ended
-        if self.dealing is None or now < self._settled:
+        if self.dealing is None:
             return
+        if self._scheduler.homeless and not self._rehoming:
+            self._rehoming = True
+            self._tasks.spawn(self._rehome())
+        if now < self._settled:
+            return
+        if not self.dealing.fetchers and self._missed():
+            raise self._nobody_fetches()
         for root in list(self.dealing.fetchers):
             runs, member = self._runs[root], self._crew.members[root]
             self._end_runs(root)
@@ -225,7 +230,8 @@ class Fetching:
     def _worth(self, root: str) -> bool:
         """Towards the end one that is slow leaves the rest to those who are done with it sooner."""
         assert self.dealing
-        rates = {name: self.dealing.rate(name) for name in self.dealing.fetchers}
+        there = [name for name in self.dealing.fetchers if name == root or not self._crew.members[name].suspect]
+        rates = {name: self.dealing.rate(name) for name in there}
         if self.dealing.policy not in ("steal", "robber") or not all(rates.values()):
             return True
         left = self.dealing.left() / sum(rates.values())
@@ -254,7 +260,7 @@ class Fetching:
 
     async def _relieve_of(self, member: Member, idle: str) -> None:
         """What it has not asked for is another's."""
-        runs = list(self._runs[member.name])
+        runs = list(self._runs.get(member.name, ()))
         rows = [row for run in runs for row in _rows(run.missing)]
         left: set[int] = set()
         try:
@@ -307,8 +313,7 @@ class Fetching:
                 news.append([block, digest])
             self._holders.setdefault(block, set()).add(member.name)
             self._t.news = True
-            if first or block in self._homeless:
-                self._homeless.discard(block)
+            if first or block in self._scheduler.homeless:
                 self._scheduler.offer(block, member.name)
             for run in self._runs.get(member.name, ()):
                 if block in run.missing:
@@ -340,46 +345,67 @@ class Fetching:
         assert self.dealing
         self._runs.pop(name, None)
         self.dealing.gone(name)
-        if not self.dealing.fetchers and len(self._holders) < self.dealing.total:
-            self._nobody_fetches()
 
-    def _nobody_fetches(self) -> None:
+    def _nobody_fetches(self) -> GroupError:
         reasons = {name: error.message for name, error in self._refusals.items()}
         last = next(reversed(self._refusals.values()), GroupError("unreachable", "every fetcher is gone"))
         whose = "; ".join(f"{name}: {why}" for name, why in list(reasons.items())[:8]) or last.message
-        self._ended = GroupError(
-            last.code, f"nobody can fetch {self._t.spec.source_path}: {whose}", self._t.spec.source_path
-        )
+        return GroupError(last.code, f"nobody can fetch {self._t.spec.source_path}: {whose}", self._t.spec.source_path)
 
-    # ---- a fetcher is gone ----
-    def lost_root(self, name: str, unsure: set[int]) -> None:
+    # ---- a fetcher is gone, and perhaps back ----
+    def lost_root(self, name: str) -> None:
         """What it had begun others fetch; what it was still sending somebody sends who has it, or fetches it again."""
         assert self.dealing
-        unsure = unsure | self._scheduler.drop(name)
+        self._scheduler.drop(name)
         if name in self.dealing.fetchers:
             self._stop_fetcher(name)
         for holders in self._holders.values():
             holders.discard(name)
-        self._homeless |= unsure
-        self._tasks.spawn(self._rehome())
+
+    def again(self, blocks: set[int]) -> None:
+        self._scheduler.homeless |= blocks
+
+    def needs(self, name: str) -> bool:
+        if self.dealing is None or self._ended is not None or name in self._refusals:
+            return False
+        return name not in self.dealing.fetchers and self._missed()
+
+    def _missed(self) -> bool:
+        """Somebody has to fetch something yet."""
+        assert self.dealing
+        return sum(map(bool, self._holders.values())) < self.dealing.total
+
+    def root_back(self, name: str) -> None:
+        assert self.dealing
+        self.dealing.joins(name)
+        self._runs[name] = []
+        self._came[name].clear()
+        self._since.pop(name, None)
 
     async def _rehome(self) -> None:
+        """Until nobody lacks anything that nobody sends. What no root has that answers is fetched again when there is
+        none left that does not answer and may have it."""
         assert self.dealing
-        self._settled = time.monotonic() + SETTLE_S
-        try:
-            await self._crew.reopen()  # all who are left tell what they hold
-        except GroupError as error:
-            log.warning("group %s: %s", self._t.id, error)
-            self._crew.rewire()
-        await asyncio.sleep(SETTLE_S)
-        for block in sorted(self._homeless):
-            holders = self._holders.get(block)
-            if holders:
-                self._scheduler.offer(block, sorted(holders)[0])
-            else:
-                self.dealing.lost(Range(block, 1))
-        self._homeless.clear()
-        self._t.wake.set()
+        asked = set[int]()
+        while blocks := set(self._scheduler.homeless):
+            if not blocks <= asked:
+                self._settled = time.monotonic() + SETTLE_S
+                try:
+                    await self._crew.reopen()  # all who are left tell what they hold
+                except GroupError as error:
+                    log.warning("group %s: %s", self._t.id, error)
+                    self._crew.rewire()
+            asked |= blocks
+            await asyncio.sleep(SETTLE_S)
+            silent = any(member.suspect for member in self._crew.roots)
+            for block in sorted(blocks & self._scheduler.homeless):
+                if holders := self._holders.get(block):
+                    self._scheduler.offer(block, min(holders))
+                elif not silent:
+                    self._scheduler.homeless.discard(block)
+                    self.dealing.lost(Range(block, 1))
+            self._t.wake.set()
+        self._rehoming = False
 
 
 def _rows(blocks: Iterable[int]) -> list[tuple[int, int]]:

@@ -30,7 +30,7 @@ from .members import Member
 from .plan import PlanError
 from .planning import Planning
 from .reaction import Reactions
-from .roots import Roots, send_again
+from .roots import Files, Roots
 from .slow_receivers import SlowReceivers
 from .tasks import Tasks
 from .telling import Telling
@@ -83,6 +83,7 @@ class Group:
             may_wait=lambda member: self._attendance.may_wait(member),
             set_aside=lambda member, why: self._attendance.set_aside(member, why),
             on_status=lambda member, result: self._figures.receiver_in(member, result, None),
+            returns=lambda member: self._roots.returns(member) if self._roots else None,
             epoch=order.epoch,
         )
         digests = Digests()
@@ -97,8 +98,8 @@ class Group:
         self._fetching = Fetching(t, self.crew, self._tasks) if t.spec.url is not None else None
         self._roots: Roots | None = None
         if t.several:
-            lost = self._fetching.lost_root if self._fetching else lambda _, blocks: send_again(t, blocks)
-            self._roots = Roots(t, self.crew, self.feeding, digests, lost)
+            pieces = self._fetching or Files(t)
+            self._roots = Roots(t, self.crew, self._tasks, self.feeding, digests, self._attendance, pieces)
         self._figures = Figures(
             t,
             self.crew,

@@ -108,18 +108,23 @@ class Grove:
 
     def __init__(self, forests: Mapping[str, Forest]) -> None:
         self._forests = dict(forests)
-        self._ended: dict[int, Way] = {}
+        self._resting: set[str] = set()
+        """Roots that send no more, and perhaps will again."""
         self.cut_off: set[str] = set()
 
     @property
     def ways(self) -> dict[int, Way]:
-        return {**self._ended, **{n: way for forest in self._forests.values() for n, way in forest.ways.items()}}
+        return {n: way for forest in self._forests.values() for n, way in forest.ways.items()}
 
-    def drop(self, root: str) -> None:
-        """It sends no more: its trees stay as they are."""
-        forest = self._forests.pop(root, None)
-        if forest is not None:
-            self._ended |= forest.ways
+    def rest(self, root: str) -> None:
+        """It sends no more: nothing is lost with its trees, and nobody is reached by them."""
+        self._resting.add(root)
+
+    def wake(self, root: str) -> list[int]:
+        """It sends again. Returns those of its trees that have links."""
+        self._resting.discard(root)
+        forest = self._forests.get(root)
+        return [n for n, way in forest.ways.items() if way.slot is not None] if forest is not None else []
 
     def update(self, deltas: list[Delta], wanted: list[str], appliances: Sequence[tuple[str, bool]] = ()) -> Change:
         """As Forest.update. Trees beyond those that there were at the start are not made."""
@@ -127,7 +132,8 @@ class Grove:
         changes = []
         for root, forest in self._forests.items():
             others = [name for name in wanted if name != root]
-            changes.append(forest.update(deltas, others, appliances))
+            change = forest.update(deltas, others, appliances)
+            changes.append(Change(change.changed) if root in self._resting else change)
         self.cut_off = {name for name in wanted if self._is_off(name)}
         return Change(
             [n for change in changes for n in change.changed],
@@ -139,10 +145,11 @@ class Grove:
         )
 
     def _is_off(self, name: str) -> bool:
-        """No root reaches it; a root, which is no receiver of its own trees, when it reaches nobody."""
-        if name in self._forests:
-            return not self._forests[name].receivers
-        return bool(self._forests) and all(name in forest.cut_off for forest in self._forests.values())
+        """No root that sends reaches it; such a root, which is no receiver of its own trees, when it reaches nobody."""
+        awake = {root: forest for root, forest in self._forests.items() if root not in self._resting}
+        if name in awake:
+            return not awake[name].receivers
+        return bool(awake) and all(name in forest.cut_off for forest in awake.values())
 
     def name(self, slot: int, number: int) -> None:
         raise NotImplementedError("a grove makes no new trees")

@@ -6,6 +6,7 @@ import json
 import struct
 import sys
 from array import array
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -219,3 +220,38 @@ class Entry:
             return {"blocks": [[block, digest.hex()] for block, digest in DIGEST.iter_unpack(self.packed)]}
         body: dict[str, Any] = json.loads(self.packed)
         return body
+
+
+class Log:
+    """Entries in order. What a later `cut` takes back nobody is given any more: a member that comes late would wait for
+    numbers that no root sends, and its tables would be full of them."""
+
+    def __init__(self) -> None:
+        self._entries: list[Entry] = []
+        self._given: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        """By tree: where its numbers end after an entry, and which one."""
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __getitem__(self, index: int) -> Entry:
+        return self._entries[index]
+
+    def add(self, op: str, body: dict[str, Any]) -> None:
+        for tree, seq, _, count in body["extents"] if op == "assign" else ():
+            self._given[tree].append((seq + count, len(self._entries)))
+        for tree, seq in body["trees"] if op == "cut" else ():
+            self._take_back(tree, seq)
+        self._entries.append(Entry.of(op, body))
+
+    def _take_back(self, tree: int, upto: int) -> None:
+        given, kept = self._given[tree], list[tuple[int, int]]()
+        while given and given[-1][0] > upto:
+            _, index = given.pop()
+            rows = self._entries[index].body["extents"]
+            # As many rows as before: a member may have taken the first of them.
+            left = [[t, seq, first, max(0, min(n, upto - seq)) if t == tree else n] for t, seq, first, n in rows]
+            self._entries[index] = Entry.of("assign", {"extents": left})
+            if any(row[0] == tree and row[3] for row in left):
+                kept.append((upto, index))
+        given.extend(reversed(kept))

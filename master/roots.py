@@ -1,23 +1,62 @@
-"""A group with several roots, hosts that its trees begin at: what is done when one of them goes (README.md)."""
+"""A group with several roots, hosts that its trees begin at: what is done when one goes, or is back (README.md)."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
+from .attendance import Attendance
 from .crew import Crew
 from .digests import Digests
 from .feeding import Feeding
 from .grove import Agreement, Differ, Grove
 from .members import Member
+from .schedule import Scheduler
+from .tasks import Tasks
 from .transfer import Transfer
 
 log = logging.getLogger("datacast.master")
 
-PATIENCE_S = 2.0
-"""A root that does not answer for so long sends no more; the others take over what it had to send."""
+KNOCK_S = 1.0
+"""Between two looks whether a root that is gone is there again."""
+
+
+class Pieces(Protocol):
+    """Who has what, when a root goes or comes back."""
+
+    def lost_root(self, name: str) -> None:
+        """It sends no more, and fetches no more."""
+
+    def again(self, blocks: set[int]) -> None:
+        """Some receiver may lack them, and they went over trees that have ended."""
+
+    def needs(self, name: str) -> bool:
+        """Would one that was gone have something to do?"""
+
+    def root_back(self, name: str) -> None:
+        """It sends again."""
+
+
+class Files:
+    """Of sources: each has all of it. One that was gone has failed."""
+
+    def __init__(self, transfer: Transfer) -> None:
+        self._t = transfer
+
+    def lost_root(self, name: str) -> None:
+        pass
+
+    def again(self, blocks: set[int]) -> None:
+        assert isinstance(self._t.scheduler, Scheduler)
+        for block in sorted(blocks):
+            self._t.scheduler.again(block)
+
+    def needs(self, name: str) -> bool:
+        return False
+
+    def root_back(self, name: str) -> None:
+        raise NotImplementedError(f"source {name} has failed")
 
 
 class Roots:
@@ -27,13 +66,20 @@ class Roots:
         self,
         transfer: Transfer,
         crew: Crew,
+        tasks: Tasks,
         feeding: Feeding,
         digests: Digests,
-        lost: Callable[[str, set[int]], None],
+        attendance: Attendance,
+        pieces: Pieces,
     ) -> None:
-        """`lost(root, blocks)`: it sends no more, and these blocks some receiver may not have got from it."""
-        self._t, self._crew, self._feeding, self._digests, self._lost = transfer, crew, feeding, digests, lost
+        self._t, self._crew, self._tasks, self._feeding, self._digests = transfer, crew, tasks, feeding, digests
+        self._attendance, self._pieces = attendance, pieces
         self._agreement = Agreement()
+        self._trees: dict[str, list[int]] = {}
+        """Of roots that are gone."""
+        self._passed: set[int] = set()
+        """Blocks that went over ended trees to all who were at work then, and not to those who come later."""
+        self._knocked = 0.0
 
     def _sources(self) -> set[str]:
         return {m.name for m in self._crew.roots if m.role == "source"}
@@ -49,35 +95,82 @@ class Roots:
             return []
 
     def look(self, now: float) -> None:
-        """One that does not answer, or has failed, sends no more where there are others."""
+        """One that has failed, or is gone, sends no more where there are others."""
         for member in self._crew.roots:
-            away = now - (member.away_since or now)
-            if member.suspect and away > PATIENCE_S and len(self._crew.roots) > 1:
+            if len(self._crew.roots) > 1 and self._is_gone(member, now):
                 if member.role == "source":
-                    member.fail("unreachable", f"its agent did not answer for {PATIENCE_S:g} s")
+                    member.fail("unreachable", "its agent does not answer, and is gone")
                 member.sends = False
         sending = {m.name for m in self._crew.roots}
         if sending:
             for name in sorted(set(self._t.root_of.values()) - sending):
                 self._gone(name)
+        if self._t.finale and self._passed:
+            late, self._passed = self._passed, set()
+            self._pieces.again(late)
+        self._knock(now)
+
+    def _is_gone(self, member: Member, now: float) -> bool:
+        """It does not answer, and the fabric manager has lost its agent as well, or it is away for as long as a member
+        may be. One that is only slow to answer keeps what it has: its trees go on without being asked."""
+        if not member.suspect:
+            return False
+        away = now - (member.away_since or now)
+        return not self._t.view.alive(member.name) or away > self._crew.timeout_s
 
     def _gone(self, name: str) -> None:
         t = self._t
         assert isinstance(t.forest, Grove)
         log.warning("group %s: %s sends no more, the others take over", t.id, name)
-        trees = sorted(t.roots_trees(name))
-        blocks = self._feeding.end(trees)
+        trees = self._trees[name] = sorted(t.roots_trees(name))
+        unsure, sure = self._feeding.end(trees)
+        self._passed |= sure
         for tree in trees:
             del t.root_of[tree]
-        t.forest.drop(name)
+        t.forest.rest(name)
         if rows := self._agreement.left(self._sources()):
             self._digests.put(rows, time.monotonic())
-        self._lost(name, blocks)
+        self._pieces.lost_root(name)
+        self._pieces.again(unsure)
         t.wake.set()
 
+    # ---- one is back ----
+    def _knock(self, now: float) -> None:
+        """At those that the fabric manager knows again."""
+        if not self._trees or now - self._knocked < KNOCK_S:
+            return
+        self._knocked = now
+        for name in self._trees:
+            member = self._crew.members[name]
+            if member.aside and self._may_send(member):
+                self._tasks.spawn(self._ask(member))
+            elif not member.suspect and self._may_send(member):
+                self._crew.suspect(member)  # it answered too early; now it is opened again
 
-def send_again(t: Transfer, blocks: set[int]) -> None:
-    """The other roots have them, too."""
-    assert t.scheduler
-    for block in sorted(blocks):
-        t.scheduler.again(block)
+    def _may_send(self, member: Member) -> bool:
+        """Again, and there is something to do."""
+        there = member.name in self._trees and not member.final and self._t.view.alive(member.name)
+        return there and self._pieces.needs(member.name)
+
+    async def _ask(self, member: Member) -> None:
+        if await self._crew.answers(member) and member.aside and not member.final:
+            self._attendance.call_back(member)
+
+    def returns(self, member: Member) -> None:
+        """It answers, and will be opened again. An agent that was started again holds only what it had verified: its
+        trees begin anew. They keep their ids, for numbers go on where they had ended."""
+        t = self._t
+        if member.role != "receiver" or member.final or t.state != "running":
+            return
+        if member.sends and not member.opened:
+            member.sends = False
+            self._gone(member.name)
+        if not member.sends and self._may_send(member):
+            assert isinstance(t.forest, Grove)
+            log.warning("group %s: %s is back, and fetches again", t.id, member.name)
+            member.sends = True
+            t.root_of |= dict.fromkeys(self._trees.pop(member.name), member.name)
+            for tree in t.forest.wake(member.name):
+                self._feeding.revived(tree)
+            self._pieces.root_back(member.name)
+            t.wake.set()

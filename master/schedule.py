@@ -274,7 +274,9 @@ class Scheduler:
     def _wait(self, key: Names, first: int, count: int) -> None:
         """Pieces that the receivers `key` still have to get."""
         for names, *run in self._wanted.split(key - self._gone if self._gone else key, first, count):
-            self._pools.setdefault(names, deque()).append((run[0], run[1]))
+            pool = self._pools.setdefault(names, deque())
+            before = pool.pop() if pool and sum(pool[-1]) == run[0] else (run[0], 0)  # one run where it can be
+            pool.append((before[0], before[1] + run[1]))
 
     @staticmethod
     def _in_step(queue: TreeQueue, key: Names, now: float) -> bool:
@@ -523,16 +525,8 @@ class Scheduler:
         key = self.everyone if to is None or self.everyone == ALL else to
         first = block * self.per_block
         count = min(self.per_block, self.pieces - first)
-        if (
-            block < 0
-            or count <= 0
-            or any(
-                at <= first and first + count <= at + n
-                for waiting, pool in self._pools.items()
-                if key <= waiting
-                for at, n in pool
-            )
-        ):
+        runs = (run for waiting, pool in self._pools.items() if key <= waiting for run in pool)
+        if block < 0 or count <= 0 or any(at <= first and first + count <= at + n for at, n in runs):
             return False
         self._wait(key, first, count)
         return True

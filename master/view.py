@@ -161,6 +161,10 @@ class View:
     def address(self, host: str) -> str | None:
         return self.graph.nodes[host].get("addr")
 
+    def alive(self, host: str) -> bool:
+        """As far as the fabric manager knows: its agent has registered, and is not silent."""
+        return bool(self.graph.nodes[host].get("alive", True))
+
     def addresses(self) -> dict[str, str]:
         """Of all agents that are registered."""
         return {name: data["addr"] for name, data in self.graph.nodes(data=True) if data.get("addr")}

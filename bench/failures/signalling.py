@@ -15,7 +15,7 @@ from typing import Any
 from datacast.core.trees import signalling_tree
 from datacast.lab.lab import Lab
 from datacast.lab.processes import CONTROL
-from datacast.master.crew import FAN_OUT
+from datacast.master.branches import FAN_OUT
 from datacast.master.signalling import Connection, Results, tree_message
 from datacast.services.priority import PriorityError, go_realtime
 

@@ -346,7 +346,6 @@ def test_bad_orders_leave_the_group_alone(pair: Net, tmp_path: Path) -> None:
         [7],
         [[7]],
         [[7, 0, 0]],
-        [[7, 0, 0, 0]],
         [[7, 0, 0, 101]],
         [[7, 0, 100, 1]],
         [[8, 0, 0, 1]],

@@ -193,7 +193,7 @@ def test_two_trees_share_the_pieces(make_net: Callable[[Path], Net], tmp_path: P
     )
     results = transfer.client.request("open", bodies, everyone, "g-1")
     assert all(r["ok"] for r in results.values()), results
-    extents = [[1, 0, 0, 150], [2, 1000, 150, 100], [1, 150, 250, 50], [2, 1100, 300, 100]]
+    extents = [[1, 0, 0, 150], [2, 1000, 150, 100], [1, 150, 0, 0], [1, 150, 250, 50], [2, 1100, 300, 100]]
     transfer.client.request("assign", transfer.members(), {"extents": extents}, "g-1")
     transfer.wait_ended()
     assert digest(Path(transfer.dest["b"])) == digest(source)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +21,8 @@ PATIENCE_S = 0.1
 AGAIN_S = 0.4
 LEASES_KEPT = 10
 """host_agent/agent_limits.h."""
+EXTENTS_MAX = 256
+"""DC_EXTENTS_MAX: of a tree, at a receiver."""
 
 Message = dict[str, Any]
 
@@ -51,6 +54,12 @@ class Taking:
         for _, piece, count in self.extents:
             self.pieces |= ones(count, piece)
 
+    def has_room(self, held: int) -> bool:
+        """What has come need not be remembered when there is more."""
+        while len(self.extents) >= EXTENTS_MAX and not ones(self.extents[0][2], self.extents[0][1]) & ~held:
+            self.extents.pop(0)
+        return len(self.extents) < EXTENTS_MAX
+
     def passed(self, held: int) -> int:
         """Up to which number it has all."""
         at = 0
@@ -74,6 +83,8 @@ class Role:
     routes: dict[str, str] = field(default_factory=dict)
     sending: dict[int, Sending] = field(default_factory=dict)
     taking: dict[int, Taking] = field(default_factory=dict)
+    rows: int = 0
+    """Of the order that came last and was refused for want of room, those that were taken."""
     rerouted: set[int] = field(default_factory=set)
     held: int = 0
     blocks: set[int] = field(default_factory=set)
@@ -269,13 +280,16 @@ class Agent:
     def _repeat(self, role: Role) -> None:
         """Whoever opens again may not know what was told before."""
         if role.kind == "source":
-            rows = [[block, f"{block:064x}"] for block in range(role.n_blocks)]
-            for at in range(0, len(rows), 512):
-                self.emit(role, "digests", blocks=rows[at : at + 512])
+            self.tell_digests(role, range(role.n_blocks))
         if role.t_first_ns is not None:
             self.emit(role, "first", t_ns=role.t_first_ns)
         if role.state == "done":
             self._tell_done(role)
+
+    def tell_digests(self, role: Role, blocks: Iterable[int]) -> None:
+        rows = [[block, f"{block:064x}"] for block in blocks]
+        for at in range(0, len(rows), 512):
+            self.emit(role, "digests", blocks=rows[at : at + 512])
 
     def _tell_done(self, role: Role) -> None:
         self.emit(role, "done", t_ns=role.t_done_ns, bytes=role.cut[0], blocks_ok=len(role.blocks))
@@ -331,7 +345,7 @@ class Agent:
         if epoch < self.epochs.get(group, 0):
             return _refused("stale", f"epoch {epoch} of group {group} is over")
         if epoch > self.epochs.get(group, 0) and role is not None:
-            role.had_n = role.reroute_n = role.rates_n = 0
+            role.had_n = role.reroute_n = role.rates_n = role.rows = 0
         self.epochs[group] = epoch
         if op == "open":
             assert part is not None
@@ -386,14 +400,15 @@ class Agent:
         role.parent, role.lease_s, role.heard = writer, body["lease_ms"] / 1000, self.plane.loop.now
         trees = {tree["id"]: tree for tree in body["trees"]}
         self.plane.watch.opened(group, trees)
-        if role.kind == "source":
-            role.sending = {
-                number: role.sending.get(number)
-                or Sending(number, tree["rate_max_bps"], tree.get("packet_bytes") or cut[1])
-                for number, tree in trees.items()
-            }
-        else:
-            role.taking = {number: role.taking.get(number) or Taking() for number in trees}
+        own = trees.keys() & part.get("roots", trees if role.kind == "source" else ())
+        role.sending = {
+            number: role.sending.get(number)
+            or Sending(number, tree["rate_max_bps"], tree.get("packet_bytes") or cut[1])
+            for number, tree in trees.items()
+            if number in own
+        }
+        if role.kind == "receiver":
+            role.taking = {number: role.taking.get(number) or Taking() for number in trees if number not in own}
             answer = self._routes(role, part.get("routes", {}))
             if not answer["ok"]:
                 return answer
@@ -434,11 +449,18 @@ class Agent:
         if number > role.had_n + 1:
             return {**_refused("gap", f"the last one here was {role.had_n}"), "n": role.had_n}
         if op == "assign":
-            for tree, seq, piece, count in body["extents"]:
-                known = role.sending.get(tree) if role.kind == "source" else role.taking.get(tree)
+            for row, (tree, seq, piece, count) in enumerate(body["extents"]):
+                if row < role.rows or not count:  # it was taken; or taken back by a later cut
+                    continue
+                known = role.sending.get(tree) or role.taking.get(tree)
                 if known is None:
                     return _refused("no_tree", f"tree {tree} is not of this group")
-                if (known.extents or known.end) and seq != known.end:
+                if role.kind == "receiver" and tree in role.sending and ones(count, piece) & ~role.held:
+                    return _refused("bad_request", f"the pieces from {piece} on are not all on this host")
+                if isinstance(known, Taking) and not known.has_room(role.held):
+                    role.rows = row
+                    return _refused("limit", f"tree {tree} has too many extents that are not received yet")
+                if seq < known.end:
                     return _refused("bad_request", f"the extent at {seq} does not follow the last one")
                 self.plane.watch.named(tree, seq, piece, count)
                 known.extents.append((seq, piece, count))
@@ -447,7 +469,7 @@ class Agent:
                     known.pieces |= ones(count, piece)
         elif op == "cut":
             for tree, seq in body["trees"]:
-                known = role.sending.get(tree) if role.kind == "source" else role.taking.get(tree)
+                known = role.sending.get(tree) or role.taking.get(tree)
                 if known is None:
                     continue
                 known.extents = [(n, p, min(c, seq - n)) for n, p, c in known.extents if n < seq]
@@ -459,20 +481,22 @@ class Agent:
             role.digests |= {block for block, _ in body["blocks"]}
             if role.kind == "receiver":
                 self._verify(role)
-        role.had_n = number
+        role.had_n, role.rows = number, 0
         return {"ok": True}
 
     def _status(self, role: Role) -> Message:
         told: Message = {"ok": True, "role": role.kind, "state": role.state, "n": role.had_n}
+        sends: Message = {}
+        for number, tree in role.sending.items():
+            bps = round(tree.rate * 8 * tree.packet)
+            sends[str(number)] = {
+                "rate_bps": bps, "new_packets": tree.numbers, "dup_packets": 0, "interests": tree.numbers,
+                "merged": 0, "duplicates": 0, "seq": tree.sent, "numbers": tree.numbers, "queued": 0,
+            }  # fmt: skip
         if role.kind == "source":
-            trees: Message = {}
-            for number, tree in role.sending.items():
-                bps = round(tree.rate * 8 * tree.packet)
-                trees[str(number)] = {
-                    "rate_bps": bps, "new_packets": tree.numbers, "dup_packets": 0, "interests": tree.numbers,
-                    "merged": 0, "duplicates": 0, "seq": tree.sent, "numbers": tree.numbers, "queued": 0,
-                }  # fmt: skip
-            return {**told, "trees": trees}
+            return {**told, "trees": sends}
+        if sends:
+            told["sends"] = sends
         size, piece, _ = role.cut
         trees = {
             str(number): {"data": 0, "duplicates": 0, "interests": 0, "retransmitted": 0, "seq": t.passed(role.held)}

@@ -122,7 +122,7 @@ class ManagerSlot(Slot):
         cluster = self.cluster
         manager = self.manager = FabricManager(
             _graph(cluster.spec).copy(), spec=cluster.spec, signalling=self.signalling, http=self.http, store="sim:",
-            rate_bps=cluster.rate_bps, mtu=1500, workers=0,
+            rate_bps=cluster.rate_bps, mtu=cluster.mtu, workers=0,
         )  # fmt: skip
         process.serves = manager
 
@@ -170,15 +170,25 @@ class AgentSlot(Slot):
     async def main(self, process: Process) -> None:
         cluster = self.cluster
         addresses = [slot.signalling for slot in cluster.managers]
-        self.agent = Agent(self.host, cluster.plane, process, addresses, cluster.sizes)
+        self.agent = cluster.agent(self.host, cluster.plane, process, addresses, cluster.sizes)
         await self.agent.run()
 
 
 class Cluster:
     def __init__(
-        self, loop: VirtualLoop, network: Network, *, spec: str, managers: int, workers: int, rate_bps: int
+        self,
+        loop: VirtualLoop,
+        network: Network,
+        *,
+        spec: str,
+        managers: int,
+        workers: int,
+        rate_bps: int,
+        mtu: int = 1500,
+        agent: type[Agent] = Agent,
     ) -> None:
-        self.loop, self.network, self.spec, self.rate_bps = loop, network, spec, rate_bps
+        self.loop, self.network, self.spec, self.rate_bps, self.mtu = loop, network, spec, rate_bps, mtu
+        self.agent = agent
         graph = _graph(spec)
         names = [name for name, data in graph.nodes(data=True) if data["kind"] == "host"]
         self.hosts = {name: Host(name, f"127.2.0.{at + 1}:7600") for at, name in enumerate(names)}

@@ -115,21 +115,23 @@ class Plane:
                 last = self.loop.now
                 await asyncio.sleep(IDLE_S)
                 continue
-            for source, role, receivers in groups.values():
-                self._carry(source, role, receivers, now - last)
+            for senders, receivers in groups.values():
+                for source, role in senders:
+                    self._carry(source, role, receivers, now - last)
             last = now
 
-    def _groups(self) -> dict[str, tuple[Agent, Role, list[tuple[Agent, Role]]]]:
-        found: dict[str, tuple[Agent, Role, list[tuple[Agent, Role]]]] = {}
+    def _groups(self) -> dict[str, tuple[list[tuple[Agent, Role]], list[tuple[Agent, Role]]]]:
+        """Who sends, and who receives."""
+        found: dict[str, tuple[list[tuple[Agent, Role]], list[tuple[Agent, Role]]]] = {}
         agents = [agent for agent in self.agents.values() if agent.process.alive and not agent.process.paused]
         for agent in agents:
             for name, role in agent.roles.items():
-                if role.kind == "source":
-                    found[name] = (agent, role, [])
+                if role.sending:
+                    found.setdefault(name, ([], []))[0].append((agent, role))
         for agent in agents:
             for name, role in agent.roles.items():
                 if role.kind == "receiver" and role.state == "running" and name in found:
-                    found[name][2].append((agent, role))
+                    found[name][1].append((agent, role))
         return found
 
     def _carry(self, source: Agent, role: Role, receivers: list[tuple[Agent, Role]], elapsed: float) -> None:

@@ -36,7 +36,9 @@ def test_a_block_is_sent_again_by_who_sent_it_or_by_its_new_home() -> None:
     assert it.again(3) and not it.again(5), "nobody has that one"
     assert [e.tree for e in it.assign(1.0)] == [2]
     it.drop("b")
+    assert it.again(3) and it.homeless == {3}, "who sent it is gone"
     it.offer(3, "a")
+    assert not it.homeless
     assert [e.tree for e in it.assign(2.0)] == [1]
 
 
@@ -49,8 +51,17 @@ def test_a_root_that_goes_leaves_no_block_behind() -> None:
     for block in range(7, 10):
         it.offer(block, "b")
     assert it.assign(0.0) == [], "its tree has enough to do"
-    assert it.drop("b") == {7, 8, 9}
-    assert it.drop("b") == it.drop("nobody") == set() and it.assign(9.0) == []
+    it.drop("b")
+    assert it.homeless == {7, 8, 9} and it.assign(9.0) == []
+    it.drop("nobody")
+
+
+def test_blocks_side_by_side_are_one_extent() -> None:
+    """A receiver keeps 256 extents of a tree that it has not received: one for each block would be few megabytes."""
+    it = collective()
+    for block in range(3, 7):
+        it.offer(block, "b")
+    assert [(e.first, e.count) for e in it.assign(0.0)] == [(12, 16)]
 
 
 def test_cuts_are_one_at_a_time_for_the_whole_group() -> None:

@@ -291,7 +291,7 @@ def test_a_relay_that_dies_does_not_cut_its_children_off() -> None:
             return await it.end(group)
 
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr("datacast.master.crew.FAN_OUT", 1)
+        monkeypatch.setattr("datacast.master.branches.FAN_OUT", 1)
         record = run(scenario(monkeypatch))
     assert {n: r["state"] for n, r in record["receivers"].items()} == {
         "h1": "failed",

@@ -59,7 +59,7 @@ class Hosts:
 @pytest.fixture(autouse=True)
 def _scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trees are others' affair."""
-    monkeypatch.setattr(Fetching, "_scheduler", SimpleNamespace(offer=lambda block, root: None))
+    monkeypatch.setattr(Fetching, "_scheduler", SimpleNamespace(offer=lambda block, root: None, homeless=set()))
 
 
 def begins_in(first: int, end: int) -> list[int]:

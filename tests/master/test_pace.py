@@ -13,7 +13,7 @@ from small import run
 
 from datacast.core.trees import ArcLoad, Network
 from datacast.master import pace
-from datacast.master.crew import members_max
+from datacast.master.branches import members_max
 from datacast.master.members import Entry, Member
 from datacast.master.report import Told, in_parts, of_reactions, progress_json, weight
 from datacast.master.worker import Running, Worker

@@ -98,11 +98,15 @@ def test_a_root_that_is_a_receiver_counts_as_reached_when_another_reaches_it() -
     assert grove.update([("h0", "s", False)], ["h0", "h1", "h2"]).cut_off == ["h0"]
 
 
-def test_a_dropped_root_s_trees_stay_as_they_are() -> None:
+def test_a_resting_root_s_trees_are_no_loss_and_reach_nobody_until_it_wakes() -> None:
     grove = grove_of(graph_with({}), ["h0", "h1"], ["h2", "h3"])
-    grove.drop("h0")
+    grove.rest("h0")
     assert set(grove.ways) == {0, 1}
     assert grove.update([("h0", "s", False)], ["h2", "h3"]).nothing
+    assert grove.update([("h1", "s", False)], ["h2", "h3"]).cut_off == ["h2", "h3"]
+    assert grove.update([("h0", "s", True)], ["h2", "h3"]).nothing, "nobody is back: it does not send"
+    assert grove.wake("h0") == [0] and grove.wake("h1") == []
+    assert grove.update([], ["h2", "h3"]).back == ["h2", "h3"]
 
 
 # ---- digests ----

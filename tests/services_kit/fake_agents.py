@@ -470,7 +470,9 @@ class FakeAgent:
             tree = self.world.trees[group][extent[0]]
             mine = tree.extents if role.kind == "source" else role.extents.setdefault(extent[0], [])
             end = role.ends.get(extent[0], extent[1])
-            if extent[1] != end or extent[3] < 1:
+            if not extent[3]:
+                continue  # taken back
+            if extent[1] < end:
                 self.world.violations.append(f"{self.name}: extent {extent} does not continue at {end}")
             mine.append(list(extent))
             role.ends[extent[0]] = extent[1] + extent[3]

@@ -1,0 +1,167 @@
+"""A collective fetch in simulated time: an object of a URL for fifteen hosts, of which eight fetch, and what happens to
+fetchers. `PYTHONPATH=tests python -m clockwork.fetchers 1073741824 pause 3 7`: the bytes, what befalls them, for how
+many seconds, and how many of the eight. Prints what became of the group as JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sys
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from datacast.fabric_manager.api import FINAL_STATES, FabricManagerClient
+
+from .agents import Agent, Message, Role
+from .cluster import Cluster, installed
+from .network import Network
+from .plane import ones
+from .virtual import Process, world
+from .watch import Listening
+
+HOSTS, FETCHERS = 15, 8
+LINK_BPS, FETCH_BPS = 1_000_000_000, 100_000_000
+HARM_AT_S, END_S = 1.0, 60.0
+AT_ONCE = 4
+
+
+@dataclass
+class Wanted:
+    """What a fetcher is ordered to fetch."""
+
+    blocks: list[int] = field(default_factory=list)
+    under_way: set[int] = field(default_factory=set)
+    task: asyncio.Task[None] | None = None
+
+
+class Fetcher(Agent):
+    """An agent that fetches, as host_agent/fetching.c."""
+
+    size = 0
+    asked: Counter[int]
+    """How often each block was asked of the origin, by all."""
+    by: Counter[str]
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.wanted: dict[str, Wanted] = {}
+
+    def _stat(self, part: Message) -> Message:
+        if "urls" in part:
+            return {"ok": True, "objects": [[self.size, "etag"] for _ in part["urls"]]}
+        return super()._stat(part)
+
+    def _own(self, message: Message, part: Message | None, writer: asyncio.StreamWriter) -> Message:
+        role = self.roles.get(message["group"])
+        if message["op"] != "fetch" or role is None or part is None:
+            return super()._own(message, part, writer)
+        role.heard = self.plane.loop.now
+        wanted = self.wanted.setdefault(role.group, Wanted())
+        if "leave" in part:
+            left = {b for first, n in part["leave"] for b in range(first, first + n)} & set(wanted.blocks)
+            wanted.blocks = [block for block in wanted.blocks if block not in left]
+            return {"ok": True, "left": sorted(left)}
+        for first, count in part["blocks"]:
+            known = {*wanted.blocks, *wanted.under_way}
+            wanted.blocks += [block for block in range(first, first + count) if block not in known]
+        if wanted.task is None or wanted.task.done():
+            wanted.task = asyncio.create_task(self._fetch(role, wanted))
+        return {"ok": True}
+
+    async def _fetch(self, role: Role, wanted: Wanted) -> None:
+        _, piece, per = role.cut
+        while wanted.blocks and self.roles.get(role.group) is role:
+            some, wanted.blocks = wanted.blocks[:AT_ONCE], wanted.blocks[AT_ONCE:]
+            new = [block for block in some if block not in role.blocks]
+            wanted.under_way = set(new)
+            self.asked.update(new)
+            self.by[self.name] += len(new)
+            await asyncio.sleep(len(new) * per * piece * 8 / FETCH_BPS)
+            if self.roles.get(role.group) is not role:
+                return
+            for block in new:
+                role.held |= ones(min(per, role.pieces - block * per), block * per)
+            role.digests.update(new)
+            wanted.under_way = set()
+            self.tell_digests(role, some)
+            self._verify(role)
+
+    def _repeat(self, role: Role) -> None:
+        if role.sending:
+            self.tell_digests(role, sorted(role.blocks))
+        super()._repeat(role)
+
+
+@dataclass
+class Outcome:
+    state: str
+    error: dict[str, str] | None
+    blocks: int
+    asked: int
+    """Of the origin, in blocks."""
+    again: int
+    """Blocks that were asked for more than once."""
+    by: dict[str, int]
+    by_before: dict[str, int]
+    """When they were all back."""
+    took_s: float
+    gone: int
+    """How often a root was given up."""
+    violations: list[str]
+
+
+class Gone(logging.Handler):
+    count = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.count += "sends no more" in record.getMessage()
+
+
+async def _group(cluster: Cluster, what: str, for_s: float, many: int, gone: Gone) -> Outcome:
+    names = list(cluster.hosts)
+    fetchers = names[:FETCHERS]
+    await asyncio.sleep(1.0)
+    spec = {"url": "https://origin/object", "receivers": names, "fetchers": fetchers, "dest_path": "/srv/f"}
+    async with FabricManagerClient(cluster.urls) as client:
+        began = cluster.loop.now
+        group = (await client.create_group(spec, by="people", key="fetch"))["id"]
+        await asyncio.sleep(HARM_AT_S)
+        slots = [cluster.agents[name] for name in fetchers[FETCHERS - many :]]
+        await asyncio.gather(*(slot.pause(for_s) if what == "pause" else slot.kill(for_s) for slot in slots))
+        before = dict(Fetcher.by)
+        while (told := await client.group(group))["state"] not in FINAL_STATES and cluster.loop.now < began + END_S:
+            await asyncio.sleep(0.25)
+    blocks = max(Fetcher.asked, default=-1) + 1
+    return Outcome(
+        told["state"], told["error"], blocks, Fetcher.asked.total(), sum(n > 1 for n in Fetcher.asked.values()),
+        dict(Fetcher.by), before, cluster.loop.now - began, gone.count, cluster.watch.violations,
+    )  # fmt: skip
+
+
+def fetch(size: int, what: str, for_s: float, many: int) -> Outcome:
+    with world(1) as (loop, rng):
+        network = Network(loop, rng, False)
+        Fetcher.size, Fetcher.asked, Fetcher.by = size, Counter(), Counter()
+        cluster = Cluster(
+            loop, network, spec=f"bcube:{HOSTS},0", managers=1, workers=1, rate_bps=LINK_BPS, mtu=9000, agent=Fetcher
+        )
+        gone = Gone()
+        for handler in (gone, Listening(cluster.watch, "-v" in sys.argv)):
+            logging.getLogger("datacast.master").addHandler(handler)
+
+        async def scenario() -> Outcome:
+            cluster.start()
+            try:
+                return await loop.launch(Process("people", "people"), _group(cluster, what, for_s, many, gone))
+            finally:
+                await cluster.stop()
+
+        with installed(lambda: cluster.disk, network):
+            return loop.run_until_complete(scenario())
+
+
+if __name__ == "__main__":
+    size, what, for_s, many = sys.argv[1:5]
+    print(json.dumps(asdict(fetch(int(size), what, float(for_s), int(many)))))
