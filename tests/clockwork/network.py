@@ -36,6 +36,8 @@ class Network:
         self._digest = hashlib.blake2b(digest_size=8)
         self.chatty = chatty
         self.sent = 0
+        self._ports = 20_000
+        """The last one that was given to who asked for any."""
 
     # ---- what happened ----
     def note(self, *what: object) -> None:
@@ -105,6 +107,10 @@ class Network:
         return near, protocol
 
     def listen(self, address: str) -> Listener:
+        host, _, port = address.rpartition(":")
+        if port == "0":
+            self._ports += 1
+            address = f"{host}:{self._ports}"
         if address in self.listeners:
             raise OSError(98, "Address already in use")
         listener = self.listeners[address] = Listener(self, here(), address)
@@ -147,6 +153,10 @@ class Listener:
         for end in self._waiting:
             end.abort()
         self._waiting.clear()
+
+    @property
+    def sockets(self) -> tuple[Listener]:
+        return (self,)
 
     def setblocking(self, flag: bool) -> None:
         pass

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from small import run, star, until
+from simulated import run
+from small import star, until
 
 from datacast.fabric_manager import balance as module
 from datacast.fabric_manager.api import Adopt, GroupSpec, Progress

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from small import run, star
+from simulated import run
+from small import star
 
 from datacast.services.problems import Problem
 from lab import lab

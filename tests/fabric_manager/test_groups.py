@@ -6,7 +6,8 @@ import asyncio
 from collections import Counter
 
 import pytest
-from small import bcube41, run, star, until
+from simulated import run
+from small import bcube41, star, until
 
 from datacast.fabric_manager.api import FabricManagerClient
 from datacast.services.problems import Problem

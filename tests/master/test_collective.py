@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 import typer
-from small import run, star
+from simulated import run
+from small import star
 
 from datacast.cli.origin import parse_origin
 from datacast.master.collective import Collective

@@ -7,7 +7,8 @@ import time
 from contextlib import asynccontextmanager
 
 import pytest
-from small import bcube41, run, star, until
+from simulated import run
+from small import bcube41, star, until
 
 from datacast.core.wire import decode_route
 from datacast.fabric_manager.fabric import Fabric

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from small import bcube41, run, star
+from simulated import run
+from small import bcube41, star
 
 from datacast.core.trees import Network
 from datacast.master.forest import Forest

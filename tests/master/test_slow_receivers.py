@@ -8,7 +8,8 @@ import itertools
 import time
 
 import pytest
-from small import bcube41, run, until
+from simulated import run
+from small import bcube41, until
 
 from lab import lab
 
@@ -67,7 +68,6 @@ def test_equal_receivers_are_planned_once() -> None:
     assert record["state"] == "done" and not record["reactions"]
 
 
-@pytest.mark.slow
 def test_one_that_stands_still_is_set_aside_and_served_when_the_others_are_done(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -94,7 +94,6 @@ def test_one_that_stands_still_is_set_aside_and_served_when_the_others_are_done(
     assert len(slow) == 1, "what it was believed to take, before it stood still, is not believed when it is back"
 
 
-@pytest.mark.slow
 def test_a_pace_that_swings_makes_at_most_a_plan_a_second_and_they_grow_rarer() -> None:
     async def scenario():
         async with lab(bcube41(), rates=[LINE]) as it:
