@@ -56,6 +56,9 @@ FIRST_S = 0.5
 """A group's first plan while it runs comes no sooner."""
 WORTH_S = 0.5
 """A plan that would not save the others so much time is not made."""
+REST_S = 2.0
+"""Nor one for somebody who would be done sooner than this: new trees begin slowly, and what was on its way over the old
+ones is asked for again. Where all are done within seconds a host that was stopped for a moment is most of what is slow."""
 SETTLE_S, TRIAL_S, TRIAL_MAX_S = 0.5, 0.75, 3.0
 """A plan's effect is measured after, and for, so long; while there is some, until then."""
 HALF, PAYS, SOME = 0.5, 0.25, 0.1
@@ -335,6 +338,9 @@ class Paces:
             return False
         caps = {one.name: cap for one in seen if one.name in late and (cap := self._cap(one, now, since)) is not None}
         fresh = [name for name in caps if self._pace.get(name, Pace()).cap is None]
+        soon = {one.name for one in seen if one.name in fresh and self._soon(one, caps[one.name])}
+        caps = {name: cap for name, cap in caps.items() if name not in soon}
+        fresh = [name for name in fresh if name not in soon]
         if out and self._waits_for_disk(out[0]):
             fresh = []  # its own word: no trial, the others lose nothing yet
         part = self._part(out[0], out[1], now) if out else 1.0
@@ -394,6 +400,11 @@ class Paces:
             got, had, _ = self._gain(trial, others, now)
             return trial.steps < CHAIN and trial.settled is not None and got - had >= SOME * had
         return self._worth(others, part)
+
+    @staticmethod
+    def _soon(one: Seen, cap: int) -> bool:
+        """Will it be done before trees of its own have paid?"""
+        return one.left is not None and one.left * 8 < REST_S * cap
 
     @staticmethod
     def _ending(others: list[Seen]) -> bool:

@@ -17,6 +17,7 @@ from datacast.master.paces import (
     FAILED_MAX,
     HOLD_S,
     PLAN_EVERY_S,
+    REST_S,
     TRIAL_MAX_S,
     Pace,
     Paces,
@@ -105,6 +106,16 @@ def test_the_last_of_many_that_are_late_alike_is_not_the_cause():
     assert begun and len(back) == len(begun), "each is taken back"
     assert all(b - a <= CHAIN * TRIAL_MAX_S for a, b in zip(begun, back, strict=True))
     assert len(begun) == FAILED_MAX == 2 and begun[1] - back[0] >= HOLD_S
+
+
+@pytest.mark.parametrize("left_s, planned", [(0.9 * REST_S, False), (1.5 * REST_S, True)])
+def test_one_that_will_be_done_soon_gets_no_trees_of_its_own(left_s: float, planned: bool):
+    """A host that was stopped for a moment: what a plan costs it takes longer than what it has left."""
+
+    def rates(caps):
+        return {n: min(10e6 if n == "c" else 30e6, caps.get(n, 1e9)) for n in "abc"}
+
+    assert bool(closed(4.0, "abc", 100e6, rates, left_s)) == planned
 
 
 @pytest.mark.parametrize("who, planned", [("a", False), ("c", True), ("s0.1", True)])
