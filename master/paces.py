@@ -26,7 +26,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from .looks import Look
@@ -58,7 +58,7 @@ WORTH_S = 0.5
 """A plan that would not save the others so much time is not made."""
 REST_S = 2.0
 """Nor one for somebody who would be done sooner than this: new trees begin slowly, and what was on its way over the old
-ones is asked for again. Where all are done within seconds a host that was stopped for a moment is most of what is slow."""
+ones is asked for again. Where all are done within seconds, slow is mostly a host that was stopped for a moment."""
 SETTLE_S, TRIAL_S, TRIAL_MAX_S = 0.5, 0.75, 3.0
 """A plan's effect is measured after, and for, so long; while there is some, until then."""
 HALF, PAYS, SOME = 0.5, 0.25, 0.1
@@ -70,14 +70,14 @@ HOLD_S, FAILED_MAX = 30.0, 2
 """After a trial that did not pay there is none for so long; after so many there is none any more. Each costs trees, of
 which a group has few, and what receivers ask for when theirs change: a busy machine gets busier by it."""
 FLAP_S = 5.0
-"""No trial begins so soon after a link of another than the slow one failed or came back: hellos that are late say that
-hosts are."""
+"""No trial begins so soon after a link of the trees, and not the slow one's own, failed or came back: hellos that are
+late say that hosts are, and whoever was behind such a link has something to catch up with."""
 CHAIN = 2
 """Receivers that a trial may come to: with several slow ones each is found when the one before it is dealt with."""
 KEEPS_UP = 0.95
 PROBE_S, PROBE_MAX_S = 2.0, 64.0
-PROBE_BY, ALONE_BY = 1.5, 2.0
-"""The last receiver holds nobody up. By more its queue on a slow link grows faster than hellos bear."""
+PROBE_BY, ALONE_BY, ALONE_S = 1.5, 2.0, 0.5
+"""The last one holds nobody up and need not wait. By more its queue on a slow link grows faster than hellos bear."""
 CRAWLS, CRAWLS_BY = 0.25, 4.0
 """Where all that are left are taken for slow, and all get less than this part of their plans, it is the trees that have
 nearly come to a stop. They are believed to take so much more, and new trees begin at their rates."""
@@ -154,7 +154,7 @@ class Paces:
         """Who was out of the caches at that look."""
         self._trial: _Trial | None = None
         self._failed, self._hold_until = 0, 0.0
-        self._flaps: dict[str, float] = {}
+        self._flaps: dict[frozenset[str], float] = {}
         self._crawl_since: float | None = None
         """All that are left crawl since then, and have to for so long before anything is done about it."""
         self._bear_s = PROBE_S
@@ -163,9 +163,9 @@ class Paces:
     def caps(self) -> dict[str, int]:
         return {name: pace.cap for name, pace in self._pace.items() if pace.cap is not None}
 
-    def flapped(self, nodes: Iterable[str], now: float) -> None:
-        """A link between these failed or came back."""
-        self._flaps = {name: at for name, at in self._flaps.items() if now - at < FLAP_S} | dict.fromkeys(nodes, now)
+    def flapped(self, u: str, v: str, now: float) -> None:
+        """The link between these failed or came back."""
+        self._flaps = {link: at for link, at in self._flaps.items() if now - at < FLAP_S} | {frozenset((u, v)): now}
 
     def slowed(self, now: float) -> None:
         """The source says that a tree carries less than half of what it did."""
@@ -235,9 +235,10 @@ class Paces:
         return any(other.held - since.held.get(other.name, other.held) >= self.near for other in seen)
 
     # ---- plans ----
-    def look(self, seen: list[Seen], now: float, room: bool = True) -> bool:
+    def look(self, seen: list[Seen], now: float, room: bool = True, unsent: bool = True) -> bool:
         """Is a new plan due? `caps` says what it must keep to. Of several slow receivers the last one is dealt with
-        first: the others may be behind because of it. Without `room` for more trees one is only taken back."""
+        first: the others may be behind because of it. Without `room` for more trees one is only taken back. `unsent`:
+        there is something that other trees could carry; what was sent once is had from where it went."""
         self.note(seen, now)
         if self._begun is None:
             return False
@@ -250,7 +251,8 @@ class Paces:
         sure = self._still_out(seen, now)
         crawl = self._crawl(seen, now)
         due = room and since >= self._wait(now)
-        due = due and ((not crawl and self._slow(seen, now, sure)) or self._more(seen, now))
+        due = due and ((not crawl and self._slow(seen, now, sure, unsent)) or self._more(seen, now))
+        due = due or (room and len(seen) == 1 and since >= ALONE_S and self._more(seen, now))
         due = due or (since >= PLAN_EVERY_S and (self._back(seen, now) or (crawl and self._let_go(seen, now, room))))
         if due:
             self._begun = self._looks[-1]
@@ -330,7 +332,7 @@ class Paces:
         long = self._last_looks >= LOOKS and now - self._last_since >= self._agree_s
         return self._last if long else frozenset()
 
-    def _slow(self, seen: list[Seen], now: float, out: tuple[Seen, Look] | None) -> bool:
+    def _slow(self, seen: list[Seen], now: float, out: tuple[Seen, Look] | None, unsent: bool) -> bool:
         late = frozenset({out[0].name}) if out else self._agreed(now)
         since = out[1] if out else None
         others = [one for one in seen if one.name not in late]
@@ -338,7 +340,7 @@ class Paces:
             return False
         caps = {one.name: cap for one in seen if one.name in late and (cap := self._cap(one, now, since)) is not None}
         fresh = [name for name in caps if self._pace.get(name, Pace()).cap is None]
-        soon = {one.name for one in seen if one.name in fresh and self._soon(one, caps[one.name])}
+        soon = {one.name for one in seen if one.name in fresh and not (unsent and self._long(one, caps[one.name]))}
         caps = {name: cap for name, cap in caps.items() if name not in soon}
         fresh = [name for name in fresh if name not in soon]
         if out and self._waits_for_disk(out[0]):
@@ -390,8 +392,7 @@ class Paces:
 
     # ---- does it pay? ----
     def _links_stand(self, late: frozenset[str], now: float) -> bool:
-        lately = {name for name, at in self._flaps.items() if now - at < FLAP_S}
-        return not {name for name in lately if name in self._moved} - late
+        return all(link & late for link, at in self._flaps.items() if now - at < FLAP_S)
 
     def _may_try(self, others: list[Seen], now: float, part: float) -> bool:
         if now < self._hold_until:
@@ -402,9 +403,9 @@ class Paces:
         return self._worth(others, part)
 
     @staticmethod
-    def _soon(one: Seen, cap: int) -> bool:
-        """Will it be done before trees of its own have paid?"""
-        return one.left is not None and one.left * 8 < REST_S * cap
+    def _long(one: Seen, cap: int) -> bool:
+        """Will it still be at work when trees of its own have paid?"""
+        return one.left is None or one.left * 8 >= REST_S * cap
 
     @staticmethod
     def _ending(others: list[Seen]) -> bool:
@@ -469,23 +470,29 @@ class Paces:
     def _more(self, seen: list[Seen], now: float) -> bool:
         if self._trial is not None and len(seen) > 1:
             return False
-        by = PROBE_BY if len(seen) > 1 else ALONE_BY
+        alone = len(seen) == 1
         for one in seen:
             pace = self._pace.get(one.name)
             if pace is None or pace.cap is None:
                 continue
-            if pace.parts and now - pace.since >= PROBE_S and KEEPS_UP * one.planned <= one.measured < WORTH * pace.cap:
+            since = now - pace.since
+            all_planned = one.measured >= KEEPS_UP * one.planned
+            if (
+                pace.parts
+                and all_planned
+                and one.measured < WORTH * pace.cap
+                and since >= (ALONE_S if alone else PROBE_S)
+            ):
                 # It gets all that its links are believed to take, and that is less than it takes: one is down, and
                 # over the other little came when it was measured.
                 pace.parts, pace.since = {}, now
                 return True
-            if now - pace.since < pace.wait_s:
-                continue
+            keeps_up = all_planned or one.measured >= (WORTH if alone else KEEPS_UP) * pace.cap
             # Alone it may try each of its links once, whatever was seen of their parts.
-            keeps_up = one.measured >= KEEPS_UP * min(pace.cap, one.planned)
-            if keeps_up or (len(seen) == 1 and not pace.alone):
-                self._give(one.name, by, one.bound, now)
-                pace.alone = len(seen) == 1
+            once = alone and not pace.alone and since >= pace.wait_s
+            if once or (keeps_up and since >= (ALONE_S if alone else pace.wait_s)):
+                self._give(one.name, ALONE_BY if alone else PROBE_BY, one.bound, now)
+                pace.alone = alone
                 return True
         return False
 

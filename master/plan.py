@@ -212,9 +212,11 @@ def transport(
     others: int,
     hops: int = 1,
     share: float = 1.0,
+    even_bps: int | None = None,
 ) -> Transport:
     """Defaults as the module says; `options` as GroupOptions. `others`: trees of other groups on the busiest link;
-    `hops`: links to the farthest receiver; `share`: of the links' rate, as `room` says."""
+    `hops`: links to the farthest receiver; `share`: of the links' rate, as `room` says; `even_bps`: an even share of
+    its links, where a tree is planned for less than they carry: it begins with that, at most with its rate."""
 
     def given(name: str, default: int) -> int:
         value = options.get(name)
@@ -234,7 +236,7 @@ def transport(
     credits = max(8, min(wanted, (queue_packets - 4) // 2 // (1 + others)))
     return Transport(
         cc=options.get("cc") or CC,
-        rate_init_bps=min(rate, given("rate_init_bps", max(RATE_MIN, rate // (1 + others)))),
+        rate_init_bps=min(rate, given("rate_init_bps", max(RATE_MIN, even_bps or rate // (1 + others)))),
         rate_max_bps=rate,
         delta_bps=given("delta_bps", max(1, rate // 20)),
         interval_us=interval,
@@ -375,6 +377,7 @@ def rated_parts(
             others=max((load.get(arc, 0) for arc in tree.arcs), default=0),
             hops=tree.depth,
             share=share,
+            even_bps=min(rates[arc] // (1 + load.get(arc, 0)) for arc in tree.arcs),
         )
         planned.append(PlannedTree(tree.arcs, tree.depth, route.blobs, tree.rate_bps, parameters))
     return planned

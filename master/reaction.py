@@ -62,7 +62,7 @@ class Reactions:
     def on_change(self, event: dict[str, Any]) -> None:
         """Of the topology."""
         if event["type"] == "link" and self._t.paces is not None:
-            self._t.paces.flapped({event["u"], event["v"]}, time.monotonic())
+            self._t.paces.flapped(event["u"], event["v"], time.monotonic())
         self._changes.append({**event, "received_ns": time.time_ns()})
         self.kick()
 

@@ -55,7 +55,8 @@ class SlowReceivers:
         assert t.forest
         ways = self._ways()
         seen = [self._seen(m, 0.0 if plans else self._attendance.behind_s(m), ways) for m in working]
-        if plans and t.paces.look(seen, now, room=len(t.tree_ids) <= TREE_IDS_MAX):
+        unsent = not (isinstance(t.scheduler, Scheduler) and t.scheduler.all_sent)
+        if plans and t.paces.look(seen, now, room=len(t.tree_ids) <= TREE_IDS_MAX, unsent=unsent):
             share = t.plan.payload / t.plan.frame_bytes
             self._plan_for(
                 {name: int(cap / share) for name, cap in t.paces.caps.items()},

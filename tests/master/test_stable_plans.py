@@ -33,6 +33,15 @@ def test_a_slow_receiver_is_in_slow_trees_only():
     assert plan.ideal_s(32 << 20) == pytest.approx(27.0, rel=0.02)
 
 
+def test_trees_begin_with_an_even_share_of_their_links_and_slow_ones_at_their_rate():
+    g = fabric()
+    load = {arc: 3 for u, v in g.edges for arc in ((u, v), (v, u)) if "31" not in arc}
+    plan = make_plan(g, "00", SIX, {}, load=load)
+    for tree in plan.trees:
+        begins = tree.transport.rate_init_bps
+        assert begins == (tree.transport.rate_max_bps if tree.rate_bps == SLOW else FAST // 4)
+
+
 def test_receivers_that_do_not_differ_are_served_together():
     assert make_plan(fabric(slow=False), "00", SIX, {}).rated is None
     assert make_plan(fabric(), "00", [name for name in SIX if name != "31"], {}).rated is None
