@@ -3,11 +3,11 @@ bit/s (`_bps`), sizes bytes."""
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any, Literal, Optional
 
 from pydantic import BaseModel, Field, create_model
 
-from datacast.fabric_manager.api import GroupState
+from datacast.fabric_manager.api import GroupOptions, GroupState
 
 
 class Failure(BaseModel):
@@ -20,7 +20,8 @@ class Receiver(BaseModel):
     fraction: float = 0.0
     rate_bps: int = 0
     bytes: int = 0
-    finish_s: float | None = None
+    finish_s: float | None = Field(default=None, description="from the source's first data packet")
+    goodput_mbps: float | None = None
     sha256_ok: bool | None = None
     unwritten: int = Field(default=0, description="bytes that arrived and are not in its file yet")
     blocks: str = Field(
@@ -28,7 +29,16 @@ class Receiver(BaseModel):
         description="the file in up to 64 runs of blocks, of each the whole ones in fifteenths, a hexadecimal digit; "
         "of more than 64 receivers it is told of the 64 that are furthest behind",
     )
+    blocks_ok: int = 0
+    bad_blocks: int = Field(default=0, description="that came with a wrong digest, and were asked for again")
+    duplicates: int = 0
     retransmissions: int = 0
+    interests: int = 0
+    t_first_ns: int | None = None
+    t_done_ns: int | None = None
+    trees: dict[str, dict[str, float | int]] = Field(
+        default={}, description="what its agent counted of each tree; when the group has ended"
+    )
     error: Failure | None = None
 
 
@@ -36,11 +46,95 @@ class Tree(BaseModel):
     state: str
     depth: int
     links: int
+    links_needed: float = Field(default=0.0, description="towards receivers that waited for its pieces, on the average")
     rate_bps: int
     arcs: list[tuple[str, str]] | None = None
     share_bps: int | None = Field(default=None, description="what it may send, beside the other groups")
+    most_bps: int = Field(default=0, description="what it could send alone; 0: nobody said")
+    bucket_bps: int = Field(default=0, description="at which its source gives out tokens now")
+    interest: float = Field(default=0.0, description="bits that go the other way for each bit of data")
+    pieces: int = Field(default=0, description="of the file that were given to it")
+    seq: int = Field(default=0, description="how far its source is")
     new_packets: int = 0
     dup_packets: int = 0
+    interests: int = 0
+    merged: int = 0
+    duplicates: int = 0
+    retransmissions: int = 0
+
+
+class Reaction(BaseModel):
+    """What a group did about links or cache appliances that failed or came back, or about other receivers."""
+
+    links: list[tuple[str, str, bool]] = Field(description="both ends, and whether it is up")
+    appliances: list[tuple[str, bool]] = Field(default=[], description="the switch, and whether its cache is there")
+    reported_ns: int | None = Field(default=None, description="when an agent or a switch told of the first of them")
+    received_ns: int | None = Field(default=None, description="by the group's master")
+    recomputed_ns: int
+    signalled_ns: int | None = Field(default=None, description="all members concerned have their new routes")
+    resumed_ns: int | None = Field(default=None, description="the first of them got data over one")
+    all_resumed_ns: int | None = None
+    changed: list[int] = Field(default=[], description="trees with other routes")
+    lost: list[int] = Field(default=[], description="trees that have no links of their own any more")
+    revived: list[int] = Field(default=[], description="trees that have again")
+    unnamed: list[int] = Field(default=[], description="trees that are new")
+    cut_off: list[str] = Field(default=[], description="receivers that no link reaches any more")
+    back: list[str] = Field(default=[], description="receivers that links reach again")
+    members: list[str] = Field(default=[], description="those that got routes, the first 64 of them")
+    members_more: int = Field(default=0, description="that many others")
+    waiting: dict[str, int] = Field(default={}, description="by member: routes over which nothing had come yet")
+
+
+class Transport(BaseModel):
+    """With what parameters a tree began."""
+
+    id: int
+    cc: str
+    rate_init_bps: int
+    rate_max_bps: int
+    delta_bps: int
+    interval_us: int
+    burst: int
+    credits: int
+    rto_min_ms: int
+    cache_bytes: int
+    packet_bytes: int
+    patience_ms: int
+
+
+class Planned(BaseModel):
+    planned_bps: int
+    bound_bps: int = Field(description="what its own links could bring it")
+
+
+class TreesInShort(BaseModel):
+    count: int
+    depth: int
+    links: list[int]
+
+
+class Report(BaseModel):
+    """What a group has come to; written when it has ended."""
+
+    start_s: float | None = Field(description="from the request to the source's first data packet")
+    start_ms: dict[str, float] = Field(description="the steps of that")
+    finish_s: float | None = Field(description="from then to the last receiver")
+    ideal_s: float | None = Field(description="the file over what the trees' links carry")
+    finish_over_ideal: float | None
+    duplicate_ratio: float
+    size: int | None
+    takeovers: int = Field(description="how often a tree that was done took over from a slower one")
+    reactions: list[Reaction]
+    trees: TreesInShort
+    new_packets: int
+    dup_packets: int
+    payload: int | None = Field(default=None, description="bytes of a data packet")
+    labels: int | None = Field(default=None, description="deepest stack of a data frame")
+    mtu: int | None = None
+    plain_branches: list[str] = Field(default=[], description="switches without a cache where trees branch")
+    per_block: int | None = Field(default=None, description="packets of a block")
+    rates: dict[str, Planned] = Field(default={}, description="by receiver, where each has its own")
+    transport: list[Transport] = []
 
 
 class _Group(BaseModel):
@@ -64,10 +158,17 @@ class _Group(BaseModel):
     error: Failure | None
 
 
+class SitePart(BaseModel):
+    state: str
+    fraction: float
+    rate_bps: int
+    error: Failure | None
+
+
 class GroupRecord(_Group):
     """A group with all its figures."""
 
-    options: dict[str, Any]
+    options: GroupOptions
     shards: dict[str, list[str]] = Field(default={}, description="what receivers want that do not want all of it")
     weight: int
     most_bps: int | None
@@ -75,8 +176,10 @@ class GroupRecord(_Group):
     sha256: str | None = None
     receivers: dict[str, Receiver]
     trees: dict[str, Tree]
-    report: dict[str, Any] | None
-    reactions: list[dict[str, Any]]
+    report: Report | None
+    reactions: list[Reaction]
+    local: str | None = Field(default=None, description="of a group that reaches other sites: the part of it here")
+    sites: dict[str, SitePart] | None = Field(default=None, description="of such a group: by site")
 
 
 class GroupSummary(_Group):
@@ -86,6 +189,7 @@ class GroupSummary(_Group):
     receivers_done: int
     receivers_failed: int
     trees: int
+    sites: list[str] | None = Field(default=None, description="of a group that reaches other sites: which")
 
 
 _ROW: dict[str, Any] = {
@@ -210,10 +314,24 @@ class Node(BaseModel):
     clock_ms: float | None = Field(default=None, description="how far its clock is behind the fabric manager's")
     certificate_until: float | None = Field(default=None, description="when it ends, in seconds since 1970")
     counted: Counted | None = None
-    addr: str | None = None
+    addr: str | None = Field(default=None, description="where its agent takes signalling")
+    pid: int | None = None
+    msd: int | None = Field(default=None, description="the deepest label stack it can handle")
+    cache: bool | None = Field(default=None, description="can be a waypoint; null: as the topology says")
+    dest_roots: list[str] = Field(default=[], description="folders in which its agent receives files")
+    attributes: dict[str, Any] = Field(default={}, description="what else the topology's file says of it")
     control: str | None = None
     removed: bool = False
     drained: str | None = Field(default=None, description="why no tree uses this switch; null: they may")
+
+
+class Carried(BaseModel):
+    """A tree of a group over one direction of a link."""
+
+    source: str = Field(alias="from")
+    to: str
+    group: str
+    tree: int
 
 
 class Link(BaseModel):
@@ -224,17 +342,57 @@ class Link(BaseModel):
     up: bool
     rate_bps: int | None
     mtu: int
-    carries: list[dict[str, Any]]
+    rates_bps: dict[str, int] | None = Field(default=None, description="by the end where a direction begins")
+    carries: list[Carried]
+
+
+class Defaults(BaseModel):
+    """Of links that say nothing else."""
+
+    rate_bps: int | None
+    mtu: int
+    queue_packets: int
+
+
+class Discovered(BaseModel):
+    """A link that the controller's switches have found."""
+
+    u: str
+    u_port: int
+    v: str
+    v_port: int
 
 
 class Topology(BaseModel):
     version: int
     spec: str
-    defaults: dict[str, Any]
+    defaults: Defaults
+    attributes: dict[str, Any] = Field(default={}, description="of the whole, as its builder or file set them")
     nodes: list[Node]
     links: list[Link]
+    discovered: list[Discovered] | None = Field(default=None, description="links that discovery found")
+
+
+class WorkerRow(BaseModel):
+    name: str
+    pid: int | None
+    groups: int
+
+
+class FabricHealth(BaseModel):
+    status: Literal["ok"]
+    topology: str
+    version: int = Field(description="of the topology: one more with each change")
+    hosts: int
+    agents: int = Field(description="hosts whose agent is there")
+    switches: int
+    switches_registered: int
+    links_down: int
+    workers: list[WorkerRow]
+    streams: int = Field(description="that read events now")
+    reports: dict[str, int] = Field(description="of agents and switches, by kind")
 
 
 class Health(BaseModel):
-    status: str
-    fabric_manager: dict[str, Any]
+    status: Literal["ok"]
+    fabric_manager: FabricHealth

@@ -232,25 +232,13 @@ class Forest:
         mtu = min(self.graph.edges[arc]["mtu"] for arc in tree.arcs)
         for network in (self._set, None):
             try:
-                low = network or shallower(self.network, self.graph, self.labels)
+                low = network or self.network.shallower(self.labels)
                 found = routes(low, [tree], self.source, self.receivers)[0]
                 if found.payload(mtu) >= self.payload:
                     return found
             except RouteError:
                 pass
         return None
-
-
-def shallower(network: Network, graph: nx.Graph, labels: int) -> Network:
-    """The same network with segments no deeper than a group's payload leaves room for. Groups share it: to copy a large
-    fabric takes a tenth of a second."""
-    low = network.lower.get(labels)
-    if low is None:
-        made = shallow(graph, labels)
-        for edge in made.edges:
-            made.edges[edge]["up"] = True
-        low = network.lower[labels] = Network(made)
-    return low
 
 
 def shallow(graph: nx.Graph, labels: int) -> nx.Graph:

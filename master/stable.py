@@ -23,7 +23,7 @@ from datacast.core.routes import RouteError, Routes, routes
 from datacast.core.trees import Network, Tree, TreeError, Unreachable
 from datacast.planners import Delivery, PlannerError, deliver
 
-from .forest import Change, Delta, Forest, Way, shallower
+from .forest import Change, Delta, Forest, Way
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -223,7 +223,7 @@ class RatedForest:
         pieces leave room for, and is cut in two. Raises RouteError."""
         mtu = min((data["mtu"] for *_, data in self.graph.edges(data=True)), default=0)
         for low in (False, True):
-            network = shallower(self.network, self.graph, self.labels) if low else self.network
+            network = self.network.shallower(self.labels) if low else self.network
             plan = with_routes(network, self.source, given)
             if all(route.payload(mtu) >= self.payload for route in plan.routes):
                 return plan

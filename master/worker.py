@@ -36,9 +36,9 @@ their turn, each time that so much was spent on it."""
 RENEW_S = 1.0
 """A report that takes longer, or whose answer does, is no reason to lose the lease: an empty one goes beside it."""
 RETRY_S, RETRY_MAX_S = 0.05, 0.4
-REPORTS_MAX, WEIGHT_MAX = 512, 512
-"""In one request: reports, and what they hold (report.weight), a hundred kilobytes: to write and to read more takes so
-long that news of links wait for it."""
+REPORTS_MAX, WEIGHT_MAX = 512, 4096
+"""In one request: reports, and what they hold (report.weight), some megabytes. A busy worker waits for each request's
+answer for as long as all its groups take for one turn each: few requests bring all of them."""
 OVER_MAX = 1024
 
 _orders: TypeAdapter[StartOrder] = TypeAdapter(StartOrder)

@@ -20,9 +20,9 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-YOUNG, MIDDLE, NEVER = 20_000, 20, 1 << 30
+YOUNG, NEVER = 20_000, 1 << 30
 """One look at the young takes some milliseconds."""
-LOOK_S = 1.0
+LOOK_S = 0.25
 GROWN, GROWN_MIN = 1.4, 32 << 20
 FREED_MIN = 8 << 20
 """So much more than after the last time there must be to look for what is free."""
@@ -37,12 +37,13 @@ def resident() -> int:
 async def beside(main: Coroutine[Any, Any, T]) -> T:
     """Runs `main`, and sees to this process's garbage meanwhile."""
     before = gc.get_threshold()
-    gc.set_threshold(YOUNG, MIDDLE, NEVER)
+    gc.set_threshold(YOUNG, NEVER, NEVER)
     keeping = asyncio.create_task(_keep())
     try:
         return await main
     finally:
         gc.set_threshold(*before)
+        gc.unfreeze()
         keeping.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await keeping
@@ -59,9 +60,12 @@ async def _keep() -> None:
     after = trimmed = resident()
     while True:
         await asyncio.sleep(LOOK_S)
+        gc.collect(0)
         if resident() > max(after * GROWN, after + GROWN_MIN):
+            gc.unfreeze()
             gc.collect()
             after = resident()
+        gc.freeze()
         if resident() > trimmed + FREED_MIN:
             await asyncio.to_thread(give_back)
             trimmed = resident()

@@ -201,10 +201,11 @@ class JsonClient:
         params: dict[str, Any] | None = None,
         headers: dict[str, str] | None = None,
     ) -> Any:
-        """The decoded answer; raises Problem for an error status and Unreachable when nobody answers."""
+        """The decoded answer; raises Problem for an error status and Unreachable when nobody answers. `body`: bytes are
+        JSON already."""
         import httpx
 
-        content = None if body is None else json.dumps(body).encode()
+        content = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         headers = {**({"content-type": "application/json"} if body is not None else {}), **(headers or {})}
         failure: Unreachable | None = None
         for _ in range(len(self._urls) + 1):

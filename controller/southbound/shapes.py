@@ -54,6 +54,20 @@ class Switches(BaseModel):
     notes: list[Note]
 
 
+class End(BaseModel):
+    node: str
+    port: int
+
+
+class PortCounters(BaseModel):
+    rx_frames: int = 0
+    rx_bytes: int = 0
+    tx_frames: int = 0
+    tx_bytes: int = 0
+    rx_dropped: int = 0
+    tx_dropped: int = 0
+
+
 class PortDetail(BaseModel):
     port: int
     number: int
@@ -61,15 +75,34 @@ class PortDetail(BaseModel):
     mac: str | None
     up: bool
     floods: bool
-    neighbour: dict[str, Any] | None
-    discovered: dict[str, Any] | None
-    counters: dict[str, Any]
+    neighbour: End | None = Field(description="as the topology says")
+    discovered: End | None = Field(description="as LLDP says")
+    counters: PortCounters
+
+
+Value = int | str | None | tuple[int | str | None, ...]
+"""Of a match or an action; of two numbers the second is a mask."""
+
+
+class Rule(BaseModel):
+    """What is installed. OpenFlow says `priority`, `actions` and `cookie`, P4Runtime `action` and `params`."""
+
+    purpose: str
+    table: int | str
+    match: dict[str, Value]
+    priority: int | None = None
+    actions: list[list[Value]] = []
+    cookie: str | None = None
+    action: str | None = None
+    params: dict[str, Value] = {}
+    packets: int | None = None
+    bytes: int | None = None
 
 
 class SwitchDetail(Switch):
     port_list: list[PortDetail]
-    drops: Any
-    node: Any = Field(description="counters of its pipeline's node, where it has one")
-    pipeline: Any
-    rule_list: list[Any]
+    drops: dict[str, int] = Field(description="frames refused, by reason")
+    node: dict[str, int] = Field(description="counters of its pipeline's node, where it has one")
+    pipeline: dict[str, Any] = Field(description="of a P4Runtime switch: what it says of its program")
+    rule_list: list[Rule]
     stations: Any = None

@@ -10,7 +10,6 @@ Sizes in what follows: V nodes, E links, R receivers, T trees.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
@@ -120,28 +119,12 @@ class Network:
             links[i] = index[u], index[v], ports[u], ports[v]
             if not data.get("up", True):
                 down.append((u, v))
-        self.flags = flags
-        self._links = links
-        kind, numbers = construction(graph.graph.get("topology", ""))
-        cfg = ffi.new("struct dc_net_cfg *")
-        cfg.nodes, cfg.links, cfg.kind = len(self.names), len(links), kind
+        self.flags, self._msd, self._links = flags, msd, links
+        self._kind = construction(graph.graph.get("topology", ""))
         # No set can have more trees than the second-best connected host has links: two members are the least.
         degrees.sort()
-        cfg.trees = self.most = max(1, min(degrees[-2] if len(degrees) > 1 else 1, TREES_MAX))
-        cfg.n, cfg.k = numbers
-        self.bytes = int(lib.dc_net_size(cfg))
-        self._memory = ffi.new("uint64_t[]", self.bytes // 8 + 1)
-        self._net = lib.dc_net_init(
-            self._memory,
-            cfg,
-            ffi.from_buffer("struct dc_net_link[]", links),
-            ffi.from_buffer("uint8_t[]", flags),
-            ffi.from_buffer("uint16_t[]", msd),
-        )
-        if self._net == ffi.NULL:
-            raise LinkError(
-                "the ports of some node are not numbered from 0 on, once each; topologies.validate names it"
-            )
+        self.most = max(1, min(degrees[-2] if len(degrees) > 1 else 1, TREES_MAX))
+        self._make()
         # Arcs, as the engine numbers them: by the node they enter and its port.
         degree = (
             np.bincount(links[:, :2].ravel(), minlength=len(self.names))
@@ -154,17 +137,48 @@ class Network:
         self.to = np.empty(2 * len(links), np.uint32)
         self.to[at_u], self.to[at_v] = links[:, 1], links[:, 0]
         self._pairs: list[Arc | None] = [None] * len(self.to)
-        self._idle: list[Any] = []
-        self.load: ArcLoad | None = None
-        """Trees of all groups, where somebody keeps count: sets that were put away repair by it."""
-        self.lower: dict[int, Network] = {}
-        """By labels: the same with segments no deeper, for whoever needs it. Made once for all groups."""
-        self.version = 0
-        """Another number whenever trees computed from now on may be others: links, or where waypoints can be."""
         self._caches: dict[str, bool] = {}
-        self._graph = weakref.ref(graph)
         for u, v in down:
             self.set_up(u, v, False)
+
+    def _make(self) -> None:
+        """The engine's network, with all links up."""
+        self.load: ArcLoad | None = None
+        """Trees of all groups, where somebody keeps count: sets that were put away repair by it."""
+        self.version = 0
+        """Another number whenever trees computed from now on may be others: links, or where waypoints can be."""
+        self._idle: list[Any] = []
+        self._shallower: dict[int, Network] = {}
+        """By labels."""
+        cfg = ffi.new("struct dc_net_cfg *")
+        cfg.nodes, cfg.links, cfg.trees = len(self.names), len(self._links), self.most
+        cfg.kind, (cfg.n, cfg.k) = self._kind
+        self.bytes = int(lib.dc_net_size(cfg))
+        self._memory = ffi.new("uint64_t[]", self.bytes // 8 + 1)
+        self._net = lib.dc_net_init(
+            self._memory,
+            cfg,
+            ffi.from_buffer("struct dc_net_link[]", self._links),
+            ffi.from_buffer("uint8_t[]", self.flags),
+            ffi.from_buffer("uint16_t[]", self._msd),
+        )
+        if self._net == ffi.NULL:
+            raise LinkError(
+                "the ports of some node are not numbered from 0 on, once each; topologies.validate names it"
+            )
+
+    def shallower(self, labels: int) -> Network:
+        """The same with no node that takes more labels at once, and with all links up: for routes of trees that there
+        are. Made once for all who ask, O(V + E) in the engine."""
+        low = self._shallower.get(labels)
+        if low is None:
+            low = self._shallower[labels] = copy(self)
+            low._msd = np.minimum(np.where(self._msd == 0, labels, self._msd), labels).astype(np.uint16)
+            low._caches = dict(self._caches)
+            low._make()
+            for name, can in self._caches.items():
+                lib.dc_net_set_cache(low._net, low.node(name), can)
+        return low
 
     @property
     def kind(self) -> str:
@@ -221,7 +235,7 @@ class Network:
         """A switch's cache appliance comes or goes: may routes written from now on have a waypoint there? O(1)."""
         if self._caches.get(name) != can:
             self._caches[name] = can
-            self.lower.clear()
+            self._shallower.clear()
             self.version += 1
         lib.dc_net_set_cache(self._net, self.node(name), can)
 

@@ -43,6 +43,23 @@ def test_reports_that_come_and_go_have_nobody_look_through_everything(seconds: N
     assert asyncio.run(main()) > 0, "Python left to itself looks"
 
 
+def test_figures_that_replace_others_do_not_gather(seconds: None) -> None:
+    """Python counts what comes less what goes: as much goes as comes here, and it would never look."""
+
+    async def main() -> None:
+        kept = [[n] for n in range(100_000)]
+        gc.collect()
+        for n in range(len(kept)):
+            kept[n] = [n]
+        for _ in range(1000):
+            if len(gc.get_objects(generation=0)) < len(kept) // 2:
+                return
+            await asyncio.sleep(0.05)
+        raise AssertionError("they are looked through all at once some day")
+
+    asyncio.run(garbage.beside(main()))
+
+
 def test_rings_are_found_once_the_process_has_grown(seconds: None, monkeypatch: pytest.MonkeyPatch) -> None:
     size = 100 << 20
     monkeypatch.setattr(garbage, "resident", lambda: size)

@@ -240,3 +240,65 @@ def test_a_server_keeps_connections_for_longer_than_clients_do() -> None:
 
     client, server = run(scenario())
     assert server > 2 * client
+
+
+def undescribed(schema: dict[str, Any], value: Any, defs: dict[str, Any], where: str = "") -> list[str]:
+    """Members of an answer that its description does not name, or leaves open what they are."""
+    if "$ref" in schema:
+        schema = defs[schema["$ref"].rpartition("/")[2]]
+    if "anyOf" in schema:
+        fits = [one for one in schema["anyOf"] if one.get("type") != "null"] if value is not None else []
+        return min((undescribed(one, value, defs, where) for one in fits), key=len, default=[])
+    if isinstance(value, list):
+        rows = schema.get("items") or {}
+        kinds = schema.get("prefixItems") or [rows] * len(value)
+        return [name for one, kind in zip(value, kinds, strict=True) for name in undescribed(kind, one, defs, where)]
+    if not isinstance(value, dict):
+        return []
+    named, others = schema.get("properties", {}), schema.get("additionalProperties")
+    found = []
+    for key, one in value.items():
+        kind = named.get(key, others)
+        at = f"{where}/{key if key in named else '*'}"
+        found += undescribed(kind, one, defs, at) if isinstance(kind, dict) else [at]
+    return found
+
+
+def test_every_member_of_an_answer_is_described() -> None:
+    async def steps(it: Any, http: httpx.AsyncClient) -> None:
+        api = (await http.get("/openapi.json")).json()
+        defs = api["components"]["schemas"]
+        group = (await http.post("/groups", json=ORDER)).json()["id"]
+        await ended(http, group)
+        await http.put("/sets/rack", json={"hosts": ["h1", "h2"]})
+        await http.put("/hosts/h2/cordon", json={"reason": "disk"})
+        paths = ("groups", "groups/{group}", "topology", "hosts", "caps", "healthz", "switches", "sets", "sets/{name}")
+        asked: list[Any] = [*(("get", f"/{path}", {}) for path in paths), ("post", "/plan", {"json": ORDER})]
+        missing = {}
+        for method, path, body in asked:
+            answer = await http.request(method, path.format(group=group, name="rack"), **body)
+            assert answer.status_code == 200, (path, answer.text)
+            schema = api["paths"][path][method]["responses"]["200"]["content"]["application/json"]["schema"]
+            if names := sorted(set(undescribed(schema, answer.json(), defs))):
+                missing[path] = names
+        assert missing == {}
+
+    scenario(steps)
+
+
+def test_no_answer_leaves_open_what_it_holds() -> None:
+    """Beside what only the operator's own files or a switch's program say."""
+    api = make_app(FabricManagerClient("http://127.0.0.1:9")).openapi()
+    open_ = {"/Topology/attributes", "/Node/attributes", "/SwitchDetail/pipeline", "/SwitchDetail/stations"}
+
+    def bare(schema: Any, where: str) -> list[str]:
+        if not isinstance(schema, dict):
+            return []
+        if schema.get("type") == "object" and schema.get("additionalProperties") is True:
+            return [where]
+        parts = [*schema.get("anyOf", []), schema.get("items"), schema.get("additionalProperties")]
+        below = [name for part in parts for name in bare(part, where)]
+        return below + [n for key, part in schema.get("properties", {}).items() for n in bare(part, f"{where}/{key}")]
+
+    found = [name for title, schema in api["components"]["schemas"].items() for name in bare(schema, f"/{title}")]
+    assert set(found) <= open_

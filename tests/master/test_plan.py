@@ -12,7 +12,7 @@ from datacast import topologies
 from datacast.core import constants as wire
 from datacast.core.routes import Routes
 from datacast.core.trees import Network
-from datacast.master.forest import Forest, shallower
+from datacast.master.forest import Forest
 from datacast.master.plan import PlanError, make_plan, make_plan_for, payload_size, per_block
 from datacast.master.plan import transport as make_transport
 
@@ -349,7 +349,7 @@ def test_groups_share_the_network_with_shorter_segments_until_an_appliance_goes(
     one = Forest(net, network, "00", plan.found, routes, ids=ids, payload=plan.payload, labels=plan.room)
 
     def low_now() -> Network:
-        return shallower(network, net, plan.room)
+        return network.shallower(plan.room)
 
     low = low_now()
     assert low_now() is low and low is not network
