@@ -11,6 +11,10 @@ CORE_TEST_SRC := $(wildcard $(CORE_DIR)/tests/test_*.c)
 CORE_TESTS := $(patsubst $(CORE_DIR)/tests/%.c,$(CORE_OUT)/plain/%,$(CORE_TEST_SRC))
 CORE_TESTS_ASAN := $(patsubst $(CORE_DIR)/tests/%.c,$(CORE_OUT)/asan/%,$(CORE_TEST_SRC))
 
+# What a frame costs a node is the core's own instructions: a fifth fewer so. Position-independent for the Python binding, which
+# nobody puts functions of his own in place of.
+CORE_FAST := -O3 -flto -fPIC -fno-semantic-interposition
+
 BINARIES += $(CORE_LIB)
 C_TESTS += test-c-core
 
@@ -18,15 +22,17 @@ C_TESTS += test-c-core
 
 $(CORE_OUT)/plain/%.o: $(CORE_DIR)/src/%.c $(CORE_DIR)/build.mk
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_BASE) -fPIC -MMD -MP -c $< -o $@
+	$(CC) $(CFLAGS_BASE) $(CORE_FAST) -MMD -MP -c $< -o $@
 
 $(CORE_OUT)/asan/%.o: $(CORE_DIR)/src/%.c $(CORE_DIR)/build.mk
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_BASE) $(SANITIZE) -MMD -MP -c $< -o $@
 
+# All of it in one object: calls between its files go inline, and who links it need not know.
 $(CORE_LIB): $(CORE_OBJ)
 	@rm -f $@
-	ar rcs $@ $^
+	$(CC) $(CORE_FAST) -flto=2 -g -r -flinker-output=nolto-rel -o $(CORE_OUT)/core.o $^
+	ar rcs $@ $(CORE_OUT)/core.o
 
 $(CORE_LIB_ASAN): $(CORE_OBJ_ASAN)
 	@rm -f $@

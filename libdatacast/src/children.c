@@ -1,8 +1,12 @@
 #include "children.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #define GAP_MAX 1000000u /* us */
+
+_Static_assert(DC_CHILDREN_MAX <= UINT8_MAX + 1, "a hint names a child in a byte");
+_Static_assert(offsetof(struct dc_child, ret.port[7]) == 64, "a child with a segment of up to seven ports is one line");
 
 /* FNV-1a over what makes a segment. */
 static uint32_t segment_hash(const struct dc_segment *s)
@@ -14,11 +18,16 @@ static uint32_t segment_hash(const struct dc_segment *s)
 }
 
 /* Index of the child with this segment, or -1. */
-static int find(const struct dc_children *c, const struct dc_segment *ret, uint32_t hash)
+static int find(struct dc_children *c, const struct dc_segment *ret, uint32_t hash)
 {
+  uint8_t *hint = &c->hint[(hash >> 16) % DC_CHILDREN_HINTS];
+  if (*hint < c->n && c->hash[*hint] == hash && dc_segment_equal(&c->child[*hint].ret, ret))
+    return *hint;
   for (uint32_t i = 0; i < c->n; i++)
-    if (c->hash[i] == hash && dc_segment_equal(&c->child[i].ret, ret))
+    if (c->hash[i] == hash && dc_segment_equal(&c->child[i].ret, ret)) {
+      *hint = (uint8_t)i;
       return (int)i;
+    }
   return -1;
 }
 
@@ -48,6 +57,12 @@ int dc_children_add(struct dc_children *c, unsigned max, dc_time now, dc_time st
   c->child[i].ret = *ret;
   c->child[i].heard = now;
   return (int)i;
+}
+
+void dc_children_forget_fronts(struct dc_children *c)
+{
+  for (uint32_t i = 0; i < c->n; i++)
+    c->child[i].front_len = 0;
 }
 
 void dc_child_heard(struct dc_child *child, dc_time now)

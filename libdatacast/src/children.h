@@ -8,17 +8,25 @@
 #include "datacast/route.h"
 #include "datacast/time.h"
 
+/* Ethernet and up to four labels: what is built once for a child. Longer ones are written each time. */
+enum { DC_FRONT_MAX = DC_ETHER_LEN + 4 * DC_LABEL_LEN };
+
 struct dc_child {
-  dc_time heard;         /* last interest */
-  uint32_t seq;          /* furthest sequence number it asked for */
-  uint32_t gap;          /* microseconds between its interests, smoothed, at least 1; 0: heard once */
-  uint8_t lag;           /* as it last told */
-  struct dc_segment ret; /* all of it that is mostly used stands in one cache line */
+  dc_time heard;               /* last interest */
+  uint32_t seq;                /* furthest sequence number it asked for */
+  uint32_t gap;                /* microseconds between its interests, smoothed, at least 1; 0: heard once */
+  uint8_t lag;                 /* as it last told */
+  uint8_t front_len;           /* 0: not built */
+  uint8_t front[DC_FRONT_MAX]; /* what stands before the Datacast header of its data */
+  struct dc_segment ret;       /* all of it that is mostly used stands in one cache line */
 } __attribute__((aligned(64)));
+
+enum { DC_CHILDREN_HINTS = 12 };
 
 struct dc_children {
   uint32_t n;
-  uint32_t hash[DC_CHILDREN_MAX]; /* apart from the rest: a look-up reads these only */
+  uint8_t hint[DC_CHILDREN_HINTS]; /* who was found last among those whose hashes fall there: one comparison mostly */
+  uint32_t hash[DC_CHILDREN_MAX];  /* apart from the rest: a look-up reads these only */
   struct dc_child child[DC_CHILDREN_MAX];
 };
 
@@ -27,6 +35,9 @@ struct dc_children {
  * what waits under its index. -1: full. */
 int dc_children_add(struct dc_children *c, unsigned max, dc_time now, dc_time stale, const struct dc_segment *ret,
                     bool *replaced) __attribute__((nonnull));
+
+/* The addresses of a port have changed: fronts are built anew. */
+void dc_children_forget_fronts(struct dc_children *c) __attribute__((nonnull));
 
 /* An interest of it came. */
 void dc_child_heard(struct dc_child *child, dc_time now) __attribute__((nonnull));

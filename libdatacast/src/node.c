@@ -91,17 +91,43 @@ static uint16_t write_front(const struct dc_node *node, uint8_t *p, uint16_t por
 /* A bitmap of one port: no copies. */
 #define ALONE 1u
 
-/* The data packet at `off` of a buffer, to one child, or from an appliance to all behind these ports of its switch. */
-static void send_data(struct work *w, const struct dc_segment *ret, uint32_t ports, dc_buf *buf, uint32_t off,
+/* The front of a child's data, built when it is first needed. */
+static uint16_t child_front(const struct dc_node *node, uint8_t *p, uint16_t port, struct dc_child *child)
+{
+  if (child->front_len > 0) {
+    memcpy(p, child->front, sizeof child->front); /* all of it: a copy of a fixed size */
+    return child->front_len;
+  }
+  uint16_t len = write_front(node, p, port, &child->ret);
+  if (len <= sizeof child->front) {
+    memcpy(child->front, p, len);
+    child->front_len = (uint8_t)len;
+  }
+  return len;
+}
+
+/* The data packet at `off` of a buffer, to one child, or from an appliance to all behind these ports of its switch, of
+ * which one wants LOCAL on it. */
+static void send_data(struct work *w, struct dc_child *child, uint32_t ports, bool local, dc_buf *buf, uint32_t off,
                       uint32_t payload)
 {
+  const struct dc_node *node = w->node;
+  const struct dc_segment *ret = &child->ret;
   uint16_t port;
-  if (way_out(w->node, ret, &port) != DC_DROP_NONE)
+  if (way_out(node, ret, &port) != DC_DROP_NONE)
     return; /* was checked when the child came */
   struct dc_tx *tx = add_tx(w, buf, off, DC_HEADER_LEN + payload, port);
-  tx->prefix_len = write_front(w->node, tx->prefix, port, ret);
+  if (local == ret->local) {
+    tx->prefix_len = child_front(node, tx->prefix, port, child);
+  } else { /* then it ends at the next node */
+    struct dc_segment next;
+    next.n = 1;
+    next.local = local;
+    next.port[0] = ret->port[0];
+    tx->prefix_len = write_front(node, tx->prefix, port, &next);
+  }
   if ((ports & (ports - 1)) != 0)
-    dc_label_write(tx->prefix + DC_ETHER_LEN, DC_LABEL_REPLICATE | ports, ret->n == 1 && !ret->local);
+    dc_label_write(tx->prefix + DC_ETHER_LEN, DC_LABEL_REPLICATE | ports, ret->n == 1 && !local);
   count_tx(w->node, tx, true, payload);
 }
 
@@ -137,23 +163,31 @@ static uint32_t take_together(const struct dc_node *node, const struct dc_childr
 
 /* ---- interests ---- */
 
-/* The way on from here, as 13 bits: a repaired tree has another one. */
-static uint16_t way_of(const struct dc_segment *fwd, const uint8_t *rest, size_t len)
+/* The way on from here, as 13 bits: a repaired tree has another one. `way` is the route's bytes from this stop's ports
+ * towards the source on, at least the DC_STOP_LEN of the stop after it. */
+static uint16_t way_of(const uint8_t *way, size_t len)
 {
   const uint64_t prime = UINT64_C(0x9e3779b97f4a7c15);
-  uint64_t sum = fwd->n;
-  for (unsigned i = 0; i < fwd->n; i++)
-    sum = (sum ^ fwd->port[i]) * prime;
-  for (; len > 0; rest += 8) {
-    uint64_t word = 0;
-    size_t n = len < 8 ? len : 8;
-    memcpy(&word, rest, n);
+  const uint8_t *end = way + len;
+  uint64_t sum = len, word;
+  uint32_t first, last;
+  for (; end - way > (ptrdiff_t)sizeof word; way += sizeof word) {
+    memcpy(&word, way, sizeof word);
     sum = (sum ^ word) * prime;
     sum ^= sum >> 29;
-    len -= n;
   }
+  if (len >= sizeof word) { /* what is left, and some of it once more */
+    memcpy(&word, end - sizeof word, sizeof word);
+  } else {
+    memcpy(&first, way, sizeof first);
+    memcpy(&last, end - sizeof last, sizeof last);
+    word = (uint64_t)first << 32 | last;
+  }
+  sum = (sum ^ word) * prime;
   return (uint16_t)(sum >> 51);
 }
+
+_Static_assert(DC_STOP_LEN >= sizeof(uint32_t), "way_of has four bytes at least");
 
 /* An interest at hand, its route taken apart. */
 struct asking {
@@ -161,14 +195,25 @@ struct asking {
   struct dc_stop own;
   uint32_t rest_off; /* the stops after this node's own */
   uint16_t rest_len;
-  uint16_t way, up; /* where it is sent on */
-  uint16_t from;    /* where its answer is to come from: the port that `up` names at whoever counts the ports */
+  uint16_t way, up; /* where it is sent on; `way` is made when it is needed: not for what is answered here */
+  bool way_made;
+  uint16_t from; /* where its answer is to come from: the port that `up` names at whoever counts the ports */
   unsigned child;
   dc_time patience;
 };
 
+static uint16_t way_on(const struct work *w, struct asking *a)
+{
+  if (!a->way_made) {
+    uint32_t ports = 2u * a->own.fwd.n;
+    a->way = way_of(w->frame->data + a->rest_off - ports, a->rest_len + ports) & 0x1fffu;
+    a->way_made = true;
+  }
+  return a->way;
+}
+
 static bool send_again(const struct work *w, const struct dc_tree *tree, const struct dc_waiting_entry *e,
-                       const struct asking *a, uint32_t seq)
+                       struct asking *a, uint32_t seq)
 {
   const struct dc_header *h = a->h;
   dc_time patience = a->patience, least = w->node->cfg.retx_min;
@@ -177,7 +222,7 @@ static bool send_again(const struct work *w, const struct dc_tree *tree, const s
   dc_time age = w->now - e->sent;
   if ((h->flags & DC_FLAG_RETX) == 0)
     return age >= REPEAT_PATIENCE * patience;
-  if (a->way != e->way)
+  if (way_on(w, a) != e->way)
     return true;                                /* what was sent on may have ended at a link that failed */
   if (seq < tree->newest && tree->shortest > 0) /* sent already: the answer waits for no tokens at the source */
     patience = 2 * tree->shortest > least ? 2 * tree->shortest : least;
@@ -230,7 +275,7 @@ static uint64_t capacity_asked(const struct dc_node *node, const struct dc_heade
 }
 
 /* One of the numbers that an interest asks for: answered, or remembered. True: it is to be sent on. */
-static bool look_for(struct work *w, struct dc_tree *tree, const struct asking *a, uint32_t seq)
+static bool look_for(struct work *w, struct dc_tree *tree, struct asking *a, uint32_t seq)
 {
   struct dc_node *node = w->node;
   const struct dc_header *h = a->h;
@@ -241,7 +286,7 @@ static bool look_for(struct work *w, struct dc_tree *tree, const struct asking *
     if (hit != NULL) {
       node->count.hits++;
       tree->count.hits++;
-      send_data(w, &a->own.ret, ALONE, hit->buf, hit->off, hit->len);
+      send_data(w, &tree->children->child[a->child], ALONE, a->own.ret.local, hit->buf, hit->off, hit->len);
       return false;
     }
   }
@@ -269,7 +314,7 @@ static bool look_for(struct work *w, struct dc_tree *tree, const struct asking *
   }
   e->sent = w->now;
   e->order = ++tree->order;
-  e->way = a->way & 0x1fffu;
+  e->way = way_on(w, a) & 0x1fffu;
   e->up = a->from;
   e->nocache = (h->flags & DC_FLAG_NOCACHE) != 0;
   return true;
@@ -315,7 +360,7 @@ static enum dc_drop on_interest(struct work *w, uint32_t at, const struct dc_hea
   a.patience = tree->response + tree->response / 2;
   if (a.patience < node->cfg.retx_min)
     a.patience = node->cfg.retx_min;
-  a.way = way_of(&a.own.fwd, w->frame->data + a.rest_off, a.rest_len);
+  a.way_made = false;
 
   uint32_t run = 0; /* numbers in a row that go on: one interest */
   for (uint32_t i = 0; i <= h->more; i++) {
@@ -373,25 +418,19 @@ static enum dc_drop on_data(struct work *w, uint32_t at, const struct dc_header 
       tree->answered = e->order;
   }
 
-  struct dc_segment next; /* of one port, LOCAL below */
-  next.n = 1;
-  next.local = true;
   for (unsigned word = 0; word < DC_WAITING_WORDS; word++)
     while (e->child[word] != 0) {
       unsigned child = word * 64 + (unsigned)__builtin_ctzll(e->child[word]);
       e->child[word] &= e->child[word] - 1;
-      const struct dc_segment *ret = &tree->children->child[child].ret;
+      struct dc_child *to = &tree->children->child[child];
+      const struct dc_segment *ret = &to->ret;
       if (e->up != DC_PORT_HOST && first_port(ret) == e->up) { /* asked before the way to the source was this one */
         drop(w, DC_DROP_UTURN);
         continue;
       }
       bool local = ret->local;
       uint32_t ports = take_together(node, tree->children, e, ret, &local);
-      if (local && !ret->local) { /* then it ends at the next node */
-        next.port[0] = ret->port[0];
-        ret = &next;
-      }
-      send_data(w, ret, ports, w->frame->buf, at, h->length);
+      send_data(w, to, ports, local, w->frame->buf, at, h->length);
       do
         tree->count.replicated++;
       while ((ports &= ports - 1) != 0);

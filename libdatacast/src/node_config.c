@@ -116,8 +116,13 @@ void dc_node_set_port(dc_node *node, uint16_t port, const uint8_t own[6], const 
 {
   if (port >= node->cfg.ports)
     return;
-  memcpy(node->port[port].own, own, 6);
-  memcpy(node->port[port].neighbour, neighbour, 6);
+  struct dc_port *p = &node->port[port];
+  if (memcmp(p->own, own, 6) == 0 && memcmp(p->neighbour, neighbour, 6) == 0)
+    return;
+  memcpy(p->own, own, 6);
+  memcpy(p->neighbour, neighbour, 6);
+  for (struct dc_tree *t = NULL; (t = dc_tree_next(&node->trees, t)) != NULL;)
+    dc_children_forget_fronts(t->children);
 }
 
 void dc_node_set_copies(dc_node *node, uint16_t ports)

@@ -46,6 +46,20 @@ static void who_is_silent_for_longest_gives_way_but_not_too_soon(void)
   assert(dc_children_add(&c, 0, 5 * DC_SEC, DC_SEC, &way, &replaced) == -1);
 }
 
+/* More of them than there are hints: they take each other's, and are found all the same. */
+static void every_child_is_found_among_many(void)
+{
+  enum { MANY = 100 };
+  struct dc_segment way = {.local = true, .n = 2};
+  c.n = 0;
+  for (unsigned turn = 0; turn < 3; turn++)
+    for (uint16_t i = 0; i < MANY; i++) {
+      way.port[1] = (uint16_t)(turn < 2 ? i : i / 2 * 13 % MANY);
+      assert(dc_children_add(&c, MANY, 0, DC_SEC, &way, &replaced) == way.port[1]);
+    }
+  assert(c.n == MANY);
+}
+
 static void the_time_between_interests_is_smoothed(void)
 {
   struct dc_child child = {.heard = 0};
@@ -76,6 +90,7 @@ int main(void)
   each_way_is_one_child();
   a_table_that_is_used_again_is_empty();
   who_is_silent_for_longest_gives_way_but_not_too_soon();
+  every_child_is_found_among_many();
   the_time_between_interests_is_smoothed();
   the_last_epoch_is_followed_by_one();
   puts("children ok");

@@ -280,6 +280,36 @@ static void a_host_takes_what_did_not_come_by_its_node(void)
   bench_close(&b);
 }
 
+/* What stands before a child's data is built once; it is built anew when the neighbour behind the port is another one. */
+static void data_goes_to_whoever_is_behind_the_port_now(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_switch();
+  bench_open(&b, &cfg);
+  static const uint8_t own[6] = {2, 0, 0, 0, 0, 1}, one[6] = {2, 0, 0, 0, 0, 2}, other[6] = {2, 0, 0, 0, 0, 3};
+  /* Labels that have a place of their own with the child, and one more. */
+  struct dc_segment child[] = {SEG(true, 3), SEG(false, 3, 1, 2, 4, 5), SEG(true, 3, 1, 2, 4, 5)};
+  for (unsigned i = 0; i < 3; i++) {
+    dc_node_set_port(b.node, 3, own, one);
+    struct asking a = {.tree = 1, .seq = 10 * i, .ret = child[i], .fwd = SEG(false, 7, 2)};
+    assert(ask(&b, 3, &a) == 1 && answer(&b, 7, 1, a.seq, 0, 200) == 1);
+    for (unsigned turn = 0; turn < 4; turn++) {
+      if (turn == 2)
+        dc_node_set_port(b.node, 3, own, other);
+      uint8_t out[2048];
+      assert(ask(&b, 3, &a) == 1); /* a hit */
+      flatten(&b.tx[0], out, sizeof out);
+      assert(memcmp(out, turn < 2 ? one : other, 6) == 0 && memcmp(out + 6, own, 6) == 0);
+      look(&b.tx[0], &seen);
+      assert(seen.port == 3 && seen.rest_len == 200 && seen.labels == child[i].n - 1u + child[i].local);
+      for (unsigned k = 1; k < child[i].n; k++)
+        assert(seen.label[k - 1] == (uint32_t)DC_LABEL_ADJ + child[i].port[k]);
+      assert(!child[i].local || seen.label[seen.labels - 1] == DC_LABEL_LOCAL);
+    }
+  }
+  bench_close(&b);
+}
+
 /* Children that need the same frame behind the first port get one, under a bitmap of the switch's ports. */
 static void an_appliance_lets_its_switch_copy(void)
 {
@@ -355,6 +385,7 @@ int main(void)
   a_receiver_on_a_waypoints_host_asks_its_own_node();
   a_source_with_two_children_is_asked_once();
   an_appliance_leaves_every_port_to_its_switch();
+  data_goes_to_whoever_is_behind_the_port_now();
   an_appliance_lets_its_switch_copy();
   a_host_takes_what_did_not_come_by_its_node();
   puts("node, forward: ok");
