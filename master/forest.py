@@ -93,10 +93,10 @@ class Forest:
         self.cut_off: set[str] = set()
         self._set: TreeSet | None = found
         self._known: dict[int, tuple[Tree, Routes | None]] = {}
-        self.ways: dict[int, Way] = {
-            number: Way(tree.arcs, tree.depth, route.blobs, tree.id)
-            for number, tree, route in zip(ids, found.trees, found_routes, strict=True)
-        }
+        self.ways: dict[int, Way] = {}
+        for number, tree, route in zip(ids, found.trees, found_routes, strict=True):
+            self._known[tree.id] = tree, route
+            self.ways[number] = Way(tree.arcs, tree.depth, route.blobs, tree.id)
         found.put_away()
 
     @property
@@ -229,7 +229,8 @@ class Forest:
         return found
 
     def _fitting(self, tree: Tree) -> Routes | None:
-        mtu = min(self.graph.edges[arc]["mtu"] for arc in tree.arcs)
+        adjacent = self.graph._adj  # not its views: they cost more than the routes
+        mtu = min(adjacent[u][v]["mtu"] for u, v in tree.arcs)
         for network in (self._set, None):
             try:
                 low = network or self.network.shallower(self.labels)

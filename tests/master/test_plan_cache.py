@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from small import bcube41
 
+from datacast.core.routes import Routes, routes
 from datacast.core.trees import ArcLoad, Network, TreeSet
 from datacast.master.forest import Forest
 from datacast.master.plan import Plan, make_plan
@@ -117,3 +120,25 @@ def test_only_the_last_ones_are_kept(fabric: Fabric) -> None:
     assert fabric.computed == searched
     fabric.plan(pairs[0])
     assert fabric.computed == searched + 1
+
+
+def test_a_repair_writes_routes_of_the_trees_that_it_changed_and_no_others(
+    fabric: Fabric, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[int] = []
+
+    def counted(*given: Any) -> list[Routes]:
+        written.append(given[1][0].id)
+        return routes(*given)
+
+    monkeypatch.setattr("datacast.master.forest.routes", counted)
+    mended = 0
+    for broken in fabric.plan().trees[0].arcs:
+        forest = fabric.forest(fabric.plan())
+        written.clear()
+        change = forest.update([(*broken, False)], SIX)
+        if change.changed and not change.lost:
+            mended += 1
+            assert set(written) == set(change.changed)
+        fabric.network.set_up(*broken, True)
+    assert mended
