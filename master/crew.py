@@ -231,11 +231,24 @@ class Crew:
         # The source has had each of them, and carried out the first.
         return {**{name: result for answer in answers for name, result in answer.items()}, **answers[0]}
 
+    async def _insist(self, op: str, members: list[Member], body: Any = None, parts: Any = None) -> Results:
+        """A request of a master that begins, when no look mends the connection to the source yet: one that breaks is
+        made again. What is asked then may have been carried out already. Raises GroupError."""
+        end = time.monotonic() + self.timeout_s
+        while True:
+            try:
+                return await self.request(op, members, body, parts)
+            except GroupError:
+                if self.connected or time.monotonic() > end:
+                    raise
+            await asyncio.sleep(VISIT_S / 5)
+            await self.connect()
+
     async def first(self, op: str, parts: dict[str, dict[str, Any]], body: dict[str, Any] | None = None) -> Results:
         """`stat` and the first `open`: a member that refuses has failed, a receiver that does not answer is set aside.
         Raises GroupError when the source has failed, or no receiver is left."""
         asked = self.in_touch()
-        results = await self.request(op, asked, body, parts)
+        results = await self._insist(op, asked, body, parts)
         for member in asked:
             result = answer_of(results, member.name)
             if result.get("code") == "unreachable" and member.role == "receiver":
@@ -261,7 +274,7 @@ class Crew:
     async def forget(self) -> None:
         """Another master had the group and told nothing of it: its log must not be taken for this one's."""
         asked = self.in_touch()
-        results = await self.request("close", asked, {"reason": "another master begins anew", "keep": True})
+        results = await self._insist("close", asked, {"reason": "another master begins anew", "keep": True})
         for member in asked:
             if answer_of(results, member.name).get("code") != "unreachable":
                 self._met.add(member.name)
@@ -272,7 +285,7 @@ class Crew:
         """Take over a group that another master began. Returns the members' status; `open` gives them this master's
         trees."""
         asked = self.in_touch()
-        results = await self.request("status", asked)
+        results = await self._insist("status", asked)
         now = time.monotonic()
         for member in asked:
             result = results.get(member.name) or {}
@@ -281,7 +294,7 @@ class Crew:
                 self._met.add(member.name)
             if result.get("ok"):
                 member.opened = True
-        opened = await self.request("open", asked, self._opening(None), {m.name: self._opening(m) for m in asked})
+        opened = await self._insist("open", asked, self._opening(None), {m.name: self._opening(m) for m in asked})
         for member in asked:
             if (opened.get(member.name) or {}).get("ok"):
                 member.opened, member.state = True, "open"

@@ -129,7 +129,7 @@ class Agent:
         host, _, port = self.host.address.rpartition(":")
         await asyncio.start_server(self._serve, host, int(port))
         self.plane.agents[self.name] = self
-        self.process.on_death.append(lambda: self.plane.agents.pop(self.name, None))
+        self.process.on_death.append(self._died)
         self.spawn(self._expire())
         at = 0
         while True:
@@ -138,6 +138,12 @@ class Agent:
             self._manager = None
             at += 1
             await asyncio.sleep(AGAIN_S / len(self.managers))
+
+    def _died(self) -> None:
+        self.plane.agents.pop(self.name, None)
+        for role in self.roles.values():
+            if role.state == "done":
+                self.plane.watch.killed(role.group, self.name)
 
     def spawn(self, work: Any) -> None:
         task = asyncio.create_task(work)

@@ -27,7 +27,7 @@ def test_whatever_dies_groups_end_once_and_nobody_fetches_a_verified_byte_again(
     assert ran.returncode == 0, ran.stdout + ran.stderr[-2000:]
 
 
-@pytest.mark.parametrize("seed", ["10", "121", "530", "626"])
+@pytest.mark.parametrize("seed", ["10", "121", "530", "626", "1571", "2058", "2307"])
 def test_a_seed_that_failed_once_holds(seed: str) -> None:
     ran = clockwork(seed)
     assert ran.returncode == 0, ran.stdout + ran.stderr[-2000:]
