@@ -70,7 +70,7 @@ def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> Fa
 
     @app.get(LEADING, dependencies=[only("fabric-manager")])
     async def leading() -> StreamingResponse:
-        subscription = hub.subscribe(lambda event: False)
+        subscription = hub.follow()
         ended = lines(subscription, lambda: hub.unsubscribe(subscription))
         return StreamingResponse(ended, media_type="application/x-ndjson")
 

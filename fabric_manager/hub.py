@@ -40,6 +40,9 @@ class Hub:
 
     def __init__(self) -> None:
         self._subscriptions: dict[Subscription, None] = {}
+        self._followers: set[Subscription] = set()
+        self.followed = asyncio.Event()
+        """Another fabric manager waits to lead."""
         self._name, self._count = os.urandom(4).hex(), 0
         self._kept: deque[dict[str, Any]] = deque(maxlen=QUEUE_MAX // 2)
 
@@ -48,8 +51,18 @@ class Hub:
         self._subscriptions[subscription] = None
         return subscription
 
+    def follow(self) -> Subscription:
+        """Of a fabric manager that follows: it reads nothing but that the stream ends."""
+        subscription = self.subscribe(lambda event: False)
+        self._followers.add(subscription)
+        self.followed.set()
+        return subscription
+
     def unsubscribe(self, subscription: Subscription) -> None:
         self._subscriptions.pop(subscription, None)
+        self._followers.discard(subscription)
+        if not self._followers:
+            self.followed.clear()
 
     @property
     def streams(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import gc
 import os
 import re
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 SWEEP_S = 0.1
 EXPECT_S = 8.0
 """After a restart with groups that run, hosts are taken to live for so long without having registered."""
+SUCCESSOR_S = 5.0
+"""A leader that is told to end leads on for so long at most while nobody follows."""
 
 
 class LeadershipLost(DatacastError):
@@ -150,6 +153,13 @@ class FabricManager:
         while True:
             await asyncio.sleep(SWEEP_S)
             self.groups.sweep()
+
+    async def successor(self) -> None:
+        """Until another fabric manager follows, which leads when this one stops: that one may be starting yet. Not for
+        long, and at once where this one has no others."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SUCCESSOR_S if "," in self._addresses else 0):
+                await self.hub.followed.wait()
 
     async def stop(self) -> None:
         """Groups, workers and agents go on without it, and find the next one at the same addresses."""
@@ -287,6 +297,10 @@ async def serve(manager: FabricManager, stop: asyncio.Event, on_start: Callable[
     assert manager.leadership
     losing = asyncio.create_task(manager.leadership.lost.wait())
     await asyncio.wait((stopping, losing), return_when=asyncio.FIRST_COMPLETED)
+    if not losing.done():
+        following = asyncio.create_task(manager.successor())
+        await asyncio.wait((following, losing), return_when=asyncio.FIRST_COMPLETED)
+        following.cancel()
     await manager.stop()
     return manager.leadership.lost.is_set()
 

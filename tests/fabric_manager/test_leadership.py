@@ -11,6 +11,7 @@ import pytest
 from fake_agents import World
 from small import run, star, until
 
+from datacast.fabric_manager import main
 from datacast.fabric_manager.api import FINAL_STATES, FabricManagerClient
 from datacast.fabric_manager.leadership import Leadership
 from datacast.fabric_manager.main import FabricManager
@@ -20,10 +21,11 @@ from datacast.services.problems import Problem
 from datacast.services.store import Lost, open_store
 
 
-def manager(store: str) -> FabricManager:
+def manager(store: str, addresses: str = "") -> FabricManager:
     return FabricManager(
-        star(3), signalling="127.0.0.1:0", http="127.0.0.1:0", store=store, rate_bps=10**8, mtu=9000, workers=0
-    )
+        star(3), signalling="127.0.0.1:0", http="127.0.0.1:0", store=store, rate_bps=10**8, mtu=9000, workers=0,
+        addresses=addresses,
+    )  # fmt: skip
 
 
 @asynccontextmanager
@@ -107,6 +109,32 @@ def test_another_leads_with_the_groups_worker_and_all_and_the_first_writes_nothi
     record, state, violations = run(scenario(), 100)
     assert record["state"] == state == "done" and violations == []
     assert record["epoch"] == 1, "its master has not noticed anything"
+
+
+@pytest.mark.parametrize("comes", [True, False])
+def test_a_leader_that_is_told_to_end_leads_on_until_another_follows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, comes: bool
+) -> None:
+    """The one before it may be starting yet. But not for ever."""
+    monkeypatch.setattr(main, "SUCCESSOR_S", 100.0 if comes else 0.2)
+
+    async def scenario() -> None:
+        leader = manager(str(tmp_path / "d"), "http://127.0.0.1:1,http://127.0.0.1:2")
+        told, led = asyncio.Event(), asyncio.Event()
+        serving = asyncio.create_task(main.serve(leader, told, led.set))
+        await led.wait()
+        told.set()
+        if comes:
+            async with FabricManagerClient(leader.url) as client:
+                assert await client.groups() == []
+                assert not serving.done()
+            other = manager(str(tmp_path / "d"))
+            await other.start()
+            assert other.leadership.leader == other.url
+            await other.stop()
+        assert not await serving
+
+    run(scenario())
 
 
 @pytest.mark.parametrize("notices", ["as it renews", "as it writes"])
