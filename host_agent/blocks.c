@@ -333,6 +333,8 @@ void blocks_resume(struct group *g)
       r->cursor = b;
     r->resuming++;
   }
+  if (r->resuming == 0)
+    log_info("group %s: goes on from 0 of %u blocks that it had verified before", g->id, r->blocks);
 }
 
 void blocks_skip(struct group *g)

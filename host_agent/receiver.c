@@ -466,6 +466,8 @@ void receiver_stop(struct group *g, bool keep)
 void receiver_close(struct group *g, bool keep)
 {
   struct receiver *r = g->receiver;
+  if (keep && g->state == GROUP_RUNNING)
+    log_info("group %s: keeps %u blocks that it has verified", g->id, r->ok - r->skipped);
   receiver_stop(g, keep);
   worker_forget(host_of(g)->worker, g);
   worker_forget(host_of(g)->disk, g);

@@ -33,6 +33,7 @@ PATIENCE_S = 20.0
 AGAIN_SHARE = 0.005
 """Of all pieces so many may come when their block is verified: they were asked for before, over another tree."""
 EPOCH = re.compile(r"^(\d\d:\d\d:\d\d\.\d\d\d) agent \S+ info: group (\S+): epoch (\d+) has begun", re.MULTILINE)
+KEPT = re.compile(r"group (\S+): (?:keeps (\d+) blocks that it has verified|goes on from (\d+) of)")
 DAY_MS = 86_400_000
 LAST_S = 60.0
 """For the transfers under way when the kills are over."""
@@ -54,6 +55,8 @@ class TakeOver:
     seconds: float
     at: float
     at_ns: int
+    alone: bool = False
+    """A leader, when those ended before it had not started again: nobody followed."""
     moved: dict[str, int] = field(default_factory=dict)
     """Groups that have another master after it, and its epoch."""
 
@@ -78,8 +81,8 @@ class Campaign:
         self.takeovers: list[TakeOver] = []
         self.faults: list[str] = []
         self.receivers = min(RECEIVERS_MAX, len(lab.plan.hosts) - 1)
-        self.over = False
-        self.ends = self.again = self.resumed = self.pieces = 0
+        self.over = self.alone = False
+        self.ends = self.again = self.resumed = self.kept = self.pieces = 0
         self.began = time.monotonic()
         path = lab.work / "content"
         content = self.draw.randbytes(size)
@@ -224,6 +227,15 @@ class Campaign:
             return None
         return told if "workers" in told else None
 
+    async def _followed(self, leader: int) -> bool:
+        """Does another fabric manager know who leads?"""
+        for url in self.lab.fabric_urls:
+            with contextlib.suppress(Problem, OSError):
+                if url != self.lab.fabric_urls[leader]:
+                    await self.health[url].request("GET", "/healthz")
+                    return True
+        return False
+
     async def _leader(self) -> tuple[int, dict[str, Any]] | None:
         for number, url in enumerate(self.lab.fabric_urls):
             if told := await self._health(url):
@@ -240,6 +252,7 @@ class Campaign:
             found = await self._led()
             before = {name: row["epoch"] for name, row in self._groups.items() if row["state"] not in FINAL_STATES}
             at, at_ns = time.monotonic() - self.began, time.time_ns()
+            self.alone = False
             seconds = await self._kill(kind, *found)
             await self._look()
             moved = {
@@ -247,8 +260,9 @@ class Campaign:
                 for name, epoch in before.items()
                 if (row := self._groups.get(name)) and row["epoch"] != epoch
             }
-            self.takeovers.append(TakeOver(kind, seconds, at, at_ns, moved))
-            self.say(f"{number:3} {at:7.2f} s  {kind:20} {seconds:6.3f} s  {len(moved)} of {len(before)} moved")
+            self.takeovers.append(TakeOver(kind, seconds, at, at_ns, self.alone, moved))
+            alone = ", nobody followed" if self.alone else ""
+            self.say(f"{number:3} {at:7.2f} s  {kind:20} {seconds:6.3f} s  {len(moved)} of {len(before)} moved{alone}")
         finally:
             for client in self.health.values():
                 await client.close()
@@ -283,15 +297,22 @@ class Campaign:
             return 0.0
         if what == "leader":
             workers = {worker["name"] for worker in told["workers"] if worker["groups"]}
+            self.alone = not await self._followed(leader)
+            before, led = self.lab.process(f"fabric-manager-{leader}"), time.monotonic()
             self.lab.end(f"fabric-manager-{leader}", number)
 
             async def taken_over() -> bool:
+                nonlocal led
                 other = await self._leader()
                 if other is None:
                     return False
+                if other[0] == leader and before.running:  # it leads on until another follows
+                    led = time.monotonic()
+                    return False
                 return workers <= {worker["name"] for worker in other[1]["workers"]} or self._all_told(workers)
 
-            return await self._until(taken_over, "another leads, with the workers of the one before")
+            await self._until(taken_over, "another leads, with the workers of the one before")
+            return time.monotonic() - led
         busy = [one for one in told["workers"] if one["groups"]]
         worker = self.draw.choice(busy or told["workers"])
         kill_process(worker["pid"], number)
@@ -380,6 +401,7 @@ class Campaign:
                     self.resumed += 1
                 if f"group {group}: closed as receiver, running: an earlier" in text:
                     self.fault(f"{group}: {host} was to forget it")
+            self._look_at_kept(host, text)
         for one in self.takeovers:
             if one.kind.startswith("worker"):
                 at = one.at_ns // 1_000_000 % DAY_MS
@@ -388,9 +410,20 @@ class Campaign:
         if self.ends and self.again > self.ends * self.pieces * AGAIN_SHARE:
             self.fault(f"{self.again} pieces of {self.ends * self.pieces} came again")
 
+    def _look_at_kept(self, host: str, text: str) -> None:
+        """A receiver whose part was closed and is opened again goes on with every block that it had verified."""
+        kept: dict[str, int] = {}
+        for group, left, had in KEPT.findall(text):
+            if left:
+                kept[group] = int(left)
+            elif int(had) < kept.get(group, 0):
+                self.fault(f"{group}: {host} had verified {kept[group]} blocks, and goes on from {had}")
+            self.kept += not left
+
     def figures(self) -> dict[str, Any]:
         """For docs/results."""
-        times = sorted(one.seconds for one in self.takeovers if one.kind.split(" ")[0] in ("worker", "leader"))
+        timed = [one for one in self.takeovers if one.kind.split(" ")[0] in ("worker", "leader")]
+        times = sorted(one.seconds for one in timed if not one.alone)
         kinds = {kind: [one.seconds for one in self.takeovers if one.kind == kind] for kind in KILLS}
         return {
             "kills": len(self.takeovers),
@@ -399,10 +432,12 @@ class Campaign:
             "receivers": self.ends,
             "pieces_again": self.again,
             "came_back": self.resumed,
+            "with_blocks": self.kept,
             "masters": sum(one.record["epoch"] for one in self.transfers if one.record),
             "faults": len(self.faults),
             "takeover_s_p50": round(times[len(times) // 2], 3) if times else None,
             "takeover_s_p99": round(times[min(len(times) - 1, int(0.99 * len(times)))], 3) if times else None,
+            "nobody_followed_s": [round(one.seconds, 3) for one in timed if one.alone],
             "worst_s": {kind: round(max(seconds), 3) for kind, seconds in kinds.items() if seconds},
         }
 
