@@ -6,6 +6,8 @@ from typing import Any
 
 from datacast.master.members import Log
 
+DIGEST = "5a" * 32
+
 
 def log_of(*entries: tuple[str, Any]) -> Log:
     log = Log()
@@ -22,14 +24,14 @@ def test_what_is_cut_off_later_nobody_is_given_and_rows_keep_their_places() -> N
     """A member may have taken the first rows of an order, and had no room for the others."""
     log = log_of(
         ("assign", [[1, 0, 0, 10], [2, 0, 10, 10]]),
-        ("digest", [[0, "x"]]),
+        ("digest", [[0, DIGEST]]),
         ("assign", [[1, 10, 20, 10], [2, 10, 30, 10], [1, 20, 40, 10]]),
         ("cut", [[1, 15]]),
         ("assign", [[1, 30, 50, 10]]),
     )
     assert told(log) == [
         [[1, 0, 0, 10], [2, 0, 10, 10]],
-        [[0, "x"]],
+        [[0, DIGEST]],
         [[1, 10, 20, 5], [2, 10, 30, 10], [1, 20, 40, 0]],
         [[1, 15]],
         [[1, 30, 50, 10]],
