@@ -232,8 +232,9 @@ coverage: build ## lines and branches of the core that tests reach: SHOW="wire.c
 	@DATACAST_INSTRUMENTED=$(CURDIR)/$(COVERED)/_core.so PYTHONPATH=tests $(PY) -m pytest -q -p instrumented tests/wire tests/trees tests/planners
 	@$(PY) tests/core_coverage.py $(COVERED) $(SHOW)
 
-# By the tests of their own folders, not by labs nor in simulated time; services that are processes of their own count too.
-COVERED_BY := $(addprefix tests/,controller fabric_manager master services store cli security mirror origins planners openflow)
+# By tests that are no whole labs; services that are processes of their own count too.
+COVERED_BY := $(addprefix tests/,controller fabric_manager master services store cli security mirror origins planners openflow trees \
+  simulation lab conformance)
 coverage-services: build ## lines and branches of the services that tests reach: SHOW="master/pace.py" names what they do not
 	@rm -rf $(COVERED)-services
 	@nice -n 5 $(PY) -m coverage run -m pytest -q -n $(shell nproc) --dist worksteal -m "not lab" $(COVERED_BY) $(PYTEST_OPTIONS) || true

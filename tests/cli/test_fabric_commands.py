@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from small import run
-from test_client import datacast, service
+from test_client import datacast, service, spawn
 
 
 def test_hosts_are_cordoned_drained_and_take_part_again() -> None:
@@ -127,3 +127,73 @@ def test_switches_are_drained_too() -> None:
     assert {host["cordoned"] for host in json.loads(hosts[1])} == {"cut off: no tree uses s"}
     assert uncordon[0] == 0 and "s takes part again" in uncordon[1] and again[0] == 3
     assert json.loads(cordon[1]) == {"name": "s", "cordoned": ""}
+
+
+def test_a_host_is_drained_when_its_groups_have_ended_and_not_before() -> None:
+    async def scenario():
+        async with service([40.0]) as (it, url):
+            group = await it.start("h0", ["h1"], 3_000_000)
+            await it.running(group)
+            still = await datacast("drain", "h1", "--timeout", "0", url=url)
+            waits = await spawn("drain", "h1", "--timeout", "60", url=url)
+            shown = await datacast("hosts", url=url)
+            over = waits.returncode is not None
+            await it.client.cancel_group(group["id"])
+            return group["id"], still, shown, over, await datacast(process=waits)
+
+    name, still, shown, over, waited = run(scenario(), 100)
+    assert still == (1, f"still on h1: {name}\n", "")
+    assert any("h1" in line and "drained" in line and name in line for line in shown[1].splitlines()), shown
+    assert not over and waited == (0, "no group runs on h1\n", "")
+
+
+def test_a_set_is_forgotten_and_unknown_then() -> None:
+    async def scenario():
+        async with service([20_000.0]) as (_, url):
+            return [
+                await datacast(*words.split(), url=url)
+                for words in (
+                    "sets put rack h1 h2 --json", "sets delete rack", "sets list --json", "sets delete rack",
+                    "send /srv/file --from h0 --to @rack",
+                )
+            ]  # fmt: skip
+
+    put, deleted, left, again, sent = run(scenario(), 100)
+    assert json.loads(put[1])["hosts"] == ["h1", "h2"] and deleted[:2] == (0, "rack is forgotten\n")
+    assert json.loads(left[1]) == {} and again[0] == 3 and "rack" in again[2]
+    assert sent[0] != 0 and "rack" in sent[2]
+
+
+def test_events_tell_of_a_group_from_its_start_to_its_end() -> None:
+    async def scenario():
+        async with service([400.0]) as (it, url):
+            watch = await spawn("events", url=url)
+            plain = await spawn("events", "--json", url=url)
+            lines = [await watch.stdout.readline() for _ in range(2)]
+            await plain.stdout.readline()
+            group = await it.end(await it.start("h0", ["h1"], 3_000_000))
+            while b"done" not in lines[-1]:
+                lines.append(await watch.stdout.readline())
+            events = [json.loads(await plain.stdout.readline())]
+            while events[-1].get("state") != "done":
+                events.append(json.loads(await plain.stdout.readline()))
+            for process in (watch, plain):
+                process.kill()
+                await process.wait()
+            return group["id"], [line.decode() for line in lines], events
+
+    name, lines, events = run(scenario(), 100)
+    assert "0 groups\n" in lines[:2] and any(line.endswith(", 0 links down\n") for line in lines[:2]), lines
+    assert any(line.startswith(f"group {name} running") for line in lines), lines
+    assert lines[-1].startswith(f"group {name} done 100%")
+    assert {event["id"] for event in events if event["type"] == "group"} == {name}
+
+
+def test_a_fabric_without_programmed_switches_shows_none() -> None:
+    async def scenario():
+        async with service([20_000.0]) as (_, url):
+            return [await datacast(*words.split(), url=url) for words in ("switches --json", "switches", "switches s")]
+
+    found, table, one = run(scenario(), 100)
+    assert json.loads(found[1])["switches"] == [] and table[1].split()[:2] == ["switch", "kind"]
+    assert one[0] == 3 and "no switch 's'" in one[2]

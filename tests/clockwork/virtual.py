@@ -196,6 +196,7 @@ def world(seed: int) -> Iterator[tuple[VirtualLoop, random.Random]]:
         (time, "monotonic"): lambda: loop.now,
         (time, "monotonic_ns"): lambda: int(loop.now * 1e9),
         (time, "perf_counter"): lambda: loop.now,
+        (time, "thread_time"): lambda: 0.0,  # processors take no time here
         (time, "time_ns"): time_ns,
         (time, "time"): lambda: time_ns() / 1e9,
         (os, "urandom"): lambda n: bytes_rng.randbytes(n),

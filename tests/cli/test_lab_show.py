@@ -1,0 +1,119 @@
+"""What `datacast lab run` prints of a report, writes and returns; what it says while it works."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from datacast.cli.lab_show import Screen, print_sites_report
+from datacast.cli.main import build
+from datacast.lab.counters import CpuUse, Traffic
+from datacast.lab.report import Measured, make_report
+
+
+def report(lost: str = "", bound: bool = False, **told: Any) -> dict[str, Any]:
+    """Of a group from a to b and c over one tree, as the lab makes it; `lost` has not got the file."""
+    rows: dict[str, Any] = {}
+    for name in "bc":
+        rows[name] = {"state": "done", "finish_s": 1.25, "goodput_mbps": 6.4}
+        if name == lost:
+            rows[name] = {"state": "failed", "error": {"code": "disk_full", "message": f"{name}: no space left"}}
+    arcs = [["a", "s"], ["s", "b"], ["s", "c"]]
+    group = {
+        "id": "g",
+        "state": "partial" if lost else "done",
+        "error": {"code": "receivers_failed", "message": "one has failed"} if lost else None,
+        "trees": {"7": {"links": 3, "depth": 2, "arcs": arcs, "new_packets": 112, "dup_packets": 2}},
+        "receivers": rows,
+        "report": {"start_s": 0.012, "finish_s": 1.25, "payload": 8966, "labels": 1, **told},
+    }
+    rates = {(u, v): 10**7 for u, v in arcs}
+    traffic = Traffic(3_060_000, hits={7: 41})
+    cpu = CpuUse(0.5, 0.25, {"datacast-agent": 1.0 if bound else 0.1})
+    return make_report(Measured(group, 1_000_000, rates, traffic, cpu, {name: name != lost for name in "bc"}, {}))
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """`lab run` of a lab that reports this: (exit code, standard output)."""
+
+    def go(made: dict[str, Any], *words: str) -> tuple[int, str]:
+        monkeypatch.setattr("datacast.lab.run.run", lambda *_: made)
+        monkeypatch.setenv("COLUMNS", "160")
+        done = CliRunner().invoke(build(["lab"]), ["lab", "run", "--size", "1M", *words])
+        return done.exit_code, done.stdout
+
+    return go
+
+
+def words(text: str, begin: str) -> list[str]:
+    """The row that begins so."""
+    return next(line.split() for line in text.splitlines() if line.strip().startswith(begin))
+
+
+def test_a_good_run_is_shown_beside_its_ideal_and_exits_with_0(ran: Any) -> None:
+    made = report()
+    code, out = ran(made)
+    assert code == 0 and "delivered to 2 of 2 and verified" in out
+    assert words(out, "first data packet")[-2:] == ["12", "ms"] and words(out, "finish ")[1:] == ["1.250", "s"]
+    assert words(out, "ideal")[1:] == [f"{made['ideal_s']:.3f}", "s"]
+    assert words(out, "link stress")[-1] == "1.0200" and words(out, "duplicate data")[-2:] == ["1.79", "%"]
+    assert words(out, "0 ") == ["0", "3", "2", "112", "2", "41"]
+    assert words(out, "b ") == ["b", "1.250", "6.4", "ok"]
+
+
+def test_a_run_that_somebody_has_not_got_says_who_and_why_and_exits_with_1(ran: Any) -> None:
+    code, out = ran(report(lost="c"))
+    assert code == 1 and "delivered to 1 of 2 one has failed" in out
+    assert words(out, "c ") == ["c", "-", "-", "wrong", "c:", "no", "space", "left"]
+
+
+def test_branches_that_only_forwarded_are_told(ran: Any) -> None:
+    _, out = ran(report(plain_branches=["s"]))
+    assert "s had no cache appliance: the source sent more" in out
+
+
+def test_the_report_goes_to_a_file_or_alone_to_standard_output(ran: Any, tmp_path: Path) -> None:
+    made, path = report(), tmp_path / "report.json"
+    _, out = ran(made, "--json", str(path))
+    assert json.loads(path.read_text()) == made and f"report: {path}" in out.replace("\n", "")
+    code, out = ran(report(lost="b"), "--json", "-")
+    assert code == 1 and not json.loads(out)["ok"]
+
+
+def test_sites_are_shown_with_their_links_and_what_went_wrong_with_a_fault(capsys: pytest.CaptureFixture[str]) -> None:
+    made = {
+        **report(),
+        "sites": {"sfo": {"hosts": 2, "verified": 2, "finish_s": 3.5, "ideal_s": 3.0, "finish_over_ideal": 1.1667}},
+        "wan": {"ams-sfo": {"bytes": 1_010_000, "over_file": 1.01}},
+        "faults": [{"spec": "link ams-sfo down at 2s", "error": "it was over before"}, {"spec": "x", "error": None}],
+    }
+    print_sites_report(made)
+    out = capsys.readouterr().out
+    assert words(out, "sfo") == ["sfo", "2", "2", "3.500", "3.000", "1.167"]
+    assert words(out, "ams-sfo") == ["ams-sfo", "1010000", "1.0100"]
+    assert "link ams-sfo down at 2s: it was over before" in out and "x:" not in out
+
+
+def test_steps_are_told_once_each_and_progress_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
+    group = {"fraction": 0.5, "state": "running", "receivers": {"b": {"state": "running", "fraction": 0.5}}}
+    with Screen() as screen:
+        for name in "abc":
+            screen.step(f"agent {name}")
+        screen.step("sending")
+        for _ in range(3):
+            screen.group(group)
+    told = capsys.readouterr().err.splitlines()
+    assert told[:2] == ["agent a …", "sending …"] and len(told) <= 3
+
+
+def test_quiet_is_quiet(capsys: pytest.CaptureFixture[str]) -> None:
+    with Screen(quiet=True) as screen:
+        screen.step("sending")
+        screen.content(1, 0)
+        screen.verified(1, 2)
+    assert capsys.readouterr() == ("", "")
