@@ -124,25 +124,28 @@ demo: build ## a file to a group: TOPOLOGY FROM TO SIZE|FILE LINK MTU TREES CACH
 lab: build ## leave a lab up until Ctrl-C, REST on loopback: TOPOLOGY LINK MTU DATAPLANE
 	@$(VENV)/bin/datacast lab up $(LAB_OPTIONS)
 
-bench-lab: build ## the lab's figures of docs/results.md once more: ONLY=demo,empty
-	@$(PY) bench/lab/figures.py $(if $(ONLY),--only "$(ONLY)")
+# What takes time by the clock wants the machine for itself: one at a time on a checkout (bench/lab/alone.py has the same lock).
+ALONE = flock $(BUILD)/figures.lock
 
-figures: build ## the tables of a results page once more, by this revision: PAGE=transport ONLY=table1,figure12 BUSY=1
+bench-lab: build ## the lab's figures of docs/results.md once more: ONLY=demo,empty
+	@$(ALONE) $(PY) bench/lab/figures.py $(if $(ONLY),--only "$(ONLY)")
+
+figures: build ## the tables of a results page once more, by this revision: PAGE=transport (or ns3) ONLY=table1,figure12 BUSY=1
 	@$(PY) bench/sim/figures.py $(or $(PAGE),transport) $(if $(ONLY),--only "$(ONLY)") $(if $(BUSY),--busy)
 
 bench-failures: build ## seeded link failures in a lab, and signalling: N=200 SILENT=50 SEED=1 LINK_MBIT=50 JSON=failures.json
-	@$(PY) bench/failures/failures.py --failures $(or $(N),200) --silent $(or $(SILENT),50) --seed $(or $(SEED),1) \
+	@$(ALONE) $(PY) bench/failures/failures.py --failures $(or $(N),200) --silent $(or $(SILENT),50) --seed $(or $(SEED),1) \
 	  --link $(or $(LINK_MBIT),50) --json $(if $(filter report.json,$(JSON)),failures.json,$(JSON))
 
 bench-path: build ## one host to one over a switch and over tunnels: WAYS=switch,tunnels REPEAT=3 SIZE=1G BESIDE=folder JSON=path.json
-	@$(PY) bench/path/path.py $(if $(WAYS),--ways $(WAYS)) --repeat $(or $(REPEAT),3) $(if $(BESIDE),--beside $(BESIDE)) \
+	@$(ALONE) $(PY) bench/path/path.py $(if $(WAYS),--ways $(WAYS)) --repeat $(or $(REPEAT),3) $(if $(BESIDE),--beside $(BESIDE)) \
 	  --size $(if $(filter command line,$(origin SIZE)),$(SIZE),1G) $(if $(filter report.json,$(JSON)),,--json $(JSON))
 
 bench-peers: build ## Datacast beside libtorrent, UFTP and udpcast on the same links: RATE=2gbit SIZE=1G CASES=clean JSON=peers.json
 	@missing=$$(for p in uftp udpcast; do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done); \
 	  [ -z "$$missing" ] || DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null
 	@$(PY) -c 'import libtorrent' 2>/dev/null || $(PY) -m pip install -q --disable-pip-version-check -e '.[peers]' --no-build-isolation
-	@$(PY) bench/peers/peers.py --rate $(or $(RATE),2gbit) --size $(if $(filter command line,$(origin SIZE)),$(SIZE),1G) \
+	@$(ALONE) $(PY) bench/peers/peers.py --rate $(or $(RATE),2gbit) --size $(if $(filter command line,$(origin SIZE)),$(SIZE),1G) \
 	  $(if $(CASES),--cases $(CASES)) $(if $(ONLY),--only $(ONLY)) $(if $(filter report.json,$(JSON)),,--json $(JSON))
 
 # Does its own set-up. Root tests skip, with the reason, without root.

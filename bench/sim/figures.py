@@ -16,6 +16,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -23,11 +24,13 @@ from typing import Any
 from pages import PAGES, Figure
 
 from datacast.cli.sim import cell
+from datacast.simulation.engine import rules
 from datacast.simulation.experiments import Result, Setting, find
 from datacast.simulation.ns3.witness import witness
 
 ROOT = Path(__file__).resolve().parents[2]
-SIMULATED = ("libdatacast", "simulation", "master/plan.py", "fabric_manager/shares.py", "topologies", "planners")
+SOURCES = ("libdatacast", "simulation", "master/plan.py", "fabric_manager/shares.py", "topologies", "planners")
+SIMULATED = (*SOURCES, ":(exclude)*.md")
 """What the figures follow from."""
 BUSY = 1.0
 """Load average, as a share of the processors, from which a machine is busy."""
@@ -37,14 +40,14 @@ def git(*words: str) -> str:
     return subprocess.run(["git", *words], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
 
 
-def markdown(found: dict[str, Any], rows: int) -> str:
-    """A table, and with fewer than all rows the notes."""
+def markdown(found: dict[str, Any], rows: int, notes: int) -> str:
+    """A table of so many rows (0: all), and so many of the notes under it."""
     columns = found["columns"]
     lines = ["| " + " | ".join(columns.values()) + " |", "|" + " --- |" * len(columns)]
     lines += [
         "| " + " | ".join(cell(key, row.get(key)) for key in columns) + " |" for row in found["rows"][: rows or None]
     ]
-    return "\n".join(lines + (["", *(f"- {note}" for note in found["notes"])] if rows else []))
+    return "\n".join([*lines, *([""] if notes else []), *(f"- {note}" for note in found["notes"][:notes])])
 
 
 def put(page: Path, figure: Figure, text: str) -> None:
@@ -85,14 +88,30 @@ def run_cell(figure: Figure, cell_changes: dict[str, object], kept: Path) -> dic
     return found
 
 
-def run(figure: Figure, keep: Path, jobs: int) -> dict[str, Any]:
-    """All cells of a figure as one. The engine leaves Python's lock while it runs, so threads are enough."""
-    names = ["-".join([figure.name, *(str(v) for v in c.values())]).replace(":", "-") for c in figure.cells]
-    with ThreadPoolExecutor(jobs) as pool:
-        parts = list(
-            pool.map(lambda at: run_cell(figure, figure.cells[at], keep / f"{names[at]}.json"), range(len(names)))
-        )
-    return {**parts[0], "rows": [row for part in parts for row in part["rows"]]}
+def start(figure: Figure, keep: Path, pool: ThreadPoolExecutor) -> Callable[[], dict[str, Any]]:
+    """Begin with all cells of a figure; the result waits for them and gives them as one. The engine leaves Python's
+    lock while it runs, so threads are enough."""
+    names = ["-".join([figure.name, *(str(v) for v in c.values())]).replace(":", "-") + ".json" for c in figure.cells]
+    parts = [pool.submit(run_cell, figure, c, keep / n) for n, c in zip(names, figure.cells, strict=True)]
+
+    def whole() -> dict[str, Any]:
+        found = [part.result() for part in parts]
+        return {**found[0], "rows": [row for part in found for row in part["rows"]]}
+
+    return whole
+
+
+def write(page: str, figure: Figure, found: dict[str, Any], revision: str) -> None:
+    """The raw numbers beside the page, the table in it."""
+    data = ROOT / "docs" / "results" / "data" / page
+    data.mkdir(parents=True, exist_ok=True)
+    raw = {k: v for k, v in found.items() if k != "columns"}
+    raw["rows"] = [{k: rounded(v) for k, v in row.items()} for row in found["rows"]]
+    (data / f"{figure.name}.json").write_text(json.dumps({"revision": revision, **raw}, indent=1) + "\n")
+    words = ["`datacast sim", figure.experiment, *figure.options.split()] + ["--witness"] * figure.witness
+    head = " ".join(words) + f"`, revision {revision}"
+    put(ROOT / "docs" / "results" / f"{page}.md", figure, f"{head}\n\n{markdown(found, figure.rows, figure.notes)}\n")
+    print(figure.name, flush=True)
 
 
 def alone() -> Any:
@@ -112,7 +131,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="names, by comma")
     parser.add_argument("--list", action="store_true", help="print the names")
     parser.add_argument("--busy", action="store_true", help="also on a busy machine")
-    parser.add_argument("--jobs", type=int, default=1, help="cells of a figure at once")
+    parser.add_argument("--jobs", type=int, default=1, help="so many at once")
     args = parser.parse_args()
     known = [f.name for f in PAGES[args.page]]
     if args.list:
@@ -122,28 +141,22 @@ def main() -> None:
         sys.exit(f"no figure {strange[0]!r} on the page {args.page}; there are {', '.join(known)}")
     lock = alone()
     if git("status", "--porcelain", "--", *SIMULATED):
-        sys.exit(f"figures are of one revision: commit what you changed in {', '.join(SIMULATED)} first (git status)")
+        sys.exit(f"figures are of one revision: commit what you changed in {', '.join(SOURCES)} first (git status)")
     load, most = os.getloadavg()[0], BUSY * (os.cpu_count() or 1)
     if load > most and not args.busy:
         sys.exit(f"the machine is busy (load {load:.1f} of {most:.0f}): wait, or say so with BUSY=1 (--busy)")
     revision = git("log", "-1", "--format=%h", "--", *SIMULATED)
-    data = ROOT / "docs" / "results" / "data" / args.page
-    data.mkdir(parents=True, exist_ok=True)
-    for figure in (f for f in PAGES[args.page] if f.name in wanted):
-        print(figure.name, flush=True)
-        found = run(figure, ROOT / "build" / "figures" / revision / args.page, max(1, args.jobs))
-        raw = {k: v for k, v in found.items() if k != "columns"}
-        raw["rows"] = [{k: rounded(v) for k, v in row.items()} for row in found["rows"]]
-        (data / f"{figure.name}.json").write_text(json.dumps({"revision": revision, **raw}, indent=1) + "\n")
-        command = [
-            "`datacast sim",
-            figure.experiment,
-            *figure.options.split(),
-            *(["--witness"] if figure.witness else []),
-        ]
-        head = " ".join(command) + f"`, revision {revision}"
-        text = markdown(found, figure.rows)
-        put(ROOT / "docs" / "results" / f"{args.page}.md", figure, f"{head}\n\n{text}\n")
+    keep = ROOT / "build" / "figures" / revision / args.page
+    chosen = [f for f in PAGES[args.page] if f.name in wanted]
+    rules()  # the engine is loaded once, before threads ask for it
+    with ThreadPoolExecutor(max(1, args.jobs)) as pool:
+        started = [(figure, start(figure, keep, pool)) for figure in chosen]
+        try:
+            for figure, whole in started:
+                write(args.page, figure, whole(), revision)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
     lock.close()
 
 

@@ -21,7 +21,9 @@ class Figure:
     witness: bool = False
     """Beside ns-3."""
     rows: int = 0
-    """So many rows in the table, and the notes under it; 0: all rows, no notes. The raw numbers have all."""
+    """So many rows in the table (0: all). The raw numbers have all."""
+    notes: int = 0
+    """So many of the notes under it; beside ns-3 the first is the verdict."""
 
 
 SIZES = (8, 16, 32, 64, 128, 256, 512, 1024)
@@ -45,6 +47,13 @@ TRANSPORT = [
         "figure14",
         cells=tuple({"topology": t, "receivers": n} for t in LARGE for n in SIZES),
     ),
+    Figure(
+        "figure14-small",
+        "figure14",
+        {"size": 20_000_000},
+        "--size 20000000",
+        cells=tuple({"topology": t, "receivers": n} for t in LARGE for n in (64, 512, 1024)),
+    ),
     Figure("testbed", "testbed"),
     Figure("testbed-paper", "testbed", {"cc": "datacast"}, "--cc datacast"),
     Figure(
@@ -53,11 +62,44 @@ TRANSPORT = [
         {"cc": "datacast", "credits": 6, "delay": 40_000},
         "--cc datacast --credits 6 --delay 40",
     ),
-    Figure("sweep", "sweep", {"cases": 40}, "--cases 40", rows=12),
+    Figure("sweep", "sweep", {"cases": 40}, "--cases 40", rows=12, notes=11),
     Figure("tradeoff", "tradeoff"),
     Figure("range", "range"),
     Figure("pauses", "pauses"),
     Figure("pauses-paper", "pauses", {"cc": "datacast"}, "--cc datacast"),
 ]
 
-PAGES = {"transport": TRANSPORT}
+NS3 = [
+    Figure("table1", "table1", {"seconds": 2.0}, "--seconds 2", witness=True, notes=1),
+    Figure(
+        "table1-paper", "table1", {"cc": "datacast", "seconds": 5.0}, "--cc datacast --seconds 5", witness=True, notes=1
+    ),
+    Figure("figure11", "figure11", {"seconds": 2.0}, "--seconds 2", witness=True, notes=1),
+    Figure("figure12", "figure12", {"seconds": 3.0}, "--seconds 3", witness=True, notes=1),
+    Figure(
+        "figure12-queue",
+        "figure12",
+        {"seconds": 3.0, "loss_on_wire": False},
+        "--seconds 3 --loss-in-queue",
+        witness=True,
+        notes=1,
+    ),
+    Figure("figure13a", "figure13a", {"seconds": 2.0}, "--seconds 2", witness=True, notes=1),
+    Figure("figure13b", "figure13b", {"seconds": 2.0}, "--seconds 2", witness=True, notes=1),
+    Figure("matrix-groups", "matrix", {"only": "groups"}, "--only groups", witness=True, notes=1),
+    Figure("matrix-cubic", "matrix", {"only": "cubic"}, "--only cubic", witness=True, notes=1),
+    Figure(
+        "figure14",
+        "figure14",
+        {"size": 20_000_000},
+        "--size 20000000",
+        cells=(
+            {"topology": "bcube:8,1", "receivers": 16},
+            {"topology": "torus:4,2", "receivers": 8},
+        ),
+        witness=True,
+        notes=0,
+    ),
+]
+
+PAGES = {"transport": TRANSPORT, "ns3": NS3}

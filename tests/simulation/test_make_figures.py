@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -55,17 +56,19 @@ def test_what_has_run_is_not_run_again(tmp_path, monkeypatch):
 
     def run(s, report):
         ran.append(s.seed)
-        if s.seed == 2 and len(ran) < 3:
-            raise KeyboardInterrupt
+        if s.seed == 2 and len(ran) == 2:
+            raise OSError
         return Result("table1", "", s, [{"seed": s.seed}], {"seed": "seed"})
 
     monkeypatch.setitem(EXPERIMENTS, "table1", type(plain)("table1", "", run, plain.plot))
     figure = Figure("some", "table1", cells=({"seed": 1}, {"seed": 2}, {"seed": 3}))
-    with pytest.raises(KeyboardInterrupt):
-        figures.run(figure, tmp_path, 1)
-    found = figures.run(figure, tmp_path, 1)
-    assert [row["seed"] for row in found["rows"]] == [1, 2, 3] and ran.count(1) == 1
-    assert figures.markdown(found, 0) == "| seed |\n| --- |\n| 1 |\n| 2 |\n| 3 |"
+    with ThreadPoolExecutor(1) as pool:
+        with pytest.raises(OSError):
+            figures.start(figure, tmp_path, pool)()
+        found = figures.start(figure, tmp_path, pool)()
+    assert [row["seed"] for row in found["rows"]] == [1, 2, 3] and ran == [1, 2, 3, 2]
+    assert figures.markdown(found, 2, 0) == "| seed |\n| --- |\n| 1 |\n| 2 |"
+    assert figures.markdown({**found, "notes": ["Good.", "Else."]}, 0, 1).endswith("| 3 |\n\n- Good.")
 
 
 def put_page(tmp_path):
