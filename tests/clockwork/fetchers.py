@@ -25,6 +25,8 @@ HOSTS, FETCHERS = 15, 8
 LINK_BPS, FETCH_BPS = 1_000_000_000, 100_000_000
 HARM_AT_S, END_S = 1.0, 60.0
 AT_ONCE = 4
+STARVED_S = 2.5
+"""So long nothing is carried, and fetchers fetch, before they fall silent."""
 
 
 @dataclass
@@ -128,8 +130,12 @@ async def _group(cluster: Cluster, what: str, for_s: float, many: int, gone: Gon
         began = cluster.loop.now
         group = (await client.create_group(spec, by="people", key="fetch"))["id"]
         await asyncio.sleep(HARM_AT_S)
+        cluster.plane.share = 0.0 if what == "starve" else 1.0
+        if what == "starve":
+            await asyncio.sleep(STARVED_S)
         slots = [cluster.agents[name] for name in fetchers[FETCHERS - many :]]
-        await asyncio.gather(*(slot.pause(for_s) if what == "pause" else slot.kill(for_s) for slot in slots))
+        await asyncio.gather(*(slot.kill(for_s) if what == "kill" else slot.pause(for_s) for slot in slots))
+        cluster.plane.share = 1.0
         before = dict(Fetcher.by)
         while (told := await client.group(group))["state"] not in FINAL_STATES and cluster.loop.now < began + END_S:
             await asyncio.sleep(0.25)

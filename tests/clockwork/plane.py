@@ -66,6 +66,8 @@ class Plane:
         self.note = loop.network.note
         self.agents: dict[str, Agent] = {}
         self.down: set[frozenset[str]] = set()
+        self.share = 1.0
+        """Of its rates that the fabric carries."""
         self.watch: Watch
         self._ways: dict[tuple[str, str], Way | None] = {}
         self._at = {}
@@ -117,7 +119,7 @@ class Plane:
                 continue
             for senders, receivers in groups.values():
                 for source, role in senders:
-                    self._carry(source, role, receivers, now - last)
+                    self._carry(source, role, receivers, self.share * (now - last))
             last = now
 
     def _groups(self) -> dict[str, tuple[list[tuple[Agent, Role]], list[tuple[Agent, Role]]]]:
