@@ -134,9 +134,9 @@ class Watch:
                 self.say(f"tree {tree} is of {other} and of {group}")
 
     def named(self, tree: int, seq: int, piece: int, count: int) -> None:
-        """A number of a tree names one piece, for ever."""
+        """A number of a tree names one piece, for ever. Who comes late is told fewer, where a cut took the rest."""
         known = self._named[tree].setdefault(seq, (piece, count))
-        if known != (piece, count):
+        if known[0] != piece:
             self.say(f"tree {tree}: number {seq} is piece {known[0]} ({known[1]}) and {piece} ({count})")
 
     def late_cut(self, group: str, tree: int, sent: int, seq: int) -> None:
