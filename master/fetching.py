@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from datacast.origins.dealing import RUN_S, Dealing
+from datacast.origins.dealing import Dealing
 from datacast.origins.exchange import packed
 from datacast.origins.ranges import Range, joined, piece_bytes
 
@@ -37,9 +37,8 @@ STAT_S = 20.0
 """An origin may be far away."""
 AT_ONCE = 4
 """Requests of a fetcher at a time (FETCH_AT_ONCE of the agent): it has no less to do while there is plenty."""
-SITE_RUN, SITE_RUN_S, SITE_LEAST_S = 64, 2.0, 0.5
-"""A run from another site, in blocks and seconds, and one of the last: long against a wide area's round trips, for no
-fetcher of a site is slower than another. What one has not asked for at the end it leaves to who is done."""
+OFFERED = 16
+"""Blocks of an order of what is offered."""
 WINDOW_S, WINDOW_BLOCKS = 1.0, 4
 """Over which a fetcher's rate is measured: so long, and so many blocks at least."""
 LATE_S = 0.25
@@ -48,8 +47,6 @@ BLOCK_LEAST, BLOCK_MORE = 32 << 10, 64 << 10
 """Of short objects and of others: a slow fetcher's last block should not hold everybody up."""
 SETTLE_S = 0.5
 """After members were opened again they tell what they hold; so long that is waited for."""
-DEALT = "?dealt"
-"""How the URL of an object of another site ends whose controller says what may be fetched now."""
 REPEAT_S = 4.0
 """A run of which nothing is heard for so long is ordered again: what is there or on its way is not fetched twice."""
 
@@ -88,8 +85,8 @@ class Fetching:
         self._ended: GroupError | None = None
         url = transfer.spec.url or ""
         self._far = url.startswith("site:")
-        self._offers: list[Range] | None = [] if self._far and url.endswith(DEALT) else None
-        """Pieces of the exchange between sites; None: all there are."""
+        self._offers: list[Range] | None = [] if self._far else None
+        """Pieces of the exchange between sites that the controller lets members ask for; None: all there are."""
 
     @property
     def _scheduler(self) -> Collective:
@@ -121,9 +118,7 @@ class Fetching:
         return left
 
     def begin(self, roots: list[str]) -> None:
-        run, run_s, least_s = (SITE_RUN, SITE_RUN_S, SITE_LEAST_S) if self._far else (AT_ONCE, RUN_S, 0.0)
-        policy = self._t.spec.origin_policy
-        self.dealing = Dealing(self._t.blocks, roots, policy, run=run, run_s=run_s, least_s=least_s)
+        self.dealing = Dealing(self._t.blocks, roots, self._t.spec.origin_policy, run=AT_ONCE)
         self._runs = {root: [] for root in roots}
         self._settled = time.monotonic() + (SETTLE_S if self._t.order.again else 0.0)
 
@@ -185,7 +180,7 @@ class Fetching:
         able = [root for root in self.dealing.fetchers if not self._crew.members[root].suspect]
         while able:
             root = min(able, key=lambda name: (self._missing(name), name))
-            if (blocks := self.dealing.take(root, held, AT_ONCE)) is None:
+            if (blocks := self.dealing.take(root, held, OFFERED)) is None:
                 able.remove(root)
             else:
                 self._begin_run(root, blocks, now)
@@ -196,11 +191,13 @@ class Fetching:
         return piece_bytes(self._t.size), self._t.plan.payload * self._t.block
 
     def _blocks_of(self, offers: list[Range]) -> list[Range]:
-        """The blocks that begin in these pieces, in order and joined."""
+        """The blocks that are in these pieces as a whole, in order and joined."""
         piece, block = self._bytes()
+        assert self._t.size is not None
         found = []
         for one in offers:
-            first, end = -(-one.first * piece // block), min(self._t.blocks, -(-one.end * piece // block))
+            end = self._t.blocks if one.end * piece >= self._t.size else one.end * piece // block
+            first = -(-one.first * piece // block)
             if first < end:
                 found.append(Range(first, end - first))
         return joined(found)

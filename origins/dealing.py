@@ -52,12 +52,9 @@ class Dealing:
         policy: str = "steal",
         *,
         run: int = 64,
-        run_s: float = RUN_S,
-        least_s: float = 0.0,
         seed: int = 0,
     ):
-        """`run`: pieces of a run whose fetcher's rate is not known; `run_s`: how long others should take, and `least_s`
-        those towards the end. Raises DealingError."""
+        """`run`: pieces of a run whose fetcher's rate is not known. Raises DealingError."""
         if policy not in POLICIES:
             raise DealingError(f"there is no policy {policy!r}; there are {', '.join(POLICIES)}", policy)
         if not fetchers or len(set(fetchers)) != len(fetchers):
@@ -65,7 +62,6 @@ class Dealing:
         if total < 0 or run < 1:
             raise DealingError(f"{total} pieces in runs of {run}", str(total))
         self.total, self.policy, self._run = total, policy, run
-        self._run_s, self._least_s = run_s, least_s
         self._random = random.Random(seed)
         self._fetchers = {name: _Fetcher(name, self._share(total, i, len(fetchers))) for i, name in enumerate(fetchers)}
         self._unowned: list[Range] = []
@@ -134,10 +130,10 @@ class Dealing:
 
     def _length(self, who: _Fetcher) -> int:
         """Towards the end runs shrink, so that the last of them end together (guided self-scheduling)."""
-        usual = max(1, round(who.rate * self._run_s)) if who.rate else self._run
+        usual = max(1, round(who.rate * RUN_S)) if who.rate else self._run
         if self.policy not in ("steal", "robber"):
             return usual
-        return max(1, round(who.rate * self._least_s), min(usual, -(-self.left() // (2 * len(self._fetchers)))))
+        return max(1, min(usual, -(-self.left() // (2 * len(self._fetchers)))))
 
     def _steal(self, thief: _Fetcher) -> None:
         if self._unowned:

@@ -1,9 +1,10 @@
 """What one site fetches from which others, while they receive too.
 
 An origin here holds parts: it is a site that has the data, or one that is receiving it. A site wants every piece once.
-Of what an origin holds it takes first what fewest sites have or fetch, at random among equals: so what only the first
-site has leaves it once for all, and sites have something for each other (rarest first). A fetcher, a connection to an
-origin, takes runs of about half a second, and single pieces towards the end, as in dealing.py.
+Of what an origin holds it takes first what fewest sites have or fetch: so what only the first site has leaves it once
+for all, and sites have something for each other (rarest first). Among equals it goes on behind its last run, or begins
+anywhere. A fetcher, a connection to an origin, takes runs of about half a second, and single pieces towards the end, as
+in dealing.py.
 
 A site's controller chooses with it (controller/sites/sharing.py), and so do the simulated clusters (simulation/wan).
 
@@ -69,6 +70,10 @@ class Exchange:
         """Sites that have or fetch each, as far as is known."""
         self._held: dict[str, np.ndarray] = {}
         self._connections: dict[str, _Connection] = {}
+        self._next: dict[str, int] = {}
+        """Behind the last run of each origin."""
+        self._broken: set[int] = set()
+        """Where runs broke off."""
 
     @property
     def left(self) -> int:
@@ -87,6 +92,7 @@ class Exchange:
         for one in self._connections.pop(self._known(name, None)).begun:
             self._free[one.first : one.end] = True
             self._left += one.count
+            self._broken.add(one.first)
 
     def holds(self, origin: str, what: Range) -> None:
         """An origin has these pieces now. Raises DealingError for pieces that there are not."""
@@ -98,6 +104,7 @@ class Exchange:
         for name in [name for name, one in self._connections.items() if one.origin == origin]:
             self.gone(name)
         self._held.pop(origin, None)
+        self._next.pop(origin, None)
 
     def begun_elsewhere(self, what: Range) -> None:
         """Another site has, or fetches, these pieces."""
@@ -130,27 +137,54 @@ class Exchange:
         """Pieces per second, of late: for who measures it another way than by whole runs."""
         self._connections[self._known(name, None)].rate = rate
 
-    def take(self, name: str) -> Range | None:
-        """What this connection fetches next; None: its origin has nothing for us now."""
+    def take(self, name: str, *, least_s: float = 0.0, at: int | None = None) -> Range | None:
+        """What this connection fetches next; None: its origin has nothing for us now. First what broke off, then the
+        rarest, behind the last run of this origin where that is among them: whoever passes runs on likes them in order.
+        `least_s`: so long a run should take, where half a second is too short; `at`: its first piece, one alone."""
         who = self._connections[self._known(name, None)]
         able = np.flatnonzero(self._free & self._held[who.origin])
         if not len(able):
             return None
-        copies = self._copies[able]
-        rare = able[copies == copies.min()]
-        at = self._random.randrange(len(rare))
-        most = self._length(who)
-        end = at + 1
-        while end < len(rare) and end - at < most and rare[end] == rare[end - 1] + 1:
-            end += 1
-        one = Range(int(rare[at]), end - at)
+        one = self._chosen(who, able, self._length(who, least_s), at)
         self._free[one.first : one.end] = False
         self._left -= one.count
+        self._broken -= {one.first}
+        if at is None:
+            self._next[who.origin] = one.end
         who.begun.append(one)
         return one
 
-    def _length(self, who: _Connection) -> int:
-        usual = max(1, round(who.rate * RUN_S)) if who.rate else self._run
+    def _chosen(self, who: _Connection, able: np.ndarray, most: int, at: int | None) -> Range:
+        if at is not None and able[np.searchsorted(able, at) % len(able)] == at:
+            return Range(at, 1)
+        broken = [piece for piece in self._broken if able[np.searchsorted(able, piece) % len(able)] == piece]
+        if broken:
+            return self._from(able, int(np.searchsorted(able, min(broken))), most)
+        copies = self._copies[able]
+        rare = able[copies == copies.min()]
+        behind = self._next.get(who.origin, -1)
+        start = int(np.searchsorted(rare, behind)) % len(rare)
+        if rare[start] == behind:
+            return self._from(rare, start, most)
+        anywhere = self._random.randrange(len(rare))
+        edges = np.flatnonzero(np.diff(rare) != 1) + 1  # where there is a gap before
+        first = int(edges[np.searchsorted(edges, anywhere, "right") - 1]) if (edges <= anywhere).any() else 0
+        return self._from(rare, anywhere - (anywhere - first) % most, most)
+
+    def _from(self, among: np.ndarray, start: int, most: int) -> Range:
+        """As many neighbours as there are, so many at most. Where one broke off another begins."""
+        end = start + 1
+        while (
+            end < len(among)
+            and end - start < most
+            and among[end] == among[end - 1] + 1
+            and int(among[end]) not in self._broken
+        ):
+            end += 1
+        return Range(int(among[start]), end - start)
+
+    def _length(self, who: _Connection, least_s: float) -> int:
+        usual = max(1, round(who.rate * max(RUN_S, least_s))) if who.rate else self._run
         return max(1, min(usual, self._left // (2 * len(self._connections))))
 
     def fetched(self, name: str, done: Range, seconds: float) -> None:
@@ -169,6 +203,8 @@ class Exchange:
         who.begun.remove(missing)
         self._free[missing.first + got : missing.end] = True
         self._left += missing.count - got
+        if got < missing.count:
+            self._broken.add(missing.first + got)
 
     def _known(self, name: str, begun: Range | None) -> str:
         if name not in self._connections:

@@ -27,7 +27,7 @@ from .exchanges import Exchanges
 from .gateway import Gateway
 from .naming import Members, for_site, reaches_out, split
 from .peers import Peers
-from .records import AT_SITE, DEALT, Failure, Held, HostFigures, Mark, Order, Orders, Part, Progress, SiteGroup
+from .records import AT_SITE, Failure, Held, HostFigures, Mark, Order, Orders, Part, Progress, SiteGroup
 
 log = logging.getLogger("datacast.sites")
 
@@ -49,8 +49,8 @@ class Coordinator:
 
     def __init__(self, client: FabricManagerClient, peers: Peers, gateway: Gateway) -> None:
         self._client, self.peers, self.gateway = client, peers, gateway
-        self._exchanges = Exchanges(client, peers, gateway.sharing)
         self.groups: dict[str, SiteGroup] = {}
+        self._exchanges = Exchanges(client, peers, self.groups, gateway.sharing)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._saved: dict[str, str] = {}
         self._last_told: dict[str, tuple[float, Progress]] = {}
@@ -341,10 +341,9 @@ class Coordinator:
             own = host_port(self.peers.directory.sites.url)
             options = replace(spec.options, planner=None)
             url = f"{AT_SITE}//{own}/site/objects/{group.id}"
-            if len(self._exchanges.origins(group)) > 1:
-                url += DEALT
             spec = replace(spec, url=url, parts=[], fetchers=FETCHERS, size=None, options=options)
-        here = await self._client.create_group(asdict(spec), by=f"site {group.parent}", key=group.id)
+        with self._exchanges.starting(group):
+            here = await self._client.create_group(asdict(spec), by=f"site {group.parent}", key=group.id)
         if not group.fetched:
             spec = replace(spec, size=order.size)
         return group.model_copy(update={"local": here["id"], "spec": spec})
@@ -370,7 +369,7 @@ class Coordinator:
             if self.peers.directory.look():
                 self.peers.follow()
             self._follow_all()
-            self._exchanges.keep(self.groups)
+            self._exchanges.keep()
             for group in tuple(self.groups.values()):
                 if not (group.finished_ns and (group.parent is None or group.told)):
                     try:

@@ -15,6 +15,9 @@ from datacast.services.sites_file import SiteError, read
 
 log = logging.getLogger("datacast.sites")
 
+KNOWN_MAX = 4096
+"""Certificates whose authority is remembered."""
+
 
 def issued_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
     """Whether the authority's key has signed it."""
@@ -42,6 +45,8 @@ class Directory:
         self.path = path
         self.own = _certificate(authority)
         self._seen: tuple[int, int] | None = None
+        self._whose: dict[bytes, str | None] = {}
+        """By certificate: every request shows one, and to verify a signature costs more than the rest of it."""
         self._load()
 
     def _load(self) -> None:
@@ -58,6 +63,7 @@ class Directory:
                         "every site is a fabric with an authority of its own (`datacast certs init`)",
                     )
         self._seen, self.sites, self.authorities = _stamp(self.path), sites, found
+        self._whose.clear()
 
     def look(self) -> bool:
         """Read the file again if it has changed; whether it says anything new."""
@@ -77,7 +83,13 @@ class Directory:
 
     def whose(self, certificate: bytes) -> str | None:
         """The site whose authority has issued a certificate (DER) that TLS accepted; "" is this one, None nobody."""
-        shown = x509.load_der_x509_certificate(certificate)
+        if certificate not in self._whose:
+            if len(self._whose) >= KNOWN_MAX:
+                self._whose.clear()
+            self._whose[certificate] = self._issuer(x509.load_der_x509_certificate(certificate))
+        return self._whose[certificate]
+
+    def _issuer(self, shown: x509.Certificate) -> str | None:
         if issued_by(shown, self.own):
             return ""
         return next((name for name, one in self.authorities.items() if issued_by(shown, one)), None)

@@ -1,13 +1,14 @@
-"""The exchange between sites: each asks those that have a group what they have of it, and lets its own hosts ask for
-what sharing.py has chosen. One that can ask a single site only lets them ask for anything, from the front.
+"""The exchange between sites: each asks those that have a group what they have of it, reads ahead what sharing.py has
+chosen, over some connections to each, and lets its own hosts ask for that.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
 from typing import Any
 
@@ -22,21 +23,29 @@ from datacast.services.sites_file import SiteError
 
 from .peers import Peers
 from .records import Held, SiteGroup
-from .sharing import Sharing
+from .sharing import LINES_MOST, ROOM, Sharing
 
 log = logging.getLogger("datacast.sites")
 
 AGAIN_S, AGAIN_MOST_S = 0.25, 2.0
-LOOK_S, OFFER_S = 0.05, 0.1
+LOOK_S, OFFER_S, NEWS_S = 0.05, 0.1, 0.25
+EARLY = 4 << 20
+"""Bytes of a new group that are begun while its hosts are made ready."""
+ROOM_ALL, ROOM_LEAST = 256 << 20, 1 << 20
+"""Bytes that are kept of all groups, and of one at least."""
 REPEAT_S = 1.0
 """The same offers: another master may have the group by then."""
 
 
 class Exchanges:
-    """`sharing`: of each group that comes from other sites, also read by whoever asks them (gateway.py)."""
+    """`groups`: that are known here. `sharing`: of each that comes from other sites, also read by whoever asks them
+    (gateway.py)."""
 
-    def __init__(self, client: FabricManagerClient, peers: Peers, sharing: dict[str, Sharing]) -> None:
-        self._client, self._peers, self._sharing = client, peers, sharing
+    def __init__(
+        self, client: FabricManagerClient, peers: Peers, groups: dict[str, SiteGroup], sharing: dict[str, Sharing]
+    ) -> None:
+        self._client, self._peers, self._groups, self._sharing = client, peers, groups, sharing
+        self._starting: dict[str, SiteGroup] = {}
         self._tasks: dict[tuple[str, ...], asyncio.Task[None]] = {}
 
     def origins(self, group: SiteGroup) -> list[str]:
@@ -46,30 +55,87 @@ class Exchanges:
         return [name for name in dict.fromkeys(names) if name in known and known[name].url is not None]
 
     # ---- all the time ----
-    def keep(self, groups: dict[str, SiteGroup]) -> None:
+    @contextlib.contextmanager
+    def starting(self, group: SiteGroup) -> Iterator[None]:
+        """Its first bytes come while its own hosts are still made ready."""
+        self._starting[group.id] = group
+        self.keep()
+        try:
+            yield
+        finally:
+            del self._starting[group.id]
+
+    def keep(self) -> None:
         """Follow what must be followed, and nothing else."""
         wanted: dict[tuple[str, ...], Callable[[], Coroutine[Any, Any, None]]] = {}
+        groups = self._starting | self._groups
         for group in groups.values():
             if group.parent is None or group.fetched or group.finished_ns or group.size == 0:
                 continue
-            self._sharing.setdefault(group.id, Sharing(group.size, seed=hash(group.id + self._peers.directory.name)))
             origins = self.origins(group)
-            several = len(origins) > 1
-            if several or group.local is None:
-                wanted |= {(group.id, site): partial(self._follow, group.id, site) for site in origins}
-            if group.local is not None and not group.own.final:
-                wanted[group.id, group.local, str(several)] = partial(self._offer, group.id, group.local, several)
+            self._begin(group, origins)
+            wanted |= {(group.id, site): partial(self._follow, group.id, site) for site in origins}
+            if group.own.final or (group.local is None and group.id not in self._starting):
+                continue
+            for site in origins:
+                for number in range(LINES_MOST):
+                    line = f"{site}/{number}"
+                    wanted[group.id, site, line] = partial(self._line, group.id, site, line, group.etag)
+            if group.local is not None:
+                wanted[group.id, group.local, ""] = partial(self._offer, group.id, group.local)
         for key in [key for key in self._tasks if key not in wanted or self._tasks[key].done()]:
             self._tasks.pop(key).cancel()
         for key in [key for key in wanted if key not in self._tasks]:
             self._tasks[key] = asyncio.create_task(wanted[key]())
         for name in [name for name in self._sharing if name not in groups or groups[name].finished_ns]:
             self._sharing.pop(name)
+        for sharing in self._sharing.values():
+            sharing.store.limit = max(ROOM_LEAST, min(ROOM, ROOM_ALL // len(self._sharing)))
+
+    def _begin(self, group: SiteGroup, origins: list[str]) -> None:
+        if group.id in self._sharing:
+            return
+        early = EARLY if group.id in self._starting else 0  # after a new start hosts may have all of it
+        sharing = Sharing(group.size, hash(group.id + self._peers.directory.name), early)
+        if len(group.path) == 1 and group.parent in origins:  # the source is there: it has all of it
+            sharing.told(group.parent, packed(np.ones(sharing.total, bool)), packed(np.zeros(sharing.total, bool)))
+        self._sharing[group.id] = sharing
 
     async def stop(self) -> None:
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    async def _line(self, group_id: str, site: str, line: str, etag: str) -> None:
+        """One connection: it brings one run after another."""
+        trip = 0.0
+        while sharing := self._sharing.get(group_id):
+            if sharing.store.full(time.monotonic()) or not sharing.take(line, trip):
+                await sharing.news(NEWS_S)
+                continue
+            began = time.monotonic()
+            try:
+                while request := sharing.ask(line):
+                    asked, at = time.monotonic(), request[0]
+                    async with contextlib.aclosing(self._peers.stream(site, group_id, *request, etag)) as stream:
+                        async for chunk in stream:
+                            if at == request[0]:
+                                waited = time.monotonic() - asked
+                                trip = min(trip or waited, waited)
+                            at += len(chunk)
+                            if not sharing.came(line, chunk):
+                                break
+                            while sharing.store.full(time.monotonic()):
+                                await sharing.news(NEWS_S)
+                sharing.ended(line, time.monotonic() - began)
+            except SiteError as error:
+                sharing.broke(line)
+                if sharing.fails(site, error.code):
+                    log.info("group %s: %s", group_id, error.message)
+                await asyncio.sleep(AGAIN_S)
+            except BaseException:
+                sharing.broke(line)
+                raise
 
     async def _follow(self, group_id: str, site: str) -> None:
         """What it has of the group."""
@@ -91,17 +157,18 @@ class Exchanges:
                 await asyncio.sleep(rest)
                 rest = min(AGAIN_MOST_S, 2 * rest)
 
-    async def _offer(self, group_id: str, local: str, several: bool) -> None:
+    async def _offer(self, group_id: str, local: str) -> None:
         """Say what may be asked for, and hear what has come."""
         at, before = 0.0, list[tuple[int, int]]()
         while sharing := self._sharing.get(group_id):
             await asyncio.sleep(OFFER_S)
             try:
-                now, offers = time.monotonic(), sharing.offers(time.monotonic()) if several else before
-                if several and (offers != before or now - at > REPEAT_S):
+                now, offers = time.monotonic(), sharing.offers()
+                if offers != before or now - at > REPEAT_S:
                     await self._client.offer(local, offers)
                     at, before = now, offers
-                sharing.have(await self._client.fetched(local) or packed(np.zeros(sharing.total, bool)))
+                if there := await self._client.fetched(local):
+                    sharing.have(there)
             except DatacastError as error:
                 log.info("group %s: %s", group_id, error)
                 await asyncio.sleep(AGAIN_S)

@@ -1,5 +1,6 @@
 """An object's bytes through this controller: to another site, from the hosts here that have them; to the hosts here,
-from another site. Nothing is kept: a range is passed on piece by piece, while it comes in.
+from another site. What this controller has read ahead (sharing.py) is given first; what it has not is passed on while
+it comes in.
 
 Bytes that are still on their way to this site are waited for, a moment; then whoever asks asks again. So a site that
 stands behind another gets each piece a little later than that one.
@@ -8,6 +9,7 @@ stands behind another gets each piece a little later than that one.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import re
 import time
@@ -30,7 +32,7 @@ WAIT_S, LOOK_S = 1.0, 0.02
 """Another site's question is held for so long; hosts are asked so often meanwhile."""
 PATIENCE_S = 8.0
 """A host's question likewise: it gives up after ten seconds without a byte."""
-AGAIN_S = 0.1
+AGAIN_S, NEWS_S = 0.1, 0.5
 HOLDERS_S = 1.0
 
 
@@ -106,6 +108,9 @@ class Gateway:
     async def _here(self, group: SiteGroup, off: int, length: int) -> bytes:
         if group.parent is None:
             return await self._from_source(group, off, length)
+        sharing = self.sharing.get(group.id)
+        if sharing is not None and (data := sharing.store.peek(off, off + length - 1)):
+            return data
         return await self._from_receivers(group, off, length)
 
     async def to_site(self, group: SiteGroup, first: int, last: int) -> AsyncGenerator[bytes, None]:
@@ -133,39 +138,35 @@ class Gateway:
         it broke off, or to another site that has the bytes. Raises SiteError."""
         at, end, avoided = first, time.monotonic() + patience, set[str]()
         while at <= last:
+            sharing = self.sharing.get(group.id)
+            if sharing is not None and (data := sharing.store.get(at, last)):
+                at, end = at + len(data), time.monotonic() + patience
+                yield data
+                continue
+            if sharing is not None and sharing.coming(at):
+                if time.monotonic() > end:
+                    raise SiteError("no other site has sent that yet", group.id, "not_yet")
+                await sharing.news(NEWS_S)
+                continue
             site, until = self._way(group, at, last, avoided)
             try:
                 if site is None:
                     raise SiteError("no other site has that yet", group.id, "not_yet")
-                async for chunk in self._from_site(group, site, at, until):
-                    at += len(chunk)
-                    end = time.monotonic() + patience
-                    yield chunk
+                if sharing is not None:
+                    sharing.apart(at, until)
+                async with contextlib.aclosing(self._peers.stream(site, group.id, at, until, group.etag)) as stream:
+                    async for chunk in stream:
+                        at, end = at + len(chunk), time.monotonic() + patience
+                        yield chunk
                 avoided.clear()
             except SiteError as error:
-                others = site is not None and self._gives_way(group, site, error)
-                if time.monotonic() > end or not (others or error.code in ("not_yet", "site_away")):
-                    raise  # whoever asked for these bytes asks again; nobody may be waiting for this answer any more
-                if others and site is not None:
+                if site is not None and self._gives_way(group, site, error):
                     avoided.add(site)
-                else:
-                    avoided.clear()
-                    await asyncio.sleep(AGAIN_S)
-
-    async def _from_site(self, group: SiteGroup, site: str, first: int, last: int) -> AsyncGenerator[bytes, None]:
-        """Raises SiteError."""
-        sharing = self.sharing.get(group.id)
-        if sharing:
-            sharing.asked(site)
-        try:
-            async for chunk in self._peers.stream(site, group.id, first, last, group.etag):
-                if sharing:
-                    sharing.came(site, first, len(chunk))
-                first += len(chunk)
-                yield chunk
-        finally:
-            if sharing:
-                sharing.answered(site)
+                    continue
+                if error.code not in ("not_yet", "site_away") or time.monotonic() > end:
+                    raise
+                avoided.clear()
+                await asyncio.sleep(AGAIN_S)
 
     def _way(self, group: SiteGroup, at: int, last: int, avoided: set[str]) -> tuple[str | None, int]:
         """Which site is asked from byte `at` on, and up to which."""
@@ -182,7 +183,6 @@ class Gateway:
         if sharing is None or (site == group.parent and error.code not in ("not_yet", "site_away")):
             return False
         others = site != group.parent or any(origin != site for origin in sharing.origins)
-        if error.code != "not_yet":
+        if sharing.fails(site, error.code):
             log.info("group %s: %s", group.id, error.message)
-            sharing.away(site)
         return others

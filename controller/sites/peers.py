@@ -7,7 +7,7 @@ import json
 import logging
 import ssl
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,8 +29,10 @@ than TCP's own timers."""
 ORDERS_WAIT_S, HELD_WAIT_S = 20.0, 2.0
 JSON_MAX = 8 << 20
 CONNECTIONS = 16
-"""To one site."""
+"""To one site: for bytes, and as many for questions, some of which wait long for their answers."""
 AWAY_S = 60.0
+NO_FAULT = (ssl.SSLWantReadError, ssl.SSLWantWriteError, ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
+"""What TLS says of a connection that waits or has ended: not that somebody is another one than was thought."""
 
 
 @dataclass
@@ -44,7 +46,8 @@ class Peer:
     """When it last asked us, or answered; of this machine's clock that only runs on."""
     problem: str = ""
     http: httpx.AsyncClient | None = None
-    streams: int = 0
+    data: httpx.AsyncClient | None = None
+    """Connections for bytes."""
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     """There is something for it to do."""
 
@@ -84,8 +87,8 @@ class Peers:
         known = self.directory.sites.sites
         for name in [name for name in self.all if name not in known or self._changed(name)]:
             peer = self.all.pop(name)
-            if peer.http is not None:
-                asyncio.get_running_loop().create_task(peer.http.aclose())
+            for one in filter(None, (peer.http, peer.data)):
+                asyncio.get_running_loop().create_task(one.aclose())
         for name, site in known.items():
             if name not in self.all:
                 self.all[name] = Peer(name, site.url, site.ca)
@@ -105,25 +108,34 @@ class Peers:
 
     # ---- asking ----
     def _http(self, peer: Peer) -> httpx.AsyncClient:
+        """For questions."""
+        if peer.http is None:
+            peer.http = self._connections(peer)
+        return peer.http
+
+    def _data(self, peer: Peer) -> httpx.AsyncClient:
+        if peer.data is None:
+            peer.data = self._connections(peer)
+        return peer.data
+
+    def _connections(self, peer: Peer) -> httpx.AsyncClient:
         if peer.url is None:
             raise SiteError(f"site {peer.name} has no URL here: it comes to us", peer.name, "no_url")
-        if peer.http is None:
-            try:
-                verify = self._identity.client_for("controller", peer.ca)
-            except TlsError as error:
-                raise SiteError(error.message, error.what, "certificate") from error
-            peer.http = httpx.AsyncClient(
-                base_url=peer.url,
-                verify=verify,
-                trust_env=False,
-                timeout=httpx.Timeout(HEAD_S, connect=CONNECT_S, pool=None),
-                limits=httpx.Limits(max_connections=CONNECTIONS, keepalive_expiry=60.0),
-            )
-        return peer.http
+        try:
+            verify = self._identity.client_for("controller", peer.ca)
+        except TlsError as error:
+            raise SiteError(error.message, error.what, "certificate") from error
+        return httpx.AsyncClient(
+            base_url=peer.url,
+            verify=verify,
+            trust_env=False,
+            timeout=httpx.Timeout(HEAD_S, connect=CONNECT_S, pool=None),
+            limits=httpx.Limits(max_connections=CONNECTIONS, keepalive_expiry=60.0),
+        )
 
     def _failed(self, peer: Peer, error: BaseException) -> SiteError:
         cause: BaseException | None = error
-        while cause is not None and not isinstance(cause, ssl.SSLError):
+        while cause is not None and (not isinstance(cause, ssl.SSLError) or isinstance(cause, NO_FAULT)):
             cause = cause.__cause__ or cause.__context__
         why = explain(cause) if cause is not None else (str(error) or "it does not answer")
         text = f"site {peer.name} at {peer.url}: {why}"
@@ -187,7 +199,7 @@ class Peers:
                 f"site {name} tells what cannot be read: {error.errors()[0]}", name, "bad_answer"
             ) from error
 
-    async def stream(self, name: str, group: str, first: int, last: int, etag: str) -> AsyncIterator[bytes]:
+    async def stream(self, name: str, group: str, first: int, last: int, etag: str) -> AsyncGenerator[bytes, None]:
         """Bytes of an object, as they come. Raises SiteError: `not_yet` (it has not got them either), `changed`,
         `site_away` and others; what came before that was right."""
         peer = self.get(name)
@@ -195,7 +207,7 @@ class Peers:
         patience = httpx.Timeout(STILL_S, connect=CONNECT_S, pool=None)
         got = 0
         try:
-            async with self._http(peer).stream(
+            async with self._data(peer).stream(
                 "GET", f"/site/objects/{group}", headers=headers, timeout=patience
             ) as answer:
                 peer.hear()
@@ -220,8 +232,8 @@ class Peers:
 
     async def close(self) -> None:
         for peer in self.all.values():
-            if peer.http is not None:
-                await peer.http.aclose()
+            for one in filter(None, (peer.http, peer.data)):
+                await one.aclose()
 
 
 def _refusal(name: str, status: int) -> SiteError:

@@ -15,8 +15,6 @@ Receiver = Annotated[str, Field(min_length=1, max_length=320)]
 Size = Annotated[int, Field(ge=0, le=1 << 53)]
 AT_SITE = "site:"
 """Of an object that another site gives."""
-DEALT = "?dealt"
-"""Behind it: hosts may ask for what they are told only (master/fetching.py)."""
 HOSTS_MAX, PATH_MAX, PARTS_MAX = 8192, 16, 256
 HELD_MAX = PIECES_MAX // 4
 """Hexadecimal digits."""

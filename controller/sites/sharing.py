@@ -1,12 +1,15 @@
-"""Of one group at a site: which of the sites that have it gives which pieces (origins/exchange.py), and what is begun.
+"""Of one group at a site: which of the sites that have it gives which pieces (origins/exchange.py), and what has come.
 
-What each site has comes in as reports, what this one has from its master; what the master may let its hosts ask for
-goes out, and, when they ask, who is asked. So much is begun with each site as it brings in a second or so: what was
-asked of a slow one is nobody else's. A site that fails is asked for nothing until it tells again what it has.
+What each site has comes in as reports, what this one has from its master. Lines, some connections of this controller to
+each site, take runs of pieces and read them ahead (exchanges.py); the master may let its hosts ask for what is begun. A
+site that fails is asked for nothing until it tells again what it has.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import time
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,20 +17,33 @@ import numpy as np
 from datacast.origins.exchange import Exchange, packed, runs_of, unpacked
 from datacast.origins.ranges import Range, piece_bytes
 
-AHEAD_S, AHEAD_LEAST_S = 1.5, 0.6
-"""Begun with a site: what it brings in so long; towards the end less, so that all end together."""
-AHEAD_LEAST = 4
-"""Pieces, also of a site whose rate is not known."""
-STALE_S = 8.0
-"""What has not come after so long is anybody's again."""
-WEIGHT = 0.4
-"""Of the newest measurement of a rate."""
+from .store import Store
+
+LINES_LEAST, LINES_MOST, LINES_ALL = 2, 8, 8
+"""Connections to a site, and to all of them: while one asks for its next run others bring theirs."""
+TRIPS = 10
+"""A run takes so many round trips at least: then asking for the next costs little."""
+SLOTS = 8
+"""Requests of this site's hosts at a time. They wait for what is on its way where there are no more runs of it."""
+SMALL = 1 << 20
+"""Bytes of a piece. Of longer ones hosts always ask while they come: the room would not hold them."""
+REQUEST_S, REQUEST_LEAST, REQUEST_MOST = 2.0, 256 << 10, 16 << 20
+"""What a line asks for at once: hosts wait for what has been asked for."""
+APART_MAX = 1024
+QUIET_S = 1.0
+"""A site that brought something so lately is not away, though one of its connections broke off."""
+ROOM = 32 << 20
 
 
 @dataclass
 class _Run:
     pieces: Range
-    since: float
+    at: int
+    """The next byte, behind the last one, and behind the last one that its line has asked for."""
+    end: int
+    asked: int
+    apart: list[tuple[int, int]] = field(default_factory=list)
+    """First byte and end of what hosts have asked for meanwhile, past the line."""
 
 
 @dataclass
@@ -35,27 +51,31 @@ class _Origin:
     held: np.ndarray
     known: np.ndarray
     """Pieces that it is known to have or to have begun."""
-    runs: list[_Run] = field(default_factory=list)
-    streams: int = 0
-    came: int = 0
-    """Bytes since the last look."""
+    lines: list[str] = field(default_factory=list)
+    heard: float = 0.0
 
 
 class Sharing:
-    """Times are seconds of a clock that only runs on."""
-
-    def __init__(self, size: int, seed: int = 0) -> None:
+    def __init__(self, size: int, seed: int = 0, early: int = 0) -> None:
+        """`early`: bytes that are begun before the master has told what hosts have."""
         self.size, self.piece = size, piece_bytes(size)
         self.total = -(-size // self.piece)
         self.mine = np.zeros(self.total, bool)
         """What hosts of this site have."""
         self.version = 1
         """Another one when there is something new to tell other sites."""
-        self._passed = np.zeros(self.total, np.int64)
-        """Bytes of each piece that have come."""
-        self._exchange = Exchange(self.total, run=AHEAD_LEAST // 2, seed=seed)
+        self.store = Store(ROOM)
+        self._early, self._told = early, False
+        """The master has said what hosts have."""
+        self._came = np.zeros(self.total, bool)
+        """Pieces that have come whole, and that hosts may not have yet."""
+        self._broken: dict[int, int] = {}
+        """Of a piece that broke off: the byte from which on it is missing."""
+        self._exchange = Exchange(self.total, run=2, seed=seed)
         self._origins: dict[str, _Origin] = {}
-        self._looked = 0.0
+        self._runs: dict[str, _Run] = {}
+        """By line."""
+        self._news = asyncio.Event()
 
     # ---- what comes in ----
     def told(self, site: str, held: str, begun: str) -> None:
@@ -66,9 +86,10 @@ class Sharing:
             self.away(site)
             origin = None
         if origin is None:
-            origin = _Origin(np.zeros(self.total, bool), np.zeros(self.total, bool))
-            self._origins[site] = origin
-            self._exchange.connects(site, site)
+            origin = self._origins[site] = _Origin(np.zeros(self.total, bool), np.zeros(self.total, bool))
+            for number in range(LINES_MOST):
+                origin.lines.append(f"{site}/{number}")
+                self._exchange.connects(origin.lines[-1], site)
         for what in runs_of(has & ~origin.held):
             self._exchange.holds(site, what)
         for what in runs_of((has | busy) & ~origin.known):
@@ -77,56 +98,137 @@ class Sharing:
             self.version += 1
         origin.held = has
         origin.known |= has | busy
+        self.wake()
 
     def away(self, site: str) -> None:
         """It does not answer, or has not what it said."""
         if (origin := self._origins.pop(site, None)) is not None:
+            for line in origin.lines:
+                self.broke(line)
             self._exchange.forgets(site)
-            self._keep([run.pieces for run in origin.runs])
             self.version += 1
+            self.wake()
 
-    def _keep(self, begun: list[Range]) -> None:
-        """Runs were given up: what had come of them is here all the same."""
-        for run in begun:
-            self._passed[run.first : run.end] = 0
-            for what in runs_of(_only(self.mine, run)):
-                self._exchange.has(what)
+    def fails(self, site: str, code: str) -> bool:
+        """A connection to it broke off. Whether it is asked for nothing until it tells again what it has."""
+        origin = self._origins.get(site)
+        if origin is None or code == "not_yet":
+            return False
+        if code == "site_away" and time.monotonic() - origin.heard < QUIET_S:
+            return False
+        self.away(site)
+        return True
 
     def have(self, told: str) -> None:
         """What hosts here have now. Raises DealingError."""
-        now = unpacked(told, self.total)
+        now, self._told = unpacked(told, self.total), True
         if (now == self.mine).all():
             return
-        for origin, name in [(origin, name) for name, origin in self._origins.items()]:
-            for run in [run for run in origin.runs if now[run.pieces.first : run.pieces.end].all()]:
-                origin.runs.remove(run)
-                self._exchange.fetched(name, run.pieces, 0.0)
         busy = self._busy()
         for what in runs_of(now & ~self.mine & ~busy):
             self._exchange.has(what)
-        for what in runs_of(self.mine & ~now & ~busy):
+        for what in runs_of(now & ~self.mine):
+            self.store.done(what.first * self.piece, what.end * self.piece)
+        gone = self.mine & ~now & ~busy
+        for what in runs_of(gone):
             self._exchange.lost(what)
-        self._passed[self.mine & ~now] = 0
+        self._came &= ~gone
         self.mine = now
         self.version += 1
+        self.wake()
 
-    def asked(self, site: str) -> None:
-        """A range of this site begins to come, until `answered`."""
-        if site in self._origins:
-            self._origins[site].streams += 1
+    def wake(self) -> None:
+        """Whoever waits for news looks again."""
+        before, self._news = self._news, asyncio.Event()
+        before.set()
 
-    def came(self, site: str, first: int, count: int) -> None:
-        """Bytes of it, from `first` on: what the hosts here have is heard of later."""
-        if site in self._origins:
-            self._origins[site].came += count
-        while count > 0:
-            n = min(count, self.piece - first % self.piece)
-            self._passed[first // self.piece] += n
-            first, count = first + n, count - n
+    async def news(self, seconds: float) -> None:
+        """Waits for some, so long at most."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
 
-    def answered(self, site: str) -> None:
-        if site in self._origins:
-            self._origins[site].streams = max(0, self._origins[site].streams - 1)
+    # ---- lines ----
+    def take(self, line: str, trip_s: float = 0.0) -> bool:
+        """It begins its next run; False: there is nothing for it now. `trip_s`: a round trip of it."""
+        site, _, number = line.rpartition("/")
+        if site not in self._origins or line in self._runs or int(number) >= self._lines():
+            return False
+        if not self._told and int((self._busy() | self._came).sum()) * self.piece >= self._early:
+            return False
+        fresh = not self._runs and not self._came.any() and not self.mine.any()
+        one = self._exchange.take(line, least_s=TRIPS * trip_s, at=0 if fresh else None)
+        if one is None:
+            return False
+        first = self._broken.pop(one.first, one.first * self.piece)
+        self._runs[line] = _Run(one, first, min(self.size, one.end * self.piece), first)
+        self.version += 1
+        return True
+
+    def ask(self, line: str) -> tuple[int, int] | None:
+        """The first and the last byte of its next request; None: its run has come, or is not its any more."""
+        run = self._runs.get(line)
+        if run is None:
+            return None
+        while past := next((end for first, end in run.apart if first <= run.at < end), 0):
+            self._on(run, past)
+        if run.at >= run.end:
+            return None
+        most = max(REQUEST_LEAST, min(REQUEST_MOST, int(self._exchange.rate(line) * self.piece * REQUEST_S)))
+        run.asked = min([run.end, run.at + most, *(first for first, _ in run.apart if first > run.at)])
+        return run.at, run.asked - 1
+
+    def _lines(self) -> int:
+        """To each site."""
+        return max(LINES_LEAST, min(LINES_MOST, LINES_ALL // max(1, len(self._origins))))
+
+    def came(self, line: str, data: bytes) -> bool:
+        """Bytes of its run. Whether it goes on: its site may be away by now."""
+        run = self._runs.get(line)
+        if run is None:
+            return False
+        now = time.monotonic()
+        self.store.put(run.at, data, now)
+        self._origins[line.rpartition("/")[0]].heard = now
+        self._on(run, run.at + len(data))
+        return True
+
+    def _on(self, run: _Run, at: int) -> None:
+        before, run.at = run.at // self.piece, min(at, run.end)
+        last = run.pieces.end if run.at == run.end else run.at // self.piece
+        if last > before:
+            self._came[before:last] = True
+            self.version += 1
+        self.wake()
+
+    def ended(self, line: str, seconds: float) -> None:
+        """Its run has come."""
+        if (run := self._runs.pop(line, None)) is not None:
+            self._exchange.fetched(line, run.pieces, seconds)
+            self.wake()
+
+    def broke(self, line: str) -> None:
+        """It broke off: the rest of its run is anybody's again."""
+        if (run := self._runs.pop(line, None)) is None:
+            return
+        missing = run.at // self.piece
+        got = missing - run.pieces.first if run.at < run.end else run.pieces.count
+        if got < run.pieces.count:
+            self._broken[missing] = run.at
+        self._exchange.failed(line, run.pieces, got)
+        for what in runs_of(_only(self.mine, run.pieces)):
+            self._exchange.has(what)
+        self.wake()
+
+    def coming(self, at: int) -> bool:
+        """Whether a line has asked for this byte."""
+        return any(run.at <= at < run.asked for run in self._runs.values())
+
+    def apart(self, first: int, last: int) -> None:
+        """A host asks for these bytes past the lines: none need bring them."""
+        for run in self._runs.values():
+            if run.asked <= first < run.end and len(run.apart) < APART_MAX:
+                run.apart.append((first, last + 1))
 
     # ---- what goes out ----
     @property
@@ -134,8 +236,8 @@ class Sharing:
         return list(self._origins)
 
     def held(self) -> str:
-        """For other sites: what hosts here have; where none is to have it, what those sites have that are asked."""
-        return packed(self.mine)
+        """For other sites: what hosts here have or are about to have."""
+        return packed(self.mine | self._came)
 
     def passed_on(self) -> str:
         """What the sites have that this one asks: of one that only passes on."""
@@ -146,68 +248,34 @@ class Sharing:
 
     def _busy(self) -> np.ndarray:
         found = np.zeros(self.total, bool)
-        for origin in self._origins.values():
-            for run in origin.runs:
-                found[run.pieces.first : run.pieces.end] = True
+        for run in self._runs.values():
+            found[run.pieces.first : run.pieces.end] = True
         return found
 
-    def offers(self, now: float) -> list[tuple[int, int]]:
+    def offers(self) -> list[tuple[int, int]]:
         """First and count, in order: the pieces that hosts may ask for now and do not have."""
-        self._measure(now)
-        for name, origin in self._origins.items():
-            for run in [run for run in origin.runs if now - run.since > STALE_S]:
-                origin.runs.remove(run)
-                self._exchange.failed(name, run.pieces)
-                self._keep([run.pieces])
-        for name in sorted(self._origins, key=self._exchange.rate, reverse=True):
-            # the fastest first: what a slow one has left is not its again
-            origin = self._origins[name]
-            while self._pending(origin) < self._ahead(name):
-                one = self._exchange.take(name)
-                if one is None:
-                    break
-                origin.runs.append(_Run(one, now))
-                self.version += 1
-        return [(one.first, one.count) for one in runs_of(self._busy() & ~self.mine)]
-
-    def _pending(self, origin: _Origin) -> float:
-        """Pieces that are begun with it and have not come."""
-        return sum(self._missing(run.pieces) for run in origin.runs)
-
-    def _missing(self, run: Range) -> float:
-        rest = self.piece - np.minimum(self._passed[run.first : run.end], self.piece)
-        return float((rest * ~self.mine[run.first : run.end]).sum()) / self.piece
-
-    def _ahead(self, name: str) -> float:
-        every = sum(self._exchange.rate(other) for other in self._origins)
-        rest = self._exchange.left / every if every else AHEAD_S
-        return max(AHEAD_LEAST, self._exchange.rate(name) * min(AHEAD_S, max(AHEAD_LEAST_S, rest)))
-
-    def _measure(self, now: float) -> None:
-        took, self._looked = now - self._looked, now
-        for name, origin in self._origins.items():
-            if origin.came or origin.streams:
-                rate, known = origin.came / self.piece / max(took, 1e-3), self._exchange.rate(name)
-                self._exchange.measured(name, rate if not known else known + WEIGHT * (rate - known))
-            origin.came = 0
+        found = self._came.copy()
+        if len(self._runs) <= SLOTS or self.piece > SMALL:
+            found |= self._busy()
+        return [(one.first, one.count) for one in runs_of(found & ~self.mine)]
 
     def way(self, first: int, last: int, avoided: set[str]) -> tuple[str | None, int]:
-        """Who is asked for bytes from `first` on, and up to which of them; None: nobody has them."""
+        """Who is asked for bytes from `first` on that no line brings, and up to which one; None: nobody has them."""
         at = first // self.piece
         site, end = self._who(at, avoided), at + 1
-        while end * self.piece <= last and self._who(end, avoided) == site:
+        while end * self.piece <= last and self._who(end, avoided) == site and not self._is_here(end * self.piece):
             end += 1
         return site, min(last, end * self.piece - 1)
 
+    def _is_here(self, at: int) -> bool:
+        return self.store.has(at) or self.coming(at)
+
     def _who(self, piece: int, avoided: set[str]) -> str | None:
         able = [name for name, o in self._origins.items() if name not in avoided and o.held[piece]]
-        for name in able:
-            if any(run.pieces.first <= piece < run.pieces.end for run in self._origins[name].runs):
-                return name
-        # nobody was chosen, or the one that was is not there: whoever would have it soonest
-        return min(
-            able, key=lambda n: (self._pending(self._origins[n]) / (self._exchange.rate(n) or 1e-9), n), default=None
-        )
+        return max(able, key=self._rate, default=None)
+
+    def _rate(self, site: str) -> float:
+        return sum(self._exchange.rate(line) for line in self._origins[site].lines)
 
 
 def _only(pieces: np.ndarray, what: Range) -> np.ndarray:

@@ -171,16 +171,24 @@ class Collective:
             line.asked += 1
             self._messages[line.node[0]] += GET if self._ours else REQUEST + PIECE_HEADER
             asked_at = self.fluid.now
-
-            def there(one: Range = one, asked_at: float = asked_at) -> None:
-                self._there(cluster, line, one, self.fluid.now - asked_at)
-
+            send = partial(self._send, cluster, line, one, asked_at)
             trip = self.network.delays[line.node[0], line.peer[0]] if line.asked == 1 else 0.0
             if trip:
-                self.fluid.after(trip, partial(self.fluid.send, line.pipe, one.count * PIECE, there))
+                self.fluid.after(trip, send)
             else:
-                self.fluid.send(line.pipe, one.count * PIECE, there)
+                send()
         return True
+
+    def _send(self, cluster: _Cluster, line: _Line, one: Range, asked_at: float) -> None:
+        """Its pieces one after another: each is there for others when it has come."""
+        for piece in range(one.first, one.end):
+
+            def there(piece: int = piece) -> None:
+                if piece + 1 == one.end:
+                    self._there(cluster, line, one, self.fluid.now - asked_at)
+                self.fluid.after(LAN_HOP_S + PIECE / LAN, lambda: self._spread(line.node[0], Range(piece, 1)))
+
+            self.fluid.send(line.pipe, PIECE, there)
 
     def _there(self, cluster: _Cluster, line: _Line, one: Range, seconds: float) -> None:
         line.asked -= 1
@@ -189,7 +197,6 @@ class Collective:
         cluster.work.fetched(line.fetcher, one, took)
         line.ahead = 1 if took > LONG * 2 * self.network.delays[line.peer[0], line.node[0]] else AHEAD
         self._ask(cluster, line)
-        self.fluid.after(LAN_HOP_S + one.count * PIECE / LAN, lambda: self._spread(line.node[0], one))
 
     def _spread(self, c: int, one: Range) -> None:
         """All nodes of the cluster have it."""

@@ -10,6 +10,7 @@ import pytest
 from datacast.controller.sites.coordinator import Coordinator
 from datacast.controller.sites.records import Order, Progress, SiteGroup
 from datacast.fabric_manager.api import GroupSpec
+from datacast.services.sites_file import SiteError
 
 ID = "s-0123456789abcdef"
 
@@ -21,6 +22,9 @@ class Peers:
         self.directory = SimpleNamespace(name="syd", sites=SimpleNamespace(url="https://10.0.0.9:7580"))
         self.all = {name: SimpleNamespace(name=name, url=f"https://{name}:7580") for name in ("sfo", "oak")}
         self.told: list[tuple[str, Progress]] = []
+
+    async def held(self, site: str, group: str, version: int) -> None:
+        raise SiteError(f"{site} is away", site, "site_away")
 
     async def tell(self, site: str, group: str, progress: Progress) -> bool:
         self.told.append((site, progress))
@@ -84,14 +88,6 @@ def test_a_second_order_for_a_group_is_another_site_to_take_it_from():
     assert [(whose, told.state) for whose, told in at.peers.told] == [("oak", "done")]  # type: ignore[attr-defined]
     kept = SiteGroup.model_validate_json(at._client.kept[ID])  # type: ignore[attr-defined]
     assert kept.others == ["oak"]  # also after the controller was started again
-
-
-def test_hosts_wait_for_offers_where_several_sites_can_be_asked():
-    for others, dealt in (([], False), (["oak"], True), (["mars"], False)):
-        at = site()
-        given(at, ("sfo", order(["ams", "sfo"], ["all"], others=others)))
-        (spec,) = at._client.made  # type: ignore[attr-defined]
-        assert spec["url"].endswith("?dealt") == dealt
 
 
 def test_the_same_group_for_other_receivers_is_refused():

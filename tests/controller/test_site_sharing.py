@@ -1,18 +1,21 @@
-"""What a site's hosts may ask other sites for, and which one is asked: every byte once, whoever goes away."""
+"""What a site's connections bring from other sites, and what its hosts may ask for: each byte once, whoever goes."""
 
 from __future__ import annotations
+
+import asyncio
 
 import numpy as np
 import pytest
 
-from datacast.controller.sites.sharing import STALE_S, Sharing
+from datacast.controller.sites import sharing as module
+from datacast.controller.sites.sharing import LINES_LEAST, LINES_MOST, SLOTS, Sharing
 from datacast.origins.dealing import DealingError
 from datacast.origins.exchange import packed
 from datacast.origins.ranges import piece_bytes
 
 KIB = 1 << 10
 SIZE = 24 << 20
-TICK_S = 0.25
+STEP = 64 * KIB
 
 
 def every(total: int) -> str:
@@ -24,56 +27,66 @@ def none(total: int) -> str:
 
 
 class Site:
-    """Hosts that ask for what they are offered, 64 KiB at a time; the news of a piece comes a look later."""
+    """Lines that bring 64 KiB at a time, each site as many of them in a look as its rate says; hosts that have a piece
+    a look after it has come."""
 
-    def __init__(self, rates: dict[str, float], size: int = SIZE) -> None:
+    def __init__(self, rates: dict[str, int], size: int = SIZE) -> None:
         self.sharing, self.rates, self.size = Sharing(size, seed=1), rates, size
         self.came: dict[str, int] = dict.fromkeys(rates, 0)
+        self.times = np.zeros(size, np.uint8)
         self.got = np.zeros(self.sharing.total, bool)
-        self.now = 100.0
-        self._credit = dict.fromkeys(rates, 0.0)
+        self.sharing.have(packed(self.got))
+
+    def lines(self, site: str) -> list[str]:
+        return [f"{site}/{number}" for number in range(LINES_MOST)]
+
+    def step(self, line: str) -> bool:
+        """Some bytes over a line. False: there is nothing for it."""
+        s = self.sharing
+        while (run := s._runs.get(line)) is None or run.at >= run.asked:
+            if run is None and not s.take(line):
+                return False
+            if s.ask(line) is None:
+                s.ended(line, 0.5)
+        n = min(STEP, run.asked - run.at)
+        self.times[run.at : run.at + n] += 1
+        self.came[line.rpartition("/")[0]] += n
+        assert s.came(line, bytes(n))
+        return True
 
     def look(self) -> None:
-        s = self.sharing
-        s.have(packed(self.got))
-        offers = [p for first, count in s.offers(self.now) for p in range(first, first + count)]
-        assert not self.got[offers].any()  # nothing that is here
-        self.now += TICK_S
         for site, rate in self.rates.items():
-            self._credit[site] = min(self._credit[site] + rate * TICK_S, 2 * rate * TICK_S)
-        for piece in offers:
-            site, end = s.way(piece * s.piece, min(self.size, (piece + 1) * s.piece) - 1, set())
-            assert site is not None and end == min(self.size, (piece + 1) * s.piece) - 1
-            if self._credit.get(site, 0.0) >= s.piece:
-                self._credit[site] -= s.piece
-                self.came[site] += s.piece
-                s.asked(site)
-                s.came(site, piece * s.piece, s.piece)
-                s.answered(site)
-                self.got[piece] = True
+            left, lines = rate, self.lines(site)
+            while left > 0 and (brought := sum(self.step(line) for line in lines[:left])):
+                left -= brought
+        for first, count in self.sharing.offers():
+            assert not self.got[first : first + count].any()  # nothing that is here
+            pieces = np.arange(first, first + count)
+            self.got[pieces[self.sharing._came[pieces]]] = True
+        self.sharing.have(packed(self.got))
 
-    def until_whole(self, looks: int = 2000) -> float:
-        began = self.now
+    def until_whole(self, looks: int = 2000) -> int:
+        looked = 0
         while not self.got.all():
-            looks -= 1
-            assert looks, self.sharing.offers(self.now)
+            looked += 1
+            assert looked < looks, self.sharing.offers()
             self.look()
-        return self.now - began
+        return looked
 
 
 def test_two_sites_that_have_it_all_give_as_they_can():
-    site = Site({"near": 3e6, "far": 1e6})
+    site = Site({"near": 24, "far": 8})
     total = site.sharing.total
     site.sharing.told("near", every(total), none(total))
     site.sharing.told("far", every(total), none(total))
     took = site.until_whole()
-    assert sum(site.came.values()) == SIZE  # each piece once
+    assert (site.times == 1).all()
     assert 0.15 < site.came["far"] / SIZE < 0.35
-    assert took < 1.25 * SIZE / 4e6
+    assert took < 1.3 * SIZE / STEP / 32
 
 
 def test_nobody_is_asked_for_what_it_has_not():
-    site = Site({"part": 1e6})
+    site = Site({"part": 8})
     total = site.sharing.total
     half = np.zeros(total, bool)
     half[: total // 2] = True
@@ -81,13 +94,14 @@ def test_nobody_is_asked_for_what_it_has_not():
     for _ in range(200):
         site.look()
     assert (site.got == half).all()
-    assert site.sharing.offers(site.now) == []
+    assert site.sharing.offers() == []
     assert site.sharing.way(SIZE - 1, SIZE - 1, set())[0] is None
     site.sharing.told("part", every(total), none(total))
     site.until_whole()
+    assert (site.times == 1).all()
 
 
-def test_a_way_goes_as_far_as_one_site_is_meant():
+def test_a_way_goes_as_far_as_one_site_is_meant_and_to_what_is_here():
     s = Sharing(SIZE)
     first = np.zeros(s.total, bool)
     first[:3] = True
@@ -96,63 +110,137 @@ def test_a_way_goes_as_far_as_one_site_is_meant():
     assert s.way(100, SIZE - 1, set()) == ("a", 3 * s.piece - 1)
     assert s.way(3 * s.piece, SIZE - 1, set()) == ("b", SIZE - 1)
     assert s.way(100, SIZE - 1, {"a"}) == (None, 3 * s.piece - 1)
+    s.store.put(8 * s.piece, b"12", 0.0)
+    assert s.way(3 * s.piece, SIZE - 1, set()) == ("b", 8 * s.piece - 1)
 
 
-def test_what_a_site_that_goes_had_begun_is_the_others_at_once():
-    site = Site({"a": 2e6, "b": 2e6})
-    total = site.sharing.total
+def test_what_a_site_that_goes_had_begun_goes_on_where_it_broke_off():
+    site = Site({"a": 8, "b": 8})
+    s = site.sharing
     for name in site.rates:
-        site.sharing.told(name, every(total), none(total))
-    for _ in range(8):
+        s.told(name, every(s.total), none(s.total))
+    for _ in range(5):
         site.look()
+    assert any(run.at > run.pieces.first * s.piece for line, run in s._runs.items() if line.startswith("a/"))
     site.rates.pop("a")
-    site.sharing.away("a")
-    assert site.sharing.origins == ["b"]
+    s.away("a")
+    assert s.origins == ["b"] and not s.came("a/0", b"late")
     site.until_whole()
-    assert sum(site.came.values()) == SIZE
+    assert (site.times == 1).all()  # also the pieces that had come in part
 
 
-def test_what_a_site_never_sends_is_anybodys_again():
-    """It tells that it has it all, and not one byte comes."""
-    site = Site({"dumb": 0.0, "good": 2e6})
-    total = site.sharing.total
-    for name in site.rates:
-        site.sharing.told(name, every(total), none(total))
-    took = site.until_whole()
-    assert site.came == {"dumb": 0, "good": SIZE}
-    assert took < SIZE / 2e6 + 4 * STALE_S
+def test_a_connection_that_breaks_costs_nothing_that_came():
+    site = Site({"a": 8})
+    s = site.sharing
+    s.told("a", every(s.total), none(s.total))
+    for number in range(200):
+        site.look()
+        s.broke(f"a/{number % LINES_MOST}")
+        if site.got.all():
+            break
+    assert site.got.all() and (site.times == 1).all()
 
 
 def test_what_is_lost_here_is_fetched_again():
-    site = Site({"a": 4e6})
+    site = Site({"a": 16})
     total = site.sharing.total
     site.sharing.told("a", every(total), none(total))
     site.until_whole()
-    site.look()
     version = site.sharing.version
     site.got[5:9] = False
-    site.look()
+    site.sharing.have(packed(site.got))
     assert site.sharing.version > version  # others hear of it
     site.until_whole()
-    assert site.came["a"] == SIZE + 4 * site.sharing.piece
+    piece = site.sharing.piece
+    assert (site.times[5 * piece : 9 * piece] == 2).all() and site.times.sum() == SIZE + 4 * piece
 
 
 def test_a_site_that_has_lost_pieces_is_not_asked_for_them():
     s = Sharing(SIZE)
+    s.have(none(s.total))
     s.told("a", every(s.total), none(s.total))
-    s.offers(0.0)
+    assert s.take("a/0")
     s.told("a", none(s.total), none(s.total))
-    assert s.offers(1.0) == []
+    assert s.offers() == [] and not s.take("a/0")
     assert s.way(0, SIZE - 1, set())[0] is None
 
 
 def test_what_others_have_begun_is_left_to_the_last():
-    s = Sharing(SIZE, seed=3)
+    site = Site({"source": 8})
+    s = site.sharing
     busy = np.zeros(s.total, bool)
     busy[: s.total - 4] = True
-    s.told("source", every(s.total), none(s.total))
     s.told("sibling", none(s.total), packed(busy))
-    assert s.offers(0.0)[-1][0] >= s.total - 4
+    s.told("source", every(s.total), none(s.total))
+    s.take("source/0")  # the first byte is asked for by whoever wants the size
+    assert s._runs["source/0"].pieces.first == 0
+    s.take("source/1")
+    assert s._runs["source/1"].pieces.first >= s.total - 4
+
+
+@pytest.mark.parametrize("early", [0, 2 << 20])
+def test_before_the_master_has_told_what_hosts_have_a_little_is_read(early: int):
+    s = Sharing(SIZE, early=early)
+    s.told("a", every(s.total), none(s.total))
+    while any([s.take(f"a/{number}") for number in range(LINES_MOST)]):
+        for number in range(LINES_MOST):
+            while request := s.ask(f"a/{number}"):
+                s.came(f"a/{number}", bytes(request[1] + 1 - request[0]))
+            s.ended(f"a/{number}", 1.0)
+    assert early <= s.store.used <= (early and early + 4 * s.piece)
+    s.have(every(s.total))
+    assert s.offers() == [] and not s.take("a/0")  # they have all of it
+
+
+def test_several_sites_share_the_lines():
+    s = Sharing(SIZE)
+    s.have(none(s.total))
+    for name in "abcdefgh":
+        s.told(name, every(s.total), none(s.total))
+    taken = [s.take(f"{name}/{number}") for name in "abcdefgh" for number in range(LINES_MOST)]
+    assert sum(taken) == 8 * LINES_LEAST
+    assert s.offers() == []  # more than hosts can wait for at once: they ask for what has come
+    line = "a/0"
+    while request := s.ask(line):
+        s.came(line, bytes(request[1] + 1 - request[0]))
+    assert sum(count for _, count in s.offers()) == s._runs[line].pieces.count
+    s.away("b")
+    for name in "cdef":
+        s.away(name)
+    assert len(s._runs) <= SLOTS and sum(count for _, count in s.offers()) > 1
+
+
+def test_hosts_wait_for_what_was_asked_for_and_get_the_rest_past_the_lines(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "REQUEST_LEAST", 100 * KIB)
+    s = Sharing(4 << 20)
+    s.have(none(s.total))
+    s.told("a", every(s.total), none(s.total))
+    s.take("a/0")
+    assert s.ask("a/0") == (0, 100 * KIB - 1)
+    assert s.coming(0) and s.coming(100 * KIB - 1) and not s.coming(100 * KIB)
+    s.apart(120 * KIB, 150 * KIB - 1)
+    s.came("a/0", bytes(100 * KIB))
+    assert not s.coming(0) and s.ask("a/0") == (100 * KIB, 120 * KIB - 1)
+    s.came("a/0", bytes(20 * KIB))
+    assert s.ask("a/0") == (150 * KIB, 250 * KIB - 1)
+    s.came("a/0", bytes(100 * KIB))
+    assert s.ask("a/0") == (250 * KIB, 256 * KIB - 1)
+    s.came("a/0", bytes(6 * KIB))
+    assert s.ask("a/0") is None
+    s.ended("a/0", 1.0)
+    assert s.held() == packed(np.arange(s.total) == 0)
+
+
+def test_who_waits_hears_of_news():
+    async def run() -> None:
+        s = Sharing(SIZE)
+        waiting = asyncio.create_task(s.news(60.0))
+        await asyncio.sleep(0)
+        s.told("a", every(s.total), none(s.total))
+        await asyncio.wait_for(waiting, 60.0)
+        await s.news(0.001)
+
+    asyncio.run(run())
 
 
 @pytest.mark.parametrize("wrong", ["zz", "00", "f" * 24 + "ff", "ff" * 400])

@@ -46,6 +46,7 @@ def made(sites: Sites, held: dict[str, slice] | None) -> Gateway:
     found = Gateway(SimpleNamespace(), SimpleNamespace(), sites)  # type: ignore[arg-type]
     if held is not None:
         sharing = found.sharing[GROUP.id] = Sharing(SIZE)
+        sharing.have(packed(np.zeros(sharing.total, bool)))
         for name, part in held.items():
             pieces = np.zeros(sharing.total, bool)
             pieces[part] = True
@@ -72,7 +73,7 @@ def test_a_range_is_put_together_from_those_that_have_its_pieces():
 def test_where_a_sibling_breaks_off_another_goes_on(code: str):
     sites = Sites({"syd": (100_000, code)})
     way = made(sites, {"ams": slice(None), "syd": slice(None)})
-    way.sharing[GROUP.id].offers(0.0)  # some pieces are meant to come from each
+    way.sharing[GROUP.id]._exchange.measured("syd/0", 5.0)  # the faster one is asked first
     assert read(way) == DATA[:SIZE]
     assert sites.gave == {"ams": SIZE - 100_000, "syd": 100_000}  # nothing twice
     assert way.sharing[GROUP.id].origins == (["ams", "syd"] if code == "not_yet" else ["ams"])
@@ -108,3 +109,45 @@ def test_a_range_of_sites_that_are_away_is_given_up(monkeypatch: pytest.MonkeyPa
     with pytest.raises(SiteError, match="ams is away") as caught:
         read(made(sites, dict.fromkeys(away, slice(None))), patience=0.05)
     assert caught.value.code == "site_away" and len(sites.asked) > 2  # it was asked again meanwhile
+
+
+def test_a_host_gets_what_was_read_ahead_and_waits_for_what_has_been_asked_for():
+    async def run() -> tuple[bytes, list[str]]:
+        sites = Sites()
+        way = made(sites, {"ams": slice(None)})
+        sharing = way.sharing[GROUP.id]
+        assert sharing.take("ams/0") and sharing.ask("ams/0") == (0, sharing.piece - 1)
+
+        async def line() -> None:
+            for at in range(0, sharing.piece, 64 << 10):
+                await asyncio.sleep(0)
+                assert sharing.came("ams/0", DATA[at : at + (64 << 10)])
+
+        bringing = asyncio.create_task(line())
+        found = b"".join([chunk async for chunk in way.to_host(GROUP, 5, sharing.piece + 9, 8.0)])
+        await bringing
+        return found, sites.asked
+
+    found, asked = asyncio.run(run())
+    assert found == DATA[5 : 5 + len(found)] and len(found) == (1 << 18) + 5
+    assert asked == ["ams"]  # for the last bytes alone
+
+
+def test_what_does_not_come_is_not_waited_for_without_an_end():
+    way = made(Sites(), {"ams": slice(None)})
+    sharing = way.sharing[GROUP.id]
+    assert sharing.take("ams/0") and sharing.ask("ams/0")
+    with pytest.raises(SiteError, match="no other site has sent that yet") as caught:
+        read(way, patience=0.05)
+    assert caught.value.code == "not_yet"
+
+
+def test_another_site_gets_what_was_read_ahead_from_the_controller():
+    async def run() -> bytes:
+        way = made(Sites(), {"ams": slice(None)})
+        sharing = way.sharing[GROUP.id]
+        sharing.store.put(0, DATA[:1000], 0.0)
+        group = GROUP.model_copy(update={"local": "g-1"})
+        return b"".join([chunk async for chunk in way.to_site(group, 10, 999)])
+
+    assert asyncio.run(run()) == DATA[10:1000]

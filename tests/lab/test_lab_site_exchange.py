@@ -43,7 +43,7 @@ def test_a_site_that_dies_in_the_exchange_costs_the_other_nothing_it_has_not_got
     path = triangle.file(16 * MIB)
     with triangle.carried(16 * MIB) as links:
         group = triangle.order("ams", path, ["sfo/all", "syd/all"])
-        triangle.until("ams", group, 0.25, "sfo")
+        triangle.until("ams", group, 0.5, "sfo")
         supervisor = triangle.lab.supervisor
         one = next(p for p in supervisor.processes if p.name == "controller-syd" and p.running)
         one.expected = True
@@ -57,4 +57,4 @@ def test_a_site_that_dies_in_the_exchange_costs_the_other_nothing_it_has_not_got
     assert group["state"] == "done", (group, triangle.logs())
     assert all(triangle.has(host, path) for host in FAR)
     for site, other in (("sfo", "syd"), ("syd", "sfo")):
-        assert links["ams", site] + links[other, site] < 1.25, links  # what was there is not fetched again
+        assert links["ams", site] + links[other, site] < 1.4, links  # what hosts had is not fetched again

@@ -62,21 +62,25 @@ def _scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Fetching, "_scheduler", SimpleNamespace(offer=lambda block, root: None, homeless=set()))
 
 
-def begins_in(first: int, end: int) -> list[int]:
-    return [b for b in range(BLOCKS) if first * PIECE <= b * BLOCK < end * PIECE]
+def within(first: int, end: int) -> list[int]:
+    return [b for b in range(BLOCKS) if first * PIECE <= b * BLOCK and min(SIZE, (b + 1) * BLOCK) <= end * PIECE]
 
 
-DEALT = "site://10.0.0.1:7580/site/objects/s-0123456789abcdef?dealt"
+FAR = "site://10.0.0.1:7580/site/objects/s-0123456789abcdef"
 
 
 def test_nothing_is_asked_for_that_is_not_offered_and_all_that_is_once():
     async def run() -> None:
-        hosts = Hosts(DEALT)
+        hosts = Hosts(FAR)
         assert await hosts.deal() == []
         hosts.fetching.offered([(2, 1), (7, 2)])
         first = await hosts.deal()
-        assert first == sorted(begins_in(2, 3) + begins_in(7, 9))
+        assert first == sorted(within(2, 3) + within(7, 9))
         assert {name for name, _ in hosts.ordered} == {"a", "b"}
+        hosts.fetching.offered([(2, 2), (7, 2)])
+        first += await hosts.deal()  # with the one that reaches from the third piece into the fourth
+        assert sorted(first) == sorted(within(2, 4) + within(7, 9))
+        assert len(within(2, 4)) > len(within(2, 3) + within(3, 4))
         assert await hosts.deal() == []
         hosts.fetching.offered([(0, PIECES)])
         assert sorted(first + await hosts.deal()) == [*range(BLOCKS)]
@@ -84,34 +88,13 @@ def test_nothing_is_asked_for_that_is_not_offered_and_all_that_is_once():
     asyncio.run(run())
 
 
-def test_without_offers_a_site_s_hosts_begin_at_the_front_of_their_shares():
-    async def run() -> None:
-        hosts = Hosts(DEALT.removesuffix("?dealt"))
-        ordered = await hosts.deal()
-        assert 0 in ordered and BLOCKS // 2 in ordered
-
-    asyncio.run(run())
-
-
-def test_a_host_that_has_half_of_its_run_does_not_wait_for_the_next_look():
-    async def run() -> None:
-        hosts = Hosts(DEALT.removesuffix("?dealt"), ("a",))
-        ordered = await hosts.deal()
-        hosts.has("a", range(len(ordered) // 2 - 1))
-        assert not hosts.transfer.wake.is_set()
-        hosts.has("a", range(len(ordered) // 2 - 1, len(ordered) // 2 + 1))
-        assert hosts.transfer.wake.is_set()
-
-    asyncio.run(run())
-
-
 def test_a_piece_is_told_when_all_blocks_that_touch_it_are_there():
     async def run() -> None:
-        hosts = Hosts(DEALT)
+        hosts = Hosts(FAR)
         hosts.fetching.offered([(0, PIECES)])
         await hosts.deal()
         assert not unpacked(hosts.fetching.fetched(), PIECES).any()
-        last = begins_in(0, 2)[-1]
+        last = within(0, 2)[-1] + 1
         assert (last + 1) * BLOCK > 2 * PIECE  # it reaches into the third piece
         hosts.has("a", range(last))
         assert unpacked(hosts.fetching.fetched(), PIECES).tolist() == [True, False] + [False] * (PIECES - 2)
@@ -132,14 +115,14 @@ def test_of_a_url_no_pieces_are_told():
 
 @pytest.mark.parametrize("wrong", [[(0, 0)], [(0, 2), (1, 1)], [(-1, 1)]])
 def test_offers_that_make_no_sense_are_refused(wrong):
-    hosts = Hosts(DEALT)
+    hosts = Hosts(FAR)
     with pytest.raises(ValueError, match=r"range|overlaps"):
         hosts.fetching.offered(wrong)
 
 
 def test_blocks_never_reach_beyond_the_object():
     async def run() -> None:
-        hosts = Hosts(DEALT)
+        hosts = Hosts(FAR)
         hosts.fetching.offered([(PIECES - 1, 1), (PIECES, 900)])
         assert np.array(await hosts.deal()).max() == BLOCKS - 1
 

@@ -92,21 +92,6 @@ def test_the_cloud_papers_example():
     assert dealing.left(victim) == rest - -(-rest * 10 // 12)
 
 
-def test_runs_shrink_towards_the_end_but_not_below_what_a_way_takes_to_fill():
-    def lengths(least_s: float) -> list[int]:
-        dealing, found = Dealing(400, ["a", "b"], run=8, run_s=2.0, least_s=least_s), []
-        for name in ("a", "b"):
-            dealing.measured(name, 40.0)
-        while dealing.left():
-            found += [run.count for name in ("a", "b") if (run := dealing.take(name))]
-        assert sum(found) == 400 and found[:2] == [80, 80]
-        return found
-
-    near, far = lengths(0.0), lengths(0.5)
-    assert near[-3:] == [1, 1, 1] and len(far) <= len(near) - 6
-    assert sum(count < 20 for count in far) <= 3, far  # a share's end is one
-
-
 def test_robber_takes_half_and_static_policies_nothing():
     dealing = Dealing(100, ["a", "b"], "robber", run=50)
     one = dealing.take("a")

@@ -1,0 +1,94 @@
+"""Bytes of one group that have come from other sites and that hosts here have not asked for yet, or a moment ago.
+
+Read ahead, so that the way to another site is never idle while a host is told what it may ask for. What was given stays
+until its room is needed: sites that ask for it then need no host here.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections import OrderedDict, deque
+from dataclasses import dataclass
+
+OLD_S = 4.0
+"""What nobody has asked for in so long may be thrown away: whoever asks later gets it from a site again."""
+
+
+@dataclass
+class _Chunk:
+    data: bytes
+    since: float
+    given: int = 0
+
+
+class Store:
+    """`limit`: bytes that it should hold at most; who puts asks `full` first. Times are seconds of any one clock."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit, self.used = limit, 0
+        self._starts: list[int] = []
+        self._chunks: OrderedDict[int, _Chunk] = OrderedDict()
+        """By first byte, those that came first in front."""
+        self._given: deque[int] = deque()
+
+    def put(self, at: int, data: bytes, now: float) -> None:
+        """Bytes from `at` on; none of what is there already."""
+        if not data or at in self._chunks:
+            return
+        self._chunks[at] = _Chunk(data, now)
+        insort(self._starts, at)
+        self.used += len(data)
+
+    def get(self, at: int, last: int) -> bytes:
+        """Some of the bytes from `at` to `last`; none that are not here. One byte alone is a question for the size."""
+        found = self._find(at)
+        if found is None:
+            return b""
+        start, chunk = found
+        data = chunk.data[at - start : last + 1 - start]
+        if last > at and chunk.given < len(chunk.data):
+            chunk.given += len(data)
+            if chunk.given >= len(chunk.data):
+                self._given.append(start)
+        return data
+
+    def peek(self, at: int, last: int) -> bytes:
+        """The same for another site: hosts here may still ask for it."""
+        found = self._find(at)
+        return b"" if found is None else found[1].data[at - found[0] : last + 1 - found[0]]
+
+    def has(self, at: int) -> bool:
+        return self._find(at) is not None
+
+    def done(self, first: int, end: int) -> None:
+        """Hosts here have these bytes: none of them will be asked for by one."""
+        for start in self._starts[bisect_right(self._starts, first - 1) : bisect_right(self._starts, end - 1)]:
+            chunk = self._chunks[start]
+            if chunk.given < len(chunk.data) and start + len(chunk.data) <= end:
+                chunk.given = len(chunk.data)
+                self._given.append(start)
+
+    def full(self, now: float) -> bool:
+        """Whether nothing more should be put, after what is not needed was thrown away."""
+        while self.used >= self.limit and self._given:
+            self._drop(self._given.popleft())
+        while self.used >= self.limit and self._chunks:
+            start, chunk = next(iter(self._chunks.items()))
+            if now - chunk.since < OLD_S:
+                return True
+            self._drop(start)
+        return self.used >= self.limit
+
+    def _find(self, at: int) -> tuple[int, _Chunk] | None:
+        index = bisect_right(self._starts, at) - 1
+        if index < 0:
+            return None
+        start = self._starts[index]
+        chunk = self._chunks[start]
+        return (start, chunk) if at < start + len(chunk.data) else None
+
+    def _drop(self, start: int) -> None:
+        chunk = self._chunks.pop(start, None)
+        if chunk is not None:
+            self.used -= len(chunk.data)
+            del self._starts[bisect_right(self._starts, start) - 1]

@@ -1,0 +1,174 @@
+"""What another site answers is looked at: what it cannot mean is refused by name, one that stands still is given up."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+sys.path.append(str(Path(__file__).parents[1] / "services_kit"))
+from authority import Authority
+
+from datacast.controller.sites import peers as module
+from datacast.controller.sites.directory import Directory
+from datacast.controller.sites.peers import Peers
+from datacast.controller.sites.records import Progress
+from datacast.services.problems import Problem
+from datacast.services.sites_file import SiteError
+from datacast.services.tls import Identity
+
+ID, ETAG = "s-0123456789abcdef", '"s-0123456789abcdef-1000"'
+RANGE = {"content-range": "bytes 0-99/1000", "etag": ETAG}
+Answer = Callable[[Peers], Awaitable[None]]
+
+
+def answer(status: int, body: bytes = b"", length: int | None = None, **headers: str) -> bytes:
+    lines = [f"HTTP/1.1 {status} X", f"content-length: {len(body) if length is None else length}"]
+    lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+def ask(tmp_path: Path, answers: bytes, question: Answer, then: str = "close") -> None:
+    """`question` of a site that answers so, whatever it is asked, and then closes the connection or stands still."""
+    ams, sfo = Authority(tmp_path / "ams"), Authority(tmp_path / "sfo")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*sfo.issue("controller/main"))
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked = b""
+        while not asked.endswith(b"\r\n\r\n") and b"\r\n\r\n{" not in asked and (some := await reader.read(4096)):
+            asked += some
+        writer.write(answers)
+        await writer.drain()
+        if then == "still":
+            await reader.read()
+        writer.close()
+
+    async def run() -> None:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
+        url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        file = tmp_path / "sites.yaml"
+        row = {"ca": str(sfo.ca), "url": url}
+        file.write_text(yaml.safe_dump({"name": "ams", "url": "https://127.0.0.1:1", "sites": {"sfo": row}}))
+        identity = Identity(str(ams.ca), *ams.issue("controller/main"), "controller")
+        peers = Peers(Directory(file, str(ams.ca)), identity)
+        try:
+            async with asyncio.timeout(60.0):
+                await question(peers)
+        finally:
+            await peers.close()
+            server.close()
+
+    asyncio.run(run())
+
+
+async def read(peers: Peers) -> bytes:
+    return b"".join([chunk async for chunk in peers.stream("sfo", ID, 0, 99, ETAG)])
+
+
+def refused(code: str, words: str) -> Answer:
+    async def question(peers: Peers) -> None:
+        with pytest.raises(SiteError, match=words) as caught:
+            await read(peers)
+        assert caught.value.code == code and caught.value.what == "sfo"
+
+    return question
+
+
+@pytest.mark.parametrize(
+    ("answers", "code", "words"),
+    [
+        (answer(503), "not_yet", "has not got that yet"),
+        (answer(429), "not_yet", "too much at once"),
+        (answer(412), "changed", "has changed at site sfo"),
+        (answer(416), "changed", "has changed"),
+        (answer(404), "origin_denied", "does not offer"),
+        (answer(500), "site_away", "answers 500"),
+        (answer(302, location="https://127.0.0.1:1/"), "bad_answer", "answers 302"),
+        (answer(200, bytes(100), **RANGE), "bad_answer", "answers 200"),
+        (answer(206, bytes(100), **RANGE | {"content-range": "bytes 1-100/1000"}), "bad_answer", "other bytes"),
+        (answer(206, bytes(100), **RANGE | {"etag": '"else"'}), "bad_answer", "other bytes"),
+        (answer(206, bytes(101), **RANGE), "bad_answer", "more bytes"),
+        (answer(206, bytes(50), **RANGE), "site_away", "breaks off"),
+        (answer(206, bytes(50), 100, **RANGE), "site_away", "site sfo at https"),
+    ],
+)
+def test_bytes_that_are_not_those_asked_for_are_refused(tmp_path: Path, answers: bytes, code: str, words: str):
+    ask(tmp_path, answers, refused(code, words))
+
+
+def test_bytes_come_as_they_are(tmp_path: Path):
+    async def question(peers: Peers) -> None:
+        assert await read(peers) == bytes(range(100)) and peers.get("sfo").there
+
+    ask(tmp_path, answer(206, bytes(range(100)), **RANGE), question)
+
+
+@pytest.mark.parametrize("came", [b"", answer(206, bytes(50), 100, **RANGE)])
+def test_a_site_that_stands_still_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, came: bytes):
+    monkeypatch.setattr(module, "STILL_S", 0.2)
+    ask(tmp_path, came, refused("site_away", "it does not answer"), then="still")
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [(b"nonsense", "with no JSON"), (b'{"orders": 3}', "orders what cannot be read"), (b" " * 2000, "with too much")],
+)
+def test_orders_that_cannot_be_read_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: bytes, words: str
+):
+    monkeypatch.setattr(module, "JSON_MAX", 1000)
+
+    async def question(peers: Peers) -> None:
+        with pytest.raises(SiteError, match=words) as caught:
+            await peers.orders("sfo")
+        assert caught.value.code == "bad_answer"
+
+    ask(tmp_path, answer(200, body), question)
+
+
+def test_a_report_that_cannot_be_read_is_refused(tmp_path: Path):
+    async def question(peers: Peers) -> None:
+        with pytest.raises(SiteError, match="tells what cannot be read"):
+            await peers.held("sfo", ID, 0)
+
+    ask(tmp_path, answer(200, json.dumps({"version": -1}).encode()), question)
+
+
+def test_what_a_site_refuses_is_told_in_its_words(tmp_path: Path):
+    async def question(peers: Peers) -> None:
+        with pytest.raises(Problem, match="no part in it") as caught:
+            await peers.tell("sfo", ID, Progress(state="done"))
+        assert caught.value.status == 404 and caught.value.code == "group_not_found"
+
+    problem = {"code": "group_not_found", "detail": "no part in it", "status": 404}
+    ask(tmp_path, answer(404, json.dumps(problem).encode()), question)
+
+
+def test_whose_a_certificate_is_is_remembered_until_the_file_says_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    ams, sfo = Authority(tmp_path / "ams"), Authority(tmp_path / "sfo")
+    file = tmp_path / "sites.yaml"
+
+    def write(*names: str) -> None:
+        rows = {name: {"ca": str(sfo.ca), "url": f"https://{name}:1"} for name in names}
+        file.write_text(yaml.safe_dump({"name": "ams", "url": "https://127.0.0.1:1", "sites": rows}))
+
+    write("sfo")
+    directory = Directory(file, str(ams.ca))
+    shown = ssl.PEM_cert_to_DER_cert(Path(sfo.issue("controller/main")[0]).read_text())
+    looked = []
+    issued_by = Directory._issuer
+    monkeypatch.setattr(Directory, "_issuer", lambda self, one: looked.append(one) or issued_by(self, one))
+    assert [directory.whose(shown) for _ in range(3)] == ["sfo"] * 3 and len(looked) == 1
+    write("oak")
+    assert directory.look() and directory.whose(shown) == "oak"
+    write()
+    assert directory.look() and directory.whose(shown) is None
