@@ -297,7 +297,9 @@ class Crew:
         opened = await self._insist("open", asked, self._opening(None), {m.name: self._opening(m) for m in asked})
         for member in asked:
             if (opened.get(member.name) or {}).get("ok"):
-                member.opened, member.state = True, "open"
+                member.opened = True
+                if not member.final:  # some have said meanwhile that they are done
+                    member.state = "open"
             elif member.role == "source":
                 answer = opened.get(member.name) or {}
                 member.fail(str(answer.get("code", "unreachable")), str(answer.get("error", "no answer")))
