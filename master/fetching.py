@@ -203,8 +203,9 @@ class Fetching:
         return joined(found)
 
     def fetched(self) -> str:
-        """The pieces of the exchange that members have, all blocks of each; "": it is no object of another site."""
-        if not self._far or self.dealing is None or not self._t.size:
+        """The pieces of the exchange that members have, all blocks of each; "": it is no object of another site, or
+        members have not told yet what they hold: the controller would read all of it again."""
+        if not self._far or self.dealing is None or not self._t.size or time.monotonic() < self._settled:
             return ""
         piece, block = self._bytes()
         there = np.zeros(self._t.blocks + 1, np.int64)

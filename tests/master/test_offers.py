@@ -107,6 +107,14 @@ def test_a_piece_is_told_when_all_blocks_that_touch_it_are_there():
     asyncio.run(run())
 
 
+def test_no_pieces_are_told_before_members_have_said_what_they_hold():
+    hosts = Hosts(FAR)
+    hosts.fetching._settled = time.monotonic() + 60.0  # as after a new start
+    assert hosts.fetching.fetched() == ""
+    hosts.fetching._settled = 0.0
+    assert hosts.fetching.fetched() != ""
+
+
 def test_of_a_url_no_pieces_are_told():
     hosts = Hosts("https://mirror.example/model")
     hosts.has("a", range(BLOCKS))
