@@ -269,6 +269,14 @@ bool dc_receiver_carries(const dc_receiver *r, uint64_t piece)
 
 /* ---- time: RFC 6298 ---- */
 
+/* A path of which nobody knew how slow it is may take longer for what is asked for than rto_max: a timer that ended before
+ * would ask for every packet twice, and by Karn's rule never learn better. */
+static dc_time longest(const dc_receiver *r)
+{
+  dc_time measured = r->measured ? 2 * r->srtt : 0;
+  return measured > r->cfg.rto_max ? measured : r->cfg.rto_max;
+}
+
 static void sample(dc_receiver *r, dc_time rtt)
 {
   if (!r->measured) {
@@ -283,7 +291,8 @@ static void sample(dc_receiver *r, dc_time rtt)
   }
   /* Over a path that is nearly idle the variance goes to nothing, and then anything would be late. */
   dc_time rto = r->srtt + (4 * r->rttvar > r->srtt / 2 ? 4 * r->rttvar : r->srtt / 2);
-  r->rto = rto < r->cfg.rto_min ? r->cfg.rto_min : rto > r->cfg.rto_max ? r->cfg.rto_max : rto;
+  dc_time most = longest(r);
+  r->rto = rto < r->cfg.rto_min ? r->cfg.rto_min : rto > most ? most : rto;
 }
 
 static dc_time deadline(const dc_receiver *r)
@@ -310,7 +319,8 @@ static void expire(dc_receiver *r)
   if (!again) /* what was sent before the last doubling says nothing new */
     return;
   r->doubled = r->now;
-  r->rto = 2 * r->rto < r->cfg.rto_max ? 2 * r->rto : r->cfg.rto_max; /* until the next clean sample */
+  dc_time most = longest(r);
+  r->rto = 2 * r->rto < most ? 2 * r->rto : most; /* until the next clean sample */
 }
 
 /* ---- data ---- */

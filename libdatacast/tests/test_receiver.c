@@ -166,6 +166,23 @@ static void the_timer_backs_off_and_only_clean_samples_count(void)
   drop(&s);
 }
 
+static void the_timer_follows_a_path_that_turns_out_slow(void)
+{
+  struct side s = make(120, 1);
+  assert(assign(&s, 0, 120, 0) == 0);
+  dc_time now = 0, trip = 50 * DC_MS;
+  for (uint32_t q = 0; q < 120; q++) { /* a queue grows, until an answer takes four times rto_max */
+    EXPECT(&s, now, 0, q);
+    assert(dc_receiver_next_wake(s.r) > now + trip);
+    now += trip;
+    assert(data(&s, now, q) == DC_RX_NEW);
+    trip = trip < 2 * DC_SEC ? trip * 105 / 100 : 2 * DC_SEC;
+  }
+  dc_receiver_counters(s.r, &c);
+  assert(c.by_timeout == 0 && c.rto > 2 * DC_SEC && c.rto <= 4 * DC_SEC);
+  drop(&s);
+}
+
 static void the_timer_doubles_once_per_flight(void)
 {
   struct side s = make(10, 3);
@@ -356,6 +373,7 @@ int main(void)
   three_later_packets_make_a_loss_once();
   two_later_packets_are_reordering();
   the_timer_backs_off_and_only_clean_samples_count();
+  the_timer_follows_a_path_that_turns_out_slow();
   the_timer_doubles_once_per_flight();
   a_path_without_variance_leaves_the_timer_room();
   variance_is_forgotten_slowly();
