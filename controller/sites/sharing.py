@@ -33,6 +33,9 @@ APART_MAX = 1024
 QUIET_S = 1.0
 """A site that brought something so lately is not away, though one of its connections broke off."""
 ROOM = 32 << 20
+GONE_S = 4.0
+"""Pieces that hosts had and do not tell of any more are had for so long all the same: a group that is resumed hears of
+them one host after another, and what was read again meanwhile would come twice."""
 
 
 @dataclass
@@ -69,6 +72,8 @@ class Sharing:
         """The master has said what hosts have."""
         self._came = np.zeros(self.total, bool)
         """Pieces that have come whole, and that hosts may not have yet."""
+        self._missed = np.full(self.total, np.inf)
+        """Since when pieces of `mine` are not told of."""
         self._broken: dict[int, int] = {}
         """Of a piece that broke off: the byte from which on it is missing."""
         self._exchange = Exchange(self.total, run=2, seed=seed)
@@ -121,7 +126,10 @@ class Sharing:
 
     def have(self, told: str) -> None:
         """What hosts here have now. Raises DealingError."""
-        now, self._told = unpacked(told, self.total), True
+        now, self._told, at = unpacked(told, self.total), True, time.monotonic()
+        missed = self.mine & ~now
+        self._missed = np.where(missed, np.minimum(self._missed, at), np.inf)
+        now |= missed & (at - self._missed < GONE_S)
         if (now == self.mine).all():
             return
         busy = self._busy()

@@ -103,6 +103,8 @@ def test_a_fetcher_leaves_what_it_has_not_asked_for_and_nothing_else(fetcher: Fe
     assert fetcher.ask("fetch", {"leave": [[0, 20]]})["left"] == []
     assert fetcher.ask("fetch", {"blocks": [[19, 1]]})["ok"], "it may be ordered again"
     fetcher.client.wait(lambda: 19 in fetcher.told(), "the last")
+    # nginx writes down what it has sent a moment later
+    fetcher.client.wait(lambda: nginx.sent() >= BLOCK * (len(kept) + 1), "what nginx sent")
     assert nginx.sent() == BLOCK * (len(kept) + 1)
     for wrong in ([[0, 99]], [[-1, 1]], [3]):
         assert fetcher.ask("fetch", {"leave": wrong})["code"] == "bad_request"

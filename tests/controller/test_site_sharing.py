@@ -141,13 +141,17 @@ def test_a_connection_that_breaks_costs_nothing_that_came():
     assert site.got.all() and (site.times == 1).all()
 
 
-def test_what_is_lost_here_is_fetched_again():
+def test_what_is_lost_here_is_fetched_again(monkeypatch: pytest.MonkeyPatch):
+    """But not at once: a group that goes on hears of what its hosts have one after another."""
     site = Site({"a": 16})
     total = site.sharing.total
     site.sharing.told("a", every(total), none(total))
     site.until_whole()
     version = site.sharing.version
     site.got[5:9] = False
+    site.sharing.have(packed(site.got))
+    assert site.sharing.version == version and not any(site.sharing.take(f"a/{n}") for n in range(LINES_MOST))
+    monkeypatch.setattr(module, "GONE_S", 0.0)
     site.sharing.have(packed(site.got))
     assert site.sharing.version > version  # others hear of it
     site.until_whole()
