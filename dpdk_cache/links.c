@@ -7,6 +7,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "eal.h"
+
 enum { ASK_EVERY = 1000 * 1000 * 1000 /* ns */ };
 
 /* True when there are such devices. */
@@ -68,14 +70,21 @@ int links_open(struct links *k, struct sw *s, struct fault *f)
   return 0;
 }
 
+/* A callback that is being called stays registered: so this is done between two calls. */
+static void hear_no_more(void *arg)
+{
+  struct links *k = arg;
+  for (unsigned i = 0; i < k->sw->nports; i++)
+    if (k->sw->ports[i].link_interrupt)
+      (void)rte_eth_dev_callback_unregister(k->sw->ports[i].dev, RTE_ETH_EVENT_INTR_LSC, interrupted, k);
+}
+
 void links_close(struct links *k)
 {
   if (k->sw == NULL)
     return;
   loop_timer(k->sw->engine.loop, &k->timer, DC_NEVER);
-  for (unsigned i = 0; i < k->sw->nports; i++)
-    if (k->sw->ports[i].link_interrupt)
-      (void)rte_eth_dev_callback_unregister(k->sw->ports[i].dev, RTE_ETH_EVENT_INTR_LSC, interrupted, k);
+  eal_between_interrupts(hear_no_more, k);
   if (k->changed.fd >= 0) {
     loop_unwatch(k->sw->engine.loop, &k->changed);
     close(k->changed.fd);

@@ -7,6 +7,7 @@
 
 #include "afpacket.h"
 #include "datapath/engine.h"
+#include "eal.h"
 
 enum {
   DESCRIPTORS = 512,
@@ -412,6 +413,14 @@ void port_share(struct dpdk_port *p, const struct dpdk_port *first, const struct
     log_warn("port %u: the driver's socket %u was not found: the port is polled", p->cfg->port, queue);
 }
 
+/* A driver whose device says something as it is stopped (virtio: the answers of the other end) is called for it. */
+static void close_device(void *arg)
+{
+  const struct dpdk_port *p = arg;
+  (void)rte_eth_dev_stop(p->dev);
+  (void)rte_eth_dev_close(p->dev);
+}
+
 void port_close(struct dpdk_port *p)
 {
   if (!p->open)
@@ -420,10 +429,8 @@ void port_close(struct dpdk_port *p)
     rte_pktmbuf_free(p->out[i]);
   p->nout = 0;
   backlog_free(&p->backlog);
-  if (p->queue == 0) {
-    (void)rte_eth_dev_stop(p->dev);
-    (void)rte_eth_dev_close(p->dev);
-  }
+  if (p->queue == 0)
+    eal_between_interrupts(close_device, p);
   p->open = false;
   p->fd = -1;
 }
