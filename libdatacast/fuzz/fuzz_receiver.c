@@ -26,6 +26,8 @@ static struct {
   uint16_t of[SPACE];      /* the piece a number carries, plus one; 0: none */
   bool asked[SPACE];       /* an interest was sent and not answered, as far as the receiver may know */
   bool good[BLOCKS];       /* verified: it never fails any more */
+  dc_time at[SPACE];       /* when it was asked for last */
+  dc_time longest;         /* from then to its data */
   uint32_t way[SPACE];     /* numbers on their way, oldest first */
   uint32_t n;
 } m;
@@ -49,6 +51,8 @@ static enum dc_rx_result give(uint32_t seq, uint16_t length)
     return rc;
   }
   MUST(had || m.asked[seq]); /* what is new was asked for */
+  if (m.asked[seq] && m.now - m.at[seq] > m.longest)
+    m.longest = m.now - m.at[seq];
   if (rc == DC_RX_LENGTH) {
     MUST(length != length_of((uint32_t)piece) && had == dc_pieces_has(m.pieces, piece));
   } else {
@@ -80,6 +84,7 @@ static unsigned poll(unsigned cap)
     else if (!(out[i].flags & DC_FLAG_NOCACHE)) /* one may be forgotten when its piece came another way, and failed */
       MUST(!m.asked[seq]);
     m.asked[seq] = true;
+    m.at[seq] = m.now;
     if (m.n < SPACE)
       m.way[m.n++] = seq;
   }
@@ -100,7 +105,7 @@ static void check(void)
   MUST(c.outstanding <= asked && c.outstanding <= DC_CREDITS_MAX && c.outstanding <= c.credits);
   MUST(m.cfg.adaptive || c.outstanding <= m.cfg.credits);
   MUST(c.duplicates <= c.data);
-  MUST(c.rto >= m.cfg.rto_min && c.rto <= m.cfg.rto_max);
+  MUST(c.rto >= m.cfg.rto_min && (c.rto <= m.cfg.rto_max || c.rto <= 2 * m.longest));
 }
 
 /* An announcement of pieces, and the model's share of it. */
