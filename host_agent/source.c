@@ -11,22 +11,12 @@
 #include "extent_map.h"
 #include "receiver.h"
 #include "source_file.h"
+#include "window.h"
 
 /* A way out that is congested here is tried again after this. */
 #define CROWDED_WAIT (500 * DC_US)
 #define RATE_MAX_BPS (INT64_C(1) << 42)
 enum { BATCH = 64 };
-
-/* A tree that carries less than half of what it did in the windows before is worth a look at who holds it up: the master
- * looks seldom, and until it does all wait. Of slower trees than LEAST a window says nothing. */
-#define WINDOW_MIN (40 * DC_MS)
-#define WINDOW_MAX (400 * DC_MS)
-enum { WINDOW_LEAST = 8, WINDOW_PIECES = 24 };
-
-struct window {
-  dc_time since;
-  uint32_t from, before; /* where it began; pieces in WINDOW_MAX at the rate of those before, 0: unknown */
-};
 
 struct source_tree {
   struct endpoint endpoint; /* first: the tree is its endpoint */
@@ -160,28 +150,6 @@ static bool send_batch(struct source_tree *t, dc_time now, const struct dc_sourc
   return true;
 }
 
-static dc_time window_of(const struct window *w)
-{
-  dc_time t = w->before == 0 ? WINDOW_MIN : WINDOW_MAX * WINDOW_PIECES / w->before;
-  return t < WINDOW_MIN ? WINDOW_MIN : t > WINDOW_MAX ? WINDOW_MAX : t;
-}
-
-/* A tree that has run dry begins anew. */
-static bool slowed(struct source_tree *t, dc_time now)
-{
-  struct window *w = &t->window;
-  bool dry = t->sent >= extent_map_end(&t->extents) || t->sent < w->from;
-  if (!dry && now - w->since < window_of(w))
-    return false;
-  uint64_t pieces = dry ? 0 : (uint64_t)(t->sent - w->from) * WINDOW_MAX / (uint64_t)(now - w->since);
-  bool less = !dry && w->before >= WINDOW_LEAST && pieces < w->before / 2;
-  uint64_t before = dry || less ? 0 : w->before - w->before / 4; /* what falls little by little falls, too */
-  if (before < pieces)
-    before = pieces < UINT32_MAX ? pieces : UINT32_MAX;
-  *w = (struct window){.since = now, .from = t->sent, .before = (uint32_t)before};
-  return less;
-}
-
 /* It would, and goes on for a moment all the same: long enough for other trees, if they are planned now. */
 static bool bears(struct source_tree *t)
 {
@@ -207,7 +175,8 @@ static bool poll(struct endpoint *e, dc_time now)
     group_event(t->group, "progress",
                 json_pack("{s:I,s:I}", "tree", (json_int_t)t->params.id, "seq", (json_int_t)t->sent));
   }
-  if (slowed(t, now) || bears(t))
+  bool fell = window_fell(&t->window, now, t->sent, t->sent >= extent_map_end(&t->extents));
+  if (fell || bears(t))
     group_event(t->group, "slowed", json_pack("{s:I}", "tree", (json_int_t)t->params.id));
   if (n == BATCH)
     return true;

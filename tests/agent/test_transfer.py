@@ -150,22 +150,20 @@ def test_extents_come_piece_by_piece_and_digests_late(pair: Net, tmp_path: Path)
     assert digest(Path(transfer.dest["b"])) == digest(transfer.path)
 
 
-def test_a_tree_that_becomes_slow_is_told_of_once(pair: Net, tmp_path: Path) -> None:
-    """A window or two after; not while it goes on as before, nor when it has nothing left to send."""
+def test_a_tree_that_becomes_slow_is_told_of(pair: Net, tmp_path: Path) -> None:
+    """How often, and when not: host_agent/tests/test_window.c."""
     rate = {"rate_init_bps": 20 * 10**6, "rate_max_bps": 20 * 10**6}
     transfer = Transfer(pair, "a", random_file(tmp_path / "src", 6_000_000), {"b": path_direct()}, extra=rate)
     assert all(r["ok"] for r in transfer.open().values())
     transfer.assign()
-
-    def slowed() -> list[int]:
-        return [e["tree"] for e in transfer.client.events if e["event"] == "slowed"]
-
     transfer.client.wait(lambda: transfer.status()["b"]["bytes"] > 3_000_000, "half of it")
-    assert slowed() == []
     transfer.client.request("rates", pair.member("a"), {"n": 1, "rates": {"7": 4 * 10**6}}, transfer.group)
-    transfer.client.wait(lambda: slowed() == [7], "the slow tree")
+
+    def slowed() -> bool:
+        return any(e["event"] == "slowed" and e["tree"] == 7 for e in transfer.client.events)
+
+    transfer.client.wait(slowed, "the slow tree")
     transfer.wait_ended()
-    assert slowed() == [7]
 
 
 def test_two_trees_share_the_pieces(make_net: Callable[[Path], Net], tmp_path: Path) -> None:
