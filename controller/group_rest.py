@@ -67,7 +67,7 @@ def router(
                 422, "bad_url", "site: is for controllers", what="url", remedy="name SITE/HOST among the receivers"
             )
         if sites is not None and sites.concerns(spec):
-            made = shown(await sites.create(spec, who), sites.name)
+            made = shown(await sites.create(spec, who, idempotency_key), sites.name)
             return JSONResponse(made, status_code=201, headers={"location": f"/groups/{made['id']}"})
         group = await client.create_group(asdict(spec), request.state.accepted_ns, who, idempotency_key)
         return JSONResponse(group, status_code=201, headers={"location": f"/groups/{group['id']}"})

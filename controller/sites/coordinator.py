@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import logging
 import posixpath
 import secrets
 import time
+from collections import OrderedDict
 from dataclasses import asdict, replace
 from typing import Any
 from urllib.parse import urlsplit
+from weakref import WeakValueDictionary
 
 from pydantic import ValidationError
 
@@ -35,6 +38,7 @@ TICK_S = 0.25
 AGAIN_S, AGAIN_MOST_S = 0.5, 5.0
 LIVE_MAX = 1024
 """Groups that have not ended."""
+TRIED_MAX = 1024
 FETCHERS = 2
 """Of a site: cards are seldom the bottleneck between sites, and each byte comes once (docs/decisions/sites.md)."""
 TELL_S = 2.0
@@ -57,6 +61,9 @@ class Coordinator:
         self._resume_at: dict[str, float] = {}
         self._beginning: set[str] = set()
         """Orders that are being taken up: the same one may come from two sites at one moment."""
+        self._keyed: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._tried: OrderedDict[str, str] = OrderedDict()
+        """Ids of requests with a key that failed half-way: what they began here is found by the same one again."""
         self._ready = asyncio.Event()
 
     @property
@@ -77,9 +84,31 @@ class Coordinator:
     def concerns(self, spec: GroupSpec) -> bool:
         return reaches_out(spec, {*self.peers.all, self.name})
 
-    async def create(self, spec: GroupSpec, by: str) -> SiteGroup:
-        """Raises Problem."""
+    async def create(self, spec: GroupSpec, by: str, key: str | None = None) -> SiteGroup:
+        """`by`: whose request it is; `key`: their own name for it: with the same one the same request is carried out
+        once, and answered with the group that it made. Raises Problem."""
         await self._ready.wait()
+        if key is None:
+            return await self._create(spec, by, f"s-{secrets.token_hex(8)}", "")
+        named = f"{by}/{key}"
+        request = f"{hashlib.sha256(repr(spec).encode()).hexdigest()[:16]} {named}"
+        async with self._keyed.setdefault(named, asyncio.Lock()):  # others wait for the answer to the same one only
+            known = next((g for g in self.groups.values() if g.request_key[17:] == named), None)
+            if known is None:
+                group_id = self._tried.setdefault(request, f"s-{secrets.token_hex(8)}")
+                while len(self._tried) > TRIED_MAX:
+                    self._tried.popitem(last=False)
+                known = await self._create(spec, by, group_id, request)
+                self._tried.pop(request, None)
+        if known.request_key != request:
+            raise Problem(
+                422, "key_reused", f"the Idempotency-Key {key!r} was another request's", what=key,
+                remedy="give every request a key of its own",
+            )  # fmt: skip
+        return known
+
+    async def _create(self, spec: GroupSpec, by: str, group_id: str, request_key: str) -> SiteGroup:
+        """Raises Problem."""
         if spec.scatter or spec.shards:
             raise _refusal("not_between_sites", "shards", "ranges per receiver are for the hosts of one site")
         if spec.other_sources:
@@ -107,12 +136,13 @@ class Coordinator:
         name = spec.source_path if spec.url is None else urlsplit(spec.url).path
         spec = replace(spec, dest_path=spec.dest_path or posixpath.basename(name) or None)
         group = SiteGroup(
-            id=f"s-{secrets.token_hex(8)}",
+            id=group_id,
             spec=replace(spec, receivers=members.here),
             size=size,
             file=mark,
             parts={site: Part(receivers=names) for site, names in members.there.items()},
             requested_by=by,
+            request_key=request_key,
             created_ns=time.time_ns(),
         )
         self._room()

@@ -118,6 +118,8 @@ class SiteGroup(_Message):
     told: bool = False
     """Whoever ordered it knows how it ended."""
     requested_by: str = ""
+    request_key: str = ""
+    """Digest of the request, whose it is, and their name for it."""
     created_ns: int = 0
     finished_ns: int | None = None
 

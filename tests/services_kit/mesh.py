@@ -1,0 +1,331 @@
+"""Sites with real controllers that speak HTTPS with each other, and real signalling to their hosts. The fabric between
+a site's hosts is played: what one of them has fetched from its controller, over HTTPS as well, all of them have.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import httpx
+import numpy as np
+import yaml
+from authority import Authority
+
+from datacast.controller.app import make_app
+from datacast.controller.sites import agents as agents_module
+from datacast.controller.sites import coordinator as coordinator_module
+from datacast.controller.sites import exchanges, gateway, peers
+from datacast.controller.sites.agents import Agents
+from datacast.controller.sites.coordinator import Coordinator
+from datacast.controller.sites.directory import Directory
+from datacast.controller.sites.gateway import Gateway
+from datacast.controller.sites.peers import Peers
+from datacast.origins.exchange import packed
+from datacast.origins.ranges import piece_bytes
+from datacast.services import framing
+from datacast.services.problems import Problem
+from datacast.services.service import HttpServer, listen
+from datacast.services.tls import Identity
+
+FINAL = ("done", "partial", "failed", "cancelled")
+
+
+class Host:
+    """An agent as far as a controller speaks with it."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.files = name, dict[str, bytes]()
+        """By absolute path what may be sent, by relative one what was received."""
+        self.parts: dict[str, bytes] = {}
+        """By group: what has been verified of it, from its front on."""
+        self.mark, self.reads, self.address = 1, list[dict[str, Any]](), ""
+        self.lies: Callable[[dict[str, Any], bytes], tuple[dict[str, Any], bytes]] | None = None
+        """Of an answer: what is said in its place."""
+        self.writers: set[asyncio.StreamWriter] = set()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.writers.add(writer)
+        with contextlib.suppress(OSError, EOFError):
+            while (asked := await framing.read(reader)) is not None:
+                self.reads.append(asked)
+                told, data = self._answer(asked)
+                if self.lies is not None:
+                    told, data = self.lies(told, data)
+                writer.write(framing.encode(told) + data)
+                await writer.drain()
+        self.writers.discard(writer)
+        writer.close()
+
+    def _answer(self, asked: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+        name = asked.get("path") or asked.get("dest")
+        data = self.files.get(name) if name else self.parts.get(asked["group"])
+        if data is None:
+            return {"type": "error", "id": asked["id"], "code": "not_found", "error": "nowhere"}, b""
+        part = data[asked["off"] : asked["off"] + asked["len"]]
+        about = {"size": len(data), "mtime_ns": self.mark, "inode": 7}
+        return {"type": "bytes", "id": asked["id"], "n": len(part), **about}, part
+
+
+class Fabric:
+    """What a controller asks its fabric manager."""
+
+    def __init__(self, hosts: Sequence[str]) -> None:
+        self.hosts = {name: Host(name) for name in hosts}
+        self.own_url = ""
+        self.agent: ssl.SSLContext | None = None
+        self.groups: dict[str, dict[str, Any]] = {}
+        self.specs: dict[str, dict[str, Any]] = {}
+        self.keyed: dict[str, str] = {}
+        self.kept: dict[str, str] = {}
+        self.offers: dict[str, list[tuple[int, int]]] = {}
+        self.there: dict[str, np.ndarray] = {}
+        self.refuses: Problem | None = None
+        """What is answered in place of the next groups."""
+        self.resumed: list[str] = []
+        self.hold = asyncio.Event()
+        """Cleared: hosts fetch nothing."""
+        self.hold.set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def topology(self) -> dict[str, Any]:
+        return {"nodes": [{"name": n, "registered": bool(h.address), "addr": h.address} for n, h in self.hosts.items()]}
+
+    async def site_groups(self) -> dict[str, str]:
+        return dict(self.kept)
+
+    async def put_site_group(self, group: str, text: str) -> None:
+        self.kept[group] = text
+
+    async def delete_site_group(self, group: str) -> None:
+        del self.kept[group]
+
+    async def create_group(
+        self, spec: dict[str, Any], accepted_ns: int | None = None, by: str = "", key: str | None = None
+    ) -> dict[str, Any]:
+        if self.refuses is not None:
+            raise self.refuses
+        if key is not None and key in self.keyed:
+            return self.groups[self.keyed[key]]
+        names = [n for n in self.hosts if n != spec["source"]] if spec["receivers"] == "all" else spec["receivers"]
+        if unknown := [name for name in names if name not in self.hosts]:
+            raise Problem(422, "unknown_host", f"the topology has no host {unknown[0]!r}", what=unknown[0])
+        group = f"g-{len(self.groups)}"
+        row = {"state": "running", "fraction": 0.0, "sha256_ok": None, "error": None}
+        self.specs[group] = spec
+        self.groups[group] = {
+            "id": group, "state": "running", "fraction": 0.0, "rate_bps": 0, "error": None, "finished_ns": None,
+            "source": spec["source"] or names[0], "other_sources": [], "receivers": {name: dict(row) for name in names},
+        }  # fmt: skip
+        if key is not None:
+            self.keyed[key] = group
+        task = asyncio.create_task(self._carry(group))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return self.groups[group]
+
+    async def group(self, group: str) -> dict[str, Any]:
+        return self.groups[group]
+
+    async def cancel_group(self, group: str) -> dict[str, Any]:
+        if self.groups[group]["state"] not in FINAL:
+            self.groups[group]["state"] = "cancelled"
+        return self.groups[group]
+
+    async def resume_group(self, group: str) -> dict[str, Any]:
+        self.resumed.append(group)
+        self.groups[group] |= {"state": "running", "error": None}
+        self._tasks.add(asyncio.create_task(self._carry(group)))
+        return self.groups[group]
+
+    async def offer(self, group: str, pieces: list[tuple[int, int]]) -> None:
+        self.offers[group] = pieces
+
+    async def fetched(self, group: str) -> str:
+        return packed(self.there[group]) if group in self.there else ""
+
+    def fail(self, group: str, code: str, message: str) -> None:
+        self.groups[group] |= {"state": "failed", "error": {"code": code, "message": message}}
+
+    # ---- what the fabric does ----
+    async def _carry(self, group: str) -> None:
+        spec, record = self.specs[group], self.groups[group]
+        if spec["url"] is None:
+            data = self.hosts[spec["source"]].files[spec["source_path"]]
+        elif spec["url"].startswith("site:"):
+            data = await self._fetch(group, "https:" + spec["url"].removeprefix("site:"))
+        else:
+            data = b"of a URL"
+        for name, row in record["receivers"].items():
+            if record["state"] == "running":
+                self.hosts[name].files[spec["dest_path"]] = data
+                row |= {"state": "done", "fraction": 1.0}
+        if record["state"] == "running":
+            record |= {"state": "done", "fraction": 1.0, "finished_ns": time.time_ns()}
+
+    async def _fetch(self, group: str, url: str) -> bytes:
+        record, data = self.groups[group], bytearray()
+        assert self.agent
+        async with httpx.AsyncClient(verify=self.agent, timeout=30.0) as http:
+            while True:
+                answer = await http.get(url, headers={"range": "bytes=0-0"})
+                if answer.status_code in (206, 416):
+                    break
+                await asyncio.sleep(0.05)
+            size = int(answer.headers["content-range"].rpartition("/")[2])
+            piece = piece_bytes(size) if size else 1
+            there = self.there[group] = np.zeros(-(-size // piece), bool)
+            data = bytearray(size)
+            while not there.all() and record["state"] == "running":
+                await self.hold.wait()
+                todo = [n for first, count in self.offers.get(group, ()) for n in range(first, first + count)]
+                for number in todo:
+                    first, last = number * piece, min(size, (number + 1) * piece) - 1
+                    answer = await http.get(url, headers={"range": f"bytes={first}-{last}"})
+                    if answer.status_code == 206 and len(answer.content) == last + 1 - first:
+                        data[first : last + 1] = answer.content
+                        there[number] = True
+                    elif answer.status_code in (412, 502):
+                        self.fail(group, answer.json()["code"], answer.json()["detail"])
+                        return b""
+                self.offers[group] = []
+                front = int(np.argmin(there)) if not there.all() else len(there)
+                for name, row in record["receivers"].items():
+                    self.hosts[name].parts[group] = bytes(data[: front * piece])
+                    row["fraction"] = float(there.mean())
+                record["fraction"] = float(there.mean())
+                await asyncio.sleep(0.01)
+        return bytes(data)
+
+    def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+
+class Site:
+    """One that is up. `http`: asks its controller as people do."""
+
+    def __init__(self, name: str, folder: Path, hosts: Sequence[str]) -> None:
+        self.name, self.folder, self.authority = name, folder, Authority(folder / name)
+        self.fabric = Fabric(hosts)
+        self.sock = listen("127.0.0.1:0")
+        self.url = f"https://127.0.0.1:{self.sock.getsockname()[1]}"
+        self.file = folder / f"{name}.yaml"
+        self.coordinator: Coordinator
+        self.http: httpx.AsyncClient
+        self.stack = AsyncExitStack()
+        """Of its controller."""
+
+    def knows(self, sites: Mapping[str, tuple[Authority, str | None]]) -> None:
+        rows = {n: {"ca": str(a.ca), **({"url": url} if url else {})} for n, (a, url) in sites.items()}
+        self.file.write_text(yaml.safe_dump({"name": self.name, "url": self.url, "sites": rows}))
+
+    async def start_hosts(self, stack: AsyncExitStack) -> None:
+        for name, host in self.fabric.hosts.items():
+            context = self.authority.context(f"agent/{name}", server=True)
+            server = await asyncio.start_server(host.serve, "127.0.0.1", 0, ssl=context)
+            stack.callback(server.close)
+            host.address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        self.fabric.agent = ssl.create_default_context(cafile=str(self.authority.ca))
+        self.fabric.agent.check_hostname = False
+        self.fabric.agent.load_cert_chain(*self.authority.issue("agent/fetcher"))
+        stack.callback(self.fabric.stop)
+
+    async def start(self) -> None:
+        cert, key = self.authority.issue("controller/main")
+        ca = str(self.authority.ca)
+        known = Peers(Directory(self.file, ca), Identity(ca, cert, key, "controller"))
+        context = known.server(cert, key)
+        client: Any = self.fabric
+        agents = Agents(client, self.authority.security("controller/main"))
+        self.coordinator = Coordinator(client, known, Gateway(client, agents, known))
+        self.coordinator.start()
+        server = HttpServer(make_app(client, sites=self.coordinator), self.sock.dup(), context)
+        await server.start()
+        verify = ssl.create_default_context(cafile=ca)
+        verify.check_hostname = False
+        self.http = httpx.AsyncClient(base_url=self.url, verify=verify, timeout=30.0)
+        self.stack.callback(agents.close)
+        self.stack.push_async_callback(self.coordinator.stop)
+        self.stack.push_async_callback(server.stop)
+        self.stack.push_async_callback(self.http.aclose)
+
+    async def stop(self) -> None:
+        await self.stack.aclose()
+
+    # ---- what people do ----
+    async def order(self, to: list[str], headers: dict[str, str] | None = None, **more: Any) -> httpx.Response:
+        spec = {"source": next(iter(self.fabric.hosts)), "source_path": "/srv/f", "receivers": to, **more}
+        return await self.http.post("/groups", json=spec, headers=headers)
+
+    async def made(self, to: list[str], **more: Any) -> str:
+        answer = await self.order(to, **more)
+        assert answer.status_code == 201, answer.text
+        return str(answer.json()["id"])
+
+    async def now(self, group: str) -> dict[str, Any]:
+        found: dict[str, Any] = (await self.http.get(f"/groups/{group}")).json()
+        return found
+
+    async def end(self, group: str) -> dict[str, Any]:
+        while (found := await self.now(group))["state"] not in FINAL:
+            await asyncio.sleep(0.02)
+        return found
+
+    def has(self, host: str, data: bytes, path: str = "f") -> bool:
+        return self.fabric.hosts[host].files.get(path) == data
+
+
+@asynccontextmanager
+async def mesh(
+    folder: Path, hosts: Mapping[str, Sequence[str]], asks: Mapping[str, Sequence[str]]
+) -> AsyncIterator[dict[str, Site]]:
+    """`hosts` of each site; `asks`: the sites whose URL it has. Who is asked knows who asks."""
+    sites = {name: Site(name, folder, names) for name, names in hosts.items()}
+    async with AsyncExitStack() as stack:
+        for module, constant, seconds in QUICK:
+            stack.enter_context(patch.object(module, constant, seconds))
+        for name, site in sites.items():
+            found = {n: (sites[n].authority, sites[n].url) for n in asks.get(name, ())}
+            found |= {n: (sites[n].authority, None) for n in sites if name in asks.get(n, ()) and n not in found}
+            site.knows(found)
+            stack.callback(site.sock.close)
+            await site.start_hosts(stack)
+        for site in sites.values():
+            await site.start()
+            stack.push_async_callback(site.stop)
+        for name, site in sites.items():
+            asked_by = [n for n in sites if name in asks.get(n, ())]
+            await until(lambda site=site, names=asked_by: all(site.coordinator.peers.all[n].there for n in names))
+        yield sites
+
+
+QUICK = (
+    (coordinator_module, "TICK_S", 0.02), (coordinator_module, "AGAIN_S", 0.05), (coordinator_module, "TELL_S", 0.2),
+    (coordinator_module, "RESUME_S", 0.1), (exchanges, "AGAIN_S", 0.02), (exchanges, "OFFER_S", 0.02),
+    (exchanges, "NEWS_S", 0.05), (gateway, "HOLDERS_S", 0.05), (gateway, "WAIT_S", 0.3),
+    (agents_module, "LOOK_S", 0.05), (peers, "ORDERS_WAIT_S", 1.0), (peers, "HELD_WAIT_S", 0.3),
+)  # fmt: skip
+"""What is looked at from time to time is looked at more often."""
+
+
+async def until(true: Callable[[], object]) -> None:
+    while not true():
+        await asyncio.sleep(0.01)
+
+
+def play(steps: Callable[[], Awaitable[None]]) -> None:
+    """For at most a minute."""
+
+    async def body() -> None:
+        async with asyncio.timeout(60.0):
+            await steps()
+
+    asyncio.run(body())
