@@ -40,8 +40,9 @@ class _Known:
     since: float
     """When its rates were last told."""
     told: dict[str, int | None] = field(default_factory=dict)
-    unsure: bool = False
-    """What its master has heard is not known: it is told all bounds, also that there are none."""
+    sure: set[str] | None = None
+    """Of which trees its master has heard here, where it may have heard others' bounds from a fabric manager before, or
+    missed what was told: it is told of each of the others, also that there is no bound. None: it has heard all."""
     given: float = 0.0
     """Its share, bit/s, all trees together."""
     bound: float = float("inf")
@@ -94,7 +95,7 @@ class Divider:
         if known is None:
             self._missed.add(group)
             return
-        known.unsure = True
+        known.sure = set()
         self._change(group, known.ask)
 
     def follow(self, record: Record, ended: bool) -> None:
@@ -108,9 +109,12 @@ class Divider:
                 del self._groups[record.id]
                 self._rates.pop(record.id, None)
                 self._change(record.id, None)
+                if not ended:  # its trees are lost for now, and its source has the bounds of before
+                    self._missed.add(record.id)
             return
         if known is None:
-            known = self._groups[record.id] = _Known(ask, time.monotonic(), unsure=record.id in self._missed)
+            sure = set[str]() if record.id in self._missed else None
+            known = self._groups[record.id] = _Known(ask, time.monotonic(), sure=sure)
             self._missed.discard(record.id)
         self._measure(known, record)
         ask = replace(ask, most_bps=min(ask.most_bps, known.bound))
@@ -204,16 +208,22 @@ class Divider:
                 if use is None:
                     continue
                 bps = bound(rate, use.most_bps)
-                if known.unsure or worth_telling(known.told.get(str(tree)), bps):
+                if self._unheard(known, str(tree)) or worth_telling(known.told.get(str(tree)), bps):
                     news[str(tree)] = known.told[str(tree)] = bps
-            known.unsure = False
             # A tree that has ended still sends the last of its numbers: nothing holds it up.
-            over = [tree for tree, bps in known.told.items() if bps is not None and int(tree) not in trees]
+            ended = {tree: bps for tree, bps in known.told.items() if int(tree) not in trees}
+            over = [tree for tree, bps in ended.items() if bps is not None or self._unheard(known, tree)]
             news |= dict.fromkeys(over)
             known.told |= dict.fromkeys(over)
+            if known.sure is not None:
+                known.sure.update(news)
             if news:
                 known.since = time.monotonic()
                 self._tell(group, {"type": "rates", "rates": news})
+
+    @staticmethod
+    def _unheard(known: _Known, tree: str) -> bool:
+        return known.sure is not None and tree not in known.sure
 
     def share_of(self, group: str) -> Rates:
         """By tree, as last computed; empty where it has none."""

@@ -334,7 +334,7 @@ class Agent:
             for role in tuple(self.roles.values()):
                 kept = LEASES_KEPT if role.kind == "receiver" and role.state != "failed" else 0
                 if self.plane.loop.now - role.heard > role.lease_s * (1 + kept):
-                    self._close(role, keep=False)
+                    self._close(role, keep=False, lease=True)
 
     # ---- the own part ----
     def _own(self, message: Message, part: Message | None, writer: asyncio.StreamWriter) -> Message:
@@ -514,12 +514,15 @@ class Agent:
             "t_done_ns": role.t_done_ns, "trees": trees,
         }  # fmt: skip
 
-    def _close(self, role: Role, *, keep: bool) -> None:
+    def _close(self, role: Role, *, keep: bool, lease: bool = False) -> None:
         self.roles.pop(role.group, None)
         if role.state == "done":
             self.plane.watch.closed(role.group, self.name)
         if not keep and role.kind == "receiver" and self.host.verified.pop(role.group, None):
-            self.plane.watch.dropped(role.group, self.name, "it was told to keep nothing")
+            if lease:
+                self.plane.watch.unheard(role.group, self.name)
+            else:
+                self.plane.watch.dropped(role.group, self.name, "it was told to keep nothing")
 
 
 class Peer:

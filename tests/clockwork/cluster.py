@@ -235,13 +235,15 @@ class Cluster:
             if slot.process is not None and slot.process.alive:
                 await self.loop.kill(slot.process)
 
-    def check_links(self) -> None:
-        """In peace the leader knows which links work."""
+    def wrong_links(self) -> list[str]:
+        """What the leader does not know about which links work."""
+        wrong = [] if any(slot.leads for slot in self.managers) else ["nobody leads"]
         for slot in self.managers:
             if slot.leads and slot.manager is not None:
                 for u, v in self.plane.graph.edges:
                     if slot.manager.fabric.link_up(u, v) == (frozenset((u, v)) in self.plane.down):
-                        self.watch.say(f"{slot.name} is wrong about {u}-{v}")
+                        wrong.append(f"{slot.name} is wrong about {u}-{v}")
+        return wrong
 
     def set_link(self, u: str, v: str, up: bool) -> None:
         """The hosts at its ends notice, and say so."""

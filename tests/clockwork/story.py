@@ -24,6 +24,8 @@ FAULTS_S = 8.0
 """Faults begin within so long."""
 PATIENCE_S = 90.0
 """Afterwards everything has ended within so long."""
+KNOWN_S = 10.0
+"""And whoever leads by then knows the links."""
 
 Fault = Callable[[], Awaitable[None]]
 
@@ -265,7 +267,7 @@ class Story:
             if rng.random() < 0.25:
                 await self._quiet()
             await asyncio.sleep(1.0)
-            cluster.check_links()
+            await self._known_links()
             cluster.watch.finish(self._must_be_done())
             if self.chatty:
                 self._show()
@@ -274,6 +276,14 @@ class Story:
                 task.cancel()
             await asyncio.gather(*orders, return_exceptions=True)
             await cluster.stop()
+
+    async def _known_links(self) -> None:
+        """In peace somebody leads, and knows which links work: soon, for agents come to one that has just begun."""
+        end = self.cluster.loop.now + KNOWN_S
+        while (wrong := self.cluster.wrong_links()) and self.cluster.loop.now < end:
+            await asyncio.sleep(0.1)
+        for what in wrong:
+            self.cluster.watch.say(what)
 
     async def _quiet(self) -> None:
         """The members' leases end what nobody ended; a receiver's part lasts longer where nobody told."""

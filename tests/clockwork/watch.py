@@ -158,6 +158,15 @@ class Watch:
             self.say(f"{group}: {host} drops what it has verified: {why}")
         self._verified.pop((group, host), None)
 
+    def unheard(self, group: str, host: str) -> None:
+        """It drops what it has verified of a group that nobody has spoken of for so long. One that could not be told of
+        the end of its group may: nobody waits for it."""
+        told = self.groups.get(group)
+        if told is not None and told.record.state in FINAL_STATES:
+            self._verified.pop((group, host), None)
+        else:
+            self.dropped(group, host, "nothing was heard of the group")
+
     def closed(self, group: str, host: str) -> None:
         """Its part in the group is over. Where nothing had been told of the group, nobody can know that it was done."""
         told = self.groups.get(group)

@@ -144,6 +144,38 @@ def test_a_master_with_a_new_stream_is_told_that_no_bound_holds_its_group_any_mo
     assert scenario(steps).rates == {"a": {"1": None}}, "the other one has heard all there was"
 
 
+def test_a_group_that_had_lost_its_trees_is_told_that_its_bound_holds_no_more() -> None:
+    async def steps(world: World) -> None:
+        one = record("a", "h0", "s", "h1")
+        world.divider.follow(one, False)
+        world.divider.follow(record("b", "h2", "s", "h1", tree=2), False)
+        await until(lambda: world.rates.get("a", {}).get("1"), "half the cable")
+        lost = replace(one.progress.trees["1"], state="lost")
+        world.divider.follow(replace(one, progress=replace(one.progress, trees={"1": lost})), False)
+        world.divider.follow(record("b", "h2", "s", "h1", tree=2), True)
+        await quiet(world)
+        world.divider.follow(one, False)
+        await until(lambda: world.rates["a"]["1"] is None, "all of it")
+
+    scenario(steps)
+
+
+def test_a_master_that_heard_of_a_tree_from_a_fabric_manager_before_is_told_of_it_anew() -> None:
+    async def steps(world: World) -> None:
+        world.divider.follow(record("a", "h0", "s", "h1"), False)  # as the store has it
+        world.divider.again("a")
+        await until(lambda: "1" in world.rates.get("a", {}), "what the store knows of")
+        world.divider.follow(record("a", "h0", "s", "h1", tree=7), False)  # it came before the store was written to
+        await until(lambda: "7" in world.rates["a"], "what only the master knows of")
+        await quiet(world)
+        told = world.told
+        world.divider.follow(record("a", "h0", "s", "h1", tree=7, weight=2), False)
+        await quiet(world)
+        assert world.told == told, "once"
+
+    assert scenario(steps).rates == {"a": {"1": None, "7": None}}
+
+
 def test_a_cap_is_told_to_groups_that_run_and_lifted_again() -> None:
     async def steps(world: World) -> None:
         world.divider.follow(record("a", "h0", "s", "h1", tree=1), False)

@@ -230,10 +230,16 @@ class Campaign:
     async def _followed(self, leader: int) -> bool:
         """Does another fabric manager know who leads?"""
         for url in self.lab.fabric_urls:
-            with contextlib.suppress(Problem, OSError):
-                if url != self.lab.fabric_urls[leader]:
-                    await self.health[url].request("GET", "/healthz")
+            if url == self.lab.fabric_urls[leader]:
+                continue
+            try:
+                await self.health[url].request("GET", "/healthz")
+                return True
+            except Problem as problem:  # it sends whoever asks to the leader
+                if "it follows another" in problem.message:
                     return True
+            except OSError:
+                pass
         return False
 
     async def _leader(self) -> tuple[int, dict[str, Any]] | None:
@@ -300,18 +306,21 @@ class Campaign:
             self.alone = not await self._followed(leader)
             before, led = self.lab.process(f"fabric-manager-{leader}"), time.monotonic()
             self.lab.end(f"fabric-manager-{leader}", number)
+            left = workers
 
             async def taken_over() -> bool:
-                nonlocal led
+                nonlocal led, left
                 other = await self._leader()
                 if other is None:
                     return False
                 if other[0] == leader and before.running:  # it leads on until another follows
                     led = time.monotonic()
                     return False
-                return workers <= {worker["name"] for worker in other[1]["workers"]} or self._all_told(workers)
+                left = {name for name in workers - {w["name"] for w in other[1]["workers"]} if not self._all_told(name)}
+                return not left
 
-            await self._until(taken_over, "another leads, with the workers of the one before")
+            if await self._until(taken_over, "another leads, with the workers of the one before") == PATIENCE_S:
+                self.say(f"not with the leader: {', '.join(sorted(left))}")
             return time.monotonic() - led
         busy = [one for one in told["workers"] if one["groups"]]
         worker = self.draw.choice(busy or told["workers"])
@@ -332,9 +341,9 @@ class Campaign:
 
         return await self._until(moved, f"the groups of {worker['name']} are others'")
 
-    def _all_told(self, workers: set[str]) -> bool:
-        """None of these workers has a group any more: one that has none ends with the process that started it."""
-        return not any(row["worker"] in workers and row["state"] not in FINAL_STATES for row in self._groups.values())
+    def _all_told(self, worker: str) -> bool:
+        """This worker has no group any more: one that has none ends with the process that started it."""
+        return not any(row["worker"] == worker and row["state"] not in FINAL_STATES for row in self._groups.values())
 
     async def _written(self) -> bool:
         try:
