@@ -43,7 +43,8 @@ enum {
   FETCH_STAT_MAX = 64,       /* objects that one request asks about */
   READ_MAX = 1 << 20,        /* bytes that a controller reads at once, for another site */
   READINGS_MAX = 32,
-  FETCH_THREADS = 8, /* requests to origins, of all groups */
+  READ_FOLDERS_MAX = 8, /* directories that are kept open between two reads */
+  FETCH_THREADS = 8,    /* requests to origins, of all groups */
 };
 
 #define PIECES_MAX (UINT64_C(1) << 27)

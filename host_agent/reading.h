@@ -6,12 +6,15 @@
 
 struct reading;
 
-/* A message `read`: `off`, `len` (READ_MAX at most; 0: what file is it), and one of `path` (of a file that may be sent),
- * `group` (what this host has of it, verified: fewer bytes than asked for, or none) and `dest` (a file that was received). Answered
- * with `bytes`, later, or with an error. */
+/* A message `read`: `off`, `len` (READ_MAX at most; 0: what is it now), and one of `path` (of a file or a directory that may be
+ * sent), `group` (what this host has of it, verified: fewer bytes than asked for, or none) and `dest` (what was received). A
+ * directory is read as the stream that it is sent as (bundle.h). Answered with `bytes`, later, or with an error. */
 void reading_begin(struct signalling *s, struct conn *from, const json_t *m) __attribute__((nonnull));
 bool reading_needs(const struct signalling *s, const struct conn *from) __attribute__((nonnull));
 /* The connection is gone. */
 void reading_lost(struct signalling *s, const struct conn *from) __attribute__((nonnull));
+
+/* Directories that nobody has read for a while are closed; `all`: every one. */
+void reading_tidy(struct signalling *s, bool all) __attribute__((nonnull));
 
 #endif

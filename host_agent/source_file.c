@@ -97,6 +97,15 @@ struct known {
   struct file *file;
 };
 
+bool source_walk(const struct host *h, struct file *f, const char *path, struct fault *why)
+{
+  struct stat key;
+  bool has_key = h->key_file != NULL && stat(h->key_file, &key) == 0;
+  struct fault inside;
+  f->folder = folder_open(fcntl(f->fd, F_DUPFD_CLOEXEC, 3), has_key ? &key : NULL, &inside);
+  return f->folder != NULL || fault_set(why, inside.code, "%s: %s", path, inside.text);
+}
+
 static bool open_known(struct host *h, const char *path, struct known *k, struct fault *why)
 {
   int fd = open_file(h, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, &k->stat, why);
@@ -107,30 +116,19 @@ static bool open_known(struct host *h, const char *path, struct known *k, struct
   k->mark = mtime_ns(&k->stat);
   if (!S_ISDIR(k->stat.st_mode))
     return true;
-  struct stat key;
-  bool has_key = h->key_file != NULL && stat(h->key_file, &key) == 0;
-  struct fault inside;
-  k->file->folder = folder_open(fcntl(fd, F_DUPFD_CLOEXEC, 3), has_key ? &key : NULL, &inside);
-  if (k->file->folder == NULL) {
+  if (!source_walk(h, k->file, path, why)) {
     file_unref(k->file);
-    return fault_set(why, inside.code, "%s: %s", path, inside.text);
+    return false;
   }
   k->size = folder_bytes(k->file->folder);
   k->mark = folder_mark(k->file->folder);
   return true;
 }
 
-struct file *source_plain(struct host *h, const char *path, struct fault *why)
+struct file *source_look(struct host *h, const char *path, struct fault *why)
 {
-  struct stat st;
-  int fd = open_file(h, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, &st, why);
-  if (fd >= 0 && S_ISREG(st.st_mode))
-    return file_new(fd);
-  if (fd >= 0) {
-    close(fd);
-    fault_set(why, "is_directory", "%s is a directory: only files go to other sites", path);
-  }
-  return NULL;
+  struct known k;
+  return open_known(h, path, &k, why) ? k.file : NULL;
 }
 
 bool source_stat(struct host *h, const char *path, json_t *to, struct fault *why)

@@ -22,8 +22,10 @@ void source_file_close(struct group *g) __attribute__((nonnull));
 /* The fault of an errno met while reading; false. */
 bool source_file_fault(struct fault *why, int error, const char *path) __attribute__((nonnull));
 
-/* A file that may be sent, to be read here and there; no directory. NULL with *why. */
-struct file *source_plain(struct host *h, const char *path, struct fault *why) __attribute__((nonnull));
+/* What may be sent, a file or a directory as a stream, to be read here and there. NULL with *why. */
+struct file *source_look(struct host *h, const char *path, struct fault *why) __attribute__((nonnull));
+/* The directory that `f` is, walked: it is read as a stream from now on. False with *why, which names `path`. */
+bool source_walk(const struct host *h, struct file *f, const char *path, struct fault *why) __attribute__((nonnull));
 
 /* `stat`: size, mtime_ns and inode of a file that may be sent, into `to`. */
 bool source_stat(struct host *h, const char *path, json_t *to, struct fault *why) __attribute__((nonnull));

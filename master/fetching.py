@@ -20,7 +20,7 @@ import numpy as np
 
 from datacast.origins.dealing import Dealing
 from datacast.origins.exchange import packed
-from datacast.origins.ranges import Range, joined, piece_bytes
+from datacast.origins.ranges import AT_SITE, Range, joined, piece_bytes
 
 from .collective import Collective
 from .crew import PROMPT_S, Crew, GroupError
@@ -84,7 +84,7 @@ class Fetching:
         self._refusals: dict[str, GroupError] = {}
         self._ended: GroupError | None = None
         url = transfer.spec.url or ""
-        self._far = url.startswith("site:")
+        self._far = url.startswith(AT_SITE)
         self._offers: list[Range] | None = [] if self._far else None
         """Pieces of the exchange between sites that the controller lets members ask for; None: all there are."""
 

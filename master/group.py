@@ -284,7 +284,7 @@ class Group:
         results = await self.crew.first("stat", parts)
         if self._fetching:
             t.size = await self._fetching.stat()
-            t.bundle = bool(t.spec.parts)
+            t.bundle = self._fetching.objects.folder
             if adopt and t.size != adopt.size:
                 raise GroupError("changed", f"{path} is not the object any more that the group was started with", path)
             return

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from datacast.origins.bundle import Entry, stream
+from datacast.origins.ranges import A_FOLDER, AT_SITE
 
 from .crew import GroupError
 
@@ -35,11 +36,13 @@ class Object:
 
 
 class Objects:
-    """`all`: in the order of the stream. `manifest`: what the stream begins with, where there are several."""
+    """`all`: in the order of the stream. `manifest`: what the stream begins with, where there are several. `folder`: it
+    is a directory's, also where another site gives the whole of it as one object."""
 
     def __init__(self, spec: GroupSpec) -> None:
         self.manifest = b""
         self._name, self._fetchers, self._bytes = spec.url or "", spec.roots, 0
+        self.folder = bool(spec.parts) or (self._name.startswith(AT_SITE) and self._name.endswith(A_FOLDER))
         if not spec.parts:
             self.all = [Object(self._name)]
             return

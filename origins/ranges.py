@@ -9,6 +9,9 @@ from dataclasses import dataclass
 PIECES_MAX, PIECE_LEAST = 1024, 256 << 10
 """Of an object that sites exchange: what each says to have is a bit for each piece."""
 
+AT_SITE, A_FOLDER = "site:", "?folder"
+"""How the URL of such an object begins; how it ends when it is the stream of a directory."""
+
 
 def piece_bytes(size: int) -> int:
     """Of one piece of an object of this size; the same at every site."""

@@ -21,7 +21,7 @@ ANSWER_S, LOOK_S = 5.0, 5.0
 
 @dataclass(frozen=True)
 class What:
-    """One of: a file at its source, what was received of a group, a file that was received."""
+    """One of: a file or a directory at its source, what was received of a group, one of those where it was received."""
 
     path: str | None = None
     group: str | None = None
@@ -37,6 +37,8 @@ class Bytes:
     size: int
     mtime_ns: int
     inode: int
+    folder: bool
+    """It is a directory, read as the stream that it is sent as (host_agent/bundle.h)."""
 
 
 class Agents:
@@ -83,7 +85,11 @@ class Agents:
             idle.append(connection)
         if answer["type"] != "bytes":
             raise SiteError(f"{host}: {answer.get('error')}", host, str(answer.get("code")))
-        return Bytes(data, int(answer["size"]), int(answer["mtime_ns"]), int(answer["inode"]))
+        try:
+            about = int(answer["size"]), int(answer["mtime_ns"]), int(answer["inode"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise SiteError(f"{host} answers what cannot be read", host, "no_agent") from error
+        return Bytes(data, *about, "bundle" in answer)
 
     async def _again(self, host: str, what: What, off: int, length: int) -> Bytes:
         for _, writer in self._idle.pop(host, []):

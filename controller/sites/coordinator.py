@@ -23,6 +23,7 @@ from weakref import WeakValueDictionary
 from pydantic import ValidationError
 
 from datacast.fabric_manager.api import FINAL_STATES, FabricManagerClient, GroupSpec
+from datacast.origins.ranges import A_FOLDER, AT_SITE
 from datacast.services.problems import Problem
 from datacast.services.sites_file import SiteError, host_port
 
@@ -30,7 +31,7 @@ from .exchanges import Exchanges
 from .gateway import Gateway
 from .naming import Members, for_site, reaches_out, split
 from .peers import Peers
-from .records import AT_SITE, Failure, Held, HostFigures, Mark, Order, Orders, Part, Progress, SiteGroup
+from .records import Failure, Held, HostFigures, Mark, Order, Orders, Part, Progress, SiteGroup
 
 log = logging.getLogger("datacast.sites")
 
@@ -122,8 +123,9 @@ class Coordinator:
                 self._must_be_there(site)
             size = spec.size or 0
             mark: Mark | None = None
+            folder = False
             if spec.url is None:
-                size, mark = await self.gateway.stat(spec.source, spec.source_path)
+                size, mark, folder = await self.gateway.stat(spec.source, spec.source_path)
             if members.here == "all" and members.there and not await self.gateway.others(spec.source):
                 members.here = None
         except SiteError as error:
@@ -131,6 +133,8 @@ class Coordinator:
                 422 if error.code in ("unknown_site", "cycle") else 409, error.code, error.message, what=error.what,
                 remedy=error.remedy,
             ) from error  # fmt: skip
+        if folder and spec.sha256:
+            raise _refusal("bad_sha256", "sha256", f"{spec.source_path} is a directory: a SHA-256 is of a file")
         if spec.size is not None and spec.size != size:
             raise _refusal("size", "size", f"{spec.source_path} has {size} bytes, expected were {spec.size}")
         name = spec.source_path if spec.url is None else urlsplit(spec.url).path
@@ -139,6 +143,7 @@ class Coordinator:
             id=group_id,
             spec=replace(spec, receivers=members.here),
             size=size,
+            folder=folder,
             file=mark,
             parts={site: Part(receivers=names) for site, names in members.there.items()},
             requested_by=by,
@@ -228,6 +233,7 @@ class Coordinator:
                 Order(
                     id=group.id,
                     size=group.size,
+                    folder=group.folder,
                     path=[*group.path, self.name],
                     spec=for_site(group.spec, group.parts[site].receivers),
                     others=[name for name in group.parts if name != site],
@@ -340,6 +346,7 @@ class Coordinator:
             path=order.path,
             spec=replace(order.spec, receivers=None),
             size=order.size,
+            folder=order.folder,
             others=order.others,
             asked=order.spec.receivers if isinstance(order.spec.receivers, list) else [],
             created_ns=time.time_ns(),
@@ -370,7 +377,7 @@ class Coordinator:
         else:
             own = host_port(self.peers.directory.sites.url)
             options = replace(spec.options, planner=None)
-            url = f"{AT_SITE}//{own}/site/objects/{group.id}"
+            url = f"{AT_SITE}//{own}/site/objects/{group.id}{A_FOLDER if group.folder else ''}"
             spec = replace(spec, url=url, parts=[], fetchers=FETCHERS, size=None, options=options)
         with self._exchanges.starting(group):
             here = await self._client.create_group(asdict(spec), by=f"site {group.parent}", key=group.id)

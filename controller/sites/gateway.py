@@ -59,10 +59,10 @@ class Gateway:
         """Of groups that come from other sites."""
 
     # ---- from this site ----
-    async def stat(self, host: str, path: str) -> tuple[int, Mark]:
-        """Raises SiteError."""
+    async def stat(self, host: str, path: str) -> tuple[int, Mark, bool]:
+        """Size, what tells it from another, whether it is a directory. Raises SiteError."""
         found = await self._agents.read(host, What(path=path), 0, 0)
-        return found.size, Mark(mtime_ns=found.mtime_ns, inode=found.inode)
+        return found.size, Mark(mtime_ns=found.mtime_ns, inode=found.inode), found.folder
 
     async def others(self, host: str) -> bool:
         """Whether this site has other hosts than this one."""
@@ -99,7 +99,7 @@ class Gateway:
             except SiteError as error:
                 log.debug("group %s: %s", group.id, error)
                 continue
-            if host in done and found.size != group.size:
+            if host in done and (found.size, found.folder) != (group.size, group.folder):
                 continue  # somebody has changed it since
             if found.data:
                 return found.data

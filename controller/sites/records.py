@@ -7,14 +7,12 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from datacast.fabric_manager.api import FINAL_STATES, GroupSpec
-from datacast.origins.ranges import PIECES_MAX
+from datacast.origins.ranges import AT_SITE, PIECES_MAX
 from datacast.services.sites_file import Name
 
 Id = Annotated[str, Field(pattern=r"^s-[0-9a-f]{16}$")]
 Receiver = Annotated[str, Field(min_length=1, max_length=320)]
 Size = Annotated[int, Field(ge=0, le=1 << 53)]
-AT_SITE = "site:"
-"""Of an object that another site gives."""
 HOSTS_MAX, PATH_MAX, PARTS_MAX = 8192, 16, 256
 HELD_MAX = PIECES_MAX // 4
 """Hexadecimal digits."""
@@ -62,6 +60,8 @@ class Order(_Message):
     """The sites it came through, the one that has the source first."""
     spec: GroupSpec
     """`receivers` as the site that gets this reads them; no source."""
+    folder: bool = False
+    """The object is the stream of a directory."""
     others: Annotated[list[Name], Field(max_length=PARTS_MAX)] = []
     """Sites that were given the same order: they will have pieces."""
 
@@ -104,6 +104,7 @@ class SiteGroup(_Message):
     spec: GroupSpec
     """`receivers`: those of this site."""
     size: Size
+    folder: bool = False
     file: Mark | None = None
     local: str | None = None
     """The group of this site; None: it has no receivers here, and only passes on."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import struct
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import pytest
 from agent_harness import ASAN, Message, Net, Transfer, make_pair, path_direct, until
+
+from datacast.services.framing import encode
 
 pytestmark = pytest.mark.root
 
@@ -185,3 +188,62 @@ def test_a_stream_that_leads_outside_makes_nothing(net: Net, tmp_path: Path, att
     assert not Path(transfer.dest["b"]).exists() and not Path("/tmp/evil").exists()
     assert {p for p in tmp_path.rglob("*") if "evil" in p.name} == before
     assert net.agents["b"].leftovers() == []
+
+
+def read(net: Net, host: str, off: int, length: int, **what: str) -> tuple[Message, bytes]:
+    """As a controller reads for another site: an answer, and bytes that are no frame."""
+    sock, got = net.client(host).sock, b""
+    sock.sendall(encode({"type": "read", "id": 1, "off": off, "len": length, **what}))
+
+    def more(n: int) -> bytes:
+        nonlocal got
+        while len(got) < n:
+            part = sock.recv(1 << 20)
+            assert part, "closed"
+            got += part
+        part, got = got[:n], got[n:]
+        return part
+
+    answer = json.loads(more(struct.unpack("!I", more(4))[0]))
+    return answer, more(answer.get("n", 0))
+
+
+def stream(net: Net, host: str, **what: str) -> tuple[Message, bytes]:
+    known, data = read(net, host, 0, 0, **what)[0], b""
+    while len(data) < known["size"]:
+        answer, part = read(net, host, len(data), min(300_000, known["size"] - len(data)), **what)
+        assert (answer["type"], answer["size"], answer["mtime_ns"]) == ("bytes", known["size"], known["mtime_ns"])
+        data += part
+    return known, data
+
+
+def test_a_directory_is_read_as_the_same_stream_at_its_source_and_where_it_arrived(net: Net, folder: Path) -> None:
+    """So a site that has received it gives it to another one."""
+    transfer = begin(net, folder)
+    assert all(r["ok"] for r in transfer.open().values())
+    transfer.assign()
+    assert transfer.wait_ended()["b"]["event"] == "done"
+    known, data = stream(net, "a", path=str(folder))
+    assert known["bundle"] == len(seen(folder)) and known["size"] == ask(net, folder)["size"] == len(data)
+    assert known["mtime_ns"] == ask(net, folder)["mtime_ns"]
+    there, same = stream(net, "b", dest=transfer.dest["b"])
+    assert same == data and there["bundle"] == known["bundle"]
+    # Another one when anything in it is another: no mixture is read.
+    (folder / "a" / "deep" / "small").write_bytes(b"SMALL")
+    answer, _ = read(net, "a", 0, 100, path=str(folder))
+    assert answer["mtime_ns"] != known["mtime_ns"]
+    (folder / "new").touch()
+    assert read(net, "a", 0, 0, path=str(folder))[0]["bundle"] == known["bundle"] + 1
+    (folder / "pipe").symlink_to("/etc/passwd")
+    assert read(net, "a", 0, 0, path=str(folder))[0]["code"] == "bad_bundle"
+    assert read(net, "a", 0, 0, path=str(folder / "a" / "way"))[0]["bundle"] == 2  # a link is followed, as to a file
+
+
+def test_a_controller_that_reads_many_directories_keeps_few_of_them_open(net: Net, tmp_path: Path) -> None:
+    for n in range(20):
+        (tmp_path / f"d{n}").mkdir()
+        (tmp_path / f"d{n}" / "f").write_bytes(bytes([n]) * 1000)
+    data = [stream(net, "a", path=str(tmp_path / f"d{n}"))[1] for n in range(20)]
+    assert [one[-1] for one in data] == list(range(20))
+    opened = {os.readlink(fd) for fd in Path(f"/proc/{net.agents['a'].process.pid}/fd").iterdir()}
+    assert len([path for path in opened if path.startswith(str(tmp_path / "d"))]) == 8

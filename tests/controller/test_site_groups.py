@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mesh import Site, mesh, play
+from mesh import Site, mesh, play, until
 
 from datacast.services.problems import Problem
 
@@ -28,6 +28,46 @@ def test_a_file_reaches_the_hosts_that_are_named_here_and_there(tmp_path: Path, 
             assert group["state"] == "done" and set(group["receivers"]) == {"a1", "sfo/s1"}, group
             assert sites["ams"].has("a1", data) and sites["sfo"].has("s1", data)
             assert "f" not in sites["sfo"].fabric.hosts["s0"].files
+
+    play(steps)
+
+
+CHAIN = {"ams": ["a0"], "sfo": ["s0", "s1"], "syd": ["y0"]}
+
+
+def test_a_directory_reaches_a_site_behind_another_as_one(tmp_path: Path) -> None:
+    """Also from where it was received: the controllers have forgotten by then what they had read."""
+
+    async def steps() -> None:
+        async with mesh(tmp_path, CHAIN, {"sfo": ["ams"], "syd": ["sfo"]}) as sites:
+            ams, sfo, syd = sites.values()
+            give(ams)
+            ams.fabric.hosts["a0"].folders.add("/srv/f")
+            syd.fabric.hold.clear()
+            group = await ams.made(["sfo/all", "sfo/syd/y0"])
+            await until(lambda: sfo.has("s0", DATA) and sfo.coordinator.groups[group].own.state == "done")
+            await syd.stop()
+            await sfo.stop()
+            sfo.fabric.hosts["s0"].folders.clear()  # somebody has put a file there
+            sfo.fabric.hosts["s0"].files["f"] = bytes(len(DATA))
+            await sfo.start()
+            await syd.start()
+            syd.fabric.hold.set()
+            assert (await ams.end(group))["state"] == "done"
+            assert syd.has("y0", DATA) and "f" in syd.fabric.hosts["y0"].folders
+            assert any(read.get("dest") == "f" for read in sfo.fabric.hosts["s1"].reads)
+
+    play(steps)
+
+
+def test_a_digest_of_a_directory_is_refused(tmp_path: Path) -> None:
+    async def steps() -> None:
+        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+            give(sites["ams"])
+            sites["ams"].fabric.hosts["a0"].folders.add("/srv/f")
+            answer = await sites["ams"].order(["sfo/all"], sha256="0" * 64)
+            assert (answer.status_code, answer.json()["code"]) == (422, "bad_sha256")
+            assert "/srv/f is a directory" in answer.json()["detail"]
 
     play(steps)
 

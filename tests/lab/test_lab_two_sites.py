@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import socket
 import ssl
 import sys
@@ -87,12 +88,33 @@ def test_a_file_of_one_site_reaches_all_hosts_of_the_other_over_the_wide_area_on
     assert there["state"] == "done" and there["requested_by"] == "site ams"
 
 
-def test_one_host_there_and_one_here(sites: Wan):
+def seen(top: Path) -> dict[str, tuple[int, object]]:
+    """Of everything beneath: its rights, and its bytes or where it leads."""
+    return {
+        str(path.relative_to(top)): (path.lstat().st_mode & 0o777, os.readlink(path) if path.is_symlink()
+                                     else path.read_bytes() if path.is_file() else None)
+        for path in top.rglob("*")
+    }  # fmt: skip
+
+
+def test_a_file_and_a_directory_for_hosts_there_and_here(sites: Wan):
     path = sites.file(3 * MIB + 5)
     group = sites.end("ams", sites.order("ams", path, ["sfo/sfo-1", "ams-1"]))
     assert group["state"] == "done", (group, sites.logs())
     assert sites.has("sfo-1", path) and sites.has("ams-1", path) and not sites.has("sfo-0", path)
     assert set(group["sites"]) == {"ams", "sfo"}
+    folder = sites.folder / "model"
+    (folder / "deep" / "none").mkdir(parents=True)
+    (folder / "weights").write_bytes(path.read_bytes())
+    (folder / "empty").touch()
+    (folder / "deep" / "run").write_text("#!/bin/sh")
+    (folder / "deep" / "run").chmod(0o750)
+    (folder / "latest").symlink_to("deep/run")
+    (folder / "deep").chmod(0o555)
+    group = sites.end("ams", sites.order("ams", folder, ["sfo/all", "ams-1"]))
+    assert group["state"] == "done", (group, sites.logs())
+    for host in ("sfo-0", "sfo-1", "sfo-2", "ams-1"):
+        assert seen(sites.lab.host_folder(host) / "model") == seen(folder), host
 
 
 def test_everywhere_and_empty(sites: Wan):

@@ -28,6 +28,8 @@ from datacast.controller.sites.coordinator import Coordinator
 from datacast.controller.sites.directory import Directory
 from datacast.controller.sites.gateway import Gateway
 from datacast.controller.sites.peers import Peers
+from datacast.fabric_manager.api import GroupSpec
+from datacast.master.objects import Objects
 from datacast.origins.exchange import packed
 from datacast.origins.ranges import piece_bytes
 from datacast.services import framing
@@ -44,6 +46,8 @@ class Host:
     def __init__(self, name: str) -> None:
         self.name, self.files = name, dict[str, bytes]()
         """By absolute path what may be sent, by relative one what was received."""
+        self.folders: set[str] = set()
+        """Those of them that are the streams of directories."""
         self.parts: dict[str, bytes] = {}
         """By group: what has been verified of it, from its front on."""
         self.mark, self.reads, self.address = 1, list[dict[str, Any]](), ""
@@ -71,6 +75,7 @@ class Host:
             return {"type": "error", "id": asked["id"], "code": "not_found", "error": "nowhere"}, b""
         part = data[asked["off"] : asked["off"] + asked["len"]]
         about = {"size": len(data), "mtime_ns": self.mark, "inode": 7}
+        about |= {"bundle": 3} if name in self.folders else {}
         return {"type": "bytes", "id": asked["id"], "n": len(part), **about}, part
 
 
@@ -156,16 +161,21 @@ class Fabric:
 
     # ---- what the fabric does ----
     async def _carry(self, group: str) -> None:
-        spec, record = self.specs[group], self.groups[group]
+        spec, record, folder = self.specs[group], self.groups[group], False
         if spec["url"] is None:
             data = self.hosts[spec["source"]].files[spec["source_path"]]
+            folder = spec["source_path"] in self.hosts[spec["source"]].folders
         elif spec["url"].startswith("site:"):
             data = await self._fetch(group, "https:" + spec["url"].removeprefix("site:"))
+            folder = Objects(GroupSpec(url=spec["url"])).folder
         else:
             data = b"of a URL"
         for name, row in record["receivers"].items():
             if record["state"] == "running":
                 self.hosts[name].files[spec["dest_path"]] = data
+                self.hosts[name].parts.pop(group, None)
+                if folder:
+                    self.hosts[name].folders.add(spec["dest_path"])
                 row |= {"state": "done", "fraction": 1.0}
         if record["state"] == "running":
             record |= {"state": "done", "fraction": 1.0, "finished_ns": time.time_ns()}
