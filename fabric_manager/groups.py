@@ -486,6 +486,8 @@ class Groups:
         worker.put({"type": "load", "whole": True, "arcs": self.carried.all()})
         worker.put({"type": "owned", "groups": {held.record.id: held.record.epoch for held in mine}})
         for held in mine:
+            if not held.revision:  # it is being written: its order goes out when it is, or never
+                continue
             self._hand_over(held)
             self.divider.again(held.record.id)
         self._admit()

@@ -147,6 +147,35 @@ def test_a_request_that_was_written_although_it_was_answered_with_an_error_is_fo
     assert run(scenario())["state"] == "done"
 
 
+def test_a_worker_that_comes_back_while_a_group_is_written_hears_of_it_when_it_is() -> None:
+    async def scenario():
+        async with lab(star(3), rates=[800.0]) as it:
+            groups, ordered = it.manager.groups, []
+            (worker,) = await until(groups.workers.all, "its worker")
+            put, send = groups.kept.put, worker.put
+
+            def told(message: dict) -> None:
+                ordered.extend([message["group"]] if message["type"] == "order" else [])
+                send(message)
+
+            async def back(key: str, value: str, revision: int) -> int:
+                groups.kept.put = put
+                groups._came(worker)
+                await asyncio.sleep(0.2)  # whoever would order it has done so
+                early.extend(ordered)
+                return await put(key, value, revision)
+
+            early: list[str] = []
+            worker.put, groups.kept.put = told, back
+            group = await it.start("h0", ["h1"], 100_000)
+            ended = await it.end(group)
+            return early, [name for name in ordered if name == group["id"]], ended
+
+    early, ordered, record = run(scenario())
+    assert early == [], "a group that is not written may never be"
+    assert len(ordered) == 1 and record["state"] == "done"
+
+
 def test_the_groups_of_a_worker_that_dies_are_spread_over_the_others() -> None:
     async def scenario():
         async with lab(star(3), rates=[50.0]) as it:
