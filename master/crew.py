@@ -77,18 +77,17 @@ class Crew:
         self._opening, self._on_event, self._wake, self._spawn = opening, on_event, wake, spawn
         self._may_return, self._may_wait, self._set_aside = may_return, may_wait, set_aside
         self._on_status, self._returns = on_status, returns
-        self._again, self._met = epoch > 1, set[str]()
-        """Members may know the group from another master, perhaps cut otherwise; those of whom this one knows."""
+        self._again, self._adopted, self._met = epoch > 1, False, set[str]()
+        """Members may know the group from another master; its file, cut as here; those of whom this one knows."""
         self._log = Log()
         self._agents = agents
         self._root: Line | None = None
         self._lead: Member | None = None
-        self._reroutes = 0
+        self._reroutes = self._under_way = 0
         self.asked = time.monotonic()
         """When all in the common tree were asked for something last: that renewed their leases."""
         self._branches = Branches(view, self.members)
         self._visits: set[str] = set()
-        self._under_way = 0
         self._rewire = self._closed = False
 
     # ---- who there is ----
@@ -284,6 +283,7 @@ class Crew:
     async def adopt(self) -> Results:
         """Take over a group that another master began. Returns the members' status; `open` gives them this master's
         trees."""
+        self._adopted = True
         asked = self.in_touch()
         results = await self._insist("status", asked)
         now = time.monotonic()
@@ -499,10 +499,8 @@ class Crew:
                     if self._may_wait(member):
                         self._set_aside(member, "it does not answer")
                     elif time.monotonic() - member.heard > self.timeout_s:
-                        member.fail(
-                            "unreachable",
-                            f"{member.name} did not answer for {self.timeout_s:g} s: {error.message}",
-                        )
+                        why = f"{member.name} did not answer for {self.timeout_s:g} s: {error.message}"
+                        member.fail("unreachable", why)
                         self._wake()
                 finally:
                     await connection.close()
@@ -513,10 +511,12 @@ class Crew:
 
     async def _recover(self, member: Member, connection: Connection) -> None:
         member.addr = connection.address
-        if member.role == "receiver" and not (self._again and member.name not in self._met):
+        stranger = self._again and member.name not in self._met
+        if member.role == "receiver" and (self._adopted or not stranger):
             told = await connection.request("status", self.group, {"n": member.name, "a": member.addr}, None, REQUEST_S)
             result = told.get(member.name, {})
-            if result.get("ok"):
+            if result.get("ok") and (not stranger or result.get("state") == "done"):  # it may not be known that it is
+                member.opened = True
                 self._on_status(member, result)
             elif result.get("code") == "no_group":  # its agent was started again
                 member.opened, member.position = False, 0
@@ -528,7 +528,7 @@ class Crew:
             self._set_aside(member, "it is far behind the others")
             return
         part = {"n": member.name, "a": member.addr, "b": self._opening(member)}
-        if self._again and member.name not in self._met:
+        if stranger:
             body = {"reason": "another master has taken over", "keep": True}
             await connection.request("close", self.group, {"n": member.name, "a": member.addr}, body, REQUEST_S)
         self._met.add(member.name)

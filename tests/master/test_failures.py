@@ -320,6 +320,39 @@ def test_another_master_takes_over_when_one_dies() -> None:
     assert run(scenario())["state"] == "done"
 
 
+def test_a_receiver_that_was_done_before_anybody_knew_is_not_served_again_when_it_comes_back(monkeypatch) -> None:
+    """Its master died, and it did not answer the next one at first."""
+
+    async def scenario():
+        async with lab(star(3), rates=[RATE]) as it:
+            told, silent = Worker.report, set[str]()
+
+            async def report(worker):
+                if worker.name not in silent:
+                    await told(worker)
+
+            monkeypatch.setattr(Worker, "report", report)
+            h1, h2 = it.world.agents["h1"], it.world.agents["h2"]
+            h2.stall_done = True
+            group = await it.start("h0", ["h1", "h2"], SIZE)
+            await until(lambda: it.manager.groups.get(group["id"]).adopt, "what another needs is kept")
+            silent.add("test-0")
+            await until(lambda: h1.roles[group["id"]].state == "done", "it has the file")
+            h1.pause()
+            first = await master_of(it, group)
+            await it.masters.kill(group["id"])
+            second = await until(lambda: (m := it.masters.groups[group["id"]]) is not first and m, "another master")
+            await until(lambda: second.transfer.state == "running", "it runs")
+            h1.resume()
+            h2.stall_done = False
+            record = await it.end(group)
+            return record, [op for op, name, m in it.world.requests if name == "h1" and m.get("epoch") == 2]
+
+    record, asked = run(scenario())
+    assert record["state"] == "done"
+    assert "status" in asked and not {"open", "assign"} & set(asked), asked
+
+
 def test_a_master_that_dies_before_its_first_report_is_followed_by_one_that_begins_anew(monkeypatch) -> None:
     async def scenario():
         async with lab(bcube41(), rates=[RATE]) as it:
