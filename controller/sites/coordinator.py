@@ -31,7 +31,7 @@ from .exchanges import Exchanges
 from .gateway import Gateway
 from .naming import Members, for_site, reaches_out, split
 from .peers import Peers
-from .records import Failure, Held, HostFigures, Mark, Order, Orders, Part, Progress, SiteGroup
+from .records import PATH_MAX, Failure, Held, HostFigures, Mark, Order, Orders, Part, Progress, SiteGroup
 
 log = logging.getLogger("datacast.sites")
 
@@ -83,7 +83,7 @@ class Coordinator:
 
     # ---- asked for here ----
     def concerns(self, spec: GroupSpec) -> bool:
-        return reaches_out(spec, {*self.peers.all, self.name})
+        return reaches_out(spec)
 
     async def create(self, spec: GroupSpec, by: str, key: str | None = None) -> SiteGroup:
         """`by`: whose request it is; `key`: their own name for it: with the same one the same request is carried out
@@ -237,6 +237,7 @@ class Coordinator:
                     path=[*group.path, self.name],
                     spec=for_site(group.spec, group.parts[site].receivers),
                     others=[name for name in group.parts if name != site],
+                    keys=self._keys(self.name, *(name for name in group.parts if name != site)) | group.keys,
                 )
                 for group in mine
                 if group.parts[site].progress.state == "ordered" and not group.cancelled
@@ -251,6 +252,10 @@ class Coordinator:
                 async with asyncio.timeout(min(5.0, max(0.01, end - time.monotonic()))):
                     await peer.wake.wait()
             peer.hear()
+
+    def _keys(self, *names: str) -> dict[str, str]:
+        found = {name: self.peers.directory.key(name) for name in names}
+        return {name: key for name, key in found.items() if key is not None}
 
     def offered(self, group_id: str, site: str) -> SiteGroup | None:
         """The group, if this site may have its bytes."""
@@ -336,6 +341,10 @@ class Coordinator:
             text = f"the site that {self.name} knows as {site} calls itself {order.path[-1]}: sites go by one name each"
             await self._tell_once(site, order.id, _failed("other_name", text))
             return
+        if self.name in order.path and self._means_another(order, self.name):
+            text = f"two sites have the name {self.name}: it came to one from the other: {' > '.join(order.path)}"
+            await self._tell_once(site, order.id, _failed("two_of_a_name", text))
+            return
         if self.name in order.path or len(set(order.path)) < len(order.path):
             await self._tell_once(
                 site, order.id, _failed("cycle", f"the group leads in a circle: {' > '.join([*order.path, self.name])}")
@@ -344,10 +353,11 @@ class Coordinator:
         group = SiteGroup(
             id=order.id,
             path=order.path,
+            keys={name: key for name, key in order.keys.items() if name in order.path},
             spec=replace(order.spec, receivers=None),
             size=order.size,
             folder=order.folder,
-            others=order.others,
+            others=[name for name in order.others if not self._means_another(order, name)],
             asked=order.spec.receivers if isinstance(order.spec.receivers, list) else [],
             created_ns=time.time_ns(),
         )
@@ -359,10 +369,19 @@ class Coordinator:
             group = group.model_copy(update={"own": _failed(error.code, error.message)})
         await self._take_up(group)
 
+    def _means_another(self, order: Order, name: str) -> bool:
+        """Than the site that this one knows by that name."""
+        known = self.peers.directory.key(name)
+        return known is not None and order.keys.get(name, known) != known
+
     async def _begin(self, group: SiteGroup, order: Order) -> SiteGroup:
         """Raises Problem, SiteError."""
         names = order.spec.receivers if order.spec.receivers is not None else []
-        members: Members = split(names, self.name, self._below(), [*order.path, self.name], order.others)
+        path = [*(name for name in order.path if not self._means_another(order, name)), self.name]
+        members: Members = split(names, self.name, self._below(), path, group.others)
+        if members.there and len(order.path) >= PATH_MAX:
+            text = f"{' > '.join(order.path)} > {self.name}: a group goes through {PATH_MAX} sites at most"
+            raise SiteError(text, group.id, "too_deep")
         group = group.model_copy(update={"parts": {s: Part(receivers=r) for s, r in members.there.items()}})
         if members.here is None:
             if not group.parts:

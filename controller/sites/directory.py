@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 from pathlib import Path
@@ -80,6 +81,11 @@ class Directory:
     @property
     def name(self) -> str:
         return self.sites.name
+
+    def key(self, name: str) -> str | None:
+        """What tells a site, this one too, from another one of its name: the digest of its authority's key."""
+        certificate = self.own if name == self.name else self.authorities.get(name)
+        return hashlib.sha256(_key(certificate)).hexdigest() if certificate is not None else None
 
     def whose(self, certificate: bytes) -> str | None:
         """The site whose authority has issued a certificate (DER) that TLS accepted; "" is this one, None nobody."""

@@ -23,10 +23,10 @@ class Members:
     there: dict[str, list[str]] = field(default_factory=dict)
 
 
-def reaches_out(spec: GroupSpec, known: set[str]) -> bool:
-    """Whether a receiver is at another site: its name begins with that of one, or of nobody's host."""
+def reaches_out(spec: GroupSpec) -> bool:
+    """Whether a receiver is at another site, or is meant to be at one that is not known."""
     names = spec.receivers if isinstance(spec.receivers, list) else []
-    return any(name == EVERYWHERE or (name.partition("/")[0] in known and "/" in name) for name in names)
+    return any(name == EVERYWHERE or ("/" in name and is_name(name.partition("/")[0])) for name in names)
 
 
 def split(names: list[str] | str, own: str, known: list[str], path: list[str], others: Sequence[str] = ()) -> Members:
@@ -47,11 +47,7 @@ def split(names: list[str] | str, own: str, known: list[str], path: list[str], o
         site, slash, rest = name.partition("/")
         if name == "all":
             members.here = "all"
-        elif not slash or not is_name(site) or (site not in known and site != own):
-            if slash and site not in known and is_name(site) and not path:
-                raise SiteError(
-                    f"{name}: no site {site} is known here", site, "unknown_site", "`datacast sites list` tells them"
-                )
+        elif not slash or not is_name(site):
             here.append(name)
         elif site == own:
             members.here = "all" if rest == "all" else members.here
@@ -61,6 +57,10 @@ def split(names: list[str] | str, own: str, known: list[str], path: list[str], o
                 f"{name} leads back: the group came here from {' and '.join(path)}", site, "cycle",
                 "name each site once",
             )  # fmt: skip
+        elif site not in known:
+            raise SiteError(
+                f"{name}: no site {site} is known at {own}", site, "unknown_site", "`datacast sites list` tells them"
+            )
         else:
             wanted = members.there.setdefault(site, [])
             if rest not in wanted:

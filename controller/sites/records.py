@@ -12,6 +12,7 @@ from datacast.services.sites_file import Name
 
 Id = Annotated[str, Field(pattern=r"^s-[0-9a-f]{16}$")]
 Receiver = Annotated[str, Field(min_length=1, max_length=320)]
+Key = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Size = Annotated[int, Field(ge=0, le=1 << 53)]
 HOSTS_MAX, PATH_MAX, PARTS_MAX = 8192, 16, 256
 HELD_MAX = PIECES_MAX // 4
@@ -64,6 +65,8 @@ class Order(_Message):
     """The object is the stream of a directory."""
     others: Annotated[list[Name], Field(max_length=PARTS_MAX)] = []
     """Sites that were given the same order: they will have pieces."""
+    keys: Annotated[dict[Name, Key], Field(max_length=PATH_MAX + PARTS_MAX)] = {}
+    """Of the sites of `path` and `others`: which ones of these names are meant (directory.py)."""
 
 
 class Orders(_Message):
@@ -101,6 +104,8 @@ class SiteGroup(_Message):
     id: Id
     path: list[Name] = []
     """Sites through which it came here; empty where the source is."""
+    keys: dict[Name, Key] = {}
+    """Of these."""
     spec: GroupSpec
     """`receivers`: those of this site."""
     size: Size

@@ -19,7 +19,8 @@ class Peers:
     """Of site `syd`; what it tells others."""
 
     def __init__(self) -> None:
-        self.directory = SimpleNamespace(name="syd", sites=SimpleNamespace(url="https://10.0.0.9:7580"))
+        site = SimpleNamespace(url="https://10.0.0.9:7580")
+        self.directory = SimpleNamespace(name="syd", sites=site, key=lambda name: None)
         self.all = {name: SimpleNamespace(name=name, url=f"https://{name}:7580") for name in ("sfo", "oak")}
         self.told: list[tuple[str, Progress]] = []
 
@@ -88,6 +89,18 @@ def test_a_second_order_for_a_group_is_another_site_to_take_it_from():
     assert [(whose, told.state) for whose, told in at.peers.told] == [("oak", "done")]  # type: ignore[attr-defined]
     kept = SiteGroup.model_validate_json(at._client.kept[ID])  # type: ignore[attr-defined]
     assert kept.others == ["oak"]  # also after the controller was started again
+
+
+def test_a_chain_of_sites_that_is_too_long_ends_with_a_word_about_it():
+    """Else the order for the next one could not be told, and none after it."""
+    at, path = site(), [f"s{n}" for n in range(15)] + ["sfo"]
+    given(at, ("sfo", order(path, ["*/all"])))
+    group = at.groups[ID]
+    assert group.own.error and group.own.error.code == "too_deep" and "s14 > sfo > syd" in group.own.error.message
+    assert not group.parts
+    at = site()
+    given(at, ("sfo", order(path, ["all"])))
+    assert at.groups[ID].local  # it is its last one
 
 
 def test_the_same_group_for_other_receivers_is_refused():

@@ -295,24 +295,30 @@ class Site:
 
 @asynccontextmanager
 async def mesh(
-    folder: Path, hosts: Mapping[str, Sequence[str]], asks: Mapping[str, Sequence[str]]
+    folder: Path,
+    hosts: Mapping[str, Sequence[str]],
+    asks: Mapping[str, Sequence[str]],
+    called: Mapping[str, str] | None = None,
 ) -> AsyncIterator[dict[str, Site]]:
-    """`hosts` of each site; `asks`: the sites whose URL it has. Who is asked knows who asks."""
+    """`hosts` of each site; `asks`: the sites whose URL it has. Who is asked knows who asks. `called`: sites that go by
+    another name."""
     sites = {name: Site(name, folder, names) for name, names in hosts.items()}
+    for name, other in (called or {}).items():
+        sites[name].name = other
     async with AsyncExitStack() as stack:
         for module, constant, seconds in QUICK:
             stack.enter_context(patch.object(module, constant, seconds))
         for name, site in sites.items():
-            found = {n: (sites[n].authority, sites[n].url) for n in asks.get(name, ())}
-            found |= {n: (sites[n].authority, None) for n in sites if name in asks.get(n, ()) and n not in found}
-            site.knows(found)
+            known = {n: sites[n].url for n in asks.get(name, ())}
+            known |= {n: None for n in sites if name in asks.get(n, ()) and n not in known}
+            site.knows({sites[n].name: (sites[n].authority, url) for n, url in known.items()})
             stack.callback(site.sock.close)
             await site.start_hosts(stack)
         for site in sites.values():
             await site.start()
             stack.push_async_callback(site.stop)
         for name, site in sites.items():
-            asked_by = [n for n in sites if name in asks.get(n, ())]
+            asked_by = [sites[n].name for n in sites if name in asks.get(n, ())]
             await until(lambda site=site, names=asked_by: all(site.coordinator.peers.all[n].there for n in names))
         yield sites
 

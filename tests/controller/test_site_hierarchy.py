@@ -1,0 +1,121 @@
+"""Names that lead over several levels of sites, rings of them, and names that two sites have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from mesh import Site, mesh, play
+
+DATA = np.random.default_rng(4).bytes(300_001)
+HOSTS = {"ams": ["a0", "a1"], "sfo": ["s0", "s1"], "oak": ["o0"], "sjc": ["j0"]}
+TREE = {"sfo": ["ams"], "oak": ["sfo"], "sjc": ["oak"]}
+"""Each asks the one above it: a chain of four levels."""
+ALL = {"a1", "sfo/s0", "sfo/s1", "sfo/oak/o0", "sfo/oak/sjc/j0"}
+
+
+def having(sites: dict[str, Site]) -> set[str]:
+    return {host for site in sites.values() for host, it in site.fabric.hosts.items() if it.files.get("f") == DATA}
+
+
+async def sent(sites: dict[str, Site], to: list[str]) -> dict[str, Any]:
+    sites["ams"].fabric.hosts["a0"].files["/srv/f"] = DATA
+    return await sites["ams"].end(await sites["ams"].made(to))
+
+
+@pytest.mark.parametrize(
+    ("to", "reached"),
+    [
+        (["all", "sfo/all"], {"a1", "sfo/s0", "sfo/s1"}),  # limited broadcast: a level, and no further
+        (["*/all"], ALL),  # deep broadcast
+        (["sfo/*/all"], ALL - {"a1"}),
+        (["sfo/oak/*/all"], {"sfo/oak/o0", "sfo/oak/sjc/j0"}),
+        (["sfo/oak/all"], {"sfo/oak/o0"}),
+        (["sfo/oak/sjc/j0", "sfo/s1", "ams/a1"], {"sfo/oak/sjc/j0", "sfo/s1", "a1"}),
+        (["sfo/s0", "sfo/*/all"], ALL - {"a1"}),
+        (["sfo/all", "sfo/oak/all", "sfo/oak/o0"], {"sfo/s0", "sfo/s1", "sfo/oak/o0"}),
+    ],
+)
+def test_names_reach_the_levels_that_they_say(tmp_path: Path, to: list[str], reached: set[str]) -> None:
+    async def steps() -> None:
+        async with mesh(tmp_path, HOSTS, TREE) as sites:
+            group = await sent(sites, to)
+            assert group["state"] == "done" and set(group["receivers"]) == reached, group
+            assert having(sites) == {name.rpartition("/")[2] for name in reached}
+
+    play(steps)
+
+
+def test_in_a_ring_all_hosts_get_it_once(tmp_path: Path) -> None:
+    async def steps() -> None:
+        ring = {"ams": ["sfo", "oak"], "sfo": ["oak", "ams"], "oak": ["ams", "sfo"]}
+        async with mesh(tmp_path, {name: HOSTS[name] for name in ring}, ring) as sites:
+            group = await sent(sites, ["*/all"])
+            assert group["state"] == "done", group
+            assert having(sites) == {"a1", "s0", "s1", "o0"}
+            assert [len(site.fabric.groups) for site in sites.values()] == [1, 1, 1]
+
+    play(steps)
+
+
+@pytest.mark.parametrize(
+    ("to", "code", "words"),
+    [
+        (["sfo/ams/a1"], "cycle", "ams/a1 leads back: the group came here from ams"),
+        (["sfo/oak/sfo/all"], "cycle", "sfo/all leads back: the group came here from ams and sfo"),
+        (["sfo/mars/all"], "unknown_site", "mars/all: no site mars is known at sfo"),
+        (["sfo/oak/nobody"], "unknown_host", "no host 'nobody'"),
+    ],
+)
+def test_what_a_site_further_down_cannot_do_is_told_at_the_top(
+    tmp_path: Path, to: list[str], code: str, words: str
+) -> None:
+    async def steps() -> None:
+        async with mesh(tmp_path, HOSTS, TREE) as sites:
+            group = await sent(sites, to)
+            assert group["state"] == "failed" and group["error"]["code"] == code, group
+            assert words in group["error"]["message"] and having(sites) == set()
+
+    play(steps)
+
+
+def test_a_site_that_nobody_knows_is_refused_at_once(tmp_path: Path) -> None:
+    async def steps() -> None:
+        async with mesh(tmp_path, {"ams": HOSTS["ams"], "sfo": HOSTS["sfo"]}, {"sfo": ["ams"]}) as sites:
+            for to in (["mars/all"], ["sfo/all", "mars/all"], ["mars/h1", "a1"]):
+                answer = await sites["ams"].order(to)
+                assert (answer.status_code, answer.json()["code"]) == (422, "unknown_site"), (to, answer.text)
+                assert "no site mars is known at ams" in answer.json()["detail"]
+
+    play(steps)
+
+
+def test_two_sites_of_one_name_beneath_different_ones_are_two(tmp_path: Path) -> None:
+    """sfo's oak is not the one that ams has given the group to: it is not left out, and not asked for pieces."""
+
+    async def steps() -> None:
+        hosts = {**HOSTS, "other": ["x0"]}
+        async with mesh(tmp_path, hosts, {"sfo": ["ams"], "oak": ["ams"], "other": ["sfo"]}, {"other": "oak"}) as sites:
+            group = await sent(sites, ["*/all"])
+            assert group["state"] == "done", group
+            assert set(group["receivers"]) == {"a1", "sfo/s0", "sfo/s1", "oak/o0", "sfo/oak/x0"}
+            assert having(sites) == {"a1", "s0", "s1", "o0", "x0"}
+            assert next(iter(sites["sfo"].coordinator.groups.values())).others == []
+
+    play(steps)
+
+
+def test_a_site_of_a_name_that_the_group_came_through_is_told_so(tmp_path: Path) -> None:
+    async def steps() -> None:
+        hosts = {"ams": HOSTS["ams"], "sfo": HOSTS["sfo"], "oak": HOSTS["oak"], "other": ["x0"]}
+        asks = {"sfo": ["ams"], "oak": ["sfo"], "other": ["oak"]}
+        async with mesh(tmp_path, hosts, asks, {"other": "ams"}) as sites:
+            group = await sent(sites, ["*/all"])
+            assert group["state"] == "partial" and group["error"]["code"] == "two_of_a_name", group
+            assert "two sites have the name ams" in group["error"]["message"]
+            assert "ams > sfo > oak" in group["error"]["message"]
+            assert having(sites) == {"a1", "s0", "s1", "o0"}
+
+    play(steps)
