@@ -27,6 +27,9 @@ PATIENCE_S = 90.0
 KNOWN_S = 10.0
 """And whoever leads by then knows the links."""
 
+OUTAGES, OUTAGE_S = 0.08, (3.0, 9.0)
+"""In so many of the seeds all services are away for so long: for longer than members' leases of 4 s."""
+
 Fault = Callable[[], Awaitable[None]]
 
 
@@ -43,8 +46,9 @@ class Result:
 
 
 class Story:
-    def __init__(self, cluster: Cluster, rng: random.Random, chatty: bool) -> None:
-        self.cluster, self.rng, self.chatty = cluster, rng, chatty
+    def __init__(self, cluster: Cluster, rng: random.Random, chatty: bool, outage: tuple[float, float] | None) -> None:
+        """`outage`: when all services lose their power, and for how long."""
+        self.cluster, self.rng, self.chatty, self.outage = cluster, rng, chatty, outage
         self.names = list(cluster.hosts)
         self.disturbed: set[str] = set()
         """Hosts to which something happened that may excuse a failure."""
@@ -244,7 +248,14 @@ class Story:
             await faults[name][0]()
 
         times = [0.3 + FAULTS_S * rng.random() ** 2 for _ in chosen]
-        await asyncio.gather(*(at(when, name) for when, name in zip(times, chosen, strict=True)))
+        work = [at(when, name) for when, name in zip(times, chosen, strict=True)]
+        await asyncio.gather(*work, *([self._power_cut(*self.outage)] if self.outage else []))
+
+    async def _power_cut(self, when: float, for_s: float) -> None:
+        """No fabric manager, no worker; agents have theirs from elsewhere, and data flows."""
+        await asyncio.sleep(when)
+        self.say("fault", "power cut")
+        await asyncio.gather(*(slot.kill(for_s) for slot in (*self.cluster.managers, *self.cluster.workers)))
 
     # ---- all of it ----
     async def run(self) -> None:
@@ -345,7 +356,10 @@ def tell(seed: int, chatty: bool = False) -> Result:
             logger.addHandler(listening)
             logger.setLevel(logging.INFO if chatty else logging.ERROR)
             logger.propagate = False
-        story = Story(cluster, rng, chatty)
+        # Drawn apart, so that what is added changes no other seed.
+        extra = random.Random(f"outage {seed}")
+        outage = (extra.uniform(0.5, 4.0), extra.uniform(*OUTAGE_S)) if extra.random() < OUTAGES else None
+        story = Story(cluster, rng, chatty, outage)
         try:
             with installed(lambda: cluster.disk, network):
                 loop.run_until_complete(story.run())
