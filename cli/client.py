@@ -19,7 +19,7 @@ from datacast.services.problems import Problem
 
 from .origin import parse_origin
 from .planner import Planner
-from .shards import Scatter, Shard, parse_shards
+from .shards import Holds, Scatter, Shard, Unfinished, parse_holds, parse_shards
 
 REFRESH_S = 0.2
 CANCEL_PATIENCE_S = 15.0
@@ -200,6 +200,8 @@ def send(
     label: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Yours, to find it by; repeat.")] = None,
     scatter: Scatter = False,
     shard: Shard = None,
+    holds: Holds = None,
+    unfinished: Unfinished = None,
     watch: Annotated[bool, typer.Option("--watch/--no-watch", help="Follow it to the end, or only start it.")] = True,
     as_json: Json = False,
     controller: Controller = DEFAULT_URL,
@@ -238,7 +240,7 @@ def send(
         spec["size"] = parse_size(size)
     if sha256 is not None:
         spec["sha256"] = sha256.lower()
-    spec |= parse_shards(scatter, shard or [])
+    spec |= parse_shards(scatter, shard or []) | parse_holds(holds or [], unfinished or [])
     with connect(controller, token_file) as client:
         group, interrupted = _create(client, spec)
         if interrupted:

@@ -22,3 +22,32 @@ def parse_shards(scatter: bool, texts: list[str]) -> dict[str, Any]:
             raise typer.BadParameter(f"{text!r} is no shard: give HOST=FIRST-LAST in bytes, HOST=FIRST-, or HOST=K/N")
         shards.setdefault(host, []).extend(part.strip() for part in ranges.split(","))
     return ({"scatter": True} if scatter else {}) | ({"shards": shards} if shards else {})
+
+
+Holds = Annotated[
+    list[str] | None,
+    typer.Option(metavar="HOST=RANGE", help="Source HOST has these bytes of the file only, as with --shard; repeat."),
+]
+Unfinished = Annotated[
+    list[str] | None,
+    typer.Option(metavar="HOST=GROUP", help="Source HOST has what it received of a GROUP that broke off; repeat."),
+]
+
+
+def parse_holds(holds: list[str], unfinished: list[str]) -> dict[str, Any]:
+    """Which parts sources have. Raises typer.BadParameter."""
+    ranges, groups = _by_host(holds, "FIRST-LAST"), _by_host(unfinished, "GROUP")
+    if twice := next((host for host, named in groups.items() if len(named) > 1), None):
+        raise typer.BadParameter(f"{twice} has what it received of one group: name it once")
+    found = {host: names[0] for host, names in groups.items()}
+    return ({"holds": ranges} if ranges else {}) | ({"unfinished": found} if found else {})
+
+
+def _by_host(texts: list[str], what: str) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for text in texts:
+        host, _, named = text.partition("=")
+        if not host or not named:
+            raise typer.BadParameter(f"{text!r} does not say what a host has: give HOST={what}")
+        found.setdefault(host, []).extend(part.strip() for part in named.split(","))
+    return found

@@ -169,6 +169,11 @@ class GroupRecord(_Group):
     """A group with all its figures."""
 
     options: GroupOptions
+    source_paths: dict[str, str] = Field(default={}, description="of sources that have it not at source_path")
+    holds: dict[str, list[str]] = Field(default={}, description="what sources have that do not have all of it")
+    unfinished: dict[str, str] = Field(
+        default={}, description="sources that have what they had received of a group that broke off, and that group"
+    )
     shards: dict[str, list[str]] = Field(default={}, description="what receivers want that do not want all of it")
     weight: int
     most_bps: int | None

@@ -130,6 +130,13 @@ class GroupSpec:
     """Absolute path at the source; with `url` that."""
     other_sources: Annotated[list[Name], MaxLen(31)] = field(default_factory=list)
     """More hosts that have the same file at the same path: they send together, and stand in for each other."""
+    source_paths: Annotated[dict[Name, Path], MaxLen(32)] = field(default_factory=dict)
+    """Where the file lies at a source, if not at `source_path`."""
+    holds: Annotated[dict[Name, Annotated[list[ByteRange], MaxLen(64)]], MaxLen(32)] = field(default_factory=dict)
+    """Of sources that have parts of the file: which ranges. Whole blocks in them count, the file has its whole length,
+    and who is not named has all of it."""
+    unfinished: Annotated[dict[Name, Name], MaxLen(32)] = field(default_factory=dict)
+    """Sources that have what they had received when a group broke off, and that group."""
     url: Annotated[str, MinLen(1), MaxLen(2048)] | None = None
     """In place of a source: an object that receivers fetch, https://, http:// or s3://BUCKET/KEY. What a host may
     fetch, and with which credentials, its agent's file says (--origins)."""

@@ -14,7 +14,7 @@ from datacast.services.problems import Problem
 from .api import GroupSpec, graph_of
 from .divider import MARGIN, Divider
 from .fabric import Fabric
-from .requests import receivers_of, with_fetchers, with_shards
+from .requests import check_holds, receivers_of, with_fetchers, with_shards
 from .shares import Ask, TreeUse
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def dry_run(
         spec = with_fetchers(fabric, spec, receivers)
         receivers = [name for name in receivers if name != spec.source]
     spec = with_shards(spec, receivers)
+    check_holds(spec)
     graph = graph_of(fabric.snapshot())
     unreachable: list[str] = []
     try:

@@ -187,6 +187,7 @@ class Groups:
         else:
             requests.check_source_path(spec.source_path)
         spec = requests.with_shards(spec, receivers)
+        spec = requests.with_left(spec, lambda name: held.record if (held := self._groups.get(name)) else None)
         dest = requests.check_dest_path(spec.dest_path or posixpath.basename(spec.source_path.partition("?")[0]))
         now = time.time_ns()
         spec = replace(spec, receivers=receivers, receiver_set=None, dest_path=dest)

@@ -111,7 +111,7 @@ def to_json(record: Record) -> dict[str, Any]:
         "finished_ns": record.finished_ns,
         "source": spec["source"],
         "source_path": spec["source_path"],
-        "other_sources": spec["other_sources"],
+        **{key: spec[key] for key in ("other_sources", "source_paths", "holds", "unfinished")},
         "dest_path": spec["dest_path"],
         "options": spec["options"],
         "shards": spec["shards"],

@@ -5,13 +5,15 @@ from __future__ import annotations
 import base64
 import posixpath
 import re
+from collections.abc import Callable
 from dataclasses import replace
 
 from datacast.services import ranges
 from datacast.services.problems import Problem
 
-from .api import GroupSpec
+from .api import FINAL_STATES, GroupSpec
 from .fabric import Fabric
+from .record import Record
 
 
 def problem(code: str, field: str, message: str, what: str, remedy: str) -> Problem:
@@ -216,6 +218,50 @@ def with_shards(spec: GroupSpec, receivers: list[str]) -> GroupSpec:
     if not spec.scatter:
         return spec
     return replace(spec, shards={name: [f"{k}/{len(receivers)}"] for k, name in enumerate(receivers, 1)})
+
+
+def check_holds(spec: GroupSpec) -> None:
+    """Sources that have parts. Raises Problem."""
+    for field, said in (("holds", spec.holds), ("unfinished", spec.unfinished), ("source_paths", spec.source_paths)):
+        if said and spec.url is not None:
+            raise problem("bad_holds", field, "what a url names lies at no host", "", f"leave {field} out")
+        for name in said:
+            if name not in spec.roots:
+                raise problem("bad_holds", field, f"{name} is no source", name, "name it in source or other_sources")
+    for path in spec.source_paths.values():
+        check_dest_path(path)
+    if not (spec.holds or spec.unfinished):
+        return
+    if both := sorted(set(spec.holds) & set(spec.unfinished)):
+        raise problem("bad_holds", "holds", f"{both[0]} has what it had received", both[0], "leave its ranges out")
+    if spec.scatter or spec.shards or spec.options.delivery == "stable" or spec.options.planner:
+        what = "shards" if spec.scatter or spec.shards else "options"
+        raise problem(
+            "bad_holds", what, "from sources that have parts all receivers get the whole file, at one rate", "",
+            "leave scatter, shards, delivery stable and planner out",
+        )  # fmt: skip
+    for name, texts in spec.holds.items():
+        for text in texts:
+            try:
+                ranges.check(text)
+            except ranges.RangeProblem as error:
+                raise problem("bad_holds", "holds", f"{name}: {error}", name, "ranges are in bytes") from None
+
+
+def with_left(spec: GroupSpec, find: Callable[[str], Record | None]) -> GroupSpec:
+    """A request with the paths of what its sources have left of groups that broke off: these groups' destinations.
+    `find`: a group's record. Raises Problem."""
+    check_holds(spec)
+    paths = {}
+    for name, group in spec.unfinished.items():
+        record = find(group)
+        if record is None or name not in {*record.receivers, *record.progress.receivers}:
+            why = f"there is no group {group}" if record is None else f"{name} was no receiver of group {group}"
+            raise problem("bad_holds", "unfinished", why, group, "GET /groups lists them")
+        if record.state not in FINAL_STATES:
+            raise problem("bad_holds", "unfinished", f"group {group} goes on", group, "wait for its end")
+        paths[name] = record.dest_paths.get(name, record.spec.dest_path or "")
+    return replace(spec, source_paths={**paths, **spec.source_paths}) if paths else spec
 
 
 def check_late(spec: GroupSpec, host: str) -> None:

@@ -27,6 +27,7 @@ enum {
 
   /* Files. */
   BLOCKS_MAX = 1 << 18,
+  HELD_ROWS_MAX = 4096,    /* runs of blocks that a host tells to have of what a group left */
   WANTS_MAX = 1024,        /* ranges of blocks that a member names */
   DIGESTS_AHEAD = 8,       /* blocks that a source hashes beyond those assigned */
   VERIFY_AT_ONCE = 4,      /* blocks of one group that wait to be read back */

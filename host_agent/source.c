@@ -283,7 +283,7 @@ static bool elsewhere(const struct source *s, uint32_t tree)
 /* Does this host have what it is to send? */
 static bool held(const struct group *g, const struct dc_extent *e)
 {
-  return g->local != NULL || receiver_holds(g, e->first, e->count);
+  return g->local != NULL ? source_file_holds(g, e->first, e->count) : receiver_holds(g, e->first, e->count);
 }
 
 bool source_assign(struct group *g, uint32_t tree, const struct dc_extent *e, struct fault *why)

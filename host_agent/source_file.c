@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "folder.h"
+#include "params.h"
+#include "target.h"
 #include "wants.h"
 
 /* How often the path is looked at: is it still this file? */
@@ -17,7 +19,7 @@
 
 struct source_file {
   struct group *group;
-  char *path;
+  char *path, *unfinished; /* unfinished: the group that left it; NULL: a file that was there */
   struct file *file;
   struct stat stat; /* as it was opened */
   struct timer check, tell;
@@ -27,7 +29,8 @@ struct source_file {
   uint32_t begun;                        /* blocks [hashed, begun) are being hashed, or wait for one before them */
   uint64_t ready;                        /* bit i: block hashed + i has its digest already */
   uint8_t (*digest)[DIGEST_LEN];
-  uint8_t *skip; /* per block: nobody wants it; NULL: all are wanted */
+  uint8_t *skip;                 /* per block: nobody wants it, or it is not here; NULL: all are wanted and here */
+  uint8_t (*before)[DIGEST_LEN]; /* of what a group left: as they were verified */
 };
 
 bool source_file_fault(struct fault *why, int error, const char *path)
@@ -90,11 +93,19 @@ static uint64_t mtime_ns(const struct stat *st)
   return (uint64_t)st->st_mtim.tv_sec * DC_SEC + (uint64_t)st->st_mtim.tv_nsec;
 }
 
+/* The group that left what is to be sent; NULL: none did. What is no text is no group's name. */
+static const char *unfinished_of(const json_t *part)
+{
+  const json_t *group = json_object_get(part, "unfinished");
+  return group == NULL ? NULL : json_is_string(group) ? json_string_value(group) : "";
+}
+
 /* What a file, or a directory as a stream, is known by. */
 struct known {
   struct stat stat;
   uint64_t size, mark; /* mark: time of the last change, or of a directory what stands for all in it */
   struct file *file;
+  struct dc_layout cut; /* of what a group left */
 };
 
 bool source_walk(const struct host *h, struct file *f, const char *path, struct fault *why)
@@ -106,14 +117,29 @@ bool source_walk(const struct host *h, struct file *f, const char *path, struct 
   return f->folder != NULL || fault_set(why, inside.code, "%s: %s", path, inside.text);
 }
 
-static bool open_known(struct host *h, const char *path, struct known *k, struct fault *why)
+/* A file that may be sent, or what a group left of one. */
+static int open_either(struct host *h, const char *path, const char *unfinished, int flags, struct stat *st,
+                       struct fault *why)
 {
-  int fd = open_file(h, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, &k->stat, why);
+  return unfinished == NULL ? open_file(h, path, flags, st, why)
+                            : target_left(&h->dest_roots, path, unfinished, flags, st, why);
+}
+
+static bool open_known(struct host *h, const char *path, const char *unfinished, struct known *k, struct fault *why)
+{
+  int fd = open_either(h, path, unfinished, O_RDONLY | O_NONBLOCK | O_NOCTTY, &k->stat, why);
   k->file = fd < 0 ? NULL : file_new(fd);
   if (k->file == NULL)
     return fd < 0 ? false : fault_set(why, "io", "out of memory");
   k->size = (uint64_t)k->stat.st_size;
   k->mark = mtime_ns(&k->stat);
+  if (unfinished != NULL) {
+    bool cut = target_left_layout(fd, path, &k->cut, why);
+    k->size = k->cut.size;
+    if (!cut)
+      file_unref(k->file);
+    return cut;
+  }
   if (!S_ISDIR(k->stat.st_mode))
     return true;
   if (!source_walk(h, k->file, path, why)) {
@@ -127,15 +153,61 @@ static bool open_known(struct host *h, const char *path, struct known *k, struct
 
 struct file *source_look(struct host *h, const char *path, struct fault *why)
 {
-  struct known k;
-  return open_known(h, path, &k, why) ? k.file : NULL;
+  struct known k = {0};
+  return open_known(h, path, NULL, &k, why) ? k.file : NULL;
 }
 
-bool source_stat(struct host *h, const char *path, json_t *to, struct fault *why)
+static bool zeros(const uint8_t digest[DIGEST_LEN])
 {
-  struct known k;
-  if (!open_known(h, path, &k, why))
+  static const uint8_t none[DIGEST_LEN];
+  return memcmp(digest, none, DIGEST_LEN) == 0;
+}
+
+/* Rows of the blocks that were verified, HELD_ROWS_MAX at most: masters make no more blocks than twice that. */
+static json_t *held_rows(int fd, const struct dc_layout *cut, bool *bundle)
+{
+  uint32_t blocks = dc_layout_blocks(cut);
+  uint8_t(*digest)[DIGEST_LEN] = calloc(blocks > 0 ? blocks : 1, DIGEST_LEN), head[BUNDLE_HEAD];
+  if (digest == NULL)
+    return NULL;
+  target_left_verified(fd, cut, digest);
+  *bundle = blocks > 0 && !zeros(digest[0]) && pread(fd, head, sizeof head, 0) == sizeof head &&
+            bundle_manifest_bytes(head) > 0;
+  json_t *rows = json_array();
+  for (uint32_t b = 0, first; b < blocks && json_array_size(rows) < HELD_ROWS_MAX; b++) {
+    for (first = b; b < blocks && !zeros(digest[b]);)
+      b++;
+    if (b > first)
+      json_array_append_new(rows, json_pack("[I,I]", (json_int_t)first, (json_int_t)(b - first)));
+  }
+  free(digest);
+  return rows;
+}
+
+static bool stat_left(const struct known *k, json_t *to, struct fault *why)
+{
+  bool bundle = false;
+  json_t *rows = held_rows(k->file->fd, &k->cut, &bundle);
+  if (rows == NULL)
+    return fault_set(why, "io", "out of memory");
+  json_object_set_new(to, "piece", json_integer(k->cut.piece));
+  json_object_set_new(to, "per_block", json_integer(k->cut.per_block));
+  json_object_set_new(to, "held", rows);
+  if (bundle)
+    json_object_set_new(to, "bundle", json_true());
+  return true;
+}
+
+bool source_stat(struct host *h, const char *path, const json_t *part, json_t *to, struct fault *why)
+{
+  const char *unfinished = unfinished_of(part);
+  struct known k = {0};
+  if (!open_known(h, path, unfinished, &k, why))
     return false;
+  if (unfinished != NULL && !stat_left(&k, to, why)) {
+    file_unref(k.file);
+    return false;
+  }
   json_object_set_new(to, "size", json_integer((json_int_t)k.size));
   json_object_set_new(to, "mtime_ns", json_integer((json_int_t)k.mark));
   json_object_set_new(to, "inode", json_integer((json_int_t)k.stat.st_ino));
@@ -169,7 +241,7 @@ static void check(struct timer *t, dc_time now)
     return;
   struct fault why;
   struct stat st;
-  int fd = open_file(g->all->host, s->path, O_PATH, &st, &why);
+  int fd = open_either(g->all->host, s->path, s->unfinished, O_PATH, &st, &why);
   if (fd < 0) {
     group_fail(g, &why);
     return;
@@ -225,6 +297,10 @@ static void hashed(struct job *j)
     changed(g);
     return;
   }
+  if (s->before != NULL && memcmp(s->before[j->tag], j->digest, DIGEST_LEN) != 0) {
+    changed(g);
+    return;
+  }
   memcpy(s->digest[j->tag], j->digest, DIGEST_LEN);
   s->ready |= UINT64_C(1) << (j->tag - s->hashed);
   advance(s);
@@ -271,6 +347,9 @@ static bool as_before(const struct group *g, const char *path, const json_t *par
                       struct fault *why)
 {
   uint64_t mtime, inode;
+  if (k->cut.piece > 0 && memcmp(&k->cut, &g->layout, sizeof k->cut) != 0)
+    return fault_set(why, "changed", "%s was cut otherwise when it was received: into blocks of %u pieces of %u bytes",
+                     path, k->cut.per_block, k->cut.piece);
   if (k->size != g->layout.size)
     return fault_set(why, "changed", "%s has %llu bytes, the group was made for %llu", path,
                      (unsigned long long)k->size, (unsigned long long)g->layout.size);
@@ -283,11 +362,28 @@ static bool as_before(const struct group *g, const char *path, const json_t *par
   return true;
 }
 
+/* What a group left: the digests of what was verified, and `skip` with all else in it. NULL without memory. */
+static uint8_t (*verified_then(const struct known *k, uint8_t **skip, uint32_t blocks))[DIGEST_LEN]
+{
+  uint8_t(*before)[DIGEST_LEN] = calloc(blocks > 0 ? blocks : 1, DIGEST_LEN);
+  if (*skip == NULL)
+    *skip = calloc(blocks > 0 ? blocks : 1, 1);
+  if (before == NULL || *skip == NULL) {
+    free(before);
+    return NULL;
+  }
+  target_left_verified(k->file->fd, &k->cut, before);
+  for (uint32_t b = 0; b < blocks; b++)
+    (*skip)[b] |= zeros(before[b]);
+  return before;
+}
+
 bool source_file_open(struct group *g, const char *path, const json_t *part, struct fault *why)
 {
   struct host *h = g->all->host;
-  struct known k;
-  if (!open_known(h, path, &k, why))
+  struct known k = {0};
+  const char *unfinished = unfinished_of(part);
+  if (!open_known(h, path, unfinished, &k, why))
     return false;
   if (!as_before(g, path, part, &k, why)) {
     file_unref(k.file);
@@ -303,17 +399,22 @@ bool source_file_open(struct group *g, const char *path, const json_t *part, str
     free(digest);
     return false;
   }
-  char *copy = strdup(path);
-  if (s == NULL || digest == NULL || copy == NULL) {
+  char *copy = strdup(path), *left = unfinished == NULL ? NULL : strdup(unfinished);
+  uint8_t(*before)[DIGEST_LEN] = unfinished == NULL ? NULL : verified_then(&k, &skip, blocks);
+  if (s == NULL || digest == NULL || copy == NULL || (unfinished != NULL && (left == NULL || before == NULL))) {
     free(skip);
     free(s);
     file_unref(k.file);
     free(digest);
     free(copy);
+    free(left);
+    free(before);
     return fault_set(why, "io", "out of memory");
   }
   (void)posix_fadvise(k.file->fd, 0, 0, POSIX_FADV_SEQUENTIAL); /* several trees read at several places, but forwards */
   *s = (struct source_file){.path = copy,
+                            .unfinished = left,
+                            .before = before,
                             .file = k.file,
                             .stat = k.stat,
                             .group = g,
@@ -330,6 +431,15 @@ bool source_file_open(struct group *g, const char *path, const json_t *part, str
 
 struct file *source_file(struct group *g) { return g->local->file; }
 const char *source_file_path(const struct group *g) { return g->local->path; }
+
+bool source_file_holds(const struct group *g, uint64_t first, uint64_t count)
+{
+  const uint8_t *skip = g->local->skip;
+  if (g->local->before == NULL)
+    return true;
+  uint64_t per = g->layout.per_block, begin = first / per, end = (first + count - 1) / per + 1;
+  return memchr(skip + begin, 1, end - begin) == NULL;
+}
 
 void source_file_want(struct group *g, uint32_t end)
 {
@@ -360,6 +470,8 @@ void source_file_close(struct group *g)
   file_unref(s->file);
   free(s->digest);
   free(s->skip);
+  free(s->before);
+  free(s->unfinished);
   free(s->path);
   loop_bury(g->all->host->loop, s);
   g->local = NULL;

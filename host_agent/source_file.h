@@ -5,7 +5,8 @@
 #include "group.h"
 
 /* As g->local. `part` may hold `mtime_ns` and `inode` as `stat` told them: then another file at this path is refused
- * (`changed`). */
+ * (`changed`). `unfinished` in it names a group: the file is what that one left of `path`, a destination, and the blocks
+ * that were verified then are all that this source has. */
 bool source_file_open(struct group *g, const char *path, const json_t *part, struct fault *why)
     __attribute__((nonnull(1, 2, 4)));
 struct file *source_file(struct group *g) __attribute__((nonnull));
@@ -27,7 +28,11 @@ struct file *source_look(struct host *h, const char *path, struct fault *why) __
 /* The directory that `f` is, walked: it is read as a stream from now on. False with *why, which names `path`. */
 bool source_walk(const struct host *h, struct file *f, const char *path, struct fault *why) __attribute__((nonnull));
 
-/* `stat`: size, mtime_ns and inode of a file that may be sent, into `to`. */
-bool source_stat(struct host *h, const char *path, json_t *to, struct fault *why) __attribute__((nonnull));
+/* Does it have these pieces? */
+bool source_file_holds(const struct group *g, uint64_t first, uint64_t count) __attribute__((nonnull));
+/* `stat`: size, mtime_ns and inode of a file that may be sent, into `to`; of what the group `unfinished` of `part` left
+ * how it is cut as well, and which blocks of it there are. */
+bool source_stat(struct host *h, const char *path, const json_t *part, json_t *to, struct fault *why)
+    __attribute__((nonnull));
 
 #endif

@@ -10,6 +10,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "params.h"
+
 /* Reserved at once when the file is opened, and by every further job: a reservation holds up writes to the file. */
 enum { ALLOCATE_FIRST = 16 << 20, ALLOCATE_STEP = 32 << 20 };
 
@@ -155,7 +157,8 @@ struct head {
 
 static const char magic[8] = "dcverif2"; /* host byte order: it is read on the host that wrote it */
 
-static off_t table_at(const struct target *t) { return (off_t)((t->size + 4095) / 4096 * 4096); }
+static uint64_t table_behind(uint64_t size) { return (size + 4095) / 4096 * 4096; }
+static off_t table_at(const struct target *t) { return (off_t)table_behind(t->size); }
 
 static struct head head_of(const struct dc_layout *l)
 {
@@ -164,17 +167,22 @@ static struct head head_of(const struct dc_layout *l)
   return h;
 }
 
-void target_read_verified(const struct target *t, uint8_t (*digest)[32], uint32_t blocks)
+static void read_table(int fd, uint64_t size, uint8_t (*digest)[32], uint32_t blocks)
 {
   size_t want = (size_t)blocks * 32, got = 0;
+  off_t at = (off_t)(table_behind(size) + sizeof(struct head));
   while (got < want) {
-    ssize_t n =
-        pread(t->file->fd, (uint8_t *)digest + got, want - got, table_at(t) + (off_t)(sizeof(struct head) + got));
+    ssize_t n = pread(fd, (uint8_t *)digest + got, want - got, at + (off_t)got);
     if (n <= 0)
       break; /* the end of the table as far as it was written */
     got += (size_t)n;
   }
   memset((uint8_t *)digest + got, 0, want - got);
+}
+
+void target_read_verified(const struct target *t, uint8_t (*digest)[32], uint32_t blocks)
+{
+  read_table(t->file->fd, t->size, digest, blocks);
 }
 
 struct job *target_note_verified(const struct target *t, uint32_t block, const uint8_t digest[32])
@@ -205,6 +213,70 @@ static int open_again(const struct target *t, const struct dc_layout *l, uint64_
   return -1;
 }
 
+static void temp_name(char to[256], const char *name, const char *group)
+{
+  int room = 255 - (int)strlen(group) - (int)sizeof "..datacast-" + 1;
+  snprintf(to, 256, ".%.*s.datacast-%s", room, name, group);
+}
+
+/* ---- what another group left ---- */
+
+int target_left(const struct roots *roots, const char *dest, const char *group, int flags, struct stat *st,
+                struct fault *why)
+{
+  const char *rest;
+  char folder[PATH_MAX], name[256], temp[256], path[PATH_MAX + 256];
+  if (!name_ok(group)) {
+    fault_set(why, "bad_request", "unfinished must be the name of a group");
+    return -1;
+  }
+  const struct root *root = roots_of(roots, dest, &rest, why);
+  if (root == NULL || !split(dest, rest, folder, name, why))
+    return -1;
+  temp_name(temp, name, group);
+  snprintf(path, sizeof path, "%s%s%s", folder, folder[0] == '\0' ? "" : "/", temp);
+  int fd = root_open(root, path, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0);
+  if (fd == -ENOENT)
+    fault_set(why, "not_found", "%s: this host has nothing left of group %s there", dest, group);
+  else if (fd < 0)
+    target_fault(why, -fd, dest);
+  else if (fstat(fd, st) == 0 && S_ISREG(st->st_mode) && st->st_nlink == 1 && st->st_uid == geteuid())
+    return fd;
+  else
+    fault_set(why, "denied", "%s: what lies there under the name of group %s is no file of this agent's", dest, group);
+  if (fd >= 0)
+    close(fd);
+  return -1;
+}
+
+bool target_left_layout(int fd, const char *dest, struct dc_layout *l, struct fault *why)
+{
+  struct stat st;
+  struct head h;
+  /* The table begins behind the bytes, and how many these are it says itself. Looked for from the end: what is above
+   * its beginning are digests, and nobody makes one of those that looks like a head. */
+  uint64_t most = sizeof h + 32ull * BLOCKS_MAX + 4096;
+  if (fstat(fd, &st) == 0 && (uint64_t)st.st_size >= sizeof h) {
+    uint64_t at = ((uint64_t)st.st_size - sizeof h) / 4096 * 4096, least = at > most ? at - most : 0;
+    for (;; at -= 4096) {
+      if (pread(fd, &h, sizeof h, (off_t)at) == sizeof h && memcmp(h.magic, magic, sizeof magic) == 0 && h.size <= at &&
+          table_behind(h.size) == at && h.piece > 0 && h.per_block > 0) {
+        *l = (struct dc_layout){.size = h.size, .piece = h.piece, .per_block = h.per_block};
+        if (dc_layout_pieces(l) <= PIECES_MAX && dc_layout_blocks(l) <= BLOCKS_MAX)
+          return true;
+      }
+      if (at < least + 4096)
+        break;
+    }
+  }
+  return fault_set(why, "not_found", "%s: nothing that was left of it can be gone on with", dest);
+}
+
+void target_left_verified(int fd, const struct dc_layout *l, uint8_t (*digest)[32])
+{
+  read_table(fd, l->size, digest, dc_layout_blocks(l));
+}
+
 bool target_open(struct target *t, const struct roots *roots, const char *dest, const struct dc_layout *layout,
                  bool bundle, uint64_t wanted, const char *group, struct fault *why)
 {
@@ -229,8 +301,7 @@ bool target_open(struct target *t, const struct roots *roots, const char *dest, 
   }
   close(path);
 
-  int room = 255 - (int)strlen(group) - (int)sizeof "..datacast-" + 1;
-  snprintf(t->temp, sizeof t->temp, ".%.*s.datacast-%s", room, t->name, group);
+  temp_name(t->temp, t->name, group);
   int fd = open_again(t, layout, &held);
   t->resumed = fd >= 0;
   if (!fits(t->dir, dest, t->name, true, bundle, wanted, held, why)) {

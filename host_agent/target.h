@@ -28,6 +28,14 @@ bool target_check(const struct roots *roots, const char *dest, uint64_t size, st
 bool target_open(struct target *t, const struct roots *roots, const char *dest, const struct dc_layout *layout,
                  bool bundle, uint64_t wanted, const char *group, struct fault *why) __attribute__((nonnull));
 
+/* What an earlier group left of this destination, to be read: its temporary file. Opened with `flags`; -1 with *why. */
+int target_left(const struct roots *roots, const char *dest, const char *group, int flags, struct stat *st,
+                struct fault *why) __attribute__((nonnull));
+/* How the file that a group left was cut, by its table; false with *why where it has none. */
+bool target_left_layout(int fd, const char *dest, struct dc_layout *l, struct fault *why) __attribute__((nonnull));
+/* The digests of its blocks that were verified, zeros for the others. */
+void target_left_verified(int fd, const struct dc_layout *l, uint8_t (*digest)[32]) __attribute__((nonnull));
+
 /* The digests of the blocks that were verified once, zeros for the others. */
 void target_read_verified(const struct target *t, uint8_t (*digest)[32], uint32_t blocks) __attribute__((nonnull));
 /* The job that notes one; NULL without memory. */

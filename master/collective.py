@@ -37,6 +37,17 @@ class Collective:
         if root in self._parts:  # not a lone host, which has nobody to send to
             self._parts[root].again(block)
 
+    def rate(self, root: str) -> float:
+        """Pieces/s of all its trees that may be used."""
+        part = self._parts.get(root)
+        return sum(q.rate for q in part.trees.values() if q.usable) if part else 0.0
+
+    def left_s(self, root: str, now: float) -> float:
+        """Seconds until it has sent what it was offered."""
+        part, rate = self._parts[root], self.rate(root)
+        left = part.pooled + sum(q.backlog(now) for q in part.trees.values())
+        return left / rate if rate else float("inf") if left else 0.0
+
     def sent(self, tree: int, seq: int, now: float) -> None:
         if part := self._of(tree):
             part.sent(tree, seq, now)

@@ -363,6 +363,9 @@ class Fetching:
     def again(self, blocks: set[int]) -> None:
         self._scheduler.homeless |= blocks
 
+    def holds(self, block: int, name: str) -> bool:
+        return name in self._holders.get(block, ())
+
     def needs(self, name: str) -> bool:
         if self.dealing is None or self._ended is not None or name in self._refusals:
             return False

@@ -26,6 +26,7 @@ from .digests import Digests
 from .feeding import Feeding
 from .fetching import Fetching
 from .figures import Figures
+from .holders import Holders
 from .members import Member
 from .plan import PlanError
 from .planning import Planning
@@ -87,7 +88,8 @@ class Group:
             epoch=order.epoch,
         )
         digests = Digests()
-        self._planning = Planning(t, self.crew, gate or asyncio.Lock())
+        self._holders = Holders(t, self.crew) if t.in_parts else None
+        self._planning = Planning(t, self.crew, gate or asyncio.Lock(), self._holders)
         self.feeding = Feeding(t, self.crew, self._tasks, digests)
         self._bounds = Bounds(self.crew, t.several, self.feeding.bounded)
         self._reactions = Reactions(
@@ -98,7 +100,7 @@ class Group:
         self._fetching = Fetching(t, self.crew, self._tasks) if t.spec.url is not None else None
         self._roots: Roots | None = None
         if t.several:
-            pieces = self._fetching or Files(t)
+            pieces = self._fetching or self._holders or Files(t)
             self._roots = Roots(t, self.crew, self._tasks, self.feeding, digests, self._attendance, pieces)
         self._figures = Figures(
             t,
@@ -266,6 +268,8 @@ class Group:
         self._telling.mark("open")
         t.state = "running"
         self._look_s = self._pace(None)
+        if self._holders:
+            self._holders.deal(self._look_s, time.monotonic())
         self.feeding.feed(self._look_s)
         self._telling.mark("assign")
         self._reactions.kick()
@@ -279,7 +283,8 @@ class Group:
     async def _stat(self) -> None:
         t, path, adopt = self.transfer, self.transfer.spec.source_path, self.transfer.order.adopt
         parts = {
-            m.name: {"path": path} if m.role == "source" else {"dest": t.dest(m.name)} for m in self.crew.in_touch()
+            m.name: self._source_part(m.name) if m.role == "source" else {"dest": t.dest(m.name)}
+            for m in self.crew.in_touch()
         }
         results = await self.crew.first("stat", parts)
         if self._fetching:
@@ -295,7 +300,9 @@ class Group:
             if not isinstance(size, int) or size < 0:
                 raise GroupError("bad_answer", f"source {member.name} told no size of {path}")
             sizes[member.name] = t.size = size
-            t.bundle = "bundle" in told
+            t.bundle = t.bundle or "bundle" in told
+            if self._holders:
+                self._holders.told(member, told)
             t.files[member.name] = {k: told[k] for k in ("mtime_ns", "inode") if isinstance(told.get(k), int)}
         if len(set(sizes.values())) > 1:
             told_sizes = ", ".join(f"{size} bytes at {name}" for name, size in sizes.items())
@@ -306,6 +313,10 @@ class Group:
             raise GroupError("size", f"{path} has {t.size} bytes, expected were {t.spec.size}", path)
         if adopt and (t.size != adopt.size or (t.file and t.file != adopt.file)):
             raise GroupError("changed", f"{path} is not the file any more that the group was started with", path)
+
+    def _source_part(self, name: str) -> dict[str, Any]:
+        left = self.transfer.spec.unfinished.get(name)
+        return {"path": self.transfer.path(name), **({"unfinished": left} if left else {})}
 
     def _opening(self, member: Member | None) -> dict[str, Any]:
         """Of `open`: a member's own part, or (None) what is the same for all."""
@@ -343,6 +354,8 @@ class Group:
                 self._roots.look(now)
             if self._fetching:
                 self._fetching.deal(now)
+            if self._holders:
+                self._holders.deal(self._look_s, now)
             await self._attendance.serve_those_aside()
             self.feeding.feed(self._look_s)
             wake.clear()

@@ -8,7 +8,7 @@ payload of all plans counts.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -156,10 +156,12 @@ class Grove:
 
 
 class Agreement:
-    """Digests that several sources tell of the same file. A block's digest counts when all of them have told the same:
-    no receiver ever takes a block of which two sources have different bytes."""
+    """Digests that several sources tell of the same file. A block's digest counts when all of them that have it have
+    told the same: no receiver ever takes a block of which two sources have different bytes."""
 
-    def __init__(self) -> None:
+    def __init__(self, holds: Callable[[int, str], bool] = lambda block, name: True) -> None:
+        """`holds(block, source)`: has it this block?"""
+        self._holds = holds
         self._told: dict[int, tuple[str, set[str]]] = {}
         self._agreed: set[int] = set()
 
@@ -172,16 +174,19 @@ class Agreement:
                 whose = f"block {block} of {name} differs from that of {', '.join(sorted(by))}"
                 raise Differ(f"{whose}: they do not hold the same file", name)
             by.add(name)
-            if by >= sources and block not in self._agreed:
+            if self._all(block, by, sources) and block not in self._agreed:
                 self._agreed.add(block)
                 found.append([block, digest])
         return found
+
+    def _all(self, block: int, by: set[str], sources: set[str]) -> bool:
+        return by >= sources or by >= {name for name in sources if self._holds(block, name)}
 
     def left(self, sources: set[str]) -> list[list[Any]]:
         """Rows that agree now that only these sources are left."""
         found = []
         for block, (digest, by) in self._told.items():
-            if by >= sources and block not in self._agreed:
+            if self._all(block, by, sources) and block not in self._agreed:
                 self._agreed.add(block)
                 found.append([block, digest])
         return found

@@ -48,7 +48,11 @@ def for_one(t: Transfer, member: Member) -> dict[str, Any]:
     roots = t.roots_trees(member.name)
     part: dict[str, Any]
     if member.role == "source":
-        part = {"role": "source", "path": t.spec.source_path, "roots": roots, **t.files[member.name]}
+        part = {"role": "source", "path": t.path(member.name), "roots": roots, **t.files[member.name]}
+        if member.name in t.spec.unfinished:  # its table says what it has
+            return part | {"unfinished": t.spec.unfinished[member.name]}
+        if t.held:
+            return part | {"wants": t.held[member.name]}
         return part | ({"wants": t.shards.anybodys(t.everybody)} if t.shards else {})
     pairs = zip(t.tree_ids, t.plan.trees, strict=True)
     routes = {str(tree): p.routes[member.name].hex() for tree, p in pairs if member.name in p.routes}

@@ -16,6 +16,7 @@ from .crew import Crew, GroupError
 from .fetching import block_bytes
 from .forest import Forest
 from .grove import Grove, ideal_s, joined, plan_roots
+from .holders import Holders
 from .paces import Paces
 from .plan import RATE_UNKNOWN, Plan, PlanError, make_plan, make_plan_for, per_block
 from .schedule import Scheduler
@@ -34,9 +35,9 @@ LINKS_S = 1.0
 class Planning:
     """`await make()` once; the transfer has its plan then."""
 
-    def __init__(self, transfer: Transfer, crew: Crew, gate: asyncio.Lock) -> None:
-        """`gate`: held while trees are computed."""
-        self._t, self._crew, self._gate = transfer, crew, gate
+    def __init__(self, transfer: Transfer, crew: Crew, gate: asyncio.Lock, holders: Holders | None = None) -> None:
+        """`gate`: held while trees are computed. `holders`: where sources have parts."""
+        self._t, self._crew, self._gate, self._holders = transfer, crew, gate, holders
         self._plans: dict[str, Plan] = {}
         """Of each root."""
 
@@ -73,21 +74,25 @@ class Planning:
         block = t.options["block_bytes"]
         if t.spec.url is not None:
             block = block or block_bytes(t.size)
-        elif t.spec.shards:
+        elif t.spec.shards or t.in_parts:
             block = block or SHARD_BLOCK
-        t.block = adopt.per_block if adopt else per_block(t.size, t.plan.payload, block)
+        before = self._holders.cut if self._holders else None
+        t.block = adopt.per_block if adopt else before[1] if before else per_block(t.size, t.plan.payload, block)
         self._deal_shards()
         ids = iter(t.tree_ids)
         t.root_of = {next(ids): root for root, plan in self._plans.items() for _ in plan.trees}
+        if self._holders:
+            self._holders.begin()
         names = [m.name for m in self._crew.receivers if not m.final]
         if t.spec.url is not None:
             t.ideal_s = None  # the origin is not known
         elif t.several:
-            t.ideal_s = ideal_s(t.plan, t.view.graph, names, t.size)
+            alone = self._holders.sole_s() if self._holders else 0.0
+            t.ideal_s = max(alone, ideal_s(t.plan, t.view.graph, names, t.size))
         else:
             t.ideal_s = t.plan.ideal_s(t.shards.bytes_sent(t.everybody) if t.shards else t.size)
         t.forest = self._forest()
-        if t.spec.url is not None:
+        if t.spec.url is not None or t.in_parts:
             t.scheduler = Collective(
                 {root: self._scheduler(t.roots_trees(root), []) for root, plan in self._plans.items() if plan.trees}
             )
@@ -135,7 +140,8 @@ class Planning:
     def _now(self, names: list[str], load: ArcLoad) -> Plan:
         """Raises PlanError."""
         t = self._t
-        payload = t.order.adopt.payload if t.order.adopt else None
+        before = self._holders.cut if self._holders else None
+        payload = t.order.adopt.payload if t.order.adopt else before[0] if before else None
         graph, network = t.view.graph, t.view.network
         if t.several:
             roots = [m.name for m in self._crew.roots]

@@ -31,6 +31,9 @@ class Pieces(Protocol):
     def again(self, blocks: set[int]) -> None:
         """Some receiver may lack them, and they went over trees that have ended."""
 
+    def holds(self, block: int, name: str) -> bool:
+        """Has this source that block?"""
+
     def needs(self, name: str) -> bool:
         """Would one that was gone have something to do?"""
 
@@ -51,6 +54,9 @@ class Files:
         assert isinstance(self._t.scheduler, Scheduler)
         for block in sorted(blocks):
             self._t.scheduler.again(block)
+
+    def holds(self, block: int, name: str) -> bool:
+        return True
 
     def needs(self, name: str) -> bool:
         return False
@@ -74,7 +80,7 @@ class Roots:
     ) -> None:
         self._t, self._crew, self._tasks, self._feeding, self._digests = transfer, crew, tasks, feeding, digests
         self._attendance, self._pieces = attendance, pieces
-        self._agreement = Agreement()
+        self._agreement = Agreement(pieces.holds)
         self._trees: dict[str, list[int]] = {}
         """Of roots that are gone."""
         self._passed: set[int] = set()

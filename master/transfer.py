@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from datacast.core.trees import ArcLoad
     from datacast.fabric_manager.api import FabricManagerClient, GroupSpec, StartOrder
+    from datacast.services.ranges import Rows
 
     from .collective import Collective
     from .forest import Forest
@@ -55,6 +56,8 @@ class Transfer:
         """It is a directory as one stream."""
         self.block = 1
         """Pieces."""
+        self.held: dict[str, Rows] = {}
+        """Blocks that sources have, where they have parts."""
         self.shards: Shards | None = None
         """Not every receiver wants all of it."""
         self.ideal_s: float | None = None
@@ -91,7 +94,12 @@ class Transfer:
     @property
     def several(self) -> bool:
         """Trees begin at several hosts, or at one that is a receiver."""
-        return len(self.spec.roots) > 1 or self.spec.url is not None
+        return len(self.spec.roots) > 1 or self.spec.url is not None or self.in_parts
+
+    @property
+    def in_parts(self) -> bool:
+        """Not every source has all of the file."""
+        return bool(self.spec.holds or self.spec.unfinished)
 
     @property
     def aside_s(self) -> float:
@@ -109,6 +117,10 @@ class Transfer:
 
     def dest(self, name: str) -> str:
         return self.dest_paths.get(name, self.spec.dest_path or "")
+
+    def path(self, source: str) -> str:
+        """Of the file at this source."""
+        return self.spec.source_paths.get(source, self.spec.source_path)
 
     def roots_trees(self, root: str) -> list[int]:
         return [tree for tree, name in self.root_of.items() if name == root]

@@ -34,6 +34,31 @@ def blocks(texts: Iterable[str], size: int, block: int) -> Rows:
     return union(_blocks(check(text), size, block, total) for text in texts)
 
 
+def within(texts: Iterable[str], size: int, block: int) -> Rows:
+    """Blocks that lie in these ranges, whole: of a host that has nothing but them. `K/N` is as `blocks` has it. Raises
+    RangeProblem."""
+    total = -(-size // block)
+    return _whole([_bytes(check(text), size, block, total) for text in texts], size, block)
+
+
+def _bytes(text: str, size: int, block: int, total: int) -> tuple[int, int]:
+    """First and count."""
+    at, count = _blocks(text, size, block, total)
+    if "/" in text:
+        return at * block, min(size, (at + count) * block) - at * block
+    first, _, last = text.partition("-")
+    return int(first), (min(size, int(last) + 1) if last else size) - int(first)
+
+
+def _whole(rows: Iterable[tuple[int, int]], size: int, block: int) -> Rows:
+    found: Rows = []
+    for first, count in union(rows):
+        begin, end = -(-first // block), first + count
+        last = -(-size // block) if end == size else end // block
+        found += [(begin, last - begin)] if last > begin else []
+    return found
+
+
 def _blocks(text: str, size: int, block: int, total: int) -> tuple[int, int]:
     part, _, parts = text.partition("/")
     if parts:

@@ -112,7 +112,7 @@ class Coordinator:
         """Raises Problem."""
         if spec.scatter or spec.shards:
             raise _refusal("not_between_sites", "shards", "ranges per receiver are for the hosts of one site")
-        if spec.other_sources:
+        if spec.other_sources or spec.holds or spec.unfinished:
             raise _refusal(
                 "not_between_sites", "other_sources", "a group of several sites has one source, a file of a host here"
             )

@@ -405,6 +405,8 @@ class Transfer:
     """Of `open`, beside what is the same for every transfer."""
     wants: dict[str, list[list[int]]] = field(default_factory=dict)
     """Blocks of members that are not about all of them."""
+    part: Message = field(default_factory=dict)
+    """Of the source's own part of `open`, beside what it always has."""
     known: int = 0
     client: Client = field(init=False)
 
@@ -433,7 +435,7 @@ class Transfer:
             )
             for name, blob in self.receivers.items()
         ]
-        own = {"role": "source", "path": str(self.path), **self._wants(self.source)}
+        own = {"role": "source", "path": str(self.path), **self._wants(self.source), **self.part}
         return self.net.member(self.source, own if bodies else None, children)
 
     def _wants(self, name: str) -> Message:

@@ -14,7 +14,7 @@ import typer
 from small import run, star, until
 
 from datacast.cli.client import parse_rate, parse_receivers, parse_size
-from datacast.cli.shards import parse_shards
+from datacast.cli.shards import parse_holds, parse_shards
 from datacast.controller.app import make_app
 from datacast.fabric_manager.api import FabricManagerClient
 from datacast.services.service import HttpServer, listen
@@ -296,6 +296,21 @@ def test_who_names_a_lab_and_no_controller_means_the_lab_s(tmp_path, monkeypatch
     assert code == 4 and "no controller at http://127.0.0.1:9;" in err
     code, _, err = run(datacast("groups", url="http://127.0.0.1:11"))
     assert code == 4 and "no controller at http://127.0.0.1:11;" in err
+
+
+def test_what_sources_have_is_ranges_or_what_a_group_left() -> None:
+    assert parse_holds([], []) == {}
+    assert parse_holds(["h1=0-9,20-", "h2=1/2", "h1=50-60"], ["h3=g-1"]) == {
+        "holds": {"h1": ["0-9", "20-", "50-60"], "h2": ["1/2"]},
+        "unfinished": {"h3": "g-1"},
+    }
+    for odd in ("h1", "=g-1", "h1="):
+        with pytest.raises(typer.BadParameter, match="HOST=GROUP"):
+            parse_holds([], [odd])
+        with pytest.raises(typer.BadParameter, match="HOST=FIRST-LAST"):
+            parse_holds([odd], [])
+    with pytest.raises(typer.BadParameter, match="name it once"):
+        parse_holds([], ["h1=g-1", "h1=g-2"])
 
 
 def test_shards_are_hosts_with_ranges() -> None:

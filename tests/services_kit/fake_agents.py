@@ -150,6 +150,7 @@ class World:
                 tree.sent = min(end, at + most)  # a gap in front of it takes no time
                 most -= tree.sent - at
                 self._sent(group, tree, int(at), int(tree.sent), piece - first)
+                self._must_have(agent, role, int(at) + piece - first, int(tree.sent) + piece - first)
                 if tree.sent < end:
                     break  # not by the rounding of `most`: the next one may lie behind a gap
             if tree.new_packets > before and role.t_first_ns is None:
@@ -161,6 +162,14 @@ class World:
                     if tree.sent >= mark and (extent[1], name) not in tree.reported:
                         tree.reported.add((extent[1], name))
                         agent.emit(group, {"event": "progress", "tree": tree.id, "seq": mark})
+
+    def _must_have(self, agent: FakeAgent, role: Role, start: int, stop: int) -> None:
+        """A source sends only what it has."""
+        rows, per = agent.rows(role.part), role.body["per_block"]
+        if rows is not None and start < stop:
+            has = {b for first, count in rows for b in range(first, first + count)}
+            if lacks := {piece // per for piece in range(start, stop)} - has:
+                self.violations.append(f"{agent.name} sends blocks {sorted(lacks)}, which it has not")
 
     def _behind(self, group: str, tree: FakeTree) -> int:
         """Pieces of a tree that the slowest of those with a pace still lacks."""
@@ -228,6 +237,8 @@ class FakeAgent:
         self.stall_done = False
         self.other_bytes = 0
         """Not 0: as a source its file has other bytes than that of others."""
+        self.left: dict[str, dict[str, Any]] = {}
+        """By group that broke off: what `stat` says of what is left of it (size, piece, per_block, held)."""
         self.expired: list[str] = []
         self.paused = False
         self._resume = asyncio.Event()
@@ -414,6 +425,8 @@ class FakeAgent:
             code, error = self.fail[op]
             return {"ok": False, "code": code, "error": error}
         if op == "stat":
+            if "unfinished" in part:
+                return {"ok": True, "mtime_ns": 1, **self.left[part["unfinished"]]}
             if "path" in part:
                 size = self.world.sizes.get(part["path"])
                 if size is None:
@@ -461,9 +474,15 @@ class FakeAgent:
         role.heard = time.monotonic()
         if role.kind == "source" and body["size"]:
             pieces = -(-body["size"] // body["piece"])
-            blocks = [[i, f"{i + self.other_bytes:064x}"] for i in range(-(-pieces // body["per_block"]))]
+            rows = self.rows(role.part) or [[0, -(-pieces // body["per_block"])]]
+            blocks = [[i, f"{i + self.other_bytes:064x}"] for first, n in rows for i in range(first, first + n)]
             asyncio.get_running_loop().call_soon(self.emit, group, {"event": "digests", "blocks": blocks})
         return {"ok": True}
+
+    def rows(self, part: dict[str, Any]) -> list[list[int]] | None:
+        """Blocks that it has as a source; None: all."""
+        left = part.get("unfinished")
+        return part.get("wants") if left is None else self.left[left]["held"]
 
     def _assign(self, group: str, role: Role, body: dict[str, Any]) -> None:
         for extent in body["extents"]:
