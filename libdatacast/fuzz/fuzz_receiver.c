@@ -78,7 +78,8 @@ static unsigned poll(unsigned cap)
     uint32_t seq = out[i].seq + k;
     MUST(seq < SPACE && m.of[seq] != 0 && seq < m.end);
     MUST(!dc_pieces_has(m.pieces, m.of[seq] - 1u)); /* nobody asks for what he has */
-    MUST((out[i].flags & ~(DC_FLAG_RETX | DC_FLAG_NOCACHE)) == 0);
+    uint8_t known = DC_FLAG_RETX | DC_FLAG_NOCACHE | (i + 1 == n ? DC_FLAG_LAST : 0);
+    MUST((out[i].flags & ~known) == 0);
     if (out[i].flags & DC_FLAG_RETX)
       MUST(m.asked[seq]);
     else if (!(out[i].flags & DC_FLAG_NOCACHE)) /* one may be forgotten when its piece came another way, and failed */

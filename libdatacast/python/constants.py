@@ -14,7 +14,7 @@ TYPE_HELLO: Final = 3
 FLAG_RETX: Final = 0x01  # interest - asked for before and not answered in time
 FLAG_DUP: Final = 0x02  # data - answer to a duplicate interest; no cache keeps it
 FLAG_NOCACHE: Final = 0x04  # interest - not to be answered from a cache
-FLAG_LAST: Final = 0x08  # data - nothing is assigned to this tree behind this packet (a hint)
+FLAG_LAST: Final = 0x08  # data - the last that is assigned to this tree (a hint); interest - the last that is asked for
 FLAG_MASK: Final = 0x0f
 
 # Flags of a stop in a route; every other bit is zero.

@@ -65,6 +65,14 @@ void dc_children_forget_fronts(struct dc_children *c)
     c->child[i].front_len = 0;
 }
 
+bool dc_children_asking(const struct dc_children *c)
+{
+  for (uint32_t i = 0; i < c->n; i++)
+    if (c->child[i].gap != 0)
+      return true;
+  return false;
+}
+
 void dc_child_heard(struct dc_child *child, dc_time now)
 {
   if (child->heard == now) /* as when it was added */

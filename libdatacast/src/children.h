@@ -14,7 +14,7 @@ enum { DC_FRONT_MAX = DC_ETHER_LEN + 4 * DC_LABEL_LEN };
 struct dc_child {
   dc_time heard;               /* last interest */
   uint32_t seq;                /* furthest sequence number it asked for */
-  uint32_t gap;                /* microseconds between its interests, smoothed, at least 1; 0: heard once */
+  uint32_t gap;                /* microseconds between its interests, smoothed, at least 1; 0: heard once, or said LAST */
   uint8_t lag;                 /* as it last told */
   uint8_t front_len;           /* 0: not built */
   uint8_t front[DC_FRONT_MAX]; /* what stands before the Datacast header of its data */
@@ -38,6 +38,9 @@ int dc_children_add(struct dc_children *c, unsigned max, dc_time now, dc_time st
 
 /* The addresses of a port have changed: fronts are built anew. */
 void dc_children_forget_fronts(struct dc_children *c) __attribute__((nonnull));
+
+/* Is there one that has more to ask for, as far as is known? */
+bool dc_children_asking(const struct dc_children *c) __attribute__((nonnull));
 
 /* An interest of it came. */
 void dc_child_heard(struct dc_child *child, dc_time now) __attribute__((nonnull));

@@ -238,6 +238,8 @@ static void send_interest_on(struct work *w, struct dc_tree *tree, const struct 
   on.more = (uint8_t)more;
   on.stops--;
   on.length = a->rest_len;
+  if ((on.flags & DC_FLAG_LAST) != 0 && dc_children_asking(tree->children))
+    on.flags &= (uint8_t)~DC_FLAG_LAST;
   uint8_t lag = dc_tree_lag(tree, w->now);
   if (on.lag < lag)
     on.lag = lag;
@@ -261,6 +263,8 @@ static enum dc_drop child_of(struct work *w, struct dc_tree *tree, const struct 
 
   struct dc_child *c = &tree->children->child[i];
   dc_child_heard(c, w->now);
+  if ((h->flags & DC_FLAG_LAST) != 0)
+    c->gap = 0; /* that it is silent from now on tells nothing */
   c->lag = h->lag;
   if (h->seq + h->more > c->seq) /* what it asks for again too: a node that was restarted knows nothing else of it */
     c->seq = h->seq + h->more;

@@ -457,6 +457,8 @@ unsigned dc_receiver_poll(dc_receiver *r, dc_time now, struct dc_interest *to, u
     r->count.interests++;
     n = put(to, n, r->next++, false, false);
   }
+  if (n > 0 && r->ranges == 0 && !ready(r) && r->next >= dc_extents_end(&r->extents))
+    to[n - 1].flags |= DC_FLAG_LAST;
   return n;
 }
 

@@ -40,7 +40,7 @@ static inline void drop(struct side *s)
   free(s->pieces);
 }
 
-/* Polls, and takes ranges apart: one entry per number. */
+/* Polls, and takes ranges apart: one entry per number, without LAST. */
 static inline unsigned asked(dc_receiver *r, dc_time now, struct dc_interest *to, unsigned cap)
 {
   static struct dc_interest range[CAP];
@@ -49,7 +49,7 @@ static inline unsigned asked(dc_receiver *r, dc_time now, struct dc_interest *to
     assert(range[i].more <= DC_RANGE_MORE_MAX);
     for (uint32_t k = 0; k <= range[i].more; k++) {
       assert(n < CAP);
-      to[n++] = (struct dc_interest){.seq = range[i].seq + k, .flags = range[i].flags};
+      to[n++] = (struct dc_interest){.seq = range[i].seq + k, .flags = range[i].flags & (uint8_t)~DC_FLAG_LAST};
     }
   }
   return n;

@@ -69,6 +69,42 @@ static void a_child_that_falls_silent_counts_for_a_moment(void)
   bench_close(&b);
 }
 
+/* Who has asked for all that it wants is silent, too, and nobody waits for it. That goes on up when no child is left. */
+static void a_child_that_asks_for_nothing_more_counts_no_longer(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_switch();
+  bench_open(&b, &cfg);
+  for (uint32_t seq = 0; seq < 20; seq++) {
+    struct asking first = from_child(2, 1, seq);
+    first.flags = seq == 19 ? DC_FLAG_LAST : 0;
+    assert(ask(&b, 2, &first) == 1);
+    look(&b.tx[0], &seen);
+    assert(seen.h.flags == 0); /* the other goes on */
+    child_asks(&b, 1, 1, seq, 0);
+    b.now += DC_MS;
+    answer(&b, 7, 1, seq, 0, 1000);
+  }
+  for (uint32_t seq = 20; seq < 100; seq++) {
+    struct asking other = from_child(1, 1, seq);
+    other.flags = seq == 99 ? DC_FLAG_LAST : 0;
+    assert(ask(&b, 1, &other) == 1);
+    look(&b.tx[0], &seen);
+    assert(seen.h.lag < 64 && seen.h.flags == other.flags);
+    b.now += DC_MS;
+    answer(&b, 7, 1, seq, 0, 1000);
+  }
+  child_asks(&b, 2, 1, 100, 0); /* it wants more after all */
+  for (uint32_t seq = 101; seq < 140; seq++) {
+    child_asks(&b, 1, 1, seq, 0);
+    look(&b.tx[0], &seen);
+    b.now += DC_MS;
+    answer(&b, 7, 1, seq, 0, 1000);
+  }
+  assert(seen.h.lag == 255);
+  bench_close(&b);
+}
+
 /* What made trees crawl (CRAWLED in simulation/build.mk): slowest children that nobody is, or that wait for the source. */
 static uint8_t told_by(struct bench *b, uint32_t seq)
 {
@@ -171,6 +207,7 @@ static void a_wrong_configuration_is_named(void)
 int main(void)
 {
   the_lag_of_the_slowest_child_travels_up();
+  a_child_that_asks_for_nothing_more_counts_no_longer();
   a_child_that_falls_silent_counts_for_a_moment();
   one_interest_makes_no_slowest_child();
   a_child_that_told_of_one_out_of_a_store_and_fell_silent_counts_no_more();

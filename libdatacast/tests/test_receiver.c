@@ -54,6 +54,25 @@ static void numbers_in_a_row_go_into_one_interest(void)
   drop(&s);
 }
 
+/* Behind its last number are others' extents, of which it holds all, and then one more of its own. */
+static void the_last_interest_says_so(void)
+{
+  struct side s = make(100, 4);
+  for (uint64_t piece = 6; piece < 40; piece++)
+    dc_pieces_add(s.pieces, piece);
+  assert(assign(&s, 0, 40, 0) == 0);
+  assert(dc_receiver_poll(s.r, 0, in, CAP) == 1 && in[0].more == 3 && in[0].flags == 0);
+  data(&s, 1, 0);
+  assert(dc_receiver_poll(s.r, 1, in, CAP) == 1 && in[0].seq == 4 && in[0].flags == 0);
+  data(&s, 2, 1);
+  assert(dc_receiver_poll(s.r, 2, in, CAP) == 1 && in[0].seq == 5 && in[0].flags == DC_FLAG_LAST); /* credits are out */
+  data(&s, 3, 2);
+  assert(dc_receiver_poll(s.r, 3, in, CAP) == 0);
+  assert(assign(&s, 40, 60, 40) == 0);
+  assert(dc_receiver_poll(s.r, 4, in, CAP) == 1 && in[0].seq == 40 && in[0].flags == 0);
+  drop(&s);
+}
+
 static void what_was_not_asked_for_is_not_taken(void)
 {
   struct side s = make(20, 4);
@@ -368,6 +387,7 @@ int main(void)
 {
   credits_bound_what_is_out();
   numbers_in_a_row_go_into_one_interest();
+  the_last_interest_says_so();
   what_was_not_asked_for_is_not_taken();
   what_is_held_is_not_asked_for();
   three_later_packets_make_a_loss_once();

@@ -14,7 +14,7 @@ const bit<4> TYPE_HELLO = 3;
 const bit<8> FLAG_RETX = 0x01; // interest - asked for before and not answered in time
 const bit<8> FLAG_DUP = 0x02; // data - answer to a duplicate interest; no cache keeps it
 const bit<8> FLAG_NOCACHE = 0x04; // interest - not to be answered from a cache
-const bit<8> FLAG_LAST = 0x08; // data - nothing is assigned to this tree behind this packet (a hint)
+const bit<8> FLAG_LAST = 0x08; // data - the last that is assigned to this tree (a hint); interest - the last that is asked for
 const bit<8> FLAG_MASK = 0x0f;
 
 // Flags of a stop in a route; every other bit is zero.

@@ -14,7 +14,7 @@
 #define DC_FLAG_RETX 0x01u /* interest - asked for before and not answered in time */
 #define DC_FLAG_DUP 0x02u /* data - answer to a duplicate interest; no cache keeps it */
 #define DC_FLAG_NOCACHE 0x04u /* interest - not to be answered from a cache */
-#define DC_FLAG_LAST 0x08u /* data - nothing is assigned to this tree behind this packet (a hint) */
+#define DC_FLAG_LAST 0x08u /* data - the last that is assigned to this tree (a hint); interest - the last that is asked for */
 #define DC_FLAG_MASK 0x0fu
 
 /* Flags of a stop in a route; every other bit is zero. */

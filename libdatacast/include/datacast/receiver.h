@@ -70,7 +70,7 @@ enum dc_rx_result dc_receiver_handle(dc_receiver *r, dc_time now, const struct d
 
 struct dc_interest { /* for the numbers seq to seq + more */
   uint32_t seq;
-  uint8_t flags; /* DC_FLAG_RETX, DC_FLAG_NOCACHE */
+  uint8_t flags; /* DC_FLAG_RETX, DC_FLAG_NOCACHE, DC_FLAG_LAST */
   uint8_t more;
 };
 
