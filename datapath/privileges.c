@@ -28,3 +28,10 @@ bool privileges_keep(uint64_t keep, struct fault *why)
     return fault_set(why, "io", "capabilities: %s", strerror(errno));
   return true;
 }
+
+bool privileges_has(unsigned cap)
+{
+  struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+  struct __user_cap_data_struct data[2] = {{0}};
+  return syscall(SYS_capget, &head, data) == 0 && (data[cap / 32].effective >> cap % 32 & 1) != 0;
+}

@@ -13,4 +13,7 @@
  * program that is started can have more (no_new_privs). False with *why. */
 bool privileges_keep(uint64_t keep, struct fault *why) __attribute__((nonnull));
 
+/* Has this thread the capability (CAP_…)? */
+bool privileges_has(unsigned cap);
+
 #endif

@@ -85,6 +85,7 @@ static void finish_if_whole(struct group *g)
   }
   r->finishing = true;
   j->bundle = g->bundle;
+  j->owners = host_of(g)->owners;
   j->expects = g->expects;
   memcpy(j->sha256, g->sha256, sizeof j->sha256);
   j->keep = host_of(g)->keep_partial;

@@ -5,6 +5,14 @@
 
 static const char magic[8] = "dcbundl1";
 
+enum { TIME_BYTES = 8, OWNER_BYTES = 8 };
+
+/* What follows the names of an entry. */
+static size_t more(const struct bundle_entry *e)
+{
+  return (e->timed ? TIME_BYTES : 0u) + (e->owned ? OWNER_BYTES : 0u) + (e->expects ? SHA256_LEN : 0u);
+}
+
 void bundle_free(struct bundle *t)
 {
   for (uint32_t i = 0; t->entry != NULL && i < t->n; i++) {
@@ -62,6 +70,13 @@ static bool beneath_folder(const struct bundle *t, uint32_t i)
   return e != NULL && e->kind == BUNDLE_FOLDER;
 }
 
+/* What it is another name of is a file that stands before it. */
+static bool names_file(const struct bundle *t, uint32_t i)
+{
+  const struct bundle_entry *e = bsearch(t->entry[i].target, t->entry, i, sizeof *t->entry, by_name);
+  return e != NULL && e->kind == BUNDLE_FILE;
+}
+
 /* Entry i, with what stands before it; its place in the stream is set. */
 static bool check(struct bundle *t, uint32_t i, struct fault *why)
 {
@@ -73,11 +88,13 @@ static bool check(struct bundle *t, uint32_t i, struct fault *why)
     return fault_set(why, "bad_bundle", "%.200s is there twice, or in the wrong place", e->name);
   if (!beneath_folder(t, i))
     return fault_set(why, "bad_bundle", "%.200s lies in no folder of the directory", e->name);
-  if ((e->kind == BUNDLE_LINK) != (e->target[0] != '\0') || (e->kind != BUNDLE_FILE && e->size != 0) ||
-      (e->mode & ~0777) != 0)
+  if ((e->kind == BUNDLE_LINK || e->kind == BUNDLE_SAME) != (e->target[0] != '\0') ||
+      (e->kind != BUNDLE_FILE && e->size != 0) || (e->mode & ~0777) != 0)
     return fault_set(why, "bad_bundle", "%.200s: kind, size, rights and target do not go together", e->name);
   if (e->kind == BUNDLE_LINK && !stays(e->target, parts - 1))
     return fault_set(why, "bad_bundle", "%.200s is a link that may lead outside: %.200s", e->name, e->target);
+  if (e->kind == BUNDLE_SAME && !names_file(t, i))
+    return fault_set(why, "bad_bundle", "%.200s is another name of no file before it: %.200s", e->name, e->target);
   e->at = t->bytes; /* of all kinds, so that places are in order */
   if (e->kind == BUNDLE_FILE) {
     e->at = e->size >= BUNDLE_BIG ? (t->bytes + BUNDLE_ALIGN - 1) / BUNDLE_ALIGN * BUNDLE_ALIGN : t->bytes;
@@ -143,15 +160,23 @@ bool bundle_parse(struct bundle *t, const uint8_t *p, size_t n, struct fault *wh
     ok = end - at >= 11;
     if (ok) {
       uint64_t kind = take(&at, 1);
-      e->kind = (enum bundle_kind)(kind & ~(uint64_t)BUNDLE_EXPECTS);
+      e->kind = (enum bundle_kind)(kind & ~(uint64_t)(BUNDLE_EXPECTS | BUNDLE_TIMED | BUNDLE_OWNED));
+      e->timed = (kind & BUNDLE_TIMED) != 0;
+      e->owned = (kind & BUNDLE_OWNED) != 0;
       e->expects = (kind & BUNDLE_EXPECTS) != 0;
       e->mode = (uint16_t)take(&at, 2);
       e->size = take(&at, 8);
       e->name = text(&at, end);
       e->target = e->name == NULL ? NULL : text(&at, end);
       t->n++;
-      ok = e->target != NULL && e->kind >= BUNDLE_FOLDER && e->kind <= BUNDLE_LINK &&
-           (!e->expects || (e->kind == BUNDLE_FILE && end - at >= SHA256_LEN));
+      ok = e->target != NULL && e->kind >= BUNDLE_FOLDER && e->kind <= BUNDLE_SAME && (size_t)(end - at) >= more(e) &&
+           (!e->expects || e->kind == BUNDLE_FILE);
+    }
+    if (ok && e->timed)
+      e->mtime_ns = (int64_t)take(&at, 8);
+    if (ok && e->owned) {
+      e->uid = (uint32_t)take(&at, 4);
+      e->gid = (uint32_t)take(&at, 4);
     }
     if (ok && e->expects) {
       memcpy(e->sha256, at, SHA256_LEN);
@@ -172,7 +197,7 @@ uint8_t *bundle_write(struct bundle *t, struct fault *why)
 {
   uint64_t bytes = BUNDLE_HEAD;
   for (uint32_t i = 0; i < t->n; i++)
-    bytes += 15 + strlen(t->entry[i].name) + strlen(t->entry[i].target) + (t->entry[i].expects ? SHA256_LEN : 0);
+    bytes += 15 + strlen(t->entry[i].name) + strlen(t->entry[i].target) + more(&t->entry[i]);
   if (t->n > BUNDLE_ENTRIES_MAX || bytes > BUNDLE_MANIFEST_MAX) {
     fault_set(why, "too_many", "more than %d entries, or their names take more than %d MiB: send a tar file of it",
               BUNDLE_ENTRIES_MAX, BUNDLE_MANIFEST_MAX >> 20);
@@ -194,7 +219,8 @@ uint8_t *bundle_write(struct bundle *t, struct fault *why)
   for (uint32_t i = 0; i < t->n; i++) {
     const struct bundle_entry *e = &t->entry[i];
     size_t name = strlen(e->name), target = strlen(e->target);
-    put(&p, e->kind | (e->expects ? BUNDLE_EXPECTS : 0), 1);
+    put(&p, e->kind | (e->expects ? BUNDLE_EXPECTS : 0) | (e->timed ? BUNDLE_TIMED : 0) | (e->owned ? BUNDLE_OWNED : 0),
+        1);
     put(&p, e->mode, 2);
     put(&p, e->size, 8);
     put(&p, name, 2);
@@ -203,6 +229,12 @@ uint8_t *bundle_write(struct bundle *t, struct fault *why)
     put(&p, target, 2);
     memcpy(p, e->target, target);
     p += target;
+    if (e->timed)
+      put(&p, (uint64_t)e->mtime_ns, 8);
+    if (e->owned) {
+      put(&p, e->uid, 4);
+      put(&p, e->gid, 4);
+    }
     if (e->expects) {
       memcpy(p, e->sha256, SHA256_LEN);
       p += SHA256_LEN;

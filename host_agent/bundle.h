@@ -2,10 +2,14 @@
  *
  *   "dcbundl1", entries (u32), bytes of the manifest (u32), then of each entry, in the order of names (network byte order):
  *   kind (u8), mode (u16), bytes (u64), length of the name (u16), name, length of the target (u16), target,
- *   and of a file whose kind has its highest bit set: SHA-256 (32 bytes), which it must have
+ *   of an entry whose kind has the bit BUNDLE_TIMED: time of the last change in nanoseconds (i64),
+ *   where it has the bit BUNDLE_OWNED: user (u32), group (u32),
+ *   and of a file whose kind has the bit BUNDLE_EXPECTS: SHA-256 (32 bytes), which it must have
+ *
+ * The target of BUNDLE_SAME is another name of a file that stands before it: one file with several names (hard links).
  *
  * Files of BUNDLE_BIG bytes or more begin at a multiple of BUNDLE_ALIGN, so that a file system that can shares their blocks
- * instead of copying them; smaller ones follow at once. There are no owners, times and rights beyond rwx. */
+ * instead of copying them; smaller ones follow at once. There are no rights beyond rwx. */
 #ifndef AGENT_BUNDLE_H
 #define AGENT_BUNDLE_H
 
@@ -26,16 +30,27 @@ enum {
   BUNDLE_ALIGN = 4096
 };
 
-enum bundle_kind { BUNDLE_FOLDER = 1, BUNDLE_FILE = 2, BUNDLE_LINK = 3, BUNDLE_EXPECTS = 0x80 };
+enum bundle_kind {
+  BUNDLE_FOLDER = 1,
+  BUNDLE_FILE = 2,
+  BUNDLE_LINK = 3,
+  BUNDLE_SAME = 4,
+  BUNDLE_OWNED = 0x20,
+  BUNDLE_TIMED = 0x40,
+  BUNDLE_EXPECTS = 0x80
+};
 
 struct bundle_entry {
   enum bundle_kind kind;
   uint16_t mode;
+  bool timed, owned;
+  int64_t mtime_ns;
+  uint32_t uid, gid;
   bool expects; /* a file with this digest, and no other */
   uint8_t sha256[SHA256_LEN];
   uint64_t size, at; /* of a file: where its bytes are in the stream */
   char *name;        /* from the directory on, beneath which it stays: checked */
-  char *target;      /* of a link, beneath the directory as well */
+  char *target;      /* of a link, beneath the directory as well; of BUNDLE_SAME an entry's name */
 };
 
 struct bundle {

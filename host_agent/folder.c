@@ -21,6 +21,7 @@ struct folder {
   uint8_t *manifest;
   uint64_t mark;
   uint32_t room;
+  bool owners;
 };
 
 void folder_free(struct folder *f)
@@ -65,6 +66,13 @@ static bool grow(struct folder *f)
   return entry != NULL && was != NULL;
 }
 
+static int64_t mtime_ns(const struct stat *st)
+{
+  int64_t most = INT64_MAX / 1000000000 - 1, sec = st->st_mtim.tv_sec; /* some file systems have the year 30,000 */
+  sec = sec > most ? most : sec < -most ? -most : sec;
+  return sec * 1000000000 + st->st_mtim.tv_nsec;
+}
+
 static bool add(struct folder *f, int dir, const char *prefix, const char *name, const struct stat *secret,
                 struct fault *why)
 {
@@ -95,6 +103,11 @@ static bool add(struct folder *f, int dir, const char *prefix, const char *name,
   *e = (struct bundle_entry){.kind = kind,
                              .mode = kind == BUNDLE_LINK ? 0777 : (uint16_t)(st.st_mode & 0777),
                              .size = kind == BUNDLE_FILE ? (uint64_t)st.st_size : 0,
+                             .timed = true,
+                             .owned = f->owners,
+                             .mtime_ns = mtime_ns(&st),
+                             .uid = st.st_uid,
+                             .gid = st.st_gid,
                              .name = whole,
                              .target = to};
   f->was[f->bundle.n++] = st;
@@ -154,6 +167,55 @@ static bool sort(struct folder *f)
   return true;
 }
 
+/* ---- files with several names ---- */
+
+struct linked {
+  dev_t dev;
+  ino_t ino;
+  uint32_t entry;
+};
+
+static int by_inode(const void *a, const void *b)
+{
+  const struct linked *x = a, *y = b;
+  if (x->dev != y->dev)
+    return x->dev < y->dev ? -1 : 1;
+  if (x->ino != y->ino)
+    return x->ino < y->ino ? -1 : 1;
+  return x->entry < y->entry ? -1 : x->entry > y->entry;
+}
+
+/* Of the names of one file in the directory the first is the file, the others say so. Entries are in order. */
+static bool link_names(struct folder *f)
+{
+  uint32_t n = 0;
+  struct linked *all = calloc(f->bundle.n + 1, sizeof *all);
+  if (all == NULL)
+    return false;
+  for (uint32_t i = 0; i < f->bundle.n; i++)
+    if (f->bundle.entry[i].kind == BUNDLE_FILE && f->was[i].st_nlink > 1)
+      all[n++] = (struct linked){f->was[i].st_dev, f->was[i].st_ino, i};
+  qsort(all, n, sizeof *all, by_inode);
+  bool ok = true;
+  for (uint32_t i = 1, first = 0; ok && i < n; i++) {
+    if (all[i].dev != all[first].dev || all[i].ino != all[first].ino) {
+      first = i;
+      continue;
+    }
+    struct bundle_entry *e = &f->bundle.entry[all[i].entry];
+    char *name = strdup(f->bundle.entry[all[first].entry].name);
+    ok = name != NULL;
+    if (ok) {
+      free(e->target);
+      e->target = name;
+      e->kind = BUNDLE_SAME;
+      e->size = 0;
+    }
+  }
+  free(all);
+  return ok;
+}
+
 static uint64_t mark_of(const struct folder *f)
 {
   blake3_hasher h;
@@ -169,7 +231,7 @@ static uint64_t mark_of(const struct folder *f)
   return mark >> 2;
 }
 
-struct folder *folder_open(int fd, const struct stat *secret, struct fault *why)
+struct folder *folder_open(int fd, const struct stat *secret, bool owners, struct fault *why)
 {
   struct folder *f = calloc(1, sizeof *f);
   if (f == NULL) {
@@ -178,8 +240,9 @@ struct folder *folder_open(int fd, const struct stat *secret, struct fault *why)
     return NULL;
   }
   f->fd = fd;
+  f->owners = owners;
   bool ok = walk(f, openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), "", 0, secret, why);
-  if (ok && !sort(f))
+  if (ok && (!sort(f) || !link_names(f)))
     ok = fault_set(why, "io", "out of memory");
   f->manifest = ok ? bundle_write(&f->bundle, why) : NULL;
   if (f->manifest == NULL) {

@@ -9,9 +9,11 @@
 
 struct folder;
 
-/* Walk the directory `fd`, which is taken over in any case. `secret`: a file that must not be in it; NULL: none. NULL
+/* Walk the directory `fd`, which is taken over in any case. `secret`: a file that must not be in it; NULL: none. `owners`: they
+ * are told. NULL
  * with *why: what is neither file nor folder nor link, links that lead outside, too many. */
-struct folder *folder_open(int fd, const struct stat *secret, struct fault *why) __attribute__((nonnull(3)));
+struct folder *folder_open(int fd, const struct stat *secret, bool owners, struct fault *why)
+    __attribute__((nonnull(4)));
 void folder_free(struct folder *f);
 
 uint64_t folder_bytes(const struct folder *f) __attribute__((nonnull)); /* of the stream */

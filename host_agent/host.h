@@ -22,6 +22,7 @@ struct host {
   const char *key_file; /* this agent's private key, never sent; NULL: it has none */
   struct security security;
   bool sync;         /* fsync before the rename */
+  bool owners;       /* who owns what is in directories is told and kept */
   bool keep_partial; /* at the end of the process too */
 };
 

@@ -75,6 +75,7 @@ static int run(struct agent *a, const struct options *o)
                           .fetch = &a->fetch,
                           .origins = o->origins,
                           .sync = o->sync,
+                          .owners = o->owners,
                           .keep_partial = o->keep_partial,
                           .key_file = o->tls_key};
   a->host.fixed_ports = o->ports;
@@ -102,8 +103,13 @@ static int run(struct agent *a, const struct options *o)
   if (!engine_watch_carrier(&a->forward.engine, &why))
     goto close_registration;
   /* Sockets, ports and folders are open; files of others are still to be read and written. Before the worker starts. */
-  if (!privileges_keep(PRIVILEGE(CAP_DAC_OVERRIDE) | PRIVILEGE(CAP_DAC_READ_SEARCH), &why))
+  uint64_t kept = PRIVILEGE(CAP_DAC_OVERRIDE) | PRIVILEGE(CAP_DAC_READ_SEARCH);
+  if (!privileges_keep(kept | (o->owners ? PRIVILEGE(CAP_CHOWN) : 0), &why))
     goto close_registration;
+  if (o->owners && !privileges_has(CAP_CHOWN)) {
+    fault_set(&why, "denied", "--owners needs root, or CAP_CHOWN: files cannot be given to others");
+    goto close_registration;
+  }
   rc = worker_open(&a->worker, &a->loop, processors());
   if (rc == 0)
     rc = worker_open(&a->disk, &a->loop, DISK_THREADS);

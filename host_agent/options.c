@@ -42,6 +42,9 @@ static const char usage[] =
     "  --groups N              groups at once (default 64)\n"
     "  --no-sync               do not wait for the disk before a received file is renamed\n"
     "  --keep-partial          leave unfinished files in place when the agent stops\n"
+    "  --owners                tell who owns what is in directories, and give what is received so to the same "
+    "numbers;\n"
+    "                          without it all is this agent's. Needs CAP_CHOWN, which it keeps then\n"
     "  --gather USEC           longest pause between looks at the ports while packets come quickly (default 2000):\n"
     "                          fewer wake-ups, at the price of as much delay; 0: none\n"
     "  --log-level LEVEL       error, warn, info or debug (default info); the log goes to standard error\n"
@@ -74,6 +77,7 @@ enum {
   OPT_GROUPS,
   OPT_NO_SYNC,
   OPT_KEEP,
+  OPT_OWNERS,
   OPT_GATHER,
   OPT_LOG,
   OPT_HELP,
@@ -103,6 +107,7 @@ static const struct option longs[] = {
     {"groups", required_argument, NULL, OPT_GROUPS},
     {"no-sync", no_argument, NULL, OPT_NO_SYNC},
     {"keep-partial", no_argument, NULL, OPT_KEEP},
+    {"owners", no_argument, NULL, OPT_OWNERS},
     {"gather", required_argument, NULL, OPT_GATHER},
     {"log-level", required_argument, NULL, OPT_LOG},
     {"help", no_argument, NULL, OPT_HELP},
@@ -289,6 +294,9 @@ static enum options_result take(struct options *o, int c, const char *name, char
     return OPTIONS_RUN;
   case OPT_KEEP:
     o->keep_partial = true;
+    return OPTIONS_RUN;
+  case OPT_OWNERS:
+    o->owners = true;
     return OPTIONS_RUN;
   case OPT_GATHER:
     return number(value, 0, 10000, &o->gather_us) ? OPTIONS_RUN

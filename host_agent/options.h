@@ -28,7 +28,7 @@ struct options {
   const char *tls_ca, *tls_cert, *tls_key;
   const char *origins;
   bool insecure;
-  bool sync, keep_partial;
+  bool sync, keep_partial, owners;
   enum log_level level;
 };
 

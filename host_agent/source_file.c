@@ -113,7 +113,7 @@ bool source_walk(const struct host *h, struct file *f, const char *path, struct 
   struct stat key;
   bool has_key = h->key_file != NULL && stat(h->key_file, &key) == 0;
   struct fault inside;
-  f->folder = folder_open(fcntl(f->fd, F_DUPFD_CLOEXEC, 3), has_key ? &key : NULL, &inside);
+  f->folder = folder_open(fcntl(f->fd, F_DUPFD_CLOEXEC, 3), has_key ? &key : NULL, h->owners, &inside);
   return f->folder != NULL || fault_set(why, inside.code, "%s: %s", path, inside.text);
 }
 

@@ -12,7 +12,7 @@
 #include "bundle.h"
 #include "sha256.h"
 
-enum { COPY_BYTES = 16 << 20 };
+enum { COPY_BYTES = 16 << 20, NS = 1000000000 };
 
 /* Everything in the folder `dir`/`name`, and it. What is in it is ours: folders may have lost their rights. */
 static void remove_all(int dir, const char *name, unsigned depth)
@@ -82,6 +82,20 @@ static int copy(const int *stopping, int from, uint64_t at, int to, uint64_t n)
   return 0;
 }
 
+/* Rights, time and owner of what was made under this name; the owner last, for then it may be nobody's here to change. Rights
+ * are a link's own, and a name more of a file changes nothing. */
+static int dress(const struct unpacking *u, const struct bundle_entry *e, int folder)
+{
+  if (e->kind != BUNDLE_LINK && fchmodat(folder, e->name, e->mode, 0) < 0)
+    return errno;
+  int64_t ns = e->mtime_ns % NS, sec = e->mtime_ns / NS;
+  struct timespec times[2] = {{.tv_nsec = UTIME_OMIT},
+                              {.tv_sec = ns < 0 ? sec - 1 : sec, .tv_nsec = ns < 0 ? ns + NS : ns}};
+  if (e->timed && utimensat(folder, e->name, times, AT_SYMLINK_NOFOLLOW) < 0)
+    return errno;
+  return u->owners && e->owned && fchownat(folder, e->name, e->uid, e->gid, AT_SYMLINK_NOFOLLOW) < 0 ? errno : 0;
+}
+
 static int make_file(struct unpacking *u, const struct bundle_entry *e, int folder)
 {
   int wrong = e->expects ? compare(u, e->at, e->size, e->sha256, e->name) : 0;
@@ -91,11 +105,35 @@ static int make_file(struct unpacking *u, const struct bundle_entry *e, int fold
   if (fd < 0)
     return errno;
   int error = copy(u->stopping, u->from, e->at, fd, e->size);
-  if (error == 0 && (fchmod(fd, e->mode) < 0 || (u->sync && fsync(fd) < 0)))
+  if (error == 0)
+    error = dress(u, e, folder);
+  if (error == 0 && u->sync && fsync(fd) < 0)
     error = errno;
   if (close(fd) < 0 && error == 0)
     error = errno;
   return error;
+}
+
+static int by_name(const void *key, const void *entry)
+{
+  return strcmp(key, ((const struct bundle_entry *)entry)->name);
+}
+
+/* One more name of a file that is there; where there can be none, a copy of it. */
+static int make_same(struct unpacking *u, const struct bundle *t, const struct bundle_entry *e, int folder)
+{
+  if (linkat(folder, e->target, folder, e->name, 0) == 0)
+    return 0;
+  if (errno != EPERM && errno != EOPNOTSUPP && errno != EMLINK)
+    return errno;
+  struct bundle_entry own = *(const struct bundle_entry *)bsearch(e->target, t->entry, t->n, sizeof *e, by_name);
+  own.name = e->name;
+  return make_file(u, &own, folder);
+}
+
+static int make_link(const struct unpacking *u, const struct bundle_entry *e, int folder)
+{
+  return symlinkat(e->target, folder, e->name) < 0 ? errno : dress(u, e, folder);
 }
 
 static int make(struct unpacking *u, const struct bundle *t, int folder)
@@ -105,12 +143,17 @@ static int make(struct unpacking *u, const struct bundle *t, int folder)
     const struct bundle_entry *e = &t->entry[i];
     if (e->kind == BUNDLE_FILE)
       error = make_file(u, e, folder);
-    else if ((e->kind == BUNDLE_FOLDER ? mkdirat(folder, e->name, 0700) : symlinkat(e->target, folder, e->name)) < 0)
+    else if (e->kind == BUNDLE_SAME)
+      error = make_same(u, t, e, folder);
+    else if (e->kind == BUNDLE_LINK)
+      error = make_link(u, e, folder);
+    else if (mkdirat(folder, e->name, 0700) < 0)
       error = errno;
   }
-  for (uint32_t i = t->n; error == 0 && i-- > 0;) /* rights last: some folders may not be written to */
-    if (t->entry[i].kind == BUNDLE_FOLDER && fchmodat(folder, t->entry[i].name, t->entry[i].mode, 0) < 0)
-      error = errno;
+  for (uint32_t i = t->n;
+       error == 0 && i-- > 0;) /* last: some folders may not be written to, and all are written to until now */
+    if (t->entry[i].kind == BUNDLE_FOLDER)
+      error = dress(u, &t->entry[i], folder);
   return error;
 }
 

@@ -16,6 +16,7 @@ struct unpacking {
   int dir;                /* the folder it is made in, under `temp` first; renamed when it is whole */
   const char *temp, *name;
   bool sync;       /* and on the disk */
+  bool owners;     /* those of the source, where they were told; else whoever runs this */
   char wrong[256]; /* with EBADE: the file whose digest is another one than the manifest's, "": the manifest's own */
 };
 

@@ -207,7 +207,8 @@ static int finish_bundle(struct worker *w, struct job *j)
                         .dir = j->dir,
                         .temp = folder,
                         .name = j->name,
-                        .sync = j->sync};
+                        .sync = j->sync,
+                        .owners = j->owners};
   int error = unpack(&u);
   memcpy(j->wrong, u.wrong, sizeof j->wrong);
   if (error != EINTR || !j->keep)

@@ -20,6 +20,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t len)
     const struct bundle_entry *e = &t.entry[i];
     MUST(e->at >= at && e->at + e->size >= e->at && e->name[0] != '/' && strstr(e->name, "//") == NULL);
     MUST(strncmp(e->name, "../", 3) != 0 && strstr(e->name, "/../") == NULL && e->target[0] != '/');
+    if (e->kind == BUNDLE_SAME) { /* of one that is a file, and made before */
+      uint32_t k = 0;
+      while (k < i && strcmp(t.entry[k].name, e->target) != 0)
+        k++;
+      MUST(k < i && t.entry[k].kind == BUNDLE_FILE && e->size == 0);
+    }
     at = e->at + e->size;
   }
   MUST(at == bytes && bundle_find(&t, bytes) == t.n);

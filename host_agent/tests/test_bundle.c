@@ -26,19 +26,25 @@ static void there_and_back(void)
 {
   struct bundle t, back;
   struct fault why;
-  struct bundle_entry e[] = {entry(BUNDLE_FOLDER, "a", 0, ""), entry(BUNDLE_FILE, "a/empty", 0, ""),
+  struct bundle_entry e[] = {entry(BUNDLE_FOLDER, "a", 0, ""),         entry(BUNDLE_FILE, "a/empty", 0, ""),
                              entry(BUNDLE_FILE, "a/large", 70000, ""), entry(BUNDLE_LINK, "a/link", 0, "../b"),
-                             entry(BUNDLE_FILE, "b", 5, "")};
+                             entry(BUNDLE_FILE, "b", 5, ""),           entry(BUNDLE_SAME, "c", 0, "a/large")};
+  e[0].timed = e[4].timed = e[5].timed = e[4].owned = e[5].owned = true;
+  e[0].mtime_ns = -1, e[4].mtime_ns = 1700000000123456789, e[4].uid = 4000000000, e[4].gid = 7;
   e[1].expects = e[4].expects = true;
   memset(e[4].sha256, 7, sizeof e[4].sha256);
-  uint8_t *p = made(&t, e, 5);
+  uint8_t *p = made(&t, e, 6);
   assert(p != NULL && bundle_manifest_bytes(p) == t.manifest);
-  assert(bundle_parse(&back, p, t.manifest, &why) && back.n == 5 && back.bytes == t.bytes);
+  assert(bundle_parse(&back, p, t.manifest, &why) && back.n == 6 && back.bytes == t.bytes);
   assert(back.entry[1].at == t.manifest && back.entry[2].at == 4096 && back.entry[4].at == 4096 + 70000);
   assert(back.bytes == 4096 + 70000 + 5 && strcmp(back.entry[3].target, "../b") == 0);
   assert(back.entry[1].expects && !back.entry[2].expects && back.entry[4].expects && back.entry[4].sha256[31] == 7);
+  assert(back.entry[0].timed && !back.entry[0].owned && back.entry[0].mtime_ns == -1 && !back.entry[1].timed &&
+         back.entry[5].mtime_ns == 0);
+  assert(back.entry[4].mtime_ns == 1700000000123456789 && back.entry[4].uid == 4000000000 && back.entry[4].gid == 7);
+  assert(back.entry[5].kind == BUNDLE_SAME && strcmp(back.entry[5].target, "a/large") == 0);
   assert(bundle_find(&back, t.manifest) == 2 && bundle_find(&back, 4096) == 2 && bundle_find(&back, 4095 + 70000) == 2);
-  assert(bundle_find(&back, 4096 + 70000) == 4 && bundle_find(&back, back.bytes) == 5);
+  assert(bundle_find(&back, 4096 + 70000) == 4 && bundle_find(&back, back.bytes) == 6);
   bundle_free(&back);
   for (size_t n = 0; n < t.manifest; n++) {
     uint8_t *some = malloc(n + 1); /* of its own: what is read behind it is seen */
@@ -90,6 +96,15 @@ static void names_and_links(void)
   struct bundle_entry huge[] = {entry(BUNDLE_FILE, "a", UINT64_C(1) << 52, ""),
                                 entry(BUNDLE_FILE, "b", UINT64_C(1) << 52, "")};
   refused(huge, 2);
+  static const char *const others[] = {"", "a", "c", "d", "d/x", "../b", "/b"};
+  for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) { /* only of a file before it, which b is */
+    struct bundle_entry e[] = {entry(BUNDLE_FOLDER, "a", 0, ""), entry(BUNDLE_FILE, "b", 1, ""),
+                               entry(BUNDLE_SAME, "c", 0, others[i]), entry(BUNDLE_FILE, "d", 1, "")};
+    refused(e, 4);
+  }
+  struct bundle_entry same_of_same[] = {entry(BUNDLE_FILE, "a", 1, ""), entry(BUNDLE_SAME, "b", 0, "a"),
+                                        entry(BUNDLE_SAME, "c", 0, "b")};
+  refused(same_of_same, 3);
   struct bundle_entry root[] = {entry(BUNDLE_FILE, "a", 1, "")};
   root[0].mode = 04755;
   refused(root, 1);

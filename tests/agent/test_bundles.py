@@ -38,7 +38,15 @@ def folder(tmp_path: Path) -> Path:
     (it / "ä name with\nodd bytes").write_bytes(b"1")
     (it / "locked").mkdir()
     (it / "locked" / "in").write_bytes(b"2")
+    (it / "a" / "other name").hardlink_to(it / "run")
+    (it / "z").hardlink_to(it / "a" / "weights.bin")
+    (it / "empty too").hardlink_to(it / "empty")
+    outside = tmp_path / "outside"
+    outside.write_bytes(b"another name of it is not in the directory")
+    (it / "one of two").hardlink_to(outside)
     (it / "locked").chmod(0o555)
+    for n, path in enumerate(sorted([*it.rglob("*"), it])):
+        os.utime(path, ns=(0, (n - 3) * 10**17 + n), follow_symlinks=False)  # some before 1970
     return it
 
 
@@ -53,6 +61,23 @@ def seen(top: Path) -> dict[str, tuple[str, int, object]]:
         else:
             rows[name] = ("file", mode, path.read_bytes())
     return rows
+
+
+def names(top: Path) -> list[list[str]]:
+    """Files that have several names in the directory."""
+    by_inode: dict[int, list[str]] = {}
+    for path in sorted(top.rglob("*")):
+        if path.is_file() and not path.is_symlink():
+            by_inode.setdefault(path.lstat().st_ino, []).append(str(path.relative_to(top)))
+    return sorted(found for found in by_inode.values() if len(found) > 1)
+
+
+def times(top: Path) -> dict[str, int]:
+    return {str(path.relative_to(top)): path.lstat().st_mtime_ns for path in top.rglob("*")}
+
+
+def owners(top: Path) -> dict[str, tuple[int, int]]:
+    return {str(p.relative_to(top)): ((s := p.lstat()).st_uid, s.st_gid) for p in top.rglob("*")}
 
 
 def ask(net: Net, path: Path) -> Message:
@@ -75,8 +100,28 @@ def test_a_directory_arrives_as_it_is(net: Net, folder: Path) -> None:
     transfer.assign()
     ended = transfer.wait_ended()["b"]
     assert ended["event"] == "done", ended
-    assert seen(Path(transfer.dest["b"])) == seen(folder)
+    got = Path(transfer.dest["b"])
+    assert seen(got) == seen(folder) and times(got) == times(folder)
+    assert names(got) == names(folder) == [["a/other name", "run"], ["a/weights.bin", "z"], ["empty", "empty too"]]
+    assert (got / "one of two").stat().st_nlink == 1
+    assert transfer.size < 1_000_000, "what has several names is sent once"
     assert net.agents["b"].leftovers() == []
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_owners_arrive_where_the_receiver_s_agent_is_told_so(make_net, folder: Path, wanted: bool) -> None:  # type: ignore[no-untyped-def]
+    net = make_pair(make_net(ASAN), *(["--owners"] if wanted else []))
+    for n, path in enumerate(sorted(folder.rglob("*"))):
+        os.chown(path, 2000 + n % 3, 3000 + n, follow_symlinks=False)
+    transfer = begin(net, folder)
+    assert all(r["ok"] for r in transfer.open().values())
+    transfer.assign()
+    assert transfer.wait_ended()["b"]["event"] == "done"
+    got = Path(transfer.dest["b"])
+    assert seen(got) == seen(folder) and times(got) == times(folder)
+    own = {name: (os.geteuid(), os.getegid()) for name in owners(folder)}
+    assert owners(got) == (owners(folder) if wanted else own)
+    assert (got.stat().st_uid, got.stat().st_mode & 0o777) == (os.geteuid(), 0o755)
 
 
 def test_a_directory_over_something_else_is_refused_at_once(net: Net, folder: Path) -> None:
@@ -165,6 +210,11 @@ ATTACKS = {
     "up": manifest((2, 0o644, 3, b"../evil", b"")) + b"abc",
     "root": manifest((2, 0o644, 3, b"/tmp/evil", b"")) + b"abc",
     "through a link": manifest((3, 0o777, 0, b"a", b"b"), (2, 0o644, 3, b"a/evil", b"")) + b"abc",
+    "another name of what lies outside": manifest((4, 0o644, 0, b"a", b"../src")),
+    "another name of a link": manifest((3, 0o777, 0, b"a", b"b"), (4, 0o644, 0, b"b", b"a")),
+    "another name of what comes later": manifest((4, 0o644, 0, b"a", b"b"), (2, 0o644, 3, b"b", b"")) + b"abc",
+    "times cut off": manifest((0x42, 0o644, 3, b"a", b"")) + b"abc",
+    "owners cut off": manifest((0x22, 0o644, 3, b"a", b"")) + b"abc",
     "a link out": manifest((3, 0o777, 0, b"a", b"../..")),
     "rights of root": manifest((2, 0o4755, 3, b"su", b"")) + b"abc",
     "longer than the stream": manifest((2, 0o644, 1 << 40, b"a", b"")),
