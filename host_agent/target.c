@@ -235,7 +235,8 @@ int target_left(const struct roots *roots, const char *dest, const char *group, 
     return -1;
   temp_name(temp, name, group);
   snprintf(path, sizeof path, "%s%s%s", folder, folder[0] == '\0' ? "" : "/", temp);
-  int fd = root_open(root, path, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0);
+  int more = flags & O_PATH ? 0 : O_NONBLOCK | O_NOCTTY; /* openat2 wants no others with O_PATH */
+  int fd = root_open(root, path, flags | O_NOFOLLOW | more, 0);
   if (fd == -ENOENT)
     fault_set(why, "not_found", "%s: this host has nothing left of group %s there", dest, group);
   else if (fd < 0)

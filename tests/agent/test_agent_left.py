@@ -94,6 +94,20 @@ def test_a_block_that_is_not_what_it_was_ends_the_source_s_part(pair: Net, tmp_p
     assert transfer.client.event("failed", "b")["code"] == "changed"
 
 
+def test_a_source_of_what_was_left_looks_at_it_again_and_goes_on(pair: Net, tmp_path: Path) -> None:
+    path = random_file(tmp_path / "src", SIZE)
+    left = break_off(pair, path)
+    transfer = second(pair, path, wants={"a": HAD}, rate=2_000_000)
+    assert all(r["ok"] for r in transfer.open().values())
+    assert transfer.assign(0, 12 * PER_BLOCK)["b"]["ok"]
+    assert transfer.assign((BLOCKS - 5) * PER_BLOCK)["b"]["ok"]
+    assert transfer.wait_ended()["a"]["blocks_ok"] == 17
+    assert transfer.status()["b"]["state"] == "running"
+    left.unlink()
+    transfer.client.wait(lambda: transfer.client.event("failed", "b"), "b has seen that its file is gone")
+    assert transfer.client.event("failed", "b")["code"] == "not_found"
+
+
 def test_another_cut_is_refused(pair: Net, tmp_path: Path) -> None:
     path = random_file(tmp_path / "src", SIZE)
     break_off(pair, path)
