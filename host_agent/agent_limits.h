@@ -26,6 +26,8 @@ enum {
   LEASE_MAX_MS = 24 * 3600 * 1000,
 
   /* Files. */
+  STAMP_MAX_LEN = 64,                          /* of what names a source's file as it is */
+  MARK_LEN = NAME_MAX_LEN + STAMP_MAX_LEN + 2, /* of what names a receiver's, with its end */
   BLOCKS_MAX = 1 << 18,
   HELD_ROWS_MAX = 4096,    /* runs of blocks that a host tells to have of what a group left */
   WANTS_MAX = 1024,        /* ranges of blocks that a member names */

@@ -169,6 +169,7 @@ struct opening {
   uint64_t lease_ms;
   bool bundle, expects;
   uint8_t sha256[SHA256_LEN];
+  char stamp[STAMP_MAX_LEN + 1];
   struct dc_layout layout;
   struct tree_params trees[GROUP_TREES_MAX]; /* those that begin on this host first */
   int n, own;
@@ -218,6 +219,10 @@ static bool parse(const struct groups *all, const json_t *whole, const json_t *p
   if (o->expects && (!json_is_string(expected) ||
                      !hex_read(o->sha256, SHA256_LEN, json_string_value(expected), json_string_length(expected))))
     return fault_set(why, "bad_request", "sha256 is not 64 hex digits");
+  const json_t *stamp = json_object_get(whole, "stamp");
+  if (stamp != NULL && (!json_is_string(stamp) || !name_ok(json_string_value(stamp))))
+    return fault_set(why, "bad_request", "stamp must have 1 to %d letters, digits or ._-", STAMP_MAX_LEN);
+  snprintf(o->stamp, sizeof o->stamp, "%s", stamp == NULL ? "" : json_string_value(stamp));
   o->n = params_trees(whole, o->trees, why);
   return o->n >= 0 && parse_roots(part, o, why) && params_layout(whole, group_payload_max(all->host), &o->layout, why);
 }
@@ -238,6 +243,7 @@ static struct group *create(struct groups *all, const char *id, const struct ope
   g->bundle = o->bundle;
   g->expects = o->expects;
   memcpy(g->sha256, o->sha256, sizeof g->sha256);
+  memcpy(g->stamp, o->stamp, sizeof g->stamp);
   snprintf(g->id, sizeof g->id, "%s", id);
   g->epoch = epochs_last(&all->epochs, id); /* noted just now */
   bool ok = true;
@@ -307,7 +313,7 @@ bool group_open(struct groups *all, const char *id, const json_t *whole, const j
   }
   if (fresh)
     log_info("group %s: opened as %s, %" PRIu64 " bytes, %d trees", g->id, role_names[g->role], g->layout.size, o.n);
-  else
+  if (!fresh || g->state == GROUP_DONE)
     tell_again(g); /* whoever opens again may not know what was told before */
   return true;
 }

@@ -26,6 +26,7 @@ struct group {
   bool bundle;  /* a directory's stream: receivers make the directory of it */
   bool expects; /* the whole file's SHA-256 must be this */
   uint8_t sha256[SHA256_LEN];
+  char stamp[STAMP_MAX_LEN + 1]; /* names the source's file as it is now; "": not known */
   uint64_t lease_ms;
   struct timer lease;
   bool unheard;              /* its lease has ended; a receiver waits for the next master a while longer */

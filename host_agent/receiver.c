@@ -409,14 +409,16 @@ bool receiver_open(struct group *g, const char *dest, const json_t *wants, struc
   r->pieces = dc_pieces_init(memory, &g->layout);
   if (!wants_read(wants, &g->layout, &r->skip, why) ||
       !target_open(&r->target, &host_of(g)->dest_roots, dest, &g->layout, g->bundle, wants_bytes(r->skip, &g->layout),
-                   g->id, why)) {
+                   g->id, g->bundle || r->skip != NULL || g->stamp[0] == '\0' ? NULL : g->stamp, why)) {
     free_all(r);
     free(r);
     return false;
   }
   g->receiver = r;
   blocks_skip(g);
-  if (r->target.resumed)
+  if (r->target.whole)
+    blocks_whole(g);
+  else if (r->target.resumed)
     blocks_resume(g);
   return true;
 }

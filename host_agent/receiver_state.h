@@ -57,6 +57,8 @@ void receiver_hand_on(struct receiver_tree *t) __attribute__((nonnull));
 void blocks_fail_errno(struct group *g, int error) __attribute__((nonnull));
 /* Blocks that were verified before count as held, and are hashed once more before anything is asked for. */
 void blocks_resume(struct group *g) __attribute__((nonnull));
+/* The file is there, as this group had finished it: the group is done. */
+void blocks_whole(struct group *g) __attribute__((nonnull));
 /* Blocks that are not wanted are passed like those that are held: nothing asks for them, on any tree. */
 void blocks_skip(struct group *g) __attribute__((nonnull));
 /* A piece of the block came, or its digest. */

@@ -278,8 +278,22 @@ void target_left_verified(int fd, const struct dc_layout *l, uint8_t (*digest)[3
   read_table(fd, l->size, digest, dc_layout_blocks(l));
 }
 
+/* The file under its own name, when this group has finished it and nobody has written to it since; else -1. */
+static int open_whole(const struct target *t)
+{
+  struct stat st;
+  int fd = openat(t->dir, t->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  if (fd < 0)
+    return -1;
+  if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() && (uint64_t)st.st_size == t->size &&
+      file_marked(fd, t->mark))
+    return fd;
+  close(fd);
+  return -1;
+}
+
 bool target_open(struct target *t, const struct roots *roots, const char *dest, const struct dc_layout *layout,
-                 bool bundle, uint64_t wanted, const char *group, struct fault *why)
+                 bool bundle, uint64_t wanted, const char *group, const char *stamp, struct fault *why)
 {
   uint64_t size = layout->size, held = 0;
   memset(t, 0, sizeof *t);
@@ -305,6 +319,14 @@ bool target_open(struct target *t, const struct roots *roots, const char *dest, 
   temp_name(t->temp, t->name, group);
   int fd = open_again(t, layout, &held);
   t->resumed = fd >= 0;
+  if (stamp != NULL)
+    snprintf(t->mark, sizeof t->mark, "%s %s", group, stamp);
+  if (fd < 0 && stamp != NULL && (fd = open_whole(t)) >= 0) {
+    t->file = file_new(fd);
+    t->whole = t->file != NULL;
+    t->allocated = size;
+    return t->whole || fault_set(why, "io", "out of memory");
+  }
   if (!fits(t->dir, dest, t->name, true, bundle, wanted, held, why)) {
     if (fd >= 0)
       close(fd);
@@ -377,6 +399,7 @@ static void name_job(struct target *t, struct job *j)
   j->dir = t->dir;
   memcpy(j->temp, t->temp, sizeof j->temp);
   memcpy(j->name, t->name, sizeof j->name);
+  memcpy(j->mark, t->mark, sizeof j->mark);
   t->file = NULL;
   t->dir = -1;
 }

@@ -2,7 +2,9 @@
  *
  * Behind the file's bytes the temporary file holds the SHA-256 of every block that was verified (zeros: not yet). An
  * agent that is killed and opened again for the same group goes on from them: each is hashed once more before it is
- * believed. The table is cut off before the rename. */
+ * believed. The table is cut off before the rename. A file that got its name says in an extended attribute which group
+ * finished it, of which file of the source, and when it was written last: an agent that is killed before anybody knew
+ * that it was done has it all the same. Where the file system takes no such attributes it comes once more. */
 #ifndef AGENT_TARGET_H
 #define AGENT_TARGET_H
 
@@ -16,6 +18,8 @@ struct target {
   struct file *file; /* NULL once given away */
   uint64_t size, allocated;
   bool resumed; /* the temporary file was there already, of the same group and layout */
+  bool whole;   /* or the file itself, as this group had finished it: `file` is that */
+  char mark[MARK_LEN];
 };
 
 /* Could a file of `size` bytes be written there now? Creates nothing. */
@@ -24,9 +28,11 @@ bool target_check(const struct roots *roots, const char *dest, uint64_t size, st
 
 /* `bundle`: a directory is made of it in the end. `wanted`: bytes of it that will be written; the rest
  * is holes. Create missing folders and the temporary file `.NAME.datacast-GROUP`, or go on with it; reserve its first
- * part. False with *why. */
+ * part. `stamp`: names the source's file as it is now; NULL: nothing is said of the file when it is whole. False with
+ * *why. */
 bool target_open(struct target *t, const struct roots *roots, const char *dest, const struct dc_layout *layout,
-                 bool bundle, uint64_t wanted, const char *group, struct fault *why) __attribute__((nonnull));
+                 bool bundle, uint64_t wanted, const char *group, const char *stamp, struct fault *why)
+    __attribute__((nonnull(1, 2, 3, 4, 7, 9)));
 
 /* What an earlier group left of this destination, to be read: its temporary file. Opened with `flags`; -1 with *why. */
 int target_left(const struct roots *roots, const char *dest, const char *group, int flags, struct stat *st,

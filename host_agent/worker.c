@@ -12,6 +12,7 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 enum { READ_BYTES = 256 << 10, NICE = 5 };
@@ -25,6 +26,32 @@ struct file *file_new(int fd)
   }
   *f = (struct file){.fd = fd, .refs = 1};
   return f;
+}
+
+static const char attribute[] = "user.datacast";
+
+/* The mark, and when the file was written last. */
+static bool marked_now(int fd, const char *mark, char value[MARK_LEN + 64])
+{
+  struct stat st;
+  if (fstat(fd, &st) < 0)
+    return false;
+  snprintf(value, MARK_LEN + 64, "%s %lld.%09ld", mark, (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
+  return true;
+}
+
+void file_mark(int fd, const char *mark)
+{
+  char value[MARK_LEN + 64];
+  if (marked_now(fd, mark, value))
+    (void)fsetxattr(fd, attribute, value, strlen(value), 0); /* without it the file would come once more, no worse */
+}
+
+bool file_marked(int fd, const char *mark)
+{
+  char value[MARK_LEN + 64], is[MARK_LEN + 64];
+  ssize_t n = fgetxattr(fd, attribute, is, sizeof is);
+  return n > 0 && marked_now(fd, mark, value) && strlen(value) == (size_t)n && memcmp(is, value, (size_t)n) == 0;
 }
 
 struct file *file_ref(struct file *f)
@@ -224,8 +251,10 @@ static int finish(struct worker *w, struct job *j)
   if (wrong == EINTR && j->keep)
     return wrong; /* the program ends: what is there can be resumed */
   errno = wrong;
-  if (wrong == 0 && ftruncate(j->file->fd, (off_t)j->len) == 0 && (!j->sync || fsync(j->file->fd) == 0) &&
-      renameat(j->dir, j->temp, j->dir, j->name) == 0) {
+  bool cut = wrong == 0 && ftruncate(j->file->fd, (off_t)j->len) == 0;
+  if (cut && j->mark[0] != '\0')
+    file_mark(j->file->fd, j->mark);
+  if (cut && (!j->sync || fsync(j->file->fd) == 0) && renameat(j->dir, j->temp, j->dir, j->name) == 0) {
     if (j->sync)
       (void)fsync(j->dir); /* the folder may not support it; the file's bytes are safe */
     return 0;

@@ -26,6 +26,9 @@ struct file {
 };
 
 struct file *file_new(int fd); /* takes over fd, also when it returns NULL */
+/* Say in an attribute of the file that it is what `mark` names, as it is now; is it, and as it was then? */
+void file_mark(int fd, const char *mark) __attribute__((nonnull));
+bool file_marked(int fd, const char *mark) __attribute__((nonnull));
 struct file *file_ref(struct file *f) __attribute__((nonnull));
 void file_unref(struct file *f);
 /* As pread; ESTALE: something in the directory has changed. */
@@ -78,6 +81,7 @@ struct job {
   struct fetch *fetch;                   /* JOB_FETCH: owned */
   int dir;                               /* owned: closed when the job is freed; -1: none */
   char temp[256], name[256], wrong[256]; /* wrong: with EBADE (unpack.h) */
+  char mark[MARK_LEN];                   /* JOB_FINISH: what the file is marked with; "": with nothing */
   /* result */
   int error;     /* errno; -1: the file was shorter than off + len */
   bool digested; /* JOB_WRITE: `digest` is the block's */

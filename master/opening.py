@@ -28,8 +28,16 @@ def for_all(t: Transfer, objects: Objects | None) -> dict[str, Any]:
         "trees": [planned.transport.to_json(tree) for tree, planned in zip(t.tree_ids, t.plan.trees, strict=True)],
         **({"bundle": True} if t.bundle else {}),
         **({"sha256": expected} if expected else {}),
+        **({"stamp": stamp} if (stamp := stamp_of(t.size, t.file)) else {}),
         **({"origin": _origin(objects)} if objects is not None else {}),
     }
+
+
+def stamp_of(size: int | None, file: dict[str, int]) -> str:
+    """Names the source's file as it is: another one where that has changed; empty where it is not known."""
+    if file.keys() != {"mtime_ns", "inode"}:
+        return ""
+    return f"{size}-{file['inode']}-{file['mtime_ns']}"
 
 
 def _origin(objects: Objects) -> dict[str, Any]:

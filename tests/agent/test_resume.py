@@ -17,7 +17,7 @@ SIZE, PIECE, PER_BLOCK = 8_000_003, 8000, 20
 BLOCKS = -(-SIZE // (PIECE * PER_BLOCK))
 
 
-def begin(net: Net, tmp_path: Path) -> Transfer:
+def begin(net: Net, tmp_path: Path, **more: Any) -> Transfer:
     path = tmp_path / "src"
     transfer = Transfer(
         net,
@@ -28,6 +28,7 @@ def begin(net: Net, tmp_path: Path) -> Transfer:
         piece=PIECE,
         per_block=PER_BLOCK,
     )
+    transfer.more |= more
     assert all(r["ok"] for r in transfer.open().values())
     assert all(r["ok"] for r in transfer.assign().values())
     return transfer
@@ -115,6 +116,39 @@ def test_a_temporary_file_of_no_use_is_replaced(pair: Net, tmp_path: Path, what:
     second = again(pair, tmp_path)
     assert finish(second)["blocks_resumed"] == 0
     assert victim.read_text() == "not ours"
+
+
+def takes_attributes(folder: Path) -> bool:
+    try:
+        os.setxattr(folder, "user.datacast-test", b"1")
+    except OSError:
+        return False
+    os.removexattr(folder, "user.datacast-test")
+    return True
+
+
+@pytest.mark.parametrize("how", ["killed", "closed", "touched", "another-source", "no-stamp"])
+def test_who_had_the_whole_file_has_it_still_when_it_is_asked_again(pair: Net, tmp_path: Path, how: str) -> None:
+    first = begin(pair, tmp_path, stamp="as-it-was")
+    finish(first)
+    dest = Path(first.dest["b"])
+    inode, before = dest.stat().st_ino, dest.stat().st_mtime_ns
+    if how == "closed":
+        assert first.close(keep=True)["b"]["ok"]
+    else:
+        kill(pair, "b")
+        pair.start("b")
+    if how == "touched":
+        os.utime(dest, ns=(before, before + 1))
+    more = {"another-source": {"stamp": "as-it-is"}, "no-stamp": {}}.get(how, {"stamp": "as-it-was"})
+    second = begin(pair, tmp_path, **more)
+    status = finish(second)
+    if how in ("killed", "closed") and takes_attributes(dest.parent):
+        assert status["blocks_resumed"] == BLOCKS and status["bytes"] == SIZE and status["trees"] == {}
+        assert dest.stat().st_ino == inode
+    else:
+        assert status["blocks_resumed"] == 0 and dest.stat().st_ino != inode, "it comes once more"
+    assert pair.agents["b"].leftovers() == []
 
 
 def test_close_with_keep_is_resumed_too(pair: Net, tmp_path: Path) -> None:

@@ -44,8 +44,6 @@ class Watch:
         """Groups whose receivers may be told to forget: they were cancelled, or somebody was to leave."""
         self.late_cuts = 0
         self.refused = 0
-        self.forgotten = 0
-        """Files that are whole, and that nobody alive knows of."""
         self._speaks: dict[tuple[str, int], str] = {}
         self._leader: Process | None = None
         self._verified: dict[tuple[str, str], int] = defaultdict(int)
@@ -166,18 +164,6 @@ class Watch:
             self._verified.pop((group, host), None)
         else:
             self.dropped(group, host, "nothing was heard of the group")
-
-    def closed(self, group: str, host: str) -> None:
-        """Its part in the group is over. Where nothing had been told of the group, nobody can know that it was done."""
-        told = self.groups.get(group)
-        if told is not None and told.record.adopt is None:
-            self._verified.pop((group, host), None)
-
-    def killed(self, group: str, host: str) -> None:
-        """Its agent is, when it had the file. Until that is written down nobody else knows, and it is fetched again."""
-        told = self.groups.get(group)
-        if told is not None and host not in told.record.done and self._verified.pop((group, host), None):
-            self.forgotten += 1
 
     # ---- shares ----
     def shares(self, groups: Any) -> None:

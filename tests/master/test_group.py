@@ -10,6 +10,7 @@ import pytest
 from simulated import run
 from small import bcube41, star, until
 
+from datacast.master.opening import stamp_of
 from lab import lab
 
 SIX = ["02", "10", "21", "23", "31", "33"]
@@ -48,6 +49,20 @@ def test_a_file_reaches_all_receivers_over_two_trees_and_the_report_says_how() -
     assert report["new_packets"] == len(sent)
     assert sorted(name for name, _ in closed) == sorted(["00", *SIX])
     assert all(not agent.roles for agent in agents.values())
+
+
+def test_members_are_told_which_file_of_the_source_it_is() -> None:
+    """A receiver that is whole, and that is asked again, has what it has when that is still the same."""
+
+    async def scenario():
+        async with lab(bcube41()) as it:
+            group = await it.start("00", ["02", "10"], 100_000)
+            await it.end(group)
+            return {message["all"]["stamp"] for _, message in it.world.ops("open")}
+
+    assert run(scenario()) == {"100000-2-1"}
+    assert stamp_of(7, {"mtime_ns": 1, "inode": 2}) != stamp_of(7, {"mtime_ns": 2, "inode": 2})
+    assert stamp_of(7, {"mtime_ns": 1}) == "", "it says nothing where that is not known"
 
 
 def test_payload_and_interests_fit_the_mtu() -> None:

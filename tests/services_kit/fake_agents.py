@@ -431,7 +431,7 @@ class FakeAgent:
                 size = self.world.sizes.get(part["path"])
                 if size is None:
                     return {"ok": False, "code": "not_found", "error": f"{part['path']}: no such file"}
-                return {"ok": True, "size": size, "mtime_ns": 1}
+                return {"ok": True, "size": size, "mtime_ns": 1, "inode": 2}
             return {"ok": True}
         if op == "open":
             return self._open(group, part, body)
