@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <linux/magic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
@@ -278,6 +279,50 @@ void target_left_verified(int fd, const struct dc_layout *l, uint8_t (*digest)[3
   read_table(fd, l->size, digest, dc_layout_blocks(l));
 }
 
+/* ---- files that somebody is still at ---- */
+
+/* A temporary file whose part is over while jobs for it are under way: one that is opened under its name meanwhile would
+ * miss blocks that are being noted, be renamed under its owner's hands, or have its table cut off. The loop's. */
+struct leaving {
+  int gone; /* atomic: nobody has the file any more */
+  dev_t dev;
+  ino_t folder;
+  char temp[256];
+  struct leaving *next;
+};
+static struct leaving *all_leaving;
+
+static void leaves(const struct target *t)
+{
+  struct stat st;
+  struct leaving *l = t->file->gone != NULL || fstat(t->dir, &st) < 0 ? NULL : calloc(1, sizeof *l);
+  if (l == NULL)
+    return;
+  *l = (struct leaving){.dev = st.st_dev, .folder = st.st_ino, .next = all_leaving};
+  memcpy(l->temp, t->temp, sizeof l->temp);
+  all_leaving = l;
+  t->file->gone = &l->gone;
+}
+
+static bool is_leaving(const struct target *t)
+{
+  struct stat st;
+  bool found = false;
+  if (fstat(t->dir, &st) < 0)
+    return false;
+  for (struct leaving **at = &all_leaving; *at != NULL;) {
+    struct leaving *l = *at;
+    if (__atomic_load_n(&l->gone, __ATOMIC_ACQUIRE)) {
+      *at = l->next;
+      free(l);
+      continue;
+    }
+    found |= l->dev == st.st_dev && l->folder == st.st_ino && strcmp(l->temp, t->temp) == 0;
+    at = &l->next;
+  }
+  return found;
+}
+
 /* The file under its own name, when this group has finished it and nobody has written to it since; else -1. */
 static int open_whole(const struct target *t)
 {
@@ -317,6 +362,10 @@ bool target_open(struct target *t, const struct roots *roots, const char *dest, 
   close(path);
 
   temp_name(t->temp, t->name, group);
+  if (is_leaving(t)) {
+    target_close(t, true, NULL);
+    return fault_set(why, "busy", "%s: what this host had of it is being written out; ask again in a moment", dest);
+  }
   int fd = open_again(t, layout, &held);
   t->resumed = fd >= 0;
   if (stamp != NULL)
@@ -394,6 +443,7 @@ struct job *target_allocate(struct target *t)
 
 static void name_job(struct target *t, struct job *j)
 {
+  leaves(t);
   j->file = t->file;
   j->len = t->size;
   j->dir = t->dir;
@@ -424,6 +474,8 @@ void target_close(struct target *t, bool keep, struct worker *w)
       t->file = NULL;
       worker_submit(w, j, NULL);
     }
+  } else if (t->file != NULL && t->dir >= 0) {
+    leaves(t);
   }
   file_unref(t->file);
   t->file = NULL;

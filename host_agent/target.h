@@ -28,7 +28,7 @@ bool target_check(const struct roots *roots, const char *dest, uint64_t size, st
 
 /* `bundle`: a directory is made of it in the end. `wanted`: bytes of it that will be written; the rest
  * is holes. Create missing folders and the temporary file `.NAME.datacast-GROUP`, or go on with it; reserve its first
- * part. `stamp`: names the source's file as it is now; NULL: nothing is said of the file when it is whole. False with
+ * part. `busy`: an earlier part's jobs for that file are under way. `stamp`: names the source's file as it is now; NULL: nothing is said of the file when it is whole. False with
  * *why. */
 bool target_open(struct target *t, const struct roots *roots, const char *dest, const struct dc_layout *layout,
                  bool bundle, uint64_t wanted, const char *group, const char *stamp, struct fault *why)

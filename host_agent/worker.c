@@ -64,9 +64,12 @@ void file_unref(struct file *f)
 {
   if (f == NULL || __atomic_sub_fetch(&f->refs, 1, __ATOMIC_ACQ_REL) > 0)
     return;
+  int *gone = f->gone;
   close(f->fd);
   folder_free(f->folder);
   free(f);
+  if (gone != NULL)
+    __atomic_store_n(gone, 1, __ATOMIC_RELEASE);
 }
 
 ssize_t file_read(const struct file *f, uint8_t *to, size_t n, uint64_t at)

@@ -23,6 +23,7 @@ struct file {
   int fd;
   int refs;              /* atomic */
   struct folder *folder; /* NULL: a file */
+  int *gone;             /* NULL, or set when the last owner is; atomic */
 };
 
 struct file *file_new(int fd); /* takes over fd, also when it returns NULL */

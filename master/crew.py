@@ -250,7 +250,7 @@ class Crew:
         results = await self._insist(op, asked, body, parts)
         for member in asked:
             result = answer_of(results, member.name)
-            if result.get("code") == "unreachable" and member.role == "receiver":
+            if result.get("code") in ("unreachable", "busy") and member.role == "receiver":
                 log.warning("group %s: %s does not answer and is set aside", self.group, member.name)
                 member.aside, member.sends = True, False
             elif not result.get("ok"):
@@ -532,8 +532,9 @@ class Crew:
             body = {"reason": "another master has taken over", "keep": True}
             await connection.request("close", self.group, {"n": member.name, "a": member.addr}, body, REQUEST_S)
         self._met.add(member.name)
-        results = await connection.request("open", self.group, part, self._opening(None), REQUEST_S)
-        result = results.get(member.name, {})
+        opened = await connection.request("open", self.group, part, self._opening(None), REQUEST_S)
+        if (result := opened.get(member.name, {})).get("code") == "busy":  # with what it had of the file
+            raise SignallingError(str(result.get("error")), what=member.name)
         if not result.get("ok"):
             member.fail(str(result.get("code", "error")), str(result.get("error", "refused to open the group")))
             self._wake()
@@ -555,8 +556,7 @@ class Crew:
         while member.position < len(self._log) and not member.over:
             if all(m.final for m in self.receivers):
                 return False  # nobody asks for more: a source at its limit would never take the rest
-            index = member.position
-            entry = self._log[index]
+            entry = self._log[index := member.position]
             try:
                 results = await ask(entry.op, part, {"n": index + 1, **entry.body}, REQUEST_S)
                 result = results.get(member.name)

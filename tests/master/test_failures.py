@@ -353,6 +353,28 @@ def test_a_receiver_that_was_done_before_anybody_knew_is_not_served_again_when_i
     assert "status" in asked and not {"open", "assign"} & set(asked), asked
 
 
+@pytest.mark.parametrize("begins", [True, False])
+def test_a_receiver_that_still_writes_out_what_it_had_is_opened_a_moment_later(begins: bool) -> None:
+    """As the group begins, and when it comes back."""
+
+    async def scenario():
+        async with lab(star(3), rates=[RATE]) as it:
+            h1, busy = it.world.agents["h1"], {"open": ("busy", "it is being written out")}
+            if begins:
+                h1.fail |= busy
+            group = await it.start("h0", ["h1", "h2"], SIZE)
+            await it.running(group, 100)
+            if not begins:
+                h1.fail |= busy
+                h1.roles.clear()  # its agent was started anew
+            asked = len([name for name, _ in it.world.ops("open") if name == "h1"])
+            await until(lambda: len([n for n, _ in it.world.ops("open") if n == "h1"]) > asked, "it is asked again")
+            h1.fail.clear()
+            return await it.end(group)
+
+    assert run(scenario())["state"] == "done"
+
+
 def test_a_master_that_dies_before_its_first_report_is_followed_by_one_that_begins_anew(monkeypatch) -> None:
     async def scenario():
         async with lab(bcube41(), rates=[RATE]) as it:

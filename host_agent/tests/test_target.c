@@ -1,0 +1,91 @@
+/* A receiver's file between two parts: who comes while jobs of the one before are under way waits, and finds what they did. */
+#include "target.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "datapath/tests/check.h"
+#include "params.h"
+
+enum { SIZE = 20000, PIECE = 1000, PER_BLOCK = 10 };
+
+static struct loop loop;
+static unsigned came;
+static struct roots roots;
+static char dest[96];
+static const struct dc_layout layout = {.size = SIZE, .piece = PIECE, .per_block = PER_BLOCK};
+
+static void counted(struct job *j)
+{
+  CHECK(j->error == 0);
+  came++;
+}
+
+static void carry_out(struct worker *w, struct job *j)
+{
+  unsigned before = came;
+  j->done = counted;
+  j->owner = w;
+  worker_submit(w, j, NULL);
+  while (came == before)
+    (void)loop_serve(&loop, loop_clock() + 5 * DC_SEC);
+}
+
+/* "": it was opened. */
+static const char *opened(struct target *t, const char *group)
+{
+  static struct fault why;
+  return target_open(t, &roots, dest, &layout, false, SIZE, group, "as-it-is", &why) ? "" : why.code;
+}
+
+static void what_is_noted_late_is_found(struct worker *w)
+{
+  struct target t, next;
+  static const uint8_t digest[32] = {1, 2, 3}, none[32];
+  uint8_t found[2][32];
+  CHECK(strcmp(opened(&t, "g"), "") == 0 && !t.resumed);
+  struct job *note = target_note_verified(&t, 1, digest);
+  target_close(&t, true, w);
+  CHECK(strcmp(opened(&next, "g"), "busy") == 0);
+  CHECK(strcmp(opened(&next, "other"), "") == 0); /* it holds up nobody else */
+  target_close(&next, false, w);
+  carry_out(w, note);
+  CHECK(strcmp(opened(&t, "g"), "") == 0 && t.resumed);
+  target_read_verified(&t, found, 2);
+  CHECK(memcmp(found[1], digest, 32) == 0 && memcmp(found[0], none, 32) == 0);
+  target_close(&t, false, w);
+}
+
+/* `t` is closed while the file gets its name, and opened again. */
+static void what_is_finished_late_is_whole(struct worker *w, bool keep)
+{
+  struct target t, next;
+  CHECK(strcmp(opened(&t, "g"), "") == 0 && !t.resumed);
+  struct job *finish = target_finish(&t, false);
+  target_close(&t, keep, w);
+  CHECK(strcmp(opened(&next, "g"), "busy") == 0);
+  carry_out(w, finish);
+  CHECK(access(dest, F_OK) == 0);
+  CHECK(strcmp(opened(&next, "g"), "") == 0);
+  target_close(&next, false, w);
+  CHECK(access(dest, F_OK) == 0 && unlink(dest) == 0);
+}
+
+int main(void)
+{
+  char folder[] = "/tmp/datacast-target-XXXXXX";
+  struct worker w;
+  struct fault why;
+  CHECK(mkdtemp(folder) != NULL && loop_open(&loop) == 0 && worker_open(&w, &loop, 1) == 0);
+  CHECK(roots_add(&roots, folder, &why));
+  snprintf(dest, sizeof dest, "%s/file", folder);
+  what_is_noted_late_is_found(&w);
+  what_is_finished_late_is_whole(&w, true);
+  what_is_finished_late_is_whole(&w, false);
+  worker_close(&w);
+  roots_close(&roots);
+  loop_close(&loop);
+  CHECK(rmdir(folder) == 0);
+  return 0;
+}
