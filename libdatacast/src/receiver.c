@@ -45,8 +45,13 @@ struct dc_receiver { /* what each packet touches stands in front */
   struct chain_list list[LISTS];
   bool left;
   bool measured; /* srtt is valid */
+  /* Of a number asked for again at a timeout: no question is open; no data has come since; none but of what was asked for
+   * again. */
+  enum { SETTLED, PROBED, ANSWERED } probe;
   dc_time srtt, rttvar, rto;
-  dc_time doubled; /* the RTO, last */
+  dc_time doubled;  /* the RTO, last */
+  dc_time expired;  /* a number that was asked for once, last */
+  dc_time answered; /* since when `probe` is ANSWERED */
   struct dc_credits credits;
   struct dc_receiver_cfg cfg;
   struct dc_receiver_counters count;
@@ -225,6 +230,7 @@ void dc_receiver_restart(dc_receiver *r, dc_time now)
     while (r->list[l].head != NONE)
       move(r, r->list[l].head, LOST);
   r->measured = false; /* the path may be another one */
+  r->probe = SETTLED;
   r->rto = r->cfg.rto_init;
   dc_credits_restart(&r->credits);
 }
@@ -295,28 +301,55 @@ static void sample(dc_receiver *r, dc_time rtt)
   r->rto = rto < r->cfg.rto_min ? r->cfg.rto_min : rto > most ? most : rto;
 }
 
-static dc_time deadline(const dc_receiver *r)
+/* What gaps do not show is lost at the end of all that is out, or with all of it; or it is late, for a source that many wait for
+ * may from now on have a tenth of its rate. So a timeout asks for one number again that was asked for once. When that one comes
+ * and of the others none for a while, they are lost (F-RTO, RFC 5682, decides so, too). */
+static bool all_lost(const dc_receiver *r)
 {
-  dc_time at = DC_NEVER;
-  for (unsigned l = FRESH; l <= RETRIED; l++)
-    if (r->list[l].head != NONE && r->slot[r->list[l].head].sent < at)
-      at = r->slot[r->list[l].head].sent;
-  return at == DC_NEVER ? DC_NEVER : at + r->rto;
+  return r->probe == ANSWERED && r->slot[r->list[FRESH].head].sent < r->expired;
+}
+
+static dc_time deadline(const dc_receiver *r, enum list l)
+{
+  if (r->list[l].head == NONE)
+    return DC_NEVER;
+  if (l == FRESH && all_lost(r))
+    return r->answered + (r->measured ? r->srtt : r->rto / 2);
+  dc_time at = r->slot[r->list[l].head].sent;
+  return (l == FRESH && at < r->expired && !r->left ? r->expired : at) + r->rto;
+}
+
+static dc_time next_timeout(const dc_receiver *r)
+{
+  dc_time a = deadline(r, FRESH), b = deadline(r, RETRIED);
+  return a < b ? a : b;
+}
+
+static bool give_up(dc_receiver *r, enum list l)
+{
+  struct slot *s = &r->slot[r->list[l].head];
+  r->count.by_timeout++;
+  dc_credits_lost(&r->credits);
+  move(r, r->list[l].head, LOST);
+  return s->sent >= r->doubled; /* what was sent before the last doubling says nothing new */
 }
 
 static void expire(dc_receiver *r)
 {
-  if (deadline(r) > r->now)
+  if (next_timeout(r) > r->now)
     return;
-  bool again = false;
-  for (unsigned l = FRESH; l <= RETRIED; l++)
-    while (r->list[l].head != NONE && r->slot[r->list[l].head].sent + r->rto <= r->now) {
-      again |= r->slot[r->list[l].head].sent >= r->doubled;
-      r->count.by_timeout++;
-      dc_credits_lost(&r->credits);
-      move(r, r->list[l].head, LOST);
-    }
-  if (!again) /* what was sent before the last doubling says nothing new */
+  bool again = r->probe == PROBED;
+  while (deadline(r, RETRIED) <= r->now)
+    again |= give_up(r, RETRIED);
+  if (deadline(r, FRESH) <= r->now) {
+    bool lost = all_lost(r);
+    do
+      again |= give_up(r, FRESH);
+    while ((lost || r->left) && deadline(r, FRESH) <= r->now); /* who has left asks for nothing, and waits no longer */
+    r->expired = r->now;
+    r->probe = lost ? SETTLED : PROBED;
+  }
+  if (!again)
     return;
   r->doubled = r->now;
   dc_time most = longest(r);
@@ -361,6 +394,12 @@ enum dc_rx_result dc_receiver_handle(dc_receiver *r, dc_time now, const struct d
   }
   r->count.data++;
   if (i != NONE) {
+    if (!r->slot[i].retried)
+      r->probe = SETTLED;
+    else if (r->probe == PROBED) {
+      r->probe = ANSWERED;
+      r->answered = now;
+    }
     if (!r->slot[i].retried) { /* Karn: only what was asked for once */
       sample(r, now - r->slot[i].sent);
       dc_credits_sample(&r->credits, r->slot[i].order, r->order, now - r->slot[i].sent, h->flags & DC_FLAG_DUP);
@@ -467,7 +506,7 @@ dc_time dc_receiver_next_wake(const dc_receiver *r)
   bool more = r->next < dc_extents_end(&r->extents) && r->next - r->low < DC_RECEIVER_REACH;
   if (r->list[LOST].n > 0 || (out(r) < r->credits.w && (more || r->ranges > 0)))
     return r->now;
-  return deadline(r);
+  return next_timeout(r);
 }
 
 bool dc_receiver_idle(const dc_receiver *r)

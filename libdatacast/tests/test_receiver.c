@@ -106,11 +106,13 @@ static void what_is_held_is_not_asked_for(void)
   EXPECT(&s, 0, 0, 1, 4, 7, 10);
   dc_pieces_add(s.pieces, 4); /* another tree was faster: not asked for again */
   assert(data(&s, 10, 7) == DC_RX_NEW);
-  EXPECT(&s, 100 * DC_MS, DC_FLAG_RETX, 1, 10);
-  assert(data(&s, 101 * DC_MS, 1) == DC_RX_NEW && data(&s, 101 * DC_MS, 10) == DC_RX_NEW);
-  EXPECT_NOTHING(&s, 101 * DC_MS);
+  EXPECT(&s, 100 * DC_MS, DC_FLAG_RETX, 1);
+  assert(data(&s, 101 * DC_MS, 1) == DC_RX_NEW);
+  EXPECT(&s, 102 * DC_MS, DC_FLAG_RETX, 10);
+  assert(data(&s, 103 * DC_MS, 10) == DC_RX_NEW);
+  EXPECT_NOTHING(&s, 103 * DC_MS);
   assert(dc_receiver_idle(s.r) && dc_pieces_whole(s.pieces));
-  assert(data(&s, 102 * DC_MS, 4) == DC_RX_DUPLICATE);
+  assert(data(&s, 104 * DC_MS, 4) == DC_RX_DUPLICATE);
   drop(&s);
 }
 
@@ -205,19 +207,46 @@ static void the_timer_follows_a_path_that_turns_out_slow(void)
 static void the_timer_doubles_once_per_flight(void)
 {
   struct side s = make(10, 3);
-  assert(assign(&s, 0, 3, 0) == 0);
-  unsigned n = asked(s.r, 0, in, 1);
-  n += asked(s.r, 10 * DC_MS, in, 1);
-  n += asked(s.r, 20 * DC_MS, in, 1);
+  assert(assign(&s, 0, 4, 0) == 0);
+  assert(asked(s.r, 0, in, 1) == 1);
+  assert(asked(s.r, 100 * DC_MS, in, 1) == 1 && in[0].flags == DC_FLAG_RETX); /* from now on the RTO is 200 ms */
+  assert(data(&s, 100 * DC_MS, 0) == DC_RX_NEW);                              /* no sample */
+  unsigned n = asked(s.r, 100 * DC_MS, in, 1);
+  n += asked(s.r, 110 * DC_MS, in, 1);
+  n += asked(s.r, 120 * DC_MS, in, 1);
   assert(n == 3);
-  EXPECT(&s, 100 * DC_MS, DC_FLAG_RETX, 0); /* and from now on the RTO is 200 ms */
-  EXPECT(&s, 210 * DC_MS, DC_FLAG_RETX, 1); /* sent before that: says nothing new */
-  EXPECT(&s, 220 * DC_MS, DC_FLAG_RETX, 2);
+  EXPECT(&s, 300 * DC_MS, DC_FLAG_RETX, 1); /* 400 ms */
+  assert(data(&s, 310 * DC_MS, 1) == DC_RX_NEW);
+  EXPECT(&s, 510 * DC_MS, DC_FLAG_RETX, 2, 3); /* sent before that: says nothing new */
   dc_receiver_counters(s.r, &c);
-  assert(c.rto == 200 * DC_MS && c.by_timeout == 3);
-  EXPECT(&s, 300 * DC_MS, DC_FLAG_RETX, 0);
+  assert(c.rto == 400 * DC_MS && c.by_timeout == 4);
+  EXPECT(&s, 910 * DC_MS, DC_FLAG_RETX, 2, 3);
   dc_receiver_counters(s.r, &c);
-  assert(c.rto == 400 * DC_MS);
+  assert(c.rto == 500 * DC_MS);
+  drop(&s);
+}
+
+static void what_is_late_is_not_asked_for_twice(void)
+{
+  struct side s = make(50, 24);
+  assert(assign(&s, 0, 50, 0) == 0);
+  assert(asked(s.r, 0, in, CAP) == 24);
+  EXPECT(&s, 100 * DC_MS, DC_FLAG_RETX, 0);
+  EXPECT_NOTHING(&s, 300 * DC_MS - 1);
+  EXPECT(&s, 300 * DC_MS, DC_FLAG_RETX, 0, 1);
+  for (uint32_t q = 0; q < 24; q++) /* the path is as slow as that, and nothing was lost */
+    assert(data(&s, 350 * DC_MS + q * DC_MS, q) == DC_RX_NEW);
+  dc_receiver_counters(s.r, &c);
+  assert(c.retransmitted == 3 && c.by_timeout == 3 && c.by_gap == 0 && c.srtt > 350 * DC_MS);
+  dc_receiver_restart(s.r, 400 * DC_MS); /* another path, of which nothing is known */
+  assert(asked(s.r, 400 * DC_MS, in, CAP) == 24);
+  EXPECT(&s, 500 * DC_MS, DC_FLAG_RETX, 24);
+  assert(data(&s, 501 * DC_MS, 24) == DC_RX_NEW); /* somebody answers */
+  assert(asked(s.r, 501 * DC_MS, in, CAP) == 1);
+  EXPECT_NOTHING(&s, 601 * DC_MS - 1);
+  assert(asked(s.r, 601 * DC_MS, in, CAP) == 23); /* and the others do not come: they were lost */
+  dc_receiver_counters(s.r, &c);
+  assert(c.retransmitted == 3 + 1 + 23);
   drop(&s);
 }
 
@@ -395,6 +424,7 @@ int main(void)
   the_timer_backs_off_and_only_clean_samples_count();
   the_timer_follows_a_path_that_turns_out_slow();
   the_timer_doubles_once_per_flight();
+  what_is_late_is_not_asked_for_twice();
   a_path_without_variance_leaves_the_timer_room();
   variance_is_forgotten_slowly();
   strange_data_is_counted_and_refused();

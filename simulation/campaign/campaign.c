@@ -78,11 +78,24 @@ static const char *slow(const struct world *w, uint64_t from, uint64_t limit, co
   return text;
 }
 
+/* A timer follows a path that has become slow. */
+static uint64_t longest_timeout(const struct world *w)
+{
+  uint64_t longest = w->rto_max;
+  for (int t = 0; t < w->trees; t++)
+    for (int i = 0; i < w->receivers; i++) {
+      struct sim_asker_stats a = {0};
+      if (sim_asker_stats(w->s, t, i, &a) == 0 && a.rto > longest)
+        longest = a.rto;
+    }
+  return longest;
+}
+
 static uint64_t allowed(const struct world *w, uint64_t left, uint64_t *best)
 {
   uint64_t window = by_window(w, left);
   *best = left * w->packet > window ? left * w->packet : window;
-  return WORK * *best + WAITS * w->rto_max;
+  return WORK * *best + WAITS * longest_timeout(w);
 }
 
 static const char *run(struct world *w, struct faults *f, struct outcome *o)
