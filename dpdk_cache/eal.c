@@ -132,8 +132,6 @@ int eal_start(const struct config *c, size_t pool_bytes, struct fault *f)
   return 0;
 }
 
-void eal_stop(void) { (void)rte_eal_cleanup(); }
-
 struct errand {
   void (*work)(void *arg);
   void *arg;

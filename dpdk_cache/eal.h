@@ -20,7 +20,8 @@ void eal_arguments_free(struct eal_args *a) __attribute__((nonnull));
 
 /* Once per process. pool_bytes: what the packet pools will take. 0, or -1 with EAL's own words in f. */
 int eal_start(const struct config *c, size_t pool_bytes, struct fault *f) __attribute__((nonnull));
-void eal_stop(void);
+/* There is no end of it but the process's: rte_eal_cleanup takes away the memory under DPDK's interrupt thread, where drivers
+ * leave handles of theirs behind (memif's). Ports are closed one by one, and no files are left in these modes. */
 /* Do it in the thread in which DPDK calls the drivers for their interrupts, and wait for its end: no driver is being called
  * meanwhile. What a driver still uses there must not be taken away elsewhere. */
 void eal_between_interrupts(void (*work)(void *arg), void *arg) __attribute__((nonnull(1)));

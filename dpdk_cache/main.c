@@ -167,7 +167,6 @@ static int run(struct program *p, struct fault *f)
     rc = serve(p, f);
     workers_close(&p->workers);
   }
-  eal_stop();
   return rc;
 }
 

@@ -372,6 +372,5 @@ int main(int argc, char **argv)
     }
   printf("\n]}\n");
   workers_close(&all);
-  eal_stop();
   return 0;
 }

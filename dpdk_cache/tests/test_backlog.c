@@ -175,7 +175,6 @@ int main(void)
   frame_too_short_to_tell_goes_with_data();
   device_that_is_full_loses_nothing();
   workers_close(&all);
-  eal_stop();
   printf("test_backlog: 4 tests passed\n");
   return 0;
 }

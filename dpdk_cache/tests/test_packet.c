@@ -195,7 +195,6 @@ int main(void)
   nothing_but_a_prefix();
   empty_pools_are_counted_and_lose_nothing();
   packet_pools_close(&pools);
-  eal_stop();
   printf("test_packet: 8 tests passed\n");
   return 0;
 }

@@ -213,7 +213,6 @@ int main(void)
   one_that_is_stuck_holds_up_nobody_for_ever();
   both_answer_in_one();
   workers_close(&all);
-  eal_stop();
   printf("test_workers: 6 tests passed\n");
   return 0;
 }
