@@ -48,18 +48,17 @@ bool target_fault(struct fault *why, int error, const char *name)
 /* Split into folder and name. */
 static bool split(const char *dest, const char *rest, char folder[PATH_MAX], char name[256], struct fault *why)
 {
-  size_t n = strlen(rest);
-  if (n == 0 || rest[n - 1] == '/')
-    return target_fault(why, EISDIR, dest);
   const char *slash = strrchr(rest, '/');
   const char *last = slash == NULL ? rest : slash + 1;
-  if (strcmp(last, ".") == 0)
-    return target_fault(why, EISDIR, dest);
-  if (strlen(last) > 255)
-    return fault_set(why, "bad_request", "the file name of %s is longer than 255 bytes", dest);
-  snprintf(folder, PATH_MAX, "%.*s", slash == NULL ? 0 : (int)(slash - rest), rest);
-  snprintf(name, 256, "%s", last);
-  return true;
+  bool ok = last[0] != '\0' && strcmp(last, ".") != 0 && strlen(last) <= 255;
+  if (ok) {
+    snprintf(folder, PATH_MAX, "%.*s", slash == NULL ? 0 : (int)(slash - rest), rest);
+    snprintf(name, 256, "%s", last);
+  } else if (strlen(last) > 255)
+    fault_set(why, "bad_request", "the file name of %s is longer than 255 bytes", dest);
+  else
+    target_fault(why, EISDIR, dest);
+  return ok;
 }
 
 /* Open the folder, or the deepest part of it that exists (*whole false); with `make`, create what is missing. */
