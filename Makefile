@@ -20,6 +20,9 @@ DEBIAN_PACKAGES := build-essential pkg-config python3 python3-venv python3-dev p
   dpdk libdpdk-dev libssl-dev openssl libcurl4-openssl-dev nginx-light docker-registry containerd libjansson-dev libyaml-dev libns3-dev librust-blake3-dev \
   mininet net-tools iputils-ping openvswitch-switch iproute2 ethtool iptables tcpdump tshark etcd-server
 
+# Python packages are those of one day: what is released tomorrow comes in when packaging/lock was run and the tests passed.
+export PIP_CONSTRAINT := $(CURDIR)/packaging/constraints.txt
+
 # Test processes, and the services that they start by the hundred, read compiled Python where it is at hand.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -72,7 +75,7 @@ $(BUILD)/.packages: Makefile
 	@touch $@
 
 # System site packages: Mininet is Debian's. Always Debian's python3, whatever comes first in PATH.
-$(BUILD)/.venv: pyproject.toml setup.py | $(BUILD)/.packages
+$(BUILD)/.venv: pyproject.toml setup.py packaging/constraints.txt | $(BUILD)/.packages
 	@mkdir -p $(BUILD)
 	@echo "Python environment in $(VENV)"
 	@$(PY) -c '' 2>/dev/null || { rm -rf $(VENV); /usr/bin/python3 -m venv --system-site-packages $(VENV); }
@@ -276,12 +279,12 @@ IMAGE_TOOLS := buildah podman runc catatonit python3-yaml
 test-image: packages ## container images from the packages, and a file between containers, some as the DaemonSet's pods
 	@missing=$$(for p in $(IMAGE_TOOLS); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done); \
 	[ -z "$$missing" ] || DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >$(BUILD)/apt-image.log
-	@$(PY) -m pip install -q --disable-pip-version-check 'kubernetes-validate>=1.30'
+	@$(PY) -m pip install -q --disable-pip-version-check --no-build-isolation -e '.[images]'
 	@$(VENV)/bin/kubernetes-validate --strict --quiet packaging/container/daemonset.yaml
 	@packaging/container/try $(BUILD)/packages $(BUILD)/containers $(CLEAN_DEBIAN)
 
 docs: build ## the documentation site in build/docs
-	@$(PY) -m pip install -q --disable-pip-version-check 'mkdocs-material>=9.5,<10'
+	@$(PY) -m pip install -q --disable-pip-version-check --no-build-isolation -e '.[docs]'
 	@$(PY) docs/tools/site.py $(BUILD)/docs-src
 	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build -q --strict
 

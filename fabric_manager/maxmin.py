@@ -15,6 +15,8 @@ from __future__ import annotations
 import highspy
 import numpy as np
 
+from datacast.planners.solver import programme
+
 from .filling import Floats, Ints, Trees, fill
 
 ENTRIES_MAX = 60_000
@@ -57,8 +59,7 @@ def lexicographic(capacity: Floats, trees: Trees, weight: Floats, least: Floats,
     unit = float(capacity.max(initial=0.0)) or 1.0
     groups, level = len(weight), trees.count  # the column of the level
     kept, links = _distinct(trees, capacity / unit)
-    program = highspy.Highs()  # type: ignore[no-untyped-call]
-    program.setOptionValue("output_flag", False)
+    program = programme()
     rows = len(kept) + 2 * groups
     fair, bound = len(kept), len(kept) + groups  # first rows of: sum - weight x level >= 0; least <= sum <= most
     scale = weight / weight.max()

@@ -9,6 +9,7 @@ import highspy
 import numpy as np
 
 from .model import Arc, PlannerError, RateTree
+from .solver import programme
 
 LEAST = 1e-6
 """Of the largest rate: less is the solver's rounding."""
@@ -19,8 +20,7 @@ def balance(trees: Sequence[RateTree], capacity: Mapping[Arc, float]) -> list[Ra
     arcs = sorted({arc for tree in trees for arc in tree.uses})
     row = {arc: i for i, arc in enumerate(arcs)}
     scale = max(capacity[arc] for arc in arcs)
-    solver = highspy.Highs()  # type: ignore[no-untyped-call]
-    solver.setOptionValue("output_flag", False)
+    solver = programme()
     for arc in arcs:
         solver.addRow(-highspy.kHighsInf, capacity[arc] / scale, 0, np.array([], np.int32), np.array([]))
     for tree in trees:

@@ -17,6 +17,7 @@ import networkx as nx
 import numpy as np
 
 from .model import Arc
+from .solver import programme
 
 EPS = 1e-7
 ROUNDS = 400
@@ -146,8 +147,7 @@ class Programme:
         self.left = rounds
         self.price = 0.0
         """Of a tree's rate, beside what its arcs cost."""
-        self.lp = lp = highspy.Highs()  # type: ignore[no-untyped-call]
-        lp.setOptionValue("output_flag", False)
+        self.lp = lp = programme()
         for arc in self.arcs:
             lp.addRow(-highspy.kHighsInf, graph.edges[arc]["capacity"] / self.scale, 0, NONE, NIL)
         for _ in self.receivers:

@@ -190,7 +190,7 @@ def test_an_agent_that_is_killed_asks_again_only_for_what_it_had_not_finished(fe
     etag = fetcher.stat(url)["etag"]
     assert fetcher.open(url, etag)["ok"]
     fetcher.fetch(0, 12)
-    fetcher.client.wait(lambda: len(fetcher.told()) == 12, "a part of it")
+    fetcher.client.wait(lambda: len(fetcher.net.agents["b"].noted(SIZE)) == 12, "a part of it")
     nginx.stop()
     nginx.rates["default"] = 40_000
     nginx.start()

@@ -11,7 +11,6 @@ import pytest
 from agent_harness import (
     ASAN,
     PLAIN,
-    Agent,
     Net,
     Transfer,
     make_line,
@@ -70,13 +69,6 @@ def test_who_wants_nothing_is_done_at_once(pair: Net, tmp_path: Path) -> None:
     assert Path(transfer.dest["b"]).stat().st_size == 5 * BLOCK
 
 
-def noted(agent: Agent, size: int, block: int) -> bool:
-    """Whether the temporary file's table (host_agent/target.c) has a verified block: a digest, in place of zeros."""
-    [name] = agent.leftovers()
-    table = (agent.folder / name).read_bytes()[-(-size // 4096) * 4096 + 24 :]
-    return any(table[32 * block : 32 * (block + 1)])
-
-
 def test_an_agent_that_was_killed_goes_on_within_its_blocks(pair: Net, tmp_path: Path) -> None:
     path = random_file(tmp_path / "src", 40 * BLOCK)
 
@@ -94,7 +86,7 @@ def test_an_agent_that_was_killed_goes_on_within_its_blocks(pair: Net, tmp_path:
     transfer = begin()
     transfer.assign(0, 20 * PER_BLOCK)
     until(lambda: verified(transfer) == 10, "its first range")
-    until(lambda: all(noted(pair.agents["b"], 40 * BLOCK, block) for block in range(10, 20)), "they are noted")
+    until(lambda: pair.agents["b"].noted(40 * BLOCK) == set(range(10, 20)), "they are noted")
     pair.agents["b"].process.send_signal(signal.SIGKILL)
     pair.agents["b"].process.wait()
     pair.start("b")

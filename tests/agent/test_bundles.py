@@ -135,7 +135,7 @@ def test_a_receiver_that_is_killed_goes_on(net: Net, folder: Path) -> None:
     transfer = begin(net, folder, rate=4_000_000)
     assert all(r["ok"] for r in transfer.open().values())
     transfer.assign()
-    until(lambda: transfer.pass_digests() or transfer.status()["b"]["blocks_ok"] >= 4, "blocks", 20)
+    until(lambda: transfer.pass_digests(6) or len(net.agents["b"].noted(transfer.size)) >= 4, "blocks")
     net.agents["b"].process.kill()
     net.agents["b"].process.wait()
     net.start("b")

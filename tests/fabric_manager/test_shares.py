@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from datacast.fabric_manager.filling import Trees, fill
 from datacast.fabric_manager.maxmin import SURE, lexicographic, shares
 from datacast.fabric_manager.shares import BACKGROUND, Ask, Shares, TreeUse
+from datacast.planners.solver import programme
 
 INF = float("inf")
 
@@ -57,8 +58,7 @@ def check_feasible(capacity, trees, rate, most):
 
 def most_for(group, capacity, trees, most, floors) -> float:
     """What one group could have while the others keep `floors`, by a linear program written the plainest way."""
-    h = highspy.Highs()
-    h.setOptionValue("output_flag", False)
+    h = programme()
     x = [h.addVariable(lb=0.0) for _ in range(trees.count)]
     for link in range(len(capacity)):
         terms = [

@@ -22,6 +22,7 @@ from datacast.core.trees import Network, Unreachable
 from datacast.planners.fluid import stages
 from datacast.planners.packing import pack
 from datacast.planners.small import RECEIVERS_MAX, packed
+from datacast.planners.solver import programme
 
 
 def by_hand(graph: nx.DiGraph, source: str, receivers: list[str]) -> list[frozenset[tuple[str, str]]]:
@@ -42,8 +43,7 @@ def by_hand(graph: nx.DiGraph, source: str, receivers: list[str]) -> list[frozen
 
 def most(graph, trees, wanted: str, least: dict[str, float]) -> float:
     """The most that one receiver can have of these (tree, receivers), where others have no less than so much."""
-    lp = highspy.Highs()
-    lp.setOptionValue("output_flag", False)
+    lp = programme()
     row = {arc: i for i, arc in enumerate(graph.edges)}
     row |= {name: len(row) + i for i, name in enumerate(least)}
     none, nil = np.array([], np.int32), np.array([])
