@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fetching.h"
 #include "receiver.h"
 #include "receiver_state.h"
 #include "wants.h"
@@ -146,6 +147,8 @@ static void claim_checked(struct group *g, uint32_t block, bool good)
   log_info("group %s: goes on from %u of %u blocks that it had verified before", g->id, r->resumed, r->blocks);
   for (unsigned i = 0; i < r->trees; i++)
     forward_mark(&r->tree[i]->endpoint);
+  if (g->fetching != NULL && g->state == GROUP_RUNNING)
+    fetching_go_on(g);
 }
 
 static void noted(struct job *j)

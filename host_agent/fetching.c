@@ -97,10 +97,13 @@ static uint32_t beside(const struct fetching *f, uint64_t block)
   return f->speed == 0 ? FETCH_AT_ONCE : (uint32_t)within(under_way(f) / (at_once(f, block) * block), 2, FETCH_AT_ONCE);
 }
 
+/* Nothing before all that is held from before was hashed again: it may be what is wanted. */
 static void pump(struct group *g)
 {
   struct fetching *f = g->fetching;
   struct receiver *r = g->receiver;
+  if (r->resuming > 0)
+    return;
   uint64_t bytes = (uint64_t)g->layout.piece * g->layout.per_block;
   while (f->wanted > 0 && f->under_way < beside(f, bytes) && g->state == GROUP_RUNNING) {
     while (f->state[f->cursor] != WANTED)
@@ -178,7 +181,7 @@ static bool leave(struct group *g, const json_t *list, json_t *result, struct fa
       return false;
     }
     for (uint32_t b = first; b < end; b++) {
-      if (f->state[b] != WANTED || held(g, b))
+      if (f->state[b] != WANTED || held(g, b) || g->receiver->claimed[b])
         continue;
       f->state[b] = IDLE;
       f->wanted--;
@@ -213,6 +216,8 @@ bool fetching_order(struct group *g, const json_t *part, json_t *result, struct 
   pump(g);
   return true;
 }
+
+void fetching_go_on(struct group *g) { pump(g); }
 
 void fetching_repeat(struct group *g)
 {

@@ -10,6 +10,8 @@ bool fetching_open(struct group *g, const json_t *origin, struct fault *why) __a
  * {"leave": [[first, count], …]}: somebody else fetches them; `left` of the result: those that were not asked for yet. */
 bool fetching_order(struct group *g, const json_t *part, json_t *result, struct fault *why)
     __attribute__((nonnull(1, 3, 4)));
+/* What is held from before has been hashed again: what is missing of the orders is fetched now. */
+void fetching_go_on(struct group *g) __attribute__((nonnull));
 /* Tell the digests of all blocks that this host holds again. */
 void fetching_repeat(struct group *g) __attribute__((nonnull));
 void fetching_close(struct group *g) __attribute__((nonnull));

@@ -32,6 +32,10 @@ PORT = 7600
 _serial = 0
 
 T = TypeVar("T")
+PATIENCE = 60.0
+"""Seconds: whoever waits for less fails on a busy machine."""
+SHORTLY = 30_000
+"""Milliseconds in which an agent should have its children's answers."""
 
 
 def run(*command: str) -> str:
@@ -52,7 +56,7 @@ def inside(namespace: str, act: Callable[[], T]) -> T:
     return inside_file(f"/run/netns/{namespace}", act)
 
 
-def until(condition: Callable[[], T], what: str, timeout: float = 60.0) -> T:
+def until(condition: Callable[[], T], what: str, timeout: float = PATIENCE) -> T:
     """The first true value of the condition."""
     end = time.monotonic() + timeout
     while True:
@@ -70,7 +74,7 @@ class Client:
         self.epoch: int | None = None
         """Of the master that this plays."""
         host, _, port = address.rpartition(":")
-        self.sock = inside(namespace, lambda: socket.create_connection((host, int(port)), timeout=5))
+        self.sock = inside(namespace, lambda: socket.create_connection((host, int(port)), timeout=PATIENCE))
         self.decoder = Decoder()
         self.events: list[Message] = []
         self.other: list[Message] = []
@@ -99,7 +103,12 @@ class Client:
         return True
 
     def send(
-        self, op: str, tree: Message, everyone: Message | None = None, group: str | None = None, timeout_ms: int = 3000
+        self,
+        op: str,
+        tree: Message,
+        everyone: Message | None = None,
+        group: str | None = None,
+        timeout_ms: int = SHORTLY,
     ) -> int:
         self.id += 1
         message: Message = {"type": "request", "id": self.id, "op": op, "timeout_ms": timeout_ms, "tree": tree}
@@ -113,11 +122,16 @@ class Client:
         return self.id
 
     def request(
-        self, op: str, tree: Message, everyone: Message | None = None, group: str | None = None, timeout_ms: int = 3000
+        self,
+        op: str,
+        tree: Message,
+        everyone: Message | None = None,
+        group: str | None = None,
+        timeout_ms: int = SHORTLY,
     ) -> dict[str, Message]:
         """All members' results."""
         number = self.send(op, tree, everyone, group, timeout_ms)
-        end = time.monotonic() + timeout_ms / 1000 + 2
+        end = time.monotonic() + PATIENCE
         while number not in self.acks:
             errors = [m for m in self.other if m["type"] == "error" and m.get("id") in (number, None)]
             assert not errors, errors
@@ -126,7 +140,7 @@ class Client:
             self.pump(0.1)
         return self.acks.pop(number)["results"]
 
-    def wait(self, condition: Callable[[], T], what: str, timeout: float = 60.0) -> T:
+    def wait(self, condition: Callable[[], T], what: str, timeout: float = PATIENCE) -> T:
         """Until the condition over `events` holds."""
         end = time.monotonic() + timeout
         while True:
@@ -176,12 +190,10 @@ class Agent:
         return sorted(str(p.relative_to(self.folder)) for p in self.folder.rglob(".*datacast-*"))
 
     def noted(self, size: int) -> set[int]:
-        """The verified blocks in the table of the temporary file (host_agent/target.c): rows that are not zeros.
-        They are written after they were counted, and a kill leaves these alone."""
+        """Blocks that the one temporary file says are verified (host_agent/target.c): a digest each behind the file's
+        bytes, written a moment after they count. So much an agent goes on from when it is killed now."""
         [name] = self.leftovers()
-        with (self.folder / name).open("rb") as handle:
-            handle.seek(-(-size // 4096) * 4096 + 24)
-            table = handle.read()
+        table = (self.folder / name).read_bytes()[-(-size // 4096) * 4096 + 24 :]
         return {at // 32 for at in range(0, len(table), 32) if any(table[at : at + 32])}
 
 
@@ -392,6 +404,10 @@ def path_over_source(port: int) -> bytes:
     )
 
 
+CALM = {"cache_bytes": 8 << 20, "rto_min_ms": 10_000}
+"""`Transfer.extra` where packets are counted: a store and a timer that a busy machine does not outrun."""
+
+
 @dataclass
 class Transfer:
     """A group with one tree, driven as a master would."""
@@ -482,10 +498,7 @@ class Transfer:
         )
 
     def pass_digests(self, most: int | None = None) -> None:
-        """Hand the source's digests to everybody, as they come. With less than all (`most`) nobody finishes."""
-        self.pass_digests_to(*self.receivers, most=most)
-
-    def pass_digests_to(self, *names: str, most: int | None = None) -> None:
+        """Hand the source's digests to everybody, as they come; no more than `most` blocks can be verified then."""
         while self.client.pump():
             pass
         blocks = [
@@ -494,7 +507,7 @@ class Transfer:
         if len(blocks) > self.known:
             fresh, self.known = blocks[self.known :], len(blocks)
             results = self.client.request("digest", self.members(), {"blocks": fresh}, self.group)
-            for name in names:
+            for name in self.receivers:
                 assert results[name]["ok"] or results[name]["code"] in ("unreachable", "no_group"), results
 
     def ended(self, name: str) -> Message | None:

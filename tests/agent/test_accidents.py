@@ -166,7 +166,7 @@ def test_disk_full_at_open_and_the_others_finish(
     assert results["a"]["ok"] and results["c"]["ok"]
     assert "free" in results["b"]["error"]
     transfer.assign()
-    assert transfer.client.wait(lambda: (transfer.pass_digests_to("c"), transfer.ended("c"))[1], "c")["event"] == "done"
+    assert transfer.wait_ended("c")["c"]["event"] == "done"
     assert digest(Path(transfer.dest["c"])) == digest(transfer.path)
     assert list(small_disk.iterdir()) == []
 
@@ -331,11 +331,14 @@ def test_when_the_master_is_silent_the_source_ends_and_a_receiver_waits_for_the_
     pair: Net, tmp_path: Path
 ) -> None:
     transfer = Transfer(
-        pair, "a", random_file(tmp_path / "src", 50_000_000), {"b": path_direct()}, rate=SLOW, lease_ms=300
+        pair, "a", random_file(tmp_path / "src", 50_000_000), {"b": path_direct()}, rate=SLOW, lease_ms=500
     )
-    transfer.open()
-    transfer.assign()
-    transfer.client.wait(lambda: transfer.client.event("first", "b"), "the first data")
+
+    def under_way() -> bool:
+        """This process may have no turn for longer than the lease."""
+        return all(r["ok"] for r in [*transfer.open().values(), *transfer.assign().values()])
+
+    until(under_way, "a group of which the master falls silent")
     transfer.client.close()
     until(lambda: groups_of(pair, "a") == 0, "the end of the source's lease")
     assert groups_of(pair, "b") == 1 and pair.agents["b"].leftovers() != []
@@ -346,7 +349,7 @@ def test_when_the_master_is_silent_the_source_ends_and_a_receiver_waits_for_the_
 def test_who_was_done_before_its_lease_ended_fetches_nothing_again(pair: Net, tmp_path: Path) -> None:
     """Fabric managers and workers were away for longer than that."""
     path = random_file(tmp_path / "src", 3_000_000)
-    first = Transfer(pair, "a", path, {"b": path_direct()}, lease_ms=1000)
+    first = Transfer(pair, "a", path, {"b": path_direct()}, lease_ms=2000)
     first.open()
     first.assign()
     assert first.wait_ended()["b"]["event"] == "done"
@@ -365,14 +368,13 @@ def test_a_receiver_that_nobody_asks_for_makes_room_for_another_group(
     net = join_pair(make_net(PLAIN))
     net.start("a")
     net.start("b", "--groups", "1")
-    first = Transfer(net, "a", random_file(tmp_path / "src", 3_000_000), {"b": path_direct()}, lease_ms=500)
+    first = Transfer(net, "a", random_file(tmp_path / "src", 3_000_000), {"b": path_direct()}, lease_ms=2000)
     first.open()
     first.client.close()
     client = net.client("b")
     relay = lambda: client.request("open", net.member("b", {"role": "relay"}), {"lease_ms": 5000}, "g-relay")["b"]  # noqa: E731
     assert relay()["code"] == "limit"
-    until(lambda: groups_of(net, "a") == 0, "the end of the lease")
-    assert relay()["ok"]
+    until(lambda: relay()["ok"], "the end of the receiver's lease")
     assert groups_of(net, "b") == 1
 
 
@@ -439,10 +441,11 @@ def test_idle_agent_takes_no_processor_time(pair: Net, tmp_path: Path) -> None:
 
     time.sleep(2.2)  # the hellos are quick for two seconds after data
     before = node_counters(pair, "b")["process"]
+    began = time.monotonic()
     time.sleep(2)  # the quantity under test is what happens in this time
-    after = node_counters(pair, "b")["process"]
-    assert after["rounds"] - before["rounds"] < 40  # hellos: four a second each way
-    assert after["cpu_ns"] - before["cpu_ns"] < 10_000_000
+    after, took = node_counters(pair, "b")["process"], time.monotonic() - began
+    assert after["rounds"] - before["rounds"] < 20 * took  # hellos: four a second each way
+    assert after["cpu_ns"] - before["cpu_ns"] < 5_000_000 * took
 
 
 def test_host_that_may_not_forward(make_net: Callable[[Path], Net], tmp_path: Path) -> None:

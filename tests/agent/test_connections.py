@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from agent_harness import (
     ASAN,
+    PATIENCE,
     Net,
     inside,
     make_pair,
@@ -29,8 +30,8 @@ CONNECTIONS_MAX = 128
 
 def raw(net: Net, host: str) -> socket.socket:
     ip, _, port = net.address(host).rpartition(":")
-    sock = inside(net.management, lambda: socket.create_connection((ip, int(port)), timeout=5))
-    sock.settimeout(5)
+    sock = inside(net.management, lambda: socket.create_connection((ip, int(port)), timeout=PATIENCE))
+    sock.settimeout(PATIENCE)
     return sock
 
 
@@ -182,7 +183,9 @@ def test_idle_connections_make_room_for_new_ones(pair: Net) -> None:
     assert busy.request("ping", pair.member("b"))["b"]["ok"]
     socks = [raw(pair, "b") for _ in range(127)]
     try:
-        time.sleep(1.2)
+        socks[-1].sendall(encode({"type": "request", "id": 1, "op": "ping", "tree": pair.member("b")}))
+        assert socks[-1].recv(1 << 16), "an answer to the last: the agent has taken all"
+        time.sleep(1.2)  # and heard nothing of them for more than a second
         assert busy.request("ping", pair.member("b"))["b"]["ok"]  # not idle
         late = [raw(pair, "b") for _ in range(20)]
         socks += late

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
-from agent_harness import PLAIN, ROOT, Net, Transfer, digest, random_file, until
+from agent_harness import PATIENCE, PLAIN, ROOT, Net, Transfer, digest, random_file, until
 from made import made
 
 from datacast.core import wire
@@ -49,7 +49,7 @@ class Star:
 
     def ask(self, op: str, **more: Any) -> dict[str, Any]:
         with socket.socket(socket.AF_UNIX) as s:
-            s.settimeout(10)
+            s.settimeout(PATIENCE)
             s.connect(self.control)
             s.sendall(json.dumps({"op": op, **more}).encode() + b"\n")
             return json.loads(s.makefile().readline())

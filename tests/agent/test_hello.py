@@ -24,7 +24,7 @@ def link(net: Net, host: str, port: int = 0) -> dict[str, Any]:
 def test_two_agents_find_each_other(pair: Net) -> None:
     until(lambda: link(pair, "a")["link"] == link(pair, "b")["link"] == "up", "both directions")
     assert link(pair, "a")["up"] and link(pair, "a")["link_failures"] == 0
-    until(lambda: link(pair, "a")["carried"] == link(pair, "b")["carried"] == 9000, "full-size hellos", 5)
+    until(lambda: link(pair, "a")["carried"] == link(pair, "b")["carried"] == 9000, "full-size hellos")
 
 
 def test_a_device_between_that_carries_less_is_found(make_net: Callable[[Path], Net]) -> None:
@@ -39,7 +39,7 @@ def test_a_device_between_that_carries_less_is_found(make_net: Callable[[Path], 
         run("ip", "-n", net.namespace("x"), "link", "set", inside, "mtu", "1500", "master", "between")
         net.start(host)
     until(lambda: link(net, "a")["link"] == link(net, "b")["link"] == "up", "both directions")
-    until(lambda: link(net, "a")["carried"] == link(net, "b")["carried"] == 0, "that no long frame comes", 15)
+    until(lambda: link(net, "a")["carried"] == link(net, "b")["carried"] == 0, "that no long frame comes")
     assert link(net, "a")["up"] and link(net, "a")["mtu"] == 9000, "small ones do: the link is up, and the doctor tells"
 
 
@@ -48,7 +48,7 @@ def test_a_neighbour_that_stops_is_silent_and_comes_back(pair: Net) -> None:
     process = pair.agents["b"].process
     process.send_signal(signal.SIGSTOP)
     try:
-        until(lambda: "is down: silent" in pair.agents["a"].text(), "silence", 3)
+        until(lambda: "is down: silent" in pair.agents["a"].text(), "silence")
         shown = link(pair, "a")
         assert (shown["up"], shown["carrier"], shown["link"], shown["link_failures"]) == (False, True, "silent", 1)
     finally:

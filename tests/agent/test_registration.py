@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from agent_harness import (
+    PATIENCE,
     PLAIN,
     Net,
     inside,
@@ -27,12 +28,12 @@ class Manager:
 
     def __init__(self, net: Net, port: int = 7500) -> None:
         self.listening = inside(net.management, lambda: socket.create_server(("198.18.0.1", port)))
-        self.listening.settimeout(10)
+        self.listening.settimeout(PATIENCE)
         self.sock: socket.socket | None = None
 
     def accept(self) -> Message:
         self.sock, _ = self.listening.accept()
-        self.sock.settimeout(10)
+        self.sock.settimeout(PATIENCE)
         self.decoder, self.waiting = Decoder(), []
         return self.next()
 

@@ -12,6 +12,7 @@ from statistics import median
 import pytest
 from agent_harness import (
     ASAN,
+    PATIENCE,
     PLAIN,
     Net,
     Transfer,
@@ -70,18 +71,18 @@ def test_silent_child_costs_time_but_not_its_children(line: Net) -> None:
     run("ip", "-n", line.namespace("b"), "link", "set", "eth-m", "down")
     client = line.client("a")
     start = time.monotonic()
-    results = client.request("ping", chain(line, "a", "b", "c"), timeout_ms=1200)
+    results = client.request("ping", chain(line, "a", "b", "c"), timeout_ms=2500)
     assert results["b"]["code"] == "unreachable" and results["c"]["ok"], results
     assert time.monotonic() - start > 0.5, "it was waited for"
     run("ip", "-n", line.namespace("b"), "link", "set", "eth-m", "up")
-    assert until(lambda: client.request("ping", chain(line, "a", "b", "c"))["b"]["ok"], "b to be back", 15)
+    assert until(lambda: client.request("ping", chain(line, "a", "b", "c"))["b"]["ok"], "b to be back")
 
 
 def test_children_of_a_stopped_member_are_reached_before_its_time_is_over(line: Net) -> None:
     """The grandchild listens where only the root can reach it; what the stopped one says of it later counts less."""
     run("ip", "-n", line.namespace("a"), "link", "set", "lo", "up")
     server = inside(line.namespace("a"), lambda: socket.create_server(("127.0.0.1", 0)))
-    server.settimeout(10)
+    server.settimeout(PATIENCE)
     address = f"127.0.0.1:{server.getsockname()[1]}"
     client = line.client("a")
     client.request("ping", chain(line, "a", "b"))  # the connection to b stands
@@ -113,20 +114,20 @@ def test_a_source_sends_no_faster_than_it_was_told(pair: Net, tmp_path: Path) ->
         return transfer.client.request("rates", pair.member("a"), {"n": number, "rates": given}, transfer.group)["a"]
 
     tree = str(transfer.tree)
-    assert rates(5, {tree: 2_000_000}) == {"ok": True}
+    assert rates(5, {tree: 100_000}) == {"ok": True}
     assert rates(4, {tree: 10**9}) == {"ok": True}, "overtaken: changes nothing"
     for nonsense in ({tree: 10}, {tree: "fast"}, {"x": 10**6}, {"-1": 10**6}, [], {"4294967296": 10**6}):
         assert rates(6, nonsense)["code"] == "bad_request", nonsense
     assert rates(7, {"4294967295": 10**6}) == {"ok": True}, "a tree that has ended needs none"
-    started = time.monotonic()
     transfer.assign()
-    time.sleep(0.3)
-    status = transfer.client.request("status", pair.member("a"), None, transfer.group)["a"]
-    assert status["trees"][tree]["rate_bps"] == 2_000_000
-    assert status["trees"][tree]["new_packets"] > 0
+
+    def sent() -> Message:
+        return transfer.client.request("status", pair.member("a"), None, transfer.group)["a"]["trees"][tree]
+
+    until(lambda: sent()["new_packets"] > 0, "the first pieces")
+    assert sent()["rate_bps"] == 100_000
     assert rates(8, {tree: None}) == {"ok": True}
-    transfer.wait_ended()
-    assert time.monotonic() - started < 9, "they take ten seconds at 2 Mbit/s"
+    assert transfer.wait_ended()["b"]["event"] == "done", "at 100 kbit/s that would take more than three minutes"
 
 
 def test_a_reroute_that_was_overtaken_changes_nothing(pair: Net, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from agent_harness import (
+    PATIENCE,
     PLAIN,
     Client,
     Net,
@@ -102,7 +103,7 @@ def test_strangers_get_nothing_and_the_log_says_why(
     net = two_hosts(make_net(PLAIN))
     agent = net.start("a", *authority.options("agent/a"))
     context = stranger(authority, Authority(tmp_path / "other"), kind, "master/g", "switch/s0.0")
-    raw = inside(net.management, lambda: socket.create_connection(("198.18.0.2", 7600), timeout=5))
+    raw = inside(net.management, lambda: socket.create_connection(("198.18.0.2", 7600), timeout=PATIENCE))
     request = encode({"type": "request", "id": 1, "op": "ping", "tree": net.member("a")})
     answers: list[Any] = []
     with contextlib.suppress(OSError), raw:
@@ -143,12 +144,12 @@ def test_a_child_must_be_whom_the_tree_names(
     if maker is other:
         context.load_verify_locations(authority.ca)
     server = inside(net.namespace("b"), lambda: socket.create_server(("198.18.0.3", 7600)))
-    server.settimeout(10)
+    server.settimeout(PATIENCE)
     client = TlsClient(net.management, net.address("a"), authority.context("master/g"))
     try:
         number = client.send("ping", net.member("a", children=[net.member("b")]))
         child, _ = server.accept()
-        child.settimeout(5)
+        child.settimeout(PATIENCE)
         heard = b""
         with contextlib.suppress(OSError), child:
             sock = child if kind == "plain" else context.wrap_socket(child, server_side=True)
@@ -165,7 +166,7 @@ def test_a_child_must_be_whom_the_tree_names(
         if kind != "good":
             assert not heard, "nothing was told to a stranger"
             assert results["b"]["code"] == "unreachable" and reason in results["b"]["error"], results["b"]
-            assert reason in agent.text()
+            until(lambda: reason in agent.text(), "the agent's line")
     finally:
         client.close()
         server.close()
@@ -175,7 +176,7 @@ def test_a_child_must_be_whom_the_tree_names(
 def manager(make_net: Callable[[Path], Net]) -> Iterator[tuple[Net, socket.socket]]:
     net = two_hosts(make_net(PLAIN))
     server = inside(net.management, lambda: socket.create_server(("198.18.0.1", 7500)))
-    server.settimeout(10)
+    server.settimeout(PATIENCE)
     yield net, server
     server.close()
 
@@ -185,13 +186,13 @@ def test_registration_checks_the_fabric_manager(manager: tuple[Net, socket.socke
     agent = net.start("a", "--fabric-manager", MANAGER, *authority.options("agent/a"))
     false, true = authority.context("controller/c", server=True), authority.context("fabric-manager/main", server=True)
     first, _ = server.accept()
-    first.settimeout(10)
+    first.settimeout(PATIENCE)
     with contextlib.suppress(OSError), first:
         sock = false.wrap_socket(first, server_side=True)
         assert sock.recv(1 << 16) == b"", "it does not register at somebody else"
     until(lambda: "it is controller/c, expected is fabric-manager" in agent.text(), "the agent's line")
     second, _ = server.accept()
-    second.settimeout(10)
+    second.settimeout(PATIENCE)
     with second, true.wrap_socket(second, server_side=True) as sock:
         [message] = Decoder().feed(sock.recv(1 << 16))
         assert (message["type"], message["node"]) == ("register", "a")
@@ -235,9 +236,9 @@ def test_start_refuses_what_is_not_safe(make_net: Callable[[Path], Net], tmp_pat
 def test_a_connection_that_never_shakes_hands_ends(make_net: Callable[[Path], Net], authority: Authority) -> None:
     net = two_hosts(make_net(PLAIN))
     agent = net.start("a", *authority.options("agent/a"))
-    raw = inside(net.management, lambda: socket.create_connection(("198.18.0.2", 7600), timeout=12))
+    raw = inside(net.management, lambda: socket.create_connection(("198.18.0.2", 7600), timeout=PATIENCE))
     assert raw.recv(1) == b""
-    assert "no TLS handshake within 5 s" in agent.text()
+    until(lambda: "no TLS handshake within 5 s" in agent.text(), "the agent's line")
     raw.close()
 
 

@@ -8,6 +8,8 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 NGINX = shutil.which("nginx") or "/usr/sbin/nginx"
@@ -76,7 +78,7 @@ http {{
         self.write()
         command = [*self.enter, NGINX, "-c", str(self.folder / "nginx.conf"), "-p", str(self.folder)]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        end = time.monotonic() + 10
+        end = time.monotonic() + 60
         while time.monotonic() < end and self._process.poll() is None:
             if (self.folder / "pid").exists() and (self.enter or self._answers()):
                 return
@@ -94,9 +96,19 @@ http {{
     def stop(self) -> None:
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
-            self._process.wait(10)
+            self._process.wait(60)
         if self._process is not None and self._process.stderr:
             self._process.stderr.close()
+
+    @contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """What is asked of it comes as far as its kernel."""
+        assert self._process
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
 
     def __enter__(self) -> Nginx:
         self.start()

@@ -10,7 +10,7 @@ import subprocess
 from typing import Any
 
 import pytest
-from switch_rig import BINARY, Process, Rig, wait_for
+from switch_rig import BINARY, PATIENCE, Process, Rig, wait_for
 from test_switch_cache import SOURCE, ask_for, payload_of
 from test_switch_cache import data_frame as tree_data
 from test_switch_forwarding import data_frame
@@ -24,7 +24,7 @@ def client(process: Process, *arguments: str) -> subprocess.CompletedProcess[str
 
 def raw(process: Process, line: bytes) -> dict[str, Any]:
     with socket.socket(socket.AF_UNIX) as s:
-        s.settimeout(5)
+        s.settimeout(PATIENCE)
         s.connect(process.control)
         s.sendall(line + b"\n")
         return json.loads(s.makefile().readline())
@@ -71,7 +71,7 @@ def test_bad_requests_get_an_answer(rig3: Rig, line: bytes, word: str) -> None:
 def test_an_endless_request_ends_the_connection_only(rig3: Rig) -> None:
     process = rig3.start().ready()
     with socket.socket(socket.AF_UNIX) as s:
-        s.settimeout(5)
+        s.settimeout(PATIENCE)
         s.connect(process.control)
         with pytest.raises(OSError):
             for _ in range(1000):
@@ -84,7 +84,7 @@ def test_an_endless_request_ends_the_connection_only(rig3: Rig) -> None:
 def test_several_requests_on_one_connection(rig3: Rig) -> None:
     process = rig3.start().ready()
     with socket.socket(socket.AF_UNIX) as s:
-        s.settimeout(5)
+        s.settimeout(PATIENCE)
         s.connect(process.control)
         s.sendall(b'{"op":"config"}\n{"op":"trees"}\n{"op":"con')
         s.sendall(b'fig"}\n')

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from switch_rig import BINARY, Namespace, Rig, Wire, rig, wait_for
+from switch_rig import BINARY, PATIENCE, Namespace, Rig, Wire, rig, wait_for
 
 from datacast.core.wire import encode_frame
 
@@ -26,7 +26,7 @@ HUGE = Path("/sys/kernel/mm/hugepages/hugepages-2048kB")
 
 def passes(r: Rig, a: int = 0, b: int = 1) -> bool:
     r.wires[a].send(encode_frame([1024 + b, 1000], b"through" * 20))
-    got = r.wires[b].receive(2)
+    got = r.wires[b].receive()
     return got is not None and got.endswith(b"through" * 20)
 
 
@@ -58,11 +58,12 @@ def test_idle_it_sleeps(rig3: Rig, record_property: Any) -> None:
     assert passes(rig3)
     cpu, sleeps, start = process.cpu_precise(), process.ask("counters")["loop"]["sleeps"], time.monotonic()
     time.sleep(2)  # what is measured is a span of time
-    share = (process.cpu_precise() - cpu) / (time.monotonic() - start)
-    woken = process.ask("counters")["loop"]["sleeps"] - sleeps
+    took = time.monotonic() - start
+    share = (process.cpu_precise() - cpu) / took
+    woken = (process.ask("counters")["loop"]["sleeps"] - sleeps) / took
     record_property("idle_cpu_percent", round(100 * share, 3))
-    print(f"idle: {100 * share:.3f} % of one core, {woken} wake-ups in 2 s, {process.rss_mb():.0f} MB")
-    assert share < 0.05 and woken < 20
+    print(f"idle: {100 * share:.3f} % of one core, {woken:.1f} wake-ups a second, {process.rss_mb():.0f} MB")
+    assert share < 0.05 and woken < 10
 
 
 def test_poll_and_pauses_forward_too(rig3: Rig) -> None:
@@ -85,10 +86,8 @@ def test_devices_that_wake_nobody_are_looked_at_in_pauses(tmp_path: Path, rig3: 
     ports = process.ask("ports")["nodes"]["s0.0"]
     assert ports["9"]["wakes_by"] == "polling" and ports["0"]["wakes_by"] == "socket"
     # net_ring0 is a loop: what leaves comes back, and its label then sends it out of port 1.
-    for _ in range(20):  # a loop hears its own hellos: its link may be taken for down for a moment, and frames go then
-        rig3.wires[0].send(encode_frame([1024 + 9, 1024 + 1, 1000], b"round trip" * 9))
-        if (got := rig3.wires[1].receive(1.0)) is not None:
-            break
+    rig3.wires[0].send(encode_frame([1024 + 9, 1024 + 1, 1000], b"round trip" * 9))
+    got = rig3.wires[1].receive()
     assert got is not None and got.endswith(b"round trip" * 9)
     assert process.counters()["ports"]["9"]["rx_frames"] >= 1
 
@@ -294,7 +293,7 @@ class FabricManager:
     def __init__(self, ns: Namespace) -> None:
         def listen() -> socket.socket:
             s = socket.create_server(("127.0.0.1", 0))
-            s.settimeout(15)
+            s.settimeout(PATIENCE)
             return s
 
         self.listener = ns.inside(listen)
@@ -303,7 +302,7 @@ class FabricManager:
 
     def accept(self) -> None:
         self.connection, _ = self.listener.accept()
-        self.connection.settimeout(10)
+        self.connection.settimeout(PATIENCE)
 
     def _exactly(self, n: int) -> bytes:
         data = b""
@@ -372,7 +371,11 @@ def test_registration_heartbeats_links_and_coming_back(rig3: Rig, manager: Fabri
 
     manager.connection.close()
     assert passes(rig3), "it forwards with or without the fabric manager"
+    manager.accept()
+    manager.register_all(2)
     rig3.ns.ip("link", "set", rig3.wires[1].iface, "down")
+    assert manager.receive("link")["up"] is False
+    manager.connection.close()
     manager.accept()
     again = manager.register_all(2)
     assert [p["up"] for p in again[0]["ports"]] == [True, False]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from authority import Authority
-from switch_rig import Process, Rig, wait_for
+from switch_rig import PATIENCE, Process, Rig, wait_for
 
 from datacast.services.framing import Decoder, encode
 
@@ -26,7 +26,7 @@ def authority(tmp_path: Path) -> Authority:
 @pytest.fixture
 def server(rig3: Rig) -> Iterator[socket.socket]:
     made = rig3.ns.inside(lambda: socket.create_server(("127.0.0.1", 7500)))
-    made.settimeout(10)
+    made.settimeout(PATIENCE)
     yield made
     made.close()
 
@@ -42,7 +42,7 @@ def start(rig: Rig, authority: Authority, **more: Any) -> Process:
 
 def accept(server: socket.socket, context: ssl.SSLContext) -> ssl.SSLSocket:
     raw, _ = server.accept()
-    raw.settimeout(10)
+    raw.settimeout(PATIENCE)
     return context.wrap_socket(raw, server_side=True)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from switch_rig import BINARY_ASAN, Process, Rig, rig
+from switch_rig import BINARY_ASAN, PATIENCE, Process, Rig, rig
 from test_switch_workers import RECEIVER, TREES, arrived, ask, bring
 
 pytestmark = pytest.mark.root
@@ -24,7 +24,7 @@ class Telemetry:
         self.path = f"/var/run/dpdk/datacast-{pid}/dpdk_telemetry.v2"
         assert self.path.removeprefix("/var") in process.log, "the log says where it is"
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.socket.settimeout(20)
+        self.socket.settimeout(PATIENCE)
         self.socket.connect(self.path)
         self.hello = json.loads(self.socket.recv(1024))
 
