@@ -279,6 +279,18 @@ def test_combed_torus_is_shallow():
     assert max(t.depth for t in found.trees) == 27
 
 
+@pytest.mark.parametrize(("spec", "diameter"), [("bcube:8,3", 8), ("torus:12,3", 18)])
+def test_trees_of_a_large_group_stay_shallow_around_broken_links(spec, diameter):
+    """Branches that go around what is down make a tree up to twice as deep; they are replaced where that is easy."""
+    for seed in range(6):
+        g = topologies.parse(spec)
+        break_links(g, 0.05, seed)
+        source, receivers = group(g, 600, seed)
+        found, rest = trees_or_rest(g, source, receivers)
+        check_trees(g, found, source, rest)
+        assert max(tree.depth for tree in found.trees) <= 1.5 * diameter
+
+
 def test_a_graph_that_is_not_what_its_name_says():
     g = topologies.torus(4, 2)
     g.remove_edge("00", "01")
