@@ -159,10 +159,11 @@ test: ## everything: static checks, C tests, sanitizers, Python, whole labs; JOB
 	@echo "Python tests and whole labs"; $(MAKE) --no-print-directory test-py
 
 # Tests marked `lab` are tried again when they fail (tests/conftest.py); the summary names them (R). JOBS: so many test
-# processes for all but the labs: three times the cores, as tests wait a lot; who is done takes over from the others. Labs come
+# processes for all but the labs: half more than cores, which keeps them busy; with more, what is tested stands still for
+# seconds, and no test is over sooner. Who is done takes over from the others. Labs come
 # afterwards, LABS_AT_ONCE: their links are slow, and they wait most of the time; those marked `alone` have the machine for
 # themselves at the end. Files that hold no lab are not read for them.
-JOBS ?= $(shell n=$$(($$(nproc) * 3)); echo $$((n < 8 ? n : 8)))
+JOBS ?= $(shell n=$$(($$(nproc) * 3 / 2)); echo $$((n < 2 ? 2 : n < 8 ? n : 8)))
 LABS_AT_ONCE ?= $(shell n=$$(($$(nproc) * 2)); echo $$((n < 6 ? n : 6)))
 SIDE_BY_SIDE = -n $(JOBS) --dist worksteal -m "not lab"
 LAB_FILES = $(shell grep -rlE 'pytest\.mark\.lab\b' tests --include='test_*.py')

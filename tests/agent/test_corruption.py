@@ -92,8 +92,10 @@ def test_a_stored_corrupt_packet_is_bypassed_and_leaves_the_cache(star: Star, tm
     star.corrupt(TO_SOURCE, 0)
     ended = transfer.wait_ended()
     for name in "bc":
-        assert ended[name]["event"] == "done" and ended[name]["bad_blocks"] >= 1
+        assert ended[name]["event"] == "done"
         assert digest(Path(transfer.dest[name])) == digest(transfer.path)
+    # Who asks late gets what replaced it.
+    assert sum(ended[name]["bad_blocks"] for name in "bc") >= 1
     assert transfer.status()["a"]["trees"]["7"]["refetches"] >= 10, "the source was asked, not the cache"
     assert star.node()["tree_counters"][0]["packets"] == 0, "what was corrupt is not kept"
 
@@ -110,7 +112,7 @@ def test_random_corruption_costs_time_and_never_a_wrong_file(star: Star, tmp_pat
     ended = transfer.wait_ended()
     corrupted = star.node()["ports"][str(port)]["corrupted"]
     bad = [ended[name]["bad_blocks"] for name in "bc"]
-    assert (corrupted > 0) == (port == TO_SOURCE) and all((n > 0) == (corrupted > 0) for n in bad), (corrupted, bad)
+    assert (corrupted > 0) == (port == TO_SOURCE) and (sum(bad) > 0) == (corrupted > 0), (corrupted, bad)
     for name in "bc":
         assert ended[name]["event"] == "done", ended
         assert digest(Path(transfer.dest[name])) == digest(transfer.path)
