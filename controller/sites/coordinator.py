@@ -111,7 +111,8 @@ class Coordinator:
     async def _create(self, spec: GroupSpec, by: str, group_id: str, request_key: str) -> SiteGroup:
         """Raises Problem."""
         if spec.scatter or spec.shards:
-            raise _refusal("not_between_sites", "shards", "ranges per receiver are for the hosts of one site")
+            field = "scatter" if spec.scatter else "shards"
+            raise _refusal("not_between_sites", field, "ranges per receiver are for the hosts of one site")
         if spec.other_sources or spec.holds or spec.unfinished:
             raise _refusal(
                 "not_between_sites", "other_sources", "a group of several sites has one source, a file of a host here"

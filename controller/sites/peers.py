@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 import ssl
 import time
 from collections.abc import AsyncGenerator
@@ -30,7 +31,7 @@ ORDERS_WAIT_S, HELD_WAIT_S = 20.0, 2.0
 JSON_MAX = 8 << 20
 CONNECTIONS = 16
 """To one site: for bytes, and as many for questions, some of which wait long for their answers."""
-AWAY_S = 60.0
+AWAY_S, REST_MOST_S = 60.0, 60.0
 NO_FAULT = (ssl.SSLWantReadError, ssl.SSLWantWriteError, ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
 """What TLS says of a connection that waits or has ended: not that somebody is another one than was thought."""
 
@@ -48,6 +49,8 @@ class Peer:
     http: httpx.AsyncClient | None = None
     data: httpx.AsyncClient | None = None
     """Connections for bytes."""
+    rests: float = 0.0
+    """It has asked to be left alone until then (Retry-After)."""
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     """There is something for it to do."""
 
@@ -203,6 +206,8 @@ class Peers:
         """Bytes of an object, as they come. Raises SiteError: `not_yet` (it has not got them either), `changed`,
         `site_away` and others; what came before that was right."""
         peer = self.get(name)
+        if peer.rests > time.monotonic():
+            raise SiteError(f"site {name} has asked to be left alone for a while", name, "not_yet")
         headers = {"range": f"bytes={first}-{last}", "if-match": etag}
         patience = httpx.Timeout(STILL_S, connect=CONNECT_S, pool=None)
         got = 0
@@ -213,6 +218,8 @@ class Peers:
                 peer.hear()
                 expected = f"bytes {first}-{last}/"
                 if answer.status_code != 206:
+                    if answer.status_code in (429, 503):
+                        peer.rests = time.monotonic() + _rest_s(answer.headers.get("retry-after", ""))
                     raise _refusal(name, answer.status_code)
                 if (
                     not answer.headers.get("content-range", "").startswith(expected)
@@ -234,6 +241,11 @@ class Peers:
         for peer in self.all.values():
             for one in filter(None, (peer.http, peer.data)):
                 await one.aclose()
+
+
+def _rest_s(told: str) -> float:
+    """Seconds of a Retry-After; its other form, a time of day, is none of a controller's."""
+    return min(REST_MOST_S, float(told)) if re.fullmatch("[0-9]{1,9}", told) else 0.0
 
 
 def _refusal(name: str, status: int) -> SiteError:

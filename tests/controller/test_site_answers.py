@@ -6,6 +6,7 @@ import asyncio
 import json
 import ssl
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -108,6 +109,24 @@ def test_bytes_come_as_they_are(tmp_path: Path):
         assert await read(peers) == bytes(range(100)) and peers.get("sfo").there
 
     ask(tmp_path, answer(206, bytes(range(100)), **RANGE), question)
+
+
+@pytest.mark.parametrize(
+    ("status", "told", "rests"), [(429, "50", True), (503, "999999999", True), (503, "soon", False)]
+)
+def test_a_site_that_asks_for_a_rest_is_left_alone(tmp_path: Path, status: int, told: str, rests: bool):
+    async def question(peers: Peers) -> None:
+        with pytest.raises(SiteError, match=r"has not got that yet|too much at once"):
+            await read(peers)
+        with pytest.raises(SiteError, match="left alone" if rests else "has not got that yet") as caught:
+            await read(peers)
+        assert caught.value.code == "not_yet"  # its lines come again, and it is not taken to be away
+        assert peers.get("sfo").rests - time.monotonic() <= 60.0
+        peers.get("sfo").rests = 0.0
+        with pytest.raises(SiteError, match=r"has not got that yet|too much at once"):
+            await read(peers)
+
+    ask(tmp_path, answer(status, retry_after=told), question)
 
 
 @pytest.mark.parametrize("came", [b"", answer(206, bytes(50), 100, **RANGE)])

@@ -10,6 +10,7 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -54,12 +55,16 @@ class Host:
         self.lies: Callable[[dict[str, Any], bytes], tuple[dict[str, Any], bytes]] | None = None
         """Of an answer: what is said in its place."""
         self.writers: set[asyncio.StreamWriter] = set()
+        self.gate: asyncio.Event | None = None
+        """Answers wait for it."""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.writers.add(writer)
         with contextlib.suppress(OSError, EOFError):
             while (asked := await framing.read(reader)) is not None:
                 self.reads.append(asked)
+                if self.gate is not None:
+                    await self.gate.wait()
                 told, data = self._answer(asked)
                 if self.lies is not None:
                     told, data = self.lies(told, data)
@@ -137,6 +142,8 @@ class Fabric:
         return self.groups[group]
 
     async def group(self, group: str) -> dict[str, Any]:
+        if group not in self.groups:
+            raise Problem(404, "group_not_found", f"there is no group {group!r}", what=group)
         return self.groups[group]
 
     async def cancel_group(self, group: str) -> dict[str, Any]:
@@ -184,10 +191,7 @@ class Fabric:
         record, data = self.groups[group], bytearray()
         assert self.agent
         async with httpx.AsyncClient(verify=self.agent, timeout=30.0) as http:
-            while True:
-                answer = await http.get(url, headers={"range": "bytes=0-0"})
-                if answer.status_code in (206, 416):
-                    break
+            while (answer := await _range(http, url, 0, 0)) is None or answer.status_code not in (206, 416):
                 await asyncio.sleep(0.05)
             size = int(answer.headers["content-range"].rpartition("/")[2])
             piece = piece_bytes(size) if size else 1
@@ -198,7 +202,8 @@ class Fabric:
                 todo = [n for first, count in self.offers.get(group, ()) for n in range(first, first + count)]
                 for number in todo:
                     first, last = number * piece, min(size, (number + 1) * piece) - 1
-                    answer = await http.get(url, headers={"range": f"bytes={first}-{last}"})
+                    if (answer := await _range(http, url, first, last)) is None:
+                        continue
                     if answer.status_code == 206 and len(answer.content) == last + 1 - first:
                         data[first : last + 1] = answer.content
                         there[number] = True
@@ -219,6 +224,52 @@ class Fabric:
             task.cancel()
 
 
+async def _range(http: httpx.AsyncClient, url: str, first: int, last: int) -> httpx.Response | None:
+    with contextlib.suppress(httpx.HTTPError):  # its controller is away: it is asked again
+        return await http.get(url, headers={"range": f"bytes={first}-{last}"})
+    return None
+
+
+class Faulty:
+    """A site's port that answers other sites' requests for bytes wrongly: the first so many, by `how`."""
+
+    def __init__(self, app: Any) -> None:
+        self.app, self.how, self.left = app, "", 0
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http" or not scope["path"].startswith("/site/objects/") or not self.left:
+            await self.app(scope, receive, send)
+            return
+        self.left -= 1
+        if self.how.isdigit():
+            headers = [(b"content-length", b"0"), (b"retry-after", b"1"), (b"location", b"https://127.0.0.1:1/")]
+            await send({"type": "http.response.start", "status": int(self.how), "headers": headers})
+            await send({"type": "http.response.body", "body": b""})
+            return
+        if self.how == "silent":
+            await asyncio.sleep(3600.0)
+        await self.app(scope, receive, partial(self._wrong, send))
+
+    async def _wrong(self, send: Any, message: Any) -> None:
+        if message["type"] == "http.response.start":
+            headers = dict(message["headers"])
+            if self.how == "other range":
+                headers[b"content-range"] = b"bytes 1-2/3"
+            elif self.how == "other object":
+                headers[b"etag"] = b'"else"'
+            elif self.how == "longer":
+                headers[b"content-length"] = b"%d" % (int(headers[b"content-length"]) + 1)
+            message = {**message, "headers": list(headers.items())}
+        elif self.how == "longer":
+            message = {**message, "body": message["body"] + b"x" * (not message.get("more_body"))}
+        elif self.how in ("cut off", "stands still") and len(message["body"]) > 1000:
+            await send({**message, "body": message["body"][:1000], "more_body": True})
+            if self.how == "stands still":
+                await asyncio.sleep(3600.0)
+            raise ConnectionAbortedError("cut off")
+        await send(message)
+
+
 class Site:
     """One that is up. `http`: asks its controller as people do."""
 
@@ -229,13 +280,14 @@ class Site:
         self.url = f"https://127.0.0.1:{self.sock.getsockname()[1]}"
         self.file = folder / f"{name}.yaml"
         self.coordinator: Coordinator
+        self.port: Faulty
         self.http: httpx.AsyncClient
         self.stack = AsyncExitStack()
         """Of its controller."""
 
     def knows(self, sites: Mapping[str, tuple[Authority, str | None]]) -> None:
         rows = {n: {"ca": str(a.ca), **({"url": url} if url else {})} for n, (a, url) in sites.items()}
-        self.file.write_text(yaml.safe_dump({"name": self.name, "url": self.url, "sites": rows}))
+        self.file.write_text(yaml.safe_dump({"name": self.name, "url": self.url, "sites": rows}, sort_keys=False))
 
     async def start_hosts(self, stack: AsyncExitStack) -> None:
         for name, host in self.fabric.hosts.items():
@@ -257,7 +309,8 @@ class Site:
         agents = Agents(client, self.authority.security("controller/main"))
         self.coordinator = Coordinator(client, known, Gateway(client, agents, known))
         self.coordinator.start()
-        server = HttpServer(make_app(client, sites=self.coordinator), self.sock.dup(), context)
+        self.port = Faulty(make_app(client, sites=self.coordinator))
+        server = HttpServer(self.port, self.sock.dup(), context)
         await server.start()
         verify = ssl.create_default_context(cafile=ca)
         verify.check_hostname = False

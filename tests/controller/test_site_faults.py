@@ -1,0 +1,404 @@
+"""Another site that answers wrongly, stands still or goes away; hosts that do; who may ask for what. Real controllers,
+HTTPS. Nothing partial is ever at a destination."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from authority import Authority
+from mesh import Site, mesh, play, until
+
+from datacast.controller.sites import agents, coordinator, peers, rest
+from datacast.services.problems import Problem
+
+DATA = np.random.default_rng(5).bytes((2 << 20) + 77)
+TWO = {"ams": ["a0", "a1"], "sfo": ["s0", "s1"]}
+
+
+def give(site: Site) -> None:
+    site.fabric.hosts[next(iter(site.fabric.hosts))].files["/srv/f"] = DATA
+
+
+def clean(site: Site) -> bool:
+    """No host has anything but the whole at its place."""
+    return all(host.files.get("f", DATA) == DATA for host in site.fabric.hosts.values())
+
+
+WRONG = [
+    "500", "503", "429", "404", "302",
+    "cut off", "silent", "stands still", "longer", "other range", "other object",
+]  # fmt: skip
+
+
+def test_a_site_that_answers_wrongly_for_a_while_costs_no_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers, "STILL_S", 0.3)
+    monkeypatch.setattr(peers, "REST_MOST_S", 0.05)
+
+    async def steps() -> None:
+        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+            ams, sfo = sites.values()
+            give(ams)
+            for how in WRONG:
+                ams.port.how, ams.port.left = how, 2
+                group = await ams.end(await ams.made(["sfo/all"], dest_path=how))
+                assert group["state"] == "done", (how, group)
+                assert sfo.has("s0", DATA, how) and sfo.has("s1", DATA, how), how
+                assert ams.port.left == 0, how  # it did
+
+    play(steps)
+
+
+def test_a_file_that_becomes_another_ends_the_group_with_that_word(tmp_path: Path) -> None:
+    async def steps() -> None:
+        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+            ams, sfo = sites.values()
+            give(ams)
+            sfo.fabric.hold.clear()
+            group = await ams.made(["sfo/all"])
+            await until(lambda: sfo.fabric.there)
+            await sfo.stop()  # what it has read ahead of the old one is forgotten
+            ams.fabric.hosts["a0"].mark += 1
+            await sfo.start()
+            sfo.fabric.hold.set()
+            ended = await ams.end(group)
+            assert ended["state"] == "failed" and ended["sites"]["sfo"]["error"]["code"] == "changed", ended
+            assert not any("f" in host.files for host in sfo.fabric.hosts.values())
+
+    play(steps)
+
+
+def test_a_part_is_started_again_where_its_origin_was_away_and_nowhere_else(tmp_path: Path) -> None:
+    async def steps() -> None:
+        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+            ams, sfo = sites.values()
+            give(ams)
+            for number, (code, resumed) in enumerate([("digest", 0), ("origin_unreachable", 1), ("truncated", 1)]):
+                sfo.fabric.hold.clear()
+                sfo.fabric.resumed.clear()
+                group = await ams.made(["sfo/all"], dest_path=code)
+                await until(lambda number=number: f"g-{number}" in sfo.fabric.groups)
+                sfo.fabric.fail(f"g-{number}", code, "it ends so")
+                sfo.fabric.hold.set()
+                ended = await ams.end(group)
+                assert bool(sfo.fabric.resumed) == bool(resumed), code
+                if resumed:
+                    assert ended["state"] == "done" and sfo.has("s0", DATA, code)
+                else:
+                    assert (ended["state"], ended["sites"]["sfo"]["error"]["code"]) == ("failed", code)
+                    assert "it ends so" in ended["sites"]["sfo"]["error"]["message"]
+                    assert not sfo.has("s0", DATA, code)
+
+    play(steps)
+
+
+def test_a_site_that_goes_away_and_comes_back_goes_on(tmp_path: Path) -> None:
+    async def steps() -> None:
+        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+            ams, sfo = sites.values()
+            give(ams)
+            sfo.fabric.hold.clear()
+            group = await ams.made(["a1", "sfo/all"])
+            await until(lambda: sfo.fabric.groups)
+            await ams.stop()
+            sfo.fabric.hold.set()
+            await until(lambda: sfo.coordinator.peers.get("ams").problem)
+            await ams.start()
+            ended = await ams.end(group)
+            assert ended["state"] == "done" and sfo.has("s1", DATA), ended
+
+    play(steps)
+
+
+def test_a_cancel_reaches_a_site_that_has_begun_and_one_that_never_heard_of_it(tmp_path: Path) -> None:
+    async def steps() -> None:
+        hosts = {**TWO, "oak": ["o0"]}
+        async with mesh(tmp_path, hosts, {"sfo": ["ams"], "oak": ["ams"]}) as sites:
+            ams, sfo, oak = sites.values()
+            give(ams)
+            sfo.fabric.hold.clear()
+            await oak.stop()
+            group = await ams.made(["sfo/all", "oak/all"])
+            assert (await ams.http.delete(f"/groups/{group}")).json()["code"] == "not_ended"
+            await until(lambda: sfo.fabric.groups)
+            assert (await ams.http.post(f"/groups/{group}/cancel")).status_code == 202
+            await until(lambda: sfo.fabric.groups["g-0"]["state"] == "cancelled")
+            await oak.start()
+            ended = await ams.end(group)
+            assert {name: part["state"] for name, part in ended["sites"].items()} == dict.fromkeys(
+                ("sfo", "oak"), "cancelled"
+            )
+            assert not oak.fabric.groups
+            again = (await ams.http.post(f"/groups/{group}/cancel")).json()  # one that has ended stays as it is
+            assert again["finished_ns"] == ended["finished_ns"]
+            # Forgotten, and nobody speaks of it any more.
+            assert (await ams.http.delete(f"/groups/{group}")).status_code == 200
+            assert (await ams.http.get(f"/groups/{group}")).status_code == 404 and group not in ams.fabric.kept
+
+    play(steps)
+
+
+def test_a_part_of_a_group_that_was_forgotten_above_ends(tmp_path: Path) -> None:
+    async def steps() -> None:
+        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+            ams, sfo = sites.values()
+            give(ams)
+            sfo.fabric.hold.clear()
+            group = await ams.made(["sfo/all"])
+            await until(lambda: sfo.fabric.groups)
+            ams.coordinator.groups.pop(group)  # its store was lost
+            await until(lambda: sfo.fabric.groups["g-0"]["state"] == "cancelled")
+            await until(lambda: sfo.coordinator.groups[group].told)
+
+    play(steps)
+
+
+REFUSED: list[tuple[dict[str, Any], int, str, str]] = [
+    ({"scatter": True}, 422, "not_between_sites", "scatter"),
+    ({"shards": {"s0": ["0-5"]}}, 422, "not_between_sites", "shards"),
+    ({"other_sources": ["a1"]}, 422, "not_between_sites", "other_sources"),
+    ({"size": 5}, 422, "size", "size"),
+    ({"source": "nobody"}, 409, "no_agent", "nobody"),
+    ({"source_path": "/nowhere"}, 409, "not_found", "a0"),
+    ({"to": ["moon/all"]}, 409, "site_away", "moon"),
+]
+
+
+def test_what_cannot_be_is_refused_at_once_and_leaves_nothing(tmp_path: Path) -> None:
+    async def steps() -> None:
+        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+            ams = sites["ams"]
+            give(ams)
+            absent = Authority(tmp_path / "absent")
+            ams.file.write_text(ams.file.read_text() + f"  moon: {{ca: {absent.ca}}}\n")
+            await until(lambda: "moon" in ams.coordinator.peers.all)
+            for more, status, code, what in REFUSED:
+                answer = await ams.order(**{"to": ["sfo/all"], **more})
+                body = answer.json()
+                assert (answer.status_code, body["code"], body["what"]) == (status, code, what), body
+                assert not ams.coordinator.groups and not ams.fabric.groups and not ams.fabric.kept
+
+    play(steps)
+
+
+def test_more_groups_than_may_run_are_refused_here_and_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def steps() -> None:
+        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+            ams, sfo = sites.values()
+            give(ams)
+            sfo.fabric.hold.clear()
+            one = await ams.made(["sfo/all"])
+            await until(lambda: sfo.fabric.groups)
+            monkeypatch.setattr(coordinator, "LIVE_MAX", 1)
+            answer = await ams.order(["sfo/all"])
+            assert (answer.status_code, answer.json()["code"]) == (429, "too_many_groups")
+            sfo.fabric.hold.set()
+            assert (await ams.end(one))["state"] == "done"
+            assert (await ams.end(await ams.made(["sfo/s1"])))["state"] == "done"  # there is room again
+
+    play(steps)
+
+
+def test_what_a_sites_own_fabric_refuses_is_told_above(tmp_path: Path) -> None:
+    async def steps() -> None:
+        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+            ams, sfo = sites.values()
+            give(ams)
+            sfo.fabric.refuses = Problem(409, "no_agent", "host s0 has no agent", what="s0")
+            ended = await ams.end(await ams.made(["a1", "sfo/all"]))
+            assert ended["state"] == "partial" and ended["sites"]["sfo"]["error"] == {
+                "code": "no_agent", "message": "host s0 has no agent",
+            }  # fmt: skip
+            assert ams.has("a1", DATA)
+
+    play(steps)
+
+
+def test_a_store_that_does_not_answer_at_first_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def steps() -> None:
+        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+            ams = sites["ams"]
+            give(ams)
+            group = await ams.end(await ams.made(["sfo/all"]))
+            await ams.stop()
+            listing, failures = ams.fabric.site_groups, [1]
+
+            async def site_groups() -> dict[str, str]:
+                if failures:
+                    failures.pop()
+                    raise Problem(503, "unreachable", "no fabric manager")
+                return {**await listing(), "s-0000000000000000": "{nonsense"}
+
+            ams.fabric.site_groups = site_groups  # type: ignore[method-assign]
+            await ams.start()
+            await until(lambda: group["id"] in ams.coordinator.groups)
+            assert list(ams.coordinator.groups) == [group["id"]]
+            assert (await ams.end(await ams.made(["sfo/s0"])))["state"] == "done"
+
+    play(steps)
+
+
+# ---- hosts that answer wrongly ----
+Lie = Callable[[dict[str, Any], bytes], tuple[dict[str, Any], bytes]]
+
+
+LIES: list[Lie] = [
+    lambda told, data: ({**told, "n": 1 << 21}, data),  # more than was asked for
+    lambda told, data: ({**told, "n": -1}, data),
+    lambda told, data: ({**told, "n": "x"}, data),
+    lambda told, data: ({"type": "bytes", "id": told["id"], "n": 0}, b""),  # nothing of the file
+    lambda told, data: ({**told, "size": "large"}, data),
+]
+
+
+def test_a_host_that_answers_what_cannot_be_is_named(tmp_path: Path) -> None:
+    async def steps() -> None:
+        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+            ams = sites["ams"]
+            give(ams)
+            for number, lie in enumerate(LIES):
+                ams.fabric.hosts["a0"].lies = lie
+                answer = await ams.order(["sfo/all"])
+                assert (answer.status_code, answer.json()["code"], answer.json()["what"]) == (409, "no_agent", "a0")
+                assert "a0" in answer.json()["detail"] and not ams.coordinator.groups
+                assert ("more than was asked" in answer.json()["detail"]) == (number < 3), answer.text
+
+    play(steps)
+
+
+def test_a_host_that_says_nothing_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agents, "ANSWER_S", 0.3)
+
+    async def steps() -> None:
+        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+            ams = sites["ams"]
+            give(ams)
+            ams.fabric.hosts["a0"].lies = lambda told, data: ({**told, "n": 9}, b"few")
+            answer = await ams.order(["sfo/all"])
+            assert (answer.status_code, answer.json()["code"]) == (409, "no_agent"), answer.text
+            assert "a0 does not answer" in answer.json()["detail"]
+
+    play(steps)
+
+
+def test_a_connection_to_a_host_that_was_closed_meanwhile_is_made_again(tmp_path: Path) -> None:
+    async def steps() -> None:
+        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+            ams, host = sites["ams"], sites["ams"].fabric.hosts["a0"]
+            give(ams)
+            assert (await ams.end(await ams.made(["sfo/s0"])))["state"] == "done"
+            assert host.writers
+            for writer in host.writers:
+                writer.close()
+            await until(lambda: not host.writers)
+            assert (await ams.end(await ams.made(["sfo/s1"], dest_path="g")))["state"] == "done"
+
+    play(steps)
+
+
+def test_a_receiver_whose_file_was_changed_is_not_read_for_another_site(tmp_path: Path) -> None:
+    async def steps() -> None:
+        chain = {"ams": ["a0"], "sfo": ["s0", "s1"], "oak": ["o0"]}
+        async with mesh(tmp_path, chain, {"sfo": ["ams"], "oak": ["sfo"]}) as sites:
+            ams, sfo, oak = sites.values()
+            give(ams)
+            oak.fabric.hold.clear()
+            group = await ams.made(["sfo/all", "sfo/oak/o0"])
+            await until(lambda: group in sfo.coordinator.groups and sfo.coordinator.groups[group].own.state == "done")
+            for site in (oak, sfo):
+                await site.stop()
+            sfo.fabric.hosts["s0"].files["f"] = b"another one"
+            for site in (sfo, oak):
+                await site.start()
+            oak.fabric.hold.set()
+            assert (await ams.end(group))["state"] == "done" and oak.has("o0", DATA)
+
+    play(steps)
+
+
+# ---- who may ask ----
+def client(site: Site, shown: tuple[str, str] | None) -> httpx.AsyncClient:
+    context = ssl.create_default_context(cafile=str(site.authority.ca))
+    context.check_hostname = False
+    if shown is not None:
+        context.load_cert_chain(*shown)
+    return httpx.AsyncClient(base_url=site.url, verify=context, timeout=30.0)
+
+
+def test_each_certificate_opens_what_is_its_own_and_nothing_else(tmp_path: Path) -> None:
+    async def steps() -> None:
+        hosts = {**TWO, "oak": ["o0"]}
+        async with mesh(tmp_path, hosts, {"sfo": ["ams"], "oak": ["ams"]}) as sites:
+            ams, sfo, oak = sites.values()
+            give(ams)
+            group = await ams.made(["sfo/all"])
+            await ams.end(group)
+            where, first = f"/site/objects/{group}", {"range": "bytes=0-99"}
+            held, told = f"/site/groups/{group}/held", f"/site/groups/{group}/progress"
+
+            async def asked(
+                site: Site, shown: tuple[str, str] | None, path: str, headers: dict[str, str] | None = None, **more: Any
+            ) -> tuple[int, str]:
+                async with client(site, shown) as http:
+                    method = "POST" if more else "GET"
+                    answer = await http.request(method, path, headers=headers, **more)
+                    code = answer.json().get("code") if "json" in answer.headers.get("content-type", "") else ""
+                    return answer.status_code, code
+
+            friend, other = (site.authority.issue("controller/main") for site in (sfo, oak))
+            assert await asked(ams, friend, where, first) == (206, "")  # nothing below is refused for another reason
+            assert await asked(ams, friend, held) == (200, None)
+            assert await asked(ams, None, where, first) == (401, "no_certificate")
+            assert await asked(ams, other, where, first) == (404, "not_found")
+            assert await asked(ams, other, held) == (404, "not_found")
+            assert await asked(ams, other, told, json={"state": "done"}) == (404, "group_not_found")
+            assert await asked(ams, sfo.authority.issue("agent/s0"), where, first) == (403, "denied")
+            assert await asked(ams, ams.authority.issue("controller/main"), where, first) == (403, "denied")
+            own = ams.authority.issue("agent/a1")
+            assert await asked(ams, own, where, first) == (404, "not_found")  # it comes from here
+            assert await asked(sfo, sfo.authority.issue("agent/s1"), "/site/orders") == (403, "denied")
+            assert await asked(ams, friend, where, {**first, "if-match": '"else"'}) == (412, "changed")
+            for text in ("bytes=0-", "bytes=5-4", "bytes=0-1,3-4", f"bytes={1 << 30}-{1 << 31}"):
+                assert await asked(ams, friend, where, {"range": text}) == (416, "bad_range")
+            # A site that is taken out of the file is a stranger at once.
+            rows = ams.file.read_text().replace("sfo:", "gone:")
+            ams.file.write_text(rows)
+            await until(lambda: "gone" in ams.coordinator.peers.all)
+            assert await asked(ams, friend, where, first) == (404, "not_found")  # it is called gone now
+
+    play(steps)
+
+
+def test_too_many_ranges_at_once_are_refused_and_no_place_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rest, "STREAMS_SITE", 2)
+
+    async def steps() -> None:
+        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+            ams, sfo = sites.values()
+            give(ams)
+            group = await ams.made(["sfo/all"])
+            await ams.end(group)
+            host, gate = ams.fabric.hosts["a0"], asyncio.Event()
+            async with client(ams, sfo.authority.issue("controller/main")) as http:
+
+                async def one(headers: dict[str, str]) -> int:
+                    return (await http.get(f"/site/objects/{group}", headers=headers)).status_code
+
+                host.gate = gate
+                before = len(host.reads)
+                waiting = [asyncio.create_task(one({"range": "bytes=0-99"})) for _ in range(2)]
+                await until(lambda: len(host.reads) >= before + 2)
+                assert await one({"range": "bytes=0-99"}) == 429
+                gate.set()
+                assert [await task for task in waiting] == [206, 206]
+                assert await one({"range": "bytes=0-99"}) == 206
+
+    play(steps)
