@@ -63,10 +63,12 @@ def prepull(
     spec["dest_path"] = f"{dest}/images/{digest.removeprefix('sha256:')}"
     with connect(controller, token_file) as client:
         group = follow(client, client.create_group(spec), quiet=as_json)
-        had = [host for host, row in group["receivers"].items() if _had(row)]
-        lacking = [host for host, row in group["receivers"].items() if row["state"] != "done" and not _had(row)]
-        if had and len(lacking) > 1:  # those who were to fetch had it
-            spec = {**spec, "receivers": lacking, "receiver_set": None}
+        rows = group["receivers"].items()
+        had = [host for host, row in rows if _had(row, group["error"])]
+        lacking = [host for host, row in rows if row["state"] != "done" and host not in had]
+        if had and lacking:  # those who were to fetch had it
+            among = _among(spec.get("fetchers"), lacking)
+            spec = {**spec, "receivers": lacking, "receiver_set": None, "fetchers": among}
             group = follow(client, client.create_group(spec), quiet=as_json)
             lacking = [host for host, row in group["receivers"].items() if row["state"] != "done"]
     if as_json:
@@ -78,5 +80,12 @@ def prepull(
     raise typer.Exit(1 if lacking else 0)
 
 
-def _had(row: dict[str, Any]) -> bool:
-    return row["state"] == "failed" and (row.get("error") or {}).get("code") in HAD
+def _among(fetchers: Any, hosts: list[str]) -> Any:
+    """Who of them fetches, where fetchers were named; whoever does by default, when it is none of them."""
+    return [name for name in fetchers if name in hosts] or None if isinstance(fetchers, list) else fetchers
+
+
+def _had(row: dict[str, Any], of_the_group: dict[str, Any] | None) -> bool:
+    """Itself: where all fetchers had it, the group fails, and who lacks it has the group's error."""
+    error = row.get("error") or {}
+    return row["state"] == "failed" and error.get("code") in HAD and error != of_the_group

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -39,6 +40,11 @@ def test_containerd_gets_what_groups_have_brought(tmp_path, monkeypatch) -> None
                 again = mirrors.command("prepull", image, "--to", "all")
                 assert again.returncode == 0 and "had it already: " + ", ".join(HOSTS) in again.stdout, again
                 assert registry.sent() == once
+                shutil.rmtree(it.lab.host_folder("h4") / "mirror" / "images")
+                again = mirrors.command("prepull", image, "--to", "all", "--fetchers", "h0,h1")
+                assert again.returncode == 0 and "had it already: h0, h1, h2, h3" in again.stdout, again
+                once = registry.sent()
+                assert all(once[sha256(data)] == 2 * len(data) for data in layers), (once, again.stdout)
 
                 wanted = layer(2 << 20)
                 registry.push("team/app", "v2", [wanted])

@@ -1,0 +1,75 @@
+"""`datacast doctor` tells what is missing and the remedy; `datacast join` runs its script, or names its package."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from datacast.cli import join
+from datacast.cli.main import build, main
+from datacast.lab import checks
+from datacast.lab.checks import Check
+
+GOOD = Check("ip", True, True, "/usr/sbin/ip")
+ABSENT = Check("tshark", False, False, "not found", "apt-get install tshark")
+MISSING = Check("veth", False, True, "no veth links", "modprobe veth")
+
+
+def doctor(monkeypatch: pytest.MonkeyPatch, found: list[Check], *words: str) -> tuple[int, str]:
+    monkeypatch.setattr(checks, "all_checks", lambda: found)
+    monkeypatch.setenv("COLUMNS", "120")
+    done = CliRunner().invoke(build(["doctor"]), ["doctor", *words])
+    return done.exit_code, done.output
+
+
+def test_what_is_optional_is_told_and_fails_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    code, out = doctor(monkeypatch, [GOOD, ABSENT])
+    rows = [line.split() for line in out.splitlines()]
+    assert code == 0 and rows[1][:2] == ["ok", "ip"] and rows[2][:2] == ["absent", "tshark"]
+    assert "apt-get install tshark" in out and "This machine can run the lab." in out
+
+
+def test_what_is_required_makes_it_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    code, out = doctor(monkeypatch, [GOOD, MISSING])
+    assert code == 1 and "missing veth" in " ".join(out.split()) and "The lab cannot run here yet." in out
+    code, out = doctor(monkeypatch, [GOOD, MISSING], "--json")
+    told = json.loads(out)
+    assert (code, told["ok"]) == (1, False) and told["checks"][1]["remedy"] == "modprobe veth"
+
+
+def test_every_check_of_this_machine_that_fails_has_a_remedy() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "datacast.cli.main", "doctor", "--json"], capture_output=True, text=True, timeout=120
+    )
+    told = json.loads(done.stdout)
+    assert done.returncode == (0 if told["ok"] else 1)
+    assert {"ip", "tc", "datacast-agent"} <= {check["name"] for check in told["checks"]}
+    assert all(check["ok"] or check["remedy"] for check in told["checks"])
+
+
+def test_join_hands_its_arguments_to_the_script(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "datacast.cli.main", "join"]
+    environment = {**os.environ, "DATACAST_ETC": str(tmp_path / "etc")}
+    told = subprocess.run([*command, "--help"], capture_output=True, text=True, timeout=60, env=environment)
+    assert told.returncode == 0 and "Usage: datacast join [--again] URL TOKEN|-" in told.stdout
+    refused = subprocess.run(
+        [*command, "http://h:1", "dcj-1"], capture_output=True, text=True, timeout=60, env=environment
+    )
+    assert refused.returncode == 1 and "http://h:1 is no address" in refused.stderr
+    assert not (tmp_path / "etc").exists()
+
+
+def test_join_without_its_script_names_the_package(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(join, "PLACES", (tmp_path / "join",))
+    with pytest.raises(SystemExit) as stop:
+        main(["join", "https://h:1", "dcj-1"])
+    assert stop.value.code == 1
+    assert "install the package datacast-common" in capsys.readouterr().err

@@ -1,0 +1,128 @@
+"""`datacast prepull`: what it asks of the controller, and again for those whose fetchers had the image."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from datacast.cli import prepull
+from datacast.cli.main import build
+from datacast.origins.parts import Named, OriginError, Part
+
+DIGEST = "5" * 64
+IMAGE = Named(
+    "oci://r.test/team/app:v1",
+    True,
+    (
+        Part("index.json", 60, data=json.dumps({"manifests": [{"digest": f"sha256:{DIGEST}"}]}).encode()),
+        Part(f"blobs/sha256/{DIGEST}", 3, "https://r.test/blob", DIGEST),
+    ),
+)
+DONE: dict[str, Any] = {"state": "done", "error": None}
+HAD = {"state": "failed", "error": {"code": "exists", "message": "it is there"}}
+LOST = {"state": "failed", "error": {"code": "origin_changed", "message": "another size"}}
+
+
+class Answers:
+    """A controller whose groups end at once, in these ways."""
+
+    def __init__(self, error: dict[str, str] | None, *groups: dict[str, dict[str, Any]]) -> None:
+        self.error, self.groups, self.asked = error, list(groups), list[dict[str, Any]]()
+
+    def create_group(self, spec: dict[str, Any]) -> dict[str, Any]:
+        self.asked.append(spec)
+        return {
+            "id": f"g-{len(self.asked)}",
+            "state": "done",
+            "receivers": self.groups.pop(0),
+            "report": None,
+            "error": self.error,
+            "source": "h0",
+            "source_path": spec["url"],
+            "size": 63,
+            "trees": [],
+        }
+
+
+Groups = tuple[dict[str, dict[str, Any]], ...]
+Run = Callable[..., tuple[int, str, list[dict[str, Any]]]]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Run:
+    def prepulled(*words: str, groups: Groups = (), found: Any = IMAGE, error: Any = None):
+        answers = Answers(error, *groups)
+
+        def resolve(name: str, platform: str) -> Named:
+            if isinstance(found, Exception):
+                raise found
+            return found
+
+        @contextmanager
+        def connect(*_: object):
+            yield answers
+
+        monkeypatch.setattr(prepull, "resolve", resolve)
+        monkeypatch.setattr(prepull, "connect", connect)
+        done = CliRunner().invoke(build(["prepull"]), ["prepull", "r.test/team/app:v1", *words])
+        assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+        return done.exit_code, done.output, answers.asked
+
+    return prepulled
+
+
+def test_an_image_is_called_by_its_digest_and_its_blobs_are_fetched(run: Run) -> None:
+    code, out, [spec] = run("--to", "h1,h2", "--fetchers", "1", groups=({"h1": DONE, "h2": DONE},))
+    assert code == 0 and "g-1: done" in out
+    assert spec["dest_path"] == f"mirror/images/{DIGEST}" and spec["receivers"] == ["h1", "h2"]
+    assert (spec["url"], spec["fetchers"]) == ("oci://r.test/team/app:v1", 1)
+    assert [part["path"] for part in spec["parts"]] == ["index.json", f"blobs/sha256/{DIGEST}"]
+    assert spec["parts"][1] == {
+        "path": f"blobs/sha256/{DIGEST}",
+        "size": 3,
+        "sha256": DIGEST,
+        "url": "https://r.test/blob",
+    }
+
+
+@pytest.mark.parametrize("lacking", [["h3"], ["h2", "h3"]])
+def test_who_lacks_it_fetches_when_the_fetchers_had_it(run: Run, lacking: list[str]) -> None:
+    first = {name: LOST if name in lacking else HAD for name in ("h1", "h2", "h3")}
+    groups = (first, dict.fromkeys(lacking, DONE))
+    code, out, asked = run("--to", "@rack", "--fetchers", "h1,h2", groups=groups)
+    assert code == 0 and asked[0]["receiver_set"] == "rack" and asked[0]["fetchers"] == ["h1", "h2"]
+    assert asked[1]["receivers"] == lacking and asked[1]["receiver_set"] is None
+    assert asked[1]["fetchers"] == ([name for name in ("h1", "h2") if name in lacking] or None)
+    had = ", ".join(name for name in first if name not in lacking)
+    assert f"had it already: {had}" in out
+
+
+def test_who_fails_with_the_group_because_its_fetchers_had_it_has_nothing(run: Run) -> None:
+    whole = {"code": "is_directory", "message": "source h1: it is there"}
+    groups = ({"h1": HAD, "h2": {"state": "failed", "error": whole}}, {"h2": DONE})
+    code, out, asked = run("--to", "all", "--fetchers", "h1", groups=groups, error=whole)
+    assert code == 0 and [spec["receivers"] for spec in asked] == ["all", ["h2"]] and "had it already: h1\n" in out
+
+
+def test_all_have_it(run: Run) -> None:
+    code, out, asked = run("--to", "all", groups=({"h1": HAD, "h2": HAD},))
+    assert (code, len(asked)) == (0, 1) and out.strip() == "had it already: h1, h2"
+
+
+def test_a_host_that_does_not_get_it_makes_it_1(run: Run) -> None:
+    code, out, asked = run("--to", "h1,h2", groups=({"h1": DONE, "h2": LOST},))
+    assert (code, len(asked)) == (1, 1) and "another size" in out, "nobody had it: no second group"
+    code, out, asked = run("--to", "h1,h2", "--json", groups=({"h1": HAD, "h2": LOST}, {"h2": LOST}))
+    assert (code, len(asked)) == (1, 2) and json.loads(out)["id"] == "g-2"
+
+
+def test_what_is_no_image_is_refused(run: Run) -> None:
+    code, out, asked = run("--to", "all", found=OriginError("not_found", "r.test has no team/app:v1"))
+    assert (code, asked) == (2, []) and "r.test has no team/app:v1 (not_found)" in out
+    code, out, _ = run("--to", "all", found=Named("oci://r.test/x@sha256:1", False, (Part("1", 3, "https://r.test/1"),)))
+    assert code == 2 and "is a layer; give an image" in out
