@@ -18,6 +18,7 @@ from datacast.controller.api import DEFAULT_URL, ENV_TOKEN, ENV_URL, FINAL_STATE
 from datacast.services.problems import Problem
 
 from .origin import parse_origin
+from .output import output
 from .planner import Planner
 from .shards import Holds, Scatter, Shard, Unfinished, parse_holds, parse_shards
 
@@ -307,7 +308,7 @@ def groups(
             row["source_path"],
             (row["error"] or {}).get("message", ""),
         )
-    _console().print(table)
+    output().print(table)
 
 
 def status(
@@ -364,7 +365,7 @@ def topology(
         return
     nodes = view["nodes"]
     down = [link for link in view["links"] if not link["up"]]
-    console = _console()
+    console = output()
     hosts = [n for n in nodes if n["kind"] == "host"]
     console.print(
         f"{view['spec'] or 'topology'}: {len(hosts)} hosts ({sum(n['registered'] for n in hosts)} with an agent), "
@@ -404,12 +405,6 @@ def topology(
 
 
 # ---- showing ----
-def _console() -> Any:
-    from rich.console import Console
-
-    return Console()
-
-
 def _table(*columns: str) -> Any:
     from rich.table import Table
 
@@ -450,20 +445,20 @@ def _sources(group: dict[str, Any]) -> str:
 
 def show_group(group: dict[str, Any]) -> None:
     """A group for a person: one line, its receivers, its trees."""
-    console = _console()
+    console = output()
     report = group["report"] or {}
     text = f"{group['id']}: {group['state']}, {_sources(group)}:{group['source_path']} ({_size(group['size'])})"
     if report.get("finish_s") is not None and report.get("start_s") is not None:
         text += f", started in {report['start_s'] * 1000:.0f} ms, finished in {report['finish_s']:.2f} s"
         if report.get("finish_over_ideal") and report["ideal_s"] > 0.1:  # of tiny files it says nothing
             text += f" ({report['finish_over_ideal']:.3f} of the ideal), duplicates {report['duplicate_ratio']:.2%}"
-    console.print(text, highlight=False, markup=False)
+    console.print(text, highlight=False)
     if group["error"]:
-        console.print(f"  {group['error']['message']}", highlight=False, markup=False)
+        console.print(f"  {group['error']['message']}", highlight=False)
     for text in appliance_notes(
         report.get("plain_branches", ()), report.get("reactions") or group.get("reactions", ())
     ):
-        console.print(f"  {text}", highlight=False, markup=False)
+        console.print(f"  {text}", highlight=False)
     table = _table("receiver", "state", "progress", "rate", "finish", "sha256", "retransmitted", "error")
     for name, receiver in group["receivers"].items():
         finish = receiver.get("finish_s")

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from datacast.cli.client import Controller, TokenFile, connect
+from datacast.cli.output import output
 from datacast.controller.api import DEFAULT_URL
 
 
@@ -21,8 +22,8 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Say what this machine lacks for building and for the lab; with --site, what is wrong with a deployment:
         nodes, links, MTU, versions, this machine's certificates. Exit code 1 when something required is missing."""
-        from rich.console import Console
         from rich.table import Table
+        from rich.text import Text
 
         from datacast.lab.checks import all_checks
 
@@ -41,14 +42,14 @@ def register(app: typer.Typer) -> None:
         for title in ("", "what", "found", "remedy"):
             table.add_column(title, overflow="fold")
         for check in checks:
-            mark = "[green]ok[/]" if check.ok else "[red]missing[/]" if check.required else "[yellow]absent[/]"
-            table.add_row(mark, check.name, check.detail, check.remedy)
-        console = Console()
+            mark = ("ok", "green") if check.ok else ("missing", "red") if check.required else ("absent", "yellow")
+            table.add_row(Text(*mark), check.name, check.detail, check.remedy)
+        console = output()
         console.print(table)
         good, bad = (
             ("The deployment is well.", "Something is wrong with the deployment.")
             if site
             else ("This machine can run the lab.", "The lab cannot run here yet.")
         )
-        console.print(f"[green]{good}[/]" if ok else f"[red]{bad}[/]")
+        console.print(good if ok else bad, style="green" if ok else "red")
         raise typer.Exit(0 if ok else 1)

@@ -16,7 +16,6 @@ from .client import (
     Controller,
     Json,
     TokenFile,
-    _console,
     _rate,
     _size,
     _table,
@@ -25,6 +24,7 @@ from .client import (
     parse_receivers,
     parse_size,
 )
+from .output import output
 from .planner import Planner
 from .shards import Scatter, Shard, parse_shards
 
@@ -85,7 +85,7 @@ def plan(
     if as_json:
         print(json.dumps(found))
         return
-    console = _console()
+    console = output()
     time_s = f", {found['expected_s']:.2f} s" if found["expected_s"] is not None else ""
     console.print(f"{len(found['receivers'])} receivers, {_rate(found['rate_bps'])}{time_s}", highlight=False)
     table = _table("tree", "links", "depth", "share")
@@ -158,7 +158,7 @@ def hosts(as_json: Json = False, controller: Controller = DEFAULT_URL, token_fil
             "-" if row["clock_ms"] is None else f"{row['clock_ms']:.0f} ms",
             " ".join(row["groups"]),
         )
-    _console().print(table)
+    output().print(table)
 
 
 Host = Annotated[str, typer.Argument(metavar="HOST|SWITCH", help="As `datacast topology` shows it.")]
@@ -259,7 +259,7 @@ def switches(
             row["name"], row["kind"], "yes" if row["connected"] else "no", "yes" if row["programmed"] else "no",
             f"{row['ports_up']}/{row['ports']}", str(row["rules"]), "; ".join(row["problems"]),
         )  # fmt: skip
-    _console().print(table)
+    output().print(table)
 
 
 def forget(

@@ -12,8 +12,10 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.spinner import Spinner
 from rich.table import Table
+from rich.text import Text
 
 from datacast.cli.client import appliance_notes
+from datacast.cli.output import output
 
 if TYPE_CHECKING:
     from datacast.lab.lab import Lab
@@ -149,15 +151,15 @@ def _print_verdict(console: Console, report: dict[str, Any]) -> None:
     receivers = report["receivers"].values()
     good = sum(one["sha256_ok"] for one in receivers)
     if report["ok"]:
-        console.print(f"[green]delivered to {good} of {len(receivers)} and verified[/]")
+        console.print(f"delivered to {good} of {len(receivers)} and verified", style="green")
     else:
         why = (report.get("error") or {}).get("message", "")
-        console.print(f"[red]delivered to {good} of {len(receivers)}[/] {why}")
+        console.print(Text(f"delivered to {good} of {len(receivers)}", "red"), why)
 
 
 def print_report(report: dict[str, Any]) -> None:
     """The report beside the ideal, for people."""
-    console = Console()
+    console = output()
     trees, receivers = report["trees"], report["receivers"]
     figures = Table(box=None, show_header=False, pad_edge=False)
     start = report["start_s"]
@@ -185,18 +187,18 @@ def print_report(report: dict[str, Any]) -> None:
             name,
             _number(figure["finish_s"]),
             _number(figure["goodput_mbps"], digits=1),
-            "[green]ok[/]" if figure["sha256_ok"] else "[red]wrong[/]",
+            Text("ok", "green") if figure["sha256_ok"] else Text("wrong", "red"),
             (figure.get("error") or {}).get("message", ""),
         )
     console.print(table)
     for text in appliance_notes(report.get("plain_branches", ()), report.get("reactions", ())):
-        console.print(f"[yellow]{text}[/]")
+        console.print(text, style="yellow")
     _print_verdict(console, report)
 
 
 def print_sites_report(report: dict[str, Any]) -> None:
     """Each site beside what its links allow, and what the WAN links carried."""
-    console = Console()
+    console = output()
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("site", "hosts", "verified", "finish s", "its links allow s", "over that"):
         table.add_column(title, justify="left" if title == "site" else "right")
@@ -213,5 +215,5 @@ def print_sites_report(report: dict[str, Any]) -> None:
     console.print(f"processor busy: {_busy(report)}")
     for one in report["faults"]:
         if one["error"]:
-            console.print(f"[yellow]{one['spec']}: {one['error']}[/]")
+            console.print(f"{one['spec']}: {one['error']}", style="yellow")
     _print_verdict(console, report)

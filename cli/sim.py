@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .output import output
+
 if TYPE_CHECKING:
     from datacast.simulation.experiments import Experiment, Result
 
@@ -180,7 +182,6 @@ def cell(key: str, value: Any) -> str:
 
 
 def _table(result: Result, limit: int) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     table = Table(title=result.title, title_justify="left")
@@ -189,7 +190,7 @@ def _table(result: Result, limit: int) -> None:
         table.add_column(heading, justify="right" if numbers else "left")
     for row in result.rows[: limit or None]:
         table.add_row(*(cell(key, row.get(key)) for key in result.columns))
-    console = Console(width=None if sys.stdout.isatty() else 180)
+    console = output()
     console.print(table)
     for note in result.notes:
         console.print(note, highlight=False)

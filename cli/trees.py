@@ -15,6 +15,8 @@ import typer
 from datacast import topologies
 from datacast.core.errors import DatacastError
 
+from .output import output
+
 
 class TreesUsageError(DatacastError):
     """Options of `datacast trees` that do not go together; exit code 2."""
@@ -207,7 +209,6 @@ def _result(found: Any, unreachable: list[str], times: list[float]) -> dict[str,
 
 
 def _table(g: Any, source: str, receivers: list[str], result: dict[str, Any]) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     down = sum(not data.get("up", True) for _, _, data in g.edges(data=True))
@@ -225,7 +226,7 @@ def _table(g: Any, source: str, receivers: list[str], result: dict[str, Any]) ->
         table.add_row(
             str(tree["id"]), str(tree["depth"]), str(len(arcs)), " ".join(arcs[:24]) + (" …" if len(arcs) > 24 else "")
         )
-    console = Console(width=None if sys.stdout.isatty() else 160)
+    console = output()
     console.print(table)
     ms = result["time_ms"]
     shown = f"; {ms['median']:.3f} ms median, {ms['p99']:.3f} ms p99" if ms["median"] is not None else ""

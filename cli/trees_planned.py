@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,6 +11,8 @@ from typing import Any
 from datacast import planners
 from datacast.core.rates import arc_rates, rated_trees
 from datacast.core.trees import Network
+
+from .output import output
 
 CUTS_SHOWN = 8
 
@@ -103,10 +104,9 @@ def _mbit(rate: float) -> str:
 
 
 def _tables(g: Any, result: dict[str, Any]) -> None:
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console(width=None if sys.stdout.isatty() else 160)
+    console = output()
     table = Table(title=f"{g.graph.get('topology') or 'graph'}: {result['planner']}, source {result['source']}")
     for head in ("tree", "Mb/s", "receivers", "hops"):
         table.add_column(head, justify="right")

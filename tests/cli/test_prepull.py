@@ -124,5 +124,7 @@ def test_a_host_that_does_not_get_it_makes_it_1(run: Run) -> None:
 def test_what_is_no_image_is_refused(run: Run) -> None:
     code, out, asked = run("--to", "all", found=OriginError("not_found", "r.test has no team/app:v1"))
     assert (code, asked) == (2, []) and "r.test has no team/app:v1 (not_found)" in out
-    code, out, _ = run("--to", "all", found=Named("oci://r.test/x@sha256:1", False, (Part("1", 3, "https://r.test/1"),)))
+    code, out, _ = run(
+        "--to", "all", found=Named("oci://r.test/x@sha256:1", False, (Part("1", 3, "https://r.test/1"),))
+    )
     assert code == 2 and "is a layer; give an image" in out

@@ -1,0 +1,198 @@
+"""What a person reads: a group with its sites and appliances, events, a transfer under way, other sites."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from datacast.cli import client as client_commands
+from datacast.cli import sites
+from datacast.cli.client import ROWS_MAX, connect, follow, show_group
+from datacast.cli.fabric import told
+from datacast.cli.main import build
+from datacast.cli.output import PIPE_COLUMNS, output
+from datacast.services.problems import Problem
+
+GROUP: dict[str, Any] = {
+    "id": "g-1",
+    "state": "partial",
+    "source": "h0",
+    "other_sources": ["h9"],
+    "source_path": "/srv/file",
+    "size": 3 << 30,
+    "error": {"code": "receivers_failed", "message": "1 of 2 receivers failed: h2: [disk] full"},
+    "receivers": {
+        "h1": {"state": "done", "fraction": 1, "rate_bps": 0, "finish_s": 2.5, "sha256_ok": True, "retransmissions": 7},
+        "h2": {"state": "failed", "fraction": 0.25, "rate_bps": 2e6, "error": {"message": "[disk] full [/srv]"}},
+    },
+    "sites": {"oak": {"state": "failed", "fraction": 0.5, "rate_bps": 1e6, "error": {"message": "cut off"}}},
+    "trees": {
+        "4": {
+            "state": "up", "depth": 2, "links": 5, "rate_bps": 5e7, "new_packets": 11, "dup_packets": 12,
+            "retransmissions": 13,
+        }
+    },
+    "report": {
+        "start_s": 0.0131, "finish_s": 2.5, "ideal_s": 2.0, "finish_over_ideal": 1.25, "duplicate_ratio": 0.013,
+        "plain_branches": ["s1", "s2"], "reactions": [{"appliances": [["s3", True], ["s4", False]]}],
+    },
+}  # fmt: skip
+
+
+def test_a_group_says_who_has_it_how_fast_and_what_was_wrong(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    show_group(GROUP)
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert lines[0] == (
+        "g-1: partial, h0,h9:/srv/file (3.0 GiB), started in 13 ms, finished in 2.50 s (1.250 of the ideal), "
+        "duplicates 1.30%"
+    )
+    assert lines[1:5] == [
+        "1 of 2 receivers failed: h2: [disk] full",
+        "s1, s2 had no cache appliance: the source sent more",
+        "the cache appliance of s3 came back",
+        "the cache appliance of s4 went away: the source sends more",
+    ]
+    assert "h1 done 100% - 2.50 s ok 7" in lines
+    assert "h2 failed 25% 2.0 Mbit/s - - - [disk] full [/srv]" in lines
+    assert "oak failed 50% 1.0 Mbit/s cut off" in lines
+    assert "4 up 2 5 50.0 Mbit/s 11 12 13" in lines
+
+
+@pytest.mark.parametrize(
+    ("event", "text"),
+    [
+        (
+            {"type": "group", "id": "g-1", "state": "running", "fraction": 0.5, "rate_bps": 3e6},
+            "group g-1 running 50%, 3.0",
+        ),
+        ({"type": "link", "u": "a", "v": "b", "up": False}, "link a - b down"),
+        ({"type": "node", "name": "s1", "alive": True}, "node s1 alive"),
+        ({"type": "node", "name": "s1", "alive": False}, "node s1 gone"),
+        ({"type": "groups", "groups": [1, 2]}, "2 groups"),
+        ({"type": "topology", "spec": "bcube:4,1", "links": [{"up": True}, {"up": False}]}, "bcube:4,1, 1 links down"),
+        ({"type": "unheard of", "n": 1}, '{"type": "unheard of", "n": 1}'),
+    ],
+)
+def test_an_event_is_one_line(event: dict[str, Any], text: str) -> None:
+    assert text in told(event) and "\n" not in told(event)
+
+
+class Slow:
+    """A controller of which the group gets on a step with every look, and which is away at the second."""
+
+    def __init__(self, receivers: int) -> None:
+        self.looks, self.names = 0, [f"h{i}" for i in range(receivers)]
+
+    def at(self, step: int) -> dict[str, Any]:
+        part = {"state": "done" if step == 3 else "running", "fraction": step / 3, "rate_bps": 1e6 * step}
+        return {"id": "g-1", "state": "done" if step == 3 else "running", "receivers": dict.fromkeys(self.names, part)}
+
+    def events(self, group: str, pings: bool = False) -> Iterator[dict[str, Any]]:
+        yield {"type": "group", "state": "done"}
+
+    def group(self, group: str) -> dict[str, Any]:
+        self.looks += 1
+        if self.looks == 2:
+            raise Problem(503, "away", "the controller is away")
+        return self.at(self.looks - (self.looks > 2))
+
+
+def test_many_receivers_are_followed_in_as_many_rows_as_fit_and_one_for_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    screen = Console(file=io.StringIO(), force_terminal=True, width=100, height=60)
+    monkeypatch.setattr("rich.console.Console", lambda **_: screen)
+    slow = Slow(ROWS_MAX + 6)
+    group = follow(slow, slow.at(0), quiet=False, pause=lambda _: None)  # type: ignore[arg-type]
+    assert group["state"] == "done" and slow.looks == 4
+    shown = screen.file.getvalue()  # type: ignore[attr-defined]
+    assert "h0" in shown and f"h{ROWS_MAX - 1}" in shown and f"h{ROWS_MAX} " not in shown
+    assert "6 more" in shown and "66.7 %" in shown and "2.0 Mbit/s" in shown
+
+
+def test_a_controller_that_refuses_is_not_waited_for() -> None:
+    class Gone(Slow):
+        def group(self, group: str) -> dict[str, Any]:
+            raise Problem(404, "no_group", "there is no group g-1")
+
+    gone = Gone(1)
+    with pytest.raises(Problem, match="no group g-1"):
+        follow(gone, gone.at(0), quiet=True, pause=lambda _: None)  # type: ignore[arg-type]
+
+
+def test_whose_token_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file that is named, else the environment's, else the user's own."""
+
+    def token(file: Path | None = None) -> str:
+        sent: list[str] = []
+        monkeypatch.setattr(client_commands, "ControllerClient", lambda _, token: sent.append(token))
+        connect("http://127.0.0.1:9", file)
+        return sent[0]
+
+    home, named = tmp_path / "datacast" / "token", tmp_path / "named"
+    home.parent.mkdir()
+    home.write_text("own\n")
+    named.write_text(" given \n")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv("DATACAST_TOKEN", raising=False)
+    assert token() == "own"
+    monkeypatch.setenv("DATACAST_TOKEN", "surroundings")
+    assert token() == "surroundings"
+    assert token(named) == "given"
+    named.write_text("two words")
+    with pytest.raises(Problem, match="holds spaces"):
+        token(named)
+    with pytest.raises(Problem, match=f"cannot read {tmp_path}/none"):
+        token(tmp_path / "none")
+
+
+def listed(monkeypatch: pytest.MonkeyPatch, rows: list[dict[str, Any]] | Problem, *words: str) -> tuple[int, str]:
+    class Known:
+        def sites(self) -> list[dict[str, Any]]:
+            if isinstance(rows, Problem):
+                raise rows
+            return rows
+
+    @contextmanager
+    def connected(*_: object) -> Iterator[Known]:
+        yield Known()
+
+    monkeypatch.setattr(sites, "connect", connected)
+    done = CliRunner().invoke(build(["sites"]), ["sites", "list", *words])
+    return done.exit_code, done.output
+
+
+def test_other_sites_and_what_is_wrong_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [
+        {"name": "sfo", "url": "https://h:1", "there": True, "problem": None},
+        {"name": "oak", "url": None, "there": False, "problem": None},
+        {"name": "syd", "url": "https://h:2", "there": False, "problem": "its certificate has run out"},
+    ]
+    code, out = listed(monkeypatch, rows)
+    assert code == 0 and [line.split() for line in out.splitlines()] == [
+        ["sfo", "https://h:1", "there"],
+        ["oak", "comes", "to", "us", "not", "heard", "of"],
+        ["syd", "https://h:2", "its", "certificate", "has", "run", "out"],
+    ]
+    assert json.loads(listed(monkeypatch, rows, "--json")[1]) == rows
+    assert listed(monkeypatch, []) == (0, "no other site is known\n")
+    code, out = listed(monkeypatch, Problem(503, "away", "no controller answers at unix:/x"))
+    assert code == 1 and "datacast sites: no controller answers at unix:/x" in out
+
+
+def test_tables_that_go_into_a_pipe_are_not_cut_to_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert output().width == PIPE_COLUMNS
+    monkeypatch.setenv("COLUMNS", "99")
+    assert output().width == 99
