@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 import posixpath
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from datacast.origins.ranges import AT_SITE, Range, common, pieces
 from datacast.services import ranges
 from datacast.services.problems import Problem
 
@@ -111,8 +112,10 @@ def receivers_of(fabric: Fabric, sets: dict[str, list[str]], spec: GroupSpec) ->
     return names
 
 
-FETCHERS = 8
+FETCHERS, FETCHERS_MOST = 8, 32
 """Where a request does not say how many."""
+END = 1 << 53
+"""No object has more bytes."""
 
 
 PARTS_BYTES = 512 << 10
@@ -180,6 +183,8 @@ def with_fetchers(fabric: Fabric, spec: GroupSpec, receivers: list[str]) -> Grou
     """A request for a URL with its fetchers by name: they stand where the sources do. Raises Problem."""
     asked = spec.fetchers if spec.fetchers is not None else FETCHERS
     there = [name for name in receivers if fabric.nodes[name].registered]
+    if spec.shards and spec.fetchers is None and there and (spec.url or "").startswith(AT_SITE):
+        asked = fetchers_of_ranges(spec.shards, there)
     if isinstance(asked, list):
         for name in asked:
             if name not in receivers or asked.count(name) > 1:
@@ -193,8 +198,35 @@ def with_fetchers(fabric: Fabric, spec: GroupSpec, receivers: list[str]) -> Grou
         raise problem(
             "too_few", "receivers", "nobody is there to fetch: no receiver has an agent now", "", "name another"
         )
-    chosen = chosen[:32]
+    chosen = chosen[:FETCHERS_MOST]
     return replace(spec, source=chosen[0], other_sources=chosen[1:], source_path=spec.url or "")
+
+
+def fetchers_of_ranges(shards: Mapping[str, Sequence[str]], there: Sequence[str]) -> list[str]:
+    """Receivers of which two want each byte that is wanted, where there are two: each fetches what it wants itself.
+    Raises Problem."""
+    try:
+        rows = {name: [Range(*row) for row in ranges.spans(shards.get(name, ["0-"]), END, 1)] for name in there}
+    except ranges.RangeProblem as error:
+        raise problem("bad_shards", "shards", str(error), "", "ranges are in bytes") from None
+    order = sorted(there, key=lambda name: (-pieces(rows[name]), name))
+    for times in (2, 1):
+        chosen, covered = list[str](), [list[Range]() for _ in range(times)]
+        for name in order:
+            new = rows[name]
+            if pieces(common(new, covered[-1])) == pieces(new):
+                continue
+            chosen.append(name)
+            for at, before in enumerate(covered):
+                both = common(new, before)
+                covered[at] = [Range(*row) for row in ranges.union((r.first, r.count) for r in [*before, *new])]
+                new = both
+        if len(chosen) <= FETCHERS_MOST:
+            return chosen or order[:1]
+    raise problem(
+        "bad_shards", "shards", f"these ranges need {len(chosen)} hosts to fetch them, {FETCHERS_MOST} may", "",
+        "name fewer receivers with ranges of their own at a time",
+    )  # fmt: skip
 
 
 def with_shards(spec: GroupSpec, receivers: list[str]) -> GroupSpec:
@@ -204,7 +236,8 @@ def with_shards(spec: GroupSpec, receivers: list[str]) -> GroupSpec:
     field = "scatter" if spec.scatter else "shards"
     if spec.scatter and spec.shards:
         raise problem("bad_shards", "scatter", "scatter says what each receiver wants", "", "leave shards out")
-    if spec.url is not None or spec.sha256:
+    at_site = (spec.url or "").startswith(AT_SITE) and not spec.scatter
+    if (spec.url is not None and not at_site) or spec.sha256:
         what = "what a url names" if spec.url is not None else "a file whose whole SHA-256 is to be checked"
         raise problem("bad_shards", field, f"{what} goes to all receivers as a whole", "", f"leave {field} out")
     for name, texts in spec.shards.items():

@@ -30,7 +30,16 @@ static void told(struct group *g, const uint32_t *blocks, unsigned n)
   group_event(g, "digests", json_pack("{s:o}", "blocks", list));
 }
 
-static bool held(const struct group *g, uint32_t block) { return g->receiver->state[block] == BLOCK_OK; }
+/* What is not wanted here is passed like what is held, and is a hole. */
+static bool wanted(const struct group *g, uint32_t block)
+{
+  return g->receiver->skip == NULL || !g->receiver->skip[block];
+}
+
+static bool held(const struct group *g, uint32_t block)
+{
+  return g->receiver->state[block] == BLOCK_OK && wanted(g, block);
+}
 
 static void pump(struct group *g);
 
@@ -209,6 +218,8 @@ bool fetching_order(struct group *g, const json_t *part, json_t *result, struct 
     if (!row_of(g, list, i, &first, &end, why))
       return false;
     for (uint32_t b = first; b < end; b++) {
+      if (!wanted(g, b))
+        return fault_set(why, "bad_request", "block %u is not in the ranges of this host", b);
       f->wanted += f->state[b] == IDLE;
       f->state[b] = f->state[b] == IDLE ? WANTED : f->state[b];
     }

@@ -143,7 +143,8 @@ static struct file *group_part(struct groups *all, const char *id, uint64_t off,
   }
   const struct receiver *r = g->receiver;
   uint64_t block = (uint64_t)g->layout.piece * g->layout.per_block, end = off;
-  while (end < g->layout.size && end - off < *len && r->state[end / block] == BLOCK_OK)
+  while (end < g->layout.size && end - off < *len && r->state[end / block] == BLOCK_OK &&
+         (r->skip == NULL || !r->skip[end / block])) /* what is not wanted here is a hole */
     end = (end / block + 1) * block;
   end = end < g->layout.size ? end : g->layout.size;
   *len = end <= off ? 0 : end - off < *len ? end - off : *len;

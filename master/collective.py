@@ -107,8 +107,8 @@ class Collective:
             part.gone(names)
 
     def come(self, names: Names) -> None:
-        for part in self._parts.values():
-            part.come(names)
+        for root, part in self._parts.items():
+            part.come(names - {root})
 
     def again(self, block: int, to: Names | None = None) -> bool:
         root = self.home.get(block)

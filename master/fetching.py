@@ -19,14 +19,17 @@ from typing import Any
 import numpy as np
 
 from datacast.origins.dealing import Dealing
-from datacast.origins.exchange import packed
-from datacast.origins.ranges import AT_SITE, Range, joined, piece_bytes
+from datacast.origins.exchange import packed, runs_of, touched
+from datacast.origins.ranges import AT_SITE, Range, common, joined, piece_bytes
+from datacast.origins.ranges import pieces as number_of
+from datacast.services.ranges import spans, union
 
 from .collective import Collective
 from .crew import PROMPT_S, Crew, GroupError
 from .members import Member
 from .objects import FATAL, Objects
 from .plan import BLOCKS_MAX
+from .shards import Shards
 from .signalling import answer_of
 from .tasks import Tasks
 from .transfer import Transfer
@@ -87,6 +90,11 @@ class Fetching:
         self._far = url.startswith(AT_SITE)
         self._offers: list[Range] | None = [] if self._far else None
         """Pieces of the exchange between sites that the controller lets members ask for; None: all there are."""
+        self._wants: dict[str, list[Range]] = {}
+        """Blocks that receivers want, where they want ranges: each root fetches of its own only."""
+        self._wanted, self._beyond = np.zeros(0, bool), np.zeros(0, bool)
+        """Blocks that anybody wants; pieces of the exchange that nobody does."""
+        self._fetched_then: list[str] = []
 
     @property
     def _scheduler(self) -> Collective:
@@ -120,7 +128,20 @@ class Fetching:
     def begin(self, roots: list[str]) -> None:
         self.dealing = Dealing(self._t.blocks, roots, self._t.spec.origin_policy, run=AT_ONCE)
         self._runs = {root: [] for root in roots}
+        self._wanted = np.full(self._t.blocks, not self._t.shards)
+        if self._t.shards:
+            self._begin_ranges(self._t.shards)
         self._settled = time.monotonic() + (SETTLE_S if self._t.order.again else 0.0)
+
+    def _begin_ranges(self, shards: Shards) -> None:
+        t = self._t
+        for name in t.everybody:
+            self._wants[name] = [Range(*row) for row in shards.rows.get(name, [(0, t.blocks)] if t.blocks else [])]
+            for one in self._wants[name]:
+                self._wanted[one.first : one.end] = True
+        # As the controller counts: by bytes, not by whole blocks.
+        rows = [row for name in t.everybody for row in spans(t.spec.shards.get(name, ["0-"]), shards.size, 1)]
+        self._beyond = ~touched(union(rows), shards.size, piece_bytes(shards.size))
 
     # ---- while it runs ----
     def deal(self, now: float) -> None:
@@ -136,6 +157,9 @@ class Fetching:
             return
         if not self.dealing.fetchers and self._missed():
             raise self._nobody_fetches()
+        if self._wants and self.dealing.fetchers != self._fetched_then:
+            self._fetched_then = self.dealing.fetchers
+            self._starve()
         for root in list(self.dealing.fetchers):
             runs, member = self._runs[root], self._crew.members[root]
             self._end_runs(root)
@@ -180,7 +204,8 @@ class Fetching:
         able = [root for root in self.dealing.fetchers if not self._crew.members[root].suspect]
         while able:
             root = min(able, key=lambda name: (self._missing(name), name))
-            if (blocks := self.dealing.take(root, held, OFFERED)) is None:
+            able_of = common(self._wants[root], held) if self._wants else held
+            if (blocks := self.dealing.take(root, able_of, OFFERED)) is None:
                 able.remove(root)
             else:
                 self._begin_run(root, blocks, now)
@@ -191,9 +216,15 @@ class Fetching:
         return piece_bytes(self._t.size), self._t.plan.payload * self._t.block
 
     def _blocks_of(self, offers: list[Range]) -> list[Range]:
-        """The blocks that are in these pieces as a whole, in order and joined."""
+        """The blocks that are in these pieces as a whole, in order and joined. Where receivers want ranges, pieces that
+        nobody wants count with them: these are never offered, and a block at the edge of a range reaches into one."""
         piece, block = self._bytes()
         assert self._t.size is not None
+        if self._wants:
+            pieces = self._beyond.copy()
+            for one in offers:
+                pieces[one.first : one.end] = True
+            offers = runs_of(pieces)
         found = []
         for one in offers:
             end = self._t.blocks if one.end * piece >= self._t.size else one.end * piece // block
@@ -203,13 +234,13 @@ class Fetching:
         return joined(found)
 
     def fetched(self) -> str:
-        """The pieces of the exchange that members have, all blocks of each; "": it is no object of another site, or
-        members have not told yet what they hold: the controller would read all of it again."""
+        """The pieces of the exchange that members have, all blocks of each that anybody wants; "": it is no object of
+        another site, or members have not told yet what they hold: the controller would read all of it again."""
         if not self._far or self.dealing is None or not self._t.size or time.monotonic() < self._settled:
             return ""
         piece, block = self._bytes()
         there = np.zeros(self._t.blocks + 1, np.int64)
-        there[1:] = np.cumsum([bool(self._holders.get(b)) for b in range(self._t.blocks)])
+        there[1:] = np.cumsum([not self._wanted[b] or bool(self._holders.get(b)) for b in range(self._t.blocks)])
         first = np.arange(-(-self._t.size // piece)) * piece
         begin, end = first // block, -(-np.minimum(first + piece, self._t.size) // block)
         return packed(there[end] - there[begin] == end - begin)
@@ -246,7 +277,7 @@ class Fetching:
         """Nobody finds anything to fetch, and one has more than it can fetch soon."""
         dealing = self.dealing
         assert dealing
-        if now < self._relieved or dealing.policy not in ("steal", "robber") or dealing.left():
+        if now < self._relieved or dealing.policy not in ("steal", "robber") or dealing.left() or self._wants:
             return
         there = [root for root in self._runs if not self._crew.members[root].suspect]
         idle = max((r for r in there if not self._missing(r)), key=dealing.rate, default=None)
@@ -374,7 +405,17 @@ class Fetching:
     def _missed(self) -> bool:
         """Somebody has to fetch something yet."""
         assert self.dealing
-        return sum(map(bool, self._holders.values())) < self.dealing.total
+        return sum(map(bool, self._holders.values())) < int(self._wanted.sum())
+
+    def _starve(self) -> None:
+        """Whoever could fetch what a receiver wants may be gone: it fails, and nobody waits for it."""
+        assert self.dealing
+        fetched = [(row.first, row.count) for root in self.dealing.fetchers for row in self._wants[root]]
+        held = joined(Range(*row) for row in union([*fetched, *((b, 1) for b, h in self._holders.items() if h)]))
+        for member in self._crew.receivers:
+            rows = self._wants.get(member.name, [])
+            if not member.final and not member.suspect and number_of(common(rows, held)) < number_of(rows):
+                member.fail("no_fetcher", f"of the hosts that could fetch what {member.name} wants none is left")
 
     def root_back(self, name: str) -> None:
         assert self.dealing

@@ -218,7 +218,7 @@ class Planning:
             rates={tree: planned.transport.rate_max_bps / 8 / frame for tree, planned in pairs}
             if rated or t.several
             else None,
-            reach={tree: frozenset(planned.routes if rated else t.everybody) for tree, planned in pairs}
+            reach={n: frozenset(planned.routes if rated else t.everybody) - {t.root_of[n]} for n, planned in pairs}
             if rated or t.shards
             else None,
             wants=t.shards.pieces(t.block) if t.shards else None,

@@ -15,6 +15,7 @@ choice is worse, but nothing is fetched twice or forgotten.
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -45,6 +46,14 @@ def runs_of(pieces: np.ndarray) -> list[Range]:
     """Of pieces that are set, in order, with neighbours made one."""
     edges = np.flatnonzero(np.diff(np.concatenate(([False], pieces, [False])).astype(np.int8)))
     return [Range(int(first), int(end - first)) for first, end in edges.reshape(-1, 2)]
+
+
+def touched(rows: Iterable[tuple[int, int]], size: int, piece: int) -> np.ndarray:
+    """The pieces of an object that hold any of these bytes: first and count, above zero."""
+    found = np.zeros(-(-size // piece), bool)
+    for first, count in rows:
+        found[first // piece : -(-(first + count) // piece)] = True
+    return found
 
 
 @dataclass

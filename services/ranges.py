@@ -34,6 +34,12 @@ def blocks(texts: Iterable[str], size: int, block: int) -> Rows:
     return union(_blocks(check(text), size, block, total) for text in texts)
 
 
+def spans(texts: Iterable[str], size: int, unit: int) -> Rows:
+    """Bytes that these ranges are, of a file of `size`; parts are equal to `unit` bytes. Raises RangeProblem."""
+    total = -(-size // unit)
+    return union(_bytes(check(text), size, unit, total) for text in texts)
+
+
 def within(texts: Iterable[str], size: int, block: int) -> Rows:
     """Blocks that lie in these ranges, whole: of a host that has nothing but them. `K/N` is as `blocks` has it. Raises
     RangeProblem."""

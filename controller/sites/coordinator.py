@@ -27,6 +27,7 @@ from datacast.origins.ranges import A_FOLDER, AT_SITE
 from datacast.services.problems import Problem
 from datacast.services.sites_file import SiteError, host_port
 
+from . import wants
 from .exchanges import Exchanges
 from .gateway import Gateway
 from .naming import Members, for_site, reaches_out, split
@@ -110,9 +111,9 @@ class Coordinator:
 
     async def _create(self, spec: GroupSpec, by: str, group_id: str, request_key: str) -> SiteGroup:
         """Raises Problem."""
-        if spec.scatter or spec.shards:
+        if (spec.scatter or spec.shards) and spec.url is not None:
             field = "scatter" if spec.scatter else "shards"
-            raise _refusal("not_between_sites", field, "ranges per receiver are for the hosts of one site")
+            raise _refusal("bad_shards", field, "what a url names goes to all receivers as a whole")
         if spec.other_sources or spec.holds or spec.unfinished:
             raise _refusal(
                 "not_between_sites", "other_sources", "a group of several sites has one source, a file of a host here"
@@ -129,11 +130,11 @@ class Coordinator:
                 size, mark, folder = await self.gateway.stat(spec.source, spec.source_path)
             if members.here == "all" and members.there and not await self.gateway.others(spec.source):
                 members.here = None
+            spec = wants.with_ranges(spec, size, folder, self.name)
+            shards, others = wants.split(spec.shards, self.name, members.there)
         except SiteError as error:
-            raise Problem(
-                422 if error.code in ("unknown_site", "cycle") else 409, error.code, error.message, what=error.what,
-                remedy=error.remedy,
-            ) from error  # fmt: skip
+            status = 422 if error.code in ("unknown_site", "cycle", "bad_shards") else 409
+            raise Problem(status, error.code, error.message, what=error.what, remedy=error.remedy) from error
         if folder and spec.sha256:
             raise _refusal("bad_sha256", "sha256", f"{spec.source_path} is a directory: a SHA-256 is of a file")
         if spec.size is not None and spec.size != size:
@@ -142,11 +143,11 @@ class Coordinator:
         spec = replace(spec, dest_path=spec.dest_path or posixpath.basename(name) or None)
         group = SiteGroup(
             id=group_id,
-            spec=replace(spec, receivers=members.here),
+            spec=replace(spec, receivers=members.here, shards=shards),
             size=size,
             folder=folder,
             file=mark,
-            parts={site: Part(receivers=names) for site, names in members.there.items()},
+            parts={site: Part(receivers=names, shards=others.get(site, {})) for site, names in members.there.items()},
             requested_by=by,
             request_key=request_key,
             created_ns=time.time_ns(),
@@ -236,7 +237,7 @@ class Coordinator:
                     size=group.size,
                     folder=group.folder,
                     path=[*group.path, self.name],
-                    spec=for_site(group.spec, group.parts[site].receivers),
+                    spec=for_site(group.spec, group.parts[site]),
                     others=[name for name in group.parts if name != site],
                     keys=self._keys(self.name, *(name for name in group.parts if name != site)) | group.keys,
                 )
@@ -276,7 +277,7 @@ class Coordinator:
         group = self.offered(group_id, site)
         if group is None:
             raise Problem(404, "not_found", f"no object {group_id} is offered to you", what=group_id)
-        return await self._exchanges.held(lambda: self.groups.get(group_id, group), version, wait)
+        return await self._exchanges.held(lambda: self.groups.get(group_id, group), site, version, wait)
 
     async def heard(self, group_id: str, site: str, progress: Progress) -> bool:
         """A site tells of its part; whether it is to end. Raises Problem."""
@@ -383,22 +384,29 @@ class Coordinator:
         if members.there and len(order.path) >= PATH_MAX:
             text = f"{' > '.join(order.path)} > {self.name}: a group goes through {PATH_MAX} sites at most"
             raise SiteError(text, group.id, "too_deep")
-        group = group.model_copy(update={"parts": {s: Part(receivers=r) for s, r in members.there.items()}})
+        shards, others = wants.split(order.spec.shards, self.name, members.there)
+        parts = {s: Part(receivers=r, shards=others.get(s, {})) for s, r in members.there.items()}
+        group = group.model_copy(update={"parts": parts})
         if members.here is None:
             if not group.parts:
                 raise SiteError("the order names no receiver", group.id, "no_receivers")
             return group
         labels = {**order.spec.labels, "site-group": group.id}
-        spec = replace(order.spec, receivers=members.here, labels=labels)
+        spec = replace(order.spec, receivers=members.here, labels=labels, shards=shards)
+        group = group.model_copy(update={"spec": spec})
         if group.fetched:
-            parts = [spec.url or "", *(part.url for part in spec.parts)]
-            if any(url.startswith(AT_SITE) for url in parts):
+            urls = [spec.url or "", *(part.url for part in spec.parts)]
+            if any(url.startswith(AT_SITE) for url in urls):
                 raise SiteError("the order names an object of a site by its URL", group.id, "bad_url")
         else:
             own = host_port(self.peers.directory.sites.url)
             options = replace(spec.options, planner=None)
             url = f"{AT_SITE}//{own}/site/objects/{group.id}{A_FOLDER if group.folder else ''}"
-            spec = replace(spec, url=url, parts=[], fetchers=FETCHERS, size=None, options=options)
+            fetchers = None if shards else FETCHERS  # each range is fetched by who wants it
+            policy = "steal" if shards else spec.origin_policy
+            spec = replace(
+                spec, url=url, parts=[], fetchers=fetchers, origin_policy=policy, size=None, options=options
+            )  # fmt: skip
         with self._exchanges.starting(group):
             here = await self._client.create_group(asdict(spec), by=f"site {group.parent}", key=group.id)
         if not group.fetched:

@@ -16,11 +16,12 @@ import numpy as np
 
 from datacast.core.errors import DatacastError
 from datacast.fabric_manager.api import FabricManagerClient
-from datacast.origins.exchange import packed
+from datacast.origins.exchange import packed, touched
 from datacast.origins.ranges import piece_bytes
 from datacast.services.problems import Problem
 from datacast.services.sites_file import SiteError
 
+from . import wants
 from .peers import Peers
 from .records import Held, SiteGroup
 from .sharing import LINES_MOST, ROOM, Sharing
@@ -96,7 +97,8 @@ class Exchanges:
         if group.id in self._sharing:
             return
         early = EARLY if group.id in self._starting else 0  # after a new start hosts may have all of it
-        sharing = Sharing(group.size, hash(group.id + self._peers.directory.name), early)
+        wanted = wants.of_site(group.spec, group.size)
+        sharing = Sharing(group.size, hash(group.id + self._peers.directory.name), early, wanted)
         if len(group.path) == 1 and group.parent in origins:  # the source is there: it has all of it
             sharing.told(group.parent, packed(np.ones(sharing.total, bool)), packed(np.zeros(sharing.total, bool)))
         self._sharing[group.id] = sharing
@@ -174,23 +176,27 @@ class Exchanges:
                 await asyncio.sleep(AGAIN_S)
 
     # ---- for other sites ----
-    async def held(self, now: Callable[[], SiteGroup], version: int, wait: float) -> Held:
-        """Of a group as it is at each moment; waits until there is another version."""
+    async def held(self, now: Callable[[], SiteGroup], site: str, version: int, wait: float) -> Held:
+        """Of a group as it is at each moment, for this site; waits until there is another version."""
         end = time.monotonic() + wait
         while True:
-            told = self._held(now())
+            told = self._held(now(), site)
             if told.version != version or time.monotonic() >= end:
                 return told
             await asyncio.sleep(LOOK_S)
 
-    def _held(self, group: SiteGroup) -> Held:
+    def _held(self, group: SiteGroup, site: str) -> Held:
+        """What only sites below want is passed on to them, and told of to nobody else."""
         total = -(-group.size // piece_bytes(group.size)) if group.size else 0
         every = packed(np.ones(total, bool))
         none = packed(np.zeros(total, bool))
+        below = site in group.parts
         if group.parent is None or group.own.state == "done":
-            return Held(version=1, held=every, begun=none)
+            rows = None if below or group.parent is None else wants.of_site(group.spec, group.size)
+            there = every if rows is None else packed(touched(rows, group.size, piece_bytes(group.size)))
+            return Held(version=1, held=there, begun=none)
         sharing = self._sharing.get(group.id)
         if sharing is None:
             return Held(version=2, held=none, begun=none)
-        held = sharing.passed_on() if group.local is None else sharing.held()
+        held = sharing.passed_on() if group.local is None else sharing.held(below)
         return Held(version=2 + sharing.version, held=held, begun=sharing.begun())

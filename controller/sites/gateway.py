@@ -23,6 +23,7 @@ from .agents import READ_MAX, Agents, What
 from .peers import Peers
 from .records import Mark, SiteGroup
 from .sharing import Sharing
+from .wants import along, here, of_host
 
 log = logging.getLogger("datacast.sites")
 
@@ -93,9 +94,12 @@ class Gateway:
         turn = off // RANGE_MAX
         for at in range(len(hosts)):
             host = hosts[(turn + at) % len(hosts)]
+            wanted, until = along(of_host(group.spec, host, group.size), off, off + length - 1)
+            if not wanted:
+                continue  # a hole in its file
             what = What(dest=group.spec.dest_path) if host in done else What(group=group.local)
             try:
-                found = await self._agents.read(host, what, off, length)
+                found = await self._agents.read(host, what, off, until + 1 - off)
             except SiteError as error:
                 log.debug("group %s: %s", group.id, error)
                 continue
@@ -120,8 +124,15 @@ class Gateway:
                 yield chunk
             return
         at, end = first, time.monotonic() + WAIT_S
+        rows = here(group.spec, group.size) if group.parent is not None else [(0, group.size)]
         while at <= last:
-            data = await self._here(group, at, min(READ_MAX, last + 1 - at))
+            wanted, until = along(rows, at, last)
+            if not wanted:  # by nobody here
+                async for chunk in self.to_host(group, at, until, WAIT_S):
+                    yield chunk
+                at, end = until + 1, time.monotonic() + WAIT_S
+                continue
+            data = await self._here(group, at, min(READ_MAX, until + 1 - at))
             if data:
                 yield data
                 at, end = at + len(data), time.monotonic() + WAIT_S

@@ -10,7 +10,7 @@ from typing import Literal
 from datacast.fabric_manager.api import GroupSpec
 from datacast.services.sites_file import SiteError, is_name
 
-from .records import is_fetched
+from .records import Part, is_fetched
 
 EVERYWHERE = "*/all"
 
@@ -70,7 +70,7 @@ def split(names: list[str] | str, own: str, known: list[str], path: list[str], o
     return members
 
 
-def for_site(spec: GroupSpec, receivers: list[str]) -> GroupSpec:
+def for_site(spec: GroupSpec, part: Part) -> GroupSpec:
     """What another site is told of a request: nothing of this site's hosts. A URL it fetches itself."""
     fetched = is_fetched(spec)
     return replace(
@@ -82,6 +82,7 @@ def for_site(spec: GroupSpec, receivers: list[str]) -> GroupSpec:
         parts=spec.parts if fetched else [],
         fetchers=spec.fetchers if fetched and not isinstance(spec.fetchers, list) else None,
         receiver_set=None,
-        receivers=receivers,
+        receivers=part.receivers,
+        shards=part.shards,
         deadline_s=None,
     )

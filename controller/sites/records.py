@@ -93,6 +93,8 @@ class Part(_Message):
     """Another site's."""
 
     receivers: list[Receiver]
+    shards: dict[Receiver, list[str]] = {}
+    """Of these, who does not want all of it."""
     progress: Progress = Progress()
 
 

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from datacast.origins.exchange import Exchange, packed, runs_of, unpacked
+from datacast.origins.exchange import Exchange, packed, runs_of, touched, unpacked
 from datacast.origins.ranges import Range, piece_bytes
+from datacast.services.ranges import Rows
 
 from .store import Store
 
@@ -46,7 +47,7 @@ class _Run:
     end: int
     asked: int
     apart: list[tuple[int, int]] = field(default_factory=list)
-    """First byte and end of what hosts have asked for meanwhile, past the line."""
+    """First byte and end of what nobody here wants, and of what hosts have asked for meanwhile, past the line."""
 
 
 @dataclass
@@ -59,10 +60,14 @@ class _Origin:
 
 
 class Sharing:
-    def __init__(self, size: int, seed: int = 0, early: int = 0) -> None:
-        """`early`: bytes that are begun before the master has told what hosts have."""
+    def __init__(self, size: int, seed: int = 0, early: int = 0, wanted: Rows | None = None) -> None:
+        """`early`: bytes that are begun before the master has told what hosts have. `wanted`: bytes, first and count,
+        that hosts here want; None: all. Nothing else is read ahead."""
         self.size, self.piece = size, piece_bytes(size)
         self.total = -(-size // self.piece)
+        self._rows = [(0, size)] if wanted is None else wanted
+        self.wanted = touched(self._rows, size, self.piece) if size else np.zeros(0, bool)
+        """Pieces of which hosts here want something."""
         self.mine = np.zeros(self.total, bool)
         """What hosts of this site have."""
         self.version = 1
@@ -77,6 +82,8 @@ class Sharing:
         self._broken: dict[int, int] = {}
         """Of a piece that broke off: the byte from which on it is missing."""
         self._exchange = Exchange(self.total, run=2, seed=seed)
+        for what in runs_of(~self.wanted):
+            self._exchange.has(what)
         self._origins: dict[str, _Origin] = {}
         self._runs: dict[str, _Run] = {}
         """By line."""
@@ -169,9 +176,21 @@ class Sharing:
         if one is None:
             return False
         first = self._broken.pop(one.first, one.first * self.piece)
-        self._runs[line] = _Run(one, first, min(self.size, one.end * self.piece), first)
+        end = min(self.size, one.end * self.piece)
+        self._runs[line] = _Run(one, first, end, first, self._gaps(first, end))
         self.version += 1
         return True
+
+    def _gaps(self, at: int, end: int) -> list[tuple[int, int]]:
+        """First byte and end of what nobody here wants."""
+        found = []
+        for first, count in self._rows:
+            if first >= end:
+                break
+            if at < first:
+                found.append((at, first))
+            at = max(at, first + count)
+        return [*found, (at, end)] if at < end else found
 
     def ask(self, line: str) -> tuple[int, int] | None:
         """The first and the last byte of its next request; None: its run has come, or is not its any more."""
@@ -243,13 +262,21 @@ class Sharing:
     def origins(self) -> list[str]:
         return list(self._origins)
 
-    def held(self) -> str:
-        """For other sites: what hosts here have or are about to have."""
-        return packed(self.mine | self._came)
+    def held(self, below: bool = False) -> str:
+        """For other sites: what hosts here have or are about to have. `below`: and what is passed on to a site that
+        hears of it from here alone."""
+        here = (self.mine | self._came) & self.wanted
+        return packed(here | (self._passed_on() & ~self.wanted) if below else here)
 
     def passed_on(self) -> str:
         """What the sites have that this one asks: of one that only passes on."""
-        return packed(np.logical_or.reduce([np.zeros(self.total, bool), *(o.held for o in self._origins.values())]))
+        return packed(self._passed_on())
+
+    def _passed_on(self) -> np.ndarray:
+        found = np.zeros(self.total, bool)
+        for origin in self._origins.values():
+            found |= origin.held
+        return found
 
     def begun(self) -> str:
         return packed(self._busy())

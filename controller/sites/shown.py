@@ -48,6 +48,8 @@ def shown(group: SiteGroup, own: str) -> dict[str, Any]:
         "worker": None,
         "options": asdict(spec.options),
         "sha256": spec.sha256,
+        "shards": spec.shards
+        | {f"{site}/{name}": texts for site, part in group.parts.items() for name, texts in part.shards.items()},
         "weight": spec.weight,
         "most_bps": spec.most_bps,
         "deadline_s": None,

@@ -12,6 +12,7 @@ import re
 import select
 import signal
 import socket
+import struct
 import subprocess
 import time
 from collections.abc import Callable, Iterable
@@ -573,3 +574,21 @@ def node_counters(net: Net, host: str) -> Message:
 
 def frames(message: Any) -> bytes:
     return encode(message) if isinstance(message, dict) else json.dumps(message).encode()
+
+
+def read(net: Net, host: str, off: int, length: int, **what: str) -> tuple[Message, bytes]:
+    """As a controller reads for another site: an answer, and bytes that are no frame."""
+    sock, got = net.client(host).sock, b""
+    sock.sendall(encode({"type": "read", "id": 1, "off": off, "len": length, **what}))
+
+    def more(n: int) -> bytes:
+        nonlocal got
+        while len(got) < n:
+            part = sock.recv(1 << 20)
+            assert part, "closed"
+            got += part
+        part, got = got[:n], got[n:]
+        return part
+
+    answer = json.loads(more(struct.unpack("!I", more(4))[0]))
+    return answer, more(answer.get("n", 0))

@@ -19,6 +19,8 @@ class Fetcher:
         allowed.chmod(0o600)
         self.options = ("--origins", str(allowed))
         self.net, self.allowed, self.size = make_pair(net, *self.options), allowed, size
+        self.wants: list[list[int]] | None = None
+        """Blocks that b wants, as [first, count]; None: all."""
         self.address = net.address("a").split(":")[0]
         self.client = net.client("b")
 
@@ -48,6 +50,7 @@ class Fetcher:
         everyone = {"size": self.size, "piece": PIECE, "per_block": PER_BLOCK, "source": "b", "lease_ms": 20_000}
         everyone |= {"origin": origin, **more}  # type: ignore[dict-item]
         fetcher = {"role": "receiver", "dest": str(self.net.agents["b"].folder / "got"), "roots": [8]}
+        fetcher |= {} if self.wants is None else {"wants": self.wants}
         receiver = {"role": "receiver", "dest": str(self.net.agents["a"].folder / "got")}
         receiver["routes"] = {"8": path_direct().hex()}  # type: ignore[assignment]
         members = self.net.member("b", fetcher, [self.net.member("a", receiver)])

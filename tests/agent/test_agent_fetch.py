@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from agent_harness import ASAN, Message, Net, digest, inside, random_file, until
+from agent_harness import ASAN, Message, Net, digest, inside, random_file, read, until
 from fetch_kit import BLOCK, GROUP, PER_BLOCK, PIECE, Fetcher
 from liar import Liar
 from paced import Paced
@@ -180,6 +180,32 @@ def test_an_origin_that_says_when_to_come_back_is_not_asked_before(fetcher: Fetc
     assert fetcher.ask("fetch", {"blocks": [[0, 1]]})["ok"]
     fetcher.client.wait(lambda: 0 in fetcher.told(), "the block, after a while")
     assert liar.asked["x"] == 2, "of its own accord it would have asked sooner, and more often"
+
+
+def test_who_fetches_its_ranges_has_holes_elsewhere_and_says_so(fetcher: Fetcher, nginx: Nginx) -> None:
+    """What is not wanted is asked for nowhere, told to nobody and read by no other site."""
+    path = random_file(nginx.www / "object", SIZE)
+    url = f"{nginx.url}/object"
+    fetcher.wants = [[2, 3], [30, 11]]
+    assert fetcher.open(url, fetcher.stat(url)["etag"])["ok"]
+    refused = fetcher.ask("fetch", {"blocks": [[5, 1]]})
+    assert not refused["ok"] and "block 5 is not in the ranges" in refused["error"]
+    data, blocks = path.read_bytes(), {2, 3, 4, *range(30, 41)}
+    assert read(fetcher.net, "b", 0, 100, group=GROUP)[1] == b"", "not even before anything is there"
+    assert fetcher.ask("fetch", {"blocks": [[2, 3]]})["ok"]
+    fetcher.client.wait(lambda: fetcher.told().keys() == {2, 3, 4}, "its first range")
+    got = read(fetcher.net, "b", 2 * BLOCK + 7, 5 * BLOCK, group=GROUP)[1]
+    assert got == data[2 * BLOCK + 7 : 5 * BLOCK], "what is there, and nothing of the hole behind it"
+    assert read(fetcher.net, "b", 5 * BLOCK, BLOCK, group=GROUP)[1] == b""
+    again = len(fetcher.client.events)
+    assert fetcher.open(url)["ok"]  # another master asks what it has
+    fetcher.client.wait(lambda: any(e["event"] == "digests" for e in fetcher.client.events[again:]), "it tells again")
+    assert fetcher.told().keys() == {2, 3, 4}
+    assert fetcher.ask("fetch", {"blocks": [[30, 11]]})["ok"]
+    fetcher.client.wait(lambda: fetcher.client.event("done", "b"), "it has what it wants")
+    assert fetcher.told().keys() == blocks
+    whole = b"".join(data[b * BLOCK : (b + 1) * BLOCK] if b in blocks else bytes(BLOCK) for b in range(41))
+    assert (fetcher.net.agents["b"].folder / "got").read_bytes() == whole[:SIZE]
 
 
 def test_an_agent_that_is_killed_asks_again_only_for_what_it_had_not_finished(fetcher: Fetcher, nginx: Nginx) -> None:

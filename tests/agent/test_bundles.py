@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import struct
 from pathlib import Path
 
 import pytest
-from agent_harness import ASAN, Message, Net, Transfer, make_pair, path_direct, until
-
-from datacast.services.framing import encode
+from agent_harness import ASAN, Message, Net, Transfer, make_pair, path_direct, read, until
 
 pytestmark = pytest.mark.root
 
@@ -238,24 +235,6 @@ def test_a_stream_that_leads_outside_makes_nothing(net: Net, tmp_path: Path, att
     assert not Path(transfer.dest["b"]).exists() and not Path("/tmp/evil").exists()
     assert {p for p in tmp_path.rglob("*") if "evil" in p.name} == before
     assert net.agents["b"].leftovers() == []
-
-
-def read(net: Net, host: str, off: int, length: int, **what: str) -> tuple[Message, bytes]:
-    """As a controller reads for another site: an answer, and bytes that are no frame."""
-    sock, got = net.client(host).sock, b""
-    sock.sendall(encode({"type": "read", "id": 1, "off": off, "len": length, **what}))
-
-    def more(n: int) -> bytes:
-        nonlocal got
-        while len(got) < n:
-            part = sock.recv(1 << 20)
-            assert part, "closed"
-            got += part
-        part, got = got[:n], got[n:]
-        return part
-
-    answer = json.loads(more(struct.unpack("!I", more(4))[0]))
-    return answer, more(answer.get("n", 0))
 
 
 def stream(net: Net, host: str, **what: str) -> tuple[Message, bytes]:

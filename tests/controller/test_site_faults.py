@@ -160,8 +160,9 @@ def test_a_part_of_a_group_that_was_forgotten_above_ends(tmp_path: Path) -> None
 
 
 REFUSED: list[tuple[dict[str, Any], int, str, str]] = [
-    ({"scatter": True}, 422, "not_between_sites", "scatter"),
-    ({"shards": {"s0": ["0-5"]}}, 422, "not_between_sites", "shards"),
+    ({"scatter": True}, 422, "bad_shards", "sfo/all"),
+    ({"shards": {"sfo/s0": ["9999999-"]}}, 422, "bad_shards", "shards"),
+    ({"scatter": True, "url": "https://x/y", "source": "", "source_path": ""}, 422, "bad_shards", "scatter"),
     ({"other_sources": ["a1"]}, 422, "not_between_sites", "other_sources"),
     ({"size": 5}, 422, "size", "size"),
     ({"source": "nobody"}, 409, "no_agent", "nobody"),

@@ -171,7 +171,7 @@ def test_other_sites_hear_of_what_has_come_before_hosts_have_it():
         s.have(packed(np.zeros(PIECES, bool)))
         request = s.ask("ams/0") if s.take("ams/0") else None
         assert request
-        waiting = asyncio.create_task(at.held(lambda: one, 2 + s.version, 60.0))
+        waiting = asyncio.create_task(at.held(lambda: one, "syd", 2 + s.version, 60.0))
         await asyncio.sleep(0.02)
         s.came("ams/0", bytes(request[1] + 1 - request[0]))
         return await asyncio.wait_for(waiting, 60.0)

@@ -30,11 +30,11 @@ class Site:
     """Lines that bring 64 KiB at a time, each site as many of them in a look as its rate says; hosts that have a piece
     a look after it has come."""
 
-    def __init__(self, rates: dict[str, int], size: int = SIZE) -> None:
-        self.sharing, self.rates, self.size = Sharing(size, seed=1), rates, size
+    def __init__(self, rates: dict[str, int], size: int = SIZE, wanted: list[tuple[int, int]] | None = None) -> None:
+        self.sharing, self.rates, self.size = Sharing(size, seed=1, wanted=wanted), rates, size
         self.came: dict[str, int] = dict.fromkeys(rates, 0)
         self.times = np.zeros(size, np.uint8)
-        self.got = np.zeros(self.sharing.total, bool)
+        self.got = ~self.sharing.wanted
         self.sharing.have(packed(self.got))
 
     def lines(self, site: str) -> list[str]:
@@ -72,6 +72,24 @@ class Site:
             assert looked < looks, self.sharing.offers()
             self.look()
         return looked
+
+
+def test_only_what_is_wanted_is_read_ahead():
+    """Two ranges, one of them inside a piece, one over several with an end inside one."""
+    wanted = [(5 * 256 * KIB + 100, 70 * KIB), (40 * 256 * KIB - 9, 6 << 20)]
+    site = Site({"near": 24, "far": 8}, wanted=wanted)
+    total = site.sharing.total
+    for name in ("near", "far"):
+        site.sharing.told(name, every(total), none(total))
+    assert site.sharing.held() == none(total) and site.sharing.offers() == []
+    site.until_whole()
+    came = np.zeros(SIZE, np.uint8)
+    for first, n in wanted:
+        came[first : first + n] = 1
+    assert (site.times == came).all()
+    held = np.unpackbits(np.frombuffer(bytes.fromhex(site.sharing.held()), np.uint8))[:total]
+    assert held.sum() == 1 + 25 and held[[5, 39, 40]].all()  # other sites hear of no more
+    assert site.sharing.held(below=True) == every(total)  # what these two have is passed on
 
 
 def test_two_sites_that_have_it_all_give_as_they_can():

@@ -88,6 +88,28 @@ def test_a_file_of_one_site_reaches_all_hosts_of_the_other_over_the_wide_area_on
     assert there["state"] == "done" and there["requested_by"] == "site ams"
 
 
+def test_parts_of_a_file_travel_only_to_the_sites_and_hosts_that_want_them(sites: Wan):
+    """A scatter over both sites, and ranges of which two hosts there want the same."""
+    path = sites.file(16 * MIB)
+    whole = path.read_bytes()
+    there = [f"sfo/sfo-{n}" for n in range(3)]
+    some = {there[0]: ["1000000-3999999"], there[1]: ["1000000-3999999"], there[2]: ["12000000-"]}
+    for to, more, wanted in (
+        (["ams-1", *there], {"scatter": True}, 12 * MIB),
+        (there, {"shards": some}, 3_000_000 + 16 * MIB - 12_000_000),
+    ):
+        name = "-".join(more)
+        with sites.carried(wanted) as links:
+            group = sites.end("ams", sites.order("ams", path, to, dest_path=name, **more))
+        assert group["state"] == "done", (group, sites.logs())
+        assert 1.0 <= links["ams", "sfo"] < 1.09, name  # with headers, and blocks at the ends of ranges
+        for host, [text] in group["shards"].items():
+            first, _, last = text.partition("-")
+            copy = sites.lab.host_folder(host.rpartition("/")[2]) / name
+            assert copy.stat().st_size == len(whole) and copy.stat().st_blocks * 512 < 7 * MIB, host
+            assert copy.read_bytes()[int(first) : int(last) + 1] == whole[int(first) : int(last) + 1], host
+
+
 def seen(top: Path) -> dict[str, tuple[int, object]]:
     """Of everything beneath: its rights, and its bytes or where it leads."""
     return {

@@ -12,6 +12,7 @@ import pytest
 
 from datacast.fabric_manager.api import GroupSpec
 from datacast.master.fetching import Fetching
+from datacast.master.shards import Shards
 from datacast.origins.exchange import unpacked
 from datacast.origins.ranges import piece_bytes
 
@@ -25,19 +26,27 @@ BLOCKS, PIECES = -(-SIZE // BLOCK), -(-SIZE // PIECE)
 class Hosts:
     """A master's fetching, and the members that it gives orders to."""
 
-    def __init__(self, url: str, names: tuple[str, ...] = ("a", "b")) -> None:
+    def __init__(
+        self, url: str, names: tuple[str, ...] = ("a", "b"), wants: dict[str, list[str]] | None = None
+    ) -> None:
         self.ordered: list[tuple[str, int]] = []
-        members = {n: SimpleNamespace(name=n, suspect=False, sends=True) for n in names}
+        members = {n: SimpleNamespace(name=n, suspect=False, sends=True, final=False, fail=self._fail) for n in names}
+        self.failed: list[tuple[str, str]] = []
+        shards = Shards.of(wants, SIZE, BLOCK) if wants else None
         self.tasks: list[Any] = []
         transfer = SimpleNamespace(
-            id="g", spec=GroupSpec(url=url, receivers=[*names]), size=SIZE, block=PER_BLOCK, blocks=BLOCKS,
+            id="g", spec=GroupSpec(url=url, receivers=[*names], shards=wants or {}),
+            size=SIZE, block=PER_BLOCK, blocks=BLOCKS,
             plan=SimpleNamespace(payload=PAYLOAD), order=SimpleNamespace(again=False), wake=asyncio.Event(), news=False,
-            scheduler=None,
+            scheduler=None, shards=shards, everybody=set(names),
         )  # fmt: skip
-        crew = SimpleNamespace(members=members, request=self._request)
+        crew = SimpleNamespace(members=members, request=self._request, receivers=[*members.values()])
         self.fetching = Fetching(transfer, crew, SimpleNamespace(spawn=self.tasks.append))  # type: ignore[arg-type]
         self.members, self.transfer = members, transfer
         self.fetching.begin([*names])
+
+    def _fail(self, code: str, message: str) -> None:
+        self.failed.append((code, message))
 
     async def _request(self, kind: str, members: list[Any], common: Any, parts: Any, wait: float) -> dict[str, Any]:
         ((name, part),) = parts.items()
@@ -84,6 +93,44 @@ def test_nothing_is_asked_for_that_is_not_offered_and_all_that_is_once():
         assert await hosts.deal() == []
         hosts.fetching.offered([(0, PIECES)])
         assert sorted(first + await hosts.deal()) == [*range(BLOCKS)]
+
+    asyncio.run(run())
+
+
+def test_of_ranges_each_fetches_what_it_wants_itself():
+    """a wants two pieces and b the last of them and one more; c, in no order to fetch, what a wants."""
+
+    async def run() -> None:
+        wants = {"a": [f"{2 * PIECE}-{4 * PIECE - 1}"], "b": [f"{3 * PIECE}-{5 * PIECE - 1}"]}
+        hosts = Hosts(FAR, wants=wants)
+        told = unpacked(hosts.fetching.fetched(), PIECES)
+        assert not told[2:5].any() and told[6:].all()  # of the rest there is nothing to wait for
+        assert await hosts.deal() == []
+        hosts.fetching.offered([(2, 3)])
+        # Blocks that reach beyond the pieces that anybody wants come with them: nobody will ever offer those.
+        touched = [b for b in range(BLOCKS) if b * BLOCK < 5 * PIECE and (b + 1) * BLOCK > 2 * PIECE]
+        assert await hosts.deal() == touched
+        shards = hosts.transfer.shards
+        own = {name: {b for first, n in shards.rows[name] for b in range(first, first + n)} for name in "ab"}
+        assert all(block in own[name] for name, block in hosts.ordered) and {n for n, _ in hosts.ordered} == {"a", "b"}
+        for name in "ab":
+            for block in [b for who, b in hosts.ordered if who == name]:
+                hosts.has(name, range(block, block + 1))
+        assert unpacked(hosts.fetching.fetched(), PIECES).all() and not hosts.fetching._missed()
+
+    asyncio.run(run())
+
+
+def test_whoever_nobody_can_fetch_for_any_more_fails_with_that_word():
+    async def run() -> None:
+        wants = {name: [f"{at * PIECE}-{(at + 1) * PIECE - 1}"] for at, name in enumerate("ab")}
+        hosts = Hosts(FAR, wants=wants)
+        hosts.fetching.offered([(0, 1)])
+        await hosts.deal()
+        assert not hosts.failed
+        hosts.fetching.not_fetched(hosts.members["b"], {"code": "origin_denied", "error": "no"})
+        await hosts.deal()
+        assert [code for code, _ in hosts.failed] == ["no_fetcher"] and "what b wants" in hosts.failed[0][1]
 
     asyncio.run(run())
 

@@ -31,10 +31,11 @@ from datacast.controller.sites.gateway import Gateway
 from datacast.controller.sites.peers import Peers
 from datacast.fabric_manager.api import GroupSpec
 from datacast.master.objects import Objects
-from datacast.origins.exchange import packed
+from datacast.origins.exchange import packed, runs_of, touched
 from datacast.origins.ranges import piece_bytes
 from datacast.services import framing
 from datacast.services.problems import Problem
+from datacast.services.ranges import blocks, spans, union
 from datacast.services.service import HttpServer, listen
 from datacast.services.tls import Identity
 
@@ -50,7 +51,8 @@ class Host:
         self.folders: set[str] = set()
         """Those of them that are the streams of directories."""
         self.parts: dict[str, bytes] = {}
-        """By group: what has been verified of it, from its front on."""
+        self.rows: dict[str, list[tuple[int, int]]] = {}
+        """By group: the file, and the bytes of it, first and count, that have been verified; the rest are holes."""
         self.mark, self.reads, self.address = 1, list[dict[str, Any]](), ""
         self.lies: Callable[[dict[str, Any], bytes], tuple[dict[str, Any], bytes]] | None = None
         """Of an answer: what is said in its place."""
@@ -79,6 +81,9 @@ class Host:
         if data is None:
             return {"type": "error", "id": asked["id"], "code": "not_found", "error": "nowhere"}, b""
         part = data[asked["off"] : asked["off"] + asked["len"]]
+        if not name:
+            rows, at = self.rows[asked["group"]], asked["off"]
+            part = next((part[: first + n - at] for first, n in rows if first <= at < first + n), b"")
         about = {"size": len(data), "mtime_ns": self.mark, "inode": 7}
         about |= {"bundle": 3} if name in self.folders else {}
         return {"type": "bytes", "id": asked["id"], "n": len(part), **about}, part
@@ -95,6 +100,8 @@ class Fabric:
         self.specs: dict[str, dict[str, Any]] = {}
         self.keyed: dict[str, str] = {}
         self.kept: dict[str, str] = {}
+        self.block = 50_000
+        """Bytes: ranges are widened to so many, and those are asked for at once."""
         self.offers: dict[str, list[tuple[int, int]]] = {}
         self.there: dict[str, np.ndarray] = {}
         self.refuses: Problem | None = None
@@ -169,6 +176,7 @@ class Fabric:
     # ---- what the fabric does ----
     async def _carry(self, group: str) -> None:
         spec, record, folder = self.specs[group], self.groups[group], False
+        shards: dict[str, list[str]] = spec["shards"]
         if spec["url"] is None:
             data = self.hosts[spec["source"]].files[spec["source_path"]]
             folder = spec["source_path"] in self.hosts[spec["source"]].folders
@@ -179,7 +187,7 @@ class Fabric:
             data = b"of a URL"
         for name, row in record["receivers"].items():
             if record["state"] == "running":
-                self.hosts[name].files[spec["dest_path"]] = data
+                self.hosts[name].files[spec["dest_path"]] = self._own(shards.get(name), data)
                 self.hosts[name].parts.pop(group, None)
                 if folder:
                     self.hosts[name].folders.add(spec["dest_path"])
@@ -195,33 +203,60 @@ class Fabric:
                 await asyncio.sleep(0.05)
             size = int(answer.headers["content-range"].rpartition("/")[2])
             piece = piece_bytes(size) if size else 1
-            there = self.there[group] = np.zeros(-(-size // piece), bool)
+            shards: dict[str, list[str]] = self.specs[group]["shards"]
+            unit = self.block if shards else piece  # asked for at once
+            own = {name: _blocks(shards.get(name, ["0-"]), size, unit) for name in record["receivers"]}
+            wanted = np.logical_or.reduce([*own.values()])
+            bytes_ = [row for name in own for row in spans(shards.get(name, ["0-"]), size, 1)]
+            offered = ~touched(union(bytes_), size, piece)
+            got = np.zeros(len(wanted), bool)
+            there = self.there[group] = np.zeros(len(offered), bool)
             data = bytearray(size)
-            while not there.all() and record["state"] == "running":
+            while not (got | ~wanted).all() and record["state"] == "running":
                 await self.hold.wait()
-                todo = [n for first, count in self.offers.get(group, ()) for n in range(first, first + count)]
-                for number in todo:
-                    first, last = number * piece, min(size, (number + 1) * piece) - 1
+                for first, count in self.offers.get(group, ()):
+                    offered[first : first + count] = True
+                for number in np.flatnonzero(wanted & ~got):
+                    first, last = int(number) * unit, min(size, (int(number) + 1) * unit) - 1
+                    if not offered[first // piece : last // piece + 1].all():
+                        continue
                     if (answer := await _range(http, url, first, last)) is None:
                         continue
                     if answer.status_code == 206 and len(answer.content) == last + 1 - first:
                         data[first : last + 1] = answer.content
-                        there[number] = True
+                        got[number] = True
                     elif answer.status_code in (412, 502):
                         self.fail(group, answer.json()["code"], answer.json()["detail"])
                         return b""
-                self.offers[group] = []
-                front = int(np.argmin(there)) if not there.all() else len(there)
+                missing = wanted & ~got
+                for n in range(len(there)):
+                    there[n] = not missing[n * piece // unit : -(-min(size, (n + 1) * piece) // unit)].any()
                 for name, row in record["receivers"].items():
-                    self.hosts[name].parts[group] = bytes(data[: front * piece])
-                    row["fraction"] = float(there.mean())
-                record["fraction"] = float(there.mean())
+                    host = self.hosts[name]
+                    host.parts[group] = bytes(data)
+                    host.rows[group] = [(r.first * unit, r.count * unit) for r in runs_of(own[name] & got)]
+                    row["fraction"] = float(got[own[name]].mean()) if own[name].any() else 1.0
+                record["fraction"] = float(got[wanted].mean())
                 await asyncio.sleep(0.01)
         return bytes(data)
+
+    def _own(self, texts: Sequence[str] | None, data: bytes) -> bytes:
+        """What a receiver has that wants these ranges: holes elsewhere."""
+        if texts is None:
+            return data
+        found = bytearray(len(data))
+        for first, n in blocks(texts, len(data), self.block):
+            found[first * self.block : (first + n) * self.block] = data[first * self.block : (first + n) * self.block]
+        return bytes(found)
 
     def stop(self) -> None:
         for task in self._tasks:
             task.cancel()
+
+
+def _blocks(texts: Sequence[str], size: int, unit: int) -> np.ndarray:
+    """Which blocks hold these ranges."""
+    return touched(((first * unit, n * unit) for first, n in blocks(texts, size, unit)), size, unit)
 
 
 async def _range(http: httpx.AsyncClient, url: str, first: int, last: int) -> httpx.Response | None:
