@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from rich.console import Console
 
+from datacast.cli import top
 from datacast.cli.top import GROUPS_MAX, look
+from datacast.services.problems import Problem
 
 
 class Fabric:
@@ -47,3 +51,23 @@ def test_it_asks_for_a_bounded_number_of_groups():
 
 def test_a_fabric_at_rest_is_no_error():
     assert "none is running" in shown(Fabric([]))
+
+
+def test_looks_are_repeated_and_a_controller_that_is_away_is_said(monkeypatch):
+    class Away(Fabric):
+        looks = 0
+
+        def topology(self):
+            self.looks += 1
+            if self.looks == 2:
+                raise Problem(503, "away", "no controller answers")
+            return super().topology()
+
+    fabric, console, pauses = Away([]), Console(width=120, record=True, force_terminal=True), []
+    monkeypatch.setattr(top, "connect", lambda *_: nullcontext(fabric))
+    monkeypatch.setattr(top, "Console", lambda: console)
+    monkeypatch.setattr(top.time, "sleep", pauses.append)
+    top.top(interval=7.0, count=3, controller="", token_file=None)
+    text = console.export_text()
+    assert (fabric.looks, pauses) == (3, [7.0, 7.0])
+    assert "no controller answers; trying again" in text and text.count("pair: 2 hosts") == 2
