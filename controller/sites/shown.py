@@ -5,13 +5,41 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from .records import SiteGroup
+from .records import Failure, Progress, SiteGroup
+
+
+def wrong_digest(group: SiteGroup, told: Progress, own: str) -> Failure | None:
+    """Of one whose SHA-256 was given and is another one at some hosts: whose copy is wrong. Hosts of a site have their
+    copy from one another, so one that is right there says that the site's is."""
+    if not told.final:
+        return None
+    wrong: dict[str, set[str]] = {}
+    right: set[str] = set()
+    for name, host in told.hosts.items():
+        site = name.rpartition("/")[0] or own
+        if host.state == "done":
+            right.add(site)
+        elif host.error is not None and host.error.code == "digest":
+            wrong.setdefault(site, set()).add(host.error.message)
+    if not wrong:
+        return None
+    every = set[str]().union(*wrong.values())
+    where, why = ", ".join(wrong), "; ".join(sorted(every)[:4])
+    if right:
+        text = f"the copy at {where} is wrong, at {', '.join(sorted(right))} it is as expected: {why}"
+    elif len(every) > 1:
+        text = f"the copies at {where} are wrong, and not the same: {why}"
+    else:
+        origin = f"{group.spec.source} at {own}" if group.parent is None else group.path[0]
+        text = f"what {group.spec.url or origin} has is not what was expected, so it is at {where}: {why}"
+    return Failure(code="digest", message=text[:8192])
 
 
 def row(group: SiteGroup, own: str) -> dict[str, Any]:
     """Without figures per receiver."""
     told, spec = group.progress(), group.spec
     states = [figures.state for figures in told.hosts.values()]
+    error = wrong_digest(group, told, own) or told.error
     return {
         "id": group.id,
         "state": told.state,
@@ -28,7 +56,7 @@ def row(group: SiteGroup, own: str) -> dict[str, Any]:
         "size": group.size,
         "fraction": told.fraction,
         "rate_bps": told.rate_bps,
-        "error": told.error.model_dump() if told.error else None,
+        "error": error.model_dump() if error else None,
         "receivers": len(states),
         "receivers_done": states.count("done"),
         "receivers_failed": states.count("failed"),

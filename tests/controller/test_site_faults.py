@@ -4,6 +4,7 @@ HTTPS. Nothing partial is ever at a destination."""
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import ssl
 from collections.abc import Callable
 from pathlib import Path
@@ -70,6 +71,37 @@ def test_a_file_that_becomes_another_ends_the_group_with_that_word(tmp_path: Pat
             ended = await ams.end(group)
             assert ended["state"] == "failed" and ended["sites"]["sfo"]["error"]["code"] == "changed", ended
             assert not any("f" in host.files for host in sfo.fabric.hosts.values())
+
+    play(steps)
+
+
+def test_a_file_that_is_not_what_was_expected_is_nowhere_and_the_group_says_whose_it_was(tmp_path: Path) -> None:
+    """By its SHA-256, given where the group begins: the source's own is another one; one site's copy, or two, is."""
+    right, other = hashlib.sha256(DATA).hexdigest(), "0" * 64
+
+    async def steps() -> None:
+        hosts = {**TWO, "oak": ["o0"]}
+        async with mesh(tmp_path, hosts, {"sfo": ["ams"], "oak": ["sfo"]}) as sites:
+            ams, sfo, oak = sites.values()
+            give(ams)
+            to = ["a1", "sfo/all", "sfo/oak/all"]
+            for name, expected, spoilt, state, words in (
+                ("source", other, {}, "failed", "what a0 at ams has is not what was expected, so it is at ams, sfo, "),
+                ("one", right, {oak: b"x"}, "partial", "the copy at sfo/oak is wrong, at ams, sfo it is as expected: "),
+                ("both", right, {oak: b"x", sfo: b"y"}, "partial", "the copy at sfo, sfo/oak is wrong, at ams it is"),
+                ("each", right, {oak: b"x", sfo: b"y"}, "failed", "the copies at sfo, sfo/oak are wrong, and not"),
+            ):
+                for site in sites.values():
+                    site.fabric.spoils = spoilt.get(site, b"")
+                group = await ams.end(await ams.made(to[name == "each" :], sha256=expected, dest_path=name))
+                assert (group["state"], group["error"]["code"]) == (state, "digest"), (name, group)
+                assert group["error"]["message"].startswith(words) and expected in group["error"]["message"], group
+                for site, host in ((ams, "a1"), (sfo, "s0"), (sfo, "s1"), (oak, "o0"))[name == "each" :]:
+                    is_wrong = site in spoilt or expected == other
+                    assert site.fabric.hosts[host].files.get(name) == (None if is_wrong else DATA), (name, host)
+                    if is_wrong:  # it says so itself, too
+                        own = await site.now(group["id"])
+                        assert own["error"]["code"] == "digest" and expected in own["error"]["message"], own
 
     play(steps)
 

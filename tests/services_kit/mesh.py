@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -104,6 +105,8 @@ class Fabric:
         """Bytes: ranges are widened to so many, and those are asked for at once."""
         self.offers: dict[str, list[tuple[int, int]]] = {}
         self.there: dict[str, np.ndarray] = {}
+        self.spoils = b""
+        """What takes the place of the first bytes of everything that is fetched here."""
         self.refuses: Problem | None = None
         """What is answered in place of the next groups."""
         self.resumed: list[str] = []
@@ -182,9 +185,16 @@ class Fabric:
             folder = spec["source_path"] in self.hosts[spec["source"]].folders
         elif spec["url"].startswith("site:"):
             data = await self._fetch(group, "https:" + spec["url"].removeprefix("site:"))
+            data = self.spoils + data[len(self.spoils) :]
             folder = Objects(GroupSpec(url=spec["url"])).folder
         else:
             data = b"of a URL"
+        is_, expected = hashlib.sha256(data).hexdigest(), spec["sha256"]
+        if record["state"] == "running" and expected not in (None, is_):
+            why = f"the file's SHA-256 is {is_}, expected was {expected}: the source has another file"
+            for row in record["receivers"].values():
+                row |= {"state": "failed", "error": {"code": "digest", "message": why}}
+            self.fail(group, "receivers_failed", f"all receivers failed: {why}")
         for name, row in record["receivers"].items():
             if record["state"] == "running":
                 self.hosts[name].files[spec["dest_path"]] = self._own(shards.get(name), data)
