@@ -1,8 +1,9 @@
 """Workers: processes that run masters, here or anywhere on the management network.
 
-A worker keeps one stream of orders open and reports a few times a second; each report renews its lease. A worker whose
-stream has ended and does not come back at once was killed; one that says nothing while its stream stands hangs. Either
-way its lease ends, and its groups go to others. A worker that comes back after that finds its groups gone.
+A worker keeps one stream of orders open and reports what is new a few times a second; each report renews its lease, and
+an empty one goes when there was nothing to tell for a second. A worker whose stream has ended and does not come back at
+once was killed; one that says nothing while its stream stands hangs. Either way its lease ends, and its groups go to
+others. A worker that comes back after that finds its groups gone.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ GATHER_S, BREATH_S = 0.5, 0.005
 """So long a report is put together at most, however many groups have news: it renews the lease. In between others get
 their turn, each time that so much was spent on it."""
 RENEW_S = 1.0
-"""A report that takes longer, or whose answer does, is no reason to lose the lease: an empty one goes beside it."""
+"""Nothing new for so long, or a report that takes longer, is no reason to lose the lease: an empty report goes."""
 RETRY_S, RETRY_MAX_S = 0.05, 0.4
 REPORTS_MAX, WEIGHT_MAX = 512, 4096
 """In one request: reports, and what they hold (report.weight), some megabytes. A busy worker waits for each request's
@@ -227,7 +227,8 @@ class Worker:
             if breath - began > GATHER_S:
                 await self._tell(batch)
                 batch, heavy, began = [], 0, time.monotonic()
-        await self._tell(batch)  # one without any renews the lease
+        if batch:
+            await self._tell(batch)
 
     async def _tell(self, batch: list[tuple[Running, bool, dict[str, Any]]]) -> None:
         began = time.monotonic()

@@ -95,6 +95,22 @@ def used(identity: str) -> dict[str, float]:
     return spent
 
 
+class Span(Quiet):
+    """What the lab's processes had used at each step: what the bench does before and after takes seconds, in which
+    services that wait would count."""
+
+    def __init__(self, identity: str) -> None:
+        self.identity = identity
+        self.at: dict[str, dict[str, float]] = {}
+
+    def step(self, text: str) -> None:
+        self.at[text] = used(self.identity)
+
+    def spent(self) -> dict[str, float]:
+        before, after = self.at["sending"], self.at["verifying"]
+        return {who: after[who] - before[who] for who in after}
+
+
 @dataclass
 class Bench:
     size: int
@@ -124,10 +140,9 @@ class Bench:
         )
         with Lab(options, f"path{os.getpid()}") as lab:
             lab.up()
-            before = used(lab.identity)
-            report = send(lab, settle(lab.graph, Transfer(source="a", receivers=("b",), file=self.payload)), Quiet())
-            after = used(lab.identity)
-        spent = {who: (after[who] - before[who]) * GIB / self.size for who in after}
+            span = Span(lab.identity)
+            report = send(lab, settle(lab.graph, Transfer(source="a", receivers=("b",), file=self.payload)), span)
+        spent = {who: seconds * GIB / self.size for who, seconds in span.spent().items()}
         done = report["receivers"]["b"]
         finish = report["finish_s"] or float("inf")
         run = Run(name, build, self.size * 8 / finish / 1e9, **spent, duplicates=report["duplicate_ratio"] or 0.0,

@@ -100,3 +100,13 @@ def test_a_worker_whose_report_takes_long_keeps_its_lease(monkeypatch: pytest.Mo
 
     asyncio.run(main())
     assert 4 <= client.heard <= 13
+
+
+def test_a_worker_without_news_tells_nothing_between_two_renewals() -> None:
+    client = Slow()
+
+    async def main() -> None:
+        await worker.Worker(client, SimpleNamespace(), "w").report()  # type: ignore[arg-type]
+
+    asyncio.run(main())
+    assert client.heard == 0
