@@ -48,6 +48,9 @@ TELL_S = 2.0
 RESUMABLE = ("throttled", "origin_failed", "stalled", "truncated", "origin_unreachable", "unreachable", "lease")
 """How a part ends whose origin was away for long: it is started again, and goes on from what it has."""
 RESUME_S = 2.0
+LOST_S, ASKED_S = 60.0, 10.0
+"""A group whose source cannot be read, nor its file anywhere else here, fails when nothing has moved for so long, and
+somebody has asked for it so lately."""
 
 
 class Coordinator:
@@ -61,6 +64,8 @@ class Coordinator:
         self._saved: dict[str, str] = {}
         self._last_told: dict[str, tuple[float, Progress]] = {}
         self._resume_at: dict[str, float] = {}
+        self._still: dict[str, tuple[float, list[float]]] = {}
+        """Groups whose source is lost: how far their parts are, and since when."""
         self._beginning: set[str] = set()
         """Orders that are being taken up: the same one may come from two sites at one moment."""
         self._keyed: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -187,10 +192,11 @@ class Coordinator:
         if site in self.peers.all:
             self.peers.all[site].wake.set()
 
-    async def cancel(self, group: SiteGroup) -> SiteGroup:
+    async def cancel(self, group: SiteGroup, why: Failure | None = None) -> SiteGroup:
+        """`why`: it has failed."""
         if group.progress().final:
             return group
-        group = self._put(group, cancelled=True)
+        group = self._put(group, cancelled=True, lost=why)
         await self._save(group)
         if group.local:
             await self._client.cancel_group(group.local)
@@ -246,10 +252,11 @@ class Coordinator:
             ]
             for group in mine:
                 if group.cancelled and group.parts[site].progress.state == "ordered":  # it never heard of it
-                    self._part(group, site, Progress(state="cancelled"))
+                    self._part(group, site, Progress(state="failed" if group.lost else "cancelled", error=group.lost))
             cancel = [g.id for g in mine if g.cancelled and not g.parts[site].progress.final]
             if orders or cancel or time.monotonic() >= end:
-                return Orders(orders=orders[:64], cancel=cancel[:4096])
+                why = {g.id: g.lost for g in mine if g.lost is not None and g.id in cancel}
+                return Orders(orders=orders[:64], cancel=cancel[:4096], why=why)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(min(5.0, max(0.01, end - time.monotonic()))):
                     await peer.wake.wait()
@@ -279,8 +286,8 @@ class Coordinator:
             raise Problem(404, "not_found", f"no object {group_id} is offered to you", what=group_id)
         return await self._exchanges.held(lambda: self.groups.get(group_id, group), site, version, wait)
 
-    async def heard(self, group_id: str, site: str, progress: Progress) -> bool:
-        """A site tells of its part; whether it is to end. Raises Problem."""
+    async def heard(self, group_id: str, site: str, progress: Progress) -> SiteGroup:
+        """A site tells of its part, which is to end where the group is cancelled. Raises Problem."""
         group = self.groups.get(group_id)
         if group is None or site not in group.parts:
             raise Problem(404, "group_not_found", f"site {site} has no part in a group {group_id}", what=group_id)
@@ -288,7 +295,7 @@ class Coordinator:
         if progress.state != "ordered" and not group.parts[site].progress.final:
             group = self._part(group, site, progress)
             await self._save(group)
-        return group.cancelled
+        return group
 
     def _part(self, group: SiteGroup, site: str, progress: Progress) -> SiteGroup:
         group = self.groups.get(group.id, group)
@@ -314,7 +321,7 @@ class Coordinator:
                 for group_id in told.cancel:
                     group = self.groups.get(group_id)
                     if group is not None and group.parent == site:
-                        await self.cancel(group)
+                        await self.cancel(group, told.why.get(group_id))
             except (SiteError, Problem) as error:
                 if isinstance(error, Problem):
                     self._complain(site, f"site {site}: {error.message}")
@@ -454,9 +461,26 @@ class Coordinator:
         if group.local and not group.own.final:
             own = await self._of_local(group)
             group = self._put(group, own=own)
+        if group.id in self.gateway.lost and not group.cancelled:
+            await self._look_for_source(group)
         await self._save(group)
         if group.parent is not None:
             await self._report(self.groups[group.id])
+
+    async def _look_for_source(self, group: SiteGroup) -> None:
+        """It may come back, and sites may have all of it between them."""
+        since, tried, error = self.gateway.lost[group.id]
+        moved, now = [part.progress.fraction for part in group.parts.values()], time.monotonic()
+        at, before = self._still.get(group.id, (0.0, []))
+        if moved != before or at < since:
+            self._still[group.id] = now, moved
+        elif now - at > LOST_S and now - tried < ASKED_S and not group.progress().final:
+            text = f"the source {group.spec.source} cannot be read, and no other host of {self.name} has all of it: "
+            self._still.pop(group.id)
+            why = Failure(code="source_lost", message=(text + error.message)[:8192])
+            for site in [name for name, part in group.parts.items() if part.progress.state == "ordered"]:
+                self._part(group, site, Progress(state="failed", error=why))  # whoever never asked is not waited for
+            await self.cancel(self.groups[group.id], why)
 
     async def _of_local(self, group: SiteGroup) -> Progress:
         assert group.local
@@ -495,8 +519,9 @@ class Coordinator:
         at, before = self._last_told.get(group.id, (0.0, Progress()))
         if progress == before and now - at < TELL_S:
             return
+        why = None
         try:
-            cancel = await self.peers.tell(group.parent, group.id, progress)
+            cancel, why = await self.peers.tell(group.parent, group.id, progress)
         except Problem as error:
             if error.status != 404:
                 raise
@@ -506,7 +531,7 @@ class Coordinator:
             self._last_told.pop(group.id, None)
             await self._save(self._put(group, told=True))
         elif cancel:
-            await self.cancel(group)
+            await self.cancel(group, why)
 
 
 def _failed(code: str, message: str) -> Progress:

@@ -35,6 +35,7 @@ PATIENCE_S = 8.0
 """A host's question likewise: it gives up after ten seconds without a byte."""
 AGAIN_S, NEWS_S = 0.1, 0.5
 HOLDERS_S = 1.0
+LOST_MAX = 1024
 
 
 def parse_range(value: str | None, size: int) -> tuple[int, int]:
@@ -58,6 +59,9 @@ class Gateway:
         """Of a local group: when it was looked at, its receivers, those that fetch first, and who is done."""
         self.sharing: dict[str, Sharing] = {}
         """Of groups that come from other sites."""
+        self.lost: dict[str, tuple[float, float, SiteError]] = {}
+        """Groups that begin here and whose source cannot be read, nor what it has from others: since when, when it was
+        tried last, and why."""
 
     # ---- from this site ----
     async def stat(self, host: str, path: str) -> tuple[int, Mark, bool]:
@@ -74,6 +78,23 @@ class Gateway:
         if Mark(mtime_ns=found.mtime_ns, inode=found.inode) != group.file or found.size != group.size:
             raise SiteError(f"{group.spec.source_path} changed while it was sent", group.spec.source_path, "changed")
         return found.data
+
+    async def _from_first(self, group: SiteGroup, off: int, length: int) -> bytes:
+        """From the source; where that is gone, from receivers here. Raises SiteError."""
+        try:
+            data = await self._from_source(group, off, length)
+        except SiteError as error:
+            if error.code == "changed":
+                raise
+            data = await self._from_receivers(group, off, length) if group.local else b""
+            if not data:
+                while len(self.lost) >= LOST_MAX:
+                    self.lost.pop(next(iter(self.lost)))
+                now = time.monotonic()
+                self.lost[group.id] = self.lost.get(group.id, (now,))[0], now, error
+                raise
+        self.lost.pop(group.id, None)
+        return data
 
     async def _who_has(self, local: str) -> tuple[list[str], set[str]]:
         at, hosts, done = self._holders.get(local, (0.0, [], set()))
@@ -111,7 +132,7 @@ class Gateway:
 
     async def _here(self, group: SiteGroup, off: int, length: int) -> bytes:
         if group.parent is None:
-            return await self._from_source(group, off, length)
+            return await self._from_first(group, off, length)
         sharing = self.sharing.get(group.id)
         if sharing is not None and (data := sharing.store.peek(off, off + length - 1)):
             return data

@@ -20,7 +20,7 @@ from datacast.services.sites_file import SiteError
 from datacast.services.tls import Identity, TlsError, explain, https_context
 
 from .directory import Directory
-from .records import Held, Orders, Progress
+from .records import Failure, Held, Orders, Progress
 
 log = logging.getLogger("datacast.sites")
 
@@ -186,10 +186,14 @@ class Peers:
                 f"site {name} orders what cannot be read: {error.errors()[0]}", name, "bad_answer"
             ) from error
 
-    async def tell(self, name: str, group: str, progress: Progress) -> bool:
-        """How a part is doing; whether it is to end. Raises as `ask`."""
+    async def tell(self, name: str, group: str, progress: Progress) -> tuple[bool, Failure | None]:
+        """How a part is doing; whether it is to end, and why where it has failed. Raises as `ask`."""
         told = await self.ask(name, "POST", f"/site/groups/{group}/progress", progress.model_dump(mode="json"))
-        return isinstance(told, dict) and told.get("cancel") is True
+        try:
+            why = Failure.model_validate(told["why"]) if told["why"] else None
+        except (ValidationError, LookupError, TypeError):
+            why = None
+        return isinstance(told, dict) and told.get("cancel") is True, why
 
     async def held(self, name: str, group: str, version: int) -> Held:
         """What it has of an object; waits until that is another version. Raises as `ask`."""

@@ -72,6 +72,8 @@ class Order(_Message):
 class Orders(_Message):
     orders: Annotated[list[Order], Field(max_length=64)] = []
     cancel: Annotated[list[Id], Field(max_length=4096)] = []
+    why: dict[Id, Failure] = {}
+    """Of some of these: they have failed where they began."""
 
 
 class Held(_Message):
@@ -121,6 +123,8 @@ class SiteGroup(_Message):
     """The receivers of the order."""
     parts: Annotated[dict[Name, Part], Field(max_length=PARTS_MAX)] = {}
     cancelled: bool = False
+    lost: Failure | None = None
+    """It is cancelled because there is nobody left to have it from."""
     own: Progress = Progress()
     """Of the receivers here."""
     told: bool = False
@@ -156,8 +160,11 @@ class SiteGroup(_Message):
         rows = list(hosts.values())
         error = next((p.error for p in every if p.error is not None and p.state in ("failed", "partial")), None)
         error = error or next((p.error for p in every if p.error is not None), None)
+        state = _together([p.state for p in every], self.cancelled)
+        if self.lost is not None:
+            state, error = "failed" if state == "cancelled" else state, self.lost
         return Progress(
-            state=_together([p.state for p in every], self.cancelled),
+            state=state,
             fraction=sum(row.fraction for row in rows) / len(rows) if rows else 0.0,
             rate_bps=max((p.rate_bps for p in every), default=0),
             error=error,

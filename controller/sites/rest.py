@@ -106,7 +106,8 @@ def router(known: Coordinator | None, problems: Callable[..., dict[int | str, di
 
     @routes.post("/site/groups/{group}/progress", include_in_schema=False)
     async def progress(request: Request, group: GroupId, told: Progress) -> JSONResponse:
-        return JSONResponse({"cancel": await coordinator.heard(group, site_of(request), told)})
+        found = await coordinator.heard(group, site_of(request), told)
+        return JSONResponse({"cancel": found.cancelled, "why": found.lost.model_dump() if found.lost else None})
 
     @routes.get("/site/groups/{group}/held", include_in_schema=False)
     async def held(

@@ -148,6 +148,51 @@ def test_a_site_that_goes_away_and_comes_back_goes_on(tmp_path: Path) -> None:
     play(steps)
 
 
+def test_receivers_that_are_done_give_other_sites_what_a_lost_source_cannot(tmp_path: Path) -> None:
+    async def steps() -> None:
+        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+            ams, sfo = sites.values()
+            give(ams)
+            await sfo.stop()
+            group = await ams.made(["a1", "sfo/all"])
+            await until(lambda: ams.coordinator.groups[group].own.state == "done")
+            ams.fabric.hosts["a0"].address = ""
+            await sfo.start()
+            assert (await ams.end(group))["state"] == "done" and sfo.has("s1", DATA)
+
+    play(steps)
+
+
+def test_a_group_whose_source_is_lost_ends_at_all_sites_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No other host here has the file. One site has begun, one never heard of it, one stands behind another."""
+    monkeypatch.setattr(coordinator, "LOST_S", 0.5)
+
+    async def steps() -> None:
+        hosts = {**TWO, "oak": ["o0"], "syd": ["y0"]}
+        async with mesh(tmp_path, hosts, {"sfo": ["ams"], "oak": ["sfo"], "syd": ["ams"]}) as sites:
+            ams, sfo, oak, syd = sites.values()
+            give(ams)
+            for site in (sfo, syd):
+                await site.stop()
+            group = await ams.made(["sfo/all", "sfo/oak/all", "syd/all"])
+            ams.fabric.hosts["a0"].address = ""
+            await sfo.start()
+            ended = await ams.end(group)
+            await syd.start()
+            assert (ended["state"], ended["error"]["code"]) == ("failed", "source_lost"), ended
+            why = ended["error"]["message"]
+            assert "the source a0 cannot be read" in why and "a0 has no agent" in why
+            for site in (sfo, oak):
+                own = await site.end(group)
+                assert (own["state"], own["error"]) == ("failed", ended["error"]), own
+            assert {part["error"]["code"] for part in ended["sites"].values()} == {"source_lost"}
+            assert not any("f" in host.files for site in (sfo, oak, syd) for host in site.fabric.hosts.values())
+
+    play(steps)
+
+
 def test_a_cancel_reaches_a_site_that_has_begun_and_one_that_never_heard_of_it(tmp_path: Path) -> None:
     async def steps() -> None:
         hosts = {**TWO, "oak": ["o0"]}
