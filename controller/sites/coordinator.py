@@ -119,10 +119,10 @@ class Coordinator:
         if (spec.scatter or spec.shards) and spec.url is not None:
             field = "scatter" if spec.scatter else "shards"
             raise _refusal("bad_shards", field, "what a url names goes to all receivers as a whole")
-        if spec.other_sources or spec.holds or spec.unfinished:
-            raise _refusal(
-                "not_between_sites", "other_sources", "a group of several sites has one source, a file of a host here"
-            )
+        for field in ("other_sources", "holds", "unfinished", "source_paths"):
+            if getattr(spec, field):
+                why = "a group of several sites has one source, which has all of a file at source_path"
+                raise _refusal("not_between_sites", field, why)
         assert isinstance(spec.receivers, list)
         try:
             members = split(spec.receivers, self.name, self._below(), [])
