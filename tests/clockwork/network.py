@@ -197,7 +197,7 @@ class End(asyncio.Transport):
         return self._closing
 
     def close(self) -> None:
-        if self._closing:
+        if self._closing or self.network.loop.is_closed():  # a task of a world that is over, collected late
             return
         self._closing = True
         self._out.append(None)
