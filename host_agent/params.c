@@ -83,8 +83,7 @@ static bool tree(const json_t *o, struct tree_params *t, struct fault *why)
                                   .delta = delta,
                                   .interval = interval * DC_US,
                                   .packet_bytes = (uint32_t)packet,
-                                  .credits = (uint32_t)credits,
-                                  .adaptive = json_is_true(json_object_get(o, "adaptive"))};
+                                  .credits = (uint32_t)credits};
   t->burst = (uint32_t)burst;
   t->rto_min = rto * DC_MS;
   t->cache_bytes = cache;

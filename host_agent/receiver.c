@@ -201,7 +201,6 @@ static bool add_tree(struct group *g, const struct tree_params *p, struct fault 
   struct dc_receiver_cfg cfg;
   dc_receiver_cfg_default(&cfg);
   cfg.credits = p->rate.credits;
-  cfg.adaptive = p->rate.adaptive;
   /* On a slow link all credits take their time: a timer that cannot reach it would ask for every packet twice, and by
    * Karn's rule never learn better. They all do so after the first one came at once. */
   dc_time window = rate_time(p, (uint64_t)p->rate.credits * g->layout.piece);

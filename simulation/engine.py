@@ -66,14 +66,13 @@ class TreeConfig:
     burst: int = 1
     packet_bytes: int = 1500
     credits: int = 16
-    adaptive: bool = False
     rto_min: int = 10_000_000
     rto_max: int = 500_000_000
     rto_init: int = 100_000_000
     reorder: int = 3
 
     @classmethod
-    def of(cls, t: Transport, adaptive: bool = False) -> TreeConfig:
+    def of(cls, t: Transport) -> TreeConfig:
         """As an agent makes it of what a master hands out (host_agent/params.c)."""
         return cls(
             cc=t.cc,
@@ -85,7 +84,6 @@ class TreeConfig:
             burst=t.burst,
             packet_bytes=t.packet_bytes,
             credits=t.credits,
-            adaptive=adaptive,
             rto_min=t.rto_min_ms * 1_000_000,
             rto_init=max(100_000_000, 4 * t.rto_min_ms * 1_000_000),
         )

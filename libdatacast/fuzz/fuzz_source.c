@@ -60,14 +60,14 @@ static unsigned poll(unsigned cap)
     unsigned child = tx[i].ret->port[0];
     MUST(child < m.children && tx[i].ret->n == 1 + child % 3);
     MUST(m.asked[tx[i].seq] >> child & 1); /* nobody is sent what he did not ask for */
-    if (tx[i].flags == 0) {
+    if ((tx[i].flags & DC_FLAG_MASK) == 0) {
       MUST(tx[i].seq >= m.begin && tx[i].seq < m.end);
       /* A second time is a duplicate, and says so. */
       MUST(!(m.fresh[tx[i].seq] >> child & 1) || m.children > DC_SOURCE_CHILDREN_MAX);
       m.fresh[tx[i].seq] |= 1u << child;
       m.sent++;
     } else {
-      MUST(tx[i].flags == DC_FLAG_DUP);
+      MUST((tx[i].flags & DC_FLAG_MASK) == DC_FLAG_DUP);
     }
   }
   dc_source_counters(m.s, &c);

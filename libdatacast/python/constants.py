@@ -16,6 +16,7 @@ FLAG_DUP: Final = 0x02  # data - answer to a duplicate interest; no cache keeps 
 FLAG_NOCACHE: Final = 0x04  # interest - not to be answered from a cache
 FLAG_LAST: Final = 0x08  # data - the last that is assigned to this tree (a hint); interest - the last that is asked for
 FLAG_MASK: Final = 0x0f
+FLAG_PATH: Final = 0xf0  # data - what the path from the source holds, a code of four bits
 
 # Flags of a stop in a route; every other bit is zero.
 STOP_STORE: Final = 0x01  # this waypoint keeps what passes in its content store

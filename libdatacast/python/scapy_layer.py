@@ -60,7 +60,7 @@ class Datacast(Packet):
     fields_desc = [  # noqa: RUF012
         BitField("version", c.VERSION, 4),
         BitEnumField("type", c.TYPE_DATA, 4, TYPES),
-        FlagsField("flags", 0, 8, ["RETX", "DUP", "NOCACHE", "LAST"]),
+        FlagsField("flags", 0, 8, ["RETX", "DUP", "NOCACHE", "LAST", "path1", "path2", "path4", "path8"]),
         ShortField("length", None),
         XIntField("tree", 0),
         IntField("seq", 0),

@@ -1,26 +1,17 @@
 /* Holds the slowest receiver at a steady place in the caches (docs/decisions/congestion-control.md).
  *
- * The interests that nodes send on say how far their slowest child is from falling out of the content store (lag,
- * 0..255 of its depth D). Between two such reports the front has moved by `asked` packets and the lag has changed by
- * `lag`, so the slowest receiver has taken asked - lag * D / 255 of them: its rate is measured, not searched for. The
- * source then sends
+ * The interests that nodes send on say how far their slowest child is from falling out of the content store (lag, 0..255 of its
+ * depth D). Between two such reports the front has moved by `asked` packets and the lag has changed by `lag`, so the slowest
+ * receiver has taken asked - lag * D / 255 of them: its rate R is measured, not searched for. The source then sends
  *
  *     r = R * (1 + k * (target - lag) / 255)
  *
- * which keeps the slowest receiver always busy and always inside the caches. What a report leads to shows a round trip
- * later, when the slowest receiver has taken another N packets: k is D / 2N where N is more than D, or the loop would
- * swing. Where there is no lag at all the rate is unknown but higher, and the source probes: by doubling in the
- * beginning, then faster and faster after the last report, but by no more per round than the caches can show before
- * they overflow.
- *
- * Duplicates remain as the signal of the cases where this is not enough:
- *   eviction  (asked for once, so it fell out of the caches): the distance beyond the caches costs one duplicate per
- *             packet and R / (R - r) of them, so r goes far below R until the distance is one that the caches cover
- *             once a round trip is full again, then straight back to R. The duplicates' spacing is the slowest
- *             receiver's rate.
- *   loss      (asked for again): the way to the caches is congested; as TCP does, r falls, and comes back to where it
- *             was. */
+ * Where nobody lags R is higher than r, and the source probes. Receivers hold what the path fills at R, as the source tells
+ * them, and the credits of the plan. Duplicates remain as the signal of the cases where this is not enough:
+ *   eviction  (asked for once, so it fell out of the caches): r goes far below R until the caches cover the distance again
+ *   loss      (asked for again): the way to the caches is congested; as TCP does, r falls, and comes back to where it was */
 #include "datacast/cc.h"
+#include "datacast/wire.h"
 
 enum mode { START, HOLD, RECOVER };
 
@@ -36,7 +27,6 @@ enum {
   REPORTS = 4,     /* of lags that a round needs at least */
   COURTESY = 64,   /* rounds of additive increase after a loss */
   SLACK = 40,      /* packets a receiver can fall back by before any lag shows: its credits beyond the path's own */
-  QUIET = 8,       /* rounds without a lag that double the probing where the caches are small */
   BRAKE = 191,     /* lag beyond which the front waits for who stands still */
   PIPE = 2         /* fourths of a round trip that lie between the source and the caches, at first */
 };
@@ -48,37 +38,35 @@ enum {
 #define STEP (20 * DC_MS)
 enum { RESTS = 10, CREEP = 16 };
 
-/* A round ends when interests come in that answer what was sent after it began: about a round trip. A receiver asks for
- * number n + w when it gets n. */
+/* A round begins with an interest, and ends when the packet that is sent next then is answered. A receiver asks for number n + w
+ * when it gets n, so the answer to n tells the round trip, whoever waits for tokens. */
 
 struct state {
   struct dc_cc_params p;
   uint64_t rate, base; /* r, and R as far as known */
+  uint64_t limit;      /* of r, from the control plane; 0 for none */
   uint64_t actual;     /* what is really asked for, smoothed */
   uint64_t high;       /* rate that caused no lag, as far as that is still to be trusted */
   dc_time tick;
   dc_time since, last_dup, last, cut; /* begin of a run; last duplicate, interest, answer to a loss */
   dc_time gap;                        /* longest pause between two duplicates of this recovery */
-  dc_time far;                        /* last duplicate of this recovery from beyond what the caches cover */
   dc_time from, begun;                /* the measurement's begin, the round's */
-  dc_time trip;                       /* round trip */
+  dc_time trip, answer;               /* round trip; how long this round's first packet took, 0: not answered yet */
   dc_time waits, rests;    /* since when the front waits, 0: it does not; until then it does not wait again */
   dc_time settled;         /* duplicates until then are still of the recovery before */
   uint64_t least, ceiling; /* of R in this recovery; r when a loss was told */
-  uint32_t limit;          /* where this recovery ends at the latest: packets behind */
-  uint32_t from_asked, round_asked, sent, cut_sent;
+  uint32_t from_asked, round_asked, round_sent, sent, cut_sent;
   uint32_t run, dup_seq;  /* duplicates with numbers in a row; the last one */
   uint32_t asked, window; /* one past the newest number asked for; w as far as known */
   uint32_t round;         /* `asked` at the end of this round */
   uint32_t depth;
-  uint16_t quiet; /* rounds without a lag */
-  uint8_t mode, lag, from_lag, step, courtesy, pipe;
-  bool lagged;     /* some lag was seen in this round */
-  bool timed;      /* a round trip was measured */
-  bool halved;     /* the first lag was answered */
-  bool blind;      /* no rate was measured before this recovery */
-  uint8_t reports; /* of lags in this round, at least so many */
-  bool starved;    /* the queue of interests was empty in this round */
+  uint8_t mode, lag, from_lag, round_lag, step, courtesy, pipe;
+  uint8_t told;         /* that the path holds, as in data's flags */
+  uint8_t reports;      /* of lags in this round, at least so many */
+  bool timed, halved;   /* a round trip was measured; the first lag was answered */
+  bool fresh;           /* no interest in this round yet */
+  bool lagged, starved; /* some lag was seen in this round; the queue of interests was empty */
+  bool waited;          /* what was told did not grow at the end of the round before */
 };
 
 _Static_assert(sizeof(struct state) <= DC_CC_STATE, "state of cc=steady");
@@ -93,21 +81,21 @@ static uint64_t bits(const struct state *s, uint64_t packets) { return packets *
 /* bit/s of so many bits in so long, without overflow for up to 2^33 bits. */
 static uint64_t per_second(uint64_t b, dc_time dt) { return dt == 0 ? UINT64_MAX : b * DC_SEC / dt; }
 
-/* Packets that the slowest receiver takes in a round trip. */
-static uint64_t pipe(const struct state *s)
+/* Packets of a round trip at a rate, below 2^42 and some hours; of the slowest receiver. */
+static uint64_t held(const struct state *s, uint64_t rate)
 {
-  if (!s->timed)
-    return 0;
-  uint64_t b = s->base / 1000 * (s->trip / DC_US) / 1000; /* bits, for rates below 2^42 and some hours */
-  return b / (8 * (uint64_t)s->p.packet_bytes);
+  return s->timed ? rate / 1000 * (s->trip / DC_US) / 1000 / (8 * (uint64_t)s->p.packet_bytes) : 0;
 }
+
+static uint64_t pipe(const struct state *s) { return held(s, s->base); }
 
 static void begin_round(struct state *s, dc_time now)
 {
   s->begun = now;
   s->round_asked = s->asked;
-  s->round = s->sent + s->window;
   s->lagged = s->starved = false;
+  s->answer = 0;
+  s->fresh = true;
   s->reports = 0;
 }
 
@@ -115,7 +103,7 @@ static void start(void *state, dc_time now, const struct dc_cc_params *p)
 {
   struct state *s = state;
   *s = (struct state){.p = *p, .tick = now, .trip = FIRST_TRIP * p->interval, .step = 1, .depth = 1, .pipe = PIPE};
-  s->window = p->credits != 0 ? p->credits : CREDITS;
+  s->window = s->p.credits = p->credits != 0 ? p->credits : CREDITS;
   s->rate = s->base = s->actual = clamp(s, p->rate_init);
   begin_round(s, now);
 }
@@ -204,7 +192,6 @@ static void measure(struct state *s, dc_time now)
   if (s->mode == START)
     s->mode = HOLD;
   s->step = 1;
-  s->quiet = 0;
   measure_from(s, now);
 }
 
@@ -213,7 +200,6 @@ static void hold(struct state *s, dc_time now)
   s->mode = HOLD;
   s->settled = now + s->trip + s->trip / 4;
   s->cut_sent = s->sent;
-  s->quiet = 0;
   begin_round(s, now);
   measure_from(s, now);
   follow(s, now);
@@ -231,13 +217,8 @@ static void evicted(struct state *s, dc_time now, const struct dc_cc_event *e)
       s->base = clamp(s, s->base / 2);
     if (s->settled != 0 && now - s->settled < s->trip)
       s->pipe /= 2; /* the last recovery ended too early */
-    s->blind = s->mode == START;
-    /* The first one lies where the caches end: back by what lies between there and the target. */
-    s->limit = s->blind || s->pipe != PIPE ? 0 : e->behind - (uint32_t)((uint64_t)s->depth * (255u - target(s)) / 255);
-    s->limit = s->limit > e->behind ? 0 : s->limit;
     s->mode = RECOVER;
     s->least = s->base / 8;
-    s->far = 0;
     s->gap = 0;
   } else if (now - s->last_dup > s->gap) { /* after more than a round trip it comes from a timer */
     s->gap = now - s->last_dup < s->trip ? now - s->last_dup : s->trip;
@@ -247,20 +228,15 @@ static void evicted(struct state *s, dc_time now, const struct dc_cc_event *e)
     s->since = now;
     s->run = 1;
   } else if (++s->run > RUN) {
-    /* Its credits may have to grow first: a rate that was measured already stands for two round trips. */
-    bool sure = now - s->since > 2 * s->trip;
     uint64_t r = clamp(s, per_second(bits(s, s->run - 1u), now - s->since));
-    if (r < s->base && (s->blind || sure))
+    if (r < s->base && now - s->since > 2 * s->trip) /* its credits may have to grow first */
       s->base = r > s->least ? r : s->least;
   }
   s->dup_seq = e->seq;
   s->last_dup = now;
   if (s->mode != RECOVER)
     return;
-  if (e->behind > covered(s) && e->behind > s->limit) {
-    if (!next)
-      s->far = now;
-  } else if (s->far == 0 || (next && s->run > RUN) || now - s->far > s->trip / 2) {
+  if (e->behind <= covered(s)) {
     hold(s, now);
     return;
   }
@@ -330,6 +306,15 @@ static void interest(void *state, dc_time now, const struct dc_cc_event *e)
   if (!s->timed && s->sent > 0 && e->seq >= s->window)
     first_trip(s, now);
   s->starved |= e->queued <= 1;
+  if (s->fresh) {
+    s->fresh = false;
+    s->round_lag = e->lag;
+    s->begun = now;
+    s->round_asked = s->asked;
+    s->round_sent = s->sent;
+    s->round = s->sent + s->window + 1; /* the next packet's answer asks for the number before */
+  } else if (s->answer == 0 && s->asked >= s->round)
+    s->answer = now > s->begun ? now - s->begun : 1;
   s->depth = e->depth;
   if (s->mode == START && !s->halved && e->lag > 0) {
     s->base = clamp(s, s->base / 2); /* until it is measured: the last doubling was one too many */
@@ -349,8 +334,8 @@ static void interest(void *state, dc_time now, const struct dc_cc_event *e)
 /* bit/s that a round may add: what the caches can show, within a round, before they overflow. */
 static uint64_t gentle(const struct state *s)
 {
-  unsigned doubled = s->quiet / QUIET < 12 ? s->quiet / QUIET : 12;
-  return per_second(bits(s, ((uint64_t)s->depth * s->depth / (8 * SLACK) + 1) << doubled), s->trip);
+  uint64_t safe = per_second(bits(s, (uint64_t)s->depth * s->depth / (8 * SLACK) + 1), s->trip);
+  return safe > s->base / 128 ? safe : s->base / 128;
 }
 
 /* Probe for more where the slowest receiver shows no lag. */
@@ -380,10 +365,24 @@ static void grow(struct state *s)
     if (s->step < 32)
       s->step = (uint8_t)(2 * s->step);
   }
-  /* With too few interests to use the rate, it says nothing of the receivers, and must not run away. */
-  uint64_t most = s->starved && s->mode != START ? 4 * s->actual : s->p.rate_max;
-  if (s->base < most)
-    s->base = clamp(s, s->base + add < most ? s->base + add : most);
+  s->base = clamp(s, s->base + add);
+}
+
+/* While interests are what is short and the slowest receiver keeps up, the path holds more than was told; never more than R
+ * fills. That shows a round later. Receivers give up a credit with every fourth packet: `window` is never less than they have. */
+static void tell(struct state *s)
+{
+  uint64_t r = s->mode == START ? s->p.rate_max : s->base, n = held(s, s->limit != 0 && s->limit < r ? s->limit : r);
+  uint8_t most = dc_path_flags(n < DC_PATH_MAX ? (uint32_t)n : DC_PATH_MAX);
+  uint32_t w = s->p.credits + dc_path_packets(s->told), less = (s->sent - s->round_sent) / 8;
+  s->window = s->window > w + less ? s->window - less : w;
+  s->waited = !s->waited;
+  if (s->told > most)
+    s->told = (uint8_t)(s->told - 0x10);
+  else if (s->told < most && s->waited && s->starved && s->lag <= s->round_lag && s->lag <= target(s))
+    s->told = (uint8_t)(s->told + 0x10);
+  w = s->p.credits + dc_path_packets(s->told);
+  s->window = w > s->window ? w : s->window;
 }
 
 static void end_round(struct state *s, dc_time now)
@@ -393,21 +392,15 @@ static void end_round(struct state *s, dc_time now)
   if (asked < (1u << 24) && took > 0 && s->waits == 0)
     s->actual =
         s->mode == START ? per_second(bits(s, asked), took) : (s->actual + per_second(bits(s, asked), took)) / 2;
-  /* Rounds that end early, because w has grown, tell nothing. */
-  if (took < s->trip && !s->p.adaptive)
-    s->trip = took > 0 ? took : 1;
-  else if (took > s->trip && s->asked >= s->round)
-    s->trip += s->trip / 64 < took - s->trip ? s->trip / 64 : took - s->trip;
+  if (s->answer != 0)
+    s->trip = s->answer < s->trip ? s->answer : s->trip;
   if (!s->lagged) {
     uint64_t used = s->base < s->actual ? s->base : s->actual;
-    if (used > s->high)
-      s->high = used;
-    if (s->quiet < UINT16_MAX)
-      s->quiet++;
+    s->high = used > s->high ? used : s->high;
     grow(s);
   }
-  if (s->window > s->p.credits)
-    s->window -= s->window / 32;
+  if (s->answer != 0)
+    tell(s);
   begin_round(s, now);
   follow(s, now);
 }
@@ -421,8 +414,7 @@ static void tick(void *state, dc_time now)
   s->tick += n * s->p.interval;
   if (s->mode == RECOVER)
     recovered(s, now);
-  else if (s->timed && s->reports >= REPORTS &&
-           ((s->asked >= s->round && (!s->p.adaptive || now - s->begun >= s->trip)) || now - s->begun > LONG * s->trip))
+  else if (s->timed && s->reports >= REPORTS && (s->answer != 0 || now - s->begun > LONG * s->trip))
     end_round(s, now);
 }
 
@@ -434,10 +426,17 @@ static dc_time next_tick(const void *state)
 
 static uint64_t rate(const void *state) { return ((const struct state *)state)->rate; }
 
+static uint8_t told(void *state, uint64_t limit)
+{
+  ((struct state *)state)->limit = limit;
+  return ((struct state *)state)->told;
+}
+
 const struct dc_cc_ops dc_cc_steady = {.name = "steady",
                                        .spreads_repairs = true,
                                        .init = start,
                                        .interest = interest,
                                        .tick = tick,
                                        .next_tick = next_tick,
-                                       .rate = rate};
+                                       .rate = rate,
+                                       .told = told};

@@ -4,8 +4,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "credits.h"
-
 /* Every interest that is out has a slot. Slots are found by sequence number through a hash whose heads lie side by side
  * for neighbouring numbers, and stand in one of three lists, each in the order of sending:
  *   FRESH    sent once: later data that arrives counts against the first ones (loss by gap)
@@ -52,7 +50,9 @@ struct dc_receiver { /* what each packet touches stands in front */
   dc_time doubled;  /* the RTO, last */
   dc_time expired;  /* a number that was asked for once, last */
   dc_time answered; /* since when `probe` is ANSWERED */
-  struct dc_credits credits;
+  uint32_t w, full; /* credits in force; those with which a queue on the way was full, 0: none was yet */
+  uint32_t got;     /* data since w changed */
+  uint64_t cut;     /* what was asked for before `order` was this belongs to a loss that was answered */
   struct dc_receiver_cfg cfg;
   struct dc_receiver_counters count;
 
@@ -64,12 +64,8 @@ struct dc_receiver { /* what each packet touches stands in front */
 
 void dc_receiver_cfg_default(struct dc_receiver_cfg *cfg)
 {
-  *cfg = (struct dc_receiver_cfg){.credits = 16,
-                                  .rto_min = 10 * DC_MS,
-                                  .rto_max = 500 * DC_MS,
-                                  .rto_init = 100 * DC_MS,
-                                  .reorder = 3,
-                                  .adaptive = false};
+  *cfg = (struct dc_receiver_cfg){
+      .credits = 16, .rto_min = 10 * DC_MS, .rto_max = 500 * DC_MS, .rto_init = 100 * DC_MS, .reorder = 3};
 }
 
 size_t dc_receiver_size(void) { return sizeof(struct dc_receiver); }
@@ -88,7 +84,7 @@ dc_receiver *dc_receiver_init(void *memory, dc_time now, const struct dc_receive
   r->pieces = pieces;
   r->now = now;
   r->rto = cfg->rto_init;
-  dc_credits_init(&r->credits, r->cfg.credits, r->cfg.adaptive);
+  r->w = r->cfg.credits;
   for (unsigned i = 0; i < LISTS; i++)
     r->list[i] = (struct chain_list){NONE, NONE, 0};
   memset(r->head, 0xff, sizeof r->head);
@@ -230,9 +226,9 @@ void dc_receiver_restart(dc_receiver *r, dc_time now)
     while (r->list[l].head != NONE)
       move(r, r->list[l].head, LOST);
   r->measured = false; /* the path may be another one */
+  r->full = 0;
   r->probe = SETTLED;
   r->rto = r->cfg.rto_init;
-  dc_credits_restart(&r->credits);
 }
 
 uint32_t dc_receiver_refetch(dc_receiver *r, uint64_t first_piece, uint32_t count)
@@ -329,7 +325,6 @@ static bool give_up(dc_receiver *r, enum list l)
 {
   struct slot *s = &r->slot[r->list[l].head];
   r->count.by_timeout++;
-  dc_credits_lost(&r->credits);
   move(r, r->list[l].head, LOST);
   return s->sent >= r->doubled; /* what was sent before the last doubling says nothing new */
 }
@@ -358,6 +353,37 @@ static void expire(dc_receiver *r)
 
 /* ---- data ---- */
 
+/* A queue on the way was full: for this receiver, less. A cache answers it, so the source does not see it. */
+static void less_credits(dc_receiver *r, uint64_t order)
+{
+  if (order < r->cut || r->w <= r->cfg.credits)
+    return;
+  r->full = r->w;
+  r->w = r->w / 10 * 7 > r->cfg.credits ? r->w / 10 * 7 : r->cfg.credits;
+  r->cut = r->order;
+  r->got = 0;
+}
+
+/* Beyond those of the plan credits follow what the source says that its path holds: at once, for all receivers have to grow
+ * together or who grows last seems to lag. After a loss they return as those of TCP do: quickly to where it was, then by one
+ * per round trip. */
+static void follow_path(dc_receiver *r, uint8_t flags)
+{
+  uint32_t goal = r->cfg.credits + dc_path_packets(flags);
+  if (goal > DC_CREDITS_MAX)
+    goal = DC_CREDITS_MAX;
+  r->got++;
+  if (r->w < goal && r->full == 0)
+    r->w = goal;
+  else if (r->w < goal && r->got >= (r->w < r->full / 8 * 7 ? 4 : r->w))
+    r->w++;
+  else if (r->w > goal && r->got >= 4) /* no pause */
+    r->w--;
+  else
+    return;
+  r->got = 0;
+}
+
 /* Something asked for at `order` has arrived: those asked for before it have been overtaken once more. */
 static void overtake(dc_receiver *r, uint64_t order)
 {
@@ -365,7 +391,7 @@ static void overtake(dc_receiver *r, uint64_t order)
     next = r->slot[i].next;
     if (++r->slot[i].later >= r->cfg.reorder) {
       r->count.by_gap++;
-      dc_credits_lost(&r->credits);
+      less_credits(r, r->slot[i].order);
       move(r, i, LOST);
     }
   }
@@ -400,11 +426,9 @@ enum dc_rx_result dc_receiver_handle(dc_receiver *r, dc_time now, const struct d
       r->probe = ANSWERED;
       r->answered = now;
     }
-    if (!r->slot[i].retried) { /* Karn: only what was asked for once */
+    if (!r->slot[i].retried) /* Karn: only what was asked for once */
       sample(r, now - r->slot[i].sent);
-      dc_credits_sample(&r->credits, r->slot[i].order, r->order, now - r->slot[i].sent, h->flags & DC_FLAG_DUP);
-    }
-    dc_credits_step(&r->credits);
+    follow_path(r, h->flags);
     overtake(r, r->slot[i].order);
     release(r, i);
   }
@@ -486,12 +510,12 @@ unsigned dc_receiver_poll(dc_receiver *r, dc_time now, struct dc_interest *to, u
     n = put(to, n, s->seq, true, s->nocache);
   }
   uint32_t seq;
-  while (n < cap && out(r) < r->credits.w && again(r, &seq)) {
+  while (n < cap && out(r) < r->w && again(r, &seq)) {
     r->slot[take(r, seq)].nocache = true;
     r->count.interests++;
     n = put(to, n, seq, false, true);
   }
-  while (n < cap && out(r) < r->credits.w && ready(r)) {
+  while (n < cap && out(r) < r->w && ready(r)) {
     take(r, r->next);
     r->count.interests++;
     n = put(to, n, r->next++, false, false);
@@ -504,7 +528,7 @@ unsigned dc_receiver_poll(dc_receiver *r, dc_time now, struct dc_interest *to, u
 dc_time dc_receiver_next_wake(const dc_receiver *r)
 {
   bool more = r->next < dc_extents_end(&r->extents) && r->next - r->low < DC_RECEIVER_REACH;
-  if (r->list[LOST].n > 0 || (out(r) < r->credits.w && (more || r->ranges > 0)))
+  if (r->list[LOST].n > 0 || (out(r) < r->w && (more || r->ranges > 0)))
     return r->now;
   return next_timeout(r);
 }
@@ -524,7 +548,7 @@ void dc_receiver_counters(const dc_receiver *r, struct dc_receiver_counters *to)
 {
   *to = r->count;
   to->outstanding = out(r);
-  to->credits = r->credits.w > out(r) ? r->credits.w : out(r); /* after a cut more may be out for a while */
+  to->credits = r->w > out(r) ? r->w : out(r); /* after a cut more may be out for a while */
   to->srtt = r->srtt;
   to->rto = r->rto;
   to->next_seq = r->next;

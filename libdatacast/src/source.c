@@ -433,6 +433,11 @@ unsigned dc_source_poll(dc_source *s, dc_time now, struct dc_source_tx *out, uns
 {
   advance(s, now);
   unsigned again = repeat(s, out, cap), fresh = send_new(s, out + again, cap - again);
+  if (again + fresh > 0 && s->cfg.cc->told != NULL) {
+    uint8_t path = s->cfg.cc->told(s->cc, s->limit);
+    for (unsigned i = 0; i < again + fresh; i++)
+      out[i].flags |= path;
+  }
   patience_sent(&s->patience, s->now, fresh, again, s->cfg.params.packet_bytes);
   return again + fresh;
 }

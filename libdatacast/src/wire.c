@@ -58,7 +58,7 @@ enum dc_drop dc_header_parse(const uint8_t *p, size_t len, struct dc_header *h)
 
   if (h->type < DC_TYPE_INTEREST || h->type > DC_TYPE_HELLO)
     return DC_DROP_TYPE;
-  if ((h->flags & ~DC_FLAG_MASK) != 0)
+  if ((h->flags & ~DC_FLAG_MASK) != 0 && h->type != DC_TYPE_DATA)
     return DC_DROP_RESERVED;
   if (h->type != DC_TYPE_INTEREST && (h->stops | h->lag | h->cache | h->more) != 0)
     return DC_DROP_RESERVED;
@@ -123,4 +123,18 @@ uint64_t dc_cache_bytes(uint8_t code)
   if (code == 0)
     return 0;
   return (uint64_t)(16u + (code & 15u)) << (8u + (code >> 4));
+}
+
+uint32_t dc_path_packets(uint8_t flags)
+{
+  unsigned code = flags >> 4;
+  return code == 0 ? 0 : (2u + (code - 1) % 2) << (4 + (code - 1) / 2);
+}
+
+uint8_t dc_path_flags(uint32_t packets)
+{
+  uint8_t code = packets <= dc_path_packets(1 << 4) / 2 ? 0 : 1;
+  while (code > 0 && code < 15 && dc_path_packets((uint8_t)(code << 4)) < packets)
+    code++;
+  return (uint8_t)(code << 4);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "datacast/cc.h"
+#include "datacast/wire.h"
 
 static uint64_t state[DC_CC_STATE / 8];
 static const struct dc_cc_params params = {.rate_init = 500000000,
@@ -235,6 +236,76 @@ static void steady_takes_no_timer_for_the_spacing_of_duplicates(void)
   assert(cc->rate(state) > before / 8);
 }
 
+/* One receiver over a path of some delay that drops nothing, from the rule's point of view: it has the credits of the plan and what
+ * it was told, gives one up with every fourth packet, and asks for n + w when it gets n. */
+static struct {
+  dc_time at[1 << 22]; /* when the source hears of a number */
+  uint32_t n, asked, heard, w, got;
+  dc_time now;
+} pipe_;
+
+static void run_path(const struct dc_cc_ops *cc, dc_time trip, dc_time until, uint32_t credits)
+{
+  while (pipe_.now < until) {
+    dc_time next = pipe_.now + (dc_time)(1500 * 8 * 1e9 / (double)cc->rate(state));
+    if (pipe_.at[pipe_.n] > next)
+      next = pipe_.at[pipe_.n];
+    for (; pipe_.heard < pipe_.asked && pipe_.at[pipe_.heard] <= next; pipe_.heard++) {
+      struct dc_cc_event e = {
+          .seq = pipe_.heard, .queued = pipe_.heard - pipe_.n + 1, .next_seq = pipe_.n, .depth = 87};
+      for (; cc->next_tick(state) <= pipe_.at[pipe_.heard];)
+        cc->tick(state, cc->next_tick(state));
+      cc->interest(state, pipe_.at[pipe_.heard], &e);
+    }
+    pipe_.now = next;
+    uint32_t goal = credits + dc_path_packets(cc->told(state, 0));
+    if (pipe_.w <= goal)
+      pipe_.w = goal;
+    else if (++pipe_.got % 4 == 0)
+      pipe_.w--;
+    for (pipe_.n++; pipe_.asked < pipe_.n + pipe_.w; pipe_.asked++)
+      pipe_.at[pipe_.asked] =
+          pipe_.now + trip > pipe_.at[pipe_.asked - 1] ? pipe_.now + trip : pipe_.at[pipe_.asked - 1];
+    assert(pipe_.asked < 1 << 22);
+  }
+}
+
+static void start_path(const struct dc_cc_ops *cc, uint32_t credits)
+{
+  struct dc_cc_params p = params;
+  p.credits = credits;
+  cc->init(state, 0, &p);
+  assert(cc->told(state, 0) == 0);
+  memset(&pipe_, 0, sizeof pipe_);
+  pipe_.w = pipe_.asked = credits;
+}
+
+static bool told_about(const struct dc_cc_ops *cc, uint32_t holds, uint32_t credits)
+{
+  uint32_t n = dc_path_packets(cc->told(state, 0));
+  return n + credits >= holds && n <= holds * 3 / 2;
+}
+
+static void steady_tells_what_the_path_holds(void)
+{
+  const struct dc_cc_ops *cc = dc_cc_find("steady");
+  assert(dc_cc_datacast.told == NULL);
+  start_path(cc, 48);
+  run_path(cc, 100 * DC_US, DC_SEC, 48); /* 8 packets at 1 Gb/s: the plan's credits cover them */
+  assert(cc->told(state, 0) == 0);
+
+  for (uint32_t credits = 8; credits <= 48; credits += 20) {
+    start_path(cc, credits);
+    run_path(cc, 10 * DC_MS, 3 * DC_SEC, credits); /* 833 */
+    assert(told_about(cc, 833, credits));
+    uint32_t before = pipe_.n;
+    run_path(cc, 10 * DC_MS, 13 * DC_SEC, credits); /* it goes on like that, and fills the link */
+    assert(told_about(cc, 833, credits) && pipe_.n - before > 833333 * 0.99);
+    run_path(cc, DC_MS, 15 * DC_SEC, credits); /* a path of 83 */
+    assert(told_about(cc, 83, credits));
+  }
+}
+
 int main(void)
 {
   names_are_listed_and_found();
@@ -246,6 +317,7 @@ int main(void)
   steady_does_not_follow_a_receiver_that_stands_still();
   steady_waits_for_a_host_that_stands_still();
   steady_takes_no_timer_for_the_spacing_of_duplicates();
+  steady_tells_what_the_path_holds();
   puts("cc ok");
   return 0;
 }

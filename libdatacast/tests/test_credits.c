@@ -1,131 +1,92 @@
-/* Credits that follow the path: a pipe of known bandwidth and delay, and nothing else. */
-#include <assert.h>
+/* Credits that follow what the source says that its path holds. */
 #include <stdio.h>
 
-#include "credits.h"
-#include "datacast/limits.h"
+#include "receivers.h"
 
-/* A window over a link that passes one packet per `each` ns after a delay of `rtt`. Returns the window after so
- * many. */
-static uint32_t drive_by(struct dc_credits *c, dc_time rtt, dc_time each, unsigned packets, bool dup)
+static enum dc_rx_result told(struct side *s, dc_time now, uint32_t seq, uint32_t packets)
 {
-  static dc_time done[8192], asked[8192];
-  dc_time busy = 0, now = 0;
-  uint64_t sent = 0, got = 0;
-  while (got < packets) {
-    while (sent - got < c->w && sent - got < 8192) {
-      busy = (busy > now ? busy : now) + each;
-      asked[sent % 8192] = now;
-      done[sent % 8192] = busy + rtt;
-      sent++;
+  struct dc_header h = {.type = DC_TYPE_DATA, .flags = dc_path_flags(packets), .length = PIECE, .tree = 1, .seq = seq};
+  uint64_t piece;
+  return dc_receiver_handle(s->r, now, &h, &piece);
+}
+
+static uint32_t out(struct side *s, dc_time now)
+{
+  asked(s->r, now, in, CAP);
+  dc_receiver_counters(s->r, &c);
+  return c.outstanding;
+}
+
+static void they_grow_at_once_and_are_given_up_one_by_one(void)
+{
+  struct side s = make(100000, 16);
+  assert(assign(&s, 0, 100000, 0) == 0 && out(&s, 0) == 16);
+  assert(told(&s, 1, 0, 0) == DC_RX_NEW && out(&s, 1) == 16);
+  assert(told(&s, 1, 1, 48) == DC_RX_NEW && out(&s, 1) == 64);
+  assert(told(&s, 1, 2, 512) == DC_RX_NEW && out(&s, 1) == 528);
+  uint32_t seq = 3;
+  for (uint32_t w = 528; w > 64; w--)
+    for (unsigned k = 0; k < 4; k++, seq++) {
+      assert(out(&s, 1) == w);
+      assert(told(&s, 1, seq, 48) == DC_RX_NEW);
     }
-    now = done[got % 8192];
-    dc_credits_step(c);
-    dc_credits_sample(c, got, sent, now - asked[got % 8192], dup);
-    got++;
-  }
-  return c->w;
+  assert(out(&s, 1) == 64 && told(&s, 1, seq, 48) == DC_RX_NEW && out(&s, 1) == 64);
+  assert(told(&s, 1, seq + 1, DC_CREDITS_MAX) == DC_RX_NEW && out(&s, 1) == DC_CREDITS_MAX);
+  drop(&s);
 }
 
-static uint32_t drive(struct dc_credits *c, dc_time rtt, dc_time each, unsigned packets)
+/* Numbers from `seq` on, but for one: three later ones show that it is lost. */
+static void lose(struct side *s, dc_time now, uint32_t seq, uint32_t packets)
 {
-  return drive_by(c, rtt, each, packets, false);
+  for (uint32_t k = 1; k <= 3; k++)
+    assert(told(s, now, seq + k, packets) == DC_RX_NEW);
 }
 
-/* A path that became short needs fewer: they go one by one, not with every packet; and no time at all is some. */
-static void credits_follow_what_the_path_needs(void)
+static void a_loss_costs_those_beyond_the_plans_and_once_per_window(void)
 {
-  struct dc_credits c;
-  dc_credits_init(&c, 16, true);
-  uint32_t high = drive(&c, 5 * DC_MS, 12 * DC_US, 60000);
-  dc_credits_restart(&c);
-  uint32_t goal = c.path[c.far].goal;
-  c.w = goal + 2;
-  c.got = 0;
-  for (int i = 0; i < 3; i++)
-    dc_credits_step(&c);
-  assert(c.w == goal + 2);
-  dc_credits_step(&c);
-  assert(c.w == goal + 1);
-  c.w = goal - 1;
-  dc_credits_step(&c);
-  assert(c.w == goal && high > 16);
-  dc_credits_sample(&c, 1, 2, 0, false);
-  assert(c.path[c.far].shortest == 1);
+  struct side s = make(100000, 16);
+  assert(assign(&s, 0, 100000, 0) == 0 && out(&s, 0) == 16);
+  lose(&s, 1, 0, 0);
+  assert(out(&s, 1) == 16 && c.by_gap == 1); /* the plan's are never cut */
+  assert(told(&s, 1, 0, 0) == DC_RX_NEW && told(&s, 1, 4, 256) == DC_RX_NEW && out(&s, 1) == 272);
+  lose(&s, 1, 5, 256);
+  lose(&s, 1, 9, 256);
+  dc_receiver_counters(s.r, &c);
+  assert(c.by_gap == 3 && out(&s, 1) > 0 && told(&s, 1, 5, 256) == DC_RX_NEW && told(&s, 1, 9, 256) == DC_RX_NEW);
+  /* What was out stays out: nothing is asked for until it is seven tenths, and what has come back since. */
+  uint32_t seq = 13;
+  for (dc_receiver_counters(s.r, &c); asked(s.r, 1, in, CAP) == 0; seq++)
+    assert(told(&s, 1, seq, 256) == DC_RX_NEW);
+  assert(seq >= 13 + 55 && seq <= 13 + 75);
+  /* Quickly back to seven eighths of where it was lost, then by one per round trip. */
+  for (; out(&s, 1) < 272 / 8 * 7; seq++)
+    assert(told(&s, 1, seq, 256) == DC_RX_NEW);
+  assert(seq <= 13 + 55 + 4 * 45);
+  for (unsigned k = 0; k < 1000; k++, seq++, out(&s, 1))
+    assert(told(&s, 1, seq, 256) == DC_RX_NEW);
+  assert(out(&s, 1) >= 272 / 8 * 7 + 3 && c.outstanding <= 272 / 8 * 7 + 5);
+  dc_receiver_restart(s.r, 2); /* another path */
+  assert(told(&s, 2, seq, 256) == DC_RX_NEW && out(&s, 2) == 272);
+  drop(&s);
 }
 
-static void fixed_credits_stay(void)
+static void a_timeout_is_no_full_queue(void)
 {
-  struct dc_credits c;
-  dc_credits_init(&c, 16, false);
-  assert(drive(&c, 10 * DC_MS, 12 * DC_US, 5000) == 16);
-  dc_credits_lost(&c);
-  assert(c.w == 16);
-}
-
-static void a_short_path_needs_no_more_than_the_least(void)
-{
-  struct dc_credits c;
-  dc_credits_init(&c, 16, true);
-  uint32_t w = drive(&c, 20 * DC_US, 120 * DC_US, 5000);
-  assert(w >= 16 && w <= 18);
-}
-
-static void a_long_path_is_filled(void)
-{
-  struct dc_credits c;
-  dc_credits_init(&c, 16, true);
-  uint32_t bdp = (uint32_t)(5 * DC_MS / (12 * DC_US)); /* 416 packets */
-  uint32_t w = drive(&c, 5 * DC_MS, 12 * DC_US, 60000);
-  if (w < bdp / 10 * 9 || w > 2 * bdp)
-    fprintf(stderr, "window %u, bandwidth times delay %u\n", w, bdp);
-  assert(w >= bdp / 10 * 9 && w <= 2 * bdp); /* it grows and shrinks by an eighth around it */
-}
-
-static void a_near_cache_does_not_spoil_the_way_to_the_source(void)
-{
-  struct dc_credits c;
-  dc_credits_init(&c, 16, true);
-  uint32_t bdp = (uint32_t)(5 * DC_MS / (12 * DC_US)), w;
-  for (int k = 0; k < 3; k++) {
-    c.round = 0; /* numbers begin again with each drive */
-    w = drive(&c, 20 * DC_US, 12 * DC_US, 20000);
-    assert(w < 32);
-    c.round = 0;
-    w = drive_by(&c, 5 * DC_MS, 12 * DC_US, 60000, true);
-    assert(w >= bdp / 10 * 9 && w <= 2 * bdp);
-  }
-}
-
-static void many_losses_cut_though_no_queue_shows(void)
-{
-  struct dc_credits c;
-  dc_credits_init(&c, 16, true);
-  uint32_t w = drive(&c, 5 * DC_MS, 12 * DC_US, 60000);
-  dc_credits_sample(&c, 0, 1, 5 * DC_MS, false);
-  dc_credits_lost(&c);
-  assert(c.w == w); /* one says nothing */
-  for (uint32_t k = 0; k < w / 8; k++)
-    dc_credits_lost(&c);
-  assert(c.w == w * 3 / 4);
-}
-
-static void the_limit_holds(void)
-{
-  struct dc_credits c;
-  dc_credits_init(&c, 16, true);
-  assert(drive(&c, 500 * DC_MS, DC_US, 400000) == DC_CREDITS_MAX);
+  struct side s = make(1000, 16);
+  assert(assign(&s, 0, 1000, 0) == 0 && out(&s, 0) == 16);
+  assert(told(&s, DC_MS, 0, 64) == DC_RX_NEW && out(&s, DC_MS) == 80);
+  assert(out(&s, DC_SEC) == 80 && c.by_timeout > 0);
+  for (uint32_t seq = 1; seq < 9; seq++)
+    assert(told(&s, DC_SEC + 1, seq, 64) == DC_RX_NEW);
+  assert(out(&s, DC_SEC + 1) == 80);
+  drop(&s);
 }
 
 int main(void)
 {
-  credits_follow_what_the_path_needs();
-  fixed_credits_stay();
-  a_short_path_needs_no_more_than_the_least();
-  a_long_path_is_filled();
-  a_near_cache_does_not_spoil_the_way_to_the_source();
-  many_losses_cut_though_no_queue_shows();
-  the_limit_holds();
-  puts("credits ok");
+  they_grow_at_once_and_are_given_up_one_by_one();
+  a_loss_costs_those_beyond_the_plans_and_once_per_window();
+  a_timeout_is_no_full_queue();
+  puts("credits: ok");
   return 0;
 }

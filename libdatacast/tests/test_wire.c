@@ -254,6 +254,17 @@ static void cache_codes(void)
   }
 }
 
+static void paths(void)
+{
+  assert(dc_path_flags(0) == 0 && dc_path_flags(16) == 0 && dc_path_packets(0) == 0 && dc_path_packets(0x0f) == 0);
+  assert(dc_path_packets(0x10) == 32 && dc_path_packets(0xf0) == DC_CREDITS_MAX && dc_path_flags(UINT32_MAX) == 0xf0);
+  for (uint32_t code = 1; code < 16; code++) {
+    uint32_t n = dc_path_packets((uint8_t)(code << 4 | DC_FLAG_DUP));
+    assert(dc_path_flags(n) == code << 4 && (code == 15 || dc_path_flags(n + 1) == (code + 1) << 4));
+    assert(code == 1 || n * 2 <= 3 * dc_path_packets((uint8_t)((code - 1) << 4)));
+  }
+}
+
 static size_t route(uint8_t *p, size_t cap, const struct dc_stop *stop, unsigned n)
 {
   size_t at = 0;
@@ -381,6 +392,7 @@ int main(int argc, char **argv)
   every_drop_has_a_name_of_its_own();
   a_header_needs_what_its_length_says();
   cache_codes();
+  paths();
   a_route_leads_from_stop_to_stop_and_ends_at_the_source();
   a_stop_is_written_only_where_it_fits();
   an_interest_and_its_answer();

@@ -16,6 +16,7 @@ const bit<8> FLAG_DUP = 0x02; // data - answer to a duplicate interest; no cache
 const bit<8> FLAG_NOCACHE = 0x04; // interest - not to be answered from a cache
 const bit<8> FLAG_LAST = 0x08; // data - the last that is assigned to this tree (a hint); interest - the last that is asked for
 const bit<8> FLAG_MASK = 0x0f;
+const bit<8> FLAG_PATH = 0xf0; // data - what the path from the source holds, a code of four bits
 
 // Flags of a stop in a route; every other bit is zero.
 const bit<8> STOP_STORE = 0x01; // this waypoint keeps what passes in its content store

@@ -11,8 +11,8 @@ control CheckHeader(in headers_t hdr, inout metadata_t meta) {
             meta.reason = REASON_VERSION;
         } else if (hdr.datacast.pkt_type < TYPE_INTEREST || hdr.datacast.pkt_type > TYPE_HELLO) {
             meta.reason = REASON_TYPE;
-        } else if ((hdr.datacast.flags & (FLAG_MASK ^ 0xff)) != 0 || (hdr.datacast.pkt_type != TYPE_INTEREST
-                   && (hdr.datacast.stops | hdr.datacast.lag | hdr.datacast.cache | hdr.datacast.more) != 0)) {
+        } else if (((hdr.datacast.flags & (FLAG_MASK ^ 0xff)) != 0 && hdr.datacast.pkt_type != TYPE_DATA)
+                   || (hdr.datacast.pkt_type != TYPE_INTEREST && (hdr.datacast.stops | hdr.datacast.lag | hdr.datacast.cache | hdr.datacast.more) != 0)) {
             meta.reason = REASON_RESERVED;
         } else if (hdr.datacast.more > RANGE_MORE_MAX || last[32:32] == 1) {
             meta.reason = REASON_RANGE;

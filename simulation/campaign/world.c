@@ -126,7 +126,6 @@ static void tree(struct world *w, int t, const bool forwards[], uint64_t first, 
                            .burst = (uint32_t)between(1, 8),
                            .packet_bytes = w->piece + 80,
                            .credits = w->credits,
-                           .adaptive = w->adaptive,
                            .rto_min = w->rto_max / 16,
                            .rto_max = w->rto_max,
                            .rto_init = w->rto_max / 4,
@@ -162,7 +161,7 @@ void world_build(struct world *w, uint64_t seed)
   w->cache = caches[draw() % 4];
   w->piece = (uint32_t)(once_in(4) ? between(1000, 8900) : 1400);
   w->credits = once_in(3) ? (uint32_t)between(4, 64) : 16;
-  w->adaptive = once_in(2);
+  once_in(2);
   unsigned rules = 0;
   while (dc_cc_name(rules) != NULL)
     rules++;
@@ -199,9 +198,8 @@ void world_build(struct world *w, uint64_t seed)
 void world_describe(const struct world *w, uint64_t seed)
 {
   printf("seed %llu: cc=%s, %d receivers, %d vertices, %d cables, %d trees%s, %llu bytes in pieces of %u, %llu Mb/s, "
-         "%llu us, C %llu KB, w %u%s\n",
+         "%llu us, C %llu KB, w %u\n",
          (unsigned long long)seed, w->cc, w->receivers, w->n, w->links / 2, w->trees, w->opposed ? " opposed" : "",
          (unsigned long long)w->size, w->piece, (unsigned long long)(w->rate / 1000000),
-         (unsigned long long)(w->delay / 1000), (unsigned long long)(w->cache / 1024), w->credits,
-         w->adaptive ? " adaptive" : "");
+         (unsigned long long)(w->delay / 1000), (unsigned long long)(w->cache / 1024), w->credits);
 }

@@ -25,7 +25,6 @@ struct world {
   uint64_t packet; /* time of a data packet on a link: all times of a campaign are told in it */
   uint64_t rto_max;
   uint32_t piece, credits;
-  bool adaptive;
   const char *cc;
   uint64_t cache;
 };

@@ -48,8 +48,6 @@ class Setting:
     credits: int = 0
     burst: int = 0
     rto_min: int = 0
-    adaptive: bool = False
-    """Credits follow the path. No master asks for it."""
     loss: float = 0.0
     loss_on_wire: bool = False
     seconds: float = 10.0
@@ -140,7 +138,7 @@ class Setting:
 
     def tree(self, others: int = 0, hops: int = HOPS, frame: int = 0, share: float = 1.0) -> TreeConfig:
         """The transport's configuration, as an agent makes it of `product` (host_agent/params.c)."""
-        return TreeConfig.of(self.product(others, hops, frame, share), self.adaptive)
+        return TreeConfig.of(self.product(others, hops, frame, share))
 
     def with_(self, **changes: Any) -> Setting:
         """A copy with some fields changed."""
@@ -168,7 +166,7 @@ class Result:
             "title": self.title,
             "setting": self.setting.__dict__,
             "product": self.setting.product().__dict__,
-            "overridden": {**self.setting.overridden(), **({"adaptive": True} if self.setting.adaptive else {})},
+            "overridden": self.setting.overridden(),
             "rows": self.rows,
             "notes": self.notes,
         }

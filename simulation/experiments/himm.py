@@ -70,5 +70,5 @@ def plot_himm(r: Result, ax: Any) -> None:
 
 
 EXPERIMENTS = [
-    Experiment("himm", "Throughput to one to twelve receivers on one switch", himm, plot_himm, {"adaptive": True}),
+    Experiment("himm", "Throughput to one to twelve receivers on one switch", himm, plot_himm),
 ]

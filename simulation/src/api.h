@@ -38,7 +38,6 @@ struct sim_tree_cfg {
   uint32_t burst;        /* packets */
   uint32_t packet_bytes; /* what a full data packet takes on the source's link */
   uint32_t credits;
-  bool adaptive;
   uint64_t rto_min, rto_max, rto_init;
   uint32_t reorder;
 };

@@ -23,15 +23,15 @@ void vertex_room(const sim *s, struct dc_node_cfg *cfg)
 {
   uint32_t waiting = 0, piece = DC_PAYLOAD_MAX;
   uint64_t cache = 1;
+  dc_node_cfg_default(cfg);
   for (int i = 0; i < s->n_trees; i++) {
     const struct tree *t = &s->trees[i];
     const struct group *g = &s->groups[t->group];
-    uint32_t most = g->cfg.waiting != 0 ? g->cfg.waiting : t->cfg.adaptive ? 2 * DC_CREDITS_MAX : 8 * t->cfg.credits;
+    uint32_t most = g->cfg.waiting != 0 ? g->cfg.waiting : cfg->waiting_slots;
     waiting = most > waiting ? most : waiting;
     piece = g->layout.piece < piece ? g->layout.piece : piece;
     cache = g->cfg.cache_bytes > cache ? g->cfg.cache_bytes : cache;
   }
-  dc_node_cfg_default(cfg);
   cfg->cache_bytes = (uint32_t)(cache < UINT32_MAX ? cache : UINT32_MAX);
   if (cfg->cache_bytes_max < cfg->cache_bytes)
     cfg->cache_bytes_max = cfg->cache_bytes;

@@ -88,7 +88,7 @@ def test_every_experiment_says_what_masters_hand_out_and_what_it_overrides():
     assert found["product"]["rate_init_bps"] == found["product"]["rate_max_bps"] == 10**9
     papers = run("table1", cc="datacast", seconds=0.1, cache=(128 * KB,)).to_json()
     assert papers["product"]["credits"] == papers["overridden"]["credits"] == 16
-    assert run("tradeoff", adaptive=True, credits=20).to_json()["overridden"] == {"credits": 20, "adaptive": True}
+    assert run("tradeoff", credits=20).to_json()["overridden"] == {"credits": 20}
 
 
 def test_ten_groups_share_fairly_by_what_the_control_plane_gives():
@@ -110,13 +110,15 @@ def test_cells_of_the_matrix_that_are_good_stay_so(cell):
     assert good(row := run_cell(Setting(), cell)) and not row["problem"], row
 
 
-def test_small_caches_cost_little_and_large_ones_nothing():
-    for row in run("tradeoff", adaptive=True, **{**PAPERS, "rate_init": 5 * 10**9, "delta": 50_000_000}).rows:
+@pytest.mark.parametrize(("credits", "rate"), [(0, 0.98), (16, 0.94)])
+def test_credits_follow_a_long_path_whatever_the_plan_gave(credits, rate):
+    """335 packets; without it the 48 credits of a plan carry 0.14 of the slowest rate."""
+    for row in run("tradeoff", credits=credits).rows:
         if row["cache_over_bdp"] > 0.99:
-            assert row["finish_over_start"] <= 1.03 and row["duplicate_ratio"] <= 0.01
-            assert row["steady_rate"] >= 0.98 and row["steady_duplicate_ratio"] <= 0.005
+            assert row["finish_over_start"] <= 1.2 and row["duplicate_ratio"] <= 0.03
+            assert row["steady_rate"] >= rate and row["steady_duplicate_ratio"] <= 0.03
         else:
-            assert row["finish_over_start"] <= 2 and row["duplicate_ratio"] <= 0.15
+            assert row["finish_over_start"] <= 1.75 and row["duplicate_ratio"] <= 0.06
 
 
 def test_fifo_gives_the_highest_rate_lru_nearly_and_lfu_nine_tenths():

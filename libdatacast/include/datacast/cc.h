@@ -14,8 +14,7 @@ struct dc_cc_params {
   uint64_t delta;        /* bit/s added per interval */
   dc_time interval;      /* T */
   uint32_t packet_bytes; /* a full data packet on the wire */
-  uint32_t credits;      /* w of the receivers, 0 when it is not known; when `adaptive`, at first */
-  bool adaptive;
+  uint32_t credits; /* what receivers may have out beyond what was told that the path holds, 0 when it is not known */
 };
 
 /* What a source learns from one number that is asked for. Positions are counts, in the order of sequence numbers: gaps
@@ -42,6 +41,8 @@ struct dc_cc_ops {
   void (*tick)(void *state, dc_time now); /* called at or after next_tick; may come late and then catches up */
   dc_time (*next_tick)(const void *state);
   uint64_t (*rate)(const void *state); /* bit/s */
+  uint8_t (*told)(void *state,
+                  uint64_t limit); /* what the path holds, for receivers (DC_FLAG_PATH); NULL: never told */
 };
 
 extern const struct dc_cc_ops dc_cc_datacast; /* r <- r/2 on a duplicate, r <- r + delta after T without one */

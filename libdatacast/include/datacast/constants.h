@@ -16,6 +16,7 @@
 #define DC_FLAG_NOCACHE 0x04u /* interest - not to be answered from a cache */
 #define DC_FLAG_LAST 0x08u /* data - the last that is assigned to this tree (a hint); interest - the last that is asked for */
 #define DC_FLAG_MASK 0x0fu
+#define DC_FLAG_PATH 0xf0u /* data - what the path from the source holds, a code of four bits */
 
 /* Flags of a stop in a route; every other bit is zero. */
 #define DC_STOP_STORE 0x01u /* this waypoint keeps what passes in its content store */

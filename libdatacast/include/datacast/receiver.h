@@ -15,7 +15,6 @@ struct dc_receiver_cfg {
   uint32_t credits; /* w, at most DC_CREDITS_MAX */
   dc_time rto_min, rto_max, rto_init;
   uint32_t reorder; /* later packets that make a loss (3) */
-  bool adaptive;    /* let the credits follow the bandwidth-delay product, up to DC_CREDITS_MAX */
 };
 
 void dc_receiver_cfg_default(struct dc_receiver_cfg *cfg) __attribute__((nonnull));

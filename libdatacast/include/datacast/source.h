@@ -48,7 +48,7 @@ void dc_source_handle(dc_source *s, dc_time now, const struct dc_header *h, cons
  * host's own node). */
 struct dc_source_tx {
   uint32_t seq;
-  uint8_t flags;                /* DC_FLAG_DUP for an answer to a duplicate interest */
+  uint8_t flags;                /* DC_FLAG_DUP for an answer to a duplicate interest; DC_FLAG_PATH */
   const struct dc_segment *ret; /* valid until the next call */
 };
 

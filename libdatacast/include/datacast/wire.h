@@ -89,4 +89,9 @@ void dc_ether_write(uint8_t *p, const uint8_t dst[6], const uint8_t src[6], uint
 uint8_t dc_cache_code(uint64_t bytes);
 uint64_t dc_cache_bytes(uint8_t code);
 
+/* Packets that the path from the source holds, in the flags of data (DC_FLAG_PATH): 0 is 16 and fewer, or not known, then 32
+ * to 4,096, each at most a half more than the one before. For at least so many. */
+uint8_t dc_path_flags(uint32_t packets);
+uint32_t dc_path_packets(uint8_t flags);
+
 #endif

@@ -85,7 +85,6 @@ struct dc_receiver_cfg {
   uint32_t credits;
   uint64_t rto_min, rto_max, rto_init;
   uint32_t reorder;
-  bool adaptive;
   ...;
 };
 enum dc_rx_result { DC_RX_NEW, DC_RX_DUPLICATE, DC_RX_UNKNOWN, DC_RX_LENGTH, DC_RX_UNASKED };

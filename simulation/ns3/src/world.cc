@@ -250,9 +250,7 @@ void World::TreeLine(Words &w)
   r.credits = w.Small("credits", DC_CREDITS_MAX);
   if (m_changes.credits)
     r.credits = static_cast<uint32_t>(*m_changes.credits);
-  r.adaptive = w.Small("adaptive", 1) != 0;
   s.params.credits = r.credits;
-  s.params.adaptive = r.adaptive;
   r.rto_min = w.Number("least RTO");
   r.rto_max = w.Number("highest RTO");
   r.rto_init = w.Number("initial RTO");
@@ -260,7 +258,6 @@ void World::TreeLine(Words &w)
   t.delta = s.params.delta;
   t.interval = s.params.interval;
   t.credits = r.credits;
-  t.adaptive = r.adaptive;
   t.source = ns3::CreateObject<SourceModel>();
   t.source->Setup(m_nodes[g.source], t.id, t.group, g.layout, s);
   if (g.stop != DC_NEVER)

@@ -31,7 +31,6 @@ struct Tree {
   uint32_t group, id;
   uint64_t delta, interval;
   uint32_t credits;
-  bool adaptive;
   std::string cc;
   uint32_t linksUsed = 0; // of the tree's routes
   ns3::Ptr<SourceModel> source;
