@@ -38,14 +38,17 @@ MARKS = {port: bytes(stack(adj(port)) / data()) for port in THREADS}
 SETS, PLACES, IDLE_S = 16, 8, 10.0
 """Of trees in the node (p4src/shared/sizes.p4), and how long one must be unused to give way."""
 ended: deque[float] = deque(maxlen=SETS * PLACES)
+turns = itertools.count()
 
 
 def new_tree(number: int) -> int:
-    """An id whose set has a place: the sets take turns, and not faster than places become free."""
+    """An id whose set has a place: the sets take turns, and not faster than places become free. By the node's own count:
+    of tests that run side by side a node sees some numbers only."""
+    turn = next(turns)
     if len(ended) == ended.maxlen:
         time.sleep(max(0.0, ended[0] + IDLE_S + 0.1 - time.monotonic()))
     ids = itertools.count(1_000_000 + 10_000 * SEED + 100 * number)
-    return next(i for i in ids if zlib.crc32(i.to_bytes(4, "big")) % SETS == number % SETS)
+    return next(i for i in ids if zlib.crc32(i.to_bytes(4, "big")) % SETS == turn % SETS)
 
 
 def frames(rng: random.Random, tree: int) -> list[tuple[int, bytes]]:
@@ -55,7 +58,7 @@ def frames(rng: random.Random, tree: int) -> list[tuple[int, bytes]]:
         seq = rng.randrange(6)
         if rng.random() < 0.6:
             port = rng.randrange(1, 4)
-            flags = rng.choice(["", "", "", "NOCACHE", "RETX+NOCACHE"])
+            flags = rng.choice(["", "", "", "NOCACHE", "RETX+NOCACHE", "path2"])
             more = rng.choice([0, 0, 0, 1, 3])
             behind = rng.choice([[], [5]])
             path = [Stop(flags="store", ret=[port, *behind], fwd=[SOURCE]), Stop(flags="ret_local", ret=[3])]
@@ -63,7 +66,7 @@ def frames(rng: random.Random, tree: int) -> list[tuple[int, bytes]]:
             found.append((port, bytes(stack(c.LABEL_LOCAL) / packet)))
         else:
             payload = some(rng.choice([1, 7, 255, 256, 257, 511, 700, 1400]), seed=rng.randrange(9))
-            flags = rng.choice(["", "", "", "DUP", "LAST"])
+            flags = rng.choice(["", "", "path1+path8", "DUP", "LAST", "LAST+path2"])
             found.append((SOURCE, bytes(stack(c.LABEL_LOCAL) / data(tree, seq, payload, flags))))
     return found
 
