@@ -42,8 +42,8 @@ turns = itertools.count()
 
 
 def new_tree(number: int) -> int:
-    """An id whose set has a place: the sets take turns, and not faster than places become free. By the node's own count:
-    of tests that run side by side a node sees some numbers only."""
+    """An id whose set has a place: the sets take turns, and not faster than places become free. By the node's own
+    count: of tests that run side by side a node sees some numbers only."""
     turn = next(turns)
     if len(ended) == ended.maxlen:
         time.sleep(max(0.0, ended[0] + IDLE_S + 0.1 - time.monotonic()))
