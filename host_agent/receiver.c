@@ -43,10 +43,12 @@ void receiver_hand_on(struct receiver_tree *t)
 
 static bool stage(struct receiver_tree *t, uint64_t at, uint32_t block, const uint8_t *p, size_t n, struct fault *why)
 {
-  if (stage_add(&t->stage, at, block, p, n))
+  size_t took = stage_add(&t->stage, at, block, p, n);
+  if (took == n)
     return true;
   receiver_hand_on(t);
-  return stage_add(&t->stage, at, block, p, n) || target_write(&t->group->receiver->target, at, p, n, why);
+  took += stage_add(&t->stage, at + took, block, p + took, n - took);
+  return took == n || target_write(&t->group->receiver->target, at + took, p + took, n - took, why);
 }
 
 /* ---- the transport ---- */

@@ -52,21 +52,22 @@ void stage_close(struct stage *s)
   *s = (struct stage){.all = s->all};
 }
 
-bool stage_add(struct stage *s, uint64_t at, uint32_t block, const uint8_t *p, size_t n)
+size_t stage_add(struct stage *s, uint64_t at, uint32_t block, const uint8_t *p, size_t n)
 {
-  if (s->n > 0 && (at != s->at + s->n || block != s->block || s->n + n > STAGE_BYTES))
-    return false;
+  if (s->n > 0 && (at != s->at + s->n || block != s->block))
+    return 0;
   if (s->bytes == NULL)
-    s->bytes = n <= STAGE_BYTES ? take(s->all) : NULL;
+    s->bytes = take(s->all);
   if (s->bytes == NULL)
-    return false;
+    return 0;
   if (s->n == 0) {
     s->at = at;
     s->block = block;
   }
+  n = n < STAGE_BYTES - s->n ? n : STAGE_BYTES - s->n;
   memcpy(s->bytes + s->n, p, n);
   s->n += n;
-  return true;
+  return n;
 }
 
 struct job *stage_job(struct stage *s, const struct target *t, const struct dc_layout *l)

@@ -47,6 +47,29 @@ static void a_run_ends_with_its_block_and_where_pieces_do_not_follow(void)
   stages_close(&all);
 }
 
+static void a_run_is_filled_and_the_piece_goes_on_in_the_next(void)
+{
+  static const struct dc_layout large = {.size = 900000, .piece = 60000, .per_block = 15};
+  static uint8_t p[60000];
+  struct stages all = {0};
+  struct stage s;
+  CHECK(stage_open(&s, &all));
+  for (uint64_t i = 0; i < 4; i++)
+    CHECK(stage_add(&s, i * sizeof p, 0, p, sizeof p) == sizeof p);
+  memset(p, 7, sizeof p);
+  size_t took = stage_add(&s, 4 * sizeof p, 0, p, sizeof p);
+  CHECK(took == STAGE_BYTES - 4 * sizeof p && stage_add(&s, STAGE_BYTES, 0, p + took, sizeof p - took) == 0);
+  struct job *j = stage_job(&s, &target, &large);
+  CHECK(j->off == 0 && j->len == STAGE_BYTES && j->begins && !j->ends && j->bytes[STAGE_BYTES - 1] == 7);
+  end(&all, j, false);
+  CHECK(stage_add(&s, STAGE_BYTES, 0, p + took, sizeof p - took) == sizeof p - took);
+  j = stage_job(&s, &target, &large);
+  CHECK(j->off == STAGE_BYTES && j->len == sizeof p - took && !j->begins && !j->ends);
+  end(&all, j, false);
+  stage_close(&s);
+  stages_close(&all);
+}
+
 static void runs_are_bounded_and_receivers_hear_of_it_before(void)
 {
   struct stages all = {0};
@@ -74,6 +97,7 @@ int main(void)
 {
   target.file = file_new(open("/dev/null", O_WRONLY));
   a_run_ends_with_its_block_and_where_pieces_do_not_follow();
+  a_run_is_filled_and_the_piece_goes_on_in_the_next();
   runs_are_bounded_and_receivers_hear_of_it_before();
   file_unref(target.file);
   puts("runs: ok");
