@@ -41,7 +41,7 @@ async def datacast(*args: str, url: str | None = None, process=None) -> tuple[in
     """(exit code, standard output, standard error)."""
     if process is None:
         process = await spawn(*args, url=url)
-    out, err = await asyncio.wait_for(process.communicate(), 30)
+    out, err = await asyncio.wait_for(process.communicate(), 60)
     return process.returncode, out.decode(), err.decode()
 
 
@@ -67,7 +67,7 @@ def test_send_follows_to_the_end_and_says_how_it_went() -> None:
             )
             return told, machine
 
-    (code, out, err), (code_json, out_json, err_json) = run(scenario(), 100)
+    (code, out, err), (code_json, out_json, err_json) = run(scenario())
     assert (code, err) == (0, "") and "done" in out and "h1" in out and "started in" in out
     record = json.loads(out_json)
     assert (code_json, err_json) == (0, "") and record["state"] == "done" and len(record["receivers"]) == 3
@@ -85,7 +85,7 @@ def test_send_to_a_set_and_without_watching() -> None:
             watched = await datacast("status", out.strip(), "--watch", url=url)
             return code, record, shown, listed, watched
 
-    code, record, shown, listed, watched = run(scenario(), 100)
+    code, record, shown, listed, watched = run(scenario())
     assert code == 0 and list(record["receivers"]) == ["h1", "h3"]
     assert shown[0] == 0 and json.loads(shown[1]) == record
     assert [g["id"] for g in json.loads(listed[1])] == [record["id"]]
@@ -98,7 +98,7 @@ def test_a_transfer_that_fails_for_one_receiver_exits_with_1_and_names_it() -> N
             it.world.agents["h2"].fail["open"] = ("disk_full", "/srv: 3 bytes free")
             return await datacast("send", "/srv/file", "--from", "h0", "--to", "h1,h2", url=url)
 
-    code, out, _ = run(scenario(), 100)
+    code, out, _ = run(scenario())
     assert code == 1 and "partial" in out and "3 bytes free" in out
 
 
@@ -119,7 +119,7 @@ def test_a_host_joins_and_another_leaves_and_a_host_that_is_none_is_named() -> N
             dest = [m["tree"]["b"]["dest"] for name, m in it.world.ops("open") if name == "h3"]
             return record, joined, left, none, gone, odd, late, dest
 
-    record, joined, left, none, gone, odd, late, dest = run(scenario(), 100)
+    record, joined, left, none, gone, odd, late, dest = run(scenario())
     assert joined[0] == 0 and joined[1].strip() == f"h3 joins {record['id']}"
     assert left[0] == 0 and json.loads(left[1])["id"] == record["id"]
     assert none[0] == 2 and "no host 'h9'" in none[2]
@@ -143,7 +143,7 @@ def test_a_group_that_reached_some_is_resumed_for_the_rest() -> None:
             twice = await datacast("resume", group["id"], url=url)
             return group, shown, resumed, twice, again - opened
 
-    group, shown, resumed, twice, again = run(scenario(), 100)
+    group, shown, resumed, twice, again = run(scenario())
     assert group["state"] == "partial" and group["id"] in shown[1]
     assert resumed[0] == 0 and json.loads(resumed[1])["state"] == "done"
     assert again == 0, "who has the file is left alone"
@@ -158,7 +158,7 @@ def test_send_with_a_quorum_starts_without_those_who_are_away() -> None:
             args = ["send", "/srv/file", "--from", "h0", "--to", "h1,h2,h3", "--quorum", "2", "--no-watch", "--json"]
             return few, many, await datacast(*args, url=url)
 
-    few, many, started = run(scenario(), 100)
+    few, many, started = run(scenario())
     assert few[0] == 2 and "host h3 has no agent" in few[2]
     assert many[0] == 2 and "a quorum of 3 of 2 receivers" in many[2]
     assert started[0] == 0 and json.loads(started[1])["state"] == "starting"
@@ -173,7 +173,7 @@ def test_ctrl_c_cancels_the_group() -> None:
             result = await datacast(process=process)
             return result, (await it.client.groups())[0], [agent.roles for agent in it.world.agents.values()]
 
-    (code, _, err), group, roles = run(scenario(), 100)
+    (code, _, err), group, roles = run(scenario())
     assert code == 130 and f"{group['id']} is cancelled" in err and group["state"] == "cancelled"
     assert roles == [{}, {}, {}, {}]
 
@@ -184,14 +184,14 @@ def test_ctrl_c_in_status_stops_the_watching_only() -> None:
             group = await it.start("h0", ["h1"], 50_000_000, "/srv/long")  # outlasts the test
             await it.running(group)
             process = await spawn("status", group["id"], "--watch", url=url)
-            await until(lambda: it.requests() >= 2, "the command watches", 40)
+            await until(lambda: it.requests() >= 2, "the command watches")
             process.send_signal(signal.SIGINT)
             code, _, _ = await datacast(process=process)
             record = await it.client.group(group["id"])
             cancelled = await datacast("cancel", group["id"], url=url)
             return code, record["state"], cancelled
 
-    code, state, cancelled = run(scenario(), 100)
+    code, state, cancelled = run(scenario())
     assert code == 130 and state == "running"
     assert cancelled[0] == 0 and "is cancelled" in cancelled[1]
 
@@ -218,7 +218,7 @@ def test_wrong_use_has_its_exit_code_and_names_the_thing(args: list[str], code: 
         async with service([20_000.0]) as (_, url):
             return await datacast(*args, url=url)
 
-    exit_code, out, err = run(scenario(), 100)
+    exit_code, out, err = run(scenario())
     assert exit_code == code and text in out + err and "Traceback" not in err
 
 
@@ -237,7 +237,7 @@ def test_topology_for_people_and_machines() -> None:
             it.manager.fabric.nodes["s"].cache = False
             return await datacast("topology", "--links", url=url), await datacast("topology", "--json", url=url)
 
-    (code, out, _), (_, machine, _) = run(scenario(), 100)
+    (code, out, _), (_, machine, _) = run(scenario())
     assert code == 0 and "4 hosts (2 with an agent), 1 switches, 4 links (2 down)" in out
     assert "without a cache appliance: s\n" in out
     assert len(json.loads(machine)["links"]) == 4

@@ -19,7 +19,7 @@ def test_hosts_are_cordoned_drained_and_take_part_again() -> None:
                 )
             ]  # fmt: skip
 
-    cordon, hosts, send, drain, uncordon, again, table = run(scenario(), 100)
+    cordon, hosts, send, drain, uncordon, again, table = run(scenario())
     assert cordon[0] == 0 and {h["name"]: h["cordoned"] for h in json.loads(hosts[1])}["h1"] == "disk"
     assert send[0] == 2 and "disk" in send[2]
     assert drain[0] == 0 and "no group runs on h1" in drain[1]
@@ -41,7 +41,7 @@ def test_a_plan_and_sets_and_what_is_forgotten() -> None:
             group = json.loads(done[-1][1])["id"]
             return [*done, await datacast("forget", group, url=url), await datacast("forget", group, url=url)]
 
-    put, listed, plan, told, unknown, sent, forgot, again = run(scenario(), 100)
+    put, listed, plan, told, unknown, sent, forgot, again = run(scenario())
     assert put[0] == 0 and "rack  h1,h2" in listed[1]
     assert json.loads(plan[1])["receivers"] == ["h1", "h2"] and json.loads(plan[1])["expected_s"] > 0
     assert (
@@ -56,7 +56,7 @@ def test_a_label_without_a_value_is_named() -> None:
     async def scenario():
         return await datacast("send", "/f", "--from", "h0", "--to", "h1", "--label", "job", url="http://127.0.0.1:9")
 
-    code, _, err = run(scenario(), 100)
+    code, _, err = run(scenario())
     assert code == 2 and "NAME=VALUE" in err
 
 
@@ -70,7 +70,7 @@ def test_where_a_controller_does_not_answer_the_next_is_asked() -> None:
                 await datacast("hosts", url="http://127.0.0.1:1,http://127.0.0.1:2"),
             ]
 
-    hosts, sent, none = run(scenario(), 100)
+    hosts, sent, none = run(scenario())
     assert hosts[0] == 0 and len(json.loads(hosts[1])) > 1
     assert sent[0] == 0, sent
     assert none[0] == 4 and "no controller at" in none[2]
@@ -87,7 +87,7 @@ def test_a_host_joins_the_fabric_and_leaves_it_by_command() -> None:
                 )
             ]  # fmt: skip
 
-    added, again, shown, removed, gone, odd = run(scenario(), 100)
+    added, again, shown, removed, gone, odd = run(scenario())
     assert added[0] == 0, added
     assert again[0] != 0 and "part of the fabric already" in again[2], again
     assert shown[0] == 0 and "h9" in shown[1] and removed[0] == 0
@@ -106,7 +106,7 @@ def test_caps_are_set_shown_and_cleared() -> None:
                 )
             ]  # fmt: skip
 
-    none, whole, host, both, one, again, odd = run(scenario(), 100)
+    none, whole, host, both, one, again, odd = run(scenario())
     assert none[:2] == (0, "fabric  no cap\n") and "fabric  2000.0 Mbit/s" in whole[1]
     assert json.loads(host[1]) == {"fabric_bps": 2_000_000_000, "hosts": {"h1": 500_000_000}}
     assert both[1] == "fabric  2000.0 Mbit/s\nh1  500.0 Mbit/s\n" and one[1] == "fabric  2000.0 Mbit/s\n"
@@ -122,7 +122,7 @@ def test_switches_are_drained_too() -> None:
                 for words in ("drain s", "hosts --json", "uncordon s", "uncordon s", "cordon s --json")
             ]
 
-    drain, hosts, uncordon, again, cordon = run(scenario(), 100)
+    drain, hosts, uncordon, again, cordon = run(scenario())
     assert drain[0] == 0 and "no group runs on s" in drain[1]
     assert {host["cordoned"] for host in json.loads(hosts[1])} == {"cut off: no tree uses s"}
     assert uncordon[0] == 0 and "s takes part again" in uncordon[1] and again[0] == 3
@@ -141,7 +141,7 @@ def test_a_host_is_drained_when_its_groups_have_ended_and_not_before() -> None:
             await it.client.cancel_group(group["id"])
             return group["id"], still, shown, over, await datacast(process=waits)
 
-    name, still, shown, over, waited = run(scenario(), 100)
+    name, still, shown, over, waited = run(scenario())
     assert still == (1, f"still on h1: {name}\n", "")
     assert any("h1" in line and "drained" in line and name in line for line in shown[1].splitlines()), shown
     assert not over and waited == (0, "no group runs on h1\n", "")
@@ -158,7 +158,7 @@ def test_a_set_is_forgotten_and_unknown_then() -> None:
                 )
             ]  # fmt: skip
 
-    put, deleted, left, again, sent = run(scenario(), 100)
+    put, deleted, left, again, sent = run(scenario())
     assert json.loads(put[1])["hosts"] == ["h1", "h2"] and deleted[:2] == (0, "rack is forgotten\n")
     assert json.loads(left[1]) == {} and again[0] == 3 and "rack" in again[2]
     assert sent[0] != 0 and "rack" in sent[2]
@@ -182,7 +182,7 @@ def test_events_tell_of_a_group_from_its_start_to_its_end() -> None:
                 await process.wait()
             return group["id"], [line.decode() for line in lines], events
 
-    name, lines, events = run(scenario(), 100)
+    name, lines, events = run(scenario())
     assert "0 groups\n" in lines[:2] and any(line.endswith(", 0 links down\n") for line in lines[:2]), lines
     assert any(line.startswith(f"group {name} running") for line in lines), lines
     assert lines[-1].startswith(f"group {name} done 100%")
@@ -194,6 +194,6 @@ def test_a_fabric_without_programmed_switches_shows_none() -> None:
         async with service([20_000.0]) as (_, url):
             return [await datacast(*words.split(), url=url) for words in ("switches --json", "switches", "switches s")]
 
-    found, table, one = run(scenario(), 100)
+    found, table, one = run(scenario())
     assert json.loads(found[1])["switches"] == [] and table[1].split()[:2] == ["switch", "kind"]
     assert one[0] == 3 and "no switch 's'" in one[2]

@@ -85,7 +85,7 @@ class Plane(ABC):
         path = self.folder / "cache.yaml"
         path.write_text(yaml.safe_dump(config))
         process = self.ns.start("datacast-switch", [str(SWITCH), "--config", str(path), *options], self.folder)
-        wait_for("the cache", lambda: process.alive() and self.control.exists() and " ready: " in process.log, 30)
+        wait_for("the cache", lambda: process.alive() and self.control.exists() and " ready: " in process.log, 60)
         return process
 
     def node(self) -> dict[str, Any]:
@@ -142,7 +142,7 @@ class ControlledPlane(Plane):
         process = self.ns.start(name, [
             sys.executable, "-m", "datacast.controller.main", "--listen", f"unix:{rest}", "--switches", str(path),
             "--verbose"], self.folder)
-        wait_for("the controller", lambda: process.alive() and rest.exists(), 30)
+        wait_for("the controller", lambda: process.alive() and rest.exists(), 60)
         return process, rest
 
     def address(self) -> dict[str, Any]:
@@ -308,7 +308,7 @@ class SwxPlane(Plane):
         table.write_text(self.entries())
         command = [str(SWX), str(SWX_SPEC), str(table), "refused_0", *(f"p{i}" for i in range(PORTS)), "ap"]
         process = self.ns.start("datacast-swx", command, self.folder)
-        wait_for("the pipeline", lambda: process.alive() and "ready" in process.log, 30)
+        wait_for("the pipeline", lambda: process.alive() and "ready" in process.log, 60)
 
 
 PLANES: dict[str, type[Plane]] = {plane.name: plane for plane in (DpdkPlane, OvsPlane, Bmv2Plane, P4Plane, SwxPlane)}

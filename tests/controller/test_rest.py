@@ -250,7 +250,7 @@ def test_metrics_parse_and_count() -> None:
 
 async def read_events(url: str, count: int, params: dict[str, str]) -> list[dict[str, Any]]:
     events: list[dict[str, Any]] = []
-    async with httpx.AsyncClient() as http, http.stream("GET", url + "/events", params=params, timeout=20) as answer:
+    async with httpx.AsyncClient() as http, http.stream("GET", url + "/events", params=params, timeout=60) as answer:
         assert answer.headers["content-type"].startswith("text/event-stream")
         name = ""
         async for line in answer.aiter_lines():
@@ -274,7 +274,7 @@ def test_server_sent_events_follow_a_group_to_its_end() -> None:
                 reading = asyncio.create_task(read_events(server.url, 10_000, {"topic": "groups"}))
                 await until(lambda: it.manager.hub.streams > before, "the stream is open")
                 group = await it.start("h0", ["h1", "h2"], 8_000_000)
-                return group, await asyncio.wait_for(reading, 15)
+                return group, await asyncio.wait_for(reading, 60)
             finally:
                 await server.stop()
 
@@ -297,7 +297,7 @@ def test_server_sent_events_say_why_they_end() -> None:
                 reading = asyncio.create_task(read_events(server.url, 2, {"topic": "topology"}))
                 await until(lambda: it.manager.hub.streams > before, "the stream is open")
                 await it.world.agents["h1"].die()
-                return await asyncio.wait_for(reading, 10)
+                return await asyncio.wait_for(reading, 60)
             finally:
                 await server.stop()
 

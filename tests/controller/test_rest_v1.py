@@ -153,11 +153,11 @@ def test_whoever_was_away_gets_what_was_missed_or_everything() -> None:
                 assert snapshot["type"] == "groups" and snapshot["groups"] == []
                 group = await it.start("h0", ["h1", "h2"], 100_000)
                 await it.end(group)
-                missed = await asyncio.wait_for(read(server.url, group["id"], number), 10)
+                missed = await asyncio.wait_for(read(server.url, group["id"], number), 60)
                 assert all(event["type"] == "group" and event["id"] == group["id"] for _, event in missed)
                 assert missed[0][1]["state"] == "starting" and missed[-1][1]["state"] == "done"
                 assert len({number for number, _ in missed}) == len(missed)
-                rest_of = await asyncio.wait_for(read(server.url, group["id"], missed[-2][0]), 10)
+                rest_of = await asyncio.wait_for(read(server.url, group["id"], missed[-2][0]), 60)
                 assert rest_of == missed[-1:]
                 for unknown in ("another-1", "nonsense", f"{number.partition('-')[0]}-999999"):
                     ((_, anew),) = await read(server.url, last=unknown)

@@ -23,7 +23,7 @@ def test_a_deadline_that_the_links_cannot_meet_is_refused_at_once() -> None:
             await it.end(made)
             return late.value, nothing
 
-    late, nothing = run(scenario(), 100)
+    late, nothing = run(scenario())
     assert (late.status, late.code) == (409, "deadline") and "more than 1 s" in late.message
     assert nothing == []
 
@@ -35,6 +35,6 @@ def test_a_file_of_another_size_than_expected_is_not_sent() -> None:
             spec = {"source": "h0", "receivers": ["h1"], "source_path": "/f", "size": 999}
             return await it.end(await it.client.create_group(spec))
 
-    record = run(scenario(), 100)
+    record = run(scenario())
     assert record["state"] == "failed" and record["error"]["code"] == "size"
     assert "1000 bytes, expected were 999" in record["error"]["message"]

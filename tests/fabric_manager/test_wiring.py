@@ -81,7 +81,7 @@ def test_a_host_joins_while_a_group_runs_gets_a_file_and_leaves() -> None:
             await asyncio.sleep(0)
             return done, busy.value, there.value, gone.value, entry, ended
 
-    done, busy, there, gone, entry, ended = run(scenario(), 100)
+    done, busy, there, gone, entry, ended = run(scenario())
     assert done["state"] == "done" == ended["state"], (done["error"], ended["error"])
     assert (busy.status, busy.code) == (409, "busy") and (there.status, there.code) == (409, "exists")
     assert (gone.status, gone.code) == (422, "unknown_host")

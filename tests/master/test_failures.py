@@ -413,7 +413,7 @@ def test_masters_that_die_one_after_another_do_not_fail_a_group_that_gets_on() -
                 await until(lambda m=master: it.masters.groups[group["id"]] is not m, "another master")
             return await it.end(group, 60)
 
-    record = run(scenario(), 100)
+    record = run(scenario())
     assert record["state"] == "done", record["error"]
 
 
@@ -431,7 +431,7 @@ def test_a_receiver_that_is_away_at_the_start_is_served_afterwards() -> None:
             it.world.agents["21"].resume()
             return told, await it.end(group)
 
-    told, record = run(scenario(), 100)
+    told, record = run(scenario())
     assert told["21"]["state"] != "failed"
     assert record["state"] == "done" and record["receivers"]["21"]["state"] == "done"
 

@@ -337,7 +337,7 @@ def test_a_receiver_that_stands_still_gets_what_it_missed(victim: str) -> None:
             record = await it.end(group, 30)
             return record
 
-    record = run(scenario(), 100)
+    record = run(scenario())
     assert record["state"] == "done", record["error"]
 
 
@@ -349,7 +349,7 @@ def test_an_agent_that_starts_anew_is_told_everything_again() -> None:
             it.world.agents["21"].roles.clear()
             return await it.end(group, 30)
 
-    assert run(scenario(), 100)["state"] == "done"
+    assert run(scenario())["state"] == "done"
 
 
 def test_leases_are_renewed_for_as_long_as_it_takes() -> None:

@@ -237,7 +237,7 @@ def test_connections_have_a_limit() -> None:
             host, _, port = server.address.rpartition(":")
             held = [await asyncio.open_connection(host, int(port)) for _ in range(2)]
             reader, writer = await asyncio.open_connection(host, int(port))
-            assert await asyncio.wait_for(reader.read(), 10) == b""
+            assert await asyncio.wait_for(reader.read(), 60) == b""
             for _, one in held:
                 one.close()
             writer.close()
@@ -257,7 +257,7 @@ def test_a_connection_on_which_no_request_comes_ends(monkeypatch: pytest.MonkeyP
             for said in (b"", b"GET /healthz HTTP/1.1\r\nhost: "):
                 reader, writer = await asyncio.open_connection(host, int(port))
                 writer.write(said)
-                assert await asyncio.wait_for(reader.read(), 10) == b""
+                assert await asyncio.wait_for(reader.read(), 60) == b""
                 writer.close()
             await server.stop()
 

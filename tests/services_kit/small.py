@@ -47,7 +47,7 @@ def chain(switches: int) -> nx.Graph:
     return graph
 
 
-def run(work: Coroutine[Any, Any, Any], timeout: float = 100.0) -> Any:
+def run(work: Coroutine[Any, Any, Any], timeout: float = 280.0) -> Any:
     """asyncio.run with a limit: a test that hangs fails."""
     return asyncio.run(asyncio.wait_for(work, timeout))
 

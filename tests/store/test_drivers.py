@@ -131,7 +131,7 @@ def test_an_etcd_member_that_dies_is_passed_over_and_no_majority_is_an_error(tmp
         await store.close()
 
     with Etcd(tmp_path, 3) as cluster:
-        run(scenario(cluster), 100)
+        run(scenario(cluster))
 
 
 @pytest.mark.parametrize("where", ["etcd://", "etcd://nonsense", "etcd://192.0.2.1:2379"])

@@ -102,14 +102,14 @@ def test_a_deposed_leader_writes_nothing(opened: Opened) -> None:
 
 def test_keys_go_with_their_lease_and_stay_while_it_is_renewed(opened: Opened) -> None:
     async def work(store: Store) -> None:
-        lease = await store.grant(1.0)
+        lease = await store.grant(3.0)
         await store.put("leader", "me", 0, lease=lease)
         await store.put("kept", "x", 0)
-        for _ in range(5):
-            await asyncio.sleep(0.5)
+        for _ in range(4):
+            await asyncio.sleep(0.8)
             await store.renew(lease)
         assert await store.get("leader")
-        await until(lambda: _gone(store, "leader"), "the lease ends", 6)
+        await until(lambda: _gone(store, "leader"), "the lease ends")
         with pytest.raises(Lost):
             await store.renew(lease)
         with pytest.raises(Lost):
