@@ -468,6 +468,7 @@ class Transfer:
         return {"wants": self.wants[name]} if name in self.wants else {}
 
     def open(self) -> dict[str, Message]:
+        """Who still writes out what it had is asked again, as a master does."""
         tree = {
             "id": self.tree,
             "cc": "steady",
@@ -490,7 +491,12 @@ class Transfer:
             "trees": [tree],
             **self.more,
         }
-        return self.client.request("open", self.members(bodies=True), everyone, self.group)
+
+        def told() -> dict[str, Message] | None:
+            answers = self.client.request("open", self.members(bodies=True), everyone, self.group)
+            return None if any(a.get("code") == "busy" for a in answers.values()) else answers
+
+        return until(told, "nobody is busy with what it had")
 
     def assign(self, first: int = 0, count: int | None = None) -> dict[str, Message]:
         count = self.pieces - first if count is None else count

@@ -29,8 +29,8 @@ def begin(net: Net, tmp_path: Path, **more: Any) -> Transfer:
         per_block=PER_BLOCK,
     )
     transfer.more |= more
-    assert all(r["ok"] for r in transfer.open().values())
-    assert all(r["ok"] for r in transfer.assign().values())
+    for answers in (transfer.open(), transfer.assign()):
+        assert all(r["ok"] for r in answers.values()), answers
     return transfer
 
 
