@@ -24,7 +24,7 @@ from pathlib import Path
 import networkx as nx
 from alone import alone
 
-sys.path.extend(str(Path(__file__).parents[2] / "tests" / folder) for folder in ("services_kit", "lab"))
+sys.path.extend(str(Path(__file__).parents[2] / "tests" / folder) for folder in ("", "services_kit", "lab"))
 from containerd import layer
 from mirror_kit import MirrorLab, mirror_lab
 from registry import Registry, certificate, sha256

@@ -25,7 +25,8 @@ if not os.environ.get("DATACAST_CONSOLE_TEST"):
 
 @pytest.fixture(scope="module")
 def lab():
-    from lab_kit import free_ports, unique_name
+    from lab_kit import unique_name
+    from ports import free_ports
 
     from datacast.lab.lab import Lab, LabOptions
 

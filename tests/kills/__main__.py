@@ -7,10 +7,12 @@ import asyncio
 import sys
 import time
 
+from ports import free_ports
+
 from datacast.lab.lab import LabOptions
 
 from .campaign import Campaign
-from .cluster import Cluster, free_ports
+from .cluster import Cluster
 
 
 def main() -> int:

@@ -8,10 +8,11 @@ import contextlib
 import os
 import shutil
 import signal
-import socket
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
+
+from ports import free_ports
 
 from datacast.lab.errors import LabError
 from datacast.lab.lab import READY_S, Lab
@@ -22,14 +23,6 @@ from datacast.services.authority import Authority, Identity
 MEMBERS, MANAGERS, WORKERS = 3, 3, 3
 ETCD_TIMES = ["--heartbeat-interval=50", "--election-timeout=500"]
 """Milliseconds: of members that are side by side."""
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [sock.getsockname()[1] for sock in sockets]
-    for sock in sockets:
-        sock.close()
-    return ports
 
 
 class Cluster(Lab):

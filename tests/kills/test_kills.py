@@ -6,10 +6,11 @@ import asyncio
 import os
 
 import pytest
+from ports import free_ports
 
 from datacast.lab.lab import LabOptions
 from kills.campaign import Campaign
-from kills.cluster import Cluster, free_ports
+from kills.cluster import Cluster
 
 pytestmark = [
     pytest.mark.lab,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import os
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from ports import free_ports
 
 from datacast.lab import run
 from datacast.lab.state import MARK, Registry
@@ -27,14 +28,6 @@ class Quiet(run.Quiet):
     def group(self, group: dict[str, Any]) -> None:
         if self.hook:
             self.hook(group)
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [sock.getsockname()[1] for sock in sockets]
-    for sock in sockets:
-        sock.close()
-    return ports
 
 
 _numbers = itertools.count()

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import networkx as nx
-from lab_kit import Quiet, free_ports, unique_name
+from lab_kit import Quiet, unique_name
+from ports import free_ports
 
 from datacast import topologies
 from datacast.lab.faults import parse_faults

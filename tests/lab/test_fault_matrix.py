@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 from fault_rows import PLACES, ROWS, Row
-from lab_kit import Quiet, free_ports, unique_name
+from lab_kit import Quiet, unique_name
+from ports import free_ports
 
 from datacast import topologies
 from datacast.lab import run as lab_run

@@ -6,7 +6,8 @@ import json
 
 import networkx as nx
 import pytest
-from lab_kit import Quiet, free_ports, unique_name
+from lab_kit import Quiet, unique_name
+from ports import free_ports
 
 from datacast import topologies
 from datacast.lab.faults import parse_faults

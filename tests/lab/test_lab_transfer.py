@@ -10,7 +10,8 @@ import sys
 import threading
 
 import pytest
-from lab_kit import DATACAST, Quiet, asked_again, eventually, free_ports, start_run, unique_name
+from lab_kit import DATACAST, Quiet, asked_again, eventually, start_run, unique_name
+from ports import free_ports
 
 from datacast.lab.counters import traffic
 from datacast.lab.lab import Lab, LabOptions

@@ -16,20 +16,13 @@ import typer
 
 sys.path.append(str(Path(__file__).parents[1] / "services_kit"))
 from hub import COMMIT, REPO, Hub
+from ports import free_ports
 from registry import Registry, Tokens, certificate, sha256
 from web import Nginx
 
 from datacast.cli.origin import parse_origin
 from datacast.origins.names import resolve
 from datacast.origins.parts import OriginError, safe_path
-
-
-def free_ports(n: int) -> list[int]:
-    socks = [socket.create_server(("127.0.0.1", 0)) for _ in range(n)]
-    ports = [sock.getsockname()[1] for sock in socks]
-    for sock in socks:
-        sock.close()
-    return ports
 
 
 @pytest.fixture

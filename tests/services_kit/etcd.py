@@ -5,20 +5,15 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-import socket
 import subprocess
 import time
 import urllib.request
 from pathlib import Path
 from typing import Any
 
+from ports import free_ports
+
 QUICK = ["--heartbeat-interval=50", "--election-timeout=250"]
-
-
-def _free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
 
 
 class Etcd:
@@ -28,8 +23,7 @@ class Etcd:
         self.program = shutil.which("etcd")
         assert self.program, "etcd is not installed: `make setup` installs Debian's etcd-server"
         self.folder = folder
-        self.clients = [_free_port() for _ in range(members)]
-        self.peers = [_free_port() for _ in range(members)]
+        self.clients, self.peers = free_ports(members), free_ports(members)
         self.processes: list[subprocess.Popen[bytes] | None] = [None] * members
 
     @property
