@@ -62,13 +62,13 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
-    assert ready.wait(30)
+    assert ready.wait(60)
     group = {"source": "h0", "receivers": ["h1"], "source_path": "/srv/file"}
     headers = {"authorization": f"Bearer {secret}"}
     assert httpx.post(there[0] + "/groups", json=group, headers=headers).status_code == 201
     yield there[0], secret
     end.set()
-    thread.join(30)
+    thread.join(60)
     assert not thread.is_alive()
 
 

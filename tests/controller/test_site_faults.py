@@ -410,7 +410,7 @@ def client(site: Site, shown: tuple[str, str] | None) -> httpx.AsyncClient:
     context.check_hostname = False
     if shown is not None:
         context.load_cert_chain(*shown)
-    return httpx.AsyncClient(base_url=site.url, verify=context, timeout=30.0)
+    return httpx.AsyncClient(base_url=site.url, verify=context, timeout=60.0)
 
 
 def test_each_certificate_opens_what_is_its_own_and_nothing_else(tmp_path: Path) -> None:

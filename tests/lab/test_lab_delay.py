@@ -49,7 +49,7 @@ def network():
         finally:
             if line is not None:
                 line.terminate()
-                line.wait(5)
+                line.wait(60)
             made.down()
             kill_marked(identity)
             os.environ.pop(MARK)
@@ -100,5 +100,5 @@ def test_more_delayed_links_than_the_line_takes_are_refused():
 
 @pytest.mark.parametrize("argument", ["", "lo", "lo,lo", "lo,lo,", "lo,lo,10000001", "lo,lo,5x", "none1,none2,5"])
 def test_the_delay_line_says_what_is_wrong_with_its_arguments(argument):
-    done = subprocess.run([need_program("datacast-delay"), argument], capture_output=True, text=True, timeout=10)
+    done = subprocess.run([need_program("datacast-delay"), argument], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1 and done.stderr.startswith("datacast-delay: ")

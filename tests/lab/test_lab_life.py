@@ -176,7 +176,7 @@ def test_after_a_loss_of_power_a_group_is_shown_and_resumed_from_what_was_verifi
     lab.half(group, 0.4)
     Injector(lab.lab, ())._lose_power()
     for process in lab.lab.supervisor.processes:
-        process.popen.wait(10)
+        process.popen.wait(60)
     held = max(
         sum(f.stat().st_blocks * 512 for f in lab.lab.host_folder(host).glob(f".{path.name}*")) for host in THREE
     )

@@ -87,7 +87,7 @@ def measure(network, size: int, count: int, seconds: float) -> tuple[int, int, f
     tx = network.spawn("00")(
         [sys.executable, "-c", SENDER, "00-eth0", str(size), str(count), str(seconds + 0.5)], stdout=None, stderr=None
     )
-    count, total, took = rx.communicate(timeout=30)[0].split()
+    count, total, took = rx.communicate(timeout=60)[0].split()
     tx.wait()
     return int(count), int(total), float(took)
 
@@ -128,7 +128,7 @@ def test_the_management_network_joins_everyone_and_the_root_side(network):
     address = network.plan.hosts["11"].address
     ask = f"import socket; print(socket.create_connection(('{address}', 7)).recv(9))"
     assert "hello" in network.run_in("00", [sys.executable, "-c", ask])
-    with socket.create_connection((address, 7), timeout=5) as sock:
+    with socket.create_connection((address, 7), timeout=60) as sock:
         assert sock.recv(9) == b"hello"
     server.wait()
 
@@ -147,7 +147,7 @@ def test_a_port_taken_down_takes_the_carrier_of_its_peer(network):
 TALKER = """
 import socket, sys, time
 end = time.monotonic() + float(sys.argv[2])
-sock = socket.create_connection((sys.argv[1], 7), timeout=5)
+sock = socket.create_connection((sys.argv[1], 7), timeout=60)
 sock.settimeout(1)
 while time.monotonic() < end:
     try:
@@ -200,7 +200,7 @@ def test_a_rate_that_falls_stops_no_connection_whose_packets_are_larger_than_its
             shown = made.run_in("00", ["tc", "qdisc", "show", "dev", "00-eth0"])
             assert f"pfifo 6: parent 5:1 limit {ip_queue(plan.cables[0].queue_packets, 1500)}p" in shown, shown
             assert f"burst {burst_bytes(60_000_000, 1500)}b" in shown, shown
-            assert talker.wait(30) == 0
-            listener.wait(30)
+            assert talker.wait(60) == 0
+            listener.wait(60)
         finally:
             made.down()

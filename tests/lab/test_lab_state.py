@@ -30,7 +30,7 @@ def sleeper(identity: str, code: str = "import time; time.sleep(60)") -> subproc
 
 
 def gone(process: subprocess.Popen) -> bool:
-    return process.wait(5) is not None
+    return process.wait(60) is not None
 
 
 def test_a_running_lab_is_named_with_its_process_and_the_remedy(registry):

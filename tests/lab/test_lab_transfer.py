@@ -194,7 +194,7 @@ for i in range(3000):
 
     report = transfer(lab, Quiet(throw), size=24 << 20)
     stop.set()
-    assert [sender.wait(30) for sender in senders] == [0, 0]
+    assert [sender.wait(60) for sender in senders] == [0, 0]
     assert report["ok"], report
     lab.supervisor.check()  # nobody crashed
     drops = traffic(lab).since(before).drops

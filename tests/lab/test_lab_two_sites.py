@@ -66,7 +66,7 @@ def ask(
     site: Wan, name: str, path: str, who: ssl.SSLContext, method: str = "GET", body: Any = None, **headers: str
 ) -> tuple[int, bytes]:
     host, _, port = site.lab.rest_of(name).removeprefix("https://").rpartition(":")
-    connection = http.client.HTTPSConnection(host, int(port), context=who, timeout=10)
+    connection = http.client.HTTPSConnection(host, int(port), context=who, timeout=60)
     sent = {key.replace("_", "-"): value for key, value in headers.items()}
     connection.request(method, path, None if body is None else json.dumps(body), sent)
     answer = connection.getresponse()

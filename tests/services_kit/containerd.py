@@ -54,7 +54,7 @@ class Containerd:
     def __exit__(self, *exc: object) -> None:
         if self._process is not None:
             self._process.send_signal(signal.SIGTERM)
-            self._process.wait(20)
+            self._process.wait(60)
 
     def mirrored(self, registry: str, mirror: str, ca: Path) -> None:
         """Pulls of `registry` (host:port) go to the mirror first."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from ports import free_ports
 
-QUICK = ["--heartbeat-interval=50", "--election-timeout=250"]
+QUICK = ["--heartbeat-interval=100", "--election-timeout=1000"]
 
 
 class Etcd:
@@ -49,7 +49,7 @@ class Etcd:
 
     def ask(self, path: str, body: dict[str, Any], member: int = 0) -> dict[str, Any]:
         url = f"http://127.0.0.1:{self.clients[member]}/v3/{path}"
-        with urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode()), timeout=2) as answer:
+        with urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode()), timeout=10) as answer:
             return json.load(answer)
 
     def empty(self) -> None:
@@ -58,7 +58,7 @@ class Etcd:
     def __enter__(self) -> Etcd:
         for member in range(len(self.processes)):
             self.start(member)
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while True:
             with contextlib.suppress(OSError):
                 self.ask("kv/range", {"key": "AA=="})

@@ -208,7 +208,7 @@ class Fabric:
     async def _fetch(self, group: str, url: str) -> bytes:
         record, data = self.groups[group], bytearray()
         assert self.agent
-        async with httpx.AsyncClient(verify=self.agent, timeout=30.0) as http:
+        async with httpx.AsyncClient(verify=self.agent, timeout=60.0) as http:
             while (answer := await _range(http, url, 0, 0)) is None or answer.status_code not in (206, 416):
                 await asyncio.sleep(0.05)
             size = int(answer.headers["content-range"].rpartition("/")[2])
@@ -359,7 +359,7 @@ class Site:
         await server.start()
         verify = ssl.create_default_context(cafile=ca)
         verify.check_hostname = False
-        self.http = httpx.AsyncClient(base_url=self.url, verify=verify, timeout=30.0)
+        self.http = httpx.AsyncClient(base_url=self.url, verify=verify, timeout=60.0)
         self.stack.callback(agents.close)
         self.stack.push_async_callback(self.coordinator.stop)
         self.stack.push_async_callback(server.stop)

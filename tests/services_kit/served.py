@@ -48,7 +48,7 @@ class Served(ABC):
     def stop(self) -> None:
         if self._process is not None:
             self._process.send_signal(signal.SIGTERM)
-            self._process.wait(10)
+            self._process.wait(60)
 
     def __enter__(self) -> Self:
         self.start()
