@@ -137,7 +137,7 @@ class Wire:
         self.socket.close()
 
 
-def gather(wires: Sequence[Wire], expected: int, quiet_s: float, patience_s: float) -> dict[int, list[bytes]]:
+def gather(wires: Sequence[Wire], expected: int, quiet_s: float, patience_s: float = 60.0) -> dict[int, list[bytes]]:
     """What arrives at the wires: until `expected` frames came and then nothing for `quiet_s`, at most `patience_s`."""
     found: dict[int, list[bytes]] = {}
     count, end = 0, time.monotonic() + patience_s
@@ -158,7 +158,7 @@ def ask(path: Path, request: dict[str, Any]) -> Any:
     import json
 
     with contextlib.closing(socket.socket(socket.AF_UNIX)) as sock:
-        sock.settimeout(5)
+        sock.settimeout(60)
         sock.connect(str(path))
         sock.sendall(json.dumps(request).encode() + b"\n")
         data = b""

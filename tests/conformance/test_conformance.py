@@ -15,7 +15,6 @@ pytestmark = [pytest.mark.root, pytest.mark.timeout(180)]
 
 QUIET_S = 0.06
 """Silence that counts as silence: many times what a frame takes through any of these switches."""
-PATIENCE_S = 20.0
 LAG_AT = 14 + 13
 
 
@@ -44,12 +43,12 @@ def perform(plane: Plane, scenario: Scenario) -> None:
             plane.wires[port].send(frame)
         # What leaves for the next switch to look at is waited for as well: late, it would be the next scenario's.
         onward = int(scenario.below and not plane.looks_below)
-        came = gather(plane.wires, len(step.expect) or onward, QUIET_S, PATIENCE_S)
+        came = gather(plane.wires, len(step.expect) or onward, QUIET_S)
         got = [(port, frame) for port, frames in came.items() for frame in frames]
         if scenario.below and not plane.looks_below and len(got) == 1:  # then the next switch sees it
             plane.wires[1].send(got[0][1])
-            got = [(port, frame) for port, frames in gather(plane.wires, 0, QUIET_S, PATIENCE_S).items()
-                   for frame in frames]
+            came = gather(plane.wires, len(step.expect), QUIET_S)
+            got = [(port, frame) for port, frames in came.items() for frame in frames]
         left = list(got)
         missing = []
         for port, frame in step.expect:

@@ -36,11 +36,11 @@ def ovs(plane: Plane) -> OvsPlane:
     return plane
 
 
-def forwards(plane: Plane, port: int = 1, count: int = 1) -> bool:
+def forwards(plane: Plane, port: int = 1, count: int = 1, patience_s: float = 60.0) -> bool:
     """Do `count` frames for a port arrive there, and nothing elsewhere?"""
     for _ in range(count):
         plane.wires[0].send(bytes(stack(adj(port)) / data()))
-    came = gather(plane.wires, count, 0.03, 2.0)
+    came = gather(plane.wires, count, 0.03, patience_s)
     return {p: len(frames) for p, frames in came.items()} == {port: count}
 
 
@@ -97,7 +97,7 @@ def test_frames_flow_while_the_controller_restarts(controlled: ControlledPlane) 
         while controlled.wires[2].read() is not None:
             got += 1
     thread.join()
-    got += sum(len(frames) for frames in gather(controlled.wires, sent - got, 0.1, 5.0).values())
+    got += sum(len(frames) for frames in gather(controlled.wires, sent - got, 0.1).values())
     assert sent > 50 and got == sent
 
 
@@ -113,7 +113,7 @@ def test_rules_do_not_grow_with_groups(controlled: ControlledPlane, groups: int)
         controlled.wires[2].send(interest(tree, 0, 2))
         wanted, asked = onward(tree, 0)[12:], {onward(known, 0)[12:] for known in range(base, tree)}
         while True:  # an earlier tree's may be asked for once more where all this takes long
-            came = gather(controlled.wires, 1, 0.0, 20.0)
+            came = gather(controlled.wires, 1, 0.0)
             assert list(came) == [0]
             frames = {frame[12:] for frame in came[0]}
             assert frames <= asked | {wanted}
@@ -155,7 +155,7 @@ def test_port_counters_count_both_ways(controlled: ControlledPlane) -> None:
     before = counters()
     assert forwards(controlled, 6, 20)
     wait_for("the counters", lambda: counters()[6]["tx_frames"] - before[6]["tx_frames"] >= 20
-             and counters()[0]["rx_frames"] - before[0]["rx_frames"] >= 20, 8)
+             and counters()[0]["rx_frames"] - before[0]["rx_frames"] >= 20)
 
 
 def test_an_appliance_that_hangs_behind_a_live_port_is_missed(controlled: ControlledPlane) -> None:
@@ -185,10 +185,10 @@ def test_many_children_cost_an_appliance_one_frame(controlled: ControlledPlane) 
 
     for child in children:
         controlled.wires[child].send(interest(tree, 3, child))
-    assert list(gather(controlled.wires, 1, 0.03, 2.0)) == [0]
+    assert list(gather(controlled.wires, 1, 0.03)) == [0]
     before = sent()
     controlled.wires[0].send(bytes(stack(LABEL_LOCAL) / data(tree, 3, payload)))
-    came = gather(controlled.wires, len(children), 0.05, 3.0)
+    came = gather(controlled.wires, len(children), 0.05)
     assert {port: len(frames) for port, frames in came.items()} == dict.fromkeys(children, 1)
     for frames in came.values():
         assert frames[0].endswith(payload)
@@ -211,7 +211,7 @@ def test_frames_that_come_one_by_one_all_pass_and_what_each_costs(ovs: OvsPlane)
     came = 0
     for seq in range(frames):
         ovs.wires[0].send(bytes(stack(adj(1)) / data(seq=seq)))
-        came += len(gather([ovs.wires[1]], 1, 0.0, 2.0)[0])
+        came += len(gather([ovs.wires[1]], 1, 0.0)[0])
     user, system = ((b - a) * tick_us / frames for a, b in zip(before, spent(), strict=True))
     print(f"Open vSwitch, {PORTS + 1} ports: {user:.0f} us user, {system:.0f} us system per frame")
     assert came == frames
@@ -271,7 +271,7 @@ def test_a_switch_under_a_wrong_datapath_id_is_turned_away(ovs: OvsPlane, dpid: 
     try:
         assert text in wait_for("the note", lambda: ovs.notes(code))[-1]
         assert ovs.switch()["programmed"], ovs.process.log[-3000:]
-        assert wait_for("forwarding", lambda: forwards(ovs))
+        assert wait_for("forwarding", lambda: forwards(ovs, patience_s=2.0))
     finally:
         vsctl(ovs, "del-br", "twin")
 
@@ -283,7 +283,7 @@ def test_a_restarted_switch_gets_its_rules_again(ovs: OvsPlane) -> None:
     ovs.vswitchd = ovs.ns.start("ovs-vswitchd", ovs.ovs.switch_command(), ovs.folder, ovs.ovs.environment)
     wait_for("programming", lambda: ovs.switch()["programmed"])
     wait_for("the ports", lambda: ovs.switch()["ports_up"] == PORTS)
-    assert wait_for("forwarding", lambda: forwards(ovs))
+    assert wait_for("forwarding", lambda: forwards(ovs, patience_s=2.0))
 
 
 def test_an_appliance_that_goes_and_comes_back(ovs: OvsPlane) -> None:
@@ -325,7 +325,7 @@ def test_a_restarted_bmv2_gets_its_pipeline_and_entries_again(plane: Plane) -> N
     took = f"{plane.switch()['programmed_ms']} ms after connecting, {time.monotonic() - begun:.2f} s after it started"
     print(f"{plane.name}: {plane.switch()['rules']} rules, programmed {took}")
     assert plane.switch()["pipeline"]["pushed"] is True
-    assert wait_for("forwarding", lambda: forwards(plane))
+    assert wait_for("forwarding", lambda: forwards(plane, patience_s=2.0))
 
 
 def test_a_second_p4runtime_controller_takes_over_and_the_first_says_so(plane: Plane) -> None:

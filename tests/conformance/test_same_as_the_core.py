@@ -95,7 +95,7 @@ def settle(patient: Patient) -> dict[int, list[bytes]]:
     found: dict[int, list[bytes]] = {}
     for port in (*THREADS[:1] * PASSES, *THREADS[1:]):
         patient.wires[PORTS - 1].send(MARKS[port])
-        end = time.monotonic() + 10
+        end = time.monotonic() + 60
         while True:
             came = gather(patient.wires, 1, 0.0, 1.0)
             marks = [f for f in came.get(port, ()) if f[12:] == MARK]
@@ -127,7 +127,7 @@ def test_a_sequence_of_frames_has_the_same_answers(patient: Patient, number: int
     for step, (port, frame) in enumerate(frames(rng, new_tree(number))):
         wanted = sorted((p, one) for p, out in core.handle(1 + step, port, frame) for one in singles(out))
         patient.wires[port].send(frame)
-        late = gather(patient.wires, len(wanted), 0.0, 3.0)  # an answer from the store goes by a cable
+        late = gather(patient.wires, len(wanted), 0.0)  # an answer from the store goes by a cable
         came = settle(patient)
         got = sorted((p, one) for out in (late, came) for p, fs in out.items() for f in fs for one in singles(f))
         assert got == wanted, f"SEED={SEED}, sequence {number}, step {step}: port {port}, {frame.hex()}"
