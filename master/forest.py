@@ -133,6 +133,11 @@ class Forest:
             or set(held.receivers) != set(wanted) - self.cut_off
         ):
             self._compute(wanted)
+        elif gained and len(held) < len(self.ways):
+            # A tree that was alone may use what two need: over a ring, both of its source's links.
+            self._compute(wanted)
+            if self._set is None or len(self._set) <= len(held):
+                self._set = held
         if not self._around and wanted and self._set and not self._usable() and (network := around_plain(self.graph)):
             self._around = True
             self._on(network, wanted)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import networkx as nx
 import pytest
 from simulated import run
 from small import bcube41, star
@@ -86,6 +87,30 @@ def test_a_root_without_links_loses_its_trees_and_nobody_is_cut_off_for_it() -> 
     assert change.lost == [0] and not change.cut_off
     change = grove.update([("h0", "s", True)], ["h2", "h3"])
     assert change.revived == [0] and not change.lost
+
+
+def ring() -> nx.Graph:
+    """Four hosts that pass on, as tunnels join the hosts of a site."""
+    made = nx.Graph(defaults={"queue_packets": 100, "rate_bps": 10**8, "mtu": 9000})
+    for n in range(4):
+        made.add_node(f"h{n}", kind="host", forwards=True)
+    for n in range(4):
+        u, v = f"h{n}", f"h{(n + 1) % 4}"
+        made.add_edge(u, v, ports={u: 0, v: 1}, up=True, rate_bps=10**8, mtu=9000)
+    return made
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_links_that_come_back_one_after_another_bring_all_trees_back(first: int) -> None:
+    """The one tree that a ring without a link has takes both links of its root: no second one fits beside it."""
+    links = [("h0", "h3"), ("h2", "h3")]
+    grove = grove_of(ring(), ["h0", "h1"], [f"h{n}" for n in range(4)])
+    assert len(grove.ways) == 4
+    change = grove.update([(*link, False) for link in links], [f"h{n}" for n in range(4)])
+    assert len(change.lost) == 2 and change.cut_off == ["h3"]
+    back = grove.update([(*links[first], True)], [f"h{n}" for n in range(4)])
+    again = grove.update([(*links[1 - first], True)], [f"h{n}" for n in range(4)])
+    assert back.back == ["h3"] and sorted(back.revived + again.revived) == change.lost
 
 
 def test_a_receiver_that_no_root_reaches_is_cut_off_and_comes_back() -> None:
