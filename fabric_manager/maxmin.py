@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import highspy
 import numpy as np
+from numpy.typing import NDArray
 
 from datacast.planners.solver import programme
 
@@ -28,30 +29,34 @@ SURE = 1 / 10
 """Of its even share every tree gets so much: one that gets next to nothing would keep the pieces it has."""
 
 
-def shares(capacity: Floats, trees: Trees, weight: Floats, least: Floats, most: Floats) -> Floats:
+def shares(
+    capacity: Floats, trees: Trees, weight: Floats, least: Floats, most: Floats, apart: NDArray[np.bool_] | None = None
+) -> Floats:
     """Rates by tree: every group's total is its weighted max-min share, at most `most` and, where the links have it,
-    at least `least`. `weight`, `least`, `most` by group; weights above 0. Every tree has a link."""
+    at least `least`. `weight`, `least`, `most` by group; weights above 0. Every tree has a link. `apart`: groups whose
+    trees cannot send each other's pieces, so that each gets all of its even share."""
     if not trees.count:
         return np.zeros(0)
     per_group = np.maximum(np.bincount(trees.group, minlength=len(weight)), 1)
     part = (weight / per_group)[trees.group]
     if (per_group > 1).any() and len(trees.links) <= ENTRIES_MAX:
-        return lexicographic(capacity, _sure(capacity, trees, part, most), weight, least, most)
+        sure = np.where(apart, 1.0, SURE) if apart is not None else np.full(len(weight), SURE)
+        return lexicographic(capacity, _sure(capacity, trees, part, most, sure), weight, least, most)
     promised = None
     if least.any():
         promised = fill(capacity, trees, (least / per_group)[trees.group], np.minimum(least, most))
     return fill(capacity, trees, part, most, promised)
 
 
-def _sure(capacity: Floats, trees: Trees, part: Floats, most: Floats) -> Trees:
-    """With a little for every tree: SURE of what it would have if every link were divided by weights alone."""
+def _sure(capacity: Floats, trees: Trees, part: Floats, most: Floats, sure: Floats) -> Trees:
+    """With something for every tree: so much, by group, of what it had if links were divided by weights alone."""
     asked = trees.use(part, len(capacity))
     with np.errstate(divide="ignore", invalid="ignore"):
         level = np.where(asked > 0, np.maximum(capacity, 0.0) / asked, np.inf)
     even = np.minimum.reduceat(level[trees.links], trees.at[:-1]) * part
     count = np.bincount(trees.group, minlength=len(most))[trees.group]
-    sure = np.minimum(np.minimum(even, most[trees.group] / count), trees.most) * SURE
-    return Trees(trees.at, trees.links, trees.cost, trees.group, np.maximum(trees.least, sure), trees.most)
+    told = np.minimum(np.minimum(even, most[trees.group] / count), trees.most) * sure[trees.group]
+    return Trees(trees.at, trees.links, trees.cost, trees.group, np.maximum(trees.least, told), trees.most)
 
 
 def lexicographic(capacity: Floats, trees: Trees, weight: Floats, least: Floats, most: Floats) -> Floats:

@@ -40,8 +40,8 @@ UNBOUNDED = 100.0
 
 @dataclass(frozen=True)
 class TreeUse:
-    """A tree's arcs away from the source. `most_bps`: what it could send alone; `interest`: bits that go the other way
-    for each bit of data."""
+    """A tree's arcs away from the source, which the first one leaves. `most_bps`: what it could send alone; `interest`:
+    bits that go the other way for each bit of data."""
 
     arcs: Sequence[Arc]
     most_bps: float = float("inf")
@@ -87,6 +87,8 @@ class _Group:
     links: tuple[Numbers, ...]
     costs: tuple[Costs, ...]
     all: Numbers
+    apart: bool
+    """Its trees have several roots: what one sends another cannot."""
 
 
 @dataclass(slots=True)
@@ -210,7 +212,8 @@ class Shares:
             links.append(np.fromiter(use, np.int32, len(use)))
             costs.append(np.fromiter(use.values(), np.float32, len(use)))
         together = np.unique(np.concatenate(links)) if links else np.zeros(0, np.int32)
-        return _Group(number, ask, tuple(links), tuple(costs), together)
+        roots = {u for tree in ask.trees.values() for u, _ in tree.arcs[:1]}
+        return _Group(number, ask, tuple(links), tuple(costs), together, len(roots) > 1)
 
     def _enter(self, made: _Group) -> None:
         asked: dict[int, float] = {}
@@ -290,7 +293,7 @@ class Shares:
         bound = np.concatenate((room, most[extra]))[used]
         starts = np.concatenate(([0], np.cumsum(np.maximum(counts, 1))))
         trees = Trees(starts, compact, all_costs[order], group, np.zeros(len(uses)), most)
-        rate = shares(bound, trees, weight, least, top)
+        rate = shares(bound, trees, weight, least, top, np.array([g.apart for g in members]))
         for link, used_bps in zip(capacity, np.bincount(links, costs * rate[owner], len(room)).tolist(), strict=True):
             left[link] = max(0.0, left[link] - used_bps)
         told = iter(rate.tolist())

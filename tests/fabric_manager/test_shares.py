@@ -171,6 +171,16 @@ def test_a_group_with_a_free_link_leaves_the_busy_one_to_the_other():
     assert rates["one"] >= (1 - SURE / 2) * 100e6 and rates["two"] >= 100e6 and sum(rates.values()) <= 200.1e6
 
 
+def test_trees_of_several_roots_get_their_even_shares_and_of_one_root_what_brings_most() -> None:
+    """What a root has to send goes over its own trees: one that is left a tenth holds up the group."""
+    for roots, least in (("ab", 50e6), ("aa", 5e6)):
+        scheduler = fabric(**{"as": 100e6, "bs": 100e6, "st": 100e6})
+        scheduler.put("g", Ask({n: TreeUse(line(root, "s", "t"), 95e6) for n, root in enumerate(roots)}))
+        rates = scheduler.compute()["g"]
+        assert least * 0.999 <= min(rates.values()) <= least * 1.01
+        assert sum(rates.values()) == pytest.approx(100e6, rel=1e-3)
+
+
 def test_a_background_group_takes_what_is_left_and_costs_the_other_a_hundredth():
     scheduler = fabric(ab=100e6, bc=40e6)
     scheduler.put("normal", Ask({1: TreeUse(line("a", "b", "c"))}))
