@@ -72,7 +72,7 @@ def test_a_fetcher_that_is_killed_costs_what_it_had_asked_for(place) -> None:
     it, _ = place
     data = os.urandom(5 << 20)
     (it.lab.work / "original").write_bytes(data)
-    with Paced(it.lab.plan.root_address, 8098, data, 400_000) as origin:
+    with Paced(it.lab.plan.root_address, 8098, data, 150_000) as origin:
         it.allow({"prefix": origin.url.removesuffix("object")})
         report = it.fetch(origin.url, it.lab.work / "original", "all", ("kill agent h2 at 1200ms",))
     assert [name for name, row in report["receivers"].items() if row["finish_s"] is None] == ["h2"]
