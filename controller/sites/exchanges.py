@@ -100,7 +100,7 @@ class Exchanges:
         wanted = wants.of_site(group.spec, group.size)
         sharing = Sharing(group.size, hash(group.id + self._peers.directory.name), early, wanted)
         if len(group.path) == 1 and group.parent in origins:  # the source is there: it has all of it
-            sharing.told(group.parent, packed(np.ones(sharing.total, bool)))
+            sharing.told(group.parent, packed(np.ones(sharing.total, bool)), packed(np.zeros(sharing.total, bool)))
         self._sharing[group.id] = sharing
 
     async def stop(self) -> None:
@@ -150,7 +150,7 @@ class Exchanges:
                 version = 0
             try:
                 told = await self._peers.held(site, group_id, version)
-                sharing.told(site, told.held, told.begun, told.heads)
+                sharing.told(site, told.held, told.begun)
                 version, rest = told.version, AGAIN_S
             except (SiteError, Problem, DatacastError) as error:  # it may not have the order yet
                 log.debug("group %s: %s", group_id, error)
@@ -194,9 +194,9 @@ class Exchanges:
         if group.parent is None or group.own.state == "done":
             rows = None if below or group.parent is None else wants.of_site(group.spec, group.size)
             there = every if rows is None else packed(touched(rows, group.size, piece_bytes(group.size)))
-            return Held(version=1, held=there)
+            return Held(version=1, held=there, begun=none)
         sharing = self._sharing.get(group.id)
         if sharing is None:
-            return Held(version=2, held=none)
+            return Held(version=2, held=none, begun=none)
         held = sharing.passed_on() if group.local is None else sharing.held(below)
-        return Held(version=2 + sharing.version, held=held, begun=sharing.begun(), heads=sharing.heads())
+        return Held(version=2 + sharing.version, held=held, begun=sharing.begun())

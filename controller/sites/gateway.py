@@ -136,8 +136,6 @@ class Gateway:
         sharing = self.sharing.get(group.id)
         if sharing is not None and (data := sharing.store.peek(off, off + length - 1)):
             return data
-        if sharing is not None and sharing.due(off):
-            return b""  # no host has it before it is here
         return await self._from_receivers(group, off, length)
 
     async def to_site(self, group: SiteGroup, first: int, last: int) -> AsyncGenerator[bytes, None]:

@@ -77,13 +77,11 @@ class Orders(_Message):
 
 
 class Held(_Message):
-    """Which pieces of a group's object a site has, which it has begun, and in which of these it is now
-    (origins/exchange.py: packed)."""
+    """Which pieces of a group's object a site has, and which it has begun (origins/exchange.py: packed)."""
 
     version: Annotated[int, Field(ge=0)] = 0
     held: Annotated[str, Field(max_length=HELD_MAX)] = ""
     begun: Annotated[str, Field(max_length=HELD_MAX)] = ""
-    heads: Annotated[str, Field(max_length=HELD_MAX)] = ""
 
 
 class Mark(_Message):

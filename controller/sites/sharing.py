@@ -20,9 +20,8 @@ from datacast.services.ranges import Rows
 
 from .store import Store
 
-LINES_LEAST, LINES_MOST, LINES_ALL = 2, 16, 8
-"""Connections to a site, and to all of them: while one asks for its next run others bring theirs. Twice as many to a
-site that is receiving itself: they wait for what comes there."""
+LINES_LEAST, LINES_MOST, LINES_ALL = 2, 8, 8
+"""Connections to a site, and to all of them: while one asks for its next run others bring theirs."""
 TRIPS = 10
 """A run takes so many round trips at least: then asking for the next costs little."""
 SLOTS = 8
@@ -57,7 +56,6 @@ class _Origin:
     known: np.ndarray
     """Pieces that it is known to have or to have begun."""
     lines: list[str] = field(default_factory=list)
-    """That have had runs."""
     heard: float = 0.0
 
 
@@ -92,19 +90,20 @@ class Sharing:
         self._news = asyncio.Event()
 
     # ---- what comes in ----
-    def told(self, site: str, held: str, begun: str = "", heads: str = "") -> None:
-        """A site says what it has, what it has begun, and where its runs have got to. Raises DealingError."""
-        none = np.zeros(self.total, bool)
-        has, busy, now = (unpacked(text, self.total) if text else none for text in (held, begun, heads))
+    def told(self, site: str, held: str, begun: str) -> None:
+        """A site says what it has and what it has begun. Raises DealingError."""
+        has, busy = unpacked(held, self.total), unpacked(begun, self.total)
         origin = self._origins.get(site)
         if origin is not None and (origin.held & ~has).any():  # a host there was lost
             self.away(site)
             origin = None
         if origin is None:
             origin = self._origins[site] = _Origin(np.zeros(self.total, bool), np.zeros(self.total, bool))
+            for number in range(LINES_MOST):
+                origin.lines.append(f"{site}/{number}")
+                self._exchange.connects(origin.lines[-1], site)
         for what in runs_of(has & ~origin.held):
             self._exchange.holds(site, what)
-        self._exchange.receives(site, busy, now)
         for what in runs_of((has | busy) & ~origin.known):
             self._exchange.begun_elsewhere(what)
         if (has != origin.held).any():
@@ -168,14 +167,10 @@ class Sharing:
     def take(self, line: str, trip_s: float = 0.0) -> bool:
         """It begins its next run; False: there is nothing for it now. `trip_s`: a round trip of it."""
         site, _, number = line.rpartition("/")
-        origin = self._origins.get(site)
-        if origin is None or line in self._runs or int(number) >= self._lines(origin):
+        if site not in self._origins or line in self._runs or int(number) >= self._lines():
             return False
         if not self._told and int((self._busy() | self._came).sum()) * self.piece >= self._early:
             return False
-        if line not in origin.lines:
-            origin.lines.append(line)
-            self._exchange.connects(line, site)
         fresh = not self._runs and not self._came.any() and not self.mine.any()
         one = self._exchange.take(line, least_s=TRIPS * trip_s, at=0 if fresh else None)
         if one is None:
@@ -210,10 +205,9 @@ class Sharing:
         run.asked = min([run.end, run.at + most, *(first for first, _ in run.apart if first > run.at)])
         return run.at, run.asked - 1
 
-    def _lines(self, origin: _Origin) -> int:
-        """To this site."""
-        usual = max(LINES_LEAST, LINES_ALL // max(1, len(self._origins)))
-        return min(LINES_MOST, usual if origin.held.all() else 2 * usual)
+    def _lines(self) -> int:
+        """To each site."""
+        return max(LINES_LEAST, min(LINES_MOST, LINES_ALL // max(1, len(self._origins))))
 
     def came(self, line: str, data: bytes) -> bool:
         """Bytes of its run. Whether it goes on: its site may be away by now."""
@@ -257,10 +251,6 @@ class Sharing:
         """Whether a line has asked for this byte."""
         return any(run.at <= at < run.asked for run in self._runs.values())
 
-    def due(self, at: int) -> bool:
-        """Whether this byte is of a run: a line brings it now or after what it has asked for."""
-        return any(run.at <= at < run.end for run in self._runs.values())
-
     def apart(self, first: int, last: int) -> None:
         """A host asks for these bytes past the lines: none need bring them."""
         for run in self._runs.values():
@@ -290,12 +280,6 @@ class Sharing:
 
     def begun(self) -> str:
         return packed(self._busy())
-
-    def heads(self) -> str:
-        """The pieces that lines are bringing now."""
-        found = np.zeros(self.total, bool)
-        found[[run.at // self.piece for run in self._runs.values() if run.at < run.end]] = True
-        return packed(found)
 
     def _busy(self) -> np.ndarray:
         found = np.zeros(self.total, bool)

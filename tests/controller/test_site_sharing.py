@@ -279,25 +279,3 @@ def test_pieces_are_bounded_and_the_same_for_all():
     assert piece_bytes(1) == 256 * KIB
     for size in (1, 256 * KIB, SIZE, (1 << 40) + 1, 1 << 53):
         assert -(-size // piece_bytes(size)) <= 1024
-
-
-def test_a_site_behind_follows_runs_from_where_they_have_got_to() -> None:
-    first, behind = Sharing(SIZE), Sharing(SIZE)
-    first.have(none(first.total))
-    behind.have(none(behind.total))
-    first.told("source", every(first.total))
-    assert first.take("source/0") and first.ask("source/0")
-    run = first._runs["source/0"]
-    behind.told("first", none(first.total), first.begun(), first.heads())
-    assert behind.take("first/0") and behind._runs["first/0"].pieces.first == run.pieces.first
-    assert first.due(run.at) and first.due(run.end - 1) and not first.due(run.end)
-    first.came("source/0", bytes(STEP))
-    assert not first.due(0 if run.pieces.first == 0 else run.pieces.first * first.piece), "that has come"
-
-
-def test_more_connections_ask_a_site_that_is_receiving_itself() -> None:
-    for held, lines in ((np.ones, LINES_MOST // 2), (lambda total, kind: np.arange(total) > 0, LINES_MOST)):
-        s = Sharing(SIZE)
-        s.have(none(s.total))
-        s.told("a", packed(held(s.total, bool)))
-        assert sum(s.take(f"a/{number}") for number in range(LINES_MOST)) == lines

@@ -73,7 +73,6 @@ def test_a_range_is_put_together_from_those_that_have_its_pieces():
 def test_where_a_sibling_breaks_off_another_goes_on(code: str):
     sites = Sites({"syd": (100_000, code)})
     way = made(sites, {"ams": slice(None), "syd": slice(None)})
-    assert way.sharing[GROUP.id].take("syd/0")
     way.sharing[GROUP.id]._exchange.measured("syd/0", 5.0)  # the faster one is asked first
     assert read(way) == DATA[:SIZE]
     assert sites.gave == {"ams": SIZE - 100_000, "syd": 100_000}  # nothing twice
