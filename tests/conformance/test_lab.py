@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import socket
 import subprocess
 import urllib.request
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 from conformance_kit import ROOT, wait_for
 from planes import PLANES
+from ports import free_ports
 
 from datacast.lab.state import Registry
 
@@ -24,18 +24,14 @@ FAULTY = ["ovs", pytest.param("bmv2", marks=AT_LENGTH)]
 """One whole lab on bmv2 belongs to every test run, those under faults do not."""
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        return sock.getsockname()[1]
-
-
 def lab_command(tmp_path: Path, rest: int, *options: str) -> list[str]:
     return [str(DATACAST), "lab", "run", "--name", f"cf{os.getpid()}", "--rest-port", str(rest),
-            "--fabric-port", str(free_port()), "--json", str(tmp_path / "report.json"), *options]
+            "--fabric-port", str(free_ports(1)[0]), "--json", str(tmp_path / "report.json"), *options]
 
 
 def lab_run(tmp_path: Path, *options: str) -> dict:
-    done = subprocess.run(lab_command(tmp_path, free_port(), *options), capture_output=True, text=True, timeout=280)
+    command = lab_command(tmp_path, free_ports(1)[0], *options)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     return json.loads((tmp_path / "report.json").read_text())
 
@@ -116,7 +112,7 @@ def test_a_group_works_without_appliances(tmp_path: Path, topology: str, without
 
 def test_the_operator_is_told_of_an_absent_appliance(tmp_path: Path) -> None:
     need("ovs")
-    rest = free_port()
+    rest = free_ports(1)[0]
     options = ("--topology", "fattree:4,3", "--dataplane", "ovs", "--link", "10mbit", "--size", "1M", "--from", "0000",
                "--to", "0001,0100", "--without-appliance", "s0.000")
     pipe = subprocess.PIPE
