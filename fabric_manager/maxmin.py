@@ -40,23 +40,26 @@ def shares(
     per_group = np.maximum(np.bincount(trees.group, minlength=len(weight)), 1)
     part = (weight / per_group)[trees.group]
     if (per_group > 1).any() and len(trees.links) <= ENTRIES_MAX:
-        sure = np.where(apart, 1.0, SURE) if apart is not None else np.full(len(weight), SURE)
-        return lexicographic(capacity, _sure(capacity, trees, part, most, sure), weight, least, most)
+        so_much = np.full(len(weight), SURE)
+        if apart is not None:
+            so_much[apart] = 1.0
+        return lexicographic(capacity, _sure(capacity, trees, part, most, so_much), weight, least, most)
     promised = None
     if least.any():
         promised = fill(capacity, trees, (least / per_group)[trees.group], np.minimum(least, most))
     return fill(capacity, trees, part, most, promised)
 
 
-def _sure(capacity: Floats, trees: Trees, part: Floats, most: Floats, sure: Floats) -> Trees:
-    """With something for every tree: so much, by group, of what it had if links were divided by weights alone."""
+def _sure(capacity: Floats, trees: Trees, part: Floats, most: Floats, so_much: Floats) -> Trees:
+    """With something for every tree: `so_much`, by group, of what it would have if every link were divided by weights
+    alone."""
     asked = trees.use(part, len(capacity))
     with np.errstate(divide="ignore", invalid="ignore"):
         level = np.where(asked > 0, np.maximum(capacity, 0.0) / asked, np.inf)
     even = np.minimum.reduceat(level[trees.links], trees.at[:-1]) * part
     count = np.bincount(trees.group, minlength=len(most))[trees.group]
-    told = np.minimum(np.minimum(even, most[trees.group] / count), trees.most) * sure[trees.group]
-    return Trees(trees.at, trees.links, trees.cost, trees.group, np.maximum(trees.least, told), trees.most)
+    sure = np.minimum(np.minimum(even, most[trees.group] / count), trees.most) * so_much[trees.group]
+    return Trees(trees.at, trees.links, trees.cost, trees.group, np.maximum(trees.least, sure), trees.most)
 
 
 def lexicographic(capacity: Floats, trees: Trees, weight: Floats, least: Floats, most: Floats) -> Floats:

@@ -40,7 +40,7 @@ UNBOUNDED = 100.0
 
 @dataclass(frozen=True)
 class TreeUse:
-    """A tree's arcs away from the source, which the first one leaves. `most_bps`: what it could send alone; `interest`:
+    """A tree's arcs away from the source, parents before children. `most_bps`: what it could send alone; `interest`:
     bits that go the other way for each bit of data."""
 
     arcs: Sequence[Arc]

@@ -35,9 +35,9 @@ bool stage_open(struct stage *s, struct stages *all) __attribute__((nonnull));
 /* What was not handed on is lost. */
 void stage_close(struct stage *s) __attribute__((nonnull));
 
-/* One more piece at `at`, of `block`. Returns how many bytes of it were taken: all, or what fills the run, so that each begins where
- * the digest's tree of the block has a node; 0: it does not follow, or there is no room. Then hand on what there is, and
- * add the rest; or write it without this. */
+/* One more piece at `at`, of `block`. Returns how many bytes of it were taken: all, or what fills the run, so that each
+ * begins where the digest's tree of the block has a node; 0: it does not follow, or there is no room. Then hand on what
+ * there is, and add the rest; or write it without this. */
 size_t stage_add(struct stage *s, uint64_t at, uint32_t block, const uint8_t *p, size_t n) __attribute__((nonnull));
 
 /* The job that writes the run, and begins the next one; NULL when there is nothing, or no memory (then it stays).
