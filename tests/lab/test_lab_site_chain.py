@@ -88,7 +88,7 @@ def test_a_cut_of_five_seconds_costs_the_site_behind_it_that_and_the_others_noth
         group = chain.order("ams", path, ["*/all"])
         far = "sfo/syd/syd-0"
         end = time.monotonic() + 30
-        while chain.now("ams", group)["receivers"].get(far, {"fraction": 0})["fraction"] < 0.05:
+        while chain.now("ams", group)["receivers"].get(far, {"fraction": 0})["fraction"] < 0.2:
             assert time.monotonic() < end, chain.logs()
             time.sleep(0.1)
         before = chain.now("ams", group)["receivers"]
@@ -103,7 +103,8 @@ def test_a_cut_of_five_seconds_costs_the_site_behind_it_that_and_the_others_noth
         group = chain.end("ams", group)
     assert group["state"] == "done", (group, chain.logs())
     assert all(chain.has(host, path) for host in ("sfo-0", "sfo-1", "syd-0", "syd-1"))
-    assert links["sfo", "syd"] < 1.1  # what had come is not fetched again
+    # The fifth that had come is not fetched again; what was in the cable and in the sender's sockets is, up to 0.07.
+    assert links["sfo", "syd"] < 1.15
 
 
 def test_a_controller_that_dies_goes_on_where_it_was(chain: Wan):
