@@ -53,7 +53,7 @@ struct dc_trees_repaired dc_trees_repair(struct dc_trees *s, const uint32_t *arc
       continue;
     /* As the paper does: release it and search for a new one. */
     dc_set_release(s, t);
-    if (dc_bfs_tree(s, t, 1) && dc_set_prune(s, t) == 0) {
+    if (dc_bfs_tree(s, t, 1)) {
       s->held |= bit;
       r.changed |= bit;
     } else {
@@ -69,7 +69,7 @@ struct dc_trees_repaired dc_trees_repair(struct dc_trees *s, const uint32_t *arc
     uint64_t bit = UINT64_C(1) << t;
     if ((s->held & bit) != 0 || (r.lost & bit) != 0)
       continue;
-    if (dc_bfs_tree(s, t, 1) && dc_set_prune(s, t) == 0) {
+    if (dc_bfs_tree(s, t, 1)) {
       s->held |= bit;
       r.added |= bit;
       have++;

@@ -193,6 +193,15 @@ def test_a_max_flow_that_no_packing_reaches():
     assert not brute_force(g, "S", ["AB", "AC", "BC"], 2)
 
 
+def test_any_tree_may_have_to_give_an_arc_up():
+    """Where only the first tree may lose an arc to another, one of these three is not found."""
+    g = topologies.parse("hypercube:3")
+    g.edges["000", "010"]["up"] = False
+    found = steiner_trees(g, "001", ["110", "111"])
+    check_trees(g, found, "001", ["110", "111"])
+    assert (len(found), found.bound_maxflow) == (3, 3)
+
+
 # ---- the paper's drawn examples ----
 
 
