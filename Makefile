@@ -218,7 +218,8 @@ test-costs: build ## processor time and waiting of every test, which hold where 
 	@$(PY) tests/costs.py
 
 test-faults: build ## the fault matrix on real labs, some twenty minutes
-	@DATACAST_FAULTS=1 nice -n 5 $(PY) -m pytest -v tests/lab/test_fault_matrix.py tests/lab/test_lab_life.py tests/mininet
+	@DATACAST_FAULTS=1 nice -n 5 $(PY) -m pytest -v tests/lab/test_fault_matrix.py tests/lab/test_lab_life.py \
+	  tests/lab/test_lab_site_diamond.py tests/mininet
 
 # The same objects under the core's own tests, the fault campaigns and the tests in Python.
 COVERED := $(BUILD)/coverage

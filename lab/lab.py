@@ -312,13 +312,13 @@ class Lab:
         self.supervisor.start("fabric-manager", command)
         self.supervisor.wait(lambda: self._answers(self.fabric_url + "/healthz"), READY_S, "fabric manager")
 
-    def manager_command(self, topology: str, store: str = "fabric") -> list[str]:
+    def manager_command(self, topology: str, store: str = "fabric", workers: int = WORKERS) -> list[str]:
         """All but where it is reached, and its certificates."""
         options = self.options
         queue = ip_queue(options.queue_packets, options.mtu) if self.plane.ip else options.queue_packets
         command = [need_program("datacast-fabric-manager"), "--topology", topology]
         command += ["--store", str(self.work / f"{store}.sqlite"), "--link-rate", f"{options.rate_bps}"]
-        command += ["--mtu", str(options.mtu), "--queue-packets", str(queue), "--workers", str(WORKERS)]
+        command += ["--mtu", str(options.mtu), "--queue-packets", str(queue), "--workers", str(workers)]
         return command + self._control_priority()
 
     def _control_priority(self) -> list[str]:

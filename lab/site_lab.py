@@ -19,7 +19,7 @@ import yaml
 from datacast.lab import ip, sites
 from datacast.lab.credentials import Credentials
 from datacast.lab.errors import LabError
-from datacast.lab.lab import READY_S, WORKERS, Lab, LabOptions
+from datacast.lab.lab import READY_S, Lab, LabOptions
 from datacast.lab.programs import need_program
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 CONTROLLER_PORT = 7580
 FIRST_PORT = 7500
 """Fabric managers, on the lab's own end of the management network: two ports each."""
+WORKERS = 1
+"""Of each site: all sites share this machine."""
 
 
 @dataclass
@@ -158,7 +160,7 @@ class SitesLab(Lab):
     def _manager_of(self, site: SiteDaemons) -> None:
         self.progress(f"fabric manager of {site.name}")
         assert isinstance(self.plane, SitesPlane)
-        command = self.manager_command(self.plane.topology_of(self, site.name), site.name)
+        command = self.manager_command(self.plane.topology_of(self, site.name), site.name, WORKERS)
         command += ["--signalling", self._signalling(site), "--http", self._http(site)]
         command += site.credentials.options("fabric-manager/main") + site.credentials.master_options("master/main")
         self.supervisor.start(f"fabric-manager-{site.name}", command)

@@ -196,30 +196,29 @@ def test_ctrl_c_in_status_stops_the_watching_only() -> None:
     assert cancelled[0] == 0 and "is cancelled" in cancelled[1]
 
 
-@pytest.mark.parametrize(
-    ("args", "code", "text"),
-    [
-        (["send", "/srv/file", "--from", "h0", "--to", "h1,h1"], 2, "h1 is named twice"),
-        (["send", "/srv/file", "--from", "h0", "--to", "h0"], 2, "the source h0 is among the receivers"),
-        (["send", "/srv/file", "--from", "zz", "--to", "h1"], 2, "no host 'zz'"),
-        (["send", "/srv/file", "--from", "h0", "--to", ","], 2, "names no host"),
-        (["send", "/srv/file", "--from", "h0", "--to", "all,h1"], 2, "stands alone"),
-        (["send", "/srv/file", "--from", "h0", "--to", "h1", "--cache", "much"], 2, "'much' is no size"),
-        (["send", "/srv/file", "--from", "h0"], 2, "--to"),
-        (["send", "/srv/none", "--from", "h0", "--to", "h1"], 1, "no such file"),
-        (["status", "g-none"], 3, "there is no group 'g-none'"),
-        (["cancel", "g-none"], 3, "there is no group 'g-none'"),
-        (["groups", "--state", "odd"], 2, "state"),
-        (["frobnicate"], 2, "frobnicate"),
-    ],
-)
-def test_wrong_use_has_its_exit_code_and_names_the_thing(args: list[str], code: int, text: str) -> None:
+WRONG: list[tuple[list[str], int, str]] = [
+    (["send", "/srv/file", "--from", "h0", "--to", "h1,h1"], 2, "h1 is named twice"),
+    (["send", "/srv/file", "--from", "h0", "--to", "h0"], 2, "the source h0 is among the receivers"),
+    (["send", "/srv/file", "--from", "zz", "--to", "h1"], 2, "no host 'zz'"),
+    (["send", "/srv/file", "--from", "h0", "--to", ","], 2, "names no host"),
+    (["send", "/srv/file", "--from", "h0", "--to", "all,h1"], 2, "stands alone"),
+    (["send", "/srv/file", "--from", "h0", "--to", "h1", "--cache", "much"], 2, "'much' is no size"),
+    (["send", "/srv/file", "--from", "h0"], 2, "--to"),
+    (["send", "/srv/none", "--from", "h0", "--to", "h1"], 1, "no such file"),
+    (["status", "g-none"], 3, "there is no group 'g-none'"),
+    (["cancel", "g-none"], 3, "there is no group 'g-none'"),
+    (["groups", "--state", "odd"], 2, "state"),
+    (["frobnicate"], 2, "frobnicate"),
+]
+
+
+def test_wrong_use_has_its_exit_code_and_names_the_thing() -> None:
     async def scenario():
         async with service([20_000.0]) as (_, url):
-            return await datacast(*args, url=url)
+            return await asyncio.gather(*(datacast(*args, url=url) for args, _, _ in WRONG))
 
-    exit_code, out, err = run(scenario())
-    assert exit_code == code and text in out + err and "Traceback" not in err
+    for (args, code, text), (exit_code, out, err) in zip(WRONG, run(scenario()), strict=True):
+        assert exit_code == code and text in out + err and "Traceback" not in err, (args, exit_code, out, err)
 
 
 @pytest.mark.parametrize(

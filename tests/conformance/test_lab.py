@@ -9,16 +9,20 @@ import subprocess
 import urllib.request
 from pathlib import Path
 
+import networkx as nx
 import pytest
 from conformance_kit import ROOT, wait_for
 from planes import PLANES
 from ports import free_ports
 
+from datacast import topologies
 from datacast.lab.state import Registry
 
 pytestmark = [pytest.mark.root, pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 DATACAST = ROOT / ".venv" / "bin" / "datacast"
 SIX = "02,10,21,23,31,33"
+SMALL = ("--topology", "bcube:3,1", "--from", "00", "--to", "02,11,12,21")
+"""Nine hosts and six switches: two trees, which branch at switches."""
 AT_LENGTH = pytest.mark.skipif(not os.environ.get("DATACAST_BMV2"), reason="a part of `make test-bmv2`")
 FAULTY = ["ovs", pytest.param("bmv2", marks=AT_LENGTH)]
 """One whole lab on bmv2 belongs to every test run, those under faults do not."""
@@ -53,8 +57,8 @@ def need(name: str) -> None:
 @pytest.mark.parametrize(("name", "link"), [("ovs", "20mbit"), ("ovs+dpdk", "20mbit"), ("bmv2", "10mbit")])
 def test_a_file_reaches_its_group(tmp_path: Path, name: str, link: str) -> None:
     need(name)
-    report = lab_run(tmp_path, "--dataplane", name, "--link", link, "--size", "2M", "--from", "00", "--to", SIX)
-    assert report["ok"] and all(r["sha256_ok"] for r in report["receivers"].values()) and len(report["receivers"]) == 6
+    report = lab_run(tmp_path, "--dataplane", name, *SMALL, "--link", link, "--size", "2M")
+    assert report["ok"] and all(r["sha256_ok"] for r in report["receivers"].values()) and len(report["receivers"]) == 4
     assert report["trees"]["count"] == 2 and report["silent"] == []
     # 2 MB are too little to say much about duplicates on a machine that does other things, too.
     assert 0.99 < report["link_stress"] < 1.5
@@ -68,53 +72,60 @@ def test_switches_that_cache_by_themselves_deliver(tmp_path: Path, name: str) ->
     assert report["ok"] and all(r["sha256_ok"] for r in report["receivers"].values()) and len(report["receivers"]) == 6
 
 
-def test_segments_are_split_for_switches_that_pop_under_three_labels(tmp_path: Path) -> None:
-    """Five switches in a row, no branch before the last."""
-    need("ovs")
-    report = lab_run(tmp_path, "--topology", "fattree:4,3", "--dataplane", "ovs", "--link", "20mbit", "--size", "1M",
-                     "--from", "0000", "--to", "1111,1110")
-    assert report["ok"] and report["labels"] <= 3
-
-
 # ---- accidents ----
 @pytest.mark.parametrize("name", FAULTY)
 @pytest.mark.parametrize("fault", ["kill controller at 500ms, restart at 8s", "kill master at 500ms"])
 def test_nothing_is_lost_when_who_steers_is_killed(tmp_path: Path, name: str, fault: str) -> None:
     need(name)
-    report = lab_run(tmp_path, "--dataplane", name, "--link", "10mbit", "--size", "4M", "--from", "00", "--to", SIX,
-                     "--fault", fault)
+    report = lab_run(tmp_path, "--dataplane", name, *SMALL, "--link", "10mbit", "--size", "4M", "--fault", fault)
     assert report["ok"] and report["faults"][0]["failed_ns"] and report["faults"][0]["error"] is None
     if "controller" in fault:
         assert report["finish_s"] < 7, "it ended before there was a controller again"
 
 
-EDGES = ",".join(f"s0.{i:03b}" for i in range(8))
-MIDDLE = EDGES.replace("s0", "s1")
+HOSTS = {"a": "e0", "b": "e0", "c": "e1", "d": "e2", "e": "e3", "f": "e3"}
+LINKS = ("e0", "m0"), ("e1", "m0"), ("e2", "m1"), ("e3", "m1"), ("m0", "top"), ("m1", "top")
+EDGES, MIDDLE = "e0,e1,e2,e3", "m0,m1"
 
 
-@pytest.mark.parametrize(("topology", "without", "to"), [
-    ("fattree:4,3", MIDDLE, "0010,0011,1100,1111"),
-    ("fattree:4,3", EDGES, "0001,1110,1111"),
-    ("bcube:4,1", "all", "02,10,33"),
-], ids=["in-the-middle", "at-every-edge", "everywhere"])
-def test_a_group_works_without_appliances(tmp_path: Path, topology: str, without: str, to: str) -> None:
+def three_levels(folder: Path) -> str:
+    """Seven switches: from a to e there are five in a row."""
+    g = nx.Graph()
+    for name in {end for link in LINKS for end in link}:
+        g.add_node(name, kind="switch", forwards=True)
+    for name, switch in HOSTS.items():
+        g.add_node(name, kind="host", forwards=False)
+        g.add_edge(name, switch)
+    g.add_edges_from(LINKS)
+    path = folder / "levels.json"
+    path.write_text(json.dumps(topologies.to_json(g)))
+    return str(path)
+
+
+@pytest.mark.parametrize(("without", "to", "plain"), [(MIDDLE, "c,d,e", {"m0", "m1"}), (EDGES, "b,e,f", {"e0", "e3"})],
+                         ids=["in-the-middle", "at-every-edge"])
+def test_a_group_works_without_appliances(tmp_path: Path, without: str, to: str, plain: set[str]) -> None:
+    """Switches that pop three labels: the way through five is cut where an appliance is."""
     need("ovs")
-    hosts = len(to.split(","))
-    report = lab_run(tmp_path, "--topology", topology, "--dataplane", "ovs", "--link", "20mbit", "--size", "1M",
-                     "--from", "0000" if topology.startswith("fattree") else "00", "--to", to,
-                     "--without-appliance", without)
-    assert report["ok"] and len(report["receivers"]) == hosts
-    plain = set(report["plain_branches"])
-    assert plain and (plain <= set(without.split(",")) or without == "all")
-    if without == EDGES:
-        assert plain == {"s0.000", "s0.111"}, "at the source's switch and at the last one"
+    report = lab_run(tmp_path, "--topology", three_levels(tmp_path), "--dataplane", "ovs", "--link", "20mbit",
+                     "--size", "1M", "--from", "a", "--to", to, "--without-appliance", without)
+    assert report["ok"] and len(report["receivers"]) == 3 and report["labels"] <= 3
+    assert set(report["plain_branches"]) == plain
+
+
+def test_a_group_works_without_any_appliance(tmp_path: Path) -> None:
+    """Hosts forward there: no way leads through more than one switch."""
+    need("ovs")
+    report = lab_run(tmp_path, "--dataplane", "ovs", *SMALL, "--link", "20mbit", "--size", "1M",
+                     "--without-appliance", "all")
+    assert report["ok"] and len(report["receivers"]) == 4 and report["plain_branches"]
 
 
 def test_the_operator_is_told_of_an_absent_appliance(tmp_path: Path) -> None:
     need("ovs")
     rest = free_ports(1)[0]
-    options = ("--topology", "fattree:4,3", "--dataplane", "ovs", "--link", "10mbit", "--size", "1M", "--from", "0000",
-               "--to", "0001,0100", "--without-appliance", "s0.000")
+    options = ("--topology", three_levels(tmp_path), "--dataplane", "ovs", "--link", "10mbit", "--size", "1M",
+               "--from", "a", "--to", "b,c", "--without-appliance", "e0")
     pipe = subprocess.PIPE
     lab = subprocess.Popen(lab_command(tmp_path, rest, *options), stdout=pipe, stderr=pipe, text=True)
     said: list[str] = []
@@ -122,21 +133,21 @@ def test_the_operator_is_told_of_an_absent_appliance(tmp_path: Path) -> None:
     def told() -> bool:
         if not said and lab.poll() is None:
             with contextlib.suppress(OSError, ValueError):
-                said.extend(next(s["problems"] for s in get(rest, "/switches")["switches"] if s["name"] == "s0.000"))
+                said.extend(next(s["problems"] for s in get(rest, "/switches")["switches"] if s["name"] == "e0"))
         return bool(said) or lab.poll() is not None
 
     wait_for("what GET /switches says", told, 120)
     out, err = lab.communicate(timeout=120)
     assert lab.returncode == 0, out + err
     assert any("only forwards" in text for text in said)
-    assert "s0.000 had no cache appliance: the source sent more" in out
-    assert json.loads((tmp_path / "report.json").read_text())["plain_branches"] == ["s0.000"]
+    assert "e0 had no cache appliance: the source sent more" in out
+    assert json.loads((tmp_path / "report.json").read_text())["plain_branches"] == ["e0"]
 
 
 @pytest.mark.parametrize("name", FAULTY)
 def test_an_appliance_dies_under_a_group_and_comes_back(tmp_path: Path, name: str) -> None:
     need(name)
-    report = lab_run(tmp_path, "--dataplane", name, "--link", "10mbit", "--size", "12M", "--from", "00", "--to", SIX,
+    report = lab_run(tmp_path, "--dataplane", name, *SMALL, "--link", "10mbit", "--size", "12M",
                      "--fault", "kill appliance s0.0 at 1s, restart at 4s")
     assert report["ok"] and report["faults"][0]["error"] is None and report["faults"][0]["known_ms"] > 0
     assert [r["appliances"] for r in report["reactions"]] == [[["s0.0", False]], [["s0.0", True]]]

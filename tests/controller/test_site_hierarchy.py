@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from mesh import Site, mesh, play
 
 DATA = np.random.default_rng(4).bytes(300_001)
@@ -16,34 +16,38 @@ TREE = {"sfo": ["ams"], "oak": ["sfo"], "sjc": ["oak"]}
 ALL = {"a1", "sfo/s0", "sfo/s1", "sfo/oak/o0", "sfo/oak/sjc/j0"}
 
 
-def having(sites: dict[str, Site]) -> set[str]:
-    return {host for site in sites.values() for host, it in site.fabric.hosts.items() if it.files.get("f") == DATA}
+def having(sites: dict[str, Site], dest: str = "f") -> set[str]:
+    return {host for site in sites.values() for host, it in site.fabric.hosts.items() if it.files.get(dest) == DATA}
 
 
-async def sent(sites: dict[str, Site], to: list[str]) -> dict[str, Any]:
+async def sent(sites: dict[str, Site], to: list[str], **more: Any) -> dict[str, Any]:
     sites["ams"].fabric.hosts["a0"].files["/srv/f"] = DATA
-    return await sites["ams"].end(await sites["ams"].made(to))
+    return await sites["ams"].end(await sites["ams"].made(to, **more))
 
 
-@pytest.mark.parametrize(
-    ("to", "reached"),
-    [
-        (["all", "sfo/all"], {"a1", "sfo/s0", "sfo/s1"}),  # limited broadcast: a level, and no further
-        (["*/all"], ALL),  # deep broadcast
-        (["sfo/*/all"], ALL - {"a1"}),
-        (["sfo/oak/*/all"], {"sfo/oak/o0", "sfo/oak/sjc/j0"}),
-        (["sfo/oak/all"], {"sfo/oak/o0"}),
-        (["sfo/oak/sjc/j0", "sfo/s1", "ams/a1"], {"sfo/oak/sjc/j0", "sfo/s1", "a1"}),
-        (["sfo/s0", "sfo/*/all"], ALL - {"a1"}),
-        (["sfo/all", "sfo/oak/all", "sfo/oak/o0"], {"sfo/s0", "sfo/s1", "sfo/oak/o0"}),
-    ],
-)
-def test_names_reach_the_levels_that_they_say(tmp_path: Path, to: list[str], reached: set[str]) -> None:
+REACHED: list[tuple[list[str], set[str]]] = [
+    (["all", "sfo/all"], {"a1", "sfo/s0", "sfo/s1"}),  # limited broadcast: a level, and no further
+    (["*/all"], ALL),  # deep broadcast
+    (["sfo/*/all"], ALL - {"a1"}),
+    (["sfo/oak/*/all"], {"sfo/oak/o0", "sfo/oak/sjc/j0"}),
+    (["sfo/oak/all"], {"sfo/oak/o0"}),
+    (["sfo/oak/sjc/j0", "sfo/s1", "ams/a1"], {"sfo/oak/sjc/j0", "sfo/s1", "a1"}),
+    (["sfo/s0", "sfo/*/all"], ALL - {"a1"}),
+    (["sfo/all", "sfo/oak/all", "sfo/oak/o0"], {"sfo/s0", "sfo/s1", "sfo/oak/o0"}),
+]
+
+
+def test_names_reach_the_levels_that_they_say(tmp_path: Path) -> None:
+    """All at once, each to a file of its own."""
+
     async def steps() -> None:
         async with mesh(tmp_path, HOSTS, TREE) as sites:
-            group = await sent(sites, to)
-            assert group["state"] == "done" and set(group["receivers"]) == reached, group
-            assert having(sites) == {name.rpartition("/")[2] for name in reached}
+            files = [f"f{number}" for number in range(len(REACHED))]
+            rows = zip(REACHED, files, strict=True)
+            groups = await asyncio.gather(*(sent(sites, to, dest_path=file) for (to, _), file in rows))
+            for (to, reached), file, group in zip(REACHED, files, groups, strict=True):
+                assert group["state"] == "done" and set(group["receivers"]) == reached, (to, group)
+                assert having(sites, file) == {name.rpartition("/")[2] for name in reached}, to
 
     play(steps)
 
@@ -60,23 +64,22 @@ def test_in_a_ring_all_hosts_get_it_once(tmp_path: Path) -> None:
     play(steps)
 
 
-@pytest.mark.parametrize(
-    ("to", "code", "words"),
-    [
-        (["sfo/ams/a1"], "cycle", "ams/a1 leads back: the group came here from ams"),
-        (["sfo/oak/sfo/all"], "cycle", "sfo/all leads back: the group came here from ams and sfo"),
-        (["sfo/mars/all"], "unknown_site", "mars/all: no site mars is known at sfo"),
-        (["sfo/oak/nobody"], "unknown_host", "no host 'nobody'"),
-    ],
-)
-def test_what_a_site_further_down_cannot_do_is_told_at_the_top(
-    tmp_path: Path, to: list[str], code: str, words: str
-) -> None:
+BEYOND = [
+    (["sfo/ams/a1"], "cycle", "ams/a1 leads back: the group came here from ams"),
+    (["sfo/oak/sfo/all"], "cycle", "sfo/all leads back: the group came here from ams and sfo"),
+    (["sfo/mars/all"], "unknown_site", "mars/all: no site mars is known at sfo"),
+    (["sfo/oak/nobody"], "unknown_host", "no host 'nobody'"),
+]
+
+
+def test_what_a_site_further_down_cannot_do_is_told_at_the_top(tmp_path: Path) -> None:
     async def steps() -> None:
         async with mesh(tmp_path, HOSTS, TREE) as sites:
-            group = await sent(sites, to)
-            assert group["state"] == "failed" and group["error"]["code"] == code, group
-            assert words in group["error"]["message"] and having(sites) == set()
+            groups = await asyncio.gather(*(sent(sites, to) for to, _, _ in BEYOND))
+            for (to, code, words), group in zip(BEYOND, groups, strict=True):
+                assert group["state"] == "failed" and group["error"]["code"] == code, (to, group)
+                assert words in group["error"]["message"], (to, group)
+            assert having(sites) == set()
 
     play(steps)
 

@@ -71,9 +71,13 @@ class Wan:
     def carried(self, size: int) -> Iterator[dict[tuple[str, str], float]]:
         """What each WAN link carries, as a part of `size`: known at the end."""
         found: dict[tuple[str, str], float] = {}
-        before = self.lab.wan_bytes()
+        self._before, self._size = self.lab.wan_bytes(), size
         yield found
-        found |= {link: (sent - before[link]) / size for link, sent in self.lab.wan_bytes().items()}
+        found |= self.since()
+
+    def since(self) -> dict[tuple[str, str], float]:
+        """What they have carried in a `carried` by now."""
+        return {link: (sent - self._before[link]) / self._size for link, sent in self.lab.wan_bytes().items()}
 
 
 @contextlib.contextmanager

@@ -31,12 +31,19 @@ pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow, pytest.mark.t
 DATA = os.urandom((2 << 20) + 5)
 
 
+@pytest.fixture(scope="module")
+def its_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OriginLab]:
+    with origin_lab(tmp_path_factory.mktemp("origins")) as it:
+        yield it
+
+
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[tuple[OriginLab, Liar]]:
-    with origin_lab(tmp_path) as it, Liar(socket.create_server((it.lab.plan.root_address, 8089)), DATA) as liar:
+def place(its_lab: OriginLab) -> Iterator[tuple[OriginLab, Liar]]:
+    """An origin of its own for each test, at a port of its own: agents keep connections to those before it."""
+    with Liar(socket.create_server((its_lab.lab.plan.root_address, 0)), DATA) as liar:
         liar.true_to = len(DATA) // 2
-        it.allow({"prefix": liar.place})
-        yield it, liar
+        its_lab.allow({"prefix": liar.place})
+        yield its_lab, liar
 
 
 class Command:
@@ -125,7 +132,7 @@ def test_what_is_refused_before_anything_is_fetched(place, tmp_path: Path) -> No
             "wrong digest": command.send(liar.url("good"), "b", "--sha256", 64 * "1"),
             "other content": command.send(liar.url("wrong content"), "h", "--sha256", hashlib.sha256(DATA).hexdigest()),
             "not allowed": command.send("https://elsewhere.example/x", "c"),
-            "a password": command.send(f"http://me:secret@{address}:8089/x", "d"),
+            "a password": command.send(liar.url("x").replace("//", "//me:secret@"), "d"),
             "a policy": command.send(liar.url("good"), "e", "--origin-policy", "greedy"),
         }
         assert not nginx.rows(), "nothing was asked of it"
@@ -188,10 +195,10 @@ def test_a_credential_stays_with_the_agent_that_fetches(place, tmp_path: Path) -
     it.allow({"prefix": liar.place, "access_key": access, "secret_key": secret, "region": "eu-1"})
     command = Command(it, tmp_path)
     url = liar.url("gives back")
-    code, said = command("send", url, "--to", "all", "--fetchers", "h1", "--dest", "a")
+    code, said = command("send", url, "--to", "all", "--fetchers", "h1", "--dest", "refused")
     assert code == 1 and "the origin refuses (403)" in said
     told = said + json.dumps(it.lab.rest_json("GET", "/groups"))
-    code, said = command("send", liar.url("good"), "--to", "all", "--fetchers", "h1", "--dest", "b")
+    code, said = command("send", liar.url("good"), "--to", "all", "--fetchers", "h1", "--dest", "taken")
     assert code == 0 and any(access in header for header in liar.proofs), "it was shown to the origin"
     secrets = [access.encode(), secret.encode()]
     assert not any(one in (told + said).encode() for one in secrets)

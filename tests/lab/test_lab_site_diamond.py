@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from lab_kit import eventually
 from sites_kit import Wan, wan
@@ -34,7 +36,7 @@ def test_an_order_that_comes_by_two_ways_is_carried_out_once(diamond: Wan):
     path = diamond.file(4 * MIB)
     with diamond.carried(4 * MIB) as links:
         group = diamond.order("ams", path, ["*/all"])
-        eventually(lambda: both(diamond, group["id"]), 20, "syd has the order of both")
+        eventually(lambda: both(diamond, group["id"]), 60, "syd has the order of both")
         group = diamond.end("ams", group)
     assert group["state"] == "done", (group, diamond.logs())
     assert all(diamond.has(host, path) for host in ("sfo-0", "oak-0", "syd-0"))
@@ -52,8 +54,10 @@ def both(site: Wan, group_id: str) -> bool:
     return len(rows) == 2 and all("syd" in row["sites"] for row in rows)
 
 
+@pytest.mark.skipif(not os.environ.get("DATACAST_FAULTS"), reason="a part of `make test-faults`")
 def test_a_part_whose_origin_was_away_for_long_goes_on_by_itself(diamond: Wan):
-    """Its own group has failed by then: nobody resumes it but its controller."""
+    """Its own group has failed by then: nobody resumes it but its controller. It takes a minute of waiting;
+    tests/controller/test_site_faults.py has it without agents in `make test`."""
     path = diamond.file(6 * MIB)
     ports = diamond.lab.graph.edges["ams-gw", "sfo-gw"]["ports"]
     with diamond.carried(6 * MIB) as links:

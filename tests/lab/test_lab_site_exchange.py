@@ -44,10 +44,14 @@ def test_a_site_that_dies_in_the_exchange_costs_the_other_nothing_it_has_not_got
     with triangle.carried(16 * MIB) as links:
         group = triangle.order("ams", path, ["sfo/all", "syd/all"])
         triangle.until("ams", group, 0.5, "sfo")
+        triangle.until("ams", group, 0.4, "syd")
+        had = verified(triangle, "syd", group["id"])
         supervisor = triangle.lab.supervisor
         one = next(p for p in supervisor.processes if p.name == "controller-syd" and p.running)
         one.expected = True
         one.popen.kill()
+        one.popen.wait()
+        come = sum(triangle.since()[site, "syd"] for site in ("ams", "sfo"))
         try:
             triangle.until("ams", group, 1.0, "sfo", 60)
             assert triangle.now("ams", group)["sites"]["syd"]["state"] == "running"
@@ -56,5 +60,12 @@ def test_a_site_that_dies_in_the_exchange_costs_the_other_nothing_it_has_not_got
         group = triangle.end("ams", group, 60)
     assert group["state"] == "done", (group, triangle.logs())
     assert all(triangle.has(host, path) for host in FAR)
-    for site, other in (("sfo", "syd"), ("syd", "sfo")):
-        assert links["ams", site] + links[other, site] < 1.4, links  # what hosts had is not fetched again
+    assert links["ams", "sfo"] + links["syd", "sfo"] < 1.4, links  # what it had asked of syd it asks of ams
+    # What its hosts had is not fetched again. What they had not, though it had come, is: on a busy machine, more.
+    assert links["ams", "syd"] + links["sfo", "syd"] < 1.15 + come - had, (links, come, had)
+
+
+def verified(site: Wan, name: str, group_id: str) -> float:
+    """The least that one of a site's hosts has of a file."""
+    [row] = [row for row in site.lab.ask(name, "GET", "/groups") if row["id"] == group_id]
+    return min(host["fraction"] for host in site.lab.ask(name, "GET", f"/groups/{row['id']}")["receivers"].values())
