@@ -113,7 +113,8 @@ class Fabric:
         self.hold = asyncio.Event()
         """Cleared: hosts fetch nothing."""
         self.hold.set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._runs: dict[str, asyncio.Task[None]] = {}
+        """What carries each group, a resumed one its last."""
 
     async def topology(self) -> dict[str, Any]:
         return {"nodes": [{"name": n, "registered": bool(h.address), "addr": h.address} for n, h in self.hosts.items()]}
@@ -146,9 +147,7 @@ class Fabric:
         }  # fmt: skip
         if key is not None:
             self.keyed[key] = group
-        task = asyncio.create_task(self._carry(group))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._runs[group] = asyncio.create_task(self._carry(group))
         return self.groups[group]
 
     async def group(self, group: str) -> dict[str, Any]:
@@ -164,7 +163,8 @@ class Fabric:
     async def resume_group(self, group: str) -> dict[str, Any]:
         self.resumed.append(group)
         self.groups[group] |= {"state": "running", "error": None}
-        self._tasks.add(asyncio.create_task(self._carry(group)))
+        self._runs[group].cancel()  # what still closes its connections shall not take this for its own run
+        self._runs[group] = asyncio.create_task(self._carry(group))
         return self.groups[group]
 
     async def offer(self, group: str, pieces: list[tuple[int, int]]) -> None:
@@ -260,7 +260,7 @@ class Fabric:
         return bytes(found)
 
     def stop(self) -> None:
-        for task in self._tasks:
+        for task in self._runs.values():
             task.cancel()
 
 
