@@ -82,7 +82,7 @@ class Exchange:
         self._next: dict[str, int] = {}
         """Behind the last run of each origin."""
         self._broken: set[int] = set()
-        """Where runs broke off."""
+        """Where runs broke off, or somebody waits: there a run begins, before others."""
 
     @property
     def left(self) -> int:
@@ -138,6 +138,19 @@ class Exchange:
         self._free[what.first : what.end] = True
         self._left += what.count
 
+    def first(self, piece: int) -> bool:
+        """Somebody here waits for this piece: a run begins with it soon. False: it is here, or begun. Raises
+        DealingError as `free`."""
+        if not self.free(piece):
+            return False
+        self._broken.add(piece)
+        return True
+
+    def free(self, piece: int) -> bool:
+        """Whether this site neither has nor fetches it. Raises DealingError for a piece that there is not."""
+        self._inside(Range(piece, 1))
+        return bool(self._free[piece])
+
     def rate(self, name: str) -> float:
         """Pieces per second, as measured; 0: not known yet."""
         return self._connections[self._known(name, None)].rate
@@ -147,8 +160,9 @@ class Exchange:
         self._connections[self._known(name, None)].rate = rate
 
     def take(self, name: str, *, least_s: float = 0.0, at: int | None = None) -> Range | None:
-        """What this connection fetches next; None: its origin has nothing for us now. First what broke off, then the
-        rarest, behind the last run of this origin where that is among them: whoever passes runs on likes them in order.
+        """What this connection fetches next; None: its origin has nothing for us now. First what broke off or
+        is waited for, then the rarest, behind the last run of this origin where that is among them: whoever passes
+        runs on likes them in order.
         `least_s`: so long a run should take, where half a second is too short; `at`: its first piece, one alone."""
         who = self._connections[self._known(name, None)]
         able = np.flatnonzero(self._free & self._held[who.origin])

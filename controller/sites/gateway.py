@@ -175,7 +175,7 @@ class Gateway:
                 at, end = at + len(data), time.monotonic() + patience
                 yield data
                 continue
-            if sharing is not None and sharing.coming(at):
+            if sharing is not None and (sharing.coming(at) or self._left_to_lines(group, sharing, at, last - first)):
                 if time.monotonic() > end:
                     raise SiteError("no other site has sent that yet", group.id, "not_yet")
                 await sharing.news(NEWS_S)
@@ -199,6 +199,13 @@ class Gateway:
                     raise
                 avoided.clear()
                 await asyncio.sleep(AGAIN_S)
+
+    @staticmethod
+    def _left_to_lines(group: SiteGroup, sharing: Sharing, at: int, more: int) -> bool:
+        """Whether a line will bring what a host asks for: asked for past them it would come twice. One byte is a
+        question for the size, which cannot wait; a site that only passes on has no lines."""
+        lines = group.local is not None and not sharing.store.full(time.monotonic())
+        return more > 0 and lines and sharing.first(at)
 
     def _way(self, group: SiteGroup, at: int, last: int, avoided: set[str]) -> tuple[str | None, int]:
         """Which site is asked from byte `at` on, and up to which."""

@@ -87,6 +87,8 @@ class Sharing:
         self._origins: dict[str, _Origin] = {}
         self._runs: dict[str, _Run] = {}
         """By line."""
+        self._refused = False
+        """A site has refused and was not heard since: whoever asks it past the lines hears why."""
         self._news = asyncio.Event()
 
     # ---- what comes in ----
@@ -108,6 +110,7 @@ class Sharing:
             self._exchange.begun_elsewhere(what)
         if (has != origin.held).any():
             self.version += 1
+        self._refused = False
         origin.held = has
         origin.known |= has | busy
         self.wake()
@@ -126,6 +129,7 @@ class Sharing:
         origin = self._origins.get(site)
         if origin is None or code == "not_yet":
             return False
+        self._refused = code != "site_away"
         if code == "site_away" and time.monotonic() - origin.heard < QUIET_S:
             return False
         self.away(site)
@@ -169,7 +173,7 @@ class Sharing:
         site, _, number = line.rpartition("/")
         if site not in self._origins or line in self._runs or int(number) >= self._lines():
             return False
-        if not self._told and int((self._busy() | self._came).sum()) * self.piece >= self._early:
+        if not self._may_begin():
             return False
         fresh = not self._runs and not self._came.any() and not self.mine.any()
         one = self._exchange.take(line, least_s=TRIPS * trip_s, at=0 if fresh else None)
@@ -180,6 +184,9 @@ class Sharing:
         self._runs[line] = _Run(one, first, end, first, self._gaps(first, end))
         self.version += 1
         return True
+
+    def _may_begin(self) -> bool:
+        return self._told or int((self._busy() | self._came).sum()) * self.piece < self._early
 
     def _gaps(self, at: int, end: int) -> list[tuple[int, int]]:
         """First byte and end of what nobody here wants."""
@@ -251,6 +258,10 @@ class Sharing:
         """Whether a line has asked for this byte."""
         return any(run.at <= at < run.asked for run in self._runs.values())
 
+    def first(self, at: int) -> bool:
+        """A host asks for this byte. True: no line brings it yet, and one will, before other pieces."""
+        return self._may_begin() and not self._refused and self._exchange.first(at // self.piece)
+
     def apart(self, first: int, last: int) -> None:
         """A host asks for these bytes past the lines: none need bring them."""
         for run in self._runs.values():
@@ -297,8 +308,13 @@ class Sharing:
     def way(self, first: int, last: int, avoided: set[str]) -> tuple[str | None, int]:
         """Who is asked for bytes from `first` on that no line brings, and up to which one; None: nobody has them."""
         at = first // self.piece
-        site, end = self._who(at, avoided), at + 1
-        while end * self.piece <= last and self._who(end, avoided) == site and not self._is_here(end * self.piece):
+        site, free, end = self._who(at, avoided), self._exchange.free(at), at + 1
+        while (
+            end * self.piece <= last
+            and self._who(end, avoided) == site
+            and self._exchange.free(end) == free  # what is free lines may take meanwhile
+            and not self._is_here(end * self.piece)
+        ):
             end += 1
         return site, min(last, end * self.piece - 1)
 

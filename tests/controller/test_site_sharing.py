@@ -279,3 +279,28 @@ def test_pieces_are_bounded_and_the_same_for_all():
     assert piece_bytes(1) == 256 * KIB
     for size in (1, 256 * KIB, SIZE, (1 << 40) + 1, 1 << 53):
         assert -(-size // piece_bytes(size)) <= 1024
+
+
+def test_what_a_host_waits_for_is_where_the_next_run_begins() -> None:
+    s = Sharing(SIZE)
+    assert not s.first(0), "hosts may have it: the lines begin nothing yet"
+    s.have(none(s.total))
+    s.told("a", every(s.total), none(s.total))
+    assert s.take("a/1"), "the first of all begins at 0"
+    for at in (40 * s.piece + 7, 30 * s.piece):
+        assert s.first(at)
+        assert s.take("a/0") and s._runs["a/0"].pieces.first == at // s.piece
+        assert not s.first(at), "a line brings it"
+        s.broke("a/0")
+    assert not s.fails("a", "not_yet") and s.first(SIZE - 1), "it has it soon"
+    assert s.fails("a", "origin_denied") and not s.first(SIZE - 1), "who asks past the lines hears why"
+    s.told("a", every(s.total), none(s.total))
+    assert s.first(SIZE - 1), "it is there again"
+
+
+def test_who_asks_past_the_lines_asks_for_nothing_that_lines_may_take_meanwhile() -> None:
+    s = Sharing(SIZE)
+    s.have(packed(np.arange(s.total) < 3))
+    s.told("a", every(s.total), none(s.total))
+    assert s.way(0, SIZE - 1, set()) == ("a", 3 * s.piece - 1)
+    assert s.way(3 * s.piece, SIZE - 1, set()) == ("a", SIZE - 1)

@@ -133,6 +133,34 @@ def test_a_host_gets_what_was_read_ahead_and_waits_for_what_has_been_asked_for()
     assert asked == ["ams"]  # for the last bytes alone
 
 
+def test_a_host_leaves_to_the_lines_what_they_will_bring() -> None:
+    """Its request and a line's would both bring it. The question for the size, one byte, does not wait."""
+
+    async def run() -> tuple[bytes, bytes]:
+        async def line() -> None:
+            while not sharing.take("ams/0"):
+                await asyncio.sleep(0.001)
+            assert sharing._runs["ams/0"].at == 2 * sharing.piece, "where the host waits"
+            while (asked := sharing.ask("ams/0")) is not None:
+                sharing.came("ams/0", DATA[asked[0] : asked[1] + 1])
+            sharing.ended("ams/0", 0.5)
+
+        size = b"".join([chunk async for chunk in way.to_host(group, 0, 0)])
+        brings = asyncio.create_task(line())
+        first, last = 2 * sharing.piece, 3 * sharing.piece - 1
+        found = b"".join([chunk async for chunk in way.to_host(group, first, last)])
+        await brings
+        return size, found
+
+    sites = Sites()
+    group = GROUP.model_copy(update={"local": "g-0"})
+    way = made(sites, {"ams": slice(None)})
+    sharing = way.sharing[GROUP.id]
+    assert sharing.take("ams/1")  # the first of all begins at 0
+    assert asyncio.run(run()) == (DATA[:1], DATA[2 * sharing.piece : 3 * sharing.piece])
+    assert sites.asked == ["ams"] and sites.gave["ams"] == 1
+
+
 def test_what_does_not_come_is_not_waited_for_without_an_end():
     way = made(Sites(), {"ams": slice(None)})
     sharing = way.sharing[GROUP.id]

@@ -81,6 +81,19 @@ def test_nothing_is_asked_of_an_origin_that_does_not_hold_it():
     assert exchange.left == 95
 
 
+def test_a_run_begins_where_somebody_waits() -> None:
+    exchange = Exchange(100, run=8)
+    for name in "ab":
+        exchange.connects(name, "o")
+    exchange.holds("o", Range(0, 100))
+    assert exchange.free(50) and exchange.first(50) and exchange.first(53)
+    assert exchange.take("a") == Range(50, 3), "up to where another begins"
+    assert not exchange.free(52) and not exchange.first(52)
+    assert exchange.take("b") == Range(53, 8)
+    with pytest.raises(DealingError):
+        exchange.first(100)
+
+
 def test_runs_follow_the_connections_rate_and_shrink_towards_the_end():
     exchange = Exchange(1000, run=4)
     exchange.connects("fast", "o")
