@@ -44,7 +44,7 @@ def cornet(s: Setting, report: Report) -> Result:
         columns |= {f"{name}_s": f"BT-{name} s", f"{name}_times": "times", f"{name}_stress": "stress, times"}
     notes = [
         f"{size / 1e6:g} MB, blocks of 108 KB, {s.rate / 1e9:g} Gb/s. Trees: the ideal, without headers, as for "
-        "BitTorrent; figure14 has what ours reach (within 0.1 % of their own ideal).",
+        "BitTorrent; figure14 has what ours reach.",
         "The paper: Datacast is 1.1 to 3.7 times faster than BT-Optimized, which has 1.2 to 3.5 times its stress.",
     ]
     return Result("cornet", "BitTorrent on the networks of Figure 14", s, rows, columns, notes)
