@@ -61,8 +61,10 @@ def make_report(measured: Measured) -> dict[str, Any]:
     trees = [{"id": int(number), **figures} for number, figures in group.get("trees", {}).items()]
     rates = [min((measured.rates_bps.get(tuple(arc), 0) for arc in tree["arcs"]), default=0) for tree in trees]
     payload, labels = told.get("payload") or 0, told.get("labels") or 0
-    # Trees with rates of their own: the plan knows.
-    known = payload and all(rates) and not told.get("rates")
+    # Trees with rates of their own, or of several roots over the same links: the plan knows.
+    arcs = [tuple(arc) for tree in trees for arc in tree["arcs"]]
+    disjoint = len(set(arcs)) == len(arcs)
+    known = payload and all(rates) and disjoint and not told.get("rates")
     ideal = ideal_s(size, rates, payload, labels) if known else told.get("ideal_s")
     new = [tree["new_packets"] for tree in trees]
     duplicates = [tree["dup_packets"] for tree in trees]

@@ -8,7 +8,7 @@ import secrets
 import time
 import urllib.error
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -40,6 +40,7 @@ class Transfer:
 
     source: str | None = None
     """None: the topology's first host."""
+    _: KW_ONLY
     other_sources: tuple[str, ...] = ()
     """More hosts that send it; all hosts of a lab see the same files."""
     url: str | None = None

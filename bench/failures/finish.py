@@ -30,7 +30,7 @@ SOURCE, CUT, GONE = "00", "22:0", "31"
 def one(lab: Lab, args: argparse.Namespace, fault: str | None, index: int) -> dict[str, Any]:
     """A transfer, with its report."""
     faults = parse_faults([fault] if fault else [], lab.graph, "dpdk")
-    transfer = settle(lab.graph, Transfer(SOURCE, None, size=args.size << 20, seed=args.seed + index, faults=faults))
+    transfer = settle(lab.graph, Transfer(SOURCE, size=args.size << 20, seed=args.seed + index, faults=faults))
     dest = f"finish-{index}.bin"
     report = send(lab, transfer, Quiet(), dest=dest)
     for host in transfer.receivers or ():

@@ -66,7 +66,7 @@ def two_groups(out: Path) -> list[dict[str, Any]]:
             path = lab.work / f"from-{source}.bin"
             with open(path, "wb") as content, open("/dev/urandom", "rb") as random:
                 content.write(random.read(64 << 20))
-            transfers.append(settle(lab.graph, Transfer(source, tuple(to.split(",")), file=path)))
+            transfers.append(settle(lab.graph, Transfer(source, receivers=tuple(to.split(",")), file=path)))
 
         def go(transfer: Transfer) -> None:
             reports[str(transfer.source)] = send(lab, transfer, Quiet(), dest=f"from-{transfer.source}.bin")

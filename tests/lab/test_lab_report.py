@@ -75,6 +75,13 @@ def test_the_report_of_a_good_run():
     assert not report["cpu_bound"]
 
 
+def test_trees_of_several_roots_that_share_a_link_do_not_each_have_its_rate():
+    told = group()
+    told["trees"]["2"]["arcs"] = [["a", "t"], ["t", "b"], ["s", "c"]]
+    told["report"]["ideal_s"] = 0.16  # what the plan says: both enter c over one link
+    assert make_report(measured(told))["ideal_s"] == 0.16
+
+
 def test_a_copy_with_a_wrong_checksum_is_not_ok():
     report = make_report(measured(group(), verified=("b",)))
     assert not report["ok"]
@@ -184,7 +191,7 @@ def test_a_transfer_that_makes_no_sense_is_refused_before_anything_starts(transf
 
 def test_a_file_that_cannot_be_read_is_refused(tmp_path):
     with pytest.raises(LabError, match="no file that can be read"):
-        settle(topologies.parse("bcube:4,1"), Transfer("00", ("01",), file=tmp_path / "none"))
+        settle(topologies.parse("bcube:4,1"), Transfer("00", receivers=("01",), file=tmp_path / "none"))
 
 
 def test_all_means_every_host_but_the_source():
