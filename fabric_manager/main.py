@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from datacast.core.errors import DatacastError
 from datacast.services import config_file, daemon, privileges, tls
+from datacast.services.nursery import Nursery
 from datacast.services.priority import PRIORITY_MAX, go_realtime
 from datacast.services.service import HttpServer, address_of, listen
 from datacast.services.store import open_store
@@ -27,7 +28,7 @@ from .http import make_app
 from .hub import Hub
 from .keys import Kept
 from .leadership import Front, Leadership
-from .pool import Pool
+from .pool import Pool, make_nursery
 from .registry import Registry
 from .workers import RETURN_S
 
@@ -83,9 +84,10 @@ class FabricManager:
         worker_options: Sequence[str] = (),
         addresses: str = "",
         caps: Caps | None = None,
+        nursery: Nursery | None = None,
     ) -> None:
-        """`workers`: how many are started here; `security` is this process's, `worker_options` give them theirs, and
-        `addresses` those of all fabric managers."""
+        """`workers`: how many are started here, from `nursery`; `security` is this process's, `worker_options` give
+        them theirs, and `addresses` those of all fabric managers."""
         self._addresses = addresses
         self.security, self._worker_options = security, worker_options
         self.store = open_store(store, security)
@@ -94,6 +96,7 @@ class FabricManager:
         self.registry = Registry(self.fabric, self.hub.publish, heartbeat_ms=heartbeat_ms, security=security)
         self.groups = Groups(self.fabric, Kept(self.store), self.hub.publish, caps)
         self.pool: Pool | None = None
+        self._nursery = nursery or (make_nursery() if workers else None)
         self._signalling, self._http, self._count = signalling, http, workers
         self._tasks: list[asyncio.Task[None]] = []
         self._server: HttpServer | None = None
@@ -127,8 +130,9 @@ class FabricManager:
         front.app = make_app(self.fabric, self.groups, self.hub, self.registry)
         await self.registry.start(signalling_sock)
         self._tasks.append(asyncio.create_task(self._sweep()))
-        if self._count:
+        if self._nursery:
             self.pool = Pool(
+                self._nursery,
                 self._addresses or self.url,
                 self._count,
                 self._left_here,
@@ -167,6 +171,8 @@ class FabricManager:
             self._front.end()
         if self.pool:
             await self.pool.stop()
+        if self._nursery:
+            self._nursery.close()
         await self.groups.stop()
         self.hub.close()  # that agents lose this process is no news of the fabric
         if self.leadership:
@@ -227,7 +233,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
         type=int,
         default=2,
         metavar="N",
-        help="workers (datacast-master) to start here, some 80 MB each; others may come from anywhere (default "
+        help="workers (datacast-master) to start here, some 40 MB each; others may come from anywhere (default "
         "%(default)s)",
     )
     parser.add_argument(
@@ -308,6 +314,7 @@ async def serve(manager: FabricManager, stop: asyncio.Event, on_start: Callable[
 async def run(args: argparse.Namespace) -> None:
     go_realtime(args.realtime)
     privileges.drop(args.user, args.realtime)
+    nursery = make_nursery() if args.workers else None  # before there is anything that workers must not have
     security = tls.from_options(args, "fabric-manager")
     workers = security.options
     if security.identity and args.workers:
@@ -334,6 +341,7 @@ async def run(args: argparse.Namespace) -> None:
         worker_options=workers,
         addresses=args.addresses,
         caps=Caps(args.groups, args.host_groups),
+        nursery=nursery,
     )
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

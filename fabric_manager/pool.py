@@ -10,9 +10,9 @@ import asyncio
 import contextlib
 import logging
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
+
+from datacast.services.nursery import Child, Nursery
 
 from .api import child_name
 from .workers import Worker
@@ -23,22 +23,28 @@ AGAIN_S = 0.2
 """Between a worker's end and the start of another."""
 
 
+def make_nursery() -> Nursery:
+    """Where workers of this machine come from, which share what is loaded here: the module by its name, because it is
+    another service's."""
+    return Nursery("datacast.master.main", "datacast-master")
+
+
 class Pool:
-    """Keeps `count` workers; `back()` says how many an earlier fabric manager has left here. Not asyncio's processes:
-    those are killed with the loop that started them."""
+    """Keeps `count` workers; `back()` says how many an earlier fabric manager has left here."""
 
     def __init__(
         self,
+        nursery: Nursery,
         urls: str,
         count: int,
         back: Callable[[], int],
         options: Sequence[str] = (),
         died: Callable[[str], None] = lambda lease: None,
     ) -> None:
-        self._command = [sys.executable, "-m", "datacast.master.main", "--fabric-manager", urls, "--child", *options]
+        self._nursery, self._arguments = nursery, ["--fabric-manager", urls, "--child", *options]
         self._count, self._back = count, back
-        self._processes: dict[int, subprocess.Popen[bytes]] = {}
-        """By a descriptor that tells of the end."""
+        self._processes: dict[int, Child] = {}
+        """By the descriptor that tells of the end."""
         self._watched: dict[int, Worker] = {}
         """Workers on this machine, whoever has started them, by such a descriptor."""
         self._died = died
@@ -77,29 +83,23 @@ class Pool:
             await asyncio.sleep(AGAIN_S)
 
     def _spawn(self) -> None:
-        # Not this process's standard output: who reads that must see its end when this one ends.
-        process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
-        descriptor = os.pidfd_open(process.pid)
-        self._processes[descriptor] = process
-        asyncio.get_running_loop().add_reader(descriptor, self._ended, descriptor)
+        child = self._nursery.start(self._arguments)
+        self._processes[child.process] = child
+        asyncio.get_running_loop().add_reader(child.process, self._ended, child.process)
 
     def _ended(self, descriptor: int) -> None:
-        process = self._processes[descriptor]
+        log.warning("worker process %d has ended", self._processes[descriptor].pid)
         self._forget(descriptor)
-        log.warning("worker process %d ended with code %d", process.pid, process.wait())
 
     def _forget(self, descriptor: int) -> None:
         asyncio.get_running_loop().remove_reader(descriptor)
-        os.close(descriptor)
-        process = self._processes.pop(descriptor)
-        if process.stdin:
-            process.stdin.close()
+        self._processes.pop(descriptor).close()
 
     def kill(self, pid: int | None) -> None:
         """One that hangs: another takes its place."""
-        for process in self._processes.values():
-            if process.pid == pid:
-                process.kill()
+        for child in self._processes.values():
+            if child.pid == pid:
+                child.kill()
 
     async def stop(self) -> None:
         """Workers that have nothing to do end by themselves; the others are left to work."""

@@ -55,9 +55,13 @@ def _not_json(name: str) -> None:
     raise ValueError(f"{name} is no JSON value")
 
 
+_decoder = json.JSONDecoder(parse_constant=_not_json)
+"""One for all: json.loads would make one for each message."""
+
+
 def _decode(body: bytes) -> Message:
     try:
-        message = json.loads(body.decode(), parse_constant=_not_json)
+        message = _decoder.decode(body.decode())
     except (ValueError, RecursionError) as error:
         raise FramingError(f"a frame is not JSON: {error}") from error
     if not isinstance(message, dict) or not isinstance(message.get("type"), str):

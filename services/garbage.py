@@ -1,7 +1,7 @@
 """When Python looks through all objects whenever a quarter more have come, and what services read (reports, status of
 thousands of members) comes and goes faster than that: a worker of five hundred groups spent 40 % of its time on it, up
 to half a second at once. Here young objects are looked through as ever, more of them at a time, and all only when the
-process has grown.
+process has grown. What was there before (nursery.py) is never looked at: its pages are other processes', too.
 
 The C library keeps what is freed: after the start of many groups a fabric manager had 50 MB that nobody used. It is
 given back by a thread, which the loop does not wait for.
@@ -64,10 +64,8 @@ async def _keep() -> None:
         await asyncio.sleep(LOOK_S)
         gc.collect(0)
         if resident() > max(after * GROWN, after + GROWN_MIN):
-            gc.unfreeze()
             gc.collect()
             after = resident()
-        gc.freeze()
         if resident() > trimmed + FREED_MIN:
             await asyncio.to_thread(give_back)
             trimmed = resident()

@@ -1,0 +1,168 @@
+"""Processes that share what one of them has loaded.
+
+A service in Python has some 50 MB of modules before it does anything, and its workers the same. A nursery is a process
+that is forked when all of it is there, does nothing else, and forks one worker after another: they share its pages for
+as long as nobody writes to them.
+
+A worker is told by the end of its standard input that who asked for it has ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import importlib
+import json
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+ANSWER_S = 10.0
+"""To fork takes some milliseconds."""
+ARGUMENTS_MAX = 1 << 16
+FILES_MAX = 1 << 16
+_PR_SET_NAME = 15
+Main = Callable[[list[str]], None]
+
+
+@dataclass
+class Child:
+    """A worker. `process`: a pidfd; it can be read when the worker has ended. `stdin`: the other end of its standard
+    input."""
+
+    pid: int
+    process: int
+    stdin: int
+
+    def kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self.process, signal.SIGKILL)
+
+    def close(self) -> None:
+        """Nobody here asks for it any more."""
+        os.close(self.process)
+        os.close(self.stdin)
+
+
+class Nursery:
+    """Forks workers that run `main(arguments)` of a module. Make it early: what is loaded later is not shared. One that
+    has died is made again."""
+
+    def __init__(self, module: str, name: str) -> None:
+        """`name`: what processes are called in lists, at most 15 characters."""
+        self._module, self._name = module, name
+        self._socket: socket.socket | None = None
+        self.pid = 0
+        self._fork()
+
+    def _fork(self) -> None:
+        self.close()
+        main: Main = importlib.import_module(self._module).main
+        gc.collect()
+        gc.freeze()  # a look at these objects would write to them
+        here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        pid = os.fork()
+        if pid == 0:
+            _alone(there, self._name)
+            _serve(there, main)
+        there.close()
+        here.settimeout(ANSWER_S)
+        self._socket, self.pid = here, pid
+
+    def start(self, arguments: Sequence[str]) -> Child:
+        """Raises OSError."""
+        text = json.dumps(list(arguments)).encode()
+        for _ in range(2):
+            if self._socket is None:
+                self._fork()
+            assert self._socket
+            try:
+                self._socket.send(text)
+                said, files, _, _ = socket.recv_fds(self._socket, 64, 2)
+            except OSError:
+                self.close()
+                continue
+            if len(files) == 2:
+                return Child(int(said), *files)
+            self.close()
+        raise OSError("the process that starts workers does not answer")
+
+    def close(self) -> None:
+        """Workers live on."""
+        if self._socket is None:
+            return
+        self._socket.close()  # it ends when it reads that
+        self._socket = None
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self.pid, 0)
+
+
+def _alone(keep: socket.socket, name: str) -> None:
+    """In the new process: nothing of the old one but its memory."""
+    at = keep.fileno()
+    os.closerange(3, at)
+    os.closerange(at + 1, FILES_MAX)
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGTERM, signal.SIGCHLD, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is its parent's
+    logging.root.handlers.clear()
+    sys.stdin, sys.stdout, sys.stderr = (os.fdopen(n, "r" if n == 0 else "w", closefd=False) for n in range(3))
+    ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode()[:15], 0, 0, 0)
+
+
+def _serve(asked: socket.socket, main: Main) -> NoReturn:
+    """Until nobody can ask any more."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # who asked for them sees them end
+    code = 0
+    try:
+        while text := asked.recv(ARGUMENTS_MAX):
+            _born(asked, main, json.loads(text))
+    except OSError as error:
+        print(f"workers cannot be started: {error}", file=sys.stderr, flush=True)
+        code = 1
+    finally:
+        os._exit(code)
+
+
+def _born(asked: socket.socket, main: Main, arguments: list[str]) -> None:
+    stdin, its_end = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        asked.close()
+        os.close(its_end)
+        os.dup2(stdin, 0)
+        os.close(stdin)
+        _live(main, arguments)
+    os.close(stdin)
+    process = os.pidfd_open(pid)
+    socket.send_fds(asked, [str(pid).encode()], [process, its_end])
+    os.close(process)
+    os.close(its_end)
+
+
+def _live(main: Main, arguments: list[str]) -> NoReturn:
+    code: object = 1
+    try:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        # Not the standard output of who asked: who reads that must see its end when that one ends.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+        os.close(nowhere)
+        main(arguments)
+        code = 0
+    except SystemExit as end:
+        code = end.code
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        with contextlib.suppress(OSError):
+            sys.stderr.flush()
+        os._exit(code if isinstance(code, int) else 0 if code is None else 1)

@@ -1,0 +1,89 @@
+"""Workers that are forked from what is loaded already (services/nursery.py): real processes."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from datacast.services.nursery import Child, Nursery
+
+OPENED = open(os.devnull)  # noqa: SIM115  (what workers must not have)
+
+
+def main(arguments: list[str]) -> None:
+    """What the workers here do."""
+    what = arguments[0]
+    if what == "files":
+        Path(arguments[1]).write_text(" ".join(sorted(os.listdir("/proc/self/fd"), key=int)))
+    elif what == "wait":
+        Path(arguments[1]).write_text("there")
+        sys.stdin.read()
+        Path(arguments[1]).write_text("ended")
+    elif what == "exit":
+        sys.exit(3)
+
+
+@pytest.fixture
+def nursery():
+    made = Nursery(__name__, "a-worker")
+    yield made
+    made.close()
+
+
+def ended(child: Child) -> None:
+    assert select.select([child.process], [], [], 60)[0], "it has ended"
+
+
+def said(path: Path, text: str) -> None:
+    for _ in range(6000):
+        if path.exists() and path.read_text() == text:
+            return
+        select.select([], [], [], 0.01)
+    raise AssertionError(f"{path} does not say {text}")
+
+
+def test_a_worker_has_its_standard_files_and_nothing_of_who_asked_for_it(nursery: Nursery, tmp_path: Path) -> None:
+    child = nursery.start(["files", str(tmp_path / "files")])
+    ended(child)
+    found = (tmp_path / "files").read_text().split()
+    assert found == ["0", "1", "2", "3"], "the last one is the list's own"
+    child.close()
+
+
+def test_a_worker_reads_the_end_of_its_input_when_nobody_asks_for_it_any_more(nursery: Nursery, tmp_path: Path) -> None:
+    first, second = (nursery.start(["wait", str(tmp_path / name)]) for name in ("first", "second"))
+    said(tmp_path / "first", "there")
+    said(tmp_path / "second", "there")
+    assert Path(f"/proc/{first.pid}/comm").read_text() == "a-worker\n"
+    first.close()
+    said(tmp_path / "first", "ended")
+    nursery.close()  # the other one lives on
+    assert (tmp_path / "second").read_text() == "there"
+    second.kill()
+    ended(second)
+    second.close()
+
+
+def test_one_that_has_died_is_made_again(nursery: Nursery, tmp_path: Path) -> None:
+    before = nursery.pid
+    os.kill(before, signal.SIGKILL)
+    child = nursery.start(["files", str(tmp_path / "files")])
+    ended(child)
+    child.close()
+    assert nursery.pid != before and (tmp_path / "files").exists()
+
+
+def test_workers_share_the_pages_of_what_is_loaded(nursery: Nursery, tmp_path: Path) -> None:
+    child = nursery.start(["wait", str(tmp_path / "it")])
+    said(tmp_path / "it", "there")
+    rows = dict(line.split(":", 1) for line in Path(f"/proc/{child.pid}/smaps_rollup").read_text().splitlines()[1:])
+    resident, own = (int(rows[key].split()[0]) for key in ("Rss", "Private_Dirty"))
+    assert own < resident / 4, rows
+    child.kill()
+    ended(child)
+    child.close()
