@@ -27,7 +27,9 @@ class LabFlags:
     link: Annotated[str, Option(help="Rate of every link, each way.")] = "100mbit"
     mtu: Annotated[int, Option(min=576, max=16000, help="MTU of every link.")] = 9000
     queue: Annotated[int, Option(min=8, max=10000, help="Packets that the queue of a port holds.")] = 100
-    dataplane: Annotated[str, Option(help="dpdk, ovs, bmv2, p4 (no appliance), ovs+dpdk; ip: plain routers.")] = "dpdk"
+    dataplane: Annotated[
+        str, Option(help="dpdk, ovs, bmv2, p4 (no appliance), ovs+dpdk; memif: hosts in memory; ip: plain routers.")
+    ] = "dpdk"
     without_appliance: Annotated[
         str | None, Option(help="Switches whose cache appliance is absent, by comma, or 'all' (ovs, bmv2).")
     ] = None

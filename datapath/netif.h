@@ -1,4 +1,5 @@
-/* One data port's way in and out: a packet socket on a cable (tpacket.c), a tunnel (tunnel.c). */
+/* One data port's way in and out: a packet socket on a cable (tpacket.c), a tunnel (tunnel.c), memory shared with a
+ * neighbour on the same machine (memif.c). */
 #ifndef DATAPATH_NETIF_H
 #define DATAPATH_NETIF_H
 
@@ -21,6 +22,10 @@ struct netif_ops {
    * kernel took (at least 1), or -errno for the first one: -EAGAIN and -ENOBUFS mean later, -ENETDOWN no link. */
   int (*send)(struct netif *n, const struct dc_tx *tx, unsigned count);
   void (*close)(struct netif *n);
+  /* Its fd is readable: more than frames may be behind that. NULL: nothing to do. */
+  void (*ready)(struct netif *n);
+  /* Who receives is awake anyway, and wants no wake-ups until further notice. NULL: they cost the sender nothing. */
+  void (*awake)(struct netif *n, bool awake);
 };
 
 struct netif {
@@ -31,6 +36,7 @@ struct netif {
   uint8_t mac[6];
   uint32_t mtu;
   bool up;               /* carrier, as it was opened */
+  bool tells_carrier;    /* `up` is kept current; of others the kernel tells it */
   bool full_hello;       /* hellos as long as the link's MTU: a path that carries less is no link */
   bool ipv6;             /* a tunnel's network */
   uint64_t rx_truncated; /* longer than the ring's slots */

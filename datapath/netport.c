@@ -23,10 +23,12 @@ static struct dc_tx *at(struct netport *p, uint32_t i) { return &p->queue[(p->he
 
 /* ---- in ---- */
 
-/* Frames that wait are found by the packet hook of the round; only errors are for here. */
+/* Frames that wait are found by the packet hook of the round. */
 static void ready(struct watch *w, uint32_t events)
 {
   struct netport *p = (struct netport *)(void *)((char *)w - offsetof(struct netport, watch));
+  if (p->nif->ops->ready != NULL)
+    p->nif->ops->ready(p->nif);
   if ((events & EPOLLERR) == 0)
     return;
   int error = 0;
@@ -55,6 +57,8 @@ static unsigned rx(struct port *port, struct engine *e, dc_time now, bool *more)
   struct arrival a = {.engine = e, .port = port, .now = now};
   unsigned got = n->ops->rx(n, on_frames, &a, RX_BUDGET);
   *more |= got >= RX_BUDGET;
+  if (n->tells_carrier)
+    engine_set_carrier(e, port, n->up);
   return got;
 }
 

@@ -43,7 +43,8 @@ static json_t *port_counters(struct dpdk_port *p)
   json_t *o = json_object();
   if (p->queue == 0) {
     counters_link(&p->base, o);
-    (void)rte_eth_stats_get(p->dev, &eth);
+    if (p->nif == NULL)
+      (void)rte_eth_stats_get(p->dev, &eth);
   }
   counters_port(&p->base, o);
   port_read_missed(p);
@@ -55,7 +56,7 @@ static json_t *port_counters(struct dpdk_port *p)
   counters_put(o, "blackholed", p->counters.blackholed);
   counters_put(o, "corrupted", p->counters.corrupted);
   counters_put(o, "rx_missed", p->counters.rx_missed);
-  counters_put(o, "tx_errors", eth.oerrors);
+  counters_put(o, "tx_errors", eth.oerrors + p->counters.lost);
   return o;
 }
 
@@ -179,12 +180,20 @@ static json_t *port_facts(struct dpdk_port *p)
   counters_link(&p->base, o);
   counters_mac(mac, p->base.mac);
   put_text(o, "mac", mac);
-  if (rte_eth_dev_info_get(p->dev, &info) == 0)
-    put_text(o, "driver", info.driver_name);
-  put_text(o, "wakes_by", p->afpacket && p->fd >= 0 ? "socket" : p->rx_interrupt ? "interrupt" : "polling");
-  put_text(o, "link_by", p->base.ifindex != 0 ? "netlink" : p->link_interrupt ? "interrupt" : "polling");
+  bool device = p->nif == NULL && rte_eth_dev_info_get(p->dev, &info) == 0;
+  if (device || p->nif != NULL)
+    put_text(o, "driver", device ? info.driver_name : "memif");
+  put_text(o, "wakes_by",
+           (p->afpacket && p->fd >= 0) || p->nif != NULL ? "socket"
+           : p->rx_interrupt                             ? "interrupt"
+                                                         : "polling");
+  put_text(o, "link_by",
+           p->base.ifindex != 0 ? "netlink"
+           : p->nif != NULL     ? "socket"
+           : p->link_interrupt  ? "interrupt"
+                                : "polling");
   counters_put(o, "link_interrupts", p->link_interrupts);
-  if (rte_eth_dev_info_get(p->dev, &info) == 0 && info.nb_rx_queues > 1)
+  if (device && info.nb_rx_queues > 1)
     put_text(o, "spread_by", p->afpacket ? "tree" : p->spreads ? "label" : "nothing");
   put_bool(o, "multi_segment", p->multi_seg);
   if (p->cfg->neighbour.node[0] != '\0') {

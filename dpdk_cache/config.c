@@ -65,6 +65,7 @@ static int read_port(struct yaml_file *y, yaml_node_t *n, void *out, size_t size
                                              YAML_FIELD("iface", yaml_text, struct port_cfg, iface),
                                              YAML_FIELD("device", yaml_text, struct port_cfg, device),
                                              YAML_FIELD("vdev", yaml_text, struct port_cfg, vdev),
+                                             YAML_FIELD("memif", yaml_text, struct port_cfg, memif),
                                              YAML_FIELD("neighbour", read_neighbour, struct port_cfg, neighbour),
                                              {0}};
   (void)size;
@@ -72,12 +73,16 @@ static int read_port(struct yaml_file *y, yaml_node_t *n, void *out, size_t size
   p->line = yaml_line(n);
   if (yaml_read_map(y, n, "port", fields, p, NULL) < 0)
     return -1;
-  bool iface = p->iface[0] != '\0', device = p->device[0] != '\0', vdev = p->vdev[0] != '\0';
-  if (!iface && !device && !vdev)
+  bool iface = p->iface[0] != '\0', device = p->device[0] != '\0', vdev = p->vdev[0] != '\0',
+       memif = p->memif[0] != '\0';
+  if (!iface && !device && !vdev && !memif)
     return yaml_fail(
-        y, n, "port %u names no device: give 'iface' (a kernel interface), 'vdev' or 'device' (PCI address)", p->port);
-  if (iface && (device || vdev))
-    return yaml_fail(y, n, "port %u has 'iface' and 'device' or 'vdev': give one", p->port);
+        y, n,
+        "port %u names no device: give 'iface' (a kernel interface), 'memif' (a socket), 'vdev' or 'device' (PCI "
+        "address)",
+        p->port);
+  if (iface + memif + (device || vdev) > 1)
+    return yaml_fail(y, n, "port %u has more than one of 'iface', 'memif' and 'device' or 'vdev': give one", p->port);
   if (vdev && strncmp(p->vdev, "net_", 4) != 0)
     return yaml_fail(y, n, "vdev '%s' must begin with a driver's name (net_…)", p->vdev);
   if (p->port >= DC_NODE_PORTS_MAX)
@@ -238,7 +243,7 @@ static void bound_packets(struct dc_node_cfg *core, uint32_t mtu)
 
 static int check_whole(struct yaml_file *y, struct config *c, bool appliance)
 {
-  unsigned ports = 0;
+  unsigned devices = 0;
   for (unsigned i = 0; i < c->nnodes; i++) {
     struct node_cfg *node = &c->nodes[i];
     for (unsigned k = 0; k < i; k++)
@@ -250,12 +255,19 @@ static int check_whole(struct yaml_file *y, struct config *c, bool appliance)
     if (node->appliance && (node->nports != 1 || node->ports[0].port != 0))
       return fail(y->f, "%s:%u: node %s is a cache appliance: it has exactly one port, number 0, to its switch",
                   y->path, node->line, node->name);
-    ports += node->nports;
+    for (unsigned p = 0; p < node->nports; p++) {
+      devices += node->ports[p].memif[0] == '\0';
+      if (node->ports[p].memif[0] != '\0' && c->workers > 1)
+        return fail(
+            y->f,
+            "%s:%u: memory that is shared has one queue each way, workers: %u want one each: leave 'workers' away",
+            y->path, node->ports[p].line, c->workers);
+    }
   }
-  if (ports > RTE_MAX_ETHPORTS)
+  if (devices > RTE_MAX_ETHPORTS)
     return fail(y->f,
                 "%s: %u ports, but this DPDK has at most %d ports per process: split the nodes over several processes",
-                y->path, ports, RTE_MAX_ETHPORTS);
+                y->path, devices, RTE_MAX_ETHPORTS);
   for (unsigned i = 0; i < c->nnodes; i++)
     for (unsigned p = 0; p < c->nodes[i].nports; p++)
       for (unsigned j = 0; j <= i; j++)

@@ -27,6 +27,7 @@ struct port_cfg {
   char iface[IFNAMSIZ];
   char device[SW_NAME_MAX];
   char vdev[SW_VDEV_MAX];
+  char memif[SW_PATH_MAX]; /* the socket of a neighbour on this machine */
   struct {
     char node[SW_NAME_MAX];
     uint16_t port;

@@ -18,7 +18,7 @@ static bool ask_devices(struct links *k)
   for (unsigned i = 0; i < k->sw->nports; i++) {
     struct dpdk_port *p = &k->sw->ports[i];
     struct rte_eth_link link;
-    if (p->base.ifindex != 0)
+    if (p->base.ifindex != 0 || p->nif != NULL)
       continue;
     any = true;
     if (rte_eth_link_get_nowait(p->dev, &link) == 0)
@@ -50,7 +50,7 @@ static int interrupted(uint16_t dev, enum rte_eth_event_type type, void *arg, vo
   uint64_t one = 1;
   (void)type, (void)ret;
   for (unsigned i = 0; i < k->sw->nports; i++)
-    if (k->sw->ports[i].dev == dev)
+    if (k->sw->ports[i].nif == NULL && k->sw->ports[i].dev == dev)
       atomic_fetch_add(&k->sw->ports[i].link_interrupts, 1);
   return write(k->changed.fd, &one, sizeof one) == sizeof one ? 0 : -1;
 }

@@ -7,7 +7,9 @@
 
 #include "afpacket.h"
 #include "datapath/engine.h"
+#include "datapath/memif.h"
 #include "eal.h"
+#include "mbuf_netif.h"
 
 enum {
   DESCRIPTORS = 512,
@@ -31,7 +33,10 @@ int port_check(const struct port_cfg *cfg, uint32_t mtu, struct fault *f)
 
 static const char *port_name(const struct port_cfg *cfg)
 {
-  return cfg->iface[0] != '\0' ? cfg->iface : cfg->vdev[0] != '\0' ? cfg->vdev : cfg->device;
+  return cfg->iface[0] != '\0'   ? cfg->iface
+         : cfg->vdev[0] != '\0'  ? cfg->vdev
+         : cfg->memif[0] != '\0' ? cfg->memif
+                                 : cfg->device;
 }
 
 static int device_failed(const struct port_cfg *cfg, const char *what, int rc, struct fault *f)
@@ -194,13 +199,18 @@ static bool whole(struct dpdk_port *p, struct rte_mbuf *m)
   return true;
 }
 
-static unsigned receive(struct port *port, struct engine *e, dc_time now, bool *more)
+struct arrival {
+  struct dpdk_port *port;
+  struct engine *engine;
+  dc_time now;
+};
+
+static void arrived(void *arg, struct rte_mbuf **in, unsigned n)
 {
-  struct dpdk_port *p = dpdk_port(port);
-  struct rte_mbuf *in[PORT_BURST];
+  const struct arrival *a = arg;
+  struct dpdk_port *p = a->port;
   struct dc_frame frame[PORT_BURST];
-  unsigned n = rte_eth_rx_burst(p->dev, p->queue, in, PORT_BURST), kept = 0;
-  *more |= n == PORT_BURST;
+  unsigned kept = 0;
   for (unsigned i = 0; i < n; i++)
     rte_prefetch0(rte_pktmbuf_mtod(in[i], void *));
   for (unsigned i = 0; i < n; i++) {
@@ -211,14 +221,37 @@ static unsigned receive(struct port *port, struct engine *e, dc_time now, bool *
     }
     packet_arrived(m);
     frame[kept++] = (struct dc_frame){
-        .buf = packet_buf(m), .data = rte_pktmbuf_mtod(m, const uint8_t *), .len = m->data_len, .port = port->number};
+        .buf = packet_buf(m), .data = rte_pktmbuf_mtod(m, const uint8_t *), .len = m->data_len, .port = p->base.number};
   }
   if (kept > 0)
-    engine_frames(e, port, frame, kept, now);
+    engine_frames(a->engine, &p->base, frame, kept, a->now);
+}
+
+static unsigned receive(struct port *port, struct engine *e, dc_time now, bool *more)
+{
+  struct dpdk_port *p = dpdk_port(port);
+  struct arrival a = {.port = p, .engine = e, .now = now};
+  struct rte_mbuf *in[PORT_BURST];
+  unsigned n;
+  if (p->nif != NULL) {
+    n = mbuf_netif_receive(p->nif, p->pools, arrived, &a, PORT_BURST);
+    if (p->nif->tells_carrier)
+      engine_set_carrier(e, port, p->nif->up);
+  } else if ((n = rte_eth_rx_burst(p->dev, p->queue, in, PORT_BURST)) > 0) {
+    arrived(&a, in, n);
+  }
+  *more |= n >= PORT_BURST;
   return n;
 }
 
 /* ---- out ---- */
+
+static unsigned transmit(struct dpdk_port *p, struct rte_mbuf **m, unsigned n)
+{
+  p->counters.bursts++;
+  return p->nif != NULL ? mbuf_netif_send(p->nif, m, n, &p->counters.lost)
+                        : rte_eth_tx_burst(p->dev, p->queue, m, (uint16_t)n);
+}
 
 /* Frames of the round that the device has not taken. */
 static void wait_or_drop(struct dpdk_port *p, unsigned from)
@@ -239,8 +272,7 @@ static void send_backlog(struct dpdk_port *p)
   unsigned n, sent;
   do {
     n = backlog_next(&p->backlog, m, PORT_BURST);
-    sent = rte_eth_tx_burst(p->dev, p->queue, m, (uint16_t)n);
-    p->counters.bursts++;
+    sent = transmit(p, m, n);
     backlog_sent(&p->backlog, sent);
   } while (sent == n && !backlog_empty(&p->backlog));
 }
@@ -252,10 +284,8 @@ static void flush(struct port *port, dc_time now)
   if (p->nout == 0 && !behind)
     return;
   unsigned sent = 0;
-  if (!behind) {
-    sent = rte_eth_tx_burst(p->dev, p->queue, p->out, (uint16_t)p->nout);
-    p->counters.bursts++;
-  }
+  if (!behind)
+    sent = transmit(p, p->out, p->nout);
   wait_or_drop(p, sent);
   p->nout = 0;
   if (behind)
@@ -335,13 +365,30 @@ static const struct port_ops port_ops = {
 void port_read_missed(struct dpdk_port *p)
 {
   struct rte_eth_stats stats;
-  if (p->afpacket && p->fd >= 0)
+  if (p->nif != NULL)
+    p->counters.rx_missed = p->nif->rx_truncated;
+  else if (p->afpacket && p->fd >= 0)
     p->counters.rx_missed += afpacket_missed(p->fd);
   else if (p->queue == 0 && rte_eth_stats_get(p->dev, &stats) == 0)
     p->counters.rx_missed = stats.imissed;
 }
 
 /* ---- open, close ---- */
+
+static int open_netif(struct dpdk_port *p, const struct config *c, struct fault *f)
+{
+  struct memif_cfg m = {.server = true, .mtu = c->mtu, .raw = true};
+  struct fault why;
+  _Static_assert(sizeof m.path >= SW_PATH_MAX, "a path fits");
+  memcpy(m.path, p->cfg->memif, sizeof p->cfg->memif);
+  p->nif = memif_open(&m, &why);
+  if (p->nif == NULL)
+    return fail(f, "port %u: %s", p->cfg->port, why.text);
+  p->open = p->multi_seg = true;
+  p->fd = p->nif->fd;
+  memcpy(p->base.mac, p->nif->mac, sizeof p->base.mac);
+  return 0;
+}
 
 int port_open(struct dpdk_port *p, const struct config *c, const struct port_cfg *cfg, unsigned serial,
               struct packet_pools *pools, bool *carrier, struct fault *f)
@@ -358,6 +405,8 @@ int port_open(struct dpdk_port *p, const struct config *c, const struct port_cfg
   p->max_frame = c->mtu + ETHER_BYTES;
   p->random = 0x9e3779b97f4a7c15u + serial;
   *carrier = false;
+  if (cfg->memif[0] != '\0')
+    return open_netif(p, c, f);
   if (cfg->iface[0] != '\0' && afpacket_check(cfg->iface, c->mtu, &p->base.ifindex, carrier, f) < 0)
     return -1;
   if (probe(p, c, serial, f) < 0)
@@ -429,7 +478,9 @@ void port_close(struct dpdk_port *p)
     rte_pktmbuf_free(p->out[i]);
   p->nout = 0;
   backlog_free(&p->backlog);
-  if (p->queue == 0)
+  if (p->nif != NULL)
+    p->nif->ops->close(p->nif);
+  else if (p->queue == 0)
     eal_between_interrupts(close_device, p);
   p->open = false;
   p->fd = -1;

@@ -10,6 +10,7 @@
 #include "config.h"
 #include "packet.h"
 #include "datapath/loop.h"
+#include "datapath/netif.h"
 #include "datapath/port.h"
 
 enum { PORT_BURST = 32 };
@@ -27,12 +28,14 @@ struct port_sw_counters { /* beside the node's own */
   uint64_t blackholed, corrupted;
   uint64_t rx_missed; /* found the device's receive ring full */
   uint64_t bursts;    /* calls of the driver's send */
+  uint64_t lost;      /* a netif did not take them */
 };
 
 struct dpdk_port {
   struct port base; /* first */
   const struct port_cfg *cfg;
   struct packet_pools *pools;
+  struct netif *nif;  /* it leads over this, and is no device of DPDK's; else NULL */
   uint16_t dev;       /* DPDK's */
   uint16_t queue;     /* of the worker that this is a port of; the device is queue 0's to open and close */
   uint32_t max_frame; /* bytes, with the Ethernet header */

@@ -33,8 +33,21 @@ static void interrupt_ready(struct watch *w, uint32_t events)
   (void)rte_epoll_wait(w->fd, e, INTERRUPTS_MAX, 0); /* reads the descriptors off */
 }
 
+static void netif_ready(struct watch *w, uint32_t events)
+{
+  struct dpdk_port *p = (struct dpdk_port *)(void *)((char *)w - offsetof(struct dpdk_port, watch));
+  (void)events;
+  p->nif->ops->ready(p->nif);
+}
+
 static int watch_port(struct rounds *l, struct dpdk_port *p, struct fault *f)
 {
+  if (p->nif != NULL) {
+    p->watch = (struct watch){.fd = p->fd, .ready = netif_ready};
+    return loop_watch_packets(l->loop, &p->watch, EPOLLIN) < 0 ? fail(f, "epoll: cannot watch a port") : 0;
+  }
+  if (l->wait != LOOP_EVENTS)
+    return 0;
   if (p->afpacket && p->fd >= 0) {
     p->watch = (struct watch){.fd = p->fd, .ready = port_ready};
     return loop_watch_packets(l->loop, &p->watch, EPOLLIN) < 0 ? fail(f, "epoll: cannot watch a port") : 0;
@@ -58,7 +71,7 @@ int rounds_open(struct rounds *l, struct sw *s, enum loop_wait wait, struct faul
                : 0;
   if (wait == LOOP_PAUSES)
     l->pauses = true;
-  for (unsigned i = 0; rc == 0 && wait == LOOP_EVENTS && i < s->nports; i++)
+  for (unsigned i = 0; rc == 0 && i < s->nports; i++)
     rc = watch_port(l, &s->ports[i], f);
   if (rc < 0)
     rounds_close(l);
@@ -124,19 +137,24 @@ static bool arm_interrupts(struct rounds *l)
   bool any = false;
   for (unsigned i = 0; i < l->sw->nports; i++) {
     struct dpdk_port *p = &l->sw->ports[i];
-    if (!p->rx_interrupt)
-      continue;
-    any = true;
-    (void)rte_eth_dev_rx_intr_enable(p->dev, p->queue);
+    if (p->nif != NULL)
+      p->nif->ops->awake(p->nif, false);
+    else if (p->rx_interrupt)
+      (void)rte_eth_dev_rx_intr_enable(p->dev, p->queue);
+    any |= p->nif != NULL || p->rx_interrupt;
   }
   return any;
 }
 
 static void disarm_interrupts(struct rounds *l)
 {
-  for (unsigned i = 0; i < l->sw->nports; i++)
-    if (l->sw->ports[i].rx_interrupt)
-      (void)rte_eth_dev_rx_intr_disable(l->sw->ports[i].dev, l->sw->ports[i].queue);
+  for (unsigned i = 0; i < l->sw->nports; i++) {
+    struct dpdk_port *p = &l->sw->ports[i];
+    if (p->nif != NULL)
+      p->nif->ops->awake(p->nif, true);
+    else if (p->rx_interrupt)
+      (void)rte_eth_dev_rx_intr_disable(p->dev, p->queue);
+  }
 }
 
 /* Nothing arrived in the last round. */

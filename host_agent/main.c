@@ -26,15 +26,26 @@ struct agent {
 
 static struct agent agent;
 
+static struct netif *open_port(const struct port_option *p, struct fault *why)
+{
+  switch (p->kind) {
+  case PORT_TUNNEL:
+    return tunnel_open(&p->tunnel, why);
+  case PORT_MEMIF:
+    return memif_open(&p->memif, why);
+  case PORT_CABLE:
+    break;
+  }
+  return afpacket_open(p->ifname, why);
+}
+
 static bool open_ports(struct agent *a, const struct options *o, struct fault *why)
 {
   static struct netif *nif[DC_NODE_PORTS_MAX];
   static uint8_t neighbour[DC_NODE_PORTS_MAX][6];
   uint16_t ports = (uint16_t)(o->ports + o->slots);
   for (uint16_t i = 0; i < ports; i++) {
-    nif[i] = i >= o->ports       ? tunnel_slot_open(why)
-             : o->port[i].tunnel ? tunnel_open(&o->port[i].cfg, why)
-                                 : afpacket_open(o->port[i].ifname, why);
+    nif[i] = i >= o->ports ? tunnel_slot_open(why) : open_port(&o->port[i], why);
     if (nif[i] == NULL) {
       while (i-- > 0)
         nif[i]->ops->close(nif[i]);

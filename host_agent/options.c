@@ -9,7 +9,7 @@
 #include "params.h"
 
 static const char usage[] =
-    "usage: datacast-agent --node NAME --listen ADDR:PORT {--port N=IFACE[,MAC] | --tunnel …} … [options]\n"
+    "usage: datacast-agent --node NAME --listen ADDR:PORT {--port N=IFACE[,MAC] | --tunnel … | --memif …} … [options]\n"
     "       datacast-agent --config FILE\n"
     "\n"
     "One agent per host: it sends and receives files for groups, and forwards and caches for others.\n"
@@ -27,6 +27,10 @@ static const char usage[] =
     "  --tunnel N=LOCAL,REMOTE[,MTU]\n"
     "                          data port N is a tunnel (MPLS in UDP, port 6635) between two addresses; MTU of the "
     "path\n"
+    "  --memif N=SOCKET[,ID[,MTU]]\n"
+    "                          data port N is memory shared with a switch or router of this machine that listens on\n"
+    "                          SOCKET (memif 2.0: DPDK's net_memif, VPP); its interface's number (0) and the MTU "
+    "(9000)\n"
     "  --tunnel-slots N        so many ports behind these become tunnels as the fabric manager says\n"
     "  --dest-root DIR         files may be received beneath DIR (repeat for more; none: nothing is received)\n"
     "  --source-root DIR       files may be sent from beneath DIR (repeat for more; without it this host\n"
@@ -65,6 +69,7 @@ enum {
   OPT_INSECURE,
   OPT_PORT,
   OPT_TUNNEL,
+  OPT_MEMIF,
   OPT_SLOTS,
   OPT_DEST,
   OPT_SOURCE,
@@ -95,6 +100,7 @@ static const struct option longs[] = {
     {"insecure", no_argument, NULL, OPT_INSECURE},
     {"port", required_argument, NULL, OPT_PORT},
     {"tunnel", required_argument, NULL, OPT_TUNNEL},
+    {"memif", required_argument, NULL, OPT_MEMIF},
     {"tunnel-slots", required_argument, NULL, OPT_SLOTS},
     {"dest-root", required_argument, NULL, OPT_DEST},
     {"source-root", required_argument, NULL, OPT_SOURCE},
@@ -179,10 +185,30 @@ bool options_tunnel(char *text, uint16_t *to_number, struct port_option *to)
               *remote = strtok_r(NULL, ",", &save), *path = strtok_r(NULL, ",", &save);
   memset(to, 0, sizeof *to);
   if (remote == NULL || strtok_r(NULL, "", &save) != NULL || !number(name, 0, DC_NODE_PORTS_MAX - 1, &n) ||
-      (path != NULL && !number(path, TUNNEL_MTU_MIN, UINT16_MAX, &mtu)) || !tunnel_parse(local, remote, mtu, &to->cfg))
+      (path != NULL && !number(path, TUNNEL_MTU_MIN, UINT16_MAX, &mtu)) ||
+      !tunnel_parse(local, remote, mtu, &to->tunnel))
     return false;
   to->ifname = remote;
-  to->tunnel = true;
+  to->kind = PORT_TUNNEL;
+  memset(to->neighbour, 0xff, 6);
+  *to_number = (uint16_t)n;
+  return true;
+}
+
+bool options_memif(char *text, uint16_t *to_number, struct port_option *to)
+{
+  uint32_t n;
+  char *save, *name = strtok_r(text, "=", &save), *path = strtok_r(NULL, ",", &save), *id = strtok_r(NULL, ",", &save),
+              *mtu = strtok_r(NULL, ",", &save);
+  memset(to, 0, sizeof *to);
+  to->memif.mtu = 9000;
+  if (path == NULL || strlen(path) >= sizeof to->memif.path || strtok_r(NULL, "", &save) != NULL ||
+      !number(name, 0, DC_NODE_PORTS_MAX - 1, &n) || (id != NULL && !number(id, 0, UINT32_MAX, &to->memif.id)) ||
+      (mtu != NULL && !number(mtu, MEMIF_MTU_MIN, MEMIF_MTU_MAX, &to->memif.mtu)))
+    return false;
+  memcpy(to->memif.path, path, strlen(path));
+  to->ifname = path;
+  to->kind = PORT_MEMIF;
   memset(to->neighbour, 0xff, 6);
   *to_number = (uint16_t)n;
   return true;
@@ -192,8 +218,9 @@ bool options_tunnel(char *text, uint16_t *to_number, struct port_option *to)
 static bool doubled(const struct options *o, const struct port_option *x)
 {
   for (unsigned i = 0; i < DC_NODE_PORTS_MAX; i++)
-    if (o->port[i].tunnel && memcmp(&o->port[i].cfg.remote, &x->cfg.remote, sizeof x->cfg.remote) == 0 &&
-        memcmp(&o->port[i].cfg.local, &x->cfg.local, sizeof x->cfg.local) == 0)
+    if (o->port[i].kind == PORT_TUNNEL &&
+        memcmp(&o->port[i].tunnel.remote, &x->tunnel.remote, sizeof x->tunnel.remote) == 0 &&
+        memcmp(&o->port[i].tunnel.local, &x->tunnel.local, sizeof x->tunnel.local) == 0)
       return true;
   return false;
 }
@@ -202,6 +229,18 @@ static enum options_result bad(const char *option, const char *value, const char
 {
   fprintf(stderr, "datacast-agent: --%s %s: %s\n", option, value, wanted);
   return OPTIONS_BAD;
+}
+
+static enum options_result add_port(struct options *o, const char *option, const char *value, uint16_t n,
+                                    const struct port_option *port)
+{
+  if (o->port[n].ifname != NULL)
+    return bad(option, value, "this port was given already");
+  if (port->kind == PORT_TUNNEL && doubled(o, port))
+    return bad(option, value, "there is a tunnel between these addresses already");
+  o->port[n] = *port;
+  o->ports++;
+  return OPTIONS_RUN;
 }
 
 static bool add_folder(const char **list, unsigned *n, const char *path)
@@ -241,21 +280,17 @@ static enum options_result take(struct options *o, int c, const char *name, char
   case OPT_PORT:
     if (!options_port(value, &n, &port))
       return bad(name, value, "wanted N=IFACE or N=IFACE,02:00:00:00:00:01, N from 0 to 255");
-    if (o->port[n].ifname != NULL)
-      return bad(name, value, "this port was given already");
-    o->port[n] = port;
-    o->ports++;
-    return OPTIONS_RUN;
+    return add_port(o, name, value, n, &port);
   case OPT_TUNNEL:
     if (!options_tunnel(value, &n, &port))
       return bad(name, value, "wanted N=LOCAL,REMOTE or N=LOCAL,REMOTE,MTU: two different addresses of one family");
-    if (o->port[n].ifname != NULL)
-      return bad(name, value, "this port was given already");
-    if (doubled(o, &port))
-      return bad(name, value, "there is a tunnel between these addresses already");
-    o->port[n] = port;
-    o->ports++;
-    return OPTIONS_RUN;
+    return add_port(o, name, value, n, &port);
+  case OPT_MEMIF:
+    if (!options_memif(value, &n, &port))
+      return bad(name, value,
+                 "wanted N=SOCKET, N=SOCKET,ID or N=SOCKET,ID,MTU: a path of at most 107 bytes, an MTU of 576 to "
+                 "16000");
+    return add_port(o, name, value, n, &port);
   case OPT_SLOTS:
     return number(value, 1, 64, &o->slots) ? OPTIONS_RUN : bad(name, value, "wanted a number from 1 to 64");
   case OPT_DEST:

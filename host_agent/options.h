@@ -6,13 +6,19 @@
 #include "datacast/limits.h"
 #include "datapath/forward.h"
 #include "datapath/log.h"
+#include "datapath/memif.h"
 #include "datapath/tunnel.h"
 
+enum port_kind { PORT_CABLE, PORT_TUNNEL, PORT_MEMIF };
+
 struct port_option {
-  const char *ifname;
+  enum port_kind kind;
+  const char *ifname; /* how it was given */
   uint8_t neighbour[6];
-  bool tunnel;
-  struct tunnel_cfg cfg; /* of a tunnel; `ifname` is how it was given */
+  union {
+    struct tunnel_cfg tunnel;
+    struct memif_cfg memif;
+  };
 };
 
 struct options {
@@ -41,6 +47,8 @@ enum options_result options_parse(struct options *o, int argc, char **argv) __at
 bool options_bytes(const char *text, uint32_t *to) __attribute__((nonnull));
 /* "0=198.51.100.1,203.0.113.9" or "0=2001:db8::1,2001:db8::2,1500". False when malformed. `text` is changed. */
 bool options_tunnel(char *text, uint16_t *number, struct port_option *to) __attribute__((nonnull));
+/* "0=/run/switch.memif", "0=/run/switch.memif,1" or "0=/run/switch.memif,1,9000". False when malformed. `text` is changed. */
+bool options_memif(char *text, uint16_t *number, struct port_option *to) __attribute__((nonnull));
 /* "0=eth0" or "0=eth0,02:00:00:00:00:01". False when malformed. `text` is changed. */
 bool options_port(char *text, uint16_t *number, struct port_option *to) __attribute__((nonnull));
 

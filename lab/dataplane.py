@@ -10,7 +10,7 @@ import yaml
 
 from datacast.lab.counters import ask_control
 from datacast.lab.errors import LabError
-from datacast.lab.plan import PORTS_PER_PROCESS, Machine
+from datacast.lab.plan import PORTS_PER_PROCESS, Machine, Port
 from datacast.lab.programs import need_program
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ class DataPlane(ABC):
     ports_per_machine: int
     """Ports of all switches that may share a namespace and a process."""
     programs: tuple[str, ...] = ()
+    lone: bool = False
+    """Is not mixed with others in one fabric."""
     ip: bool = False
     """Cables carry IP: interfaces as a host has them, not ports of a switch."""
 
@@ -105,6 +107,10 @@ class DpdkPlane(DataPlane):
     def control(self, lab: Lab, machine: Machine) -> Path:
         return lab.run_folder / f"{machine.name}.sock"
 
+    def way(self, lab: Lab, port: Port) -> dict[str, str]:
+        """What a port leads over."""
+        return {"iface": port.ifname}
+
     def configuration(self, lab: Lab, machine: Machine) -> dict[str, Any]:
         """The YAML file of a switch process (dpdk_cache/README.md)."""
         from datacast.lab.lab import machine_identity
@@ -114,7 +120,7 @@ class DpdkPlane(DataPlane):
             ports = [
                 {
                     "port": port.port,
-                    "iface": port.ifname,
+                    **self.way(lab, port),
                     "neighbour": {"node": port.neighbour, "port": port.neighbour_port, "mac": port.neighbour_mac},
                 }
                 for port in machine.ports[node]
@@ -140,20 +146,25 @@ class DpdkPlane(DataPlane):
         """Per switch what its control socket says: ports, trees, reasons to drop."""
         return ask_control(self.control(lab, machine), "counters")["nodes"]
 
+    def ports(self, lab: Lab, machine: Machine) -> dict[str, dict[str, Any]]:
+        """Per switch and port what its control socket says of it."""
+        return ask_control(self.control(lab, machine), "ports")["nodes"]
+
 
 def data_plane(name: str) -> DataPlane:
     """By name; `ovs+dpdk` for switches that take turns. Raises LabError for an unknown name."""
     from datacast.lab.bmv2 import Bmv2Plane, P4Plane
     from datacast.lab.ip import IpPlane
+    from datacast.lab.memif import MemifPlane
     from datacast.lab.mixed import MixedPlane
     from datacast.lab.ovs import OvsPlane
 
     planes: dict[str, type[DataPlane]] = {
-        plane.name: plane for plane in (DpdkPlane, OvsPlane, Bmv2Plane, P4Plane, IpPlane)
+        plane.name: plane for plane in (DpdkPlane, MemifPlane, OvsPlane, Bmv2Plane, P4Plane, IpPlane)
     }
     names = name.split("+")
     for one in names:
-        if one not in planes or names.count(one) > 1 or (planes[one].ip and len(names) > 1):
+        if one not in planes or names.count(one) > 1 or (planes[one].lone and len(names) > 1):
             remedy = f"choose one of {', '.join(planes)}, or several joined by +"
             raise LabError(f"no data plane {name!r}", what=name, remedy=remedy)
     chosen = [planes[one]() for one in names]

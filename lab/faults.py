@@ -39,11 +39,14 @@ TIME = r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s)"
 RESTART_S = 0.5
 POWER_BACK_S = 1.0
 NAMES_MAX = 24
+CABLES = ("dpdk", "ovs", "bmv2", "p4", "ip")
 ABLE = {
-    "corrupt": ("dpdk",),
-    "power": ("dpdk",),
-    "upgrade": ("dpdk",),
-    "switch": ("dpdk", "bmv2", "p4"),
+    "link": CABLES,
+    "rate": CABLES,
+    "corrupt": ("dpdk", "memif"),
+    "power": ("dpdk", "memif"),
+    "upgrade": ("dpdk", "memif"),
+    "switch": ("dpdk", "memif", "bmv2", "p4"),
     "appliance": ("ovs", "bmv2"),
 }
 """Data planes, by what not every one can do. Open vSwitch is one process for all switches of a machine."""

@@ -166,7 +166,7 @@ class IpPlane(DataPlane):
 
     name = "ip"
     ports_per_machine = PORTS_PER_PROCESS
-    ip = True
+    ip = lone = True
 
     def routers(self, lab: Lab) -> nx.Graph:
         return lab.graph.subgraph([name for name, data in lab.graph.nodes(data=True) if data["kind"] == "switch"])

@@ -37,6 +37,7 @@ class Way:
 
 WAYS = {
     "switch": Way(1, "dpdk", 9000),
+    "switch-memif": Way(1, "memif", 9000),
     "switch-1500": Way(1, "dpdk", 1500),
     "tunnels": Way(2, "ip", 1500),
 }

@@ -150,8 +150,8 @@ static void tunnels(void)
 {
   uint16_t n;
   struct port_option p;
-  CHECK(tunnel("3=10.0.0.1,10.0.0.2", &n, &p) && n == 3 && p.tunnel && p.cfg.mtu == 0);
-  CHECK(tunnel("0=2001:db8::1,2001:db8::2,1500", &n, &p) && p.cfg.mtu == 1500);
+  CHECK(tunnel("3=10.0.0.1,10.0.0.2", &n, &p) && n == 3 && p.kind == PORT_TUNNEL && p.tunnel.mtu == 0);
+  CHECK(tunnel("0=2001:db8::1,2001:db8::2,1500", &n, &p) && p.tunnel.mtu == 1500);
   CHECK(!tunnel("0=10.0.0.1", &n, &p) && !tunnel("10.0.0.1,10.0.0.2", &n, &p) && !tunnel("", &n, &p));
   CHECK(!tunnel("0=10.0.0.1,2001:db8::2", &n, &p) && !tunnel("0=10.0.0.1,10.0.0.1", &n, &p));
   CHECK(!tunnel("0=10.0.0.1,10.0.0.2,575", &n, &p) && !tunnel("0=10.0.0.1,10.0.0.2,65536", &n, &p));

@@ -6,7 +6,7 @@ TIME ?= 60
 FUZZ_DIR := $(CORE_DIR)/fuzz
 FUZZ_OUT := $(BUILD)/fuzz
 FUZZ_CORE := wire node source receiver hello
-FUZZERS := $(FUZZ_CORE) conn answer bundle objects agent switch
+FUZZERS := $(FUZZ_CORE) memif conn answer bundle objects agent switch
 FUZZ_FLAGS := -D_GNU_SOURCE -I. -I$(CORE_DIR)
 FUZZ_CLANG := clang -std=gnu11 -O1 -g -I$(CORE_DIR)/include $(FUZZ_FLAGS) -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all
 FUZZ_HEADERS := $(FUZZ_DIR)/script.h $(wildcard $(CORE_DIR)/src/*.h $(CORE_DIR)/include/datacast/*.h $(DATAPATH_DIR)/*.h)
@@ -31,6 +31,9 @@ $(FUZZ_OUT)/.clang:
 # Every source file that exists is compiled in: clang's coverage must see the code itself.
 $(FUZZ_CORE:%=$(FUZZ_OUT)/%): $(FUZZ_OUT)/%: $(FUZZ_DIR)/fuzz_%.c $(CORE_SRC) $(FUZZ_HEADERS) | $(FUZZ_OUT)/.clang
 	$(FUZZ_CLANG) $< $(CORE_SRC) -o $@
+
+$(FUZZ_OUT)/memif: $(FUZZ_DIR)/fuzz_memif.c $(addprefix $(DATAPATH_DIR)/,memif_ring.c bufpool.c) $(FUZZ_HEADERS) | $(FUZZ_OUT)/.clang
+	$(FUZZ_CLANG) $(filter %.c,$^) -o $@
 
 $(FUZZ_OUT)/conn: $(FUZZ_DIR)/fuzz_conn.c $(DATAPATH_SRC) $(CORE_SRC) $(FUZZ_HEADERS) | $(FUZZ_OUT)/.clang
 	$(FUZZ_CLANG) $< $(DATAPATH_SRC) $(CORE_SRC) -ljansson -lssl -lcrypto -lpthread -o $@
@@ -66,6 +69,10 @@ REPLAYS := $(FUZZERS:%=$(FUZZ_OUT)/replay-%)
 $(FUZZ_CORE:%=$(FUZZ_OUT)/replay-%): $(FUZZ_OUT)/replay-%: $(FUZZ_DIR)/fuzz_%.c $(FUZZ_DIR)/replay.c $(CORE_LIB_ASAN)
 	@mkdir -p $(@D)
 	$(REPLAY_CC) $< $(FUZZ_DIR)/replay.c $(CORE_LIB_ASAN) -o $@
+
+$(FUZZ_OUT)/replay-memif: $(FUZZ_DIR)/fuzz_memif.c $(FUZZ_DIR)/replay.c $(DATAPATH_LIB_ASAN) $(CORE_LIB_ASAN)
+	@mkdir -p $(@D)
+	$(REPLAY_CC) $(filter %.c %.a,$^) -ljansson -lssl -lcrypto -lpthread -o $@
 
 $(FUZZ_OUT)/replay-conn: $(FUZZ_DIR)/fuzz_conn.c $(FUZZ_DIR)/replay.c $(DATAPATH_LIB_ASAN) $(CORE_LIB_ASAN)
 	@mkdir -p $(@D)

@@ -1,6 +1,6 @@
-# `make conformance DATAPLANE=dpdk|ovs|bmv2|p4|swx`: the table of tests/conformance against a running switch.
+# `make conformance DATAPLANE=dpdk|memif|ovs|bmv2|p4|swx`: the table of tests/conformance against a running switch.
 .PHONY: conformance
-conformance: build ## the conformance table against DATAPLANE=dpdk|ovs|bmv2|p4|swx (default: all there are)
+conformance: build ## the conformance table against DATAPLANE=dpdk|memif|ovs|bmv2|p4|swx (default: all there are)
 	$(if $(DATAPLANE),DATAPLANE=$(DATAPLANE)) $(PY) -m pytest tests/conformance
 
 .PHONY: test-bmv2
@@ -13,3 +13,8 @@ fuzz-p4: p4 build ## made-up frames into the node in P4 on bmv2, TIME seconds: T
 
 same-p4: p4 build ## a thousand seeded sequences into the core's node and the one in P4: SEQUENCES=1000 SEED=1
 	@SEQUENCES=$(or $(SEQUENCES),1000) SEED=$(or $(SEED),1) $(PY) -m pytest -q tests/conformance/test_same_as_the_core.py
+
+# Between a switch's ports in shared memory and the interfaces that the table's frames come from.
+MEMIF_WIRES := $(BUILD)/memif-wires
+$(MEMIF_WIRES): tests/conformance/memif_wires.c $(DATAPATH_LIB) $(CORE_LIB)
+	$(CC) $(CFLAGS_BASE) -D_GNU_SOURCE -I. $^ $(DATAPATH_TEST_LIBS) -o $@

@@ -32,6 +32,7 @@ CACHE = {"bytes_per_tree": "16K", "memory": "4M", "trees": 512, "retx_ms": 20}
 SWITCH = ROOT / "build" / "datacast-switch"
 P4 = ROOT / "build" / "p4"
 PIPELINE = {"json": str(P4 / "datacast.json"), "p4info": str(P4 / "datacast.p4info.bin")}
+WIRES = ROOT / "build" / "memif-wires"
 SWX, SWX_SPEC = ROOT / "build" / "datacast-swx", P4 / "psa.spec"
 NODE_PIPELINE = {"json": str(P4 / "node.json"), "p4info": str(P4 / "node.p4info.bin")}
 
@@ -110,6 +111,20 @@ class DpdkPlane(Plane):
 
     def start(self) -> None:
         self._datacast_switch([{"port": i, "iface": f"p{i}"} for i in range(PORTS)])
+
+
+class MemifPlane(DpdkPlane):
+    """Whitebox, its ports in shared memory. A program carries frames between them and the interfaces."""
+
+    name = "memif"
+
+    def start(self) -> None:
+        made(WIRES)
+        places = [self.folder / f"port{i}" for i in range(PORTS)]
+        self._datacast_switch([{"port": i, "memif": str(place)} for i, place in enumerate(places)])
+        command = [str(WIRES), *(f"{place}=p{i}" for i, place in enumerate(places))]
+        process = self.ns.start("memif-wires", command, self.folder)
+        wait_for("the wires", lambda: process.alive() and "all up" in process.log, 60)
 
 
 LOOP_ROOM = 64
@@ -311,7 +326,9 @@ class SwxPlane(Plane):
         wait_for("the pipeline", lambda: process.alive() and "ready" in process.log, 60)
 
 
-PLANES: dict[str, type[Plane]] = {plane.name: plane for plane in (DpdkPlane, OvsPlane, Bmv2Plane, P4Plane, SwxPlane)}
+PLANES: dict[str, type[Plane]] = {
+    plane.name: plane for plane in (DpdkPlane, MemifPlane, OvsPlane, Bmv2Plane, P4Plane, SwxPlane)
+}
 
 
 @contextlib.contextmanager
