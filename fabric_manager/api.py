@@ -220,6 +220,10 @@ Count = Annotated[int, Ge(0), Le(1 << 63)]
 TreeId = Annotated[str, MinLen(1), MaxLen(10)]
 
 
+_NO_TREES: dict[str, dict[str, float | int]] = {}
+"""Of all receivers of groups that run: one that nobody changes."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReceiverFigures:
     """How a receiver is doing; times of day in nanoseconds, `finish_s` from the source's first data packet."""
@@ -244,7 +248,7 @@ class ReceiverFigures:
     interests: Count = 0
     t_first_ns: int | None = None
     t_done_ns: int | None = None
-    trees: Annotated[dict[TreeId, dict[str, float | int]], MaxLen(1024)] = field(default_factory=dict)
+    trees: Annotated[dict[TreeId, dict[str, float | int]], MaxLen(1024)] = field(default_factory=lambda: _NO_TREES)
     """What its agent says of each tree; told when the group has ended."""
 
 
@@ -469,7 +473,7 @@ class FabricManagerClient(JsonClient):
             if time.monotonic() - breath > BREATH_S:
                 await asyncio.sleep(0)
                 breath = time.monotonic()
-        path, body = f"/workers/{segment(worker)}/reports", b'{"reports":[%s]}' % b",".join(texts)
+        path, body = f"/workers/{segment(worker)}/reports", b"\n".join(texts)
         return (await self.request("POST", path, body, headers=self._lease()))["answers"]
 
     async def leave(self, worker: str) -> None:

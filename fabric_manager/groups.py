@@ -309,14 +309,14 @@ class Groups:
             worker.put({**message, "group": group, "epoch": record.epoch})
 
     # ---- what masters tell ----
-    async def reports(self, lease: str, reports: list[Any]) -> list[dict[str, Any]]:
+    async def reports(self, lease: str, reports: list[bytes]) -> list[dict[str, Any]]:
         """A worker's: an answer to each, {state}, or {code, error}: `stale` when the group is another's now, `store` if
         it could not be written and must come again."""
         return await in_turn(self._report(lease, raw) for raw in reports)
 
-    async def _report(self, lease: str, raw: Any) -> dict[str, Any]:
+    async def _report(self, lease: str, text: bytes) -> dict[str, Any]:
         try:
-            report = _reports.validate_python(raw)
+            report = _reports.validate_json(text)
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"])

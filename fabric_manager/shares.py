@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,8 @@ WHOLE = 0.999
 """A tree that may send this part of what its links carry needs no bound."""
 RATE_MIN = 1000
 EVERYTHING: Arc = ("", "")
+BOUNDLESS = 1e15
+"""Bit/s that stand for any number, where numbers are added up."""
 UNBOUNDED = 100.0
 """So many times the fastest link stands for no bound at all."""
 
@@ -91,23 +93,6 @@ class _Group:
     """Its trees have several roots: what one sends another cannot."""
 
 
-@dataclass(slots=True)
-class _Users:
-    """Of a link: its groups' numbers, and the most that each could ask of it. Links are many, and so are groups on
-    each: what a group of 64 receivers adds here is half of what the scheduler keeps of it."""
-
-    groups: array[int] = field(default_factory=lambda: array("I"))
-    most: array[float] = field(default_factory=lambda: array("f"))
-
-    def add(self, group: int, most: float) -> None:
-        self.groups.append(group)
-        self.most.append(most)
-
-    def remove(self, group: int) -> None:
-        at = self.groups.index(group)
-        del self.groups[at], self.most[at]
-
-
 class Shares:
     """`put` and `drop` groups, `set_capacity` of arcs; `compute` gives the rates that may have changed since. An arc
     without a capacity bounds nothing."""
@@ -120,8 +105,10 @@ class Shares:
         """By number."""
         self._free: list[int] = []
         """Numbers that groups had which have ended."""
-        self._on: list[_Users | None] = []
-        """By link; None: no group has used it yet."""
+        self._on: list[array[int] | None] = []
+        """By link: its groups' numbers. Links are many, and so are groups on each. None: no group has used it yet."""
+        self._asked = array("d")
+        """By link: the most that its groups could ask of it together."""
         self._dirty: set[int] = set()
         self._new: set[str] = set()
         self._caps: dict[Arc, float] = {}
@@ -166,10 +153,11 @@ class Shares:
         self._new.discard(group)
         if known is not None:
             self._dirty.update(known.all.tolist())
-            for link in known.all.tolist():
+            for link, most in self._most(known).items():
                 users = self._on[link]
                 assert users is not None
                 users.remove(known.number)
+                self._asked[link] = self._asked[link] - most if users else 0.0
             del self._names[known.number]
             self._free.append(known.number)
 
@@ -187,6 +175,7 @@ class Shares:
             link = self._number[arc] = len(self._capacity)
             self._capacity.append(float("inf"))
             self._on.append(None)
+            self._asked.append(0.0)
         return link
 
     def _made(self, number: int, ask: Ask) -> _Group:
@@ -216,16 +205,22 @@ class Shares:
         return _Group(number, ask, tuple(links), tuple(costs), together, len(roots) > 1)
 
     def _enter(self, made: _Group) -> None:
-        asked: dict[int, float] = {}
-        for tree, links, costs in zip(made.ask.trees.values(), made.links, made.costs, strict=True):
-            most = min(tree.most_bps, made.ask.most_bps)
-            for link, cost in zip(links.tolist(), costs.tolist(), strict=True):
-                asked[link] = asked.get(link, 0.0) + cost * most
-        for link, most in asked.items():
+        for link, most in self._most(made).items():
             users = self._on[link]
             if users is None:
-                users = self._on[link] = _Users()
-            users.add(made.number, most)
+                users = self._on[link] = array("I")
+            users.append(made.number)
+            self._asked[link] += most
+
+    @staticmethod
+    def _most(made: _Group) -> dict[int, float]:
+        """By link: what the group could ask of it."""
+        asked: dict[int, float] = {}
+        for tree, links, costs in zip(made.ask.trees.values(), made.links, made.costs, strict=True):
+            most = min(tree.most_bps, made.ask.most_bps, BOUNDLESS)
+            for link, cost in zip(links.tolist(), costs.tolist(), strict=True):
+                asked[link] = asked.get(link, 0.0) + cost * most
+        return asked
 
     # ---- shares ----
     def compute(self) -> dict[str, Rates]:
@@ -311,7 +306,7 @@ class Shares:
                     links.append(link)
         while links:
             users = self._on[links.pop()]
-            for name in [self._names[number] for number in users.groups] if users is not None else ():
+            for name in [self._names[number] for number in users] if users is not None else ():
                 if name in found:
                     continue
                 found.add(name)
@@ -324,4 +319,5 @@ class Shares:
     def _busy(self, link: int) -> bool:
         """Whether its groups could ask for more than it has."""
         users = self._on[link]
-        return users is not None and len(users.groups) > 1 and sum(users.most) > self._capacity[link]
+        # What was added and taken away again leaves a rounding error.
+        return users is not None and len(users) > 1 and self._asked[link] > self._capacity[link] * (1 + 1e-9)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from annotated_types import MaxLen
-from fastapi import Body, FastAPI, Header, Path, Query
+from fastapi import FastAPI, Header, Path, Query, Request
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from datacast.services.problems import Problem
@@ -35,11 +34,13 @@ def add_worker_routes(app: FastAPI, groups: Groups) -> None:
         return StreamingResponse(ended, media_type="application/x-ndjson")
 
     @app.post("/workers/{name}/reports", dependencies=master)
-    async def reports(
-        name: WorkerName, lease: Lease, reports: Annotated[list[Any], MaxLen(REPORTS_MAX), Body(embed=True)]
-    ) -> JSONResponse:
+    async def reports(name: WorkerName, lease: Lease, request: Request) -> JSONResponse:
+        """A MasterReport a line: each is read by itself, and news of links gets its turn in between."""
         groups.workers.heard(lease)
-        return JSONResponse({"answers": await groups.reports(lease, reports)})
+        told = (await request.body()).splitlines()
+        if len(told) > REPORTS_MAX:
+            raise Problem(422, "invalid", f"{len(told)} reports in one request", remedy=f"send at most {REPORTS_MAX}")
+        return JSONResponse({"answers": await groups.reports(lease, told)})
 
     @app.post("/workers/{name}/leave", status_code=200, dependencies=master)
     async def leave(name: WorkerName, lease: Lease) -> JSONResponse:

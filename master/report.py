@@ -53,7 +53,7 @@ class Told:
         told: dict[str, Any] = {}
         self._mapped = self._behind(receivers, size)
         progress["receivers"] = {
-            m.name: m.to_json(size, first_ns, trees=bool(body["report"]), blocks=m.name in self._mapped)
+            m.name: _told_of(m.to_json(size, first_ns, trees=bool(body["report"]), blocks=m.name in self._mapped))
             for m in receivers
             if self._news(m, size) or body["report"]
         }
@@ -94,6 +94,11 @@ class Told:
             return False
         self._receivers[m.name] = now
         return True
+
+
+def _told_of(figures: dict[str, Any]) -> dict[str, Any]:
+    """Without what is as it was at the beginning: that is nearly all while a group runs."""
+    return {key: value for key, value in figures.items() if value or value is False}
 
 
 PART_MAX = 1024

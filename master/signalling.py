@@ -89,23 +89,31 @@ class Connection:
     def alive(self) -> bool:
         return self._writer is not None and self._reading is not None and not self._reading.done()
 
+    def _take(self, message: framing.Message | None) -> bool:
+        """False at the end. Nothing of a message stays here: an idle connection would keep the status of a whole group.
+        Raises SignallingError."""
+        if message is None:
+            return False
+        kind = message["type"]
+        if kind == "ack":
+            number = message.get("id")
+            future = self._waiting.pop(number, None) if isinstance(number, int) else None
+            if future and not future.done():
+                results = message.get("results")
+                future.set_result(results if isinstance(results, dict) else {})
+        elif kind == "event":
+            try:
+                self._on_event(message)
+            except (KeyError, TypeError, ValueError) as error:
+                log.warning("%s: an event that makes no sense (%r): %.200s", self.address, error, message)
+        elif kind == "error":
+            raise SignallingError(f"{self.address}: {message.get('error')}", what=self.address)
+        return True
+
     async def _read(self, reader: asyncio.StreamReader) -> None:
         try:
-            while (message := await framing.read(reader)) is not None:
-                kind = message["type"]
-                if kind == "ack":
-                    number = message.get("id")
-                    future = self._waiting.pop(number, None) if isinstance(number, int) else None
-                    if future and not future.done():
-                        results = message.get("results")
-                        future.set_result(results if isinstance(results, dict) else {})
-                elif kind == "event":
-                    try:
-                        self._on_event(message)
-                    except (KeyError, TypeError, ValueError) as error:
-                        log.warning("%s: an event that makes no sense (%r): %.200s", self.address, error, message)
-                elif kind == "error":
-                    raise SignallingError(f"{self.address}: {message.get('error')}", what=self.address)
+            while self._take(await framing.read(reader)):
+                pass
             self.error = "closed by the agent"
         except (OSError, DatacastError) as error:
             self.error = explain(error)

@@ -54,6 +54,7 @@ class View:
                 async for event in self.client.events(["topology"]):
                     delay = RETRY_S
                     await self._apply(event)
+                    del event  # a whole fabric perhaps, and the next one may be long in coming
             except Problem as problem:
                 log.info("topology stream: %s", problem)
             await asyncio.sleep(delay)

@@ -2,8 +2,10 @@
 
 `two`, `ten`, `forty`: so many groups to five receivers each, posted at once (`two`: into the same hosts). The ideal is
 a fluid: at any moment each group sends what fabric_manager/shares.py gives it over the trees that it had, until it has
-sent its file. A group's ratio is its last receiver's time over the fluid's, both since the first request. `weights`:
-two groups over the same links, 100 and 300; how far each is when the heavy one ends, beside what the fluid says.
+sent its file. A group's ratio is its last receiver's time over the fluid's, both since the first request: `ratio`
+beside the fluid in which each group begins when it did, `at_once` beside that in which none waits for its turn.
+`weights`: two groups over the same links, 100 and 300; how far each is when the heavy one ends, beside what the fluid
+says.
 `background`: a group alone, and beside a background group. One JSON object a line. Exit code 1 when a group fails.
 """
 
@@ -34,6 +36,7 @@ class Flow:
     ask: Ask
     left: float
     """Bits of frames still to send."""
+    begins: float = 0.0
     ends: float | None = None
 
 
@@ -57,14 +60,16 @@ def fluid(flows: dict[str, Flow], capacity: dict[tuple[str, str], float], until:
     for arc, bps in capacity.items():
         shares.set_capacity(arc, bps)
     rates: dict[str, float] = {}
-    for name, flow in flows.items():
-        shares.put(name, flow.ask)
+    waiting = sorted(flows, key=lambda name: flows[name].begins, reverse=True)
     while any(flow.ends is None for flow in flows.values()):
+        while waiting and flows[waiting[-1]].begins <= now:
+            shares.put(name := waiting.pop(), flows[name].ask)
         rates |= {name: sum(trees.values()) for name, trees in shares.compute().items()}
-        running = {name: flow for name, flow in flows.items() if flow.ends is None}
-        step = min(flow.left / rates[name] for name, flow in running.items())
+        steps = [flows[name].left / rate for name, rate in rates.items()]
+        step = min(steps + [flows[name].begins - now for name in waiting[-1:]])
         now += step
-        for name, flow in running.items():
+        for name in tuple(rates):
+            flow = flows[name]
             flow.left -= rates[name] * step
             if flow.left <= 1.0:
                 flow.ends = now
@@ -124,12 +129,21 @@ class Bench:
                 members = [self.hosts[-at], *self.hosts[5:10]]
             groups.append(self.post(members[0], members[1:], size))
         records = self.wait(groups)
-        flows = {name: flow_of(record) for name, record in records.items() if record["state"] == "done"}
-        fluid(flows, self.capacity)
-        ratios = []
+        done = {name: record for name, record in records.items() if record["state"] == "done"}
+        begun = {
+            name: (r["created_ns"] - began) / 1e9 + r["report"]["start_ms"]["order"] / 1e3 for name, r in done.items()
+        }
+        flows = {name: flow_of(record) for name, record in done.items()}
+        at_once = {name: flow_of(record) for name, record in done.items()}
         for name, flow in flows.items():
-            done = max(r["t_done_ns"] for r in records[name]["receivers"].values())
-            ratios.append((done - began) / 1e9 / (flow.ends or 1.0))
+            flow.begins = max(0.0, begun[name])
+        fluid(flows, self.capacity)
+        fluid(at_once, self.capacity)
+        took = {
+            name: (max(r["t_done_ns"] for r in record["receivers"].values()) - began) / 1e9
+            for name, record in done.items()
+        }
+        ratios, beside = ([took[name] / (f.ends or 1.0) for name, f in ideal.items()] for ideal in (flows, at_once))
         report = [records[name]["report"] for name in flows]
         return {
             "groups": count,
@@ -138,6 +152,11 @@ class Bench:
             "ratio_max": round(max(ratios), 3),
             "ratio_p50": round(statistics.median(ratios), 3),
             "ratio_min": round(min(ratios), 3),
+            "at_once_max": round(max(beside), 3),
+            "at_once_p50": round(statistics.median(beside), 3),
+            "ended_s": round(statistics.mean(took.values()), 2),
+            "at_once_ended_s": round(statistics.mean(f.ends or 0.0 for f in at_once.values()), 2),
+            "waited_s": [round(statistics.mean(begun.values()), 2), round(max(begun.values()), 2)],
             "duplicates": round(statistics.mean(r["duplicate_ratio"] for r in report), 4),
         }
 

@@ -72,7 +72,7 @@ def test_of_many_receivers_the_blocks_of_those_furthest_behind_are_told() -> Non
         for m in members:
             m.rate_bps = 3 - m.rate_bps  # something to tell of everybody
         rows = by.report("g", 1, body, members, None, False)["progress"]["receivers"]
-        return sorted(name for name, row in rows.items() if row["blocks"])
+        return sorted(name for name, row in rows.items() if row.get("blocks"))
 
     few = [replace(receiver(f"h{i:03}", 9 * 10**5, 1.0), blocks="f0") for i in range(64)]
     assert len(mapped(Told(), few)) == 64, "all of them, the whole ones too"

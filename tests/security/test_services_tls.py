@@ -151,7 +151,7 @@ REQUESTS: list[tuple[str, str, Any, set[str]]] = [
     ("POST", "/groups/g-1/receivers", {"host": "h1"}, {"controller"}),
     ("DELETE", "/groups/g-1/receivers/h1", None, {"controller"}),
     ("GET", "/workers/w/orders", None, {"master"}),
-    ("POST", "/workers/w/reports", {"reports": []}, {"master"}),
+    ("POST", "/workers/w/reports", None, {"master"}),
     ("POST", "/workers/w/leave", None, {"master"}),
     ("POST", "/trees", {"count": 1}, {"master"}),
     ("GET", "/sets", None, {"controller"}),
