@@ -3,8 +3,9 @@
 A receiver whose disk, processor or link is slower than its group's plan holds its trees up: all of their receivers
 fall behind the plan, and it is the last of them. When it is BEHIND_S behind, look after look, and so far behind the
 others that it is not chance, it gets a cap: what it was seen to take. One that keeps up with its cap is given half as
-much again after PROBE_S; each time that was too much the next attempt waits twice as long. The last receiver of a
-group has no cap.
+much again after PROBE_S, or, where it has taken far more before, the geometric mean of both: most of those that nearly
+stop had been stopped for a moment. Each time that was too much the next attempt waits twice as long, and asks for less.
+The last receiver of a group has no cap.
 
 That it is the last does not say that it is the cause: with busy processors, or a narrow link that all of them share,
 all are late alike, and one of them is last by chance. Trees of its own then cost more than they give. So a plan is a
@@ -354,6 +355,7 @@ class Paces:
             pace = self._pace.setdefault(name, Pace())
             if pace.probing:
                 pace.wait_s = min(2 * pace.wait_s, PROBE_MAX_S)
+                self._best[name] = min(self._best.get(name, 0.0), pace.cap or math.inf)
             pace.cap, pace.since, pace.probing = cap, now, False
             pace.parts = self._parts(name, since or self._looks[0])
         return bool(caps)
@@ -470,7 +472,7 @@ class Paces:
     def _more(self, seen: list[Seen], now: float) -> bool:
         if self._trial is not None and len(seen) > 1:
             return False
-        alone = len(seen) == 1
+        alone, due = len(seen) == 1, False
         for one in seen:
             pace = self._pace.get(one.name)
             if pace is None or pace.cap is None:
@@ -486,20 +488,20 @@ class Paces:
                 # It gets all that its links are believed to take, and that is less than it takes: one is down, and
                 # over the other little came when it was measured.
                 pace.parts, pace.since = {}, now
-                return True
+                due = True
+                continue
             keeps_up = all_planned or one.measured >= (WORTH if alone else KEEPS_UP) * pace.cap
             # Alone it may try each of its links once, whatever was seen of their parts.
             once = alone and not pace.alone and since >= pace.wait_s
             if once or (keeps_up and since >= (ALONE_S if alone else pace.wait_s)):
                 self._give(one.name, ALONE_BY if alone else PROBE_BY, one.bound, now)
-                pace.alone = alone
-                return True
-        return False
+                pace.alone, due = alone, True
+        return due
 
     def _give(self, name: str, by: float, bound: float, now: float) -> None:
         pace = self._pace[name]
         assert pace.cap is not None
-        more = int(pace.cap * by)
+        more = int(max(pace.cap * by, math.sqrt(pace.cap * self._best.get(name, 0.0))))
         pace.cap, pace.since, pace.probing = (more if more < bound else None), now, True
 
     def _crawl(self, seen: list[Seen], now: float) -> bool:

@@ -253,6 +253,34 @@ def test_one_that_recovers_gets_its_rate_back():
     assert world.paces.caps == {}
 
 
+def test_one_that_nearly_stopped_for_a_moment_has_its_rate_back_within_seconds():
+    """What it took in that moment says little beside what it took before."""
+    world = World(100e6)
+    world.run(3.0, lambda name, now: 100e6)
+    world.run(2.0, lambda name, now: 2e6 if name == "c" else 100e6)
+    assert world.paces.caps["c"] < 3e6
+    world.run(10.0, lambda name, now: 100e6)
+    assert world.paces.caps.get("c", 100e6) >= 50e6
+
+
+def test_one_that_stays_slow_is_offered_what_it_took_before_ever_less():
+    world = World(100e6)
+    world.run(3.0, lambda name, now: 100e6)
+    world.run(120.0, lambda name, now: 5e6 if name == "c" else 100e6)
+    offered = [max(caps["c"], 1) for _, caps in world.plans if "c" in caps and caps["c"] > 5.5e6]
+    assert 15e6 < offered[0] < 30e6 and offered[-1] < 10e6
+
+
+def test_all_that_keep_up_with_their_caps_get_more_in_one_plan():
+    world = World(100e6, "abcde")
+    world.run(8.0, lambda name, now: 20e6 if name in "cd" else 100e6)
+    assert set(world.paces.caps) == {"c", "d"}
+    plans = len(world.plans)
+    while len(world.plans) == plans:
+        world.run(POLL_S, lambda name, now: 100e6)
+    assert all(world.paces.caps.get(name, 100e6) > 25e6 for name in "cd")
+
+
 def test_the_last_one_is_dealt_with_first():
     paces = Paces(NEAR)
     a, b, c = (Seen(n, 1000, 0.0, 100e6, 100e6) for n in "abc")
