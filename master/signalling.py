@@ -22,6 +22,8 @@ GRACE_S = 0.5
 TURNS = 64
 """Of the loop, once an answer is late: it may be this process that was, and the answer is there and not read yet."""
 
+CHUNK = 1 << 16
+
 Results = dict[str, dict[str, Any]]
 
 
@@ -89,11 +91,8 @@ class Connection:
     def alive(self) -> bool:
         return self._writer is not None and self._reading is not None and not self._reading.done()
 
-    def _take(self, message: framing.Message | None) -> bool:
-        """False at the end. Nothing of a message stays here: an idle connection would keep the status of a whole group.
-        Raises SignallingError."""
-        if message is None:
-            return False
+    def _take(self, message: framing.Message) -> None:
+        """Raises SignallingError."""
         kind = message["type"]
         if kind == "ack":
             number = message.get("id")
@@ -108,12 +107,15 @@ class Connection:
                 log.warning("%s: an event that makes no sense (%r): %.200s", self.address, error, message)
         elif kind == "error":
             raise SignallingError(f"{self.address}: {message.get('error')}", what=self.address)
-        return True
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
         try:
-            while self._take(await framing.read(reader)):
-                pass
+            decoder = framing.Decoder()
+            while not reader.at_eof():
+                for message in decoder.feed(await reader.read(CHUNK)):
+                    self._take(message)
+                    del message  # or an idle connection would keep the status of a whole group
+            decoder.end()
             self.error = "closed by the agent"
         except (OSError, DatacastError) as error:
             self.error = explain(error)

@@ -89,6 +89,11 @@ class Decoder:
         del self._buffer[:at]
         return messages
 
+    def end(self) -> None:
+        """The stream is over. Raises FramingError when that is inside a frame."""
+        if self._buffer:
+            raise FramingError("the connection ended inside a frame")
+
 
 async def read(reader: asyncio.StreamReader) -> Message | None:
     """The next message; None at the end of the stream. Raises FramingError, also when it ends inside a frame."""
