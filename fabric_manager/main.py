@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from datacast.core.errors import DatacastError
 from datacast.services import config_file, daemon, privileges, tls
-from datacast.services.nursery import Nursery
+from datacast.services.nursery import Nursery, adopt
 from datacast.services.priority import PRIORITY_MAX, go_realtime
 from datacast.services.service import HttpServer, address_of, listen
 from datacast.services.store import open_store
@@ -315,6 +315,7 @@ async def run(args: argparse.Namespace) -> None:
     go_realtime(args.realtime)
     privileges.drop(args.user, args.realtime)
     nursery = make_nursery() if args.workers else None  # before there is anything that workers must not have
+    adopt()
     security = tls.from_options(args, "fabric-manager")
     workers = security.options
     if security.identity and args.workers:

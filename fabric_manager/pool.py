@@ -78,6 +78,7 @@ class Pool:
             try:
                 while len(self._processes) + self._back() < self._count:
                     self._spawn()
+                self._nursery.close()
             except OSError as error:
                 log.error("cannot start a worker: %s", error)
             await asyncio.sleep(AGAIN_S)
@@ -89,6 +90,7 @@ class Pool:
 
     def _ended(self, descriptor: int) -> None:
         log.warning("worker process %d has ended", self._processes[descriptor].pid)
+        self._processes[descriptor].reap()
         self._forget(descriptor)
 
     def _forget(self, descriptor: int) -> None:

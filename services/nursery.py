@@ -2,7 +2,8 @@
 
 A service in Python has some 50 MB of modules before it does anything, and its workers the same. A nursery is a process
 that is forked when all of it is there, does nothing else, and forks one worker after another: they share its pages for
-as long as nobody writes to them.
+as long as nobody writes to them. It is let go when there are enough workers: what all others have written to since, it
+alone would keep. For one more later a program is started that loads everything anew.
 
 A worker is told by the end of its standard input that who asked for it has ended.
 """
@@ -18,16 +19,17 @@ import logging
 import os
 import signal
 import socket
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-ANSWER_S = 10.0
-"""To fork takes some milliseconds."""
+ANSWER_S = 30.0
+"""To fork takes some milliseconds, to load everything a second or, on a busy machine, several."""
 ARGUMENTS_MAX = 1 << 16
 FILES_MAX = 1 << 16
-_PR_SET_NAME = 15
+_PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 15, 36
 Main = Callable[[list[str]], None]
 
 
@@ -44,6 +46,11 @@ class Child:
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self.process, signal.SIGKILL)
 
+    def reap(self) -> None:
+        """It has ended."""
+        with contextlib.suppress(ChildProcessError):  # the nursery's
+            os.waitpid(self.pid, os.WNOHANG)
+
     def close(self) -> None:
         """Nobody here asks for it any more."""
         os.close(self.process)
@@ -51,36 +58,38 @@ class Child:
 
 
 class Nursery:
-    """Forks workers that run `main(arguments)` of a module. Make it early: what is loaded later is not shared. One that
-    has died is made again."""
+    """Forks workers that run `main(arguments)` of a module. Make it early: what is loaded later is not shared."""
 
     def __init__(self, module: str, name: str) -> None:
         """`name`: what processes are called in lists, at most 15 characters."""
         self._module, self._name = module, name
-        self._socket: socket.socket | None = None
-        self.pid = 0
-        self._fork()
-
-    def _fork(self) -> None:
-        self.close()
-        main: Main = importlib.import_module(self._module).main
+        main: Main = importlib.import_module(module).main
         gc.collect()
         gc.freeze()  # a look at these objects would write to them
-        here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        pid = os.fork()
-        if pid == 0:
-            _alone(there, self._name)
+        here, there = _pair()
+        self._program: subprocess.Popen[bytes] | None = None
+        self.pid = os.fork()
+        if self.pid == 0:
+            _alone(there, name)
             _serve(there, main)
         there.close()
-        here.settimeout(ANSWER_S)
-        self._socket, self.pid = here, pid
+        self._socket: socket.socket | None = here
+
+    def _again(self) -> None:
+        """As a program: this process has threads by now, and much that workers do not need."""
+        here, there = _pair()
+        command = [sys.executable, "-m", "datacast.services.nursery", self._module, self._name]
+        self._program = subprocess.Popen(command, stdin=there.fileno())
+        self.pid = self._program.pid
+        there.close()
+        self._socket = here
 
     def start(self, arguments: Sequence[str]) -> Child:
         """Raises OSError."""
         text = json.dumps(list(arguments)).encode()
         for _ in range(2):
             if self._socket is None:
-                self._fork()
+                self._again()
             assert self._socket
             try:
                 self._socket.send(text)
@@ -94,13 +103,27 @@ class Nursery:
         raise OSError("the process that starts workers does not answer")
 
     def close(self) -> None:
-        """Workers live on."""
+        """Enough workers: they live on."""
         if self._socket is None:
             return
         self._socket.close()  # it ends when it reads that
         self._socket = None
+        if self._program is not None:
+            self._program.wait()
+            return
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self.pid, 0)
+
+
+def adopt() -> None:
+    """Workers whose nursery is gone are this process's own children then."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _pair() -> tuple[socket.socket, socket.socket]:
+    here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    here.settimeout(ANSWER_S)
+    return here, there
 
 
 def _alone(keep: socket.socket, name: str) -> None:
@@ -119,16 +142,23 @@ def _alone(keep: socket.socket, name: str) -> None:
 
 def _serve(asked: socket.socket, main: Main) -> NoReturn:
     """Until nobody can ask any more."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # who asked for them sees them end
     code = 0
     try:
         while text := asked.recv(ARGUMENTS_MAX):
             _born(asked, main, json.loads(text))
+            _reap()
     except OSError as error:
         print(f"workers cannot be started: {error}", file=sys.stderr, flush=True)
         code = 1
     finally:
         os._exit(code)
+
+
+def _reap() -> None:
+    """Those that have ended; not before they have a descriptor, by which who asked for them sees them end."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
 
 
 def _born(asked: socket.socket, main: Main, arguments: list[str]) -> None:
@@ -150,7 +180,6 @@ def _born(asked: socket.socket, main: Main, arguments: list[str]) -> None:
 def _live(main: Main, arguments: list[str]) -> NoReturn:
     code: object = 1
     try:
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         # Not the standard output of who asked: who reads that must see its end when that one ends.
         nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -166,3 +195,12 @@ def _live(main: Main, arguments: list[str]) -> NoReturn:
         with contextlib.suppress(OSError):
             sys.stderr.flush()
         os._exit(code if isinstance(code, int) else 0 if code is None else 1)
+
+
+if __name__ == "__main__":
+    asked = socket.socket(fileno=os.dup(0))
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    run: Main = importlib.import_module(sys.argv[1]).main
+    gc.freeze()
+    _alone(asked, sys.argv[2])
+    _serve(asked, run)

@@ -69,13 +69,18 @@ def test_a_worker_reads_the_end_of_its_input_when_nobody_asks_for_it_any_more(nu
     second.close()
 
 
-def test_one_that_has_died_is_made_again(nursery: Nursery, tmp_path: Path) -> None:
+@pytest.mark.parametrize("killed", [True, False])
+def test_for_one_more_it_is_made_again(nursery: Nursery, tmp_path: Path, killed: bool, monkeypatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))  # a program by itself has this module by its name
     before = nursery.pid
-    os.kill(before, signal.SIGKILL)
+    if killed:
+        os.kill(before, signal.SIGKILL)
+    else:
+        nursery.close()
     child = nursery.start(["files", str(tmp_path / "files")])
     ended(child)
     child.close()
-    assert nursery.pid != before and (tmp_path / "files").exists()
+    assert nursery.pid != before and (tmp_path / "files").read_text().split() == ["0", "1", "2", "3"]
 
 
 def test_workers_share_the_pages_of_what_is_loaded(nursery: Nursery, tmp_path: Path) -> None:
