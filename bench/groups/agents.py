@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import sys
 import time
 from dataclasses import dataclass, field
@@ -308,7 +307,6 @@ async def main() -> None:
     parser.add_argument("--mbit", type=float, default=1000.0)
     parser.add_argument("--size", type=int, default=64 << 30)
     args = parser.parse_args()
-    os.nice(10)  # it stands for other machines' processors: services of this one come first
     graph = topologies.parse(args.topology)
     hosts = [name for name, data in graph.nodes(data=True) if data["kind"] == "host"]
     agents = Agents(args.mbit, args.size)
