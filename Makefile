@@ -250,7 +250,7 @@ coverage-services: build ## lines and branches of the services that tests reach:
 
 mutants: build ## one-line changes that tests should notice, hours, resumable: N=300 SEED=1 PART=core, or LISTED=1
 	@nice -n 10 $(PY) tests/mutants/run.py --count $(or $(N),300) --seed $(or $(SEED),1) $(if $(PART),--part $(PART)) \
-	  $(if $(LISTED),--listed)
+	  $(if $(LISTED),--listed) $(if $(AGAIN_ONLY),--again) --trees $(or $(TREES),$(shell nproc)) $(if $(TIME_LIMIT),--time $(TIME_LIMIT))
 
 power-loss: build ## ten thousand seeded losses of power under store, files and certificates: CUTS=10000
 	@DATACAST_CUTS=$(or $(CUTS),10000) $(PY) -m pytest -q --timeout 3600 tests/powerloss

@@ -1,20 +1,21 @@
-"""`make mutants`: one-line changes, one at a time, on the tests that cover them. Resumable; survivors are listed.
+"""`make mutants`: one-line changes, one at a time, on the tests that reach them. Resumable; survivors are listed.
 
-A copy of the committed tree is built once in build/mutants/tree; results grow in build/mutants/results.jsonl, a line
-each, so a run that was stopped goes on. A mutant that does not build is not counted and another takes its place. What
-survives and means nothing (an equivalent change) gets a row with the reason in tests/mutants/equivalent.toml.
+A copy of the committed tree is built in build/mutants/tree, once, and the tests are watched in it, once: which lines each
+reaches (reach.py). A change is built (one object, one link) and meets the tests that reach its line, the quickest first,
+until one fails. Results grow in build/mutants/results.jsonl, a line each, so a run that was stopped goes on. A mutant
+that does not build is not counted and another takes its place. What survives and means nothing (an equivalent change)
+gets a row with the reason in tests/mutants/equivalent.toml. `--again` tries what survived at earlier commits at this one.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
 import re
-import signal
 import subprocess
 import sys
+import threading
 import time
 import tomllib
 from collections import Counter
@@ -22,22 +23,22 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-import contextlib
-
 import changes
+import cover
 from changes import Change
+from cover import Cover
+from tree import HERE, ROOT, WORK, Tree
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-WORK = ROOT / "build" / "mutants"
-TREE = WORK / "tree"
 RESULTS = WORK / "results.jsonl"
 LIMIT = 1800.0
-"""Seconds for a build and a stage of tests (each test has a limit of its own). What needs longer has hung: noticed,
-too, when the unchanged tests are through in that time."""
-FIRST = 6
-"""Tests that noticed the most of a part's earlier mutants go first: so many."""
+"""Seconds for a listed mistake. What needs longer has hung: noticed, too, when the unchanged tests are through in that time."""
+TRUSTED = 2
+"""A test that passed so often without the change is not asked again whether it fails anyway."""
 FAILED = re.compile(rb"^(?:FAILED|ERROR) (tests/\S+?)(?: - .*)?$", re.M)
+NOTHING = 5
+"""What pytest says when it was given no test."""
+ARGUMENTS = 400
+"""Tests by name in one command; where more reach a line, their files are named."""
 
 
 @dataclass(frozen=True)
@@ -50,23 +51,29 @@ class Part:
     tests: list[str]
     build: str = "true"
     without: list[str] = field(default_factory=list)
+    last: str = "true"
+    """C tests that are asked when no other has noticed."""
 
-    def paths(self) -> list[Path]:
-        left_out = {path for pattern in self.without for path in TREE.glob(pattern)}
-        return sorted({path for pattern in self.files for path in TREE.glob(pattern)} - left_out)
-
-    def changes(self) -> list[Change]:
+    def changes(self, tree: Path) -> list[Change]:
+        left_out = {path for pattern in self.without for path in tree.glob(pattern)}
         found: list[Change] = []
-        for path in self.paths():
+        for path in sorted({path for pattern in self.files for path in tree.glob(pattern)} - left_out):
             kind = changes.of_python if path.suffix == ".py" else changes.of_c
-            found += kind(path.relative_to(TREE).as_posix(), path.read_text())
+            found += kind(path.relative_to(tree).as_posix(), path.read_text())
         return found
 
-    def command(self, tests: list[str] | None = None) -> str:
-        """Builds and runs the part's tests, or those named."""
-        chosen = self.tests if tests is None else [f"'{test}'" for test in tests]
-        pytest = f".venv/bin/python -m pytest -x -q -p no:cacheprovider {' '.join(chosen)}" if chosen else "true"
-        return f"{self.build} && {pytest}"
+    def near(self, tree: Path, path: str) -> list[str]:
+        """Files of tests that speak of a Python module: what it says as it is read is reached before any test."""
+        module = Path(path)
+        if module.suffix != ".py":
+            return []
+        speaks = re.compile(rf"\b{module.parent.name}(\.| import [\w, ]*\b){module.stem}\b")
+        files = [file for tests in self.tests for file in [tree / tests, *sorted((tree / tests).glob("test_*.py"))]]
+        return [
+            file.relative_to(tree).as_posix()
+            for file in files
+            if file.is_file() and (module.stem in file.stem or speaks.search(file.read_text()))
+        ]
 
 
 @dataclass(frozen=True)
@@ -82,45 +89,102 @@ class Result:
     """The test that noticed; empty for one in C, or when the whole run hung."""
 
 
-def run(command: str, limit: float | None = None) -> int | None:
-    """The exit code of a shell command in the copy; None: it hung and was ended with all that it had started."""
-    process = subprocess.Popen(
-        command,
-        shell=True,
-        cwd=TREE,
-        start_new_session=True,
-        stdin=subprocess.DEVNULL,
-        stdout=(WORK / "last.log").open("wb"),
-        stderr=subprocess.STDOUT,
-    )
-    try:
-        return process.wait(limit)
-    except subprocess.TimeoutExpired:
-        return None
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+class Campaign:
+    """Changes of one commit, tried in several trees at once."""
+
+    def __init__(self, revision: str, known: Cover) -> None:
+        self.revision = revision
+        self.cover = known
+        self.lock = threading.Lock()
+        self.passed: Counter[str] = Counter()
+        """How often a test passed without a change, after it had failed with one."""
+        self.noticed: dict[str, Counter[str]] = {}
+        self.results: list[Result] = []
+
+    def add(self, result: Result) -> None:
+        self.results.append(result)
+        if result.by and result.outcome == "killed":
+            self.noticed.setdefault(result.change.path, Counter())[result.by] += 1
+
+    def stages(self, tree: Tree, part: Part, change: Change) -> list[list[str]]:
+        reached = self.cover.tests(change.path, change.line, part.tests)
+        ordered = cover.in_order(reached, self.cover.seconds, self.noticed.get(change.path, Counter()))
+        stages = cover.in_parts(ordered, self.cover.seconds)
+        stages = [
+            stage if len(stage) <= ARGUMENTS else list(dict.fromkeys(test.partition("::")[0] for test in stage))
+            for stage in stages
+        ]
+        near = part.near(tree.path, change.path)
+        if not reached:  # in a process of its own, or as the module is read
+            stages += [near] if near else []
+            stages += [part.tests]
+        return stages
+
+    def limit(self, tests: list[str]) -> float:
+        """What has hung: many times what the unchanged tests took, when they were watched beside others."""
+        known = self.cover.seconds
+        names = [test for name in tests for test in ([name] if name in known else known) if test.startswith(name)]
+        return 120.0 + 6 * sum(known[test] for test in names)
+
+    def attempt(self, tree: Tree, part: Part, change: Change) -> Result:
+        path = tree.path / change.path
+        before = path.read_text()
+        start = time.monotonic()
+
+        def result(outcome: str, by: str = "") -> Result:
+            return Result(self.revision, part.name, change, outcome, round(time.monotonic() - start, 1), by)
+
+        def build() -> int | None:
+            return tree.run(part.build, 600.0)
+
+        code: int | None = 0
+        stage: list[str] = []
+        try:
+            path.write_text(change.applied(before))
+            if stillborn(tree, change.path):
+                return result("stillborn")
+            code = build()
+            if code == 0:
+                for stage in self.stages(tree, part, change):
+                    code = tree.run(pytest(stage), self.limit(stage))
+                    if code not in (0, NOTHING):
+                        break
+            else:
+                stage = []
+            if code in (0, NOTHING):
+                stage = []
+                code = tree.run(part.last, 900.0)
+            if code == 0:
+                return result("survived")
+            suspects = [name.decode() for name in FAILED.findall(tree.log.read_bytes())]
+        finally:
+            path.write_text(before)
+        suspect = suspects[0] if suspects else ""
+        if suspect and self.passed[suspect] >= TRUSTED:
+            return result("killed", suspect)
+        if code is not None and not stage:
+            return result("killed")  # a test in C
+        # The same without the change must pass, on the machine as it is now.
+        good = build() == 0 and (
+            tree.run(pytest([suspect] if suspect else stage), self.limit(stage)) == 0
+            if stage
+            else tree.run(part.last, 900.0) == 0
+        )
+        self.passed[suspect] += good
+        return result("killed" if good else "unsure", suspect)
 
 
-def prepare(revision: str) -> None:
-    """A clean copy of the committed tree, built."""
-    WORK.mkdir(parents=True, exist_ok=True)
-    if not TREE.exists():
-        subprocess.run(["git", "clone", "-q", "--shared", str(ROOT), str(TREE)], check=True)
-    subprocess.run(["git", "fetch", "-q", "origin"], cwd=TREE, check=True)
-    subprocess.run(["git", "checkout", "-qf", "--detach", revision], cwd=TREE, check=True)
-    print(f"building {revision[:10]} in {TREE.relative_to(ROOT)}", flush=True)
-    if run("make build") != 0:
-        sys.exit(f"the tree does not build: see {(WORK / 'last.log').relative_to(ROOT)}")
+def pytest(tests: list[str]) -> str:
+    chosen = " ".join(f"'{test}'" for test in tests)
+    return f".venv/bin/python -m pytest -x -q -p no:cacheprovider -m '{cover.MARKS}' {chosen}"
 
 
-def stillborn(path: str) -> bool:
+def stillborn(tree: Tree, path: str) -> bool:
     """The core's build command runs its tests too: only the compiler tells a stillborn mutant."""
     if not path.endswith(".c"):
         return False
-    code = run(
-        f"gcc -std=gnu11 -fsyntax-only -Wall -Wextra -Werror -Ilibdatacast/include -I. "
+    code = tree.run(
+        f"/usr/bin/gcc -std=gnu11 -fsyntax-only -Wall -Wextra -Werror -Ilibdatacast/include -I. "
         f"-Ilibdatacast -Ihost_agent -Idpdk_cache -D_GNU_SOURCE "
         f"$(ls -d /usr/share/cargo/registry/blake3-*/c | sed 's/^/-isystem /') "
         f"$(pkg-config --cflags libdpdk | sed 's/-I/-isystem /g') {path}"
@@ -128,38 +192,7 @@ def stillborn(path: str) -> bool:
     return code != 0
 
 
-def attempt(part: Part, change: Change, revision: str, first: list[str]) -> Result:
-    """`first`: tests that go before all of the part's, as they are likely to notice."""
-    path = TREE / change.path
-    before = path.read_text()
-    start = time.monotonic()
-    suspects: list[str] = []
-
-    def result(outcome: str, by: str = "") -> Result:
-        return Result(revision, part.name, change, outcome, round(time.monotonic() - start, 1), by)
-
-    try:
-        path.write_text(change.applied(before))
-        if stillborn(change.path):
-            return result("stillborn")
-        code: int | None = 0
-        for tests in [first, None] if first else [None]:
-            code = run(part.command(tests), LIMIT)
-            if code != 0:
-                break
-        if code == 0:
-            return result("survived")
-        suspects = [name.decode() for name in FAILED.findall((WORK / "last.log").read_bytes())]
-    finally:
-        path.write_text(before)
-    if code is None:  # as a whole: the unchanged tests must be through in the same time, on the machine as it is now
-        return result("killed" if run(part.command(), LIMIT) == 0 else "unsure")
-    if not suspects:
-        return result("killed")  # a test in C, or a module that cannot be imported
-    return result("killed" if run(part.command(suspects[:1]), LIMIT) == 0 else "unsure", suspects[0])
-
-
-def listed(tree: Path = TREE) -> list[tuple[Part, Change]]:
+def listed(tree: Path) -> list[tuple[Part, Change]]:
     """The mistakes of listed.toml, each with the tests that should notice it. ValueError: a line is not there once."""
     found = []
     for row in tomllib.loads((HERE / "listed.toml").read_text())["mutant"]:
@@ -173,24 +206,35 @@ def listed(tree: Path = TREE) -> list[tuple[Part, Change]]:
     return found
 
 
-def try_listed(revision: str) -> int:
+def try_listed(tree: Tree) -> int:
     """One line each; 0 when all are noticed. The lines without a change must pass as well."""
-    for part in {part.command(): part for part, _ in listed()}.values():
-        if run(part.command(), LIMIT) != 0:
-            sys.exit(
-                f"the tests fail without any change: {part.command()}: see {(WORK / 'last.log').relative_to(ROOT)}"
-            )
-    results = []
-    for part, change in listed():
-        results.append(attempt(part, change, revision, []))
-        print(
-            f"{results[-1].outcome:9} {results[-1].seconds:6.1f} s  {change.path}:{change.line} {change.what}",
-            flush=True,
-        )
-    return 0 if all(result.outcome == "killed" for result in results) else 1
+
+    def command(part: Part) -> str:
+        tests = f".venv/bin/python -m pytest -x -q -p no:cacheprovider {' '.join(part.tests)}" if part.tests else "true"
+        return f"{part.build} && {tests}"
+
+    rows = listed(tree.path)
+    for said in {command(part) for part, _ in rows}:
+        if tree.run(said, LIMIT) != 0:
+            sys.exit(f"the tests fail without any change: {said}: see {tree.log}")
+    missed = 0
+    for part, change in rows:
+        path = tree.path / change.path
+        before = path.read_text()
+        began = time.monotonic()
+        try:
+            path.write_text(change.applied(before))
+            code = tree.run(command(part), LIMIT)
+        finally:
+            path.write_text(before)
+        missed += code == 0
+        outcome = "survived" if code == 0 else "killed"
+        print(f"{outcome:9} {time.monotonic() - began:6.1f} s  {change.path}:{change.line} {change.what}", flush=True)
+    return 1 if missed else 0
 
 
-def known(revision: str) -> list[Result]:
+def known() -> list[Result]:
+    """All results, of any commit; the last of a change is what counts."""
     if not RESULTS.exists():
         return []
     found = []
@@ -198,29 +242,7 @@ def known(revision: str) -> list[Result]:
         row = json.loads(line)
         row["change"] = Change(**row["change"])
         found.append(Result(**row))
-    return [result for result in found if result.revision == revision and result.outcome != "unsure"]
-
-
-def near(part: Part, path: str) -> list[str]:
-    """The part's files of tests that speak of a Python module."""
-    module = Path(path)
-    if module.suffix != ".py":
-        return []
-    speaks = re.compile(rf"\b{module.parent.name}(\.| import [\w, ]*\b){module.stem}\b")
-    files = [file for tests in part.tests for file in [TREE / tests, *sorted((TREE / tests).glob("test_*.py"))]]
-    return [
-        file.relative_to(TREE).as_posix()
-        for file in files
-        if file.is_file() and (module.stem in file.stem or speaks.search(file.read_text()))
-    ]
-
-
-def first(results: list[Result], part: Part, path: str) -> list[str]:
-    """Tests that noticed earlier mutants of this part, those of the same file before the others, and what is near."""
-    mine = [r for r in results if r.part == part.name and r.by]
-    order = Counter[str](r.by for r in mine if r.change.path == path).most_common(FIRST // 2)
-    order += Counter[str](r.by for r in mine).most_common(FIRST)
-    return list(dict.fromkeys(name for name, _ in order))[:FIRST] + near(part, path)
+    return [result for result in found if result.outcome != "unsure"]
 
 
 @dataclass
@@ -231,9 +253,41 @@ class Trial:
     wanted: int
     candidates: list[Change]
     counted: int = 0
+    begun: int = 0
+    unsure: set[Change] = field(default_factory=set)
 
     def share(self) -> float:
-        return self.counted / self.wanted
+        return (self.counted + self.begun) / self.wanted
+
+    def open(self) -> bool:
+        return self.counted + self.begun < self.wanted and bool(self.candidates)
+
+
+def work(campaign: Campaign, trials: list[Trial], tree: Tree, until: float) -> None:
+    """Takes changes of the part that is least far, until all have theirs or the time is over."""
+    while time.monotonic() < until:
+        with campaign.lock:
+            left = [trial for trial in trials if trial.open()]
+            if not left:
+                return
+            trial = min(left, key=Trial.share)
+            change = trial.candidates.pop(0)
+            trial.begun += 1
+        result = campaign.attempt(tree, trial.part, change)
+        with campaign.lock:
+            trial.begun -= 1
+            if result.outcome == "unsure" and change not in trial.unsure:
+                trial.unsure.add(change)
+                trial.candidates.append(change)  # once more when the others are through
+            campaign.add(result)
+            trial.counted += result.outcome in ("killed", "survived")
+            with RESULTS.open("a") as file:
+                file.write(json.dumps(asdict(result)) + "\n")
+            print(
+                f"{trial.part.name}: {result.outcome:9} {result.seconds:6.1f} s  "
+                f"{change.path}:{change.line} {change.what}  {result.by}",
+                flush=True,
+            )
 
 
 def equivalent() -> dict[tuple[str, str, str], str]:
@@ -245,7 +299,7 @@ def equivalent() -> dict[tuple[str, str, str], str]:
 
 def report(results: list[Result]) -> int:
     reasons = equivalent()
-    counted = [r for r in results if r.outcome in ("killed", "survived")]
+    counted = [r for r in {r.change: r for r in results}.values() if r.outcome in ("killed", "survived")]
     told = {
         r: why
         for r in counted
@@ -271,11 +325,15 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=300, help="mutants to try over all parts (default 300)")
     parser.add_argument("--seed", type=int, default=1, help="which ones (default 1)")
     parser.add_argument("--part", action="append", help="only this part; may be given several times")
-    parser.add_argument("--fresh", action="store_true", help="forget earlier results of this revision")
+    parser.add_argument("--fresh", action="store_true", help="forget earlier results")
     parser.add_argument("--revision", default="HEAD", help="which commit is changed (default HEAD)")
-    parser.add_argument("--report", action="store_true", help="try nothing: say what is known of that revision")
+    parser.add_argument("--report", action="store_true", help="try nothing: say what is known")
+    parser.add_argument("--again", action="store_true", help="only what survived so far and still can be changed so")
     parser.add_argument("--listed", action="store_true", help="only the mistakes of listed.toml, all of them")
+    parser.add_argument("--trees", type=int, default=1, help="so many side by side (default 1)")
+    parser.add_argument("--time", type=float, default=1e9, help="begin none after so many seconds")
     options = parser.parse_args()
+    until = time.monotonic() + options.time
     parts = [Part(**row) for row in tomllib.loads((HERE / "parts.toml").read_text())["part"]]
     unknown = set(options.part or []) - {part.name for part in parts}
     if unknown:
@@ -284,38 +342,46 @@ def main() -> int:
         ["git", "rev-parse", options.revision], cwd=ROOT, check=True, capture_output=True, text=True
     ).stdout.strip()
     if options.report:
-        return report(known(revision))
-    prepare(revision)
+        return report(known())
+    trees = [Tree(number) for number in range(options.trees)]
+    made = [WORK / f"{tree.path.name}.built" for tree in trees]
+    if not made[0].exists() or made[0].read_text() != revision:
+        trees[0].prepare(revision)
+        made[0].write_text(revision)
     if options.listed:
-        return try_listed(revision)
+        return try_listed(trees[0])
+    chosen = [part for part in parts if not options.part or part.name in options.part]
+    folders = dict.fromkeys(folder for part in chosen for folder in part.tests)
+    campaign = Campaign(revision, cover.watched(trees[0], folders, WORK / "reach" / revision[:10]))
+    for tree, built in list(zip(trees, made, strict=True))[1:]:
+        if not built.exists() or built.read_text() != revision:
+            tree.like(trees[0])
+            built.write_text(revision)
     if options.fresh and RESULTS.exists():
         RESULTS.unlink()
-    results = known(revision)
-    chosen = [part for part in parts if not options.part or part.name in options.part]
+    results = known()
+    for result in results:
+        campaign.add(result)
     total = sum(part.weight for part in chosen)
     trials = []
     for part in chosen:
-        candidates = part.changes()
+        candidates = part.changes(trees[0].path)
         random.Random(f"{options.seed} {part.name}").shuffle(candidates)
         done = {r.change: r for r in results if r.part == part.name}
+        if options.again:
+            left = [change for change in candidates if change in done and done[change].outcome == "survived"]
+            left = [change for change in left if done[change].revision != revision]
+            trials.append(Trial(part, len(left) or 1, left))
+            continue
         counted = sum(r.outcome != "stillborn" for r in done.values())
         left = [change for change in candidates if change not in done]
         trials.append(Trial(part, max(1, round(options.count * part.weight / total)), left, counted))
-    while trials := [trial for trial in trials if trial.counted < trial.wanted and trial.candidates]:
-        trial = min(trials, key=Trial.share)
-        part, change = trial.part, trial.candidates.pop(0)
-        result = attempt(part, change, revision, first(results, part, change.path))
-        if result.outcome == "unsure":
-            trial.candidates.append(change)  # once more when the others are through
-        results.append(result)
-        trial.counted += result.outcome in ("killed", "survived")
-        with RESULTS.open("a") as file:
-            file.write(json.dumps(asdict(result)) + "\n")
-        print(
-            f"{part.name}: {result.outcome:9} {result.seconds:6.1f} s  {change.path}:{change.line} {change.what}",
-            flush=True,
-        )
-    return report(results)
+    threads = [threading.Thread(target=work, args=(campaign, trials, tree, until)) for tree in trees]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return report(campaign.results)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,86 @@
+"""Which tests reach a line, those first that are likely to notice a change of it soon (reach.py has watched them)."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tree import Tree
+
+PROCESSES = 3
+MARKS = "not lab and not alone"
+
+
+@dataclass
+class Cover:
+    """Seconds of each test, and the tests of each line, by file."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    lines: dict[str, dict[int, set[str]]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(set)))
+
+    def read(self, folder: Path) -> None:
+        for path in folder.glob("*.json"):
+            rows = json.loads(path.read_text())
+            names = list(rows["tests"])
+            self.seconds.update(rows["tests"])
+            for source, found in rows["lines"].items():
+                for line, tests in found.items():
+                    self.lines[source][int(line)] |= {names[test] for test in tests}
+
+    def tests(self, path: str, line: int, within: Iterable[str]) -> list[str]:
+        """Tests of these folders that reach a line, the quickest first."""
+        under = tuple(within)
+        found = (test for test in self.lines[path][line] if any(_below(test, folder) for folder in under))
+        return sorted(found, key=lambda test: self.seconds[test])
+
+
+def _below(test: str, folder: str) -> bool:
+    return test.startswith((folder + "/", folder + "::")) or test == folder
+
+
+def watched(tree: Tree, folders: Iterable[str], kept: Path) -> Cover:
+    """Runs the tests of each folder once, watched, unless that was done for this commit."""
+    cover = Cover()
+    for folder in folders:
+        place = kept / folder.replace("/", "-").removesuffix(".py")
+        if not (place / "done").exists():
+            print(f"watching what {folder} reaches", flush=True)
+            place.mkdir(parents=True, exist_ok=True)
+            tree.environment |= {"DATACAST_REACH_IN": str(place), "PYTHONPATH": "tests/mutants"}
+            # A test that fails beside others is not one that notices anything: what it reached counts all the same.
+            tree.run(f".venv/bin/python -m pytest -q -p reach -p no:cacheprovider -n {PROCESSES} -m '{MARKS}' {folder}")
+            del tree.environment["DATACAST_REACH_IN"], tree.environment["PYTHONPATH"]
+            if not list(place.glob("*.json")):
+                raise SystemExit(f"{folder}: nothing was watched: see {tree.log}")
+            (place / "done").touch()
+        cover.read(place)
+    return cover
+
+
+def in_order(tests: Sequence[str], seconds: dict[str, float], noticed: Counter[str]) -> list[str]:
+    """What has noticed most goes first; then whole files, the one with the quickest test first: they share fixtures."""
+    rank = {test: place for place, (test, _) in enumerate(noticed.most_common())}
+    known = sorted((test for test in tests if test in rank), key=lambda test: rank[test])
+    rest = [test for test in tests if test not in rank]
+    quickest: dict[str, float] = {}
+    for test in rest:
+        file = test.partition("::")[0]
+        quickest[file] = min(quickest.get(file, 1e9), seconds.get(test, 0.0))
+    return known + sorted(
+        rest, key=lambda test: (quickest[test.partition("::")[0]], test.partition("::")[0], seconds.get(test, 0.0))
+    )
+
+
+def in_parts(tests: Sequence[str], seconds: dict[str, float], first: float = 5.0) -> list[list[str]]:
+    """A quick first part, and the rest: most changes do not get past the first."""
+    parts: list[list[str]] = [[]]
+    spent = 0.0
+    for test in tests:
+        if len(parts) == 1 and parts[0] and spent + seconds.get(test, 0.0) > first:
+            parts.append([])
+        parts[-1].append(test)
+        spent += seconds.get(test, 0.0)
+    return [part for part in parts if part]

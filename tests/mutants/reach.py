@@ -1,0 +1,108 @@
+"""`-p reach`: which lines of the services and of the C programs each test reaches, and how long it takes.
+
+A folder, in DATACAST_REACH_IN, gets a file per test process. The services' lines come from coverage.py, a context per
+test, as far as they run in the test's own process; those of programs from reached.c, whatever process they run in.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import time
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import coverage
+import numpy
+import pytest
+
+ROOT = Path.cwd()
+SERVICES = ["controller", "fabric_manager", "master", "origins", "planners", "services", "libdatacast/python"]
+CALL = re.compile(r"^ +([0-9a-f]+):\t.*\bcall\b.*<__sanitizer_cov_trace_pc")
+ADDRESS = re.compile(r"^ +([0-9a-f]+):\t")
+LINE = re.compile(r"^(/\S+\.[ch]):(\d+)")
+
+
+def blocks(program: Path) -> tuple[list[int], list[set[tuple[str, int]]]]:
+    """The places that reached.c marks, in order, and the lines of each place's block."""
+    said = subprocess.run(["objdump", "-dl", "--no-show-raw-insn", str(program)], capture_output=True, text=True).stdout
+    places: list[int] = []
+    lines: list[set[tuple[str, int]]] = []
+    now, called = ("", 0), False
+    for text in said.splitlines():
+        if line := LINE.match(text):
+            now = (os.path.relpath(line[1], ROOT), int(line[2]))
+        elif at := ADDRESS.match(text):
+            if called:
+                places.append(int(at[1], 16))
+                lines.append(set())
+            called = CALL.match(text) is not None
+            if lines and not now[0].startswith(".."):
+                lines[-1].add(now)
+    return places, lines
+
+
+class Reach:
+    def __init__(self) -> None:
+        name = os.environ.get("PYTEST_XDIST_WORKER", "main")
+        self.out = Path(os.environ["DATACAST_REACH_IN"]) / f"{name}.json"
+        self.marks = self.out.with_suffix(".marks")
+        self.marks.mkdir(parents=True, exist_ok=True)
+        os.environ["DATACAST_REACH"] = str(self.marks)
+        self.tests: dict[str, float] = {}
+        self.places: dict[str, dict[str, list[int]]] = defaultdict(dict)
+        self.coverage = coverage.Coverage(
+            data_file=str(self.out.with_suffix(".coverage")), source=SERVICES, config_file=False, messages=False
+        )
+        self.coverage.start()
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        self.coverage.switch_context(item.nodeid)
+        self.collect(None)
+        began = time.monotonic()
+        result = yield
+        self.tests[item.nodeid] = round(time.monotonic() - began, 3)
+        self.collect(item.nodeid)
+        self.coverage.switch_context("")
+        return result
+
+    def collect(self, test: str | None) -> None:
+        """What programs have marked since the last time is the test's; None: nobody's."""
+        for path in self.marks.iterdir():
+            marks = numpy.memmap(path, dtype=numpy.uint8, mode="r+")
+            places = numpy.nonzero(marks)[0]
+            marks[places] = 0
+            if test:
+                self.places[path.name][test] = places.tolist()
+
+    def pytest_sessionfinish(self) -> None:
+        self.coverage.stop()
+        numbers = {test: number for number, test in enumerate(self.tests)}
+        lines: dict[str, dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
+        data = self.coverage.get_data()
+        for path in data.measured_files():
+            for line, tests in data.contexts_by_lineno(path).items():
+                lines[os.path.relpath(path, ROOT)][line] |= {numbers[test] for test in tests if test in numbers}
+        for name, reached in self.places.items():
+            program = next((path for path in (ROOT / "build").rglob(name) if path.is_file()), None)
+            program = program or next((ROOT / "libdatacast").rglob(name), None)
+            if program is None:
+                continue
+            places, of = blocks(program)
+            for test, found in reached.items():
+                for place in found:
+                    at = bisect_right(places, place) - 1
+                    for path, line in of[at] if at >= 0 and places[at] == place else ():
+                        lines[path][line].add(numbers[test])
+        rows = {path: {line: sorted(tests) for line, tests in found.items()} for path, found in lines.items()}
+        self.out.write_text(json.dumps({"tests": self.tests, "lines": rows}))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
+        config.pluginmanager.register(Reach())

@@ -1,0 +1,93 @@
+"""A copy of the committed tree: a mutant is built and tested in it. Several may work side by side."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+WORK = ROOT / "build" / "mutants"
+
+
+class Tree:
+    """Its programs are built quickly and say what they reach (bin/gcc)."""
+
+    def __init__(self, number: int = 0) -> None:
+        self.path = WORK / ("tree" if number == 0 else f"tree-{number}")
+        self.log = WORK / f"{self.path.name}.log"
+        reached = self.path / "build" / "reached.o"
+        path = f"{self.path / 'tests/mutants/bin'}:{os.environ['PATH']}"
+        self.environment = {
+            **os.environ,
+            "PATH": path,
+            "DATACAST_REACHED": str(reached),
+            "DATACAST_SIM_LIBRARY": str(self.path / "build/mutant-core"),
+            "PYTHONDONTWRITEBYTECODE": "1",  # a file that changes twice in a second is not told from what it was
+        }
+
+    def run(self, command: str, limit: float | None = None) -> int | None:
+        """The exit code of a shell command; None: it hung and was ended with all that it had started."""
+        process = subprocess.Popen(
+            command,
+            shell=True,
+            cwd=self.path,
+            env=self.environment,
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=self.log.open("wb"),
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            return process.wait(limit)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    def must(self, command: str) -> None:
+        if self.run(command) != 0:
+            sys.exit(f"{command} failed in {self.path}: see {self.log}")
+
+    def prepare(self, revision: str) -> None:
+        """A clean copy of that commit, built."""
+        WORK.mkdir(parents=True, exist_ok=True)
+        if not self.path.exists():
+            subprocess.run(["git", "clone", "-q", "--shared", str(ROOT), str(self.path)], check=True)
+        subprocess.run(["git", "fetch", "-q", "origin", revision], cwd=self.path, check=True)
+        subprocess.run(["git", "checkout", "-qf", "--detach", revision], cwd=self.path, check=True)
+        print(f"building {revision[:10]} in {self.path.relative_to(ROOT)}", flush=True)
+        self.must("mkdir -p build && /usr/bin/gcc -O2 -fPIC -Wall -c tests/mutants/reached.c -o build/reached.o")
+        self.must("make build && make -s build/datacast-agent-asan build/asan/datacast-switch")
+        self.must("make -j2 -f tests/mutants/core.mk")
+
+    def like(self, other: Tree) -> None:
+        """The same as another that is built, at a place of its own."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        subprocess.run(["cp", "-a", "--reflink=auto", str(other.path), str(self.path)], check=True)
+        packages = list((self.path / ".venv").glob("lib/python*/site-packages"))
+        told = [*(self.path / ".venv" / "bin").iterdir()]
+        told += [path for folder in packages for path in folder.glob("__editable__*")]
+        old, new = str(other.path), str(self.path)
+        for path in told:
+            if path.is_file() and not path.is_symlink() and old in (text := _text(path)):
+                path.write_text(text.replace(old, new))
+        # Programs that look for the core where the other has it are linked again.
+        for path in (self.path / "build/mutant-core").rglob("*"):
+            if path.is_symlink() or (path.is_file() and path.suffix != ".o"):
+                path.unlink()
+        self.must("make -j2 -f tests/mutants/core.mk")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except UnicodeDecodeError:
+        return ""
