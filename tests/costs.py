@@ -71,10 +71,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     cost.wall += after.wall - before.wall
     cost.processor += max(after.processor - before.processor, 0.0)
     cost.queued += after.queued - before.queued
+    _write()
     return result
 
 
-def pytest_sessionfinish(session: pytest.Session) -> None:
+def _write() -> None:
+    """After every test: a run that is ended leaves what it saw."""
     where = Path(os.environ.get("DATACAST_COSTS", "build/costs"))
     where.mkdir(parents=True, exist_ok=True)
     rows = {name: [cost.wall, cost.processor, cost.queued] for name, cost in _costs.items()}

@@ -265,12 +265,13 @@ def test_a_group_survives_a_fabric_manager_that_ends_and_is_started_again(
         from fake_agents import World
 
         world = World([400.0])
-        world.sizes["/f"] = 400_000_000
+        world.sizes["/f"] = 60_000_000
         manager, addresses = await start_process(tmp_path, topology, lease_s=4.0)
         client = FabricManagerClient(addresses["http"])
         second = None
         try:
             await world.add(["h0", "h1", "h2"], addresses["signalling"])
+            world.agents["h1"].stall_done = True  # it outlasts all that follows
             group = await client.create_group({"source": "h0", "receivers": "all", "source_path": "/f"})
             await until(lambda: world.sent_pieces.get(group["id"]), "data flows")
             pid = (await client.request("GET", f"/groups/{group['id']}/master"))["pid"]
@@ -298,6 +299,7 @@ def test_a_group_survives_a_fabric_manager_that_ends_and_is_started_again(
                     return (await client.request("GET", f"/groups/{group['id']}/master"))["pid"] not in (pid, None)
 
                 await until(other, "another worker has it")
+            world.agents["h1"].stall_done = False
             world.rates = [20_000.0]
 
             async def ended():

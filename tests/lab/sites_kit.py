@@ -52,7 +52,7 @@ class Wan:
             group = self.now(site, group)
         return group
 
-    def until(self, site: str, group: dict[str, Any], fraction: float, part: str, seconds: float = 30.0) -> None:
+    def until(self, site: str, group: dict[str, Any], fraction: float, part: str, seconds: float = 120.0) -> None:
         """A site's part has got so far."""
         end = time.monotonic() + seconds
         while self.now(site, group)["sites"][part]["fraction"] < fraction:

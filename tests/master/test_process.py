@@ -51,8 +51,10 @@ def test_groups_are_spread_over_the_workers() -> None:
     async def scenario():
         async with lab(star(4), rates=[200.0], processes=True, workers=2) as it:
             pids = await workers(it, 2)
-            groups = [await it.start("h0", ["h1"], 3_000_000) for _ in range(4)]
+            it.world.agents["h1"].stall_done = True  # none ends, and lets go of its worker, before the last has one
+            groups = [await it.start("h0", ["h1"], 300_000) for _ in range(4)]
             used = [pid_of(it, group) for group in groups]
+            it.world.agents["h1"].stall_done = False
             return pids, used, [(await it.end(group))["state"] for group in groups]
 
     pids, used, states = run(scenario())

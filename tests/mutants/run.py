@@ -1,10 +1,10 @@
 """`make mutants`: one-line changes, one at a time, on the tests that reach them. Resumable; survivors are listed.
 
-A copy of the committed tree is built in build/mutants/tree, once, and the tests are watched in it, once: which lines each
-reaches (reach.py). A change is built (one object, one link) and meets the tests that reach its line, the quickest first,
-until one fails. Results grow in build/mutants/results.jsonl, a line each, so a run that was stopped goes on. A mutant
-that does not build is not counted and another takes its place. What survives and means nothing (an equivalent change)
-gets a row with the reason in tests/mutants/equivalent.toml. `--again` tries what survived at earlier commits at this one.
+A copy of the committed tree is built in build/mutants/tree, once, and the tests are watched in it, once: which lines
+each reaches (reach.py). A change is built (one object, one link) and meets the tests that reach its line, the quickest
+first, until one fails. Results grow in build/mutants/results.jsonl, a line each, so a run that was stopped goes on. A
+mutant that does not build is not counted and another takes its place. What survives and means nothing (an equivalent
+change) gets a row with the reason in tests/mutants/equivalent.toml. `--again` tries what survived at earlier commits.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tree import HERE, ROOT, WORK, Tree
 
 RESULTS = WORK / "results.jsonl"
 LIMIT = 1800.0
-"""Seconds for a listed mistake. What needs longer has hung: noticed, too, when the unchanged tests are through in that time."""
+"""Seconds for a listed mistake. What needs longer has hung: noticed, too."""
 TRUSTED = 2
 """A test that passed so often without the change is not asked again whether it fails anyway."""
 FAILED = re.compile(rb"^(?:FAILED|ERROR) (tests/\S+?)(?: - .*)?$", re.M)

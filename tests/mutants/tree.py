@@ -28,7 +28,7 @@ class Tree:
             "PATH": path,
             "DATACAST_REACHED": str(reached),
             "DATACAST_SIM_LIBRARY": str(self.path / "build/mutant-core"),
-            "PYTHONDONTWRITEBYTECODE": "1",  # a file that changes twice in a second is not told from what it was
+
         }
 
     def run(self, command: str, limit: float | None = None) -> int | None:
