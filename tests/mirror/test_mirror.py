@@ -8,15 +8,18 @@ import json
 import subprocess
 import sys
 import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from starlette.testclient import TestClient
 
 from datacast.cli.prepull import oci_name
 from datacast.mirror.app import make_app
-from datacast.mirror.ondemand import AGAIN_S, OnDemand, Wish
+from datacast.mirror.main import main
+from datacast.mirror.ondemand import AGAIN_S, AT_ONCE, OnDemand, Wish
 from datacast.mirror.store import Store
 from datacast.services.problems import Problem
 
@@ -163,3 +166,129 @@ def test_names_as_containerd_has_them() -> None:
     assert oci_name("team/app:v1") == "oci://docker.io/team/app:v1"
     assert oci_name("10.0.0.1:5000/team/app:v1") == "oci://10.0.0.1:5000/team/app:v1"
     assert oci_name("localhost/x") == "oci://localhost/x" and oci_name("oci://h/x") == "oci://h/x"
+
+
+@pytest.mark.parametrize(
+    ("told", "kind"),
+    [
+        ({"mediaType": "application/vnd.docker.distribution.manifest.v2+json"}, "docker.distribution.manifest.v2+json"),
+        ({"manifests": []}, "oci.image.index.v1+json"),
+        ({"mediaType": "a\r\nset-cookie: x", "manifests": []}, "oci.image.index.v1+json"),
+        ({"mediaType": 7}, "oci.image.manifest.v1+json"),
+        ([], "oci.image.manifest.v1+json"),
+        ("{", "oci.image.manifest.v1+json"),
+        ({"manifests": [], "mediaType": 1, "room": "x" * (4 << 20)}, "oci.image.manifest.v1+json"),
+    ],
+)
+def test_a_manifest_is_of_the_kind_that_it_says_if_it_says_one(
+    client: TestClient, store: Store, told: Any, kind: str
+) -> None:
+    data = told if isinstance(told, str) else json.dumps(told)
+    (store.folder / "images/x/blobs/sha256" / (64 * "6")).write_text(data)
+    answer = client.get(f"/v2/x/manifests/sha256:{64 * '6'}")
+    assert answer.status_code == 200 and answer.headers["content-type"] == f"application/vnd.{kind}"
+    assert "set-cookie" not in answer.headers
+
+
+def test_a_group_that_brings_it_already_is_followed_and_no_other_made(store: Store) -> None:
+    digest, asked = "sha256:" + 64 * "7", []
+
+    class Running(Controller):
+        def request(self, *_: Any, **more: Any) -> list[dict[str, Any]]:
+            assert more["params"]["label"] == f"datacast.blob={digest}"
+            return [{"id": "g-0", "state": "failed"}, {"id": "g-1", "state": "running"}]
+
+        def group(self, group: str) -> dict[str, Any]:
+            asked.append(group)
+            if len(asked) == 2:
+                (store.folder / "blobs" / (64 * "7")).write_bytes(b"here")
+            return {"id": group, "state": "running"}
+
+    controller = Running(None)
+    assert wait_for(store, controller, ("r:1", "x", digest)) == [store.folder / "blobs" / (64 * "7")]
+    assert asked == ["g-1", "g-1"] and controller.keys == []
+
+
+def test_so_many_layers_are_waited_for_and_no_more(store: Store) -> None:
+    free = threading.Event()
+
+    def brings(spec: dict[str, Any]) -> dict[str, Any]:
+        assert free.wait(60)
+        return {"state": "failed"}
+
+    controller = Controller(brings)
+
+    async def many() -> list[Path | None]:
+        wish = Wish({"receivers": "all"}, frozenset({"r:1"}), "mirror")
+        it = OnDemand(lambda: controller, store, wish)  # type: ignore[arg-type, return-value]
+        waits = [asyncio.create_task(it.fetch("r:1", "x", f"sha256:{n:064x}")) for n in range(AT_ONCE)]
+        await asyncio.sleep(0)
+        above = await asyncio.wait_for(it.fetch("r:1", "x", "sha256:" + 64 * "8"), 60)  # while none is through
+        free.set()
+        return [above, *await asyncio.gather(*waits)]
+
+    assert asyncio.run(many()) == [None] * (AT_ONCE + 1) and len(controller.specs) == AT_ONCE
+
+
+class Told(BaseHTTPRequestHandler):
+    """A controller that refuses groups and writes down what it was asked."""
+
+    def do_GET(self) -> None:
+        self.say(200, [])
+
+    def do_POST(self) -> None:
+        spec = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self.server.asked.append((spec, self.headers["authorization"]))  # type: ignore[attr-defined]
+        self.say(422, {"code": "too_few", "error": "two receivers at least"})
+
+    def say(self, status: int, body: Any) -> None:
+        data = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_: Any) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("to", "receivers"),
+    [
+        ("all", {"receivers": "all"}),
+        ("@rack", {"receiver_set": "rack"}),
+        ("h1,h2", {"receivers": ["h1", "h2"]}),
+    ],
+)
+def test_the_program_orders_what_is_not_there_for_those_it_was_told_and_ends_when_it_is_to(
+    store: Store, tmp_path: Path, to: str, receivers: dict[str, Any]
+) -> None:
+    (tmp_path / "token").write_text("secret-token\n")
+    with HTTPServer(("127.0.0.1", 0), Told) as controller:
+        controller.asked = []  # type: ignore[attr-defined]
+        threading.Thread(target=controller.serve_forever, daemon=True).start()
+        command = [sys.executable, "-m", "datacast.mirror.main", "--listen", "127.0.0.1:0"]
+        command += ["--store", str(store.folder), "--registry", "r:1", "--to", to]
+        command += ["--controller", f"http://127.0.0.1:{controller.server_port}"]
+        mirror = subprocess.Popen(
+            [*command, "--token-file", str(tmp_path / "token"), "--dest", "there"], stdout=subprocess.PIPE, text=True
+        )
+        try:
+            assert mirror.stdout
+            url = mirror.stdout.readline().split()[1]
+            assert httpx.get(f"{url}/v2/x/blobs/sha256:{NAME}?ns=r:1", timeout=60).content == BLOB
+            assert controller.asked == []  # type: ignore[attr-defined]
+            assert httpx.get(f"{url}/v2/x/blobs/sha256:{64 * '9'}?ns=r:1", timeout=60).status_code == 404
+        finally:
+            mirror.terminate()
+            code = mirror.wait(60)
+            controller.shutdown()
+    [(spec, token)] = controller.asked  # type: ignore[attr-defined]
+    assert token == "Bearer secret-token" and code == 0
+    assert spec["dest_path"] == f"there/blobs/{64 * '9'}" and {key: spec[key] for key in receivers} == receivers
+
+
+def test_a_controller_without_registries_is_refused() -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--store", "/srv", "--controller", "http://127.0.0.1:1"])
+    assert ended.value.code == 2
