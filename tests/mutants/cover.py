@@ -11,6 +11,7 @@ from pathlib import Path
 from tree import Tree
 
 PROCESSES = 3
+FILES = 6
 MARKS = "not lab and not alone"
 
 
@@ -42,22 +43,30 @@ def _below(test: str, folder: str) -> bool:
 
 
 def watched(tree: Tree, folders: Iterable[str], kept: Path) -> Cover:
-    """Runs the tests of each folder once, watched, unless that was done for this commit."""
+    """Runs the tests of each folder once, watched, some files at a time, unless that was done for this commit."""
     cover = Cover()
-    for folder in folders:
-        place = kept / folder.replace("/", "-").removesuffix(".py")
+    files = [path for folder in folders for path in _files(tree.path, folder)]
+    for at in range(0, len(files), FILES):
+        some = files[at : at + FILES]
+        place = kept / some[0].replace("/", "-").removesuffix(".py")
         if not (place / "done").exists():
-            print(f"watching what {folder} reaches", flush=True)
+            print(f"watching what {' '.join(some)} reach", flush=True)
             place.mkdir(parents=True, exist_ok=True)
             tree.environment |= {"DATACAST_REACH_IN": str(place), "PYTHONPATH": "tests/mutants"}
             # A test that fails beside others is not one that notices anything: what it reached counts all the same.
-            tree.run(f".venv/bin/python -m pytest -q -p reach -p no:cacheprovider -n {PROCESSES} -m '{MARKS}' {folder}")
+            tree.run(f".venv/bin/python -m pytest -q -p reach -p no:cacheprovider -n {PROCESSES} -m '{MARKS}' {' '.join(some)}")
             del tree.environment["DATACAST_REACH_IN"], tree.environment["PYTHONPATH"]
             if not list(place.glob("*.json")):
-                raise SystemExit(f"{folder}: nothing was watched: see {tree.log}")
+                raise SystemExit(f"{some[0]}: nothing was watched: see {tree.log}")
             (place / "done").touch()
         cover.read(place)
     return cover
+
+
+def _files(tree: Path, folder: str) -> list[str]:
+    path = tree / folder
+    found = [path] if path.is_file() else sorted(path.glob("test_*.py"))
+    return [file.relative_to(tree).as_posix() for file in found]
 
 
 def in_order(tests: Sequence[str], seconds: dict[str, float], noticed: Counter[str]) -> list[str]:
