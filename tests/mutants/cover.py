@@ -54,7 +54,8 @@ def watched(tree: Tree, folders: Iterable[str], kept: Path) -> Cover:
             place.mkdir(parents=True, exist_ok=True)
             tree.environment |= {"DATACAST_REACH_IN": str(place), "PYTHONPATH": "tests/mutants"}
             # A test that fails beside others is not one that notices anything: what it reached counts all the same.
-            tree.run(f".venv/bin/python -m pytest -q -p reach -p no:cacheprovider -n {PROCESSES} -m '{MARKS}' {' '.join(some)}")
+            pytest = f".venv/bin/python -m pytest -q -p reach -p no:cacheprovider -n {PROCESSES} -m '{MARKS}'"
+            tree.run(f"{pytest} {' '.join(some)}")
             del tree.environment["DATACAST_REACH_IN"], tree.environment["PYTHONPATH"]
             if not list(place.glob("*.json")):
                 raise SystemExit(f"{some[0]}: nothing was watched: see {tree.log}")
