@@ -160,11 +160,11 @@ test: ## everything: static checks, C tests, sanitizers, Python, whole labs; JOB
 
 # Tests marked `lab` are tried again when they fail (tests/conftest.py); the summary names them (R). JOBS: so many test
 # processes for all but the labs: half more than cores, which keeps them busy; with more, what is tested stands still for
-# seconds, and no test is over sooner. Who is done takes over from the others. Labs come
-# afterwards, LABS_AT_ONCE: their links are slow, and they wait most of the time; those marked `alone` have the machine for
-# themselves at the end. Files that hold no lab are not read for them.
+# seconds, and no test is over sooner. Who is done takes over from the others. Labs are beside them, LABS_AT_ONCE: their links
+# are slow, and while they wait the others have the processors. Those marked `alone` have the machine for themselves at the end.
+# Files that hold no lab are not read for them.
 JOBS ?= $(shell n=$$(($$(nproc) * 3 / 2)); echo $$((n < 2 ? 2 : n < 8 ? n : 8)))
-LABS_AT_ONCE ?= $(shell n=$$(($$(nproc) * 2)); echo $$((n < 6 ? n : 6)))
+LABS_AT_ONCE ?= $(shell n=$$(($$(nproc) * 3 / 2)); echo $$((n < 2 ? 2 : n < 6 ? n : 6)))
 SIDE_BY_SIDE = -n $(JOBS) --dist worksteal -m "not lab"
 LAB_FILES = $(shell grep -rlE 'pytest\.mark\.lab\b' tests --include='test_*.py')
 LABS = -n $(LABS_AT_ONCE) --dist worksteal -m "lab and not alone" $(LAB_FILES)
@@ -182,8 +182,9 @@ ifeq ($(JOBS),1)
 	@nice -n 5 $(PY) -m pytest $(PYTEST_OPTIONS)
 else
 	@code=0; nice -n 19 chrt --idle 0 $(MAKE) --no-print-directory analyze >$(BUILD)/analyze.log 2>&1 & analysis=$$!; \
+	  env --default-signal=INT nice -n 5 $(PY) -m pytest -q $(LABS) $(PYTEST_OPTIONS) >$(BUILD)/labs.log 2>&1 & labs=$$!; \
 	  nice -n 5 $(PY) -m pytest -q $(SIDE_BY_SIDE) $(PYTEST_OPTIONS) || code=$$?; \
-	  nice -n 5 $(PY) -m pytest -q $(LABS) $(PYTEST_OPTIONS) || code=$$?; \
+	  echo "whole labs, beside them"; wait $$labs || code=$$?; cat $(BUILD)/labs.log; \
 	  echo "what clang-tidy and gcc's analyzer say"; wait $$analysis || { code=$$?; cat $(BUILD)/analyze.log; }; \
 	  nice -n 5 $(PY) -m pytest -q -m "lab and alone" $(LAB_FILES) $(PYTEST_OPTIONS) || code=$$?; exit $$code
 endif

@@ -84,7 +84,7 @@ class Objects:
         told = told or {"code": "unreachable", "error": f"{name} does not answer"}
         rows = told.get("objects")
         if not told.get("ok") or not isinstance(rows, list) or len(rows) != len(share):
-            return GroupError(str(told.get("code", "bad_answer")), str(told.get("error", "no sizes")), name)
+            return GroupError(str(told.get("code", "error")), str(told.get("error", "no sizes")), name)
         for one, row in zip(share, rows, strict=True):
             if isinstance(row, dict):
                 return GroupError(str(row.get("code", "bad_answer")), str(row.get("error", "no size")), name)
