@@ -44,23 +44,25 @@ def _below(test: str, folder: str) -> bool:
 
 def watched(tree: Tree, folders: Iterable[str], kept: Path) -> Cover:
     """Runs the tests of each folder once, watched, some files at a time, unless that was done for this commit."""
-    cover = Cover()
     files = [path for folder in folders for path in _files(tree.path, folder)]
-    for at in range(0, len(files), FILES):
-        some = files[at : at + FILES]
+    done = {file for path in kept.glob("*/done") for file in path.read_text().split()}
+    left = [path for path in dict.fromkeys(files) if path not in done]
+    for at in range(0, len(left), FILES):
+        some = left[at : at + FILES]
         place = kept / some[0].replace("/", "-").removesuffix(".py")
-        if not (place / "done").exists():
-            print(f"watching what {' '.join(some)} reach", flush=True)
-            place.mkdir(parents=True, exist_ok=True)
-            tree.environment |= {"DATACAST_REACH_IN": str(place), "PYTHONPATH": "tests/mutants"}
-            # A test that fails beside others is not one that notices anything: what it reached counts all the same.
-            pytest = f".venv/bin/python -m pytest -q -p reach -p no:cacheprovider -n {PROCESSES} -m '{MARKS}'"
-            tree.run(f"{pytest} {' '.join(some)}")
-            del tree.environment["DATACAST_REACH_IN"], tree.environment["PYTHONPATH"]
-            if not list(place.glob("*.json")):
-                raise SystemExit(f"{some[0]}: nothing was watched: see {tree.log}")
-            (place / "done").touch()
-        cover.read(place)
+        print(f"watching what {' '.join(some)} reach", flush=True)
+        place.mkdir(parents=True, exist_ok=True)
+        tree.environment |= {"DATACAST_REACH_IN": str(place), "PYTHONPATH": "tests/mutants"}
+        # A test that fails beside others is not one that notices anything: what it reached counts all the same.
+        pytest = f".venv/bin/python -m pytest -q -p reach -p no:cacheprovider -n {PROCESSES} -m '{MARKS}'"
+        tree.run(f"{pytest} {' '.join(some)}")
+        del tree.environment["DATACAST_REACH_IN"], tree.environment["PYTHONPATH"]
+        if not list(place.glob("*.json")):
+            raise SystemExit(f"{some[0]}: nothing was watched: see {tree.log}")
+        (place / "done").write_text("\n".join(some))
+    cover = Cover()
+    for path in kept.glob("*/done"):
+        cover.read(path.parent)
     return cover
 
 

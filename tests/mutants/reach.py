@@ -24,25 +24,35 @@ ROOT = Path.cwd()
 SERVICES = ["controller", "fabric_manager", "master", "origins", "planners", "services", "libdatacast/python"]
 CALL = re.compile(r"^ +([0-9a-f]+):\t.*\bcall\b.*<__sanitizer_cov_trace_pc")
 ADDRESS = re.compile(r"^ +([0-9a-f]+):\t")
-LINE = re.compile(r"^(/\S+\.[ch]):(\d+)")
+FILE = re.compile(r"^(\S+\.[ch]):(?:\[\+\+\])?$")
+ROW = re.compile(r"^\S+\s+(\d+)\s+0x([0-9a-f]+)")
+C = ["libdatacast/src", "datapath", "host_agent", "dpdk_cache"]
+
+
+def said_by(*command: str) -> list[str]:
+    return subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
 
 
 def blocks(program: Path) -> tuple[list[int], list[set[tuple[str, int]]]]:
-    """The places that reached.c marks, in order, and the lines of each place's block."""
-    said = subprocess.run(["objdump", "-dl", "--no-show-raw-insn", str(program)], capture_output=True, text=True).stdout
+    """The places that reached.c marks, in order, and the lines of each place's block: up to the next place."""
     places: list[int] = []
-    lines: list[set[tuple[str, int]]] = []
-    now, called = ("", 0), False
-    for text in said.splitlines():
-        if line := LINE.match(text):
-            now = (os.path.relpath(line[1], ROOT), int(line[2]))
-        elif at := ADDRESS.match(text):
+    called = False
+    for text in said_by("objdump", "-d", "--no-show-raw-insn", str(program)):
+        if at := ADDRESS.match(text):
             if called:
                 places.append(int(at[1], 16))
-                lines.append(set())
             called = CALL.match(text) is not None
-            if lines and not now[0].startswith(".."):
-                lines[-1].add(now)
+    known: dict[str, list[str]] = defaultdict(list)
+    for folder in C:
+        for path in (ROOT / folder).glob("*.[ch]"):
+            known[path.name].append(f"{folder}/{path.name}")
+    lines: list[set[tuple[str, int]]] = [set() for _ in places]
+    files: list[str] = []
+    for text in said_by("objdump", "--dwarf=decodedline", str(program)):
+        if file := FILE.match(text):  # some without their folder
+            files = [file[1]] if "/" in file[1] else known[file[1]]
+        elif (row := ROW.match(text)) and (at := bisect_right(places, int(row[2], 16)) - 1) >= 0:
+            lines[at] |= {(file, int(row[1])) for file in files}
     return places, lines
 
 
