@@ -160,9 +160,9 @@ test: ## everything: static checks, C tests, sanitizers, Python, whole labs; JOB
 
 # Tests marked `lab` are tried again when they fail (tests/conftest.py); the summary names them (R). JOBS: so many test
 # processes for all but the labs: half more than cores, which keeps them busy; with more, what is tested stands still for
-# seconds, and no test is over sooner. Who is done takes over from the others. Labs are beside them, LABS_AT_ONCE: their links
-# are slow, and while they wait the others have the processors. Those marked `alone` have the machine for themselves at the end.
-# Files that hold no lab are not read for them.
+# seconds, and no test is over sooner. Who is done takes over from the others. Labs are beside them, LABS_AT_ONCE, and go
+# before them: their links are slow, and while they wait the others have the processors. Those marked
+# `alone` have the machine for themselves at the end. Files that hold no lab are not read for them.
 JOBS ?= $(shell n=$$(($$(nproc) * 3 / 2)); echo $$((n < 2 ? 2 : n < 8 ? n : 8)))
 LABS_AT_ONCE ?= $(shell n=$$(($$(nproc) * 3 / 2)); echo $$((n < 2 ? 2 : n < 6 ? n : 6)))
 SIDE_BY_SIDE = -n $(JOBS) --dist worksteal -m "not lab"
@@ -183,7 +183,7 @@ ifeq ($(JOBS),1)
 else
 	@code=0; nice -n 19 chrt --idle 0 $(MAKE) --no-print-directory analyze >$(BUILD)/analyze.log 2>&1 & analysis=$$!; \
 	  env --default-signal=INT nice -n 5 $(PY) -m pytest -q $(LABS) $(PYTEST_OPTIONS) >$(BUILD)/labs.log 2>&1 & labs=$$!; \
-	  nice -n 5 $(PY) -m pytest -q $(SIDE_BY_SIDE) $(PYTEST_OPTIONS) || code=$$?; \
+	  nice -n 12 $(PY) -m pytest -q $(SIDE_BY_SIDE) $(PYTEST_OPTIONS) || code=$$?; \
 	  echo "whole labs, beside them"; wait $$labs || code=$$?; cat $(BUILD)/labs.log; \
 	  echo "what clang-tidy and gcc's analyzer say"; wait $$analysis || { code=$$?; cat $(BUILD)/analyze.log; }; \
 	  nice -n 5 $(PY) -m pytest -q -m "lab and alone" $(LAB_FILES) $(PYTEST_OPTIONS) || code=$$?; exit $$code
@@ -249,9 +249,9 @@ coverage-services: build ## lines and branches of the services that tests reach:
 	@nice -n 5 $(PY) -m coverage run -m pytest -q -n $(shell nproc) --dist worksteal -m "not lab" $(COVERED_BY) $(PYTEST_OPTIONS) || true
 	@$(PY) -m coverage combine -q; $(PY) -m coverage report $(if $(SHOW),--show-missing --include="$(subst $() ,$(comma),$(SHOW))")
 
-mutants: build ## one-line changes that tests should notice, hours, resumable: N=300 SEED=1 PART=core, or LISTED=1
+mutants: build ## one-line changes that tests should notice, resumable: N=300 SEED=1 PART=core TREES=2, LISTED=1, AGAIN_ONLY=1
 	@nice -n 10 $(PY) tests/mutants/run.py --count $(or $(N),300) --seed $(or $(SEED),1) $(if $(PART),--part $(PART)) \
-	  $(if $(LISTED),--listed) $(if $(AGAIN_ONLY),--again) --trees $(or $(TREES),$(shell nproc)) $(if $(TIME_LIMIT),--time $(TIME_LIMIT))
+	  $(if $(LISTED),--listed) $(if $(AGAIN_ONLY),--again) --trees $(or $(TREES),$(shell nproc))
 
 power-loss: build ## ten thousand seeded losses of power under store, files and certificates: CUTS=10000
 	@DATACAST_CUTS=$(or $(CUTS),10000) $(PY) -m pytest -q --timeout 3600 tests/powerloss

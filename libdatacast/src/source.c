@@ -96,6 +96,8 @@ dc_source *dc_source_init(void *memory, dc_time now, const struct dc_source_cfg 
     s->cfg.params.packet_bytes = 1;
   if (s->cfg.params.interval == 0)
     s->cfg.params.interval = DC_US;
+  if (s->cfg.params.rate_max > RATE_LIMIT)
+    s->cfg.params.rate_max = RATE_LIMIT;
   if (s->cfg.burst_packets == 0)
     s->cfg.burst_packets = 1;
   if (s->cfg.burst_packets > 4096)

@@ -365,6 +365,27 @@ static void a_small_array_loses_nothing(void)
   drop(&s);
 }
 
+/* Number 0 never comes; 8,192 has its place in the table by which what is out is found, and 16,384 would have. */
+static void numbers_with_one_place_in_the_table_are_told_apart(void)
+{
+  enum { FAR = 2 * DC_CREDITS_MAX };
+  struct side s = make(2 * FAR, 64);
+  assert(assign(&s, 0, 2 * FAR, 0) == 0);
+  bool out[2 * FAR] = {false};
+  for (dc_time t = 0; t < 2000; t++) {
+    unsigned n = asked(s.r, t, in, CAP);
+    for (unsigned k = 0; k < n; k++)
+      if (in[k].seq != 0 && in[k].seq < FAR)
+        assert(data(&s, t, in[k].seq) == DC_RX_NEW);
+      else
+        out[in[k].seq] = true;
+  }
+  assert(out[0] && out[FAR] && !out[2 * FAR - 1]);
+  assert(data(&s, 2000, 0) == DC_RX_NEW); /* behind the other in its chain */
+  assert(data(&s, 2000, FAR) == DC_RX_NEW && data(&s, 2000, 0) == DC_RX_DUPLICATE);
+  drop(&s);
+}
+
 /* A path that loses, repeats and delays: everything arrives, and the books balance all the way. */
 static void a_bad_path_is_survived(uint64_t seed)
 {
@@ -432,6 +453,7 @@ int main(void)
   a_hint_changes_nothing();
   nothing_is_asked_for_beyond_the_reach();
   a_small_array_loses_nothing();
+  numbers_with_one_place_in_the_table_are_told_apart();
   for (uint64_t seed = 3; seed < 60; seed++)
     a_bad_path_is_survived(seed);
   puts("receiver ok");

@@ -173,8 +173,31 @@ static void a_restart_asks_for_everything_again(void)
   drop(&s);
 }
 
+static void what_was_not_asked_for_yet_is_asked_for_in_its_turn_alone(void)
+{
+  struct side s = make(20, 4);
+  assert(assign(&s, 0, 20, 0) == 0);
+  EXPECT(&s, 0, 0, 0, 1, 2, 3);
+  for (uint32_t q = 0; q < 4; q++)
+    assert(data(&s, 10, q) == DC_RX_NEW);
+  assert(dc_pieces_drop_block(s.pieces, 0) == 4);
+  assert(dc_receiver_refetch(s.r, 0, 8) == 4); /* of eight that are missing */
+  unsigned total = 0, again = 0;
+  for (dc_time t = 11; t < 40; t++) {
+    unsigned n = asked(s.r, t, in, CAP);
+    for (unsigned k = 0; k < n; k++, total++) {
+      assert((in[k].flags == DC_FLAG_NOCACHE) == (in[k].seq < 4));
+      again += in[k].seq < 4;
+      assert(data(&s, t, in[k].seq) == DC_RX_NEW);
+    }
+  }
+  assert(again == 4 && total == 20 && dc_receiver_idle(s.r));
+  drop(&s);
+}
+
 int main(void)
 {
+  what_was_not_asked_for_yet_is_asked_for_in_its_turn_alone();
   a_bad_block_is_fetched_past_the_caches();
   a_late_bad_block_of_an_old_extent_is_fetched_again();
   more_bad_blocks_than_ranges_are_all_fetched_again();

@@ -19,27 +19,27 @@ void __sanitizer_cov_trace_pc(void);
 
 __attribute__((weak, visibility("hidden"))) void __sanitizer_cov_trace_pc(void)
 {
-    uintptr_t at = (uintptr_t)__builtin_return_address(0) - base;
-    if (reached && at < ROOM)
-        reached[at] = 1;
+  uintptr_t at = (uintptr_t)__builtin_return_address(0) - base;
+  if (reached && at < ROOM)
+    reached[at] = 1;
 }
 
 __attribute__((constructor)) static void begin(void)
 {
-    const char *folder = getenv("DATACAST_REACH");
-    Dl_info me;
-    if (!folder || reached || !dladdr((void *)(uintptr_t)begin, &me))
-        return;
-    char path[4096];
-    const char *slash = strrchr(me.dli_fname, '/');
-    snprintf(path, sizeof path, "%s/%s", folder, slash ? slash + 1 : me.dli_fname);
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return;
-    if (ftruncate(fd, ROOM) == 0) {
-        void *map = mmap(NULL, ROOM, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-        base = (uintptr_t)me.dli_fbase;
-        reached = map == MAP_FAILED ? NULL : map;
-    }
-    close(fd);
+  const char *folder = getenv("DATACAST_REACH");
+  Dl_info me;
+  if (!folder || reached || !dladdr((void *)(uintptr_t)begin, &me))
+    return;
+  char path[4096];
+  const char *slash = strrchr(me.dli_fname, '/');
+  snprintf(path, sizeof path, "%s/%s", folder, slash ? slash + 1 : me.dli_fname);
+  int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (fd < 0)
+    return;
+  if (ftruncate(fd, ROOM) == 0) {
+    void *map = mmap(NULL, ROOM, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    base = (uintptr_t)me.dli_fbase;
+    reached = map == MAP_FAILED ? NULL : map;
+  }
+  close(fd);
 }

@@ -1,0 +1,77 @@
+/* The source at its bounds: rates, bursts, queues, and the table by which what waits is found. */
+#include <stdio.h>
+
+#include "sources.h"
+
+/* A rule and a master may say what they like: tokens stay far from where they would overflow. */
+static void no_rate_and_no_burst_is_above_its_bound(void)
+{
+  struct dc_source_cfg cfg = {.cc = &rule,
+                              .params = {.rate_init = 1, .rate_max = UINT64_MAX, .packet_bytes = 65535},
+                              .burst_packets = UINT32_MAX};
+  said = UINT64_MAX;
+  dc_source *s = dc_source_init(malloc(dc_source_size()), 0, &cfg);
+  dc_source_counters(s, &c);
+  assert(c.rate == (uint64_t)1 << 42);
+  said = 0; /* no new tokens: only the bucket's */
+  dc_source_assign(s, 0, 100000);
+  unsigned sent = 0;
+  dc_time now = 3600 * DC_SEC;
+  for (uint32_t seq = 0; seq < 5000; seq += CAP) {
+    for (uint32_t i = 0; i < CAP; i++)
+      ask(s, now, seq + i);
+    sent += dc_source_poll(s, now, tx, CAP);
+  }
+  assert(sent == 4096);
+  free(s);
+}
+
+static void duplicates_beyond_their_queue_are_refused_and_the_others_answered(void)
+{
+  dc_source *s = make_with(&dc_cc_datacast, 100000000000u, 64, 0, 1000000);
+  uint32_t n = DC_SOURCE_QUEUE_MAX + 7;
+  for (uint32_t i = 0; i < n; i++) {
+    ask(s, DC_SEC + i * DC_MS, i);
+    assert(dc_source_poll(s, DC_SEC + i * DC_MS, tx, CAP) == 1);
+  }
+  dc_time now = 3600 * DC_SEC;
+  for (uint32_t i = 0; i < n; i++)
+    ask(s, now, i);
+  dc_source_counters(s, &c);
+  assert(c.duplicates == n && c.drop[DC_DROP_QUEUE] == 7);
+  uint32_t next = 0;
+  for (unsigned got; (got = dc_source_poll(s, now, tx, CAP)) > 0;)
+    for (unsigned i = 0; i < got; i++, next++)
+      assert(tx[i].seq == next && tx[i].flags == DC_FLAG_DUP);
+  assert(next == DC_SOURCE_QUEUE_MAX);
+  ask(s, now, n - 1); /* there is room again */
+  assert(dc_source_poll(s, now, tx, CAP) == 1 && tx[0].seq == n - 1);
+  free(s);
+}
+
+/* Numbers that share a place in the table by which those that wait are found. */
+static void numbers_with_one_place_in_the_table_are_told_apart(void)
+{
+  dc_source *s = make_with(&dc_cc_datacast, 10000000, 1, 0, 1u << 20);
+  enum { FAR = 1 << 17 };
+  for (uint32_t i = 0; i < 4; i++)
+    ask(s, 1000, i * FAR);
+  for (uint32_t i = 0; i < 4; i++) {
+    dc_time at = 1000 + i * DC_MS;
+    assert(dc_source_poll(s, at, tx, CAP) == 1 && tx[0].seq == i * FAR && tx[0].flags == 0);
+    for (uint32_t k = i + 1; k < 4; k++)
+      ask(s, at, k * FAR); /* still found: merged, no duplicates */
+  }
+  dc_source_counters(s, &c);
+  assert(c.merged == 6 && c.duplicates == 0 && c.queued == 0);
+  free(s);
+}
+
+int main(void)
+{
+  no_rate_and_no_burst_is_above_its_bound();
+  duplicates_beyond_their_queue_are_refused_and_the_others_answered();
+  numbers_with_one_place_in_the_table_are_told_apart();
+  puts("source's bounds ok");
+  return 0;
+}
