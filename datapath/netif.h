@@ -24,6 +24,8 @@ struct netif_ops {
   void (*close)(struct netif *n);
   /* Its fd is readable: more than frames may be behind that. NULL: nothing to do. */
   void (*ready)(struct netif *n);
+  /* Frames that found the receive ring full since the last call. NULL: not counted. */
+  uint64_t (*missed)(struct netif *n);
   /* Who receives is awake anyway, and wants no wake-ups until further notice. NULL: they cost the sender nothing. */
   void (*awake)(struct netif *n, bool awake);
 };
@@ -43,7 +45,21 @@ struct netif {
   uint64_t rx_malformed; /* datagrams that hold no frame */
 };
 
+/* epoll reports an error of its socket, such as of an interface that went down: it is read off, else the socket stays ready for
+ * ever. */
+void netif_failed(const struct netif *n) __attribute__((nonnull));
+
+struct sock_fprog;
+
+struct afpacket_cfg {
+  const char *name;                /* of the interface */
+  bool whole;                      /* what is none of Datacast's is handed over, too */
+  uint32_t ring_frames;            /* of the receive ring; 0: as many as 2 MiB hold */
+  const struct sock_fprog *spread; /* of several sockets of one interface, which one gets a frame; NULL: there is one */
+  int *group;                      /* of these sockets: -1 before the first is opened */
+};
+
 /* Open an interface. NULL with *why set. */
-struct netif *afpacket_open(const char *name, struct fault *why) __attribute__((nonnull));
+struct netif *afpacket_open(const struct afpacket_cfg *cfg, struct fault *why) __attribute__((nonnull));
 
 #endif

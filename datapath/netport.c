@@ -29,12 +29,8 @@ static void ready(struct watch *w, uint32_t events)
   struct netport *p = (struct netport *)(void *)((char *)w - offsetof(struct netport, watch));
   if (p->nif->ops->ready != NULL)
     p->nif->ops->ready(p->nif);
-  if ((events & EPOLLERR) == 0)
-    return;
-  int error = 0;
-  socklen_t len = sizeof error;
-  (void)getsockopt(p->nif->fd, SOL_SOCKET, SO_ERROR, &error, &len); /* reading it clears it */
-  log_debug("port %u (%s): %s", p->base.number, p->nif->name, strerror(error));
+  if (events & EPOLLERR)
+    netif_failed(p->nif);
 }
 
 struct arrival {

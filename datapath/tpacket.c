@@ -19,6 +19,9 @@
 #include "datacast/constants.h"
 #include "datapath/netif.h"
 
+#ifndef PACKET_FANOUT_FLAG_UNIQUEID
+#define PACKET_FANOUT_FLAG_UNIQUEID 0x2000
+#endif
 #ifndef PACKET_IGNORE_OUTGOING
 #define PACKET_IGNORE_OUTGOING 23
 #endif
@@ -103,7 +106,14 @@ static void close_socket(struct netif *n)
   free(a);
 }
 
-static const struct netif_ops afpacket_ops = {.rx = rx, .send = send_frames, .close = close_socket};
+static uint64_t missed(struct netif *n)
+{
+  struct tpacket_stats stats = {0}; /* reading sets them to zero */
+  socklen_t len = sizeof stats;
+  return getsockopt(n->fd, SOL_PACKET, PACKET_STATISTICS, &stats, &len) < 0 ? 0 : stats.tp_drops;
+}
+
+static const struct netif_ops afpacket_ops = {.rx = rx, .send = send_frames, .close = close_socket, .missed = missed};
 
 /* Only the three EtherTypes of the data plane come up here. */
 static int set_filter(int fd)
@@ -143,7 +153,7 @@ static bool ask_interface(struct netif *n, struct fault *why)
   return true;
 }
 
-static bool map_ring(struct afpacket *a, struct fault *why)
+static bool map_ring(struct afpacket *a, uint32_t frames, struct fault *why)
 {
   struct netif *n = &a->base;
   int version = TPACKET_V2;
@@ -153,7 +163,7 @@ static bool map_ring(struct afpacket *a, struct fault *why)
   uint32_t block = 64u << 10;
   while (block < frame)
     block *= 2;
-  uint32_t per_block = block / frame, blocks = RING_BYTES / block;
+  uint32_t per_block = block / frame, blocks = frames > 0 ? (frames + per_block - 1) / per_block : RING_BYTES / block;
   struct tpacket_req req = {
       .tp_block_size = block, .tp_block_nr = blocks, .tp_frame_size = frame, .tp_frame_nr = per_block * blocks};
   if (setsockopt(n->fd, SOL_PACKET, PACKET_VERSION, &version, sizeof version) < 0 ||
@@ -177,7 +187,21 @@ static bool map_ring(struct afpacket *a, struct fault *why)
   return true;
 }
 
-static bool open_socket(struct afpacket *a, struct fault *why)
+/* The sockets of one interface share its frames, as a program of the kernel's says. The kernel chooses the group's number. */
+static bool join_group(const struct netif *n, const struct afpacket_cfg *cfg, struct fault *why)
+{
+  uint32_t how = (uint32_t)PACKET_FANOUT_CBPF << 16;
+  socklen_t len = sizeof how;
+  how |= *cfg->group >= 0 ? (uint32_t)*cfg->group : (uint32_t)PACKET_FANOUT_FLAG_UNIQUEID << 16;
+  if (setsockopt(n->fd, SOL_PACKET, PACKET_FANOUT, &how, sizeof how) < 0 ||
+      getsockopt(n->fd, SOL_PACKET, PACKET_FANOUT, &how, &len) < 0 ||
+      setsockopt(n->fd, SOL_PACKET, PACKET_FANOUT_DATA, cfg->spread, sizeof *cfg->spread) < 0)
+    return fault_set(why, "io", "interface %s: no fan-out group: %s", n->name, strerror(errno));
+  *cfg->group = (int)(how & 0xffff);
+  return true;
+}
+
+static bool open_socket(struct afpacket *a, const struct afpacket_cfg *cfg, struct fault *why)
 {
   struct netif *n = &a->base;
   int on = 1, bytes = SOCKET_SEND_BYTES;
@@ -188,7 +212,7 @@ static bool open_socket(struct afpacket *a, struct fault *why)
                      strerror(errno));
   if (!ask_interface(n, why))
     return false;
-  if (set_filter(n->fd) < 0)
+  if (!cfg->whole && set_filter(n->fd) < 0)
     return fault_set(why, "io", "interface %s: packet filter: %s", n->name, strerror(errno));
   if (setsockopt(n->fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &on, sizeof on) < 0)
     return fault_set(why, "io", "interface %s: PACKET_IGNORE_OUTGOING: %s", n->name, strerror(errno));
@@ -196,15 +220,15 @@ static bool open_socket(struct afpacket *a, struct fault *why)
   if (setsockopt(n->fd, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof bytes) < 0 &&
       setsockopt(n->fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes) < 0)
     return fault_set(why, "io", "interface %s: send buffer: %s", n->name, strerror(errno));
-  if (!map_ring(a, why))
+  if (!map_ring(a, cfg->ring_frames, why))
     return false;
   struct sockaddr_ll sll = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_ALL), .sll_ifindex = n->ifindex};
   if (bind(n->fd, (struct sockaddr *)&sll, sizeof sll) < 0)
     return fault_set(why, "io", "interface %s: %s", n->name, strerror(errno));
-  return true;
+  return cfg->spread == NULL || join_group(n, cfg, why);
 }
 
-struct netif *afpacket_open(const char *name, struct fault *why)
+struct netif *afpacket_open(const struct afpacket_cfg *cfg, struct fault *why)
 {
   struct afpacket *a = calloc(1, sizeof *a);
   if (a == NULL) {
@@ -213,8 +237,8 @@ struct netif *afpacket_open(const char *name, struct fault *why)
   }
   a->base.ops = &afpacket_ops;
   a->base.fd = -1;
-  snprintf(a->base.name, sizeof a->base.name, "%s", name);
-  if (!open_socket(a, why)) {
+  snprintf(a->base.name, sizeof a->base.name, "%s", cfg->name);
+  if (!open_socket(a, cfg, why)) {
     close_socket(&a->base);
     return NULL;
   }

@@ -182,19 +182,16 @@ static json_t *port_facts(struct dpdk_port *p)
   put_text(o, "mac", mac);
   bool device = p->nif == NULL && rte_eth_dev_info_get(p->dev, &info) == 0;
   if (device || p->nif != NULL)
-    put_text(o, "driver", device ? info.driver_name : "memif");
-  put_text(o, "wakes_by",
-           (p->afpacket && p->fd >= 0) || p->nif != NULL ? "socket"
-           : p->rx_interrupt                             ? "interrupt"
-                                                         : "polling");
+    put_text(o, "driver", device ? info.driver_name : p->nif->tells_carrier ? "memif" : "packet socket");
+  put_text(o, "wakes_by", p->nif != NULL ? "socket" : p->rx_interrupt ? "interrupt" : "polling");
   put_text(o, "link_by",
            p->base.ifindex != 0 ? "netlink"
            : p->nif != NULL     ? "socket"
            : p->link_interrupt  ? "interrupt"
                                 : "polling");
   counters_put(o, "link_interrupts", p->link_interrupts);
-  if (device && info.nb_rx_queues > 1)
-    put_text(o, "spread_by", p->afpacket ? "tree" : p->spreads ? "label" : "nothing");
+  if (p->group >= 0 || (device && info.nb_rx_queues > 1))
+    put_text(o, "spread_by", p->group >= 0 ? "tree" : p->spreads ? "label" : "nothing");
   put_bool(o, "multi_segment", p->multi_seg);
   if (p->cfg->neighbour.node[0] != '\0') {
     put_text(next, "node", p->cfg->neighbour.node);

@@ -29,7 +29,7 @@ bool backlog_put(struct backlog *b, struct rte_mbuf *m)
     b->first[(b->first_head + b->first_n++) & (BACKLOG_FIRST - 1)] = m;
     return true;
   }
-  if (b->data_n == BACKLOG_DATA)
+  if (b->data_n == (b->most > 0 ? b->most : (uint32_t)BACKLOG_DATA))
     return false;
   b->data[(b->data_head + b->data_n++) & (BACKLOG_DATA - 1)] = m;
   return true;

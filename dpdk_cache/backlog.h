@@ -1,4 +1,4 @@
-/* Frames that a device has not taken yet: a step from fast to slow, a neighbour that reads late. Hellos and interests go before
+/* Frames that a port has not taken yet: a step from fast to slow, a neighbour that reads late. Hellos and interests go before
  * data: a link that is full is not down, and a request is worth a thousand times its bytes. Of each kind the order stays. */
 #ifndef SWITCH_BACKLOG_H
 #define SWITCH_BACKLOG_H
@@ -11,6 +11,7 @@ enum { BACKLOG_DATA = 512, BACKLOG_FIRST = 128 /* frames; powers of two */ };
 struct backlog {
   struct rte_mbuf *data[BACKLOG_DATA], *first[BACKLOG_FIRST];
   uint32_t data_head, data_n, first_head, first_n;
+  uint32_t most; /* frames of data; 0: BACKLOG_DATA */
 };
 
 static inline bool backlog_empty(const struct backlog *b) { return b->data_n + b->first_n == 0; }

@@ -7,8 +7,7 @@ SWITCH_OBJ := $(patsubst $(SWITCH_DIR)/%.c,$(SWITCH_OUT)/plain/%.o,$(SWITCH_SRC)
 SWITCH_OBJ_ASAN := $(patsubst $(SWITCH_DIR)/%.c,$(SWITCH_OUT)/asan/%.o,$(SWITCH_SRC))
 # DPDK's headers are not ours to warn about. -I to -isystem.
 SWITCH_CFLAGS = $(shell pkg-config --cflags libdpdk jansson yaml-0.1 | sed 's/-I/-isystem /g') -D_GNU_SOURCE -I.
-# The device drivers come as plug-ins; --export-dynamic-symbol lets them find our setsockopt (afpacket.c says why).
-SWITCH_LIBS = $(shell pkg-config --libs libdpdk jansson yaml-0.1 libssl libcrypto) -Wl,--export-dynamic-symbol=setsockopt
+SWITCH_LIBS = $(shell pkg-config --libs libdpdk jansson yaml-0.1 libssl libcrypto)
 SWITCH_BIN := $(BUILD)/datacast-switch
 SWITCH_BIN_ASAN := $(BUILD)/asan/datacast-switch
 

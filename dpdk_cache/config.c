@@ -256,7 +256,7 @@ static int check_whole(struct yaml_file *y, struct config *c, bool appliance)
       return fail(y->f, "%s:%u: node %s is a cache appliance: it has exactly one port, number 0, to its switch",
                   y->path, node->line, node->name);
     for (unsigned p = 0; p < node->nports; p++) {
-      devices += node->ports[p].memif[0] == '\0';
+      devices += node->ports[p].memif[0] == '\0' && node->ports[p].iface[0] == '\0';
       if (node->ports[p].memif[0] != '\0' && c->workers > 1)
         return fail(
             y->f,
@@ -266,7 +266,7 @@ static int check_whole(struct yaml_file *y, struct config *c, bool appliance)
   }
   if (devices > RTE_MAX_ETHPORTS)
     return fail(y->f,
-                "%s: %u ports, but this DPDK has at most %d ports per process: split the nodes over several processes",
+                "%s: %u devices of DPDK, which has at most %d per process: split the nodes over several processes",
                 y->path, devices, RTE_MAX_ETHPORTS);
   for (unsigned i = 0; i < c->nnodes; i++)
     for (unsigned p = 0; p < c->nodes[i].nports; p++)

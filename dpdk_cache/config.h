@@ -67,7 +67,7 @@ struct config {
   bool no_hello;
   uint32_t workers;     /* lcores; each has a part of the trees */
   uint32_t away_ms;     /* on SIGUSR2 the neighbours wait so long for this switch to start again */
-  uint32_t ring_frames; /* frames of an af_packet port's rings, each way */
+  uint32_t ring_frames; /* frames of a kernel interface: in its receive ring, and data that waits to be sent */
 };
 
 /* Read and check a file. All nodes become appliances when `appliance`. 0, or -1 with the reason in f. On failure there

@@ -3,39 +3,40 @@
 #include <errno.h>
 #include <string.h>
 
-struct arrival {
-  struct packet_pools *pools;
-  mbuf_netif_rx_fn *fn;
-  void *arg;
-};
+static struct rte_mbuf *copy_of(const struct mbuf_netif_rx *rx, const struct dc_frame *frame)
+{
+  if (frame->len > rx->longest) {
+    ++*rx->oversized;
+    return NULL;
+  }
+  struct rte_mbuf *m = rte_pktmbuf_alloc(rx->pools->data);
+  char *to = m == NULL ? NULL : rte_pktmbuf_append(m, (uint16_t)frame->len);
+  if (to == NULL) {
+    rx->pools->counters.no_mbuf++;
+    rte_pktmbuf_free(m);
+    return NULL;
+  }
+  memcpy(to, frame->data, frame->len);
+  return m;
+}
 
 static void copy_in(void *arg, struct dc_frame *frame, unsigned n)
 {
-  struct arrival *a = arg;
+  const struct mbuf_netif_rx *rx = arg;
   struct rte_mbuf *m[NETIF_BURST];
   unsigned kept = 0;
   for (unsigned i = 0; i < n; i++) {
-    struct rte_mbuf *x = rte_pktmbuf_alloc(a->pools->data);
-    if (x != NULL && frame[i].len <= rte_pktmbuf_tailroom(x)) {
-      memcpy(rte_pktmbuf_mtod(x, void *), frame[i].data, frame[i].len);
-      x->data_len = (uint16_t)frame[i].len;
-      x->pkt_len = frame[i].len;
-      m[kept++] = x;
-    } else {
-      a->pools->counters.no_mbuf++;
-      rte_pktmbuf_free(x);
-    }
+    m[kept] = copy_of(rx, &frame[i]);
+    kept += m[kept] != NULL;
     buf_unref(frame[i].buf);
   }
   if (kept > 0)
-    a->fn(a->arg, m, kept);
+    rx->fn(rx->arg, m, kept);
 }
 
-unsigned mbuf_netif_receive(struct netif *n, struct packet_pools *pools, mbuf_netif_rx_fn *fn, void *arg,
-                            unsigned budget)
+unsigned mbuf_netif_receive(struct netif *n, const struct mbuf_netif_rx *rx, unsigned budget)
 {
-  struct arrival a = {.pools = pools, .fn = fn, .arg = arg};
-  return n->ops->rx(n, copy_in, &a, budget);
+  return n->ops->rx(n, copy_in, (void *)(uintptr_t)rx, budget);
 }
 
 /* A frame as packet_build leaves it: in one piece, or a header that fits a prefix and one piece. False: it is neither. */

@@ -8,9 +8,16 @@
 /* Frames that arrived, copied: they are the callee's. At most NETIF_BURST. */
 typedef void mbuf_netif_rx_fn(void *arg, struct rte_mbuf **m, unsigned n);
 
+struct mbuf_netif_rx {
+  struct packet_pools *pools;
+  uint32_t longest; /* frame; longer ones are counted and dropped */
+  uint64_t *oversized;
+  mbuf_netif_rx_fn *fn;
+  void *arg;
+};
+
 /* Hand over some `budget` frames. Returns how many there were. */
-unsigned mbuf_netif_receive(struct netif *n, struct packet_pools *pools, mbuf_netif_rx_fn *fn, void *arg,
-                            unsigned budget) __attribute__((nonnull(1, 2, 3)));
+unsigned mbuf_netif_receive(struct netif *n, const struct mbuf_netif_rx *rx, unsigned budget) __attribute__((nonnull));
 /* Send frames in their order. Returns how many are gone; they were freed. *lost: of these, what the way did not take. */
 unsigned mbuf_netif_send(struct netif *n, struct rte_mbuf **m, unsigned count, uint64_t *lost) __attribute__((nonnull));
 

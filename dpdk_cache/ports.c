@@ -5,30 +5,29 @@
 #include <rte_ethdev.h>
 #include <string.h>
 
-#include "afpacket.h"
 #include "datapath/engine.h"
 #include "datapath/memif.h"
 #include "eal.h"
+#include "interface.h"
 #include "mbuf_netif.h"
+#include "steering.h"
 
 enum {
   DESCRIPTORS = 512,
   AGAIN_AFTER = 20 * 1000 /* ns; four jumbo frames at 10 Gbit/s */,
-  KICK_AFTER = 1000 * 1000 /* ns */,
+  QUEUE_AGAIN_AFTER = 500 * 1000 /* ns, of a kernel's queue that is full: a jumbo frame at 100 Mbit/s is 720 us */,
+  TRIES_MAX = 400 /* a frame that its way takes never must not hold up the rest */,
+  SLACK = 8 /* two tags of VLANs */,
   ETHER_BYTES = 14,
   CRC_BYTES = 4
 };
 
-uint32_t ports_frame_bytes(const struct config *c)
-{
-  return afpacket_geometry(c->mtu, c->ring_frames).frame; /* more than any other driver needs */
-}
+uint32_t ports_frame_bytes(const struct config *c) { return c->mtu + ETHER_BYTES + CRC_BYTES + SLACK; }
 
 int port_check(const struct port_cfg *cfg, uint32_t mtu, struct fault *f)
 {
-  int ifindex;
   bool up;
-  return cfg->iface[0] == '\0' ? 0 : afpacket_check(cfg->iface, mtu, &ifindex, &up, f);
+  return cfg->iface[0] == '\0' ? 0 : interface_check(cfg->iface, mtu, &up, f);
 }
 
 static const char *port_name(const struct port_cfg *cfg)
@@ -46,18 +45,13 @@ static int device_failed(const struct port_cfg *cfg, const char *what, int rc, s
 }
 
 /* Make the device exist and find DPDK's number for it. */
-static int probe(struct dpdk_port *p, const struct config *c, unsigned serial, struct fault *f)
+static int probe(struct dpdk_port *p, struct fault *f)
 {
   const struct port_cfg *cfg = p->cfg;
   char name[SW_NAME_MAX], args[SW_VDEV_MAX] = "";
   int rc = 0;
   log_eal_forget();
-  if (cfg->iface[0] != '\0') {
-    struct afpacket_geometry g = afpacket_geometry(c->mtu, c->ring_frames);
-    snprintf(name, sizeof name, "net_af_packet%u", serial);
-    afpacket_arguments(args, sizeof args, cfg->iface, &g, c->workers);
-    rc = rte_eal_hotplug_add("vdev", name, args);
-  } else if (cfg->vdev[0] != '\0') {
+  if (cfg->vdev[0] != '\0') {
     const char *comma = strchr(cfg->vdev, ',');
     int len = comma != NULL ? (int)(comma - cfg->vdev) : (int)strlen(cfg->vdev);
     snprintf(name, sizeof name, "%.*s", len, cfg->vdev);
@@ -79,7 +73,7 @@ static int probe(struct dpdk_port *p, const struct config *c, unsigned serial, s
  * the same label in all its frames, so it comes to one queue and is handed over by tree (steering.h). */
 static void spread(struct dpdk_port *p, const struct rte_eth_dev_info *info, struct rte_eth_conf *conf, uint16_t queues)
 {
-  if (queues == 1 || p->afpacket)
+  if (queues == 1)
     return;
   p->spreads = (info->flow_type_rss_offloads & RTE_ETH_RSS_MPLS) != 0;
   if (p->spreads) {
@@ -100,19 +94,18 @@ static int configure(struct dpdk_port *p, const struct config *c, struct rte_mem
   int rc = rte_eth_dev_info_get(p->dev, &info);
   if (rc < 0)
     return device_failed(p->cfg, "ask the device", rc, f);
-  p->afpacket = strcmp(info.driver_name, "net_af_packet") == 0;
   p->multi_seg = (info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
   /* The ring driver hands pointers on and never looks at segments, but does not say so. */
   p->multi_seg |= strcmp(info.driver_name, "net_ring") == 0;
   if (info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS)
     conf.txmode.offloads |= RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
-  if (!p->afpacket && info.max_mtu != 0 && info.max_mtu < c->mtu)
+  if (info.max_mtu != 0 && info.max_mtu < c->mtu)
     return fail(f, "port %u: the device carries at most %u bytes, the configuration says mtu %u", p->cfg->port,
                 info.max_mtu, c->mtu);
   /* Software drivers (af_packet, memif) claim 1,518 bytes whatever they carry: then the MTU is left alone. */
   if (info.max_rx_pktlen >= c->mtu + ETHER_BYTES + CRC_BYTES)
     conf.rxmode.mtu = c->mtu;
-  else if (!p->afpacket)
+  else
     log_warn("port %u: driver %s claims frames of at most %u bytes, mtu %u needs more", p->cfg->port, info.driver_name,
              info.max_rx_pktlen, c->mtu);
   uint16_t queues = (uint16_t)c->workers;
@@ -234,7 +227,9 @@ static unsigned receive(struct port *port, struct engine *e, dc_time now, bool *
   struct rte_mbuf *in[PORT_BURST];
   unsigned n;
   if (p->nif != NULL) {
-    n = mbuf_netif_receive(p->nif, p->pools, arrived, &a, PORT_BURST);
+    const struct mbuf_netif_rx rx = {
+        .pools = p->pools, .longest = p->max_frame, .oversized = &p->counters.oversized, .fn = arrived, .arg = &a};
+    n = mbuf_netif_receive(p->nif, &rx, PORT_BURST);
     if (p->nif->tells_carrier)
       engine_set_carrier(e, port, p->nif->up);
   } else if ((n = rte_eth_rx_burst(p->dev, p->queue, in, PORT_BURST)) > 0) {
@@ -249,15 +244,23 @@ static unsigned receive(struct port *port, struct engine *e, dc_time now, bool *
 static unsigned transmit(struct dpdk_port *p, struct rte_mbuf **m, unsigned n)
 {
   p->counters.bursts++;
-  return p->nif != NULL ? mbuf_netif_send(p->nif, m, n, &p->counters.lost)
-                        : rte_eth_tx_burst(p->dev, p->queue, m, (uint16_t)n);
+  if (p->nif == NULL)
+    return rte_eth_tx_burst(p->dev, p->queue, m, (uint16_t)n);
+  unsigned gone = mbuf_netif_send(p->nif, m, n, &p->counters.lost);
+  p->tries = gone > 0 ? 0 : p->tries + 1;
+  if (p->tries <= TRIES_MAX || p->nif->tells_carrier)
+    return gone;
+  p->tries = 0;
+  p->counters.lost++;
+  rte_pktmbuf_free(m[0]);
+  return 1;
 }
 
 /* Frames of the round that the device has not taken. */
 static void wait_or_drop(struct dpdk_port *p, unsigned from)
 {
   for (unsigned i = from; i < p->nout; i++) {
-    if (!p->afpacket && backlog_put(&p->backlog, p->out[i])) {
+    if (backlog_put(&p->backlog, p->out[i])) {
       p->counters.waited++;
       continue;
     }
@@ -290,10 +293,9 @@ static void flush(struct port *port, dc_time now)
   p->nout = 0;
   if (behind)
     send_backlog(p);
-  if (!p->afpacket)
-    p->kick_at = backlog_empty(&p->backlog) ? DC_NEVER : now + AGAIN_AFTER;
-  if (p->afpacket && p->fd >= 0)
-    p->kick_at = now + KICK_AFTER;
+  p->kick_at = backlog_empty(&p->backlog)                 ? DC_NEVER
+               : p->nif != NULL && !p->nif->tells_carrier ? now + QUEUE_AGAIN_AFTER
+                                                          : now + AGAIN_AFTER;
 }
 
 void port_send(struct dpdk_port *p, struct rte_mbuf *m, dc_time now)
@@ -342,20 +344,15 @@ static void hello(struct port *port, struct dc_tx *tx, unsigned zeros, dc_time n
 
 void port_kick(struct dpdk_port *p, dc_time now)
 {
-  if (now < p->kick_at)
-    return;
-  if (!p->afpacket) {
+  if (now >= p->kick_at)
     flush(&p->base, now);
-    return;
-  }
-  p->kick_at = afpacket_kick(p->fd) ? now + KICK_AFTER : DC_NEVER;
 }
 
-/* Frames from before the carrier went stand in the ring still. */
+/* Frames from before the carrier went wait still. */
 static void carrier_back(struct port *port)
 {
   struct dpdk_port *p = dpdk_port(port);
-  if (p->afpacket && p->fd >= 0)
+  if (!backlog_empty(&p->backlog))
     p->kick_at = 0;
 }
 
@@ -365,28 +362,43 @@ static const struct port_ops port_ops = {
 void port_read_missed(struct dpdk_port *p)
 {
   struct rte_eth_stats stats;
-  if (p->nif != NULL)
+  if (p->nif != NULL && p->nif->ops->missed != NULL)
+    p->counters.rx_missed += p->nif->ops->missed(p->nif);
+  else if (p->nif != NULL)
     p->counters.rx_missed = p->nif->rx_truncated;
-  else if (p->afpacket && p->fd >= 0)
-    p->counters.rx_missed += afpacket_missed(p->fd);
   else if (p->queue == 0 && rte_eth_stats_get(p->dev, &stats) == 0)
     p->counters.rx_missed = stats.imissed;
 }
 
 /* ---- open, close ---- */
 
-static int open_netif(struct dpdk_port *p, const struct config *c, struct fault *f)
+/* The way that is no device of DPDK's, of this worker. */
+static struct netif *open_way(struct dpdk_port *p, const struct config *c, struct fault *why)
 {
+  if (p->cfg->memif[0] == '\0') {
+    struct afpacket_cfg a = {.name = p->cfg->iface, .whole = true, .ring_frames = c->ring_frames, .group = &p->group};
+    if (c->workers > 1)
+      a.spread = steering_program();
+    return afpacket_open(&a, why);
+  }
   struct memif_cfg m = {.server = true, .mtu = c->mtu, .raw = true};
-  struct fault why;
   _Static_assert(sizeof m.path >= SW_PATH_MAX, "a path fits");
   memcpy(m.path, p->cfg->memif, sizeof p->cfg->memif);
-  p->nif = memif_open(&m, &why);
+  return memif_open(&m, why);
+}
+
+static int open_netif(struct dpdk_port *p, const struct config *c, struct fault *f)
+{
+  struct fault why;
+  p->nif = open_way(p, c, &why);
   if (p->nif == NULL)
     return fail(f, "port %u: %s", p->cfg->port, why.text);
   p->open = p->multi_seg = true;
-  p->fd = p->nif->fd;
+  p->base.ifindex = p->nif->ifindex;
   memcpy(p->base.mac, p->nif->mac, sizeof p->base.mac);
+  p->backlog.most = p->nif->tells_carrier           ? BACKLOG_DATA
+                    : c->ring_frames < BACKLOG_DATA ? c->ring_frames
+                                                    : BACKLOG_DATA;
   return 0;
 }
 
@@ -400,16 +412,16 @@ int port_open(struct dpdk_port *p, const struct config *c, const struct port_cfg
     memset(p->base.neighbour, 0xff, sizeof p->base.neighbour);
   p->cfg = cfg;
   p->pools = pools;
-  p->fd = -1;
+  p->group = -1;
   p->kick_at = DC_NEVER;
   p->max_frame = c->mtu + ETHER_BYTES;
   p->random = 0x9e3779b97f4a7c15u + serial;
   *carrier = false;
-  if (cfg->memif[0] != '\0')
-    return open_netif(p, c, f);
-  if (cfg->iface[0] != '\0' && afpacket_check(cfg->iface, c->mtu, &p->base.ifindex, carrier, f) < 0)
+  if (cfg->iface[0] != '\0' && interface_check(cfg->iface, c->mtu, carrier, f) < 0)
     return -1;
-  if (probe(p, c, serial, f) < 0)
+  if (cfg->iface[0] != '\0' || cfg->memif[0] != '\0')
+    return open_netif(p, c, f);
+  if (probe(p, f) < 0)
     return -1;
   p->open = true;
   if (configure(p, c, pools->data, f) < 0) {
@@ -417,49 +429,33 @@ int port_open(struct dpdk_port *p, const struct config *c, const struct port_cfg
     return -1;
   }
   struct rte_ether_addr mac;
+  struct rte_eth_link link;
   if (rte_eth_macaddr_get(p->dev, &mac) == 0)
     memcpy(p->base.mac, mac.addr_bytes, sizeof p->base.mac);
-  if (p->afpacket) {
-    struct rte_eth_dev_info info;
-    if (p->base.ifindex == 0 && rte_eth_dev_info_get(p->dev, &info) == 0)
-      p->base.ifindex = (int)info.if_index;
-    struct afpacket_geometry g = afpacket_geometry(c->mtu, c->ring_frames);
-    p->fd = afpacket_socket(p->base.ifindex, 0, &g);
-    if (p->fd < 0)
-      log_warn("port %u: the driver's socket was not found: the port is polled", p->cfg->port);
-  } else {
-    struct rte_eth_link link;
-    if (rte_eth_promiscuous_enable(p->dev) < 0)
-      log_debug("port %u: no promiscuous mode", p->cfg->port);
-    *carrier = rte_eth_link_get_nowait(p->dev, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
-    p->rx_interrupt = rte_eth_dev_rx_intr_ctl_q_get_fd(p->dev, 0) >= 0;
-  }
+  if (rte_eth_promiscuous_enable(p->dev) < 0)
+    log_debug("port %u: no promiscuous mode", p->cfg->port);
+  *carrier = rte_eth_link_get_nowait(p->dev, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
+  p->rx_interrupt = rte_eth_dev_rx_intr_ctl_q_get_fd(p->dev, 0) >= 0;
   return 0;
 }
 
-void port_share(struct dpdk_port *p, const struct dpdk_port *first, const struct config *c, uint16_t queue,
-                struct packet_pools *pools)
+int port_share(struct dpdk_port *p, struct dpdk_port *first, const struct config *c, uint16_t queue,
+               struct packet_pools *pools, struct fault *f)
 {
   *p = (struct dpdk_port){.base = first->base,
                           .cfg = first->cfg,
                           .pools = pools,
                           .dev = first->dev,
+                          .group = first->group,
                           .queue = queue,
                           .max_frame = first->max_frame,
-                          .open = true,
+                          .open = first->nif == NULL,
                           .multi_seg = first->multi_seg,
-                          .fd = -1,
-                          .afpacket = first->afpacket,
                           .rx_interrupt = first->rx_interrupt,
                           .spreads = first->spreads,
                           .kick_at = DC_NEVER,
                           .random = first->random + queue};
-  if (!p->afpacket)
-    return;
-  struct afpacket_geometry g = afpacket_geometry(c->mtu, c->ring_frames);
-  p->fd = afpacket_socket(p->base.ifindex, queue, &g);
-  if (p->fd < 0)
-    log_warn("port %u: the driver's socket %u was not found: the port is polled", p->cfg->port, queue);
+  return first->nif == NULL ? 0 : open_netif(p, c, f);
 }
 
 /* A driver whose device says something as it is stopped (virtio: the answers of the other end) is called for it. */
@@ -483,5 +479,4 @@ void port_close(struct dpdk_port *p)
   else if (p->queue == 0)
     eal_between_interrupts(close_device, p);
   p->open = false;
-  p->fd = -1;
 }

@@ -35,23 +35,23 @@ struct dpdk_port {
   struct port base; /* first */
   const struct port_cfg *cfg;
   struct packet_pools *pools;
-  struct netif *nif;  /* it leads over this, and is no device of DPDK's; else NULL */
+  struct netif *nif;  /* a kernel interface, or shared memory, and no device of DPDK's; else NULL */
+  int group;          /* of the interface's sockets, one for each worker; -1: there is one */
   uint16_t dev;       /* DPDK's */
   uint16_t queue;     /* of the worker that this is a port of; the device is queue 0's to open and close */
   uint32_t max_frame; /* bytes, with the Ethernet header */
   bool open;
   bool multi_seg; /* the driver sends chains of mbufs */
-  int fd;         /* wakes when frames arrive: the driver's socket or interrupt; -1: must be polled */
-  bool afpacket;
   bool rx_interrupt;
   bool link_interrupt; /* the driver says when the link changes */
   _Atomic uint64_t link_interrupts;
   bool spreads;    /* the device gives frames to its queues by their labels */
-  dc_time kick_at; /* when to push af_packet's ring, or send the backlog, once more; DC_NEVER: nothing left */
+  dc_time kick_at; /* when to send the backlog once more; DC_NEVER: it is empty */
+  unsigned tries;  /* in vain, since the last frame left */
   struct watch watch;
   struct rte_mbuf *out[PORT_BURST];
   unsigned nout;
-  struct backlog backlog; /* not of af_packet: there the driver's ring is it, in front of the shaper's queue */
+  struct backlog backlog;
   struct port_faults faults;
   _Atomic dc_time heard; /* queue > 0: when frames of Datacast last came in, for worker 0 */
   dc_time heard_told;    /* queue 0: the newest of it that the link was told */
@@ -70,9 +70,9 @@ int port_check(const struct port_cfg *cfg, uint32_t mtu, struct fault *f) __attr
 /* Open and start the device; `serial` makes its name unique. *carrier: as it was found. 0, or -1 with f. */
 int port_open(struct dpdk_port *p, const struct config *c, const struct port_cfg *cfg, unsigned serial,
               struct packet_pools *pools, bool *carrier, struct fault *f) __attribute__((nonnull));
-/* The same device for another worker, by its queue. */
-void port_share(struct dpdk_port *p, const struct dpdk_port *first, const struct config *c, uint16_t queue,
-                struct packet_pools *pools) __attribute__((nonnull));
+/* The same device for another worker, by its queue. 0, or -1 with f. */
+int port_share(struct dpdk_port *p, struct dpdk_port *first, const struct config *c, uint16_t queue,
+               struct packet_pools *pools, struct fault *f) __attribute__((nonnull));
 void port_close(struct dpdk_port *p) __attribute__((nonnull));
 
 /* Queue m for sending (takes it over). What is queued goes to the device at the latest with the round's flush. Never blocks:
@@ -80,7 +80,7 @@ void port_close(struct dpdk_port *p) __attribute__((nonnull));
 void port_send(struct dpdk_port *p, struct rte_mbuf *m, dc_time now) __attribute__((nonnull));
 /* Bring p->counters.rx_missed up to date. */
 void port_read_missed(struct dpdk_port *p) __attribute__((nonnull));
-/* Frames that the shaper refused stand in af_packet's ring until the next send, others in the backlog: push them when due. */
+/* Send the backlog when that is due. */
 void port_kick(struct dpdk_port *p, dc_time now) __attribute__((nonnull));
 
 #endif

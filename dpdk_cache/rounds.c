@@ -6,7 +6,6 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "afpacket.h"
 #include "workers.h"
 
 enum {
@@ -19,13 +18,6 @@ enum {
 
 /* ---- what wakes us ---- */
 
-/* Nothing to do but wake up: the round that follows looks at every port. */
-static void port_ready(struct watch *w, uint32_t events)
-{
-  if (events & (EPOLLERR | EPOLLHUP))
-    afpacket_clear_error(w->fd);
-}
-
 static void interrupt_ready(struct watch *w, uint32_t events)
 {
   struct rte_epoll_event e[INTERRUPTS_MAX];
@@ -36,22 +28,20 @@ static void interrupt_ready(struct watch *w, uint32_t events)
 static void netif_ready(struct watch *w, uint32_t events)
 {
   struct dpdk_port *p = (struct dpdk_port *)(void *)((char *)w - offsetof(struct dpdk_port, watch));
-  (void)events;
-  p->nif->ops->ready(p->nif);
+  if (p->nif->ops->ready != NULL)
+    p->nif->ops->ready(p->nif);
+  if (events & EPOLLERR)
+    netif_failed(p->nif);
 }
 
 static int watch_port(struct rounds *l, struct dpdk_port *p, struct fault *f)
 {
-  if (p->nif != NULL) {
-    p->watch = (struct watch){.fd = p->fd, .ready = netif_ready};
+  if (p->nif != NULL && (l->wait == LOOP_EVENTS || p->nif->tells_carrier)) {
+    p->watch = (struct watch){.fd = p->nif->fd, .ready = netif_ready};
     return loop_watch_packets(l->loop, &p->watch, EPOLLIN) < 0 ? fail(f, "epoll: cannot watch a port") : 0;
   }
   if (l->wait != LOOP_EVENTS)
     return 0;
-  if (p->afpacket && p->fd >= 0) {
-    p->watch = (struct watch){.fd = p->fd, .ready = port_ready};
-    return loop_watch_packets(l->loop, &p->watch, EPOLLIN) < 0 ? fail(f, "epoll: cannot watch a port") : 0;
-  }
   if (p->rx_interrupt && rte_eth_dev_rx_intr_ctl_q(p->dev, p->queue, l->interrupts, RTE_INTR_EVENT_ADD, p) == 0) {
     log_debug("port %u of node %s: rx interrupt", p->base.number, p->base.node->name);
     return 0;
@@ -137,11 +127,12 @@ static bool arm_interrupts(struct rounds *l)
   bool any = false;
   for (unsigned i = 0; i < l->sw->nports; i++) {
     struct dpdk_port *p = &l->sw->ports[i];
-    if (p->nif != NULL)
+    bool asks = p->nif != NULL && p->nif->ops->awake != NULL;
+    if (asks)
       p->nif->ops->awake(p->nif, false);
     else if (p->rx_interrupt)
       (void)rte_eth_dev_rx_intr_enable(p->dev, p->queue);
-    any |= p->nif != NULL || p->rx_interrupt;
+    any |= asks || p->rx_interrupt;
   }
   return any;
 }
@@ -150,7 +141,7 @@ static void disarm_interrupts(struct rounds *l)
 {
   for (unsigned i = 0; i < l->sw->nports; i++) {
     struct dpdk_port *p = &l->sw->ports[i];
-    if (p->nif != NULL)
+    if (p->nif != NULL && p->nif->ops->awake != NULL)
       p->nif->ops->awake(p->nif, true);
     else if (p->rx_interrupt)
       (void)rte_eth_dev_rx_intr_disable(p->dev, p->queue);

@@ -1,6 +1,6 @@
 /* The loop: take what arrived, send, sleep when there is nothing to do.
  *
- * Ports whose driver can wake us (af_packet's socket, an rx interrupt) cost nothing while idle. The others are looked
+ * Ports that can wake us (a socket, an rx interrupt, a neighbour in shared memory) cost nothing while idle. The others are looked
  * at after growing pauses, up to a millisecond. docs/decisions/ has the measurements. */
 #ifndef SWITCH_ROUNDS_H
 #define SWITCH_ROUNDS_H

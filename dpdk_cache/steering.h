@@ -1,4 +1,4 @@
-/* Which worker has a tree. The kernel computes the same to choose a queue (afpacket.c). */
+/* Which worker has a tree. */
 #ifndef SWITCH_STEERING_H
 #define SWITCH_STEERING_H
 
@@ -12,6 +12,11 @@ static inline unsigned steering_of_tree(uint32_t tree, unsigned workers)
 {
   return (tree * STEERING_FACTOR >> STEERING_SHIFT) % workers;
 }
+
+struct sock_fprog;
+
+/* The same for the kernel: which socket of an interface, of one for each worker, gets a frame. */
+const struct sock_fprog *steering_program(void);
 
 enum { STEERING_ANY = -1 };
 

@@ -10,7 +10,7 @@
 #include "workers.h"
 
 enum {
-  SPARE_PER_PORT = 256, /* mbufs in flight at a port: a burst in, a burst out, descriptors of real devices */
+  SPARE_PER_PORT = 128 + BACKLOG_FIRST, /* mbufs in flight at a port: a burst in, a burst out, a backlog */
   SPARE_REAL_PORT = 1536 + BACKLOG_DATA + BACKLOG_FIRST,
   HEADERS_PER_PORT = 512,
   POOL_CACHE = 512, /* DPDK keeps so many mbufs of a pool per core */
@@ -23,7 +23,8 @@ static uint32_t in_flight(const struct config *c)
   uint32_t reserve = c->workers * (POOL_CACHE + (c->workers > 1 ? (uint32_t)HANDED_FRAMES : 0u));
   for (unsigned i = 0; i < c->nnodes; i++)
     for (unsigned p = 0; p < c->nodes[i].nports; p++)
-      reserve += c->nodes[i].ports[p].iface[0] != '\0' ? c->workers * SPARE_PER_PORT : c->workers * SPARE_REAL_PORT;
+      reserve += c->nodes[i].ports[p].iface[0] != '\0' ? c->workers * (SPARE_PER_PORT + c->ring_frames)
+                                                       : c->workers * SPARE_REAL_PORT;
   return reserve;
 }
 
@@ -52,9 +53,8 @@ static int open_member(struct sw *s, struct member *m, const struct node_cfg *cf
   for (unsigned i = 0; i < cfg->nports; i++) {
     struct dpdk_port *p = &s->ports[s->nports];
     bool carrier = false;
-    if (first != NULL)
-      port_share(p, &first->ports[s->nports], s->cfg, (uint16_t)s->index, &s->pools);
-    else if (port_open(p, s->cfg, &cfg->ports[i], s->nports, &s->pools, &carrier, &inner) < 0)
+    if ((first != NULL ? port_share(p, &first->ports[s->nports], s->cfg, (uint16_t)s->index, &s->pools, &inner)
+                       : port_open(p, s->cfg, &cfg->ports[i], s->nports, &s->pools, &carrier, &inner)) < 0)
       return fail(f, "node %s: %s", cfg->name, inner.text);
     s->nports++;
     /* An appliance's neighbour is a switch that says no hellos. */

@@ -36,7 +36,7 @@ static struct netif *open_port(const struct port_option *p, struct fault *why)
   case PORT_CABLE:
     break;
   }
-  return afpacket_open(p->ifname, why);
+  return afpacket_open(&(struct afpacket_cfg){.name = p->ifname}, why);
 }
 
 static bool open_ports(struct agent *a, const struct options *o, struct fault *why)

@@ -112,11 +112,12 @@ def check_dpdk() -> Check:
     drivers = [
         path
         for folder in ("/usr/lib/*/", "/usr/lib/", "/usr/local/lib/*/", "/usr/local/lib/")
-        for path in glob.glob(folder + "librte_net_af_packet.so*")
+        for path in glob.glob(folder + "librte_mempool_stack.so*")
     ]
     if not drivers:
-        return Check("DPDK", False, True, "the driver net_af_packet is missing", "apt-get install dpdk libdpdk-dev")
-    return Check("DPDK", True, True, f"{version if code == 0 else 'found'}, with net_af_packet")
+        missing = "its memory pools (librte_mempool_stack) are missing"
+        return Check("DPDK", False, True, missing, "apt-get install dpdk libdpdk-dev")
+    return Check("DPDK", True, True, version if code == 0 else "found")
 
 
 def check_hugepages() -> Check:

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 IFNAME_MAX = 15
 PORTS_PER_PROCESS = 32
-"""DPDK's default RTE_MAX_ETHPORTS."""
+"""Of several switches together: more in one process would wait for its one core."""
+PORTS_PER_SWITCH = 256
+"""DC_NODE_PORTS_MAX of the core."""
 MANAGEMENT = ipaddress.IPv4Network("198.18.0.0/15")
 SLOT_PREFIX = 20
 AGENT_PORT = 7600
@@ -109,13 +111,13 @@ def mac_address(index: int, port: int) -> str:
 def pack(sizes: dict[str, int], most: int = PORTS_PER_PROCESS) -> list[list[str]]:
     """Put nodes with so many ports into as few groups of at most `most` ports as first-fit decreasing finds.
 
-    Names keep their order within a group. Raises LabError for a node with more than `most` ports.
+    Names keep their order within a group. A node with more is a group by itself; of 256 there is none: LabError.
     """
     groups: list[tuple[int, list[str]]] = []
     for node in sorted(sizes, key=lambda name: -sizes[name]):
-        if sizes[node] > most:
+        if sizes[node] > PORTS_PER_SWITCH:
             raise LabError(
-                f"switch {node} has {sizes[node]} ports, a datacast-switch process takes {most} at most",
+                f"switch {node} has {sizes[node]} ports, a switch has {PORTS_PER_SWITCH} at most",
                 what=node,
                 remedy="use a topology with smaller switches",
             )

@@ -37,7 +37,7 @@ int main(int argc, char **argv)
       return 2;
     memcpy(cfg.path, argv[i + 1], (size_t)(iface - argv[i + 1]));
     end[i][0] = memif_open(&cfg, &why);
-    end[i][1] = afpacket_open(iface + 1, &why);
+    end[i][1] = afpacket_open(&(struct afpacket_cfg){.name = iface + 1}, &why);
     if (end[i][0] == NULL || end[i][1] == NULL) {
       log_error("%s", why.text);
       return 1;

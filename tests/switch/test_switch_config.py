@@ -70,7 +70,7 @@ def test_more_ports_than_this_dpdk_has(tmp_path: Path, switch_binary: Path) -> N
     ports = ", ".join(f"{{port: {i}, vdev: net_null{i}}}" for i in range(33))
     done = run(tmp_path, f"nodes:\n  - {{name: a, ports: [{ports}]}}")
     assert done.returncode == USAGE
-    assert "33 ports, but this DPDK has at most 32 ports per process" in done.stderr
+    assert "33 devices of DPDK, which has at most 32 per process" in done.stderr
     assert "split the nodes over several processes" in done.stderr
 
 

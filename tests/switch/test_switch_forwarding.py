@@ -31,6 +31,23 @@ def test_a_frame_leaves_by_the_port_of_its_label_with_one_label_less(rig3: Rig) 
     assert rig3.wires[1].silent() and rig3.wires[0].silent()
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_forty_ports_in_one_process(tmp_path: Path, switch_binary: Path, workers: int) -> None:
+    """DPDK has 32 devices; kernel interfaces are none of them. With one of DPDK's beside them, which counts alone."""
+    with rig(tmp_path, 40, 1500) as r:
+        config = r.config(workers=workers)
+        config["nodes"][0]["ports"].append({"port": 40, "vdev": "net_null0"})
+        process = r.start(config).ready()
+        for at, to in ((39, 3), (3, 39), (39, 38), (0, 31), (31, 32)):
+            r.wires[at].send(data_frame([1024 + to, 1000], bytes([at, to]) * 50, tree=at))
+            got = r.wires[to].receive()
+            assert got is not None and got[12:] == data_frame([1000], bytes([at, to]) * 50, tree=at)[12:]
+        ports = process.ask("ports")["nodes"]["s0.0"]
+        assert len(ports) == 41 and ports["39"]["driver"] == "packet socket" and ports["40"]["driver"] == "net_null"
+        assert all(port["carrier"] for port in ports.values())
+        assert process.counters()["drop"]["uturn"] == 0
+
+
 def test_no_frame_leaves_by_the_port_it_came_in(rig3: Rig) -> None:
     process = rig3.start().ready()
     rig3.wires[1].send(data_frame([1025, 1000], b"x" * 100))
