@@ -14,9 +14,8 @@ enum { DC_FRONT_MAX = DC_ETHER_LEN + 4 * DC_LABEL_LEN };
 struct dc_child {
   dc_time heard;     /* last interest */
   uint32_t seq;      /* furthest sequence number it asked for */
-  uint32_t gap : 31; /* microseconds between its interests, smoothed, at least 1; 0: heard once, or said LAST */
-  uint32_t done : 1; /* said LAST */
-  uint8_t lag;       /* as it told when it asked for `seq` */
+  uint32_t gap;      /* microseconds between its interests, smoothed, at least 1; 0: heard once, or said LAST */
+  uint8_t lag;       /* as it last told */
   uint8_t front_len; /* 0: not built */
   uint8_t front[DC_FRONT_MAX]; /* what stands before the Datacast header of its data */
   struct dc_segment ret;       /* all of it that is mostly used stands in one cache line */
