@@ -84,3 +84,19 @@ def test_a_switch_is_not_cordoned_under_a_group_that_has_no_other_and_its_hosts_
 
     run(first(), 120)
     assert run(second(), 120)["state"] == "done"
+
+
+def test_what_was_cordoned_and_is_gone_from_the_network_can_be_let_go(tmp_path: Path) -> None:
+    store = str(tmp_path / "store")
+
+    async def before():
+        async with lab(star(3), store=store) as it, rest(it.manager.url) as http:
+            assert (await http.put("/hosts/h2/cordon", json={"reason": "moved"})).status_code == 200
+
+    async def after():
+        async with lab(star(2), store=store) as it, rest(it.manager.url) as http:
+            first = await http.delete("/hosts/h2/cordon")
+            return first.status_code, (await http.delete("/hosts/h2/cordon")).status_code
+
+    run(before(), 120)
+    assert run(after(), 120) == (200, 404)

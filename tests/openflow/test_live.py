@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
 import ssl
@@ -21,9 +22,11 @@ from datacast.controller.openflow.shim import OpenFlowServer
 from datacast.controller.southbound.config import parse
 from datacast.controller.southbound.errors import SwitchError
 from datacast.controller.southbound.outbox import WAITING_MAX
+from datacast.controller.southbound.rest import router
 from datacast.controller.southbound.service import Switches
 from datacast.controller.southbound.state import Send
 from datacast.services import framing
+from datacast.services.problems import Problem
 
 HELLO, ERROR, ECHO_REQUEST, ECHO_REPLY, FEATURES_REQUEST, FEATURES_REPLY = 0, 1, 2, 3, 5, 6
 PACKET_IN, PORT_STATUS, PACKET_OUT, FLOW_MOD, MULTIPART_REQUEST, MULTIPART_REPLY = 10, 12, 13, 14, 18, 19
@@ -235,6 +238,13 @@ def test_the_fabric_manager_is_known_by_its_certificate(tmp_path: Path) -> None:
 def test_a_connection_that_could_not_be_trusted_is_refused_at_once(more: dict[str, Any]) -> None:
     with pytest.raises(SwitchError, match=r"insecure: true|/none/ca\.pem"):
         Switches(parse({"switches": [], "fabric_manager": "198.18.0.1:7500", **more})).start()
+
+
+def test_a_switch_that_is_none_of_ours_is_named_to_who_asks_for_it(service: Switches) -> None:
+    one = next(route for route in router(service, {}, {}).routes if route.path == "/switches/{switch}")
+    with pytest.raises(Problem, match="no switch 's99' is configured") as refused:
+        asyncio.run(one.endpoint("s99"))
+    assert (refused.value.status, refused.value.code) == (404, "unknown_switch")
 
 
 def codes(service: Switches) -> list[str]:
