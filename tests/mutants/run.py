@@ -13,6 +13,7 @@ import argparse
 import json
 import random
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -171,6 +172,8 @@ class Campaign:
             else tree.run(part.last, 900.0) == 0
         )
         self.passed[suspect] += good
+        if not good:
+            shutil.copy(tree.log, WORK / f"unsure-{change.path.replace('/', '-')}-{change.line}.log")
         return result("killed" if good else "unsure", suspect)
 
 
