@@ -64,6 +64,17 @@ def test_an_msd_that_no_waypoint_can_help():
     assert caught.value.what.startswith("s")
 
 
+def test_a_network_of_shorter_segments_knows_which_appliances_have_gone():
+    network = Network(line(6))
+    tree = list(steiner_trees(network, "a", ["b"]))
+    assert routes(network.shallower(3), tree, "a", ["b"])[0].labels <= 3
+    for i in range(6):
+        network.set_cache(f"s{i}", False)
+    assert routes(network, tree, "a", ["b"])[0].labels > 3
+    with pytest.raises(RouteError):
+        routes(network.shallower(3), tree, "a", ["b"])
+
+
 def test_a_path_too_long_for_one_segment():
     g = line(70)
     (one,) = routes(steiner_trees(g, "a", ["b"]))

@@ -1,0 +1,53 @@
+/* Waiting interests: who waits for a number, and who does not any more. */
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "waiting.h"
+
+enum { SLOTS = 64 };
+static dc_waiting_tag tag[SLOTS];
+static struct dc_waiting_entry entry[SLOTS];
+
+static bool waits(const struct dc_waiting_entry *e, unsigned child) { return e->child[child / 64] >> child % 64 & 1; }
+
+static void a_child_that_is_forgotten_waits_for_nothing_and_all_others_wait_on(void)
+{
+  for (unsigned gone = 0; gone < DC_CHILDREN_MAX; gone++) {
+    struct dc_waiting w;
+    dc_waiting_init(&w, tag, entry, SLOTS);
+    for (uint32_t seq = 0; seq < 8; seq++) {
+      struct dc_waiting_entry *e = dc_waiting_add(&w, seq, 0, DC_SEC);
+      for (unsigned child = 0; child < DC_CHILDREN_MAX; child++)
+        dc_waiting_mark(e, child);
+    }
+    dc_waiting_forget_child(&w, gone);
+    for (uint32_t seq = 0; seq < 8; seq++)
+      for (unsigned child = 0; child < DC_CHILDREN_MAX; child++)
+        assert(waits(dc_waiting_find(&w, seq), child) == (child != gone));
+  }
+}
+
+static void a_full_set_gives_way_to_the_oldest_and_only_if_it_is_old(void)
+{
+  struct dc_waiting w;
+  memset(tag, 0, sizeof tag);
+  dc_waiting_init(&w, tag, entry, SLOTS);
+  uint32_t sets = w.mask + 1;
+  for (uint32_t i = 0; i < DC_WAITING_WAYS; i++)
+    dc_waiting_add(&w, i * sets, 0, DC_SEC)->sent =
+        (1 + (i + 1) % DC_WAITING_WAYS) * DC_MS; /* the last is the oldest */
+  assert(dc_waiting_add(&w, DC_WAITING_WAYS * sets, DC_SEC, DC_SEC) == NULL);
+  assert(dc_waiting_add(&w, DC_WAITING_WAYS * sets, DC_SEC + DC_MS, DC_SEC) != NULL);
+  assert(dc_waiting_find(&w, (DC_WAITING_WAYS - 1) * sets) == NULL);
+  for (uint32_t i = 0; i < DC_WAITING_WAYS - 1; i++)
+    assert(dc_waiting_find(&w, i * sets) != NULL);
+}
+
+int main(void)
+{
+  a_child_that_is_forgotten_waits_for_nothing_and_all_others_wait_on();
+  a_full_set_gives_way_to_the_oldest_and_only_if_it_is_old();
+  puts("waiting ok");
+  return 0;
+}
