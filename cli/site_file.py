@@ -77,7 +77,7 @@ def load(path: Path) -> tuple[Site, nx.Graph]:
         first = error.errors()[0]
         name = ".".join(map(str, first["loc"])) or "the file"
         raise SiteError(f"{name}: {first['msg']}", what=name, where=str(path)) from error
-    except (ValueError, yaml.YAMLError) as error:
+    except (ValueError, yaml.YAMLError, RecursionError) as error:
         raise SiteError(f"no YAML: {error}", what=str(path), where=str(path)) from error
     spec = path.parent / site.topology
     graph = topologies.from_file(spec) if os.path.exists(spec) else topologies.parse(site.topology)

@@ -94,7 +94,7 @@ def read(path: Path) -> Sites:
         sites = Sites.model_validate(given)
     except OSError as error:
         raise LabError(f"{path}: {error.strerror}", what=str(path)) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise LabError(f"{path} is no YAML: {error}", what=str(path)) from error
     except ValidationError as error:
         first = error.errors()[0]

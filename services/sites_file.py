@@ -69,6 +69,8 @@ def read(path: Path) -> Sites:
         ) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise SiteError(f"{path} is no YAML: {error}", str(path)) from error
+    except RecursionError as error:
+        raise SiteError(f"{path} is nested too deeply", str(path)) from error
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "the file"
@@ -103,6 +105,8 @@ class _Strict(yaml.SafeLoader):
 def _mapping(loader: _Strict, node: yaml.MappingNode) -> dict[object, object]:
     keys = [loader.construct_object(key) for key, _ in node.value]
     for key in keys:
+        if not isinstance(key, str | int | float | bool | None):
+            raise yaml.YAMLError("a list or a mapping is no key")
         if keys.count(key) > 1:
             raise yaml.YAMLError(f"{key} stands there twice")
     return {loader.construct_object(k): loader.construct_object(v, deep=True) for k, v in node.value}

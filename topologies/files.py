@@ -131,7 +131,7 @@ def from_file(path: str | os.PathLike[str]) -> nx.Graph:
     except TopologyError as error:
         error.where = where
         raise
-    except (ValueError, UnicodeDecodeError) as error:
+    except (ValueError, UnicodeDecodeError, RecursionError) as error:
         raise FileError(f"no JSON: {error}", what=where, where=where) from error
     if not g.graph.get("topology"):
         g.graph["topology"] = os.path.basename(where)

@@ -231,6 +231,8 @@ def load(path: str | Path) -> Southbound:
         data = yaml.safe_load(Path(path).read_text())
     except OSError as error:
         raise SwitchError("bad_config", f"cannot read {path}: {error.strerror}", what=str(path)) from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise SwitchError("bad_config", f"not YAML: {error}", what=str(path), where=str(path)) from error
+    except RecursionError as error:
+        raise SwitchError("bad_config", "nested too deeply", what=str(path), where=str(path)) from error
     return parse(data, where=str(path))

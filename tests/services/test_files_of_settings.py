@@ -1,0 +1,77 @@
+"""Files that people write: what cannot be read is a clear error that names the file, whatever is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from datacast import topologies
+from datacast.cli import site_file
+from datacast.controller.southbound import config
+from datacast.core.errors import DatacastError
+from datacast.lab import sites
+from datacast.services import sites_file
+
+READERS = {
+    "sites": sites_file.read,
+    "switches": config.load,
+    "site": site_file.load,
+    "lab's sites": sites.read,
+    "topology": topologies.from_file,
+}
+STRANGE = {
+    "empty": b"",
+    "binary": b"\xff\xfe\x00\x01",
+    "a list": b"- a\n- b\n",
+    "a word": b"hello\n",
+    "not closed": b"{a: [1, 2\n",
+    "a list as key": b"? [a, b]\n: c\n",
+    "a mapping as key": b"? {a: b}\n: c\n",
+    "deep": b"[" * 5000 + b"]" * 5000,
+    "deep in an object": b'{"a":' + b"[" * 50000 + b"]" * 50000 + b"}",
+    "an alias of nothing": b"a: *b\n",
+    "an object": b"!!python/object/apply:os.system [true]\n",
+    "a key that is none": b"nonsense: 1\n",
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("what", STRANGE)
+def test_what_cannot_be_read_is_told_with_the_file_s_name(reader: str, what: str, tmp_path: Path) -> None:
+    path = tmp_path / f"file.{'json' if reader == 'topology' else 'yaml'}"
+    path.write_bytes(STRANGE[what])
+    read: Callable[[Path], Any] = READERS[reader]
+    with pytest.raises(DatacastError) as error:
+        read(path)
+    assert str(path) in f"{error.value.message} {error.value.what} {error.value.where}"
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_file_that_is_not_there_is_named(reader: str, tmp_path: Path) -> None:
+    with pytest.raises(DatacastError, match="o such file"):
+        READERS[reader](tmp_path / "none.json")
+
+
+def test_a_site_stands_once_and_the_file_has_a_bound(tmp_path: Path) -> None:
+    path = tmp_path / "sites.yaml"
+    one = "{url: 'https://10.0.0.1:7580', ca: ca.pem}"
+    path.write_text(f"name: ams\nurl: https://10.0.0.9:7580\nsites:\n  sfo: {one}\n  sfo: {one}\n")
+    with pytest.raises(sites_file.SiteError, match="sfo stands there twice"):
+        sites_file.read(path)
+    path.write_text(f"name: ams\nurl: https://10.0.0.9:7580\nsites:\n  ams: {one}\n")
+    with pytest.raises(sites_file.SiteError, match="two sites of the name ams"):
+        sites_file.read(path)
+    path.write_text("#" * (sites_file.FILE_MAX + 1))
+    with pytest.raises(sites_file.SiteError, match="longer than"):
+        sites_file.read(path)
+
+
+def test_what_cannot_be_written_is_told(tmp_path: Path) -> None:
+    mine = sites_file.Sites.model_validate({"name": "ams", "url": "https://10.0.0.9:7580"})
+    with pytest.raises(sites_file.SiteError, match="cannot write"):
+        sites_file.write(tmp_path / "none" / "sites.yaml", mine)
+    sites_file.write(tmp_path / "sites.yaml", mine)
+    assert sites_file.read(tmp_path / "sites.yaml") == mine
