@@ -4,7 +4,8 @@ An origin here holds parts: it is a site that has the data, or one that is recei
 Of what an origin holds it takes first what fewest sites have or fetch: so what only the first site has leaves it once
 for all, and sites have something for each other (rarest first). Among equals it goes on behind its last run, or begins
 anywhere. A fetcher, a connection to an origin, takes runs of about half a second, and single pieces towards the end, as
-in dealing.py.
+in dealing.py. A run may go on into what the origin itself is receiving, and where it holds nothing more for us begin
+there: the bytes follow each other through it.
 
 A site's controller chooses with it (controller/sites/sharing.py), and so do the simulated clusters (simulation/wan).
 
@@ -78,6 +79,7 @@ class Exchange:
         self._copies = np.zeros(total, np.uint8)
         """Sites that have or fetch each, as far as is known."""
         self._held: dict[str, np.ndarray] = {}
+        self._coming: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         self._connections: dict[str, _Connection] = {}
         self._next: dict[str, int] = {}
         """Behind the last run of each origin."""
@@ -108,11 +110,25 @@ class Exchange:
         self._inside(what)
         self._held.setdefault(origin, np.zeros(self.total, bool))[what.first : what.end] = True
 
+    def receives(self, origin: str, pieces: np.ndarray, heads: np.ndarray) -> None:
+        """An origin receives these itself, a bit for each piece, run by run, each in order, and is at `heads` now; it
+        receives no others."""
+        self._coming[origin] = pieces, heads
+
+    def lacks(self, origin: str, what: Range) -> None:
+        """It has these pieces no more."""
+        self._held[origin][what.first : what.end] = False
+
+    def in_order(self, origin: str) -> None:
+        """Nobody else fetches from it: the first run begins in front, and the others behind it."""
+        self._next.setdefault(origin, 0)
+
     def forgets(self, origin: str) -> None:
         """It has nothing for us now: its connections are gone, and what it held must be told again."""
         for name in [name for name, one in self._connections.items() if one.origin == origin]:
             self.gone(name)
         self._held.pop(origin, None)
+        self._coming.pop(origin, None)
         self._next.pop(origin, None)
 
     def begun_elsewhere(self, what: Range) -> None:
@@ -165,10 +181,17 @@ class Exchange:
         runs on likes them in order.
         `least_s`: so long a run should take, where half a second is too short; `at`: its first piece, one alone."""
         who = self._connections[self._known(name, None)]
-        able = np.flatnonzero(self._free & self._held[who.origin])
-        if not len(able):
+        held = self._held[who.origin]
+        coming, heads = self._coming.get(who.origin, (held, held))
+        for some in (held, heads, coming):
+            able = np.flatnonzero(self._free & some)
+            if len(able):
+                break
+        else:
             return None
-        one = self._chosen(who, able, self._length(who, least_s), at)
+        if some is coming and some is not held:
+            able = able[:1]  # it comes there after what is in front
+        one = self._chosen(who, able, self._free & (held | coming), self._length(who, least_s), at)
         self._free[one.first : one.end] = False
         self._left -= one.count
         self._broken -= {one.first}
@@ -177,34 +200,31 @@ class Exchange:
         who.begun.append(one)
         return one
 
-    def _chosen(self, who: _Connection, able: np.ndarray, most: int, at: int | None) -> Range:
+    def _chosen(self, who: _Connection, able: np.ndarray, there: np.ndarray, most: int, at: int | None) -> Range:
+        """`able`: where it may begin; `there`: what it may have, a bit for each piece."""
         if at is not None and able[np.searchsorted(able, at) % len(able)] == at:
             return Range(at, 1)
         broken = [piece for piece in self._broken if able[np.searchsorted(able, piece) % len(able)] == piece]
         if broken:
-            return self._from(able, int(np.searchsorted(able, min(broken))), most)
+            return self._from(min(broken), there, most)
         copies = self._copies[able]
         rare = able[copies == copies.min()]
+        like = there & (self._copies == copies.min())
         behind = self._next.get(who.origin, -1)
         start = int(np.searchsorted(rare, behind)) % len(rare)
         if rare[start] == behind:
-            return self._from(rare, start, most)
+            return self._from(behind, like, most)
         anywhere = self._random.randrange(len(rare))
         edges = np.flatnonzero(np.diff(rare) != 1) + 1  # where there is a gap before
         first = int(edges[np.searchsorted(edges, anywhere, "right") - 1]) if (edges <= anywhere).any() else 0
-        return self._from(rare, anywhere - (anywhere - first) % most, most)
+        return self._from(int(rare[anywhere - (anywhere - first) % most]), like, most)
 
-    def _from(self, among: np.ndarray, start: int, most: int) -> Range:
+    def _from(self, first: int, among: np.ndarray, most: int) -> Range:
         """As many neighbours as there are, so many at most. Where one broke off another begins."""
-        end = start + 1
-        while (
-            end < len(among)
-            and end - start < most
-            and among[end] == among[end - 1] + 1
-            and int(among[end]) not in self._broken
-        ):
+        end = first + 1
+        while end < self.total and end - first < most and among[end] and end not in self._broken:
             end += 1
-        return Range(int(among[start]), end - start)
+        return Range(first, end - first)
 
     def _length(self, who: _Connection, least_s: float) -> int:
         usual = max(1, round(who.rate * max(RUN_S, least_s))) if who.rate else self._run

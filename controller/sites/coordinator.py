@@ -32,7 +32,7 @@ from .exchanges import Exchanges
 from .gateway import Gateway
 from .naming import Members, for_site, reaches_out, split
 from .peers import Peers
-from .records import PATH_MAX, Failure, Held, HostFigures, Mark, Order, Orders, Part, Progress, SiteGroup
+from .records import PATH_MAX, Failure, Held, HostFigures, Mark, Order, Orders, Part, Progress, SiteGroup, is_fetched
 
 log = logging.getLogger("datacast.sites")
 
@@ -372,19 +372,24 @@ class Coordinator:
         )
         try:
             self._room()
-            group = await self._begin(group, order)
+            group = self._divided(group, order)
         except (Problem, SiteError) as error:
             log.warning("group %s of site %s: %s", order.id, site, error.message)
             group = group.model_copy(update={"own": _failed(error.code, error.message)})
-        await self._take_up(group)
+        if not _waits(group):
+            await self._take_up(group)
+            return
+        with self._exchanges.starting(group):
+            await self._take_up(group)  # those behind hear of it before hosts here are made ready
+            await self._begin(group)
 
     def _means_another(self, order: Order, name: str) -> bool:
         """Than the site that this one knows by that name."""
         known = self.peers.directory.key(name)
         return known is not None and order.keys.get(name, known) != known
 
-    async def _begin(self, group: SiteGroup, order: Order) -> SiteGroup:
-        """Raises Problem, SiteError."""
+    def _divided(self, group: SiteGroup, order: Order) -> SiteGroup:
+        """With what is for hosts here, and what for sites behind. Raises Problem, SiteError."""
         names = order.spec.receivers if order.spec.receivers is not None else []
         path = [*(name for name in order.path if not self._means_another(order, name)), self.name]
         members: Members = split(names, self.name, self._below(), path, group.others)
@@ -399,26 +404,37 @@ class Coordinator:
                 raise SiteError("the order names no receiver", group.id, "no_receivers")
             return group
         labels = {**order.spec.labels, "site-group": group.id}
-        spec = replace(order.spec, receivers=members.here, labels=labels, shards=shards)
-        group = group.model_copy(update={"spec": spec})
-        if group.fetched:
+        spec = replace(order.spec, receivers=members.here, labels=labels, shards=shards, size=order.size)
+        if is_fetched(spec):
             urls = [spec.url or "", *(part.url for part in spec.parts)]
             if any(url.startswith(AT_SITE) for url in urls):
                 raise SiteError("the order names an object of a site by its URL", group.id, "bad_url")
-        else:
+            spec = replace(spec, size=order.spec.size)
+        return group.model_copy(update={"spec": spec})
+
+    async def _begin(self, group: SiteGroup) -> None:
+        """A group of this site's own. Raises Problem: it could not be written down."""
+        spec = group.spec
+        if not group.fetched:
             own = host_port(self.peers.directory.sites.url)
             options = replace(spec.options, planner=None)
             url = f"{AT_SITE}//{own}/site/objects/{group.id}{A_FOLDER if group.folder else ''}"
-            fetchers = None if shards else FETCHERS  # each range is fetched by who wants it
-            policy = "steal" if shards else spec.origin_policy
+            fetchers = None if spec.shards else FETCHERS  # each range is fetched by who wants it
+            policy = "steal" if spec.shards else spec.origin_policy
             spec = replace(
                 spec, url=url, parts=[], fetchers=fetchers, origin_policy=policy, size=None, options=options
             )  # fmt: skip
-        with self._exchanges.starting(group):
+        try:
             here = await self._client.create_group(asdict(spec), by=f"site {group.parent}", key=group.id)
-        if not group.fetched:
-            spec = replace(spec, size=order.size)
-        return group.model_copy(update={"local": here["id"], "spec": spec})
+        except Problem as error:
+            log.warning("group %s of site %s: %s", group.id, group.parent, error.message)
+            group = self._put(group, own=_failed(error.code, error.message))
+        else:
+            spec = spec if group.fetched else replace(spec, size=group.size)
+            group = self._put(group, local=here["id"], spec=spec)
+        await self._save(group)
+        if group.local and group.cancelled:
+            await self._client.cancel_group(group.local)
 
     async def _tell_once(self, site: str, group_id: str, progress: Progress) -> None:
         if progress.error is not None:
@@ -458,6 +474,12 @@ class Coordinator:
             self._tasks[name] = asyncio.create_task(self._follow(name))
 
     async def _look(self, group: SiteGroup) -> None:
+        if _waits(group) and group.id not in self._beginning:  # this controller was started again meanwhile
+            if group.cancelled:
+                self._put(group, own=Progress(state="cancelled"))
+            else:
+                await self._begin(group)
+            group = self.groups[group.id]
         if group.local and not group.own.final:
             own = await self._of_local(group)
             group = self._put(group, own=own)
@@ -532,6 +554,11 @@ class Coordinator:
             await self._save(self._put(group, told=True))
         elif cancel:
             await self.cancel(group, why)
+
+
+def _waits(group: SiteGroup) -> bool:
+    """Its hosts here have no group yet."""
+    return group.parent is not None and not group.passes_on and group.local is None and not group.own.final
 
 
 def _failed(code: str, message: str) -> Progress:

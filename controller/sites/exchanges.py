@@ -30,7 +30,7 @@ log = logging.getLogger("datacast.sites")
 
 AGAIN_S, AGAIN_MOST_S = 0.25, 2.0
 LOOK_S, OFFER_S, NEWS_S = 0.05, 0.1, 0.25
-EARLY = 4 << 20
+EARLY = 16 << 20
 """Bytes of a new group that are begun while its hosts are made ready."""
 ROOM_ALL, ROOM_LEAST = 256 << 20, 1 << 20
 """Bytes that are kept of all groups, and of one at least."""
@@ -98,9 +98,12 @@ class Exchanges:
             return
         early = EARLY if group.id in self._starting else 0  # after a new start hosts may have all of it
         wanted = wants.of_site(group.spec, group.size)
-        sharing = Sharing(group.size, hash(group.id + self._peers.directory.name), early, wanted)
+        alone = not group.others
+        sharing = Sharing(group.size, hash(group.id + self._peers.directory.name), early, wanted, alone)
         if len(group.path) == 1 and group.parent in origins:  # the source is there: it has all of it
-            sharing.told(group.parent, packed(np.ones(sharing.total, bool)), packed(np.zeros(sharing.total, bool)))
+            sharing.told(group.parent, packed(np.ones(sharing.total, bool)))
+        elif early and group.parent in origins:
+            sharing.will_have(group.parent)
         self._sharing[group.id] = sharing
 
     async def stop(self) -> None:
@@ -112,7 +115,7 @@ class Exchanges:
         """One connection: it brings one run after another."""
         trip = 0.0
         while sharing := self._sharing.get(group_id):
-            if sharing.store.full(time.monotonic()) or not sharing.take(line, trip):
+            if not sharing.take(line, trip):
                 await sharing.news(NEWS_S)
                 continue
             began = time.monotonic()
@@ -127,7 +130,7 @@ class Exchanges:
                             at += len(chunk)
                             if not sharing.came(line, chunk):
                                 break
-                            while sharing.store.full(time.monotonic()):
+                            while not sharing.may_read(line):
                                 await sharing.news(NEWS_S)
                 sharing.ended(line, time.monotonic() - began)
             except SiteError as error:
@@ -150,11 +153,14 @@ class Exchanges:
                 version = 0
             try:
                 told = await self._peers.held(site, group_id, version)
-                sharing.told(site, told.held, told.begun)
+                sharing.told(site, told.held, told.begun, told.heads)
                 version, rest = told.version, AGAIN_S
             except (SiteError, Problem, DatacastError) as error:  # it may not have the order yet
                 log.debug("group %s: %s", group_id, error)
-                sharing.away(site)
+                if not isinstance(error, SiteError):
+                    sharing.away(site)
+                elif sharing.fails(site, error.code):
+                    log.info("group %s: %s", group_id, error.message)
                 version = 0
                 await asyncio.sleep(rest)
                 rest = min(AGAIN_MOST_S, 2 * rest)
@@ -194,9 +200,9 @@ class Exchanges:
         if group.parent is None or group.own.state == "done":
             rows = None if below or group.parent is None else wants.of_site(group.spec, group.size)
             there = every if rows is None else packed(touched(rows, group.size, piece_bytes(group.size)))
-            return Held(version=1, held=there, begun=none)
+            return Held(version=1, held=there)
         sharing = self._sharing.get(group.id)
         if sharing is None:
-            return Held(version=2, held=none, begun=none)
-        held = sharing.passed_on() if group.local is None else sharing.held(below)
-        return Held(version=2 + sharing.version, held=held, begun=sharing.begun())
+            return Held(version=2, held=none)
+        held = sharing.passed_on() if group.passes_on else sharing.held(below)
+        return Held(version=2 + sharing.version, held=held, begun=sharing.begun(), heads=sharing.heads())

@@ -32,7 +32,8 @@ RANGE_MAX = 16 << 20
 WAIT_S, LOOK_S = 1.0, 0.02
 """Another site's question is held for so long; hosts are asked so often meanwhile."""
 PATIENCE_S = 8.0
-"""A host's question likewise: it gives up after ten seconds without a byte."""
+"""A host's question likewise: it gives up after ten seconds without a byte. So is another site's for what is still to
+come here: that one breaks off sooner where this controller is not heard of."""
 AGAIN_S, NEWS_S = 0.1, 0.5
 HOLDERS_S = 1.0
 LOST_MAX = 1024
@@ -136,31 +137,40 @@ class Gateway:
         sharing = self.sharing.get(group.id)
         if sharing is not None and (data := sharing.store.peek(off, off + length - 1)):
             return data
+        if self._due(group, off):
+            return b""  # no host has it before it is here
         return await self._from_receivers(group, off, length)
 
     async def to_site(self, group: SiteGroup, first: int, last: int) -> AsyncGenerator[bytes, None]:
         """For another site. Raises SiteError before the first bytes: `not_yet`, and others."""
-        if group.parent is not None and group.local is None:
+        if group.passes_on:
             async for chunk in self.to_host(group, first, last, WAIT_S):
                 yield chunk
             return
-        at, end = first, time.monotonic() + WAIT_S
+        at, since = first, time.monotonic()
         rows = here(group.spec, group.size) if group.parent is not None else [(0, group.size)]
         while at <= last:
             wanted, until = along(rows, at, last)
             if not wanted:  # by nobody here
                 async for chunk in self.to_host(group, at, until, WAIT_S):
                     yield chunk
-                at, end = until + 1, time.monotonic() + WAIT_S
+                at, since = until + 1, time.monotonic()
                 continue
             data = await self._here(group, at, min(READ_MAX, until + 1 - at))
             if data:
                 yield data
-                at, end = at + len(data), time.monotonic() + WAIT_S
-            elif time.monotonic() > end:
+                at, since = at + len(data), time.monotonic()
+            elif time.monotonic() - since > (PATIENCE_S if self._due(group, at) else WAIT_S):
                 raise SiteError("that has not arrived here yet", group.id, "not_yet")
             else:
                 await asyncio.sleep(LOOK_S)
+
+    def _due(self, group: SiteGroup, at: int) -> bool:
+        """Whether this byte is still to come here."""
+        sharing = self.sharing.get(group.id)
+        if group.parent is None or group.own.final:
+            return False
+        return group.local is None or (sharing is not None and sharing.due(at))
 
     # ---- from other sites ----
     async def to_host(
@@ -178,7 +188,8 @@ class Gateway:
             if sharing is not None and (sharing.coming(at) or self._left_to_lines(group, sharing, at, last - first)):
                 if time.monotonic() > end:
                     raise SiteError("no other site has sent that yet", group.id, "not_yet")
-                await sharing.news(NEWS_S)
+                with sharing.waiting(at):
+                    await sharing.news(NEWS_S)
                 continue
             site, until = self._way(group, at, last, avoided)
             try:
@@ -204,8 +215,7 @@ class Gateway:
     def _left_to_lines(group: SiteGroup, sharing: Sharing, at: int, more: int) -> bool:
         """Whether a line will bring what a host asks for: asked for past them it would come twice. One byte is a
         question for the size, which cannot wait; a site that only passes on has no lines."""
-        lines = group.local is not None and not sharing.store.full(time.monotonic())
-        return more > 0 and lines and sharing.first(at)
+        return more > 0 and group.local is not None and sharing.first(at)
 
     def _way(self, group: SiteGroup, at: int, last: int, avoided: set[str]) -> tuple[str | None, int]:
         """Which site is asked from byte `at` on, and up to which."""

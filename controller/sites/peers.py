@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import re
@@ -20,16 +21,17 @@ from datacast.services.sites_file import SiteError
 from datacast.services.tls import Identity, TlsError, explain, https_context
 
 from .directory import Directory
+from .patience import Patience
 from .records import Failure, Held, Orders, Progress
 
 log = logging.getLogger("datacast.sites")
 
-CONNECT_S, STILL_S, HEAD_S = 2.0, 2.0, 4.0
-"""A connection that takes longer, or brings nothing for so long, is given up for another: after a cut that is sooner
-than TCP's own timers."""
-ORDERS_WAIT_S, HELD_WAIT_S = 20.0, 2.0
+CONNECT_S, HEAD_S = 2.0, 4.0
+"""A connection that takes longer is given up for another: after a cut that is sooner than TCP's own timers."""
+ORDERS_WAIT_S, HELD_WAIT_S = 20.0, 1.0
+"""The second is often enough that a site which waits for bytes itself is known to be there (patience.py)."""
 JSON_MAX = 8 << 20
-CONNECTIONS = 16
+CONNECTIONS = 24
 """To one site: for bytes, and as many for questions, some of which wait long for their answers."""
 AWAY_S, REST_MOST_S = 60.0, 60.0
 NO_FAULT = (ssl.SSLWantReadError, ssl.SSLWantWriteError, ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
@@ -53,9 +55,11 @@ class Peer:
     """It has asked to be left alone until then (Retry-After)."""
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     """There is something for it to do."""
+    patience: Patience = field(default_factory=Patience)
 
     def hear(self) -> None:
         self.heard, self.problem = time.monotonic(), ""
+        self.patience.heard()
 
     @property
     def there(self) -> bool:
@@ -213,12 +217,12 @@ class Peers:
         if peer.rests > time.monotonic():
             raise SiteError(f"site {name} has asked to be left alone for a while", name, "not_yet")
         headers = {"range": f"bytes={first}-{last}", "if-match": etag}
-        patience = httpx.Timeout(STILL_S, connect=CONNECT_S, pool=None)
-        got = 0
+        limits = httpx.Timeout(None, connect=CONNECT_S)
+        path, patience, got = f"/site/objects/{group}", peer.patience, 0
         try:
-            async with self._data(peer).stream(
-                "GET", f"/site/objects/{group}", headers=headers, timeout=patience
-            ) as answer:
+            async with contextlib.AsyncExitStack() as stack:
+                asking = self._data(peer).stream("GET", path, headers=headers, timeout=limits)
+                answer = await patience.of(stack.enter_async_context(asking))
                 peer.hear()
                 expected = f"bytes {first}-{last}/"
                 if answer.status_code != 206:
@@ -230,13 +234,14 @@ class Peers:
                     or answer.headers.get("etag") != etag
                 ):
                     raise SiteError(f"site {name} sends other bytes than those asked for", name, "bad_answer")
-                async for chunk in answer.aiter_raw(1 << 16):
+                chunks = answer.aiter_raw(1 << 16)
+                while (chunk := await patience.of(anext(chunks, None))) is not None:
                     got += len(chunk)
                     if got > last - first + 1:
                         raise SiteError(f"site {name} sends more bytes than those asked for", name, "bad_answer")
                     peer.hear()
                     yield chunk
-        except (httpx.HTTPError, OSError) as error:
+        except (httpx.HTTPError, OSError, TimeoutError) as error:
             raise self._failed(peer, error) from error
         if got < last - first + 1:
             raise SiteError(f"the answer of site {name} breaks off", name, "site_away")

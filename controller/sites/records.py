@@ -77,11 +77,13 @@ class Orders(_Message):
 
 
 class Held(_Message):
-    """Which pieces of a group's object a site has, and which it has begun (origins/exchange.py: packed)."""
+    """Which pieces of a group's object a site has, which it has begun, and in which of these it is now
+    (origins/exchange.py: packed)."""
 
     version: Annotated[int, Field(ge=0)] = 0
     held: Annotated[str, Field(max_length=HELD_MAX)] = ""
     begun: Annotated[str, Field(max_length=HELD_MAX)] = ""
+    heads: Annotated[str, Field(max_length=HELD_MAX)] = ""
 
 
 class Mark(_Message):
@@ -116,7 +118,7 @@ class SiteGroup(_Message):
     folder: bool = False
     file: Mark | None = None
     local: str | None = None
-    """The group of this site; None: it has no receivers here, and only passes on."""
+    """The group of this site; None: it has no receivers here, or they are still made ready."""
     others: list[Name] = []
     """Sites that were given the same order, and those that have given it too."""
     asked: list[Receiver] = []
@@ -141,6 +143,11 @@ class SiteGroup(_Message):
         return is_fetched(self.spec)
 
     @property
+    def passes_on(self) -> bool:
+        """It came here for sites behind this one only."""
+        return self.parent is not None and self.spec.receivers is None
+
+    @property
     def parent(self) -> str | None:
         return self.path[-1] if self.path else None
 
@@ -151,7 +158,7 @@ class SiteGroup(_Message):
     def progress(self) -> Progress:
         """Of all of it."""
         every = [
-            *([self.own] if self.local or self.own.final else []),
+            *([self.own] if self.local or self.own.final or (self.parent and not self.passes_on) else []),
             *(part.progress for part in self.parts.values()),
         ]
         hosts = dict(self.own.hosts)

@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,8 +22,9 @@ from datacast.services.ranges import Rows
 
 from .store import Store
 
-LINES_LEAST, LINES_MOST, LINES_ALL = 2, 8, 8
-"""Connections to a site, and to all of them: while one asks for its next run others bring theirs."""
+LINES_LEAST, LINES_MOST, LINES_ALL = 2, 16, 8
+"""Connections to a site, and to all of them: while one asks for its next run others bring theirs. Twice as many to a
+site that is receiving itself: they wait for what comes there."""
 TRIPS = 10
 """A run takes so many round trips at least: then asking for the next costs little."""
 SLOTS = 8
@@ -31,6 +34,8 @@ SMALL = 1 << 20
 REQUEST_S, REQUEST_LEAST, REQUEST_MOST = 2.0, 256 << 10, 16 << 20
 """What a line asks for at once: hosts wait for what has been asked for."""
 APART_MAX = 1024
+NEAR = 1 << 20
+"""Where there is no room, a line still brings a host what it waits for, when so little is in front of it."""
 QUIET_S = 1.0
 """A site that brought something so lately is not away, though one of its connections broke off."""
 ROOM = 32 << 20
@@ -56,13 +61,17 @@ class _Origin:
     known: np.ndarray
     """Pieces that it is known to have or to have begun."""
     lines: list[str] = field(default_factory=list)
+    """That have had runs."""
     heard: float = 0.0
 
 
 class Sharing:
-    def __init__(self, size: int, seed: int = 0, early: int = 0, wanted: Rows | None = None) -> None:
+    def __init__(
+        self, size: int, seed: int = 0, early: int = 0, wanted: Rows | None = None, alone: bool = False
+    ) -> None:
         """`early`: bytes that are begun before the master has told what hosts have. `wanted`: bytes, first and count,
-        that hosts here want; None: all. Nothing else is read ahead."""
+        that hosts here want; None: all. Nothing else is read ahead. `alone`: no other site takes it from the same one:
+        it is read from its beginning on."""
         self.size, self.piece = size, piece_bytes(size)
         self.total = -(-size // self.piece)
         self._rows = [(0, size)] if wanted is None else wanted
@@ -87,33 +96,49 @@ class Sharing:
         self._origins: dict[str, _Origin] = {}
         self._runs: dict[str, _Run] = {}
         """By line."""
+        self._alone = alone
+        self._waits: Counter[int] = Counter()
+        """Hosts that wait for their next byte, by that."""
         self._refused = False
         """A site has refused and was not heard since: whoever asks it past the lines hears why."""
         self._news = asyncio.Event()
 
     # ---- what comes in ----
-    def told(self, site: str, held: str, begun: str) -> None:
-        """A site says what it has and what it has begun. Raises DealingError."""
-        has, busy = unpacked(held, self.total), unpacked(begun, self.total)
+    def told(self, site: str, held: str, begun: str = "", heads: str = "") -> None:
+        """A site says what it has, what it has begun, and where its runs have got to. Raises DealingError."""
+        none = np.zeros(self.total, bool)
+        has, busy, now = (unpacked(text, self.total) if text else none for text in (held, begun, heads))
         origin = self._origins.get(site)
-        if origin is not None and (origin.held & ~has).any():  # a host there was lost
-            self.away(site)
-            origin = None
         if origin is None:
-            origin = self._origins[site] = _Origin(np.zeros(self.total, bool), np.zeros(self.total, bool))
-            for number in range(LINES_MOST):
-                origin.lines.append(f"{site}/{number}")
-                self._exchange.connects(origin.lines[-1], site)
+            origin = self._origins[site] = _Origin(none, none)
+        for what in runs_of(origin.held & ~has):  # a host there was lost
+            self._exchange.lacks(site, what)
+            for line in [line for line in origin.lines if self._lacks(line, what)]:
+                self.broke(line)
         for what in runs_of(has & ~origin.held):
             self._exchange.holds(site, what)
+        if self._alone:
+            self._exchange.in_order(site)
+        self._exchange.receives(site, busy, now)
         for what in runs_of((has | busy) & ~origin.known):
             self._exchange.begun_elsewhere(what)
         if (has != origin.held).any():
             self.version += 1
         self._refused = False
         origin.held = has
-        origin.known |= has | busy
+        origin.known = origin.known | has | busy
         self.wake()
+
+    def _lacks(self, line: str, what: Range) -> bool:
+        """Whether some of these pieces are still to come over this line."""
+        run = self._runs.get(line)
+        return run is not None and run.at < what.end * self.piece and what.first * self.piece < run.end
+
+    def will_have(self, site: str) -> None:
+        """It receives the same itself, and passes it on: it may be asked for the front before it has told of any."""
+        if site not in self._origins:
+            nothing = np.zeros(self.total, bool)
+            self.told(site, packed(nothing), packed(np.arange(self.total) < 2 * LINES_ALL), packed(nothing))
 
     def away(self, site: str) -> None:
         """It does not answer, or has not what it said."""
@@ -171,11 +196,17 @@ class Sharing:
     def take(self, line: str, trip_s: float = 0.0) -> bool:
         """It begins its next run; False: there is nothing for it now. `trip_s`: a round trip of it."""
         site, _, number = line.rpartition("/")
-        if site not in self._origins or line in self._runs or int(number) >= self._lines():
+        origin = self._origins.get(site)
+        if origin is None or line in self._runs or int(number) >= self._lines(origin):
             return False
         if not self._may_begin():
             return False
-        fresh = not self._runs and not self._came.any() and not self.mine.any()
+        if line not in origin.lines:
+            origin.lines.append(line)
+            self._exchange.connects(line, site)
+        if self.store.full() and not self._starving():
+            return False
+        fresh = not self._alone and not self._runs and not self._came.any() and not self.mine.any()
         one = self._exchange.take(line, least_s=TRIPS * trip_s, at=0 if fresh else None)
         if one is None:
             return False
@@ -212,18 +243,18 @@ class Sharing:
         run.asked = min([run.end, run.at + most, *(first for first, _ in run.apart if first > run.at)])
         return run.at, run.asked - 1
 
-    def _lines(self) -> int:
-        """To each site."""
-        return max(LINES_LEAST, min(LINES_MOST, LINES_ALL // max(1, len(self._origins))))
+    def _lines(self, origin: _Origin) -> int:
+        """To this site."""
+        usual = max(LINES_LEAST, LINES_ALL // max(1, len(self._origins)))
+        return min(LINES_MOST, usual if origin.held.all() else 2 * usual)
 
     def came(self, line: str, data: bytes) -> bool:
         """Bytes of its run. Whether it goes on: its site may be away by now."""
         run = self._runs.get(line)
         if run is None:
             return False
-        now = time.monotonic()
-        self.store.put(run.at, data, now)
-        self._origins[line.rpartition("/")[0]].heard = now
+        self.store.put(run.at, data)
+        self._origins[line.rpartition("/")[0]].heard = time.monotonic()
         self._on(run, run.at + len(data))
         return True
 
@@ -255,12 +286,40 @@ class Sharing:
         self.wake()
 
     def coming(self, at: int) -> bool:
-        """Whether a line has asked for this byte."""
-        return any(run.at <= at < run.asked for run in self._runs.values())
+        """Whether a line has asked for this byte, and there is room for it, or for a host that waits."""
+        near = NEAR if self.store.full() else self.size
+        return any(run.at <= at < min(run.asked, run.at + near) for run in self._runs.values())
+
+    def may_read(self, line: str) -> bool:
+        """Whether there is room for what its line brings next. For what a host waits for there is always."""
+        run = self._runs.get(line)
+        if run is None or not self.store.full():
+            return True
+        return any(run.at <= at < min(run.asked, run.at + NEAR) for at in self._waits)
+
+    @contextlib.contextmanager
+    def waiting(self, at: int) -> Iterator[None]:
+        """A host waits for this byte meanwhile."""
+        self._waits[at] += 1
+        if self.store.full():
+            self.wake()
+        try:
+            yield
+        finally:
+            self._waits[at] -= 1
+            self._waits = +self._waits
+
+    def _starving(self) -> bool:
+        """Whether a host waits for what no line has begun."""
+        return any(self._exchange.free(at // self.piece) for at in self._waits)
 
     def first(self, at: int) -> bool:
         """A host asks for this byte. True: no line brings it yet, and one will, before other pieces."""
         return self._may_begin() and not self._refused and self._exchange.first(at // self.piece)
+
+    def due(self, at: int) -> bool:
+        """Whether this byte is still to come: a line will bring it, or is yet to begin with its piece."""
+        return any(run.at <= at < run.end for run in self._runs.values()) or self._exchange.free(at // self.piece)
 
     def apart(self, first: int, last: int) -> None:
         """A host asks for these bytes past the lines: none need bring them."""
@@ -291,6 +350,12 @@ class Sharing:
 
     def begun(self) -> str:
         return packed(self._busy())
+
+    def heads(self) -> str:
+        """The pieces that lines are bringing now."""
+        found = np.zeros(self.total, bool)
+        found[[run.at // self.piece for run in self._runs.values() if run.at < run.end]] = True
+        return packed(found)
 
     def _busy(self) -> np.ndarray:
         found = np.zeros(self.total, bool)

@@ -16,6 +16,7 @@ import yaml
 sys.path.append(str(Path(__file__).parents[1] / "services_kit"))
 from authority import Authority
 
+from datacast.controller.sites import patience
 from datacast.controller.sites import peers as module
 from datacast.controller.sites.directory import Directory
 from datacast.controller.sites.peers import Peers
@@ -131,7 +132,7 @@ def test_a_site_that_asks_for_a_rest_is_left_alone(tmp_path: Path, status: int, 
 
 @pytest.mark.parametrize("came", [b"", answer(206, bytes(50), 100, **RANGE)])
 def test_a_site_that_stands_still_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, came: bytes):
-    monkeypatch.setattr(module, "STILL_S", 0.2)
+    monkeypatch.setattr(patience, "TICK_S", 0.02)
     ask(tmp_path, came, refused("site_away", "it does not answer"), then="still")
 
 

@@ -16,7 +16,7 @@ import pytest
 from authority import Authority
 from mesh import Site, mesh, play, until
 
-from datacast.controller.sites import agents, coordinator, peers, rest
+from datacast.controller.sites import agents, coordinator, patience, peers, rest
 from datacast.services.problems import Problem
 
 DATA = np.random.default_rng(5).bytes((2 << 20) + 77)
@@ -39,7 +39,8 @@ WRONG = [
 
 
 def test_a_site_that_answers_wrongly_for_a_while_costs_no_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peers, "STILL_S", 0.3)
+    monkeypatch.setattr(patience, "TICK_S", 0.04)
+    monkeypatch.setattr(patience, "DEAD", 8)
     monkeypatch.setattr(peers, "REST_MOST_S", 0.05)
 
     async def steps() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from datacast.controller.sites import exchanges as module
-from datacast.controller.sites.exchanges import EARLY, ROOM_ALL, Exchanges
+from datacast.controller.sites.exchanges import ROOM_ALL, Exchanges
 from datacast.controller.sites.records import Held, SiteGroup
 from datacast.controller.sites.sharing import LINES_MOST, ROOM, Sharing
 from datacast.fabric_manager.api import GroupSpec
@@ -128,10 +128,11 @@ def test_all_of_it_comes_whatever_breaks(breaks: dict[str, tuple[int, str]]):
     assert 1 < sites.most <= 2 * LINES_MOST
 
 
-def test_the_first_bytes_come_while_the_group_here_is_still_made():
+def test_the_first_bytes_come_while_the_group_here_is_still_made(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "EARLY", 4 << 20)
     sites = Sites()
-    until(sites, group(), lambda hosts: ID in hosts.sharing and hosts.sharing[ID].store.used >= EARLY, starting=True)
-    assert EARLY <= sites.sent["ams"] < EARLY + 4 * piece_bytes(SIZE)
+    until(sites, group(), lambda hosts: ID in hosts.sharing and hosts.sharing[ID].store.used >= 4 << 20, starting=True)
+    assert 4 << 20 <= sites.sent["ams"] < (4 << 20) + 4 * piece_bytes(SIZE)
 
 
 def test_after_a_new_start_nothing_is_read_before_hosts_have_told_what_they_have():

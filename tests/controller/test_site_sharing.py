@@ -128,7 +128,7 @@ def test_a_way_goes_as_far_as_one_site_is_meant_and_to_what_is_here():
     assert s.way(100, SIZE - 1, set()) == ("a", 3 * s.piece - 1)
     assert s.way(3 * s.piece, SIZE - 1, set()) == ("b", SIZE - 1)
     assert s.way(100, SIZE - 1, {"a"}) == (None, 3 * s.piece - 1)
-    s.store.put(8 * s.piece, b"12", 0.0)
+    s.store.put(8 * s.piece, b"12")
     assert s.way(3 * s.piece, SIZE - 1, set()) == ("b", 8 * s.piece - 1)
 
 
@@ -304,3 +304,58 @@ def test_who_asks_past_the_lines_asks_for_nothing_that_lines_may_take_meanwhile(
     s.told("a", every(s.total), none(s.total))
     assert s.way(0, SIZE - 1, set()) == ("a", 3 * s.piece - 1)
     assert s.way(3 * s.piece, SIZE - 1, set()) == ("a", SIZE - 1)
+
+
+def test_a_site_behind_follows_runs_from_where_they_have_got_to() -> None:
+    first, behind = Sharing(SIZE), Sharing(SIZE)
+    first.have(none(first.total))
+    behind.have(none(behind.total))
+    first.told("source", every(first.total))
+    assert first.take("source/0") and first.ask("source/0")
+    run = first._runs["source/0"]
+    behind.told("first", none(first.total), first.begun(), first.heads())
+    assert behind.take("first/0") and behind._runs["first/0"].pieces.first == run.pieces.first
+    assert first.due(run.at) and first.due(run.end - 1) and first.due(run.end), "what is begun, and what is not yet"
+    first.came("source/0", bytes(STEP))
+    assert not first.due(0 if run.pieces.first == 0 else run.pieces.first * first.piece), "that has come"
+
+
+def test_more_connections_ask_a_site_that_is_receiving_itself() -> None:
+    for held, lines in ((np.ones, LINES_MOST // 2), (lambda total, kind: np.arange(total) > 0, LINES_MOST)):
+        s = Sharing(SIZE)
+        s.have(none(s.total))
+        s.told("a", packed(held(s.total, bool)))
+        assert sum(s.take(f"a/{number}") for number in range(LINES_MOST)) == lines
+
+
+def test_where_there_is_no_room_what_a_host_waits_for_still_comes() -> None:
+    s = Sharing(SIZE, alone=True)
+    s.have(none(s.total))
+    s.told("a", every(s.total), none(s.total))
+    s.store.limit = STEP
+    assert s.take("a/0") and s.ask("a/0")
+    s.came("a/0", bytes(STEP))
+    assert s.store.full() and not s.may_read("a/0") and not s.take("a/1"), "nobody has asked for it: it waits"
+    with s.waiting(STEP):
+        assert s.may_read("a/0") and s.coming(STEP)
+    with s.waiting(20 * s.piece):
+        assert not s.may_read("a/0") and s.first(20 * s.piece)
+        assert s.take("a/1") and s._runs["a/1"].pieces.first == 20
+    assert s.store.get(0, STEP - 1) and s.may_read("a/0"), "a host has it: there is room"
+
+
+def test_a_site_that_is_to_pass_it_on_is_asked_for_the_front_before_it_has_any() -> None:
+    s = Sharing(SIZE, alone=True)
+    s.have(none(s.total))
+    s.will_have("a")
+    assert [s.take(f"a/{n}") for n in range(2)] == [True, True]
+    assert [s._runs[f"a/{n}"].pieces.first for n in range(2)] == [0, 2]
+
+
+def test_pieces_that_a_site_has_lost_break_off_only_what_brings_them() -> None:
+    s = Sharing(SIZE, alone=True)
+    s.have(none(s.total))
+    s.told("a", every(s.total), none(s.total))
+    assert s.take("a/0") and s.take("a/1")
+    s.told("a", packed(np.arange(s.total) >= 2), none(s.total))
+    assert list(s._runs) == ["a/1"] and s.way(0, 9, set())[0] is None

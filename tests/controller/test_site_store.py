@@ -2,51 +2,48 @@
 
 from __future__ import annotations
 
-from datacast.controller.sites.store import OLD_S, Store
+from datacast.controller.sites.store import Store
 
 
 def test_what_was_put_is_given_from_any_byte_on():
     s = Store(1000)
-    s.put(100, b"abcdef", 0.0)
-    s.put(106, b"ghi", 0.0)
+    s.put(100, b"abcdef")
+    s.put(106, b"ghi")
     assert s.get(99, 200) == b"" and s.get(109, 200) == b""
     assert s.get(102, 103) == b"cd" and s.get(102, 200) == b"cdef" and s.get(106, 200) == b"ghi"
     assert s.has(108) and not s.has(99) and s.used == 9
 
 
-def test_room_is_made_of_what_was_given_and_then_of_what_is_old():
+def test_room_is_made_of_what_was_given_and_of_nothing_else():
     s = Store(8)
-    s.put(0, b"abcd", 0.0)
-    s.put(4, b"efgh", 1.0)
-    assert s.full(2.0)
-    assert s.peek(4, 7) == b"efgh" and s.full(2.0)  # another site's question counts for nothing
+    s.put(0, b"abcd")
+    s.put(4, b"efgh")
+    assert s.full()
+    assert s.peek(4, 7) == b"efgh" and s.full()  # another site's question counts for nothing
     assert s.get(4, 7) == b"efgh" and s.get(4, 7) == b"efgh"  # it stays until its room is needed
-    assert not s.full(2.0) and s.get(4, 7) == b"" and s.get(0, 3) == b"abcd"
-    s = Store(4)
-    s.put(0, b"abcd", 0.0)
-    assert s.full(OLD_S - 0.1) and not s.full(OLD_S + 0.1) and s.used == 0
+    assert not s.full() and s.get(4, 7) == b"" and s.get(0, 3) == b"abcd"
 
 
 def test_a_question_for_the_size_takes_nothing():
     s = Store(1)
-    s.put(0, b"a", 0.0)
-    assert s.get(0, 0) == b"a" and s.full(0.0)
+    s.put(0, b"a")
+    assert s.get(0, 0) == b"a" and s.full()
 
 
 def test_what_hosts_have_needs_no_room():
     s = Store(4)
-    s.put(0, b"ab", 0.0)
-    s.put(2, b"cd", 0.0)
-    s.put(4, b"ef", 0.0)
+    s.put(0, b"ab")
+    s.put(2, b"cd")
+    s.put(4, b"ef")
     s.done(0, 3)  # the second one reaches beyond
-    assert s.full(0.0) and not s.has(0) and s.has(2)
+    assert s.full() and not s.has(0) and s.has(2)
     s.done(2, 6)
-    assert not s.full(0.0) and s.used < 4
+    assert not s.full() and s.used < 4
 
 
 def test_bytes_come_once():
     s = Store(100)
-    s.put(0, b"ab", 0.0)
-    s.put(0, b"xyz", 0.0)
-    s.put(7, b"", 0.0)
+    s.put(0, b"ab")
+    s.put(0, b"xyz")
+    s.put(7, b"")
     assert s.get(0, 9) == b"ab" and s.used == 2

@@ -73,6 +73,7 @@ def test_a_range_is_put_together_from_those_that_have_its_pieces():
 def test_where_a_sibling_breaks_off_another_goes_on(code: str):
     sites = Sites({"syd": (100_000, code)})
     way = made(sites, {"ams": slice(None), "syd": slice(None)})
+    assert way.sharing[GROUP.id].take("syd/0")
     way.sharing[GROUP.id]._exchange.measured("syd/0", 5.0)  # the faster one is asked first
     assert read(way) == DATA[:SIZE]
     assert sites.gave == {"ams": SIZE - 100_000, "syd": 100_000}  # nothing twice
@@ -174,7 +175,7 @@ def test_another_site_gets_what_was_read_ahead_from_the_controller():
     async def run() -> bytes:
         way = made(Sites(), {"ams": slice(None)})
         sharing = way.sharing[GROUP.id]
-        sharing.store.put(0, DATA[:1000], 0.0)
+        sharing.store.put(0, DATA[:1000])
         group = GROUP.model_copy(update={"local": "g-1"})
         return b"".join([chunk async for chunk in way.to_site(group, 10, 999)])
 

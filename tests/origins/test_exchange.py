@@ -94,6 +94,37 @@ def test_a_run_begins_where_somebody_waits() -> None:
         exchange.first(100)
 
 
+def bits(*pieces: int) -> np.ndarray:
+    found = np.zeros(100, bool)
+    found[list(pieces)] = True
+    return found
+
+
+def test_a_run_follows_an_origin_into_what_it_is_receiving() -> None:
+    exchange = Exchange(100, run=8)
+    for name in "abc":
+        exchange.connects(name, "o")
+    exchange.holds("o", Range(10, 2))
+    exchange.receives("o", bits(12, 13, 31, 32, 33, 34), bits(12, 31))
+    assert exchange.take("a") == Range(10, 4), "on into what comes"
+    exchange.measured("b", 2.0)
+    assert exchange.take("b", least_s=1.0) == Range(31, 2), "nothing is held: where its run has got to"
+    assert exchange.take("c") == Range(33, 2), "and then behind that"
+    exchange.failed("c", Range(33, 2))
+    exchange.receives("o", bits(), bits())
+    exchange.failed("b", Range(31, 2))
+    assert exchange.take("b") is None, "it is receiving that no more"
+
+
+def test_what_is_there_comes_before_what_an_origin_is_receiving() -> None:
+    exchange = Exchange(100, run=8)
+    exchange.connects("c", "o")
+    exchange.holds("o", Range(50, 1))
+    exchange.receives("o", bits(3, 4), bits(3))
+    exchange.begun_elsewhere(Range(50, 1))
+    assert [exchange.take("c"), exchange.take("c"), exchange.take("c")] == [Range(50, 1), Range(3, 2), None]
+
+
 def test_runs_follow_the_connections_rate_and_shrink_towards_the_end():
     exchange = Exchange(1000, run=4)
     exchange.connects("fast", "o")
