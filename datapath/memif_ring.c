@@ -28,8 +28,8 @@ static struct memif_end make(const struct memif_rings *r, bool in)
 {
   struct memif_ring *ring = (struct memif_ring *)(void *)(r->region[0].map + memif_ring_offset(!in));
   ring->cookie = MEMIF_COOKIE;
-  for (uint16_t i = 0; i < MEMIF_SLOTS; i++)
-    ring->desc[i] = (struct memif_desc){.length = r->slot, .offset = buffer_at(r, in, i)};
+  for (unsigned i = 0; i < MEMIF_SLOTS; i++)
+    ring->desc[i] = (struct memif_desc){.length = r->slot, .offset = buffer_at(r, in, (uint16_t)i)};
   return (struct memif_end){.ring = ring, .mask = MEMIF_SLOTS - 1};
 }
 

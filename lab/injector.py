@@ -274,14 +274,14 @@ class Injector:
                 file.write(bytes(min(1 << 20, shutil.disk_usage(folder).free)))
 
     def _lose_power(self) -> None:
-        """Every daemon of the lab ends at once, the masters too."""
+        """Every daemon of the lab ends at once, and what they have forked: the masters."""
         for process in self.lab.supervisor.processes:
             process.expected = True
             if process.running:
                 process.popen.kill()
         for pid in marked(self.lab.identity):
             with contextlib.suppress(OSError):
-                if b"datacast.master" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                if Path(f"/proc/{pid}/comm").read_text().strip() == "datacast-master":
                     os.kill(pid, signal.SIGKILL)
 
     def _get(self, path: str) -> dict[str, Any]:

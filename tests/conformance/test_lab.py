@@ -177,4 +177,4 @@ def test_an_appliances_link_carries_a_packet_once(tmp_path: Path, name: str, lin
 def test_an_unknown_data_plane_is_refused_with_those_there_are(tmp_path: Path) -> None:
     command = [str(DATACAST), "lab", "run", "--dataplane", "ovs+magic", "--size", "1M"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert done.returncode != 0 and "magic" in done.stderr and "dpdk, ovs, bmv2, p4" in done.stderr
+    assert done.returncode != 0 and "magic" in done.stderr and "dpdk, memif, ovs, bmv2, p4" in done.stderr
