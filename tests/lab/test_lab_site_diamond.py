@@ -33,8 +33,8 @@ def diamond(tmp_path_factory: pytest.TempPathFactory):
 
 
 def test_an_order_that_comes_by_two_ways_is_carried_out_once(diamond: Wan):
-    path = diamond.file(4 * MIB)
-    with diamond.carried(4 * MIB) as links:
+    path = diamond.file(8 * MIB)
+    with diamond.carried(8 * MIB) as links:
         group = diamond.order("ams", path, ["*/all"])
         eventually(lambda: both(diamond, group["id"]), 60, "syd has the order of both")
         group = diamond.end("ams", group)
