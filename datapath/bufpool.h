@@ -2,7 +2,8 @@
  *
  * Two kinds share one type. Pool buffers come in three sizes from a pool with an upper bound; cached packets live in
  * them. Lent buffers point into a port's receive ring and go back to the kernel with their last owner: frames that only
- * pass are never copied. What must outlive the round is copied (bufpool_copy), so the ring never waits for a cache. */
+ * pass are never copied. What must outlive the round is copied (bufpool_copy), so the ring never waits for a cache. A source
+ * lends what it sends, which may stay. */
 #ifndef DATAPATH_BUFPOOL_H
 #define DATAPATH_BUFPOOL_H
 
@@ -19,6 +20,7 @@ struct dc_buf {
   uint8_t *mem;
   struct bufpool *pool;               /* NULL: lent */
   void (*give_back)(struct dc_buf *); /* lent: the last owner is gone */
+  bool stays;                         /* lent by who can do without it for long: no ring waits for it */
   struct dc_buf *next;
 };
 

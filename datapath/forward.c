@@ -213,10 +213,10 @@ bool forward_crowded(const struct forward *f, const struct dc_segment *seg)
 }
 
 bool forward_data(struct forward *f, dc_time now, const struct dc_segment *ret, const struct dc_header *h,
-                  struct dc_buf *buf)
+                  struct dc_buf *buf, uint32_t off)
 {
   if (ret->n == 0) {
-    buf->data = buf->mem + DC_PREFIX_MAX - DC_HEADER_LEN;
+    buf->data += off - DC_HEADER_LEN;
     size_t front = dc_data_write(buf->data, DC_HEADER_LEN, ret, h, no_address, no_address);
     from_host(f, now, buf, (uint32_t)front + h->length);
     return front > 0;
@@ -226,7 +226,7 @@ bool forward_data(struct forward *f, dc_time now, const struct dc_segment *ret, 
     return false;
   }
   struct netport *p = f->port[ret->port[0]];
-  struct dc_tx tx = {.buf = buf, .off = DC_PREFIX_MAX, .len = h->length, .port = p->base.number};
+  struct dc_tx tx = {.buf = buf, .off = off, .len = h->length, .port = p->base.number};
   tx.prefix_len = (uint16_t)dc_data_write(tx.prefix, sizeof tx.prefix, ret, h, p->base.neighbour, p->base.mac);
   count_own(p, &tx, true, h->length);
   p->base.ops->push(&p->base, &tx, now);

@@ -83,10 +83,11 @@ void forward_mark(struct endpoint *e) __attribute__((nonnull));
 void forward_wake(struct endpoint *e, dc_time at) __attribute__((nonnull));
 struct endpoint *forward_find(const struct forward *f, uint32_t tree) __attribute__((nonnull));
 
-/* A data packet of an endpoint: buf holds `h->length` payload bytes at mem + DC_PREFIX_MAX (takes over the reference).
- * False when the segment leads nowhere here. */
+/* A data packet of an endpoint: buf holds `h->length` payload bytes at data + off (takes over the reference). Where `ret`
+ * stays on this host, the header is written in front of them, so they have DC_PREFIX_MAX bytes before them that are
+ * nobody's. False when the segment leads nowhere here. */
 bool forward_data(struct forward *f, dc_time now, const struct dc_segment *ret, const struct dc_header *h,
-                  struct dc_buf *buf) __attribute__((nonnull));
+                  struct dc_buf *buf, uint32_t off) __attribute__((nonnull));
 /* An interest of an endpoint. False when the route leads nowhere here, or no buffer is free. */
 bool forward_interest(struct forward *f, dc_time now, const struct dc_path *path, const struct dc_header *h)
     __attribute__((nonnull));

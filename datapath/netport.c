@@ -72,7 +72,7 @@ static void keep(struct netport *p)
 {
   for (uint32_t i = 0; i < p->n; i++) {
     struct dc_tx *tx = at(p, i);
-    if (tx->buf == NULL || tx->buf->pool != NULL)
+    if (tx->buf == NULL || tx->buf->pool != NULL || tx->buf->stays)
       continue;
     struct dc_buf *copy = bufpool_get(p->pool, tx->len);
     if (copy == NULL) { /* the pool is at its bound: an empty entry cannot stay in a queue, so the rest goes */

@@ -31,9 +31,10 @@ enum {
   BLOCKS_MAX = 1 << 18,
   HELD_ROWS_MAX = 4096,    /* runs of blocks that a host tells to have of what a group left */
   WANTS_MAX = 1024,        /* ranges of blocks that a member names */
-  DIGESTS_AHEAD = 8,       /* blocks that a source hashes beyond those assigned */
+  AHEAD_BLOCKS = 4,        /* that are read, hashed and kept before a source's tree comes to them */
+  AHEAD_BYTES = 64 << 20,  /* of all sources' kept blocks */
   VERIFY_AT_ONCE = 4,      /* blocks of one group that wait to be read back */
-  HASH_AT_ONCE = 4,        /* and of one source, to be hashed */
+  HASH_AT_ONCE = 4,        /* and of one source, to be hashed that none of its trees comes to */
   WORKER_THREADS_MAX = 8,  /* of one kind */
   HASH_THREADS_MAX = 4,    /* that write and hash; as many as there are processors, two at least */
   DISK_THREADS = 2,        /* that sync, rename, reserve and free */

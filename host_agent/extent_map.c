@@ -50,6 +50,14 @@ const struct dc_extent *extent_map_find(const struct extent_map *m, uint32_t seq
   return k == 0 || seq - m->e[k - 1].seq >= m->e[k - 1].count ? NULL : &m->e[k - 1];
 }
 
+const struct dc_extent *extent_map_from(const struct extent_map *m, uint32_t seq)
+{
+  uint32_t k = upto(m, seq);
+  if (k > 0 && seq - m->e[k - 1].seq < m->e[k - 1].count)
+    k--;
+  return k == m->n ? NULL : &m->e[k];
+}
+
 bool extent_map_piece(const struct extent_map *m, uint32_t seq, uint64_t *piece)
 {
   const struct dc_extent *e = extent_map_find(m, seq);

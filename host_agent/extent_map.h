@@ -14,6 +14,8 @@ struct extent_map {
 int extent_map_append(struct extent_map *m, const struct dc_extent *e) __attribute__((nonnull));
 /* The extent that holds seq, or NULL. Valid until the next change. */
 const struct dc_extent *extent_map_find(const struct extent_map *m, uint32_t seq) __attribute__((nonnull));
+/* The same, or the first one after it. */
+const struct dc_extent *extent_map_from(const struct extent_map *m, uint32_t seq) __attribute__((nonnull));
 bool extent_map_piece(const struct extent_map *m, uint32_t seq, uint64_t *piece) __attribute__((nonnull));
 void extent_map_cut(struct extent_map *m, uint32_t seq) __attribute__((nonnull));
 uint32_t extent_map_begin(const struct extent_map *m) __attribute__((nonnull));

@@ -85,6 +85,7 @@ static int run(struct agent *a, const struct options *o)
                           .disk = &a->disk,
                           .fetch = &a->fetch,
                           .origins = o->origins,
+                          .ahead_room = AHEAD_BYTES,
                           .sync = o->sync,
                           .owners = o->owners,
                           .keep_partial = o->keep_partial,

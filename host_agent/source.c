@@ -7,6 +7,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "ahead.h"
 #include "datacast/source.h"
 #include "extent_map.h"
 #include "receiver.h"
@@ -26,6 +27,7 @@ struct source_tree {
   struct extent_map extents;
   uint32_t sent; /* one past the highest sequence number sent */
   uint32_t mark; /* progress is told when `sent` gets there */
+  uint32_t turn; /* the number with which the next block begins: those ahead of it are read by then */
   struct window window;
   uint32_t bore; /* of the core's times of patience, as far as the master was told */
   bool attached;
@@ -65,15 +67,103 @@ static int read_at(const struct source *s, uint8_t *to, size_t n, uint64_t at)
   return 0;
 }
 
+/* ---- blocks, read ahead of a tree ---- */
+
+/* The next run of numbers from *seq on that carry pieces of one block: its first number, *block, and in *seq the number behind
+ * it. False: there is none. */
+static bool next_block(const struct source_tree *t, uint32_t *seq, uint32_t *first, uint32_t *block)
+{
+  const struct dc_extent *e = extent_map_from(&t->extents, *seq);
+  if (e == NULL)
+    return false;
+  *first = *seq > e->seq ? *seq : e->seq;
+  uint32_t per = t->group->layout.per_block, into = *first - e->seq, left = e->count - into;
+  uint64_t piece = e->first + into;
+  uint32_t run = per - (uint32_t)(piece % per);
+  *block = (uint32_t)(piece / per);
+  *seq = *first + (run < left ? run : left);
+  return true;
+}
+
+/* The tree comes to no piece of [from, to) any more. */
+static void pass(struct source_tree *t, uint32_t from, uint32_t to)
+{
+  uint32_t first, block;
+  while (t->group->local != NULL && next_block(t, &from, &first, &block) && first < to)
+    source_file_passed(t->group, block);
+}
+
+/* Blocks that come next are read. */
+static void read_ahead(struct source_tree *t)
+{
+  uint32_t seq = t->sent, first, block;
+  if (t->group->local == NULL)
+    return;
+  for (unsigned i = 0; i < AHEAD_BLOCKS && next_block(t, &seq, &first, &block); i++) {
+    source_file_near(t->group, block);
+    if (i == 0)
+      t->turn = seq;
+  }
+}
+
+/* The tree has sent up to `sent`, and `before` until now. */
+static void moved(struct source_tree *t, uint32_t before)
+{
+  if (t->group->local == NULL || t->sent < t->turn)
+    return;
+  uint32_t seq = before, first, block;
+  while (next_block(t, &seq, &first, &block) && seq <= t->sent)
+    source_file_passed(t->group, block);
+  read_ahead(t);
+}
+
+/* Is a block of the next batch being read? Whoever reads it beside that reads it twice. */
+static bool waits(const struct source_tree *t)
+{
+  uint32_t seq = t->sent, first, block;
+  bool wait = false;
+  while (!wait && t->group->local != NULL && next_block(t, &seq, &first, &block) && first < t->sent + BATCH)
+    wait = source_file_awaits(t->group, block);
+  return wait;
+}
+
+void source_go(struct group *g)
+{
+  for (unsigned i = 0; i < g->source->trees; i++)
+    forward_mark(&g->source->tree[i]->endpoint);
+}
+
 /* One data packet on its way. */
 struct packet {
   const struct dc_source_tx *tx;
   struct dc_buf *buf;
-  uint64_t at; /* in the file */
+  uint32_t off; /* of the payload in buf */
+  bool there;   /* it is in buf already */
+  uint64_t at;  /* in the file */
   uint32_t len;
 };
 
-static unsigned packets_of(const struct source_tree *t, const struct dc_source_tx *tx, unsigned n, struct packet *p)
+/* A buffer for a piece, with its bytes if they are kept. False without memory. */
+static bool fill(struct source_tree *t, struct packet *p, uint64_t piece)
+{
+  const struct dc_layout *l = &t->group->layout;
+  struct ahead_block *kept =
+      t->group->local == NULL ? NULL : source_file_kept(t->group, (uint32_t)(piece / l->per_block));
+  uint32_t i = (uint32_t)(piece % l->per_block);
+  p->there = kept != NULL;
+  if (kept != NULL && p->tx->ret->n > 0) {
+    p->buf = ahead_piece(kept, i);
+    p->off = 0;
+    return true;
+  }
+  p->off = DC_PREFIX_MAX; /* room for what a node writes */
+  p->buf = bufpool_get(&t->endpoint.forward->pool, DC_PREFIX_MAX + p->len);
+  if (p->buf != NULL && kept != NULL)
+    memcpy(p->buf->data + p->off, kept->bytes + (size_t)i * l->piece, p->len);
+  return p->buf != NULL;
+}
+
+static unsigned packets_of(struct source_tree *t, const struct dc_source_tx *tx, unsigned n, struct packet *p)
 {
   const struct dc_layout *l = &t->group->layout;
   unsigned m = 0;
@@ -81,27 +171,27 @@ static unsigned packets_of(const struct source_tree *t, const struct dc_source_t
     uint64_t piece;
     if (!extent_map_piece(&t->extents, tx[i].seq, &piece))
       continue; /* cut off meanwhile */
-    uint32_t len = dc_layout_piece_len(l, piece);
-    struct dc_buf *buf = bufpool_get(&t->endpoint.forward->pool, DC_PREFIX_MAX + len);
-    if (buf != NULL) /* else as if lost on the link; the pool has counted it */
-      p[m++] = (struct packet){.tx = &tx[i], .buf = buf, .at = piece * l->piece, .len = len};
+    p[m] = (struct packet){.tx = &tx[i], .at = piece * l->piece, .len = dc_layout_piece_len(l, piece)};
+    m += fill(t, &p[m], piece); /* else as if lost on the link; the pool has counted it */
   }
   return m;
 }
 
-/* The bytes of the first packet, and of those that follow it in the file, with one call and into their places. Returns how many
- * packets; *error: 0, an errno, or -1 when the file is shorter. */
+/* The bytes of the first packet, unless they are there, and of those that follow it in the file, with one call and into their
+ * places. Returns how many packets; *error: 0, an errno, or -1 when the file is shorter. */
 static unsigned read_run(const struct source *s, const struct packet *p, unsigned n, int *error)
 {
   struct iovec v[BATCH];
   unsigned run = 0;
+  *error = 0;
+  if (p[0].there)
+    return 1;
   do
-    v[run] = (struct iovec){p[run].buf->mem + DC_PREFIX_MAX, p[run].len};
-  while (++run < n && p[run].at == p[run - 1].at + p[run - 1].len);
+    v[run] = (struct iovec){p[run].buf->data + p[run].off, p[run].len};
+  while (++run < n && !p[run].there && p[run].at == p[run - 1].at + p[run - 1].len);
   ssize_t got =
       s->file->folder == NULL ? preadv(s->file->fd, v, (int)run, (off_t)p[0].at) : 0; /* a bundle: piece by piece */
   uint64_t there = got > 0 ? (uint64_t)got : 0; /* what it did not bring is asked for once more */
-  *error = 0;
   for (unsigned i = 0; i < run && *error == 0; i++) {
     uint32_t have = there < p[i].len ? (uint32_t)there : p[i].len;
     there -= have;
@@ -119,7 +209,7 @@ static void send_packet(struct source_tree *t, dc_time now, const struct packet 
                         .seq = tx->seq};
   if (t->group->t_first_ns == 0)
     group_first(t->group);
-  forward_data(t->endpoint.forward, now, tx->ret, &h, p->buf);
+  forward_data(t->endpoint.forward, now, tx->ret, &h, p->buf, p->off);
   if (tx->seq >= t->sent)
     t->sent = tx->seq + 1;
 }
@@ -163,9 +253,13 @@ static bool poll(struct endpoint *e, dc_time now)
 {
   struct source_tree *t = (struct source_tree *)(void *)e;
   struct dc_source_tx tx[BATCH];
+  uint32_t before = t->sent;
+  if (waits(t))
+    return false; /* source_go */
   unsigned n = dc_source_poll(t->core, now, tx, BATCH);
   if (!send_batch(t, now, tx, n))
     return false; /* and the tree may be gone */
+  moved(t, before);
   if (n > 0 && forward_crowded(e->forward, tx[n - 1].ret)) {
     n = 0;
     forward_wake(e, now + CROWDED_WAIT);
@@ -212,6 +306,7 @@ static void drop_tree(struct group *g, unsigned i)
   struct source_tree *t = s->tree[i];
   struct groups *all = g->all;
   detach(t);
+  pass(t, t->sent, UINT32_MAX);
   extent_map_free(&t->extents);
   loop_bury(all->host->loop, t->core); /* a poll of it may be on the stack */
   loop_bury(all->host->loop, t);
@@ -315,8 +410,11 @@ bool source_assign(struct group *g, uint32_t tree, const struct dc_extent *e, st
                      extent_map_end(&t->extents));
   dc_source_assign(t->core, e->seq, e->count);
   t->mark = extent_map_mark(&t->extents, t->sent);
-  if (g->local != NULL)
+  if (g->local != NULL) {
+    source_file_leave(g, (uint32_t)(e->first / g->layout.per_block), end);
     source_file_want(g, end);
+    read_ahead(t);
+  }
   return true;
 }
 
@@ -325,6 +423,7 @@ void source_cut(struct group *g, uint32_t tree, uint32_t seq)
   struct source_tree *t = find_tree(g->source, tree);
   if (t == NULL)
     return;
+  pass(t, seq, UINT32_MAX);
   extent_map_cut(&t->extents, seq);
   dc_source_cut(t->core, seq);
   t->mark = extent_map_mark(&t->extents, t->sent);

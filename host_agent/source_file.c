@@ -7,28 +7,39 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ahead.h"
 #include "folder.h"
 #include "params.h"
+#include "source.h"
 #include "target.h"
 #include "wants.h"
 
 /* How often the path is looked at: is it still this file? */
 #define CHECK_EVERY (250 * DC_MS)
-/* Digests gather for so long before they are told. */
-#define TELL_AFTER (2 * DC_MS)
+/* Digests gather for so long before they are told; the last ones are told at once. */
+#define TELL_AFTER (20 * DC_MS)
+
+/* A block on its way to a digest. One that a tree of this source comes to is read when the tree is near. */
+enum hashing { NOT_HASHED, LEFT_TO_TREE, BEING_HASHED, PASSED_BEFORE, HASHED };
 
 struct source_file {
   struct group *group;
   char *path, *unfinished; /* unfinished: the group that left it; NULL: a file that was there */
   struct file *file;
   struct stat stat; /* as it was opened */
-  struct timer check, tell;
+  struct timer check, tell, rest;
   uint32_t looked; /* which of a directory's entries are looked at next */
-  /* digests, in the order of blocks */
+  /* digests, in the order in which they were found */
   uint32_t blocks, hashed, told, wanted; /* wanted: one past the highest block assigned */
-  uint32_t begun;                        /* blocks [hashed, begun) are being hashed, or wait for one before them */
-  uint64_t ready;                        /* bit i: block hashed + i has its digest already */
+  uint32_t skipped;                      /* blocks that need none */
+  uint32_t under_way;                    /* blocks that are being hashed and not kept */
+  uint32_t checked;                      /* `hashed` when it was looked at last */
+  uint32_t first;                        /* no block before it is NOT_HASHED */
+  uint8_t *state;                        /* enum hashing, of each block */
+  uint32_t *order;                       /* the blocks that have their digest, `hashed` of them */
   uint8_t (*digest)[DIGEST_LEN];
+  struct ahead *ahead;
+  struct ahead_block **kept;     /* of each block; NULL: not read, or not kept */
   uint8_t *skip;                 /* per block: nobody wants it, or it is not here; NULL: all are wanted and here */
   uint8_t (*before)[DIGEST_LEN]; /* of what a group left: as they were verified */
 };
@@ -233,6 +244,9 @@ static void changed(struct group *g)
   group_fail(g, &why);
 }
 
+static void hash_on(struct source_file *s);
+static void leave_nothing(struct source_file *s);
+
 static void check(struct timer *t, dc_time now)
 {
   struct source_file *s = (struct source_file *)(void *)((char *)t - offsetof(struct source_file, check));
@@ -247,10 +261,14 @@ static void check(struct timer *t, dc_time now)
     return;
   }
   close(fd);
-  if (!same(&st, &s->stat) || (s->file->folder != NULL && !folder_same(s->file->folder, &s->looked)))
+  if (!same(&st, &s->stat) || (s->file->folder != NULL && !folder_same(s->file->folder, &s->looked))) {
     changed(g);
-  else
-    loop_timer(g->all->host->loop, t, now + CHECK_EVERY);
+    return;
+  }
+  if (s->checked == s->hashed) /* nobody asks the trees: whoever has the pieces already waits for their digests */
+    leave_nothing(s);
+  s->checked = s->hashed;
+  loop_timer(g->all->host->loop, t, now + CHECK_EVERY);
 }
 
 /* ---- digests ---- */
@@ -262,77 +280,147 @@ static void tell(struct timer *t, dc_time now)
   while (s->told < s->hashed && s->group->state == GROUP_RUNNING) {
     json_t *list = json_array();
     for (; json_array_size(list) < DIGESTS_PER_EVENT && s->told < s->hashed; s->told++) {
-      if (s->skip != NULL && s->skip[s->told])
-        continue;
       char hex[65];
-      hex_write(hex, s->digest[s->told], 32);
-      json_array_append_new(list, json_pack("[i,s]", (int)s->told, hex));
+      uint32_t block = s->order[s->told];
+      hex_write(hex, s->digest[block], 32);
+      json_array_append_new(list, json_pack("[i,s]", (int)block, hex));
     }
     group_event(s->group, "digests", json_pack("{s:o}", "blocks", list));
   }
 }
 
-static void hash_on(struct source_file *s);
-
-/* Over the blocks that have their digest, or need none. */
-static void advance(struct source_file *s)
+/* False when the group has failed. */
+static bool judge(struct group *g, const struct job *j)
 {
-  for (; s->ready & 1; s->ready >>= 1)
-    s->hashed++;
+  struct source_file *s = g->local;
+  if (j->error > 0) {
+    struct fault why;
+    source_file_fault(&why, j->error, s->path);
+    group_fail(g, &why);
+    return false;
+  }
+  if (j->error < 0 || !same(&j->stat, &s->stat) ||
+      (s->before != NULL && memcmp(s->before[j->tag], j->digest, DIGEST_LEN) != 0)) {
+    changed(g);
+    return false;
+  }
+  return true;
 }
 
 static void hashed(struct job *j)
 {
   struct group *g = j->owner;
+  if (g == NULL || g->state != GROUP_RUNNING || j->error == EINTR || !judge(g, j)) {
+    ahead_unref(j->block);
+    return;
+  }
   struct source_file *s = g->local;
-  if (g->state != GROUP_RUNNING || j->error == EINTR)
-    return;
-  if (j->error > 0) {
-    struct fault why;
-    source_file_fault(&why, j->error, s->path);
-    group_fail(g, &why);
-    return;
-  }
-  if (j->error < 0 || !same(&j->stat, &s->stat)) {
-    changed(g);
-    return;
-  }
-  if (s->before != NULL && memcmp(s->before[j->tag], j->digest, DIGEST_LEN) != 0) {
-    changed(g);
-    return;
-  }
+  s->under_way -= j->block == NULL;
+  if (s->state[j->tag] == BEING_HASHED)
+    s->kept[j->tag] = j->block;
+  else
+    ahead_unref(j->block);
+  s->state[j->tag] = HASHED;
   memcpy(s->digest[j->tag], j->digest, DIGEST_LEN);
-  s->ready |= UINT64_C(1) << (j->tag - s->hashed);
-  advance(s);
-  if (s->tell.pos == 0 && s->told < s->hashed)
+  s->order[s->hashed++] = (uint32_t)j->tag;
+  if (s->hashed + s->skipped == s->blocks) /* who has all pieces waits for these */
+    loop_timer(g->all->host->loop, &s->tell, g->all->host->loop->now);
+  else if (s->tell.pos == 0)
     loop_timer(g->all->host->loop, &s->tell, g->all->host->loop->now + TELL_AFTER);
+  source_go(g);
   hash_on(s);
 }
 
-/* Hash the next blocks, if they are not too far ahead of what was assigned. Reading them also brings them into the page
- * cache, so that the loop's own reads find them there. */
-static void hash_on(struct source_file *s)
+static void hash_block(struct source_file *s, uint32_t block, struct ahead_block *keep)
 {
   struct group *g = s->group;
-  uint64_t block = (uint64_t)g->layout.piece * g->layout.per_block;
-  while (s->begun < s->hashed + HASH_AT_ONCE && s->begun < s->blocks &&
-         s->begun < (uint64_t)s->wanted + DIGESTS_AHEAD) {
-    if (s->skip != NULL && s->skip[s->begun]) {
-      s->ready |= UINT64_C(1) << (s->begun++ - s->hashed);
-      advance(s);
-      continue;
-    }
-    struct job *j = job_new(JOB_HASH);
-    if (j == NULL)
-      return;
-    j->tag = s->begun++;
-    j->file = file_ref(s->file);
-    j->off = j->tag * block;
-    j->len = g->layout.size - j->off < block ? g->layout.size - j->off : block;
-    j->done = hashed;
-    j->owner = g;
-    worker_submit(g->all->host->worker, j, NULL);
+  struct job *j = job_new(JOB_HASH);
+  if (j == NULL) { /* it is tried again */
+    ahead_unref(keep);
+    return;
   }
+  uint64_t bytes = (uint64_t)g->layout.piece * g->layout.per_block;
+  s->state[block] = BEING_HASHED;
+  s->under_way += keep == NULL;
+  j->tag = block;
+  j->file = file_ref(s->file);
+  j->off = block * bytes;
+  j->len = g->layout.size - j->off < bytes ? g->layout.size - j->off : bytes;
+  j->block = keep;
+  j->done = hashed;
+  j->owner = g;
+  worker_submit(g->all->host->worker, j, NULL);
+}
+
+/* The next blocks that are wanted and that no tree of this source comes to. */
+static void hash_on(struct source_file *s)
+{
+  while (s->under_way < HASH_AT_ONCE && s->first < s->wanted) {
+    const uint8_t *next = memchr(s->state + s->first, NOT_HASHED, s->wanted - s->first);
+    s->first = next == NULL ? s->wanted : (uint32_t)(next - s->state);
+    if (next == NULL)
+      return;
+    hash_block(s, s->first, NULL);
+    if (s->state[s->first] == NOT_HASHED)
+      return; /* no memory */
+  }
+}
+
+static void hash_rest(struct timer *t, dc_time now)
+{
+  (void)now;
+  struct source_file *s = (struct source_file *)(void *)((char *)t - offsetof(struct source_file, rest));
+  if (s->group->state == GROUP_RUNNING)
+    hash_on(s);
+}
+
+static void left(struct source_file *s, uint32_t block)
+{
+  s->state[block] = NOT_HASHED;
+  if (block < s->first)
+    s->first = block;
+}
+
+static void leave_nothing(struct source_file *s)
+{
+  for (uint32_t b = 0; b < s->wanted; b++)
+    if (s->state[b] == LEFT_TO_TREE)
+      left(s, b);
+  hash_on(s);
+}
+
+/* ---- for trees ---- */
+
+void source_file_leave(struct group *g, uint32_t first, uint32_t end)
+{
+  struct source_file *s = g->local;
+  for (uint32_t b = first; b < end; b++)
+    if (s->state[b] == NOT_HASHED)
+      s->state[b] = LEFT_TO_TREE;
+}
+
+void source_file_near(struct group *g, uint32_t block)
+{
+  struct source_file *s = g->local;
+  if (s->state[block] == LEFT_TO_TREE)
+    hash_block(s, block, ahead_take(s->ahead));
+}
+
+bool source_file_awaits(const struct group *g, uint32_t block) { return g->local->state[block] == BEING_HASHED; }
+
+struct ahead_block *source_file_kept(const struct group *g, uint32_t block) { return g->local->kept[block]; }
+
+void source_file_passed(struct group *g, uint32_t block)
+{
+  struct source_file *s = g->local;
+  ahead_unref(s->kept[block]);
+  s->kept[block] = NULL;
+  if (s->state[block] == BEING_HASHED)
+    s->state[block] = PASSED_BEFORE;
+  if (s->state[block] != LEFT_TO_TREE)
+    return;
+  left(s, block);
+  loop_timer(g->all->host->loop, &s->rest, g->all->host->loop->now);
 }
 
 void source_file_repeat(struct group *g)
@@ -378,6 +466,35 @@ static uint8_t (*verified_then(const struct known *k, uint8_t **skip, uint32_t b
   return before;
 }
 
+static bool digests_open(struct source_file *s, struct host *h, const struct dc_layout *l, const uint8_t *skip)
+{
+  s->blocks = dc_layout_blocks(l);
+  size_t n = s->blocks > 0 ? s->blocks : 1;
+  s->digest = calloc(n, DIGEST_LEN);
+  s->state = calloc(n, 1);
+  s->order = calloc(n, sizeof *s->order);
+  s->kept = calloc(n, sizeof(struct ahead_block *));
+  s->ahead = ahead_new(&h->ahead_room, l);
+  if (s->digest == NULL || s->state == NULL || s->order == NULL || s->kept == NULL || s->ahead == NULL)
+    return false;
+  for (uint32_t b = 0; skip != NULL && b < s->blocks; b++) {
+    s->skipped += skip[b];
+    s->state[b] = skip[b] ? HASHED : NOT_HASHED;
+  }
+  return true;
+}
+
+static void digests_close(struct source_file *s)
+{
+  for (uint32_t b = 0; s->kept != NULL && b < s->blocks; b++)
+    ahead_unref(s->kept[b]);
+  ahead_close(s->ahead);
+  free(s->kept);
+  free(s->order);
+  free(s->state);
+  free(s->digest);
+}
+
 bool source_file_open(struct group *g, const char *path, const json_t *part, struct fault *why)
 {
   struct host *h = g->all->host;
@@ -391,41 +508,39 @@ bool source_file_open(struct group *g, const char *path, const json_t *part, str
   }
   struct source_file *s = calloc(1, sizeof *s);
   uint32_t blocks = dc_layout_blocks(&g->layout);
-  uint8_t(*digest)[DIGEST_LEN] = calloc(blocks > 0 ? blocks : 1, DIGEST_LEN);
   uint8_t *skip = NULL;
   if (!wants_read(json_object_get(part, "wants"), &g->layout, &skip, why)) {
     free(s);
     file_unref(k.file);
-    free(digest);
     return false;
   }
   char *copy = strdup(path), *left = unfinished == NULL ? NULL : strdup(unfinished);
   uint8_t(*before)[DIGEST_LEN] = unfinished == NULL ? NULL : verified_then(&k, &skip, blocks);
-  if (s == NULL || digest == NULL || copy == NULL || (unfinished != NULL && (left == NULL || before == NULL))) {
+  bool whole = s != NULL && copy != NULL && (unfinished == NULL || (left != NULL && before != NULL));
+  if (!whole || !digests_open(s, h, &g->layout, skip)) {
+    if (s != NULL)
+      digests_close(s);
     free(skip);
     free(s);
     file_unref(k.file);
-    free(digest);
     free(copy);
     free(left);
     free(before);
     return fault_set(why, "io", "out of memory");
   }
   (void)posix_fadvise(k.file->fd, 0, 0, POSIX_FADV_SEQUENTIAL); /* several trees read at several places, but forwards */
-  *s = (struct source_file){.path = copy,
-                            .unfinished = left,
-                            .before = before,
-                            .file = k.file,
-                            .stat = k.stat,
-                            .group = g,
-                            .blocks = blocks,
-                            .digest = digest,
-                            .skip = skip,
-                            .check = {.fire = check, .at = DC_NEVER},
-                            .tell = {.fire = tell, .at = DC_NEVER}};
+  s->path = copy;
+  s->unfinished = left;
+  s->before = before;
+  s->file = k.file;
+  s->stat = k.stat;
+  s->group = g;
+  s->skip = skip;
+  s->check = (struct timer){.fire = check, .at = DC_NEVER};
+  s->tell = (struct timer){.fire = tell, .at = DC_NEVER};
+  s->rest = (struct timer){.fire = hash_rest, .at = DC_NEVER};
   g->local = s;
   loop_timer(h->loop, &s->check, h->loop->now + CHECK_EVERY);
-  hash_on(s);
   return true;
 }
 
@@ -446,13 +561,13 @@ void source_file_want(struct group *g, uint32_t end)
   struct source_file *s = g->local;
   if (end > s->wanted)
     s->wanted = end;
-  hash_on(s);
+  loop_timer(g->all->host->loop, &s->rest, g->all->host->loop->now); /* when all of the order is known */
 }
 
 void source_file_status(const struct group *g, json_t *to)
 {
   json_object_set_new(to, "blocks", json_integer(g->local->blocks));
-  json_object_set_new(to, "hashed", json_integer(g->local->hashed));
+  json_object_set_new(to, "hashed", json_integer(g->local->hashed + g->local->skipped));
 }
 
 void source_file_stop(struct group *g)
@@ -460,6 +575,7 @@ void source_file_stop(struct group *g)
   struct loop *l = g->all->host->loop;
   loop_timer(l, &g->local->check, DC_NEVER);
   loop_timer(l, &g->local->tell, DC_NEVER);
+  loop_timer(l, &g->local->rest, DC_NEVER);
 }
 
 void source_file_close(struct group *g)
@@ -468,7 +584,7 @@ void source_file_close(struct group *g)
   source_file_stop(g);
   worker_forget(g->all->host->worker, g);
   file_unref(s->file);
-  free(s->digest);
+  digests_close(s);
   free(s->skip);
   free(s->before);
   free(s->unfinished);

@@ -4,6 +4,8 @@
 
 #include "group.h"
 
+struct ahead_block;
+
 /* As g->local. `part` may hold `mtime_ns` and `inode` as `stat` told them: then another file at this path is refused
  * (`changed`). `unfinished` in it names a group: the file is what that one left of `path`, a destination, and the blocks
  * that were verified then are all that this source has. */
@@ -11,9 +13,17 @@ bool source_file_open(struct group *g, const char *path, const json_t *part, str
     __attribute__((nonnull(1, 2, 4)));
 struct file *source_file(struct group *g) __attribute__((nonnull));
 const char *source_file_path(const struct group *g) __attribute__((nonnull));
-/* Blocks before `end` are going to be sent, by this source or by another one that has the same file: they are hashed,
- * and a few more. */
+/* Blocks before `end` are going to be sent, by this source or by another one that has the same file: they are hashed. */
 void source_file_want(struct group *g, uint32_t end) __attribute__((nonnull));
+/* Of blocks that a tree of this source sends: those of [first, end) are hashed when the tree is near them, and kept until it has
+ * passed, so that they are read once. Between the first two calls the tree waits for the third to become false. */
+void source_file_leave(struct group *g, uint32_t first, uint32_t end) __attribute__((nonnull));
+void source_file_near(struct group *g, uint32_t block) __attribute__((nonnull));
+bool source_file_awaits(const struct group *g, uint32_t block) __attribute__((nonnull));
+struct ahead_block *source_file_kept(const struct group *g, uint32_t block)
+    __attribute__((nonnull));                                                      /* NULL: read it */
+void source_file_passed(struct group *g, uint32_t block) __attribute__((nonnull)); /* or will not come to it */
+
 /* Tell all digests known so far again. */
 void source_file_repeat(struct group *g) __attribute__((nonnull));
 void source_file_status(const struct group *g, json_t *to) __attribute__((nonnull));

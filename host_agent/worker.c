@@ -1,3 +1,4 @@
+#include "ahead.h"
 #include "fetch.h"
 #include "folder.h"
 #include "sha256.h"
@@ -130,14 +131,15 @@ static int hash(struct worker *w, struct job *j, uint8_t *buffer)
     if (__atomic_load_n(&w->stopping, __ATOMIC_RELAXED))
       return EINTR;
     size_t n = end - at < READ_BYTES ? (size_t)(end - at) : READ_BYTES;
-    ssize_t got = file_read(j->file, buffer, n, at);
+    uint8_t *to = j->block == NULL ? buffer : j->block->bytes + (at - j->off);
+    ssize_t got = file_read(j->file, to, n, at);
     if (got < 0 && errno == EINTR)
       continue;
     if (got < 0)
       return errno == ESTALE ? -1 : errno;
     if (got == 0)
       return -1;
-    blake3_hasher_update(&h, buffer, (size_t)got);
+    blake3_hasher_update(&h, to, (size_t)got);
     at += (uint64_t)got;
   }
   blake3_hasher_finalize(&h, j->digest, DIGEST_LEN);
@@ -401,7 +403,7 @@ static void disown(struct worker *w, struct job *j)
 
 static void end(struct job *j)
 {
-  if (j->done != NULL && (j->owner != NULL || j->kind == JOB_WRITE))
+  if (j->done != NULL && (j->owner != NULL || j->kind == JOB_WRITE || j->block != NULL))
     j->done(j);
   job_free(j);
 }

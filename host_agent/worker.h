@@ -51,10 +51,12 @@ struct lane *lane_new(void); /* NULL without memory */
 void lane_unref(struct lane *l);
 
 struct stages;
+struct ahead_block;
 struct fetch;
 
 enum job_kind {
-  JOB_HASH,     /* digest of [off, off + len); `stat` of the file afterwards; `flush`: start writing it back */
+  JOB_HASH, /* digest of [off, off + len), left in `block` if there is one; `stat` of the file afterwards; `flush`: start
+                 * writing it back */
   JOB_WRITE,    /* write `bytes`; `begins`, `ends` a block: its digest, if this lane wrote all of it in order */
   JOB_NOTE,     /* write `digest` at `off`: which block was verified */
   JOB_ALLOCATE, /* reserve [off, off + len) */
@@ -79,6 +81,7 @@ struct job {
   bool keep;                  /* JOB_FINISH that is never run: leave the temporary file */
   uint8_t *bytes;             /* JOB_WRITE: of `stages`, which `done` gives them back to; JOB_READ: its own */
   struct stages *stages;
+  struct ahead_block *block;             /* JOB_HASH: of the loop, which `done` gives it back to */
   struct fetch *fetch;                   /* JOB_FETCH: owned */
   int dir;                               /* owned: closed when the job is freed; -1: none */
   char temp[256], name[256], wrong[256]; /* wrong: with EBADE (unpack.h) */
@@ -90,7 +93,7 @@ struct job {
   struct stat stat;
   /* the loop's side */
   void (*done)(struct job *j); /* the job is freed afterwards */
-  void *owner;                 /* cleared when the owner goes; `done` comes all the same for JOB_WRITE */
+  void *owner;                 /* cleared when the owner goes; `done` comes all the same for JOB_WRITE and `block` */
   uint64_t tag;
   struct lane *lane; /* NULL or one reference */
   struct job *next, *next_owned;

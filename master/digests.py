@@ -16,6 +16,7 @@ class Digests:
     def __init__(self) -> None:
         self._rows: list[list[Any]] = []
         self._since = 0.0
+        self._told = 0
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -25,12 +26,14 @@ class Digests:
         self._rows += rows
 
     def due(self, now: float, delay_s: float, blocks: int) -> bool:
-        """Have the first waited for long enough, or are all `blocks` there?"""
-        return bool(self._rows) and (now - self._since >= delay_s or len(self._rows) >= min(blocks, TOLD_MAX))
+        """Have the first waited for long enough, or are these the last of `blocks`?"""
+        last = self._told + len(self._rows) >= blocks
+        return bool(self._rows) and (last or now - self._since >= delay_s or len(self._rows) >= TOLD_MAX)
 
     def take(self) -> list[list[Any]]:
         """Rows for the next order."""
         rows, self._rows = self._rows[:TOLD_MAX], self._rows[TOLD_MAX:]
+        self._told += len(rows)
         return rows
 
 

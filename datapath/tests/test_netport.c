@@ -97,6 +97,23 @@ static void test_a_hello_too_long_for_the_link_is_dropped(void)
   CHECK(port.extra.oversized == before + 1 && pool.in_use == 0);
 }
 
+static void given(struct dc_buf *b) { b->cap = 0; }
+
+static void test_what_a_ring_lends_is_copied_when_it_waits_and_what_may_stay_is_not(void)
+{
+  static uint8_t bytes[100];
+  struct dc_buf ring = {.refs = 1, .cap = 100, .data = bytes, .give_back = given}, block = ring;
+  block.stays = true;
+  struct dc_tx tx = {.buf = &ring, .len = 100, .prefix_len = DC_ETHER_LEN};
+  port.base.ops->push(&port.base, &tx, loop.now);
+  tx.buf = &block;
+  port.base.ops->push(&port.base, &tx, loop.now);
+  leave(0);
+  CHECK(ring.cap == 0 && block.cap == 100 && pool.in_use == 1);
+  leave(2);
+  CHECK(n == 2 && block.cap == 0 && pool.in_use == 0);
+}
+
 static void test_a_frame_that_is_never_taken_does_not_stop_the_port(void)
 {
   uint64_t before = port.extra.errors;
@@ -131,6 +148,7 @@ int main(void)
     test_a_full_queue_gives_its_newest_frame_for_it();
   }
   test_a_hello_too_long_for_the_link_is_dropped();
+  test_what_a_ring_lends_is_copied_when_it_waits_and_what_may_stay_is_not();
   test_a_frame_that_is_never_taken_does_not_stop_the_port();
   netport_close(&port);
   bufpool_close(&pool);

@@ -35,6 +35,8 @@ static void order_and_gaps(void)
   CHECK(extent_map_piece(&m, 14, &piece) && piece == 104);
   CHECK(extent_map_piece(&m, 20, &piece) && piece == 7);
   CHECK(extent_map_find(&m, 23)->first == 7 && extent_map_find(&m, 17) == NULL);
+  CHECK(extent_map_from(&m, 0)->first == 100 && extent_map_from(&m, 14)->first == 100);
+  CHECK(extent_map_from(&m, 15)->first == 7 && extent_map_from(&m, 23)->first == 7 && extent_map_from(&m, 24) == NULL);
   CHECK(extent_map_begin(&m) == 10 && extent_map_end(&m) == 24);
   extent_map_free(&m);
   CHECK(m.n == 0);

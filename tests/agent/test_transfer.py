@@ -301,6 +301,31 @@ def test_reroute_goes_on_from_what_is_there(make_net: Callable[[Path], Net], tmp
     assert got["data"] - got["duplicates"] == transfer.pieces
 
 
+def bytes_read(pid: int) -> int:
+    words = Path(f"/proc/{pid}/io").read_text().split()
+    return int(words[words.index("rchar:") + 1])
+
+
+def test_a_source_reads_its_file_once_to_hash_and_to_send_it(pair: Net, tmp_path: Path) -> None:
+    source = random_file(tmp_path / "f", 24_000_000)
+    transfer = Transfer(pair, "a", source, {"b": path_direct()}, piece=8000, per_block=125, rate=10**9, credits=32)
+    before = bytes_read(pair.agents["a"].process.pid)
+    transfer.deliver()
+    assert digest(Path(transfer.dest["b"])) == digest(source)
+    assert bytes_read(pair.agents["a"].process.pid) - before < 1.3 * source.stat().st_size
+
+
+def test_digests_of_what_nobody_asks_for_are_told_all_the_same(pair: Net, tmp_path: Path) -> None:
+    """A receiver may have the pieces already: it waits for digests, and the tree never comes to their blocks."""
+    transfer = Transfer(pair, "a", random_file(tmp_path / "f", 4_000_000), {"b": path_direct()}, piece=1000)
+    run("ip", "-n", pair.namespace("a"), "link", "set", "p0", "down")
+    transfer.open()
+    transfer.assign()
+    transfer.client.wait(lambda: transfer.status()["a"]["hashed"] == 40, "every digest")
+    told = [b for e in transfer.client.events if e["event"] == "digests" for b, _ in e["blocks"]]
+    assert sorted(told) == list(range(40)), "each is told once"
+
+
 @pytest.mark.slow
 def test_memory_stays_bounded_with_a_large_file(
     pair: Net, tmp_path: Path, record_property: Callable[[str, object], None]
