@@ -176,7 +176,9 @@ class Manager:
         effects: list[Effect] = []
         port = session.config.port_of(info.number)
         up, was = info.up and not gone, before is not None and before.up
+        turned: tuple[int, ...] = ()
         if port is not None and up != was:
+            turned = (port,)
             session.report = max(session.report + 1, t_ns // 1_000_000)
             if not up:
                 session.seen.pop(port, None)
@@ -191,10 +193,8 @@ class Manager:
         appliance = session.config.appliance
         if appliance is not None and appliance.number == info.number and was and not up:
             effects += self._appliance(now, t_ns, session, silent=True)
-        concerned = {name} if before is None or gone or before.mac != info.mac else set()
-        if port is not None and up != was:
-            concerned |= {name} | self.cables.touched(name, (port,))
-        return effects + self._program_those(concerned)
+        concerned = {name} if turned or before is None or gone or before.mac != info.mac else set()
+        return effects + self._program_those(concerned | self.cables.touched(name, turned))
 
     # ---- the cache appliance ----
     def _appliance(self, now: float, t_ns: int, session: Session, *, silent: bool) -> list[Effect]:

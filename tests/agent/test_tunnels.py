@@ -169,17 +169,20 @@ def test_garbage_of_the_neighbour_s_own_address_does_no_harm(make_net: Callable[
     Transfer(net, "a", random_file(tmp_path / "file", 300_000), {"b": path_direct()}, piece=piece()).deliver()
 
 
-def test_the_fabric_manager_gives_tunnels_out_and_takes_them_back(make_net: Callable[[Path], Net]) -> None:
-    net = routed(make_net(PLAIN))
-    net.start("b", "--tunnel", f"0={V4['b']},{V4['a']}")
+@pytest.mark.parametrize("at", [V4, V6], ids=["v4", "v6"])
+def test_the_fabric_manager_gives_tunnels_out_and_takes_them_back(
+    make_net: Callable[[Path], Net], at: dict[str, str]
+) -> None:
+    net = routed(make_net(PLAIN), at)
+    net.start("b", "--tunnel", f"0={at['b']},{at['a']}")
     manager = Manager(net)
     net.start("a", "--tunnel-slots", "2", "--fabric-manager", "198.18.0.1:7500")
     assert [port["up"] for port in manager.accept()["ports"]] == [False, False]
-    given = {"port": 0, "local": V4["a"], "remote": V4["b"], "mtu": PATH_MTU}
-    wrong = [{"port": 9, "local": V4["a"], "remote": V4["b"]}, {"port": 1, "local": V4["a"], "remote": "b"}, 7]
+    given = {"port": 0, "local": at["a"], "remote": at["b"], "mtu": PATH_MTU}
+    wrong = [{"port": 9, "local": at["a"], "remote": at["b"]}, {"port": 1, "local": at["a"], "remote": "b"}, 7]
     manager.send({"type": "registered", "node": "a", "heartbeat_ms": 50, "tunnels": [given, *wrong]})
     until(lambda: port_of(net, "a")["up"] and port_of(net, "b")["up"], "both ends up")
-    assert port_of(net, "a")["mtu"] == piece() + constants.HEADER_LEN
+    assert port_of(net, "a")["mtu"] == piece(at is V6) + constants.HEADER_LEN
     manager.send({"type": "registered", "node": "a", "heartbeat_ms": 50, "tunnels": []})
     until(lambda: not port_of(net, "a")["up"], "the tunnel taken back")
     manager.send({"type": "registered", "node": "a", "heartbeat_ms": 50, "tunnels": [given]})

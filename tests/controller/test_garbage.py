@@ -83,3 +83,26 @@ def test_rings_are_found_once_the_process_has_grown(seconds: None, monkeypatch: 
 
     asyncio.run(garbage.beside(main()))
     assert gc.get_threshold()[0] != garbage.YOUNG
+
+
+def test_memory_that_is_free_goes_back_each_time_the_process_has_grown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once per growth, and what it grows from is what was left after the last time."""
+    monkeypatch.setattr(garbage, "LOOK_S", 0.0)
+    size = [64 << 20]
+    given: list[int] = []
+    monkeypatch.setattr(garbage, "resident", lambda: size[0])
+    monkeypatch.setattr(garbage, "give_back", lambda: given.append(size[0] >> 20))
+
+    async def looks(times: int = 5) -> None:
+        for _ in range(times):  # one look rests a turn of the loop, or as long as the thread takes
+            await asyncio.sleep(0.01)
+
+    async def main() -> None:
+        await looks()
+        assert given == [], "it has not grown"
+        for more, seen in ((70, []), (80, [80]), (85, [80]), (90, [80, 90])):
+            size[0] = more << 20
+            await looks()
+            assert given == seen
+
+    asyncio.run(garbage.beside(main()))

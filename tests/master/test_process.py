@@ -95,27 +95,29 @@ def test_workers_that_are_killed_before_anything_comes_of_it_fail_the_group_and_
     assert 2 <= killed <= 6, killed
 
 
-@pytest.mark.lab
-def test_the_groups_of_a_killed_worker_go_on_with_another_within_a_second_and_a_half() -> None:
+def test_the_groups_of_a_killed_worker_go_on_with_another_before_it_is_missed(monkeypatch) -> None:
+    """Its process is gone, and that is enough: how long it may be silent or away is longer than this test."""
+    monkeypatch.setattr("datacast.fabric_manager.workers.SILENCE_S", 300.0)
+    monkeypatch.setattr("datacast.fabric_manager.workers.BACK_S", 300.0)
+
     async def scenario():
         async with lab(bcube41(), rates=[400.0], processes=True, workers=2) as it:
             await workers(it, 2)
+            it.world.agents["02"].stall_done = True  # none ends, and lets go of its worker, before it was looked at
             groups = [await it.start("00", SIX, 12_000_000) for _ in range(4)]
             for group in groups:
                 await it.running(group)
             pid = pid_of(it, groups[0])
             mine = [group for group in groups if pid_of(it, group) == pid]
-            loop = asyncio.get_running_loop()
-            killed = loop.time()
             os.kill(pid, signal.SIGKILL)
             for group in mine:
                 await until(lambda g=group: pid_of(it, g) not in (pid, None), "another worker has it")
-            took = loop.time() - killed
+            it.world.agents["02"].stall_done = False
             await workers(it, 2, but=pid)
-            return took, len(mine), [await it.end(group) for group in groups]
+            return len(mine), [await it.end(group) for group in groups]
 
-    took, mine, records = run(scenario())
-    assert mine == 2 and took < 1.5, took
+    mine, records = run(scenario())
+    assert mine == 2
     assert [r["state"] for r in records] == ["done"] * 4
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from datacast.master.schedule import Extent, Scheduler, links_needed
+from datacast.master.schedule import PAST, Extent, Scheduler, links_needed
 
 STEP_S = 0.01
 
@@ -152,6 +152,23 @@ def test_who_leaves_a_tree_gets_what_it_lacks_of_it_over_another(forgotten: bool
     assert sum(count for _, count in waiting[frozenset("ab")]) == 2000 - at
     assert {extent.to for extent in scheduler.trees[1].extents} == {frozenset("a")}
     assert all(extent.tree == 2 for extent in scheduler.assign(now) if "b" in extent.to)
+
+
+@pytest.mark.parametrize("early", [0, 1])
+def test_a_tree_is_remembered_from_its_oldest_extent_on(early: int):
+    """Who lacks what begins there gets just that; one number earlier, and nobody knows any more which piece it was."""
+    scheduler = Scheduler(2000, 1, [1], 100.0, reach={1: frozenset("ab")}, max_pieces=10, min_s=0.01)
+    now, at = 0.0, 0
+    while at < 1000:
+        at = max([at, *(extent.seq + extent.count for extent in scheduler.assign(now))])
+        now += 0.1
+        scheduler.sent(1, at - 5, now)
+    oldest = scheduler.trees[1].past[0].seq
+    assert len(scheduler.trees[1].past) == PAST and oldest > 0
+    scheduler.add(2, 10.0, frozenset("b"))
+    scheduler.leave("b", {1: (oldest - early, at)})
+    own = scheduler._pools[frozenset("b")]
+    assert sum(count for _, count in own) == (2000 if early else at - oldest)
 
 
 def test_what_is_on_its_way_to_who_leaves_trees_is_sent_again_last():

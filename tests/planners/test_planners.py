@@ -9,6 +9,7 @@ import networkx as nx
 import pytest
 
 from datacast import planners, topologies
+from datacast.planners.delivery import might_differ
 
 
 def network(edges, switches=()) -> nx.Graph:
@@ -155,3 +156,15 @@ def test_a_rate_that_is_none_names_the_link():
     g = topologies.parse("bcube:4,1")
     with pytest.raises(planners.PlannerError, match="has a rate of None"):
         planners.cables(g)
+
+
+def test_receivers_with_different_numbers_of_links_get_rates_of_their_own_unless_told_otherwise():
+    """Whoever is not in the network counts for nothing: that a receiver is unknown is somebody else's to say."""
+    g = network([("a", "s", 100), ("a", "t", 100), ("b", "s", 100), ("b", "t", 100), ("c", "s", 100)], switches="st")
+
+    def chosen(receivers: list[str], delivery: str | None = None) -> bool:
+        return planners.unequal(g, "a", receivers, delivery=delivery, planner=None, default=100) is not None
+
+    assert chosen(["b", "c"]) and not chosen(["b", "c"], "together")
+    assert not chosen(["b"]) and not chosen(["c"])
+    assert not might_differ(g, ["b", "nobody"], 100)

@@ -400,6 +400,20 @@ def test_load_chooses_the_detour_around_a_link_that_is_down(spec, source, receiv
     assert detour in arcs(None) and detour not in arcs({detour: 200})
 
 
+@pytest.mark.parametrize(
+    "spec, source, receivers, down, depths",
+    [
+        ("torus:4,2", "13", ["31", "32"], ("31", "32"), [4, 4, 4]),
+        ("torus:4,3", "330", ["032"], ("020", "021"), [3, 3, 3, 5, 5, 5]),
+        ("torus:4,3", "022", ["002", "213", "312"], ("212", "213"), [4, 4, 4, 6, 6]),
+    ],
+)
+def test_a_detour_around_a_link_that_is_down_is_no_longer_than_it_must_be(spec, source, receivers, down, depths):
+    g = topologies.parse(spec)
+    g.edges[down]["up"] = False
+    assert sorted(tree.depth for tree in steiner_trees(g, source, receivers).trees) == depths
+
+
 def test_memory_per_link():
     for spec in ("bcube:8,3", "torus:16,3", "fattree:24,3"):
         g = topologies.parse(spec)

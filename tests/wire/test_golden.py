@@ -123,3 +123,19 @@ def test_an_interest_and_its_answer_over_two_waypoints() -> None:
     labels, under = wire.decode_frame(frame)
     assert labels == [] and wire.decode_header(under)[1] == b"payload"
     assert s1.tree_counters()[5]["packets"] == s2.tree_counters()[5]["packets"] == 1
+
+
+@pytest.mark.parametrize("size", [4352, 100_000, 131_072, 200_000_001, 260_046_848])
+def test_a_cache_s_size_fits_a_byte_rounded_down_by_at_most_a_seventeenth(size: int) -> None:
+    took = wire.cache_bytes(wire.cache_code(size))
+    assert size * 16 <= took * 17 and took <= size
+
+
+def test_a_cache_s_size_beyond_the_byte_is_its_end_and_one_beyond_64_bits_is_refused() -> None:
+    assert [wire.cache_code(size) for size in (0, 1, 1 << 28, (1 << 63) - 1)] == [0, 1, 255, 255]
+    for size in (-1, 1 << 63):
+        with pytest.raises(wire.WireError):
+            wire.cache_code(size)
+    for code in (-1, 256):
+        with pytest.raises(wire.WireError):
+            wire.cache_bytes(code)
