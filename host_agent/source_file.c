@@ -17,7 +17,7 @@
 /* How often the path is looked at: is it still this file? */
 #define CHECK_EVERY (250 * DC_MS)
 /* Digests gather for so long before they are told; the last ones are told at once. */
-#define TELL_AFTER (20 * DC_MS)
+#define TELL_AFTER (50 * DC_MS)
 
 /* A block on its way to a digest. One that a tree of this source comes to is read when the tree is near. */
 enum hashing { NOT_HASHED, LEFT_TO_TREE, BEING_HASHED, PASSED_BEFORE, HASHED };

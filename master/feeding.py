@@ -9,7 +9,7 @@ import time
 from . import pace
 from .crew import Crew
 from .digests import Digests
-from .schedule import Extent
+from .schedule import Extent, Scheduler
 from .tasks import Tasks
 from .transfer import Transfer
 
@@ -36,7 +36,7 @@ class Feeding:
         """Assign, take over, forward digests. `look_s`: between two looks at the members."""
         t, now = self._t, time.monotonic()
         assert t.scheduler
-        if self._digests and self._digests.due(now, _digest_delay_s(look_s), t.blocks):
+        if self._digests and self._digests.due(now, self._digest_delay_s(look_s), t.blocks):
             while self._digests:
                 self._crew.tell("digest", {"blocks": self._digests.take()})
         t.scheduler.gone(frozenset(m.name for m in self._crew.receivers if m.final))
@@ -57,7 +57,13 @@ class Feeding:
         """Until the trees want looking at again."""
         if self._releases:
             return TICK_S
-        return min(_digest_delay_s(look_s), pace.TICK * look_s) if self._digests else pace.TICK * look_s
+        return min(self._digest_delay_s(look_s), pace.TICK * look_s) if self._digests else pace.TICK * look_s
+
+    def _digest_delay_s(self, look_s: float) -> float:
+        """Every block's digest costs an order to all members: while there are pieces to give out they go together."""
+        scheduler = self._t.scheduler
+        giving = isinstance(scheduler, Scheduler) and scheduler.pooled > 0
+        return look_s if giving or look_s > pace.POLL_S else DIGEST_DELAY_S
 
     def bounded(self, rates: dict[str, int | None]) -> None:
         """Deal out by what the trees may send."""
@@ -138,8 +144,3 @@ class Feeding:
         t = self._t
         there = [m for m in self._crew.receivers if not m.final and m.name != t.root_of[tree] and not m.aside]
         return 0 if t.finale else min((m.low(tree) for m in there), default=0)
-
-
-def _digest_delay_s(look_s: float) -> float:
-    """Every block's digest costs an order to all members: far from the end they go together."""
-    return look_s if look_s > pace.POLL_S else DIGEST_DELAY_S
