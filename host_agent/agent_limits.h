@@ -37,7 +37,7 @@ enum {
   HASH_AT_ONCE = 4,        /* and of one source, to be hashed that none of its trees comes to */
   WORKER_THREADS_MAX = 8,  /* of one kind */
   HASH_THREADS_MAX = 4,    /* that write and hash; as many as there are processors, two at least */
-  DISK_THREADS = 2,        /* that sync, rename, reserve and free */
+  DISK_THREADS = 3,        /* that sync, rename, reserve, free and walk */
   STAGE_BYTES = 256 << 10, /* run of a receiver's tree that is written with one call */
   STAGES_SPARE = 32,       /* such runs on their way to the disk, beside one of each tree */
   DIGESTS_PER_EVENT = 1024,
@@ -47,8 +47,8 @@ enum {
   FETCH_STAT_MAX = 64,       /* objects that one request asks about */
   READ_MAX = 1 << 20,        /* bytes that a controller reads at once, for another site */
   READINGS_MAX = 32,
-  READ_FOLDERS_MAX = 8, /* directories that are kept open between two reads */
-  FETCH_THREADS = 8,    /* requests to origins, of all groups */
+  FOLDERS_KEPT = 8,  /* directories that are being walked, or were just now */
+  FETCH_THREADS = 8, /* requests to origins, of all groups */
 };
 
 #define PIECES_MAX (UINT64_C(1) << 27)

@@ -5,19 +5,65 @@
 
 static const char magic[8] = "dcbundl1";
 
-enum { TIME_BYTES = 8, OWNER_BYTES = 8 };
+enum { FIXED_BYTES = 15, TIME_BYTES = 8, OWNER_BYTES = 8, TEXTS_BYTES = 64 << 10 };
 
 /* What follows the names of an entry. */
 static size_t more(const struct bundle_entry *e)
 {
-  return (e->timed ? TIME_BYTES : 0u) + (e->owned ? OWNER_BYTES : 0u) + (e->expects ? SHA256_LEN : 0u);
+  return (e->timed ? TIME_BYTES : 0u) + (e->owned ? OWNER_BYTES : 0u) + (e->expects != NULL ? SHA256_LEN : 0u);
+}
+
+size_t bundle_entry_bytes(const struct bundle_entry *e)
+{
+  return FIXED_BYTES + strlen(e->name) + strlen(e->target) + more(e);
+}
+
+/* ---- entries and their texts ---- */
+
+struct texts {
+  struct texts *before;
+  size_t used, room;
+  char bytes[];
+};
+
+const char *bundle_text(struct bundle *t, const void *p, size_t n)
+{
+  struct texts *all = t->texts;
+  if (all == NULL || all->room - all->used <= n) {
+    size_t room = n < TEXTS_BYTES ? TEXTS_BYTES : n + 1;
+    all = malloc(sizeof *all + room);
+    if (all == NULL)
+      return NULL;
+    *all = (struct texts){.before = t->texts, .room = room};
+    t->texts = all;
+  }
+  char *to = all->bytes + all->used;
+  memcpy(to, p, n);
+  to[n] = '\0';
+  all->used += n + 1;
+  return to;
+}
+
+struct bundle_entry *bundle_add(struct bundle *t)
+{
+  if (t->n == t->room) {
+    uint32_t room = t->room == 0 ? 64 : t->room + t->room / 2;
+    struct bundle_entry *entry = reallocarray(t->entry, room, sizeof *entry);
+    if (entry == NULL)
+      return NULL;
+    t->entry = entry;
+    t->room = room;
+  }
+  struct bundle_entry *e = &t->entry[t->n++];
+  *e = (struct bundle_entry){.name = "", .target = ""};
+  return e;
 }
 
 void bundle_free(struct bundle *t)
 {
-  for (uint32_t i = 0; t->entry != NULL && i < t->n; i++) {
-    free(t->entry[i].name);
-    free(t->entry[i].target);
+  for (struct texts *p = t->texts, *before; p != NULL; p = before) {
+    before = p->before;
+    free(p);
   }
   free(t->entry);
   *t = (struct bundle){0};
@@ -56,6 +102,11 @@ static int by_name(const void *key, const void *entry)
   return strcmp(key, ((const struct bundle_entry *)entry)->name);
 }
 
+const struct bundle_entry *bundle_named(const struct bundle *t, const char *name, uint32_t n)
+{
+  return n == 0 ? NULL : bsearch(name, t->entry, n, sizeof *t->entry, by_name);
+}
+
 /* The entry before `i` that the name lies in is a folder, or there is none above it. */
 static bool beneath_folder(const struct bundle *t, uint32_t i)
 {
@@ -66,14 +117,14 @@ static bool beneath_folder(const struct bundle *t, uint32_t i)
   size_t len = (size_t)(slash - t->entry[i].name);
   memcpy(above, t->entry[i].name, len);
   above[len] = '\0';
-  const struct bundle_entry *e = bsearch(above, t->entry, i, sizeof *t->entry, by_name);
+  const struct bundle_entry *e = bundle_named(t, above, i);
   return e != NULL && e->kind == BUNDLE_FOLDER;
 }
 
 /* What it is another name of is a file that stands before it. */
 static bool names_file(const struct bundle *t, uint32_t i)
 {
-  const struct bundle_entry *e = bsearch(t->entry[i].target, t->entry, i, sizeof *t->entry, by_name);
+  const struct bundle_entry *e = bundle_named(t, t->entry[i].target, i);
   return e != NULL && e->kind == BUNDLE_FILE;
 }
 
@@ -125,23 +176,54 @@ uint32_t bundle_manifest_bytes(const uint8_t head[BUNDLE_HEAD])
 {
   const uint8_t *p = head + 8;
   uint64_t n = take(&p, 4), bytes = take(&p, 4);
-  return memcmp(head, magic, sizeof magic) == 0 && n <= BUNDLE_ENTRIES_MAX && bytes >= BUNDLE_HEAD &&
+  return memcmp(head, magic, sizeof magic) == 0 && bytes >= BUNDLE_HEAD && n <= (bytes - BUNDLE_HEAD) / FIXED_BYTES &&
                  bytes <= BUNDLE_MANIFEST_MAX
              ? (uint32_t)bytes
              : 0;
 }
 
-/* A text with its length in front; NULL: it is longer than what is left, too long, or has a zero in it. */
-static char *text(const uint8_t **p, const uint8_t *end)
+/* A text with its length in front; NULL: it is longer than what is left, too long, or has a zero in it; or no memory. */
+static const char *text(struct bundle *t, const uint8_t **p, const uint8_t *end)
 {
   if (end - *p < 2)
     return NULL;
   size_t n = (size_t)take(p, 2);
   if (n > BUNDLE_NAME_MAX || n > (size_t)(end - *p) || memchr(*p, '\0', n) != NULL)
     return NULL;
-  char *s = strndup((const char *)*p, n);
+  const char *s = n == 0 ? "" : bundle_text(t, *p, n);
   *p += n;
   return s;
+}
+
+/* One entry at *p; false: it is broken, or there is no memory. */
+static bool read_entry(struct bundle *t, struct bundle_entry *e, const uint8_t **p, const uint8_t *end)
+{
+  if (end - *p < 11)
+    return false;
+  uint64_t kind = take(p, 1);
+  bool expects = (kind & BUNDLE_EXPECTS) != 0;
+  e->kind = (uint8_t)(kind & ~(uint64_t)(BUNDLE_EXPECTS | BUNDLE_TIMED | BUNDLE_OWNED));
+  e->timed = (kind & BUNDLE_TIMED) != 0;
+  e->owned = (kind & BUNDLE_OWNED) != 0;
+  e->mode = (uint16_t)take(p, 2);
+  e->size = take(p, 8);
+  const char *name = text(t, p, end), *target = name == NULL ? NULL : text(t, p, end);
+  if (target == NULL || e->kind < BUNDLE_FOLDER || e->kind > BUNDLE_SAME ||
+      (size_t)(end - *p) < more(e) + (expects ? SHA256_LEN : 0) || (expects && e->kind != BUNDLE_FILE))
+    return false;
+  e->name = name;
+  e->target = target;
+  if (e->timed)
+    e->mtime_ns = (int64_t)take(p, TIME_BYTES);
+  if (e->owned) {
+    e->uid = (uint32_t)take(p, 4);
+    e->gid = (uint32_t)take(p, 4);
+  }
+  if (expects) {
+    e->expects = (const uint8_t *)bundle_text(t, *p, SHA256_LEN);
+    *p += SHA256_LEN;
+  }
+  return !expects || e->expects != NULL;
 }
 
 bool bundle_parse(struct bundle *t, const uint8_t *p, size_t n, struct fault *why)
@@ -152,38 +234,13 @@ bool bundle_parse(struct bundle *t, const uint8_t *p, size_t n, struct fault *wh
     return fault_set(why, "bad_bundle", "the manifest does not begin as one");
   uint32_t entries = (uint32_t)take(&at, 4);
   at += 4;
-  t->entry = calloc(entries + 1, sizeof *t->entry);
+  t->room = entries + 1;
+  t->entry = calloc(t->room, sizeof *t->entry);
   t->manifest = t->bytes = n;
   bool ok = t->entry != NULL || fault_set(why, "io", "out of memory");
   for (uint32_t i = 0; ok && i < entries; i++) {
-    struct bundle_entry *e = &t->entry[i];
-    ok = end - at >= 11;
-    if (ok) {
-      uint64_t kind = take(&at, 1);
-      e->kind = (enum bundle_kind)(kind & ~(uint64_t)(BUNDLE_EXPECTS | BUNDLE_TIMED | BUNDLE_OWNED));
-      e->timed = (kind & BUNDLE_TIMED) != 0;
-      e->owned = (kind & BUNDLE_OWNED) != 0;
-      e->expects = (kind & BUNDLE_EXPECTS) != 0;
-      e->mode = (uint16_t)take(&at, 2);
-      e->size = take(&at, 8);
-      e->name = text(&at, end);
-      e->target = e->name == NULL ? NULL : text(&at, end);
-      t->n++;
-      ok = e->target != NULL && e->kind >= BUNDLE_FOLDER && e->kind <= BUNDLE_SAME && (size_t)(end - at) >= more(e) &&
-           (!e->expects || e->kind == BUNDLE_FILE);
-    }
-    if (ok && e->timed)
-      e->mtime_ns = (int64_t)take(&at, 8);
-    if (ok && e->owned) {
-      e->uid = (uint32_t)take(&at, 4);
-      e->gid = (uint32_t)take(&at, 4);
-    }
-    if (ok && e->expects) {
-      memcpy(e->sha256, at, SHA256_LEN);
-      at += SHA256_LEN;
-    }
-    if (!ok)
-      fault_set(why, "bad_bundle", "entry %u of the manifest is broken", i);
+    ok =
+        read_entry(t, bundle_add(t), &at, end) || fault_set(why, "bad_bundle", "entry %u of the manifest is broken", i);
     ok = ok && check(t, i, why);
   }
   if (ok && at != end)
@@ -193,14 +250,22 @@ bool bundle_parse(struct bundle *t, const uint8_t *p, size_t n, struct fault *wh
   return ok;
 }
 
+bool bundle_too_many(uint32_t entries, struct fault *why)
+{
+  return fault_set(
+      why, "too_many",
+      "the list of its files, which travels with it, is longer than %d MiB with %u entries: send a tar file "
+      "of it, or its folders one by one",
+      BUNDLE_MANIFEST_MAX >> 20, entries);
+}
+
 uint8_t *bundle_write(struct bundle *t, struct fault *why)
 {
   uint64_t bytes = BUNDLE_HEAD;
   for (uint32_t i = 0; i < t->n; i++)
-    bytes += 15 + strlen(t->entry[i].name) + strlen(t->entry[i].target) + more(&t->entry[i]);
-  if (t->n > BUNDLE_ENTRIES_MAX || bytes > BUNDLE_MANIFEST_MAX) {
-    fault_set(why, "too_many", "more than %d entries, or their names take more than %d MiB: send a tar file of it",
-              BUNDLE_ENTRIES_MAX, BUNDLE_MANIFEST_MAX >> 20);
+    bytes += bundle_entry_bytes(&t->entry[i]);
+  if (bytes > BUNDLE_MANIFEST_MAX) {
+    bundle_too_many(t->n, why);
     return NULL;
   }
   t->manifest = t->bytes = bytes;
@@ -219,7 +284,9 @@ uint8_t *bundle_write(struct bundle *t, struct fault *why)
   for (uint32_t i = 0; i < t->n; i++) {
     const struct bundle_entry *e = &t->entry[i];
     size_t name = strlen(e->name), target = strlen(e->target);
-    put(&p, e->kind | (e->expects ? BUNDLE_EXPECTS : 0) | (e->timed ? BUNDLE_TIMED : 0) | (e->owned ? BUNDLE_OWNED : 0),
+    put(&p,
+        e->kind | (e->expects != NULL ? BUNDLE_EXPECTS : 0) | (e->timed ? BUNDLE_TIMED : 0) |
+            (e->owned ? BUNDLE_OWNED : 0),
         1);
     put(&p, e->mode, 2);
     put(&p, e->size, 8);
@@ -235,8 +302,8 @@ uint8_t *bundle_write(struct bundle *t, struct fault *why)
       put(&p, e->uid, 4);
       put(&p, e->gid, 4);
     }
-    if (e->expects) {
-      memcpy(p, e->sha256, SHA256_LEN);
+    if (e->expects != NULL) {
+      memcpy(p, e->expects, SHA256_LEN);
       p += SHA256_LEN;
     }
   }

@@ -12,16 +12,28 @@
 
 #include "digest.h"
 
-enum { LOOK_AT = 64 };
+/* A file that has several names, one of them this. */
+struct linked {
+  dev_t dev;
+  ino_t ino;
+  const char *name;
+};
 
 struct folder {
   int fd;
   struct bundle bundle;
-  struct stat *was; /* of each entry */
   uint8_t *manifest;
   uint64_t mark;
-  uint32_t room;
-  bool owners;
+};
+
+/* What there is during the walk only. */
+struct walk {
+  struct folder *f;
+  struct folder_walk *how;
+  struct fault *why;
+  uint64_t manifest; /* bytes of it so far */
+  struct linked *linked;
+  uint32_t links, room;
 };
 
 void folder_free(struct folder *f)
@@ -29,7 +41,6 @@ void folder_free(struct folder *f)
   if (f == NULL)
     return;
   bundle_free(&f->bundle);
-  free(f->was);
   free(f->manifest);
   close(f->fd);
   free(f);
@@ -44,27 +55,20 @@ static int open_in(const struct folder *f, const char *name, int flags)
   return (int)syscall(SYS_openat2, f->fd, name, &how, sizeof how);
 }
 
-static bool same(const struct stat *a, const struct stat *b)
+/* 64 bits that are others when the file is another one, or was written to, or has other rights. */
+static uint64_t seen(const struct stat *s)
 {
-  return a->st_size == b->st_size && a->st_ino == b->st_ino && a->st_dev == b->st_dev && a->st_mode == b->st_mode &&
-         a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
-         a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
+  int64_t told[] = {(int64_t)s->st_size, (int64_t)s->st_ino, (int64_t)s->st_dev, s->st_mode,
+                    s->st_mtim.tv_sec,   s->st_mtim.tv_nsec, s->st_ctim.tv_sec,  s->st_ctim.tv_nsec};
+  uint64_t is;
+  blake3_hasher h;
+  blake3_hasher_init(&h);
+  blake3_hasher_update(&h, told, sizeof told);
+  blake3_hasher_finalize(&h, (uint8_t *)&is, sizeof is);
+  return is;
 }
 
 /* ---- the walk ---- */
-
-static bool grow(struct folder *f)
-{
-  if (f->bundle.n < f->room)
-    return true;
-  uint32_t room = f->room == 0 ? 64 : 2 * f->room;
-  struct bundle_entry *entry = reallocarray(f->bundle.entry, room, sizeof *entry);
-  f->bundle.entry = entry == NULL ? f->bundle.entry : entry;
-  struct stat *was = reallocarray(f->was, room, sizeof *was);
-  f->was = was == NULL ? f->was : was;
-  f->room = entry == NULL || was == NULL ? f->room : room;
-  return entry != NULL && was != NULL;
-}
 
 static int64_t mtime_ns(const struct stat *st)
 {
@@ -73,14 +77,27 @@ static int64_t mtime_ns(const struct stat *st)
   return sec * 1000000000 + st->st_mtim.tv_nsec;
 }
 
-static bool add(struct folder *f, int dir, const char *prefix, const char *name, const struct stat *secret,
-                struct fault *why)
+static bool note_link(struct walk *w, const struct stat *st, const char *name)
 {
-  char target[BUNDLE_NAME_MAX + 1] = "";
+  if (w->links == w->room) {
+    uint32_t room = w->room == 0 ? 64 : 2 * w->room;
+    struct linked *grown = reallocarray(w->linked, room, sizeof *grown);
+    if (grown == NULL)
+      return false;
+    w->linked = grown;
+    w->room = room;
+  }
+  w->linked[w->links++] = (struct linked){st->st_dev, st->st_ino, name};
+  return true;
+}
+
+static bool add(struct walk *w, int dir, const char *prefix, const char *name)
+{
+  char target[BUNDLE_NAME_MAX + 1] = "", whole[2 * BUNDLE_NAME_MAX];
+  struct bundle *t = &w->f->bundle;
+  struct fault *why = w->why;
+  const struct stat *secret = w->how->has_secret ? &w->how->secret : NULL;
   struct stat st;
-  if (f->bundle.n == BUNDLE_ENTRIES_MAX)
-    return fault_set(why, "too_many", "the directory has more than %d entries: send a tar file of it",
-                     BUNDLE_ENTRIES_MAX);
   if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
     return fault_set(why, "changed", "%.200s%.200s: %s", prefix, name, strerror(errno));
   enum bundle_kind kind = S_ISREG(st.st_mode) ? BUNDLE_FILE : S_ISDIR(st.st_mode) ? BUNDLE_FOLDER : BUNDLE_LINK;
@@ -94,86 +111,66 @@ static bool add(struct folder *f, int dir, const char *prefix, const char *name,
       return fault_set(why, "bad_bundle", "%.200s%.200s: a link that cannot be read, or is too long", prefix, name);
     target[n] = '\0';
   }
-  char *whole = NULL, *to = strdup(target);
-  if (!grow(f) || to == NULL || asprintf(&whole, "%s%s", prefix, name) < 0) {
-    free(to);
+  int len = snprintf(whole, sizeof whole, "%s%s", prefix, name);
+  if (len > BUNDLE_NAME_MAX)
+    return fault_set(why, "bad_bundle", "%.200s…: the name is too long", whole);
+  const char *kept = bundle_text(t, whole, (size_t)len);
+  const char *to = kind == BUNDLE_LINK ? bundle_text(t, target, strlen(target)) : "";
+  struct bundle_entry *e = kept == NULL || to == NULL ? NULL : bundle_add(t);
+  if (e == NULL || (kind == BUNDLE_FILE && st.st_nlink > 1 && !note_link(w, &st, kept)))
     return fault_set(why, "io", "out of memory");
-  }
-  struct bundle_entry *e = &f->bundle.entry[f->bundle.n];
-  *e = (struct bundle_entry){.kind = kind,
-                             .mode = kind == BUNDLE_LINK ? 0777 : (uint16_t)(st.st_mode & 0777),
+  *e = (struct bundle_entry){.name = kept,
+                             .target = to,
                              .size = kind == BUNDLE_FILE ? (uint64_t)st.st_size : 0,
-                             .timed = true,
-                             .owned = f->owners,
                              .mtime_ns = mtime_ns(&st),
+                             .seen = seen(&st),
                              .uid = st.st_uid,
                              .gid = st.st_gid,
-                             .name = whole,
-                             .target = to};
-  f->was[f->bundle.n++] = st;
-  return strlen(whole) <= BUNDLE_NAME_MAX || fault_set(why, "bad_bundle", "%.200s…: the name is too long", whole);
+                             .mode = kind == BUNDLE_LINK ? 0777 : (uint16_t)(st.st_mode & 0777),
+                             .kind = (uint8_t)kind,
+                             .timed = true,
+                             .owned = w->how->owners};
+  w->manifest += bundle_entry_bytes(e);
+  __atomic_store_n(&w->how->entries, t->n, __ATOMIC_RELAXED);
+  return w->manifest <= BUNDLE_MANIFEST_MAX || bundle_too_many(t->n, why);
 }
 
 /* `fd` is closed. */
-static bool walk(struct folder *f, int fd, const char *prefix, unsigned depth, const struct stat *secret,
-                 struct fault *why)
+static bool walk(struct walk *w, int fd, const char *prefix, unsigned depth)
 {
+  const struct folder *f = w->f;
   DIR *d = fd < 0 ? NULL : fdopendir(fd);
   if (d == NULL) {
-    fault_set(why, "denied", "%.200s: %s", *prefix == '\0' ? "." : prefix, strerror(errno));
+    fault_set(w->why, "denied", "%.200s: %s", *prefix == '\0' ? "." : prefix, strerror(errno));
     if (fd >= 0)
       close(fd);
     return false;
   }
-  bool ok = depth <= BUNDLE_DEPTH_MAX || fault_set(why, "bad_bundle", "%.200s: too deep", prefix);
+  bool ok = depth <= BUNDLE_DEPTH_MAX || fault_set(w->why, "bad_bundle", "%.200s: too deep", prefix);
   uint32_t first = f->bundle.n;
-  for (struct dirent *e; ok && (e = readdir(d)) != NULL;)
+  for (struct dirent *e; ok && (e = readdir(d)) != NULL;) {
     if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-      ok = add(f, dirfd(d), prefix, e->d_name, secret, why);
+      ok = add(w, dirfd(d), prefix, e->d_name);
+    if (__atomic_load_n(w->how->stopping, __ATOMIC_RELAXED))
+      ok = fault_set(w->why, "io", "the agent ends");
+  }
   for (uint32_t i = first, end = f->bundle.n; ok && i < end; i++) {
     char below[BUNDLE_NAME_MAX + 2];
     if (f->bundle.entry[i].kind != BUNDLE_FOLDER)
       continue;
     snprintf(below, sizeof below, "%s/", f->bundle.entry[i].name);
-    ok = walk(f, open_in(f, f->bundle.entry[i].name, O_RDONLY | O_DIRECTORY), below, depth + 1, secret, why);
+    ok = walk(w, open_in(f, f->bundle.entry[i].name, O_RDONLY | O_DIRECTORY), below, depth + 1);
   }
   closedir(d);
   return ok;
 }
 
-struct pair {
-  struct bundle_entry entry;
-  struct stat was;
-};
-
 static int by_name(const void *a, const void *b)
 {
-  return strcmp(((const struct pair *)a)->entry.name, ((const struct pair *)b)->entry.name);
-}
-
-static bool sort(struct folder *f)
-{
-  struct pair *all = calloc(f->bundle.n + 1, sizeof *all);
-  if (all == NULL)
-    return false;
-  for (uint32_t i = 0; i < f->bundle.n; i++)
-    all[i] = (struct pair){f->bundle.entry[i], f->was[i]};
-  qsort(all, f->bundle.n, sizeof *all, by_name);
-  for (uint32_t i = 0; i < f->bundle.n; i++) {
-    f->bundle.entry[i] = all[i].entry;
-    f->was[i] = all[i].was;
-  }
-  free(all);
-  return true;
+  return strcmp(((const struct bundle_entry *)a)->name, ((const struct bundle_entry *)b)->name);
 }
 
 /* ---- files with several names ---- */
-
-struct linked {
-  dev_t dev;
-  ino_t ino;
-  uint32_t entry;
-};
 
 static int by_inode(const void *a, const void *b)
 {
@@ -182,38 +179,26 @@ static int by_inode(const void *a, const void *b)
     return x->dev < y->dev ? -1 : 1;
   if (x->ino != y->ino)
     return x->ino < y->ino ? -1 : 1;
-  return x->entry < y->entry ? -1 : x->entry > y->entry;
+  return strcmp(x->name, y->name);
 }
 
 /* Of the names of one file in the directory the first is the file, the others say so. Entries are in order. */
-static bool link_names(struct folder *f)
+static void link_names(struct walk *w)
 {
-  uint32_t n = 0;
-  struct linked *all = calloc(f->bundle.n + 1, sizeof *all);
-  if (all == NULL)
-    return false;
-  for (uint32_t i = 0; i < f->bundle.n; i++)
-    if (f->bundle.entry[i].kind == BUNDLE_FILE && f->was[i].st_nlink > 1)
-      all[n++] = (struct linked){f->was[i].st_dev, f->was[i].st_ino, i};
-  qsort(all, n, sizeof *all, by_inode);
-  bool ok = true;
-  for (uint32_t i = 1, first = 0; ok && i < n; i++) {
+  struct bundle *t = &w->f->bundle;
+  struct linked *all = w->linked;
+  if (w->links > 1)
+    qsort(all, w->links, sizeof *all, by_inode);
+  for (uint32_t i = 1, first = 0; i < w->links; i++) {
     if (all[i].dev != all[first].dev || all[i].ino != all[first].ino) {
       first = i;
       continue;
     }
-    struct bundle_entry *e = &f->bundle.entry[all[i].entry];
-    char *name = strdup(f->bundle.entry[all[first].entry].name);
-    ok = name != NULL;
-    if (ok) {
-      free(e->target);
-      e->target = name;
-      e->kind = BUNDLE_SAME;
-      e->size = 0;
-    }
+    struct bundle_entry *e = t->entry + (bundle_named(t, all[i].name, t->n) - t->entry);
+    e->target = all[first].name;
+    e->kind = BUNDLE_SAME;
+    e->size = 0;
   }
-  free(all);
-  return ok;
 }
 
 static uint64_t mark_of(const struct folder *f)
@@ -222,16 +207,13 @@ static uint64_t mark_of(const struct folder *f)
   uint64_t mark;
   blake3_hasher_init(&h);
   blake3_hasher_update(&h, f->manifest, f->bundle.manifest);
-  for (uint32_t i = 0; i < f->bundle.n; i++) {
-    const struct stat *s = &f->was[i];
-    int64_t told[4] = {(int64_t)s->st_ino, s->st_mtim.tv_sec, s->st_mtim.tv_nsec, s->st_ctim.tv_nsec};
-    blake3_hasher_update(&h, told, sizeof told);
-  }
+  for (uint32_t i = 0; i < f->bundle.n; i++)
+    blake3_hasher_update(&h, &f->bundle.entry[i].seen, sizeof f->bundle.entry[i].seen);
   blake3_hasher_finalize(&h, (uint8_t *)&mark, sizeof mark);
   return mark >> 2;
 }
 
-struct folder *folder_open(int fd, const struct stat *secret, bool owners, struct fault *why)
+struct folder *folder_open(int fd, struct folder_walk *how, struct fault *why)
 {
   struct folder *f = calloc(1, sizeof *f);
   if (f == NULL) {
@@ -240,11 +222,14 @@ struct folder *folder_open(int fd, const struct stat *secret, bool owners, struc
     return NULL;
   }
   f->fd = fd;
-  f->owners = owners;
-  bool ok = walk(f, openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), "", 0, secret, why);
-  if (ok && (!sort(f) || !link_names(f)))
-    ok = fault_set(why, "io", "out of memory");
-  f->manifest = ok ? bundle_write(&f->bundle, why) : NULL;
+  struct walk w = {.f = f, .how = how, .why = why, .manifest = BUNDLE_HEAD};
+  if (walk(&w, openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), "", 0)) {
+    if (f->bundle.n > 1)
+      qsort(f->bundle.entry, f->bundle.n, sizeof *f->bundle.entry, by_name);
+    link_names(&w);
+    f->manifest = bundle_write(&f->bundle, why);
+  }
+  free(w.linked);
   if (f->manifest == NULL) {
     folder_free(f);
     return NULL;
@@ -263,7 +248,7 @@ static ssize_t read_file(const struct folder *f, uint32_t i, uint8_t *to, size_t
 {
   struct stat st;
   int fd = open_in(f, f->bundle.entry[i].name, O_RDONLY);
-  if (fd < 0 || fstat(fd, &st) < 0 || !same(&st, &f->was[i])) {
+  if (fd < 0 || fstat(fd, &st) < 0 || seen(&st) != f->bundle.entry[i].seen) {
     if (fd >= 0)
       close(fd);
     errno = ESTALE;
@@ -295,13 +280,13 @@ ssize_t folder_read(const struct folder *f, uint8_t *to, size_t n, uint64_t at)
   return (ssize_t)some;
 }
 
-bool folder_same(const struct folder *f, uint32_t *at)
+bool folder_same(const struct folder *f, uint32_t *at, uint32_t n)
 {
-  for (unsigned k = 0; k < LOOK_AT && k < f->bundle.n; k++) {
+  for (uint32_t k = 0; k < n && k < f->bundle.n; k++) {
     struct stat st;
     *at = *at < f->bundle.n ? *at : 0;
     int fd = open_in(f, f->bundle.entry[*at].name, O_PATH);
-    bool ok = fd >= 0 && fstat(fd, &st) == 0 && same(&st, &f->was[*at]);
+    bool ok = fd >= 0 && fstat(fd, &st) == 0 && seen(&st) == f->bundle.entry[*at].seen;
     if (fd >= 0)
       close(fd);
     if (!ok)

@@ -9,11 +9,17 @@
 
 struct folder;
 
-/* Walk the directory `fd`, which is taken over in any case. `secret`: a file that must not be in it; NULL: none. `owners`: they
- * are told. NULL
- * with *why: what is neither file nor folder nor link, links that lead outside, too many. */
-struct folder *folder_open(int fd, const struct stat *secret, bool owners, struct fault *why)
-    __attribute__((nonnull(4)));
+/* How a directory is to be walked, in a thread. `entries` (atomic) tells how far that is; `stopping`: leave off. */
+struct folder_walk {
+  bool has_secret, owners; /* owners: they are told */
+  struct stat secret;      /* a file that must not be in it */
+  const int *stopping;
+  uint32_t entries;
+};
+
+/* Walk the directory `fd`, which is taken over in any case. NULL with *why: what is neither file nor folder nor link, links
+ * that lead outside, too many. */
+struct folder *folder_open(int fd, struct folder_walk *how, struct fault *why) __attribute__((nonnull));
 void folder_free(struct folder *f);
 
 uint64_t folder_bytes(const struct folder *f) __attribute__((nonnull)); /* of the stream */
@@ -22,7 +28,7 @@ uint64_t folder_mark(const struct folder *f)
 uint32_t folder_entries(const struct folder *f) __attribute__((nonnull));
 /* As pread; for several threads. -1 with ESTALE: a file is not what it was. */
 ssize_t folder_read(const struct folder *f, uint8_t *to, size_t n, uint64_t at) __attribute__((nonnull));
-/* Are the next few entries from *at on what they were? *at goes round. */
-bool folder_same(const struct folder *f, uint32_t *at) __attribute__((nonnull));
+/* Are the next `n` entries from *at on what they were? *at goes round. */
+bool folder_same(const struct folder *f, uint32_t *at, uint32_t n) __attribute__((nonnull));
 
 #endif

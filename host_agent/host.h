@@ -6,6 +6,7 @@
 #include "datapath/forward.h"
 #include "roots.h"
 #include "stage.h"
+#include "walks.h"
 
 struct host {
   const char *name; /* this node's, as in the topology */
@@ -17,7 +18,8 @@ struct host {
   struct worker *fetch;  /* asks origins */
   const char *origins;   /* file of --origins; NULL: nothing is fetched */
   struct stages stages;
-  size_t ahead_room;    /* bytes that sources may still keep of what they have read (ahead.h) */
+  size_t ahead_room; /* bytes that sources may still keep of what they have read (ahead.h) */
+  struct walks walks;
   uint16_t fixed_ports; /* from the command line; behind them stand slots for tunnels */
   struct roots dest_roots, source_roots;
   const char *key_file; /* this agent's private key, never sent; NULL: it has none */

@@ -125,6 +125,8 @@ static int run(struct agent *a, const struct options *o)
   rc = worker_open(&a->worker, &a->loop, processors());
   if (rc == 0)
     rc = worker_open(&a->disk, &a->loop, DISK_THREADS);
+  if (rc == 0 && !walks_open(&a->host.walks, &a->host))
+    rc = -ENOMEM;
   if (rc == 0 && (o->origins != NULL || o->tls_ca != NULL))
     rc = worker_open(&a->fetch, &a->loop, FETCH_THREADS);
   if (rc < 0) {
@@ -139,6 +141,7 @@ static int run(struct agent *a, const struct options *o)
   code = 0;
 
 close_worker:
+  walks_close(&a->host.walks);
   worker_close(&a->worker);
   worker_close(&a->disk);
   worker_close(&a->fetch);

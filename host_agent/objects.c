@@ -58,7 +58,7 @@ static uint8_t *unbase64(const char *text, size_t *n, struct fault *why)
 
 static bool read_manifest(struct objects *o, const json_t *origin, uint64_t size, struct fault *why)
 {
-  const char *text = need_string(origin, "manifest", BUNDLE_MANIFEST_MAX, why);
+  const char *text = need_string(origin, "manifest", OBJECTS_MANIFEST_MAX, why);
   size_t n = 0;
   o->manifest = text == NULL ? NULL : unbase64(text, &n, why);
   if (o->manifest == NULL || !bundle_parse(&o->bundle, o->manifest, n, why))

@@ -7,7 +7,7 @@
 
 #include "origin.h"
 
-enum { OBJECTS_MAX = 512 };
+enum { OBJECTS_MAX = 512, OBJECTS_MANIFEST_MAX = 2 << 20 /* it comes with a message */ };
 
 struct objects;
 

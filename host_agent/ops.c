@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "fetching.h"
-#include "source_file.h"
+#include "sendable.h"
 #include "status.h"
 #include "target.h"
 
@@ -29,7 +29,7 @@ static bool op_stat(struct request *r, struct fault *why)
   const struct host *h = r->groups->host;
   if (json_object_get(r->part, "path") != NULL) {
     const char *path = need_string(r->part, "path", 4095, why);
-    return path != NULL && source_stat(r->groups->host, path, r->part, r->result, why);
+    return path != NULL && sendable_stat(r->groups->host, path, r->part, r->result, r->later, &r->waits, why);
   }
   const char *dest = need_string(r->part, "dest", 4095, why);
   uint64_t size;

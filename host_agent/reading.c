@@ -8,7 +8,7 @@
 
 #include "folder.h"
 #include "receiver_state.h"
-#include "source_file.h"
+#include "sendable.h"
 #include "worker.h"
 
 /* One that waits for the disk. */
@@ -16,20 +16,9 @@ struct reading {
   struct signalling *all;
   struct conn *from; /* NULL: it went away */
   json_int_t id;
+  uint64_t off, len;
   struct reading *next;
 };
-
-/* A directory between two reads: to walk it for each of them would cost more than the read. */
-struct kept {
-  char *name;
-  bool dest; /* else a path at the source */
-  struct file *file;
-  uint32_t at; /* folder_same */
-  dc_time used;
-  struct kept *next;
-};
-
-static const dc_time KEPT_FOR = 10 * DC_SEC;
 
 static void refuse(struct conn *to, json_int_t id, const struct fault *why)
 {
@@ -54,63 +43,6 @@ static void answer(struct conn *to, json_int_t id, const struct job *j)
   json_decref(m);
 }
 
-/* ---- directories ---- */
-
-static void drop(struct kept **at)
-{
-  struct kept *k = *at;
-  *at = k->next;
-  file_unref(k->file);
-  free(k->name);
-  free(k);
-}
-
-void reading_tidy(struct signalling *s, bool all)
-{
-  for (struct kept **at = &s->kept; *at != NULL;)
-    if (all || s->loop->now - (*at)->used > KEPT_FOR)
-      drop(at);
-    else
-      at = &(*at)->next;
-}
-
-/* A reference, if it is still what it was. `anew`: it shall be walked again. */
-static struct file *kept_file(struct signalling *s, const char *name, bool dest, bool anew)
-{
-  for (struct kept **at = &s->kept; *at != NULL; at = &(*at)->next) {
-    struct kept *k = *at;
-    if (k->dest != dest || strcmp(k->name, name) != 0)
-      continue;
-    if (!anew && folder_same(k->file->folder, &k->at)) {
-      k->used = s->loop->now;
-      return file_ref(k->file);
-    }
-    drop(at);
-    return NULL;
-  }
-  return NULL;
-}
-
-static void keep(struct signalling *s, const char *name, bool dest, struct file *f)
-{
-  unsigned n = 0;
-  struct kept **oldest = &s->kept;
-  for (struct kept **at = &s->kept; *at != NULL; at = &(*at)->next, n++)
-    if ((*at)->used < (*oldest)->used)
-      oldest = at;
-  if (n >= READ_FOLDERS_MAX)
-    drop(oldest);
-  struct kept *k = malloc(sizeof *k);
-  char *copy = strdup(name);
-  if (k == NULL || copy == NULL) { /* it is walked again */
-    free(k);
-    free(copy);
-    return;
-  }
-  *k = (struct kept){.name = copy, .dest = dest, .file = file_ref(f), .used = s->loop->now, .next = s->kept};
-  s->kept = k;
-}
-
 /* ---- which file, and how much of it ---- */
 
 static struct file *received_file(struct host *h, const char *dest, struct fault *why)
@@ -122,12 +54,11 @@ static struct file *received_file(struct host *h, const char *dest, struct fault
   int fd = root_open(root, rest, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
   struct stat st;
   struct file *f = fd < 0 ? NULL : file_new(fd);
-  bool known = f != NULL && fstat(fd, &st) == 0;
-  if (known && (S_ISREG(st.st_mode) || (S_ISDIR(st.st_mode) && source_walk(h, f, dest, why))))
+  if (f != NULL && fstat(fd, &st) == 0 && (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)))
     return f;
   if (fd < 0)
-    source_file_fault(why, -fd, dest);
-  else if (!known || !S_ISDIR(st.st_mode))
+    sendable_fault(why, -fd, dest);
+  else
     fault_set(why, "denied", "%s is neither a file nor a directory", dest);
   file_unref(f);
   return NULL;
@@ -163,41 +94,82 @@ static void forget(struct reading *r)
   free(r);
 }
 
+static void give_up(struct reading *r, const struct fault *why)
+{
+  if (r->from != NULL)
+    refuse(r->from, r->id, why);
+  forget(r);
+}
+
 static void have_read(struct job *j)
 {
   struct reading *r = j->owner;
   struct fault why;
-  if (r->from != NULL && j->error == 0) {
-    answer(r->from, r->id, j);
-  } else if (r->from != NULL) {
-    if (j->error < 0)
-      fault_set(&why, "changed", "it is shorter than it was, or has changed");
-    else
-      source_file_fault(&why, j->error, "the file");
-    refuse(r->from, r->id, &why);
+  if (j->error == 0) {
+    if (r->from != NULL)
+      answer(r->from, r->id, j);
+    forget(r);
+    return;
   }
-  forget(r);
+  if (j->error < 0)
+    fault_set(&why, "changed", "it is shorter than it was, or has changed");
+  else
+    sendable_fault(&why, j->error, "the file");
+  give_up(r, &why);
 }
 
-static struct file *file_of(struct signalling *s, const json_t *m, uint64_t off, uint64_t *len, struct fault *why)
+static void read_now(struct reading *r, struct file *f)
 {
+  struct job *j = job_new(JOB_READ);
+  if (j == NULL) {
+    struct fault why;
+    fault_set(&why, "io", "out of memory");
+    file_unref(f);
+    give_up(r, &why);
+    return;
+  }
+  j->file = f;
+  j->off = r->off;
+  j->len = r->len;
+  j->done = have_read;
+  j->owner = r;
+  worker_submit(r->all->groups->host->worker, j, NULL);
+}
+
+static void had_folder(void *arg, struct file *f, const struct fault *why)
+{
+  if (f != NULL)
+    read_now(arg, f);
+  else
+    give_up(arg, why);
+}
+
+static bool is_folder(const struct file *f)
+{
+  struct stat st;
+  return fstat(f->fd, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+static bool begin(struct reading *r, const json_t *m, struct fault *why)
+{
+  struct signalling *s = r->all;
+  struct host *h = s->groups->host;
   const char *path = json_string_value(json_object_get(m, "path"));
   const char *group = json_string_value(json_object_get(m, "group"));
   const char *dest = json_string_value(json_object_get(m, "dest"));
-  if ((path != NULL) + (group != NULL) + (dest != NULL) != 1) {
-    fault_set(why, "bad_request", "read names one of path, group and dest");
-    return NULL;
-  }
-  if (group != NULL)
-    return group_part(s->groups, group, off, len, why);
-  const char *name = path != NULL ? path : dest;
-  struct file *f = kept_file(s, name, dest != NULL, *len == 0);
-  if (f != NULL)
-    return f;
-  f = path != NULL ? source_look(s->groups->host, path, why) : received_file(s->groups->host, dest, why);
-  if (f != NULL && f->folder != NULL)
-    keep(s, name, dest != NULL, f);
-  return f;
+  if ((path != NULL) + (group != NULL) + (dest != NULL) != 1)
+    return fault_set(why, "bad_request", "read names one of path, group and dest");
+  struct walk_name name = {path != NULL ? path : dest, dest != NULL};
+  struct file *f =
+      group != NULL ? group_part(s->groups, group, r->off, &r->len, why) : walks_kept(&h->walks, name, r->len == 0);
+  if (f == NULL && group == NULL)
+    f = path != NULL ? sendable_look(h, path, why) : received_file(h, dest, why);
+  if (f == NULL)
+    return false;
+  if (group == NULL && f->folder == NULL && is_folder(f))
+    return walks_ask(&h->walks, name, f, had_folder, r, why);
+  read_now(r, f);
+  return true;
 }
 
 void reading_begin(struct signalling *s, struct conn *from, const json_t *m)
@@ -205,32 +177,21 @@ void reading_begin(struct signalling *s, struct conn *from, const json_t *m)
   struct fault why;
   json_int_t id = json_integer_value(json_object_get(m, "id"));
   uint64_t off, len;
-  struct file *f = NULL;
-  reading_tidy(s, false);
+  struct reading *r = NULL;
   if (s->readings_n >= READINGS_MAX)
     fault_set(&why, "limit", "%d reads are under way", READINGS_MAX);
   else if (get_integer(m, "off", 0, (UINT64_C(1) << 53) - 1, 0, &off, &why) &&
-           get_integer(m, "len", 0, READ_MAX, 0, &len, &why))
-    f = file_of(s, m, off, &len, &why);
-  struct job *j = f == NULL ? NULL : job_new(JOB_READ);
-  struct reading *r = j == NULL ? NULL : malloc(sizeof *r);
+           get_integer(m, "len", 0, READ_MAX, 0, &len, &why) && (r = malloc(sizeof *r)) == NULL)
+    fault_set(&why, "io", "out of memory");
   if (r == NULL) {
-    if (f != NULL)
-      fault_set(&why, "io", "out of memory");
-    file_unref(f);
-    free(j);
     refuse(from, id, &why);
     return;
   }
-  *r = (struct reading){.all = s, .from = from, .id = id, .next = s->readings};
+  *r = (struct reading){.all = s, .from = from, .id = id, .off = off, .len = len, .next = s->readings};
   s->readings = r;
   s->readings_n++;
-  j->file = f;
-  j->off = off;
-  j->len = len;
-  j->done = have_read;
-  j->owner = r;
-  worker_submit(s->groups->host->worker, j, NULL);
+  if (!begin(r, m, &why))
+    give_up(r, &why);
 }
 
 void reading_lost(struct signalling *s, const struct conn *from)
@@ -238,7 +199,7 @@ void reading_lost(struct signalling *s, const struct conn *from)
   for (struct reading *r = s->readings; r != NULL; r = r->next)
     if (r->from == from)
       r->from = NULL;
-  reading_tidy(s, false);
+  walks_tidy(&s->groups->host->walks);
 }
 
 bool reading_needs(const struct signalling *s, const struct conn *from)

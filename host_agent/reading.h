@@ -14,7 +14,4 @@ bool reading_needs(const struct signalling *s, const struct conn *from) __attrib
 /* The connection is gone. */
 void reading_lost(struct signalling *s, const struct conn *from) __attribute__((nonnull));
 
-/* Directories that nobody has read for a while are closed; `all`: every one. */
-void reading_tidy(struct signalling *s, bool all) __attribute__((nonnull));
-
 #endif

@@ -511,7 +511,6 @@ void signalling_close(struct signalling *s)
 {
   s->groups->emit = NULL;
   callers_close(s);
-  reading_tidy(s, true);
   for (struct peer *p = s->peers, *next; p != NULL; p = next) {
     next = p->next;
     for (struct call *c = p->calls, *after; c != NULL; c = after) {

@@ -27,7 +27,6 @@ struct signalling {
   struct pending *pending;
   struct reading *readings; /* for other sites (reading.h) */
   unsigned readings_n;
-  struct kept *kept; /* directories that are read */
   uint64_t next_id, clock;
 };
 

@@ -11,6 +11,7 @@
 #include "datacast/source.h"
 #include "extent_map.h"
 #include "receiver.h"
+#include "sendable.h"
 #include "source_file.h"
 #include "window.h"
 
@@ -228,7 +229,7 @@ static bool send_batch(struct source_tree *t, dc_time now, const struct dc_sourc
         buf_unref(p[i++].buf);
       struct fault why;
       if (error > 0)
-        source_file_fault(&why, error, g->source->name);
+        sendable_fault(&why, error, g->source->name);
       else
         fault_set(&why, "changed", "%s changed while it was sent", g->source->name);
       group_fail(g, &why);

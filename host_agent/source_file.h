@@ -30,19 +30,7 @@ void source_file_status(const struct group *g, json_t *to) __attribute__((nonnul
 void source_file_stop(struct group *g) __attribute__((nonnull));
 void source_file_close(struct group *g) __attribute__((nonnull));
 
-/* The fault of an errno met while reading; false. */
-bool source_file_fault(struct fault *why, int error, const char *path) __attribute__((nonnull));
-
-/* What may be sent, a file or a directory as a stream, to be read here and there. NULL with *why. */
-struct file *source_look(struct host *h, const char *path, struct fault *why) __attribute__((nonnull));
-/* The directory that `f` is, walked: it is read as a stream from now on. False with *why, which names `path`. */
-bool source_walk(const struct host *h, struct file *f, const char *path, struct fault *why) __attribute__((nonnull));
-
 /* Does it have these pieces? */
 bool source_file_holds(const struct group *g, uint64_t first, uint64_t count) __attribute__((nonnull));
-/* `stat`: size, mtime_ns and inode of a file that may be sent, into `to`; of what the group `unfinished` of `part` left
- * how it is cut as well, and which blocks of it there are. */
-bool source_stat(struct host *h, const char *path, const json_t *part, json_t *to, struct fault *why)
-    __attribute__((nonnull));
 
 #endif

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "params.h"
+#include "unpack.h"
 
 /* Reserved at once when the file is opened, and by every further job: a reservation holds up writes to the file. */
 enum { ALLOCATE_FIRST = 16 << 20, ALLOCATE_STEP = 32 << 20 };
@@ -109,7 +110,7 @@ static bool fits(int dir, const char *dest, const char *name, bool whole, bool b
   struct stat st;
   if (bundle && fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
     return target_fault(why, EEXIST, dest);
-  size = bundle ? 2 * size : size; /* the stream, and the files that are made of it */
+  size += bundle ? UNPACK_STEP : 0;
   if (whole && fstatat(dir, name, &st, 0) == 0 && S_ISDIR(st.st_mode))
     return target_fault(why, EISDIR, dest);
   if (faccessat(dir, ".", W_OK | X_OK, AT_EACCESS) < 0)

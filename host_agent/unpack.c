@@ -7,12 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "bundle.h"
 #include "sha256.h"
 
-enum { COPY_BYTES = 16 << 20, NS = 1000000000 };
+/* Of each entry, beside its bytes: blocks are not full, folders have a list. */
+enum { NS = 1000000000, FILE_ROOM = 8 << 10 };
 
 /* Everything in the folder `dir`/`name`, and it. What is in it is ours: folders may have lost their rights. */
 static void remove_all(int dir, const char *name, unsigned depth)
@@ -65,19 +67,36 @@ static int read_manifest(struct unpacking *u, struct bundle *t)
   return error;
 }
 
+/* The stream up to `at` has been copied. Where what follows has no room beside it, it is taken out of the file: it would
+ * have to come again if this was broken off now. Where the file system cannot do that, both are there until the end. */
+static void make_room(struct unpacking *u, uint64_t at)
+{
+  struct statvfs fs;
+  at = at / BUNDLE_ALIGN * BUNDLE_ALIGN;
+  if (at < u->looked + UNPACK_STEP || __atomic_load_n(u->readers, __ATOMIC_ACQUIRE) > 1)
+    return;
+  u->looked = at;
+  if (fstatvfs(u->dir, &fs) == 0 && (uint64_t)fs.f_bavail * fs.f_frsize >= u->needs - at)
+    return;
+  (void)fallocate(u->from, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)u->given, (off_t)(at - u->given));
+  u->given = at;
+}
+
 /* Blocks are shared where the file system can. */
-static int copy(const int *stopping, int from, uint64_t at, int to, uint64_t n)
+static int copy(struct unpacking *u, int from, uint64_t at, int to, uint64_t n)
 {
   off_t off = (off_t)at;
   while (n > 0) {
-    if (__atomic_load_n(stopping, __ATOMIC_RELAXED))
+    if (__atomic_load_n(u->stopping, __ATOMIC_RELAXED))
       return EINTR;
-    ssize_t got = copy_file_range(from, &off, to, NULL, n < COPY_BYTES ? (size_t)n : COPY_BYTES, 0);
+    ssize_t got = copy_file_range(from, &off, to, NULL, n < UNPACK_STEP ? (size_t)n : UNPACK_STEP, 0);
     if (got < 0 && errno == EINTR)
       continue;
     if (got <= 0)
       return got < 0 ? errno : EIO;
     n -= (uint64_t)got;
+    if (from == u->from)
+      make_room(u, (uint64_t)off);
   }
   return 0;
 }
@@ -96,39 +115,41 @@ static int dress(const struct unpacking *u, const struct bundle_entry *e, int fo
   return u->owners && e->owned && fchownat(folder, e->name, e->uid, e->gid, AT_SYMLINK_NOFOLLOW) < 0 ? errno : 0;
 }
 
-static int make_file(struct unpacking *u, const struct bundle_entry *e, int folder)
+/* Of `from` beginning at `at`, where its bytes are. */
+static int make_file(struct unpacking *u, const struct bundle_entry *e, int folder, int from, uint64_t at)
 {
-  int wrong = e->expects ? compare(u, e->at, e->size, e->sha256, e->name) : 0;
+  int wrong = e->expects != NULL ? compare(u, at, e->size, e->expects, e->name) : 0;
   if (wrong != 0)
     return wrong;
   int fd = openat(folder, e->name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (fd < 0)
     return errno;
-  int error = copy(u->stopping, u->from, e->at, fd, e->size);
+  int error = copy(u, from, at, fd, e->size);
   if (error == 0)
     error = dress(u, e, folder);
-  if (error == 0 && u->sync && fsync(fd) < 0)
-    error = errno;
   if (close(fd) < 0 && error == 0)
     error = errno;
   return error;
 }
 
-static int by_name(const void *key, const void *entry)
-{
-  return strcmp(key, ((const struct bundle_entry *)entry)->name);
-}
-
-/* One more name of a file that is there; where there can be none, a copy of it. */
+/* One more name of a file that is there; where there can be none, a copy of it. Of the file: its bytes of the stream may be
+ * gone. */
 static int make_same(struct unpacking *u, const struct bundle *t, const struct bundle_entry *e, int folder)
 {
   if (linkat(folder, e->target, folder, e->name, 0) == 0)
     return 0;
   if (errno != EPERM && errno != EOPNOTSUPP && errno != EMLINK)
     return errno;
-  struct bundle_entry own = *(const struct bundle_entry *)bsearch(e->target, t->entry, t->n, sizeof *e, by_name);
+  const struct bundle_entry *file = bundle_named(t, e->target, t->n);
+  struct bundle_entry own = *file;
   own.name = e->name;
-  return make_file(u, &own, folder);
+  own.expects = NULL; /* as the file had it */
+  int from =
+      fchmodat(folder, e->target, 0600, 0) < 0 ? -1 : openat(folder, e->target, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+  int error = from < 0 ? errno : make_file(u, &own, folder, from, 0);
+  if (from >= 0)
+    close(from);
+  return error == 0 ? dress(u, file, folder) : error;
 }
 
 static int make_link(const struct unpacking *u, const struct bundle_entry *e, int folder)
@@ -142,7 +163,7 @@ static int make(struct unpacking *u, const struct bundle *t, int folder)
   for (uint32_t i = 0; error == 0 && i < t->n; i++) {
     const struct bundle_entry *e = &t->entry[i];
     if (e->kind == BUNDLE_FILE)
-      error = make_file(u, e, folder);
+      error = make_file(u, e, folder, u->from, e->at);
     else if (e->kind == BUNDLE_SAME)
       error = make_same(u, t, e, folder);
     else if (e->kind == BUNDLE_LINK)
@@ -164,6 +185,7 @@ int unpack(struct unpacking *u)
   int error = read_manifest(u, &t);
   if (error == 0 && t.bytes != u->bytes)
     error = EBADMSG;
+  u->needs = t.bytes + (uint64_t)t.n * FILE_ROOM + UNPACK_STEP;
   if (error == 0 && fstatat(u->dir, u->name, &st, AT_SYMLINK_NOFOLLOW) == 0)
     error = EEXIST;
   if (error == 0)

@@ -7,16 +7,21 @@
 
 #include "datapath/log.h"
 
+/* Room that is needed beside the stream. */
+enum { UNPACK_STEP = 16 << 20 };
+
 /* What is to be made of the stream, and what must be right about it. */
 struct unpacking {
   const int *stopping;
-  int from; /* a file of `bytes` bytes */
+  int from;           /* a file of `bytes` bytes */
+  const int *readers; /* atomic; 1: nobody else reads it, and what has been copied may be taken out of it */
   uint64_t bytes;
   const uint8_t *expects; /* the manifest's SHA-256; NULL: any */
   int dir;                /* the folder it is made in, under `temp` first; renamed when it is whole */
   const char *temp, *name;
-  bool sync;       /* and on the disk */
-  bool owners;     /* those of the source, where they were told; else whoever runs this */
+  bool sync;                     /* and on the disk */
+  bool owners;                   /* those of the source, where they were told; else whoever runs this */
+  uint64_t needs, looked, given; /* its own: room for all; where it last looked for it; bytes that are gone */
   char wrong[256]; /* with EBADE: the file whose digest is another one than the manifest's, "": the manifest's own */
 };
 

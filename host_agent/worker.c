@@ -107,6 +107,9 @@ static void job_free(struct job *j)
   file_unref(j->file);
   lane_unref(j->lane);
   fetch_free(j->fetch);
+  if (j->walking != NULL)
+    folder_free(j->walking->folder);
+  free(j->walking);
   if (j->kind == JOB_READ)
     free(j->bytes);
   if (j->dir >= 0)
@@ -234,6 +237,7 @@ static int finish_bundle(struct worker *w, struct job *j)
   snprintf(folder, sizeof folder, "%.254s+", j->temp);
   struct unpacking u = {.stopping = &w->stopping,
                         .from = j->file->fd,
+                        .readers = &j->file->refs,
                         .bytes = j->len,
                         .expects = j->expects ? j->sha256 : NULL,
                         .dir = j->dir,
@@ -292,6 +296,12 @@ static void run(struct worker *w, struct job *j, uint8_t *buffer)
     break;
   case JOB_FETCH:
     j->error = fetch_run(&w->stopping, j);
+    break;
+  case JOB_WALK:
+    j->walking->folder = folder_open(fcntl(j->file->fd, F_DUPFD_CLOEXEC, 3), &j->walking->how, &j->walking->why);
+    break;
+  case JOB_LOOK:
+    j->error = folder_same(j->file->folder, &j->looked, (uint32_t)j->len) ? 0 : ESTALE;
     break;
   case JOB_DROP:
     file_unref(j->file);

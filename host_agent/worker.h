@@ -14,9 +14,8 @@
 #include "agent_limits.h"
 #include "datapath/loop.h"
 #include "digest.h"
+#include "folder.h"
 #include "sha256.h"
-
-struct folder;
 
 /* An open file with owners in several threads, or a directory that is read like one. */
 struct file {
@@ -62,8 +61,17 @@ enum job_kind {
   JOB_ALLOCATE, /* reserve [off, off + len) */
   JOB_FINISH,   /* cut to len bytes, (sync,) rename temp to name; the temporary file is removed on failure */
   JOB_READ,     /* `bytes` (owned) get [off, off + len); `stat` of the file afterwards */
+  JOB_WALK,     /* of the directory `file`, as `walking` says */
+  JOB_LOOK,     /* is the directory `file` what it was: `len` entries from `looked` on; ESTALE: it is not */
   JOB_FETCH,    /* ask an origin: `fetch` says what (fetch.h) */
   JOB_DROP      /* close the file: the last owner frees an unlinked file's blocks, which takes time */
+};
+
+/* A directory that is walked. */
+struct walking {
+  struct folder_walk how;
+  struct folder *folder; /* NULL with why */
+  struct fault why;
 };
 
 struct job {
@@ -83,6 +91,8 @@ struct job {
   struct stages *stages;
   struct ahead_block *block;             /* JOB_HASH: of the loop, which `done` gives it back to */
   struct fetch *fetch;                   /* JOB_FETCH: owned */
+  struct walking *walking;               /* JOB_WALK: owned */
+  uint32_t looked;                       /* JOB_LOOK */
   int dir;                               /* owned: closed when the job is freed; -1: none */
   char temp[256], name[256], wrong[256]; /* wrong: with EBADE (unpack.h) */
   char mark[MARK_LEN];                   /* JOB_FINISH: what the file is marked with; "": with nothing */

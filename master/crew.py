@@ -21,7 +21,7 @@ from datacast.core.errors import DatacastError
 from .agents import Agents, Line
 from .branches import Branches
 from .members import Log, Member
-from .signalling import Connection, Results, SignallingError, answer_of
+from .signalling import Connection, Results, SignallingError, answer_of, parts_of, until_walked
 from .view import View
 
 log = logging.getLogger("datacast.master")
@@ -236,7 +236,7 @@ class Crew:
         end = time.monotonic() + self.timeout_s
         while True:
             try:
-                return await self.request(op, members, body, parts)
+                return await until_walked(members, lambda some: self.request(op, some, body, parts_of(some, parts)))
             except GroupError:
                 if self.connected or time.monotonic() > end:
                     raise
@@ -533,7 +533,7 @@ class Crew:
             await connection.request("close", self.group, {"n": member.name, "a": member.addr}, body, REQUEST_S)
         self._met.add(member.name)
         opened = await connection.request("open", self.group, part, self._opening(None), REQUEST_S)
-        if (result := opened.get(member.name, {})).get("code") == "busy":  # with what it had of the file
+        if (result := opened.get(member.name, {})).get("code") in ("busy", "walking"):  # with what it has of the file
             raise SignallingError(str(result.get("error")), what=member.name)
         if not result.get("ok"):
             member.fail(str(result.get("code", "error")), str(result.get("error", "refused to open the group")))

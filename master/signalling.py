@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol, TypeVar
 
 from datacast.core.errors import DatacastError
 from datacast.services import framing
@@ -30,6 +30,29 @@ Results = dict[str, dict[str, Any]]
 def answer_of(results: Results, member: str) -> dict[str, Any]:
     """What a member answered; `unreachable` where nothing of it came."""
     return results.get(member) or {"ok": False, "code": "unreachable"}
+
+
+class Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+M = TypeVar("M", bound=Named)
+WALKING_S = 0.1
+
+
+async def until_walked(members: list[M], ask: Callable[[list[M]], Awaitable[Results]]) -> Results:
+    """One that looks through a large directory says so (`walking`) after half a second, and is asked again."""
+    results = await ask(members)
+    while waits := [m for m in members if answer_of(results, m.name).get("code") == "walking"]:
+        await asyncio.sleep(WALKING_S)
+        more = await ask(waits)
+        results |= {m.name: answer_of(more, m.name) for m in waits}
+    return results
+
+
+def parts_of(members: list[M], parts: dict[str, dict[str, Any]] | None) -> dict[str, dict[str, Any]] | None:
+    return parts and {m.name: parts[m.name] for m in members if m.name in parts}
 
 
 class SignallingError(DatacastError):

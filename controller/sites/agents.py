@@ -60,6 +60,15 @@ class Agents:
         return self._addresses
 
     async def read(self, host: str, what: What, off: int, length: int) -> Bytes:
+        """An agent that looks through a large directory says so after half a second, and is asked again."""
+        while True:
+            try:
+                return await self._read(host, what, off, length)
+            except SiteError as error:
+                if error.code != "walking":
+                    raise
+
+    async def _read(self, host: str, what: What, off: int, length: int) -> Bytes:
         address = (await self.addresses()).get(host)
         if address is None:
             self._looked = -LOOK_S
@@ -95,7 +104,7 @@ class Agents:
         for _, writer in self._idle.pop(host, []):
             writer.close()
         self._room.pop(host, None)
-        return await self.read(host, what, off, length)
+        return await self._read(host, what, off, length)
 
     def close(self) -> None:
         for connections in self._idle.values():

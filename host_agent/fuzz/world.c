@@ -124,6 +124,7 @@ void set_up(void)
   manager_listen = listener(manager_addr);
   MUST(loop_open(&a.loop) == 0 && worker_open(&a.worker, &a.loop, 2) == 0 && worker_open(&a.disk, &a.loop, 1) == 0);
   a.host = (struct host){.name = "me", .loop = &a.loop, .forward = &a.forward, .worker = &a.worker, .disk = &a.disk};
+  MUST(walks_open(&a.host.walks, &a.host));
   MUST(roots_add(&a.host.dest_roots, folder, &why) && roots_add(&a.host.source_roots, folder, &why));
   for (unsigned i = 0; i < PORTS; i++) {
     ports[i] = calloc(1, sizeof *ports[i]);

@@ -9,16 +9,18 @@
 
 static struct bundle_entry entry(enum bundle_kind kind, const char *name, uint64_t size, const char *target)
 {
-  return (struct bundle_entry){
-      .kind = kind, .mode = 0644, .size = size, .name = strdup(name), .target = strdup(target)};
+  return (struct bundle_entry){.kind = (uint8_t)kind, .mode = 0644, .size = size, .name = name, .target = target};
 }
 
 static uint8_t *made(struct bundle *t, const struct bundle_entry *e, uint32_t n)
 {
   struct fault why;
-  *t = (struct bundle){.entry = calloc(n, sizeof *e), .n = n};
-  assert(t->entry != NULL);
-  memcpy(t->entry, e, n * sizeof *e);
+  *t = (struct bundle){0};
+  for (uint32_t i = 0; i < n; i++) {
+    struct bundle_entry *to = bundle_add(t);
+    assert(to != NULL);
+    *to = e[i];
+  }
   return bundle_write(t, &why);
 }
 
@@ -31,14 +33,15 @@ static void there_and_back(void)
                              entry(BUNDLE_FILE, "b", 5, ""),           entry(BUNDLE_SAME, "c", 0, "a/large")};
   e[0].timed = e[4].timed = e[5].timed = e[4].owned = e[5].owned = true;
   e[0].mtime_ns = -1, e[4].mtime_ns = 1700000000123456789, e[4].uid = 4000000000, e[4].gid = 7;
-  e[1].expects = e[4].expects = true;
-  memset(e[4].sha256, 7, sizeof e[4].sha256);
+  uint8_t sha256[SHA256_LEN];
+  memset(sha256, 7, sizeof sha256);
+  e[1].expects = e[4].expects = sha256;
   uint8_t *p = made(&t, e, 6);
   assert(p != NULL && bundle_manifest_bytes(p) == t.manifest);
   assert(bundle_parse(&back, p, t.manifest, &why) && back.n == 6 && back.bytes == t.bytes);
   assert(back.entry[1].at == t.manifest && back.entry[2].at == 4096 && back.entry[4].at == 4096 + 70000);
   assert(back.bytes == 4096 + 70000 + 5 && strcmp(back.entry[3].target, "../b") == 0);
-  assert(back.entry[1].expects && !back.entry[2].expects && back.entry[4].expects && back.entry[4].sha256[31] == 7);
+  assert(back.entry[1].expects != NULL && back.entry[2].expects == NULL && back.entry[4].expects[31] == 7);
   assert(back.entry[0].timed && !back.entry[0].owned && back.entry[0].mtime_ns == -1 && !back.entry[1].timed &&
          back.entry[5].mtime_ns == 0);
   assert(back.entry[4].mtime_ns == 1700000000123456789 && back.entry[4].uid == 4000000000 && back.entry[4].gid == 7);
@@ -110,8 +113,33 @@ static void names_and_links(void)
   refused(root, 1);
 }
 
+/* Whatever the names are, a list that is too long is refused before anything is made of it. */
+static void too_many(void)
+{
+  enum { ENTRIES = 300000 };
+  struct bundle t = {0};
+  struct fault why;
+  char name[BUNDLE_NAME_MAX + 1];
+  memset(name, 'x', BUNDLE_NAME_MAX);
+  name[BUNDLE_NAME_MAX] = '\0';
+  for (uint32_t i = 0; i < ENTRIES; i++) {
+    struct bundle_entry *e = bundle_add(&t);
+    assert(e != NULL);
+    *e = entry(BUNDLE_FILE, name, 1, "");
+  }
+  assert(bundle_write(&t, &why) == NULL && strcmp(why.code, "too_many") == 0 && strstr(why.text, "300000") != NULL);
+  uint8_t head[BUNDLE_HEAD] = "dcbundl1";
+  for (unsigned i = 8; i < BUNDLE_HEAD; i++)
+    head[i] = i < 12 ? 0 : 0xff; /* 4 GiB of it */
+  assert(bundle_manifest_bytes(head) == 0);
+  head[8] = 0xff, head[12] = 0, head[13] = 0x10; /* more entries than bytes for them */
+  assert(bundle_manifest_bytes(head) == 0);
+  bundle_free(&t);
+}
+
 int main(void)
 {
+  too_many();
   there_and_back();
   names_and_links();
   return 0;

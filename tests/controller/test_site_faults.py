@@ -355,6 +355,25 @@ def test_a_host_that_answers_what_cannot_be_is_named(tmp_path: Path) -> None:
     play(steps)
 
 
+def test_a_host_that_looks_through_a_directory_is_asked_again(tmp_path: Path) -> None:
+    async def steps() -> None:
+        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+            ams, asked = sites["ams"], []
+            give(ams)
+
+            def looks(told: dict[str, Any], data: bytes) -> tuple[dict[str, Any], bytes]:
+                asked.append(told)
+                if len(asked) > 3:
+                    return told, data
+                return {"type": "error", "id": told["id"], "code": "walking", "error": "7 entries until now"}, b""
+
+            ams.fabric.hosts["a0"].lies = looks
+            assert (await ams.end(await ams.made(["sfo/all"])))["state"] == "done"
+            assert len(asked) > 3
+
+    play(steps)
+
+
 def test_a_host_that_says_nothing_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agents, "ANSWER_S", 0.3)
 

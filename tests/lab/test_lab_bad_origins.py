@@ -150,12 +150,6 @@ def test_what_is_refused_before_anything_is_fetched(place, tmp_path: Path) -> No
         part = {"path": "../evil", "size": 1, "url": liar.url("good")}
         it.group({"url": "hf://team/llama", "parts": [part], "receivers": HOSTS, "dest_path": "f"})
     assert error.value.code in (400, 422) and b"leads outside" in error.value.read()
-    many = tmp_path / "many"
-    many.mkdir()
-    for n in range(16_385):
-        (many / str(n)).touch()
-    code, said = command("send", str(many), "--from", "h0", "--to", "h1,h2", "--dest", "g")
-    assert code == 1 and "16384 entries: send a tar file" in said, said
     assert not any(path.exists() for name in "abcdefgh" for path in at(it, name))
 
 

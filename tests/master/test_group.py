@@ -125,6 +125,22 @@ def test_a_receiver_that_has_not_heard_of_a_tree_is_opened_again_but_not_for_eve
     assert all(r["state"] == "done" for r in receivers.values())
 
 
+@pytest.mark.parametrize("op", ["stat", "open"])
+def test_a_source_that_looks_through_a_directory_is_asked_until_it_has(op: str) -> None:
+    async def scenario():
+        async with lab(bcube41(), rates=[FAST]) as it:
+            fail = it.world.agents["00"].fail
+            fail[op] = ("walking", "/srv/many: the directory is being looked through, 70000 entries until now")
+            asyncio.get_running_loop().call_later(0.5, fail.pop, op, None)
+            record = await it.end(await it.start("00", SIX, 3_000_000))
+            asked = [name for name, _ in it.world.ops(op)]
+            return record, asked.count("00"), asked.count("21")
+
+    record, source, receiver = run(scenario())
+    assert record["state"] == "done", record
+    assert source > 2 and receiver == 1, "who has answered is not asked again"
+
+
 def test_a_receiver_that_has_no_room_for_more_extents_gets_them_later() -> None:
     async def scenario():
         async with lab(bcube41(), rates=[FAST]) as it:

@@ -430,16 +430,20 @@ QUICK = (
 """What is looked at from time to time is looked at more often."""
 
 
+PLAY_S = 240.0
+
+
 async def until(true: Callable[[], object]) -> None:
     while not true():
         await asyncio.sleep(0.01)
 
 
 def play(steps: Callable[[], Awaitable[None]]) -> None:
-    """For at most a minute."""
+    """Without an end only where something is wrong: beside others that took all of the processor three seconds were
+    more than a minute."""
 
     async def body() -> None:
-        async with asyncio.timeout(60.0):
+        async with asyncio.timeout(PLAY_S):
             await steps()
 
     asyncio.run(body())
