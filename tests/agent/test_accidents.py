@@ -492,3 +492,31 @@ def test_link_that_goes_down_and_comes_back(make_net: Callable[[Path], Net], tmp
     run("ip", "-n", net.namespace("a"), "link", "set", "p0", "up")
     transfer.wait_ended()
     assert digest(Path(transfer.dest["b"])) == digest(transfer.path)
+
+
+def test_a_disk_that_does_not_sync_holds_up_no_digest(make_net: Callable[[Path], Net], tmp_path: Path) -> None:
+    """More files wait for their sync than there are threads: blocks of others are verified all the same."""
+    shim, hold = tmp_path / "slow_sync.so", tmp_path / "hold"
+    run("cc", "-shared", "-fPIC", "-o", str(shim), str(Path(__file__).with_name("slow_sync.c")))
+    hold.touch()
+    net = join_pair(make_net(PLAIN))
+    net.start("a")
+    agent = net.start("b", environment={"LD_PRELOAD": str(shim), "HOLD": str(hold)})
+    source = random_file(tmp_path / "f", 400_000)
+    transfers = [
+        Transfer(net, "a", source, {"b": path_direct()}, dest={"b": str(agent.folder / f"got-{i}")}, group=f"g-{i}",
+                 tree=10 + i, piece=1000, per_block=100)
+        for i in range(6)
+    ]  # fmt: skip
+    for transfer in transfers:
+        transfer.open()
+        transfer.assign()
+        transfer.client.wait(
+            lambda transfer=transfer: (transfer.pass_digests(), transfer.status()["b"]["blocks_ok"] == 4)[1],
+            f"the digests of {transfer.group}",
+        )
+        assert transfer.ended("b") is None, "it has its name before it is on the disk"
+    hold.unlink()
+    for transfer in transfers:
+        assert transfer.wait_ended()["b"]["event"] == "done"
+        assert digest(Path(transfer.dest["b"])) == digest(source)
