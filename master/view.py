@@ -14,6 +14,7 @@ from datacast.core.trees import ArcLoad, Network
 from datacast.fabric_manager.api import FabricManagerClient, graph_of, update_node
 from datacast.planners import rates_of
 from datacast.services.problems import Problem
+from datacast.services.turns import Turns
 
 from .links import Links, Watch
 from .plan_cache import PlanCache
@@ -22,6 +23,8 @@ log = logging.getLogger("datacast.master")
 
 RETRY_S = 0.1
 RETRY_MAX_S = 0.4
+ARCS_AT_ONCE = 256
+"""Some half a millisecond."""
 
 
 class View:
@@ -41,6 +44,8 @@ class View:
         self._links = Links()
         self.turn = asyncio.Lock()
         """Held by a group that mends its trees: where many do, news of links are read in between."""
+        self.turns = Turns()
+        """Of looks at groups, and of what is told of links' load."""
         self._grown = asyncio.Condition()
 
     def subscribe(self, on_change: Callable[[dict[str, Any]], None]) -> Watch:
@@ -61,15 +66,18 @@ class View:
             delay = min(2 * delay, RETRY_MAX_S)
 
     # ---- what groups put on the links ----
-    def carried(self, arcs: Iterable[tuple[str, str, int]], whole: bool) -> None:
-        """From the fabric manager: so many trees more (or less) on each arc. whole: none but these."""
+    async def carried(self, arcs: list[tuple[str, str, int]], whole: bool) -> None:
+        """From the fabric manager: so many trees more (or less) on each arc. whole: none but these. Of a large group
+        there are thousands."""
         if whole:
             self._arcs, self.load = {}, None
-        for u, v, by in arcs:
-            u, v = intern(u), intern(v)
-            self._arcs[u, v] = self._arcs.get((u, v), 0) + by
-            if self.load is not None:
-                _change(self.load, u, v, by)
+        for at in range(0, len(arcs), ARCS_AT_ONCE):
+            await self.turns.next()
+            for u, v, by in arcs[at : at + ARCS_AT_ONCE]:
+                u, v = intern(u), intern(v)
+                self._arcs[u, v] = self._arcs.get((u, v), 0) + by
+                if self.load is not None:
+                    _change(self.load, u, v, by)
 
     def load_without(self, own: Iterable[tuple[str, str]]) -> ArcLoad:
         """Of all groups but one, whose trees use these arcs."""

@@ -123,7 +123,8 @@ class Worker:
         if kind == "order":
             await self._start(message)
         elif kind == "load":
-            self.view.carried(((str(u), str(v), int(n)) for u, v, n in message["arcs"]), message.get("whole", False))
+            arcs = [(str(u), str(v), int(n)) for u, v, n in message["arcs"]]
+            await self.view.carried(arcs, message.get("whole", False))
         elif kind == "owned":
             for name, running in tuple(self.groups.items()):
                 if message["groups"].get(name) != running.group.epoch and not running.ended:

@@ -205,7 +205,9 @@ def main() -> None:
                     answers.append(1000 * (time.monotonic() - at))
                 arcs = [(u, v) for u, v in graph.edges if graph.nodes[u]["kind"] == "host"]
                 reached = reach_ms(http, agents, draw.sample(arcs, args.links)) if args.links else []
-                states = Counter(row["state"] for row in pages(http, "state"))
+                rows = pages(http, "state,error")
+                states = Counter(row["state"] for row in rows)
+                errors = Counter(row["error"]["message"][:200] for row in rows if row["error"])
                 per_s = {
                     op: round((count - requests["requests"].get(op, 0)) / args.measure, 1)
                     for op, count in after["requests"].items()
@@ -214,7 +216,7 @@ def main() -> None:
                     json.dumps(
                         {
                             "topology": args.topology, "groups": args.groups, "receivers": args.receivers,
-                            "states": states, "posted_s": round(posted, 1), "post_ms_p50": percentile(asked, 0.5),
+                            "states": states, "errors": errors.most_common(5), "posted_s": round(posted, 1), "post_ms_p50": percentile(asked, 0.5),
                             "post_ms_p99": percentile(asked, 0.99), "all_running_s": round(running, 1),
                             "core": round(sum(share.values()), 3), "core_each": share,
                             "mb": round(sum(memory.values()), 1), "mb_each": memory, "requests_s": per_s,

@@ -23,8 +23,8 @@ class ArcLoad(dict[tuple[str, str], int]):
         """So many trees more, or less. Raises UnknownNode, LinkError."""
         arc = self.network.arc(parent, child)
         self._counts[arc] = count = max(0, int(self._counts[arc]) + by)
-        if count:
-            self[self.network.pairs((arc,))[0]] = count
+        if count:  # a key that is there stays the one that all share
+            self[(parent, child) if (parent, child) in self else self.network.pairs((arc,))[0]] = count
         else:
             self.pop((parent, child), None)
 

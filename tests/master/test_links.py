@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
 from datacast.master.links import Links
+from datacast.master.view import ARCS_AT_ONCE, View
 
 
 def link(u: str, v: str, up: bool) -> dict:
@@ -80,3 +85,17 @@ def test_a_group_that_has_ended_hears_nothing_and_does_not_speak_for_the_next() 
     assert others == []
     links.tell(link("c", "d", False))
     assert others == [link("c", "d", False)]
+
+
+def test_news_of_a_link_do_not_wait_for_what_a_large_group_puts_on_links() -> None:
+    client: Any = SimpleNamespace()
+    arcs = [("s", f"h{at}", 1) for at in range(3 * ARCS_AT_ONCE)]
+
+    async def run() -> list[int]:
+        view, loop = View(client), asyncio.get_running_loop()
+        counted: list[int] = []
+        loop.call_soon(lambda: loop.call_soon(lambda: counted.append(len(view._arcs))))
+        await view.carried(arcs, whole=True)
+        return [*counted, len(view._arcs)]
+
+    assert asyncio.run(run()) == [ARCS_AT_ONCE, len(arcs)]
