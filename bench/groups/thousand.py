@@ -216,7 +216,8 @@ def main() -> None:
                     json.dumps(
                         {
                             "topology": args.topology, "groups": args.groups, "receivers": args.receivers,
-                            "states": states, "errors": errors.most_common(5), "posted_s": round(posted, 1), "post_ms_p50": percentile(asked, 0.5),
+                            "states": states, "errors": errors.most_common(5),
+                            "posted_s": round(posted, 1), "post_ms_p50": percentile(asked, 0.5),
                             "post_ms_p99": percentile(asked, 0.99), "all_running_s": round(running, 1),
                             "core": round(sum(share.values()), 3), "core_each": share,
                             "mb": round(sum(memory.values()), 1), "mb_each": memory, "requests_s": per_s,
