@@ -160,14 +160,15 @@ test: ## everything: static checks, C tests, sanitizers, Python, whole labs; JOB
 
 # Tests marked `lab` are tried again when they fail (tests/conftest.py); the summary names them (R). JOBS: so many test
 # processes for all but the labs: half more than cores, which keeps them busy; with more, what is tested stands still for
-# seconds, and no test is over sooner. Who is done takes over from the others. Labs are beside them, LABS_AT_ONCE, and go
+# seconds, and no test is over sooner. A file stays with one process, and what its tests share is made once: where processes took
+# tests over from each other, conformance alone cost a quarter more. Labs are beside them, LABS_AT_ONCE, and go
 # before them: their links are slow, and while they wait the others have the processors. Those marked
 # `alone` have the machine for themselves at the end. Files that hold no lab are not read for them.
 JOBS ?= $(shell n=$$(($$(nproc) * 3 / 2)); echo $$((n < 2 ? 2 : n < 8 ? n : 8)))
 LABS_AT_ONCE ?= $(shell n=$$(($$(nproc) * 3 / 2)); echo $$((n < 2 ? 2 : n < 6 ? n : 6)))
-SIDE_BY_SIDE = -n $(JOBS) --dist worksteal -m "not lab"
+SIDE_BY_SIDE = -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not lab"
 LAB_FILES = $(shell grep -rlE 'pytest\.mark\.lab\b' tests --include='test_*.py')
-LABS = -n $(LABS_AT_ONCE) --dist worksteal -m "lab and not alone" $(LAB_FILES)
+LABS = -n $(LABS_AT_ONCE) --dist loadfile -m "lab and not alone" $(LAB_FILES)
 TEST_PROGRAMS = $(addprefix $(BUILD)/,datacast-agent-asan asan/datacast-switch tools/versitygw)
 # An S3 server that Debian does not have. Where Go cannot build it, tests of S3 are skipped, with what Go said.
 VERSITYGW = github.com/versity/versitygw/cmd/versitygw@v1.8.0
@@ -246,7 +247,7 @@ COVERED_BY := $(addprefix tests/,controller fabric_manager master services store
   simulation lab conformance)
 coverage-services: build ## lines and branches of the services that tests reach: SHOW="master/pace.py" names what they do not
 	@rm -rf $(COVERED)-services
-	@nice -n 5 $(PY) -m coverage run -m pytest -q -n $(shell nproc) --dist worksteal -m "not lab" $(COVERED_BY) $(PYTEST_OPTIONS) || true
+	@nice -n 5 $(PY) -m coverage run -m pytest -q -n $(shell nproc) --dist loadfile -m "not lab" $(COVERED_BY) $(PYTEST_OPTIONS) || true
 	@$(PY) -m coverage combine -q; $(PY) -m coverage report $(if $(SHOW),--show-missing --include="$(subst $() ,$(comma),$(SHOW))")
 
 mutants: build ## one-line changes that tests should notice, resumable: N=300 SEED=1 PART=core TREES=2, LISTED=1, AGAIN_ONLY=1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ TRIES_AGAIN = 2
 """Whole labs share two cores with whatever else runs: what fails is tried again so often, and the summary names it."""
 ROWS = skips.read()
 
+gc.set_threshold(50_000, 20, 100)  # what tests make is gone with them; a tenth of their processor went into looking for more
 hypothesis.settings.register_profile("datacast", deadline=None)
 hypothesis.settings.load_profile("datacast")  # a busy machine stands still for longer than any deadline
 

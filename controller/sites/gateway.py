@@ -189,7 +189,7 @@ class Gateway:
                 if time.monotonic() > end:
                     raise SiteError("no other site has sent that yet", group.id, "not_yet")
                 with sharing.waiting(at):
-                    await sharing.news(NEWS_S)
+                    await sharing.more(NEWS_S)
                 continue
             site, until = self._way(group, at, last, avoided)
             try:

@@ -65,6 +65,12 @@ class _Origin:
     heard: float = 0.0
 
 
+async def _happens(event: asyncio.Event, seconds: float) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+
+
 class Sharing:
     def __init__(
         self, size: int, seed: int = 0, early: int = 0, wanted: Rows | None = None, alone: bool = False
@@ -101,7 +107,7 @@ class Sharing:
         """Hosts that wait for their next byte, by that."""
         self._refused = False
         """A site has refused and was not heard since: whoever asks it past the lines hears why."""
-        self._news = asyncio.Event()
+        self._news, self._more = asyncio.Event(), asyncio.Event()
 
     # ---- what comes in ----
     def told(self, site: str, held: str, begun: str = "", heads: str = "") -> None:
@@ -182,15 +188,23 @@ class Sharing:
         self.wake()
 
     def wake(self) -> None:
-        """Whoever waits for news looks again."""
+        """Whoever waits for news, or for bytes, looks again."""
         before, self._news = self._news, asyncio.Event()
+        before.set()
+        self._wake_readers()
+
+    def _wake_readers(self) -> None:
+        before, self._more = self._more, asyncio.Event()
         before.set()
 
     async def news(self, seconds: float) -> None:
-        """Waits for some, so long at most."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._news.wait()
+        """Waits for some, so long at most: for what a line may do next. Bytes of other lines are none, and most of what
+        happens."""
+        await _happens(self._news, seconds)
+
+    async def more(self, seconds: float) -> None:
+        """Waits for bytes of any line, or for news, so long at most."""
+        await _happens(self._more, seconds)
 
     # ---- lines ----
     def take(self, line: str, trip_s: float = 0.0) -> bool:
@@ -264,7 +278,7 @@ class Sharing:
         if last > before:
             self._came[before:last] = True
             self.version += 1
-        self.wake()
+        self._wake_readers()
 
     def ended(self, line: str, seconds: float) -> None:
         """Its run has come."""

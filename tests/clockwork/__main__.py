@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="clockwork", description="The control plane in simulated time.")
-    parser.add_argument("seeds", nargs="?", default="0:60", help="a seed, or FROM:TO")
+    parser.add_argument("seeds", nargs="?", default="0:60", help="a seed, FROM:TO, or several of these with commas")
     parser.add_argument("-j", "--jobs", type=int, default=1)
     parser.add_argument("-v", "--verbose", action="store_true")
     parser.add_argument("--minutes", type=float, default=0.0, help="stop after so long")
@@ -41,8 +41,10 @@ def main() -> int:
 def _run(args: argparse.Namespace) -> int:
     from .story import tell  # a bug is put back before
 
-    first, _, last = args.seeds.partition(":")
-    seeds = range(int(first), int(last) if last else int(first) + 1)
+    seeds: list[int] = []
+    for some in args.seeds.split(","):
+        first, _, last = some.partition(":")
+        seeds += range(int(first), int(last) if last else int(first) + 1)
     if len(seeds) == 1:
         result = tell(seeds[0], args.verbose)
         print(result)

@@ -19,7 +19,7 @@ from planes import P4Plane, running
 from scenarios import LEFT, SOURCE, adj, arriving, data, interest, leaving, onward, some, stack
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(7200)]
-FUZZ_S = float(os.environ.get("FUZZ_S", "8"))
+FUZZ_S = float(os.environ.get("FUZZ_S", "3"))
 SEED = int(os.environ.get("SEED", "1"))
 BURST, CHECK = 32, 2_000
 """Frames before one waits for the switch, and before one sees whether its node still serves."""

@@ -265,6 +265,29 @@ def test_who_waits_hears_of_news():
     asyncio.run(run())
 
 
+def test_bytes_that_come_are_news_for_hosts_and_not_for_other_lines():
+    """Lines would look, all of them, at each few bytes of any: most of what a controller with many of them did."""
+
+    async def run() -> None:
+        s = Sharing(SIZE)
+        s.have(none(s.total))
+        s.told("a", every(s.total), none(s.total))
+        s.take("a/0")
+        s.ask("a/0")
+        line, host = asyncio.create_task(s.news(60.0)), asyncio.create_task(s.more(60.0))
+        await asyncio.sleep(0)
+        s.came("a/0", b"some")
+        await asyncio.wait_for(host, 60.0)
+        assert not line.done()
+        host = asyncio.create_task(s.more(60.0))
+        await asyncio.sleep(0)
+        s.ended("a/0", 1.0)
+        await asyncio.wait_for(line, 60.0)
+        await asyncio.wait_for(host, 60.0)
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("wrong", ["zz", "00", "f" * 24 + "ff", "ff" * 400])
 def test_reports_that_tell_nothing_are_refused(wrong):
     s = Sharing(SIZE)
