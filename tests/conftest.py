@@ -19,7 +19,7 @@ TRIES_AGAIN = 2
 """Whole labs share two cores with whatever else runs: what fails is tried again so often, and the summary names it."""
 ROWS = skips.read()
 
-gc.set_threshold(50_000, 20, 100)  # what tests make is gone with them; a tenth of their processor went into looking for more
+gc.set_threshold(50_000, 20, 100)  # looking for more than goes with each test took a tenth of their processor
 hypothesis.settings.register_profile("datacast", deadline=None)
 hypothesis.settings.load_profile("datacast")  # a busy machine stands still for longer than any deadline
 
