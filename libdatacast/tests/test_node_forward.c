@@ -349,6 +349,13 @@ static void an_appliance_lets_its_switch_copy(void)
   assert(answer(&b, 0, 1, 15, 0, 200) == 1);
   look(&b.tx[0], &seen);
   assert(seen.labels == 1 && seen.label[0] == (DC_LABEL_REPLICATE | 1u | 1u << 5 | 1u << 18));
+  for (unsigned i = 1; i < 3; i++) { /* the first of them counts, whichever port it has */
+    struct asking a = {.tree = 1, .seq = 16, .ret = child[i], .fwd = SEG(false, 7, 2)};
+    assert(ask(&b, 0, &a) == (i == 1));
+  }
+  assert(answer(&b, 0, 1, 16, 0, 200) == 1);
+  look(&b.tx[0], &seen);
+  assert(seen.labels == 1 && seen.label[0] == (DC_LABEL_REPLICATE | 1u << 5 | 1u << 18));
 
   /* Nobody waits any more; one child alone needs no copies; and where the data comes from nothing goes back. */
   assert(answer(&b, 0, 1, 5, 0, 200) == 0);

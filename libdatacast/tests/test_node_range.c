@@ -45,6 +45,8 @@ static void what_nobody_has_goes_on_as_one_interest(void)
     expect_data(&b, 0, 1, seq);
   }
   assert(answer(&b, 7, 1, 74, 0, 100) == 0 && dropped(&b, DC_DROP_UNWANTED) == 1); /* not one more */
+  dc_node_counters(b.node, &all);
+  assert(tree_count(&b, 1).data == 64 && all.data == 64);
   bench_close(&b);
 }
 

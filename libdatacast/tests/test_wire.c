@@ -348,6 +348,7 @@ static void an_interest_and_its_answer(void)
   assert(n == stack_len(2) + DC_HEADER_LEN + 8);
   for (size_t cap = 0; cap < n; cap++)
     assert(dc_interest_write(p, cap, &path, &h, ANY, NOBODY) == 0);
+  assert(dc_interest_write(p, n, &path, &h, ANY, NOBODY) == n);
   bool bottom;
   assert(dc_label_read(p + 14, &bottom) == DC_LABEL_ADJ + 2 && !bottom);
   assert(dc_label_read(p + 18, &bottom) == DC_LABEL_ADJ + 3 && bottom);
