@@ -333,14 +333,15 @@ class Crew:
 
     async def _open_again(self) -> None:
         """The common tree has changed: events must come over it, and nobody may have missed anything."""
-        self._rewire = False
-        members = self._at_work()
+        self._rewire, members = False, self._at_work()
+        assert self._root and self._lead
+        told = (await self.request("status", [lead := self._lead], timeout=PROMPT_S)).get(lead.name) or {}
+        lead.position = 0 if told.get("code") == "no_group" else lead.position  # its agent was started again
         results = await self.request("open", members, self._opening(None), {m.name: self._opening(m) for m in members})
         for member in members:
             if not (results.get(member.name) or {}).get("ok"):
                 self.suspect(member)
-        assert self._root and self._lead
-        await self._replay(self._lead, self._root.request, waits=False)
+        await self._replay(lead, self._root.request, waits=False)
 
     async def close(self, reason: str, keep: bool) -> None:
         """Tell all members, as far as they can be reached, and end the connection."""
@@ -512,14 +513,14 @@ class Crew:
     async def _recover(self, member: Member, connection: Connection) -> None:
         member.addr = connection.address
         stranger = self._again and member.name not in self._met
-        if member.role == "receiver" and (self._adopted or not stranger):
-            told = await connection.request("status", self.group, {"n": member.name, "a": member.addr}, None, REQUEST_S)
-            result = told.get(member.name, {})
-            if result.get("ok") and (not stranger or result.get("state") == "done"):  # it may not be known that it is
-                member.opened = True
-                self._on_status(member, result)
-            elif result.get("code") == "no_group":  # its agent was started again
+        if self._adopted or not stranger:
+            me = {"n": member.name, "a": member.addr}
+            result = (await connection.request("status", self.group, me, None, REQUEST_S)).get(member.name, {})
+            if result.get("code") == "no_group":  # its agent was started again
                 member.opened, member.position = False, 0
+            elif member.role == "receiver" and result.get("ok") and (not stranger or result.get("state") == "done"):
+                member.opened = True  # it may not be known that it is done
+                self._on_status(member, result)
         if member.over:  # it had been out of touch, not idle
             member.suspect, self._rewire = False, True
             return
