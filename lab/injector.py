@@ -24,6 +24,8 @@ from datacast.lab.state import marked
 if TYPE_CHECKING:
     from datacast.lab.lab import Lab
 
+TAKEN_OVER_S = 5.0
+
 FILLER = ".filler"
 LEAVES_S = 10.0
 REVERSE = {"in": "out", "out": "in", "both": "both"}
@@ -167,10 +169,9 @@ class Injector:
         elif fault.kind == "management":
             self.interfaces.set(*lab.network.management_port(fault.node or None), False)
         elif fault.kind == "master":
-            pid = self._get(f"/groups/{self._group}/master")["pid"]
-            if not pid:
-                raise LabError("the group has no master now", what="master")
-            os.kill(int(pid), signal.SIGKILL)
+            pid = self._master()
+            self.failed_ns[index] = time.time_ns()
+            os.kill(pid, signal.SIGKILL)
         elif fault.kind == "power":
             self._lose_power()
         else:
@@ -283,6 +284,14 @@ class Injector:
             with contextlib.suppress(OSError):
                 if Path(f"/proc/{pid}/comm").read_text().strip() == "datacast-master":
                     os.kill(pid, signal.SIGKILL)
+
+    def _master(self) -> int:
+        """The process that runs the group's master. Another one that is to take over is waited for."""
+        end = time.monotonic() + TAKEN_OVER_S
+        while not (pid := self._get(f"/groups/{self._group}/master")["pid"]):
+            if time.monotonic() > end or self._end.wait(0.02):
+                raise LabError("the group has no master now", what="master")
+        return int(pid)
 
     def _get(self, path: str) -> dict[str, Any]:
         return self.lab.fabric_json(path)
