@@ -63,6 +63,9 @@ class _Origin:
     lines: list[str] = field(default_factory=list)
     """That have had runs."""
     heard: float = 0.0
+    receives: bool = False
+    """It receives the same itself, or did: it is asked over twice as many connections until the end, for each has a
+    window of a part of what the link carries."""
 
 
 async def _happens(event: asyncio.Event, seconds: float) -> None:
@@ -260,7 +263,8 @@ class Sharing:
     def _lines(self, origin: _Origin) -> int:
         """To this site."""
         usual = max(LINES_LEAST, LINES_ALL // max(1, len(self._origins)))
-        return min(LINES_MOST, usual if origin.held.all() else 2 * usual)
+        origin.receives |= not origin.held.all()
+        return min(LINES_MOST, 2 * usual if origin.receives else usual)
 
     def came(self, line: str, data: bytes) -> bool:
         """Bytes of its run. Whether it goes on: its site may be away by now."""

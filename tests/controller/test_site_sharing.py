@@ -351,6 +351,16 @@ def test_more_connections_ask_a_site_that_is_receiving_itself() -> None:
         assert sum(s.take(f"a/{number}") for number in range(LINES_MOST)) == lines
 
 
+def test_as_many_connections_ask_a_site_that_has_received_it_all_meanwhile() -> None:
+    s = Sharing(64 << 20)
+    s.have(none(s.total))
+    s.told("a", packed(np.arange(s.total) < s.total // 2), none(s.total))
+    assert sum(s.take(f"a/{number}") for number in range(LINES_MOST)) == LINES_MOST
+    s.told("a", every(s.total), none(s.total))
+    s.broke("a/15")
+    assert s.take("a/15")
+
+
 def test_where_there_is_no_room_what_a_host_waits_for_still_comes() -> None:
     s = Sharing(SIZE, alone=True)
     s.have(none(s.total))
