@@ -23,8 +23,6 @@ log = logging.getLogger("datacast.master")
 
 RETRY_S = 0.1
 RETRY_MAX_S = 0.4
-ARCS_AT_ONCE = 256
-"""Some half a millisecond."""
 
 
 class View:
@@ -40,12 +38,14 @@ class View:
         """Trees of all groups on each arc."""
         self.plans = PlanCache()
         self._arcs: dict[tuple[str, str], int] = {}
+        self._fresh: dict[tuple[str, str], int] = {}
+        """Of these, what `load` lacks."""
         self.version = 0
         self._links = Links()
         self.turn = asyncio.Lock()
         """Held by a group that mends its trees: where many do, news of links are read in between."""
         self.turns = Turns()
-        """Of looks at groups, and of what is told of links' load."""
+        """Of looks at groups."""
         self._grown = asyncio.Condition()
 
     def subscribe(self, on_change: Callable[[dict[str, Any]], None]) -> Watch:
@@ -66,28 +66,34 @@ class View:
             delay = min(2 * delay, RETRY_MAX_S)
 
     # ---- what groups put on the links ----
-    async def carried(self, arcs: list[tuple[str, str, int]], whole: bool) -> None:
+    def carried(self, arcs: Iterable[tuple[str, str, int]], whole: bool) -> None:
         """From the fabric manager: so many trees more (or less) on each arc. whole: none but these. Of a large group
-        there are thousands."""
+        there are a thousand, and who plans next brings them to the engine."""
         if whole:
-            self._arcs, self.load = {}, None
-        for at in range(0, len(arcs), ARCS_AT_ONCE):
-            await self.turns.next()
-            for u, v, by in arcs[at : at + ARCS_AT_ONCE]:
-                u, v = intern(u), intern(v)
-                self._arcs[u, v] = self._arcs.get((u, v), 0) + by
-                if self.load is not None:
-                    _change(self.load, u, v, by)
+            self._arcs, self._fresh, self.load = {}, {}, None
+        for u, v, by in arcs:
+            arc = intern(u), intern(v)
+            self._arcs[arc] = self._arcs.get(arc, 0) + by
+            if self.load is not None:
+                self._fresh[arc] = self._fresh.get(arc, 0) + by
+
+    def counted(self) -> ArcLoad:
+        """Of all groups, as the engine has it from now on."""
+        assert self.network
+        new = self._fresh
+        if self.load is None or self.load.network is not self.network:
+            self.load = self.network.load = ArcLoad(self.network)
+            new = self._arcs
+        for (u, v), by in new.items():
+            if by:
+                _change(self.load, u, v, by)
+        self._fresh = {}
+        return self.load
 
     def load_without(self, own: Iterable[tuple[str, str]]) -> ArcLoad:
         """Of all groups but one, whose trees use these arcs."""
-        assert self.network
-        if self.load is None or self.load.network is not self.network:
-            self.load = self.network.load = ArcLoad(self.network)
-            for (u, v), by in self._arcs.items():
-                _change(self.load, u, v, by)
-        own = list(own)
-        return self.load.without(own) if own else self.load
+        load, own = self.counted(), list(own)
+        return load.without(own) if own else load
 
     async def _apply(self, event: dict[str, Any]) -> None:
         kind = event["type"]

@@ -40,8 +40,6 @@ REPORTS_MAX, WEIGHT_MAX = 512, 4096
 """In one request: reports, and what they hold (report.weight), some megabytes. A busy worker waits for each request's
 answer for as long as all its groups take for one turn each: few requests bring all of them."""
 OVER_MAX = 1024
-LOADS_MAX = 1024
-"""Messages of a group's trees each; with more, orders wait."""
 
 _orders: TypeAdapter[StartOrder] = TypeAdapter(StartOrder)
 
@@ -71,8 +69,6 @@ class Worker:
         self.idle = asyncio.Event()
         """Has no group."""
         self.idle.set()
-        self._loads: asyncio.Queue[tuple[list[tuple[str, str, int]], bool]] = asyncio.Queue(LOADS_MAX)
-        """What groups put on links, to be counted: orders do not wait for it."""
         self._told = 0.0
         """When it said last that it lives."""
         self._due = asyncio.Event()
@@ -86,7 +82,7 @@ class Worker:
 
     async def run(self, pid: int) -> None:
         """Follows the orders and tells."""
-        tasks = [asyncio.create_task(work) for work in (self._report_loop(), self._renew(), self._count_loads())]
+        tasks = [asyncio.create_task(self._report_loop()), asyncio.create_task(self._renew())]
         try:
             await self.view.at(0)
             tasks.append(asyncio.create_task(self.agents.keep(self.view.addresses)))
@@ -127,8 +123,7 @@ class Worker:
         if kind == "order":
             await self._start(message)
         elif kind == "load":
-            arcs = [(str(u), str(v), int(n)) for u, v, n in message["arcs"]]
-            await self._loads.put((arcs, message.get("whole", False)))
+            self.view.carried(((str(u), str(v), int(n)) for u, v, n in message["arcs"]), message.get("whole", False))
         elif kind == "owned":
             for name, running in tuple(self.groups.items()):
                 if message["groups"].get(name) != running.group.epoch and not running.ended:
@@ -144,10 +139,6 @@ class Worker:
             there = self.groups.get(message["group"])
             if there and there.group.epoch == message.get("epoch"):
                 there.group.on_control(message)
-
-    async def _count_loads(self) -> None:
-        while True:
-            await self.view.carried(*await self._loads.get())
 
     async def _start(self, message: dict[str, Any]) -> None:
         received_ns = time.time_ns()

@@ -112,31 +112,3 @@ def test_a_worker_without_news_tells_nothing_between_two_renewals() -> None:
 
     asyncio.run(main())
     assert client.heard == 0
-
-
-def test_orders_do_not_wait_until_what_groups_put_on_links_is_counted() -> None:
-    async def run() -> None:
-        slow = asyncio.Event()
-        counted: list[object] = []
-
-        async def carried(arcs: object, whole: bool) -> None:
-            await slow.wait()
-            counted.append((arcs, whole))
-
-        async def at(version: int) -> None:
-            await asyncio.Event().wait()
-
-        client = SimpleNamespace(lease="", security=PLAIN)
-        one = worker.Worker(client, SimpleNamespace(carried=carried, at=at), "w")  # type: ignore[arg-type]
-        running = asyncio.create_task(one.run(1))
-        for whole in (True, False):
-            message = {"type": "load", "arcs": [["a", "b", 1]], "whole": whole}
-            await asyncio.wait_for(one._on_message(message), 10)
-        assert not counted
-        slow.set()
-        await until(lambda: len(counted) == 2, "both are counted")
-        assert counted == [([("a", "b", 1)], True), ([("a", "b", 1)], False)]
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-
-    asyncio.run(run())

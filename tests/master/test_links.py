@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from types import SimpleNamespace
 from typing import Any
 
+from datacast import topologies
+from datacast.core.trees import Network
 from datacast.master.links import Links
-from datacast.master.view import ARCS_AT_ONCE, View
+from datacast.master.view import View
 
 
 def link(u: str, v: str, up: bool) -> dict:
@@ -87,15 +88,16 @@ def test_a_group_that_has_ended_hears_nothing_and_does_not_speak_for_the_next() 
     assert others == [link("c", "d", False)]
 
 
-def test_news_of_a_link_do_not_wait_for_what_a_large_group_puts_on_links() -> None:
+def test_what_groups_put_on_links_is_brought_to_the_engine_by_who_plans_next() -> None:
     client: Any = SimpleNamespace()
-    arcs = [("s", f"h{at}", 1) for at in range(3 * ARCS_AT_ONCE)]
-
-    async def run() -> list[int]:
-        view, loop = View(client), asyncio.get_running_loop()
-        counted: list[int] = []
-        loop.call_soon(lambda: loop.call_soon(lambda: counted.append(len(view._arcs))))
-        await view.carried(arcs, whole=True)
-        return [*counted, len(view._arcs)]
-
-    assert asyncio.run(run()) == [ARCS_AT_ONCE, len(arcs)]
+    view = View(client)
+    view.network = Network(topologies.parse("fattree:4,2"))
+    a, b, *_ = [(u, v) for u, v in topologies.parse("fattree:4,2").edges]
+    view.carried([(*a, 1), (*b, 2)], whole=True)
+    assert view.load_without([]) == {a: 1, b: 2}
+    view.carried([(*a, 1)], whole=False)
+    view.carried([(*b, -2), ("no", "link", 1)], whole=False)
+    assert view.load_without([]) == {a: 2} and view.load_without([a]) == {a: 1}
+    assert view.load_without([]) == {a: 2}  # counted once
+    view.carried([(*b, 1)], whole=True)
+    assert view.load_without([]) == {b: 1}
