@@ -377,7 +377,7 @@ class Group:
             started = time.monotonic()
             try:
                 results = await self.crew.status()
-                await self.transfer.view.turns.next()  # hundreds of microseconds, with what follows
+                await self.transfer.view.looks.next()  # hundreds of microseconds, with what follows
                 self._figures.status_in(results, started)
                 await self._bounds.check(self.transfer.source_trees)
             except GroupError as error:

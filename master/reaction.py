@@ -105,12 +105,12 @@ class Reactions:
             "received_ns": min((e["received_ns"] for e in events), default=None),
         }
         assert self._watch
-        async with t.view.turn:
-            await asyncio.sleep(0)  # what has come meanwhile is read before
-            before = {number: way.routes for number, way in t.forest.ways.items()}
-            missed = [(u, v, False) for u, v in self._watch.unread()]
-            t.view.counted()
-            change = t.forest.update([*missed, *links], self.wanted(), appliances)
+        await asyncio.sleep(0)  # what has come meanwhile is read before
+        await t.view.mends.next()
+        before = {number: way.routes for number, way in t.forest.ways.items()}
+        missed = [(u, v, False) for u, v in self._watch.unread()]
+        t.view.counted()
+        change = t.forest.update([*missed, *links], self.wanted(), appliances)
         entry["recomputed_ns"] = time.time_ns()
         if isinstance(t.forest, RatedForest) and t.forest.refused:
             log.warning("group %s: it had %d trees, and keeps those it has left", t.id, len(t.forest.ways))

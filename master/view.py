@@ -42,10 +42,8 @@ class View:
         """Of these, what `load` lacks."""
         self.version = 0
         self._links = Links()
-        self.turn = asyncio.Lock()
-        """Held by a group that mends its trees: where many do, news of links are read in between."""
-        self.turns = Turns()
-        """Of looks at groups."""
+        self.mends, self.looks = Turns(), Turns()
+        """Of groups that mend their trees, and of those that are looked at: these do not wait for each other."""
         self._grown = asyncio.Condition()
 
     def subscribe(self, on_change: Callable[[dict[str, Any]], None]) -> Watch:

@@ -132,15 +132,21 @@ def test_what_waits_only_for_those_who_left_is_not_sent():
     assert {e.to for e in extents} <= {frozenset("a"), frozenset("ab")}
 
 
-@pytest.mark.parametrize("forgotten", [False, True])
-def test_who_leaves_a_tree_gets_what_it_lacks_of_it_over_another(forgotten: bool):
-    """With all that lies behind it, or, where that was too long ago, everything; the others wait for nothing new."""
+def half_dealt() -> tuple[Scheduler, int, float]:
+    """2,000 pieces, of which one tree to a and b has a thousand; one past its last number, and the time."""
     scheduler = Scheduler(2000, 1, [1], 100.0, reach={1: frozenset("ab")}, max_pieces=10, min_s=0.01)
     now, at = 0.0, 0
     while at < 1000:
         at = max([at, *(extent.seq + extent.count for extent in scheduler.assign(now))])
         now += 0.1
         scheduler.sent(1, at - 5, now)
+    return scheduler, at, now
+
+
+@pytest.mark.parametrize("forgotten", [False, True])
+def test_who_leaves_a_tree_gets_what_it_lacks_of_it_over_another(forgotten: bool):
+    """With all that lies behind it, or, where that was too long ago, everything; the others wait for nothing new."""
+    scheduler, at, now = half_dealt()
     scheduler.add(2, 10.0, frozenset("b"))
     scheduler.leave("b", {1: (0 if forgotten else at - 25, at - 10)})
     scheduler.leave("b", {1: (0, 0)})  # once
@@ -157,12 +163,7 @@ def test_who_leaves_a_tree_gets_what_it_lacks_of_it_over_another(forgotten: bool
 @pytest.mark.parametrize("early", [0, 1])
 def test_a_tree_is_remembered_from_its_oldest_extent_on(early: int):
     """Who lacks what begins there gets just that; one number earlier, and nobody knows any more which piece it was."""
-    scheduler = Scheduler(2000, 1, [1], 100.0, reach={1: frozenset("ab")}, max_pieces=10, min_s=0.01)
-    now, at = 0.0, 0
-    while at < 1000:
-        at = max([at, *(extent.seq + extent.count for extent in scheduler.assign(now))])
-        now += 0.1
-        scheduler.sent(1, at - 5, now)
+    scheduler, at, _ = half_dealt()
     oldest = scheduler.trees[1].past[0].seq
     assert len(scheduler.trees[1].past) == PAST and oldest > 0
     scheduler.add(2, 10.0, frozenset("b"))
