@@ -244,13 +244,15 @@ class Group:
             wait=served_later,
             done=order.done,
         )
-        if again and all(m.final for m in self.crew.receivers):
+        if again and self._served():
             return  # the master before saw the last of them end, and could not tell
         await self.crew.connect()
         if again and not order.adopt:
             await self.crew.forget()
         await self._stat()
         self._telling.mark("stat")
+        if self._served():
+            return  # the last of them said so while it was asked
         self._reactions.watch()  # what fails while it is planned is looked at when it runs
         await self._planning.make()
         await self._planning.lay_out()

@@ -46,8 +46,6 @@ class Planning:
         t = self._t
         assert t.size is not None
         waiting = [m for m in self._crew.receivers if not m.final]
-        if not waiting:
-            raise GroupError("nothing_to_do", "every receiver has the file already, has left or has failed")
         names = [m.name for m in waiting if not m.aside] or [m.name for m in waiting]
         # Those of an earlier master are this group's own.
         load = t.view.load_without([(u, v) for u, v, n in t.order.own for _ in range(n)])

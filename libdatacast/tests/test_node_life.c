@@ -46,6 +46,26 @@ static void the_lag_of_the_slowest_child_travels_up(void)
   bench_close(&b);
 }
 
+/* Nothing can be out of a store that is empty, whatever was in it before. */
+static void of_an_empty_store_no_child_is_behind(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_switch();
+  bench_open(&b, &cfg);
+  struct asking a = from_child(1, 1, 50);
+  ask(&b, 1, &a);
+  answer(&b, 7, 1, 50, 0, 1000);
+  a.flags = DC_FLAG_NOCACHE; /* it was damaged */
+  assert(ask(&b, 1, &a) == 1);
+  for (uint32_t seq = 10; seq < 14; seq++) {
+    b.now += 10 * DC_US;
+    assert(child_asks(&b, 2, 1, seq, 0) == 1);
+    look(&b.tx[0], &seen);
+    assert(seen.h.seq == seq && seen.h.lag == 0);
+  }
+  bench_close(&b);
+}
+
 /* A host that stands still for a moment is silent, and wants what goes by: it counts until it must be taken for gone. */
 static void a_child_that_falls_silent_counts_for_a_moment(void)
 {
@@ -207,6 +227,7 @@ static void a_wrong_configuration_is_named(void)
 int main(void)
 {
   the_lag_of_the_slowest_child_travels_up();
+  of_an_empty_store_no_child_is_behind();
   a_child_that_asks_for_nothing_more_counts_no_longer();
   a_child_that_falls_silent_counts_for_a_moment();
   one_interest_makes_no_slowest_child();

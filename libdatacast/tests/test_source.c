@@ -372,6 +372,30 @@ static void old_return_segments_make_room_for_new_ones(void)
   free(s);
 }
 
+/* Nothing waits for them any more: their places are free. */
+static void return_segments_of_what_was_cut_off_make_room(void)
+{
+  dc_source *s = make(10000000, 1);
+  ask(s, 1000, 0);
+  assert(dc_source_poll(s, 1000, tx, CAP) == 1); /* the bucket is empty */
+  for (unsigned again = 0; again < 2; again++) {
+    for (uint16_t i = 0; i < DC_SOURCE_CHILDREN_MAX; i++) {
+      struct dc_segment seg = {.n = 1, .local = again == 1, .port = {i}};
+      ask_from(s, 1000, 100u + i, 0, &seg);
+    }
+    dc_source_counters(s, &c);
+    assert(c.drop[DC_DROP_CHILDREN] == 0 && c.queued == DC_SOURCE_CHILDREN_MAX);
+    dc_source_cut(s, 100);
+    assert(dc_source_poll(s, 1000 + DC_SEC, tx, CAP) == 0);
+    dc_source_counters(s, &c);
+    assert(c.queued == 0);
+    dc_source_assign(s, 100, 100);
+    ask(s, 1000 + DC_SEC, 1); /* and again */
+    assert(dc_source_poll(s, 1000 + DC_SEC, tx, CAP) == 1);
+  }
+  free(s);
+}
+
 static void small_arrays_lose_nothing(void)
 {
   dc_source *s = make(100000000000u, 64);
@@ -534,6 +558,7 @@ int main(void)
   what_was_sent_is_remembered_run_by_run();
   numbers_that_were_cut_off_do_not_exist_any_more();
   old_return_segments_make_room_for_new_ones();
+  return_segments_of_what_was_cut_off_make_room();
   small_arrays_lose_nothing();
   puts("source ok");
   return 0;

@@ -28,8 +28,8 @@ def test_whatever_dies_groups_end_once_and_nobody_fetches_a_verified_byte_again(
 
 
 def test_seeds_that_failed_once_hold() -> None:
-    ran = clockwork("10,121,530,626,1571,2058,2307", "-j", "2")
-    assert "7 seeds, 0 bad" in ran.stdout, ran.stdout + ran.stderr[-2000:]
+    ran = clockwork("10,121,530,626,1571,2058,2307,53126", "-j", "2")
+    assert "8 seeds, 0 bad" in ran.stdout, ran.stdout + ran.stderr[-2000:]
     assert ran.returncode == 0, ran.stdout + ran.stderr[-2000:]
 
 

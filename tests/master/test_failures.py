@@ -13,6 +13,7 @@ from small import bcube41, star, until
 from datacast.core.wire import decode_route
 from datacast.fabric_manager.fabric import Fabric
 from datacast.master.forest import Forest
+from datacast.master.group import Group
 from datacast.master.planning import Planning
 from datacast.master.view import View
 from datacast.master.worker import Worker
@@ -351,6 +352,30 @@ def test_a_receiver_that_was_done_before_anybody_knew_is_not_served_again_when_i
     record, asked = run(scenario())
     assert record["state"] == "done"
     assert "status" in asked and not {"open", "assign"} & set(asked), asked
+
+
+def test_a_group_whose_last_receiver_is_done_while_another_master_asks_is_done(monkeypatch) -> None:
+    """A connection that its worker kept brings the word between two questions."""
+
+    async def scenario():
+        async with lab(star(3), rates=[RATE]) as it:
+            told = Group._stat
+
+            async def stat(master):
+                await told(master)
+                if master.epoch > 1:
+                    master._figures.done(master.crew.members["h1"], 1)
+
+            monkeypatch.setattr(Group, "_stat", stat)
+            group = await it.start("h0", ["h1"], SIZE)
+            await it.running(group, 100)
+            await until(lambda: it.manager.groups.get(group["id"]).adopt, "what another needs is kept")
+            await it.masters.kill(group["id"])
+            return await it.end(group)
+
+    record = run(scenario())
+    assert record["state"] == "done", record["error"]
+    assert record["receivers"]["h1"]["state"] == "done"
 
 
 @pytest.mark.parametrize("begins", [True, False])
