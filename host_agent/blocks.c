@@ -57,6 +57,15 @@ static void finished(struct job *j)
     group_fail(g, &why);
     return;
   }
+  if (j->error == ENOTSUP && j->wrong[0] != '\0') {
+    struct fault why;
+    fault_set(&why, "no_xattrs",
+              "%s/%.255s: its file system keeps no extended attributes: an agent without --xattrs, or another "
+              "--dest",
+              j->name, j->wrong);
+    group_fail(g, &why);
+    return;
+  }
   if (j->error == EBADMSG) {
     struct fault why;
     fault_set(&why, "bad_bundle", "%s: what has come is no directory, or not one that may be made here", j->name);
@@ -87,6 +96,7 @@ static void finish_if_whole(struct group *g)
   r->finishing = true;
   j->bundle = g->bundle;
   j->owners = host_of(g)->owners;
+  j->xattrs = host_of(g)->xattrs;
   j->expects = g->expects;
   memcpy(j->sha256, g->sha256, sizeof j->sha256);
   j->keep = host_of(g)->keep_partial;

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "xattrs.h"
+
 static const char magic[8] = "dcbundl1";
 
 enum { FIXED_BYTES = 15, TIME_BYTES = 8, OWNER_BYTES = 8, TEXTS_BYTES = 64 << 10 };
@@ -10,7 +12,8 @@ enum { FIXED_BYTES = 15, TIME_BYTES = 8, OWNER_BYTES = 8, TEXTS_BYTES = 64 << 10
 /* What follows the names of an entry. */
 static size_t more(const struct bundle_entry *e)
 {
-  return (e->timed ? TIME_BYTES : 0u) + (e->owned ? OWNER_BYTES : 0u) + (e->expects != NULL ? SHA256_LEN : 0u);
+  return (e->timed ? TIME_BYTES : 0u) + (e->owned ? OWNER_BYTES : 0u) +
+         (e->xattrs != NULL ? xattrs_bytes(e->xattrs) : 0u) + (e->expects != NULL ? SHA256_LEN : 0u);
 }
 
 size_t bundle_entry_bytes(const struct bundle_entry *e)
@@ -195,21 +198,31 @@ static const char *text(struct bundle *t, const uint8_t **p, const uint8_t *end)
   return s;
 }
 
+/* The next `n`; NULL: there are not so many, or none; or no memory. */
+static const uint8_t *bytes(struct bundle *t, const uint8_t **p, const uint8_t *end, size_t n)
+{
+  if (n == 0 || n > (size_t)(end - *p))
+    return NULL;
+  const char *s = bundle_text(t, *p, n);
+  *p += n;
+  return (const uint8_t *)s;
+}
+
 /* One entry at *p; false: it is broken, or there is no memory. */
 static bool read_entry(struct bundle *t, struct bundle_entry *e, const uint8_t **p, const uint8_t *end)
 {
   if (end - *p < 11)
     return false;
   uint64_t kind = take(p, 1);
-  bool expects = (kind & BUNDLE_EXPECTS) != 0;
-  e->kind = (uint8_t)(kind & ~(uint64_t)(BUNDLE_EXPECTS | BUNDLE_TIMED | BUNDLE_OWNED));
+  bool expects = (kind & BUNDLE_EXPECTS) != 0, xattrs = (kind & BUNDLE_XATTRS) != 0;
+  e->kind = (uint8_t)(kind & ~(uint64_t)(BUNDLE_EXPECTS | BUNDLE_TIMED | BUNDLE_OWNED | BUNDLE_XATTRS));
   e->timed = (kind & BUNDLE_TIMED) != 0;
   e->owned = (kind & BUNDLE_OWNED) != 0;
   e->mode = (uint16_t)take(p, 2);
   e->size = take(p, 8);
   const char *name = text(t, p, end), *target = name == NULL ? NULL : text(t, p, end);
-  if (target == NULL || e->kind < BUNDLE_FOLDER || e->kind > BUNDLE_SAME ||
-      (size_t)(end - *p) < more(e) + (expects ? SHA256_LEN : 0) || (expects && e->kind != BUNDLE_FILE))
+  if (target == NULL || e->kind < BUNDLE_FOLDER || e->kind > BUNDLE_SAME || (size_t)(end - *p) < more(e) ||
+      (expects && e->kind != BUNDLE_FILE) || (xattrs && e->kind > BUNDLE_FILE))
     return false;
   e->name = name;
   e->target = target;
@@ -219,11 +232,8 @@ static bool read_entry(struct bundle *t, struct bundle_entry *e, const uint8_t *
     e->uid = (uint32_t)take(p, 4);
     e->gid = (uint32_t)take(p, 4);
   }
-  if (expects) {
-    e->expects = (const uint8_t *)bundle_text(t, *p, SHA256_LEN);
-    *p += SHA256_LEN;
-  }
-  return !expects || e->expects != NULL;
+  return (!xattrs || (e->xattrs = bytes(t, p, end, xattrs_check(*p, (size_t)(end - *p)))) != NULL) &&
+         (!expects || (e->expects = bytes(t, p, end, SHA256_LEN)) != NULL);
 }
 
 bool bundle_parse(struct bundle *t, const uint8_t *p, size_t n, struct fault *why)
@@ -286,7 +296,7 @@ uint8_t *bundle_write(struct bundle *t, struct fault *why)
     size_t name = strlen(e->name), target = strlen(e->target);
     put(&p,
         e->kind | (e->expects != NULL ? BUNDLE_EXPECTS : 0) | (e->timed ? BUNDLE_TIMED : 0) |
-            (e->owned ? BUNDLE_OWNED : 0),
+            (e->owned ? BUNDLE_OWNED : 0) | (e->xattrs != NULL ? BUNDLE_XATTRS : 0),
         1);
     put(&p, e->mode, 2);
     put(&p, e->size, 8);
@@ -301,6 +311,11 @@ uint8_t *bundle_write(struct bundle *t, struct fault *why)
     if (e->owned) {
       put(&p, e->uid, 4);
       put(&p, e->gid, 4);
+    }
+    if (e->xattrs != NULL) {
+      size_t n = xattrs_bytes(e->xattrs);
+      memcpy(p, e->xattrs, n);
+      p += n;
     }
     if (e->expects != NULL) {
       memcpy(p, e->expects, SHA256_LEN);

@@ -4,6 +4,7 @@
  *   kind (u8), mode (u16), bytes (u64), length of the name (u16), name, length of the target (u16), target,
  *   of an entry whose kind has the bit BUNDLE_TIMED: time of the last change in nanoseconds (i64),
  *   where it has the bit BUNDLE_OWNED: user (u32), group (u32),
+ *   of a file or folder where it has the bit BUNDLE_XATTRS: its extended attributes (xattrs.h),
  *   and of a file whose kind has the bit BUNDLE_EXPECTS: SHA-256 (32 bytes), which it must have
  *
  * The target of BUNDLE_SAME is another name of a file that stands before it: one file with several names (hard links).
@@ -34,6 +35,7 @@ enum bundle_kind {
   BUNDLE_FILE = 2,
   BUNDLE_LINK = 3,
   BUNDLE_SAME = 4,
+  BUNDLE_XATTRS = 0x10,
   BUNDLE_OWNED = 0x20,
   BUNDLE_TIMED = 0x40,
   BUNDLE_EXPECTS = 0x80
@@ -44,6 +46,7 @@ struct bundle_entry {
   const char *name;       /* from the directory on, beneath which it stays: checked */
   const char *target;     /* of a link, beneath the directory as well; of BUNDLE_SAME an entry's name; else "" */
   const uint8_t *expects; /* SHA-256 that the file must have; NULL: any */
+  const uint8_t *xattrs;  /* NULL: none are told */
   uint64_t size, at;      /* of a file: where its bytes are in the stream */
   int64_t mtime_ns;
   uint64_t seen; /* folder.c: what the file was like */
@@ -59,7 +62,7 @@ struct bundle {
   struct bundle_entry *entry;
   uint32_t n, room;
   uint64_t manifest, bytes; /* of the manifest, of the whole stream */
-  struct texts *texts;      /* names, targets, digests */
+  struct texts *texts;      /* names, targets, attributes, digests */
 };
 
 void bundle_free(struct bundle *t) __attribute__((nonnull));

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "digest.h"
+#include "xattrs.h"
 
 /* A file that has several names, one of them this. */
 struct linked {
@@ -91,6 +92,24 @@ static bool note_link(struct walk *w, const struct stat *st, const char *name)
   return true;
 }
 
+/* The extended attributes of a file or folder; NULL in *to: it has none. */
+static bool read_xattrs(struct walk *w, int dir, const char *prefix, const char *name, const uint8_t **to)
+{
+  uint8_t *found = NULL;
+  int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+  int error = fd < 0 ? errno : xattrs_read(fd, &found);
+  if (fd >= 0)
+    close(fd);
+  *to = found == NULL ? NULL : (const uint8_t *)bundle_text(&w->f->bundle, found, xattrs_bytes(found));
+  if (found != NULL && *to == NULL)
+    error = ENOMEM;
+  free(found);
+  if (error == E2BIG)
+    return fault_set(w->why, "too_many", "%.200s%.200s: its extended attributes are more than %d KiB", prefix, name,
+                     XATTRS_MOST >> 10);
+  return error == 0 || fault_set(w->why, "denied", "%.200s%.200s: %s", prefix, name, strerror(error));
+}
+
 static bool add(struct walk *w, int dir, const char *prefix, const char *name)
 {
   char target[BUNDLE_NAME_MAX + 1] = "", whole[2 * BUNDLE_NAME_MAX];
@@ -116,11 +135,15 @@ static bool add(struct walk *w, int dir, const char *prefix, const char *name)
     return fault_set(why, "bad_bundle", "%.200s…: the name is too long", whole);
   const char *kept = bundle_text(t, whole, (size_t)len);
   const char *to = kind == BUNDLE_LINK ? bundle_text(t, target, strlen(target)) : "";
+  const uint8_t *xattrs = NULL;
+  if (w->how->xattrs && kind != BUNDLE_LINK && !read_xattrs(w, dir, prefix, name, &xattrs))
+    return false;
   struct bundle_entry *e = kept == NULL || to == NULL ? NULL : bundle_add(t);
   if (e == NULL || (kind == BUNDLE_FILE && st.st_nlink > 1 && !note_link(w, &st, kept)))
     return fault_set(why, "io", "out of memory");
   *e = (struct bundle_entry){.name = kept,
                              .target = to,
+                             .xattrs = xattrs,
                              .size = kind == BUNDLE_FILE ? (uint64_t)st.st_size : 0,
                              .mtime_ns = mtime_ns(&st),
                              .seen = seen(&st),
@@ -197,6 +220,7 @@ static void link_names(struct walk *w)
     struct bundle_entry *e = t->entry + (bundle_named(t, all[i].name, t->n) - t->entry);
     e->target = all[first].name;
     e->kind = BUNDLE_SAME;
+    e->xattrs = NULL; /* the file's */
     e->size = 0;
   }
 }

@@ -11,8 +11,8 @@ struct folder;
 
 /* How a directory is to be walked, in a thread. `entries` (atomic) tells how far that is; `stopping`: leave off. */
 struct folder_walk {
-  bool has_secret, owners; /* owners: they are told */
-  struct stat secret;      /* a file that must not be in it */
+  bool has_secret, owners, xattrs; /* owners, extended attributes: they are told */
+  struct stat secret;              /* a file that must not be in it */
   const int *stopping;
   uint32_t entries;
 };

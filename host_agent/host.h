@@ -26,6 +26,7 @@ struct host {
   struct security security;
   bool sync;         /* fsync before the rename */
   bool owners;       /* who owns what is in directories is told and kept */
+  bool xattrs;       /* and its extended attributes */
   bool keep_partial; /* at the end of the process too */
 };
 

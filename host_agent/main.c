@@ -88,6 +88,7 @@ static int run(struct agent *a, const struct options *o)
                           .ahead_room = AHEAD_BYTES,
                           .sync = o->sync,
                           .owners = o->owners,
+                          .xattrs = o->xattrs,
                           .keep_partial = o->keep_partial,
                           .key_file = o->tls_key};
   a->host.fixed_ports = o->ports;

@@ -49,6 +49,7 @@ static const char usage[] =
     "  --owners                tell who owns what is in directories, and give what is received so to the same "
     "numbers;\n"
     "                          without it all is this agent's. Needs CAP_CHOWN, which it keeps then\n"
+    "  --xattrs                tell and give the extended attributes (user.) of what is in directories\n"
     "  --gather USEC           longest pause between looks at the ports while packets come quickly (default 2000):\n"
     "                          fewer wake-ups, at the price of as much delay; 0: none\n"
     "  --log-level LEVEL       error, warn, info or debug (default info); the log goes to standard error\n"
@@ -83,6 +84,7 @@ enum {
   OPT_NO_SYNC,
   OPT_KEEP,
   OPT_OWNERS,
+  OPT_XATTRS,
   OPT_GATHER,
   OPT_LOG,
   OPT_HELP,
@@ -114,6 +116,7 @@ static const struct option longs[] = {
     {"no-sync", no_argument, NULL, OPT_NO_SYNC},
     {"keep-partial", no_argument, NULL, OPT_KEEP},
     {"owners", no_argument, NULL, OPT_OWNERS},
+    {"xattrs", no_argument, NULL, OPT_XATTRS},
     {"gather", required_argument, NULL, OPT_GATHER},
     {"log-level", required_argument, NULL, OPT_LOG},
     {"help", no_argument, NULL, OPT_HELP},
@@ -332,6 +335,9 @@ static enum options_result take(struct options *o, int c, const char *name, char
     return OPTIONS_RUN;
   case OPT_OWNERS:
     o->owners = true;
+    return OPTIONS_RUN;
+  case OPT_XATTRS:
+    o->xattrs = true;
     return OPTIONS_RUN;
   case OPT_GATHER:
     return number(value, 0, 10000, &o->gather_us) ? OPTIONS_RUN

@@ -34,7 +34,7 @@ struct options {
   const char *tls_ca, *tls_cert, *tls_key;
   const char *origins;
   bool insecure;
-  bool sync, keep_partial, owners;
+  bool sync, keep_partial, owners, xattrs;
   enum log_level level;
 };
 

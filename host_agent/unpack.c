@@ -12,6 +12,7 @@
 
 #include "bundle.h"
 #include "sha256.h"
+#include "xattrs.h"
 
 /* Of each entry, beside its bytes: blocks are not full, folders have a list. */
 enum { NS = 1000000000, FILE_ROOM = 8 << 10 };
@@ -101,10 +102,26 @@ static int copy(struct unpacking *u, int from, uint64_t at, int to, uint64_t n)
   return 0;
 }
 
-/* Rights, time and owner of what was made under this name; the owner last, for then it may be nobody's here to change. Rights
- * are a link's own, and a name more of a file changes nothing. */
-static int dress(const struct unpacking *u, const struct bundle_entry *e, int folder)
+static int give_xattrs(struct unpacking *u, const struct bundle_entry *e, int folder)
 {
+  int fd = openat(folder, e->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0)
+    return errno;
+  int error = xattrs_write(fd, e->xattrs);
+  close(fd);
+  if (error == ENOTSUP)
+    snprintf(u->wrong, sizeof u->wrong, "%s", e->name);
+  return error;
+}
+
+/* Attributes, rights, time and owner of what was made under this name: attributes first, for who may not write to a file gives it
+ * none; the owner last, for then it may be nobody's here to change. Rights are a link's own, and a name more of a file changes
+ * nothing. */
+static int dress(struct unpacking *u, const struct bundle_entry *e, int folder)
+{
+  int error = u->xattrs && e->xattrs != NULL ? give_xattrs(u, e, folder) : 0;
+  if (error != 0)
+    return error;
   if (e->kind != BUNDLE_LINK && fchmodat(folder, e->name, e->mode, 0) < 0)
     return errno;
   int64_t ns = e->mtime_ns % NS, sec = e->mtime_ns / NS;
@@ -152,7 +169,7 @@ static int make_same(struct unpacking *u, const struct bundle *t, const struct b
   return error == 0 ? dress(u, file, folder) : error;
 }
 
-static int make_link(const struct unpacking *u, const struct bundle_entry *e, int folder)
+static int make_link(struct unpacking *u, const struct bundle_entry *e, int folder)
 {
   return symlinkat(e->target, folder, e->name) < 0 ? errno : dress(u, e, folder);
 }

@@ -21,6 +21,7 @@ struct unpacking {
   const char *temp, *name;
   bool sync;                     /* and on the disk */
   bool owners;                   /* those of the source, where they were told; else whoever runs this */
+  bool xattrs;                   /* and extended attributes */
   uint64_t needs, looked, given; /* its own: room for all; where it last looked for it; bytes that are gone */
   char wrong[256]; /* with EBADE: the file whose digest is another one than the manifest's, "": the manifest's own */
 };

@@ -174,6 +174,7 @@ static struct walk *begin(struct walks *w, struct walk_name name, struct file *f
     return NULL;
   }
   walking->how.owners = h->owners;
+  walking->how.xattrs = h->xattrs;
   walking->how.has_secret = h->key_file != NULL && stat(h->key_file, &walking->how.secret) == 0;
   walking->how.stopping = &h->disk->stopping;
   j->walking = walking;

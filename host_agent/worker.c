@@ -3,6 +3,7 @@
 #include "folder.h"
 #include "sha256.h"
 #include "unpack.h"
+#include "xattrs.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +30,7 @@ struct file *file_new(int fd)
   return f;
 }
 
-static const char attribute[] = "user.datacast";
+static const char attribute[] = "user." XATTRS_MARK;
 
 /* The mark, and when the file was written last. */
 static bool marked_now(int fd, const char *mark, char value[MARK_LEN + 64])
@@ -244,7 +245,8 @@ static int finish_bundle(struct worker *w, struct job *j)
                         .temp = folder,
                         .name = j->name,
                         .sync = j->sync,
-                        .owners = j->owners};
+                        .owners = j->owners,
+                        .xattrs = j->xattrs};
   int error = unpack(&u);
   memcpy(j->wrong, u.wrong, sizeof j->wrong);
   if (error != EINTR || !j->keep)

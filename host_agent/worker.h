@@ -85,6 +85,7 @@ struct job {
       expects; /* JOB_FINISH: only a file with this `sha256` gets its name, else EBADMSG and what it is instead; of a */
   uint8_t sha256[SHA256_LEN]; /* `bundle` its manifest, else EBADE */
   bool owners;                /* and its files get the owners that they have at the source */
+  bool xattrs;                /* and extended attributes */
   bool bundle;                /* JOB_FINISH: the file is a directory's stream, and becomes the directory */
   bool keep;                  /* JOB_FINISH that is never run: leave the temporary file */
   uint8_t *bytes;             /* JOB_WRITE: of `stages`, which `done` gives them back to; JOB_READ: its own */

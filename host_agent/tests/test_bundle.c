@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "bundle.h"
+#include "xattrs.h"
 
 static struct bundle_entry entry(enum bundle_kind kind, const char *name, uint64_t size, const char *target)
 {
@@ -24,6 +25,9 @@ static uint8_t *made(struct bundle *t, const struct bundle_entry *e, uint32_t n)
   return bundle_write(t, &why);
 }
 
+/* "a" is empty, "b" is "cd". */
+static const uint8_t two_attributes[] = "\0\0\0\016\1a\0\0\0\0\1b\0\0\0\2cd";
+
 static void there_and_back(void)
 {
   struct bundle t, back;
@@ -36,6 +40,7 @@ static void there_and_back(void)
   uint8_t sha256[SHA256_LEN];
   memset(sha256, 7, sizeof sha256);
   e[1].expects = e[4].expects = sha256;
+  e[0].xattrs = e[4].xattrs = two_attributes;
   uint8_t *p = made(&t, e, 6);
   assert(p != NULL && bundle_manifest_bytes(p) == t.manifest);
   assert(bundle_parse(&back, p, t.manifest, &why) && back.n == 6 && back.bytes == t.bytes);
@@ -45,6 +50,8 @@ static void there_and_back(void)
   assert(back.entry[0].timed && !back.entry[0].owned && back.entry[0].mtime_ns == -1 && !back.entry[1].timed &&
          back.entry[5].mtime_ns == 0);
   assert(back.entry[4].mtime_ns == 1700000000123456789 && back.entry[4].uid == 4000000000 && back.entry[4].gid == 7);
+  assert(back.entry[0].xattrs != NULL && back.entry[1].xattrs == NULL && xattrs_bytes(back.entry[4].xattrs) == 18);
+  assert(memcmp(back.entry[4].xattrs, two_attributes, 18) == 0);
   assert(back.entry[5].kind == BUNDLE_SAME && strcmp(back.entry[5].target, "a/large") == 0);
   assert(bundle_find(&back, t.manifest) == 2 && bundle_find(&back, 4096) == 2 && bundle_find(&back, 4095 + 70000) == 2);
   assert(bundle_find(&back, 4096 + 70000) == 4 && bundle_find(&back, back.bytes) == 6);

@@ -165,6 +165,50 @@ def test_owners_arrive_where_the_receiver_s_agent_is_told_so(make_net, folder: P
     assert (got.stat().st_uid, got.stat().st_mode & 0o777) == (os.geteuid(), 0o755)
 
 
+def xattrs(top: Path) -> dict[str, dict[str, bytes]]:
+    rows = {str(p.relative_to(top)): p for p in top.rglob("*") if not p.is_symlink()}
+    return {name: {k: os.getxattr(p, k) for k in os.listxattr(p) if k.startswith("user.")} for name, p in rows.items()}
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_extended_attributes_arrive_where_the_agents_are_told_so(make_net, folder: Path, wanted: bool) -> None:  # type: ignore[no-untyped-def]
+    net = make_pair(make_net(ASAN), *(["--xattrs"] if wanted else []))
+    large = b"\0" * 2000
+    os.setxattr(folder / "run", "user.zone", large)
+    os.setxattr(folder / "a", "user.of a folder", b"1")
+    os.setxattr(folder / "a" / "weights.bin", "user.b", b"")
+    os.setxattr(folder / "a" / "weights.bin", "user.a", b"first")
+    os.setxattr(folder / "empty", "user.datacast", b"what an agent has noted")
+    (folder / "run").chmod(0o400)
+    there = {name: {k: v for k, v in told.items() if k != "user.datacast"} for name, told in xattrs(folder).items()}
+    transfer = begin(net, folder)
+    assert all(r["ok"] for r in transfer.open().values())
+    transfer.assign()
+    assert transfer.wait_ended()["b"]["event"] == "done"
+    got = Path(transfer.dest["b"])
+    assert seen(got) == seen(folder) and times(got) == times(folder) and names(got) == names(folder)
+    assert xattrs(got) == (there if wanted else {name: {} for name in there})
+    assert ask(net, got)["size"] == transfer.size, "what arrived is the same stream"
+
+
+def test_attributes_that_a_file_system_cannot_keep_are_told_and_leave_nothing(make_net, folder: Path) -> None:  # type: ignore[no-untyped-def]
+    net = make_pair(make_net(ASAN), "--xattrs")
+    os.setxattr(folder / "a" / "deep" / "small", "user.zone", b"1")
+    room = net.agents["b"].folder
+    net.agents["b"].stop()
+    subprocess.run(["mount", "-t", "ramfs", "none", str(room)], check=True)
+    try:
+        net.start("b", "--xattrs")
+        transfer = begin(net, folder)
+        assert all(r["ok"] for r in transfer.open().values())
+        transfer.assign()
+        ended = transfer.wait_ended()["b"]
+        assert (ended["event"], ended["code"]) == ("failed", "no_xattrs") and "a/deep/small" in ended["error"], ended
+        assert not Path(transfer.dest["b"]).exists() and net.agents["b"].leftovers() == []
+    finally:
+        subprocess.run(["umount", "-l", str(room)], check=True)
+
+
 def test_a_directory_over_something_else_is_refused_at_once(net: Net, folder: Path) -> None:
     transfer = begin(net, folder)
     Path(transfer.dest["b"]).mkdir()
@@ -236,11 +280,18 @@ def test_what_a_directory_may_not_have(net: Net, tmp_path: Path) -> None:
     sock.close()
 
 
-def manifest(*entries: tuple[int, int, int, bytes, bytes]) -> bytes:
+def attributes(*named: tuple[bytes, bytes]) -> bytes:
+    rows = b"".join(bytes([len(name)]) + name + struct.pack(">I", len(value)) + value for name, value in named)
+    return struct.pack(">I", len(rows)) + rows
+
+
+def manifest(*entries: tuple[int, int, int, bytes, bytes], tail: bytes = b"") -> bytes:
+    """`tail`: what follows the names of the last one."""
     rows = b"".join(
         struct.pack(">BHQH", kind, mode, size, len(name)) + name + struct.pack(">H", len(target)) + target
         for kind, mode, size, name, target in entries
     )
+    rows += tail
     return b"dcbundl1" + struct.pack(">II", len(entries), 16 + len(rows)) + rows
 
 
@@ -253,6 +304,10 @@ ATTACKS = {
     "another name of what comes later": manifest((4, 0o644, 0, b"a", b"b"), (2, 0o644, 3, b"b", b"")) + b"abc",
     "times cut off": manifest((0x42, 0o644, 3, b"a", b"")) + b"abc",
     "owners cut off": manifest((0x22, 0o644, 3, b"a", b"")) + b"abc",
+    "attributes cut off": manifest((0x12, 0o644, 3, b"a", b"")) + b"abc",
+    "attributes of a link": manifest((0x13, 0o777, 0, b"a", b"b"), tail=attributes((b"x", b"1"))),
+    "attributes in no order": manifest((0x12, 0o644, 3, b"a", b""), tail=attributes((b"x", b""), (b"w", b""))) + b"abc",
+    "the agent's own mark": manifest((0x12, 0o644, 3, b"a", b""), tail=attributes((b"datacast", b"1"))) + b"abc",
     "a link out": manifest((3, 0o777, 0, b"a", b"../..")),
     "rights of root": manifest((2, 0o4755, 3, b"su", b"")) + b"abc",
     "longer than the stream": manifest((2, 0o644, 1 << 40, b"a", b"")),
