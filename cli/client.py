@@ -240,6 +240,8 @@ def send(
     if size is not None:
         spec["size"] = parse_size(size)
     if sha256 is not None:
+        if not re.fullmatch("[0-9a-fA-F]{64}", sha256):
+            raise typer.BadParameter(f"--sha256 {sha256!r}: give 64 hexadecimal digits, as sha256sum prints them")
         spec["sha256"] = sha256.lower()
     spec |= parse_shards(scatter, shard or []) | parse_holds(holds or [], unfinished or [])
     with connect(controller, token_file) as client:
@@ -443,11 +445,21 @@ def _sources(group: dict[str, Any]) -> str:
     return ",".join([group["source"], *group.get("other_sources", [])])
 
 
+def _goes_on(group: dict[str, Any]) -> bool:
+    """Whether some of it came, and would be of use to a group that is resumed."""
+    code = (group["error"] or {}).get("code")
+    if group["state"] not in ("failed", "partial") or group["id"].startswith("s-") or code in ("changed", "digest"):
+        return False
+    rows = [row for row in group["receivers"].values() if row["state"] == "failed"]
+    return any(row.get("fraction", 0) > 0 and (row.get("error") or {}).get("code") != "digest" for row in rows)
+
+
 def show_group(group: dict[str, Any]) -> None:
     """A group for a person: one line, its receivers, its trees."""
     console = output()
     report = group["report"] or {}
-    text = f"{group['id']}: {group['state']}, {_sources(group)}:{group['source_path']} ({_size(group['size'])})"
+    what = group["source_path"] if "://" in group["source_path"] else f"{_sources(group)}:{group['source_path']}"
+    text = f"{group['id']}: {group['state']}, {what} ({_size(group['size'])})"
     if report.get("finish_s") is not None and report.get("start_s") is not None:
         text += f", started in {report['start_s'] * 1000:.0f} ms, finished in {report['finish_s']:.2f} s"
         if report.get("finish_over_ideal") and report["ideal_s"] > 0.1:  # of tiny files it says nothing
@@ -455,6 +467,8 @@ def show_group(group: dict[str, Any]) -> None:
     console.print(text, highlight=False)
     if group["error"]:
         console.print(f"  {group['error']['message']}", highlight=False)
+    if _goes_on(group):
+        console.print(f"  what came is kept: `datacast resume {group['id']}` goes on from it", highlight=False)
     for text in appliance_notes(
         report.get("plain_branches", ()), report.get("reactions") or group.get("reactions", ())
     ):
@@ -470,7 +484,7 @@ def show_group(group: dict[str, Any]) -> None:
             f"{finish:.2f} s" if finish is not None else "-",
             "ok" if receiver.get("sha256_ok") else "-",
             str(receiver.get("retransmissions", "-")),
-            (receiver.get("error") or {}).get("message", ""),
+            "" if receiver.get("error") == group["error"] else (receiver.get("error") or {}).get("message", ""),
         )
     console.print(table)
     if group.get("sites"):

@@ -19,16 +19,23 @@ def parse_sources(texts: list[str]) -> dict[str, Any]:
     """Hosts, separated by commas or given several times. Raises typer.BadParameter."""
     names = [name.strip() for text in texts for name in text.split(",") if name.strip()]
     if not names:
-        raise typer.BadParameter("--from names no host")
+        raise typer.BadParameter("--from names no host: give the host that has the file")
     return {"source": names[0], **({"other_sources": names[1:]} if names[1:] else {})}
+
+
+def look_up(name: str, platform: str | None = None) -> Named:
+    """Raises typer.BadParameter for what is no name; OriginError for what it does not lead to."""
+    try:
+        return resolve(name, platform) if platform else resolve(name)
+    except OriginError as error:
+        if error.code == "bad_origin":
+            raise typer.BadParameter(error.message) from None
+        raise
 
 
 def named(name: str) -> dict[str, Any]:
     """What a name of a registry or a hub means, as a request has it. Raises typer.BadParameter."""
-    try:
-        found = resolve(name)
-    except OriginError as error:
-        raise typer.BadParameter(f"{error.message} ({error.code})") from None
+    found = look_up(name)
     if not found.folder:
         [part] = found.parts
         return {"url": part.url, **({"sha256": part.sha256} if part.sha256 else {})}
@@ -54,6 +61,10 @@ def folder_of(name: str) -> str:
 def parse_origin(file: str, sources: list[str], fetchers: str | None, policy: str | None) -> dict[str, Any]:
     """A file of hosts, or a URL or name that receivers fetch. Raises typer.BadParameter."""
     if not file.startswith((*URLS, *SCHEMES)):
+        if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", file) and not sources:
+            raise typer.BadParameter(
+                f"{file}: nobody fetches that; give {', '.join((*URLS, *SCHEMES))}, or a path and --from"
+            )
         if fetchers or policy:
             raise typer.BadParameter("--fetchers and --origin-policy are for a URL in place of a file")
         return {**parse_sources(sources), "source_path": os.path.abspath(file)}

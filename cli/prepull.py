@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Annotated, Any
 
 import typer
 
 from datacast.controller.api import DEFAULT_URL
-from datacast.origins.names import resolve
-from datacast.origins.parts import OriginError
 
 from .client import Controller, Json, TokenFile, connect, follow, parse_receivers, show_group
-from .origin import folder_spec
+from .origin import folder_spec, look_up
 
 HAD = ("exists", "is_directory")
 """What a receiver says that has the image: it is called by its digest."""
@@ -51,10 +50,9 @@ def prepull(
     Exit code 0 when every host has it, 1 when any has not; a host that had it already has it.
     """
     name = oci_name(image)
-    try:
-        found = resolve(name, platform)
-    except OriginError as error:
-        raise typer.BadParameter(f"{error.message} ({error.code})") from None
+    if not re.fullmatch("[a-z0-9]+/[a-z0-9]+(/[a-z0-9]+)?", platform):
+        raise typer.BadParameter(f"--platform {platform!r}: give OS/ARCH, such as linux/arm64")
+    found = look_up(name, platform)
     index = next((part for part in found.parts if part.path == "index.json"), None)
     if index is None:
         raise typer.BadParameter(f"{name} is a layer; give an image")

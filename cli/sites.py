@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -53,6 +54,11 @@ def init(
 def add(file: File, name: Name, ca: Authority, url: Url = None) -> None:
     """Make another site known; what was said of it before is replaced."""
     known = _read(file).model_dump(exclude_none=True)
+    try:
+        ssl.create_default_context(cafile=str(ca))
+    except OSError as error:  # of TLS too
+        why = "no certificate stands there" if isinstance(error, ssl.SSLError) else error.strerror
+        raise _fail(f"--ca {ca}: {why}: give the other site's ca.pem") from error
     known["sites"][name] = {"ca": str(ca.absolute()), **({"url": url} if url else {})}
     _write(file, known)
     print(f"{file}: site {name} is known")
@@ -100,12 +106,14 @@ def _read(file: Path) -> Sites:
 
 
 def _write(file: Path, what: dict[str, object]) -> None:
+    from pydantic import ValidationError
+
     from datacast.services import sites_file
 
     try:
         sites_file.write(file, sites_file.Sites.model_validate(what))
-    except ValueError as error:
-        raise _fail(str(error)) from error
+    except ValidationError as error:
+        raise _fail(sites_file.first_of(file, error)) from error
     except DatacastError as error:
         raise _fail(error.message) from error
 

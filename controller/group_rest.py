@@ -69,6 +69,11 @@ def router(
         if sites is not None and sites.concerns(spec):
             made = shown(await sites.create(spec, who, idempotency_key), sites.name)
             return JSONResponse(made, status_code=201, headers={"location": f"/groups/{made['id']}"})
+        if sites is None and isinstance(spec.receivers, list) and any("/" in name for name in spec.receivers):
+            raise Problem(
+                422, "unknown_site", "this controller knows no other sites", what="receivers",
+                remedy="`datacast sites init` and `datacast sites add`, and --sites of the controller",
+            )  # fmt: skip
         group = await client.create_group(asdict(spec), request.state.accepted_ns, who, idempotency_key)
         return JSONResponse(group, status_code=201, headers={"location": f"/groups/{group['id']}"})
 

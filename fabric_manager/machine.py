@@ -278,9 +278,9 @@ def _resume(record: Record, event: Resume) -> Outcome:
         )
     known, done = record.progress, record.done
     adopt = known.adopt
-    if adopt:  # what was sent says nothing about receivers that were started again
+    if adopt:  # what was sent, and when, says nothing about receivers that were started again
         pieces = -(-adopt.size // adopt.payload)
-        adopt = replace(adopt, rest=[(0, pieces)] if pieces else [])
+        adopt = replace(adopt, first_ns=None, rest=[(0, pieces)] if pieces else [])
     progress = Progress(
         size=known.size,
         receivers={name: r for name, r in known.receivers.items() if name in done},

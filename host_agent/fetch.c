@@ -257,10 +257,27 @@ static enum verdict judge_status(struct answer *a, long status)
   }
 }
 
+/* The host that redirects have led to, and no more of it: what follows may be a signature. */
+static bool led(const struct answer *a, char host[128])
+{
+  long times = 0;
+  char *url = NULL, *found = NULL;
+  CURLU *u = NULL;
+  host[0] = '\0';
+  if (curl_easy_getinfo(a->curl, CURLINFO_REDIRECT_COUNT, &times) == CURLE_OK && times > 0 &&
+      curl_easy_getinfo(a->curl, CURLINFO_EFFECTIVE_URL, &url) == CURLE_OK && url != NULL && (u = curl_url()) != NULL &&
+      curl_url_set(u, CURLUPART_URL, url, 0) == CURLUE_OK && curl_url_get(u, CURLUPART_HOST, &found, 0) == CURLUE_OK)
+    snprintf(host, 128, "%s", found);
+  curl_free(found);
+  curl_url_cleanup(u);
+  return host[0] != '\0';
+}
+
 static enum verdict judge(struct answer *a, CURLcode rc)
 {
   struct fetch *f = a->job->fetch;
   const char *what = a->origin->shown, *said = curl_easy_strerror(rc);
+  char host[128];
   long status = 0;
   curl_easy_getinfo(a->curl, CURLINFO_RESPONSE_CODE, &status);
   if (a->write_error != 0) {
@@ -277,12 +294,20 @@ static enum verdict judge(struct answer *a, CURLcode rc)
     return STOPPED;
   case CURLE_PEER_FAILED_VERIFICATION:
   case CURLE_SSL_CACERT_BADFILE:
-    fault_set(&f->why, "certificate", "%.200s: the origin's certificate is not that of its name and authority", what);
+    fault_set(&f->why, "certificate",
+              "%.200s: the origin's certificate is not that of its name and authority: "
+              "`ca` of its entry in --origins names another one",
+              what);
     return BAD;
   case CURLE_TOO_MANY_REDIRECTS:
+    fault_set(&f->why, "bad_answer", "%.200s: the origin redirects more than %d times", what, REDIRECTS);
+    return BAD;
   case CURLE_UNSUPPORTED_PROTOCOL:
+    fault_set(&f->why, "bad_answer", "%.200s: the origin redirects to what is not https%s", what,
+              strncmp(a->origin->url, "https:", 6) == 0 ? "" : " or http");
+    return BAD;
   case CURLE_URL_MALFORMAT:
-    fault_set(&f->why, "bad_answer", "%.200s: %s", what, said);
+    fault_set(&f->why, "bad_answer", "%.200s: that is no URL, or the origin redirects to none", what);
     return BAD;
   case CURLE_OPERATION_TIMEDOUT:
     fault_set(&f->why, "stalled", "%.200s: the origin stands still", what);
@@ -291,7 +316,8 @@ static enum verdict judge(struct answer *a, CURLcode rc)
     fault_set(&f->why, "truncated", "%.200s: the origin's answer breaks off", what);
     return AGAIN;
   default:
-    fault_set(&f->why, "origin_unreachable", "%.200s: %s", what, said);
+    fault_set(&f->why, "origin_unreachable", "%.200s: %s%s%.100s", what, said,
+              led(a, host) ? ", where it redirects to: " : "", host);
     return AGAIN;
   }
   if (status == 206 && !expected(a)) /* without a body nobody has looked */

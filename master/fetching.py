@@ -376,10 +376,12 @@ class Fetching:
         self.dealing.gone(name)
 
     def _nobody_fetches(self) -> GroupError:
-        reasons = {name: error.message for name, error in self._refusals.items()}
+        what, hosts = self._t.spec.source_path, dict[str, list[str]]()
+        for name, error in self._refusals.items():
+            hosts.setdefault(error.message.removeprefix(f"{what}: "), []).append(name)
         last = next(reversed(self._refusals.values()), GroupError("unreachable", "every fetcher is gone"))
-        whose = "; ".join(f"{name}: {why}" for name, why in list(reasons.items())[:8]) or last.message
-        return GroupError(last.code, f"nobody can fetch {self._t.spec.source_path}: {whose}", self._t.spec.source_path)
+        told = [f"{why} ({','.join(names[:8])}{',…' if names[8:] else ''})" for why, names in list(hosts.items())[:8]]
+        return GroupError(last.code, f"nobody can fetch {what}: {'; '.join(told) or last.message}", what)
 
     # ---- a fetcher is gone, and perhaps back ----
     def lost_root(self, name: str) -> None:

@@ -172,6 +172,8 @@ class Member:
         `blocks`: which parts it has."""
         fraction = self.fraction(size)
         finish_s = (self.t_done_ns - first_ns) / 1e9 if self.t_done_ns and first_ns else None
+        if finish_s is not None and finish_s < 0:  # it had it before the group was resumed
+            finish_s = None
         size = self.whole(size)
         held = size if self.state == "done" and size is not None else self.bytes
         return {

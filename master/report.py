@@ -216,19 +216,20 @@ def final_report(
     reactions: list[dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """`marks`: (step, when it was over), the first being the acceptance of the request. `start_s` counts from there
-    to the source's first data packet, `finish_s` from that to the last receiver that is done. `ideal_s`: of the trees
-    the group was planned with. `reactions`: what was done about links and appliances that failed or came back, with
-    times."""
+    to the source's first data packet (none: that was another master's), `finish_s` from that to the last receiver that
+    is done. `ideal_s`: of the trees the group was planned with. `reactions`: what was done about links and appliances
+    that failed or came back, with times."""
     new = sum(t["new_packets"] for t in trees.values())
     dup = sum(t["dup_packets"] for t in trees.values())
     steps = {name: round((at - before) / 1e6, 3) for (_, before), (name, at) in pairwise(marks)}
-    if first_ns:
+    began = first_ns is not None and first_ns >= marks[0][1]
+    if first_ns and began:
         steps["first_packet"] = round((first_ns - marks[-1][1]) / 1e6, 3)
     ends = [m.t_done_ns for m in receivers if m.state == "done" and m.t_done_ns]
     finish = (max(ends) - first_ns) / 1e9 if ends and first_ns else None
     ideal = ideal_s if size else None
     report: dict[str, Any] = {
-        "start_s": (first_ns - marks[0][1]) / 1e9 if first_ns else None,
+        "start_s": (first_ns - marks[0][1]) / 1e9 if first_ns and began else None,
         "start_ms": steps,
         "finish_s": finish,
         "ideal_s": ideal,

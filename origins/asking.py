@@ -67,7 +67,10 @@ def ask(client: httpx.Client, method: str, url: str, name: str, headers: dict[st
                         raise OriginError("bad_answer", f"{name}: {url} answers more than {TEXT_MAX >> 20} MiB")
                 answer = Answer(told.url, told.status_code, told.headers, bytes(body))
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise OriginError("origin_unreachable", f"{name}: {url}: {error}") from None
+            text = f"{name}: {url}: {error}"
+            if "CERTIFICATE_VERIFY_FAILED" in text:
+                raise OriginError("certificate", f"{text}: $SSL_CERT_FILE names another authority") from None
+            raise OriginError("origin_unreachable", text) from None
         location = answer.headers.get("location") if 300 <= answer.status < 400 else None
         to = answer.url.join(location) if location else None
         if to is None or place(to) != place(answer.url):

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from datacast.core.errors import DatacastError
+
 FILES_MAX = 512
 
 
-class OriginError(Exception):
+class OriginError(DatacastError):
     """What a name does not lead to, with a code as the agents have them."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
-        self.code, self.message = code, message
+        self.code = code
 
 
 @dataclass(frozen=True)

@@ -72,14 +72,24 @@ def read(path: Path) -> Sites:
     except RecursionError as error:
         raise SiteError(f"{path} is nested too deeply", str(path)) from error
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise SiteError(f"{path}: {where}: {first['msg']}", where) from error
+        raise SiteError(first_of(path, error), str(path)) from error
     _check(path, sites)
     return sites
 
 
+def first_of(path: Path, error: ValidationError) -> str:
+    """What is wrong there, for a person."""
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"] if part != "[key]") or "the file"
+    if first["type"] != "string_pattern_mismatch":
+        return f"{path}: {where}: {first['msg']}"
+    form = "https://HOST:PORT" if where.endswith("url") else "a name of letters, digits, '.', '_' and '-', 32 at most"
+    return f"{path}: {where}: {first['input']!r} is not {form}"
+
+
 def _check(path: Path, sites: Sites) -> None:
+    if "all" in (sites.name, *sites.sites):
+        raise SiteError(f"{path}: a site cannot be called all: that stands for every host", "all")
     if sites.name in sites.sites:
         raise SiteError(
             f"{path}: two sites of the name {sites.name}: this one, and one that it knows", sites.name, "two_of_a_name",

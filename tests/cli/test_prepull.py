@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from datacast.cli import prepull
-from datacast.cli.main import build
+from datacast.cli import origin, prepull
+from datacast.cli.main import build, report
 from datacast.origins.parts import Named, OriginError, Part
 
 DIGEST = "5" * 64
@@ -67,9 +67,11 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
         def connect(*_: object):
             yield answers
 
-        monkeypatch.setattr(prepull, "resolve", resolve)
+        monkeypatch.setattr(origin, "resolve", resolve)
         monkeypatch.setattr(prepull, "connect", connect)
         done = CliRunner().invoke(build(["prepull"]), ["prepull", "r.test/team/app:v1", *words])
+        if isinstance(done.exception, OriginError):
+            return report(done.exception), str(done.exception), answers.asked
         assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
         return done.exit_code, done.output, answers.asked
 
@@ -123,7 +125,11 @@ def test_a_host_that_does_not_get_it_makes_it_1(run: Run) -> None:
 
 def test_what_is_no_image_is_refused(run: Run) -> None:
     code, out, asked = run("--to", "all", found=OriginError("not_found", "r.test has no team/app:v1"))
-    assert (code, asked) == (2, []) and "r.test has no team/app:v1 (not_found)" in out
+    assert (code, asked) == (1, []) and "r.test has no team/app:v1" in out
+    code, out, asked = run("--to", "all", found=OriginError("bad_origin", "give oci://HOST/NAME"))
+    assert (code, asked) == (2, []) and "give oci://HOST/NAME" in out
+    code, out, asked = run("--to", "all", "--platform", "windows")
+    assert (code, asked) == (2, []) and "give OS/ARCH" in out
     code, out, _ = run(
         "--to", "all", found=Named("oci://r.test/x@sha256:1", False, (Part("1", 3, "https://r.test/1"),))
     )

@@ -57,8 +57,9 @@ def test_a_group_says_who_has_it_how_fast_and_what_was_wrong(
         "g-1: partial, h0,h9:/srv/file (3.0 GiB), started in 13 ms, finished in 2.50 s (1.250 of the ideal), "
         "duplicates 1.30%"
     )
-    assert lines[1:5] == [
+    assert lines[1:6] == [
         "1 of 2 receivers failed: h2: [disk] full",
+        "what came is kept: `datacast resume g-1` goes on from it",
         "s1, s2 had no cache appliance: the source sent more",
         "the cache appliance of s3 came back",
         "the cache appliance of s4 went away: the source sends more",
@@ -67,6 +68,15 @@ def test_a_group_says_who_has_it_how_fast_and_what_was_wrong(
     assert "h2 failed 25% 2.0 Mbit/s - - - [disk] full [/srv]" in lines
     assert "oak failed 50% 1.0 Mbit/s cut off" in lines
     assert "4 up 2 5 50.0 Mbit/s 11 12 13" in lines
+
+
+def test_an_error_of_the_whole_group_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    error = {"code": "origin_denied", "message": "nobody can fetch https://o.test/x: refused (h1,h2)"}
+    rows = {name: {"state": "failed", "fraction": 0, "error": error} for name in ("h1", "h2")}
+    show_group(GROUP | {"source_path": "https://o.test/x", "error": error, "receivers": rows, "state": "failed"})
+    out = capsys.readouterr().out
+    assert out.count("refused") == 1 and "resume" not in out
+    assert out.startswith("g-1: failed, https://o.test/x (3.0 GiB)")
 
 
 @pytest.mark.parametrize(

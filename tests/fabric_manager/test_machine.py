@@ -39,7 +39,7 @@ from datacast.fabric_manager.machine import (
 from datacast.fabric_manager.record import Record, dump, load
 from datacast.services.problems import Problem
 
-ADOPT = Adopt(size=80, file={"inode": 1}, payload=10, per_block=2, rest=[(4, 4)])
+ADOPT = Adopt(first_ns=7, size=80, file={"inode": 1}, payload=10, per_block=2, rest=[(4, 4)])
 
 
 def fresh(*receivers: str) -> Record:
@@ -152,6 +152,7 @@ def test_a_second_resume_finds_the_group_resumed_already() -> None:
     again = resumed.record
     assert again.state == "queued" and resumed.effects == (Place(),) and again.done == {"a": 9}
     assert again.adopt and again.adopt.rest == [(0, 8)] and again.finished_ns is None
+    assert again.adopt.first_ns is None, "its data begins anew"
     with pytest.raises(Problem, match="is queued"):
         apply(again, Resume(), 2)
     given_out = after(again, Assigned("v", "M"))

@@ -163,8 +163,10 @@ def test_the_command_asks_for_what_a_name_means(hub: Hub) -> None:
     name = f"hf://{REPO}/model/weights-1.safetensors"
     [part] = resolve(name).parts
     assert parse_origin(name, [], "2", None) == {"url": part.url, "sha256": part.sha256, "fetchers": 2}
-    with pytest.raises(typer.BadParameter, match="not_found"):
+    with pytest.raises(OriginError, match="no such thing"):
         parse_origin(f"hf://{REPO}/none", [], None, None)
+    with pytest.raises(typer.BadParameter, match="give hf://"):
+        parse_origin("hf://meta", [], None, None)
 
 
 def test_a_whole_repository(hub: Hub) -> None:
