@@ -20,6 +20,9 @@ Transport (paper, section 5.2 and 5.4; everything can be given in the group's op
   packets of this tree, and in the other direction of a cable, with the data of another tree, as many interests. A
   queue of Q packets therefore holds two times w, divided by the trees of other groups on the link: w is at most
   (Q - 4) / 2 / (1 + others), 48 for Q = 100.
+- C: a content store holds what CACHE_MS bring at the tree's rate, so that a host which has no processor for some
+  milliseconds finds what passed meanwhile: from 128 KB, the paper's, which is that at 100 Mbit/s, to 4 MB, a node's
+  most; divided by the trees of other groups as w is.
 - Bucket: 10 ms of packets, between 4 and 32, or half of w where that is more: it evens out the source's own sleeping
   without filling a queue, and its packets leave together (docs/decisions/data-path-costs.md).
 - RTO floor: 50 ms, above the time interests wait for tokens at full rate (w packets).
@@ -52,7 +55,7 @@ log = logging.getLogger("datacast.master")
 
 BLOCK_BYTES = 1 << 20
 BLOCKS_MAX = 8192
-CACHE_BYTES = 128 << 10
+CACHE_BYTES, CACHE_MOST, CACHE_MS = 128 << 10, 4 << 20, 10
 RATE_MIN = 1000
 """Agents take none that is lower."""
 RATE_UNKNOWN = 10**9
@@ -222,14 +225,15 @@ def transport(
         value = options.get(name)
         return default if value is None else value
 
-    if 0 < (cache := given("cache_bytes", CACHE_BYTES)) < frame_bytes:
+    rate = given("rate_bps", max(RATE_MIN, int(rate_bps * share)))
+    stored = max(CACHE_BYTES, min(rate * CACHE_MS // 8000 // (1 + others), CACHE_MOST))
+    if 0 < (cache := given("cache_bytes", stored)) < frame_bytes:
         raise PlanError(
             "cache_too_small",
             f"a cache of {cache} bytes holds none of this group's packets of {frame_bytes}: give room for some tens, "
             "or 0 for the nodes' own default",
             what="cache_bytes",
         )
-    rate = given("rate_bps", max(RATE_MIN, int(rate_bps * share)))
     packet_us = frame_bytes * 8 / rate * 1e6
     interval = given("interval_us", round(min(max(25 / 3 * packet_us, T_MIN_US), T_MAX_US)))
     wanted = max(CREDITS_MIN, CREDITS_SPARE + hops + round(PAUSE_MS * 1000 / packet_us))

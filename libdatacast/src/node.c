@@ -240,7 +240,7 @@ static void send_interest_on(struct work *w, struct dc_tree *tree, const struct 
   on.length = a->rest_len;
   if ((on.flags & DC_FLAG_LAST) != 0 && dc_children_asking(tree->children))
     on.flags &= (uint8_t)~DC_FLAG_LAST;
-  uint8_t lag = dc_tree_lag(tree, w->now);
+  uint8_t lag = dc_tree_lag(tree, w->now, dc_node_room(w->node, tree));
   if (on.lag < lag)
     on.lag = lag;
 

@@ -3,6 +3,11 @@
 /* A tree not used for so long goes when others need its memory: its group has ended, or stands still. */
 #define STILL_AFTER (250 * DC_MS)
 
+enum {
+  SCARCE = 64,  /* memory is, when no more than such a part of it is left */
+  LOOKED_AT = 8 /* trees at most, for one that can give */
+};
+
 static void pop(struct dc_node *node, struct dc_tree *tree)
 {
   uint64_t bytes = tree->store.bytes;
@@ -41,17 +46,42 @@ static void forget(struct dc_node *node, struct dc_tree *tree)
   node->count.trees_evicted++;
 }
 
-/* Trees that stand still go whole, so that each is looked at once; then the tree gives up what it holds itself. */
+uint64_t dc_node_room(const struct dc_node *node, const struct dc_tree *tree)
+{
+  const struct dc_node_cfg *cfg = &node->cfg;
+  uint64_t room = tree->store.bytes > cfg->cache_bytes ? tree->store.bytes : cfg->cache_bytes;
+  bool scarce = node->bytes >= cfg->memory_bytes - cfg->memory_bytes / SCARCE ||
+                (cfg->memory_packets != 0 && node->packets >= cfg->memory_packets - cfg->memory_packets / SCARCE);
+  return scarce && room < tree->store.capacity ? room : tree->store.capacity;
+}
+
+/* One that has more than a node gives unasked; few are looked at. */
+static struct dc_tree *rich(const struct dc_node *node, const struct dc_tree *but)
+{
+  struct dc_tree *t = dc_tree_oldest(&node->trees);
+  for (unsigned i = 0; i < LOOKED_AT && t != NULL; i++) {
+    if (t != but && t->store.bytes > node->cfg.cache_bytes)
+      return t;
+    t = dc_tree_newer(&node->trees, t);
+  }
+  return NULL;
+}
+
+/* Trees that stand still go whole, so that each is looked at once; then those that have more give to one that has less than a
+ * node gives unasked; then the tree gives up what it holds itself. */
 static bool make_room(struct dc_node *node, struct dc_tree *tree, dc_time now, uint32_t len)
 {
   while (!fits(node, len)) {
-    struct dc_tree *oldest = dc_tree_oldest(&node->trees);
-    if (oldest != NULL && oldest != tree && now - oldest->used >= STILL_AFTER)
+    struct dc_tree *oldest = dc_tree_oldest(&node->trees), *from = tree;
+    if (oldest != NULL && oldest != tree && now - oldest->used >= STILL_AFTER) {
       forget(node, oldest);
-    else if (tree->store.packets > 0)
-      pop(node, tree);
-    else
+      continue;
+    }
+    if (tree->store.bytes < node->cfg.cache_bytes && (from = rich(node, tree)) == NULL)
+      from = tree;
+    if (from->store.packets == 0)
       return false;
+    pop(node, from);
   }
   return true;
 }

@@ -24,8 +24,12 @@ struct dc_node {
 
 /* Let the tree have `capacity` bytes from now on. */
 void dc_node_resize(struct dc_node *node, struct dc_tree *tree, uint64_t capacity) __attribute__((nonnull));
+/* Bytes that the tree's store can have: what it may, but where memory is scarce no more than it has, or than a node gives
+ * unasked. */
+uint64_t dc_node_room(const struct dc_node *node, const struct dc_tree *tree) __attribute__((nonnull));
 /* Store a data packet's payload, making room: trees that stand still go first, the one idle longest before the others,
- * then the tree's own oldest packets. Not stored when that is not enough. */
+ * then the oldest packets of trees that have more than a node gives unasked, for one that has less, then the tree's own.
+ * Not stored when that is not enough. */
 void dc_node_store(struct dc_node *node, struct dc_tree *tree, dc_time now, uint32_t seq, dc_buf *buf, uint32_t off,
                    uint32_t len) __attribute__((nonnull(1, 2)));
 void dc_node_unstore(struct dc_node *node, struct dc_tree *tree, uint32_t seq) __attribute__((nonnull));

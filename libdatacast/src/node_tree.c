@@ -98,6 +98,11 @@ static struct dc_tree *oldest_of(const struct dc_tree_table *t, uint32_t list)
 
 struct dc_tree *dc_tree_oldest(const struct dc_tree_table *t) { return oldest_of(t, DC_TREES_PROVEN); }
 
+struct dc_tree *dc_tree_newer(const struct dc_tree_table *t, const struct dc_tree *tree)
+{
+  return tree->newer == DC_TREE_NONE ? NULL : &t->tree[tree->newer];
+}
+
 struct dc_tree *dc_tree_unproven(const struct dc_tree_table *t)
 {
   uint32_t most = DC_TREES_OF_HOST;
@@ -188,12 +193,14 @@ void dc_tree_sample(struct dc_tree *tree, dc_time took)
 
 static dc_time within(dc_time t, dc_time low, dc_time high) { return t < low ? low : t > high ? high : t; }
 
-static uint8_t slowest_child(const struct dc_tree *tree, dc_time now)
+static uint8_t slowest_child(const struct dc_tree *tree, dc_time now, uint64_t room)
 {
   dc_time horizon = within(tree->response * LAG_RESPONSES, LAG_HEARD_MIN, LAG_HEARD_MAX);
 
   /* Packets like those it holds that the store has room for. */
-  uint64_t depth = tree->store.bytes == 0 ? 0 : tree->store.capacity * tree->store.packets / tree->store.bytes;
+  uint64_t depth = tree->store.bytes == 0 ? 0 : room * tree->store.packets / tree->store.bytes;
+  if (depth > tree->store.slots)
+    depth = tree->store.slots;
   uint64_t lag = 0;
   for (uint32_t i = 0; i < tree->children->n; i++) {
     const struct dc_child *c = &tree->children->child[i];
@@ -215,10 +222,10 @@ static uint8_t slowest_child(const struct dc_tree *tree, dc_time now)
   return lag > 255 ? 255 : (uint8_t)lag;
 }
 
-uint8_t dc_tree_lag(struct dc_tree *tree, dc_time now)
+uint8_t dc_tree_lag(struct dc_tree *tree, dc_time now, uint64_t room)
 {
   if (tree->lag_due == 0) {
-    tree->lag = slowest_child(tree, now);
+    tree->lag = slowest_child(tree, now, room);
     tree->lag_due = tree->children->n / LAG_CHILDREN + 1;
   }
   tree->lag_due--;

@@ -70,6 +70,8 @@ void dc_tree_lists_init(struct dc_tree_table *t) __attribute__((nonnull));
 struct dc_tree *dc_tree_next(const struct dc_tree_table *t, const struct dc_tree *tree) __attribute__((nonnull(1)));
 /* Of those that brought data, the tree used longest ago; NULL when there is none. */
 struct dc_tree *dc_tree_oldest(const struct dc_tree_table *t) __attribute__((nonnull));
+/* The one of the same list that was used next after it; NULL at the end. */
+struct dc_tree *dc_tree_newer(const struct dc_tree_table *t, const struct dc_tree *tree) __attribute__((nonnull));
 /* Of those that never did, the one used longest ago of the port that brought most of them; NULL when there is none. */
 struct dc_tree *dc_tree_unproven(const struct dc_tree_table *t) __attribute__((nonnull));
 
@@ -90,8 +92,8 @@ void dc_tree_touch(struct dc_tree_table *t, struct dc_tree *tree, dc_time now) _
 void dc_tree_sample(struct dc_tree *tree, dc_time took) __attribute__((nonnull));
 
 /* How near the slowest child that asks is to falling out of the content store: 0 not behind what is stored, 255 out.
- * Children that told of such a thing below themselves count with what they told. Made anew once per an eighth as
- * many interests as there are children, so that it costs O(1) each. */
-uint8_t dc_tree_lag(struct dc_tree *tree, dc_time now) __attribute__((nonnull));
+ * Children that told of such a thing below themselves count with what they told. `room`: bytes that the store can have.
+ * Made anew once per an eighth as many interests as there are children, so that it costs O(1) each. */
+uint8_t dc_tree_lag(struct dc_tree *tree, dc_time now, uint64_t room) __attribute__((nonnull));
 
 #endif

@@ -66,6 +66,42 @@ static void of_an_empty_store_no_child_is_behind(void)
   bench_close(&b);
 }
 
+/* What the slowest of two has told when one is 24 packets of so many bytes behind, in a store that was asked for with 256 KB. */
+static uint8_t lag_of_24(const struct dc_node_cfg *cfg, uint16_t bytes)
+{
+  struct bench b;
+  bench_open(&b, cfg);
+  struct asking a = from_child(1, 1, 0), behind = from_child(2, 1, 0);
+  a.cache = behind.cache = dc_cache_code(256 * 1024);
+  for (a.seq = 0; a.seq < 100; a.seq++) {
+    b.now += 10 * DC_US;
+    ask(&b, 1, &a);
+    look(&b.tx[0], &seen);
+    answer(&b, 7, 1, a.seq, 0, bytes);
+    behind.seq = a.seq < 24 ? 0 : a.seq - 24;
+    ask(&b, 2, &behind);
+  }
+  bench_close(&b);
+  return seen.h.lag;
+}
+
+/* A source that believed in more than there is would brake too late. */
+static void a_lag_is_a_part_of_what_the_store_can_hold(void)
+{
+  struct dc_node_cfg cfg = a_switch();
+  cfg.cache_bytes_max = 256 * 1024;
+  cfg.store_slots = 1024;
+  assert(lag_of_24(&cfg, 1000) == 24 * 255 / 262);
+  cfg.store_slots = 32; /* so many packets at most */
+  assert(lag_of_24(&cfg, 1000) == 24 * 255 / 32);
+  cfg.store_slots = 1024;
+  cfg.memory_bytes = 30000; /* of all trees */
+  assert(lag_of_24(&cfg, 1000) == 24 * 255 / 30);
+  cfg.memory_bytes = 1 << 20;
+  cfg.memory_packets = 30;
+  assert(lag_of_24(&cfg, 1000) == 24 * 255 / 30);
+}
+
 /* A host that stands still for a moment is silent, and wants what goes by: it counts until it must be taken for gone. */
 static void a_child_that_falls_silent_counts_for_a_moment(void)
 {
@@ -228,6 +264,7 @@ int main(void)
 {
   the_lag_of_the_slowest_child_travels_up();
   of_an_empty_store_no_child_is_behind();
+  a_lag_is_a_part_of_what_the_store_can_hold();
   a_child_that_asks_for_nothing_more_counts_no_longer();
   a_child_that_falls_silent_counts_for_a_moment();
   one_interest_makes_no_slowest_child();

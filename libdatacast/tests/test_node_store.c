@@ -111,6 +111,37 @@ static void trees_share_a_bound_on_memory_and_idle_ones_give_first(void)
   bench_close(&b);
 }
 
+/* A group that came first and asked for much would leave nothing to those that come after it. */
+static void where_memory_is_scarce_each_tree_gets_what_a_node_gives_unasked(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_switch();
+  cfg.cache_bytes = 4000;
+  cfg.cache_bytes_max = 32 * 1024;
+  cfg.memory_bytes = 16000;
+  bench_open(&b, &cfg);
+  struct asking a = from_child(1, 1, 0);
+  a.cache = dc_cache_code(32 * 1024);
+  for (a.seq = 0; a.seq < 20; a.seq++) {
+    ask(&b, 1, &a);
+    answer(&b, 7, 1, a.seq, 0, 1000);
+  }
+  assert(tree_count(&b, 1).packets == 16);
+  for (uint32_t seq = 0; seq < 8; seq++) {
+    child_asks(&b, 1, 2, seq, 0);
+    answer(&b, 7, 2, seq, 0, 1000);
+  }
+  assert(tree_count(&b, 2).packets == 4 && tree_count(&b, 1).packets == 12); /* what it was given, and no more */
+  for (uint32_t tree = 3; tree <= 4; tree++)
+    for (uint32_t seq = 0; seq < 8; seq++) {
+      child_asks(&b, 1, tree, seq, 0);
+      answer(&b, 7, tree, seq, 0, 1000);
+    }
+  for (uint32_t tree = 1; tree <= 4; tree++)
+    assert(tree_count(&b, tree).packets == 4);
+  bench_close(&b);
+}
+
 static void packets_have_a_bound_of_their_own_where_buffers_are_scarce(void)
 {
   struct bench b;
@@ -285,6 +316,7 @@ int main(void)
   sequence_numbers_a_ring_apart_share_a_slot();
   an_interest_says_how_large_the_store_shall_be();
   trees_share_a_bound_on_memory_and_idle_ones_give_first();
+  where_memory_is_scarce_each_tree_gets_what_a_node_gives_unasked();
   packets_have_a_bound_of_their_own_where_buffers_are_scarce();
   a_tree_too_many_is_refused_until_one_is_idle();
   trees_that_never_brought_data_go_first();

@@ -223,6 +223,22 @@ def test_what_is_given_is_taken() -> None:
         assert other.patience_ms == 0
 
 
+@pytest.mark.parametrize(
+    ("rate", "others", "stored"),
+    [
+        (10**7, 0, 128 << 10),
+        (10**8, 0, 128 << 10),
+        (10**9, 0, 1_250_000),
+        (10**9, 4, 250_000),
+        (10**10, 0, 4 << 20),
+        (10**10, 63, 195_312),
+    ],
+)
+def test_a_store_holds_what_some_milliseconds_bring(rate: int, others: int, stored: int) -> None:
+    t = make_transport({}, rate_bps=rate, frame_bytes=9014, queue_packets=100, others=others)
+    assert t.cache_bytes == stored
+
+
 @pytest.mark.parametrize("size", [3, 9013])
 def test_a_cache_that_holds_no_packet_is_refused(size: int) -> None:
     with pytest.raises(PlanError, match=f"{size} bytes holds none of this group's packets of 9014") as caught:

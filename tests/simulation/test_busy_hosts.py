@@ -1,0 +1,52 @@
+"""Hosts that share processors, in simulated time: each stands still for some milliseconds while others run, again and
+again, as the source and the receivers of one lab on two cores do at rates that these cannot carry."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+
+import pytest
+
+from datacast.simulation.engine import ETHERNET, SECOND, Group, Simulation
+from datacast.simulation.experiments import Setting
+from datacast.simulation.experiments.base import simulation
+
+RATE, DELAY, QUEUE, SECONDS = 10_000_000_000, 2_000, 100, 0.2
+"""Of a star of four hosts; the file takes its links so long."""
+CORES, SLICE_NS = 2, 3_000_000
+
+
+def by_turns(sim: Simulation, hosts: list[str], whole: Group, rng: random.Random) -> None:
+    """CORES of the hosts run, and what the others send waits, until all have the file."""
+    turns = deque(rng.sample(hosts, len(hosts)))
+    at = 0
+    while not all(receiver["whole"] for receiver in whole.receiver_stats().values()):
+        assert at < 60 * SECOND
+        length = int(rng.uniform(0.7, 1.3) * SLICE_NS)
+        for host in list(turns)[CORES:]:
+            sim.hold(host, "s", length)
+        turns.rotate(-CORES)
+        if rng.random() < 0.3:
+            rng.shuffle(turns)
+        at += length
+        sim.run(until=at)
+
+
+@pytest.mark.parametrize("seed", range(1, 7))
+def test_receivers_that_wait_for_a_processor_do_not_have_data_sent_again(seed: int) -> None:
+    s = Setting(rate=RATE, slow=RATE, mtu=9000, delay=DELAY, queue=QUEUE, seed=seed)
+    sim = simulation(s, ETHERNET)
+    receivers = ["r0", "r1", "r2"]
+    sim.host("src")
+    sim.switch("s")
+    for host in receivers:
+        sim.host(host)
+    for host in ("src", *receivers):
+        sim.cable("s", host, RATE, DELAY, QUEUE)
+    group = sim.group("src", receivers, int(RATE * SECONDS / 8), s.mtu - 50, s.product(hops=2).cache_bytes)
+    group.tree([("s", "src"), *((host, "s") for host in receivers)], s.tree(hops=2))
+    group.assign()
+    group.schedule()
+    by_turns(sim, ["src", *receivers], group, random.Random(seed))
+    assert group.duplicate_ratio() <= 0.01 and sim.link_stress() <= 1.005
