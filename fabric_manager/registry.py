@@ -20,6 +20,8 @@ log = logging.getLogger("datacast.fabric_manager")
 
 CONNECTIONS_MAX = 16384
 REASON_MAX = 64
+NAMED_MAX = 16
+"""Nodes of one connection that a line of the log names."""
 
 
 class Registry:
@@ -80,7 +82,7 @@ class Registry:
         except TimeoutError:
             silent = True
             self.reports["silent"] += 1
-            log.warning("%s: silent for %.1f s, closed (nodes %s)", peer, self.silence_s, ",".join(names) or "none")
+            log.warning("%s: silent for %.1f s, closed (nodes %s)", peer, self.silence_s, _named(names))
             self._send(
                 writer, {"type": "error", "code": "silent", "error": f"nothing heard for {self.silence_s:.1f} s"}
             )
@@ -101,13 +103,13 @@ class Registry:
             if away_ns := self.fabric.away_for(names, now_ns):
                 asyncio.get_running_loop().call_later(away_ns / 1e9 + 0.01, self._give_up, names)
             elif names and changes:
-                log.warning("lost %s", ",".join(names))
+                log.warning("lost %s", _named(names))
             self._announce(changes)
             writer.close()
 
     def _give_up(self, names: list[str]) -> None:
         if changes := self.fabric.expect_no_more(names, time.time_ns()):
-            log.warning("lost %s: it did not come back", ",".join(names))
+            log.warning("lost %s: it did not come back", _named(names))
             self._announce(changes)
 
     @staticmethod
@@ -142,7 +144,7 @@ class Registry:
                 self.fabric.heartbeat(names, message, time.time_ns())
             elif kind == "away":
                 self.fabric.away(names, message.get("for_ms"), time.time_ns())
-                log.info("%s: away for at most %d ms", ",".join(names), message["for_ms"])
+                log.info("%s: away for at most %d ms", _named(names), message["for_ms"])
             elif kind == "link":
                 self._link(message, names, writer)
             else:
@@ -179,3 +181,9 @@ class Registry:
         for change in changes:
             log.warning("link %s-%s is %s", change["u"], change["v"], "up" if change["up"] else "down")
         self._announce(changes)
+
+
+def _named(names: list[str]) -> str:
+    """For the log: one connection may be that of thousands."""
+    more = len(names) - NAMED_MAX
+    return (",".join(names[:NAMED_MAX]) or "none") + (f" and {more} more" if more > 0 else "")
