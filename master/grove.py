@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 TREES_MAX = 32
 """Of a group: more an agent does not take."""
 ROOTS_MAX = TREES_MAX
-Load = dict[tuple[str, str], int]
+Load = Mapping[tuple[str, str], int]
 
 
 class Differ(DatacastError):

@@ -254,7 +254,7 @@ def transport(
 
 
 def with_routes(
-    graph: nx.Graph, found: TreeSet, most: int | None, load: dict[tuple[str, str], int]
+    graph: nx.Graph, found: TreeSet, most: int | None, load: Mapping[tuple[str, str], int]
 ) -> tuple[TreeSet, list[Routes], bool]:
     """Trees with routes: `found`, or, where those run through more switches without a cache than labels reach across,
     others (True) that go around such switches. Raises RouteError when no trees have routes."""
@@ -275,7 +275,7 @@ def _found(
     source: str,
     receivers: list[str],
     options: dict[str, Any],
-    load: dict[tuple[str, str], int],
+    load: Mapping[tuple[str, str], int],
     network: Network | None,
     known: PlanCache | None,
 ) -> tuple[TreeSet, list[Routes], bool, dict[str, str]]:
@@ -305,7 +305,7 @@ def make_plan(
     source: str,
     receivers: list[str],
     options: dict[str, Any],
-    load: dict[tuple[str, str], int] | None = None,
+    load: Mapping[tuple[str, str], int] | None = None,
     network: Network | None = None,
     known: PlanCache | None = None,
 ) -> Plan:
@@ -365,7 +365,7 @@ def rated_parts(
     graph: nx.Graph,
     rated: Rated,
     options: dict[str, Any],
-    load: dict[tuple[str, str], int],
+    load: Mapping[tuple[str, str], int],
     frame: int,
     interest: int,
 ) -> list[PlannedTree]:
@@ -392,7 +392,7 @@ def _rated_plan(
     source: str,
     receivers: list[str],
     options: dict[str, Any],
-    load: dict[tuple[str, str], int],
+    load: Mapping[tuple[str, str], int],
     network: Network | None,
 ) -> Plan | None:
     """Trees with rates for a group whose receivers differ; None where they do not, where `together` is asked for, or
@@ -445,7 +445,7 @@ def make_plan_for(
     source: str,
     receivers: list[str],
     options: dict[str, Any],
-    load: dict[tuple[str, str], int] | None = None,
+    load: Mapping[tuple[str, str], int] | None = None,
     network: Network | None = None,
     known: PlanCache | None = None,
 ) -> Plan:

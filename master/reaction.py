@@ -109,7 +109,6 @@ class Reactions:
         await t.view.mends.next()
         before = {number: way.routes for number, way in t.forest.ways.items()}
         missed = [(u, v, False) for u, v in self._watch.unread()]
-        t.view.counted()
         change = t.forest.update([*missed, *links], self.wanted(), appliances)
         entry["recomputed_ns"] = time.time_ns()
         if isinstance(t.forest, RatedForest) and t.forest.refused:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, Iterable
-from sys import intern
 from typing import Any
 
 from datacast.core.errors import DatacastError
@@ -34,12 +32,11 @@ class View:
         self.client = client
         self.graph: Any = None
         self.network: Network | None = None
-        self.load: ArcLoad | None = None
-        """Trees of all groups on each arc."""
         self.plans = PlanCache()
-        self._arcs: dict[tuple[str, str], int] = {}
-        self._fresh: dict[tuple[str, str], int] = {}
-        """Of these, what `load` lacks."""
+        self._load: ArcLoad | None = None
+        """Trees of all groups on each arc."""
+        self._strange: dict[tuple[str, str], int] = {}
+        """The same of arcs that the topology does not have, or not yet."""
         self.version = 0
         self._links = Links()
         self.mends, self.looks = Turns(), Turns()
@@ -65,32 +62,34 @@ class View:
 
     # ---- what groups put on the links ----
     def carried(self, arcs: Iterable[tuple[str, str, int]], whole: bool) -> None:
-        """From the fabric manager: so many trees more (or less) on each arc. whole: none but these. Of a large group
-        there are a thousand, and who plans next brings them to the engine."""
+        """From the fabric manager: so many trees more (or less) on each arc. whole: none but these."""
         if whole:
-            self._arcs, self._fresh, self.load = {}, {}, None
+            self._load, self._strange = None, {}
+        load = self._counted()
         for u, v, by in arcs:
-            arc = intern(u), intern(v)
-            self._arcs[arc] = self._arcs.get(arc, 0) + by
-            if self.load is not None:
-                self._fresh[arc] = self._fresh.get(arc, 0) + by
+            self._change(load, u, v, by)
 
-    def counted(self) -> ArcLoad:
-        """Of all groups, as the engine has it from now on."""
+    def _change(self, load: ArcLoad, u: str, v: str, by: int) -> None:
+        try:
+            load.change(u, v, by)
+        except DatacastError:
+            if count := self._strange.pop((u, v), 0) + by:
+                self._strange[u, v] = count
+
+    def _counted(self) -> ArcLoad:
+        """Of all groups, in the engine's numbers as they are now."""
         assert self.network
-        new = self._fresh
-        if self.load is None or self.load.network is not self.network:
-            self.load = self.network.load = ArcLoad(self.network)
-            new = self._arcs
-        for (u, v), by in new.items():
-            if by:
-                _change(self.load, u, v, by)
-        self._fresh = {}
-        return self.load
+        if (load := self._load) is None or load.network is not self.network:
+            before = [*(load or {}).items(), *self._strange.items()]
+            load = self._load = self.network.load = ArcLoad(self.network)
+            self._strange = {}
+            for (u, v), by in before:
+                self._change(load, u, v, by)
+        return load
 
     def load_without(self, own: Iterable[tuple[str, str]]) -> ArcLoad:
         """Of all groups but one, whose trees use these arcs."""
-        load, own = self.counted(), list(own)
+        load, own = self._counted(), list(own)
         return load.without(own) if own else load
 
     async def _apply(self, event: dict[str, Any]) -> None:
@@ -181,11 +180,6 @@ class View:
     def addresses(self) -> dict[str, str]:
         """Of all agents that are registered."""
         return {name: data["addr"] for name, data in self.graph.nodes(data=True) if data.get("addr")}
-
-
-def _change(load: ArcLoad, u: str, v: str, by: int) -> None:
-    with contextlib.suppress(DatacastError):  # an arc of a topology that is no more, or not yet
-        load.change(u, v, by)
 
 
 def _same_wiring(a: Any, b: Any) -> bool:

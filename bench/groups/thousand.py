@@ -28,6 +28,8 @@ from datacast import topologies
 
 HERE = Path(__file__).parent
 TICK = os.sysconf("SC_CLK_TCK")
+REGISTERED_S = 15.0
+"""That all have registered is news to the workers, which they take in first."""
 
 
 def children(pid: int) -> list[int]:
@@ -132,10 +134,11 @@ def pages(http: httpx.Client, fields: str) -> list[dict[str, Any]]:
     return rows
 
 
-def reach_ms(http: httpx.Client, agents: Agents, arcs: list[tuple[str, str]]) -> list[float]:
-    """From the report of a link to each master that its trees concern."""
+def reach_ms(http: httpx.Client, agents: Agents, arcs: list[tuple[str, str]]) -> tuple[list[float], list[float]]:
+    """From the report of a link to each master that its trees concern, and until that has mended them."""
     told: set[tuple[str, int]] = set()
     took: list[float] = []
+    mended: list[float] = []
     for u, v in arcs:
         for state in ("down", "up"):
             at = agents.ask(f"link {u} {v} {state}")
@@ -147,7 +150,8 @@ def reach_ms(http: httpx.Client, agents: Agents, arcs: list[tuple[str, str]]) ->
         for reaction in http.get(f"/groups/{row['id']}").json()["reactions"]:
             if reaction.get("reported_ns") in times:
                 took.append((reaction["received_ns"] - reaction["reported_ns"]) / 1e6)
-    return took
+                mended.append((reaction["recomputed_ns"] - reaction["reported_ns"]) / 1e6)
+    return took, mended
 
 
 def main() -> None:
@@ -172,7 +176,7 @@ def main() -> None:
         services, agents = Services(args, folder), None
         try:
             agents = Agents(args, services.signalling)
-            time.sleep(args.settle)  # that all have registered is news to the workers, which they take in first
+            time.sleep(REGISTERED_S)
             with httpx.Client(base_url=services.rest, timeout=60) as http:
                 asked: list[float] = []
 
@@ -204,7 +208,7 @@ def main() -> None:
                     http.get("/healthz")
                     answers.append(1000 * (time.monotonic() - at))
                 arcs = [(u, v) for u, v in graph.edges if graph.nodes[u]["kind"] == "host"]
-                reached = reach_ms(http, agents, draw.sample(arcs, args.links)) if args.links else []
+                reached, mended = reach_ms(http, agents, draw.sample(arcs, args.links))
                 rows = pages(http, "state,error")
                 states = Counter(row["state"] for row in rows)
                 errors = Counter(row["error"]["message"][:200] for row in rows if row["error"])
@@ -225,6 +229,7 @@ def main() -> None:
                             "longest_frame": after["longest"], "healthz_ms_p99": percentile(answers, 0.99),
                             "links": args.links, "reached": len(reached), "reached_ms_p50": percentile(reached, 0.5),
                             "reached_ms_p99": percentile(reached, 0.99),
+                            "mended_ms_p50": percentile(mended, 0.5), "mended_ms_p99": percentile(mended, 0.99),
                         }
                     ),
                     flush=True,

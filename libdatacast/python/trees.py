@@ -137,6 +137,8 @@ class Network:
         self.to = np.empty(2 * len(links), np.uint32)
         self.to[at_u], self.to[at_v] = links[:, 1], links[:, 0]
         self._pairs: list[Arc | None] = [None] * len(self.to)
+        self._numbers: dict[Arc, int] = {}
+        """Of the arcs that somebody has asked for."""
         self._caches: dict[str, bool] = {}
         for u, v in down:
             self.set_up(u, v, False)
@@ -198,12 +200,18 @@ class Network:
 
     def arc(self, parent: str, child: str) -> int:
         """The engine's number of the arc parent -> child. Raises UnknownNode, LinkError."""
+        try:
+            return self._numbers[parent, child]
+        except (KeyError, TypeError):
+            pass
         u, v = self.node(parent), self.node(child)
         first = int(self.first[v])
         try:  # a row is short: NumPy's own search would cost ten times as much
-            return first + self.to[first : self.first[v + 1]].tolist().index(u)
+            number = first + self.to[first : self.first[v + 1]].tolist().index(u)
         except ValueError:
             raise LinkError(f"no link between {parent} and {child}", what=f"{parent}-{child}") from None
+        self._numbers[self.pairs((number,))[0]] = number
+        return number
 
     def pairs(self, arcs: Iterable[int]) -> tuple[Arc, ...]:
         """(parent, child) of arcs by the engine's numbers; the same objects for all who ask."""

@@ -88,7 +88,7 @@ def test_a_group_that_has_ended_hears_nothing_and_does_not_speak_for_the_next() 
     assert others == [link("c", "d", False)]
 
 
-def test_what_groups_put_on_links_is_brought_to_the_engine_by_who_plans_next() -> None:
+def test_what_groups_put_on_links_is_counted_where_links_come_and_go() -> None:
     client: Any = SimpleNamespace()
     view = View(client)
     view.network = Network(topologies.parse("fattree:4,2"))
@@ -99,5 +99,16 @@ def test_what_groups_put_on_links_is_brought_to_the_engine_by_who_plans_next() -
     view.carried([(*b, -2), ("no", "link", 1)], whole=False)
     assert view.load_without([]) == {a: 2} and view.load_without([a]) == {a: 1}
     assert view.load_without([]) == {a: 2}  # counted once
+    less = topologies.parse("fattree:4,2")
+    less.remove_node(b[0])
+    for name in less.nodes:
+        for port, (u, v) in enumerate(less.edges(name)):
+            less.edges[u, v]["ports"][name] = port
+    view.network = Network(less)
+    assert view.load_without([]) == {a: 2}
+    view.carried([(*b, 3)], whole=False)
+    assert view.load_without([]) == {a: 2} == view.network.load
+    view.network = Network(topologies.parse("fattree:4,2"))
+    assert view.load_without([]) == {a: 2, b: 3} and view.load_without([]).get(("no", "link"), 0) == 0
     view.carried([(*b, 1)], whole=True)
     assert view.load_without([]) == {b: 1}
