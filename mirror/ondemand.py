@@ -90,7 +90,7 @@ class OnDemand:
             return client.group(group)
 
     def _ask(self, registry: str, name: str, digest: str) -> dict[str, Any]:
-        """The group that brings it. Raises Problem."""
+        """The group that brings it, or has brought it. Raises Problem."""
         host = "registry-1.docker.io" if registry == "docker.io" else registry
         spec = {
             "url": f"https://{host}/v2/{name}/blobs/{digest}",
@@ -102,4 +102,6 @@ class OnDemand:
         with self._client() as client:
             known = client.request("GET", "/groups", params={"label": f"{LABEL}={digest}", "fields": "state"})
             running = next((row for row in known if row["state"] not in FINAL_STATES), None)
+            if running is None and self._store.find(digest) is not None:
+                return {"state": "done"}  # its group has ended since this host looked: another would fetch it again
             return running or client.create_group(spec, key=f"mirror/{digest}/{len(known)}")

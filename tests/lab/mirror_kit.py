@@ -60,7 +60,7 @@ def mirror_lab(lab: Lab, folder: Path, registry: Registry, on_demand: bool = Tru
             hosts[host] = stack.enter_context(Containerd(folder / "containerd" / host, enter))
             hosts[host].mirrored(name, MIRROR, registry.tls[0])
         for log in [folder / "controller.log", *(folder / f"mirror-{host}.log" for host in hosts)]:
-            end = time.monotonic() + 30
+            end = time.monotonic() + 60
             while not log.read_text():
                 assert time.monotonic() < end, f"{log} stays empty"
                 time.sleep(0.05)
@@ -70,5 +70,5 @@ def mirror_lab(lab: Lab, folder: Path, registry: Registry, on_demand: bool = Tru
 def _start(stack: contextlib.ExitStack, command: list[object], log: Path) -> None:
     with log.open("wb") as out:
         process = subprocess.Popen([str(word) for word in command], stdout=out, stderr=out)
-    stack.callback(process.wait, 10)
+    stack.callback(process.wait, 60)
     stack.callback(process.terminate)

@@ -87,7 +87,7 @@ def test_a_cut_of_five_seconds_costs_the_site_behind_it_that_and_the_others_noth
     with chain.carried(24 * MIB) as links:
         group = chain.order("ams", path, ["*/all"])
         far = "sfo/syd/syd-0"
-        end = time.monotonic() + 30
+        end = time.monotonic() + 120
         while chain.now("ams", group)["receivers"].get(far, {"fraction": 0})["fraction"] < 0.2:
             assert time.monotonic() < end, chain.logs()
             time.sleep(0.1)

@@ -209,6 +209,19 @@ def test_a_group_that_brings_it_already_is_followed_and_no_other_made(store: Sto
     assert asked == ["g-1", "g-1"] and controller.keys == []
 
 
+def test_a_layer_whose_group_ended_while_it_was_asked_for_is_not_fetched_again(store: Store) -> None:
+    digest, name = "sha256:" + 64 * "9", 64 * "9"
+
+    class Ended(Controller):
+        def request(self, *asked: Any, **more: Any) -> Any:
+            (store.folder / "blobs" / name).write_bytes(b"here")
+            return [{"id": "g-1", "state": "done"}]
+
+    controller = Ended(lambda spec: {"state": "running"})
+    assert wait_for(store, controller, ("r:1", "x", digest)) == [store.folder / "blobs" / name]
+    assert controller.keys == []
+
+
 def test_so_many_layers_are_waited_for_and_no_more(store: Store) -> None:
     free = threading.Event()
 

@@ -45,7 +45,7 @@ class Containerd:
         )
         with (self.folder / "log").open("wb") as log:
             self._process = subprocess.Popen([PROGRAM, "--config", self.folder / "config.toml"], stdout=log, stderr=log)
-        end = time.monotonic() + 30
+        end = time.monotonic() + 60
         while self._ctr("version").returncode:
             assert time.monotonic() < end, (self.folder / "log").read_text()[-2000:]
             time.sleep(0.1)

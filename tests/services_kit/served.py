@@ -30,7 +30,7 @@ class Served(ABC):
         """Until it answers. `log`: what it says."""
         with log.open("ab") as said:
             self._process = subprocess.Popen([*self.enter, *command], env=env, stdout=said, stderr=said)
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while not self._answers():
             assert time.monotonic() < end and self._process.poll() is None, log.read_text()
             time.sleep(0.05)
