@@ -33,6 +33,8 @@ ORDERS_WAIT_S, HELD_WAIT_S = 20.0, 1.0
 JSON_MAX = 8 << 20
 CONNECTIONS = 24
 """To one site: for bytes, and as many for questions, some of which wait long for their answers."""
+OPEN = 8
+"""Of those for bytes, before there is an order: a group's first bytes need not wait for TCP's and TLS's round trips."""
 AWAY_S, REST_MOST_S = 60.0, 60.0
 NO_FAULT = (ssl.SSLWantReadError, ssl.SSLWantWriteError, ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
 """What TLS says of a connection that waits or has ended: not that somebody is another one than was thought."""
@@ -51,6 +53,7 @@ class Peer:
     http: httpx.AsyncClient | None = None
     data: httpx.AsyncClient | None = None
     """Connections for bytes."""
+    opening: asyncio.Task[None] | None = None
     rests: float = 0.0
     """It has asked to be left alone until then (Retry-After)."""
     wake: asyncio.Event = field(default_factory=asyncio.Event)
@@ -181,7 +184,10 @@ class Peers:
         return told
 
     async def orders(self, name: str) -> Orders:
-        """Waits for some. Raises as `ask`."""
+        """Waits for some; connections for bytes are opened, or kept open, meanwhile. Raises as `ask`."""
+        peer = self.get(name)
+        if peer.opening is None or peer.opening.done():
+            peer.opening = asyncio.create_task(self._open(peer))
         told = await self.ask(name, "GET", "/site/orders", wait=ORDERS_WAIT_S, params={"wait": ORDERS_WAIT_S})
         try:
             return Orders.model_validate(told)
@@ -189,6 +195,16 @@ class Peers:
             raise SiteError(
                 f"site {name} orders what cannot be read: {error.errors()[0]}", name, "bad_answer"
             ) from error
+
+    async def _open(self, peer: Peer) -> None:
+        """Whatever it answers, and whether it does: the question itself is what fails where something is wrong."""
+
+        async def one(data: httpx.AsyncClient) -> None:
+            with contextlib.suppress(httpx.HTTPError, OSError, RuntimeError):  # the last: it was closed
+                await data.get("/site/here")
+
+        with contextlib.suppress(SiteError):
+            await asyncio.gather(*(one(self._data(peer)) for _ in range(OPEN)))
 
     async def tell(self, name: str, group: str, progress: Progress) -> tuple[bool, Failure | None]:
         """How a part is doing; whether it is to end, and why where it has failed. Raises as `ask`."""
@@ -248,6 +264,8 @@ class Peers:
 
     async def close(self) -> None:
         for peer in self.all.values():
+            if peer.opening is not None:
+                peer.opening.cancel()
             for one in filter(None, (peer.http, peer.data)):
                 await one.aclose()
 

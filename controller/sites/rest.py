@@ -99,6 +99,12 @@ def router(known: Coordinator | None, problems: Callable[..., dict[int | str, di
             raise Problem(403, "denied", "this is for other sites' controllers", what=request.url.path)
         return site
 
+    @routes.get("/site/here", include_in_schema=False)
+    async def here(request: Request) -> Response:
+        """A connection is open, and stays so (peers.py)."""
+        site_of(request)
+        return Response(status_code=204)
+
     @routes.get("/site/orders", include_in_schema=False)
     async def orders(request: Request, wait: Annotated[float, Query(ge=0, le=30)] = 0.0) -> JSONResponse:
         found = await coordinator.orders(site_of(request), wait)

@@ -26,7 +26,7 @@ from datacast.controller.sites.agents import Bytes, What
 from datacast.controller.sites.exchanges import Exchanges
 from datacast.controller.sites.gateway import Gateway
 from datacast.controller.sites.patience import Patience
-from datacast.controller.sites.peers import CONNECT_S, CONNECTIONS, HEAD_S, HELD_WAIT_S
+from datacast.controller.sites.peers import CONNECT_S, CONNECTIONS, HEAD_S, HELD_WAIT_S, OPEN
 from datacast.controller.sites.records import Held, Mark, Part, Progress, SiteGroup
 from datacast.fabric_manager.api import GroupSpec
 from datacast.origins.exchange import packed
@@ -212,7 +212,7 @@ class Site:
         link, there = self._link(name), self._link(name, out=True)
         self.world.asked.append((self.name, name, first, last))
         async with self.room.setdefault(name, asyncio.Semaphore(CONNECTIONS)):
-            idle = self.idle.setdefault(name, [])
+            idle = self.idle.setdefault(name, [Connection(link) for _ in range(OPEN)])
             connection, fresh = (idle.pop(), False) if idle else (Connection(link), True)
             serving: asyncio.Task[None] | None = None
             whole, got = False, 0

@@ -36,18 +36,26 @@ def answer(status: int, body: bytes = b"", length: int | None = None, **headers:
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
-def ask(tmp_path: Path, answers: bytes, question: Answer, then: str = "close") -> None:
-    """`question` of a site that answers so, whatever it is asked, and then closes the connection or stands still."""
+def ask(tmp_path: Path, answers: bytes, question: Answer, then: str = "close") -> int:
+    """`question` of a site that answers so, whatever it is asked, and then closes the connection, stands still, or
+    answers the next one so (`more`). How many connections it had."""
+    came = 0
     ams, sfo = Authority(tmp_path / "ams"), Authority(tmp_path / "sfo")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*sfo.issue("controller/main"))
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        asked = b""
-        while not asked.endswith(b"\r\n\r\n") and b"\r\n\r\n{" not in asked and (some := await reader.read(4096)):
-            asked += some
-        writer.write(answers)
-        await writer.drain()
+        nonlocal came
+        came, some = came + 1, b"some"
+        while some:
+            asked = b""
+            while not asked.endswith(b"\r\n\r\n") and b"\r\n\r\n{" not in asked and (some := await reader.read(4096)):
+                asked += some
+            if asked or then != "more":
+                writer.write(answers)
+                await writer.drain()
+            if then != "more":
+                break
         if then == "still":
             await reader.read()
         writer.close()
@@ -68,6 +76,7 @@ def ask(tmp_path: Path, answers: bytes, question: Answer, then: str = "close") -
             server.close()
 
     asyncio.run(run())
+    return came
 
 
 async def read(peers: Peers) -> bytes:
@@ -103,6 +112,21 @@ def refused(code: str, words: str) -> Answer:
 )
 def test_bytes_that_are_not_those_asked_for_are_refused(tmp_path: Path, answers: bytes, code: str, words: str):
     ask(tmp_path, answers, refused(code, words))
+
+
+def test_connections_for_bytes_are_open_before_there_is_an_order(tmp_path: Path):
+    """Those who then ask for bytes, all at once, open no others."""
+
+    async def question(peers: Peers) -> None:
+        for _ in range(2):
+            with pytest.raises(SiteError, match="no JSON"):  # bytes are no orders
+                await peers.orders("sfo")
+            opening = peers.get("sfo").opening
+            assert opening
+            await opening
+        assert await asyncio.gather(*(read(peers) for _ in range(module.OPEN))) == [bytes(100)] * module.OPEN
+
+    assert ask(tmp_path, answer(206, bytes(100), **RANGE), question, "more") == module.OPEN + 1
 
 
 def test_bytes_come_as_they_are(tmp_path: Path):
