@@ -88,14 +88,13 @@ class ControllerClient:
         self._at = (self._at + 1) % len(self._urls)
 
     def _unreachable(self, error: BaseException) -> Unreachable:
-        why = "" if "CERTIFICATE" not in str(error) else f": {error} (its authority goes into ${ENV_CA})"
-        return Unreachable(
-            503,
-            "unreachable",
-            f"no controller at {self.url}{why}",
-            what=self.url,
-            remedy="start a lab with `datacast lab up` or set --controller",
-        )
+        text, remedy = f"no controller at {self.url}", "start a lab with `datacast lab up` or set --controller"
+        if "CERTIFICATE" in str(error):
+            text = f"the controller at {self.url} is not believed: {error}"
+            remedy = f"the certificate of its authority goes into ${ENV_CA}"
+            if "mismatch" in str(error):
+                remedy = "its certificate names another address: `datacast certs issue` with --dns or --ip"
+        return Unreachable(503, "unreachable", text, what=self.url, remedy=remedy)
 
     def health(self) -> dict[str, Any]:
         return self.request("GET", "/healthz")

@@ -24,8 +24,9 @@ class Credentials:
     """`identities`: ROLE/NAME of every process, ROLE/NAME,NAME… of one with several nodes. `folder` None: no TLS
     anywhere. Raises LabError for a name that no certificate can hold."""
 
-    def __init__(self, folder: Path | None, identities: list[str], tokens: Path) -> None:
-        """`tokens`: the controller's file, made here; the token lies beside it, for this machine's root."""
+    def __init__(self, folder: Path | None, identities: list[str], tokens: Path, rest: str | None = None) -> None:
+        """`tokens`: the controller's file, made here; the token lies beside it, for this machine's root. `rest`: the
+        address at which people find the controller by HTTPS."""
         self.tokens = tokens
         self.token = self._make_token(tokens)
         self._files: dict[str, dict[str, str]] = {}
@@ -38,7 +39,8 @@ class Credentials:
         try:
             authority = Authority.create(folder, name="datacast lab", days=DAYS, sync=False)
             for text in [*identities, "controller/lab"]:
-                cert, key = authority.issue(Identity.parse(text), days=DAYS)
+                found_at = [rest] if rest and text == "controller/main" else []
+                cert, key = authority.issue(Identity.parse(text), days=DAYS, ip=found_at)
                 self._files[text] = {"ca": str(authority.ca), "cert": str(cert), "key": str(key)}
             own = Own(**self._files["controller/lab"], role="controller")
             self._context = own.client_for("fabric-manager controller")

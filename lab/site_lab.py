@@ -136,7 +136,8 @@ class SitesLab(Lab):
             hosts = [host for host, site in self.site_of.items() if site == name]
             services = ["fabric-manager/main", "master/main", "controller/main"]
             identities = [*services, *(f"agent/{host}" for host in hosts)]
-            credentials = Credentials(folder / "tls", identities, folder / "tokens.json")
+            rest = self.plan.hosts[hosts[0]].address
+            credentials = Credentials(folder / "tls", identities, folder / "tokens.json", rest)
             self.daemons[name] = SiteDaemons(name, hosts, number, credentials, folder)
         return []
 

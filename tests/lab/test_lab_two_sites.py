@@ -7,6 +7,7 @@ import json
 import os
 import socket
 import ssl
+import subprocess
 import sys
 import time
 import urllib.error
@@ -15,12 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab_kit import eventually
+from lab_kit import DATACAST, eventually
 from sites_kit import Wan, wan
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "services_kit"))
 from authority import Authority
 
+from datacast.cli.lab_show import sites_text
 from datacast.services.framing import Decoder, encode
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow]
@@ -331,6 +333,24 @@ def test_a_cancel_reaches_the_other_site(sites: Wan):
     with sites.carried(MIB) as links:
         time.sleep(1.0)
     assert links["ams", "sfo"] < 0.1  # nothing goes there any more
+
+
+def test_a_person_sends_with_what_the_lab_says(sites: Wan):
+    """`datacast lab up --sites` ends with what to set; with that, and over HTTPS, the command finds the controller."""
+    told = dict(word.split("=", 1) for word in sites_text(sites.lab).split() if word.startswith("DATACAST_"))
+    path = sites.file(MIB)
+
+    def send(to: str) -> subprocess.CompletedProcess[str]:
+        command = [DATACAST, "send", str(path), "--from", "ams-1", "--to", to, "--dest", path.name]
+        return subprocess.run(
+            command, env={**os.environ, **told, "COLUMNS": "400"}, capture_output=True, text=True, timeout=120
+        )
+
+    done = send("sfo/sfo-1")
+    assert done.returncode == 0 and "sfo/sfo-1" in done.stdout, done
+    assert sites.has("sfo-1", path)
+    done = send("tokyo/all")
+    assert done.returncode == 2 and "no site tokyo is known" in done.stderr, done
 
 
 def test_nothing_secret_is_told(sites: Wan):

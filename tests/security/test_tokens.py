@@ -279,16 +279,20 @@ def test_https_with_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
             server = HttpServer(app, listen("127.0.0.1:0"), tls.https_context(str(cert), str(key)))
             await server.start()
 
-            def ask() -> list[Any]:
-                with ControllerClient(server.url, token=secret) as asking:
+            def ask(url: str = server.url) -> list[Any]:
+                with ControllerClient(url, token=secret) as asking:
                     return asking.groups()
 
             try:
                 assert server.url.startswith("https://")
-                with pytest.raises(Problem, match="DATACAST_CA"):
+                with pytest.raises(Problem, match="is not believed") as unknown:
                     await asyncio.to_thread(ask)
+                assert "$DATACAST_CA" in unknown.value.remedy
                 monkeypatch.setenv("DATACAST_CA", str(real.ca))
                 assert await asyncio.to_thread(ask) == []
+                with pytest.raises(Problem, match="mismatch") as elsewhere:
+                    await asyncio.to_thread(ask, server.url.replace("127.0.0.1", "localhost"))
+                assert "--dns or --ip" in elsewhere.value.remedy
             finally:
                 await server.stop()
 
