@@ -2,6 +2,7 @@
 a delay and a queue; TCP's start and windows; hosts that ask as agents do.
 
     PYTHONPATH=tests PYTHONHASHSEED=0 .venv/bin/python -m clockwork.sites chain 64M 40 50
+    PYTHONPATH=tests PYTHONHASHSEED=0 .venv/bin/python -m clockwork.sites robber 128M slow-fast
 
 What crosses a link is counted where it enters it: bytes that nobody waits for any more count as well.
 """
@@ -32,6 +33,7 @@ from datacast.fabric_manager.api import GroupSpec
 from datacast.origins.exchange import packed
 from datacast.origins.ranges import piece_bytes
 from datacast.services.sites_file import SiteError
+from datacast.simulation.experiments.robber import scenario
 
 from .virtual import Process, VirtualLoop, world
 
@@ -44,6 +46,8 @@ QUEUE = 150 << 10
 SOCKET = 256 << 10
 """What a socket takes from who sends, and keeps for who reads."""
 RTO_S = 0.3
+PAYLOAD = 0.956
+"""Of a packet's bytes on the wire."""
 HEAD = 300
 """Of an answer."""
 HOSTS_LATE_S = 0.05
@@ -354,7 +358,7 @@ class World:
         self.asked: list[tuple[str, str, int, int]] = []
         for (a, b), (mbit, ms) in links.items():
             for way in ((a, b), (b, a)):
-                self.links[way] = Link(loop, mbit * 1e6 / 8 * 0.956, ms / 1000)
+                self.links[way] = Link(loop, mbit * 1e6 / 8 * PAYLOAD, ms / 1000)
         self.sites: dict[str, Site] = {}
         for name, path in paths.items():
             parts = {other: Part(receivers=["all"]) for other, p in paths.items() if p and p[-1] == name}
@@ -401,9 +405,26 @@ def triangle(loop: VirtualLoop, size: int, mbit: float, ms: float) -> World:
     return World(loop, size, {"ams": [], "sfo": ["ams"], "syd": ["ams"]}, links)
 
 
+def robber(loop: VirtualLoop, size: int, name: str) -> World:
+    """A scenario of Robber's as bench/lab/robber.py has it: four sites, rates a quarter of the paper's."""
+    network, names, divide = scenario(name, size, 1), "abcd", 4.0
+    paths: dict[str, list[str]] = {"a": [], "b": ["a"], "c": ["a"], "d": ["a"]}
+    links = {(names[a], names[b]): (rate * 8e-6 / divide, 10.0) for (a, b), rate in network.links.items() if a < b}
+    made = World(loop, size, paths, links)
+
+    def change(link: Link, rate: float) -> None:
+        link.rate = rate  # what is in front of it already goes as before, and arrives in its order
+
+    for one in network.changes:
+        for (a, b), rate in one.links.items():
+            link = made.links[names[a], names[b]]
+            loop.call_at(one.at * divide, change, link, rate / divide * PAYLOAD, context=KERNEL)
+    return made
+
+
 def best_s(size: int, mbit: float, ms: float) -> float:
     """Over one link."""
-    return size * 8 / (mbit * 1e6 * 0.956) + ms / 1000
+    return size * 8 / (mbit * 1e6 * PAYLOAD) + ms / 1000
 
 
 def stalls(world: World, every_s: float, for_s: float) -> None:
@@ -422,8 +443,13 @@ def stalls(world: World, every_s: float, for_s: float) -> None:
 
 
 def main() -> None:
-    kind, size, mbit, ms, *more = sys.argv[1:]
+    kind, size, *given = sys.argv[1:]
     bytes_ = int(size[:-1]) << 20
+    if kind == "robber":
+        with world(1) as (loop, _):
+            print(json.dumps(robber(loop, bytes_, *given).run(900.0)))
+        return
+    mbit, ms, *more = given
     with world(1) as (loop, _):
         one = {"chain": chain, "triangle": triangle}[kind](loop, bytes_, float(mbit), float(ms))
         for what in more:
