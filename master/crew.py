@@ -176,8 +176,9 @@ class Crew:
 
     # ---- over the common tree ----
     async def connect(self) -> None:
-        """To the source's agent; one that takes a group over is patient. Raises GroupError."""
-        end = time.monotonic() + (self.timeout_s if self._again and not self._met else 0.0)
+        """To the source's agent. One that says nothing may have no processor, and is waited for; one that refuses is
+        when a master takes a group over. Raises GroupError."""
+        end = time.monotonic() + self.timeout_s
         while True:
             source = self._lead = self.source
             source.addr = self.view.address(source.name) or source.addr
@@ -191,8 +192,11 @@ class Crew:
                 if self._may_lead(source):
                     self._pass_over(source, error)
                     continue
-                if time.monotonic() > end:
+                silent = isinstance(error.__cause__, TimeoutError)
+                if time.monotonic() > end or not (silent or (self._again and not self._met)):
                     raise self._source_gone(error) from error
+                if silent:
+                    log.warning("group %s: %s, waiting", self.group, error.message)
             await asyncio.sleep(VISIT_S)
 
     def _connection(self, member: Member) -> Connection:
@@ -232,16 +236,19 @@ class Crew:
 
     async def _insist(self, op: str, members: list[Member], body: Any = None, parts: Any = None) -> Results:
         """A request of a master that begins, when no look mends the connection to the source yet: one that breaks is
-        made again. What is asked then may have been carried out already. Raises GroupError."""
+        made again, and a source that says nothing is asked again. That may have been carried out already. Raises
+        GroupError."""
         end = time.monotonic() + self.timeout_s
         while True:
             try:
                 return await until_walked(members, lambda some: self.request(op, some, body, parts_of(some, parts)))
-            except GroupError:
-                if self.connected or time.monotonic() > end:
+            except GroupError as error:
+                if time.monotonic() > end:
                     raise
+                log.warning("group %s: %s, asking again", self.group, error.message)
             await asyncio.sleep(VISIT_S / 5)
-            await self.connect()
+            if not self.connected:
+                await self.connect()
 
     async def first(self, op: str, parts: dict[str, dict[str, Any]], body: dict[str, Any] | None = None) -> Results:
         """`stat` and the first `open`: a member that refuses has failed, a receiver that does not answer is set aside.
