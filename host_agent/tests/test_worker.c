@@ -123,6 +123,16 @@ static void test_lanes_and_single_jobs_beside_each_other_are_all_done(struct wor
     lane_unref(l[i]);
 }
 
+/* A thread that finds itself told to stop as it begins ends at once: no one submits anything then, but for this test. */
+static void stop_once_idle(struct worker *w)
+{
+  while (!w->stop) {
+    pthread_mutex_lock(&w->lock);
+    w->stop = w->idle == w->threads;
+    pthread_mutex_unlock(&w->lock);
+  }
+}
+
 static void test_a_finish_that_is_never_run_leaves_no_temporary_file(const char *folder, bool keep)
 {
   struct worker w;
@@ -130,9 +140,7 @@ static void test_a_finish_that_is_never_run_leaves_no_temporary_file(const char 
   snprintf(path, sizeof path, "%s/.x", folder);
   int fd = open(path, O_RDWR | O_CREAT, 0600);
   CHECK(worker_open(&w, &loop, 1) == 0);
-  pthread_mutex_lock(&w.lock); /* the thread gets nothing to do before it is told to stop */
-  w.stop = true;
-  pthread_mutex_unlock(&w.lock);
+  stop_once_idle(&w); /* the thread gets nothing to do before it is told to stop, but then it does */
   struct job *j = job_new(JOB_FINISH);
   j->file = file_new(fd);
   j->dir = open(folder, O_RDONLY | O_DIRECTORY);
