@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from .crew import Crew, GroupError
+from .crew import Crew
+from .errors import GroupError
 from .signalling import answer_of
 
 log = logging.getLogger("datacast.master")

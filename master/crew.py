@@ -20,6 +20,7 @@ from datacast.core.errors import DatacastError
 
 from .agents import Agents, Line
 from .branches import Branches
+from .errors import GroupError
 from .members import Log, Member
 from .signalling import Connection, Results, SignallingError, answer_of, parts_of, until_walked
 from .view import View
@@ -36,14 +37,6 @@ VISIT_S = 0.5
 REGISTER_S = 3.0
 """Agents come to a fabric manager that has just begun to lead within that."""
 LIMIT_S = 0.1
-
-
-class GroupError(DatacastError):
-    """The group as a whole has failed; `code` for machines."""
-
-    def __init__(self, code: str, message: str, what: str = "") -> None:
-        super().__init__(message, what=what)
-        self.code = code
 
 
 class Crew:

@@ -25,7 +25,8 @@ from datacast.origins.ranges import pieces as number_of
 from datacast.services.ranges import spans, union
 
 from .collective import Collective
-from .crew import PROMPT_S, Crew, GroupError
+from .crew import PROMPT_S, Crew
+from .errors import GroupError
 from .members import Member
 from .objects import FATAL, Objects
 from .plan import BLOCKS_MAX

@@ -21,8 +21,9 @@ from . import opening, pace
 from .agents import Agents
 from .attendance import Attendance
 from .bounds import Bounds
-from .crew import Crew, GroupError
+from .crew import Crew
 from .digests import Digests
+from .errors import GroupError
 from .feeding import Feeding
 from .fetching import Fetching
 from .figures import Figures

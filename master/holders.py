@@ -10,7 +10,8 @@ from typing import Any, TypeGuard
 from datacast.services.ranges import RangeProblem, Rows, within
 
 from .collective import Collective
-from .crew import Crew, GroupError
+from .crew import Crew
+from .errors import GroupError
 from .holdings import Holdings
 from .members import Member
 from .transfer import Transfer

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from datacast.origins.bundle import Entry, stream
 from datacast.origins.ranges import A_FOLDER, AT_SITE
 
-from .crew import GroupError
+from .errors import GroupError
 
 if TYPE_CHECKING:
     from datacast.fabric_manager.api import GroupSpec

@@ -12,7 +12,8 @@ from datacast.services.ranges import RangeProblem
 
 from . import pace
 from .collective import Collective
-from .crew import Crew, GroupError
+from .crew import Crew
+from .errors import GroupError
 from .fetching import block_bytes
 from .forest import Forest
 from .grove import Grove, ideal_s, joined, plan_roots

@@ -12,7 +12,8 @@ from typing import Any
 from datacast.core import constants as wire
 from datacast.services.problems import Problem
 
-from .crew import Crew, GroupError
+from .crew import Crew
+from .errors import GroupError
 from .feeding import Feeding
 from .forest import Change, to_json
 from .links import Watch

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from datacast.fabric_manager.api import GroupSpec, PartSpec
-from datacast.master.crew import GroupError
+from datacast.master.errors import GroupError
 from datacast.master.objects import AT_ONCE, Objects
 
 
