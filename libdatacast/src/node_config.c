@@ -14,7 +14,7 @@ void dc_node_cfg_default(struct dc_node_cfg *cfg)
       .memory_bytes = 256 * 1024 * 1024,
       .trees = 256,
       .store_slots = 2048,
-      .waiting_slots = 2048,
+      .waiting_slots = 8192,
       .retx_min = 1 * DC_MS,
       .idle = 10 * DC_SEC,
   };

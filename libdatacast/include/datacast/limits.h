@@ -26,7 +26,7 @@ enum {
   /* Credits of one receiver in one tree. */
   DC_CREDITS_MAX = 4096,
   /* What a source says at most that its path holds: with a plan's credits it fits a node's waiting table. */
-  DC_PATH_MAX = 1536,
+  DC_PATH_MAX = 4096,
   /* A receiver asks for nothing that is so far beyond its first missing packet. */
   DC_RECEIVER_REACH = 16384,
   /* Assignments (extents) a tree remembers at a source or receiver. */
