@@ -211,6 +211,7 @@ static void find(struct state *s, dc_time now, uint32_t lag)
     if (s->found == 0)
       s->base = s->before;
   } else if (!s->edge && moved > 0) {
+    if (moved >= ALONE) s->base = s->before;
     measure_from(s, now);
     s->edge = true;
   } else if (s->edge && moved > 1) {
@@ -223,6 +224,7 @@ static void find(struct state *s, dc_time now, uint32_t lag)
   if (s->mode == MEASURE) {
     uint64_t bound = per_second(s, moved + 1, now - s->from);
     uint64_t least = per_second(s, 1, STEP);
+    if (moved == 0 && least < s->before / CREEP) least = s->before / CREEP;
     if (bound < least)
       bound = least;
     if (bound < s->base && s->sent - s->from_sent > moved + 1)

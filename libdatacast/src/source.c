@@ -210,14 +210,30 @@ static uint32_t depth(const dc_source *s, const struct dc_header *h)
   return n < 1 ? 1 : n > DC_NODE_SLOTS_MAX ? DC_NODE_SLOTS_MAX : (uint32_t)n;
 }
 
-/* How many of the numbers asked for the slowest has not asked for yet. Who is silent for long and waits for nothing is done. */
+/* Numbers from `from` on, below `to`. */
+static uint32_t given(const dc_source *s, uint32_t from, uint32_t to)
+{
+  uint32_t above = from > 0 ? dc_runs_above(&s->given, from - 1) : dc_runs_above(&s->given, 0) + dc_runs_has(&s->given, 0);
+  return above - dc_runs_above(&s->given, to - 1);
+}
+
+/* How many of the numbers asked for the slowest has not asked for yet. One that a damaged interest asked for, far ahead of the
+ * others, is one. Who is silent for long and waits for nothing is done. */
 static uint32_t lag(const dc_source *s, dc_time now)
 {
   uint32_t low = s->end;
   for (unsigned i = 0; i < s->children; i++)
     if (s->child[i].known && s->child[i].low < low && (s->child[i].pending > 0 || now - s->child[i].heard <= STILL))
       low = s->child[i].low;
-  return low == s->end ? 0 : dc_runs_above(&s->given, low - 1) - dc_runs_above(&s->given, s->end - 1);
+  if (low == s->end)
+    return 0;
+  uint32_t n = dc_runs_above(&s->sent, low - 1);
+  for (unsigned i = 0; i < QUEUES; i++) {
+    const struct queue *q = &s->queue[i];
+    uint32_t seq = q->w[q->head].seq, below = q->n > 0 && seq < low ? given(s, seq, low) : 0;
+    n += below < q->n ? q->n - below : 0;
+  }
+  return n;
 }
 
 static void heard(struct child *c, dc_time now, const struct dc_header *h)
