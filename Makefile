@@ -160,13 +160,13 @@ test: ## everything: static checks, C tests, sanitizers, Python, whole labs; JOB
 
 # Tests marked `lab` are tried again when they fail (tests/conftest.py); the summary names them (R). JOBS: so many test
 # processes for all but the labs: half more than cores, which keeps them busy; with more, what is tested stands still for
-# seconds, and no test is over sooner. A file stays with one process, and what its tests share is made once: where processes took
-# tests over from each other, conformance alone cost a quarter more. Labs are beside them, LABS_AT_ONCE, and go
+# seconds, and no test is over sooner. Processes take tests over from each other; a file of labs stays with one, which makes what
+# its tests share once. Labs are beside the others, LABS_AT_ONCE, and go
 # before them: their links are slow, and while they wait the others have the processors. Those marked
 # `alone` have the machine for themselves at the end. Files that hold no lab are not read for them.
 JOBS ?= $(shell n=$$(($$(nproc) * 3 / 2)); echo $$((n < 2 ? 2 : n < 8 ? n : 8)))
 LABS_AT_ONCE ?= $(shell n=$$(($$(nproc) * 3 / 2)); echo $$((n < 2 ? 2 : n < 6 ? n : 6)))
-SIDE_BY_SIDE = -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not lab"
+SIDE_BY_SIDE = -n $(JOBS) --dist worksteal -m "not lab"
 LAB_FILES = $(shell grep -rlE 'pytest\.mark\.lab\b' tests --include='test_*.py')
 LABS = -n $(LABS_AT_ONCE) --dist loadfile -m "lab and not alone" $(LAB_FILES)
 TEST_PROGRAMS = $(addprefix $(BUILD)/,datacast-agent-asan asan/datacast-switch tools/versitygw)

@@ -17,6 +17,8 @@ import skips
 ROOT = Path(__file__).resolve().parents[1]
 TRIES_AGAIN = 2
 """Whole labs share two cores with whatever else runs: what fails is tried again so often, and the summary names it."""
+RERUN_LINES = 40
+"""Of the end of what went wrong."""
 ROWS = skips.read()
 
 gc.set_threshold(50_000, 20, 100)  # looking for more than goes with each test took a tenth of their processor
@@ -84,3 +86,10 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
 def project() -> Path:
     """The folder of the source tree."""
     return ROOT
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Why what was tried again had failed: that it passed then says nothing about it."""
+    for report in terminalreporter.stats.get("rerun", []):
+        terminalreporter.section(f"{report.nodeid} had failed", sep="-")
+        terminalreporter.write_line("\n".join(report.longreprtext.splitlines()[-RERUN_LINES:]))
