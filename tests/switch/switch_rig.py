@@ -184,10 +184,11 @@ class Process:
             self.popen.send_signal(sig)
         try:
             code = self.popen.wait(seconds)
-        except subprocess.TimeoutExpired:
+        except subprocess.TimeoutExpired as error:
+            waits = {t.name: (t / "wchan").read_text() for t in Path(f"/proc/{self.popen.pid}/task").iterdir()}
             self.popen.kill()
             self.popen.wait()
-            raise
+            raise AssertionError(f"it did not end within {seconds} s; threads wait in {waits}; {self.log}") from error
         self.log_file.close()
         return code
 
