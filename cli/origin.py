@@ -23,10 +23,10 @@ def parse_sources(texts: list[str]) -> dict[str, Any]:
     return {"source": names[0], **({"other_sources": names[1:]} if names[1:] else {})}
 
 
-def look_up(name: str, platform: str | None = None) -> Named:
-    """Raises typer.BadParameter for what is no name; OriginError for what it does not lead to."""
+def look_up(name: str, *platform: str) -> Named:
+    """As `resolve`. Raises typer.BadParameter for what is no name; OriginError for what it does not lead to."""
     try:
-        return resolve(name, platform) if platform else resolve(name)
+        return resolve(name, *platform)
     except OriginError as error:
         if error.code == "bad_origin":
             raise typer.BadParameter(error.message) from None

@@ -169,9 +169,9 @@ class Crew:
 
     # ---- over the common tree ----
     async def connect(self) -> None:
-        """To the source's agent. One that says nothing may have no processor, and is waited for; one that refuses is
-        when a master takes a group over. Raises GroupError."""
-        end = time.monotonic() + self.timeout_s
+        """To the source's agent. A master that begins waits for one that says nothing, as it may have no processor, and
+        when it takes a group over for one that refuses, too; looks try again by themselves. Raises GroupError."""
+        end = time.monotonic() + (0.0 if self._met else self.timeout_s)
         while True:
             source = self._lead = self.source
             source.addr = self.view.address(source.name) or source.addr
@@ -186,7 +186,7 @@ class Crew:
                     self._pass_over(source, error)
                     continue
                 silent = isinstance(error.__cause__, TimeoutError)
-                if time.monotonic() > end or not (silent or (self._again and not self._met)):
+                if time.monotonic() > end or not (silent or self._again):
                     raise self._source_gone(error) from error
                 if silent:
                     log.warning("group %s: %s, waiting", self.group, error.message)

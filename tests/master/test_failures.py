@@ -12,11 +12,9 @@ from small import bcube41, star, until
 
 from datacast.core.wire import decode_route
 from datacast.fabric_manager.fabric import Fabric
-from datacast.master.crew import REQUEST_S
 from datacast.master.forest import Forest
 from datacast.master.group import Group
 from datacast.master.planning import Planning
-from datacast.master.signalling import GRACE_S
 from datacast.master.view import View
 from datacast.master.worker import Worker
 from datacast.services import framing
@@ -289,18 +287,6 @@ def test_a_link_that_fails_beside_a_member_set_aside_is_signalled_to_the_others_
     assert {"status", "assign", "reroute"} <= ops
     assert not [m["op"] for m in asked if m["op"] != "close" and "31" in members_in(m["tree"])]
     assert record["state"] == "done"
-
-
-def test_a_new_group_waits_for_a_source_that_has_no_processor() -> None:
-    async def scenario():
-        async with lab(bcube41(), rates=[RATE]) as it:
-            source = it.world.agents["00"]
-            source.pause()
-            group = await it.start("00", SIX, SIZE)
-            asyncio.get_running_loop().call_later(REQUEST_S + 2 * GRACE_S, source.resume)
-            return await it.end(group, 30)
-
-    assert run(scenario())["state"] == "done"
 
 
 def test_a_receiver_without_links_does_not_hold_up_the_others() -> None:

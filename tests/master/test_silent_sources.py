@@ -1,0 +1,65 @@
+"""Sources whose agents say nothing for a while; the agents play the signalling only."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+from simulated import run
+from small import bcube41
+
+from datacast.master.agents import Line
+from datacast.master.crew import REQUEST_S
+from datacast.master.errors import GroupError
+from datacast.master.signalling import GRACE_S, SignallingError
+from lab import lab
+
+SIX = ["02", "10", "21", "23", "31", "33"]
+SIZE = 12_000_000
+RATE = 700.0
+
+
+def test_a_new_group_waits_for_a_source_that_has_no_processor() -> None:
+    async def scenario():
+        async with lab(bcube41(), rates=[RATE]) as it:
+            source = it.world.agents["00"]
+            source.pause()
+            group = await it.start("00", SIX, SIZE)
+            asyncio.get_running_loop().call_later(REQUEST_S + 2 * GRACE_S, source.resume)
+            return await it.end(group, 30)
+
+    assert run(scenario())["state"] == "done"
+
+
+def test_a_silent_source_is_waited_for_as_a_group_begins_and_holds_up_no_look(monkeypatch) -> None:
+    tries = 0
+
+    async def silent(line, timeout):
+        nonlocal tries
+        tries += 1
+        await asyncio.sleep(timeout)
+        raise SignallingError("no answer") from TimeoutError()
+
+    connect = Line.connect
+
+    async def at_first(line, timeout):
+        await (silent if tries < 2 else connect)(line, timeout)
+
+    async def scenario():
+        async with lab(bcube41(), rates=[RATE]) as it:
+            monkeypatch.setattr(Line, "connect", at_first)
+            group = await it.start("00", SIX, 8 * SIZE)
+            await it.running(group, 10)
+            assert tries == 2
+            crew = it.masters.groups[group["id"]].crew
+            monkeypatch.setattr(Line, "connect", silent)
+            at = time.monotonic()
+            with pytest.raises(GroupError):
+                await crew.connect()
+            assert time.monotonic() - at < 2 * REQUEST_S < crew.timeout_s
+            monkeypatch.setattr(Line, "connect", connect)
+            await crew.connect()
+            return await it.end(group, 60)
+
+    assert run(scenario(), 90)["state"] == "done"
