@@ -54,8 +54,9 @@ class Patience:
     def _tick(self) -> None:
         loop = asyncio.get_running_loop()
         self._quiet += 1
-        for wait in self._waits:
+        for wait in tuple(self._waits):
             wait.ticks += 1
             if wait.ticks >= (STILL if self._quiet >= STILL else DEAD):
+                self._waits.discard(wait)  # once: to end may take it longer than a tick
                 wait.limit.reschedule(loop.time())
         self._timer = loop.call_later(TICK_S, self._tick) if self._waits else None

@@ -49,6 +49,23 @@ def test_a_connection_that_alone_is_dead_is_given_up_in_the_end() -> None:
     asyncio.run(run())
 
 
+def test_one_that_takes_long_to_end_is_given_up_once_and_those_after_it_are_given_up_too() -> None:
+    async def slow() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(10 * module.TICK_S)
+
+    async def run() -> None:
+        one = Patience()
+        for work in (slow(), asyncio.Event().wait()):
+            given_up = asyncio.create_task(one.of(work))
+            await asyncio.wait([given_up], timeout=60)
+            assert given_up.done() and isinstance(given_up.exception(), TimeoutError)
+
+    asyncio.run(run())
+
+
 def test_a_process_that_stood_still_has_waited_for_nobody() -> None:
     """What came meanwhile lies in its socket: given up, all connections would lose it at once."""
 
