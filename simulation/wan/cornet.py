@@ -1,7 +1,7 @@
 """BitTorrent in a data centre, as the Datacast paper compares with it (section 6.3): BT-Cornet and BT-Optimized.
 
 Nobody is choked, nobody leaves, blocks of 108 KB. A server chooses ten peers: BT-Cornet at random; BT-Optimized near
-ones, but one at least at every distance that there is. A connection serves both ends and goes over one shortest path.
+ones, but one at least in every range of distances (every distance, where there are five at most). A connection serves both ends and goes over one shortest path.
 From a peer a server asks for the block that fewest of its peers have, four blocks at a time.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from .fluid import Fluid, Pipe
 
-PEERS, REQUESTS = 10, 4
+PEERS, REQUESTS, RANGES = 10, 4, 5
 BLOCK = 108_000
 QUANTUM_S = 0.002
 """Rates are found anew at most so often: ten thousand connections share a network."""
@@ -103,8 +103,8 @@ class Cornet:
         if not near or len(others) <= PEERS:
             return others[:PEERS]
         others.sort(key=lambda j: int(away[j]))
-        first = {int(away[j]): j for j in reversed(others)}
-        kept = list(first.values())[:PEERS]
+        ranges = np.array_split(np.unique(away[others]), RANGES)
+        kept = [next(j for j in others if away[j] >= one[0]) for one in ranges if len(one)]
         return kept + [j for j in others if j not in kept][: PEERS - len(kept)]
 
     def run(self) -> Torrent:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import random
+
+import networkx as nx
+import numpy as np
 import pytest
 
-from datacast.simulation.wan.cornet import BLOCK, Cornet
+from datacast.simulation.wan.cornet import BLOCK, PEERS, Cornet
 from datacast.topologies import hosts, parse
 
 RATE, SIZE = 125e6, 100 * BLOCK
@@ -50,3 +54,16 @@ def test_near_peers_are_chosen_and_one_at_least_at_every_distance():
     assert hops[0] < hops[1]
     for lines in near._to:
         assert {line.hops for line in lines} == {2, 4, 6}
+
+
+def test_where_there_are_more_distances_than_peers_most_peers_are_near():
+    """Up to twelve hops: the ten furthest had been taken, one at each distance."""
+    graph = parse("torus:8,3")
+    members = random.Random(1).sample(hosts(graph), 128)
+    made = Cornet(graph, members, BLOCK, True, rate=RATE)
+    for i, name in enumerate(members):
+        hops = nx.single_source_shortest_path_length(graph, name)
+        away = np.array([hops[other] for other in members])
+        chosen = [away[j] for j in made._chosen(i, away, near=True)]
+        assert len(chosen) == PEERS and sorted(chosen)[:5] == sorted(away[away > 0])[:5]
+        assert max(chosen) > max(away) / 2, "and some are far"
