@@ -1,8 +1,9 @@
 """BitTorrent in a data centre, as the Datacast paper compares with it (section 6.3): BT-Cornet and BT-Optimized.
 
 Nobody is choked, nobody leaves, blocks of 108 KB. A server chooses ten peers: BT-Cornet at random; BT-Optimized near
-ones, but one at least in every range of distances (every distance, where there are five at most). A connection serves both ends and goes over one shortest path.
-From a peer a server asks for the block that fewest of its peers have, four blocks at a time.
+ones, but one at least in every range of distances (every distance, where there are five at most). A connection serves
+both ends and goes over one shortest path. From a peer a server asks for the block that fewest of its peers have, four
+blocks at a time.
 """
 
 from __future__ import annotations
