@@ -10,11 +10,14 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Any
+
+import msgspec
 
 from datacast.services.tls import PLAIN, Security
 
-from .signalling import Connection, Results, SignallingError
+from .signalling import Connection, Results, Said, SignallingError
 
 WARM_MAX = 64
 """Connections that no group needs. An agent takes 128 of others in all."""
@@ -94,9 +97,9 @@ class Agents:
             name, address = key
             if at >= WARM_MAX or wanted.get(name) != address or not self._shared[key].good:
                 await self._shared.pop(key).connection.close()
-        room = WARM_MAX - len(self._shared)
-        missing = [(name, at) for name, at in wanted.items() if (name, at) not in self._shared]
-        opening = [self.connected(name, address) for name, address in missing[: max(0, room)]]
+        room = max(0, WARM_MAX - len(self._shared))
+        missing = (key for key in wanted.items() if key not in self._shared)
+        opening = [self.connected(name, address) for name, address in islice(missing, room)]
         await asyncio.gather(*opening, return_exceptions=True)
         mesh = wanted if len(wanted) <= MESH_MAX else {}
         for one in tuple(self._shared.values()):
@@ -138,21 +141,23 @@ class Line:
     def alive(self) -> bool:
         return self._shared is not None and self._shared.connection.alive
 
-    async def request(
+    async def ask(
         self,
         op: str,
         tree: dict[str, Any] | bytes,
         everyone: dict[str, Any] | None = None,
         timeout: float = 2.0,
         patience: float = 0.0,
-    ) -> Results:
-        """As Connection.request."""
+    ) -> msgspec.Raw:
+        """As Connection.ask."""
         if self._shared is None:
             raise SignallingError(f"no connection to {self.address}", what=self.address)
         self._shared.used = time.monotonic()
-        return await self._shared.connection.request(
-            op, self.group, tree, everyone, timeout, patience, epoch=self.epoch
-        )
+        return await self._shared.connection.ask(op, self.group, tree, everyone, timeout, patience, epoch=self.epoch)
+
+    async def request(self, op: str, tree: dict[str, Any], everyone: dict[str, Any], timeout: float) -> Results:
+        """As Connection.request."""
+        return Said(await self.ask(op, tree, everyone, timeout)).read()
 
     def leave(self) -> None:
         """The group needs it no more."""

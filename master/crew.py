@@ -22,7 +22,7 @@ from .agents import Agents, Line
 from .branches import Branches
 from .errors import GroupError
 from .members import Log, Member
-from .signalling import Connection, Results, SignallingError, answer_of, parts_of, until_walked
+from .signalling import Connection, Results, Said, SignallingError, answer_of, parts_of, until_walked
 from .view import View
 
 log = logging.getLogger("datacast.master")
@@ -34,8 +34,6 @@ status and new routes of all wait for it."""
 REOPEN_MAX = 8
 """A member that still has no idea of a tree then has failed."""
 VISIT_S = 0.5
-REGISTER_S = 3.0
-"""Agents come to a fabric manager that has just begun to lead within that."""
 LIMIT_S = 0.1
 
 
@@ -70,8 +68,8 @@ class Crew:
         self._opening, self._on_event, self._wake, self._spawn = opening, on_event, wake, spawn
         self._may_return, self._may_wait, self._set_aside = may_return, may_wait, set_aside
         self._on_status, self._returns = on_status, returns
-        self._again, self._adopted, self._met = epoch > 1, False, set[str]()
-        """Members may know the group from another master; its file, cut as here; those of whom this one knows."""
+        self._again, self._adopted, self._began = epoch > 1, False, False
+        """Members may know the group from another master; its file, cut as here; some of them know this one."""
         self._log = Log()
         self._agents = agents
         self._root: Line | None = None
@@ -84,20 +82,6 @@ class Crew:
         self._rewire = self._closed = False
 
     # ---- who there is ----
-    async def await_agents(self, roots: Sequence[str], receivers: Sequence[str]) -> None:
-        """They may be starting again, as this master is, or coming to another fabric manager. One of the roots is
-        needed; receivers are waited for a moment."""
-        now = time.monotonic()
-        end, soon = now + self.timeout_s, now + min(REGISTER_S, self.timeout_s)
-        while (now := time.monotonic()) < end:
-            source = any(self.view.address(name) for name in roots)
-            if source and (now >= soon or all(self._known(name) for name in receivers)):
-                return
-            await asyncio.sleep(VISIT_S / 5)
-
-    def _known(self, name: str) -> bool:
-        return name in self.view.graph and bool(self.view.address(name))
-
     def join(
         self,
         roots: Sequence[str],
@@ -171,7 +155,7 @@ class Crew:
     async def connect(self) -> None:
         """To the source's agent. A master that begins waits for one that says nothing, as it may have no processor, and
         when it takes a group over for one that refuses, too; looks try again by themselves. Raises GroupError."""
-        end = time.monotonic() + (0.0 if self._met else self.timeout_s)
+        end = time.monotonic() + (0.0 if self._began else self.timeout_s)
         while True:
             source = self._lead = self.source
             source.addr = self.view.address(source.name) or source.addr
@@ -210,6 +194,10 @@ class Crew:
         parts: dict[str, dict[str, Any]] | None = None,
         timeout: float = REQUEST_S,
     ) -> Results:
+        """As `_ask`, and the answers read."""
+        return (await self._ask(op, members, body, parts, timeout)).read()
+
+    async def _ask(self, op: str, members: list[Member], body: Any, parts: Any, timeout: float) -> Said:
         """The source first. Of a large group several messages, each over a tree of some of the members, so that none is
         longer than a frame. Raises GroupError when the source's agent does not answer."""
         root, lead = self._root, self._lead
@@ -218,14 +206,13 @@ class Crew:
         patience = REQUEST_S - timeout
         try:
             if len(trees) == 1:
-                return await root.request(op, trees[0], body, timeout, patience)
-            answers = await asyncio.gather(*(root.request(op, tree, body, timeout, patience) for tree in trees))
+                return Said(await root.ask(op, trees[0], body, timeout, patience))
+            # The source has had each of them, and carried out the first.
+            return Said(*await asyncio.gather(*(root.ask(op, tree, body, timeout, patience) for tree in trees)))
         except SignallingError as error:
             if self._may_lead(lead):
                 self._pass_over(lead, error)
             raise self._source_gone(error) from error
-        # The source has had each of them, and carried out the first.
-        return {**{name: result for answer in answers for name, result in answer.items()}, **answers[0]}
 
     async def _insist(self, op: str, members: list[Member], body: Any = None, parts: Any = None) -> Results:
         """A request of a master that begins, when no look mends the connection to the source yet: one that breaks is
@@ -268,7 +255,7 @@ class Crew:
         now = time.monotonic()
         for member in self.in_touch():
             member.opened, member.heard, member.state = True, now, "open"
-            self._met.add(member.name)
+            member.met = self._began = True
 
     async def forget(self) -> None:
         """Another master had the group and told nothing of it: its log must not be taken for this one's."""
@@ -276,7 +263,7 @@ class Crew:
         results = await self._insist("close", asked, {"reason": "another master begins anew", "keep": True})
         for member in asked:
             if answer_of(results, member.name).get("code") != "unreachable":
-                self._met.add(member.name)
+                member.met = self._began = True
             elif member.role == "receiver":
                 member.aside = True
 
@@ -291,7 +278,7 @@ class Crew:
             result = results.get(member.name) or {}
             member.heard = now
             if result.get("ok") or result.get("code") == "no_group":
-                self._met.add(member.name)
+                member.met = self._began = True
             if result.get("ok"):
                 member.opened = True
         opened = await self._insist("open", asked, self._opening(None), {m.name: self._opening(m) for m in asked})
@@ -308,7 +295,7 @@ class Crew:
         self.check_source()
         return results
 
-    async def status(self) -> Results:
+    async def status(self) -> Said:
         """Of all in the common tree; mends the tree and the connection to the source first. Raises GroupError."""
         self.asked = time.monotonic()
         try:
@@ -317,7 +304,7 @@ class Crew:
                 self._rewire = True
             if self._rewire:
                 await self._open_again()
-            return await self.request("status", [m for m in self.in_touch() if m.opened], timeout=PROMPT_S)
+            return await self._ask("status", [m for m in self.in_touch() if m.opened], None, None, PROMPT_S)
         except GroupError:
             if self._root:
                 await self._root.give_up()
@@ -512,7 +499,7 @@ class Crew:
 
     async def _recover(self, member: Member, connection: Connection) -> None:
         member.addr = connection.address
-        stranger = self._again and member.name not in self._met
+        stranger = self._again and not member.met
         if self._adopted or not stranger:
             me = {"n": member.name, "a": member.addr}
             result = (await connection.request("status", self.group, me, None, REQUEST_S)).get(member.name, {})
@@ -532,7 +519,7 @@ class Crew:
         if stranger:
             body = {"reason": "another master has taken over", "keep": True}
             await connection.request("close", self.group, {"n": member.name, "a": member.addr}, body, REQUEST_S)
-        self._met.add(member.name)
+        member.met = self._began = True
         opened = await connection.request("open", self.group, part, self._opening(None), REQUEST_S)
         if (result := opened.get(member.name, {})).get("code") in ("busy", "walking"):  # with what it has of the file
             raise SignallingError(str(result.get("error")), what=member.name)

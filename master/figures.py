@@ -11,7 +11,7 @@ from typing import Any
 from .crew import Crew
 from .digests import Digests, is_digest
 from .members import NOTHING, Counts, Member, counted
-from .schedule import Scheduler
+from .schedule import ALL, Scheduler
 from .signalling import Results
 from .transfer import Transfer
 
@@ -137,8 +137,11 @@ class Figures:
         if not scheduler or not working or any(m.suspect for m in working):
             return
         for tree, queue in scheduler.trees.items():
-            there = [m for m in working if queue.reaches(m.name) and self._t.root_of.get(tree) != m.name]
-            passed = [seq for m in there if (seq := m.seq(tree)) is not None]
+            root = self._t.root_of.get(tree)
+            there = working if queue.reach == ALL else [m for m in working if m.name in queue.reach]
+            if self._t.several:
+                there = [m for m in there if m.name != root]
+            passed = [seq for seq in Counts.column((m.trees for m in there), tree, "seq") if isinstance(seq, int)]
             if there and len(passed) == len(there):
                 scheduler.sent(tree, min(passed), now)
 

@@ -238,7 +238,7 @@ class Group:
         self._telling.mark("topology")
         again = order.again
         served_later = again or t.options.get("quorum") is not None
-        await self.crew.await_agents(t.spec.roots, [] if served_later else order.receivers)
+        await t.view.registered(t.spec.roots, [] if served_later else order.receivers, self.crew.timeout_s)
         self.crew.join(
             t.spec.roots,
             order.receivers,
@@ -368,7 +368,7 @@ class Group:
         poll.cancel()
         with contextlib.suppress(GroupError, TimeoutError):
             async with asyncio.timeout(LAST_S):
-                self._figures.status_in(await self.crew.status(), time.monotonic())
+                self._figures.status_in((await self.crew.status()).read(), time.monotonic())
 
     def _pace(self, left_s: float | None) -> float:
         left_s = self.transfer.ideal_s if left_s is None else left_s
@@ -379,9 +379,7 @@ class Group:
         while True:
             started = time.monotonic()
             try:
-                results = await self.crew.status()
-                await self.transfer.view.looks.next()  # hundreds of microseconds, with what follows
-                self._figures.status_in(results, started)
+                await self._take_status(started)
                 await self._bounds.check(self.transfer.source_trees)
             except GroupError as error:
                 log.warning("group %s: %s", self.id, error)
@@ -391,6 +389,12 @@ class Group:
             self.transfer.news = True
             self._look_s = self._pace(pace.left_s(self.transfer.size, self.crew.receivers, now - began))
             await self._until_next_look(started)
+
+    async def _take_status(self, asked: float) -> None:
+        """Apart, so that nothing holds what all members said until the next look. Raises GroupError."""
+        said = await self.crew.status()
+        await self.transfer.view.looks.next()  # hundreds of microseconds, with what follows
+        self._figures.status_in(said.read(), asked)
 
     async def _until_next_look(self, last: float) -> None:
         """Sooner where a receiver seems to be slow, or the source says that a tree is."""

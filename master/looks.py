@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+UNKNOWN = -1
+Trees = tuple[Sequence[tuple[str, str]], ...]
+"""Arcs of each, away from the source."""
 
 
 class Row(Mapping[str, float]):
@@ -24,6 +29,13 @@ class Row(Mapping[str, float]):
     def __getitem__(self, name: str) -> float:
         return self._values[self._at[name]]
 
+    def get(self, name: str, default: Any = None) -> Any:
+        at = self._at.get(name)
+        return default if at is None else self._values[at]
+
+    def place(self, name: str) -> int | None:
+        return self._at.get(name)
+
     def __contains__(self, name: object) -> bool:
         return name in self._at
 
@@ -35,35 +47,39 @@ class Row(Mapping[str, float]):
 
 
 class Look:
-    """Bytes that each held, that the plan had meant for it by then, and that came to it from each neighbour."""
+    """Bytes that each held, that the plan had meant for it by then, and that came to it over each tree."""
 
-    __slots__ = "_counts", "_who", "at", "due", "held"
+    __slots__ = "_counts", "_trees", "at", "due", "held"
     held: Row
     due: Row
-    _who: tuple[tuple[str, ...], ...]
+    _trees: Trees
 
     def __init__(
         self,
         at: float,
         held: Mapping[str, float],
         due: Mapping[str, float],
-        arrived: Iterable[Mapping[str, int]] = (),
+        arrived: Iterable[Sequence[int]] = (),
+        trees: Trees = (),
         like: Look | None = None,
     ) -> None:
-        """`arrived`: in the order of `held`. `like`: the look before."""
+        """`arrived`: in the order of `held`, by tree (UNKNOWN: it has not told); nothing where that is not known.
+        `like`: the look before."""
         self.at = at
         self.held = Row(held, like.held if like else None)
         self.due = Row(due, like.due if like else None)
-        arrived = tuple(arrived)
-        who = tuple(tuple(came) for came in arrived)
-        self._who = like._who if like and like._who == who else who
-        self._counts = array("q", [count for came in arrived for count in came.values()])
+        self._trees = like._trees if like and like._trees == trees else trees
+        nothing = [UNKNOWN] * len(trees)
+        self._counts = array("q", [count for came in arrived for count in came or nothing])
 
     def arrived(self, name: str) -> dict[str, int]:
-        """Bytes by neighbour; empty where that is not known."""
-        at = 0
-        for other, neighbours in zip(self.held, self._who, strict=False):
-            if other == name:
-                return dict(zip(neighbours, self._counts[at : at + len(neighbours)], strict=True))
-            at += len(neighbours)
-        return {}
+        """Bytes by the neighbour that they came from; empty where that is not known."""
+        came: dict[str, int] = {}
+        place, width = self.held.place(name), len(self._trees)
+        if place is None or not self._counts:
+            return came
+        for arcs, count in zip(self._trees, self._counts[place * width : (place + 1) * width], strict=True):
+            neighbour = next((parent for parent, child in arcs if child == name), None)
+            if neighbour is not None and count != UNKNOWN:
+                came[neighbour] = came.get(neighbour, 0) + count
+        return came

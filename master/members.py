@@ -7,7 +7,7 @@ import struct
 import sys
 from array import array
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,6 +66,22 @@ class Counts(Mapping[str, Figures]):
     def of(self, tree: int | str, name: str) -> int | float | None:
         row, column = self._trees.get(str(tree)), self._names.get(name)
         return None if row is None or column is None else self._values[row * len(self._names) + column]
+
+    def by_tree(self, name: str) -> Sequence[int | float | None]:
+        """In the order of the trees."""
+        column = self._names.get(name)
+        return self._values[column :: len(self._names)] if column is not None else [None] * len(self._trees)
+
+    @staticmethod
+    def column(counts: Iterable[Counts], tree: int | str, name: str) -> list[int | float | None]:
+        """`of` each of these: most have the same names."""
+        key, found, names, at = str(tree), list[int | float | None](), None, None
+        for one in counts:
+            if one._names is not names:
+                names, row, column = one._names, one._trees.get(key), one._names.get(name)
+                at = None if row is None or column is None else row * len(names) + column
+            found.append(None if at is None else one._values[at])
+        return found
 
     def total(self, name: str) -> int:
         """Over all trees."""
@@ -126,6 +142,8 @@ class Member:
     sha256_ok: bool | None = None
     sends: bool = False
     """Trees begin at it."""
+    met: bool = False
+    """It knows this master."""
     trees: Counts = field(default_factory=lambda: NOTHING)
 
     @property

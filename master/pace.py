@@ -25,6 +25,8 @@ QUIET_LOOKS = 3
 followed by another at once."""
 TICK = 0.4
 """Of the time between two looks: between looks at the trees, without asking anybody."""
+REPORT_S, REPORT_MAX_S, FEW = 0.25, 0.8, 100
+"""Between a worker's reports: more with more than a few groups. Something that others wait for goes at once."""
 EXTENT_BYTES_MAX, EXTENTS = 64 << 20, 256
 """An extent is at most so large, or of a large file one of so many parts: each costs an order to every member."""
 
@@ -33,6 +35,11 @@ def between(left_s: float | None, lease_s: float, timeout_s: float) -> float:
     """Seconds between two looks."""
     most = min(POLL_MAX_S, lease_s / 2, timeout_s / 1.5)
     return max(POLL_S, min(most, (left_s or 0.0) / LOOKS))
+
+
+def reports_s(groups: int) -> float:
+    """Seconds between two reports of a worker, which cost the same however little is in them."""
+    return min(REPORT_MAX_S, REPORT_S * max(1.0, groups / FEW))
 
 
 def quiet(lease_s: float, timeout_s: float) -> float:

@@ -27,10 +27,11 @@ from __future__ import annotations
 import math
 import statistics
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from .looks import Look
+from .looks import Look, Trees
 
 PLAN_EVERY_S = 1.0
 DAMP_S, DAMP_BY, DAMP_MAX = 30.0, 1.5, 10
@@ -100,11 +101,10 @@ class Pace:
     """It was given more when the others were done."""
 
 
-@dataclass(frozen=True)
-class Seen:
+class Seen(NamedTuple):
     """A receiver now: bytes it holds, bit/s measured and planned, and what it could have. `behind_s`: for how long the
-    others have been ahead of it. `left`: bytes it has still to get, if that is known. `arrived`: bytes by the neighbour
-    that they came from; empty where it is not the links that hold it up."""
+    others have been ahead of it. `left`: bytes it has still to get, if that is known. `arrived`: bytes over each tree;
+    empty where it is not the links that hold it up."""
 
     name: str
     held: int
@@ -113,7 +113,7 @@ class Seen:
     bound: float
     behind_s: float = 0.0
     left: int | None = None
-    arrived: Mapping[str, int] = field(default_factory=dict)
+    arrived: Sequence[int] = ()
     unwritten: int = 0
     """Bytes that came and wait for its disk; not counted as held."""
 
@@ -200,13 +200,13 @@ class Paces:
             for neighbour, part in pace.parts.items()
         }
 
-    def note(self, seen: list[Seen], now: float) -> None:
-        """Count on; before anything is asked about these."""
+    def note(self, seen: list[Seen], now: float, trees: Trees = ()) -> None:
+        """Count on; before anything is asked about these. `trees`: those that something arrives over."""
         last = self._looks[-1] if self._looks else None
         for one in seen:
             if last is not None and one.name in last.held:
                 self._due[one.name] = self._due.get(one.name, 0.0) + one.planned * (now - last.at) / 8
-        look = Look(now, {one.name: one.held for one in seen}, self._due, [one.arrived for one in seen], last)
+        look = Look(now, {one.name: one.held for one in seen}, self._due, [one.arrived for one in seen], trees, last)
         self._looks.append(look)
         for one in seen:
             if now - self._looks[0].at >= RATE_S:
@@ -236,11 +236,11 @@ class Paces:
         return any(other.held - since.held.get(other.name, other.held) >= self.near for other in seen)
 
     # ---- plans ----
-    def look(self, seen: list[Seen], now: float, room: bool = True, unsent: bool = True) -> bool:
+    def look(self, seen: list[Seen], now: float, room: bool = True, unsent: bool = True, trees: Trees = ()) -> bool:
         """Is a new plan due? `caps` says what it must keep to. Of several slow receivers the last one is dealt with
         first: the others may be behind because of it. Without `room` for more trees one is only taken back. `unsent`:
         there is something that other trees could carry; what was sent once is had from where it went."""
-        self.note(seen, now)
+        self.note(seen, now, trees)
         if self._begun is None:
             return False
         self._blame(self._laggards(seen, now), now)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Container
 from itertools import pairwise
 from typing import Any
 
 from .collective import Collective
-from .members import Member
+from .members import Counts, Member
 from .plan import Plan
 from .schedule import Scheduler, TreeQueue, links_needed
 
@@ -22,6 +23,14 @@ MAP_STEP = 0.05
 """Of the file: who is so much further behind takes another's place among them."""
 
 
+class _Everybody(Container[str]):
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+EVERYBODY = _Everybody()
+
+
 class Told:
     """What the fabric manager has been told already: a report holds what differs."""
 
@@ -30,7 +39,7 @@ class Told:
         """A digest of what was told of each."""
         self._trees: dict[str, Any] = {}
         self._arcs: dict[str, Any] = {}
-        self._mapped: set[str] = set()
+        self._mapped: Container[str] = ()
         self.bare = False
         """Tell the state only."""
 
@@ -67,10 +76,10 @@ class Told:
             progress = {"size": body["size"], "error": body["error"]}
         return {"group": group, "epoch": epoch, "state": body["state"], "progress": progress, "whole": whole}
 
-    def _behind(self, receivers: list[Member], size: int | None) -> set[str]:
+    def _behind(self, receivers: list[Member], size: int | None) -> Container[str]:
         """Whose blocks are told."""
         if len(receivers) <= MAPS_MAX:
-            return {m.name for m in receivers}
+            return EVERYBODY
 
         def place(m: Member) -> tuple[int, bool]:
             return int(m.fraction(size) / MAP_STEP), m.name not in self._mapped
@@ -174,7 +183,9 @@ def trees_json(
                 key: source.get(key, 0)
                 for key in ("seq", "new_packets", "dup_packets", "interests", "merged", "duplicates")
             },
-            "retransmissions": sum(int(m.trees.of(name, "retransmitted") or 0) for m in receivers),
+            "retransmissions": sum(
+                int(n or 0) for n in Counts.column((m.trees for m in receivers), name, "retransmitted")
+            ),
         }
     return trees
 

@@ -11,6 +11,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeVar
 
+import msgspec
+
 from datacast.core.errors import DatacastError
 from datacast.services import framing
 from datacast.services.tls import PLAIN, Security, explain
@@ -25,6 +27,45 @@ TURNS = 64
 CHUNK = 1 << 16
 
 Results = dict[str, dict[str, Any]]
+
+
+class _Head(msgspec.Struct):
+    """Of an acknowledgement, what says whose it is. Members' answers are read by who asked."""
+
+    type: str
+    id: Any = None
+    results: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+_heads: msgspec.json.Decoder[_Head] = msgspec.json.Decoder(_Head)
+_results = msgspec.json.Decoder(dict[str, Any])
+
+
+def _read(body: bytes) -> _Head | framing.Message:
+    """Raises FramingError."""
+    head = framing.read_json(_heads, body)
+    return head if head.type == "ack" else framing.whole(body)
+
+
+class Said:
+    """Members' answers, as they came: read, those of a group are five times as large. Many may wait for their turn."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, *parts: msgspec.Raw) -> None:
+        """Of several messages, the first of which says most of who had all of them."""
+        self._parts = parts
+
+    def read(self) -> Results:
+        """By member. What is none is left out: nothing of it came."""
+        results: Results = {}
+        for part in reversed(self._parts):
+            try:
+                told = framing.read_json(_results, part)
+                results |= {name: result for name, result in told.items() if isinstance(result, dict)}
+            except framing.FramingError as error:
+                log.warning("answers that make no sense: %s", error)
+        return results
 
 
 def answer_of(results: Results, member: str) -> dict[str, Any]:
@@ -63,17 +104,13 @@ def tree_message(
     children: dict[str, list[str]], root: str, addresses: dict[str, str], parts: dict[str, dict[str, Any]] | None = None
 ) -> dict[str, Any]:
     """The `tree` of a request: own parts and addresses put in."""
-    parts = parts or {}
-
-    def build(name: str) -> dict[str, Any]:
-        entry: dict[str, Any] = {"n": name, "a": addresses[name]}
-        if name in parts:
-            entry["b"] = parts[name]
-        if children.get(name):
-            entry["c"] = [build(child) for child in children[name]]
-        return entry
-
-    return build(root)
+    entry: dict[str, Any] = {"n": root, "a": addresses[root]}
+    if parts and root in parts:
+        entry["b"] = parts[root]
+    if children.get(root):
+        # Not a function in this one that calls itself: all parts, with their routes, would wait for a look for garbage.
+        entry["c"] = [tree_message(children, child, addresses, parts) for child in children[root]]
+    return entry
 
 
 class Connection:
@@ -95,7 +132,7 @@ class Connection:
         self._epoch = epoch
         self._on_event, self._on_close = on_event, on_close
         self._ids = itertools.count(1)
-        self._waiting: dict[int, asyncio.Future[Results]] = {}
+        self._waiting: dict[int, asyncio.Future[msgspec.Raw]] = {}
         self._writer: asyncio.StreamWriter | None = None
         self._reading: asyncio.Task[None] | None = None
         self.error = ""
@@ -114,26 +151,23 @@ class Connection:
     def alive(self) -> bool:
         return self._writer is not None and self._reading is not None and not self._reading.done()
 
-    def _take(self, message: framing.Message) -> None:
+    def _take(self, message: _Head | framing.Message) -> None:
         """Raises SignallingError."""
-        kind = message["type"]
-        if kind == "ack":
-            number = message.get("id")
-            future = self._waiting.pop(number, None) if isinstance(number, int) else None
+        if isinstance(message, _Head):
+            future = self._waiting.pop(message.id, None) if isinstance(message.id, int) else None
             if future and not future.done():
-                results = message.get("results")
-                future.set_result(results if isinstance(results, dict) else {})
-        elif kind == "event":
+                future.set_result(message.results)
+        elif message["type"] == "event":
             try:
                 self._on_event(message)
             except (KeyError, TypeError, ValueError) as error:
                 log.warning("%s: an event that makes no sense (%r): %.200s", self.address, error, message)
-        elif kind == "error":
+        elif message["type"] == "error":
             raise SignallingError(f"{self.address}: {message.get('error')}", what=self.address)
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
         try:
-            decoder = framing.Decoder()
+            decoder = framing.Cutter(_read)
             while not reader.at_eof():
                 for message in decoder.feed(await reader.read(CHUNK)):
                     self._take(message)
@@ -164,15 +198,28 @@ class Connection:
         patience: float = 0.0,
         epoch: int | None = None,
     ) -> Results:
+        """As `ask`, and the answers read."""
+        return Said(await self.ask(op, group, tree, everyone, timeout, patience, epoch)).read()
+
+    async def ask(
+        self,
+        op: str,
+        group: str,
+        tree: dict[str, Any] | bytes,
+        everyone: dict[str, Any] | None = None,
+        timeout: float = 2.0,
+        patience: float = 0.0,
+        epoch: int | None = None,
+    ) -> msgspec.Raw:
         """`tree`: a tree_message, perhaps as framing.text already. Send a request and wait for the aggregated
-        acknowledgement: {member: result}. Raises SignallingError when the connection is gone or nothing comes in
+        acknowledgement, {member: result}. Raises SignallingError when the connection is gone or nothing comes in
         time. The request is written before the first suspension, so requests are carried out in the order of the
         calls. `patience`: how much longer the first agent itself is waited for. `epoch`: of the group's master, where
         it is not the connection's."""
         if not self.alive or self._writer is None:
             raise SignallingError(f"connection to {self.address} lost: {self.error}", what=self.address)
         number = next(self._ids)
-        future: asyncio.Future[Results] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[msgspec.Raw] = asyncio.get_running_loop().create_future()
         self._waiting[number] = future
         message = {
             "type": "request",

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from .attendance import Attendance
 from .bounds import Bounds
 from .crew import Crew
 from .forest import Forest
-from .members import Member
+from .looks import UNKNOWN
+from .members import Counts, Member
 from .paces import Seen
 from .plan import RATE_UNKNOWN
 from .reaction import Reactions
@@ -33,7 +35,7 @@ class _Way:
     routes: Mapping[str, bytes]
     able: float
     planned: float
-    parents: dict[str, str]
+    arcs: Sequence[Arc]
 
 
 class SlowReceivers:
@@ -54,16 +56,17 @@ class SlowReceivers:
         plans = asked and not t.several
         assert t.forest
         ways = self._ways()
-        seen = [self._seen(m, 0.0 if plans else self._attendance.behind_s(m), ways) for m in working]
+        seen = self._seen(working, ways, [0.0 if plans else self._attendance.behind_s(m) for m in working])
         unsent = not (isinstance(t.scheduler, Scheduler) and t.scheduler.all_sent)
-        if plans and t.paces.look(seen, now, room=len(t.tree_ids) <= TREE_IDS_MAX, unsent=unsent):
+        trees = tuple(way.arcs for way in ways)
+        if plans and t.paces.look(seen, now, room=len(t.tree_ids) <= TREE_IDS_MAX, unsent=unsent, trees=trees):
             share = t.plan.payload / t.plan.frame_bytes
             self._plan_for(
                 {name: int(cap / share) for name, cap in t.paces.caps.items()},
                 {arc: int(rate / share) for arc, rate in t.paces.narrow.items()},
             )
         elif not plans:
-            t.paces.note(seen, now)
+            t.paces.note(seen, now, trees)
         for name in t.paces.aside(seen, now, plans):
             member = self._crew.members[name]
             if self._attendance.others_served(member):
@@ -83,27 +86,36 @@ class SlowReceivers:
                 way.routes if way.slot is not None and number in rates else {},
                 rates.get(number, 0),
                 min(rates.get(number, 0), self._bounds.of(number)),
-                {child: parent for parent, child in way.arcs},
+                way.arcs,
             )
             for number, way in t.forest.ways.items()
         ]
 
-    def _seen(self, member: Member, behind_s: float, ways: list[_Way]) -> Seen:
+    def _seen(self, working: list[Member], ways: list[_Way], behind: list[float]) -> list[Seen]:
         """`planned`: by the trees there are, as far as other groups leave them room."""
         t = self._t
         assert t.plan and t.forest
         share = t.plan.payload / t.plan.frame_bytes
-        there = [way for way in ways if member.name in way.routes]
-        planned, able = sum(way.planned for way in there), float(sum(way.able for way in there))
-        if isinstance(t.forest, RatedForest):
-            able = t.forest.plan.bound.get(member.name, 0)
-        held = member.bytes - member.unwritten
-        left = None if t.size is None else t.size - held
-        by_disk = member.unwritten > t.paces.near if t.paces else False
-        arrived = {} if by_disk else _arrived(member, ways)
-        return Seen(
-            member.name, held, member.rate_bps, planned * share, able * share, behind_s, left, arrived, member.unwritten
-        )
+        bound = t.forest.plan.bound if isinstance(t.forest, RatedForest) else None
+        near = t.paces.near if t.paces else math.inf
+        rates: dict[tuple[bool, ...], tuple[float, float]] = {}
+        """By the trees that a receiver is in: planned, and what these could carry. Most are in the same."""
+        seen = []
+        for member, behind_s, arrived in zip(working, behind, _arrived(working, ways), strict=True):
+            name, unwritten = member.name, member.unwritten
+            there = tuple([name in way.routes for way in ways])
+            if (known := rates.get(there)) is None:
+                its = [way for way in ways if name in way.routes]
+                known = rates[there] = sum(way.planned for way in its) * share, sum(way.able for way in its) * share
+            planned, able = known
+            if bound is not None:
+                able = bound.get(name, 0) * share
+            held = member.bytes - unwritten
+            left = None if t.size is None else t.size - held
+            if unwritten > near:  # it is its disk
+                arrived = ()
+            seen.append(Seen(name, held, member.rate_bps, planned, able, behind_s, left, arrived, unwritten))
+        return seen
 
     def _forget(self, name: str) -> None:
         t = self._t
@@ -135,11 +147,9 @@ class SlowReceivers:
         self._reactions.kick()
 
 
-def _arrived(member: Member, ways: list[_Way]) -> dict[str, int]:
-    """Bytes by the neighbour that they came from, over all trees that there were."""
-    came: dict[str, int] = {}
-    for way in ways:
-        parent, count = way.parents.get(member.name), member.trees.of(way.tree, "bytes")
-        if parent is not None and isinstance(count, int):
-            came[parent] = came.get(parent, 0) + count
-    return came
+def _arrived(members: list[Member], ways: list[_Way]) -> Iterator[Sequence[int]]:
+    """Of each, bytes over each tree that there was."""
+    columns = [Counts.column((m.trees for m in members), way.tree, "bytes") for way in ways]
+    for counts in zip(*columns, strict=True) if columns else ((),) * len(members):
+        known = [count if isinstance(count, int) else UNKNOWN for count in counts]
+        yield known if any(count != UNKNOWN for count in known) else ()

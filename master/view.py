@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from datacast.core.errors import DatacastError
@@ -21,6 +22,8 @@ log = logging.getLogger("datacast.master")
 
 RETRY_S = 0.1
 RETRY_MAX_S = 0.4
+REGISTER_S, LOOK_S = 3.0, 0.1
+"""Agents come to a fabric manager that has just begun to lead within that; so often is looked for them."""
 
 
 class View:
@@ -37,6 +40,7 @@ class View:
         """Trees of all groups on each arc."""
         self._strange: dict[tuple[str, str], int] = {}
         """The same of arcs that the topology does not have, or not yet."""
+        self._addresses: dict[str, str] | None = None
         self.version = 0
         self._links = Links()
         self.mends, self.looks = Turns(), Turns()
@@ -95,6 +99,8 @@ class View:
     async def _apply(self, event: dict[str, Any]) -> None:
         kind = event["type"]
         changes: list[dict[str, Any]] = []
+        if kind != "link":
+            self._addresses = None
         if kind == "topology":
             changes = self._snapshot(event)
         elif self.graph is None or kind not in ("link", "node"):
@@ -170,6 +176,17 @@ class View:
         async with asyncio.timeout(timeout):
             await wait()
 
+    async def registered(self, roots: Sequence[str], receivers: Sequence[str], timeout: float) -> None:
+        """Agents may be starting again, as a master is, or coming to another fabric manager. One of the roots is
+        needed; receivers are waited for a moment."""
+        now = time.monotonic()
+        end, soon = now + timeout, now + min(REGISTER_S, timeout)
+        while (now := time.monotonic()) < end:
+            source = any(self.address(name) for name in roots)
+            if source and (now >= soon or all(name in self.graph and self.address(name) for name in receivers)):
+                return
+            await asyncio.sleep(LOOK_S)
+
     def address(self, host: str) -> str | None:
         return self.graph.nodes[host].get("addr")
 
@@ -178,8 +195,11 @@ class View:
         return bool(self.graph.nodes[host].get("alive", True))
 
     def addresses(self) -> dict[str, str]:
-        """Of all agents that are registered."""
-        return {name: data["addr"] for name, data in self.graph.nodes(data=True) if data.get("addr")}
+        """Of all agents that are registered: in a large fabric some milliseconds, so they are looked for when a node
+        has changed."""
+        if self._addresses is None:
+            self._addresses = {name: data["addr"] for name, data in self.graph.nodes(data=True) if data.get("addr")}
+        return self._addresses
 
 
 def _same_wiring(a: Any, b: Any) -> bool:

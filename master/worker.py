@@ -20,6 +20,7 @@ from datacast.core.errors import DatacastError
 from datacast.fabric_manager.api import FabricManagerClient, StartOrder
 from datacast.services.problems import NO_LEADER, Problem
 
+from . import pace
 from .agents import Agents
 from .group import Group
 from .report import in_parts, weight
@@ -27,8 +28,6 @@ from .view import View
 
 log = logging.getLogger("datacast.master")
 
-REPORT_S = 0.25
-"""Between reports; something that others wait for goes at once."""
 AT_ONCE_S = 0.005
 GATHER_S, BREATH_S = 0.5, 0.005
 """So long a report is put together at most, however many groups have news: it renews the lease. In between others get
@@ -184,9 +183,9 @@ class Worker:
                 for running in self.groups.values():
                     running.whole = True
                 self._due.clear()
-                await asyncio.sleep(REPORT_S)
+                await asyncio.sleep(pace.REPORT_S)
                 continue
-            left = REPORT_S - (time.monotonic() - started)
+            left = pace.reports_s(len(self.groups)) - (time.monotonic() - started)
             try:
                 # Not wait_for: in Python 3.11 it forgets that it was cancelled when both happen at once.
                 async with asyncio.timeout(max(AT_ONCE_S, left)):

@@ -1,13 +1,16 @@
 """Frames of the signalling: 4 bytes of length, then that many bytes of UTF-8 JSON, one object (docs/signalling.md).
 
-`Decoder` is sans-I/O: bytes in, messages out. `read` and `encode` serve asyncio streams.
+`Cutter` and `Decoder` are sans-I/O: bytes in, messages out. `read` and `encode` serve asyncio streams.
 """
 
 from __future__ import annotations
 
 import json
 import struct
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import msgspec
 
 from datacast.core.errors import DatacastError
 
@@ -18,6 +21,7 @@ FRAME_MAX = 4 << 20
 _LENGTH = struct.Struct("!I")
 
 Message = dict[str, Any]
+T = TypeVar("T")
 
 
 class FramingError(DatacastError):
@@ -51,40 +55,42 @@ def _length(head: bytes) -> int:
     return length
 
 
-def _not_json(name: str) -> None:
-    raise ValueError(f"{name} is no JSON value")
+_reader = msgspec.json.Decoder()
 
 
-_decoder = json.JSONDecoder(parse_constant=_not_json)
-"""One for all: json.loads would make one for each message."""
-
-
-def _decode(body: bytes) -> Message:
+def read_json(reader: msgspec.json.Decoder[T], body: bytes | msgspec.Raw) -> T:
+    """Raises FramingError: it is no JSON, or not of the reader's shape."""
     try:
-        message = _decoder.decode(body.decode())
+        return reader.decode(body)
     except (ValueError, RecursionError) as error:
         raise FramingError(f"a frame is not JSON: {error}") from error
+
+
+def whole(body: bytes) -> Message:
+    """All of a message. Raises FramingError."""
+    message = read_json(_reader, body)
     if not isinstance(message, dict) or not isinstance(message.get("type"), str):
         raise FramingError("a frame is not a JSON object with a type")
     return message
 
 
-class Decoder:
-    """Cuts a stream of bytes into messages."""
+class Cutter(Generic[T]):
+    """Cuts a stream of bytes into frames; `read` says what becomes of each."""
 
-    def __init__(self) -> None:
+    def __init__(self, read: Callable[[bytes], T]) -> None:
+        self._read = read
         self._buffer = bytearray()
 
-    def feed(self, data: bytes) -> list[Message]:
-        """Messages that are complete now. Raises FramingError; then the stream is lost."""
+    def feed(self, data: bytes) -> list[T]:
+        """Those that are complete now. Raises FramingError; then the stream is lost."""
         self._buffer += data
-        messages, at = [], 0
+        messages, at = list[T](), 0
         while len(self._buffer) - at >= _LENGTH.size:
             length = _length(bytes(self._buffer[at : at + _LENGTH.size]))
             end = at + _LENGTH.size + length
             if len(self._buffer) < end:
                 break
-            messages.append(_decode(bytes(self._buffer[at + _LENGTH.size : end])))
+            messages.append(self._read(bytes(self._buffer[at + _LENGTH.size : end])))
             at = end
         del self._buffer[:at]
         return messages
@@ -93,6 +99,13 @@ class Decoder:
         """The stream is over. Raises FramingError when that is inside a frame."""
         if self._buffer:
             raise FramingError("the connection ended inside a frame")
+
+
+class Decoder(Cutter[Message]):
+    """Messages, all of each."""
+
+    def __init__(self) -> None:
+        super().__init__(whole)
 
 
 async def read(reader: asyncio.StreamReader) -> Message | None:
@@ -106,6 +119,6 @@ async def read(reader: asyncio.StreamReader) -> Message | None:
             raise FramingError("the connection ended inside a frame") from error
         return None
     try:
-        return _decode(await reader.readexactly(_length(head)))
+        return whole(await reader.readexactly(_length(head)))
     except asyncio.IncompleteReadError as error:
         raise FramingError("the connection ended inside a frame") from error

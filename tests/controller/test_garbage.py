@@ -39,6 +39,7 @@ def test_reports_that_come_and_go_have_nobody_look_through_everything(seconds: N
         return whole() - before
 
     assert asyncio.run(garbage.beside(main())) == 0
+    gc.freeze()  # what other tests have left: Python looks when a quarter more has come
     gc.collect()
     tests = gc.get_threshold()
     gc.set_threshold(700, 10, 10)
@@ -46,6 +47,7 @@ def test_reports_that_come_and_go_have_nobody_look_through_everything(seconds: N
         assert asyncio.run(main()) > 0, "Python left to itself looks"
     finally:
         gc.set_threshold(*tests)
+        gc.unfreeze()
 
 
 def test_figures_that_replace_others_do_not_gather(seconds: None) -> None:
@@ -61,6 +63,26 @@ def test_figures_that_replace_others_do_not_gather(seconds: None) -> None:
                 return
             await asyncio.sleep(0.05)
         raise AssertionError("they are looked through all at once some day")
+
+    asyncio.run(garbage.beside(main()))
+
+
+def test_rings_that_outlive_a_look_are_found_soon_though_the_process_stays_as_it_is(seconds: None) -> None:
+    """What a request has brought hangs on such a ring: it was on its way at that look."""
+
+    async def main() -> None:
+        before, seen = whole(), []
+        for _ in range(3):
+            ring = Ring()
+            gc.collect(0)  # a look while it is in use
+            seen.append(weakref.ref(ring))
+            del ring
+        for _ in range(1000):
+            if not any(one() for one in seen):
+                return
+            await asyncio.sleep(0.01)
+        assert whole() == before
+        raise AssertionError("they wait for the process to grow")
 
     asyncio.run(garbage.beside(main()))
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from datacast.master.looks import Look, Row
+from datacast.master.looks import UNKNOWN, Look, Row
 from datacast.master.members import Counts, Member
 
 ONE = {"7": {"seq": 5, "low": 3, "bytes": 100}, "8": {"seq": 9, "low": 9, "bytes": 250}}
@@ -52,15 +52,23 @@ def test_a_member_that_has_told_nothing_has_no_numbers() -> None:
     assert (member.seq(7), member.low(7)) == (5, 3)
 
 
+def test_numbers_of_a_tree_are_read_of_many_at_once() -> None:
+    some = [one := Counts(ONE), Counts(TWO, one), Counts({"8": {"seq": 1}}), Counts()]
+    assert Counts.column(some, 7, "seq") == [5, 6, None, None] == [counts.of(7, "seq") for counts in some]
+    assert Counts.column(some, "8", "seq") == [9, 2, 1, None]
+    assert Counts.column(some, 7, "nothing") == [None] * 4
+
+
 def test_looks_share_names_and_know_who_something_came_from() -> None:
-    first = Look(1.0, {"a": 1, "b": 2}, {"a": 0.5}, [{"x": 10, "y": 20}, {}])
-    second = Look(2.0, {"a": 3, "b": 4}, {"a": 1.5}, [{"x": 11, "y": 21}, {}], first)
-    assert second.held._at is first.held._at and second._who is first._who
-    assert (first.arrived("a"), second.arrived("a")) == ({"x": 10, "y": 20}, {"x": 11, "y": 21})
-    assert second.arrived("b") == second.arrived("c") == {}
-    third = Look(3.0, {"b": 5}, {"a": 2.0}, [{"z": 1}], second)
+    trees = ([("s", "x"), ("x", "a")], [("y", "b"), ("y", "a")], [("x", "a")])
+    first = Look(1.0, {"a": 1, "b": 2}, {"a": 0.5}, [[10, 20, 3], ()], trees)
+    second = Look(2.0, {"a": 3, "b": 4}, {"a": 1.5}, [[11, UNKNOWN, 4], [5, 6, 7]], trees, first)
+    assert second.held._at is first.held._at and second._trees is first._trees
+    assert (first.arrived("a"), second.arrived("a")) == ({"x": 13, "y": 20}, {"x": 15})
+    assert first.arrived("b") == second.arrived("c") == {} and second.arrived("b") == {"y": 6}
+    third = Look(3.0, {"b": 5}, {"a": 2.0}, [[1]], ([("z", "b")],), second)
     assert dict(third.held) == {"b": 5} and third.arrived("b") == {"z": 1}
-    assert Row({"a": 1.0}).get("b", 7.0) == 7.0
+    assert Row({"a": 1.0}).get("b", 7.0) == 7.0 and Row({"a": 1.0}).get("a", 7.0) == 1.0
 
 
 def test_who_had_it_before_the_group_was_resumed_has_no_time_of_its_own() -> None:

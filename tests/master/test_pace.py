@@ -16,7 +16,7 @@ from datacast.master import pace
 from datacast.master.branches import members_max
 from datacast.master.members import Entry, Member
 from datacast.master.report import Told, in_parts, of_reactions, progress_json, weight
-from datacast.master.worker import Running, Worker
+from datacast.master.worker import RENEW_S, Running, Worker
 from datacast.services import framing
 from datacast.services.tls import PLAIN
 from datacast.topologies import parse
@@ -33,6 +33,11 @@ def test_a_group_is_looked_after_by_the_time_it_has_left() -> None:
     assert pace.between(1e6, 1, 15) == 0.5
     assert pace.quiet(20, 15) == pace.quiet(20, 60) == 20 / 3 and pace.quiet(60, 8) == 4.0
     assert pace.quiet(0.6, 15) == 0.25
+
+
+def test_a_worker_of_many_groups_reports_less_often_but_before_its_lease_is_renewed() -> None:
+    assert pace.reports_s(0) == pace.reports_s(100) == 0.25 and pace.reports_s(200) == 0.5
+    assert pace.reports_s(10_000) == 0.8 < RENEW_S
 
 
 def test_what_is_left_goes_by_the_fastest_and_by_those_who_work() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -137,7 +136,7 @@ def test_no_trial_begins_while_links_of_others_come_and_go(who: str, planned: bo
             paces.flapped(who, "s0.1", now)
         held = {n: held[n] + 10e6 * POLL_S / 8 for n in held}
         seen = [Seen(n, int(held[n]) - (3 * NEAR if n == "c" else 0), 10e6, 100e6, 100e6, left=1 << 28) for n in able]
-        plans.append(paces.look([replace(one, held=max(0, one.held)) for one in seen], now))
+        plans.append(paces.look([one._replace(held=max(0, one.held)) for one in seen], now))
     assert any(plans) == planned
 
 
@@ -205,11 +204,11 @@ def test_a_cap_is_spread_over_the_links_as_the_data_came():
                 11e6,
                 100e6,
                 100e6,
-                arrived={"x": held[n] * 10 // 11, "y": held[n] // 11} if n == "c" else {},
+                arrived=[held[n] * 10 // 11, held[n] // 11] if n == "c" else (),
             )
             for n in "abc"
         ]
-        if paces.look(seen, i * POLL_S):
+        if paces.look(seen, i * POLL_S, trees=([("x", "c")], [("y", "c")])):
             break
     cap = paces.caps["c"]
     assert paces.narrow.keys() == {("x", "c"), ("y", "c")}
