@@ -197,6 +197,9 @@ class Coordinator:
         if group.progress().final:
             return group
         group = self._put(group, cancelled=True, lost=why)
+        for site, part in group.parts.items():
+            if part.progress.state == "ordered" and self._not_taken(site) is not None:  # nobody is there to be told
+                group = self._part(group, site, Progress(state="failed" if why else "cancelled", error=why))
         await self._save(group)
         if group.local:
             await self._client.cancel_group(group.local)
@@ -483,11 +486,30 @@ class Coordinator:
         if group.local and not group.own.final:
             own = await self._of_local(group)
             group = self._put(group, own=own)
+        group = self._look_for_takers(group)
         if group.id in self.gateway.lost and not group.cancelled:
             await self._look_for_source(group)
         await self._save(group)
         if group.parent is not None:
             await self._report(self.groups[group.id])
+
+    def _look_for_takers(self, group: SiteGroup) -> SiteGroup:
+        """Whoever waits for a site that has not taken its order hears why."""
+        for site, part in group.parts.items():
+            if part.progress.state == "ordered" and not group.cancelled:
+                error = self._not_taken(site)
+                if error != part.progress.error:
+                    group = self._part(group, site, Progress(error=error))
+        return group
+
+    def _not_taken(self, site: str) -> Failure | None:
+        """Why it does not take an order; None: it will, in a moment."""
+        peer = self.peers.all.get(site)
+        if peer is not None and peer.there and not peer.problem:
+            return None
+        why = "it has not asked for any for a minute" if peer is not None else f"{self.name} does not know it any more"
+        text = f"site {site} has not taken the order yet: {(peer.problem if peer is not None else '') or why}"
+        return Failure(code="site_away", message=text[:8192])
 
     async def _look_for_source(self, group: SiteGroup) -> None:
         """It may come back, and sites may have all of it between them."""

@@ -131,6 +131,19 @@ def test_many_receivers_are_followed_in_as_many_rows_as_fit_and_one_for_the_othe
     assert "6 more" in shown and "66.7 %" in shown and "2.0 Mbit/s" in shown
 
 
+def test_what_a_group_waits_for_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    class Waits(Slow):
+        def at(self, step: int) -> dict[str, Any]:
+            why = {"code": "site_away", "message": "site syd [10.0.0.9] has not taken the order yet: it is away"}
+            return super().at(step) | {"error": why if 0 < step < 3 else None}
+
+    for quiet in (True, False):
+        slow = Waits(1)
+        follow(slow, slow.at(0), quiet=quiet, pause=lambda _: None)  # type: ignore[arg-type]
+        told = capsys.readouterr().err
+        assert told == ("" if quiet else "g-1 waits: site syd [10.0.0.9] has not taken the order yet: it is away\n")
+
+
 def test_a_controller_that_refuses_is_not_waited_for() -> None:
     class Gone(Slow):
         def group(self, group: str) -> dict[str, Any]:

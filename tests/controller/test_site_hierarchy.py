@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from mesh import Site, mesh, play
+import pytest
+from authority import Authority
+from mesh import Site, mesh, play, until
 
 DATA = np.random.default_rng(4).bytes(300_001)
 HOSTS = {"ams": ["a0", "a1"], "sfo": ["s0", "s1"], "oak": ["o0"], "sjc": ["j0"]}
@@ -91,6 +94,39 @@ def test_a_site_that_nobody_knows_is_refused_at_once(tmp_path: Path) -> None:
                 answer = await sites["ams"].order(to)
                 assert (answer.status_code, answer.json()["code"]) == (422, "unknown_site"), (to, answer.text)
                 assert "no site mars is known at ams" in answer.json()["detail"]
+
+    play(steps)
+
+
+@pytest.mark.parametrize("why", ["it is away", "another authority"])
+def test_a_site_that_does_not_take_its_order_is_named_until_it_does(tmp_path: Path, why: str) -> None:
+    async def steps() -> None:
+        hosts = {name: HOSTS[name] for name in ("ams", "sfo", "oak")}
+        async with mesh(tmp_path, hosts, {"sfo": ["ams"], "oak": ["sfo"]}) as sites:
+            oak, good = sites["oak"], sites["sfo"].file.read_text()
+            if why == "it is away":
+                await oak.stop()
+                sites["sfo"].coordinator.peers.all["oak"].heard = None  # for as long as that counts
+            else:
+                sites["sfo"].file.write_text(good.replace(str(oak.authority.ca), str(Authority(tmp_path / "x").ca)))
+            await until(lambda: not sites["sfo"].coordinator.peers.all["oak"].there)
+            sites["ams"].fabric.hosts["a0"].files["/srv/f"] = DATA
+            groups = [await sites["ams"].made(["sfo/oak/all"], dest_path=name) for name in ("f", "g")]
+            for group in groups:
+                while (told := await sites["ams"].now(group))["sites"]["sfo"]["error"] is None:
+                    await asyncio.sleep(0.02)
+                assert told["state"] == "starting" and told["error"]["code"] == "site_away"
+                assert "site oak has not taken the order yet: it has not asked" in told["error"]["message"]
+            await sites["ams"].http.post(f"/groups/{groups[1]}/cancel")
+            assert (await sites["ams"].end(groups[1]))["state"] == "cancelled", "nobody waits for it to be back"
+            if why == "it is away":
+                oak.stack = AsyncExitStack()
+                await oak.start()
+            else:
+                sites["sfo"].file.write_text(good)
+            ended = await sites["ams"].end(groups[0])
+            assert ended["state"] == "done" and ended["error"] is None, ended
+            assert oak.has("o0", DATA) and not oak.has("o0", DATA, "g")
 
     play(steps)
 
