@@ -16,7 +16,7 @@ import secrets
 import time
 from collections import OrderedDict
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
 
@@ -197,9 +197,7 @@ class Coordinator:
         if group.progress().final:
             return group
         group = self._put(group, cancelled=True, lost=why)
-        for site, part in group.parts.items():
-            if part.progress.state == "ordered" and self._not_taken(site) is not None:  # nobody is there to be told
-                group = self._part(group, site, Progress(state="failed" if why else "cancelled", error=why))
+        group = self._look_for_takers(group)
         await self._save(group)
         if group.local:
             await self._client.cancel_group(group.local)
@@ -494,12 +492,16 @@ class Coordinator:
             await self._report(self.groups[group.id])
 
     def _look_for_takers(self, group: SiteGroup) -> SiteGroup:
-        """Whoever waits for a site that has not taken its order hears why."""
+        """Whoever waits for a site that has not taken its order hears why. A group that is cancelled does not wait."""
         for site, part in group.parts.items():
-            if part.progress.state == "ordered" and not group.cancelled:
-                error = self._not_taken(site)
-                if error != part.progress.error:
-                    group = self._part(group, site, Progress(error=error))
+            if part.progress.state != "ordered":
+                continue
+            error = self._not_taken(site)
+            if error is not None and group.cancelled:
+                state: Literal["failed", "cancelled"] = "failed" if group.lost else "cancelled"
+                group = self._part(group, site, Progress(state=state, error=group.lost))
+            elif error != part.progress.error:
+                group = self._part(group, site, Progress(error=error))
         return group
 
     def _not_taken(self, site: str) -> Failure | None:

@@ -106,15 +106,21 @@ def test_a_site_that_does_not_take_its_order_is_named_until_it_does(tmp_path: Pa
             oak, good = sites["oak"], sites["sfo"].file.read_text()
             if why == "it is away":
                 await oak.stop()
-                sites["sfo"].coordinator.peers.all["oak"].heard = None  # for as long as that counts
             else:
                 sites["sfo"].file.write_text(good.replace(str(oak.authority.ca), str(Authority(tmp_path / "x").ca)))
-            await until(lambda: not sites["sfo"].coordinator.peers.all["oak"].there)
+
+            def away() -> bool:
+                peer = sites["sfo"].coordinator.peers.all["oak"]
+                if why == "it is away":
+                    peer.heard = None  # as after a minute; what it had asked for is still being answered
+                return not peer.there
+
+            await until(away)
             sites["ams"].fabric.hosts["a0"].files["/srv/f"] = DATA
             groups = [await sites["ams"].made(["sfo/oak/all"], dest_path=name) for name in ("f", "g")]
             for group in groups:
                 while (told := await sites["ams"].now(group))["sites"]["sfo"]["error"] is None:
-                    await asyncio.sleep(0.02)
+                    await until(away)
                 assert told["state"] == "starting" and told["error"]["code"] == "site_away"
                 assert "site oak has not taken the order yet: it has not asked" in told["error"]["message"]
             await sites["ams"].http.post(f"/groups/{groups[1]}/cancel")
