@@ -531,14 +531,12 @@ def follow(
     )
     rows: dict[str, Any] = {}
     away_since: float | None = None
-    said: str | None = None
-    changes = _changes(client, group["id"], pause)
+    said, changes = "", _changes(client, group["id"], pause)
     with progress:
         while group["state"] not in FINAL_STATES:
-            why = (group.get("error") or {}).get("message")
-            if why and why != said and not quiet:  # it goes on: something is waited for
+            if (why := (group.get("error") or {}).get("message") or said) != said and not quiet:
                 console.print(f"{group['id']} waits: {why}", markup=False, highlight=False, soft_wrap=True)
-            said = why or said
+            said = why
             for name, receiver in list(group["receivers"].items())[:ROWS_MAX]:
                 if name not in rows:
                     rows[name] = progress.add_task(name, total=1.0, rate="", state="")
