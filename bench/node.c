@@ -1,25 +1,26 @@
-/* How many frames per second one core's node takes, by kind of work. Numbers to read, nothing is asserted.
+/* How many frames per second one core's node takes, by kind of work. Numbers to read, nothing is asserted. What it maps goes with it.
  * usage: node [SECONDS PER CASE] */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "datacast/endpoint.h"
 #include "datacast/node.h"
 
-enum { PAYLOAD = 1400, RING = 4096, FRAME = 2048, PORTS = 32 };
+enum { PAYLOAD = 1400, RING = 4096, FRAME = 2048, PORTS = 32, FEW = 1024, MANY = 32768, LONG_RING = 4 * MANY };
 
-/* Buffers come round again; those that the content stores (of RING / 4 packets at most) still hold are passed over. */
+/* Buffers come round again; those that the content stores (of half of them at most) still hold are passed over. */
 struct dc_buf {
   unsigned refs;
   uint32_t len;
   uint8_t data[FRAME];
 };
 
-static struct dc_buf ring[RING];
-static unsigned next_buf;
+static struct dc_buf *ring;
+static unsigned ring_length, next_buf;
 
 static void ref(dc_buf *b) { b->refs++; }
 static void unref(dc_buf *b) { b->refs--; }
@@ -27,9 +28,9 @@ static const struct dc_buf_ops ops = {ref, unref};
 
 static dc_buf *take(void)
 {
-  while (ring[next_buf % RING].refs != 0)
+  while (ring[next_buf % ring_length].refs != 0)
     next_buf++;
-  dc_buf *b = &ring[next_buf++ % RING];
+  dc_buf *b = &ring[next_buf++ % ring_length];
   b->refs = 1;
   return b;
 }
@@ -141,7 +142,10 @@ static unsigned trees(void)
   return 2;
 }
 
-/* The same in bursts of 32 frames: as a switch gets them. */
+/* Of so many trees: a power of two. */
+static uint32_t spread;
+
+/* The same in bursts of 32 frames, as a switch gets them, of trees in no order. */
 static unsigned trees_in_bursts(void)
 {
   enum { BURST = 32 };
@@ -149,7 +153,7 @@ static unsigned trees_in_bursts(void)
   for (unsigned back = 0; back < 2; back++) {
     struct dc_frame f[BURST];
     for (uint32_t i = 0; i < BURST; i++) {
-      uint32_t s = seq + i, tree = s % 1000;
+      uint32_t s = seq + i, tree = s * 2654435761u & (spread - 1);
       dc_buf *b = back ? data(DC_LABEL_LOCAL, false, tree, s) : interest(0, tree, s);
       f[i] = (struct dc_frame){.buf = b, .data = b->data, .len = b->len, .port = back ? PORTS - 1 : 0};
     }
@@ -179,6 +183,72 @@ static void run(const char *name, unsigned (*step)(void), double seconds)
          1e-6 * (double)(sent - first) / took, 1e9 * took / (double)frames);
 }
 
+/* Memory as the daemons'. */
+static void *map(size_t size, bool huge)
+{
+  void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) {
+    perror("node");
+    exit(1);
+  }
+  if (huge && madvise(memory, size, MADV_HUGEPAGE) < 0)
+    perror("huge pages");
+  return memory;
+}
+
+static void open_ring(unsigned length, bool huge)
+{
+  ring = map(length * sizeof *ring, huge);
+  ring_length = length;
+}
+
+/* The content stores of few and of many trees hold the same number of packets, so the buffers are as cold. */
+static dc_node *open_spread(uint32_t trees, bool huge)
+{
+  struct dc_node_cfg cfg;
+  dc_node_cfg_default(&cfg);
+  cfg.ports = PORTS;
+  cfg.trees = spread = trees;
+  cfg.cache_bytes = cfg.cache_bytes_max = PAYLOAD * (MANY / trees);
+  cfg.memory_bytes = (uint64_t)PAYLOAD * MANY;
+  cfg.store_slots = cfg.waiting_slots = 64;
+  node = dc_node_init(map(dc_node_size(&cfg), huge), &cfg, &ops);
+  for (seq = 0; seq < 2 * MANY;) /* every tree is there, and its store full */
+    (void)trees_in_bursts();
+  return node;
+}
+
+static int compare(const void *a, const void *b)
+{
+  double x = *(const double *)a, y = *(const double *)b;
+  return x < y ? -1 : x > y;
+}
+
+/* Few and many trees by turns: nanoseconds a frame, the middle of the turns and the best. */
+static void few_and_many(double seconds, bool huge)
+{
+  enum { TURNS = 9 };
+  double took[2][TURNS];
+  open_ring(LONG_RING, huge);
+  dc_node *both[] = {open_spread(FEW, huge), open_spread(MANY, huge)};
+  for (unsigned turn = 0; turn < TURNS; turn++)
+    for (unsigned many = 0; many < 2; many++) {
+      node = both[many];
+      spread = many ? MANY : FEW;
+      double begin = now_s(), ns = 0;
+      unsigned frames = 0;
+      for (; ns < 1e9 * seconds / TURNS; ns = 1e9 * (now_s() - begin))
+        for (unsigned i = 0; i < 100; i++)
+          frames += trees_in_bursts();
+      took[many][turn] = ns / frames;
+    }
+  for (unsigned many = 0; many < 2; many++)
+    qsort(took[many], TURNS, sizeof took[many][0], compare);
+  printf("in bursts, %s pages: %u trees %.0f ns a frame (best %.0f), %u trees %.0f (best %.0f), %.2f times (%.2f)\n",
+         huge ? "huge" : "small", FEW, took[0][TURNS / 2], took[0][0], MANY, took[1][TURNS / 2], took[1][0],
+         took[1][TURNS / 2] / took[0][TURNS / 2], took[1][0] / took[0][0]);
+}
+
 int main(int argc, char **argv)
 {
   double seconds = argc > 1 ? atof(argv[1]) : 1;
@@ -191,14 +261,8 @@ int main(int argc, char **argv)
   cfg.ports = PORTS;
   cfg.trees = 1024;
   cfg.memory_packets = RING / 4;
-  size_t size = dc_node_size(&cfg);
-  void *memory = aligned_alloc(64, size);
-  if (memory == NULL) {
-    perror("node");
-    return 1;
-  }
-  memset(memory, 0, size);
-  node = dc_node_init(memory, &cfg, &ops);
+  open_ring(RING, false);
+  node = dc_node_init(map(dc_node_size(&cfg), false), &cfg, &ops);
 
   printf("one core, payload %d bytes; the cost of writing the frame is in it, I/O is not\n", PAYLOAD);
   run("forward", forward, seconds);
@@ -212,8 +276,7 @@ int main(int argc, char **argv)
   run("miss", miss, seconds);
   run("aggregate", aggregate, seconds);
   run("1000 trees", trees, seconds);
-  run("in bursts", trees_in_bursts, seconds);
-  dc_node_clear(node);
-  free(memory);
+  few_and_many(seconds, false);
+  few_and_many(seconds, true);
   return 0;
 }

@@ -4,6 +4,7 @@
 #include <rte_prefetch.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "discovery.h"
 #include "steering.h"
@@ -50,6 +51,8 @@ static int open_member(struct sw *s, struct member *m, const struct node_cfg *cf
   m->node.name = cfg->name;
   if (!engine_node_open(&m->node, &part, &packet_buf_ops, &inner))
     return fail(f, "node %s: %s", cfg->name, inner.text);
+  if (s->cfg->eal.huge) /* what a frame touches of many trees is far apart; a hint */
+    (void)madvise(m->node.memory, m->node.memory_size, MADV_HUGEPAGE);
   for (unsigned i = 0; i < cfg->nports; i++) {
     struct dpdk_port *p = &s->ports[s->nports];
     bool carrier = false;

@@ -1,4 +1,4 @@
-/* Memory that a frame is going to need: the node, its place in the table of trees, the tree, the packet's slots. */
+/* Memory that a frame is going to need: the node, its place in the table of trees, the tree, the packet's slots, stored packets. */
 #include "bytes.h"
 #include "node_state.h"
 
@@ -70,9 +70,16 @@ void dc_node_prefetch(const dc_node *node, const struct dc_frame *frame, unsigne
     return;
   }
   const struct dc_store *store = &tree->store;
+  if (step == 4) { /* what is answered from, and what gives way: who owns a buffer stands in its first line */
+    fetch(store->slot[seq & store->mask].buf, 1);
+    if (store->oldest != DC_STORE_NONE)
+      fetch(store->slot[store->oldest].buf, 1);
+    return;
+  }
   fetch(&store->slot[seq & store->mask], 1);
   if (store->oldest != DC_STORE_NONE)
     fetch(&store->slot[store->oldest], 1);
+  dc_tree_prefetch_move(&node->trees, tree);
   dc_waiting_prefetch(&tree->waiting, seq);
   fetch(tree->children, 1);
   fetch(tree->children->child, 2 * sizeof tree->children->child[0]);

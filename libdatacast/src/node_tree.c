@@ -47,6 +47,15 @@ struct dc_tree *dc_tree_find(const struct dc_tree_table *t, uint32_t id)
 
 void dc_tree_prefetch(const struct dc_tree_table *t, uint32_t id) { __builtin_prefetch(&t->bucket[home(t, id)]); }
 
+void dc_tree_prefetch_move(const struct dc_tree_table *t, const struct dc_tree *tree)
+{
+  if (tree->newer == DC_TREE_NONE)
+    return;
+  __builtin_prefetch(&t->tree[tree->newer], 1);
+  if (tree->older != DC_TREE_NONE)
+    __builtin_prefetch(&t->tree[tree->older], 1);
+}
+
 void dc_tree_lists_init(struct dc_tree_table *t)
 {
   for (uint32_t i = 0; i < t->lists; i++)
@@ -127,7 +136,7 @@ struct dc_tree *dc_tree_add(struct dc_tree_table *t, const struct dc_node_cfg *c
   struct dc_waiting waiting = tree->waiting; /* its epoch goes on */
   memset(tree, 0, sizeof *tree);
   tree->id = id;
-  tree->used = now;
+  tree->used = tree->moved = now;
   tree->count.tree = id;
   tree->waiting = waiting;
   tree->children = &t->children[i];
@@ -164,10 +173,11 @@ void dc_tree_remove(struct dc_tree_table *t, struct dc_tree *tree)
 void dc_tree_touch(struct dc_tree_table *t, struct dc_tree *tree, dc_time now)
 {
   tree->used = now;
-  if (tree->newer != DC_TREE_NONE) {
+  if (tree->newer != DC_TREE_NONE && now - tree->moved >= DC_TREE_MOVES) {
     uint32_t list = tree->list;
     unlink_tree(t, tree);
     link_newest(t, tree, list);
+    tree->moved = now;
   }
 }
 

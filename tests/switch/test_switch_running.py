@@ -244,6 +244,12 @@ def hugepages(mb: int) -> Iterator[None]:
         path.write_text(str(before))
 
 
+def wants_huge_tables(pid: int) -> bool:
+    """The kernel was told to give ordinary memory in huge pages."""
+    flags = [line.split()[1:] for line in Path(f"/proc/{pid}/smaps").read_text().splitlines() if "VmFlags" in line]
+    return any("hg" in of and "ht" not in of for of in flags)
+
+
 def test_with_hugepages(rig3: Rig) -> None:
     if not HUGE.exists():
         pytest.skip("the kernel has no 2 MB hugepages")
@@ -252,6 +258,7 @@ def test_with_hugepages(rig3: Rig) -> None:
         process = rig3.start(config).ready()
         assert int((HUGE / "free_hugepages").read_text()) <= 256 // 2 - 192 // 2
         assert process.ask("config")["huge"] is True
+        assert wants_huge_tables(process.popen.pid)
         assert all(passes(rig3) for _ in range(20))
         assert process.stop() == 0
         wait_for("the pages to come back", lambda: int((HUGE / "free_hugepages").read_text()) >= 256 // 2)

@@ -64,7 +64,7 @@ unsigned dc_node_handle_burst(dc_node *node, dc_time now, const struct dc_frame 
 /* A hint for callers with bursts of their own: this frame will be handled soon. Fetches what that will touch, in
  * DC_NODE_PREFETCH_STEPS steps: call them in order, each some frames after the one before, which has to be there by
  * then. Changes nothing and may be left out. */
-enum { DC_NODE_PREFETCH_STEPS = 4 };
+enum { DC_NODE_PREFETCH_STEPS = 5 };
 void dc_node_prefetch(const dc_node *node, const struct dc_frame *frame, unsigned step) __attribute__((nonnull));
 
 /* ---- counters ---- */
