@@ -200,6 +200,18 @@ static void ports_that_are_not_dense_are_refused(void)
   free(memory);
 }
 
+/* The search that measurements are compared with sees what links that are up lead to, as often as it is made. */
+static void the_floor_sees_the_nodes_that_links_lead_to(void)
+{
+  struct fixture f;
+  make_torus(&f, 4, 2);
+  assert(dc_trees_floor(f.set, 0, 1) == 16 && dc_trees_floor(f.set, 3, 5) == 16);
+  for (uint32_t port = 0; port < 4; port++)
+    dc_net_set_up(f.net, dc_net_arc(f.net, 5, port), false);
+  assert(dc_trees_floor(f.set, 0, 2) == 15 && dc_trees_floor(f.set, 5, 1) == 1 && dc_trees_floor(f.set, 0, 0) == 0);
+  drop(&f);
+}
+
 int main(void)
 {
   failures_and_repairs(4, 2, 300);
@@ -208,6 +220,7 @@ int main(void)
   failures_and_repairs(7, 1, 100);
   routes_fit_their_buffer_and_parse();
   ports_that_are_not_dense_are_refused();
+  the_floor_sees_the_nodes_that_links_lead_to();
   puts("trees ok");
   return 0;
 }
