@@ -23,6 +23,7 @@ from datacast.lab.limits import make_disk
 from datacast.lab.plan import AGENT_PORT, Machine, Plan, ip_queue, make_plan
 from datacast.lab.processes import CONTROL, Supervisor, may_be_realtime
 from datacast.lab.programs import need_program
+from datacast.lab.services import forks
 from datacast.lab.signals import Signals
 from datacast.lab.state import MARK, Registry, State, kill_marked
 
@@ -208,6 +209,7 @@ class Lab:
 
         assert self.state is not None
         options, state = self.options, self.state
+        forks.load()  # beside what follows
         self.plan = make_plan(
             self.graph,
             rate_bps=options.rate_bps,
@@ -309,7 +311,7 @@ class Lab:
         command = self.manager_command(self.plane.topology(self))
         command += ["--signalling", self.signalling, "--http", f"127.0.0.1:{self.options.fabric_port}"]
         command += self.credentials.options("fabric-manager/main") + self.credentials.master_options("master/main")
-        self.supervisor.start("fabric-manager", command)
+        self.supervisor.service("fabric-manager", command)
         self.supervisor.wait(lambda: self._answers(self.fabric_url + "/healthz"), READY_S, "fabric manager")
 
     def manager_command(self, topology: str, store: str = "fabric", workers: int = WORKERS) -> list[str]:
@@ -354,7 +356,7 @@ class Lab:
             path = self.run_folder / "switches.yaml"
             path.write_text(yaml.safe_dump(switches, sort_keys=False))
             command += ["--switches", str(path), "--verbose"]
-        self.supervisor.start("controller", command)
+        self.supervisor.service("controller", command)
         self.supervisor.wait(lambda: self._answers(self.rest + "/healthz"), READY_S, "controller")
 
     def _all_registered(self) -> bool:

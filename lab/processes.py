@@ -14,8 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from datacast.lab import services
 from datacast.lab.errors import LabError
+from datacast.lab.services import Order, is_here
 from datacast.lab.signals import Signals
+from datacast.services.forks import Forked
 
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -40,7 +43,7 @@ def may_be_realtime() -> bool:
     return os.waitpid(pid, 0)[1] == 0
 
 
-def _in_child() -> None:
+def in_child() -> None:
     """Be told when the lab dies, also from kill -9. Go before ordinary processes."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     with contextlib.suppress(OSError):
@@ -63,7 +66,7 @@ class Process:
     """One started process."""
 
     name: str
-    popen: subprocess.Popen[bytes]
+    popen: subprocess.Popen[bytes] | Forked
     log: Path
     expected: bool = False
     """Its end is no accident."""
@@ -107,7 +110,7 @@ class Supervisor:
                     stderr=subprocess.STDOUT,
                     env={**os.environ, **self.environment},
                     start_new_session=True,
-                    preexec_fn=_in_child,
+                    preexec_fn=in_child,
                 )
             except OSError as error:
                 raise LabError(
@@ -121,12 +124,29 @@ class Supervisor:
             later.start()
         return process
 
+    def service(self, name: str, command: list[str], inside: int | None = None) -> Process:
+        """One of this project's own in Python. `inside`: a process whose network and mounts it is to have. Raises
+        LabError when it is not there."""
+        if not is_here(command[0]):
+            return self.start(name, command if inside is None else ["mnexec", "-a", str(inside), *command])
+        self.signals.check()
+        log = self.logs / f"{name}.log"
+        log.touch()
+        environment = {**os.environ, **self.environment}
+        try:
+            forked = services.start(Order(command, str(log.absolute()), environment, os.getcwd(), inside))
+        except OSError as error:
+            raise LabError(f"cannot start {command[0]}: {error}", what=command[0]) from error
+        process = Process(name, forked, log)
+        self.processes.append(process)
+        return process
+
     def check(self) -> None:
         """Raises LabError with the end of its log when a process ended by itself."""
         for process in self.processes:
             if not process.running and not process.expected:
                 raise LabError(
-                    f"{process.name} ended with {_status(process.popen.returncode)}:\n{process.tail()}",
+                    f"{process.name} ended with {_status(process.popen.returncode or 0)}:\n{process.tail()}",
                     what=process.name,
                     where=str(process.log),
                 )

@@ -164,7 +164,7 @@ class SitesLab(Lab):
         command = self.manager_command(self.plane.topology_of(self, site.name), site.name, WORKERS)
         command += ["--signalling", self._signalling(site), "--http", self._http(site)]
         command += site.credentials.options("fabric-manager/main") + site.credentials.master_options("master/main")
-        self.supervisor.start(f"fabric-manager-{site.name}", command)
+        self.supervisor.service(f"fabric-manager-{site.name}", command)
 
     def start_agent(self, host: str) -> None:
         site = self.daemons[self.site_of[host]]
@@ -185,7 +185,7 @@ class SitesLab(Lab):
         command = [need_program("datacast-controller"), "--listen", f"0.0.0.0:{CONTROLLER_PORT}"]
         command += ["--fabric-manager", f"https://{self._http(site)}", "--tokens", str(site.credentials.tokens)]
         command += ["--sites", str(path), *site.credentials.options("controller/main"), *self._control_priority()]
-        self.supervisor.start(f"controller-{name}", command, self.network.spawn(site.first))
+        self.supervisor.service(f"controller-{name}", command, self.network.nodes[site.first].pid)
 
     def _all_registered(self) -> bool:
         with contextlib.suppress(OSError, ValueError):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import gc
 import importlib
 import json
@@ -27,7 +28,8 @@ from typing import NoReturn
 
 ANSWER_S = 30.0
 """To fork takes some milliseconds, to load everything a second or, on a busy machine, several."""
-ARGUMENTS_MAX = 1 << 16
+ARGUMENTS_MAX = 1 << 17
+"""With an environment among them."""
 FILES_MAX = 1 << 16
 _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 15, 36
 Main = Callable[[list[str]], None]
@@ -60,26 +62,39 @@ class Child:
 class Nursery:
     """Forks workers that run `main(arguments)` of a module. Make it early: what is loaded later is not shared."""
 
-    def __init__(self, module: str, name: str) -> None:
-        """`name`: what processes are called in lists, at most 15 characters."""
+    def __init__(self, module: str, name: str, here: bool = True) -> None:
+        """`name`: what processes are called in lists, at most 15 characters. `here`: it is forked from this process;
+        otherwise a program from the first, which loads the module where this process has no use for it."""
         self._module, self._name = module, name
-        main: Main = importlib.import_module(module).main
+        self._program: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket | None = None
+        self.ended: dict[int, int] = {}
+        """Those that were reaped as the last one was started, and their statuses, as of `os.wait`."""
+        self.pid = 0
+        if here:
+            self._fork()
+
+    def _fork(self) -> None:
+        main: Main = importlib.import_module(self._module).main
         gc.collect()
         gc.freeze()  # a look at these objects would write to them
         here, there = _pair()
-        self._program: subprocess.Popen[bytes] | None = None
         self.pid = os.fork()
         if self.pid == 0:
-            _alone(there, name)
+            _alone(there, self._name)
             _serve(there, main)
         there.close()
-        self._socket: socket.socket | None = here
+        self._socket = here
 
-    def _again(self) -> None:
-        """As a program: this process has threads by now, and much that workers do not need."""
+    def load(self) -> None:
+        """Where there is none, begin with one: a program, as this process has threads by now, and much that workers do
+        not need. Raises OSError."""
+        if self._socket is not None:
+            return
         here, there = _pair()
         command = [sys.executable, "-m", "datacast.services.nursery", self._module, self._name]
-        self._program = subprocess.Popen(command, stdin=there.fileno())
+        # Of its own session: Ctrl-C in a terminal is for who has asked.
+        self._program = subprocess.Popen(command, stdin=there.fileno(), start_new_session=True)
         self.pid = self._program.pid
         there.close()
         self._socket = here
@@ -87,18 +102,21 @@ class Nursery:
     def start(self, arguments: Sequence[str]) -> Child:
         """Raises OSError."""
         text = json.dumps(list(arguments)).encode()
+        if len(text) > ARGUMENTS_MAX:
+            raise OSError(errno.E2BIG, os.strerror(errno.E2BIG))
         for _ in range(2):
-            if self._socket is None:
-                self._again()
+            self.load()
             assert self._socket
             try:
                 self._socket.send(text)
-                said, files, _, _ = socket.recv_fds(self._socket, 64, 2)
+                said, files, _, _ = socket.recv_fds(self._socket, ARGUMENTS_MAX, 2)
             except OSError:
                 self.close()
                 continue
             if len(files) == 2:
-                return Child(int(said), *files)
+                pid, *ended = json.loads(said)
+                self.ended = dict(ended)
+                return Child(pid, *files)
             self.close()
         raise OSError("the process that starts workers does not answer")
 
@@ -145,8 +163,7 @@ def _serve(asked: socket.socket, main: Main) -> NoReturn:
     code = 0
     try:
         while text := asked.recv(ARGUMENTS_MAX):
-            _born(asked, main, json.loads(text))
-            _reap()
+            _born(asked, main, json.loads(text), _reap())
     except OSError as error:
         print(f"workers cannot be started: {error}", file=sys.stderr, flush=True)
         code = 1
@@ -154,14 +171,16 @@ def _serve(asked: socket.socket, main: Main) -> NoReturn:
         os._exit(code)
 
 
-def _reap() -> None:
+def _reap() -> list[tuple[int, int]]:
     """Those that have ended; not before they have a descriptor, by which who asked for them sees them end."""
+    ended = []
     with contextlib.suppress(ChildProcessError):
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
+        while (found := os.waitpid(-1, os.WNOHANG))[0]:
+            ended.append(found)
+    return ended
 
 
-def _born(asked: socket.socket, main: Main, arguments: list[str]) -> None:
+def _born(asked: socket.socket, main: Main, arguments: list[str], ended: list[tuple[int, int]]) -> None:
     stdin, its_end = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -172,7 +191,7 @@ def _born(asked: socket.socket, main: Main, arguments: list[str]) -> None:
         _live(main, arguments)
     os.close(stdin)
     process = os.pidfd_open(pid)
-    socket.send_fds(asked, [str(pid).encode()], [process, its_end])
+    socket.send_fds(asked, [json.dumps([pid, *ended]).encode()], [process, its_end])
     os.close(process)
     os.close(its_end)
 

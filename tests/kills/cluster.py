@@ -84,7 +84,7 @@ class Cluster(Lab):
         if kind == "etcd":
             self.supervisor.start(name, self._etcd_command(int(number)))
         elif kind == "fabric-manager":
-            self.supervisor.start(name, self._manager_command(int(number)))
+            self.supervisor.service(name, self._manager_command(int(number)))
         else:
             self._controller()
 
