@@ -5,21 +5,17 @@ from __future__ import annotations
 import json
 import ssl
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from commands import command
 
 from datacast.services.authority import Authority, AuthorityError, Identity
 from datacast.services.tls import Identity as Own
 
-COMMAND = [sys.executable, "-m", "datacast.cli.main"]
-
 
 def datacast(*args: object) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run([*COMMAND, *map(str, args)], capture_output=True, text=True, timeout=60)
-    assert "Traceback" not in done.stderr, done.stderr
-    return done
+    return subprocess.CompletedProcess(args, *command(*args))
 
 
 def good(*args: object) -> str:

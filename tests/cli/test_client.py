@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 import typer
+from commands import command
 from small import run, star, until
 
 from datacast.cli.client import parse_rate, parse_receivers, parse_size
@@ -42,17 +43,21 @@ async def service(rates: list[float], hosts: int = 4, **settings):
 async def datacast(*args: str, url: str | None = None, process=None) -> tuple[int, str, str]:
     """(exit code, standard output, standard error)."""
     if process is None:
-        process = await spawn(*args, url=url)
+        return await asyncio.to_thread(command, *args, environment=environment(url))
     out, err = await asyncio.wait_for(process.communicate(), PATIENCE_S)
     return process.returncode, out.decode(), err.decode()
 
 
+def environment(url: str | None) -> dict[str, str]:
+    return {**os.environ, "COLUMNS": "200", **({"DATACAST_CONTROLLER": url} if url else {})}
+
+
 async def spawn(*args: str, url: str | None = None):
-    environment = {**os.environ, "COLUMNS": "200", **({"DATACAST_CONTROLLER": url} if url else {})}
+    """The program, as users start it."""
     return await asyncio.create_subprocess_exec(
         *COMMAND,
         *args,
-        env=environment,
+        env=environment(url),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         # A job in the background has SIGINT ignored, and its children inherit that.

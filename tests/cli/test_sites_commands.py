@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "services_kit"))
 from authority import Authority
+from commands import command
 
 from datacast.controller.sites.directory import Directory
 from datacast.controller.sites.naming import EVERYWHERE, split
@@ -18,10 +18,8 @@ from datacast.services.sites_file import SiteError, read
 
 
 def run(*words: str) -> tuple[int, str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "datacast.cli.main", "sites", *words], capture_output=True, text=True, timeout=60
-    )
-    return done.returncode, done.stdout + done.stderr
+    code, out, err = command("sites", *words)
+    return code, out + err
 
 
 def test_a_site_is_made_known_and_forgotten(tmp_path: Path):

@@ -6,8 +6,6 @@ import asyncio
 import contextlib
 import logging
 import ssl
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 from authority import Authority, stranger
+from commands import command
 from small import run, star, until
 
 from datacast.fabric_manager.api import FabricManagerClient
@@ -341,14 +340,8 @@ def test_programs_refuse_what_is_not_safe(
 ) -> None:
     if options[0] == "GOOD":
         options = [*authority.options(options[1]), *options[2:]]
-    done = subprocess.run(
-        [sys.executable, "-m", f"datacast.{program}.main", *PROGRAMS[program](tmp_path), *options],
-        capture_output=True,
-        text=True,
-        timeout=90,
-        stdin=subprocess.DEVNULL,
-    )
-    assert done.returncode in (1, 2) and words in done.stderr and "Traceback" not in done.stderr, done.stderr
+    code, _, told = command(*PROGRAMS[program](tmp_path), *options, module=program)
+    assert code in (1, 2) and words in told, told
 
 
 def test_two_authorities_in_one_file_while_keys_are_changed(authority: Authority, other: Authority) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
+from commands import command
 from small import run, star, until
 
 from datacast.controller import access
@@ -307,12 +308,9 @@ def test_the_commands_take_a_token_from_a_file_or_the_environment(tmp_path: Path
     clean = {k: v for k, v in os.environ.items() if not k.startswith("DATACAST_")} | {"HOME": str(tmp_path)}
 
     async def datacast(url: str, *args: str, **environment: str) -> tuple[int, str]:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "datacast.cli.main", *args, "--controller", url,
-            env={**clean, **environment}, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-        )  # fmt: skip
-        told, _ = await process.communicate()
-        return process.returncode or 0, told.decode()
+        words = (*args, "--controller", url)
+        code, out, err = await asyncio.to_thread(command, *words, environment={**clean, **environment})
+        return code, out + err
 
     async def scenario() -> None:
         async with lab(star(2)) as it, FabricManagerClient(it.manager.url) as client:
@@ -367,13 +365,8 @@ def test_the_controller_refuses_what_is_not_safe(tmp_path: Path, options: list[s
     tokens.create(Path(names["OPEN"]), "x", "viewer")
     os.chmod(names["OPEN"], 0o666)
     Path(names["BAD"]).write_text('{"tokens": [{"id": "t-1", "role": "root"}]}')
-    done = subprocess.run(
-        [sys.executable, "-m", "datacast.controller.main", *(names.get(option, option) for option in options)],
-        capture_output=True,
-        text=True,
-        timeout=90,
-    )
-    assert done.returncode == 1 and words in done.stderr and "Traceback" not in done.stderr, done.stderr
+    code, _, told = command(*(names.get(option, option) for option in options), module="controller")
+    assert code == 1 and words in told, told
 
 
 def test_without_a_token_file_the_log_says_so() -> None:
