@@ -50,6 +50,8 @@ class Peer:
     heard: float | None = None
     """When it last asked us, or answered; of this machine's clock that only runs on."""
     problem: str = ""
+    other: bool = False
+    """By its certificate it is another one than was thought."""
     http: httpx.AsyncClient | None = None
     data: httpx.AsyncClient | None = None
     """Connections for bytes."""
@@ -61,7 +63,7 @@ class Peer:
     patience: Patience = field(default_factory=Patience)
 
     def hear(self) -> None:
-        self.heard, self.problem = time.monotonic(), ""
+        self.heard, self.problem, self.other = time.monotonic(), "", False
         self.patience.heard()
 
     @property
@@ -151,7 +153,7 @@ class Peers:
         text = f"site {peer.name} at {peer.url}: {why}"
         if peer.problem != text:
             log.warning("%s", text)
-        peer.problem = text
+        peer.problem, peer.other = text, cause is not None
         return SiteError(text, peer.name, "certificate" if cause is not None else "site_away")
 
     async def ask(
@@ -184,9 +186,10 @@ class Peers:
         return told
 
     async def orders(self, name: str) -> Orders:
-        """Waits for some; connections for bytes are opened, or kept open, meanwhile. Raises as `ask`."""
+        """Waits for some; meanwhile connections for bytes are opened, or kept open, unless its certificate is wrong.
+        Raises as `ask`."""
         peer = self.get(name)
-        if peer.opening is None or peer.opening.done():
+        if not peer.other and (peer.opening is None or peer.opening.done()):
             peer.opening = asyncio.create_task(self._open(peer))
         told = await self.ask(name, "GET", "/site/orders", wait=ORDERS_WAIT_S, params={"wait": ORDERS_WAIT_S})
         try:

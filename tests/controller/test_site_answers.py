@@ -129,6 +129,26 @@ def test_connections_for_bytes_are_open_before_there_is_an_order(tmp_path: Path)
     assert ask(tmp_path, answer(206, bytes(100), **RANGE), question, "more") == module.OPEN + 1
 
 
+def test_a_site_of_another_authority_has_one_connection_tried_and_not_nine(tmp_path: Path):
+    """One that was not there when it was asked first has them with the next question."""
+
+    wrong = ssl.SSLError(1, "another authority")
+    wrong.reason = "CERTIFICATE_VERIFY_FAILED"
+
+    async def question(peers: Peers) -> None:
+        peer = peers.get("sfo")
+        for error, other in ((OSError("nobody listens"), False), (wrong, True)):
+            peers._failed(peer, error)
+            peer.opening = None
+            with pytest.raises(SiteError, match="no JSON"):
+                await peers.orders("sfo")
+            assert (peer.opening is None) == other
+            if peer.opening:
+                await peer.opening
+
+    assert ask(tmp_path, answer(206, bytes(100), **RANGE), question, "more") == module.OPEN + 1
+
+
 def test_bytes_come_as_they_are(tmp_path: Path):
     async def question(peers: Peers) -> None:
         assert await read(peers) == bytes(range(100)) and peers.get("sfo").there
