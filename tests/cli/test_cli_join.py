@@ -13,6 +13,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from commands import command
 
 from datacast.services.authority import Authority, Identity, describe
 from datacast.services.enrolment import Enrolment
@@ -35,8 +36,8 @@ class Door:
     """A running `datacast admit`."""
 
     def __init__(self, site: Path, *arguments: str) -> None:
-        command = [str(DATACAST), "admit", str(site), "--listen", "127.0.0.1:0", "--json", *arguments]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        program = [str(DATACAST), "admit", str(site), "--listen", "127.0.0.1:0", "--json", *arguments]
+        self.process = subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self._lines: queue.Queue[str] = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
 
@@ -55,7 +56,10 @@ class Door:
 
 
 def join(root: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """With standard input: the program."""
     environment = {**os.environ, "DATACAST_ETC": str(root)}
+    if not more:
+        return subprocess.CompletedProcess(arguments, *command("join", *arguments, environment=environment))
     return subprocess.run(
         [str(DATACAST), "join", *arguments], capture_output=True, text=True, timeout=60, env=environment, **more
     )
@@ -65,10 +69,8 @@ def join(root: Path, *arguments: str, **more: str) -> subprocess.CompletedProces
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("join")
     (folder / "site.yaml").write_text(SITE)
-    done = subprocess.run(
-        [str(DATACAST), "init", str(folder / "site.yaml"), str(folder / "site")], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
+    code, _, told = command("init", folder / "site.yaml", folder / "site")
+    assert code == 0, told
     return folder / "site"
 
 
@@ -171,7 +173,7 @@ def test_whoever_answers_for_another_authority_gets_no_secret(site: Path, door, 
     _, token = real.admitted(1)["00"]
     (tmp_path / "site.yaml").write_text(SITE)
     other = tmp_path / "other"
-    subprocess.run([str(DATACAST), "init", str(tmp_path / "site.yaml"), str(other)], check=True, capture_output=True)
+    assert command("init", tmp_path / "site.yaml", other)[0] == 0
     middle = Door(other, "00")
     try:
         url, _ = middle.admitted(1)["00"]
@@ -189,9 +191,9 @@ def test_whoever_answers_for_another_authority_gets_no_secret(site: Path, door, 
 
 
 def test_an_unknown_machine_and_a_folder_without_a_site_are_named(site: Path, tmp_path: Path) -> None:
-    done = subprocess.run([str(DATACAST), "admit", str(site), "77"], capture_output=True, text=True)
+    done = subprocess.CompletedProcess("admit", *command("admit", site, "77"))
     assert done.returncode == 1 and "no 77" in done.stderr
-    done = subprocess.run([str(DATACAST), "admit", str(tmp_path)], capture_output=True, text=True)
+    done = subprocess.CompletedProcess("admit", *command("admit", tmp_path))
     assert done.returncode == 1 and "site.yaml" in done.stderr
 
 

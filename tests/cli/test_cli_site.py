@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from commands import command
 
 from datacast.services.authority import describe
 
@@ -28,8 +29,8 @@ switches:
 
 def init(tmp_path: Path, text: str) -> subprocess.CompletedProcess[str]:
     (tmp_path / "site.yaml").write_text(text)
-    command = [str(DATACAST), "init", str(tmp_path / "site.yaml"), str(tmp_path / "site")]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    words = ("init", tmp_path / "site.yaml", tmp_path / "site")
+    return subprocess.CompletedProcess(words, *command(*words))
 
 
 def test_a_site_is_made_in_one_go(tmp_path: Path) -> None:
