@@ -8,6 +8,7 @@ import gc
 import os
 import re
 import signal
+import stat
 import sys
 from typing import Any
 
@@ -26,7 +27,11 @@ it has found nobody to tell of the last one."""
 
 
 async def parent_ended() -> None:
-    """Until the standard input ends."""
+    """Until the standard input ends: a pipe of its parent. Whatever else it is, no parent holds it (and it cannot be
+    waited for)."""
+    mode = os.fstat(0).st_mode
+    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
+        return
     reader = asyncio.StreamReader()
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), sys.stdin

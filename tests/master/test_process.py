@@ -204,3 +204,8 @@ def test_a_worker_by_hand(args: list[str], code: int, text: str) -> None:
         [sys.executable, "-m", "datacast.master.main", *args], input="", capture_output=True, text=True, timeout=90
     )
     assert done.returncode == code and text in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_child_whose_input_is_no_pipe_has_no_parent() -> None:
+    command = [sys.executable, "-m", "datacast.master.main", "--fabric-manager", "http://127.0.0.1:9", "--child"]
+    assert subprocess.run(command, stdin=subprocess.DEVNULL, timeout=90).returncode == 0, "it was an abort of libuv's"
