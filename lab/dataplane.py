@@ -28,6 +28,8 @@ class DataPlane(ABC):
     name: str
     ports_per_machine: int
     """Ports of all switches that may share a namespace and a process."""
+    process_per_machine = False
+    """Each machine's switches are one process that computes: several machines use several cores."""
     programs: tuple[str, ...] = ()
     lone: bool = False
     """Is not mixed with others in one fabric."""
@@ -97,6 +99,7 @@ class DpdkPlane(DataPlane):
 
     name = "dpdk"
     ports_per_machine = PORTS_PER_PROCESS
+    process_per_machine = True
     programs = ("datacast-switch",)
 
     def checks(self) -> list[Check]:

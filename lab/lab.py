@@ -217,6 +217,7 @@ class Lab:
             slot=state.slot,
             queue_packets=options.queue_packets,
             ports_per_process=self.plane.ports_per_machine,
+            cores=len(os.sched_getaffinity(0)) if self.plane.process_per_machine else 1,
             apart=(*options.apart, *self.plane.apart(self)),
         )
         folder = None if options.insecure else self.run_folder / "tls"

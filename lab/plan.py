@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 IFNAME_MAX = 15
 PORTS_PER_PROCESS = 32
 """Of several switches together: more in one process would wait for its one core."""
+CORES_PER_PROCESS = 4
 PORTS_PER_SWITCH = 256
 """DC_NODE_PORTS_MAX of the core."""
 MANAGEMENT = ipaddress.IPv4Network("198.18.0.0/15")
@@ -131,6 +132,13 @@ def pack(sizes: dict[str, int], most: int = PORTS_PER_PROCESS) -> list[list[str]
     return [sorted(names, key=order.__getitem__) for _, names in groups]
 
 
+def ports_each(sizes: dict[str, int], most: int, cores: int) -> int:
+    """Ports of a process where switches of `sizes` ports are shared out: a process per four cores, as hosts want the
+    others, with at most `most` ports. A switch is in one of them."""
+    even = -(-sum(sizes.values()) // max(1, cores // CORES_PER_PROCESS))
+    return min(most, max(even, *sizes.values())) if sizes else most
+
+
 def make_plan(
     graph: nx.Graph,
     *,
@@ -139,6 +147,7 @@ def make_plan(
     queue_packets: int = 100,
     slot: int = 0,
     ports_per_process: int = PORTS_PER_PROCESS,
+    cores: int = 1,
     apart: tuple[str, ...] = (),
 ) -> Plan:
     """Lay out the lab for a topology.
@@ -153,6 +162,8 @@ def make_plan(
         Of every cable, each way. The queue is the paper's 100 packets (section 6.2).
     slot : int
         Which /20 of 198.18.0.0/15 the management network takes.
+    cores : int
+        Processors to share the switches out over (`ports_each`).
     apart : tuple of str
         Switches that share their process with no other.
 
@@ -204,7 +215,8 @@ def make_plan(
     if not hosts:
         raise LabError("the topology has no hosts", remedy="give it nodes of kind host")
     network = list(MANAGEMENT.subnets(new_prefix=SLOT_PREFIX))[slot]
-    groups = pack({name: len(ports[name]) for name in switches if name not in apart}, ports_per_process)
+    sizes = {name: len(ports[name]) for name in switches if name not in apart}
+    groups = pack(sizes, ports_each(sizes, ports_per_process, cores))
     groups += [[name] for name in switches if name in apart]
     if len(hosts) + len(groups) + 3 > network.num_addresses:
         raise LabError(f"{len(hosts)} hosts are more than the management network {network} holds")

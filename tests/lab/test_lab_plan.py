@@ -9,7 +9,7 @@ import pytest
 
 from datacast import topologies
 from datacast.lab.errors import LabError
-from datacast.lab.plan import IFNAME_MAX, MANAGEMENT, interface_name, make_plan, pack
+from datacast.lab.plan import IFNAME_MAX, MANAGEMENT, interface_name, make_plan, pack, ports_each
 
 RATE = 100_000_000
 
@@ -83,6 +83,22 @@ def test_packing_is_tight_and_refuses_what_is_too_large():
     assert pack({"a": 16, "big": 33, "b": 16}) == [["big"], ["a", "b"]]
     with pytest.raises(LabError, match="switch big has 257 ports"):
         pack({"big": 257})
+
+
+@pytest.mark.parametrize(("cores", "processes"), [(1, 1), (2, 1), (7, 1), (8, 2), (16, 4), (64, 8)])
+def test_switches_are_shared_out_over_the_cores(cores, processes):
+    plan = make_plan(topologies.parse("bcube:4,1"), rate_bps=RATE, mtu=9000, cores=cores)
+    assert len(plan.switches) == processes
+    assert sorted(node for machine in plan.switches for node in machine.nodes) == [
+        f"s{level}.{i}" for level in range(2) for i in range(4)
+    ]
+
+
+def test_a_switch_is_in_one_process_and_a_process_has_32_ports_at_most():
+    sizes = {"big": 33, "a": 16, "b": 16}
+    assert [ports_each(sizes, 32, cores) for cores in (1, 8, 64)] == [32, 32, 32]
+    assert [ports_each({"a": 16, "b": 16}, 32, cores) for cores in (1, 8, 64)] == [32, 16, 16]
+    assert ports_each({}, 32, 64) == 32
 
 
 def test_a_topology_without_hosts_or_with_a_doubled_port_is_refused():
