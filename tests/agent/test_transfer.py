@@ -307,8 +307,9 @@ def bytes_read(pid: int) -> int:
 
 
 def test_a_source_reads_its_file_once_to_hash_and_to_send_it(pair: Net, tmp_path: Path) -> None:
+    """At a rate at which a thread that waits for a processor is still ahead: what it has not read, the sender reads."""
     source = random_file(tmp_path / "f", 24_000_000)
-    transfer = Transfer(pair, "a", source, {"b": path_direct()}, piece=8000, per_block=125, rate=10**9, credits=32)
+    transfer = Transfer(pair, "a", source, {"b": path_direct()}, piece=8000, per_block=125, rate=10**8, credits=32)
     before = bytes_read(pair.agents["a"].process.pid)
     transfer.deliver()
     assert digest(Path(transfer.dest["b"])) == digest(source)

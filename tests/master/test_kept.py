@@ -45,7 +45,9 @@ def test_between_two_looks_nobody_holds_what_all_members_said() -> None:
 def test_a_message_to_all_members_leaves_nothing_to_the_look_for_garbage() -> None:
     children = fan_out("00", SIX, 2)
     addresses, parts = dict.fromkeys(["00", *SIX], "10.0.0.1:7600"), {name: {"routes": {}} for name in SIX}
-    gc.collect()
+    for _ in range(10):
+        if not gc.collect():  # what other tests have left, and what that leaves as it ends
+            break
     gc.disable()
     try:
         message = tree_message(children, "00", addresses, parts)
