@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from datacast.controller.api import ControllerClient
 from datacast.core.errors import DatacastError
+from datacast.core.lists import few
 from datacast.lab.checks import Check
 from datacast.services.problems import Problem
 
 CERTIFICATES = Path("/etc/datacast/tls")
-NAMES_MAX = 8
 CLOCK_MS = 500
 CERTIFICATE_DAYS = 30
 DISK_PART = 0.05
 REASONS = {"carrier": "no carrier", "silent": "no hello arrives", "unheard": "its hellos do not arrive"}
-
-
-def _some(names: Iterable[str]) -> str:
-    found = list(names)
-    return ", ".join(found[:NAMES_MAX]) + (" …" if len(found) > NAMES_MAX else "")
 
 
 def site_checks(client: ControllerClient, certificates: Path = CERTIFICATES) -> list[Check]:
@@ -46,7 +40,7 @@ def _nodes(fabric: dict[str, Any]) -> list[Check]:
         "nodes",
         not away,
         True,
-        f"{len(away)} not registered: {_some(away)}" if away else f"all {len(fabric['nodes'])} registered",
+        f"{len(away)} not registered: {few(away)}" if away else f"all {len(fabric['nodes'])} registered",
         "journalctl -u datacast-agent (datacast-switch) there; its fabric-manager, certificate and clock"
         if away
         else "",
@@ -80,7 +74,7 @@ def _clocks(fabric: dict[str, Any]) -> Check:
         "clocks",
         not wrong,
         False,
-        f"{len(wrong)} are off: {_some(told)}" if wrong else f"within {abs(most):.0f} ms of the fabric manager's",
+        f"{len(wrong)} are off: {few(told)}" if wrong else f"within {abs(most):.0f} ms of the fabric manager's",
         "timedatectl set-ntp true there: certificates and finish times need clocks that agree" if wrong else "",
     )
 
@@ -93,7 +87,7 @@ def _certificates_of_nodes(fabric: dict[str, Any]) -> Check:
     if not left:
         return Check("certificates", True, False, "no node showed one")
     soon = {name: days for name, days in sorted(left.items(), key=lambda row: row[1]) if days < CERTIFICATE_DAYS}
-    told = _some(f"{name} {'has ended' if days <= 0 else f'in {days:.0f} days'}" for name, days in soon.items())
+    told = few(f"{name} {'has ended' if days <= 0 else f'in {days:.0f} days'}" for name, days in soon.items())
     return Check(
         "certificates",
         not soon,
@@ -110,7 +104,7 @@ def _disks(fabric: dict[str, Any]) -> Check:
         for root, (free, size) in zip(node.get("dest_roots", []), node.get("disks") or [], strict=False)
         if free < DISK_PART * size
     ]
-    told = f"{len(full)} nearly full: {_some(full)}" if full else "room for files everywhere"
+    told = f"{len(full)} nearly full: {few(full)}" if full else "room for files everywhere"
     return Check("disks", not full, False, told, "make room, or give another dest-root" if full else "")
 
 
@@ -126,7 +120,7 @@ def _links(fabric: dict[str, Any]) -> list[Check]:
         "links",
         not down,
         True,
-        f"{len(down)} down: {_some(down)}" if down else f"all {len(fabric['links'])} up",
+        f"{len(down)} down: {few(down)}" if down else f"all {len(fabric['links'])} up",
         "carrier: cable, ip link set IFACE up; hello: a device between must pass EtherType 0x88B6" if down else "",
     )
     small, odd = [], []
@@ -144,21 +138,21 @@ def _links(fabric: dict[str, Any]) -> list[Check]:
         if len({port["mtu"] for _, port in ends}) > 1:
             odd.append(" and ".join(f"{name}:{port['ifname']} {port['mtu']}" for name, port in ends))
     tried, lost = _carried(fabric, ports)
-    told = f"{len(small)} too small: {_some(small)}" if small else f"{len(odd)} differ at their ends: {_some(odd)}"
+    told = f"{len(small)} too small: {few(small)}" if small else f"{len(odd)} differ at their ends: {few(odd)}"
     return [
         carrier,
         Check(
             "MTU",
             not small and not odd,
             bool(small),
-            told if small or odd else f"{_some(sorted({str(link['mtu']) for link in fabric['links']})) or '-'}, as set",
+            told if small or odd else f"{few(sorted({str(link['mtu']) for link in fabric['links']})) or '-'}, as set",
             "ip link set IFACE mtu N at both ends, or a smaller mtu for the site" if small or odd else "",
         ),
         Check(
             "frames",
             not lost,
             True,
-            f"{len(lost)} links lose long ones: {_some(lost)}"
+            f"{len(lost)} links lose long ones: {few(lost)}"
             if lost
             else f"full-size ones came through {tried} of {len(fabric['links'])} links, both ways",
             "a device between carries less than both ends: raise its MTU, or lower both ends' and the site's"

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from datacast.controller.api import DEFAULT_URL, FINAL_STATES, ControllerClient
+from datacast.core.lists import few
 from datacast.services.problems import Problem
 
 from .client import (
@@ -93,8 +94,8 @@ def plan(
         table.add_row(str(number), str(tree["links"]), str(tree["depth"]), _rate(tree["share_bps"]))
     console.print(table)
     if found["wanted_bytes"]:
-        wanted = [f"{name} {_size(count)}" for name, count in list(found["wanted_bytes"].items())[:WANTED_SHOWN]]
-        console.print(f"wanted: {', '.join(wanted)}", highlight=False)
+        wanted = few((f"{name} {_size(count)}" for name, count in found["wanted_bytes"].items()), WANTED_SHOWN)
+        console.print(f"wanted: {wanted}", highlight=False)
     gap, cut = found["gap"], found["cut"]
     console.print(
         f"gap {gap['part']:.1%}: {gap['receiver']} gets less than its bound of "
@@ -105,7 +106,7 @@ def plan(
     )
     if cut:
         arcs = [f"{u}>{v}" for u, v in cut["arcs"]]
-        shown = " ".join(arcs[:CUT_SHOWN]) + (f" and {len(arcs) - CUT_SHOWN} more" if len(arcs) > CUT_SHOWN else "")
+        shown = few(arcs, CUT_SHOWN, " ")
         console.print(f"the cut: {cut['receiver']} has {_rate(cut['bps'])} over {shown}", highlight=False)
     if found["unreachable"]:
         console.print(f"no path leads to {', '.join(found['unreachable'])}", highlight=False)

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from datacast.cli.client import INTERRUPTED, Controller, TokenFile, connect
 from datacast.controller.api import DEFAULT_URL, FINAL_STATES, ControllerClient
+from datacast.core.lists import few
 from datacast.services.problems import Problem
 
 GROUPS_MAX = 20
@@ -62,7 +63,7 @@ def _head(fabric: dict[str, Any], groups: list[dict[str, Any]]) -> Text:
     text = Text(f"{fabric['spec']}: {len(hosts)} hosts, {len(fabric['links'])} cables, {len(groups)} groups")
     for names, what in ((down, "down"), (away, "not registered")):
         if names:
-            text.append(f"\n{len(names)} {what}: {', '.join(names[:8])}{' …' if len(names) > 8 else ''}", style="red")
+            text.append(f"\n{len(names)} {what}: {few(names)}", style="red")
     return text
 
 

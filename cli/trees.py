@@ -14,6 +14,7 @@ import typer
 
 from datacast import topologies
 from datacast.core.errors import DatacastError
+from datacast.core.lists import few
 
 from .output import output
 
@@ -223,9 +224,7 @@ def _table(g: Any, source: str, receivers: list[str], result: dict[str, Any]) ->
     )
     for tree in result["trees"]:
         arcs = [f"{u}>{v}" for u, v in tree["arcs"]]
-        table.add_row(
-            str(tree["id"]), str(tree["depth"]), str(len(arcs)), " ".join(arcs[:24]) + (" …" if len(arcs) > 24 else "")
-        )
+        table.add_row(str(tree["id"]), str(tree["depth"]), str(len(arcs)), few(arcs, 24, " "))
     console = output()
     console.print(table)
     ms = result["time_ms"]

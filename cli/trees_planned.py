@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from datacast import planners
+from datacast.core.lists import few
 from datacast.core.rates import arc_rates, rated_trees
 from datacast.core.trees import Network
 
@@ -113,7 +114,7 @@ def _tables(g: Any, result: dict[str, Any]) -> None:
     table.add_column("parent>child")
     for i, tree in enumerate(result["trees"]):
         hops = [f"{u}>{v}" for u, v in tree["hops"]]
-        shown = " ".join(hops[:24]) + (" …" if len(hops) > 24 else "")
+        shown = few(hops, 24, " ")
         table.add_row(str(i), _mbit(tree["rate_bps"]), str(len(tree["receivers"])), str(len(hops)), shown)
     console.print(table)
     table = Table()
@@ -122,7 +123,7 @@ def _tables(g: Any, result: dict[str, Any]) -> None:
     table.add_column("the cut")
     for name, row in sorted(result["receivers"].items(), key=lambda item: item[1]["bound_bps"])[:40]:
         cut = result["cuts"].get(name)
-        arcs = " ".join(f"{u}>{v}" for u, v in cut["arcs"][:8]) + (" …" if len(cut["arcs"]) > 8 else "") if cut else ""
+        arcs = few((f"{u}>{v}" for u, v in cut["arcs"]), by=" ") if cut else ""
         part = row["rate_bps"] / row["bound_bps"] if row["bound_bps"] else 0.0
         table.add_row(name, _mbit(row["rate_bps"]), _mbit(row["bound_bps"]), f"{part:.3f}", arcs)
     console.print(table)

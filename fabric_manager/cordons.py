@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from datacast.core.lists import few
 from datacast.services.problems import Problem
 from datacast.services.store import StoreError
 
@@ -68,7 +69,7 @@ class Cordons:
         for host in self.fabric.graph.neighbors(name):
             if self._switches_of(host, name) and (groups := self._busy(host)):
                 raise Problem(
-                    409, "busy", f"{host} has no other switch than {name}, and is a member of {', '.join(groups[:8])}",
+                    409, "busy", f"{host} has no other switch than {name}, and is a member of {few(groups)}",
                     what=host, remedy=f"`datacast drain {host}` waits for them",
                 )  # fmt: skip
         await self._keep(name, reason)

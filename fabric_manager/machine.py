@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from datacast.core.lists import few
 from datacast.services.problems import Problem
 
 from .api import FINAL_STATES, GroupFailure, GroupState, MasterReport, Progress
@@ -223,7 +224,7 @@ def _reported(record: Record, event: Reported) -> Outcome:
     progress = _merged(record, report)
     unheard = [n for n in record.receivers if n in progress.receivers and progress.receivers[n].state == "waiting"]
     if state == "done" and unheard:
-        text = f"{', '.join(unheard[:8])} joined when the others were done; resume the group"
+        text = f"{few(unheard)} joined when the others were done; resume the group"
         state, progress = "partial", replace(progress, error=GroupFailure(code="joined_late", message=text))
     after = replace(record, state=state, progress=progress, told_epoch=record.epoch)
     durable = (
@@ -311,7 +312,7 @@ def _leave(record: Record, event: Leave) -> Outcome:
             "no_receiver",
             f"{event.host} is no receiver of group {record.id}",
             what=event.host,
-            remedy=f"its receivers are {', '.join(record.receivers[:16])}",
+            remedy=f"its receivers are {few(record.receivers, 16)}",
         )
     names = [name for name in record.receivers if name != event.host]
     if not names:  # nobody is left who could be done

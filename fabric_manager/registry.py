@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from datacast.core.lists import few
 from datacast.services import framing
 from datacast.services.acceptor import Acceptor
 from datacast.services.tls import PLAIN, Peer, Security, StrangerError, check_peer, explain
@@ -82,7 +83,9 @@ class Registry:
         except TimeoutError:
             silent = True
             self.reports["silent"] += 1
-            log.warning("%s: silent for %.1f s, closed (nodes %s)", peer, self.silence_s, _named(names))
+            log.warning(
+                "%s: silent for %.1f s, closed (nodes %s)", peer, self.silence_s, few(names, NAMED_MAX) or "none"
+            )
             self._send(
                 writer, {"type": "error", "code": "silent", "error": f"nothing heard for {self.silence_s:.1f} s"}
             )
@@ -103,13 +106,13 @@ class Registry:
             if away_ns := self.fabric.away_for(names, now_ns):
                 asyncio.get_running_loop().call_later(away_ns / 1e9 + 0.01, self._give_up, names)
             elif names and changes:
-                log.warning("lost %s", _named(names))
+                log.warning("lost %s", few(names, NAMED_MAX))
             self._announce(changes)
             writer.close()
 
     def _give_up(self, names: list[str]) -> None:
         if changes := self.fabric.expect_no_more(names, time.time_ns()):
-            log.warning("lost %s: it did not come back", _named(names))
+            log.warning("lost %s: it did not come back", few(names, NAMED_MAX))
             self._announce(changes)
 
     @staticmethod
@@ -144,7 +147,7 @@ class Registry:
                 self.fabric.heartbeat(names, message, time.time_ns())
             elif kind == "away":
                 self.fabric.away(names, message.get("for_ms"), time.time_ns())
-                log.info("%s: away for at most %d ms", _named(names), message["for_ms"])
+                log.info("%s: away for at most %d ms", few(names, NAMED_MAX), message["for_ms"])
             elif kind == "link":
                 self._link(message, names, writer)
             else:
@@ -181,9 +184,3 @@ class Registry:
         for change in changes:
             log.warning("link %s-%s is %s", change["u"], change["v"], "up" if change["up"] else "down")
         self._announce(changes)
-
-
-def _named(names: list[str]) -> str:
-    """For the log: one connection may be that of thousands."""
-    more = len(names) - NAMED_MAX
-    return (",".join(names[:NAMED_MAX]) or "none") + (f" and {more} more" if more > 0 else "")

@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from datacast.core.lists import few
 from datacast.services.problems import Problem
 from datacast.services.store import StoreError
 
@@ -88,7 +89,7 @@ class Wiring:
             raise Problem(404, "unknown_node", f"the fabric has no node {name!r}", what=name)
         if groups := self._busy(name):
             raise Problem(
-                409, "busy", f"{name} is a member of {', '.join(groups[:8])}", what=name,
+                409, "busy", f"{name} is a member of {few(groups)}", what=name,
                 remedy=f"`datacast drain {name}` waits for them",
             )  # fmt: skip
         entry = await self._entry(name)

@@ -25,10 +25,10 @@ Times count from the request for the group; what is due at 0s is done before it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from datacast.core.lists import few
 from datacast.lab.content import parse_rate
 from datacast.lab.errors import LabError
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 TIME = r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s)"
 RESTART_S = 0.5
 POWER_BACK_S = 1.0
-NAMES_MAX = 24
+NAMES_SHOWN = 24
 CABLES = ("dpdk", "ovs", "bmv2", "p4", "ip")
 ABLE = {
     "link": CABLES,
@@ -90,11 +90,6 @@ def _seconds(number: str, unit: str) -> float:
     return float(number) / (1000 if unit == "ms" else 1)
 
 
-def _list(names: Iterable[object]) -> str:
-    found = [str(name) for name in names]
-    return ", ".join(found[:NAMES_MAX]) + (" …" if len(found) > NAMES_MAX else "")
-
-
 class _Parser:
     """One spec against one topology."""
 
@@ -111,7 +106,7 @@ class _Parser:
     def node(self, name: str, kind: str | None = None) -> str:
         plural = {None: "nodes", "host": "hosts", "switch": "switches"}[kind]
         known = [n for n, data in self.graph.nodes(data=True) if kind is None or data["kind"] == kind]
-        remedy = f"its {plural} are {_list(known)}" if known else f"it has no {plural}"
+        remedy = f"its {plural} are {few(known, NAMES_SHOWN)}" if known else f"it has no {plural}"
         if name not in self.graph:
             raise self.error(f"the topology has no node {name!r}", name, remedy)
         if name not in known:
@@ -121,7 +116,7 @@ class _Parser:
     def cable(self, name: str, port: str) -> frozenset[frozenset[str]]:
         ends = {int(data["ports"][name]): v for _, v, data in self.graph.edges(name, data=True)}
         if int(port) not in ends:
-            known = _list(f"{name}:{number} (to {ends[number]})" for number in sorted(ends))
+            known = few((f"{name}:{number} (to {ends[number]})" for number in sorted(ends)), NAMES_SHOWN)
             raise self.error(f"{name} has no port {port}", f"{name}:{port}", f"its ports are {known}")
         return frozenset([frozenset((name, ends[int(port)]))])
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import yaml
 
+from datacast.core.lists import few
 from datacast.lab import workspace
 from datacast.lab.checks import before_start, port_taken
 from datacast.lab.credentials import Credentials
@@ -268,7 +269,7 @@ class Lab:
         """Every daemon. Also after a loss of power. Raises LabError or Interrupted."""
         self._fabric_manager()
         for machine in self.plan.switches:
-            self.progress(f"switches {', '.join(machine.nodes[:4])}{'…' if len(machine.nodes) > 4 else ''}")
+            self.progress(f"switches {few(machine.nodes, 4)}")
             self.plane.start(self, machine)
         for host in self.plan.hosts:
             self.progress(f"agent {host}")

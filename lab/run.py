@@ -12,6 +12,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from datacast.core.lists import few
 from datacast.lab.content import sha256_of, write_random
 from datacast.lab.counters import cpu_sample, cpu_use, traffic
 from datacast.lab.errors import LabError
@@ -78,7 +79,7 @@ class Quiet:
 def settle(graph: nx.Graph, transfer: Transfer) -> Transfer:
     """Source and receivers by name, before anything is started. Raises LabError: unknown, doubled or missing ones."""
     hosts = [name for name, data in graph.nodes(data=True) if data["kind"] == "host"]
-    known = f"the hosts are {', '.join(hosts[:16])}{' …' if len(hosts) > 16 else ''}"
+    known = f"the hosts are {few(hosts, 16)}"
     source = transfer.source or hosts[0]
     receivers = (
         transfer.receivers

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from datacast.core.lists import few
 from datacast.lab import run, sites
 from datacast.lab.counters import cpu_sample, cpu_use
 from datacast.lab.errors import LabError
@@ -101,9 +102,7 @@ def settle(read: sites.Sites, transfer: Transfer, faults: list[str]) -> Transfer
     hosts = [name for name, data in graph.nodes(data=True) if data["kind"] == "host"]
     source = transfer.source or hosts[0]
     if source not in hosts:
-        raise LabError(
-            f"the sites have no host {source!r}", what=source, remedy=f"the hosts are {', '.join(hosts[:16])}"
-        )
+        raise LabError(f"the sites have no host {source!r}", what=source, remedy=f"the hosts are {few(hosts, 16)}")
     if transfer.other_sources:
         raise LabError("a group of several sites has one source", what="--from", remedy="name one host")
     receivers = transfer.receivers or (EVERYWHERE,)

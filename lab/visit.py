@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from datacast.core.lists import few
 from datacast.lab.errors import LabError
 from datacast.lab.programs import ROOT
 from datacast.lab.state import Registry, State, start_time
 
 DISSECTOR = ROOT / "libdatacast" / "tools" / "datacast.lua"
-NAMES_MAX = 16
+NODES_SHOWN = 16
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,7 @@ def inside(state: State, node: str, command: list[str]) -> list[str]:
     """The command line that runs `command` where a host or switch is. Raises LabError."""
     pid = state.namespaces.get(node)
     if pid is None:
-        names = list(state.namespaces)
-        known = ", ".join(names[:NAMES_MAX]) + (" …" if len(names) > NAMES_MAX else "")
+        known = few(state.namespaces, NODES_SHOWN)
         raise LabError(f"the lab has no node {node!r}", what=node, remedy=f"there are {known}")
     if start_time(pid) is None:
         raise LabError(f"the namespace of {node} is gone", what=node, remedy="datacast lab down")

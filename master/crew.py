@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from datacast.core.errors import DatacastError
+from datacast.core.lists import few
 
 from .agents import Agents, Line
 from .branches import Branches
@@ -244,9 +245,9 @@ class Crew:
                 member.fail(str(result.get("code", "error")), str(result.get("error") or result.get("code", "refused")))
         self.check_source()
         if all(m.state == "failed" for m in self.receivers):
-            errors = [f"{m.name}: {m.error['message']}" for m in self.receivers[:8] if m.error]
+            errors = few((f"{m.name}: {m.error['message']}" for m in self.receivers if m.error), by="; ")
             code = (self.receivers[0].error or {}).get("code", "error")
-            raise GroupError(code, "no receiver is left: " + "; ".join(errors))
+            raise GroupError(code, f"no receiver is left: {errors}")
         return results
 
     async def open(self) -> None:

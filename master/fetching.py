@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from datacast.core.lists import few
 from datacast.origins.dealing import Dealing
 from datacast.origins.exchange import packed, runs_of, touched
 from datacast.origins.ranges import AT_SITE, Range, common, joined, piece_bytes
@@ -381,8 +382,8 @@ class Fetching:
         for name, error in self._refusals.items():
             hosts.setdefault(error.message.removeprefix(f"{what}: "), []).append(name)
         last = next(reversed(self._refusals.values()), GroupError("unreachable", "every fetcher is gone"))
-        told = [f"{why} ({','.join(names[:8])}{',…' if names[8:] else ''})" for why, names in list(hosts.items())[:8]]
-        return GroupError(last.code, f"nobody can fetch {what}: {'; '.join(told) or last.message}", what)
+        told = few((f"{why} ({few(names)})" for why, names in hosts.items()), by="; ")
+        return GroupError(last.code, f"nobody can fetch {what}: {told or last.message}", what)
 
     # ---- a fetcher is gone, and perhaps back ----
     def lost_root(self, name: str) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from datacast.core.errors import DatacastError
+from datacast.core.lists import few
 from datacast.fabric_manager.api import FabricManagerClient, StartOrder
 
 from . import opening, pace
@@ -208,7 +209,7 @@ class Group:
             raise Cancelled("every receiver has left")
         t.state = "done" if not failed else "failed" if len(failed) == len(receivers) else "partial"
         if failed:
-            reasons = "; ".join(f"{m.name}: {m.error['message']}" for m in failed[:8] if m.error)
+            reasons = few((f"{m.name}: {m.error['message']}" for m in failed if m.error), by="; ")
             message = f"{len(failed)} of {len(receivers)} receivers failed: {reasons}"
             t.error = {"code": "receivers_failed", "message": message}
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
+from datacast.core.lists import few
 from datacast.services.ranges import RangeProblem, Rows, within
 
 from .collective import Collective
@@ -86,13 +87,13 @@ class Holders:
         t = self._t
         assert t.plan and t.size is not None
         block, size = t.block * t.plan.payload, t.size
-        said = ", ".join(f"{a * block}-{min(size, (a + n) * block) - 1}" for a, n in rows[:TOLD_MAX])
+        said = few((f"{a * block}-{min(size, (a + n) * block) - 1}" for a, n in rows), TOLD_MAX)
         count = sum(min(size, (a + n) * block) - a * block for a, n in rows)
         who = ", ".join(m.name for m in self._crew.roots) or "nobody"
         raise GroupError(
             "nobody_holds",
             f"no source that is left ({who}) has {count} of the {size} bytes of {t.spec.source_path}: {said}"
-            f"{', and more' if len(rows) > TOLD_MAX else ''}; name a host that has them too, and let ranges overlap by "
+            "; name a host that has them too, and let ranges overlap by "
             f"a block ({block} bytes), for only whole blocks count",
             t.spec.source_path,
         )

@@ -8,6 +8,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
+from datacast.core.lists import few
 from datacast.core.rates import RATED_TREES_MAX, RatedTrees, arc_rates, rated_trees
 from datacast.core.trees import Network, TreeError
 
@@ -27,9 +28,7 @@ def _one_rate(net: Net, source: str, wanted: Sequence[str], hops: list[Arc]) -> 
     """One tree at the rate of its narrowest cable; it must hold everybody."""
     missing = set(wanted) - {child for _, child in hops}
     if missing:
-        raise PlannerError(
-            f"no path with room leads to {', '.join(sorted(missing)[:8])}", what=",".join(sorted(missing))
-        )
+        raise PlannerError(f"no path with room leads to {few(sorted(missing))}", what=",".join(sorted(missing)))
     return [net.tree(width(net.capacity, net.uses(hops)), hops, wanted)]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from datacast.core.lists import few
+
 from .records import Failure, Progress, SiteGroup
 
 
@@ -24,7 +26,7 @@ def wrong_digest(group: SiteGroup, told: Progress, own: str) -> Failure | None:
     if not wrong:
         return None
     every = set[str]().union(*wrong.values())
-    where, why = ", ".join(wrong), "; ".join(sorted(every)[:4])
+    where, why = ", ".join(wrong), few(sorted(every), 4, "; ")
     if right:
         text = f"the copy at {where} is wrong, at {', '.join(sorted(right))} it is as expected: {why}"
     elif len(every) > 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .errors import DatacastError
+from .lists import few
 
 if TYPE_CHECKING:
     from .trees import TreeSet
@@ -42,7 +43,6 @@ class Unreachable(TreeError):
     status = 0
 
     def __init__(self, receivers: list[str], trees: TreeSet | None) -> None:
-        shown = ", ".join(receivers[:8]) + (f" and {len(receivers) - 8} more" if len(receivers) > 8 else "")
-        super().__init__(f"no path over links that are up to: {shown}", what=",".join(receivers))
+        super().__init__(f"no path over links that are up to: {few(receivers)}", what=",".join(receivers))
         self.receivers = receivers
         self.trees = trees

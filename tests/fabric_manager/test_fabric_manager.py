@@ -21,7 +21,6 @@ from small import bcube41, run, star, until
 from datacast.fabric_manager.api import FabricManagerClient, Progress
 from datacast.fabric_manager.main import FabricManager, parse_rate
 from datacast.fabric_manager.record import dump
-from datacast.fabric_manager.registry import _named
 from datacast.services import daemon, framing
 from datacast.services.problems import Problem, Unreachable
 from datacast.services.service import ListenError, listen
@@ -457,9 +456,3 @@ def test_rates(text: str, rate: int) -> None:
 def test_rates_that_are_none(text: str) -> None:
     with pytest.raises(daemon.UsageError):
         parse_rate(text)
-
-
-def test_a_connection_of_thousands_is_named_in_a_short_line() -> None:
-    names = [f"h{at}" for at in range(4096)]
-    assert _named(names) == ",".join(names[:16]) + " and 4080 more"
-    assert _named(["h0", "h1"]) == "h0,h1" and _named([]) == "none"
