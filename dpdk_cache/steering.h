@@ -2,6 +2,7 @@
 #ifndef SWITCH_STEERING_H
 #define SWITCH_STEERING_H
 
+#include <datacast/bytes.h>
 #include <datacast/wire.h>
 #include <datacast/buf.h>
 
@@ -27,7 +28,7 @@ static inline int steering_of(const struct dc_frame *f, bool lone_port, unsigned
   uint32_t at = DC_ETHER_LEN;
   if (f->len < DC_ETHER_LEN + DC_LABEL_LEN)
     return 0;
-  uint32_t type = (uint32_t)f->data[12] << 8 | f->data[13];
+  uint32_t type = dc_get16(f->data + 12);
   bool bottom;
   if (type == DC_ETHERTYPE_MPLS) {
     if (dc_label_read(f->data + at, &bottom) != DC_LABEL_LOCAL)
@@ -38,9 +39,7 @@ static inline int steering_of(const struct dc_frame *f, bool lone_port, unsigned
   }
   if (f->len < at + DC_HEADER_LEN)
     return STEERING_ANY;
-  const uint8_t *p = f->data + at + DC_AT_TREE;
-  uint32_t tree = (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
-  return (int)steering_of_tree(tree, workers);
+  return (int)steering_of_tree(dc_get32(f->data + at + DC_AT_TREE), workers);
 }
 
 #endif

@@ -5,21 +5,13 @@
 #include <string.h>
 #include <sys/xattr.h>
 
+#include "datacast/bytes.h"
+
 enum { PREFIX = 5, NAME_MOST = 255 - PREFIX, FIXED = 5, LIST_MOST = 64 << 10, VALUE_MOST = 64 << 10 };
 
 static const char prefix[] = "user.";
 
-static uint32_t take(const uint8_t *p)
-{
-  return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
-}
-
-static void put(uint8_t *p, uint32_t v)
-{
-  p[0] = (uint8_t)(v >> 24), p[1] = (uint8_t)(v >> 16), p[2] = (uint8_t)(v >> 8), p[3] = (uint8_t)v;
-}
-
-size_t xattrs_bytes(const uint8_t *all) { return XATTRS_HEAD + take(all); }
+size_t xattrs_bytes(const uint8_t *all) { return XATTRS_HEAD + dc_get32(all); }
 
 /* ---- from a file ---- */
 
@@ -39,7 +31,7 @@ static int add(int fd, const char *name, uint8_t *p, size_t *at)
     return errno;
   p[*at] = (uint8_t)len;
   memcpy(p + *at + 1, name + PREFIX, len);
-  put(p + *at + 1 + len, (uint32_t)n);
+  dc_put32(p + *at + 1 + len, (uint32_t)n);
   *at += FIXED + len + (size_t)n;
   return *at > XATTRS_MOST ? E2BIG : 0;
 }
@@ -58,7 +50,7 @@ static int read_all(int fd, const char *list, size_t n, uint8_t **all)
   for (size_t i = 0; error == 0 && i < found; i++)
     error = add(fd, names[i], p, &at);
   if (error == 0 && found > 0) {
-    put(p, (uint32_t)(at - XATTRS_HEAD));
+    dc_put32(p, (uint32_t)(at - XATTRS_HEAD));
     *all = malloc(at);
     error = *all == NULL ? ENOMEM : 0;
     if (error == 0)
@@ -97,7 +89,7 @@ static bool one(const uint8_t *p, size_t end, size_t *at, const uint8_t *before)
   size_t left = end - *at, len = e[0];
   if (len == 0 || len > NAME_MOST || left < FIXED + len || memchr(e + 1, '\0', len) != NULL)
     return false;
-  size_t value = take(e + 1 + len);
+  size_t value = dc_get32(e + 1 + len);
   if (value > VALUE_MOST || value > left - FIXED - len)
     return false;
   if (len == sizeof XATTRS_MARK - 1 && memcmp(e + 1, XATTRS_MARK, len) == 0)
@@ -114,7 +106,7 @@ static bool one(const uint8_t *p, size_t end, size_t *at, const uint8_t *before)
 
 size_t xattrs_check(const uint8_t *p, size_t n)
 {
-  if (n < XATTRS_HEAD || take(p) == 0 || take(p) > n - XATTRS_HEAD || xattrs_bytes(p) > XATTRS_MOST)
+  if (n < XATTRS_HEAD || dc_get32(p) == 0 || dc_get32(p) > n - XATTRS_HEAD || xattrs_bytes(p) > XATTRS_MOST)
     return 0;
   const uint8_t *before = NULL;
   size_t end = xattrs_bytes(p), at = XATTRS_HEAD;
@@ -131,7 +123,7 @@ int xattrs_write(int fd, const uint8_t *all)
 {
   char name[PREFIX + NAME_MOST + 1] = "user.";
   for (size_t at = XATTRS_HEAD, end = xattrs_bytes(all); at < end;) {
-    size_t len = all[at], value = take(all + at + 1 + len);
+    size_t len = all[at], value = dc_get32(all + at + 1 + len);
     memcpy(name + PREFIX, all + at + 1, len);
     name[PREFIX + len] = '\0';
     if (fsetxattr(fd, name, all + at + FIXED + len, value, 0) < 0)

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "bytes.h"
+#include "datacast/bytes.h"
 
 enum state { DOWN = 1, INIT = 2, UP = 3 }; /* RFC 5880, section 4.1 */
 

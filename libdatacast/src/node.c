@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "bytes.h"
+#include "datacast/bytes.h"
 #include "node_state.h"
 #include "segment.h"
 

@@ -1,5 +1,5 @@
 /* Memory that a frame is going to need: the node, its place in the table of trees, the tree, the packet's slots, stored packets. */
-#include "bytes.h"
+#include "datacast/bytes.h"
 #include "node_state.h"
 
 enum { LINE = 64 };

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "bytes.h"
+#include "datacast/bytes.h"
 #include "segment.h"
 
 _Static_assert(DC_PREFIX_MAX == DC_ETHER_LEN + DC_LABEL_LEN * (DC_SEG_MAX + 1) + DC_HEADER_LEN,

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "bytes.h"
+#include "datacast/bytes.h"
 
 _Static_assert(DC_AT_MORE + 1 == DC_HEADER_LEN, "the header's fields fill it");
 _Static_assert(DC_LABEL_ADJ + DC_PORT_MAX < (1u << 20), "every port has a label");

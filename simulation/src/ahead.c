@@ -2,6 +2,8 @@
  * (events.c): what they will touch is fetched meanwhile, each step from addresses that the one before brought in. */
 #include "engine.h"
 
+#include "datacast/bytes.h"
+
 enum { STEPS = 6, APART = 4 /* events between two steps */, LINE = 64 };
 
 static void fetch(const void *p, unsigned lines)
@@ -18,18 +20,11 @@ static const uint8_t *for_endpoint(const struct packet *p)
 
 static struct asker *asker_at(const sim *s, const struct vertex *v, const uint8_t *header)
 {
-  uint32_t id = (uint32_t)header[DC_AT_TREE] << 24 | (uint32_t)header[DC_AT_TREE + 1] << 16 |
-                (uint32_t)header[DC_AT_TREE + 2] << 8 | header[DC_AT_TREE + 3];
+  uint32_t id = dc_get32(header + DC_AT_TREE);
   for (int i = 0; i < v->n_askers; i++)
     if (v->askers[i].id == id)
       return &s->askers[v->askers[i].index];
   return NULL;
-}
-
-static uint32_t seq_of(const uint8_t *header)
-{
-  return (uint32_t)header[DC_AT_SEQ] << 24 | (uint32_t)header[DC_AT_SEQ + 1] << 16 |
-         (uint32_t)header[DC_AT_SEQ + 2] << 8 | header[DC_AT_SEQ + 3];
 }
 
 /* The port that a frame is likely to leave by: its next label's, or where an interest's first stop leads. */
@@ -109,7 +104,7 @@ static void step(const sim *s, int link, unsigned i)
     break;
   default:
     if (a != NULL) {
-      dc_receiver_prefetch(a->r, seq_of(header), 1);
+      dc_receiver_prefetch(a->r, dc_get32(header + DC_AT_SEQ), 1);
       if (a->out >= 0)
         fetch(&s->links[a->out], 3);
     }

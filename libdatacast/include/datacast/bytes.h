@@ -1,4 +1,4 @@
-/* Big-endian integers at any alignment. */
+/* Big-endian integers at any alignment: the wire's, and those of what agents keep. */
 #ifndef DATACAST_BYTES_H
 #define DATACAST_BYTES_H
 
