@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from datacast.core.errors import DatacastError
+from datacast.services.validation import first_error
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -74,9 +75,8 @@ def load(path: Path) -> tuple[Site, nx.Graph]:
     except OSError as error:
         raise SiteError(f"cannot be read: {error.strerror}", what=str(path), where=str(path)) from error
     except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(map(str, first["loc"])) or "the file"
-        raise SiteError(f"{name}: {first['msg']}", what=name, where=str(path)) from error
+        name, text = first_error(error, "the file")
+        raise SiteError(text, what=name, where=str(path)) from error
     except (ValueError, yaml.YAMLError, RecursionError) as error:
         raise SiteError(f"no YAML: {error}", what=str(path), where=str(path)) from error
     spec = path.parent / site.topology

@@ -19,6 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from datacast.services.problems import NO_LEADER, Problem
 from datacast.services.store import Conflict, StoreError
+from datacast.services.validation import first_error
 
 from . import machine, requests
 from .admission import Admission, Caps
@@ -318,10 +319,9 @@ class Groups:
         try:
             report = _reports.validate_json(text)
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
-            log.warning("a malformed report of a worker: %s: %s", where, first["msg"])
-            return {"code": "invalid", "error": f"{where}: {first['msg']}"}
+            _, sentence = first_error(error)
+            log.warning("a malformed report of a worker: %s", sentence)
+            return {"code": "invalid", "error": sentence}
         trees = report.progress.trees
         for tree, figures in trees.items():
             if figures.arcs:

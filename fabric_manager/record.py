@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from datacast.services.store import StoreError
+from datacast.services.validation import first_error
 
 from .api import Adopt, GroupSpec, GroupState, Progress, ReceiverFigures
 
@@ -93,7 +94,7 @@ def load(text: str) -> Record:
     except (ValueError, zlib.error) as error:
         if not isinstance(error, ValidationError):
             raise StoreError(f"the store holds what is no group's record: {error}") from error
-        raise StoreError(f"the store holds what is no group's record: {error.errors()[0]}") from error
+        raise StoreError(f"the store holds what is no group's record: {first_error(error)[1]}") from error
 
 
 def to_json(record: Record) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from datacast.lab.content import parse_rate
 from datacast.lab.errors import LabError
+from datacast.services.validation import first_error
 from datacast.topologies.graph import DELAY_MS_MAX, add_host, add_link, add_switch, validate
 
 SITES_MAX, HOSTS_MAX, CHANGES_MAX = 32, 64, 1000
@@ -97,9 +98,8 @@ def read(path: Path) -> Sites:
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise LabError(f"{path} is no YAML: {error}", what=str(path)) from error
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise LabError(f"{path}: {where}: {first['msg']}", what=where, remedy=__doc__.split("\n\n")[1]) from error
+        where, text = first_error(error, "the file")
+        raise LabError(f"{path}: {text}", what=where, remedy=__doc__.split("\n\n")[1]) from error
     _check(sites, path)
     return sites
 

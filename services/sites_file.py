@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from datacast.core.errors import DatacastError
 
 from . import durable
+from .validation import first_error
 
 SITES_MAX = 256
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,31}$"
@@ -79,12 +80,9 @@ def read(path: Path) -> Sites:
 
 def first_of(path: Path, error: ValidationError) -> str:
     """What is wrong there, for a person."""
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"] if part != "[key]") or "the file"
-    if first["type"] != "string_pattern_mismatch":
-        return f"{path}: {where}: {first['msg']}"
-    form = "https://HOST:PORT" if where.endswith("url") else "a name of letters, digits, '.', '_' and '-', 32 at most"
-    return f"{path}: {where}: {first['input']!r} is not {form}"
+    name = "a name of letters, digits, '.', '_' and '-', 32 at most"
+    _, text = first_error(error, "the file", form=lambda key: "https://HOST:PORT" if key == "url" else name)
+    return f"{path}: {text}"
 
 
 def _check(path: Path, sites: Sites) -> None:

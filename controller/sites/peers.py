@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from datacast.services.problems import Problem
 from datacast.services.sites_file import SiteError
 from datacast.services.tls import Identity, TlsError, explain, https_context
+from datacast.services.validation import first_error
 
 from .directory import Directory
 from .patience import Patience
@@ -195,9 +196,8 @@ class Peers:
         try:
             return Orders.model_validate(told)
         except ValidationError as error:
-            raise SiteError(
-                f"site {name} orders what cannot be read: {error.errors()[0]}", name, "bad_answer"
-            ) from error
+            text = f"site {name} orders what cannot be read: {first_error(error)[1]}"
+            raise SiteError(text, name, "bad_answer") from error
 
     async def _open(self, peer: Peer) -> None:
         """Whatever it answers, and whether it does: the question itself is what fails where something is wrong."""
@@ -225,9 +225,8 @@ class Peers:
         try:
             return Held.model_validate(told)
         except ValidationError as error:
-            raise SiteError(
-                f"site {name} tells what cannot be read: {error.errors()[0]}", name, "bad_answer"
-            ) from error
+            text = f"site {name} tells what cannot be read: {first_error(error)[1]}"
+            raise SiteError(text, name, "bad_answer") from error
 
     async def stream(self, name: str, group: str, first: int, last: int, etag: str) -> AsyncGenerator[bytes, None]:
         """Bytes of an object, as they come. Raises SiteError: `not_yet` (it has not got them either), `changed`,

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from datacast.controller.southbound.errors import SwitchError
 from datacast.core.constants import LABEL_ADJ, P4_LOOP_OUT, P4_SEGMENT_MAX
 from datacast.services.tls import is_local
+from datacast.services.validation import WORDS, first_error
 
 PORT_MAX = 65534
 """DC_PORT_MAX: ports travel as 16 bits in a route."""
@@ -28,16 +29,10 @@ NODE_MSD = P4_SEGMENT_MAX
 Name = Annotated[str, Field(min_length=1, max_length=64)]
 Mac = Annotated[str, StringConstraints(pattern=r"^([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}$", to_lower=True)]
 Address = Annotated[str, Field(pattern=r"^\S+:\d{1,5}$")]
-WORDS = {
-    "extra_forbidden": "unknown key",
-    "missing": "is missing",
-    "tuple_type": "must be a list",
-    "int_type": "must be a whole number",
-    "int_parsing": "must be a whole number",
-    "model_type": "must hold keys and values (docs/dataplanes.md shows a whole file)",
-    "model_attributes_type": "must hold keys and values (docs/dataplanes.md shows a whole file)",
-}
+KEYS = "must hold keys and values (docs/dataplanes.md shows a whole file)"
+SAID = {**WORDS, "model_type": KEYS, "model_attributes_type": KEYS}
 """What pydantic says in its own terms."""
+ADDRESS = "an address and a port, such as 127.0.0.1:6653"
 PATTERNS = {"mac": "an Ethernet address such as 02:00:00:00:00:01"}
 
 
@@ -216,13 +211,8 @@ def parse(data: Any, where: str = "") -> Southbound:
     try:
         return Southbound.model_validate(data)
     except ValidationError as error:
-        first = error.errors()[0]
-        path = ".".join(str(part) for part in first["loc"])
-        text = WORDS.get(first["type"]) or str(first["msg"]).removeprefix("Value error, ")
-        if first["type"] == "string_pattern_mismatch":
-            key = str(first["loc"][-1])
-            text = f"{first['input']!r} is not {PATTERNS.get(key, 'an address and a port, such as 127.0.0.1:6653')}"
-        raise SwitchError("bad_config", f"{path}: {text}" if path else text, what=path, where=where) from error
+        path, text = first_error(error, words=SAID, form=lambda key: PATTERNS.get(key, ADDRESS))
+        raise SwitchError("bad_config", text, what=path, where=where) from error
 
 
 def load(path: str | Path) -> Southbound:
