@@ -535,6 +535,50 @@ static void a_tree_that_has_just_begun_or_ran_dry_has_no_patience(void)
   free(s);
 }
 
+static void asks(dc_source *s, dc_time now, uint32_t seq, uint32_t lag, uint32_t cache, const struct dc_segment *ret)
+{
+  struct dc_header h = {.type = DC_TYPE_INTEREST,
+                        .tree = 1,
+                        .seq = seq,
+                        .stops = 1,
+                        .lag = dc_lag_code(lag),
+                        .cache = dc_cache_code(cache)};
+  dc_source_handle(s, now, &h, ret);
+}
+
+/* Of all children: how many numbers the slowest has not asked for, and the least store. Sent or not makes no difference. */
+static void a_rule_learns_of_the_slowest_and_of_the_least_store(void)
+{
+  said = 1000000000;
+  dc_source *s = make_with(&rule, said, 1, 0, 100000);
+  dc_time now = 1000;
+  for (uint32_t seq = 0; seq < 30; seq++, now += 100 * DC_US) {
+    asks(s, now, seq, 0, 128 * 1024, &to_a);
+    assert(learnt.lag == (seq == 0 ? 0 : 1) && learnt.depth == (seq == 0 ? 128 * 1024 : 64 * 1024) / 1250);
+    asks(s, now, seq, 0, 64 * 1024, &to_b);
+    assert(learnt.lag == 0 && learnt.depth == 64 * 1024 / 1250);
+    if (seq % 2 == 0)
+      dc_source_poll(s, now, tx, CAP);
+  }
+  while (dc_source_poll(s, now += DC_MS, tx, CAP) > 0)
+    ;
+  for (uint32_t seq = 30; seq < 50; seq++, now += 100 * DC_US) {
+    asks(s, now, seq, 0, 128 * 1024, &to_a); /* the other one stands still */
+    assert(learnt.lag == seq - 29);
+  }
+  asks(s, now, 30, 10, 64 * 1024, &to_b); /* it goes on, and tells of one that is behind it */
+  assert(learnt.lag == 49 - 30 + 10);
+  now += 151 * DC_MS;
+  asks(s, now, 50, 0, 128 * 1024, &to_a); /* it waits for an answer: it counts, however long it is silent */
+  assert(learnt.lag == 50 - 30 + 10);
+  while (dc_source_poll(s, now += DC_MS, tx, CAP) > 0)
+    ;
+  now += 151 * DC_MS;
+  asks(s, now, 51, 0, 128 * 1024, &to_a); /* now it does not */
+  assert(learnt.lag == 0 && learnt.depth == 128 * 1024 / 1250);
+  free(s);
+}
+
 int main(void)
 {
   packets_of_nothing_and_no_burst_are_one();
@@ -560,6 +604,7 @@ int main(void)
   old_return_segments_make_room_for_new_ones();
   return_segments_of_what_was_cut_off_make_room();
   small_arrays_lose_nothing();
+  a_rule_learns_of_the_slowest_and_of_the_least_store();
   puts("source ok");
   return 0;
 }
