@@ -82,8 +82,6 @@ static uint64_t held(const struct state *s, uint64_t rate, dc_time t)
   return rate / 1000 * (t / DC_US) / 1000 / (8 * (uint64_t)s->p.packet_bytes);
 }
 
-static uint64_t path(const struct state *s) { return held(s, s->base, s->reach != 0 ? s->reach : s->trip); }
-
 /* What a receiver has had that has asked for so many: credits grow at once and are given up with every fourth packet. */
 static uint32_t had(const struct state *s, uint32_t asked)
 {
@@ -97,6 +95,13 @@ static uint32_t had(const struct state *s, uint32_t asked)
     return (uint32_t)(n < slow ? n : slow);
   }
   return asked > s->step[0].w ? asked - s->step[0].w : 0;
+}
+
+/* What the way to the slowest holds at R: no more than its credits, however long it stood still when it was timed. */
+static uint64_t path(const struct state *s)
+{
+  uint64_t n = held(s, s->base, s->reach != 0 ? s->reach : s->trip), w = s->low - had(s, s->low);
+  return n < w ? n : w;
 }
 
 static uint64_t clamped(const struct state *s, uint64_t rate) { return clamp(s, rate < s->most ? rate : s->most); }
@@ -233,7 +238,9 @@ static void find(struct state *s, dc_time now, uint32_t lag)
       least = s->before / CREEP;
     if (bound < least)
       bound = least;
-    if (bound < s->base && s->sent - s->from_sent > moved + 1)
+    /* Less on the way than it may have there: it has credits for all of that, and a deep tree is only being filled. */
+    bool few = s->sent - had(s, s->low) < target_of(s);
+    if (!few && bound < s->base && s->sent - s->from_sent > moved + 1)
       s->base = clamp(s, bound);
     return;
   }
@@ -273,7 +280,9 @@ static void lost(struct state *s, dc_time now, uint32_t seq)
   uint32_t stood = x < 0 ? 0 : x < s->allow ? (uint32_t)x : s->allow;
   s->allow = stood / 2 < ALLOW ? ALLOW : stood / 2;
   s->ceiling = s->base < s->rate || over ? s->base : s->rate;
-  s->most = clamp(s, s->ceiling / 10 * 8);
+  if (s->limit != 0 && s->limit < s->ceiling)
+    s->ceiling = s->limit; /* a part of what is not sent drains no queue */
+  s->most = clamp(s, s->ceiling / 10 * 7);
   s->probe = 1;
   if (s->mode == START) {
     s->mode = FOLLOW;

@@ -153,7 +153,7 @@ static void steady_waits_for_a_host_that_stands_still(void)
   assert(crept[0] == 0 && crept[1] > 80 * DC_MS && crept[1] < 130 * DC_MS && crept[2] == 0);
 }
 
-static void steady_falls_by_a_fifth_at_a_loss_once_per_window(void)
+static void steady_falls_by_three_tenths_at_a_loss_once_per_window(void)
 {
   const struct dc_cc_ops *cc = dc_cc_find("steady");
   start_fluid(cc);
@@ -163,16 +163,42 @@ static void steady_falls_by_a_fifth_at_a_loss_once_per_window(void)
   struct dc_cc_event lost = {
       .duplicate = true, .retx = true, .seq = fluid.seq - 2, .next_seq = fluid.seq, .depth = DEPTH};
   cc->interest(state, fluid.now, &lost);
-  assert(cc->rate(state) == params.rate_max / 10 * 8);
+  assert(cc->rate(state) == params.rate_max / 10 * 7);
   lost.seq++; /* sent before the first was told */
   cc->interest(state, fluid.now + 10 * DC_MS, &lost);
-  assert(cc->rate(state) == params.rate_max / 10 * 8);
+  assert(cc->rate(state) == params.rate_max / 10 * 7);
   lost.seq += 2, lost.next_seq += 2;
   cc->interest(state, fluid.now + 20 * DC_MS, &lost);
-  assert(cc->rate(state) == params.rate_max / 10 * 8 / 10 * 8);
+  assert(cc->rate(state) == params.rate_max / 10 * 7 / 10 * 7);
   while (fluid.now < 300 * DC_MS) /* and comes back */
     flow(cc, 1e9);
   assert(cc->rate(state) == params.rate_max);
+}
+
+/* A queue is full although everybody keeps to his share: only what is less than that empties it. */
+static void steady_falls_below_its_share_at_a_loss(void)
+{
+  const struct dc_cc_ops *cc = dc_cc_find("steady");
+  start_fluid(cc);
+  while (fluid.now < 100 * DC_MS)
+    flow(cc, 1e9);
+  cc->told(state, fluid.seq, params.rate_max / 4);
+  struct dc_cc_event lost = {
+      .duplicate = true, .retx = true, .seq = fluid.seq - 2, .next_seq = fluid.seq, .depth = DEPTH};
+  cc->interest(state, fluid.now, &lost);
+  assert(cc->rate(state) == params.rate_max / 4 / 10 * 7);
+}
+
+/* While a deep tree is filled the slowest is behind by its depth, and nothing else is known of it. */
+static void steady_is_not_slowed_by_the_depth_of_a_tree(void)
+{
+  const struct dc_cc_ops *cc = dc_cc_find("steady");
+  start_fluid(cc);
+  for (uint32_t k = 1; k < 100; k++) {
+    struct dc_cc_event e = {.lag = k < 9 ? k : 9, .seq = 15 + k, .next_seq = k + 1, .depth = DEPTH};
+    cc->interest(state, (dc_time)k * PACKET * 2, &e); /* rate_init is half a gigabit */
+    assert(cc->rate(state) >= params.rate_init);
+  }
 }
 
 /* Where the slowest stands still its timers end, and its own queue may drop: others' share of the way is not at stake. */
@@ -273,7 +299,9 @@ int main(void)
   every_rule_stays_between_its_limits();
   steady_finds_the_slowest_rate_without_a_duplicate();
   steady_waits_for_a_host_that_stands_still();
-  steady_falls_by_a_fifth_at_a_loss_once_per_window();
+  steady_falls_by_three_tenths_at_a_loss_once_per_window();
+  steady_falls_below_its_share_at_a_loss();
+  steady_is_not_slowed_by_the_depth_of_a_tree();
   steady_is_not_cut_by_losses_of_who_stands_still();
   steady_tells_what_the_path_holds();
   puts("cc ok");
