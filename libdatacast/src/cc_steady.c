@@ -238,8 +238,9 @@ static void find(struct state *s, dc_time now, uint32_t lag)
       least = s->before / CREEP;
     if (bound < least)
       bound = least;
-    /* Less on the way than it may have there: it has credits for all of that, and a deep tree is only being filled. */
-    bool few = s->sent - had(s, s->low) < target_of(s);
+    /* It has credits for all that is on the way, and half of the room is left: perhaps a deep tree is only being filled. */
+    uint64_t sent = s->sent - had(s, s->low);
+    bool few = sent < s->p.credits && sent < room_of(s) / 2;
     if (!few && bound < s->base && s->sent - s->from_sent > moved + 1)
       s->base = clamp(s, bound);
     return;
