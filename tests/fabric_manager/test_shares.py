@@ -90,7 +90,8 @@ def test_no_group_can_have_more_without_taking_from_one_that_has_no_more_than_it
     sums = total(trees, rate, groups)
     level = sums / weight
     for group in range(groups):
-        keep = [sums[g] * (1 - 1e-6) if level[g] <= level[group] * (1 + 1e-6) else 0.0 for g in range(groups)]
+        # The solver's own inaccuracy (1e-7 of a rate, seen as 1.2e-6 of a level) makes no group richer.
+        keep = [sums[g] * (1 - 1e-6) if level[g] <= level[group] * (1 + 1e-5) else 0.0 for g in range(groups)]
         could = most_for(group, capacity, trees, most, keep)
         assert could <= sums[group] * (1 + 1e-3) + 1e-4, (group, sums, could)
 
