@@ -9,18 +9,17 @@ import os
 import sys
 from pathlib import Path
 
+from datacast.lab.namespace import CLONE_NEWNS, enter
 from datacast.lab.processes import in_child
 from datacast.lab.services import MODULES, Order
+from datacast.services.nursery import call
 
 for module in (*MODULES.values(), "datacast.master.main"):  # the last one for workers, which fabric managers fork
     importlib.import_module(module)
 
 _OWN = os.getpid()
-_PR_SET_NAME = 15
-_NEW_NETWORK, _NEW_MOUNTS = 0x40000000, 0x00020000
 _ARGUMENTS = slice(45, 49)
 """Where the kernel says, in /proc/PID/stat, that arguments and environment begin and end."""
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def main(arguments: list[str]) -> None:
@@ -35,11 +34,12 @@ def main(arguments: list[str]) -> None:
     os.environ.update(order.environment)
     _show(order)
     if order.inside is not None:
-        _enter(order.inside)
+        enter(f"/proc/{order.inside}/ns/net")
+        enter(f"/proc/{order.inside}/ns/mnt", CLONE_NEWNS)
     os.chdir(order.folder)
     sys.argv = order.command
     name = Path(order.command[0]).name
-    _libc.prctl(_PR_SET_NAME, name.encode()[:15], 0, 0, 0)
+    call(name)
     try:
         importlib.import_module(MODULES[name]).main(order.command[1:])
     finally:
@@ -68,11 +68,3 @@ def _show(order: Order) -> None:
 def _write(begin: int, end: int, words: list[str]) -> None:
     text = b"".join(os.fsencode(word) + b"\0" for word in words)[: end - begin - 1]
     ctypes.memmove(begin, text.ljust(end - begin, b"\0"), end - begin)
-
-
-def _enter(pid: int) -> None:
-    """Raises OSError."""
-    for kind, flag in (("net", _NEW_NETWORK), ("mnt", _NEW_MOUNTS)):
-        with open(f"/proc/{pid}/ns/{kind}") as file:
-            if _libc.setns(file.fileno(), flag):
-                raise OSError(ctypes.get_errno(), f"cannot enter the {kind} namespace of process {pid}")

@@ -10,9 +10,16 @@ from typing import TypeVar
 
 from datacast.lab.errors import LabError
 
-CLONE_NEWNET = 0x40000000
+CLONE_NEWNET, CLONE_NEWNS = 0x40000000, 0x00020000
 _libc = ctypes.CDLL(None, use_errno=True)
 T = TypeVar("T")
+
+
+def enter(namespace: str, kind: int = CLONE_NEWNET) -> None:
+    """The thread that calls, or a process of one thread. Raises OSError."""
+    with open(namespace) as file:
+        if _libc.setns(file.fileno(), kind) != 0:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), namespace)
 
 
 def inside(namespace: str, make: Callable[[], T]) -> T:
@@ -21,15 +28,10 @@ def inside(namespace: str, make: Callable[[], T]) -> T:
     result: list[T] = []
     problem: list[BaseException] = []
 
-    def enter() -> None:
-        with open(namespace) as file:
-            if _libc.setns(file.fileno(), CLONE_NEWNET) != 0:
-                raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-
     def run() -> None:
         try:
             try:
-                enter()
+                enter(namespace)
             except OSError as error:
                 text = f"cannot enter the network namespace {namespace}: {error.strerror}"
                 raise LabError(text, what=namespace, remedy="run as root") from error

@@ -133,6 +133,11 @@ class Nursery:
             os.waitpid(self.pid, 0)
 
 
+def call(name: str) -> None:
+    """This process, in lists."""
+    ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode()[:15], 0, 0, 0)
+
+
 def adopt() -> None:
     """Workers whose nursery is gone are this process's own children then."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -155,7 +160,7 @@ def _alone(keep: socket.socket, name: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is its parent's
     logging.root.handlers.clear()
     sys.stdin, sys.stdout, sys.stderr = (os.fdopen(n, "r" if n == 0 else "w", closefd=False) for n in range(3))
-    ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode()[:15], 0, 0, 0)
+    call(name)
 
 
 def _serve(asked: socket.socket, main: Main) -> NoReturn:
