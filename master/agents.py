@@ -13,11 +13,9 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any
 
-import msgspec
-
 from datacast.services.tls import PLAIN, Security
 
-from .signalling import Connection, Results, Said, SignallingError
+from .signalling import Connection, Said, SignallingError
 
 WARM_MAX = 64
 """Connections that no group needs. An agent takes 128 of others in all."""
@@ -51,7 +49,7 @@ class _Shared:
         children = [{"n": name, "a": address} for name, address in others.items() if name != self.name]
         tree = {"n": self.name, "a": self.address, **({"c": children} if children else {})}
         with contextlib.suppress(SignallingError):
-            await self.connection.request("ping", "", tree, timeout=PING_S)
+            await self.connection.ask("ping", "", tree, timeout=PING_S)
 
     def _event(self, event: dict[str, Any]) -> None:
         line = self.users.get(str(event.get("group")))
@@ -148,16 +146,12 @@ class Line:
         everyone: dict[str, Any] | None = None,
         timeout: float = 2.0,
         patience: float = 0.0,
-    ) -> msgspec.Raw:
+    ) -> Said:
         """As Connection.ask."""
         if self._shared is None:
             raise SignallingError(f"no connection to {self.address}", what=self.address)
         self._shared.used = time.monotonic()
         return await self._shared.connection.ask(op, self.group, tree, everyone, timeout, patience, epoch=self.epoch)
-
-    async def request(self, op: str, tree: dict[str, Any], everyone: dict[str, Any], timeout: float) -> Results:
-        """As Connection.request."""
-        return Said(await self.ask(op, tree, everyone, timeout)).read()
 
     def leave(self) -> None:
         """The group needs it no more."""

@@ -207,9 +207,9 @@ class Crew:
         patience = REQUEST_S - timeout
         try:
             if len(trees) == 1:
-                return Said(await root.ask(op, trees[0], body, timeout, patience))
+                return await root.ask(op, trees[0], body, timeout, patience)
             # The source has had each of them, and carried out the first.
-            return Said(*await asyncio.gather(*(root.ask(op, tree, body, timeout, patience) for tree in trees)))
+            return Said.together(await asyncio.gather(*(root.ask(op, tree, body, timeout, patience) for tree in trees)))
         except SignallingError as error:
             if self._may_lead(lead):
                 self._pass_over(lead, error)
@@ -329,7 +329,7 @@ class Crew:
         for member in members:
             if not (results.get(member.name) or {}).get("ok"):
                 self.suspect(member)
-        await self._replay(lead, self._root.request, waits=False)
+        await self._replay(lead, self._root.ask, waits=False)
 
     async def close(self, reason: str, keep: bool) -> None:
         """Tell all members, as far as they can be reached, and end the connection."""
@@ -382,7 +382,7 @@ class Crew:
         try:
             await connection.connect(VISIT_S)
             part = {"n": member.name, "a": member.addr}
-            await connection.request("close", self.group, part, {"reason": reason, "keep": keep}, REQUEST_S)
+            await connection.ask("close", self.group, part, {"reason": reason, "keep": keep}, REQUEST_S)
         except SignallingError as error:
             log.info("group %s: %s: %s", self.group, member.name, error)
         finally:
@@ -503,7 +503,7 @@ class Crew:
         stranger = self._again and not member.met
         if self._adopted or not stranger:
             me = {"n": member.name, "a": member.addr}
-            result = (await connection.request("status", self.group, me, None, REQUEST_S)).get(member.name, {})
+            result = (await connection.ask("status", self.group, me, None, REQUEST_S)).read().get(member.name, {})
             if result.get("code") == "no_group":  # its agent was started again
                 member.opened, member.position = False, 0
             elif member.role == "receiver" and result.get("ok") and (not stranger or result.get("state") == "done"):
@@ -519,9 +519,9 @@ class Crew:
         part = {"n": member.name, "a": member.addr, "b": self._opening(member)}
         if stranger:
             body = {"reason": "another master has taken over", "keep": True}
-            await connection.request("close", self.group, {"n": member.name, "a": member.addr}, body, REQUEST_S)
+            await connection.ask("close", self.group, {"n": member.name, "a": member.addr}, body, REQUEST_S)
         member.met = self._began = True
-        opened = await connection.request("open", self.group, part, self._opening(None), REQUEST_S)
+        opened = (await connection.ask("open", self.group, part, self._opening(None), REQUEST_S)).read()
         if (result := opened.get(member.name, {})).get("code") in ("busy", "walking"):  # with what it has of the file
             raise SignallingError(str(result.get("error")), what=member.name)
         if not result.get("ok"):
@@ -530,15 +530,15 @@ class Crew:
             return
         member.opened = True
 
-        async def ask(op: str, part: dict[str, Any], body: dict[str, Any], timeout: float) -> Results:
-            return await connection.request(op, self.group, part, body, timeout)
+        async def ask(op: str, part: dict[str, Any], body: dict[str, Any], timeout: float) -> Said:
+            return await connection.ask(op, self.group, part, body, timeout)
 
         if await self._replay(member, ask):
             member.suspect, member.heard, member.away_since = False, time.monotonic(), None
             self._rewire = True
             log.warning("group %s: %s is back", self.group, member.name)
 
-    async def _replay(self, member: Member, ask: Callable[..., Awaitable[Results]], waits: bool = True) -> bool:
+    async def _replay(self, member: Member, ask: Callable[..., Awaitable[Said]], waits: bool = True) -> bool:
         """Entries of the log that a member has not acknowledged, one after another. False when it broke off. `waits`:
         for one that has no room for more, until it has received some."""
         part = {"n": member.name, "a": member.addr}
@@ -547,7 +547,7 @@ class Crew:
                 return False  # nobody asks for more: a source at its limit would never take the rest
             entry = self._log[index := member.position]
             try:
-                results = await ask(entry.op, part, {"n": index + 1, **entry.body}, REQUEST_S)
+                results = (await ask(entry.op, part, {"n": index + 1, **entry.body}, REQUEST_S)).read()
                 result = results.get(member.name)
                 if (result or {}).get("code") == "limit" and not member.aside:
                     if waits and await self._has_moved(member, ask, part):
@@ -560,11 +560,11 @@ class Crew:
                 return False
         return True
 
-    async def _has_moved(self, member: Member, ask: Callable[..., Awaitable[Results]], part: dict[str, Any]) -> bool:
+    async def _has_moved(self, member: Member, ask: Callable[..., Awaitable[Said]], part: dict[str, Any]) -> bool:
         """A moment later. One that stands still, far behind the others, is served when they are done. Raises
         SignallingError."""
         await asyncio.sleep(LIMIT_S)
-        result = answer_of(await ask("status", part, {}, REQUEST_S), member.name)
+        result = answer_of((await ask("status", part, {}, REQUEST_S)).read(), member.name)
         if not result.get("ok"):
             return False
         member.heard, before = time.monotonic(), member.bytes
@@ -580,8 +580,8 @@ class Crew:
         connection = self._connection(member)
         try:
             await connection.connect(VISIT_S)
-            told = await connection.request("ping", self.group, {"n": member.name, "a": connection.address}, None)
-            return bool(answer_of(told, member.name).get("ok"))
+            told = await connection.ask("ping", self.group, {"n": member.name, "a": connection.address}, None)
+            return bool(answer_of(told.read(), member.name).get("ok"))
         except SignallingError:
             return False
         finally:

@@ -67,11 +67,6 @@ class Counts(Mapping[str, Figures]):
         row, column = self._trees.get(str(tree)), self._names.get(name)
         return None if row is None or column is None else self._values[row * len(self._names) + column]
 
-    def by_tree(self, name: str) -> Sequence[int | float | None]:
-        """In the order of the trees."""
-        column = self._names.get(name)
-        return self._values[column :: len(self._names)] if column is not None else [None] * len(self._trees)
-
     @staticmethod
     def column(counts: Iterable[Counts], tree: int | str, name: str) -> list[int | float | None]:
         """`of` each of these: most have the same names."""

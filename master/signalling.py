@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -55,6 +55,10 @@ class Said:
     def __init__(self, *parts: msgspec.Raw) -> None:
         """Of several messages, the first of which says most of who had all of them."""
         self._parts = parts
+
+    @classmethod
+    def together(cls, said: Iterable[Said]) -> Said:
+        return cls(*(part for one in said for part in one._parts))
 
     def read(self) -> Results:
         """By member. What is none is left out: nothing of it came."""
@@ -188,19 +192,6 @@ class Connection:
             if self._on_close:
                 self._on_close()
 
-    async def request(
-        self,
-        op: str,
-        group: str,
-        tree: dict[str, Any] | bytes,
-        everyone: dict[str, Any] | None = None,
-        timeout: float = 2.0,
-        patience: float = 0.0,
-        epoch: int | None = None,
-    ) -> Results:
-        """As `ask`, and the answers read."""
-        return Said(await self.ask(op, group, tree, everyone, timeout, patience, epoch)).read()
-
     async def ask(
         self,
         op: str,
@@ -210,7 +201,7 @@ class Connection:
         timeout: float = 2.0,
         patience: float = 0.0,
         epoch: int | None = None,
-    ) -> msgspec.Raw:
+    ) -> Said:
         """`tree`: a tree_message, perhaps as framing.text already. Send a request and wait for the aggregated
         acknowledgement, {member: result}. Raises SignallingError when the connection is gone or nothing comes in
         time. The request is written before the first suspension, so requests are carried out in the order of the
@@ -243,7 +234,7 @@ class Connection:
                     f"{self.address} did not acknowledge {op} within {timeout + patience + GRACE_S:g} s",
                     what=self.address,
                 )
-            return future.result()
+            return Said(future.result())
         finally:
             future.cancel()
             self._waiting.pop(number, None)

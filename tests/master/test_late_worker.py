@@ -54,10 +54,10 @@ async def ask(agent: Agent) -> dict:
     connection = Connection(agent.address, lambda event: None, name="h")
     await connection.connect(2.0)
     try:
-        asked = asyncio.create_task(connection.request("status", "g", {"n": "h", "a": ""}, timeout=0.0))
+        asked = asyncio.create_task(connection.ask("status", "g", {"n": "h", "a": ""}, timeout=0.0))
         await asyncio.sleep(0.02)  # it is written
         time.sleep(0.8)  # what a worker with too much to do looks like
-        return await asked
+        return (await asked).read()
     finally:
         await connection.close()
 

@@ -45,7 +45,7 @@ async def _ask(answers: list[bytes]) -> tuple[Any, list[Any]]:
     connection = Connection(f"127.0.0.1:{server.sockets[0].getsockname()[1]}", events.append, name="h0")
     await connection.connect(5)
     try:
-        result = await connection.request("ping", "g", {"n": "h0"}, timeout=5)
+        result = (await connection.ask("ping", "g", {"n": "h0"}, timeout=5)).read()
     except SignallingError as error:
         result = error
     reading = connection._reading
