@@ -11,15 +11,16 @@
 
 /* When the queueing discipline is full: about a 9,000-byte frame at 100 Mbit/s. */
 #define RETRY_AFTER (500 * DC_US)
-/* A frame that the way takes never (a virtual cable whose other end has a smaller MTU says ENOBUFS) must not hold up the
- * rest: the first goes when so many tries saw nothing leave but hellos. */
-enum { TRIES_MAX = 400 };
-
-_Static_assert((PORT_QUEUE & (PORT_QUEUE - 1)) == 0, "the queue's length is a mask");
 
 static struct netport *of(struct port *p) { return (struct netport *)(void *)p; }
 
-static struct dc_tx *at(struct netport *p, uint32_t i) { return &p->queue[(p->head + i) & (PORT_QUEUE - 1)]; }
+/* The frames that leave next and stand side by side, from number `from` of all on; *n of them. */
+static struct dc_tx *next(struct netport *p, uint32_t from, uint32_t *n)
+{
+  uint32_t place = 0;
+  *n = backlog_run(&p->backlog, from, &place);
+  return &p->queue[place];
+}
 
 /* ---- in ---- */
 
@@ -60,49 +61,70 @@ static unsigned rx(struct port *port, struct engine *e, dc_time now, bool *more)
 
 /* ---- out ---- */
 
-static void drop_first(struct netport *p)
+/* All but the first n frames go. */
+static void drop_after(struct netport *p, uint32_t n)
 {
-  buf_unref(at(p, 0)->buf);
-  p->head = (p->head + 1) & (PORT_QUEUE - 1);
-  p->n--;
+  uint32_t run;
+  for (uint32_t i = n; i < backlog_n(&p->backlog); i += run) {
+    const struct dc_tx *tx = next(p, i, &run);
+    for (uint32_t k = 0; k < run; k++)
+      buf_unref(tx[k].buf);
+  }
+  backlog_cut(&p->backlog, n);
 }
 
-/* What stays longer than this round must not hold the receive ring's slots. */
+static void drop_first(struct netport *p, uint32_t n)
+{
+  uint32_t run;
+  const struct dc_tx *tx = next(p, 0, &run);
+  for (uint32_t i = 0; i < n; i++)
+    buf_unref(tx[i].buf);
+  backlog_sent(&p->backlog, n);
+}
+
+/* What stays longer than this round must not hold the receive ring's slots. False: there is no room to keep it in. */
+static bool keep_one(struct netport *p, struct dc_tx *tx)
+{
+  if (tx->buf == NULL || tx->buf->pool != NULL || tx->buf->stays)
+    return true;
+  struct dc_buf *copy = bufpool_get(p->pool, tx->len);
+  if (copy == NULL)
+    return false;
+  memcpy(copy->data, tx->buf->data + tx->off, tx->len);
+  buf_unref(tx->buf);
+  tx->buf = copy;
+  tx->off = 0;
+  return true;
+}
+
 static void keep(struct netport *p)
 {
-  for (uint32_t i = 0; i < p->n; i++) {
-    struct dc_tx *tx = at(p, i);
-    if (tx->buf == NULL || tx->buf->pool != NULL || tx->buf->stays)
-      continue;
-    struct dc_buf *copy = bufpool_get(p->pool, tx->len);
-    if (copy == NULL) { /* the pool is at its bound: an empty entry cannot stay in a queue, so the rest goes */
-      p->extra.no_buffer += p->n - i;
-      while (p->n > i) {
-        buf_unref(at(p, p->n - 1)->buf);
-        p->n--;
+  uint32_t all = backlog_n(&p->backlog), run;
+  for (uint32_t i = 0; i < all; i += run) {
+    struct dc_tx *tx = next(p, i, &run);
+    for (uint32_t k = 0; k < run; k++)
+      if (!keep_one(p,
+                    &tx[k])) { /* the pool is at its bound: an empty entry cannot stay in a queue, so the rest goes */
+        p->extra.no_buffer += all - i - k;
+        drop_after(p, i + k);
+        return;
       }
-      return;
-    }
-    memcpy(copy->data, tx->buf->data + tx->off, tx->len);
-    buf_unref(tx->buf);
-    tx->buf = copy;
-    tx->off = 0;
   }
 }
 
 static void flush(struct port *port, dc_time now)
 {
   struct netport *p = of(port);
-  while (p->n > 0 && !p->blocked) {
-    uint32_t run = PORT_QUEUE - p->head < p->n ? PORT_QUEUE - p->head : p->n;
+  while (!backlog_empty(&p->backlog) && !p->blocked) {
+    uint32_t run;
+    const struct dc_tx *tx = next(p, 0, &run);
     p->extra.calls++;
-    int sent = p->nif->ops->send(p->nif, &p->queue[p->head], run);
+    int sent = p->nif->ops->send(p->nif, tx, run);
     if (sent == -EAGAIN || sent == -ENOBUFS || sent == -ENOMEM) {
       p->extra.retries++;
-      if (sent == -ENOBUFS && ++p->tries > TRIES_MAX) {
+      if (sent == -ENOBUFS && backlog_refused(&p->backlog)) {
         p->extra.errors++;
-        p->tries = 0;
-        drop_first(p);
+        drop_first(p, 1);
         continue;
       }
       p->blocked = true;
@@ -111,14 +133,9 @@ static void flush(struct port *port, dc_time now)
       continue;
     } else if (sent < 0) {
       p->extra.errors++;
-      drop_first(p);
+      drop_first(p, 1);
     } else {
-      for (int i = 0; i < sent; i++) {
-        const uint8_t *type = at(p, 0)->prefix + 12;
-        if (type[0] != DC_ETHERTYPE_HELLO >> 8 || type[1] != (DC_ETHERTYPE_HELLO & 0xff))
-          p->tries = 0;
-        drop_first(p);
-      }
+      drop_first(p, (uint32_t)sent);
     }
   }
   keep(p);
@@ -145,19 +162,30 @@ static void put(struct dc_tx *to, const struct dc_tx *tx)
   memcpy(to, tx, offsetof(struct dc_tx, prefix) + tx->prefix_len);
 }
 
+static bool is_first(const struct dc_tx *tx)
+{
+  const uint8_t *rest = tx->buf == NULL ? NULL : tx->buf->data + tx->off;
+  return tx->prefix_len > 0 ? goes_first(tx->prefix, tx->prefix_len, rest, tx->len)
+                            : rest != NULL && goes_first(rest, tx->len, NULL, 0);
+}
+
 static void push(struct port *port, const struct dc_tx *tx, dc_time now)
 {
   struct netport *p = of(port);
   if (!fits(p, tx))
     return;
-  if (p->n == PORT_QUEUE && !p->blocked)
+  bool first = is_first(tx);
+  int place = backlog_put(&p->backlog, first);
+  if (place < 0 && !p->blocked) {
     flush(port, now);
-  if (p->n == PORT_QUEUE) {
+    place = backlog_put(&p->backlog, first);
+  }
+  if (place < 0) {
     p->extra.queue_full++;
     buf_unref(tx->buf);
     return;
   }
-  put(at(p, p->n++), tx);
+  put(&p->queue[place], tx);
 }
 
 /* Before all that waits: a link that is full is not down. */
@@ -175,13 +203,13 @@ static void hello(struct port *port, struct dc_tx *tx, unsigned zeros, dc_time n
   }
   if (!fits(p, tx))
     return;
-  if (p->n == PORT_QUEUE) { /* the newest goes, as ever */
-    buf_unref(at(p, --p->n)->buf);
+  bool taken;
+  struct dc_tx *place = &p->queue[backlog_put_ahead(&p->backlog, &taken)];
+  if (taken) {
+    buf_unref(place->buf);
     p->extra.queue_full++;
   }
-  p->head = (p->head - 1) & (PORT_QUEUE - 1);
-  p->n++;
-  put(at(p, 0), tx);
+  put(place, tx);
 }
 
 static const struct port_ops netport_ops = {.rx = rx, .push = push, .flush = flush, .hello = hello};
@@ -208,6 +236,7 @@ bool netport_open(struct netport *p, uint16_t number, struct netif *nif, struct 
   memcpy(p->base.neighbour, neighbour, 6);
   p->loop = loop;
   p->pool = pool;
+  p->backlog.most = PORT_QUEUE;
   p->retry = (struct timer){.fire = retry, .at = DC_NEVER};
   return lead_by(p, nif);
 }
@@ -216,8 +245,7 @@ static void stop(struct netport *p)
 {
   loop_timer(p->loop, &p->retry, DC_NEVER);
   p->blocked = false;
-  while (p->n > 0)
-    drop_first(p);
+  drop_after(p, 0);
   loop_unwatch(p->loop, &p->watch);
 }
 

@@ -1,12 +1,13 @@
 /* A port on a netif, with a bounded queue of frames to send.
  *
- * Frames gather in the queue during a round and leave with few system calls at its end. When the kernel takes no more
- * (EAGAIN: socket full; ENOBUFS: the queueing discipline dropped the frame), what is left waits here and is tried
- * again, so a short burst of our own is no loss; a full queue drops the newest. */
+ * Frames gather in the queue during a round and leave with few system calls at its end, hellos and interests first. When the
+ * kernel takes no more (EAGAIN: socket full; ENOBUFS: the queueing discipline dropped the frame), what is left waits here and is
+ * tried again, so a short burst of our own is no loss; a full queue drops the newest. */
 #ifndef DATAPATH_NETPORT_H
 #define DATAPATH_NETPORT_H
 
 #include "datacast/node.h"
+#include "datapath/backlog.h"
 #include "datapath/limits.h"
 #include "datapath/loop.h"
 #include "datapath/netif.h"
@@ -28,12 +29,11 @@ struct netport {
   struct bufpool *pool;
   struct watch watch;
   struct timer retry;
-  bool blocked;   /* the kernel said later; `retry` is set */
-  unsigned tries; /* in vain since the last frame left that was no hello */
+  bool blocked; /* the kernel said later; `retry` is set */
   struct netport_counters extra;
   struct dc_port_counters own; /* frames of this host's endpoints that did not pass its node */
-  uint32_t head, n;
-  struct dc_tx queue[PORT_QUEUE];
+  struct backlog backlog;
+  struct dc_tx queue[BACKLOG_PLACES];
 };
 
 /* Owns nif from now on. False: it cannot be watched. */
@@ -43,6 +43,6 @@ void netport_close(struct netport *p) __attribute__((nonnull));
 /* It leads by this netif from now on; what was queued is dropped. The old one is closed unless nif stands in its slot. */
 bool netport_replace(struct netport *p, struct netif *nif) __attribute__((nonnull));
 
-static inline bool netport_crowded(const struct netport *p) { return p->n >= PORT_QUEUE / 4; }
+static inline bool netport_crowded(const struct netport *p) { return p->backlog.data.n >= PORT_QUEUE / 4; }
 
 #endif

@@ -16,7 +16,6 @@ enum {
   DESCRIPTORS = 512,
   AGAIN_AFTER = 20 * 1000 /* ns; four jumbo frames at 10 Gbit/s */,
   QUEUE_AGAIN_AFTER = 500 * 1000 /* ns, of a kernel's queue that is full: a jumbo frame at 100 Mbit/s is 720 us */,
-  TRIES_MAX = 400 /* a frame that its way takes never must not hold up the rest */,
   SLACK = 8 /* two tags of VLANs */,
   ETHER_BYTES = 14,
   CRC_BYTES = 4
@@ -246,21 +245,24 @@ static unsigned transmit(struct dpdk_port *p, struct rte_mbuf **m, unsigned n)
   p->counters.bursts++;
   if (p->nif == NULL)
     return rte_eth_tx_burst(p->dev, p->queue, m, (uint16_t)n);
-  unsigned gone = mbuf_netif_send(p->nif, m, n, &p->counters.lost);
-  p->tries = gone > 0 ? 0 : p->tries + 1;
-  if (p->tries <= TRIES_MAX || p->nif->tells_carrier)
-    return gone;
-  p->tries = 0;
-  p->counters.lost++;
-  rte_pktmbuf_free(m[0]);
-  return 1;
+  return mbuf_netif_send(p->nif, m, n, &p->counters.lost);
+}
+
+/* Does it go before data? */
+static bool is_first(const struct rte_mbuf *m)
+{
+  const struct rte_mbuf *rest = m->next;
+  return goes_first(rte_pktmbuf_mtod(m, const uint8_t *), m->data_len,
+                    rest == NULL ? NULL : rte_pktmbuf_mtod(rest, const uint8_t *), rest == NULL ? 0 : rest->data_len);
 }
 
 /* Frames of the round that the device has not taken. */
 static void wait_or_drop(struct dpdk_port *p, unsigned from)
 {
   for (unsigned i = from; i < p->nout; i++) {
-    if (backlog_put(&p->backlog, p->out[i])) {
+    int place = backlog_put(&p->backlog, is_first(p->out[i]));
+    if (place >= 0) {
+      p->waiting[place] = p->out[i];
       p->counters.waited++;
       continue;
     }
@@ -269,14 +271,32 @@ static void wait_or_drop(struct dpdk_port *p, unsigned from)
   }
 }
 
+/* The frames that go next, PORT_BURST at most. */
+static unsigned gather(const struct dpdk_port *p, struct rte_mbuf **m)
+{
+  unsigned n = 0, run;
+  uint32_t place;
+  while (n < PORT_BURST && (run = backlog_run(&p->backlog, n, &place)) > 0) {
+    run = run < PORT_BURST - n ? run : PORT_BURST - n;
+    memcpy(&m[n], &p->waiting[place], run * sizeof(struct rte_mbuf *));
+    n += run;
+  }
+  return n;
+}
+
 static void send_backlog(struct dpdk_port *p)
 {
   struct rte_mbuf *m[PORT_BURST];
   unsigned n, sent;
   do {
-    n = backlog_next(&p->backlog, m, PORT_BURST);
+    n = gather(p, m);
     sent = transmit(p, m, n);
     backlog_sent(&p->backlog, sent);
+    if (sent < n && p->nif != NULL && !p->nif->tells_carrier && backlog_refused(&p->backlog)) {
+      p->counters.lost++;
+      rte_pktmbuf_free(m[sent]);
+      backlog_sent(&p->backlog, 1);
+    }
   } while (sent == n && !backlog_empty(&p->backlog));
 }
 
@@ -466,6 +486,16 @@ static void close_device(void *arg)
   (void)rte_eth_dev_close(p->dev);
 }
 
+static void free_backlog(struct dpdk_port *p)
+{
+  struct rte_mbuf *m[PORT_BURST];
+  unsigned n;
+  while ((n = gather(p, m)) > 0) {
+    rte_pktmbuf_free_bulk(m, n);
+    backlog_sent(&p->backlog, n);
+  }
+}
+
 void port_close(struct dpdk_port *p)
 {
   if (!p->open)
@@ -473,7 +503,7 @@ void port_close(struct dpdk_port *p)
   for (unsigned i = 0; i < p->nout; i++)
     rte_pktmbuf_free(p->out[i]);
   p->nout = 0;
-  backlog_free(&p->backlog);
+  free_backlog(p);
   if (p->nif != NULL)
     p->nif->ops->close(p->nif);
   else if (p->queue == 0)

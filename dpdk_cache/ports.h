@@ -6,9 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "backlog.h"
 #include "config.h"
 #include "packet.h"
+#include "datapath/backlog.h"
 #include "datapath/loop.h"
 #include "datapath/netif.h"
 #include "datapath/port.h"
@@ -47,11 +47,11 @@ struct dpdk_port {
   _Atomic uint64_t link_interrupts;
   bool spreads;    /* the device gives frames to its queues by their labels */
   dc_time kick_at; /* when to send the backlog once more; DC_NEVER: it is empty */
-  unsigned tries;  /* in vain, since the last frame left */
   struct watch watch;
   struct rte_mbuf *out[PORT_BURST];
   unsigned nout;
   struct backlog backlog;
+  struct rte_mbuf *waiting[BACKLOG_PLACES];
   struct port_faults faults;
   _Atomic dc_time heard; /* queue > 0: when frames of Datacast last came in, for worker 0 */
   dc_time heard_told;    /* queue 0: the newest of it that the link was told */

@@ -1,4 +1,5 @@
-/* A port's queue on a netif that takes what the test lets it: what waits leaves in order, a hello before all of it. */
+/* A port's queue on a netif that takes what the test lets it: what waits leaves in order, interests before data, a hello before
+ * all of it. */
 #include "datapath/netport.h"
 
 #include <errno.h>
@@ -11,7 +12,7 @@ static struct bufpool pool;
 static struct netport port;
 static unsigned room;        /* frames that the netif takes */
 static int later = -ENOBUFS; /* how it says that it takes no more for now */
-static uint8_t sent[2 * PORT_QUEUE];
+static uint8_t sent[BACKLOG_PLACES];
 static unsigned n;
 
 static int take(struct netif *nif, const struct dc_tx *tx, unsigned count)
@@ -43,6 +44,16 @@ static void push(uint8_t mark)
   port.base.ops->push(&port.base, &tx, loop.now);
 }
 
+/* Its first byte is the mark, as of all. */
+static void ask(uint8_t mark)
+{
+  struct dc_tx tx = frame(mark);
+  tx.prefix[12] = DC_ETHERTYPE_MPLS >> 8, tx.prefix[13] = DC_ETHERTYPE_MPLS & 0xff;
+  dc_label_write(tx.buf->data, DC_LABEL_LOCAL, true);
+  tx.buf->data[DC_LABEL_LEN] = DC_VERSION << 4 | DC_TYPE_INTEREST;
+  port.base.ops->push(&port.base, &tx, loop.now);
+}
+
 static void hello(uint8_t mark)
 {
   struct dc_tx tx = {.prefix_len = DC_ETHER_LEN};
@@ -69,7 +80,22 @@ static void test_a_hello_leaves_before_what_waits(void)
   CHECK(n == 4 && sent[0] == 99 && sent[1] == 3 && sent[3] == 5 && pool.in_use == 0);
 }
 
-static void test_a_full_queue_gives_its_newest_frame_for_it(void)
+static void test_interests_leave_before_data_that_waits(void)
+{
+  push(1);
+  push(2);
+  ask(11);
+  leave(1); /* of what the link takes first */
+  CHECK(n == 1 && sent[0] == 11 && port.blocked);
+  push(3);
+  ask(12);
+  ask(13);
+  hello(99);
+  leave(PORT_QUEUE);
+  CHECK(n == 6 && sent[0] == 99 && sent[1] == 12 && sent[2] == 13 && sent[3] == 1 && sent[5] == 3 && pool.in_use == 0);
+}
+
+static void test_a_full_queue_has_room_for_interests_and_gives_the_newest_of_them_for_a_hello(void)
 {
   uint64_t before = port.extra.queue_full;
   leave(0);
@@ -81,10 +107,17 @@ static void test_a_full_queue_gives_its_newest_frame_for_it(void)
   CHECK(port.extra.queue_full == before);
   push(3);
   CHECK(port.extra.queue_full == before + 1 && pool.in_use == PORT_QUEUE);
+  for (uint8_t i = 0; i < BACKLOG_FIRST; i++)
+    ask(i);
+  CHECK(port.extra.queue_full == before + 1);
+  ask(200);
+  CHECK(port.extra.queue_full == before + 2 && pool.in_use == PORT_QUEUE + BACKLOG_FIRST);
   hello(99);
-  CHECK(port.extra.queue_full == before + 2 && pool.in_use == PORT_QUEUE - 1);
-  leave(2 * PORT_QUEUE);
-  CHECK(n == PORT_QUEUE && sent[0] == 99 && sent[1] == 1 && sent[2] == 2 && pool.in_use == 0);
+  CHECK(port.extra.queue_full == before + 3 && pool.in_use == PORT_QUEUE + BACKLOG_FIRST - 1);
+  leave(BACKLOG_PLACES);
+  CHECK(n == PORT_QUEUE + BACKLOG_FIRST && sent[0] == 99 && sent[1] == 0 &&
+        sent[BACKLOG_FIRST - 1] == BACKLOG_FIRST - 2);
+  CHECK(sent[BACKLOG_FIRST] == 1 && sent[BACKLOG_FIRST + 1] == 2 && pool.in_use == 0);
 }
 
 static void test_a_hello_too_long_for_the_link_is_dropped(void)
@@ -145,7 +178,8 @@ int main(void)
   for (unsigned i = 0; i < sizeof ways / sizeof ways[0]; i++) {
     later = ways[i];
     test_a_hello_leaves_before_what_waits();
-    test_a_full_queue_gives_its_newest_frame_for_it();
+    test_interests_leave_before_data_that_waits();
+    test_a_full_queue_has_room_for_interests_and_gives_the_newest_of_them_for_a_hello();
   }
   test_a_hello_too_long_for_the_link_is_dropped();
   test_what_a_ring_lends_is_copied_when_it_waits_and_what_may_stay_is_not();
