@@ -24,7 +24,7 @@ from datacast.lab.state import marked
 if TYPE_CHECKING:
     from datacast.lab.lab import Lab
 
-TAKEN_OVER_S = 5.0
+TAKEN_OVER_S = 30.0
 
 FILLER = ".filler"
 LEAVES_S = 10.0
@@ -46,6 +46,8 @@ class Injector:
         self._leaving: dict[str, Any] = {}
         """Processes of switches that are being upgraded."""
         self._group = ""
+        self._masters: set[int] = set()
+        """Processes that were killed as masters; whoever else must notice that first."""
         self._started: list[Any] = []
         self._end = threading.Event()
         self._idle = threading.Event()
@@ -171,6 +173,7 @@ class Injector:
         elif fault.kind == "master":
             pid = self._master()
             self.failed_ns[index] = time.time_ns()
+            self._masters.add(pid)
             os.kill(pid, signal.SIGKILL)
         elif fault.kind == "power":
             self._lose_power()
@@ -288,7 +291,7 @@ class Injector:
     def _master(self) -> int:
         """The process that runs the group's master. Another one that is to take over is waited for."""
         end = time.monotonic() + TAKEN_OVER_S
-        while not (pid := self._get(f"/groups/{self._group}/master")["pid"]):
+        while not (pid := self._get(f"/groups/{self._group}/master")["pid"]) or pid in self._masters:
             if time.monotonic() > end or self._end.wait(0.02):
                 raise LabError("the group has no master now", what="master")
         return int(pid)

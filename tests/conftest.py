@@ -12,6 +12,7 @@ import hypothesis
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+import left_over
 import skips
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -24,6 +25,11 @@ ROWS = skips.read()
 gc.set_threshold(50_000, 20, 100)  # looking for more than goes with each test took a tenth of their processor
 hypothesis.settings.register_profile("datacast", deadline=None)
 hypothesis.settings.load_profile("datacast")  # a busy machine stands still for longer than any deadline
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    if os.geteuid() == 0 and not hasattr(session.config, "workerinput"):
+        left_over.remove()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -17,13 +17,17 @@ def _bare(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
 
 
+def as_here(pytester: pytest.Pytester) -> None:
+    for name in ("conftest.py", "left_over.py", "skips.py"):
+        (pytester.path / name).write_text((HERE / name).read_text())
+
+
 def test_a_skip_without_a_row_fails_and_one_with_a_row_skips(pytester: pytest.Pytester) -> None:
-    (pytester.path / "skips.py").write_text((HERE / "skips.py").read_text())
     (pytester.path / "may_skip.toml").write_text(
         '[[row]]\ntests = "*::test_known"\nreason = "no such thing"\nbecause = "it is a test"\n'
         '[[row]]\ntests = "*::test_at_hand"\nreason = "no sh"\nbecause = "sh is at hand"\nunless = ["sh"]\n'
     )
-    pytester.makeconftest((HERE / "conftest.py").read_text())
+    as_here(pytester)
     pytester.makepyfile(
         "import pytest\n"
         "def test_known(): pytest.skip('no such thing here')\n"
@@ -37,9 +41,8 @@ def test_a_skip_without_a_row_fails_and_one_with_a_row_skips(pytester: pytest.Py
 
 
 def test_a_module_that_skips_as_a_whole_is_held_to_the_table_too(pytester: pytest.Pytester) -> None:
-    (pytester.path / "skips.py").write_text((HERE / "skips.py").read_text())
     (pytester.path / "may_skip.toml").write_text("row = []\n")
-    pytester.makeconftest((HERE / "conftest.py").read_text())
+    as_here(pytester)
     pytester.makepyfile("import pytest\npytest.skip('as a whole', allow_module_level=True)\n")
     assert pytester.runpytest_subprocess("-p", "no:cacheprovider").ret != 0
 

@@ -1,6 +1,6 @@
 """Agents in network namespaces of their own, and a small master that drives them over the signalling.
 
-Every namespace's name begins with `dca` and this process's id; `Net.close` removes them all.
+Every namespace's name bears this process's id; `Net.close` removes them all.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from left_over import owned
+
 from datacast.core import wire
 from datacast.core.wire import Segment, Stop
 from datacast.lab.namespace import inside as inside_file
@@ -30,7 +32,6 @@ ROOT = Path(__file__).resolve().parents[2]
 PLAIN = ROOT / "build" / "datacast-agent"
 ASAN = ROOT / "build" / "datacast-agent-asan"
 PORT = 7600
-_serial = 0
 
 T = TypeVar("T")
 PATIENCE = 60.0
@@ -202,9 +203,7 @@ class Net:
     """Hosts joined by veth cables, and a management network beside them."""
 
     def __init__(self, folder: Path, program: Path = PLAIN) -> None:
-        global _serial
-        _serial += 1
-        self.prefix = f"dca{os.getpid()}-{_serial}"
+        self.prefix = owned("agent")
         self.folder = folder
         self.program = program
         self.agents: dict[str, Agent] = {}

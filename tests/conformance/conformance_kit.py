@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import itertools
 import os
 import select
 import signal
@@ -15,13 +14,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from left_over import owned
+
 from datacast.lab.namespace import inside
 
 ROOT = Path(__file__).resolve().parents[2]
 ETH_P_ALL = 3
 PACKET_OUTGOING = 4
 MTU = 9000
-_serial = itertools.count()
 T = TypeVar("T")
 
 
@@ -39,7 +39,7 @@ class Namespace:
     """A network namespace of its own: all that runs in it goes with `close`."""
 
     def __init__(self) -> None:
-        self.name = f"dccf-{os.getpid()}-{next(_serial)}"
+        self.name = owned("plane")
         self._run("ip", "netns", "add", self.name)
         self.command("sh", "-c", "echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6; ip link set lo up")
         self.processes: list[Process] = []

@@ -25,7 +25,7 @@ if not os.environ.get("DATACAST_CONSOLE_TEST"):
 
 @pytest.fixture(scope="module")
 def lab():
-    from lab_kit import unique_name
+    from left_over import unique_name
     from ports import free_ports
 
     from datacast.lab.lab import Lab, LabOptions

@@ -9,6 +9,7 @@ import ssl
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import httpx
 import numpy as np
@@ -374,15 +375,14 @@ def test_a_host_that_looks_through_a_directory_is_asked_again(tmp_path: Path) ->
     play(steps)
 
 
-def test_a_host_that_says_nothing_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agents, "ANSWER_S", 0.3)
-
+def test_a_host_that_says_nothing_is_given_up(tmp_path: Path) -> None:
     async def steps() -> None:
         async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
             ams = sites["ams"]
             give(ams)
             ams.fabric.hosts["a0"].lies = lambda told, data: ({**told, "n": 9}, b"few")
-            answer = await ams.order(["sfo/all"])
+            with patch.object(agents, "ANSWER_S", 0.3):
+                answer = await ams.order(["sfo/all"])
             assert (answer.status_code, answer.json()["code"]) == (409, "no_agent"), answer.text
             assert "a0 does not answer" in answer.json()["detail"]
 

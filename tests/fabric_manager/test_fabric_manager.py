@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import simulated
 from commands import command
 from small import bcube41, run, star, until
 
@@ -116,7 +117,7 @@ def test_an_agent_that_falls_silent_is_lost() -> None:
             await until(lambda: it.manager.fabric.members() == ["h0"], "h1 is lost")
             return await it.client.health()
 
-    assert run(scenario())["reports"]["silent"] == 1
+    assert simulated.run(scenario())["reports"]["silent"] == 1
 
 
 def test_the_event_stream_starts_with_a_snapshot_and_goes_on_with_changes() -> None:

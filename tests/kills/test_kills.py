@@ -6,6 +6,7 @@ import asyncio
 import os
 
 import pytest
+from left_over import unique_name
 from ports import free_ports
 
 from datacast.lab.lab import LabOptions
@@ -26,7 +27,7 @@ def test_transfers_go_on_whatever_service_is_killed_or_restarted() -> None:
     options = LabOptions(
         topology="bcube:2,1", rate_bps=10_000_000, realtime=False, room=64 << 20, rest_port=rest, fabric_port=fabric
     )
-    with Cluster(options, f"t{os.getpid()}-kills") as lab:
+    with Cluster(options, unique_name("kills")) as lab:
         lab.up()
         campaign = Campaign(lab, 1, 12, 4, 3_000_000, (0.2, 1.0), print)
         asyncio.run(campaign.run())

@@ -49,6 +49,8 @@ class Row:
     corrupt: bool = False
     """Blocks must have been found bad."""
     options: dict[str, Any] = field(default_factory=dict)
+    larger: int = 1
+    """The file so many times as large: a busy machine must not have brought it before the last fault."""
     fast: bool = False
     """Part of `make test`."""
 
@@ -139,7 +141,8 @@ def rows_of(place: Place) -> list[Row]:
     row("source-stopped", f"stop agent {at.source} for 1s at {AT}")
     row("receiver-stopped", f"stop agent {at.receiver} for 1s at {AT}")
     row("receiver-stopped-long", f"stop agent {at.receiver} for 6s at {AT}", fast=place.name == "torus")
-    row("receiver-stopped-for-good", f"stop agent {at.receiver} at {AT}", lost=(at.receiver,), options=SOON)
+    stopped = f"stop agent {at.receiver} at {AT}"
+    row("receiver-stopped-for-good", stopped, lost=(at.receiver,), options=SOON, larger=2)
     row("receiver-disk-full", f"fill disk {at.receiver} at {AT}", lost=(at.receiver,), fast=place.name == "bcube")
     if at.branch_host:
         member = (at.branch_host,) if at.branch_host in place.receivers else ()
@@ -147,7 +150,7 @@ def rows_of(place: Place) -> list[Row]:
         row("branch-host-restarted", f"kill agent {at.branch_host} at {AT}, restart at {LATER}")
         row("branch-host-stopped", f"stop agent {at.branch_host} for 1s at {AT}")
     row("master", f"kill master at {AT}", fast=place.name == "fattree")
-    row("master-three-times", "kill master at 500ms", "kill master at 1s", f"kill master at {LATER}")
+    row("master-three-times", "kill master at 500ms", "kill master at 1s", f"kill master at {LATER}", larger=2)
     row("fabric-manager", f"kill fabric-manager at {AT}")
     row("controller", f"kill controller at {AT}")
     row("fabric-manager-and-master", f"kill master at {AT}", "kill fabric-manager at 610ms", fast=place.name == "bcube")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import subprocess
 import sys
@@ -28,14 +27,6 @@ class Quiet(run.Quiet):
     def group(self, group: dict[str, Any]) -> None:
         if self.hook:
             self.hook(group)
-
-
-_numbers = itertools.count()
-
-
-def unique_name(tag: str) -> str:
-    """Another one for each call: a test that is tried again does not meet what its first try left."""
-    return f"t{os.getpid()}-{tag}{next(_numbers)}"
 
 
 def finish(command: list[str], seconds: float) -> subprocess.CompletedProcess[str]:

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from lab_kit import eventually, unique_name
+from lab_kit import eventually
+from left_over import unique_name
 from ports import free_ports
 
 from datacast.lab.lab import Lab, LabOptions

@@ -5,15 +5,16 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import networkx as nx
-from lab_kit import Quiet, unique_name
+from lab_kit import Quiet
+from left_over import unique_name
 from ports import free_ports
 
 from datacast import topologies
-from datacast.lab.faults import parse_faults
 from datacast.lab.lab import Lab, LabOptions
 from datacast.lab.run import Transfer, send
 
@@ -27,16 +28,28 @@ class OriginLab:
     def allow(self, *entries: dict[str, str]) -> None:
         self.allowed.write_text(json.dumps({"origins": entries}))
 
-    def fetch(self, url: str, original: Path, fetchers: int | str | list[str], faults: tuple[str, ...] = ()) -> dict:
+    def fetch(
+        self,
+        url: str,
+        original: Path,
+        fetchers: int | str | list[str],
+        hook: Callable[[dict[str, Any]], None] | None = None,
+        **options: Any,
+    ) -> dict:
         what = Transfer(
             source=HOSTS[0],
             receivers=tuple(HOSTS),
             file=original,
             url=url,
             fetchers=fetchers,
-            faults=parse_faults(list(faults), self.lab.graph, "dpdk"),
+            options=options,
         )
-        return send(self.lab, what, Quiet())
+        return send(self.lab, what, Quiet(hook))
+
+    def kill_agent(self, host: str) -> None:
+        [agent] = [one for one in self.lab.supervisor.processes if one.name == f"agent-{host}" and one.running]
+        agent.expected = True
+        agent.popen.kill()
 
     def group(self, spec: dict, patience_s: float = 60.0) -> dict:
         """A group of this request, when it has ended."""

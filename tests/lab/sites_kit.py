@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from lab_kit import unique_name
+from left_over import unique_name
 from ports import free_ports
 
 from datacast.lab.content import write_random

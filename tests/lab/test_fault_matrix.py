@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 from fault_rows import PLACES, ROWS, Row
-from lab_kit import Quiet, unique_name
+from lab_kit import Quiet
+from left_over import unique_name
 from ports import free_ports
 
 from datacast import topologies
@@ -67,7 +68,7 @@ class Labs:
                 mtu=1500,
                 rest_port=rest,
                 fabric_port=fabric,
-                room=len(place.receivers) * place.size,
+                room=len(place.receivers) * place.size * max(row.larger for row in CHOSEN if row.place == name),
                 apart=switches_apart(faults),
                 disks=tuple((host, DISK) for host in small_disks(faults)),
             )
@@ -131,7 +132,7 @@ def test_those_who_live_get_the_file(row: Row, labs: Labs) -> None:
     transfer = lab_run.Transfer(
         source=place.source,
         receivers=place.receivers,
-        size=place.size,
+        size=place.size * row.larger,
         options=row.options,
         faults=parse_faults(list(row.faults), graph, PLANE),
     )

@@ -7,7 +7,8 @@ import signal
 import subprocess
 
 import pytest
-from lab_kit import DATACAST, eventually, running_state, start_run, traces, unique_name
+from lab_kit import DATACAST, eventually, running_state, start_run, traces
+from left_over import unique_name
 
 from datacast.lab.state import Registry
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from lab_kit import eventually
@@ -14,6 +15,8 @@ sys.path.append(str(Path(__file__).parents[1] / "services_kit"))
 from paced import Paced
 from twice import Answer, twice, verified
 from web import Nginx, put
+
+from datacast.origins.ranges import PIECE_LEAST
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow]
 
@@ -28,9 +31,9 @@ def place(tmp_path):
         yield it, nginx
 
 
-def fetch(place, fetchers, faults: tuple[str, ...] = ()):
+def fetch(place, fetchers):
     it, nginx = place
-    return it.fetch(f"{nginx.url}/object", nginx.www / "object", fetchers, faults)
+    return it.fetch(f"{nginx.url}/object", nginx.www / "object", fetchers)
 
 
 @pytest.mark.parametrize("fetchers", [1, 3, "all"])
@@ -68,15 +71,23 @@ def ended(it, group: str) -> dict | None:
 
 @pytest.mark.alone  # it counts what was on its way at one moment
 def test_a_fetcher_that_is_killed_costs_what_it_had_asked_for(place) -> None:
-    """Counted to the byte at the origin; what it had verified stands in the file that it leaves."""
+    """Counted to the byte at the origin; what it had verified stands in the file that it leaves. The origin stops amid
+    an answer to it: there is something that it has not got, however late the kill comes."""
     it, _ = place
     data = os.urandom(5 << 20)
     (it.lab.work / "original").write_bytes(data)
+    killed, hosts = it.lab.plan.machine_of("h2").address, [it.lab.plan.machine_of(name).address for name in HOSTS]
     with Paced(it.lab.plan.root_address, 8098, data, 150_000) as origin:
         it.allow({"prefix": origin.url.removesuffix("object")})
-        report = it.fetch(origin.url, it.lab.work / "original", "all", ("kill agent h2 at 1200ms",))
+        origin.most[killed] = 3 * PIECE_LEAST // 2
+
+        def kill(_: dict[str, Any]) -> None:
+            if origin.most and killed in origin.stuck:
+                origin.most.clear()
+                it.kill_agent("h2")
+
+        report = it.fetch(origin.url, it.lab.work / "original", "all", kill, member_timeout_ms=5000)
     assert [name for name, row in report["receivers"].items() if row["finish_s"] is None] == ["h2"]
-    killed, hosts = it.lab.plan.machine_of("h2").address, [it.lab.plan.machine_of(name).address for name in HOSTS]
     told = [Answer(one.client, one.first, one.end, one.sent) for one in origin.asked_by(*hosts)]
     again = twice(told, killed, verified(it.lab.host_folder("h2")))
     assert again.of_that == again.unfinished > 0, again

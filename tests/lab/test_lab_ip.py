@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import networkx as nx
 import pytest
-from lab_kit import Quiet, asked_again, eventually, unique_name
+from lab_kit import Quiet, asked_again, eventually
+from left_over import unique_name
 from ports import free_ports
 
 from datacast import topologies

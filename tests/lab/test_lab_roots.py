@@ -6,7 +6,8 @@ import json
 
 import networkx as nx
 import pytest
-from lab_kit import Quiet, unique_name
+from lab_kit import Quiet
+from left_over import unique_name
 from ports import free_ports
 
 from datacast import topologies

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from lab_kit import finish, unique_name
+from lab_kit import finish
+from left_over import unique_name
 from ports import free_ports
 
 from datacast.lab.state import Registry

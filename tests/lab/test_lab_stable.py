@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from lab_kit import Quiet, unique_name
+from lab_kit import Quiet
+from left_over import unique_name
 from ports import free_ports
 
 from datacast import topologies

@@ -10,7 +10,8 @@ import sys
 import threading
 
 import pytest
-from lab_kit import DATACAST, Quiet, asked_again, eventually, start_run, unique_name
+from lab_kit import DATACAST, Quiet, asked_again, eventually, start_run
+from left_over import unique_name
 from ports import free_ports
 
 from datacast.lab.counters import traffic

@@ -34,7 +34,7 @@ from datacast.fabric_manager.api import GroupSpec
 from datacast.master.objects import Objects
 from datacast.origins.exchange import packed, runs_of, touched
 from datacast.origins.ranges import piece_bytes
-from datacast.services import framing
+from datacast.services import acceptor, framing, tls
 from datacast.services.problems import Problem
 from datacast.services.ranges import blocks, spans, union
 from datacast.services.service import HttpServer, listen
@@ -404,7 +404,7 @@ async def mesh(
     for name, other in (called or {}).items():
         sites[name].name = other
     async with AsyncExitStack() as stack:
-        for module, constant, seconds in QUICK:
+        for module, constant, seconds in QUICK + PATIENT:
             stack.enter_context(patch.object(module, constant, seconds))
         for name, site in sites.items():
             known = {n: sites[n].url for n in asks.get(name, ())}
@@ -428,6 +428,8 @@ QUICK = (
     (agents_module, "LOOK_S", 0.05), (peers, "ORDERS_WAIT_S", 1.0), (peers, "HELD_WAIT_S", 0.3),
 )  # fmt: skip
 """What is looked at from time to time is looked at more often."""
+PATIENT = ((agents_module, "ANSWER_S", 60.0), (tls, "HANDSHAKE_S", 60.0), (acceptor, "HANDSHAKE_S", 60.0))
+"""Sites and hosts are one process: without a processor all of them are slow, and nobody is away."""
 
 
 PLAY_S = 240.0

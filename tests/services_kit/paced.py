@@ -41,6 +41,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         for at in range(given.first, given.end, CHUNK):
             some = paced.data[at : min(at + CHUNK, given.end)]
+            if not paced.may(client, len(some)):
+                return
             paced.wait(client, len(some))
             self.wfile.write(some)
             given.sent += len(some)
@@ -69,9 +71,23 @@ class Paced:
     def __init__(self, address: str, port: int, data: bytes, rate: int, late_s: float = 0.0) -> None:
         self.data, self._rate, self.late_s = data, rate, late_s
         self.given: list[Given] = []
+        self.most: dict[str, int] = {}
+        """So many bytes a client is given."""
+        self.stuck: set[str] = set()
+        """Who has been given them, and has asked for more."""
+        self._ended = threading.Event()
         self._lock, self._free = threading.Lock(), dict[str, float]()
         self.url = f"http://{address}:{port}/object"
         self._server = _Server((address, port), self)
+
+    def may(self, client: str, count: int) -> bool:
+        """False, when all is over, of what is more than it is given."""
+        sent = sum(one.sent for one in self.given if one.client == client)
+        if sent + count <= self.most.get(client, sent + count):
+            return True
+        self.stuck.add(client)
+        self._ended.wait()
+        return False
 
     def wait(self, client: str, count: int) -> None:
         """Until its turn has come."""
@@ -89,5 +105,6 @@ class Paced:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._ended.set()
         self._server.shutdown()
         self._server.server_close()

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
+from left_over import owned
 
 from datacast.lab.namespace import inside
 
@@ -55,7 +56,7 @@ class Namespace:
     """A network namespace of its own, gone at close."""
 
     def __init__(self) -> None:
-        self.name = f"dcsw-{os.getpid()}-{next(_serial)}"
+        self.name = owned("switch")
         ip("netns", "add", self.name)
         self.ip("link", "set", "lo", "up")
         self.command("sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1")
