@@ -2,8 +2,8 @@
  *
  * A round is: wait, file descriptors, timers, hook. A wake-up costs more than a packet, so while packets come quickly
  * it pauses after each round for as long as GATHER_PACKETS take to come (at most gather_max), and no packet wakes it
- * meanwhile; signalling does, at once. When they come slowly it does not pause, and with nothing to do it sleeps
- * without any tick of its own. */
+ * meanwhile; signalling does, at once, and has a bound on its time in each round. When they come slowly it does not pause, and
+ * with nothing to do it sleeps without any tick of its own. */
 #ifndef DATAPATH_LOOP_H
 #define DATAPATH_LOOP_H
 
@@ -36,6 +36,7 @@ struct loop {
   dc_time gap, rate_since; /* pause after a round with packets; the rate is measured from then on */
   uint32_t rate_packets;
   bool stop;
+  bool late;        /* signalling took its time in the last round, and more of it may wait */
   bool busy;        /* the hook left work behind: come back at once */
   uint32_t packets; /* that the hook took in this round */
   void (*round)(void *arg, dc_time now);

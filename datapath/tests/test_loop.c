@@ -129,6 +129,49 @@ static void signalling_ends_a_pause(void)
   close(a[0]), close(a[1]);
 }
 
+enum { CONNECTIONS = 20 };
+static struct watch connection[CONNECTIONS];
+static unsigned turns[CONNECTIONS], since_hook;
+
+/* As a handshake of TLS: it takes its time, and there is more to do afterwards. */
+static void shake(struct watch *w, uint32_t events)
+{
+  (void)events;
+  for (dc_time until = loop_clock() + DC_MS; loop_clock() < until;)
+    ;
+  CHECK(since_hook++ == 0);
+  turns[w - connection]++;
+}
+
+static void hook(void *arg, dc_time now)
+{
+  (void)arg;
+  (void)now;
+  since_hook = 0;
+  loop.stop = true;
+  for (unsigned i = 0; i < CONNECTIONS; i++)
+    if (turns[i] < 2)
+      loop.stop = false;
+  CHECK(++rounds < 10 * CONNECTIONS);
+}
+
+static void packets_have_their_turn_between_connections_that_take_long(void)
+{
+  int p[CONNECTIONS][2];
+  CHECK(loop_open(&loop) == 0);
+  loop.round = hook;
+  rounds = 0;
+  for (unsigned i = 0; i < CONNECTIONS; i++) {
+    CHECK(pipe(p[i]) == 0 && write(p[i][1], "x", 1) == 1);
+    connection[i] = (struct watch){.fd = p[i][0], .ready = shake};
+    CHECK(loop_watch(&loop, &connection[i], EPOLLIN) == 0);
+  }
+  loop_run(&loop);
+  loop_close(&loop);
+  for (unsigned i = 0; i < CONNECTIONS; i++)
+    close(p[i][0]), close(p[i][1]);
+}
+
 int main(void)
 {
   for (unsigned seed = 1; seed <= 5; seed++)
@@ -136,6 +179,7 @@ int main(void)
   removal_in_a_round();
   no_pause_for_few_packets();
   signalling_ends_a_pause();
+  packets_have_their_turn_between_connections_that_take_long();
   puts("loop: ok");
   return 0;
 }
