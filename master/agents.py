@@ -11,11 +11,15 @@ import contextlib
 import time
 from collections.abc import Callable, Mapping
 from itertools import islice
-from typing import Any
+
+import msgspec
 
 from datacast.services.tls import PLAIN, Security
 
-from .signalling import Connection, Said, SignallingError
+from .answers import A
+from .events import AnyEvent
+from .requests import PING, B, Op, P
+from .signalling import Branch, Connection, Said, SignallingError
 
 WARM_MAX = 64
 """Connections that no group needs. An agent takes 128 of others in all."""
@@ -46,13 +50,13 @@ class _Shared:
 
     async def ping(self, others: Mapping[str, str]) -> None:
         """So that the agent does not take it for forgotten; with `others` as its children, neither do they."""
-        children = [{"n": name, "a": address} for name, address in others.items() if name != self.name]
-        tree = {"n": self.name, "a": self.address, **({"c": children} if children else {})}
+        children = [Branch(name, address) for name, address in others.items() if name != self.name]
+        tree = Branch(self.name, self.address, c=children)
         with contextlib.suppress(SignallingError):
-            await self.connection.ask("ping", "", tree, timeout=PING_S)
+            await self.connection.ask(PING, "", tree, timeout=PING_S)
 
-    def _event(self, event: dict[str, Any]) -> None:
-        line = self.users.get(str(event.get("group")))
+    def _event(self, event: AnyEvent) -> None:
+        line = self.users.get(event.group)
         if line is not None:
             line.on_event(event)
 
@@ -117,7 +121,7 @@ class Line:
         address: str,
         group: str,
         epoch: int,
-        on_event: Callable[[dict[str, Any]], None],
+        on_event: Callable[[AnyEvent], None],
         on_close: Callable[[], None],
     ) -> None:
         self.name, self.address, self.group, self.epoch = name, address, group, epoch
@@ -141,12 +145,12 @@ class Line:
 
     async def ask(
         self,
-        op: str,
-        tree: dict[str, Any] | bytes,
-        everyone: dict[str, Any] | None = None,
+        op: Op[B, P, A],
+        tree: Branch | msgspec.Raw,
+        everyone: B | None = None,
         timeout: float = 2.0,
         patience: float = 0.0,
-    ) -> Said:
+    ) -> Said[A]:
         """As Connection.ask."""
         if self._shared is None:
             raise SignallingError(f"no connection to {self.address}", what=self.address)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from .crew import Crew
 from .errors import GroupError
-from .signalling import answer_of
+from .requests import RATES, Rates
+
+if TYPE_CHECKING:
+    from .transfer import SourceTree
 
 log = logging.getLogger("datacast.master")
 
@@ -51,12 +54,12 @@ class Bounds:
         self._rates |= rates
         await self._send(rates)
 
-    async def check(self, trees: dict[str, dict[str, Any]]) -> None:
+    async def check(self, trees: Mapping[str, SourceTree]) -> None:
         """What the source says of its trees."""
         late: dict[str, int | None] = {
             tree: bound
             for tree, bound in self._rates.items()
-            if bound is not None and tree in trees and trees[tree].get("rate_bps", 0) > FASTER * bound
+            if bound is not None and tree in trees and trees[tree].counts.rate_bps > FASTER * bound
         }
         if late or self._unsaid:
             await self._send(self._unsaid | late)
@@ -68,9 +71,9 @@ class Bounds:
             return  # with its next status
         self._number = max(self._number + 1, time.time_ns() // 1000)  # higher than an earlier master's, too
         try:
-            results = await self._crew.request("rates", roots, {"n": self._number, "rates": rates})
+            results = await self._crew.request(RATES, roots, Rates(self._number, rates))
         except GroupError as error:
             log.info("group %s: %s", self._crew.group, error)
             return
-        if all(answer_of(results, m.name).get("code") != "unreachable" for m in roots):
+        if all(results.of(m.name).code != "unreachable" for m in roots):
             self._unsaid = {t: bound for t, bound in self._unsaid.items() if t not in rates or rates[t] != bound}

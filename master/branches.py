@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Container, Mapping
-from typing import Any
+
+import msgspec
 
 from datacast.core.trees import fan_out, nearest
 from datacast.services import framing
 
 from .members import Member
+from .requests import Form
 from .signalling import tree_message
 from .view import View
 
@@ -22,14 +23,14 @@ PART_BYTES = 2 << 20
 PART_HEAD = 256
 """A member's name and address, beside its own part."""
 
-Parts = dict[str, dict[str, Any]]
+Parts = Mapping[str, Form | None]
 
 
 def members_max(parts: Parts) -> int:
     """Members that one message can be for, by the longest of their own parts."""
     if len(parts) <= 16:
         return MEMBERS_MAX
-    longest = max(len(json.dumps(part)) for part in parts.values())
+    longest = max(len(framing.text(part)) for part in parts.values())
     return max(16, min(MEMBERS_MAX, PART_BYTES // (longest + PART_HEAD)))
 
 
@@ -39,10 +40,10 @@ class Branches:
     def __init__(self, view: View, members: Mapping[str, Member]) -> None:
         self._view, self._members = view, members
         self._near: list[str] = []
-        self._last: tuple[tuple[str, ...], list[bytes]] = (), []
+        self._last: tuple[tuple[str, ...], list[msgspec.Raw]] = (), []
         """Of the last message to so many members, as it is written."""
 
-    def to(self, lead: Member, members: list[Member], parts: Parts | None) -> list[bytes]:
+    def to(self, lead: Member, members: list[Member], parts: Parts | None) -> list[msgspec.Raw]:
         """As messages hold them. Most go to the same members as the one before, with no part for each."""
         addresses = {m.name: m.addr for m in (lead, *members)}
         key = (*addresses, *addresses.values())
@@ -50,7 +51,7 @@ class Branches:
             return self._last[1]
         most = MEMBERS_MAX if parts is None else members_max(parts)
         trees = [
-            framing.text(tree_message(tree, lead.name, addresses, parts))
+            msgspec.Raw(framing.text(tree_message(tree, lead.name, addresses, parts)))
             for tree in self._trees(lead.name, addresses, most)
         ]
         if parts is None:

@@ -13,17 +13,21 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from datacast.core.errors import DatacastError
 from datacast.core.lists import few
 
+from . import requests
 from .agents import Agents, Line
+from .answers import A, Answer, Results, StatusAnswer
 from .branches import Branches
 from .errors import GroupError
+from .events import AnyEvent
 from .members import Log, Member
-from .signalling import Connection, Results, Said, SignallingError, answer_of, parts_of, until_walked
+from .requests import B, Close, Entry, Op, Opening, P, ReceiverPart, Reroute, Routes, SourcePart
+from .signalling import Ask, Branch, Connection, Said, SignallingError, parts_of, until_walked
 from .view import View
 
 log = logging.getLogger("datacast.master")
@@ -39,7 +43,7 @@ LIMIT_S = 0.1
 
 
 class Crew:
-    """`opening(member)` gives the member's own part of `open`, `opening(None)` what is the same for all. `on_event`
+    """`opening()` gives what is the same for all of `open`, `own_opening(member)` the member's own part. `on_event`
     gets every event, `wake` is called when something changed, `spawn` runs a coroutine for as long as the group.
     `may_return(member)`: one that is back may go on with the others; `may_wait(member)`: one that does not answer has
     been away for long enough to be set aside; `set_aside` does that. `on_status` gets the status of one that is back,
@@ -53,20 +57,22 @@ class Crew:
         agents: Agents,
         *,
         timeout_s: float,
-        opening: Callable[[Member | None], dict[str, Any]],
-        on_event: Callable[[dict[str, Any]], None],
+        opening: Callable[[], Opening],
+        own_opening: Callable[[Member], SourcePart | ReceiverPart],
+        on_event: Callable[[AnyEvent], None],
         wake: Callable[[], None],
         spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Task[Any]],
         may_return: Callable[[Member], bool] = lambda member: True,
         may_wait: Callable[[Member], bool] = lambda member: False,
         set_aside: Callable[[Member, str], None] = lambda member, why: None,
-        on_status: Callable[[Member, dict[str, Any]], None] = lambda member, result: None,
+        on_status: Callable[[Member, StatusAnswer], None] = lambda member, result: None,
         returns: Callable[[Member], None] = lambda member: None,
         epoch: int = 1,
     ) -> None:
         self.group, self.view, self.timeout_s, self.epoch = group, view, timeout_s, epoch
         self.members: dict[str, Member] = {}
-        self._opening, self._on_event, self._wake, self._spawn = opening, on_event, wake, spawn
+        self._opening, self._own_opening = opening, own_opening
+        self._on_event, self._wake, self._spawn = on_event, wake, spawn
         self._may_return, self._may_wait, self._set_aside = may_return, may_wait, set_aside
         self._on_status, self._returns = on_status, returns
         self._again, self._adopted, self._began = epoch > 1, False, False
@@ -189,16 +195,18 @@ class Crew:
 
     async def request(
         self,
-        op: str,
+        op: Op[B, P, A],
         members: list[Member],
-        body: dict[str, Any] | None = None,
-        parts: dict[str, dict[str, Any]] | None = None,
+        body: B | None = None,
+        parts: Mapping[str, P] | None = None,
         timeout: float = REQUEST_S,
-    ) -> Results:
+    ) -> Results[A]:
         """As `_ask`, and the answers read."""
         return (await self._ask(op, members, body, parts, timeout)).read()
 
-    async def _ask(self, op: str, members: list[Member], body: Any, parts: Any, timeout: float) -> Said:
+    async def _ask(
+        self, op: Op[B, P, A], members: list[Member], body: B | None, parts: Mapping[str, P] | None, timeout: float
+    ) -> Said[A]:
         """The source first. Of a large group several messages, each over a tree of some of the members, so that none is
         longer than a frame. Raises GroupError when the source's agent does not answer."""
         root, lead = self._root, self._lead
@@ -215,7 +223,9 @@ class Crew:
                 self._pass_over(lead, error)
             raise self._source_gone(error) from error
 
-    async def _insist(self, op: str, members: list[Member], body: Any = None, parts: Any = None) -> Results:
+    async def _insist(
+        self, op: Op[B, P, A], members: list[Member], body: B | None = None, parts: Mapping[str, P] | None = None
+    ) -> Results[A]:
         """A request of a master that begins, when no look mends the connection to the source yet: one that breaks is
         made again, and a source that says nothing is asked again. That may have been carried out already. Raises
         GroupError."""
@@ -231,18 +241,18 @@ class Crew:
             if not self.connected:
                 await self.connect()
 
-    async def first(self, op: str, parts: dict[str, dict[str, Any]], body: dict[str, Any] | None = None) -> Results:
+    async def first(self, op: Op[B, P, A], parts: Mapping[str, P], body: B | None = None) -> Results[A]:
         """`stat` and the first `open`: a member that refuses has failed, a receiver that does not answer is set aside.
         Raises GroupError when the source has failed, or no receiver is left."""
         asked = self.in_touch()
         results = await self._insist(op, asked, body, parts)
         for member in asked:
-            result = answer_of(results, member.name)
-            if result.get("code") in ("unreachable", "busy") and member.role == "receiver":
+            result = results.of(member.name)
+            if result.code in ("unreachable", "busy") and member.role == "receiver":
                 log.warning("group %s: %s does not answer and is set aside", self.group, member.name)
                 member.aside, member.sends = True, False
-            elif not result.get("ok"):
-                member.fail(str(result.get("code", "error")), str(result.get("error") or result.get("code", "refused")))
+            elif not result.ok:
+                member.fail(result.code or "error", result.why)
         self.check_source()
         if all(m.state == "failed" for m in self.receivers):
             errors = few((f"{m.name}: {m.error['message']}" for m in self.receivers if m.error), by="; ")
@@ -252,51 +262,54 @@ class Crew:
 
     async def open(self) -> None:
         """Raises GroupError as `first`."""
-        await self.first("open", {m.name: self._opening(m) for m in self.in_touch()}, self._opening(None))
+        await self.first(requests.OPEN, self._parts(self.in_touch()), self._opening())
         now = time.monotonic()
         for member in self.in_touch():
             member.opened, member.heard, member.state = True, now, "open"
             member.met = self._began = True
 
+    def _parts(self, members: list[Member]) -> dict[str, SourcePart | ReceiverPart]:
+        return {m.name: self._own_opening(m) for m in members}
+
     async def forget(self) -> None:
         """Another master had the group and told nothing of it: its log must not be taken for this one's."""
         asked = self.in_touch()
-        results = await self._insist("close", asked, {"reason": "another master begins anew", "keep": True})
+        results = await self._insist(requests.CLOSE, asked, Close("another master begins anew", keep=True))
         for member in asked:
-            if answer_of(results, member.name).get("code") != "unreachable":
+            if results.of(member.name).code != "unreachable":
                 member.met = self._began = True
             elif member.role == "receiver":
                 member.aside = True
 
-    async def adopt(self) -> Results:
+    async def adopt(self) -> Results[StatusAnswer]:
         """Take over a group that another master began. Returns the members' status; `open` gives them this master's
         trees."""
         self._adopted = True
         asked = self.in_touch()
-        results = await self._insist("status", asked)
+        results = await self._insist(requests.STATUS, asked)
         now = time.monotonic()
         for member in asked:
-            result = results.get(member.name) or {}
+            result = results.of(member.name)
             member.heard = now
-            if result.get("ok") or result.get("code") == "no_group":
+            if result.ok or result.code == "no_group":
                 member.met = self._began = True
-            if result.get("ok"):
+            if result.ok:
                 member.opened = True
-        opened = await self._insist("open", asked, self._opening(None), {m.name: self._opening(m) for m in asked})
+        opened = await self._insist(requests.OPEN, asked, self._opening(), self._parts(asked))
         for member in asked:
-            if (opened.get(member.name) or {}).get("ok"):
+            answer = opened.of(member.name)
+            if answer.ok:
                 member.opened = True
                 if not member.final:  # some have said meanwhile that they are done
                     member.state = "open"
             elif member.role == "source":
-                answer = opened.get(member.name) or {}
-                member.fail(str(answer.get("code", "unreachable")), str(answer.get("error", "no answer")))
+                member.fail(answer.code or "error", answer.why)
             else:
                 self.suspect(member)
         self.check_source()
         return results
 
-    async def status(self) -> Said:
+    async def status(self) -> Said[StatusAnswer]:
         """Of all in the common tree; mends the tree and the connection to the source first. Raises GroupError."""
         self.asked = time.monotonic()
         try:
@@ -305,7 +318,7 @@ class Crew:
                 self._rewire = True
             if self._rewire:
                 await self._open_again()
-            return await self._ask("status", [m for m in self.in_touch() if m.opened], None, None, PROMPT_S)
+            return await self._ask(requests.STATUS, [m for m in self.in_touch() if m.opened], None, None, PROMPT_S)
         except GroupError:
             if self._root:
                 await self._root.give_up()
@@ -323,13 +336,18 @@ class Crew:
         """The common tree has changed: events must come over it, and nobody may have missed anything."""
         self._rewire, members = False, self._at_work()
         assert self._root and self._lead
-        told = (await self.request("status", [lead := self._lead], timeout=PROMPT_S)).get(lead.name) or {}
-        lead.position = 0 if told.get("code") == "no_group" else lead.position  # its agent was started again
-        results = await self.request("open", members, self._opening(None), {m.name: self._opening(m) for m in members})
+        told = (await self.request(requests.STATUS, [lead := self._lead], timeout=PROMPT_S)).of(lead.name)
+        lead.position = 0 if told.code == "no_group" else lead.position  # its agent was started again
+        results = await self.request(requests.OPEN, members, self._opening(), self._parts(members))
         for member in members:
-            if not (results.get(member.name) or {}).get("ok"):
+            if not results.of(member.name).ok:
                 self.suspect(member)
-        await self._replay(lead, self._root.ask, waits=False)
+        root = self._root
+
+        async def ask(op: Op[B, P, A], tree: Branch, body: B | None) -> Results[A]:
+            return (await root.ask(op, tree, body, REQUEST_S)).read()
+
+        await self._replay(lead, ask, waits=False)
 
     async def close(self, reason: str, keep: bool) -> None:
         """Tell all members, as far as they can be reached, and end the connection."""
@@ -338,7 +356,7 @@ class Crew:
             return
         members = [m for m in self.members.values() if m.opened and not m.suspect]
         with contextlib.suppress(DatacastError):
-            await self.request("close", members, {"reason": reason[:500], "keep": keep})
+            await self.request(requests.CLOSE, members, Close(reason[:500], keep))
         self._root.leave()
 
     def hang_up(self) -> None:
@@ -347,20 +365,17 @@ class Crew:
         if self._root:
             self._root.leave()
 
-    async def reroute(self, routes: Mapping[str, dict[str, str]], leave: Mapping[str, list[int]] | None = None) -> None:
+    async def reroute(self, routes: Mapping[str, dict[str, str]], leave: Mapping[str, list[int]]) -> None:
         """New routes for the members concerned, and trees that they leave, and nobody else. One that does not
         acknowledge gets `open` later."""
-        leave = leave or {}
         members = [m for m in self.in_touch() if m.opened and not m.final and (m.name in routes or m.name in leave)]
         if not members:
             return
         self._reroutes += 1
-        parts: dict[str, dict[str, Any]] = {m.name: {"routes": routes.get(m.name, {})} for m in members}
-        for name in leave.keys() & parts.keys():
-            parts[name]["leave"] = leave[name]
-        results = await self.request("reroute", members, {"n": self._reroutes}, parts, PROMPT_S)
+        parts = {m.name: Routes(routes.get(m.name, {}), leave.get(m.name, [])) for m in members}
+        results = await self.request(requests.REROUTE, members, Reroute(self._reroutes), parts, PROMPT_S)
         for member in members:
-            if (results.get(member.name) or {}).get("ok"):
+            if results.of(member.name).ok:
                 member.heard = time.monotonic()
             else:
                 self.suspect(member)
@@ -381,8 +396,8 @@ class Crew:
         connection = self._connection(member)
         try:
             await connection.connect(VISIT_S)
-            part = {"n": member.name, "a": member.addr}
-            await connection.ask("close", self.group, part, {"reason": reason, "keep": keep}, REQUEST_S)
+            me = Branch(member.name, member.addr)
+            await connection.ask(requests.CLOSE, self.group, me, Close(reason, keep), REQUEST_S)
         except SignallingError as error:
             log.info("group %s: %s: %s", self.group, member.name, error)
         finally:
@@ -399,21 +414,21 @@ class Crew:
     def entries(self) -> int:
         return len(self._log)
 
-    def tell(self, op: str, body: dict[str, Any]) -> asyncio.Task[Any]:
+    def tell(self, entry: Entry) -> asyncio.Task[Any]:
         """Put an entry on the log and send it to all in the common tree."""
         index = len(self._log)
-        self._log.add(op, body)
+        entry = self._log.add(entry)
         # Counted from here on: a status that was asked for before may be answered before the coroutine first runs.
         self._under_way += 1
         # The request is written when the coroutine first runs; tasks first run in the order they were made.
         there = [m for m in self.in_touch() if m.opened]
         members = [m for m in there if m.sends or m.state != "done"]
-        return self._spawn(self._deliver(op, index, body, members, everybody=len(members) == len(there)))
+        return self._spawn(self._deliver(index, entry, members, everybody=len(members) == len(there)))
 
-    async def _deliver(self, op: str, index: int, body: dict[str, Any], members: list[Member], everybody: bool) -> None:
+    async def _deliver(self, index: int, entry: Entry, members: list[Member], everybody: bool) -> None:
         began = time.monotonic()
         try:
-            results = await self.request(op, members, {"n": index + 1, **body}, timeout=PROMPT_S)
+            results = await self.request(requests.op_of(entry), members, entry, timeout=PROMPT_S)
         except GroupError as error:
             log.warning("group %s: %s", self.group, error)
             return  # seen and mended by the next status
@@ -422,21 +437,20 @@ class Crew:
         if everybody:
             self.asked = max(self.asked, began)
         for member in members:
-            self._acknowledged(member, index, results.get(member.name))
+            self._acknowledged(member, index, results.of(member.name))
 
-    def _acknowledged(self, member: Member, index: int, result: dict[str, Any] | None) -> bool:
+    def _acknowledged(self, member: Member, index: int, result: Answer) -> bool:
         """Note a member's answer to an entry. False when it has to be told again, or is out."""
-        if result is not None and result.get("ok"):
+        if result.ok:
             member.heard = time.monotonic()
             if member.position == index:
                 member.position, member.reopened = index + 1, 0
             return member.position > index
-        code = "unreachable" if result is None else str(result.get("code", "error"))
+        code = result.code or "error"
         if code == "no_group":
             member.opened, member.position = False, 0
         if code == "gap":  # started again since, or an earlier one is still on its way
-            had = (result or {}).get("n")
-            member.position = had if isinstance(had, int) and had < index else min(member.position, index)
+            member.position = min(member.position if result.n is None else result.n, index)
         if code == "no_tree" and member.reopened < REOPEN_MAX:
             member.reopened += 1
             code = "gap"
@@ -444,21 +458,21 @@ class Crew:
         if code in ("unreachable", "no_group", "gap", "limit"):
             self.suspect(member)
         else:
-            member.fail(code, f"{self._log[index].op}: {(result or {}).get('error', 'refused')}")
+            member.fail(code, f"{requests.op_of(self._log[index]).name}: {result.why}")
             self._wake()
         return False
 
-    def noticed(self, member: Member, result: dict[str, Any]) -> bool:
+    def noticed(self, member: Member, result: StatusAnswer) -> bool:
         """A member's answer to `status`. False when it says that something is wrong with it."""
-        if not result.get("ok"):
-            if result.get("code") == "no_group" and not member.over:
+        if not result.ok:
+            if result.code == "no_group" and not member.over:
                 member.opened, member.position = False, 0
             self.suspect(member)
             return False
         member.heard = time.monotonic()
-        if isinstance(result.get("n"), int):
+        if result.n is not None:
             # An acknowledgement may have been lost, but not what it was for.
-            member.position = max(member.position, min(result["n"], len(self._log)))
+            member.position = max(member.position, min(result.n, len(self._log)))
         if member.position < len(self._log) and not member.over and not self._under_way:
             self.suspect(member)
         return True
@@ -500,13 +514,17 @@ class Crew:
 
     async def _recover(self, member: Member, connection: Connection) -> None:
         member.addr = connection.address
+        me = Branch(member.name, member.addr)
+
+        async def ask(op: Op[B, P, A], tree: Branch, body: B | None) -> Results[A]:
+            return (await connection.ask(op, self.group, tree, body, REQUEST_S)).read()
+
         stranger = self._again and not member.met
         if self._adopted or not stranger:
-            me = {"n": member.name, "a": member.addr}
-            result = (await connection.ask("status", self.group, me, None, REQUEST_S)).read().get(member.name, {})
-            if result.get("code") == "no_group":  # its agent was started again
+            result = (await ask(requests.STATUS, me, None)).of(member.name)
+            if result.code == "no_group":  # its agent was started again
                 member.opened, member.position = False, 0
-            elif member.role == "receiver" and result.get("ok") and (not stranger or result.get("state") == "done"):
+            elif member.role == "receiver" and result.ok and (not stranger or result.state == "done"):
                 member.opened = True  # it may not be known that it is done
                 self._on_status(member, result)
         if member.over:  # it had been out of touch, not idle
@@ -516,56 +534,50 @@ class Crew:
         if not self._may_return(member):
             self._set_aside(member, "it is far behind the others")
             return
-        part = {"n": member.name, "a": member.addr, "b": self._opening(member)}
+        part = Branch(member.name, member.addr, self._own_opening(member))
         if stranger:
-            body = {"reason": "another master has taken over", "keep": True}
-            await connection.ask("close", self.group, {"n": member.name, "a": member.addr}, body, REQUEST_S)
+            await ask(requests.CLOSE, me, Close("another master has taken over", keep=True))
         member.met = self._began = True
-        opened = (await connection.ask("open", self.group, part, self._opening(None), REQUEST_S)).read()
-        if (result := opened.get(member.name, {})).get("code") in ("busy", "walking"):  # with what it has of the file
-            raise SignallingError(str(result.get("error")), what=member.name)
-        if not result.get("ok"):
-            member.fail(str(result.get("code", "error")), str(result.get("error", "refused to open the group")))
+        opened = (await ask(requests.OPEN, part, self._opening())).of(member.name)
+        if opened.code in ("busy", "walking", "unreachable"):  # with what it has of the file
+            raise SignallingError(opened.error, what=member.name)
+        if not opened.ok:
+            member.fail(opened.code or "error", opened.why)
             self._wake()
             return
         member.opened = True
-
-        async def ask(op: str, part: dict[str, Any], body: dict[str, Any], timeout: float) -> Said:
-            return await connection.ask(op, self.group, part, body, timeout)
-
         if await self._replay(member, ask):
             member.suspect, member.heard, member.away_since = False, time.monotonic(), None
             self._rewire = True
             log.warning("group %s: %s is back", self.group, member.name)
 
-    async def _replay(self, member: Member, ask: Callable[..., Awaitable[Said]], waits: bool = True) -> bool:
+    async def _replay(self, member: Member, ask: Ask, waits: bool = True) -> bool:
         """Entries of the log that a member has not acknowledged, one after another. False when it broke off. `waits`:
         for one that has no room for more, until it has received some."""
-        part = {"n": member.name, "a": member.addr}
+        me = Branch(member.name, member.addr)
         while member.position < len(self._log) and not member.over:
             if all(m.final for m in self.receivers):
                 return False  # nobody asks for more: a source at its limit would never take the rest
             entry = self._log[index := member.position]
             try:
-                results = (await ask(entry.op, part, {"n": index + 1, **entry.body}, REQUEST_S)).read()
-                result = results.get(member.name)
-                if (result or {}).get("code") == "limit" and not member.aside:
-                    if waits and await self._has_moved(member, ask, part):
+                result = (await ask(requests.op_of(entry), me, entry)).of(member.name)
+                if result.code == "limit" and not member.aside:
+                    if waits and await self._has_moved(member, ask, me):
                         continue
                     return False
             except SignallingError as error:
                 log.info("group %s: %s: %s", self.group, member.name, error)
                 return False
-            if not self._acknowledged(member, index, result) and (result or {}).get("code") != "gap":
+            if not self._acknowledged(member, index, result) and result.code != "gap":
                 return False
         return True
 
-    async def _has_moved(self, member: Member, ask: Callable[..., Awaitable[Said]], part: dict[str, Any]) -> bool:
+    async def _has_moved(self, member: Member, ask: Ask, me: Branch) -> bool:
         """A moment later. One that stands still, far behind the others, is served when they are done. Raises
         SignallingError."""
         await asyncio.sleep(LIMIT_S)
-        result = answer_of((await ask("status", part, {}, REQUEST_S)).read(), member.name)
-        if not result.get("ok"):
+        result = (await ask(requests.STATUS, me, None)).of(member.name)
+        if not result.ok:
             return False
         member.heard, before = time.monotonic(), member.bytes
         if member.role == "receiver":
@@ -580,8 +592,8 @@ class Crew:
         connection = self._connection(member)
         try:
             await connection.connect(VISIT_S)
-            told = await connection.ask("ping", self.group, {"n": member.name, "a": connection.address}, None)
-            return bool(answer_of(told.read(), member.name).get("ok"))
+            said = await connection.ask(requests.PING, self.group, Branch(member.name, connection.address))
+            return said.read().of(member.name).ok
         except SignallingError:
             return False
         finally:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
-SHA256 = re.compile("[0-9a-fA-F]{64}")
+HEX = re.compile("[0-9a-fA-F]{64}")
+Row = tuple[int, str]
+"""A block, and its digest in hex."""
 TOLD_MAX = 2000
 """In one order."""
 
@@ -14,14 +15,14 @@ class Digests:
     """Every block's digest costs an order to all members, so they are collected for a while."""
 
     def __init__(self) -> None:
-        self._rows: list[list[Any]] = []
+        self._rows: list[Row] = []
         self._since = 0.0
         self._told = 0
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    def put(self, rows: list[list[Any]], now: float) -> None:
+    def put(self, rows: list[Row], now: float) -> None:
         self._since = self._since if self._rows else now
         self._rows += rows
 
@@ -30,16 +31,13 @@ class Digests:
         last = self._told + len(self._rows) >= blocks
         return bool(self._rows) and (last or now - self._since >= delay_s or len(self._rows) >= TOLD_MAX)
 
-    def take(self) -> list[list[Any]]:
+    def take(self) -> list[Row]:
         """Rows for the next order."""
         rows, self._rows = self._rows[:TOLD_MAX], self._rows[TOLD_MAX:]
         self._told += len(rows)
         return rows
 
 
-def is_digest(row: Any, blocks: int) -> bool:
-    """[block, sha256 in hex]"""
-    if not isinstance(row, list) or len(row) != 2:
-        return False
-    block, digest = row
-    return type(block) is int and 0 <= block < blocks and isinstance(digest, str) and bool(SHA256.fullmatch(digest))
+def of_blocks(rows: list[Row], blocks: int) -> list[Row]:
+    """Those that are a digest, and of one of so many blocks."""
+    return [row for row in rows if row[0] < blocks and HEX.fullmatch(row[1])]

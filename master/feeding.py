@@ -9,6 +9,7 @@ import time
 from . import pace
 from .crew import Crew
 from .digests import Digests
+from .requests import Assign, Cut, Digest
 from .schedule import Extent, Scheduler
 from .tasks import Tasks
 from .transfer import Transfer
@@ -38,20 +39,20 @@ class Feeding:
         assert t.scheduler
         if self._digests and self._digests.due(now, self._digest_delay_s(look_s), t.blocks):
             while self._digests:
-                self._crew.tell("digest", {"blocks": self._digests.take()})
+                self._crew.tell(Digest(tuple(self._digests.take())))
         t.scheduler.gone(frozenset(m.name for m in self._crew.receivers if m.final))
         extents = t.scheduler.assign(now)
         if t.several:
             for extent in extents:
                 self._given.setdefault(extent.tree, []).append(extent)
         if extents:
-            self._crew.tell("assign", {"extents": [[e.tree, e.seq, e.first, e.count] for e in extents]})
+            self._crew.tell(Assign(tuple([(e.tree, e.seq, e.first, e.count) for e in extents])))
         self._release(now)
         cut = t.scheduler.steal(now)
         if cut:
             self.takeovers += 1
             log.info("group %s: tree %d is cut at %d", t.id, cut.tree, cut.seq)
-            self._tasks.spawn(self.cut([[cut.tree, cut.seq]]))
+            self._tasks.spawn(self.cut(cut.tree, cut.seq))
 
     def tick_s(self, look_s: float) -> float:
         """Until the trees want looking at again."""
@@ -83,7 +84,7 @@ class Feeding:
         t.scheduler.lose(tree)
         self._releases[tree] = now - RELEASE_S if for_good else now
         if for_good:
-            t.scheduler.slow_down(tree, t.source_trees.get(str(tree), {}).get("packet_rate"))
+            t.scheduler.slow_down(tree, known.rate if (known := t.source_trees.get(str(tree))) else None)
 
     def revived(self, tree: int) -> None:
         assert self._t.scheduler
@@ -105,13 +106,13 @@ class Feeding:
             del self._releases[tree]
             cut = scheduler.release(tree, now)
             if cut:
-                self._tasks.spawn(self.cut([[cut.tree, cut.seq]]))
+                self._tasks.spawn(self.cut(cut.tree, cut.seq))
 
-    async def cut(self, cuts: list[list[int]]) -> None:
-        """Tell all where trees end, and wait until their root knows. `cuts`: tree, number."""
+    async def cut(self, tree: int, seq: int) -> None:
+        """Tell all where a tree ends, and wait until its root knows."""
         t, index = self._t, self._crew.entries
-        root = self._crew.members[t.root_of.get(cuts[0][0], self._crew.source.name)]
-        await self._crew.tell("cut", {"trees": cuts})
+        root = self._crew.members[t.root_of.get(tree, self._crew.source.name)]
+        await self._crew.tell(Cut(((tree, seq),)))
         while root.position <= index and root.sends:
             await asyncio.sleep(TICK_S)  # its agent is out of touch
         assert t.scheduler
@@ -133,7 +134,7 @@ class Feeding:
             scheduler.lose(tree)
             queue.extents.clear()
             queue.end = queue.sent
-        self._crew.tell("cut", {"trees": [[tree, 0] for tree in trees]})
+        self._crew.tell(Cut(tuple([(tree, 0) for tree in trees])))
         return unsure, sure - unsure
 
     def _blocks(self, extent: Extent) -> range:

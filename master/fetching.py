@@ -14,7 +14,6 @@ import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -25,14 +24,16 @@ from datacast.origins.ranges import AT_SITE, Range, common, joined, piece_bytes
 from datacast.origins.ranges import pieces as number_of
 from datacast.services.ranges import spans, union
 
+from .answers import Results, StatAnswer
 from .collective import Collective
 from .crew import PROMPT_S, Crew
+from .digests import Row
 from .errors import GroupError
 from .members import Member
 from .objects import FATAL, Objects
 from .plan import BLOCKS_MAX
+from .requests import FETCH, STAT, Destination, Fetch
 from .shards import Shards
-from .signalling import answer_of
 from .tasks import Tasks
 from .transfer import Transfer
 
@@ -109,11 +110,11 @@ class Fetching:
         await self.objects.stat(self._ask, self._refused)
         return self.objects.size
 
-    async def _ask(self, parts: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-        members = [m for m in self._crew.roots if m.name in parts]
-        asked = {name: {"dest": self._t.dest(name), **part} for name, part in parts.items()}
+    async def _ask(self, urls: dict[str, tuple[str, ...]]) -> Results[StatAnswer]:
+        members = [m for m in self._crew.roots if m.name in urls]
+        asked = {name: Destination(self._t.dest(name), its) for name, its in urls.items()}
         try:
-            return await self._crew.request("stat", members, None, asked, STAT_S)
+            return await self._crew.request(STAT, members, None, asked, STAT_S)
         except GroupError as error:
             raise GroupError(error.code, f"{self._t.spec.source_path}: {error.message}", error.what) from error
 
@@ -295,9 +296,8 @@ class Fetching:
         rows = [row for run in runs for row in _rows(run.missing)]
         left: set[int] = set()
         try:
-            results = await self._crew.request("fetch", [member], None, {member.name: {"leave": rows}}, PROMPT_S)
-            told = answer_of(results, member.name).get("left")
-            left = {block for block in told if isinstance(block, int)} if isinstance(told, list) else left
+            part = {member.name: Fetch(leave=rows)}
+            left = set((await self._crew.request(FETCH, [member], None, part, PROMPT_S)).of(member.name).left)
         except GroupError as error:  # what it has left all the same is ordered again
             log.info("group %s: %s", self._t.id, error)
         assert self.dealing
@@ -317,13 +317,13 @@ class Fetching:
         if not rows:
             return
         try:
-            results = await self._crew.request("fetch", [member], None, {member.name: {"blocks": rows}}, PROMPT_S)
+            results = await self._crew.request(FETCH, [member], None, {member.name: Fetch(rows)}, PROMPT_S)
         except GroupError as error:
             log.info("group %s: %s", self._t.id, error)
             return  # ordered again
-        told = answer_of(results, member.name)
-        if not told.get("ok") and told.get("code") != "unreachable":
-            self._no_fetcher(member.name, str(told.get("code")), str(told.get("error", "refused")))
+        told = results.of(member.name)
+        if not told.ok and told.code != "unreachable":
+            self.not_fetched(member, told.code, told.why)
 
     def _end_runs(self, root: str) -> None:
         assert self.dealing
@@ -331,9 +331,9 @@ class Fetching:
             self._runs[root].remove(run)
             self.dealing.fetched(root, run.blocks, 0.0)  # it is measured otherwise
 
-    def held_by(self, member: Member, rows: list[list[Any]]) -> list[list[Any]]:
+    def held_by(self, member: Member, rows: list[Row]) -> list[Row]:
         """A root has these blocks. Returns the digests that nobody has told before."""
-        news, now = [], time.monotonic()
+        news, now = list[Row](), time.monotonic()
         for block, digest in rows:
             known = self._digest_of.setdefault(block, digest)
             if known != digest:
@@ -341,7 +341,7 @@ class Fetching:
                 return []
             first = not self._holders.get(block)
             if first:
-                news.append([block, digest])
+                news.append((block, digest))
             self._holders.setdefault(block, set()).add(member.name)
             self._t.news = True
             if first or block in self._scheduler.homeless:
@@ -358,11 +358,9 @@ class Fetching:
                 self._t.wake.set()  # it should not wait for the next look
         return news
 
-    def not_fetched(self, member: Member, event: dict[str, Any]) -> None:
-        self._no_fetcher(member.name, str(event.get("code", "error")), str(event.get("error", "not fetched")))
-
-    def _no_fetcher(self, name: str, code: str, why: str) -> None:
+    def not_fetched(self, member: Member, code: str, why: str) -> None:
         """It cannot fetch (any more). What it has it sends all the same."""
+        name = member.name
         if self.dealing is None or name not in self.dealing.fetchers:
             return
         self._refusals[name] = GroupError(code, why, name)

@@ -29,10 +29,10 @@ from .feeding import Feeding
 from .fetching import Fetching
 from .figures import Figures
 from .holders import Holders
-from .members import Member
 from .plan import PlanError
 from .planning import Planning
 from .reaction import Reactions
+from .requests import STAT, Destination, SourceFile
 from .roots import Files, Roots
 from .slow_receivers import SlowReceivers
 from .tasks import Tasks
@@ -78,7 +78,8 @@ class Group:
             view,
             agents,
             timeout_s=t.options["member_timeout_ms"] / 1000,
-            opening=self._opening,
+            opening=lambda: opening.for_all(t, self._fetching.objects if self._fetching else None),
+            own_opening=lambda member: opening.for_one(t, member),
             on_event=lambda event: self._figures.on_event(event),
             wake=t.wake.set,
             spawn=self._tasks.spawn,
@@ -114,7 +115,7 @@ class Group:
             else self._roots.agreed
             if self._roots
             else lambda _, rows: rows,
-            not_fetched=self._fetching.not_fetched if self._fetching else lambda _, __: None,
+            not_fetched=self._fetching.not_fetched if self._fetching else lambda *_: None,
         )
         self._telling = Telling(
             t, self.crew, self.feeding, received_ns, self._fetching.fetched if self._fetching else lambda: ""
@@ -264,8 +265,8 @@ class Group:
         self._telling.mark("trees")
         if order.adopt:
             for name, result in (await self.crew.adopt()).items():
-                if result.get("ok") and result.get("state") == "done":
-                    self._figures.done(self.crew.members[name], result.get("t_done_ns"))
+                if result.ok and result.state == "done" and name in self.crew.members:
+                    self._figures.done(self.crew.members[name], result.t_done_ns)
         else:
             await self.crew.open()
         self._check_quorum()
@@ -287,10 +288,12 @@ class Group:
     async def _stat(self) -> None:
         t, path, adopt = self.transfer, self.transfer.spec.source_path, self.transfer.order.adopt
         parts = {
-            m.name: self._source_part(m.name) if m.role == "source" else {"dest": t.dest(m.name)}
+            m.name: SourceFile(t.path(m.name), t.spec.unfinished.get(m.name, ""))
+            if m.role == "source"
+            else Destination(t.dest(m.name))
             for m in self.crew.in_touch()
         }
-        results = await self.crew.first("stat", parts)
+        results = await self.crew.first(STAT, parts)
         if self._fetching:
             t.size = await self._fetching.stat()
             t.bundle = self._fetching.objects.folder
@@ -299,15 +302,14 @@ class Group:
             return
         sizes: dict[str, int] = {}
         for member in self.crew.roots:
-            told = results[member.name]
-            size = told.get("size")
-            if not isinstance(size, int) or size < 0:
+            told = results.of(member.name)
+            if told.size is None:
                 raise GroupError("bad_answer", f"source {member.name} told no size of {path}")
-            sizes[member.name] = t.size = size
-            t.bundle = t.bundle or "bundle" in told
+            sizes[member.name] = t.size = told.size
+            t.bundle = t.bundle or told.bundle is not None
             if self._holders:
                 self._holders.told(member, told)
-            t.files[member.name] = {k: told[k] for k in ("mtime_ns", "inode") if isinstance(told.get(k), int)}
+            t.files[member.name] = told.file
         if len(set(sizes.values())) > 1:
             told_sizes = ", ".join(f"{size} bytes at {name}" for name, size in sizes.items())
             raise GroupError("sources_differ", f"{path} is not the same file at all sources: {told_sizes}", path)
@@ -317,16 +319,6 @@ class Group:
             raise GroupError("size", f"{path} has {t.size} bytes, expected were {t.spec.size}", path)
         if adopt and (t.size != adopt.size or (t.file and t.file != adopt.file)):
             raise GroupError("changed", f"{path} is not the file any more that the group was started with", path)
-
-    def _source_part(self, name: str) -> dict[str, Any]:
-        left = self.transfer.spec.unfinished.get(name)
-        return {"path": self.transfer.path(name), **({"unfinished": left} if left else {})}
-
-    def _opening(self, member: Member | None) -> dict[str, Any]:
-        """Of `open`: a member's own part, or (None) what is the same for all."""
-        if member is None:
-            return opening.for_all(self.transfer, self._fetching.objects if self._fetching else None)
-        return opening.for_one(self.transfer, member)
 
     # ---- receivers come and go ----
     async def _read_inbox(self) -> None:

@@ -165,9 +165,9 @@ class Agreement:
         self._told: dict[int, tuple[str, set[str]]] = {}
         self._agreed: set[int] = set()
 
-    def told(self, name: str, rows: Sequence[tuple[int, str]], sources: set[str]) -> list[list[Any]]:
+    def told(self, name: str, rows: Sequence[tuple[int, str]], sources: set[str]) -> list[tuple[int, str]]:
         """Rows on which all `sources` agree from now on. Raises Differ."""
-        found: list[list[Any]] = []
+        found: list[tuple[int, str]] = []
         for block, digest in rows:
             known, by = self._told.setdefault(block, (digest, set()))
             if known.lower() != digest.lower():
@@ -176,17 +176,17 @@ class Agreement:
             by.add(name)
             if self._all(block, by, sources) and block not in self._agreed:
                 self._agreed.add(block)
-                found.append([block, digest])
+                found.append((block, digest))
         return found
 
     def _all(self, block: int, by: set[str], sources: set[str]) -> bool:
         return by >= sources or by >= {name for name in sources if self._holds(block, name)}
 
-    def left(self, sources: set[str]) -> list[list[Any]]:
+    def left(self, sources: set[str]) -> list[tuple[int, str]]:
         """Rows that agree now that only these sources are left."""
         found = []
         for block, (digest, by) in self._told.items():
             if self._all(block, by, sources) and block not in self._agreed:
                 self._agreed.add(block)
-                found.append([block, digest])
+                found.append((block, digest))
         return found

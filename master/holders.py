@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping
-from typing import Any, TypeGuard
+from itertools import pairwise
 
 from datacast.core.lists import few
 from datacast.services.ranges import RangeProblem, Rows, within
 
+from .answers import StatAnswer
 from .collective import Collective
 from .crew import Crew
 from .errors import GroupError
@@ -37,17 +38,17 @@ class Holders:
         self.holdings = Holdings(0, {})
 
     # ---- start ----
-    def told(self, member: Member, answer: Mapping[str, Any]) -> None:
+    def told(self, member: Member, answer: StatAnswer) -> None:
         """What a source has answered to `stat`. Raises GroupError."""
         t = self._t
         group = t.spec.unfinished.get(member.name)
         if group is None:
-            if "bundle" in answer:
+            if answer.bundle is not None:
                 path = t.path(member.name)
                 raise GroupError("bad_holds", f"{path} at {member.name} is a directory: ranges are of a file", path)
             return
-        piece, per_block, rows = answer.get("piece"), answer.get("per_block"), answer.get("held")
-        if not _is_count(piece) or not _is_count(per_block) or not _are_rows(rows):
+        piece, per_block, rows = answer.piece, answer.per_block, answer.held
+        if not piece or not per_block or rows is None or not _ascend(rows):
             raise GroupError("bad_answer", f"source {member.name} did not tell what it has of group {group}")
         cut = (piece, per_block)
         if self.cut not in (None, cut):
@@ -57,7 +58,7 @@ class Holders:
                 "name hosts of one group",
                 member.name,
             )
-        self.cut, self._left[member.name] = cut, [(first, count) for first, count in rows]
+        self.cut, self._left[member.name] = cut, rows
 
     def begin(self) -> None:
         """The file is cut into blocks. Raises GroupError where nobody has some of it."""
@@ -156,17 +157,6 @@ class Holders:
         raise NotImplementedError(f"source {name} has failed")
 
 
-def _is_count(value: Any) -> TypeGuard[int]:
-    return type(value) is int and value > 0
-
-
-def _are_rows(rows: Any) -> TypeGuard[list[list[int]]]:
-    """Runs of blocks, ascending."""
-    end = 0
-    for row in rows if isinstance(rows, list) else [None]:
-        if not isinstance(row, list) or len(row) != 2 or not all(type(n) is int for n in row):
-            return False
-        if row[0] < end or row[1] < 1:
-            return False
-        end = row[0] + row[1]
-    return True
+def _ascend(rows: Rows) -> bool:
+    """Runs of blocks, none of which is empty or reaches into another."""
+    return all(count > 0 for _, count in rows) and all(sum(a) <= b[0] for a, b in pairwise(rows))

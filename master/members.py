@@ -2,93 +2,74 @@
 
 from __future__ import annotations
 
-import json
+import operator
 import struct
 import sys
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-Figures = Mapping[str, int | float]
+import msgspec
+
+from .answers import TreeCounts
+from .requests import Assign, Cut, Digest, Entry
+
+COUNTED = ("seq", "low", "bytes", "credits", "data", "duplicates", "interests", "retransmitted", "srtt_us")
+"""Of what a receiver counts of a tree: what is kept."""
+_AT = {name: at for at, name in enumerate(COUNTED)}
+_row = operator.attrgetter(*COUNTED)
+UNKNOWN = -1
 
 
-def counted(figures: Any) -> dict[str, int | float]:
-    """What an agent counts of a tree, without what it says beside."""
-    return {
-        sys.intern(k): v
-        for k, v in (figures.items() if isinstance(figures, dict) else ())
-        if type(v) in (int, float) and 0 <= v < 1 << 63
-    }
-
-
-class Counts(Mapping[str, Figures]):
+class Counts(Mapping[str, Mapping[str, int]]):
     """What a receiver's agent counts, by tree. There is one for each receiver of each group, so its numbers lie side by
-    side, and the names of trees and of what is counted are shared with the group's others. Never changes."""
+    side, and the names of trees are shared with the group's others. Never changes."""
 
-    __slots__ = "_names", "_trees", "_values"
-    _names: dict[str, int]
+    __slots__ = "_trees", "_values"
     _trees: dict[str, int]
-    _values: Sequence[int | float | None]
+    _values: array[int]
 
-    def __init__(self, told: Any = None, like: Counts | None = None) -> None:
-        """`told`: by tree, as it came. `like`: another of the group, whose names may be the same."""
-        told = told if isinstance(told, dict) else {}
-        if like is not None and (values := like._alike(told)) is not None:
-            self._trees, self._names, self._values = like._trees, like._names, values
-            return
-        clean = {sys.intern(tree): counted(figures) for tree, figures in told.items()}
-        names = dict.fromkeys(name for figures in clean.values() for name in figures)
-        self._trees = {tree: at for at, tree in enumerate(clean)}
-        self._names = {name: at for at, name in enumerate(names)}
-        rows = [figures.get(name) for figures in clean.values() for name in names]
-        self._values = (
-            array("q", rows) if all(type(v) is int for v in rows) else tuple(rows)  # type: ignore[type-var]
-        )
-
-    def _alike(self, told: dict[str, Any]) -> Sequence[int] | None:
-        """As nearly all are: the same trees, the same names, whole numbers. Thousands a second come of large groups."""
-        names = list(self._names)
-        if list(told) != list(self._trees):
-            return None
+    def __init__(self, told: Mapping[str, TreeCounts] | None = None, like: Counts | None = None) -> None:
+        """`like`: another of the group, whose trees may be the same."""
+        told = told or {}
+        if like is not None and list(told) == list(like._trees):
+            self._trees = like._trees
+        else:
+            self._trees = {sys.intern(tree): at for at, tree in enumerate(told)}
         rows: list[int] = []
-        try:
-            for figures in told.values():
-                if list(figures) != names:
-                    return None
-                rows += figures.values()
-            values = array("q", rows)  # from a list: with no room to grow
-        except (TypeError, AttributeError, OverflowError):
-            return None
-        return values if not values or min(values) >= 0 else None
+        for counts in told.values():
+            rows += _row(counts)
+        self._values = array("q", rows)  # from a list: with no room to grow
 
-    def of(self, tree: int | str, name: str) -> int | float | None:
-        row, column = self._trees.get(str(tree)), self._names.get(name)
-        return None if row is None or column is None else self._values[row * len(self._names) + column]
+    def of(self, tree: int | str, name: str) -> int | None:
+        """None: it has not told."""
+        row = self._trees.get(str(tree))
+        value = UNKNOWN if row is None else self._values[row * len(COUNTED) + _AT[name]]
+        return None if value == UNKNOWN else value
 
     @staticmethod
-    def column(counts: Iterable[Counts], tree: int | str, name: str) -> list[int | float | None]:
-        """`of` each of these: most have the same names."""
-        key, found, names, at = str(tree), list[int | float | None](), None, None
+    def column(counts: Iterable[Counts], tree: int | str, name: str) -> list[int | None]:
+        """`of` each of these: most have the same trees."""
+        key, found, trees, at = str(tree), list[int | None](), None, None
         for one in counts:
-            if one._names is not names:
-                names, row, column = one._names, one._trees.get(key), one._names.get(name)
-                at = None if row is None or column is None else row * len(names) + column
-            found.append(None if at is None else one._values[at])
+            if one._trees is not trees:
+                trees = one._trees
+                row = trees.get(key)
+                at = None if row is None else row * len(COUNTED) + _AT[name]
+            value = UNKNOWN if at is None else one._values[at]
+            found.append(None if value == UNKNOWN else value)
         return found
 
     def total(self, name: str) -> int:
         """Over all trees."""
-        column = self._names.get(name)
-        if column is None:
-            return 0
-        return sum(int(value or 0) for value in self._values[column :: len(self._names)])
+        return sum(self._values[_AT[name] :: len(COUNTED)])
 
-    def __getitem__(self, tree: str) -> Figures:
-        at, width = self._trees[tree], len(self._names)
-        row = self._values[at * width : (at + 1) * width]
-        return {name: value for name, value in zip(self._names, row, strict=True) if value is not None}
+    def __getitem__(self, tree: str) -> Mapping[str, int]:
+        at = self._trees[tree] * len(COUNTED)
+        row = zip(COUNTED, self._values[at : at + len(COUNTED)], strict=True)
+        return {name: value for name, value in row if value != UNKNOWN}
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._trees)
@@ -152,17 +133,15 @@ class Member:
 
     def seq(self, tree: int) -> int | None:
         """The next number of a tree that it will ask for; None: it has told nothing of it."""
-        seq = self.trees.of(tree, "seq")
-        return seq if isinstance(seq, int) else None
+        return self.trees.of(tree, "seq")
 
     def low(self, tree: int) -> int:
         """It lacks nothing below that number of a tree, as it has told."""
-        low = self.trees.of(tree, "low")
-        return low if isinstance(low, int) else 0
+        return self.trees.of(tree, "low") or 0
 
     def asked(self, tree: int) -> int:
         """By now it may have asked for every number of a tree below that: since it told, as many as it has credits."""
-        return (self.seq(tree) or 0) + int(self.trees.of(tree, "credits") or 0)
+        return (self.seq(tree) or 0) + (self.trees.of(tree, "credits") or 0)
 
     def fail(self, code: str, message: str) -> None:
         self.sends = False
@@ -215,34 +194,28 @@ DIGEST = struct.Struct("!I32s")
 """A block's number, and its digest."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """What every member has to be told, in order: an `assign`, a `cut` or a `digest`. Who comes late is told all of it,
-    so a group keeps every block's digest: packed, a tenth of what its objects take."""
+_assign, _cut = msgspec.json.Decoder(Assign), msgspec.json.Decoder(Cut)
 
-    op: str
-    packed: bytes
 
-    @classmethod
-    def of(cls, op: str, body: dict[str, Any]) -> Entry:
-        if op == "digest":
-            return cls(op, b"".join(DIGEST.pack(block, bytes.fromhex(digest)) for block, digest in body["blocks"]))
-        return cls(op, json.dumps(body, separators=(",", ":")).encode())
+def packed(entry: Entry) -> bytes:
+    """Who comes late is told all of it, so a group keeps every block's digest: a tenth of what its objects take."""
+    if isinstance(entry, Digest):
+        return b"".join(DIGEST.pack(block, bytes.fromhex(digest)) for block, digest in entry.blocks)
+    return msgspec.json.encode(entry)
 
-    @property
-    def body(self) -> dict[str, Any]:
-        if self.op == "digest":
-            return {"blocks": [[block, digest.hex()] for block, digest in DIGEST.iter_unpack(self.packed)]}
-        body: dict[str, Any] = json.loads(self.packed)
-        return body
+
+def unpacked(form: type[Entry], text: bytes, n: int) -> Entry:
+    if form is Digest:
+        return Digest(tuple((block, digest.hex()) for block, digest in DIGEST.iter_unpack(text)), n)
+    return _assign.decode(text) if form is Assign else _cut.decode(text)
 
 
 class Log:
-    """Entries in order. What a later `cut` takes back nobody is given any more: a member that comes late would wait for
-    numbers that no root sends, and its tables would be full of them."""
+    """What every member has to be told, in order and numbered from 1. What a later `cut` takes back nobody is given any
+    more: a member that comes late would wait for numbers that no root sends, and its tables would be full of them."""
 
     def __init__(self) -> None:
-        self._entries: list[Entry] = []
+        self._entries: list[tuple[type[Entry], bytes]] = []
         self._given: dict[int, list[tuple[int, int]]] = defaultdict(list)
         """By tree: where its numbers end after an entry, and which one."""
 
@@ -250,23 +223,26 @@ class Log:
         return len(self._entries)
 
     def __getitem__(self, index: int) -> Entry:
-        return self._entries[index]
+        return unpacked(*self._entries[index], index + 1)
 
-    def add(self, op: str, body: dict[str, Any]) -> None:
-        for tree, seq, _, count in body["extents"] if op == "assign" else ():
+    def add(self, entry: Entry) -> Entry:
+        """Returns it with its number."""
+        for tree, seq, _, count in entry.extents if isinstance(entry, Assign) else ():
             self._given[tree].append((seq + count, len(self._entries)))
-        for tree, seq in body["trees"] if op == "cut" else ():
+        for tree, seq in entry.trees if isinstance(entry, Cut) else ():
             self._take_back(tree, seq)
-        self._entries.append(Entry.of(op, body))
+        entry = msgspec.structs.replace(entry, n=len(self._entries) + 1)
+        self._entries.append((type(entry), packed(entry)))
+        return entry
 
     def _take_back(self, tree: int, upto: int) -> None:
         given, kept = self._given[tree], list[tuple[int, int]]()
         while given and given[-1][0] > upto:
             _, index = given.pop()
-            rows = self._entries[index].body["extents"]
+            rows = _assign.decode(self._entries[index][1]).extents
             # As many rows as before: a member may have taken the first of them.
-            left = [[t, seq, first, max(0, min(n, upto - seq)) if t == tree else n] for t, seq, first, n in rows]
-            self._entries[index] = Entry.of("assign", {"extents": left})
+            left = tuple([(t, seq, first, max(0, min(n, upto - seq)) if t == tree else n) for t, seq, first, n in rows])
+            self._entries[index] = Assign, packed(Assign(left, index + 1))
             if any(row[0] == tree and row[3] for row in left):
                 kept.append((upto, index))
         given.extend(reversed(kept))

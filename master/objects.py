@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from datacast.origins.bundle import Entry, stream
 from datacast.origins.ranges import A_FOLDER, AT_SITE
 
+from .answers import Refused, Results, StatAnswer
 from .errors import GroupError
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ AT_ONCE = 32
 FATAL = ("changed", "bad_answer", "no_ranges", "not_found")
 """What an origin says of the object, not of who asks."""
 
-Asked = dict[str, dict[str, Any]]
-Ask = Callable[[Asked], Awaitable[Asked]]
+Ask = Callable[[dict[str, tuple[str, ...]]], Awaitable[Results[StatAnswer]]]
+"""URLs by fetcher."""
 
 
 @dataclass
@@ -68,9 +69,9 @@ class Objects:
             for n, name in enumerate(fetchers):
                 count = min(AT_ONCE, -(-len(todo) // (len(fetchers) - n)))
                 shares[name] = [todo.popleft() for _ in range(count)] or ([] if name in proven else sample)
-            answers = await ask({name: {"urls": [one.url for one in share]} for name, share in shares.items() if share})
+            answers = await ask({name: tuple([one.url for one in share]) for name, share in shares.items() if share})
             for name, share in shares.items():
-                error = self._answered(name, share, answers.get(name)) if share else None
+                error = self._answered(name, share, answers.of(name)) if share else None
                 if error is None:
                     proven.add(name)
                     continue
@@ -79,20 +80,19 @@ class Objects:
                 fetchers = refused(name, error)
                 todo.extend(one for one in share if not one.seen and one not in todo)
 
-    def _answered(self, name: str, share: list[Object], told: dict[str, Any] | None) -> GroupError | None:
+    def _answered(self, name: str, share: list[Object], told: StatAnswer) -> GroupError | None:
         """Take down what a fetcher says; why it cannot fetch. Raises GroupError where others were told otherwise."""
-        told = told or {"code": "unreachable", "error": f"{name} does not answer"}
-        rows = told.get("objects")
-        if not told.get("ok") or not isinstance(rows, list) or len(rows) != len(share):
-            return GroupError(str(told.get("code", "error")), str(told.get("error", "no sizes")), name)
+        rows = told.objects
+        if not told.ok or rows is None or len(rows) != len(share):
+            return GroupError(told.code or "error", told.error or "no sizes", name)
         for one, row in zip(share, rows, strict=True):
-            if isinstance(row, dict):
-                return GroupError(str(row.get("code", "bad_answer")), str(row.get("error", "no size")), name)
+            if isinstance(row, Refused):
+                return GroupError(row.code, row.error, name)
             size, etag = row
             if one.seen and (size, etag) != (one.size, one.etag):
                 raise GroupError("changed", f"{one.url} is not the same object for all who fetch it", one.url)
             if one.size not in (None, size):
                 message = f"{one.url} has {size} bytes, expected were {one.size}"
                 raise GroupError("changed", message, one.url)
-            one.size, one.etag, one.seen = int(size), str(etag or ""), True
+            one.size, one.etag, one.seen = size, etag or "", True
         return None

@@ -4,33 +4,36 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from .members import Member
+from .requests import Fetched, Opening, Origin, ReceiverPart, SourcePart
 from .transfer import Transfer
 
 if TYPE_CHECKING:
     from .objects import Objects
 
 
-def for_all(t: Transfer, objects: Objects | None) -> dict[str, Any]:
+def for_all(t: Transfer, objects: Objects | None) -> Opening:
     """What is the same for all members. `objects`: what is fetched."""
-    assert t.plan
+    assert t.plan and t.size is not None
     expected = t.spec.sha256
     if objects is not None and objects.manifest:
         expected = hashlib.sha256(objects.manifest).hexdigest()
-    return {
-        "size": t.size,
-        "piece": t.plan.payload,
-        "per_block": t.block,
-        "source": t.spec.source,
-        "lease_ms": t.options["lease_ms"],
-        "trees": [planned.transport.to_json(tree) for tree, planned in zip(t.tree_ids, t.plan.trees, strict=True)],
-        **({"bundle": True} if t.bundle else {}),
-        **({"sha256": expected} if expected else {}),
-        **({"stamp": stamp} if (stamp := stamp_of(t.size, t.file)) else {}),
-        **({"origin": _origin(objects)} if objects is not None else {}),
-    }
+    return Opening(
+        size=t.size,
+        piece=t.plan.payload,
+        per_block=t.block,
+        source=t.spec.source,
+        lease_ms=t.options["lease_ms"],
+        trees=tuple([planned.transport.of(tree) for tree, planned in zip(t.tree_ids, t.plan.trees, strict=True)]),
+        bundle=t.bundle,
+        sha256=expected or "",
+        stamp=stamp_of(t.size, t.file),
+        origin=None if objects is None else _origin(objects),
+    )
 
 
 def stamp_of(size: int | None, file: dict[str, int]) -> str:
@@ -40,35 +43,28 @@ def stamp_of(size: int | None, file: dict[str, int]) -> str:
     return f"{size}-{file['inode']}-{file['mtime_ns']}"
 
 
-def _origin(objects: Objects) -> dict[str, Any]:
-    rows = []
-    for one in objects.all:
-        rows.append({"data": one.data} if one.data else {"url": one.url, **({"etag": one.etag} if one.etag else {})})
-    return {
-        "objects": rows,
-        **({"manifest": base64.b64encode(objects.manifest).decode()} if objects.manifest else {}),
-    }
+def _origin(objects: Objects) -> Origin:
+    rows = [Fetched(data=one.data) if one.data else Fetched(url=one.url, etag=one.etag) for one in objects.all]
+    return Origin(tuple(rows), base64.b64encode(objects.manifest).decode())
 
 
-def for_one(t: Transfer, member: Member) -> dict[str, Any]:
+def for_one(t: Transfer, member: Member) -> SourcePart | ReceiverPart:
     """A member's own part."""
     assert t.plan
     roots = t.roots_trees(member.name)
-    part: dict[str, Any]
     if member.role == "source":
-        part = {"role": "source", "path": t.path(member.name), "roots": roots, **t.files[member.name]}
+        file = t.files[member.name]
+        part = SourcePart(t.path(member.name), roots, file.get("mtime_ns"), file.get("inode"))
         if member.name in t.spec.unfinished:  # its table says what it has
-            return part | {"unfinished": t.spec.unfinished[member.name]}
+            return replace(part, unfinished=t.spec.unfinished[member.name])
         if t.held:
-            return part | {"wants": t.held[member.name]}
-        return part | ({"wants": t.shards.anybodys(t.everybody)} if t.shards else {})
+            return replace(part, wants=t.held[member.name])
+        return replace(part, wants=t.shards.anybodys(t.everybody)) if t.shards else part
     pairs = zip(t.tree_ids, t.plan.trees, strict=True)
-    routes = {str(tree): p.routes[member.name].hex() for tree, p in pairs if member.name in p.routes}
-    part = {"role": "receiver", "dest": t.dest(member.name), "routes": routes}
-    if t.shards and member.name in t.shards.rows:
-        part |= {"wants": t.shards.rows[member.name]}
-    if roots:
-        part |= {"roots": roots}
-    elif t.spec.url is not None and len(t.order.receivers) == 1:
-        part |= {"fetches": True}  # alone, it sends to nobody
-    return part
+    return ReceiverPart(
+        dest=t.dest(member.name),
+        routes={str(tree): p.routes[member.name].hex() for tree, p in pairs if member.name in p.routes},
+        wants=t.shards.rows.get(member.name) if t.shards else None,
+        roots=roots,
+        fetches=not roots and t.spec.url is not None and len(t.order.receivers) == 1,  # alone, it sends to nobody
+    )

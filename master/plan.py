@@ -45,6 +45,7 @@ from datacast.planners import PlannerError, unequal
 
 from .forest import around_plain, shallow
 from .plan_cache import PlanCache
+from .requests import Transport
 from .stable import Rated, rate_of, shares
 from .stable import with_routes as rated_routes
 
@@ -80,26 +81,6 @@ class PlanError(DatacastError):
     def __init__(self, code: str, message: str, what: str = "") -> None:
         super().__init__(message, what=what)
         self.code = code
-
-
-@dataclass(frozen=True)
-class Transport:
-    """A tree's parameters, as in the signalling's tree object."""
-
-    cc: str
-    rate_init_bps: int
-    rate_max_bps: int
-    delta_bps: int
-    interval_us: int
-    burst: int
-    credits: int
-    rto_min_ms: int
-    cache_bytes: int
-    packet_bytes: int
-    patience_ms: int
-
-    def to_json(self, tree: int) -> dict[str, Any]:
-        return {"id": tree, **self.__dict__}
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from itertools import pairwise
 from typing import Any
 
+from msgspec.structs import asdict
+
+from .answers import TreeCounts
 from .collective import Collective
 from .members import Counts, Member
 from .plan import Plan
 from .schedule import Scheduler, TreeQueue, links_needed
+from .transfer import SourceTree
 
 STEP = 0.01
 """A receiver is told of again when it has so much more of the file, or its state or its rate is another."""
@@ -160,14 +164,15 @@ def trees_json(
     plan: Plan,
     ids: list[int],
     scheduler: Scheduler | Collective,
-    figures: dict[str, dict[str, Any]],
+    figures: Mapping[str, SourceTree],
     receivers: list[Member],
 ) -> dict[str, Any]:
-    """Per tree, by id. `figures`: the source's last status with `packet_rate` in new numbers per second."""
+    """Per tree, by id. `figures`: the sources' last status."""
     trees: dict[str, Any] = {}
     for tree, planned in zip(ids, plan.trees, strict=True):
         name, queue = str(tree), scheduler.trees.get(tree) or TreeQueue(tree, 0.0)
-        source = figures.get(name, {})
+        source = figures.get(name, SourceTree(TreeCounts(0), 0.0))
+        counts = source.counts
         trees[name] = {
             "state": "lost" if queue.lost else "running" if queue.end > queue.sent else "idle",
             "depth": planned.depth,
@@ -175,17 +180,17 @@ def trees_json(
             "arcs": planned.arcs,
             "most_bps": planned.transport.rate_max_bps,
             "interest": round(min(1.0, plan.interest_bytes / plan.frame_bytes), 4),
-            "rate_bps": round(source.get("packet_rate", 0.0) * 8 * plan.payload),
-            "bucket_bps": source.get("rate_bps", 0),
+            "rate_bps": round(source.rate * 8 * plan.payload),
+            "bucket_bps": counts.rate_bps,
             "pieces": queue.assigned,
             "links_needed": links_needed(planned.arcs, queue),
-            **{
-                key: source.get(key, 0)
-                for key in ("seq", "new_packets", "dup_packets", "interests", "merged", "duplicates")
-            },
-            "retransmissions": sum(
-                int(n or 0) for n in Counts.column((m.trees for m in receivers), name, "retransmitted")
-            ),
+            "seq": counts.seq,
+            "new_packets": counts.new_packets,
+            "dup_packets": counts.dup_packets,
+            "interests": counts.interests,
+            "merged": counts.merged,
+            "duplicates": counts.duplicates,
+            "retransmissions": sum(n or 0 for n in Counts.column((m.trees for m in receivers), name, "retransmitted")),
         }
     return trees
 
@@ -270,6 +275,6 @@ def final_report(
             }
             if plan.rated
             else {},
-            "transport": [t.transport.to_json(i) for i, t in zip(ids, plan.trees, strict=True)],
+            "transport": [asdict(t.transport.of(i)) for i, t in zip(ids, plan.trees, strict=True)],
         }
     return report

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import Any, Protocol
+from typing import Protocol
 
 from .attendance import Attendance
 from .crew import Crew
-from .digests import Digests
+from .digests import Digests, Row
 from .feeding import Feeding
 from .grove import Agreement, Differ, Grove
 from .members import Member
@@ -90,10 +90,10 @@ class Roots:
     def _sources(self) -> set[str]:
         return {m.name for m in self._crew.roots if m.role == "source"}
 
-    def agreed(self, member: Member, rows: list[list[Any]]) -> list[list[Any]]:
+    def agreed(self, member: Member, rows: list[Row]) -> list[Row]:
         """Of a source's digests those that may be told to the receivers."""
         try:
-            return self._agreement.told(member.name, [(row[0], row[1]) for row in rows], self._sources())
+            return self._agreement.told(member.name, rows, self._sources())
         except Differ as differ:
             for source in self._crew.roots:
                 source.fail("sources_differ", differ.message)

@@ -8,14 +8,19 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
 from datacast.core.errors import DatacastError
 from datacast.services import framing
 from datacast.services.tls import PLAIN, Security, explain
+
+from . import events
+from .answers import A, Reader, Results
+from .events import AnyEvent
+from .requests import B, Op, P
 
 log = logging.getLogger("datacast.master")
 
@@ -26,55 +31,46 @@ TURNS = 64
 
 CHUNK = 1 << 16
 
-Results = dict[str, dict[str, Any]]
 
-
-class _Head(msgspec.Struct):
-    """Of an acknowledgement, what says whose it is. Members' answers are read by who asked."""
+class _Head(msgspec.Struct, frozen=True):
+    """Of a message, what says what it is. Members' answers are read by who asked."""
 
     type: str
     id: Any = None
     results: msgspec.Raw = msgspec.Raw(b"{}")
+    error: Any = None
 
 
 _heads: msgspec.json.Decoder[_Head] = msgspec.json.Decoder(_Head)
-_results = msgspec.json.Decoder(dict[str, Any])
 
 
-def _read(body: bytes) -> _Head | framing.Message:
+def _read(body: bytes) -> _Head | AnyEvent:
     """Raises FramingError."""
     head = framing.read_json(_heads, body)
-    return head if head.type == "ack" else framing.whole(body)
+    if head.type != "event":
+        return head
+    try:
+        return events.read(body)
+    except framing.FramingError as error:
+        log.warning("an event that makes no sense (%s): %.200s", error, body.decode(errors="replace"))
+        return head
 
 
-class Said:
-    """Members' answers, as they came: read, those of a group are five times as large. Many may wait for their turn."""
+class Said(Generic[A]):
+    """Members' answers, as they came: read, those of a group are several times as large, and many may wait."""
 
-    __slots__ = ("_parts",)
+    __slots__ = ("_parts", "_reader")
 
-    def __init__(self, *parts: msgspec.Raw) -> None:
+    def __init__(self, reader: Reader[A], *parts: msgspec.Raw) -> None:
         """Of several messages, the first of which says most of who had all of them."""
-        self._parts = parts
+        self._reader, self._parts = reader, parts
 
     @classmethod
-    def together(cls, said: Iterable[Said]) -> Said:
-        return cls(*(part for one in said for part in one._parts))
+    def together(cls, said: Sequence[Said[A]]) -> Said[A]:
+        return cls(said[0]._reader, *(part for one in said for part in one._parts))
 
-    def read(self) -> Results:
-        """By member. What is none is left out: nothing of it came."""
-        results: Results = {}
-        for part in reversed(self._parts):
-            try:
-                told = framing.read_json(_results, part)
-                results |= {name: result for name, result in told.items() if isinstance(result, dict)}
-            except framing.FramingError as error:
-                log.warning("answers that make no sense: %s", error)
-        return results
-
-
-def answer_of(results: Results, member: str) -> dict[str, Any]:
-    """What a member answered; `unreachable` where nothing of it came."""
-    return results.get(member) or {"ok": False, "code": "unreachable"}
+    def read(self) -> Results[A]:
+        return self._reader.read(*self._parts)
 
 
 class Named(Protocol):
@@ -86,17 +82,17 @@ M = TypeVar("M", bound=Named)
 WALKING_S = 0.1
 
 
-async def until_walked(members: list[M], ask: Callable[[list[M]], Awaitable[Results]]) -> Results:
+async def until_walked(members: list[M], ask: Callable[[list[M]], Awaitable[Results[A]]]) -> Results[A]:
     """One that looks through a large directory says so (`walking`) after half a second, and is asked again."""
     results = await ask(members)
-    while waits := [m for m in members if answer_of(results, m.name).get("code") == "walking"]:
+    while waits := [m for m in members if results.of(m.name).code == "walking"]:
         await asyncio.sleep(WALKING_S)
         more = await ask(waits)
-        results |= {m.name: answer_of(more, m.name) for m in waits}
+        results |= {m.name: more.of(m.name) for m in waits}
     return results
 
 
-def parts_of(members: list[M], parts: dict[str, dict[str, Any]] | None) -> dict[str, dict[str, Any]] | None:
+def parts_of(members: list[M], parts: Mapping[str, P] | None) -> Mapping[str, P] | None:
     return parts and {m.name: parts[m.name] for m in members if m.name in parts}
 
 
@@ -104,17 +100,40 @@ class SignallingError(DatacastError):
     """A member cannot be reached, or what it says cannot be understood."""
 
 
+class Branch(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The tree of members inside a request: name, address, own part, children."""
+
+    n: str
+    a: str
+    b: Any = None
+    c: list[Branch] = []
+
+
 def tree_message(
-    children: dict[str, list[str]], root: str, addresses: dict[str, str], parts: dict[str, dict[str, Any]] | None = None
-) -> dict[str, Any]:
-    """The `tree` of a request: own parts and addresses put in."""
-    entry: dict[str, Any] = {"n": root, "a": addresses[root]}
-    if parts and root in parts:
-        entry["b"] = parts[root]
-    if children.get(root):
-        # Not a function in this one that calls itself: all parts, with their routes, would wait for a look for garbage.
-        entry["c"] = [tree_message(children, child, addresses, parts) for child in children[root]]
-    return entry
+    children: Mapping[str, Sequence[str]],
+    root: str,
+    addresses: Mapping[str, str],
+    parts: Mapping[str, Any] | None = None,
+) -> Branch:
+    # Not a function in this one that calls itself: all parts, with their routes, would wait for a look for garbage.
+    below = [tree_message(children, child, addresses, parts) for child in children.get(root, ())]
+    return Branch(root, addresses[root], parts.get(root) if parts else None, below)
+
+
+class Ask(Protocol):
+    """One member, over whichever connection. Raises SignallingError."""
+
+    async def __call__(self, op: Op[B, P, A], tree: Branch, body: B | None) -> Results[A]: ...
+
+
+class _Request(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", tag="request"):
+    id: int
+    op: str
+    group: str
+    epoch: int
+    timeout_ms: int
+    tree: Branch | msgspec.Raw
+    all: Any = None
 
 
 class Connection:
@@ -124,7 +143,7 @@ class Connection:
     def __init__(
         self,
         address: str,
-        on_event: Callable[[dict[str, Any]], None],
+        on_event: Callable[[AnyEvent], None],
         on_close: Callable[[], None] | None = None,
         *,
         name: str,
@@ -155,19 +174,16 @@ class Connection:
     def alive(self) -> bool:
         return self._writer is not None and self._reading is not None and not self._reading.done()
 
-    def _take(self, message: _Head | framing.Message) -> None:
+    def _take(self, message: _Head | AnyEvent) -> None:
         """Raises SignallingError."""
-        if isinstance(message, _Head):
+        if not isinstance(message, _Head):
+            self._on_event(message)
+        elif message.type == "ack":
             future = self._waiting.pop(message.id, None) if isinstance(message.id, int) else None
             if future and not future.done():
                 future.set_result(message.results)
-        elif message["type"] == "event":
-            try:
-                self._on_event(message)
-            except (KeyError, TypeError, ValueError) as error:
-                log.warning("%s: an event that makes no sense (%r): %.200s", self.address, error, message)
-        elif message["type"] == "error":
-            raise SignallingError(f"{self.address}: {message.get('error')}", what=self.address)
+        elif message.type == "error":
+            raise SignallingError(f"{self.address}: {message.error}", what=self.address)
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
         try:
@@ -194,36 +210,27 @@ class Connection:
 
     async def ask(
         self,
-        op: str,
+        op: Op[B, P, A],
         group: str,
-        tree: dict[str, Any] | bytes,
-        everyone: dict[str, Any] | None = None,
+        tree: Branch | msgspec.Raw,
+        everyone: B | None = None,
         timeout: float = 2.0,
         patience: float = 0.0,
         epoch: int | None = None,
-    ) -> Said:
-        """`tree`: a tree_message, perhaps as framing.text already. Send a request and wait for the aggregated
-        acknowledgement, {member: result}. Raises SignallingError when the connection is gone or nothing comes in
-        time. The request is written before the first suspension, so requests are carried out in the order of the
-        calls. `patience`: how much longer the first agent itself is waited for. `epoch`: of the group's master, where
-        it is not the connection's."""
+    ) -> Said[A]:
+        """`tree`: perhaps as framing.text already. Send a request and wait for the aggregated acknowledgement. Raises
+        SignallingError when the connection is gone or nothing comes in time. The request is written before the first
+        suspension, so requests are carried out in the order of the calls. `patience`: how much longer the first agent
+        itself is waited for. `epoch`: of the group's master, where it is not the connection's."""
         if not self.alive or self._writer is None:
             raise SignallingError(f"connection to {self.address} lost: {self.error}", what=self.address)
         number = next(self._ids)
         future: asyncio.Future[msgspec.Raw] = asyncio.get_running_loop().create_future()
         self._waiting[number] = future
-        message = {
-            "type": "request",
-            "id": number,
-            "op": op,
-            "group": group,
-            "epoch": self._epoch if epoch is None else epoch,
-            "timeout_ms": int(timeout * 1000),
-        }
-        if everyone:
-            message["all"] = everyone
+        epoch = self._epoch if epoch is None else epoch
+        message = _Request(number, op.name, group, epoch, int(timeout * 1000), tree, everyone)
         try:
-            self._writer.write(framing.encode(message, tree=tree if isinstance(tree, bytes) else framing.text(tree)))
+            self._writer.write(framing.encode(message))
             await asyncio.wait([future], timeout=timeout + patience + GRACE_S)
             for _ in range(TURNS):
                 if future.done():
@@ -231,10 +238,10 @@ class Connection:
                 await asyncio.sleep(0)
             if not future.done():
                 raise SignallingError(
-                    f"{self.address} did not acknowledge {op} within {timeout + patience + GRACE_S:g} s",
+                    f"{self.address} did not acknowledge {op.name} within {timeout + patience + GRACE_S:g} s",
                     what=self.address,
                 )
-            return Said(future.result())
+            return Said(op.answers, future.result())
         finally:
             future.cancel()
             self._waiting.pop(number, None)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from datacast.core.trees import ArcLoad
     from datacast.fabric_manager.api import FabricManagerClient, GroupSpec, StartOrder
     from datacast.services.ranges import Rows
 
+    from .answers import TreeCounts
     from .collective import Collective
     from .forest import Forest
     from .grove import Grove
@@ -25,6 +26,13 @@ if TYPE_CHECKING:
     from .shards import Shards
     from .stable import RatedForest
     from .view import View
+
+
+class SourceTree(NamedTuple):
+    """What a root said of a tree last, and numbers a second that it has sent lately."""
+
+    counts: TreeCounts
+    rate: float
 
 
 class Transfer:
@@ -73,7 +81,8 @@ class Transfer:
         self.reactions: list[dict[str, Any]] = list(order.reactions)
         # Figures:
         self.first_ns: int | None = order.adopt.first_ns if order.adopt else None
-        self.source_trees: dict[str, dict[str, Any]] = {}
+        self.source_trees: dict[str, SourceTree] = {}
+        """By tree id."""
         # Attendance:
         self.finale = False
         """Those who were set aside are served: nobody is set aside any more."""

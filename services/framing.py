@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -30,21 +29,19 @@ class FramingError(DatacastError):
     code = "bad_frame"
 
 
+_writer = msgspec.json.Encoder()
+
+
 def text(value: Any) -> bytes:
     """A value as it stands in a frame."""
-    return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
+    return _writer.encode(value)
 
 
-def encode(message: Message, **written: bytes) -> bytes:
-    """One frame. `written`: more members of the message, whose values are `text` already. Raises FramingError when the
-    message is longer than a frame may be."""
+def encode(message: Message | msgspec.Struct) -> bytes:
+    """One frame. Raises FramingError when the message is longer than a frame may be."""
     body = text(message)
-    if written:
-        more = b",".join(b'"%s":%s' % (name.encode(), value) for name, value in written.items())
-        body = body[:-1] + b"," + more + b"}"
     if len(body) > FRAME_MAX:
-        what = str(message.get("type"))
-        raise FramingError(f"a message of {len(body)} bytes exceeds the limit of {FRAME_MAX}", what=what)
+        raise FramingError(f"a message of {len(body)} bytes exceeds the limit of {FRAME_MAX}")
     return _LENGTH.pack(len(body)) + body
 
 
@@ -62,6 +59,8 @@ def read_json(reader: msgspec.json.Decoder[T], body: bytes | msgspec.Raw) -> T:
     """Raises FramingError: it is no JSON, or not of the reader's shape."""
     try:
         return reader.decode(body)
+    except msgspec.ValidationError as error:
+        raise FramingError(str(error)) from error
     except (ValueError, RecursionError) as error:
         raise FramingError(f"a frame is not JSON: {error}") from error
 

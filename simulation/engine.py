@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from .errors import SimulationError
 
 if TYPE_CHECKING:
-    from datacast.master.plan import Transport
+    from datacast.master.requests import Transport
 
 NEVER = 2**64 - 1
 SECOND = 1_000_000_000

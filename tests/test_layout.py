@@ -42,7 +42,7 @@ C_STANDARD = {
 }
 LINES_MAX = 600
 BYTES_MAX = 1 << 20
-PURE = (["master", "plan"], ["master", "schedule"], ["fabric_manager", "shares"])
+PURE = (["master", "plan"], ["master", "requests"], ["master", "schedule"], ["fabric_manager", "shares"])
 
 
 def tracked(*suffixes: str) -> list[Path]:

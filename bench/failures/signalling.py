@@ -10,13 +10,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from typing import Any
+from collections.abc import Mapping
 
 from datacast.core.trees import signalling_tree
 from datacast.lab.lab import Lab
 from datacast.lab.processes import CONTROL
+from datacast.master.answers import Answer
 from datacast.master.branches import FAN_OUT
-from datacast.master.signalling import Connection, Results, tree_message
+from datacast.master.requests import PING, Routes
+from datacast.master.signalling import Branch, Connection, tree_message
 from datacast.services.priority import PriorityError, go_realtime
 
 TIMEOUT_S = 2.0
@@ -56,29 +58,29 @@ class Signalling:
                 took = 1000 * (time.perf_counter() - started)
                 while self._used:
                     await self._used.pop().close()
-                bad = [name for name in names if not answers.get(name, {}).get("ok")]
+                bad = [name for name in names if not answers.get(name, Answer()).ok]
                 if bad:
                     raise RuntimeError(f"signalling, {way}: no answer of {', '.join(bad)}: {answers}")
                 self.found.setdefault(f"{way}_{len(names)}_ms", []).append(took)
 
-    async def _tree(self, names: list[str]) -> Results:
+    async def _tree(self, names: list[str]) -> Mapping[str, Answer]:
         addresses = {name: self.lab.agent_address(name) for name in (self.source, *names)}
-        parts = {name: {"routes": {"1": ROUTE}} for name in names}
+        parts = dict.fromkeys(names, Routes({"1": ROUTE}))
         tree = tree_message(signalling_tree(self.lab.graph, self.source, names, FAN_OUT), self.source, addresses, parts)
-        return await self._kept[self.source].request("ping", "bench", tree, None, TIMEOUT_S)
+        return (await self._kept[self.source].ask(PING, "bench", tree, None, TIMEOUT_S)).read()
 
-    async def _one(self, name: str, connection: Connection) -> Results:
-        part: dict[str, Any] = {"n": name, "a": connection.address, "b": {"routes": {"1": ROUTE}}}
-        return await connection.request("ping", "bench", part, None, TIMEOUT_S)
+    async def _one(self, name: str, connection: Connection) -> Mapping[str, Answer]:
+        tree = Branch(name, connection.address, Routes({"1": ROUTE}))
+        return (await connection.ask(PING, "bench", tree, None, TIMEOUT_S)).read()
 
-    async def _parallel(self, names: list[str]) -> Results:
+    async def _parallel(self, names: list[str]) -> Mapping[str, Answer]:
         answers = await asyncio.gather(*(self._one(name, self._kept[name]) for name in names))
         return {name: result for answer in answers for name, result in answer.items()}
 
-    async def _fresh(self, names: list[str]) -> Results:
+    async def _fresh(self, names: list[str]) -> Mapping[str, Answer]:
         connections = {name: self._connection(name) for name in names}
 
-        async def one(name: str) -> Results:
+        async def one(name: str) -> Mapping[str, Answer]:
             await connections[name].connect(TIMEOUT_S)
             return await self._one(name, connections[name])
 

@@ -6,7 +6,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from datacast.master.plan import CC, Transport, transport
+from msgspec.structs import asdict
+
+from datacast.master.plan import CC, transport
+from datacast.master.requests import Transport
 from datacast.topologies import hosts, parse
 
 from .. import networks
@@ -165,7 +168,7 @@ class Result:
             "experiment": self.name,
             "title": self.title,
             "setting": self.setting.__dict__,
-            "product": self.setting.product().__dict__,
+            "product": asdict(self.setting.product()),
             "overridden": self.setting.overridden(),
             "rows": self.rows,
             "notes": self.notes,

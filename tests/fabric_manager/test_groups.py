@@ -10,6 +10,7 @@ from simulated import run
 from small import bcube41, star, until
 
 from datacast.fabric_manager.api import FabricManagerClient
+from datacast.master.requests import CLOSE, Close
 from datacast.services.problems import Problem
 from datacast.services.store import StoreError
 from lab import lab
@@ -115,9 +116,9 @@ def test_a_worker_of_an_earlier_epoch_is_refused_by_the_agents_too() -> None:
                 lambda: all(a.epochs.get(group["id"]) == 2 for a in map(it.world.agents.get, SIX)), "it has spoken"
             )
             await old.crew.connect()
-            results = await old.crew.request("close", old.crew.receivers, {"reason": "from the past", "keep": False})
+            results = await old.crew.request(CLOSE, old.crew.receivers, Close("from the past", keep=False))
             old.crew.hang_up()
-            assert {r["code"] for r in results.values()} == {"stale"}
+            assert {r.code for r in results.values()} == {"stale"}
             return await it.end(group)
 
     assert run(scenario())["state"] == "done"

@@ -79,8 +79,8 @@ def test_a_block_s_digest_counts_when_all_who_have_the_block_say_the_same() -> N
     holdings = Holdings(3, {"a": [(0, 2)], "b": [(1, 2)]})
     agreement, both = Agreement(holdings.has), {"a", "b"}
     digest = "a" * 64
-    assert agreement.told("a", [(0, digest), (1, digest)], both) == [[0, digest]]
-    assert agreement.told("b", [(1, digest), (2, digest)], both) == [[1, digest], [2, digest]]
+    assert agreement.told("a", [(0, digest), (1, digest)], both) == [(0, digest)]
+    assert agreement.told("b", [(1, digest), (2, digest)], both) == [(1, digest), (2, digest)]
     agreement = Agreement(holdings.has)
     agreement.told("a", [(1, digest)], both)
     with pytest.raises(Differ):

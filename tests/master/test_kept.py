@@ -11,6 +11,7 @@ from small import bcube41, star, until
 
 from datacast.core.trees import fan_out
 from datacast.fabric_manager.fabric import Fabric
+from datacast.master.requests import Routes
 from datacast.master.signalling import tree_message
 from datacast.master.view import View
 from lab import lab
@@ -44,14 +45,14 @@ def test_between_two_looks_nobody_holds_what_all_members_said() -> None:
 
 def test_a_message_to_all_members_leaves_nothing_to_the_look_for_garbage() -> None:
     children = fan_out("00", SIX, 2)
-    addresses, parts = dict.fromkeys(["00", *SIX], "10.0.0.1:7600"), {name: {"routes": {}} for name in SIX}
+    addresses, parts = dict.fromkeys(["00", *SIX], "10.0.0.1:7600"), {name: Routes({}) for name in SIX}
     for _ in range(10):
         if not gc.collect():  # what other tests have left, and what that leaves as it ends
             break
     gc.disable()
     try:
         message = tree_message(children, "00", addresses, parts)
-        assert [child["n"] for child in message["c"]] == SIX[:2] and message["c"][0]["b"] == {"routes": {}}
+        assert [child.n for child in message.c] == SIX[:2] and message.c[0].b == Routes({})
         del message
         assert gc.collect() == 0
     finally:

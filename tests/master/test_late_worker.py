@@ -14,7 +14,8 @@ import pytest
 from small import until
 
 from datacast.master import worker
-from datacast.master.signalling import Connection, SignallingError
+from datacast.master.requests import STATUS
+from datacast.master.signalling import Branch, Connection, SignallingError
 from datacast.services.tls import PLAIN
 
 
@@ -54,7 +55,7 @@ async def ask(agent: Agent) -> dict:
     connection = Connection(agent.address, lambda event: None, name="h")
     await connection.connect(2.0)
     try:
-        asked = asyncio.create_task(connection.ask("status", "g", {"n": "h", "a": ""}, timeout=0.0))
+        asked = asyncio.create_task(connection.ask(STATUS, "g", Branch("h", ""), timeout=0.0))
         await asyncio.sleep(0.02)  # it is written
         time.sleep(0.8)  # what a worker with too much to do looks like
         return (await asked).read()

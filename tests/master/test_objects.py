@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from datacast.fabric_manager.api import GroupSpec, PartSpec
+from datacast.master.answers import Results, StatAnswer
 from datacast.master.errors import GroupError
 from datacast.master.objects import AT_ONCE, Objects
+from datacast.master.requests import STAT
 
 
 def of_files(sizes: list[int], fetchers: list[str], **more: Any) -> Objects:
@@ -29,13 +32,14 @@ class Origin:
         self.asked: list[dict[str, list[str]]] = []
         self.gone: list[tuple[str, str]] = []
 
-    async def ask(self, parts: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-        self.asked.append({name: part["urls"] for name, part in parts.items()})
+    async def ask(self, asked: dict[str, tuple[str, ...]]) -> Results[StatAnswer]:
+        self.asked.append({name: list(urls) for name, urls in asked.items()})
         answers = {}
-        for name, part in parts.items():
-            rows = [self.rows.get(url, [self.sizes[url], f"e-{url}"]) for url in part["urls"]]
+        for name, urls in asked.items():
+            rows = [self.rows.get(url, [self.sizes[url], f"e-{url}"]) for url in urls]
             answers[name] = self.told.get(name, {"ok": True, "objects": rows})
-        return {name: answer for name, answer in answers.items() if answer is not None}
+        told = {name: answer for name, answer in answers.items() if answer is not None}
+        return STAT.answers.read(msgspec.Raw(msgspec.json.encode(told)))
 
     def stat(self, objects: Objects, fetchers: list[str]) -> None:
         def refused(name: str, error: GroupError) -> list[str]:
@@ -102,7 +106,9 @@ def test_empty_files_and_those_that_came_with_the_request_are_not_asked_for() ->
         (None, "unreachable"),
         ({"ok": False, "code": "denied", "error": "no credentials"}, "denied"),
         ({"ok": True, "objects": [[1, "e"]] * 9}, "error"),
-        ({"ok": True, "objects": "all"}, "error"),
+        ({"ok": True}, "error"),
+        ({"ok": True, "objects": "all"}, "malformed"),
+        ({"ok": True, "objects": [["1", "e"], [2, "e"]]}, "malformed"),
         ({"ok": True, "objects": [{"code": "timeout"}, [2, "e"]]}, "timeout"),
     ],
 )

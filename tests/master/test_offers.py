@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from datacast.fabric_manager.api import GroupSpec
+from datacast.master.answers import FetchAnswer, Results
 from datacast.master.fetching import Fetching
 from datacast.master.shards import Shards
 from datacast.origins.exchange import unpacked
@@ -48,10 +49,10 @@ class Hosts:
     def _fail(self, code: str, message: str) -> None:
         self.failed.append((code, message))
 
-    async def _request(self, kind: str, members: list[Any], common: Any, parts: Any, wait: float) -> dict[str, Any]:
+    async def _request(self, op: Any, members: list[Any], common: Any, parts: Any, wait: float) -> Results[FetchAnswer]:
         ((name, part),) = parts.items()
-        self.ordered += [(name, b) for first, count in part["blocks"] for b in range(first, first + count)]
-        return {name: {"ok": True}}
+        self.ordered += [(name, b) for first, count in part.blocks for b in range(first, first + count)]
+        return Results({name: FetchAnswer(ok=True)}, FetchAnswer())
 
     async def deal(self) -> list[int]:
         """The blocks that are ordered now."""
@@ -62,7 +63,7 @@ class Hosts:
         return sorted(block for _, block in self.ordered[before:])
 
     def has(self, name: str, blocks: range) -> None:
-        self.fetching.held_by(self.members[name], [[b, f"{b:064x}"] for b in blocks])
+        self.fetching.held_by(self.members[name], [(b, f"{b:064x}") for b in blocks])
 
 
 @pytest.fixture(autouse=True)
@@ -128,7 +129,7 @@ def test_whoever_nobody_can_fetch_for_any_more_fails_with_that_word():
         hosts.fetching.offered([(0, 1)])
         await hosts.deal()
         assert not hosts.failed
-        hosts.fetching.not_fetched(hosts.members["b"], {"code": "origin_denied", "error": "no"})
+        hosts.fetching.not_fetched(hosts.members["b"], "origin_denied", "no")
         await hosts.deal()
         assert [code for code, _ in hosts.failed] == ["no_fetcher"] and "what b wants" in hosts.failed[0][1]
 

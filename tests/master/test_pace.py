@@ -9,13 +9,15 @@ import time
 import tracemalloc
 from dataclasses import replace
 
+import msgspec
 from small import run
 
 from datacast.core.trees import ArcLoad, Network
 from datacast.master import pace
 from datacast.master.branches import members_max
-from datacast.master.members import Entry, Member
+from datacast.master.members import Log, Member
 from datacast.master.report import Told, in_parts, of_reactions, progress_json, weight
+from datacast.master.requests import Digest
 from datacast.master.worker import RENEW_S, Running, Worker
 from datacast.services import framing
 from datacast.services.tls import PLAIN
@@ -188,11 +190,12 @@ def test_a_worker_with_much_to_tell_renews_its_lease_meanwhile(monkeypatch) -> N
 
 def test_what_latecomers_are_told_is_kept_small() -> None:
     """A group keeps every block's digest for those who come late: little more than its 32 bytes."""
-    body = {"blocks": [[n, hashlib.sha256(b"%d" % n).hexdigest()] for n in range(1000)]}
+    told = json.dumps({"blocks": [[n, hashlib.sha256(b"%d" % n).hexdigest()] for n in range(1000)]})
     tracemalloc.start()
     try:
-        entry = Entry.of("digest", json.loads(json.dumps(body)))
+        log = Log()
+        log.add(msgspec.json.decode(told, type=Digest))
         kept, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert entry.body == body and kept < 50_000, kept
+    assert log[0] == Digest(msgspec.json.decode(told, type=Digest).blocks, 1) and kept < 50_000, kept

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import msgspec
 import networkx as nx
 import pytest
 from small import bcube41, chain, star
@@ -202,7 +203,7 @@ def test_what_is_given_is_taken() -> None:
         "cache_bytes": 0,
     }
     t = make_transport(given, rate_bps=10**8, frame_bytes=9014, queue_packets=100, others=2)
-    assert t.to_json(4) == {
+    assert msgspec.to_builtins(t.of(4)) == {
         "id": 4,
         "cc": "other",
         "rate_init_bps": 10**6,

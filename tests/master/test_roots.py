@@ -142,8 +142,8 @@ A, B = "a" * 64, "b" * 64
 def test_a_digest_counts_when_all_sources_have_told_it_once() -> None:
     agreement, both = Agreement(), {"x", "y"}
     assert agreement.told("x", [(0, A), (1, B)], both) == []
-    assert agreement.told("y", [(0, A)], both) == [[0, A]]
-    assert agreement.told("y", [(0, A), (1, B)], both) == [[1, B]], "said again, it is told on once"
+    assert agreement.told("y", [(0, A)], both) == [(0, A)]
+    assert agreement.told("y", [(0, A), (1, B)], both) == [(1, B)], "said again, it is told on once"
     assert agreement.told("x", [(0, A.upper())], both) == []
 
 
@@ -157,7 +157,7 @@ def test_sources_that_differ_are_named_with_the_block() -> None:
 def test_what_only_a_source_that_is_gone_had_not_told_counts_now() -> None:
     agreement = Agreement()
     agreement.told("x", [(0, A), (1, B)], {"x", "y"})
-    assert sorted(agreement.left({"x"})) == [[0, A], [1, B]]
+    assert sorted(agreement.left({"x"})) == [(0, A), (1, B)]
     assert agreement.left({"x"}) == []
 
 

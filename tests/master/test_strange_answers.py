@@ -10,7 +10,10 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from datacast.master.signalling import Connection, SignallingError
+from datacast.master.answers import Answer
+from datacast.master.events import AnyEvent
+from datacast.master.requests import PING
+from datacast.master.signalling import Branch, Connection, SignallingError
 from datacast.services import framing
 
 ANYTHING = st.recursive(
@@ -41,11 +44,11 @@ async def _ask(answers: list[bytes]) -> tuple[Any, list[Any]]:
         writer.close()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    events: list[dict[str, Any]] = []
+    events: list[AnyEvent] = []
     connection = Connection(f"127.0.0.1:{server.sockets[0].getsockname()[1]}", events.append, name="h0")
     await connection.connect(5)
     try:
-        result = (await connection.ask("ping", "g", {"n": "h0"}, timeout=5)).read()
+        result = (await connection.ask(PING, "g", Branch("h0", ""), timeout=5)).read()
     except SignallingError as error:
         result = error
     reading = connection._reading
@@ -70,5 +73,5 @@ def test_an_acknowledgement_whose_id_is_no_number_is_passed_over(number: Any) ->
     good = framing.encode({"type": "ack", "id": 1, "results": {"h0": {"ok": True}}})
     frames = [len(strange).to_bytes(4, "big") + strange, good]
     result, strays = asyncio.run(_ask(frames))
-    assert result == {"h0": {"ok": True}}
+    assert result == {"h0": Answer(ok=True)}
     assert not strays

@@ -1,0 +1,87 @@
+"""Messages between masters and members have the forms of docs/signalling.md, after which agents are written, too."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+import pytest
+
+from datacast.master import answers, events, requests
+from datacast.services import framing
+
+DOC = (Path(__file__).parents[2] / "docs" / "signalling.md").read_text()
+OPS = [op for op in vars(requests).values() if isinstance(op, requests.Op)]
+PARTS: dict[str, tuple[type[msgspec.Struct], ...]] = {
+    "stat": (requests.SourceFile, requests.Destination),
+    "open": (requests.Opening, requests.SourcePart, requests.ReceiverPart),
+    "assign": (requests.Assign,),
+    "cut": (requests.Cut,),
+    "digest": (requests.Digest,),
+    "reroute": (requests.Reroute, requests.Routes),
+    "rates": (requests.Rates,),
+    "fetch": (requests.Fetch,),
+    "close": (requests.Close,),
+}
+
+
+def names(text: str) -> set[str]:
+    return set(re.findall(r"[a-z_0-9]+", " ".join(re.findall(r"`[^`]+`", text))))
+
+
+def section(title: str) -> str:
+    return DOC.partition(f"\n## {title}")[2].partition("\n## ")[0]
+
+
+def rows(text: str) -> dict[str, str]:
+    """Of a table, by its first column."""
+    return dict(re.findall(r"^\| `(\w+)` \|(.*)$", text, re.M))
+
+
+def test_each_operation_is_described_with_what_it_takes() -> None:
+    operations = section("Operations")
+    said, beside = rows(operations), names(re.sub(r"^\|.*$", "", operations, flags=re.M))
+    assert {op.name for op in OPS} == said.keys() - {"node"}, "of `node` masters ask nothing"
+    for name, forms in PARTS.items():
+        for form in forms:
+            missing = set(form.__struct_fields__) - names(said[name]) - beside
+            assert not missing, f"{name}: {missing}"
+
+
+@pytest.mark.parametrize("form", [answers.TreeCounts, answers.StatusAnswer])
+def test_each_count_of_a_status_is_described(form: type[msgspec.Struct]) -> None:
+    assert set(form.__struct_fields__) - {"ok", "code", "error", "n"} <= names(section("Status results"))
+
+
+@pytest.mark.parametrize("event", get_args(events.AnyEvent), ids=lambda event: event.__name__)
+def test_each_event_is_described_with_its_fields(event: type[msgspec.Struct]) -> None:
+    said = rows(section("Events"))
+    assert set(event.__struct_fields__) - {"group", "n"} <= names(said[str(event.__struct_config__.tag)])
+    assert said.keys() == {each.__struct_config__.tag for each in get_args(events.AnyEvent)}
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        (requests.SourceFile("/f"), {"path": "/f"}),
+        (requests.Routes({"7": "00"}, [3]), {"routes": {"7": "00"}, "leave": [3]}),
+        (requests.SourcePart("/f", [7], wants=[]), {"role": "source", "path": "/f", "roots": [7], "wants": []}),
+        (requests.ReceiverPart("/d", {}), {"role": "receiver", "dest": "/d", "routes": {}}),
+        (requests.Fetch(leave=[(1, 2)]), {"leave": [[1, 2]]}),
+        (requests.Close("why", keep=False), {"reason": "why", "keep": False}),
+        (requests.Rates(4, {"7": None}), {"n": 4, "rates": {"7": None}}),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_is_not_given_is_not_sent_and_what_must_be_there_is(form: msgspec.Struct, text: Any) -> None:
+    assert msgspec.json.decode(framing.text(form)) == text
+
+
+@pytest.mark.parametrize("wrong", [[], {"a": 3}, {"a": None}, {"a": {"ok": "yes"}}, {"a": {"n": -1}}])
+def test_an_answer_that_is_none_is_its_member_s_alone(wrong: Any) -> None:
+    told = wrong | {"b": {"ok": True, "what": "else"}} if isinstance(wrong, dict) else wrong
+    read = requests.PING.answers.read(msgspec.Raw(framing.text(told)))
+    assert (read.of("a").ok, read.of("a").code) == (False, "malformed" if wrong else "unreachable")
+    assert read.of("b").ok is bool(wrong)
