@@ -29,7 +29,8 @@ Costs = NDArray[np.float32]
 BACKGROUND = 0.01
 """Of a link, for all its background groups together, whatever the others ask for."""
 WORTH = 0.02
-"""A change of a rate by less than this part is not told."""
+"""A rate that rises by less than this part is not told. One that falls is, from half of what a background group has:
+the others would keep what is its own, and a queue on the link would stay full."""
 WHOLE = 0.999
 """A tree that may send this part of what its links carry needs no bound."""
 RATE_MIN = 1000
@@ -76,7 +77,9 @@ def bound(rate: float, most_bps: float) -> int | None:
 
 def worth_telling(before: int | None, now: int | None) -> bool:
     """Whether a tree that was told one bound must be told the other."""
-    return before != now if before is None or now is None else abs(now - before) > WORTH * before
+    if before is None or now is None:
+        return before != now
+    return now < before * (1 - BACKGROUND / 2) or now > before * (1 + WORTH)
 
 
 @dataclass(frozen=True)

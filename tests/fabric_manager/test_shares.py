@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from datacast.fabric_manager.filling import Trees, fill
 from datacast.fabric_manager.maxmin import SURE, lexicographic, shares
-from datacast.fabric_manager.shares import BACKGROUND, Ask, Shares, TreeUse
+from datacast.fabric_manager.shares import BACKGROUND, WORTH, Ask, Shares, TreeUse, worth_telling
 from datacast.planners.solver import programme
 
 INF = float("inf")
@@ -191,6 +191,13 @@ def test_a_background_group_takes_what_is_left_and_costs_the_other_a_hundredth()
     assert whole(scheduler.compute()) == {"normal": (1 - BACKGROUND) * 100e6, "patient": BACKGROUND * 100e6}
     scheduler.drop("normal")
     assert whole(scheduler.compute()) == {"patient": 100e6}
+
+
+def test_who_has_to_leave_a_background_group_its_hundredth_is_told():
+    assert worth_telling(100_000_000, int((1 - BACKGROUND) * 100_000_000))
+    assert not worth_telling(100_000_000, 99_900_000)
+    assert not worth_telling(100_000_000, int((1 + WORTH / 2) * 100_000_000))
+    assert worth_telling(100_000_000, int((1 + 2 * WORTH) * 100_000_000))
 
 
 def test_interests_of_one_direction_take_from_the_other():
