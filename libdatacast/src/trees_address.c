@@ -95,30 +95,6 @@ static bool is_hypercube(struct dc_net *net)
   return true;
 }
 
-struct dc_fat dc_fat_switch(const struct dc_net *net, uint32_t v)
-{
-  uint32_t half = net->n / 2, per = net->per_level;
-  struct dc_fat f;
-  uint32_t index = v - net->hosts;
-  f.layer = index / per;
-  if (f.layer >= net->k - 1)
-    f.layer = net->k - 1;
-  index -= f.layer * per;
-  uint32_t choices = (uint32_t)power(half, f.layer);
-  f.tree = f.layer == net->k - 1 ? 0 : index / choices;
-  f.choice = f.layer == net->k - 1 ? index : index % choices;
-  return f;
-}
-
-uint32_t dc_fat_up(const struct dc_net *net, struct dc_fat at, uint32_t choice)
-{
-  uint32_t half = net->n / 2, unit = (uint32_t)power(half, at.layer);
-  uint32_t up = choice * unit + at.choice;
-  if (at.layer + 2 < net->k)
-    up += at.tree / half * (unit * half);
-  return net->hosts + (at.layer + 1) * net->per_level + up;
-}
-
 static bool is_fattree(struct dc_net *net)
 {
   uint32_t half = net->n / 2;
@@ -133,12 +109,13 @@ static bool is_fattree(struct dc_net *net)
   for (uint32_t v = 0; v < net->hosts; v++)
     if (!leads(net, v, 0, net->hosts + (net->k == 1 ? 0 : v / half), net->k == 1 ? v : v % half))
       return false;
-  for (uint32_t l = 0; l + 1 < net->k; l++)
+  /* Switch i of a layer: which of the parallel switches of which subtree below. */
+  for (uint32_t l = 0, unit = 1; l + 1 < net->k; l++, unit *= half)
     for (uint32_t i = 0; i < net->per_level; i++) {
-      uint32_t v = net->hosts + l * net->per_level + i;
-      struct dc_fat f = dc_fat_switch(net, v);
+      uint32_t tree = i / unit, first = i % unit + (l + 2 < net->k ? tree / half * (unit * half) : 0);
       for (uint32_t c = 0; c < half; c++)
-        if (!leads(net, v, half + c, dc_fat_up(net, f, c), l + 2 == net->k ? f.tree : f.tree % half))
+        if (!leads(net, net->hosts + l * net->per_level + i, half + c,
+                   net->hosts + (l + 1) * net->per_level + c * unit + first, l + 2 == net->k ? tree : tree % half))
           return false;
     }
   return true;

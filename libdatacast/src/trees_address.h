@@ -49,13 +49,4 @@ static inline uint32_t dc_actual_port(const struct dc_net *net, const struct dc_
   return moved >= net->n ? moved - net->n : moved;
 }
 
-/* Fattree: the place of a switch. Layer 0 is nearest to the hosts; `tree` is the subtree below, `choice` which of its
- * parallel switches. */
-struct dc_fat {
-  uint32_t layer, tree, choice;
-};
-struct dc_fat dc_fat_switch(const struct dc_net *net, uint32_t v) __attribute__((nonnull));
-/* The switch above by its next choice. */
-uint32_t dc_fat_up(const struct dc_net *net, struct dc_fat at, uint32_t choice) __attribute__((nonnull));
-
 #endif

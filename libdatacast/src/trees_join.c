@@ -122,7 +122,7 @@ static uint32_t *take(uint32_t **work, size_t words)
 void dc_rates_split(struct dc_rates *r)
 {
   size_t n = r->n, square = n * n;
-  if (n > DC_SPLIT_NODES || (r->terminals + 1) * square > DC_SPLIT_WORDS)
+  if (n > DC_SPLIT_NODES)
     return;
   uint32_t *work = r->work;
   struct dc_split s = {.n = r->n, .terminals = r->terminals, .log_max = r->n * DC_SPLIT_LOG};
@@ -162,13 +162,10 @@ void dc_rates_split(struct dc_rates *r)
     s.cap[(size_t)r->tail[a] * n + r->head[a]] = r->cap[a];
   for (uint32_t t = s.trees; t-- > 0;) {
     prune(&s, t);
-    bool none = s.weight[t] == 0;
-    for (uint32_t x = 1; x <= s.terminals && !none; x++)
-      if (parents(&s, t)[x] != DC_NO_NODE)
-        break;
-      else
-        none = x == s.terminals;
-    if (none)
+    uint32_t x = 1;
+    while (x <= s.terminals && parents(&s, t)[x] == DC_NO_NODE)
+      x++;
+    if (x > s.terminals)
       remove_tree(&s, t);
   }
   count_left(&s, s.cap);

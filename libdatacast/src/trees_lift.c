@@ -6,18 +6,14 @@
 
 static uint32_t *tree_of(const struct dc_split *s, uint32_t t) { return s->parent + (size_t)t * s->n; }
 
-/* Tree t keeps `weight`; a copy with the rest follows. False when there is no room: then the rest is lost. */
-static bool divide(struct dc_split *s, uint32_t t, uint32_t weight)
+/* Tree t keeps `weight`, which is less than it has; a copy with the rest follows. Where there is no room it is lost. */
+static void divide(struct dc_split *s, uint32_t t, uint32_t weight)
 {
-  uint32_t rest = s->weight[t] - weight;
+  if (s->trees < s->trees_max) {
+    memcpy(tree_of(s, s->trees), tree_of(s, t), s->n * sizeof *s->parent);
+    s->weight[s->trees++] = s->weight[t] - weight;
+  }
   s->weight[t] = weight;
-  if (rest == 0)
-    return true;
-  if (s->trees == s->trees_max)
-    return false;
-  memcpy(tree_of(s, s->trees), tree_of(s, t), s->n * sizeof *s->parent);
-  s->weight[s->trees++] = rest;
-  return true;
 }
 
 /* Marks an arc of a tree that is to go through the node that comes back. */
@@ -67,10 +63,10 @@ static void bring_back(struct dc_split *s, const struct dc_split_step *step)
       used += tree_of(s, t)[entry->v] == entry->u ? s->weight[t] : 0;
     uint64_t over = used > entry->plain ? used - entry->plain : 0;
     for (uint32_t t = 0; t < s->trees && over > 0; t++) {
-      if (tree_of(s, t)[entry->v] != entry->u || s->weight[t] == 0)
+      if (tree_of(s, t)[entry->v] != entry->u)
         continue;
       if (s->weight[t] > over)
-        (void)divide(s, t, (uint32_t)over);
+        divide(s, t, (uint32_t)over);
       tree_of(s, t)[entry->v] |= THROUGH;
       over -= s->weight[t];
     }
@@ -87,7 +83,7 @@ static void bring_back(struct dc_split *s, const struct dc_split_step *step)
   for (int whole = 1; whole >= 0; whole--)
     for (uint32_t t = 0; t < s->trees && miss > 0; t++) {
       uint32_t *parent = tree_of(s, t), best = DC_NO_NODE, least = UINT32_MAX;
-      if (parent[x] != DC_NO_NODE || s->weight[t] == 0)
+      if (parent[x] != DC_NO_NODE)
         continue;
       for (uint32_t u = 0; u < s->n; u++) {
         uint32_t free = s->enter[(size_t)x * s->n + u];
@@ -104,7 +100,7 @@ static void bring_back(struct dc_split *s, const struct dc_split_step *step)
       uint32_t *free = &s->enter[(size_t)x * s->n + best];
       uint32_t weight = *free < miss ? *free : miss;
       if (weight < s->weight[t])
-        (void)divide(s, t, weight);
+        divide(s, t, weight);
       parent[x] = best;
       *free -= s->weight[t];
       miss -= s->weight[t];

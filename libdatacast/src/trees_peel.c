@@ -193,6 +193,8 @@ void dc_rates_peel(struct dc_rates *r, bool common_first)
     peel(r, miss);
     r->spanning = r->together || r->tree_shaped;
   }
+  if (r->count == r->most)
+    return;
   for (uint32_t t = 0; t <= r->terminals; t++)
     miss[t] = r->target[t] > r->got[t] && t > 0 ? r->target[t] - (uint32_t)r->got[t] : 0;
   if (r->terminals > r->most - r->count)

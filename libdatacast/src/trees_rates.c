@@ -28,11 +28,10 @@ static size_t lay_out(struct dc_rates *r, void *memory, const struct dc_net *net
   r->got = dc_arena_take(&a, (receivers + 1) * sizeof(uint64_t));
   r->target = dc_arena_take(&a, (receivers + 1) * sizeof(uint32_t));
   r->up = dc_arena_take(&a, (size_t)most * nodes * sizeof(uint32_t));
-  /* Splitting off needs for n nodes and T receivers (T + 1) n^2 words, the log and its trees. */
+  /* Splitting off needs for n nodes and T receivers (T + 3) n^2 words, the log and its trees. */
   size_t n = nodes < DC_SPLIT_NODES ? nodes : DC_SPLIT_NODES, t = receivers < n ? receivers : n;
-  size_t flows = (t + 1) * n * n < DC_SPLIT_WORDS ? (t + 1) * n * n : DC_SPLIT_WORDS;
-  r->words = flows + 2 * n * n + n * DC_SPLIT_LOG * 4 + (size_t)DC_SPLIT_TREES * (n + 1) + 16 * n + 16;
-  r->work = dc_arena_take(&a, r->words * sizeof(uint32_t));
+  size_t words = (t + 3) * n * n + n * DC_SPLIT_LOG * 4 + (size_t)DC_SPLIT_TREES * (n + 1) + 16 * n + 16;
+  r->work = dc_arena_take(&a, words * sizeof(uint32_t));
   return a.used;
 }
 

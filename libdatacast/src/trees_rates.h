@@ -6,9 +6,8 @@
 #include "trees_graph.h"
 
 enum {
-  /* Splitting off: nodes at most, numbers kept for it (flows of every receiver over every pair of nodes), steps. */
+  /* Splitting off: nodes at most (flows of every receiver over every pair of nodes are kept), steps. */
   DC_SPLIT_NODES = 200,
-  DC_SPLIT_WORDS = 8 << 20,
   DC_SPLIT_CELLS = 48 << 20,
   DC_SPLIT_LOG = 64, /* entries per node, on the average */
   DC_SPLIT_TREES = 1024,
@@ -43,7 +42,6 @@ struct dc_rates {
   bool tree_shaped, was_split, together;
   bool spanning;  /* no tree may leave out a receiver that still misses something */
   uint32_t *work; /* for splitting off */
-  size_t words;
 };
 
 static inline uint32_t *dc_rates_up(const struct dc_rates *r, uint32_t t) { return r->up + (size_t)t * r->net->nodes; }
