@@ -238,6 +238,10 @@ class Simulation:
         link = self._check(self._lib.sim_cable(self._sim, va, pa, vb, pb, rate, delay, queue))
         self._links[a, b], self._links[b, a] = link, link + 1
 
+    def memory(self, name: str, each: int, all_trees: int) -> None:
+        """Before it runs: bytes of a node's content stores together, and of a tree that asks for none."""
+        self._check(self._lib.sim_node_memory(self._sim, self.vertex(name), each, all_trees))
+
     def graph(self, g: Any, rate: int, delay: int = 5000, queue: int = 100) -> None:
         """Add a whole topology of `datacast.topologies`."""
         for name, data in g.nodes(data=True):

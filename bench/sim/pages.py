@@ -67,6 +67,7 @@ TRANSPORT = [
     Figure("range", "range"),
     Figure("pauses", "pauses"),
     Figure("pauses-paper", "pauses", {"cc": "datacast"}, "--cc datacast"),
+    Figure("memory", "memory"),
 ]
 
 NS3 = [

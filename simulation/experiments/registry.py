@@ -12,6 +12,7 @@ from . import (
     fairness,
     himm,
     matrix,
+    memory,
     micro,
     pauses,
     robber,
@@ -20,7 +21,22 @@ from . import (
 )
 from .base import Experiment
 
-MODULES = (micro, assumptions, fairness, matrix, delivery, sweep, pauses, cloud, cornet, robber, sites, himm, clusters)
+MODULES = (
+    micro,
+    assumptions,
+    fairness,
+    matrix,
+    delivery,
+    sweep,
+    pauses,
+    memory,
+    cloud,
+    cornet,
+    robber,
+    sites,
+    himm,
+    clusters,
+)
 EXPERIMENTS: dict[str, Experiment] = {e.name: e for module in MODULES for e in module.EXPERIMENTS}
 
 

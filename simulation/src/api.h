@@ -21,6 +21,9 @@ int sim_vertex(sim *s, bool host);
  * may wait behind the one on the wire. */
 int sim_cable(sim *s, int a, int port_a, int b, int port_b, uint64_t rate, uint64_t delay, uint32_t queue);
 
+/* A node's bound on memory: what it gives a tree unasked, and all trees together. Without it there is room for what all ask for. */
+int sim_node_memory(sim *s, int vertex, uint32_t each, uint64_t all);
+
 struct sim_group_cfg {
   int source;     /* vertex */
   uint64_t size;  /* bytes of the file */

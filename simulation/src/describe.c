@@ -46,8 +46,11 @@ static bool network(const sim *s, struct text *t)
   struct dc_node_cfg room;
   vertex_room(s, &room);
   put(t, "room %u %u %u %u\n", room.cache_bytes, room.trees, room.store_slots, room.waiting_slots);
-  for (int i = 0; i < s->n_vertices; i++)
+  for (int i = 0; i < s->n_vertices; i++) {
+    if (s->vertices[i].memory > 0)
+      return false;
     put(t, "vertex %s\n", s->vertices[i].host ? "host" : "switch");
+  }
   for (int i = 0; i + 1 < s->n_links; i += 2) { /* sim_cable makes both directions, side by side */
     const struct link *a = &s->links[i], *b = a + 1;
     if (!a->up || !b->up || a->delay != b->delay || a->queue != b->queue)

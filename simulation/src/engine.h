@@ -141,6 +141,8 @@ struct vertex {
   struct endpoint *askers, *sources;
   int n_askers, n_sources;
   uint64_t cache_bytes, cache_bytes_max; /* C, and what a node keeps at most whatever interests ask for */
+  uint32_t each;                         /* what it gives a tree unasked; 0: C */
+  uint64_t memory;                       /* of all trees together; 0: no bound */
 };
 
 struct endpoint {

@@ -48,6 +48,17 @@ int sim_vertex(sim *s, bool host)
   return s->n_vertices++;
 }
 
+int sim_node_memory(sim *s, int vertex, uint32_t each, uint64_t all)
+{
+  if (vertex < 0 || vertex >= s->n_vertices || s->vertices[vertex].node != NULL)
+    return sim_fail(s, "no such vertex, or it runs already");
+  if (each == 0 || all < each)
+    return sim_fail(s, "a node has memory for one store at least");
+  s->vertices[vertex].each = each;
+  s->vertices[vertex].memory = all;
+  return 0;
+}
+
 static int one_way(sim *s, int a, int port_a, int b, int port_b, uint64_t rate, uint64_t delay, uint32_t queue)
 {
   struct vertex *x = &s->vertices[a];

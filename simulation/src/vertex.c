@@ -47,6 +47,10 @@ static struct dc_node_cfg config(const sim *s, int v)
   vertex_room(s, &cfg);
   cfg.ports = s->vertices[v].ports == 0 ? 1 : s->vertices[v].ports;
   cfg.endpoint = s->vertices[v].host;
+  if (s->vertices[v].memory > 0) {
+    cfg.cache_bytes = s->vertices[v].each;
+    cfg.memory_bytes = s->vertices[v].memory;
+  }
   return cfg;
 }
 
@@ -60,7 +64,9 @@ void vertex_prepare(sim *s, int v)
 {
   struct dc_node_cfg cfg = config(s, v);
   s->vertices[v].node = dc_node_init(memory_take(&s->memory, dc_node_size(&cfg)), &cfg, &packet_ops);
-  s->vertices[v].cache_bytes = cfg.cache_bytes;
+  struct dc_node_cfg room;
+  vertex_room(s, &room);
+  s->vertices[v].cache_bytes = room.cache_bytes;
   s->vertices[v].cache_bytes_max = cfg.cache_bytes_max;
 }
 
