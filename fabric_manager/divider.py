@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from datacast.services.priority import as_the_process
 
+from .api import orders
 from .fabric import Fabric
 from .record import Record
 from .shares import Arc, Ask, Rates, Shares, TreeUse, bound, worth_telling
@@ -56,7 +56,7 @@ class Divider:
     def __init__(
         self,
         fabric: Fabric,
-        tell: Callable[[str, dict[str, Any]], None],
+        tell: Callable[[str, orders.ToMaster], None],
         refuse: Callable[[str, str], None] = lambda group, message: None,
     ) -> None:
         self.fabric, self._tell, self._refuse = fabric, tell, refuse
@@ -219,7 +219,7 @@ class Divider:
                 known.sure.update(news)
             if news:
                 known.since = time.monotonic()
-                self._tell(group, {"type": "rates", "rates": news})
+                self._tell(group, orders.Rates(rates=news))
 
     @staticmethod
     def _unheard(known: _Known, tree: str) -> bool:

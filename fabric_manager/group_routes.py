@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse
 
 from datacast.origins.ranges import PIECES_MAX
 
-from .api import Count, GroupSpec, Name
+from .api import Count, GroupSpec, Name, orders
 from .api import Path as FilePath
 from .dry_run import check_deadline, dry_run
 from .fabric import Fabric
@@ -105,7 +105,7 @@ def add_group_routes(app: FastAPI, fabric: Fabric, groups: Groups) -> None:
     async def offer(
         group: str, pieces: Annotated[list[tuple[Count, Count]], MaxLen(PIECES_MAX), Body(embed=True)]
     ) -> JSONResponse:
-        groups.tell(group, {"type": "offers", "pieces": pieces})
+        groups.tell(group, orders.Offers(pieces=pieces))
         return JSONResponse({})
 
     @app.get("/groups/{group}/fetched", dependencies=controller)

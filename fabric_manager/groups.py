@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from weakref import WeakValueDictionary
 
+from msgspec import structs
 from pydantic import TypeAdapter, ValidationError
 
 from datacast.services.problems import NO_LEADER, Problem
@@ -23,7 +24,7 @@ from datacast.services.validation import first_error
 
 from . import machine, requests
 from .admission import Admission, Caps
-from .api import GroupSpec, MasterReport, StartOrder
+from .api import GroupSpec, MasterReport, orders
 from .balance import Balance
 from .carried import Carried
 from .cordons import Cordons
@@ -53,7 +54,6 @@ DISOWN_TRIES = 60
 ORDER_AGAIN_S = 0.2
 
 _reports: TypeAdapter[MasterReport] = TypeAdapter(MasterReport)
-_order: TypeAdapter[StartOrder] = TypeAdapter(StartOrder)
 
 
 @dataclass
@@ -302,12 +302,12 @@ class Groups:
         """Raises Problem."""
         return await self._do(group, Leave(host))
 
-    def tell(self, group: str, message: dict[str, Any]) -> None:
+    def tell(self, group: str, message: orders.ToMaster) -> None:
         """A message for the group's master; one without a master has nobody to tell."""
         record = self.get(group)
         worker = self.workers.find(record.lease)
         if worker:
-            worker.put({**message, "group": group, "epoch": record.epoch})
+            worker.put(structs.replace(message, group=group, epoch=record.epoch))
 
     # ---- what masters tell ----
     async def reports(self, lease: str, reports: list[bytes]) -> list[dict[str, Any]]:
@@ -402,7 +402,7 @@ class Groups:
                         if not machine.final(record):
                             # Nobody's: whoever has it still, in this epoch, too, lets go.
                             over = record.epoch + (record.owner is None)
-                            worker.put({"type": "drop", "group": record.id, "epoch": over})
+                            worker.put(orders.Drop(group=record.id, epoch=over))
             elif isinstance(effect, Tell):
                 self.tell(record.id, effect.message)
             else:
@@ -410,7 +410,7 @@ class Groups:
         self.admission.follow(record, machine.final(record))
         if load := self.carried.follow(record, machine.final(record)):
             for worker in self.workers.all():
-                worker.put({"type": "load", "arcs": load})
+                worker.put(orders.Load(arcs=load))
         self.divider.follow(record, machine.final(record))
         self._publish({"type": "group", **summary(record)})
 
@@ -459,7 +459,7 @@ class Groups:
             return
         if machine.final(held.record) or held.record.epoch != record.epoch:
             return  # meanwhile
-        order = StartOrder(
+        order = orders.StartOrder(
             group=record.id,
             epoch=record.epoch,
             spec=record.spec,
@@ -473,7 +473,7 @@ class Groups:
             done=record.done if record.epoch > 1 else {},
         )
         held.accepted_ns = 0
-        worker.put({"type": "order", **_order.dump_python(order, mode="json")})
+        worker.put(order)
 
     async def _order_again(self, held: Held, epoch: int) -> None:
         await asyncio.sleep(ORDER_AGAIN_S)
@@ -484,8 +484,8 @@ class Groups:
         """It has a stream again, and hears what it has; then groups that waited get it."""
         mine = [held for held in self._live.values() if held.record.lease == worker.lease]
         worker.groups = {held.record.id for held in mine}
-        worker.put({"type": "load", "whole": True, "arcs": self.carried.all()})
-        worker.put({"type": "owned", "groups": {held.record.id: held.record.epoch for held in mine}})
+        worker.put(orders.Load(arcs=self.carried.all(), whole=True))
+        worker.put(orders.Owned(groups={held.record.id: held.record.epoch for held in mine}))
         for held in mine:
             if not held.revision:  # it is being written: its order goes out when it is, or never
                 continue
@@ -502,9 +502,9 @@ class Groups:
             return  # its lease has ended: _lost or sweep sees to it
         worker.groups.add(record.id)
         self._spawn(self._order(held))
-        self.tell(record.id, {"type": "members", "receivers": record.receivers, "dest_paths": record.dest_paths})
+        self.tell(record.id, orders.Members(receivers=record.receivers, dest_paths=record.dest_paths))
         if record.state == "cancelling":
-            self.tell(record.id, {"type": "cancel"})
+            self.tell(record.id, orders.Cancel())
 
     def _lost(self, worker: Worker, how: str, planned: bool) -> None:
         for held in [held for held in self._live.values() if held.record.lease == worker.lease]:

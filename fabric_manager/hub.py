@@ -6,18 +6,23 @@ import asyncio
 import os
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 QUEUE_MAX = 4096
+E = TypeVar("E")
+Event = dict[str, Any]
+"""Of the topology, or of groups, as JSON."""
 
 
-class Subscription:
-    def __init__(self, wants: Callable[[dict[str, Any]], bool]) -> None:
+class Subscription(Generic[E]):
+    """Of a reader, to some kind of message."""
+
+    def __init__(self, wants: Callable[[E], bool]) -> None:
         self.wants = wants
-        self.queue: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue(QUEUE_MAX)
+        self.queue: asyncio.Queue[E | None] = asyncio.Queue(QUEUE_MAX)
         self.closed = False
 
-    def put(self, event: dict[str, Any]) -> None:
+    def put(self, event: E) -> None:
         if self.closed or not self.wants(event):
             return
         try:
@@ -39,26 +44,26 @@ class Hub:
     """Every event gets an `event`: which it is, of this hub. The last ones are kept for those who come again."""
 
     def __init__(self) -> None:
-        self._subscriptions: dict[Subscription, None] = {}
-        self._followers: set[Subscription] = set()
+        self._subscriptions: dict[Subscription[Event], None] = {}
+        self._followers: set[Subscription[Event]] = set()
         self.followed = asyncio.Event()
         """Another fabric manager waits to lead."""
         self._name, self._count = os.urandom(4).hex(), 0
-        self._kept: deque[dict[str, Any]] = deque(maxlen=QUEUE_MAX // 2)
+        self._kept: deque[Event] = deque(maxlen=QUEUE_MAX // 2)
 
-    def subscribe(self, wants: Callable[[dict[str, Any]], bool]) -> Subscription:
+    def subscribe(self, wants: Callable[[Event], bool]) -> Subscription[Event]:
         subscription = Subscription(wants)
         self._subscriptions[subscription] = None
         return subscription
 
-    def follow(self) -> Subscription:
+    def follow(self) -> Subscription[Event]:
         """Of a fabric manager that follows: it reads nothing but that the stream ends."""
         subscription = self.subscribe(lambda event: False)
         self._followers.add(subscription)
         self.followed.set()
         return subscription
 
-    def unsubscribe(self, subscription: Subscription) -> None:
+    def unsubscribe(self, subscription: Subscription[Event]) -> None:
         self._subscriptions.pop(subscription, None)
         self._followers.discard(subscription)
         if not self._followers:
@@ -74,7 +79,7 @@ class Hub:
         """The newest event's."""
         return f"{self._name}-{self._count}"
 
-    def since(self, event: str) -> list[dict[str, Any]] | None:
+    def since(self, event: str) -> list[Event] | None:
         """What came after an event; None when that is not known any more, or was another hub's."""
         name, _, text = event.partition("-")
         if name != self._name or not (text.isascii() and text.isdigit()):
@@ -84,7 +89,7 @@ class Hub:
             return None
         return list(self._kept)[len(self._kept) - missed :]
 
-    def publish(self, event: dict[str, Any]) -> None:
+    def publish(self, event: Event) -> None:
         self._count += 1
         event = {**event, "event": self.last}
         self._kept.append(event)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from datacast.core.lists import few
 from datacast.services.problems import Problem
 
-from .api import FINAL_STATES, GroupFailure, GroupState, MasterReport, Progress
+from .api import FINAL_STATES, GroupFailure, GroupState, MasterReport, Progress, orders
 from .record import Record
 
 FRUITLESS_MAX, SILENT = 20, 4
@@ -108,7 +108,7 @@ class Recall:
 class Tell:
     """A message for the group's master."""
 
-    message: dict[str, object]
+    message: orders.ToMaster
 
 
 Effect = Place | Order | Recall | Tell
@@ -175,7 +175,7 @@ def _assigned(record: Record, event: Assigned) -> Outcome:
     )
     effects: tuple[Effect, ...] = (Order(),)
     if state == "cancelling":
-        effects += (Tell({"type": "cancel"}),)
+        effects += (Tell(orders.Cancel()),)
     return Outcome(after, effects)
 
 
@@ -265,7 +265,7 @@ def _cancel(record: Record, event: Cancel) -> Outcome:
     if record.owner is None:
         return _end(record, "cancelled", "cancelled", "cancelled before a master had it")
     again = record.state == "cancelling"
-    return Outcome(replace(record, state="cancelling"), (Tell({"type": "cancel"}),), durable=not again)
+    return Outcome(replace(record, state="cancelling"), (Tell(orders.Cancel()),), durable=not again)
 
 
 def _resume(record: Record, event: Resume) -> Outcome:
@@ -295,13 +295,11 @@ def _resume(record: Record, event: Resume) -> Outcome:
 def _join(record: Record, event: Join) -> Outcome:
     _must_run(record)
     after = record
-    message: dict[str, object] = {"type": "join", "host": event.host}
     if event.dest_path is not None:
         after = replace(after, dest_paths={**record.dest_paths, event.host: event.dest_path})
-        message["dest_path"] = event.dest_path
     if event.host not in record.receivers:
         after = after.with_receivers([*record.receivers, event.host])
-    return Outcome(after, (Tell(message),))
+    return Outcome(after, (Tell(orders.Join(host=event.host, dest_path=event.dest_path)),))
 
 
 def _leave(record: Record, event: Leave) -> Outcome:
@@ -317,7 +315,7 @@ def _leave(record: Record, event: Leave) -> Outcome:
     names = [name for name in record.receivers if name != event.host]
     if not names:  # nobody is left who could be done
         return _cancel(record, Cancel())
-    return Outcome(record.with_receivers(names), (Tell({"type": "leave", "host": event.host}),))
+    return Outcome(record.with_receivers(names), (Tell(orders.Leave(host=event.host)),))
 
 
 def _must_run(record: Record) -> None:

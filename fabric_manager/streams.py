@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
+import msgspec
+
+from .api.orders import Ping
 from .hub import Subscription
 
 PING_S = 5.0
@@ -23,7 +25,7 @@ async def in_turn(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     return list(await asyncio.gather(*tasks))
 
 
-async def lines(subscription: Subscription, ended: Callable[[], None]) -> AsyncIterator[bytes]:
+async def lines(subscription: Subscription[Any], ended: Callable[[], None]) -> AsyncIterator[bytes]:
     """Until the subscription is closed or the reader is gone; then `ended` is called."""
     try:
         yield b'{"type":"hello"}\n'
@@ -31,9 +33,9 @@ async def lines(subscription: Subscription, ended: Callable[[], None]) -> AsyncI
             try:
                 event = await asyncio.wait_for(subscription.queue.get(), PING_S)
             except TimeoutError:
-                event = {"type": "ping"}
+                event = Ping()
             if event is None:
                 return
-            yield json.dumps(event).encode() + b"\n"
+            yield msgspec.json.encode(event) + b"\n"
     finally:
         ended()

@@ -12,8 +12,8 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
+from .api.orders import ToWorker
 from .hub import Subscription
 
 log = logging.getLogger("datacast.fabric_manager")
@@ -35,13 +35,13 @@ class Worker:
     name: str
     lease: str
     pid: int | None
-    orders: Subscription | None
+    orders: Subscription[ToWorker] | None
     heard: float
     groups: set[str] = field(default_factory=set)
     ended: float | None = None
     """Since when it has no stream."""
 
-    def put(self, message: dict[str, Any]) -> None:
+    def put(self, message: ToWorker) -> None:
         """Without a stream it is lost; the next stream begins with all that counts."""
         if self.orders:
             self.orders.put(message)
@@ -89,7 +89,7 @@ class Workers:
         self._came(worker)
         return worker
 
-    def disconnect(self, worker: Worker, orders: Subscription) -> None:
+    def disconnect(self, worker: Worker, orders: Subscription[ToWorker]) -> None:
         """Its stream has ended."""
         if worker.orders is orders:
             worker.orders, worker.ended = None, time.monotonic()

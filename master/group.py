@@ -16,7 +16,7 @@ from typing import Any
 
 from datacast.core.errors import DatacastError
 from datacast.core.lists import few
-from datacast.fabric_manager.api import FabricManagerClient, StartOrder
+from datacast.fabric_manager.api import FabricManagerClient, orders
 
 from . import opening, pace
 from .agents import Agents
@@ -56,7 +56,7 @@ class Group:
 
     def __init__(
         self,
-        order: StartOrder,
+        order: orders.StartOrder,
         view: View,
         client: FabricManagerClient,
         agents: Agents,
@@ -68,7 +68,7 @@ class Group:
         """`gate`: held while trees are computed."""
         t = self.transfer = Transfer(order, view, client, changed)
         self._stop_reason: str | None = None
-        self._inbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._inbox: asyncio.Queue[orders.Join | orders.Leave | orders.Members] = asyncio.Queue()
         """Receivers that come and go; read when the group runs."""
         self._look_s = pace.POLL_S
         """Between two looks at the members."""
@@ -151,17 +151,17 @@ class Group:
         await self._tasks.end()
         self.crew.hang_up()
 
-    def on_control(self, message: dict[str, Any]) -> None:
-        """From the fabric manager: `cancel`, `join`, `leave`, `rates`, `offers`; `members` (all receivers there should
-        be) when it was out of touch."""
-        if message["type"] == "cancel":
-            self.cancel("cancelled on request")
-        elif message["type"] == "rates":
-            self._tasks.spawn(self._bounds.take(message["rates"]))
-        elif message["type"] == "offers" and self._fetching:
-            self._fetching.offered([(int(first), int(count)) for first, count in message["pieces"]])
-        elif message["type"] in ("join", "leave", "members"):
-            self._inbox.put_nowait(message)
+    def on_control(self, message: orders.ToMaster) -> None:
+        """From the fabric manager."""
+        match message:
+            case orders.Cancel():
+                self.cancel("cancelled on request")
+            case orders.Rates(rates=rates):
+                self._tasks.spawn(self._bounds.take(rates))
+            case orders.Offers(pieces=pieces) if self._fetching:
+                self._fetching.offered(pieces)
+            case orders.Join() | orders.Leave() | orders.Members():
+                self._inbox.put_nowait(message)
 
     async def run(self) -> str:
         t = self.transfer
@@ -322,17 +322,19 @@ class Group:
 
     # ---- receivers come and go ----
     async def _read_inbox(self) -> None:
+        dest_paths = self.transfer.dest_paths
         while True:
-            event = await self._inbox.get()
-            self.transfer.dest_paths |= event.get("dest_paths", {})
-            if event["type"] == "join":
-                if "dest_path" in event:
-                    self.transfer.dest_paths[event["host"]] = event["dest_path"]
-                await self._attendance.join(event["host"])
-            elif event["type"] == "leave":
-                await self._attendance.leave(event["host"])
-            else:  # what was missed
-                await self._attendance.should_be(event["receivers"])
+            message = await self._inbox.get()
+            match message:
+                case orders.Join(host=host, dest_path=path):
+                    if path is not None:
+                        dest_paths[host] = path
+                    await self._attendance.join(host)
+                case orders.Leave(host=host):
+                    await self._attendance.leave(host)
+                case orders.Members():  # what was missed
+                    dest_paths |= message.dest_paths
+                    await self._attendance.should_be(message.receivers)
 
     # ---- the transfer ----
     def _served(self) -> bool:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from datacast.core.trees import ArcLoad
-    from datacast.fabric_manager.api import FabricManagerClient, GroupSpec, StartOrder
+    from datacast.fabric_manager.api import FabricManagerClient, GroupSpec
+    from datacast.fabric_manager.api.orders import StartOrder
     from datacast.services.ranges import Rows
 
     from .answers import TreeCounts

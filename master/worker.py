@@ -14,10 +14,8 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-
 from datacast.core.errors import DatacastError
-from datacast.fabric_manager.api import FabricManagerClient, StartOrder
+from datacast.fabric_manager.api import FabricManagerClient, orders
 from datacast.services.problems import NO_LEADER, Problem
 
 from . import pace
@@ -39,8 +37,6 @@ REPORTS_MAX, WEIGHT_MAX = 512, 4096
 """In one request: reports, and what they hold (report.weight), some megabytes. A busy worker waits for each request's
 answer for as long as all its groups take for one turn each: few requests bring all of them."""
 OVER_MAX = 1024
-
-_orders: TypeAdapter[StartOrder] = TypeAdapter(StartOrder)
 
 
 @dataclass
@@ -106,46 +102,41 @@ class Worker:
         delay = RETRY_S
         while True:
             try:
-                async for message in self.client.orders(self.name, pid):
+                async for text in self.client.orders(self.name, pid):
                     delay = RETRY_S
                     try:
-                        await self._on_message(message)
-                    except (KeyError, TypeError, ValueError, DatacastError) as error:
-                        log.error("an order that makes no sense (%r): %.200s", error, message)
+                        await self._on_order(orders.read(text))
+                    except (ValueError, DatacastError) as error:
+                        log.error("an order that makes no sense (%r): %.200s", error, text)
             except Problem as problem:
                 log.info("orders: %s", problem)
             await asyncio.sleep(delay)
             delay = min(2 * delay, RETRY_MAX_S)
 
-    async def _on_message(self, message: dict[str, Any]) -> None:
-        kind = message["type"]
-        if kind == "order":
-            await self._start(message)
-        elif kind == "load":
-            self.view.carried(((str(u), str(v), int(n)) for u, v, n in message["arcs"]), message.get("whole", False))
-        elif kind == "owned":
-            for name, running in tuple(self.groups.items()):
-                if message["groups"].get(name) != running.group.epoch and not running.ended:
-                    await self.drop(name)
-            for running in self.groups.values():
-                running.whole = True  # this fabric manager may know less than the one before
-            self._due.set()
-        elif kind == "drop":
-            there = self.groups.get(message["group"])
-            if there and there.group.epoch < message["epoch"]:
-                await self.drop(message["group"])
-        elif "group" in message:
-            there = self.groups.get(message["group"])
-            if there and there.group.epoch == message.get("epoch"):
-                there.group.on_control(message)
+    async def _on_order(self, order: orders.AnyOrder) -> None:
+        match order:
+            case orders.StartOrder():
+                await self._start(order)
+            case orders.Load():
+                self.view.carried(order.arcs, order.whole)
+            case orders.Owned():
+                for name, running in tuple(self.groups.items()):
+                    if order.groups.get(name) != running.group.epoch and not running.ended:
+                        await self.drop(name)
+                for running in self.groups.values():
+                    running.whole = True  # this fabric manager may know less than the one before
+                self._due.set()
+            case orders.Drop():
+                there = self.groups.get(order.group)
+                if there and there.group.epoch < order.epoch:
+                    await self.drop(order.group)
+            case orders.ToMaster():
+                there = self.groups.get(order.group)
+                if there and there.group.epoch == order.epoch:
+                    there.group.on_control(order)
 
-    async def _start(self, message: dict[str, Any]) -> None:
+    async def _start(self, order: orders.StartOrder) -> None:
         received_ns = time.time_ns()
-        try:
-            order = _orders.validate_python({key: value for key, value in message.items() if key != "type"})
-        except ValidationError as error:
-            log.error("an order that cannot be read: %s", error)
-            return
         if order.epoch <= self._over.get(order.group, 0):
             return
         there = self.groups.get(order.group)

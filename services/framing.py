@@ -55,7 +55,7 @@ def _length(head: bytes) -> int:
 _reader = msgspec.json.Decoder()
 
 
-def read_json(reader: msgspec.json.Decoder[T], body: bytes | msgspec.Raw) -> T:
+def read_json(reader: msgspec.json.Decoder[T], body: bytes | str | msgspec.Raw) -> T:
     """Raises FramingError: it is no JSON, or not of the reader's shape."""
     try:
         return reader.decode(body)

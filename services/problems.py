@@ -234,7 +234,14 @@ class JsonClient:
     async def lines(
         self, path: str, params: dict[str, Any] | None = None, headers: dict[str, str] | None = None
     ) -> AsyncIterator[dict[str, Any]]:
-        """A long-lived stream of JSON lines. Ends when the service ends it; no silence beyond 30 s is accepted."""
+        """A long-lived stream of JSON lines, as `texts`."""
+        async for text in self.texts(path, params, headers):
+            yield json.loads(text)
+
+    async def texts(
+        self, path: str, params: dict[str, Any] | None = None, headers: dict[str, str] | None = None
+    ) -> AsyncIterator[str]:
+        """Lines of a long-lived stream. Ends when the service ends it; no silence beyond 30 s is accepted."""
         import httpx
 
         try:
@@ -255,7 +262,7 @@ class JsonClient:
                     raise problem
                 async for line in answer.aiter_lines():
                     if line:
-                        yield json.loads(line)
+                        yield line
         except (httpx.HTTPError, OSError) as error:
             problem = self._unreachable(error)
             if str(error) != "it follows another":

@@ -12,7 +12,7 @@ import pytest
 from small import run, star, until
 
 from datacast.fabric_manager import divider as module
-from datacast.fabric_manager.api import GroupSpec, Progress, TreeFigures
+from datacast.fabric_manager.api import GroupSpec, Progress, TreeFigures, orders
 from datacast.fabric_manager.divider import Divider
 from datacast.fabric_manager.fabric import Fabric
 from datacast.fabric_manager.record import Record
@@ -41,10 +41,10 @@ class World:
         self.refused: dict[str, str] = {}
         self.divider = Divider(Fabric(star(4), rate_bps=RATE), self.tell, self.refused.__setitem__)
 
-    def tell(self, group: str, message: dict[str, Any]) -> None:
-        assert message["type"] == "rates"
+    def tell(self, group: str, message: orders.ToMaster) -> None:
+        assert isinstance(message, orders.Rates)
         self.told += 1
-        self.rates.setdefault(group, {}).update(message["rates"])
+        self.rates.setdefault(group, {}).update(message.rates)
 
 
 def scenario(steps: Any) -> World:

@@ -9,7 +9,7 @@ import pytest
 from simulated import run
 from small import bcube41, star, until
 
-from datacast.fabric_manager.api import FabricManagerClient
+from datacast.fabric_manager.api import FabricManagerClient, orders
 from datacast.master.requests import CLOSE, Close
 from datacast.services.problems import Problem
 from datacast.services.store import StoreError
@@ -155,8 +155,8 @@ def test_a_worker_that_comes_back_while_a_group_is_written_hears_of_it_when_it_i
             (worker,) = await until(groups.workers.all, "its worker")
             put, send = groups.kept.put, worker.put
 
-            def told(message: dict) -> None:
-                ordered.extend([message["group"]] if message["type"] == "order" else [])
+            def told(message: orders.ToWorker) -> None:
+                ordered.extend([message.group] if isinstance(message, orders.StartOrder) else [])
                 send(message)
 
             async def back(key: str, value: str, revision: int) -> int:

@@ -17,6 +17,7 @@ from datacast.fabric_manager.api import (
     Progress,
     ReceiverFigures,
     TreeFigures,
+    orders,
 )
 from datacast.fabric_manager.machine import (
     FRUITLESS_MAX,
@@ -135,7 +136,7 @@ def test_masters_that_get_nowhere_fail_the_group_and_those_that_get_on_do_not() 
 def test_cancelling() -> None:
     assert after(fresh(), Cancel()).state == "cancelled", "nobody has it"
     outcome = apply(running(), Cancel(), 1)
-    assert outcome.record.state == "cancelling" and outcome.effects == (Tell({"type": "cancel"}),)
+    assert outcome.record.state == "cancelling" and outcome.effects == (Tell(orders.Cancel()),)
     record = outcome.record
     assert not apply(record, Cancel(), 2).durable
     assert after(record, report(record, "running")).state == "cancelling", "a report that was under way"
@@ -164,7 +165,7 @@ def test_a_second_resume_finds_the_group_resumed_already() -> None:
 def test_receivers_come_and_go_and_the_last_one_takes_the_group_with_it() -> None:
     outcome = apply(running(), Join("c", "/elsewhere"), 1)
     assert outcome.record.receivers == ["a", "b", "c"] and outcome.record.dest_paths == {"c": "/elsewhere"}
-    assert outcome.effects == (Tell({"type": "join", "host": "c", "dest_path": "/elsewhere"}),)
+    assert outcome.effects == (Tell(orders.Join(host="c", dest_path="/elsewhere")),)
     record = after(outcome.record, Leave("c"), Leave("a"))
     assert record.receivers == ["b"] and record.state == "running"
     assert after(record, Leave("b")).state == "cancelling"

@@ -9,6 +9,7 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
+from datacast.fabric_manager.api import Adopt, GroupOptions, GroupSpec, orders
 from datacast.master import answers, events, requests
 from datacast.services import framing
 
@@ -85,3 +86,24 @@ def test_an_answer_that_is_none_is_its_member_s_alone(wrong: Any) -> None:
     read = requests.PING.answers.read(msgspec.Raw(framing.text(told)))
     assert (read.of("a").ok, read.of("a").code) == (False, "malformed" if wrong else "unreachable")
     assert read.of("b").ok is bool(wrong)
+
+
+@pytest.mark.parametrize("order", get_args(orders.AnyOrder), ids=lambda order: order.__name__)
+def test_each_order_of_a_worker_is_described(order: type[msgspec.Struct]) -> None:
+    said, tag = names(section("Workers")), order.__struct_config__.tag
+    assert tag in said | {"hello", "ping"}
+    if order is not orders.StartOrder:
+        assert set(order.__struct_fields__) <= said
+
+
+def test_an_order_comes_out_as_it_went_in_and_what_is_none_is_refused() -> None:
+    spec = GroupSpec(source="a", receivers=["b"], options=GroupOptions(trees=2), fetchers=["b"], labels={"x": "y"})
+    adopt = Adopt(size=9, file={"inode": 1}, payload=3, per_block=1, rest=[(0, 3)])
+    order = orders.StartOrder(
+        group="g", epoch=2, spec=spec, tree_ids=[4], version=1, accepted_ns=1, own=[("a", "b", 1)], adopt=adopt
+    )
+    for one in (order, orders.Join(group="g", epoch=2, host="c"), orders.Load(arcs=[("a", "b", -1)], whole=True)):
+        assert orders.read(framing.text(one)) == one
+    for wrong in ({}, {"type": "dance"}, {"type": "join"}, {"type": "owned", "groups": {"g": "1"}}, [], "x"):
+        with pytest.raises(framing.FramingError):
+            orders.read(framing.text(wrong))

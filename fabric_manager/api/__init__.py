@@ -322,42 +322,6 @@ class MasterReport:
     whole: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class StartOrder:
-    """What a worker gets to run a group's master."""
-
-    group: str
-    epoch: int
-    """Of this master; what an earlier one says is refused everywhere."""
-    spec: GroupSpec
-    """`receivers` a list, `dest_path` given."""
-    tree_ids: list[int]
-    """Ids reserved for its trees; more by `FabricManagerClient.tree_ids`."""
-    version: int
-    """The topology's version when the group was given out."""
-    accepted_ns: int
-    """When the request arrived."""
-    dest_paths: dict[str, str] = field(default_factory=dict)
-    own: list[tuple[str, str, int]] = field(default_factory=list)
-    """What the worker has heard of as load, but is this group's own, of an earlier master: (from, to, trees)."""
-    adopt: Adopt | None = None
-    """Go on with what an earlier master began."""
-    reactions: list[dict[str, Any]] = field(default_factory=list)
-    """Of earlier masters."""
-    done: dict[str, int | None] = field(default_factory=dict)
-    """Receivers that have the file already, and since when."""
-
-    @property
-    def receivers(self) -> list[str]:
-        assert isinstance(self.spec.receivers, list)
-        return self.spec.receivers
-
-    @property
-    def again(self) -> bool:
-        """Another master had the group before: members may know it, also where there is nothing to adopt."""
-        return self.epoch > 1
-
-
 class FabricManagerClient(JsonClient):
     """Client of the fabric manager's HTTP API, for masters and the controller."""
 
@@ -460,9 +424,9 @@ class FabricManagerClient(JsonClient):
     async def remove_node(self, name: str) -> None:
         await self.request("DELETE", f"/topology/nodes/{segment(name)}")
 
-    def orders(self, worker: str, pid: int) -> AsyncIterator[dict[str, Any]]:
-        """A worker's: `owned` (what it has), `order`, `drop`, and messages for its masters."""
-        return self.lines(f"/workers/{segment(worker)}/orders", {"pid": pid}, self._lease())
+    def orders(self, worker: str, pid: int) -> AsyncIterator[str]:
+        """A worker's, each as text (orders.py)."""
+        return self.texts(f"/workers/{segment(worker)}/orders", {"pid": pid}, self._lease())
 
     async def report(self, worker: str, reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """MasterReports of a worker's groups; renews its lease. An answer to each: {state}, or {code, error}. Others
