@@ -254,10 +254,39 @@ static void a_wrong_configuration_is_named(void)
   REFUSED(memory_bytes, 0);
   REFUSED(trees, 0);
   REFUSED(trees, DC_NODE_TREES_MAX + 1);
+  REFUSED(store_slots, 0);
   REFUSED(store_slots, 100);
+  REFUSED(store_slots, 2 * DC_NODE_SLOTS_MAX);
   REFUSED(waiting_slots, 2);
+  REFUSED(waiting_slots, 100);
+  REFUSED(waiting_slots, 2 * DC_NODE_SLOTS_MAX);
   REFUSED(retx_min, 0);
+  REFUSED(retx_min, 60 * DC_SEC + 1);
   REFUSED(idle, 0);
+  cfg = a_host();
+  cfg.lone_port = true; /* behind one port is the network, and no endpoint */
+  assert(dc_node_cfg_check(&cfg, &what) < 0 && strcmp(what, "lone_port") == 0);
+  uint64_t no_memory;
+  assert(dc_node_init(&no_memory, &cfg, &(struct dc_buf_ops){0}) == NULL);
+}
+
+static void of_ports_that_it_does_not_have_nothing_is_known(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_switch();
+  bench_open(&b, &cfg);
+  static const uint8_t mac[6] = {2, 0, 0, 0, 0, 1};
+  dc_node_set_port(b.node, 8, mac, mac);
+  struct dc_port_counters none, c;
+  memset(&none, 0, sizeof none);
+  memset(&c, 0xff, sizeof c);
+  dc_node_port_counters(b.node, 8, &c);
+  assert(memcmp(&c, &none, sizeof c) == 0);
+  dc_node_set_copies(b.node, 4); /* its ports are not the network's: it makes its copies itself */
+  child_asks(&b, 1, 3, 0, 0);
+  child_asks(&b, 2, 3, 0, 0);
+  assert(answer(&b, 7, 3, 0, 0, 100) == 2);
+  bench_close(&b);
 }
 
 int main(void)
@@ -272,6 +301,7 @@ int main(void)
   what_is_asked_for_again_says_where_a_child_is();
   a_restart_gives_every_packet_back();
   a_wrong_configuration_is_named();
+  of_ports_that_it_does_not_have_nothing_is_known();
   puts("node, life: ok");
   return 0;
 }
