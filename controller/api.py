@@ -225,7 +225,7 @@ def _client(url: str, timeout: float, token: str | None) -> httpx.Client:
     if token and url.startswith("http://") and not is_local(url[len("http://") :].partition("/")[0]):
         raise Problem(400, "insecure", f"a token would travel to {url} in clear", what=url, remedy="use https://")
     if url.startswith("unix:"):
-        transport = httpx.HTTPTransport(uds=url[len("unix:") :])
+        transport = httpx.HTTPTransport(uds=url[len("unix:") :], verify=False)
         return httpx.Client(transport=transport, base_url="http://controller", timeout=timeout, headers=headers)
     if url.startswith(("http://", "https://")):
         return httpx.Client(base_url=url, timeout=timeout, trust_env=False, headers=headers, verify=_verify(url))

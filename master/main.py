@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import gc
+import importlib
 import os
 import re
 import signal
@@ -12,14 +14,18 @@ import stat
 import sys
 from typing import Any
 
-import networkx  # noqa: F401  (loaded ahead: a group must not wait for it)
-
 from datacast.fabric_manager.api import FabricManagerClient, child_name, machine_name
 from datacast.services import daemon, tls
 from datacast.services.priority import go_realtime
 
 from .view import View
 from .worker import Worker
+
+# No group should wait for these to be loaded, and workers that are forked share them.
+AHEAD = ("networkx", "httpx", "httpcore", "anyio._backends._asyncio")
+for name in AHEAD:
+    with contextlib.suppress(ImportError):
+        importlib.import_module(name)
 
 ORPHAN_S = 60.0
 """Without groups, and without the fabric manager that has started it, a worker ends at once; with groups, so long after
