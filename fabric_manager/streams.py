@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
-import msgspec
+from datacast.services import framing
 
 from .api.orders import Ping
 from .hub import Subscription
@@ -36,6 +36,6 @@ async def lines(subscription: Subscription[Any], ended: Callable[[], None]) -> A
                 event = Ping()
             if event is None:
                 return
-            yield msgspec.json.encode(event) + b"\n"
+            yield framing.text(event) + b"\n"
     finally:
         ended()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from datacast.core.routes import RouteError, Routes, routes
 from datacast.core.trees import Network, Tree, TreeSet, Unreachable
@@ -253,8 +253,3 @@ def shallow(graph: nx.Graph, labels: int) -> nx.Graph:
     for _, data in low.nodes(data=True):
         data["msd"] = min(int(data.get("msd") or labels), labels)
     return low
-
-
-def to_json(change: Change) -> dict[str, Any]:
-    """The parts of a change that say something."""
-    return {key: value for key, value in change.__dict__.items() if value}

@@ -6,16 +6,17 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from datacast.core import constants as wire
+from datacast.fabric_manager.api import Reaction
 from datacast.services.problems import Problem
 
 from .crew import Crew
 from .errors import GroupError
 from .feeding import Feeding
-from .forest import Change, to_json
+from .forest import Change
 from .links import Watch
 from .plan import PlannedTree, rated_parts
 from .schedule import Scheduler, turn
@@ -99,19 +100,19 @@ class Reactions:
         assert t.forest and t.scheduler
         links = [(e["u"], e["v"], e["up"]) for e in events if e["type"] == "link"]
         appliances = [(e["node"], e["present"]) for e in events if e["type"] == "appliance"]
-        entry: dict[str, Any] = {
-            "links": [list(link) for link in links],
-            "appliances": [list(one) for one in appliances],
-            "reported_ns": min((e["t_ns"] for e in events if e.get("t_ns")), default=None),
-            "received_ns": min((e["received_ns"] for e in events), default=None),
-        }
+        entry = Reaction(
+            links=links,
+            appliances=appliances,
+            reported_ns=min((e["t_ns"] for e in events if e.get("t_ns")), default=None),
+            received_ns=min((e["received_ns"] for e in events), default=None),
+        )
         assert self._watch
         await asyncio.sleep(0)  # what has come meanwhile is read before
         await t.view.mends.next()
         before = {number: way.routes for number, way in t.forest.ways.items()}
         missed = [(u, v, False) for u, v in self._watch.unread()]
         change = t.forest.update([*missed, *links], self.wanted(), appliances)
-        entry["recomputed_ns"] = time.time_ns()
+        entry.recomputed_ns = time.time_ns()
         if isinstance(t.forest, RatedForest) and t.forest.refused:
             log.warning("group %s: it had %d trees, and keeps those it has left", t.id, len(t.forest.ways))
         if change.nothing:
@@ -126,8 +127,9 @@ class Reactions:
             for name, blob in t.forest.ways[number].routes.items():
                 if before.get(number, {}).get(name) != blob:
                     routes.setdefault(name, {})[str(number)] = blob.hex()
-        entry |= {**to_json(change), "members": sorted(routes), "resumed_ns": None, "all_resumed_ns": None}
-        entry["waiting"] = {name: len(trees) for name, trees in routes.items()}
+        entry.changed, entry.lost, entry.revived = change.changed, change.lost, change.revived
+        entry.unnamed, entry.cut_off, entry.back = change.unnamed, change.cut_off, change.back
+        entry.members, entry.waiting = sorted(routes), {name: len(trees) for name, trees in routes.items()}
         t.reactions.append(entry)
         del t.reactions[:-REACTIONS_MAX]
         signalled = self._tasks.spawn(self._signal(entry, change, routes, leave))
@@ -154,14 +156,14 @@ class Reactions:
         return leave
 
     async def _signal(
-        self, entry: dict[str, Any], change: Change, routes: dict[str, dict[str, str]], leave: dict[str, list[int]]
+        self, entry: Reaction, change: Change, routes: dict[str, dict[str, str]], leave: dict[str, list[int]]
     ) -> None:
         """Bring the routes to those concerned. The next change does not wait for a member that does not answer."""
         t = self._t
         assert t.forest
         try:
             await self._crew.reroute(routes, leave)
-            entry["signalled_ns"] = time.time_ns()
+            entry.signalled_ns = time.time_ns()
         except GroupError as error:
             log.warning("group %s: %s", t.id, error)  # the source's agent is away: `open` brings the routes
             self._crew.rewire()
@@ -232,14 +234,15 @@ class Reactions:
     def resumed(self, name: str, tree: int, t_ns: int) -> None:
         """A receiver got its first new packet over a changed route."""
         for entry in reversed(self._t.reactions):
-            if tree in entry.get("changed", ()) and name in entry["members"]:
-                if t_ns >= entry["recomputed_ns"]:
-                    entry["resumed_ns"] = min(entry["resumed_ns"] or t_ns, t_ns)
-                    entry["all_resumed_ns"] = max(entry["all_resumed_ns"] or t_ns, t_ns)
+            if tree in entry.changed and name in entry.members:
+                if t_ns >= entry.recomputed_ns:
+                    entry.resumed_ns = min(entry.resumed_ns or t_ns, t_ns)
+                    entry.all_resumed_ns = max(entry.all_resumed_ns or t_ns, t_ns)
                 return
 
 
-def _in_short(entry: dict[str, Any]) -> dict[str, Any]:
-    """For the log: of members how many, without times."""
-    told = {k: v for k, v in entry.items() if v and k != "waiting" and not k.endswith("_ns")}
-    return told | {"members": len(entry["members"])}
+def _in_short(entry: Reaction) -> str:
+    """For the log: what there is, of members how many, without times."""
+    told = {field.name: getattr(entry, field.name) for field in fields(entry)}
+    said = {k: v for k, v in told.items() if v and k != "waiting" and not k.endswith("_ns")}
+    return str(said | {"members": len(entry.members)})

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Container, Mapping
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 from msgspec.structs import asdict
+
+from datacast.fabric_manager.api import Reaction
 
 from .answers import TreeCounts
 from .collective import Collective
@@ -145,19 +148,15 @@ def weight(report: dict[str, Any]) -> int:
     return 1 + len(progress.get("receivers", {})) + arcs // 8
 
 
-def of_reactions(reactions: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def of_reactions(reactions: list[Reaction]) -> list[Reaction]:
     """As they are told: of many members the first, so that no report or order grows with a group's size."""
-    return [
-        entry
-        if len(entry["members"]) <= MEMBERS_TOLD
-        else {
-            **entry,
-            "members": entry["members"][:MEMBERS_TOLD],
-            "waiting": {name: entry["waiting"][name] for name in entry["members"][:MEMBERS_TOLD]},
-            "members_more": len(entry["members"]) - MEMBERS_TOLD,
-        }
-        for entry in reactions
-    ]
+    return [entry if len(entry.members) <= MEMBERS_TOLD else _shortened(entry) for entry in reactions]
+
+
+def _shortened(entry: Reaction) -> Reaction:
+    first = entry.members[:MEMBERS_TOLD]
+    waiting = {name: entry.waiting[name] for name in first}
+    return replace(entry, members=first, waiting=waiting, members_more=len(entry.members) - MEMBERS_TOLD)
 
 
 def trees_json(
@@ -229,7 +228,7 @@ def final_report(
     trees: dict[str, Any],
     takeovers: int,
     ideal_s: float | None = None,
-    reactions: list[dict[str, Any]] | None = None,
+    reactions: list[Reaction] | None = None,
 ) -> dict[str, Any]:
     """`marks`: (step, when it was over), the first being the acceptance of the request. `start_s` counts from there
     to the source's first data packet (none: that was another master's), `finish_s` from that to the last receiver that

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from datacast.core.trees import ArcLoad
-    from datacast.fabric_manager.api import FabricManagerClient, GroupSpec
+    from datacast.fabric_manager.api import FabricManagerClient, GroupSpec, Reaction
     from datacast.fabric_manager.api.orders import StartOrder
     from datacast.services.ranges import Rows
 
@@ -79,7 +79,7 @@ class Transfer:
         self.root_of: dict[int, str] = {}
         """By tree id."""
         # Reactions:
-        self.reactions: list[dict[str, Any]] = list(order.reactions)
+        self.reactions: list[Reaction] = list(order.reactions)
         # Figures:
         self.first_ns: int | None = order.adopt.first_ns if order.adopt else None
         self.source_trees: dict[str, SourceTree] = {}

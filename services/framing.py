@@ -29,11 +29,18 @@ class FramingError(DatacastError):
     code = "bad_frame"
 
 
-_writer = msgspec.json.Encoder()
+def _plain(value: Any) -> Any:
+    """numpy's numbers are numbers."""
+    if hasattr(value, "item"):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} has no form in JSON")
+
+
+_writer = msgspec.json.Encoder(enc_hook=_plain)
 
 
 def text(value: Any) -> bytes:
-    """A value as it stands in a frame."""
+    """A value as it stands in a frame, or a line."""
     return _writer.encode(value)
 
 

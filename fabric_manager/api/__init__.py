@@ -6,7 +6,6 @@ Times are Unix nanoseconds (`_ns`), rates bit/s (`_bps`), sizes bytes. Only this
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import re
 import socket
@@ -20,7 +19,7 @@ from annotated_types import Ge, Gt, Le, MaxLen, MinLen
 from pydantic import StringConstraints
 
 from datacast.origins.ranges import PIECES_MAX
-from datacast.services import ranges
+from datacast.services import framing, ranges
 from datacast.services.problems import JsonClient, segment
 from datacast.services.tls import PLAIN, Security
 
@@ -293,6 +292,43 @@ class Adopt:
     first_ns: int | None = None
 
 
+@dataclass(kw_only=True, slots=True)
+class Reaction:
+    """What a master did about links or cache appliances that failed or came back, or about other receivers. Trees are
+    told by id, times are Unix nanoseconds."""
+
+    links: list[tuple[str, str, bool]] = field(default_factory=list)
+    """Both ends, and whether it is up."""
+    appliances: list[tuple[str, bool]] = field(default_factory=list)
+    """The switch, and whether its cache is there."""
+    reported_ns: int | None = None
+    """When an agent or a switch told of the first of them."""
+    received_ns: int | None = None
+    """By the master."""
+    recomputed_ns: int = 0
+    signalled_ns: int | None = None
+    """All members concerned have their new routes."""
+    resumed_ns: int | None = None
+    """The first of them got data over one."""
+    all_resumed_ns: int | None = None
+    changed: list[int] = field(default_factory=list)
+    """Trees with other routes."""
+    lost: list[int] = field(default_factory=list)
+    """Trees that have no links of their own any more."""
+    revived: list[int] = field(default_factory=list)
+    unnamed: list[int] = field(default_factory=list)
+    """Trees that are new, and have no id yet: places in the plan."""
+    cut_off: list[str] = field(default_factory=list)
+    """Receivers that no link reaches any more."""
+    back: list[str] = field(default_factory=list)
+    """Receivers that links reach again."""
+    members: list[str] = field(default_factory=list)
+    """Those that got routes; of many, as they are told, the first."""
+    members_more: int = 0
+    waiting: dict[str, int] = field(default_factory=dict)
+    """By member: routes over which nothing had come yet."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Progress:
     """What a group's masters have told of it."""
@@ -304,7 +340,7 @@ class Progress:
     receivers: Annotated[dict[Name, ReceiverFigures], MaxLen(16384)] = field(default_factory=dict)
     trees: Annotated[dict[TreeId, TreeFigures], MaxLen(1024)] = field(default_factory=dict)
     report: dict[str, Any] | None = None
-    reactions: Annotated[list[dict[str, Any]], MaxLen(64)] = field(default_factory=list)
+    reactions: Annotated[list[Reaction], MaxLen(64)] = field(default_factory=list)
     adopt: Adopt | None = None
     fetched: Annotated[str, MaxLen(PIECES_MAX // 4)] = ""
     """Of an object of another site: the pieces that members have fetched (origins/exchange.py: packed)."""
@@ -433,7 +469,7 @@ class FabricManagerClient(JsonClient):
         get their turn while they are written: a megabyte takes long enough for news of a link to wait."""
         texts, breath = [], time.monotonic()
         for report in reports:
-            texts.append(json.dumps(report).encode())
+            texts.append(framing.text(report))
             if time.monotonic() - breath > BREATH_S:
                 await asyncio.sleep(0)
                 breath = time.monotonic()

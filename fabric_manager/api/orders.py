@@ -5,13 +5,11 @@ Times are Unix nanoseconds (`_ns`).
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from datacast.services import framing
 
-from . import Adopt, GroupSpec
+from . import Adopt, GroupSpec, Reaction
 
 
 class ToWorker(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
@@ -66,7 +64,7 @@ class StartOrder(ToWorker, frozen=True, kw_only=True, tag="order"):
     """What the worker has heard of as load, but is this group's own, of an earlier master: (from, to, trees)."""
     adopt: Adopt | None = None
     """Go on with what an earlier master began."""
-    reactions: list[dict[str, Any]] = []
+    reactions: list[Reaction] = []
     """Of earlier masters."""
     done: dict[str, int | None] = {}
     """Receivers that have the file already, and since when."""

@@ -79,7 +79,7 @@ def test_an_appliance_that_goes_and_comes_back_changes_the_routes_of_a_running_g
             assert waypoints(master, "h1") == [(0,)]
             await appliance(False)
             await until(lambda: waypoints(master, "h1") == [()], "the source's own node is the waypoint")
-            await until(lambda: "signalled_ns" in master.transfer.reactions[0], "the receivers have acknowledged it")
+            await until(lambda: master.transfer.reactions[0].signalled_ns, "the receivers have acknowledged it")
             await appliance(True)
             await until(lambda: waypoints(master, "h1") == [(0,)], "the switch is it again")
             return await it.end(group)
@@ -132,8 +132,8 @@ def test_a_lost_tree_leaves_its_share_to_the_other_and_comes_back_with_the_link(
             await it.running(group, 100)
             master = await master_of(it, group)
             tell(it, "21", 1, 0, False)
-            await until(lambda: any(r.get("lost") for r in master.transfer.reactions), "a tree is lost")
-            lost = next(r["lost"] for r in master.transfer.reactions if r.get("lost"))
+            await until(lambda: any(r.lost for r in master.transfer.reactions), "a tree is lost")
+            lost = next(r.lost for r in master.transfer.reactions if r.lost)
             assert master.transfer.scheduler.trees[lost[0]].lost
             await until(lambda: it.world.ops("reroute"), "somebody is rerouted")
             await until(
@@ -277,7 +277,7 @@ def test_a_link_that_fails_beside_a_member_set_aside_is_signalled_to_the_others_
             await until(lambda: away.aside, "it is set aside", 15)
             seen = len(master.transfer.reactions)
             tell(it, "21", 1, 0, False)
-            await until(lambda: any("signalled_ns" in r for r in master.transfer.reactions[seen:]), "mended")
+            await until(lambda: any(r.signalled_ns for r in master.transfer.reactions[seen:]), "mended")
             asked = [message for _, name, message in it.world.requests[begun:] if name == "00"]
             it.world.agents["31"].resume()
             return asked, await it.end(group, 60)

@@ -13,6 +13,7 @@ import msgspec
 from small import run
 
 from datacast.core.trees import ArcLoad, Network
+from datacast.fabric_manager.api import Reaction
 from datacast.master import pace
 from datacast.master.branches import members_max
 from datacast.master.members import Log, Member
@@ -130,11 +131,11 @@ def test_a_report_of_very_many_receivers_is_cut_into_parts() -> None:
 def test_what_was_done_about_failures_does_not_grow_with_the_group() -> None:
     """A link near the source of 8,192 receivers, again and again: reports and orders hold it."""
     names = [f"host-{i}" for i in range(8192)]
-    entry = {"links": [["a", "b", False]], "members": names, "waiting": dict.fromkeys(names, 2)}
-    few = {**entry, "members": names[:3], "waiting": dict.fromkeys(names[:3], 2)}
+    entry = Reaction(links=[("a", "b", False)], members=names, waiting=dict.fromkeys(names, 2))
+    few = replace(entry, members=names[:3], waiting=dict.fromkeys(names[:3], 2))
     told = of_reactions([entry] * 64 + [few])
-    assert len(json.dumps(told)) < framing.FRAME_MAX // 16
-    assert told[0]["members"] == list(told[0]["waiting"]) == names[:64] and told[0]["members_more"] == 8128
+    assert len(framing.text(told)) < framing.FRAME_MAX // 16
+    assert told[0].members == list(told[0].waiting) == names[:64] and told[0].members_more == 8128
     assert told[-1] == few
 
 

@@ -129,10 +129,10 @@ def test_one_whose_cap_is_lifted_does_not_wait_for_the_trees_that_went_at_its_pa
             t = master.transfer
             master._slow._plan_for({"31": 2_000_000}, {})
             await until(lambda: len(t.reactions) == 1 and t.tree_ids[-1] in t.scheduler.trees, "trees for a slow one")
-            slow = set(t.reactions[0]["unnamed"])
+            slow = set(t.reactions[0].unnamed)
             master._slow._plan_for({}, {})
             await until(lambda: len(t.reactions) == 2, "trees for one that is slow no more")
-            lost = [tree for tree in t.reactions[1]["lost"] if "31" in t.forest.ways[tree].routes]
+            lost = [tree for tree in t.reactions[1].lost if "31" in t.forest.ways[tree].routes]
             reached = {tree: t.scheduler.trees[tree].reach for tree in lost}
             return slow, lost, reached, await it.end(group, timeout=100.0)
 

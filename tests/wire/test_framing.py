@@ -6,6 +6,7 @@ import asyncio
 import json
 import struct
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -73,6 +74,13 @@ def test_a_message_too_long_to_send_is_refused() -> None:
     encode({"type": "x", "pad": "y" * (FRAME_MAX - 100)})
     with pytest.raises(FramingError):
         encode({"type": "x", "pad": "y" * FRAME_MAX})
+
+
+def test_numbers_of_numpy_are_numbers_and_what_is_no_message_is_an_error() -> None:
+    message = {"type": "x", "of": [np.float64(1.5), np.int64(3), 2]}
+    assert Decoder().feed(encode(message)) == [{"type": "x", "of": [1.5, 3, 2]}]
+    with pytest.raises(TypeError, match="object has no form in JSON"):
+        encode({"type": "x", "of": object()})
 
 
 def _read_all(stream: bytes) -> list[dict]:
