@@ -21,10 +21,10 @@ static uint32_t segment_hash(const struct dc_segment *s)
 static int find(struct dc_children *c, const struct dc_segment *ret, uint32_t hash)
 {
   uint8_t *hint = &c->hint[(hash >> 16) % DC_CHILDREN_HINTS];
-  if (*hint < c->n && c->hash[*hint] == hash && dc_segment_equal(&c->child[*hint].ret, ret))
+  if (*hint < c->n && c->hash[*hint] == hash && dc_segment_equal(&dc_child_at(c, *hint)->ret, ret))
     return *hint;
   for (uint32_t i = 0; i < c->n; i++)
-    if (c->hash[i] == hash && dc_segment_equal(&c->child[i].ret, ret)) {
+    if (c->hash[i] == hash && dc_segment_equal(&dc_child_at(c, i)->ret, ret)) {
       *hint = (uint8_t)i;
       return (int)i;
     }
@@ -46,29 +46,29 @@ int dc_children_add(struct dc_children *c, unsigned max, dc_time now, dc_time st
   } else {
     i = 0;
     for (uint32_t k = 1; k < c->n; k++)
-      if (c->child[k].heard < c->child[i].heard)
+      if (dc_child_at(c, k)->heard < dc_child_at(c, i)->heard)
         i = k;
-    if (c->n == 0 || now - c->child[i].heard < stale)
+    if (c->n == 0 || now - dc_child_at(c, i)->heard < stale)
       return -1;
     *replaced = true;
   }
   c->hash[i] = hash;
-  memset(&c->child[i], 0, sizeof c->child[i]);
-  c->child[i].ret = *ret;
-  c->child[i].heard = now;
+  memset(dc_child_at(c, i), 0, sizeof(struct dc_child));
+  dc_child_at(c, i)->ret = *ret;
+  dc_child_at(c, i)->heard = now;
   return (int)i;
 }
 
 void dc_children_forget_fronts(struct dc_children *c)
 {
   for (uint32_t i = 0; i < c->n; i++)
-    c->child[i].front_len = 0;
+    dc_child_at(c, i)->front_len = 0;
 }
 
 bool dc_children_asking(const struct dc_children *c)
 {
   for (uint32_t i = 0; i < c->n; i++)
-    if (c->child[i].gap != 0)
+    if (dc_child_at(c, i)->gap != 0)
       return true;
   return false;
 }

@@ -21,14 +21,22 @@ struct dc_child {
   struct dc_segment ret;       /* all of it that is mostly used stands in one cache line */
 } __attribute__((aligned(64)));
 
-enum { DC_CHILDREN_HINTS = 12 };
+enum { DC_CHILDREN_HINTS = 12, DC_CHILDREN_NEAR = 4, DC_CHILDREN_FAR = DC_CHILDREN_MAX - DC_CHILDREN_NEAR };
 
+/* Most trees have few children. Where there are many trees, what finds their pages is in no cache of the processor either; so
+ * the first children lie close together, and the others apart. */
 struct dc_children {
+  struct dc_child *far; /* the caller's, DC_CHILDREN_FAR of them: from number DC_CHILDREN_NEAR on */
   uint32_t n;
   uint8_t hint[DC_CHILDREN_HINTS]; /* who was found last among those whose hashes fall there: one comparison mostly */
   uint32_t hash[DC_CHILDREN_MAX];  /* apart from the rest: a look-up reads these only */
-  struct dc_child child[DC_CHILDREN_MAX];
+  struct dc_child near[DC_CHILDREN_NEAR];
 };
+
+static inline struct dc_child *dc_child_at(const struct dc_children *c, uint32_t i)
+{
+  return i < DC_CHILDREN_NEAR ? (struct dc_child *)(uintptr_t)&c->near[i] : &c->far[i - DC_CHILDREN_NEAR];
+}
 
 /* Index of the child with this segment, added when it is new (dc_child_heard follows). When `max` (at most
  * DC_CHILDREN_MAX) are there already, one not heard of for `stale` gives way and *replaced is set: the caller forgets

@@ -151,7 +151,7 @@ static uint32_t take_together(const struct dc_node *node, const struct dc_childr
   for (unsigned word = 0; word < DC_WAITING_WORDS; word++)
     for (uint64_t left = e->child[word]; left != 0; left &= left - 1) {
       unsigned bit = (unsigned)__builtin_ctzll(left);
-      const struct dc_segment *other = &children->child[word * 64 + bit].ret;
+      const struct dc_segment *other = &dc_child_at(children, word * 64 + bit)->ret;
       if (!same_frame(ret, other) || other->port[0] >= node->copies || other->port[0] == e->up)
         continue;
       ports |= UINT32_C(1) << other->port[0];
@@ -261,7 +261,7 @@ static enum dc_drop child_of(struct work *w, struct dc_tree *tree, const struct 
   if (replaced)
     dc_waiting_forget_child(&tree->waiting, (unsigned)i);
 
-  struct dc_child *c = &tree->children->child[i];
+  struct dc_child *c = dc_child_at(tree->children, (uint32_t)i);
   dc_child_heard(c, w->now);
   if ((h->flags & DC_FLAG_LAST) != 0)
     c->gap = 0; /* that it is silent from now on tells nothing */
@@ -272,10 +272,10 @@ static enum dc_drop child_of(struct work *w, struct dc_tree *tree, const struct 
   return DC_DROP_NONE;
 }
 
-static uint64_t capacity_asked(const struct dc_node *node, const struct dc_header *h)
+static uint32_t capacity_asked(const struct dc_node *node, const struct dc_header *h)
 {
   uint64_t c = h->cache == 0 ? node->cfg.cache_bytes : dc_cache_bytes(h->cache);
-  return c < node->cfg.cache_bytes_max ? c : node->cfg.cache_bytes_max;
+  return c < node->cfg.cache_bytes_max ? (uint32_t)c : node->cfg.cache_bytes_max;
 }
 
 /* One of the numbers that an interest asks for: answered, or remembered. True: it is to be sent on. */
@@ -290,7 +290,7 @@ static bool look_for(struct work *w, struct dc_tree *tree, struct asking *a, uin
     if (hit != NULL) {
       node->count.hits++;
       tree->count.hits++;
-      send_data(w, &tree->children->child[a->child], ALONE, a->own.ret.local, hit->buf, hit->off, hit->len);
+      send_data(w, dc_child_at(tree->children, a->child), ALONE, a->own.ret.local, hit->buf, hit->off, hit->len);
       return false;
     }
   }
@@ -355,7 +355,7 @@ static enum dc_drop on_interest(struct work *w, uint32_t at, const struct dc_hea
   why = child_of(w, tree, h, &a.own.ret, &a.child);
   if (why != DC_DROP_NONE)
     return why;
-  uint64_t capacity = capacity_asked(node, h);
+  uint32_t capacity = capacity_asked(node, h);
   if (capacity != tree->store.capacity)
     dc_node_resize(node, tree, capacity);
 
@@ -426,7 +426,7 @@ static enum dc_drop on_data(struct work *w, uint32_t at, const struct dc_header 
     while (e->child[word] != 0) {
       unsigned child = word * 64 + (unsigned)__builtin_ctzll(e->child[word]);
       e->child[word] &= e->child[word] - 1;
-      struct dc_child *to = &tree->children->child[child];
+      struct dc_child *to = dc_child_at(tree->children, child);
       const struct dc_segment *ret = &to->ret;
       if (e->up != DC_PORT_HOST && first_port(ret) == e->up) { /* asked before the way to the source was this one */
         drop(w, DC_DROP_UTURN);

@@ -51,7 +51,7 @@ int dc_node_cfg_check(const struct dc_node_cfg *cfg, const char **what)
 
 /* Where the parts of a node stand in its memory. */
 struct layout {
-  size_t port, tree, list, bucket, slots, tags, entries, children, size;
+  size_t port, tree, list, bucket, slots, sets, more, children, far, size;
 };
 
 static size_t place(size_t *at, size_t n, size_t each)
@@ -71,9 +71,10 @@ static struct layout lay_out(const struct dc_node_cfg *cfg)
   l.list = place(&at, (size_t)DC_TREES_OF_PORT + cfg->ports, sizeof(struct dc_tree_list));
   l.bucket = place(&at, dc_tree_buckets(cfg->trees), sizeof(uint32_t));
   l.slots = place(&at, (size_t)cfg->trees * cfg->store_slots, sizeof(struct dc_store_slot));
-  l.tags = place(&at, (size_t)cfg->trees * cfg->waiting_slots, sizeof(dc_waiting_tag));
-  l.entries = place(&at, (size_t)cfg->trees * cfg->waiting_slots, sizeof(struct dc_waiting_entry));
+  l.sets = place(&at, (size_t)cfg->trees * dc_waiting_sets(cfg->waiting_slots), sizeof(struct dc_waiting_set));
+  l.more = place(&at, (size_t)cfg->trees * dc_waiting_more(cfg->waiting_slots), sizeof(struct dc_waiting_entry));
   l.children = place(&at, cfg->trees, sizeof(struct dc_children));
+  l.far = place(&at, (size_t)cfg->trees * DC_CHILDREN_FAR, sizeof(struct dc_child));
   l.size = at;
   return l;
 }
@@ -102,9 +103,10 @@ dc_node *dc_node_init(void *memory, const struct dc_node_cfg *cfg, const struct 
       .list = (struct dc_tree_list *)(void *)(base + l.list),
       .lists = (uint32_t)DC_TREES_OF_PORT + cfg->ports,
       .slots = (struct dc_store_slot *)(void *)(base + l.slots),
-      .tags = (dc_waiting_tag *)(void *)(base + l.tags),
-      .entries = (struct dc_waiting_entry *)(void *)(base + l.entries),
+      .sets = (struct dc_waiting_set *)(void *)(base + l.sets),
+      .more = (struct dc_waiting_entry *)(void *)(base + l.more),
       .children = (struct dc_children *)(void *)(base + l.children),
+      .far = (struct dc_child *)(void *)(base + l.far),
   };
   dc_tree_lists_init(&node->trees);
   for (unsigned i = 0; i < cfg->ports; i++)

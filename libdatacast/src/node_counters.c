@@ -21,12 +21,22 @@ unsigned dc_node_tree_counters(const dc_node *node, struct dc_tree_counters *out
 {
   unsigned n = 0;
   for (const struct dc_tree *t = NULL; n < cap && (t = dc_tree_next(&node->trees, t)) != NULL;) {
-    out[n] = t->count;
-    out[n].bytes = t->store.bytes;
-    out[n].packets = t->store.packets;
-    out[n].waiting = t->waiting.n;
-    out[n].children = t->children->n;
-    n++;
+    const struct dc_tree_events *c = &t->count;
+    out[n++] = (struct dc_tree_counters){.tree = t->id,
+                                         .interests = c->interests,
+                                         .hits = c->hits,
+                                         .misses = c->misses,
+                                         .aggregated = c->aggregated,
+                                         .retx_forwarded = c->retx_forwarded,
+                                         .data = c->data,
+                                         .stored = c->stored,
+                                         .evicted = c->evicted,
+                                         .replicated = c->replicated,
+                                         .dup_data = c->dup_data,
+                                         .bytes = t->store.bytes,
+                                         .packets = t->store.packets,
+                                         .waiting = t->waiting.n,
+                                         .children = t->children->n};
   }
   return n;
 }

@@ -26,7 +26,7 @@ void dc_node_empty(struct dc_node *node, struct dc_tree *tree)
     ;
 }
 
-void dc_node_resize(struct dc_node *node, struct dc_tree *tree, uint64_t capacity)
+void dc_node_resize(struct dc_node *node, struct dc_tree *tree, uint32_t capacity)
 {
   tree->store.capacity = capacity;
   while (tree->store.bytes > capacity)

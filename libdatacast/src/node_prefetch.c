@@ -62,13 +62,16 @@ void dc_node_prefetch(const dc_node *node, const struct dc_frame *frame, unsigne
     dc_tree_prefetch(&node->trees, id);
     return;
   }
+  if (step == 2) {
+    const struct dc_tree *likely = dc_tree_likely(&node->trees, id);
+    if (likely != NULL) {
+      fetch(likely, DC_TREE_HOT);
+    }
+    return;
+  }
   const struct dc_tree *tree = dc_tree_find(&node->trees, id);
   if (tree == NULL)
     return;
-  if (step == 2) {
-    fetch(tree, sizeof *tree);
-    return;
-  }
   const struct dc_store *store = &tree->store;
   if (step == 4) { /* what is answered from, and what gives way: who owns a buffer stands in its first line */
     fetch(store->slot[seq & store->mask].buf, 1);
@@ -82,7 +85,8 @@ void dc_node_prefetch(const dc_node *node, const struct dc_frame *frame, unsigne
   dc_tree_prefetch_move(&node->trees, tree);
   dc_waiting_prefetch(&tree->waiting, seq);
   fetch(tree->children, 1);
-  fetch(tree->children->child, 2 * sizeof tree->children->child[0]);
+  fetch(dc_child_at(tree->children, 0), 1);
+  fetch(dc_child_at(tree->children, 1), 1);
 }
 
 /* Frames between two steps of the same frame: as long as memory takes. What few trees touch is in the processor's caches, and

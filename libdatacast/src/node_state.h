@@ -23,7 +23,7 @@ struct dc_node {
 /* ---- content stores under the node's bound on memory (node_memory.c) ---- */
 
 /* Let the tree have `capacity` bytes from now on. */
-void dc_node_resize(struct dc_node *node, struct dc_tree *tree, uint64_t capacity) __attribute__((nonnull));
+void dc_node_resize(struct dc_node *node, struct dc_tree *tree, uint32_t capacity) __attribute__((nonnull));
 /* Bytes that the tree's store can have: what it may, but where memory is scarce no more than it has, or than a node gives
  * unasked. */
 uint64_t dc_node_room(const struct dc_node *node, const struct dc_tree *tree) __attribute__((nonnull));

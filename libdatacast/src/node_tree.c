@@ -16,6 +16,7 @@
  * that has all of it, is done, or has gone is silent for longer. */
 #define LAG_STILL (150 * DC_MS)
 #define LAG_CHILDREN 8u
+_Static_assert(DC_CHILDREN_MAX / LAG_CHILDREN + 1 <= UINT8_MAX, "lag_due holds it");
 
 uint32_t dc_tree_buckets(uint32_t trees)
 {
@@ -47,9 +48,15 @@ struct dc_tree *dc_tree_find(const struct dc_tree_table *t, uint32_t id)
 
 void dc_tree_prefetch(const struct dc_tree_table *t, uint32_t id) { __builtin_prefetch(&t->bucket[home(t, id)]); }
 
+const struct dc_tree *dc_tree_likely(const struct dc_tree_table *t, uint32_t id)
+{
+  uint32_t i = t->bucket[home(t, id)];
+  return i == 0 ? NULL : &t->tree[i - 1];
+}
+
 void dc_tree_prefetch_move(const struct dc_tree_table *t, const struct dc_tree *tree)
 {
-  if (tree->newer == DC_TREE_NONE)
+  if (tree->newer == DC_TREE_NONE || t->clock - tree->moved < DC_TREE_MOVES)
     return;
   __builtin_prefetch(&t->tree[tree->newer], 1);
   if (tree->older != DC_TREE_NONE)
@@ -137,13 +144,13 @@ struct dc_tree *dc_tree_add(struct dc_tree_table *t, const struct dc_node_cfg *c
   memset(tree, 0, sizeof *tree);
   tree->id = id;
   tree->used = tree->moved = now;
-  tree->count.tree = id;
   tree->waiting = waiting;
   tree->children = &t->children[i];
   tree->children->n = 0;
+  tree->children->far = &t->far[(size_t)i * DC_CHILDREN_FAR];
   dc_store_init(&tree->store, &t->slots[(size_t)i * cfg->store_slots], cfg->store_slots, cfg->cache_bytes);
-  size_t first = (size_t)i * cfg->waiting_slots;
-  dc_waiting_init(&tree->waiting, &t->tags[first], &t->entries[first], cfg->waiting_slots);
+  dc_waiting_init(&tree->waiting, &t->sets[(size_t)i * dc_waiting_sets(cfg->waiting_slots)],
+                  &t->more[(size_t)i * dc_waiting_more(cfg->waiting_slots)], cfg->waiting_slots);
 
   t->bucket[bucket_of(t, id)] = i + 1;
   link_newest(t, tree, port == DC_PORT_HOST ? DC_TREES_OF_HOST : DC_TREES_OF_PORT + (uint32_t)port);
@@ -172,7 +179,7 @@ void dc_tree_remove(struct dc_tree_table *t, struct dc_tree *tree)
 
 void dc_tree_touch(struct dc_tree_table *t, struct dc_tree *tree, dc_time now)
 {
-  tree->used = now;
+  t->clock = tree->used = now;
   if (tree->newer != DC_TREE_NONE && now - tree->moved >= DC_TREE_MOVES) {
     uint32_t list = tree->list;
     unlink_tree(t, tree);
@@ -213,7 +220,7 @@ static uint8_t slowest_child(const struct dc_tree *tree, dc_time now, uint64_t r
     depth = tree->store.slots;
   uint64_t lag = 0;
   for (uint32_t i = 0; i < tree->children->n; i++) {
-    const struct dc_child *c = &tree->children->child[i];
+    const struct dc_child *c = dc_child_at(tree->children, i);
     dc_time silent = now - c->heard;
     dc_time stopped = (dc_time)c->gap * LAG_GAPS * DC_US;
     if (c->gap == 0) /* one damaged interest makes a child that there is not */
@@ -236,7 +243,7 @@ uint8_t dc_tree_lag(struct dc_tree *tree, dc_time now, uint64_t room)
 {
   if (tree->lag_due == 0) {
     tree->lag = slowest_child(tree, now, room);
-    tree->lag_due = tree->children->n / LAG_CHILDREN + 1;
+    tree->lag_due = (uint8_t)(tree->children->n / LAG_CHILDREN + 1);
   }
   tree->lag_due--;
   return tree->lag;

@@ -6,11 +6,19 @@
 #ifndef DATACAST_NODE_TREE_H
 #define DATACAST_NODE_TREE_H
 
+#include <stddef.h>
+
 #include "children.h"
 #include "datacast/node.h"
 #include "store.h"
 #include "waiting.h"
 
+struct dc_tree_events {
+  uint64_t interests, misses, data, stored, evicted, replicated; /* of a packet that comes to one child */
+  uint64_t hits, aggregated, retx_forwarded, dup_data;
+};
+
+/* What each frame touches stands in front, three lines of the caches. */
 struct dc_tree {
   uint32_t id;
   uint32_t newer, older; /* its list, in order of their last use; DC_TREE_NONE at the ends */
@@ -23,15 +31,18 @@ struct dc_tree {
   uint32_t order;    /* interests sent on so far */
   uint32_t answered; /* newest of them, by that count, that was answered with new data */
 
-  uint32_t newest;  /* highest sequence number stored */
-  uint8_t lag;      /* own estimate */
-  uint32_t lag_due; /* interests to send on until it is made anew */
+  uint32_t newest; /* highest sequence number stored */
+  uint8_t lag;     /* own estimate */
+  uint8_t lag_due; /* interests to send on until it is made anew */
 
   struct dc_store store;
   struct dc_waiting waiting;
   struct dc_children *children;
-  struct dc_tree_counters count;
-};
+  struct dc_tree_events count;
+} __attribute__((aligned(64)));
+
+enum { DC_TREE_HOT = offsetof(struct dc_tree, count.hits) };
+_Static_assert(DC_TREE_HOT <= 3 * 64, "three lines");
 
 #define DC_TREE_NONE UINT32_MAX
 
@@ -49,6 +60,7 @@ struct dc_tree_table {
   struct dc_tree *tree;
   uint32_t *bucket; /* index of a tree + 1; 0: empty */
   uint32_t bucket_mask;
+  dc_time clock; /* when a tree was last used */
   uint32_t n, cap;
   uint32_t used; /* [used, cap) never held a tree: their memory was never touched */
   uint32_t free; /* removed ones, linked by `older` */
@@ -56,9 +68,10 @@ struct dc_tree_table {
   uint32_t lists;
   /* memory shared out by index */
   struct dc_store_slot *slots;
-  dc_waiting_tag *tags;
-  struct dc_waiting_entry *entries;
+  struct dc_waiting_set *sets;
+  struct dc_waiting_entry *more;
   struct dc_children *children;
+  struct dc_child *far;
 };
 
 /* Buckets of a table for so many trees: a power of two, at most half full. */
@@ -68,6 +81,8 @@ struct dc_tree *dc_tree_find(const struct dc_tree_table *t, uint32_t id) __attri
 
 /* It will be looked for. */
 void dc_tree_prefetch(const struct dc_tree_table *t, uint32_t id) __attribute__((nonnull));
+/* The one that it mostly is, without a look at it; or NULL. */
+const struct dc_tree *dc_tree_likely(const struct dc_tree_table *t, uint32_t id) __attribute__((nonnull));
 /* It will be touched, and perhaps move in its list. */
 void dc_tree_prefetch_move(const struct dc_tree_table *t, const struct dc_tree *tree) __attribute__((nonnull));
 

@@ -5,7 +5,7 @@
 /* Slots at first, and per packet. */
 enum { SLOTS_MIN = 16, PER_PACKET = 4 };
 
-void dc_store_init(struct dc_store *s, struct dc_store_slot *slot, uint32_t slots, uint64_t capacity)
+void dc_store_init(struct dc_store *s, struct dc_store_slot *slot, uint32_t slots, uint32_t capacity)
 {
   *s = (struct dc_store){.slot = slot,
                          .mask = (slots < SLOTS_MIN ? slots : SLOTS_MIN) - 1,
@@ -81,7 +81,7 @@ unsigned dc_store_put(struct dc_store *s, const struct dc_buf_ops *ops, uint32_t
     evicted += at->seq != seq;
     take_out(s, ops, i);
   }
-  while (s->bytes + len > s->capacity && dc_store_pop(s, ops))
+  while ((uint64_t)s->bytes + len > s->capacity && dc_store_pop(s, ops))
     evicted++;
 
   ops->ref(buf);

@@ -27,12 +27,12 @@ struct dc_store {
   uint32_t slots;             /* most that may be */
   uint32_t oldest, newest;
   uint32_t packets;
-  uint64_t bytes;    /* payload */
-  uint64_t capacity; /* C */
+  uint32_t bytes;    /* payload */
+  uint32_t capacity; /* C */
 };
 
 /* `slots` is a power of two; the slots are empty. */
-void dc_store_init(struct dc_store *s, struct dc_store_slot *slot, uint32_t slots, uint64_t capacity)
+void dc_store_init(struct dc_store *s, struct dc_store_slot *slot, uint32_t slots, uint32_t capacity)
     __attribute__((nonnull));
 
 /* The packet, or NULL. */

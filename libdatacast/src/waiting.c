@@ -5,11 +5,11 @@
 
 _Static_assert(DC_CHILDREN_MAX % 64 == 0, "a child is a bit in whole words");
 
-void dc_waiting_init(struct dc_waiting *w, dc_waiting_tag *tag, struct dc_waiting_entry *entry, uint32_t slots)
+void dc_waiting_init(struct dc_waiting *w, struct dc_waiting_set *set, struct dc_waiting_entry *more, uint32_t slots)
 {
-  w->tag = tag;
-  w->entry = entry;
-  w->mask = slots / DC_WAITING_WAYS - 1;
+  w->set = set;
+  w->more = more;
+  w->mask = dc_waiting_sets(slots) - 1;
   w->n = 0;
   if (++w->epoch == 0)
     w->epoch = 1; /* 0 marks a free place */
@@ -19,23 +19,24 @@ static dc_waiting_tag tag_of(const struct dc_waiting *w, uint32_t seq) { return 
 
 static struct dc_waiting_entry *entry_of(const struct dc_waiting *w, uint32_t seq, unsigned way)
 {
-  return &w->entry[(size_t)way * (w->mask + 1) + (seq & w->mask)];
+  uint32_t set = seq & w->mask;
+  return way == 0 ? &w->set[set].first : &w->more[(size_t)(way - 1) * (w->mask + 1) + set];
 }
 
 struct dc_waiting_entry *dc_waiting_find(const struct dc_waiting *w, uint32_t seq)
 {
-  const dc_waiting_tag *set = &w->tag[(size_t)(seq & w->mask) * DC_WAITING_WAYS], sought = tag_of(w, seq);
+  const dc_waiting_tag *tag = w->set[seq & w->mask].tag, sought = tag_of(w, seq);
   for (unsigned i = 0; i < DC_WAITING_WAYS; i++)
-    if (set[i] == sought)
+    if (tag[i] == sought)
       return entry_of(w, seq, i);
   return NULL;
 }
 
 struct dc_waiting_entry *dc_waiting_add(struct dc_waiting *w, uint32_t seq, dc_time now, dc_time life)
 {
-  dc_waiting_tag *set = &w->tag[(size_t)(seq & w->mask) * DC_WAITING_WAYS];
+  dc_waiting_tag *tag = w->set[seq & w->mask].tag;
   unsigned at = 0;
-  while (at < DC_WAITING_WAYS && set[at] >> 32 == w->epoch)
+  while (at < DC_WAITING_WAYS && tag[at] >> 32 == w->epoch)
     at++;
   if (at < DC_WAITING_WAYS) {
     w->n++;
@@ -47,7 +48,7 @@ struct dc_waiting_entry *dc_waiting_add(struct dc_waiting *w, uint32_t seq, dc_t
     if (now - entry_of(w, seq, at)->sent < life)
       return NULL;
   }
-  set[at] = tag_of(w, seq);
+  tag[at] = tag_of(w, seq);
   struct dc_waiting_entry *e = entry_of(w, seq, at);
   memset(e, 0, sizeof *e);
   return e;
@@ -55,14 +56,20 @@ struct dc_waiting_entry *dc_waiting_add(struct dc_waiting *w, uint32_t seq, dc_t
 
 void dc_waiting_remove(struct dc_waiting *w, const struct dc_waiting_entry *e)
 {
-  size_t i = (size_t)(e - w->entry), sets = (size_t)w->mask + 1;
-  w->tag[i % sets * DC_WAITING_WAYS + i / sets] = 0;
+  size_t sets = (size_t)w->mask + 1;
+  uintptr_t in_sets = (uintptr_t)e - (uintptr_t)w->set;
+  if (in_sets < sets * sizeof *w->set) {
+    w->set[in_sets / sizeof *w->set].tag[0] = 0;
+  } else {
+    size_t i = (size_t)(e - w->more);
+    w->set[i % sets].tag[1 + i / sets] = 0;
+  }
   w->n--;
 }
 
 void dc_waiting_forget_child(struct dc_waiting *w, unsigned child)
 {
-  size_t entries = ((size_t)w->mask + 1) * DC_WAITING_WAYS;
-  for (size_t i = 0; i < entries; i++)
-    w->entry[i].child[child / 64] &= ~(UINT64_C(1) << child % 64);
+  for (uint32_t set = 0; set <= w->mask; set++)
+    for (unsigned way = 0; way < DC_WAITING_WAYS; way++)
+      entry_of(w, set, way)->child[child / 64] &= ~(UINT64_C(1) << child % 64);
 }

@@ -25,30 +25,37 @@ struct dc_waiting_entry {
   bool again : 1;    /* sent on more than once: says nothing of the response time */
 };
 
-_Static_assert(sizeof(struct dc_waiting_entry) == 32, "two entries to a cache line");
-
-/* Which number stands in a place, and in whose time: epoch << 32 | number; other epochs mean free. Apart from the
- * entries, the places of a set side by side: a look-up reads one cache line. */
+/* Which number stands in a place, and in whose time: epoch << 32 | number; other epochs mean free. */
 typedef uint64_t dc_waiting_tag;
 
+/* Numbers mostly stand in the first place of their set: tags and that entry are one line of the caches. */
+struct dc_waiting_set {
+  dc_waiting_tag tag[DC_WAITING_WAYS];
+  struct dc_waiting_entry first;
+} __attribute__((aligned(64)));
+
+_Static_assert(sizeof(struct dc_waiting_set) == 64, "a set is a cache line");
+
 struct dc_waiting {
-  dc_waiting_tag *tag;            /* the caller's, zeroed once; by set, then by way */
-  struct dc_waiting_entry *entry; /* the caller's; by way, then by set: neighbouring numbers are neighbours */
-  uint32_t mask;                  /* of sets */
-  uint32_t epoch;                 /* counts up when the table is given to another tree: nothing needs clearing */
+  struct dc_waiting_set *set;    /* the caller's, zeroed once */
+  struct dc_waiting_entry *more; /* the caller's: the other places, by way, then by set */
+  uint32_t mask;                 /* of sets */
+  uint32_t epoch;                /* counts up when the table is given to another tree: nothing needs clearing */
   uint32_t n;
 };
 
+/* Sets, and entries beside those in them, of a table of so many slots. */
+static inline uint32_t dc_waiting_sets(uint32_t slots) { return slots / DC_WAITING_WAYS; }
+static inline uint32_t dc_waiting_more(uint32_t slots) { return slots - dc_waiting_sets(slots); }
+
 /* `slots` is a power of two, at least DC_WAITING_WAYS. May be called again on the same table: it is empty then. */
-void dc_waiting_init(struct dc_waiting *w, dc_waiting_tag *tag, struct dc_waiting_entry *entry, uint32_t slots)
+void dc_waiting_init(struct dc_waiting *w, struct dc_waiting_set *set, struct dc_waiting_entry *more, uint32_t slots)
     __attribute__((nonnull));
 
-/* A number is about to be looked for: have its lines fetched. */
+/* A number is about to be looked for: have its line fetched. */
 static inline void dc_waiting_prefetch(const struct dc_waiting *w, uint32_t seq)
 {
-  uint32_t set = seq & w->mask;
-  __builtin_prefetch(&w->tag[(size_t)set * DC_WAITING_WAYS], 1);
-  __builtin_prefetch(&w->entry[set], 1);
+  __builtin_prefetch(&w->set[seq & w->mask], 1);
 }
 
 struct dc_waiting_entry *dc_waiting_find(const struct dc_waiting *w, uint32_t seq) __attribute__((nonnull));

@@ -7,7 +7,8 @@
 
 #include "waiting.h"
 
-static struct dc_children c;
+static struct dc_child far[DC_CHILDREN_FAR];
+static struct dc_children c = {.far = far};
 static bool replaced;
 
 static int add(uint16_t port, dc_time now)
@@ -20,17 +21,17 @@ static void each_way_is_one_child(void)
 {
   c.n = 0;
   assert(add(1, 0) == 0 && add(2, 0) == 1 && add(1, 5) == 0 && c.n == 2 && !replaced);
-  assert(c.child[0].heard == 0); /* to be looked up is not to be heard */
+  assert(c.near[0].heard == 0); /* to be looked up is not to be heard */
 }
 
 /* What stands behind the last child is another tree's, whose table this was. */
 static void a_table_that_is_used_again_is_empty(void)
 {
   c.n = 0;
-  c.child[0].lag = 77;
-  c.child[0].gap = 77;
+  c.near[0].lag = 77;
+  c.near[0].gap = 77;
   assert(add(1, 9) == 0 && c.n == 1);
-  assert(c.child[0].heard == 9 && c.child[0].lag == 0 && c.child[0].gap == 0);
+  assert(c.near[0].heard == 9 && c.near[0].lag == 0 && c.near[0].gap == 0);
 }
 
 static void who_is_silent_for_longest_gives_way_but_not_too_soon(void)
@@ -39,7 +40,7 @@ static void who_is_silent_for_longest_gives_way_but_not_too_soon(void)
   for (uint16_t port = 1; port <= 3; port++)
     add(port, 100 + 10 * (dc_time)(port % 3)); /* 110, 120, 100 */
   assert(add(4, 99 + DC_SEC) == -1 && !replaced && c.n == 3);
-  assert(add(4, 100 + DC_SEC) == 2 && replaced && c.child[2].heard == 100 + DC_SEC);
+  assert(add(4, 100 + DC_SEC) == 2 && replaced && c.near[2].heard == 100 + DC_SEC);
   assert(add(3, 109 + DC_SEC) == -1 && add(3, 110 + DC_SEC) == 0 && replaced);
   struct dc_segment way = {.n = 0};
   c.n = 0;
@@ -76,12 +77,12 @@ static void the_time_between_interests_is_smoothed(void)
 /* An epoch marks whose a place is; when they have all been used, none is 0, which marks a free place. */
 static void the_last_epoch_is_followed_by_one(void)
 {
-  static dc_waiting_tag tag[8];
-  static struct dc_waiting_entry entry[8];
+  static struct dc_waiting_set set[8 / DC_WAITING_WAYS];
+  static struct dc_waiting_entry more[8 - 8 / DC_WAITING_WAYS];
   struct dc_waiting w = {.epoch = UINT32_MAX - 1};
-  dc_waiting_init(&w, tag, entry, 8);
+  dc_waiting_init(&w, set, more, 8);
   assert(w.epoch == UINT32_MAX && dc_waiting_find(&w, 0) == NULL);
-  dc_waiting_init(&w, tag, entry, 8);
+  dc_waiting_init(&w, set, more, 8);
   assert(w.epoch == 1 && dc_waiting_find(&w, 0) == NULL);
 }
 

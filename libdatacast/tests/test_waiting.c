@@ -6,8 +6,8 @@
 #include "waiting.h"
 
 enum { SLOTS = 64 };
-static dc_waiting_tag tag[SLOTS];
-static struct dc_waiting_entry entry[SLOTS];
+static struct dc_waiting_set set[SLOTS / DC_WAITING_WAYS];
+static struct dc_waiting_entry more[SLOTS - SLOTS / DC_WAITING_WAYS];
 
 static bool waits(const struct dc_waiting_entry *e, unsigned child) { return e->child[child / 64] >> child % 64 & 1; }
 
@@ -15,7 +15,7 @@ static void a_child_that_is_forgotten_waits_for_nothing_and_all_others_wait_on(v
 {
   for (unsigned gone = 0; gone < DC_CHILDREN_MAX; gone++) {
     struct dc_waiting w;
-    dc_waiting_init(&w, tag, entry, SLOTS);
+    dc_waiting_init(&w, set, more, SLOTS);
     for (uint32_t seq = 0; seq < 8; seq++) {
       struct dc_waiting_entry *e = dc_waiting_add(&w, seq, 0, DC_SEC);
       for (unsigned child = 0; child < DC_CHILDREN_MAX; child++)
@@ -31,8 +31,8 @@ static void a_child_that_is_forgotten_waits_for_nothing_and_all_others_wait_on(v
 static void a_full_set_gives_way_to_the_oldest_and_only_if_it_is_old(void)
 {
   struct dc_waiting w;
-  memset(tag, 0, sizeof tag);
-  dc_waiting_init(&w, tag, entry, SLOTS);
+  memset(set, 0, sizeof set);
+  dc_waiting_init(&w, set, more, SLOTS);
   uint32_t sets = w.mask + 1;
   for (uint32_t i = 0; i < DC_WAITING_WAYS; i++)
     dc_waiting_add(&w, i * sets, 0, DC_SEC)->sent =
@@ -44,10 +44,28 @@ static void a_full_set_gives_way_to_the_oldest_and_only_if_it_is_old(void)
     assert(dc_waiting_find(&w, i * sets) != NULL);
 }
 
+static void each_place_of_a_set_is_given_back_alone(void)
+{
+  struct dc_waiting w;
+  memset(set, 0, sizeof set);
+  dc_waiting_init(&w, set, more, SLOTS);
+  uint32_t sets = w.mask + 1, all = sets * DC_WAITING_WAYS;
+  for (uint32_t seq = 0; seq < all; seq++)
+    assert(dc_waiting_add(&w, seq, 0, DC_SEC) != NULL);
+  for (uint32_t seq = 0; seq < all; seq++) {
+    dc_waiting_remove(&w, dc_waiting_find(&w, seq));
+    assert(w.n == all - 1 && dc_waiting_find(&w, seq) == NULL);
+    for (uint32_t other = seq % sets; other < all; other += sets)
+      assert((dc_waiting_find(&w, other) != NULL) == (other != seq));
+    assert(dc_waiting_add(&w, seq, 0, DC_SEC) != NULL);
+  }
+}
+
 int main(void)
 {
   a_child_that_is_forgotten_waits_for_nothing_and_all_others_wait_on();
   a_full_set_gives_way_to_the_oldest_and_only_if_it_is_old();
+  each_place_of_a_set_is_given_back_alone();
   puts("waiting ok");
   return 0;
 }
