@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
 
 from datacast.core.lists import few
 from datacast.services.problems import Problem
 from datacast.services.store import StoreError
 
+from .api.topology import Change
 from .fabric import Fabric
 from .keys import CORDONS, Kept, unwritten
 from .requests import check_host, problem
@@ -26,7 +26,7 @@ class Cordons:
         self,
         fabric: Fabric,
         kept: Kept,
-        publish: Callable[[dict[str, Any]], None],
+        publish: Callable[[Change], None],
         busy: Callable[[str], list[str]],
     ) -> None:
         self.fabric, self.kept, self._publish, self._busy = fabric, kept, publish, busy

@@ -11,7 +11,8 @@ from datacast.core.trees import Network, TreeError, Unreachable, steiner_trees
 from datacast.services import ranges
 from datacast.services.problems import Problem
 
-from .api import GroupSpec, graph_of
+from .api import GroupSpec
+from .api.topology import graph_of
 from .divider import MARGIN, Divider
 from .fabric import Fabric
 from .requests import check_holds, receivers_of, with_fetchers, with_shards

@@ -18,6 +18,7 @@ from datacast.core import constants
 from datacast.core.errors import DatacastError
 
 from .api import LinkSpec, NodeSpec
+from .api.topology import Change, LinkChange, NodeChange, NodeState, Topology, TopologyLink, TopologyNode
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -203,19 +204,19 @@ class Fabric:
         """How many carry nothing now."""
         return list(self._up.values()).count(False)
 
-    def _refresh(self, edges: list[tuple[str, str]], t_ns: int | None = None) -> list[dict[str, Any]]:
-        changes = []
+    def _refresh(self, edges: list[tuple[str, str]], t_ns: int | None = None) -> list[Change]:
+        changes: list[Change] = []
         for u, v in edges:
             key, now_up = self._key(u, v), self._computed(u, v)
             if self._up[key] != now_up:
                 self._up[key] = now_up
                 self.version += 1
-                changes.append({"type": "link", "version": self.version, "u": u, "v": v, "up": now_up, "t_ns": t_ns})
+                changes.append(LinkChange(version=self.version, u=u, v=v, up=now_up, t_ns=t_ns))
         return changes
 
-    def _node_change(self, node: Node) -> dict[str, Any]:
+    def _node_change(self, node: Node) -> NodeChange:
         self.version += 1
-        return {"type": "node", "version": self.version, **self.node_json(node)}
+        return NodeChange(version=self.version, **self._state(node))
 
     # ---- nodes come and go (wiring.py) ----
     def numbered(self, name: str, spec: NodeSpec) -> NodeSpec:
@@ -253,17 +254,17 @@ class Fabric:
             self._up[self._key(name, link.to)] = self._computed(name, link.to)
         self.version += 1
 
-    def remove(self, name: str, now_ns: int | None) -> list[dict[str, Any]]:
+    def remove(self, name: str, now_ns: int | None) -> list[Change]:
         node = self.nodes[name]
         node.removed, node.registered, node.session = True, False, None
         return [self._node_change(node), *self._refresh(list(self.graph.edges(name)), now_ns)]
 
-    def restore(self, name: str, now_ns: int) -> list[dict[str, Any]]:
+    def restore(self, name: str, now_ns: int) -> list[Change]:
         node = self.nodes[name]
         node.removed = node.seen = False
         return [self._node_change(node), *self._refresh(list(self.graph.edges(name)), now_ns)]
 
-    def drain(self, name: str, reason: str | None, now_ns: int | None = None) -> list[dict[str, Any]]:
+    def drain(self, name: str, reason: str | None, now_ns: int | None = None) -> list[Change]:
         """A switch that no tree is to use any more, and why; None: trees may use it again."""
         node = self.nodes[name]
         node.drained = reason
@@ -276,13 +277,13 @@ class Fabric:
             node.expected = not node.registered and not node.seen
         self._refresh(list(self.graph.edges))
 
-    def expect_none(self, now_ns: int) -> list[dict[str, Any]]:
+    def expect_none(self, now_ns: int) -> list[Change]:
         """The moment is over: who has not registered is gone, and is not away by its own word."""
         return self.expect_no_more(list(self.nodes), now_ns)
 
-    def expect_no_more(self, names: list[str], now_ns: int) -> list[dict[str, Any]]:
+    def expect_no_more(self, names: list[str], now_ns: int) -> list[Change]:
         """Those of `names` that were expected and have not come, and are not away by their own word, are gone."""
-        changes = []
+        changes: list[Change] = []
         for node in map(self.nodes.__getitem__, names):
             if node.expected and node.away_until_ns <= now_ns:
                 node.expected = False
@@ -294,7 +295,7 @@ class Fabric:
     # ---- reports ----
     def register(
         self, message: dict[str, Any], session: int, now_ns: int, certificate_until: float | None = None
-    ) -> list[dict[str, Any]]:
+    ) -> list[Change]:
         """A `register` message of a connection, and when its certificate ends. Returns the changes; raises FabricError
         when it is refused."""
         name = message.get("node")
@@ -349,11 +350,11 @@ class Fabric:
         node.registered_ns = now_ns
         return [self._node_change(node), *self._refresh(list(self.graph.edges(node.name)), now_ns)]
 
-    def disconnect(self, session: int, now_ns: int, silent: bool = False) -> list[dict[str, Any]]:
+    def disconnect(self, session: int, now_ns: int, silent: bool = False) -> list[Change]:
         """The connection went away: all its nodes are gone until they register again. silent: it did not end, but
         nothing is heard any more. Perhaps only the management network is cut: then the neighbours decide, where all of
         them say hello."""
-        changes = []
+        changes: list[Change] = []
         for node in self.nodes.values():
             if node.registered and node.session == session:
                 node.registered, node.session, node.expected = False, None, now_ns < node.away_until_ns
@@ -400,7 +401,7 @@ class Fabric:
 
     def link_report(
         self, name: str, port: int, up: bool, n: int, t_ns: int | None, reason: str | None = None
-    ) -> list[dict[str, Any]]:
+    ) -> list[Change]:
         """Report `n` of a node about one of its ports. An old or repeated number changes nothing."""
         node = self.nodes[name]
         if n <= node.last_n:
@@ -417,7 +418,8 @@ class Fabric:
         return self._refresh([edge], t_ns)
 
     # ---- views ----
-    def node_json(self, node: Node) -> dict[str, Any]:
+    def _state(self, node: Node) -> dict[str, Any]:
+        """The fields of a NodeState."""
         return {
             "name": node.name,
             "kind": node.kind,
@@ -444,45 +446,47 @@ class Fabric:
                 found.append({"port": port, "local": ends[name], "remote": ends[other], "mtu": mtu})
         return found
 
-    def snapshot(self) -> dict[str, Any]:
-        """Everything, as JSON: {version, spec, attributes, defaults, nodes, links}."""
+    def node(self, name: str) -> NodeState:
+        return NodeState(**self._state(self.nodes[name]))
+
+    def snapshot(self) -> Topology:
+        """Everything."""
         nodes = []
         for name, data in self.graph.nodes(data=True):
-            extra = {k: v for k, v in data.items() if k not in ("kind", "forwards", "msd") and _is_json(v)}
             node = self.nodes[name]
-            ports = [{"port": number, **asdict(port)} for number, port in sorted(node.ports.items())]
-            counted = asdict(node.counted) if node.counted else None
-            told: dict[str, Any] = {
-                "version": node.version,
-                "ports": ports,
-                "disks": node.disks,
-                "clock_ms": node.clock_ms,
-                "certificate_until": node.certificate_until,
-            }
-            told["counted"] = counted
-            nodes.append({**self.node_json(node), **told, "attributes": extra})
-        links = []
-        for u, v, data in self.graph.edges(data=True):
-            links.append(
-                {
-                    "u": u,
-                    "v": v,
-                    "u_port": int(data["ports"][u]),
-                    "v_port": int(data["ports"][v]),
-                    "up": self.link_up(u, v),
-                    "rate_bps": data.get("rate_bps") or self.defaults["rate_bps"],
-                    "mtu": data.get("mtu") or self.defaults["mtu"],
-                    **({"rates_bps": data["rates_bps"]} if data.get("rates_bps") else {}),
-                }
+            nodes.append(
+                TopologyNode(
+                    **self._state(node),
+                    version=node.version,
+                    ports=[{"port": number, **asdict(port)} for number, port in sorted(node.ports.items())],
+                    disks=node.disks,
+                    clock_ms=node.clock_ms,
+                    certificate_until=node.certificate_until,
+                    counted=asdict(node.counted) if node.counted else None,
+                    attributes={k: v for k, v in data.items() if k not in ("kind", "forwards", "msd") and _is_json(v)},
+                )
             )
-        return {
-            "version": self.version,
-            "spec": self.spec,
-            "defaults": self.defaults,
-            "attributes": {k: v for k, v in self.graph.graph.items() if _is_json(v)},
-            "nodes": nodes,
-            "links": links,
-        }
+        links = [
+            TopologyLink(
+                u=u,
+                v=v,
+                u_port=int(data["ports"][u]),
+                v_port=int(data["ports"][v]),
+                up=self.link_up(u, v),
+                rate_bps=data.get("rate_bps") or self.defaults["rate_bps"],
+                mtu=data.get("mtu") or self.defaults["mtu"],
+                rates_bps=data.get("rates_bps") or None,
+            )
+            for u, v, data in self.graph.edges(data=True)
+        ]
+        return Topology(
+            version=self.version,
+            spec=self.spec,
+            defaults=self.defaults,
+            attributes={k: v for k, v in self.graph.graph.items() if _is_json(v)},
+            nodes=nodes,
+            links=links,
+        )
 
     def members(self) -> list[str]:
         """Hosts with a registered agent, in the topology's order."""

@@ -22,9 +22,10 @@ from datacast.services.problems import NO_LEADER, Problem
 from datacast.services.store import Conflict, StoreError
 from datacast.services.validation import first_error
 
-from . import machine, requests
+from . import hub, machine, requests
 from .admission import Admission, Caps
 from .api import GroupSpec, MasterReport, orders
+from .api.topology import Change, Topology
 from .balance import Balance
 from .carried import Carried
 from .cordons import Cordons
@@ -33,7 +34,7 @@ from .fabric import Fabric
 from .keys import GROUPS, TREE_IDS, Kept, TreeIds, unwritten
 from .machine import Assigned, Cancel, Event, GiveUp, Join, Leave, OwnerLost, Place, Recall, Reported, Resume, Tell
 from .rate_caps import RateCaps
-from .record import Record, dump, load, summary
+from .record import Record, change_of, dump, load
 from .sets import Sets
 from .site_groups import SiteGroups
 from .streams import in_turn
@@ -74,7 +75,7 @@ class Groups:
     """`publish` gets `group` events, a summary each."""
 
     def __init__(
-        self, fabric: Fabric, kept: Kept, publish: Callable[[dict[str, Any]], None], caps: Caps | None = None
+        self, fabric: Fabric, kept: Kept, publish: Callable[[hub.Event], None], caps: Caps | None = None
     ) -> None:
         self.fabric, self.kept, self._publish = fabric, kept, publish
         self.admission = Admission(caps)
@@ -412,11 +413,11 @@ class Groups:
             for worker in self.workers.all():
                 worker.put(orders.Load(arcs=load))
         self.divider.follow(record, machine.final(record))
-        self._publish({"type": "group", **summary(record)})
+        self._publish(change_of(record))
 
-    def _rewired(self, change: dict[str, Any]) -> None:
+    def _rewired(self, change: Change) -> None:
         self._publish(change)
-        if change["type"] == "topology":
+        if isinstance(change, Topology):
             self.divider.rewire()
 
     def _groups_of(self, host: str) -> list[str]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
+import msgspec
 from annotated_types import Ge, Le
 from fastapi import Body, FastAPI, Path, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
+from msgspec import structs
 
+from datacast.services import framing
 from datacast.services.problems import Problem
 from datacast.services.service import install_problem_handlers, problem_response
 from datacast.services.store import StoreError
@@ -19,7 +21,7 @@ from .group_routes import add_group_routes
 from .groups import Groups
 from .hub import Hub
 from .leadership import LEADING
-from .record import summary
+from .record import AllGroups, GroupChange, summary
 from .registry import Registry
 from .rights import only
 from .streams import lines
@@ -80,17 +82,18 @@ def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> Fa
 
     @app.get("/topology", dependencies=anybody)
     async def topology() -> Response:
-        snapshot = fabric.snapshot()
+        snapshot = msgspec.to_builtins(fabric.snapshot())
+        del snapshot["type"], snapshot["event"]
         carries: dict[frozenset[str], list[dict[str, Any]]] = {}
         for entry in groups.carried.entries():
             carries.setdefault(frozenset((entry["from"], entry["to"])), []).append(entry)
         for link in snapshot["links"]:
             link["carries"] = carries.get(frozenset((link["u"], link["v"])), [])
-        return Response(json.dumps(snapshot), media_type="application/json")
+        return Response(framing.text(snapshot), media_type="application/json")
 
     @app.put("/topology/nodes/{node}", dependencies=controller)
     async def add_node(node: NodeName, spec: NodeSpec) -> JSONResponse:
-        return JSONResponse(await groups.wiring.put(node, spec))
+        return JSONResponse(msgspec.to_builtins(await groups.wiring.put(node, spec)))
 
     @app.delete("/topology/nodes/{node}", status_code=204, dependencies=controller)
     async def remove_node(node: NodeName) -> Response:
@@ -151,8 +154,7 @@ def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> Fa
         types = set().union(*(TOPICS[name] for name in names)) if names else set()
         subscription = hub.subscribe(
             lambda e: (
-                e["type"] in types
-                and (group is None or e["type"] in TOPICS["topology"] or e.get("group", e.get("id")) == group)
+                e.__struct_config__.tag in types and (not isinstance(e, GroupChange) or group is None or e.id == group)
             )
         )
         missed = hub.since(since) if since is not None else None
@@ -161,10 +163,10 @@ def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> Fa
                 subscription.put(event)
         else:
             if "topology" in types:
-                subscription.put({"type": "topology", "event": hub.last, **fabric.snapshot()})
+                subscription.put(structs.replace(fabric.snapshot(), event=hub.last))
             if "groups" in types and (since is not None or group is None):
                 told = [summary(record) for record in groups.all() if group in (None, record.id)]
-                subscription.put({"type": "groups", "event": hub.last, "groups": told})
+                subscription.put(AllGroups(event=hub.last, groups=told))
         return StreamingResponse(
             lines(subscription, lambda: hub.unsubscribe(subscription)), media_type="application/x-ndjson"
         )

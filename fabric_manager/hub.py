@@ -6,12 +6,16 @@ import asyncio
 import os
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
+
+from msgspec import structs
+
+from .api.topology import Change
+from .record import AllGroups, GroupChange
 
 QUEUE_MAX = 4096
 E = TypeVar("E")
-Event = dict[str, Any]
-"""Of the topology, or of groups, as JSON."""
+Event = Change | GroupChange | AllGroups
 
 
 class Subscription(Generic[E]):
@@ -91,7 +95,7 @@ class Hub:
 
     def publish(self, event: Event) -> None:
         self._count += 1
-        event = {**event, "event": self.last}
+        event = structs.replace(event, event=self.last)
         self._kept.append(event)
         for subscription in tuple(self._subscriptions):
             subscription.put(event)

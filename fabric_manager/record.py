@@ -10,12 +10,13 @@ import zlib
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
 from pydantic import TypeAdapter, ValidationError
 
 from datacast.services.store import StoreError
 from datacast.services.validation import first_error
 
-from .api import Adopt, GroupSpec, GroupState, Progress, ReceiverFigures
+from .api import Adopt, GroupFailure, GroupSpec, GroupState, Progress, ReceiverFigures
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,32 +124,72 @@ def to_json(record: Record) -> dict[str, Any]:
     }
 
 
-def summary(record: Record) -> dict[str, Any]:
-    """A group without its per-receiver and per-tree figures."""
-    progress = record.progress
+class GroupChange(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="group"):
+    """A group as it is now, without its per-receiver and per-tree figures."""
+
+    event: str = ""
+    """Which event it is, of its fabric manager."""
+    id: str
+    state: GroupState
+    epoch: int
+    worker: str | None
+    source: str
+    source_path: str
+    other_sources: list[str]
+    dest_path: str | None
+    labels: dict[str, str]
+    priority: str
+    requested_by: str
+    created_ns: int
+    updated_ns: int
+    finished_ns: int | None
+    size: int | None
+    fraction: float
+    rate_bps: int
+    error: GroupFailure | None
+    receivers: int
+    receivers_done: int
+    receivers_failed: int
+    trees: int
+
+
+class AllGroups(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="groups"):
+    event: str
+    groups: list[dict[str, Any]]
+    """`summary` of each."""
+
+
+def change_of(record: Record) -> GroupChange:
+    progress, spec = record.progress, record.spec
     states = [r.state for r in progress.receivers.values()]
-    error = progress.error
-    return {
-        "id": record.id,
-        "state": record.state,
-        "epoch": record.epoch,
-        "worker": record.owner,
-        "source": record.spec.source,
-        "source_path": record.spec.source_path,
-        "other_sources": record.spec.other_sources,
-        "dest_path": record.spec.dest_path,
-        "labels": record.spec.labels,
-        "priority": record.spec.priority,
-        "requested_by": record.requested_by,
-        "created_ns": record.created_ns,
-        "updated_ns": record.updated_ns,
-        "finished_ns": record.finished_ns,
-        "size": progress.size,
-        "fraction": progress.fraction,
-        "rate_bps": progress.rate_bps,
-        "error": {"code": error.code, "message": error.message} if error else None,
-        "receivers": len(states),
-        "receivers_done": states.count("done"),
-        "receivers_failed": states.count("failed"),
-        "trees": len(progress.trees),
-    }
+    return GroupChange(
+        id=record.id,
+        state=record.state,
+        epoch=record.epoch,
+        worker=record.owner,
+        source=spec.source,
+        source_path=spec.source_path,
+        other_sources=spec.other_sources,
+        dest_path=spec.dest_path,
+        labels=spec.labels,
+        priority=spec.priority,
+        requested_by=record.requested_by,
+        created_ns=record.created_ns,
+        updated_ns=record.updated_ns,
+        finished_ns=record.finished_ns,
+        size=progress.size,
+        fraction=progress.fraction,
+        rate_bps=progress.rate_bps,
+        error=progress.error,
+        receivers=len(states),
+        receivers_done=states.count("done"),
+        receivers_failed=states.count("failed"),
+        trees=len(progress.trees),
+    )
+
+
+def summary(record: Record) -> dict[str, Any]:
+    """As lists of groups have it."""
+    told: dict[str, Any] = msgspec.to_builtins(change_of(record))
+    del told["type"], told["event"]
+    return told

@@ -14,6 +14,7 @@ from datacast.services import framing
 from datacast.services.acceptor import Acceptor
 from datacast.services.tls import PLAIN, Peer, Security, StrangerError, check_peer, explain
 
+from .api.topology import Change, LinkChange
 from .fabric import Fabric, FabricError
 from .rights import REPORTERS, may_register
 
@@ -31,7 +32,7 @@ class Registry:
     def __init__(
         self,
         fabric: Fabric,
-        publish: Callable[[dict[str, Any]], None],
+        publish: Callable[[Change], None],
         *,
         heartbeat_ms: int = 1000,
         patience: float = 5.0,
@@ -62,7 +63,7 @@ class Registry:
         for writer in tuple(self._open):
             writer.close()
 
-    def _announce(self, changes: list[dict[str, Any]]) -> None:
+    def _announce(self, changes: list[Change]) -> None:
         for change in changes:
             self.publish(change)
 
@@ -182,5 +183,6 @@ class Registry:
         finally:
             self._send(writer, {"type": "ok", "n": n})
         for change in changes:
-            log.warning("link %s-%s is %s", change["u"], change["v"], "up" if change["up"] else "down")
+            if isinstance(change, LinkChange):
+                log.warning("link %s-%s is %s", change.u, change.v, "up" if change.up else "down")
         self._announce(changes)

@@ -18,6 +18,7 @@ from datacast.services.problems import Problem
 from datacast.services.store import StoreError
 
 from .api import NodeSpec
+from .api.topology import Change, NodeState
 from .fabric import Fabric, FabricError
 from .keys import NODES, Kept, unwritten
 
@@ -33,7 +34,7 @@ class Wiring:
         self,
         fabric: Fabric,
         kept: Kept,
-        publish: Callable[[dict[str, Any]], None],
+        publish: Callable[[Change], None],
         busy: Callable[[str], list[str]],
     ) -> None:
         self.fabric, self.kept, self._publish, self._busy = fabric, kept, publish, busy
@@ -53,7 +54,7 @@ class Wiring:
             if row["removed"] and name in self.fabric.nodes:
                 self.fabric.remove(name, None)
 
-    async def put(self, name: str, spec: NodeSpec) -> dict[str, Any]:
+    async def put(self, name: str, spec: NodeSpec) -> NodeState:
         """A new node, or one that was taken away comes back where it was. Raises Problem."""
         node = self.fabric.nodes.get(name)
         if node is not None and not node.removed:
@@ -76,11 +77,11 @@ class Wiring:
         now = time.time_ns()
         if added is not None:
             self.fabric.add(name, added)
-            self._publish({"type": "topology", **self.fabric.snapshot()})
+            self._publish(self.fabric.snapshot())
         else:
             for change in self.fabric.restore(name, now):
                 self._publish(change)
-        return self.fabric.node_json(self.fabric.nodes[name])
+        return self.fabric.node(name)
 
     async def delete(self, name: str) -> None:
         """Raises Problem."""

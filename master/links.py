@@ -9,9 +9,20 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable
-from typing import Any
+from dataclasses import dataclass
 
-Change = dict[str, Any]
+from datacast.fabric_manager.api.topology import LinkChange
+
+
+@dataclass(frozen=True)
+class Appliance:
+    """A switch's cache came, or went."""
+
+    node: str
+    present: bool
+
+
+Change = LinkChange | Appliance
 
 
 class Watch:
@@ -62,16 +73,16 @@ class Links:
 
     def tell(self, change: Change) -> None:
         """A `link` change goes to those that it concerns, any other to all."""
-        bits = self._concerned(change) if change["type"] == "link" else sum(self._watches)
+        bits = self._concerned(change) if isinstance(change, LinkChange) else sum(self._watches)
         while bits:
             bit = bits & -bits
             bits ^= bit
             if (watch := self._watches.get(bit)) is not None:
                 watch.on_change(change)
 
-    def _concerned(self, change: Change) -> int:
-        link = self._number(change["u"], change["v"])
-        if change["up"]:  # of one that was down before this worker came everybody is told
+    def _concerned(self, change: LinkChange) -> int:
+        link = self._number(change.u, change.v)
+        if change.up:  # of one that was down before this worker came everybody is told
             return self._down.pop(link) if link in self._down else sum(self._watches)
         concerned = self._users[link] | self._all
         self._down[link] = self._down.get(link, 0) | concerned

@@ -7,12 +7,13 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import fields, replace
-from typing import Any
 
 from datacast.core import constants as wire
 from datacast.fabric_manager.api import Reaction
+from datacast.fabric_manager.api.topology import LinkChange
 from datacast.services.problems import Problem
 
+from . import links
 from .crew import Crew
 from .errors import GroupError
 from .feeding import Feeding
@@ -43,7 +44,8 @@ class Reactions:
     ) -> None:
         """`absent`: receivers that no link reaches any more, or again."""
         self._t, self._crew, self._tasks, self._feeding, self._absent = transfer, crew, tasks, feeding, absent
-        self._changes: list[dict[str, Any]] = []
+        self._changes: list[tuple[links.Change, int]] = []
+        """And when it was heard of each."""
         self._watch: Watch | None = None
         self._reacting = asyncio.Lock()
         self.others = False
@@ -61,11 +63,11 @@ class Reactions:
         if self._watch is not None:
             self._watch.end()
 
-    def on_change(self, event: dict[str, Any]) -> None:
+    def on_change(self, change: links.Change) -> None:
         """Of the topology."""
-        if event["type"] == "link" and self._t.paces is not None:
-            self._t.paces.flapped(event["u"], event["v"], time.monotonic())
-        self._changes.append({**event, "received_ns": time.time_ns()})
+        if isinstance(change, LinkChange) and self._t.paces is not None:
+            self._t.paces.flapped(change.u, change.v, time.monotonic())
+        self._changes.append((change, time.time_ns()))
         self.kick()
 
     def kick(self) -> None:
@@ -87,31 +89,32 @@ class Reactions:
         """Until nothing is left to react to."""
         async with self._reacting:
             while self._changes or self.others:
-                events, self._changes, self.others = self._changes, [], False
+                changes, self._changes, self.others = self._changes, [], False
                 try:
-                    await self._react_to(events)
+                    await self._react_to([change for change, _ in changes], [at for _, at in changes])
                 except GroupError as error:
                     log.warning("group %s: %s", self._t.id, error)
                     self._crew.rewire()
         self._t.wake.set()
 
-    async def _react_to(self, events: list[dict[str, Any]]) -> None:
+    async def _react_to(self, changes: list[links.Change], received_ns: list[int]) -> None:
         t = self._t
         assert t.forest and t.scheduler
-        links = [(e["u"], e["v"], e["up"]) for e in events if e["type"] == "link"]
-        appliances = [(e["node"], e["present"]) for e in events if e["type"] == "appliance"]
+        cables = [change for change in changes if isinstance(change, LinkChange)]
+        ups = [(change.u, change.v, change.up) for change in cables]
+        appliances = [(change.node, change.present) for change in changes if isinstance(change, links.Appliance)]
         entry = Reaction(
-            links=links,
+            links=ups,
             appliances=appliances,
-            reported_ns=min((e["t_ns"] for e in events if e.get("t_ns")), default=None),
-            received_ns=min((e["received_ns"] for e in events), default=None),
+            reported_ns=min((change.t_ns for change in cables if change.t_ns), default=None),
+            received_ns=min(received_ns, default=None),
         )
         assert self._watch
         await asyncio.sleep(0)  # what has come meanwhile is read before
         await t.view.mends.next()
         before = {number: way.routes for number, way in t.forest.ways.items()}
         missed = [(u, v, False) for u, v in self._watch.unread()]
-        change = t.forest.update([*missed, *links], self.wanted(), appliances)
+        change = t.forest.update([*missed, *ups], self.wanted(), appliances)
         entry.recomputed_ns = time.time_ns()
         if isinstance(t.forest, RatedForest) and t.forest.refused:
             log.warning("group %s: it had %d trees, and keeps those it has left", t.id, len(t.forest.ways))
@@ -119,7 +122,7 @@ class Reactions:
             return
         leave = self._leaving(change)
         for tree in change.lost:
-            self._feeding.lost(tree, for_good=not links and not appliances)
+            self._feeding.lost(tree, for_good=not ups and not appliances)
         self._take_over_ways()
         self.note_links()
         routes: dict[str, dict[str, str]] = {}

@@ -10,12 +10,14 @@ from typing import Any
 
 from datacast.core.errors import DatacastError
 from datacast.core.trees import ArcLoad, Network
-from datacast.fabric_manager.api import FabricManagerClient, graph_of, update_node
+from datacast.fabric_manager.api import FabricManagerClient, topology
+from datacast.fabric_manager.api.topology import LinkChange, NodeChange, Topology, graph_of, update_node
 from datacast.planners import rates_of
+from datacast.services.framing import FramingError
 from datacast.services.problems import Problem
 from datacast.services.turns import Turns
 
-from .links import Links, Watch
+from .links import Appliance, Change, Links, Watch
 from .plan_cache import PlanCache
 
 log = logging.getLogger("datacast.master")
@@ -28,8 +30,7 @@ REGISTER_S, LOOK_S = 3.0, 0.1
 
 class View:
     """`graph` is None until the first snapshot; `network` is the same for the tree engine, made ahead of its use.
-    Who subscribes gets every later `link` event that concerns it (links.py), and {type: "appliance", node, present}
-    when a switch's cache appliance comes or goes."""
+    Who subscribes gets every later change of a link that concerns it (links.py), and of caches of switches."""
 
     def __init__(self, client: FabricManagerClient) -> None:
         self.client = client
@@ -47,7 +48,7 @@ class View:
         """Of groups that mend their trees, and of those that are looked at: these do not wait for each other."""
         self._grown = asyncio.Condition()
 
-    def subscribe(self, on_change: Callable[[dict[str, Any]], None]) -> Watch:
+    def subscribe(self, on_change: Callable[[Change], None]) -> Watch:
         return self._links.watch(on_change)
 
     async def follow(self) -> None:
@@ -55,10 +56,12 @@ class View:
         delay = RETRY_S
         while True:
             try:
-                async for event in self.client.events(["topology"]):
+                async for text in self.client.topology_changes():
                     delay = RETRY_S
-                    await self._apply(event)
-                    del event  # a whole fabric perhaps, and the next one may be long in coming
+                    await self._apply(topology.read(text))
+                    del text  # a whole fabric perhaps, and the next one may be long in coming
+            except FramingError as error:
+                log.error("news of the topology that make no sense: %s", error)
             except Problem as problem:
                 log.info("topology stream: %s", problem)
             await asyncio.sleep(delay)
@@ -96,35 +99,34 @@ class View:
         load, own = self._counted(), list(own)
         return load.without(own) if own else load
 
-    async def _apply(self, event: dict[str, Any]) -> None:
-        kind = event["type"]
-        changes: list[dict[str, Any]] = []
-        if kind != "link":
+    async def _apply(self, event: topology.AnyEvent) -> None:
+        changes: list[Change] = []
+        if not isinstance(event, LinkChange):
             self._addresses = None
-        if kind == "topology":
+        if isinstance(event, Topology):
             changes = self._snapshot(event)
-        elif self.graph is None or kind not in ("link", "node"):
+        elif self.graph is None or not isinstance(event, LinkChange | NodeChange):
             return
-        elif kind == "link":
-            self.graph.edges[event["u"], event["v"]]["up"] = event["up"]
+        elif isinstance(event, LinkChange):
+            self.graph.edges[event.u, event.v]["up"] = event.up
             if self.network:
-                self.network.set_up(event["u"], event["v"], event["up"])
+                self.network.set_up(event.u, event.v, event.up)
             changes = [event]
         else:
-            node = self.graph.nodes[event["name"]]
+            node = self.graph.nodes[event.name]
             msd, cache = node.get("msd"), node.get("cache")
             update_node(self.graph, event)
             if node.get("msd") != msd:
                 self.network = Network(self.graph)
-            changes = self._appliance(event["name"], cache)
+            changes = self._appliance(event.name, cache)
         async with self._grown:
             # A fabric manager that started again counts from the beginning: a snapshot always holds.
-            self.version = event["version"]
+            self.version = event.version
             self._grown.notify_all()
         for change in changes:
             self._links.tell(change)
 
-    def _snapshot(self, event: dict[str, Any]) -> list[dict[str, Any]]:
+    def _snapshot(self, event: Topology) -> list[Change]:
         """What differs from what was known, as on_change gets it. The tree engine's network stays when only the
         state of links and nodes has changed: running groups hold on to it."""
         before, self.graph = self.graph, graph_of(event)
@@ -139,12 +141,10 @@ class View:
             return []
         now = self.graph
         # Those who know the old graph go on with it.
-        changes = []
+        changes: list[Change] = []
         for u, v, data in now.edges(data=True):
             if before.edges[u, v]["up"] != data["up"]:
-                changes.append(
-                    {"type": "link", "version": event["version"], "u": u, "v": v, "up": data["up"], "t_ns": None}
-                )
+                changes.append(LinkChange(version=event.version, u=u, v=v, up=data["up"]))
                 before.edges[u, v]["up"] = data["up"]
                 if self.network:
                     self.network.set_up(u, v, data["up"])
@@ -155,7 +155,7 @@ class View:
             changes += self._appliance(name, cache)
         return changes
 
-    def _appliance(self, name: str, before: bool | None) -> list[dict[str, Any]]:
+    def _appliance(self, name: str, before: bool | None) -> list[Change]:
         """The change, if a switch's cache appliance came or went."""
         now = self.graph.nodes[name].get("cache")
         if now == before:
@@ -164,7 +164,7 @@ class View:
             self.network.set_cache(name, now is not False)
         if before is None and now:  # it has said so for the first time, and was taken to have one
             return []
-        return [{"type": "appliance", "node": name, "present": now is not False, "t_ns": None}]
+        return [Appliance(name, now is not False)]
 
     async def at(self, version: int, timeout: float | None = None) -> None:
         """Until everything up to `version` is in. Raises TimeoutError."""

@@ -9,11 +9,10 @@ import asyncio
 import os
 import re
 import socket
-import sys
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Ge, Gt, Le, MaxLen, MinLen
 from pydantic import StringConstraints
@@ -22,9 +21,6 @@ from datacast.origins.ranges import PIECES_MAX
 from datacast.services import framing, ranges
 from datacast.services.problems import JsonClient, segment
 from datacast.services.tls import PLAIN, Security
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 DEFAULT_URL = "http://127.0.0.1:7501"
 DEFAULT_SIGNALLING = "127.0.0.1:7500"
@@ -521,44 +517,10 @@ class FabricManagerClient(JsonClient):
             params["group"] = group
         return self.lines("/events", params)
 
+    def topology_changes(self) -> AsyncIterator[str]:
+        """Events of the topology, each as text (topology.py)."""
+        return self.texts("/events", {"topics": "topology"})
+
 
 def _cap(host: str | None) -> str:
     return "/caps/fabric" if host is None else f"/caps/hosts/{segment(host)}"
-
-
-def graph_of(topology: dict[str, Any]) -> nx.Graph:
-    """The networkx.Graph of a topology answer or event: node attributes `kind`, `forwards`, `alive`, `addr`, `msd`;
-    edge attributes `ports` ({node: port}), `up`, `rate_bps`, `mtu`; graph attributes as the builder set them, and
-    `defaults`. A host that is not alive does not forward."""
-    import networkx as nx
-
-    graph = nx.Graph(**topology.get("attributes", {}))
-    graph.graph["defaults"] = topology["defaults"]
-    for node in topology["nodes"]:
-        graph.add_node(
-            sys.intern(node["name"]),
-            **{**node.get("attributes", {}), "kind": node["kind"], "forwards": node["forwards"]},
-        )
-        update_node(graph, node)
-    shared: dict[int | None, int | None] = {}  # most links are alike, and a large fabric has many
-    for link in topology["links"]:
-        u, v = sys.intern(link["u"]), sys.intern(link["v"])
-        graph.add_edge(
-            u,
-            v,
-            ports={u: link["u_port"], v: link["v_port"]},
-            up=link["up"],
-            rate_bps=shared.setdefault(link["rate_bps"], link["rate_bps"]),
-            mtu=shared.setdefault(link["mtu"], link["mtu"]),
-            **({"rates_bps": link["rates_bps"]} if link.get("rates_bps") else {}),
-        )
-    return graph
-
-
-def update_node(graph: Any, node: dict[str, Any]) -> None:
-    """Apply a `node` event (or a node of a topology) to graph_of's graph."""
-    graph.nodes[node["name"]].update(alive=node["alive"], addr=node["addr"], registered=node["registered"])
-    if node.get("msd") is not None:
-        graph.nodes[node["name"]]["msd"] = node["msd"]
-    if node.get("cache") is not None:
-        graph.nodes[node["name"]]["cache"] = node["cache"]

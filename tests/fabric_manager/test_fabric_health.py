@@ -9,7 +9,7 @@ import networkx as nx
 import pytest
 from small import bcube41, star
 
-from datacast.fabric_manager.api import graph_of, update_node
+from datacast.fabric_manager.api.topology import LinkChange, graph_of, update_node
 from datacast.fabric_manager.fabric import Fabric, FabricError
 
 
@@ -27,7 +27,7 @@ def whole(fabric: Fabric) -> Fabric:
 
 
 def up(changes: list[dict[str, Any]]) -> dict[str, bool]:
-    return {f"{c['u']}-{c['v']}": c["up"] for c in changes if c["type"] == "link"}
+    return {f"{c.u}-{c.v}": c.up for c in changes if isinstance(c, LinkChange)}
 
 
 def test_a_host_lives_while_its_agent_is_registered_and_a_switch_that_never_registered_lives() -> None:
@@ -51,7 +51,7 @@ def test_a_switch_that_said_that_it_will_be_away_lives_on_for_so_long() -> None:
     fabric = whole(Fabric(star(3)))
     register(fabric, "s", 50, addr=None)
     fabric.away(["s"], 5000, 10**9)
-    assert fabric.disconnect(50, 2 * 10**9, False)[0]["alive"]
+    assert fabric.disconnect(50, 2 * 10**9, False)[0].alive
     assert fabric.away_for(["s"], 2 * 10**9) == 4 * 10**9
     assert fabric.expect_no_more(["s"], 3 * 10**9) == [] == fabric.expect_none(3 * 10**9)
     assert all(fabric.link_up(f"h{i}", "s") for i in range(3))
@@ -145,7 +145,7 @@ def test_link_reports_are_taken_in_order_and_once() -> None:
     assert fabric.link_report("00", 0, True, 4, 9) == [], "an older one"
     assert fabric.link_report("00", 0, False, 6, 9) == [], "nothing new"
     (change,) = fabric.link_report("00", 0, True, 7, 1234)
-    assert change["up"] and change["t_ns"] == 1234 and change["version"] == fabric.version
+    assert change.up and change.t_ns == 1234 and change.version == fabric.version
 
 
 def test_a_link_is_up_only_when_both_ends_say_so() -> None:
@@ -203,9 +203,9 @@ def test_snapshot_and_changes_make_the_same_graph() -> None:
     )
     versions = []
     for change in changes:
-        versions.append(change["version"])
-        if change["type"] == "link":
-            graph.edges[change["u"], change["v"]]["up"] = change["up"]
+        versions.append(change.version)
+        if isinstance(change, LinkChange):
+            graph.edges[change.u, change.v]["up"] = change.up
         else:
             update_node(graph, change)
     fresh = graph_of(fabric.snapshot())
@@ -227,9 +227,9 @@ def tunnelled(**more: Any) -> nx.Graph:
 def test_tunnels_are_given_out_with_the_path_s_mtu_and_carry_what_their_headers_leave() -> None:
     fabric = Fabric(tunnelled(), mtu=1500)
     assert fabric.tunnels("b") == [{"port": 3, "local": "10.0.1.1", "remote": "10.0.0.1", "mtu": 1500}]
-    assert fabric.snapshot()["links"][0]["mtu"] == 1500 - 32
+    assert fabric.snapshot().links[0].mtu == 1500 - 32
     v6 = Fabric(tunnelled(tunnel={"a": "fd00::1", "b": "fd00::2"}), mtu=1500)
-    assert v6.snapshot()["links"][0]["mtu"] == 1500 - 52 and v6.tunnels("a")[0]["mtu"] == 1500
+    assert v6.snapshot().links[0].mtu == 1500 - 52 and v6.tunnels("a")[0]["mtu"] == 1500
     assert Fabric(tunnelled(mtu=1000)).tunnels("a")[0]["mtu"] == 1032
     assert Fabric(star(2)).tunnels("h0") == []
 
@@ -253,16 +253,16 @@ def test_what_a_node_tells_of_itself_is_in_the_snapshot_and_nonsense_is_not() ->
     counted["carried"] = {"0": 9000, "1": "all", "7": 1}
     told = {"00": counted, "01": counted}
     fabric.heartbeat(["00"], {"t_ns": 10_000_000, "disks": [[5, 9], [6, 9]], "nodes": told}, 12_500_000)
-    node = next(node for node in fabric.snapshot()["nodes"] if node["name"] == "00")
-    assert (node["version"], node["clock_ms"], node["disks"]) == ("9", 2.5, [(5, 9)])
-    assert node["ports"] == [
+    node = next(node for node in fabric.snapshot().nodes if node.name == "00")
+    assert (node.version, node.clock_ms, node.disks) == ("9", 2.5, [(5, 9)])
+    assert node.ports == [
         {"port": 0, "ifname": "eth1", "mtu": 9000, "reason": None, "carried": 9000},
         {"port": 1, "ifname": None, "mtu": None, "reason": "silent", "carried": None},
     ]
-    assert node["certificate_until"] == 1e9
-    assert node["counted"] == {
+    assert node.certificate_until == 1e9
+    assert node.counted == {
         "forwarded": 0, "interests": 4, "hits": 3, "trees": 0, "bytes": 0, "drop": {"no_room": 2},
     }  # fmt: skip
     assert fabric.nodes["01"].counted is None, "a process speaks for its own nodes"
     fabric.heartbeat(["00"], {"t_ns": "now", "disks": [[-1, 9]], "nodes": [1]}, 0)
-    assert node["clock_ms"] == 2.5 and fabric.nodes["00"].disks == []
+    assert node.clock_ms == 2.5 and fabric.nodes["00"].disks == []

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
+from datacast.fabric_manager.api.topology import LinkChange
 from datacast.fabric_manager.hub import QUEUE_MAX, Hub
+
+
+def change(number: int) -> LinkChange:
+    return LinkChange(version=number, u="a", v="b", up=True)
 
 
 def test_a_stream_that_is_not_read_is_cut_off_and_the_others_go_on() -> None:
     hub = Hub()
     slow, quick = hub.subscribe(lambda event: True), hub.subscribe(lambda event: True)
     for number in range(QUEUE_MAX + 10):
-        hub.publish({"type": "link", "n": number})
-        event = quick.queue.get_nowait()
-        assert event == {"type": "link", "n": number, "event": hub.last}
+        hub.publish(change(number))
+        assert quick.queue.get_nowait() == replace(change(number), event=hub.last)
     assert slow.closed and not quick.closed
     heard = [slow.queue.get_nowait() for _ in range(slow.queue.qsize())]
     assert len(heard) == QUEUE_MAX and heard[-1] is None, "what was queued, then the end"
@@ -21,10 +27,10 @@ def test_events_that_were_missed_are_there_for_a_while() -> None:
     hub = Hub()
     begin = hub.last
     for number in range(QUEUE_MAX):
-        hub.publish({"n": number})
+        hub.publish(change(number))
         if number == QUEUE_MAX - 3:
             late = hub.last
-    assert [event["n"] for event in hub.since(late) or []] == [QUEUE_MAX - 2, QUEUE_MAX - 1]
+    assert [event.version for event in hub.since(late) or []] == [QUEUE_MAX - 2, QUEUE_MAX - 1]
     assert hub.since(hub.last) == []
     assert hub.since(begin) is None, "too long ago"
     assert Hub().since(late) is None and hub.since("x") is None and hub.since(f"{begin[:-1]}99999") is None

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 from small import run, star, until
 
 from datacast.fabric_manager.api import LinkSpec, NodeSpec
+from datacast.fabric_manager.api.topology import LinkChange
 from datacast.fabric_manager.fabric import Fabric, FabricError
 from datacast.services.problems import Problem
 from lab import lab
@@ -21,13 +23,13 @@ def test_a_new_host_gets_the_next_ports_and_lives_when_it_registers() -> None:
     fabric = Fabric(star(3), rate_bps=10**8)
     version, ports = fabric.version, fabric.graph.degree("s")
     fabric.add("h9", host("s", rate_bps=10**9))
-    link = next(link for link in fabric.snapshot()["links"] if "h9" in (link["u"], link["v"]))
-    at = {link["u"]: link["u_port"], link["v"]: link["v_port"]}
-    assert (at, link["rate_bps"], link["up"]) == ({"h9": 0, "s": ports}, 10**9, False)
+    link = next(link for link in fabric.snapshot().links if "h9" in (link.u, link.v))
+    at = {link.u: link.u_port, link.v: link.v_port}
+    assert (at, link.rate_bps, link.up) == ({"h9": 0, "s": ports}, 10**9, False)
     assert fabric.version > version
     message = {"type": "register", "node": "h9", "kind": "host", "addr": "10.0.0.9:7600", "ports": []}
     changes = fabric.register(message, 7, 1)
-    assert [c["up"] for c in changes if c["type"] == "link"] == [True]
+    assert [c.up for c in changes if isinstance(c, LinkChange)] == [True]
 
 
 @pytest.mark.parametrize(
@@ -51,11 +53,11 @@ def test_one_that_was_taken_away_comes_back_where_it_was() -> None:
     fabric = Fabric(star(3))
     message = {"type": "register", "node": "h1", "kind": "host", "addr": "10.0.0.1:7600", "ports": []}
     fabric.register(message, 7, 1)
-    assert [c["up"] for c in fabric.remove("h1", 2) if c["type"] == "link"] == [False]
+    assert [c.up for c in fabric.remove("h1", 2) if isinstance(c, LinkChange)] == [False]
     with pytest.raises(FabricError, match="has no node 'h1'"):
         fabric.register(message, 8, 3)
     fabric.restore("h1", 4)
-    assert [c["up"] for c in fabric.register(message, 9, 5) if c["type"] == "link"] == [True]
+    assert [c.up for c in fabric.register(message, 9, 5) if isinstance(c, LinkChange)] == [True]
 
 
 def test_a_host_joins_while_a_group_runs_gets_a_file_and_leaves() -> None:
@@ -105,5 +107,5 @@ def test_what_was_added_is_there_after_a_restart(tmp_path) -> None:
         return first.snapshot(), second.snapshot()
 
     first, second = run(scenario(), 20)
-    assert {**first, "version": 0} == {**second, "version": 0}
-    assert [n["removed"] for n in second["nodes"] if n["name"] in ("h8", "h9")] == [True, False]
+    assert replace(first, version=0) == replace(second, version=0)
+    assert [n.removed for n in second.nodes if n.name in ("h8", "h9")] == [True, False]

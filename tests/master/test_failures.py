@@ -7,13 +7,16 @@ import time
 from contextlib import asynccontextmanager
 
 import pytest
+from msgspec.structs import replace
 from simulated import run
 from small import bcube41, star, until
 
 from datacast.core.wire import decode_route
+from datacast.fabric_manager.api.topology import LinkChange, Topology
 from datacast.fabric_manager.fabric import Fabric
 from datacast.master.forest import Forest
 from datacast.master.group import Group
+from datacast.master.links import Appliance, Change
 from datacast.master.planning import Planning
 from datacast.master.view import View
 from datacast.master.worker import Worker
@@ -103,23 +106,23 @@ def test_an_appliance_that_went_while_the_fabric_manager_was_away_is_noticed() -
     """A snapshot of a new fabric manager knows of no appliance at first; what switches say later counts."""
 
     async def scenario():
-        heard: list[dict] = []
+        heard: list[Change] = []
         view = View(None)
         view.subscribe(heard.append)
         graph = star(3)
 
-        def snapshot(version: int, cache: bool | None) -> dict:
+        def snapshot(version: int, cache: bool | None) -> Topology:
             fabric = Fabric(graph, rate_bps=10**8)
             if cache is not None:
                 fabric.register({"node": "s", "kind": "switch", "cache": cache, "msd": 3, "proxy": True}, 1, 1)
-            return {"type": "topology", **fabric.snapshot(), "version": version}
+            return replace(fabric.snapshot(), version=version)
 
         await view._apply(snapshot(1, True))
         network = view.network
         await view._apply(snapshot(2, None))
         assert heard == [] and view.graph.nodes["s"]["cache"] is True and view.graph.nodes["s"]["msd"] == 3
         await view._apply(snapshot(3, False))
-        assert [(e["type"], e["node"], e["present"]) for e in heard] == [("appliance", "s", False)]
+        assert heard == [Appliance("s", False)]
         assert view.network is network, "groups hold on to it"
 
     run(scenario())
@@ -244,7 +247,7 @@ def test_a_link_that_fails_while_a_group_is_planned_is_not_missed(monkeypatch) -
         if not told:
             u, v = plan.trees[0].arcs[-1]
             told.append([u, v])
-            event = {"type": "link", "version": self._t.view.version, "u": u, "v": v, "up": False, "t_ns": 1}
+            event = LinkChange(version=self._t.view.version, u=u, v=v, up=False, t_ns=1)
             told.append(asyncio.ensure_future(self._t.view._apply(event)))
         return plan
 
@@ -542,7 +545,7 @@ def test_news_of_links_are_read_between_two_groups_that_mend_their_trees(monkeyp
         return update(self, deltas, *rest)
 
     async def hears(self, event):
-        if event["type"] == "link":
+        if isinstance(event, LinkChange):
             order.append("heard")
         await apply(self, event)
 
@@ -556,7 +559,7 @@ def test_news_of_links_are_read_between_two_groups_that_mend_their_trees(monkeyp
             order.clear()
 
             async def fails(u: str, up: bool) -> None:
-                await hears(view, {"type": "link", "version": view.version, "u": u, "v": "s", "up": up, "t_ns": 1})
+                await hears(view, LinkChange(version=view.version, u=u, v="s", up=up, t_ns=1))
 
             async def others() -> None:
                 while order.count("mend") < 1:

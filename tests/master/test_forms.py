@@ -9,9 +9,11 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from datacast.fabric_manager.api import Adopt, GroupOptions, GroupSpec, orders
+from datacast.fabric_manager.api import Adopt, GroupOptions, GroupSpec, orders, topology
+from datacast.fabric_manager.fabric import Fabric
 from datacast.master import answers, events, requests
 from datacast.services import framing
+from datacast.topologies import parse
 
 DOC = (Path(__file__).parents[2] / "docs" / "signalling.md").read_text()
 OPS = [op for op in vars(requests).values() if isinstance(op, requests.Op)]
@@ -107,3 +109,13 @@ def test_an_order_comes_out_as_it_went_in_and_what_is_none_is_refused() -> None:
     for wrong in ({}, {"type": "dance"}, {"type": "join"}, {"type": "owned", "groups": {"g": "1"}}, [], "x"):
         with pytest.raises(framing.FramingError):
             orders.read(framing.text(wrong))
+
+
+def test_news_of_the_topology_come_out_as_they_went_in_and_what_is_none_is_refused() -> None:
+    fabric = Fabric(parse("bcube:2,1"), rate_bps=10**8)
+    host = {"node": "00", "kind": "host", "addr": "10.0.0.1:7600", "ports": [{"port": 0, "up": False}]}
+    changes = [fabric.snapshot(), *fabric.register(host, 1, 1), *fabric.disconnect(1, 2), fabric.snapshot()]
+    assert len(changes) == 6 and [topology.read(framing.text(change)) for change in changes] == changes
+    for wrong in ({"type": "link", "u": "a"}, {"type": "node", "version": 1}, {"type": "topology"}, {"type": "group"}):
+        with pytest.raises(framing.FramingError):
+            topology.read(framing.text(wrong))

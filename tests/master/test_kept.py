@@ -62,7 +62,7 @@ def test_a_message_to_all_members_leaves_nothing_to_the_look_for_garbage() -> No
 def test_addresses_are_those_of_the_last_word_on_each_agent() -> None:
     async def scenario():
         view, fabric = View(None), Fabric(star(2), rate_bps=10**8)  # type: ignore[arg-type]
-        await view._apply({"type": "topology", **fabric.snapshot()})
+        await view._apply(fabric.snapshot())
         told = [dict(view.addresses())]
         for session, port in ((1, 7000), (2, 7001)):
             host = {"node": "h0", "kind": "host", "addr": f"10.0.0.1:{port}", "instance": f"{session:032x}"}
@@ -71,7 +71,7 @@ def test_addresses_are_those_of_the_last_word_on_each_agent() -> None:
             told.append(dict(view.addresses()))
             for event in fabric.disconnect(session, 1, False):
                 await view._apply(event)
-        await view._apply({"type": "topology", **Fabric(star(2), rate_bps=10**8).snapshot()})
+        await view._apply(Fabric(star(2), rate_bps=10**8).snapshot())
         return [*told, view.addresses()]
 
     assert run(scenario()) == [{}, {"h0": "10.0.0.1:7000"}, {"h0": "10.0.0.1:7001"}, {}]

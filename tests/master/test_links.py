@@ -7,16 +7,17 @@ from typing import Any
 
 from datacast import topologies
 from datacast.core.trees import Network
-from datacast.master.links import Links
+from datacast.fabric_manager.api.topology import LinkChange
+from datacast.master.links import Appliance, Change, Links
 from datacast.master.view import View
 
 
-def link(u: str, v: str, up: bool) -> dict:
-    return {"type": "link", "u": u, "v": v, "up": up}
+def link(u: str, v: str, up: bool) -> LinkChange:
+    return LinkChange(version=1, u=u, v=v, up=up)
 
 
 def group(links: Links, *arcs: tuple[str, str]):
-    heard: list[dict] = []
+    heard: list[Change] = []
     watch = links.watch(heard.append)
     if arcs:
         watch.uses(arcs)
@@ -28,7 +29,7 @@ def test_a_link_is_told_to_those_whose_trees_use_it_in_either_direction() -> Non
     (_, there), (_, back), (_, elsewhere) = group(links, ("a", "b")), group(links, ("b", "a")), group(links, ("b", "c"))
     links.tell(link("a", "b", False))
     links.tell(link("a", "b", True))
-    assert [e["up"] for e in there] == [e["up"] for e in back] == [False, True]
+    assert [e.up for e in there] == [e.up for e in back] == [False, True]
     assert elsewhere == []
 
 
@@ -36,9 +37,8 @@ def test_one_that_plans_hears_of_every_link_and_appliances_are_everybodys() -> N
     links = Links()
     (_, planning), (_, running) = group(links), group(links, ("a", "b"))
     links.tell(link("c", "d", False))
-    links.tell({"type": "appliance", "node": "c", "present": False})
-    assert [e["type"] for e in planning] == ["link", "appliance"]
-    assert [e["type"] for e in running] == ["appliance"]
+    links.tell(gone := Appliance("c", False))
+    assert planning == [link("c", "d", False), gone] and running == [gone]
 
 
 def test_what_failed_elsewhere_is_unread_once_and_its_end_is_told_then() -> None:

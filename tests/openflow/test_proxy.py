@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datacast import topologies
+from datacast.fabric_manager.api.topology import LinkChange, NodeChange
 from datacast.fabric_manager.fabric import Fabric
 
 
@@ -29,9 +30,9 @@ def fabric_with(**more) -> Fabric:
 def test_when_the_controller_ends_its_switches_go_on() -> None:
     fabric = fabric_with(proxy=True, msd=3, cache=True)
     changes = fabric.disconnect(1, 2)
-    assert down(fabric) == 0 and not [c for c in changes if c["type"] == "link"]
-    switches = [n for n in fabric.snapshot()["nodes"] if n["kind"] == "switch"]
-    assert all(n["alive"] and not n["registered"] and n["msd"] == 3 for n in switches)
+    assert down(fabric) == 0 and not [c for c in changes if isinstance(c, LinkChange)]
+    switches = [n for n in fabric.snapshot().nodes if n.kind == "switch"]
+    assert all(n.alive and not n.registered and n.msd == 3 for n in switches)
 
 
 def test_a_link_that_was_down_stays_down_without_the_controller_until_the_next_one_says_otherwise() -> None:
@@ -52,4 +53,4 @@ def test_when_a_switch_process_ends_its_links_do() -> None:
 def test_an_appliance_that_goes_is_told_on() -> None:
     fabric = fabric_with(proxy=True, cache=True)
     change = fabric.register(registration("s0.0", proxy=True, cache=False), 1, 2)[0]
-    assert change["type"] == "node" and change["cache"] is False
+    assert isinstance(change, NodeChange) and change.cache is False

@@ -1,0 +1,131 @@
+"""What is told of the topology: all of it at first, then each change (`GET /events`). A form for each."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from datacast.services import framing
+
+from .orders import Hello, Ping
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+
+class NodeState(msgspec.Struct, frozen=True, kw_only=True):
+    """How a node is."""
+
+    name: str
+    kind: str
+    forwards: bool
+    alive: bool
+    registered: bool
+    addr: str | None = None
+    pid: int | None = None
+    msd: int | None = None
+    """The deepest label stack that it can pop from; None: any."""
+    cache: bool | None = None
+    """Of a switch: an appliance is attached; None: nobody has said."""
+    control: str | None = None
+    dest_roots: list[str] = []
+    removed: bool = False
+    drained: str | None = None
+
+
+class NodeChange(NodeState, frozen=True, kw_only=True, tag_field="type", tag="node"):
+    version: int
+    """Of the topology, with this change."""
+    event: str = ""
+    """Which event it is, of its fabric manager."""
+
+
+class LinkChange(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="link"):
+    version: int
+    event: str = ""
+    u: str
+    v: str
+    up: bool
+    t_ns: int | None = None
+    """When who saw it says that it was."""
+
+
+class TopologyNode(NodeState, frozen=True, kw_only=True):
+    version: str | None = None
+    """Of its program."""
+    ports: list[dict[str, Any]] = []
+    disks: list[tuple[int, int]] = []
+    clock_ms: float | None = None
+    certificate_until: float | None = None
+    counted: dict[str, Any] | None = None
+    attributes: dict[str, Any] = {}
+
+
+class TopologyLink(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    u: str
+    v: str
+    u_port: int
+    v_port: int
+    up: bool
+    rate_bps: int | None
+    mtu: int | None
+    rates_bps: dict[str, int] | None = None
+    """By the node that sends, where they differ."""
+
+
+class Topology(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="topology"):
+    version: int
+    event: str = ""
+    spec: str | None
+    defaults: dict[str, Any]
+    attributes: dict[str, Any]
+    nodes: list[TopologyNode]
+    links: list[TopologyLink]
+
+
+Change = Topology | NodeChange | LinkChange
+AnyEvent = Hello | Ping | Topology | NodeChange | LinkChange
+_reader: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
+
+
+def read(line: bytes | str) -> AnyEvent:
+    """Raises FramingError: it is none of these, or not of its form."""
+    return framing.read_json(_reader, line)
+
+
+def graph_of(topology: Topology) -> nx.Graph:
+    """The networkx.Graph of it: node attributes `kind`, `forwards`, `alive`, `addr`, `msd`; edge attributes `ports`
+    ({node: port}), `up`, `rate_bps`, `mtu`; graph attributes as the builder set them, and `defaults`. A host that is
+    not alive does not forward."""
+    import networkx as nx
+
+    graph = nx.Graph(**topology.attributes)
+    graph.graph["defaults"] = topology.defaults
+    for node in topology.nodes:
+        own = {**node.attributes, "kind": sys.intern(node.kind), "forwards": node.forwards}
+        graph.add_node(sys.intern(node.name), **own)
+        update_node(graph, node)
+    shared: dict[int | None, int | None] = {}  # most links are alike, and a large fabric has many
+    for link in topology.links:
+        u, v = sys.intern(link.u), sys.intern(link.v)
+        graph.add_edge(
+            u,
+            v,
+            ports={u: link.u_port, v: link.v_port},
+            up=link.up,
+            rate_bps=shared.setdefault(link.rate_bps, link.rate_bps),
+            mtu=shared.setdefault(link.mtu, link.mtu),
+            **({"rates_bps": link.rates_bps} if link.rates_bps else {}),
+        )
+    return graph
+
+
+def update_node(graph: Any, node: NodeState) -> None:
+    """Apply a node's state to graph_of's graph."""
+    graph.nodes[node.name].update(alive=node.alive, addr=node.addr, registered=node.registered)
+    if node.msd is not None:
+        graph.nodes[node.name]["msd"] = node.msd
+    if node.cache is not None:
+        graph.nodes[node.name]["cache"] = node.cache
