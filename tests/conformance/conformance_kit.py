@@ -144,9 +144,9 @@ def gather(wires: Sequence[Wire], expected: int, quiet_s: float, patience_s: flo
     quiet = time.monotonic() + quiet_s
     while (now := time.monotonic()) < end and (count < expected or now < quiet):
         until = end if count < expected else min(end, quiet)
-        select.select([w.socket for w in wires], [], [], max(0.0, until - now))
+        ready, _, _ = select.select([w.socket for w in wires], [], [], max(0.0, until - now))
         for i, wire in enumerate(wires):
-            while (frame := wire.read()) is not None:
+            while wire.socket in ready and (frame := wire.read()) is not None:
                 found.setdefault(i, []).append(frame)
                 count += 1
                 quiet = time.monotonic() + quiet_s
