@@ -244,7 +244,7 @@ coverage: build ## lines and branches of the core that tests reach: SHOW="wire.c
 
 # By tests that are no whole labs; services that are processes of their own count too.
 COVERED_BY := $(addprefix tests/,controller fabric_manager master services store cli security mirror origins planners openflow trees \
-  simulation lab conformance)
+  simulation lab conformance clockwork/test_fetchers.py)
 coverage-services: build ## lines and branches of the services that tests reach: SHOW="master/pace.py" names what they do not
 	@rm -rf $(COVERED)-services
 	@nice -n 5 $(PY) -m coverage run -m pytest -q -n $(shell nproc) --dist loadfile -m "not lab" $(COVERED_BY) $(PYTEST_OPTIONS) || true

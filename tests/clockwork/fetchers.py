@@ -1,6 +1,9 @@
 """A collective fetch in simulated time: an object of a URL for fifteen hosts, of which eight fetch, and what happens to
 fetchers. `PYTHONPATH=tests python -m clockwork.fetchers 1073741824 pause 3 7`: the bytes, what befalls them, for how
-many seconds, and how many of the eight. Prints what became of the group as JSON."""
+many seconds, and how many of the eight. Prints what became of the group as JSON.
+
+What befalls them: `pause`, `kill`, `starve` (nothing is carried while they are silent), `refuse` (their origin does, from
+the first question on), `deny` (later, while they fetch), `change` (they say that the object is another one now)."""
 
 from __future__ import annotations
 
@@ -25,6 +28,7 @@ HOSTS, FETCHERS = 15, 8
 LINK_BPS, FETCH_BPS = 1_000_000_000, 100_000_000
 HARM_AT_S, END_S = 1.0, 60.0
 AT_ONCE = 4
+WRONG = {"refuse": "origin_refused", "deny": "origin_refused", "change": "changed"}
 STARVED_S = 2.5
 """So long nothing is carried, and fetchers fetch, before they fall silent."""
 
@@ -45,6 +49,8 @@ class Fetcher(Agent):
     asked: Counter[int]
     """How often each block was asked of the origin, by all."""
     by: Counter[str]
+    wrong: dict[str, str]
+    """What those answer who are to fetch and cannot: a code, by host."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
@@ -52,6 +58,8 @@ class Fetcher(Agent):
 
     def _stat(self, part: Message) -> Message:
         if "urls" in part:
+            if code := self.wrong.get(self.name):
+                return {"ok": False, "code": code, "error": f"403 for {self.name}"}
             return {"ok": True, "objects": [[self.size, "etag"] for _ in part["urls"]]}
         return super()._stat(part)
 
@@ -61,6 +69,9 @@ class Fetcher(Agent):
             return super()._own(message, part, writer)
         role.heard = self.plane.loop.now
         wanted = self.wanted.setdefault(role.group, Wanted())
+        if code := self.wrong.get(self.name):
+            wanted.blocks.clear()
+            return {"ok": False, "code": code, "error": f"403 for {self.name}"}
         if "leave" in part:
             left = {b for first, n in part["leave"] for b in range(first, first + n)} & set(wanted.blocks)
             wanted.blocks = [block for block in wanted.blocks if block not in left]
@@ -124,6 +135,8 @@ class Gone(logging.Handler):
 async def _group(cluster: Cluster, what: str, for_s: float, many: int, gone: Gone) -> Outcome:
     names = list(cluster.hosts)
     fetchers = names[:FETCHERS]
+    wrong = dict.fromkeys(fetchers[FETCHERS - many :], WRONG[what]) if what in WRONG else {}
+    Fetcher.wrong = wrong if what == "refuse" else {}
     await asyncio.sleep(1.0)
     spec = {"url": "https://origin/object", "receivers": names, "fetchers": fetchers, "dest_path": "/srv/f"}
     async with FabricManagerClient(cluster.urls) as client:
@@ -133,7 +146,8 @@ async def _group(cluster: Cluster, what: str, for_s: float, many: int, gone: Gon
         cluster.plane.share = 0.0 if what == "starve" else 1.0
         if what == "starve":
             await asyncio.sleep(STARVED_S)
-        slots = [cluster.agents[name] for name in fetchers[FETCHERS - many :]]
+        Fetcher.wrong = wrong
+        slots = [cluster.agents[name] for name in fetchers[FETCHERS - many :] if not wrong]
         await asyncio.gather(*(slot.kill(for_s) if what == "kill" else slot.pause(for_s) for slot in slots))
         cluster.plane.share = 1.0
         before = dict(Fetcher.by)

@@ -1,4 +1,5 @@
-"""Fetchers that are silent for a while, or die, or are started again, in simulated time (fetchers.py)."""
+"""Fetchers that are silent for a while, or die, or are started again, or whose origin refuses them, in simulated time
+(fetchers.py)."""
 
 from __future__ import annotations
 
@@ -14,14 +15,14 @@ EACH = 4
 """Blocks of a request."""
 
 
-def fetch(size: int, what: str, for_s: float, many: int) -> dict[str, Any]:
+def fetch(size: int, what: str, for_s: float, many: int, state: str = "done") -> dict[str, Any]:
     """In a process of its own: it replaces the clock."""
     command = [sys.executable, "-m", "clockwork.fetchers", str(size), what, str(for_s), str(many)]
     environment = {**os.environ, "PYTHONPATH": str(TESTS), "PYTHONHASHSEED": "0"}
     ran = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=280, check=False)
     assert ran.returncode == 0, ran.stderr[-2000:]
     told: dict[str, Any] = json.loads(ran.stdout)
-    assert told["state"] == "done" and not told["violations"], told
+    assert told["state"] == state and not told["violations"], told
     return told
 
 
@@ -57,3 +58,25 @@ def test_fetchers_that_do_not_come_back_are_done_without() -> None:
     told = fetch(256 << 20, "kill", 20, 7)
     assert told["gone"] == 7 and told["by"] == told["by_before"], told
     assert told["again"] <= 2 * 7 * EACH, told
+
+
+def test_who_is_refused_by_its_origin_does_not_fetch_and_gets_it_from_the_others() -> None:
+    told = fetch(16 << 20, "refuse", 0, 7)
+    assert len(told["by"]) == 1 and told["asked"] == told["blocks"] and told["gone"] == 0, told
+
+
+def test_where_all_are_refused_the_group_says_why_and_by_whom() -> None:
+    told = fetch(16 << 20, "refuse", 0, 8, "failed")
+    assert told["error"]["code"] == "origin_refused" and told["asked"] == 0, told
+    assert "nobody can fetch https://origin/object" in told["error"]["message"], told
+    assert all(f"403 for {name}" in told["error"]["message"] for name in range(8)), told
+
+
+def test_who_is_refused_while_it_fetches_leaves_the_rest_to_others() -> None:
+    told = fetch(192 << 20, "deny", 0, 7)
+    assert told["by"].pop("0") > 2 * max(told["by"].values()), "all were equally fast"
+    assert told["asked"] == told["blocks"] and told["gone"] == 0, told
+
+
+def test_an_object_that_becomes_another_one_ends_the_group() -> None:
+    assert fetch(192 << 20, "change", 0, 1, "failed")["error"]["code"] == "changed"
