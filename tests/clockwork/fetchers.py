@@ -2,8 +2,8 @@
 fetchers. `PYTHONPATH=tests python -m clockwork.fetchers 1073741824 pause 3 7`: the bytes, what befalls them, for how
 many seconds, and how many of the eight. Prints what became of the group as JSON.
 
-What befalls them: `pause`, `kill`, `starve` (nothing is carried while they are silent), `refuse` (their origin does, from
-the first question on), `deny` (later, while they fetch), `change` (they say that the object is another one now)."""
+What befalls them: `pause`, `kill`, `starve` (nothing is carried while they are silent), `refuse` (their origin does,
+from the first question on), `deny` (later, while they fetch), `change` (they say that it is another object now)."""
 
 from __future__ import annotations
 
