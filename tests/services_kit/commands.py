@@ -33,14 +33,22 @@ def _forks(module: str) -> Forks:
     return Forks(Nursery(__name__, f"test-{module}"))
 
 
+def _loaded(module: str) -> Forks:
+    with _first:
+        return _forks(module)
+
+
 def command(*words: object, environment: dict[str, str] | None = None, module: str = "cli") -> tuple[int, str, str]:
     """Exit code, standard output, standard error. `environment`: all of it. `module`: of datacast, what has `main`."""
-    with _first:
-        forks = _forks(module)
     with tempfile.TemporaryDirectory() as folder:
         files = [f"{folder}/out", f"{folder}/err"]
         own = os.environ.copy() if environment is None else environment
-        forked = forks.start([module], [module, files, [*map(str, words)], own, os.getcwd()])
+        order = [module, files, [*map(str, words)], own, os.getcwd()]
+        try:
+            forked = _loaded(module).start([module], order)
+        except OSError:  # it stood still for too long, or was killed: those that come after need another one
+            _forks.cache_clear()
+            forked = _loaded(module).start([module], order)
         try:
             code = forked.wait(PATIENCE_S)
         except TimeoutExpired:
