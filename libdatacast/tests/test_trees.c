@@ -154,6 +154,59 @@ static void failures_and_repairs(uint32_t n, uint32_t k, unsigned rounds)
   drop(&f);
 }
 
+/* Any network: hosts with several cables of which some pass nothing on, loads of other groups, few trees wanted. */
+static void any_network(uint32_t nodes, uint32_t sparse, unsigned rounds)
+{
+  for (unsigned round = 0; round < rounds; round++) {
+    uint32_t hosts = 2 + any_below(nodes - 2), links = 0, *ports = calloc(nodes, sizeof *ports);
+    struct dc_net_link *link = malloc(nodes * nodes / 2 * sizeof *link);
+    for (uint32_t u = 1; u < nodes; u++)
+      for (uint32_t v = 0; v < u; v++)
+        if (any_below(sparse) == 0)
+          link[links++] = (struct dc_net_link){u, v, ports[u]++, ports[v]++};
+    struct dc_net_cfg cfg = {.nodes = nodes, .links = links, .trees = 1 + any_below(8)};
+    uint8_t *flags = malloc(nodes);
+    uint16_t *msd = calloc(nodes, sizeof *msd), *load = calloc(2 * links + 1, sizeof *load);
+    for (uint32_t v = 0; v < nodes; v++)
+      flags[v] = v >= hosts          ? DC_NODE_FORWARDS | DC_NODE_CACHE
+                 : any_below(3) == 0 ? DC_NODE_HOST
+                                     : DC_NODE_HOST | DC_NODE_FORWARDS | (any_below(2) == 0 ? DC_NODE_CACHE : 0);
+    for (uint32_t a = 0; a < 2 * links; a++)
+      load[a] = (uint16_t)any_below(4);
+    struct fixture f = {.link = link, .links = links, .nodes = nodes};
+    f.net = dc_net_init(malloc(dc_net_size(&cfg)), &cfg, link, flags, msd);
+    f.set = dc_trees_init(malloc(dc_trees_size(f.net)), f.net);
+    uint32_t *receiver = malloc(hosts * sizeof *receiver), n = 0;
+    for (uint32_t v = 1; v < hosts; v++)
+      if (n == 0 || any_below(2) == 0)
+        receiver[n++] = v;
+    struct dc_trees_query q = {
+        .source = 0, .receiver = receiver, .receivers = n, .most = cfg.trees, .load = any_below(2) == 0 ? load : NULL};
+    unsigned trees = dc_trees_compute(f.set, &q);
+    check(&f, &q);
+    if (trees != 0) {
+      uint32_t bound = dc_trees_bound_maxflow(f.set);
+      assert(trees <= bound && bound <= dc_trees_bound_degree(f.set));
+      unsigned more = dc_trees_exact(f.set, &q, bound);
+      assert(more >= trees && more <= bound && (unsigned)__builtin_popcountll(dc_trees_held(f.set)) == more);
+      check(&f, &q);
+    }
+    for (unsigned fault = 0; fault < 4 && trees != 0; fault++) {
+      const struct dc_net_link *l = &link[any_below(links)];
+      uint32_t arc = dc_net_arc(f.net, l->u, l->u_port);
+      dc_net_set_up(f.net, arc, !dc_net_is_up(f.net, arc));
+      (void)dc_trees_repair(f.set, &arc, 1);
+      check(&f, &q);
+    }
+    free(ports);
+    free(flags);
+    free(msd);
+    free(load);
+    free(receiver);
+    drop(&f);
+  }
+}
+
 static void routes_fit_their_buffer_and_parse(void)
 {
   struct fixture f;
@@ -218,6 +271,9 @@ int main(void)
   failures_and_repairs(3, 3, 100);
   failures_and_repairs(11, 2, 40);
   failures_and_repairs(7, 1, 100);
+  any_network(8, 2, 2000);
+  any_network(24, 4, 300);
+  any_network(60, 8, 20);
   routes_fit_their_buffer_and_parse();
   ports_that_are_not_dense_are_refused();
   the_floor_sees_the_nodes_that_links_lead_to();
