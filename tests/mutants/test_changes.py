@@ -75,7 +75,7 @@ def test_the_lines_of_listed_mutants_are_there():
 
 
 def test_every_mistake_of_the_lists_has_its_line() -> None:
-    """Or it is tried no more: three were not, because the services had changed."""
+    """Or it is tried no more, as three were not when the services had changed."""
     assert run.listed(ROOT)
     for row in tomllib.loads((ROOT / "tests/clockwork/bugs.toml").read_text())["bug"]:
         spec = importlib.util.find_spec(row["module"])
