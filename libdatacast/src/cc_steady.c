@@ -1,72 +1,65 @@
-/* Holds the slowest receiver at a steady place in the caches (docs/decisions/congestion-control.md).
+/* Holds the slowest receiver a few packets behind the others (docs/decisions/congestion-control.md).
  *
- * The interests that nodes send on say how far their slowest child is from falling out of the content store (lag, 0..255 of its
- * depth D). Between two such reports the front has moved by `asked` packets and the lag has changed by `lag`, so the slowest
- * receiver has taken asked - lag * D / 255 of them: its rate R is measured, not searched for. The source then sends
- *
- *     r = R * (1 + k * (target - lag) / 255)
- *
- * Where nobody lags R is higher than r, and the source probes. Receivers hold what the path fills at R, as the source tells
- * them, and the credits of the plan. Duplicates remain as the signal of the cases where this is not enough:
- *   eviction  (asked for once, so it fell out of the caches): r goes far below R until the caches cover the distance again
- *   loss      (asked for again): the way to the caches is congested; as TCP does, r falls, and comes back to where it was */
+ * A receiver asks for one more number when it has got one, and interests tell how many numbers the slowest has not asked for
+ * yet (lag). The source told all of them their credits, so it knows what the slowest has had: its rate R is measured, and what
+ * lies between it and the source beyond what the path holds at R, the excess x. The source then sends at R, a little more while x is
+ * below its target, and less and less beyond it, down to nearly nothing where the slowest would fall out of the caches. */
 #include "datacast/cc.h"
 #include "datacast/wire.h"
 
-enum mode { START, HOLD, RECOVER };
-
-enum {
-  TARGET = 140,    /* of 255 of what the store holds beyond a receiver's credits, */
-  TARGET_MIN = 32, /* but not less of all */
-  SPAN = 6,        /* packets, and a fourth of the depth, between the two reports of a measurement */
-  RUN = 4,         /* duplicates in a row that tell a rate */
-  PATIENCE = 4,    /* packets of the slowest receiver without a duplicate that end a recovery */
-  FIRST_TRIP = 16, /* T: no round trip is known yet */
-  CREDITS = 16,    /* w, where it is not known */
-  LONG = 4,        /* rounds can seem long when w has become smaller: at most so many round trips */
-  REPORTS = 4,     /* of lags that a round needs at least */
-  COURTESY = 64,   /* rounds of additive increase after a loss */
-  SLACK = 40,      /* packets a receiver can fall back by before any lag shows: its credits beyond the path's own */
-  BRAKE = 191,     /* lag beyond which the front waits for who stands still */
-  PIPE = 2         /* fourths of a round trip that lie between the source and the caches, at first */
+enum mode {
+  START,   /* nobody is behind: the rate doubles per round trip */
+  MEASURE, /* somebody is, and its rate is not known yet, but for a bound */
+  FOLLOW   /* it is measured all the time */
 };
 
-/* Nobody is waited for longer than WAIT, and then not again for RESTS times that: who is out for longer has gone, or asks for
- * little. A front that waits creeps at a CREEPth of R, at least a packet per STEP: what is asked for next says that all are
+enum {
+  ALONE = 4,    /* packets that the slowest may be behind by chance */
+  STALE = 8,    /* levels of a tree, each of which tells of the packet before */
+  SPAN = 8,     /* packets of the slowest receiver that tell its rate; twice as many the first time */
+  STEPS = 4,    /* changes of credits that receivers may not have heard of yet */
+  CREDITS = 16, /* w, where it is not known */
+  CREEP = 16,   /* a front that waits goes on at such a part of R */
+  RESTS = 10
+};
+
+/* Nobody who stands still is waited for longer than WAIT, and then not again for RESTS times that: who is out for longer has
+ * gone, or asks for little. A front that waits sends a packet per STEP at least: what is asked for next says that all are
  * there again. */
 #define WAIT (100 * DC_MS)
 #define STEP (20 * DC_MS)
-enum { RESTS = 10, CREEP = 16 };
 
-/* A round begins with an interest, and ends when the packet that is sent next then is answered. A receiver asks for number n + w
- * when it gets n, so the answer to n tells the round trip, whoever waits for tokens. */
+struct step {
+  uint32_t seq, w; /* receivers have w credits from this packet on */
+};
 
 struct state {
   struct dc_cc_params p;
   uint64_t rate, base; /* r, and R as far as known */
   uint64_t limit;      /* of r, from the control plane; 0 for none */
-  uint64_t actual;     /* what is really asked for, smoothed */
-  uint64_t high;       /* rate that caused no lag, as far as that is still to be trusted */
+  uint64_t ceiling;    /* r when a loss was told */
+  uint64_t most;       /* of r since then */
+  uint64_t before;     /* R as far as known before somebody was behind */
+  uint64_t found;      /* and while it is measured first */
   dc_time tick;
-  dc_time since, last_dup, last, cut; /* begin of a run; last duplicate, interest, answer to a loss */
-  dc_time gap;                        /* longest pause between two duplicates of this recovery */
-  dc_time from, begun;                /* the measurement's begin, the round's */
-  dc_time trip, answer;               /* round trip; how long this round's first packet took, 0: not answered yet */
-  dc_time waits, rests;    /* since when the front waits, 0: it does not; until then it does not wait again */
-  dc_time settled;         /* duplicates until then are still of the recovery before */
-  uint64_t least, ceiling; /* of R in this recovery; r when a loss was told */
-  uint32_t from_asked, round_asked, round_sent, sent, cut_sent;
-  uint32_t run, dup_seq;  /* duplicates with numbers in a row; the last one */
-  uint32_t asked, window; /* one past the newest number asked for; w as far as known */
-  uint32_t round;         /* `asked` at the end of this round */
-  uint32_t depth;
-  uint8_t mode, lag, from_lag, round_lag, step, courtesy, pipe;
-  uint8_t told;         /* that the path holds, as in data's flags */
-  uint8_t reports;      /* of lags in this round, at least so many */
-  bool timed, halved;   /* a round trip was measured; the first lag was answered */
-  bool fresh;           /* no interest in this round yet */
-  bool lagged, starved; /* some lag was seen in this round; the queue of interests was empty */
-  bool waited;          /* what was told did not grow at the end of the round before */
+  dc_time trip, reach;    /* shortest round trips seen: of the first to ask, of the slowest; 0: none yet */
+  dc_time begun, sent_at; /* the round, and what the slowest answers */
+  dc_time from, moved;    /* begin of the measurement; when the slowest last asked for more */
+  dc_time cut, rests;     /* last answer to a loss; until then nobody is waited for */
+  dc_time heard;          /* somebody asked */
+  struct step step[STEPS];
+  uint32_t front, low; /* what the first and the slowest have asked for */
+  uint32_t sent, depth;
+  uint32_t from_had, from_sent;
+  uint32_t stale;          /* packets that the slowest only seems to be behind */
+  uint32_t round, reached; /* packets whose answers are waited for */
+  uint32_t round_front;
+  int64_t round_excess;
+  uint32_t cut_sent;
+  uint8_t mode, told, next, probe;
+  bool alone; /* nobody was behind in this round */
+  bool whole; /* the mode was START all through it */
+  bool edge;  /* the measurement began when the slowest got something */
 };
 
 _Static_assert(sizeof(struct state) <= DC_CC_STATE, "state of cc=steady");
@@ -76,332 +69,307 @@ static uint64_t clamp(const struct state *s, uint64_t rate)
   return rate < s->p.rate_min ? s->p.rate_min : rate > s->p.rate_max ? s->p.rate_max : rate;
 }
 
-static uint64_t bits(const struct state *s, uint64_t packets) { return packets * s->p.packet_bytes * 8; }
-
-/* bit/s of so many bits in so long, without overflow for up to 2^33 bits. */
-static uint64_t per_second(uint64_t b, dc_time dt) { return dt == 0 ? UINT64_MAX : b * DC_SEC / dt; }
-
-/* Packets of a round trip at a rate, below 2^42 and some hours; of the slowest receiver. */
-static uint64_t held(const struct state *s, uint64_t rate)
+/* bit/s of so many packets in so long, without overflow for up to 2^33 bits. */
+static uint64_t per_second(const struct state *s, uint64_t packets, dc_time dt)
 {
-  return s->timed ? rate / 1000 * (s->trip / DC_US) / 1000 / (8 * (uint64_t)s->p.packet_bytes) : 0;
+  return dt == 0 ? UINT64_MAX : packets * s->p.packet_bytes * 8 * DC_SEC / dt;
 }
 
-static uint64_t pipe(const struct state *s) { return held(s, s->base); }
-
-static void begin_round(struct state *s, dc_time now)
+/* Packets of some time at a rate, below 2^42 and some hours. */
+static uint64_t held(const struct state *s, uint64_t rate, dc_time t)
 {
-  s->begun = now;
-  s->round_asked = s->asked;
-  s->lagged = s->starved = false;
-  s->answer = 0;
-  s->fresh = true;
-  s->reports = 0;
+  return rate / 1000 * (t / DC_US) / 1000 / (8 * (uint64_t)s->p.packet_bytes);
 }
+
+/* What a receiver has had that has asked for so many: credits grow at once and are given up with every fourth packet. */
+static uint32_t had(const struct state *s, uint32_t asked)
+{
+  for (unsigned i = STEPS - 1; i > 0; i--) {
+    uint64_t seq = s->step[i].seq, w = s->step[i].w, before = s->step[i - 1].w;
+    if (asked <= seq + before)
+      continue;
+    uint64_t n = asked > w ? asked - w : 0, slow = seq + (asked - seq - before) * 4 / 3;
+    if (w >= before)
+      return (uint32_t)(n > seq ? n : seq);
+    return (uint32_t)(n < slow ? n : slow);
+  }
+  return asked > s->step[0].w ? asked - s->step[0].w : 0;
+}
+
+/* What the way to the slowest holds at R: no more than its credits, however long it stood still when it was timed. */
+static uint64_t path(const struct state *s)
+{
+  uint64_t n = held(s, s->base, s->reach != 0 ? s->reach : s->trip), w = s->low - had(s, s->low);
+  return n < w ? n : w;
+}
+
+static uint64_t clamped(const struct state *s, uint64_t rate) { return clamp(s, rate < s->most ? rate : s->most); }
 
 static void start(void *state, dc_time now, const struct dc_cc_params *p)
 {
   struct state *s = state;
-  *s = (struct state){.p = *p, .tick = now, .trip = FIRST_TRIP * p->interval, .step = 1, .depth = 1, .pipe = PIPE};
-  s->window = s->p.credits = p->credits != 0 ? p->credits : CREDITS;
-  s->rate = s->base = s->actual = clamp(s, p->rate_init);
-  begin_round(s, now);
+  *s = (struct state){.p = *p, .tick = now, .depth = 1, .begun = now, .probe = 1, .alone = true, .whole = true};
+  s->p.credits = p->credits != 0 ? p->credits : CREDITS;
+  for (unsigned i = 0; i < STEPS; i++)
+    s->step[i].w = s->p.credits;
+  s->most = s->ceiling = p->rate_max;
+  s->rate = s->base = clamp(s, p->rate_init);
 }
 
-/* The lag to hold. It is counted from the newest number that a receiver asked for: what it asks for again, because it was
- * lost, lies up to its credits further back. */
-static uint8_t target(const struct state *s)
+/* Nobody who stands still is waited for for ever. */
+static bool waits(struct state *s, dc_time now)
 {
-  uint32_t room = s->depth > s->p.credits ? (s->depth - s->p.credits) * TARGET / s->depth : TARGET;
-  return (uint8_t)(room < TARGET_MIN ? TARGET_MIN : room);
+  if (now < s->rests)
+    return false;
+  dc_time each = (dc_time)s->p.packet_bytes * 8 * DC_SEC / s->base, few = ALONE * each;
+  if (now - s->heard > 4 * s->trip + 2 * CREEP * each) /* nobody asks for more: what waits is all that there is */
+    return false;
+  if (now - s->moved <= (few > WAIT ? few : WAIT))
+    return true;
+  s->rests = now + RESTS * WAIT;
+  return false;
+}
+
+/* Packets on their way to the slowest beyond what the path holds. */
+static int64_t excess(const struct state *s) { return (int64_t)s->sent - had(s, s->low) - (int64_t)path(s) - s->stale; }
+
+static uint32_t lag_of(const struct state *s)
+{
+  uint32_t lag = had(s, s->front) - had(s, s->low);
+  return lag > s->stale ? lag - s->stale : 0;
+}
+
+/* Has it taken all that was sent since the measurement began, at the same small distance? Then its rate is not known. */
+static bool keeps_up(struct state *s, uint32_t moved)
+{
+  uint32_t lag = had(s, s->front) - had(s, s->low);
+  if (s->sent - s->from_sent > moved + 1 || s->sent - s->from_sent + 1 < moved || lag > STALE)
+    return false;
+  s->stale = lag;
+  return true;
+}
+
+static uint64_t room_of(const struct state *s)
+{
+  uint64_t n = path(s), w = s->low - had(s, s->low);
+  return s->depth + (w > n ? w - n : 0);
+}
+
+static uint64_t target_of(const struct state *s)
+{
+  uint64_t room = room_of(s);
+  return room / 4 * 3 < s->p.credits ? room / 4 * 3 : s->p.credits;
+}
+
+/* Up to the target more than R, beyond it a little less, so that the excess stays there; where a fourth of the room is left the
+ * front waits. */
+static void follow(struct state *s, dc_time now)
+{
+  s->rate = clamped(s, s->base);
+  if (s->mode == START)
+    return;
+  uint64_t n = path(s), room = room_of(s), target = target_of(s), late = room / 4 * 3;
+  int64_t x = excess(s);
+  uint64_t over = x > 0 ? (uint64_t)x : 0;
+  if (over <= target) {
+    s->rate = clamped(s, s->base + s->base / ((n > target ? n : target) + 1) * (target - over));
+    return;
+  }
+  if (!waits(s, now))
+    return;
+  uint64_t less = target < late ? s->base / 8 : 0;
+  if (over <= late) {
+    s->rate = clamped(s, s->base - less / (late - target) * (over - target));
+    return;
+  }
+  late = late < target ? target : late;
+  uint64_t least = per_second(s, 1, STEP);
+  least = least < s->base / CREEP ? s->base / CREEP : least;
+  s->rate = over < room ? (s->base - less) / (room - late) * (room - over) : 0;
+  s->rate = clamped(s, s->rate < least ? least : s->rate);
 }
 
 static void measure_from(struct state *s, dc_time now)
 {
   s->from = now;
-  s->from_asked = s->asked;
-  s->from_lag = s->lag;
+  s->from_had = had(s, s->low);
+  s->from_sent = s->sent;
+  s->edge = false;
 }
 
-/* A host that stands still for a moment falls out of the caches, and what it missed has to be sent again: that takes the link
- * for as long as waiting, and more where several stood still. So the front slows down before, until it nearly stands. */
-static uint64_t wait_for(struct state *s, dc_time now, uint64_t rate)
+/* Somebody is behind: how fast is it? What was sent in a row before it was noticed is what tells. */
+static void behind(struct state *s)
 {
-  if (s->lag <= BRAKE) {
-    s->waits = 0;
-    return rate;
-  }
-  if (now < s->rests)
-    return rate;
-  if (s->waits == 0)
-    s->waits = now;
-  if (now - s->waits > WAIT) {
-    s->waits = 0;
-    s->rests = now + RESTS * WAIT;
-    return rate;
-  }
-  uint64_t most = s->base / (255 - BRAKE) * (255u - s->lag), least = clamp(s, per_second(bits(s, 1), STEP));
-  least = least < s->base / CREEP ? s->base / CREEP : least;
-  most = most < least ? least : most;
-  return most < rate ? most : rate;
+  s->mode = MEASURE;
+  s->whole = false;
+  s->found = 0;
+  s->before = s->base;
 }
 
-static void follow(struct state *s, dc_time now)
+static void find(struct state *s, dc_time now, uint32_t lag)
 {
-  if (s->mode == START) {
-    s->rate = s->base;
-    return;
-  }
-  uint64_t k = 2048, n = pipe(s); /* k in 4096ths */
-  if (n > s->depth)
-    k = k * s->depth / n;
-  int64_t off = ((int64_t)target(s) - s->lag) * (int64_t)k; /* of 4096 * 255 */
-  s->rate = wait_for(s, now, clamp(s, (uint64_t)((int64_t)s->base + (int64_t)(s->base / (4096 * 255)) * off)));
-}
-
-/* The slowest receiver's rate from two reports of its lag, far enough apart. */
-static void measure(struct state *s, dc_time now)
-{
-  uint32_t front = s->asked - s->from_asked;
-  if (s->lag == 0 || s->from_lag == 0 || s->from_lag == 255 || front > (1u << 20)) {
+  uint32_t moved = had(s, s->low) - s->from_had;
+  if (!waits(s, now)) {
+    s->base = s->before;
     measure_from(s, now);
     return;
   }
-  /* In 255ths of a packet, as the lag is told. */
-  int64_t fell = ((int64_t)s->lag - s->from_lag) * s->depth;
-  uint64_t moved = front + (uint64_t)(fell < 0 ? -fell : fell) / 255;
-  if (moved < SPAN || moved < s->depth / 4 || now == s->from)
-    return;
-  if (s->mode == HOLD && s->depth < pipe(s) && now - s->from < s->trip / 4 && s->lag < 255)
-    return; /* where the caches are small the rate must be known well */
-  int64_t taken = (int64_t)front * 255 - fell;
-  if (s->mode == HOLD && taken < 255 + (int64_t)s->depth) { /* it stands still: gone, most likely, and soon forgotten */
-    if (front > s->depth)
-      measure_from(s, now);
+  if (lag < ALONE / 2) { /* it has had all of that, so it was held up and is not slow */
+    s->mode = START;
+    s->base = s->before;
+  } else if (!s->edge && moved > 0) {
+    measure_from(s, now);
+    s->edge = true;
+  } else if (s->edge && moved > 1) {
+    s->found = per_second(s, moved, now - s->from);
+    if (moved >= 2 * SPAN)
+      s->mode = FOLLOW;
+  }
+  if (s->mode == MEASURE) {
+    uint64_t bound = per_second(s, moved + 1, now - s->from);
+    uint64_t least = per_second(s, 1, STEP);
+    if (moved == 0 && least < s->before / CREEP)
+      least = s->before / CREEP;
+    if (bound < least)
+      bound = least;
+    /* It has credits for all that is on the way, and half of the room is left: perhaps a deep tree is only being filled. */
+    uint64_t sent = s->sent - had(s, s->low);
+    bool few = sent < s->p.credits && sent < room_of(s) / 2;
+    if (!few && bound < s->base && s->sent - s->from_sent > moved + 1)
+      s->base = clamp(s, bound);
     return;
   }
-  uint64_t r = taken <= 0 ? 0 : per_second(bits(s, (uint64_t)taken) / 255, now - s->from);
-  if (r < s->base / 8)
-    r = s->base / 8;
-  r = clamp(s, r);
-  if (s->lag == 255 && r > s->base)
-    r = s->base; /* it fell by more than can be told */
-  /* The fewer packets, the less sure. */
-  uint64_t weight = s->mode == START ? 64 : moved < 16 ? moved : 16;
-  s->base = r > s->base ? s->base + (r - s->base) / 64 * weight : s->base - (s->base - r) / 64 * weight;
-  if (s->mode == START)
-    s->mode = HOLD;
-  s->step = 1;
+  if (s->mode == FOLLOW)
+    s->base = clamp(s, s->found - s->found / 16);
   measure_from(s, now);
 }
 
-static void hold(struct state *s, dc_time now)
+static void measure(struct state *s, dc_time now)
 {
-  s->mode = HOLD;
-  s->settled = now + s->trip + s->trip / 4;
-  s->cut_sent = s->sent;
-  begin_round(s, now);
+  uint32_t moved = had(s, s->low) - s->from_had;
+  dc_time dt = now - s->from;
+  uint64_t n = path(s);
+  if ((moved < SPAN && (moved < 2 || dt < WAIT)) || moved < n / 8)
+    return;
+  uint64_t r = clamp(s, per_second(s, moved, dt));
+  if (r > s->base)
+    s->base += (r - s->base) / 4;
+  else if (keeps_up(s, moved) || now < s->rests)
+    ;
+  else if (lag_of(s) >= ALONE || excess(s) >= (int64_t)target_of(s))
+    s->base -= (s->base - r) / 4;
   measure_from(s, now);
-  follow(s, now);
-}
-
-/* Packets between the source's newest one and the slowest receiver's requests, when they reach the source, that the
- * caches cover once a round trip is full again. */
-static uint64_t covered(const struct state *s) { return (uint64_t)s->depth * target(s) / 255 + pipe(s) * s->pipe / 4; }
-
-static void evicted(struct state *s, dc_time now, const struct dc_cc_event *e)
-{
-  bool next = s->run > 0 && e->seq == s->dup_seq + 1;
-  if (s->mode != RECOVER && now >= s->settled) {
-    if (s->mode == START)
-      s->base = clamp(s, s->base / 2);
-    if (s->settled != 0 && now - s->settled < s->trip)
-      s->pipe /= 2; /* the last recovery ended too early */
-    s->mode = RECOVER;
-    s->least = s->base / 8;
-    s->gap = 0;
-  } else if (now - s->last_dup > s->gap) { /* after more than a round trip it comes from a timer */
-    s->gap = now - s->last_dup < s->trip ? now - s->last_dup : s->trip;
-  }
-  /* One receiver that asks for number after number shows its own rate. */
-  if (!next) {
-    s->since = now;
-    s->run = 1;
-  } else if (++s->run > RUN) {
-    uint64_t r = clamp(s, per_second(bits(s, s->run - 1u), now - s->since));
-    if (r < s->base && now - s->since > 2 * s->trip) /* its credits may have to grow first */
-      s->base = r > s->least ? r : s->least;
-  }
-  s->dup_seq = e->seq;
-  s->last_dup = now;
-  if (s->mode != RECOVER)
-    return;
-  if (e->behind <= covered(s)) {
-    hold(s, now);
-    return;
-  }
-  s->rate = clamp(s, s->base / 8);
 }
 
 /* As Cubic does: a little lower, quickly back to where it was lost, then slowly on. */
 static void lost(struct state *s, dc_time now, uint32_t seq)
 {
-  if (s->mode == RECOVER || s->waits != 0 || seq < s->cut_sent ||
-      (s->cut != 0 && (now - s->cut < s->p.interval || now - s->cut < s->trip)))
+  bool over = excess(s) > (int64_t)target_of(s);
+  if (seq < s->cut_sent || (s->cut != 0 && (now - s->cut < s->p.interval || now - s->cut < s->trip)))
     return; /* what was sent before the last answer was told then */
   s->cut = now;
   s->cut_sent = s->sent;
-  s->ceiling = s->actual < s->base ? s->actual : s->base;
-  s->courtesy = COURTESY;
-  s->base = clamp(s, s->ceiling / 10 * 8);
-  if (s->mode == START) { /* without a lag, r is above R from now on */
-    s->base = clamp(s, s->base / 10 * 8);
-    s->mode = HOLD;
+  if (over && lag_of(s) >= ALONE)
+    return; /* its own queue, not that of all */
+  s->ceiling = s->base < s->rate || over ? s->base : s->rate;
+  if (s->limit != 0 && s->limit < s->ceiling)
+    s->ceiling = s->limit; /* a part of what is not sent drains no queue */
+  s->most = clamp(s, s->ceiling / 10 * 7);
+  s->probe = 1;
+  if (s->mode == START) {
+    s->mode = FOLLOW;
+    s->whole = false;
+    measure_from(s, now);
   }
-  follow(s, now);
 }
 
-static void recovered(struct state *s, dc_time now)
+/* What the path holds, for receivers. */
+static void tell(struct state *s)
 {
-  dc_time packet = bits(s, 1) * DC_SEC / s->base;
-  dc_time patience = PATIENCE * packet > 2 * s->gap ? PATIENCE * packet : 2 * s->gap;
-  dc_time report = 2 * bits(s, 1) * DC_SEC / s->rate;
-  bool stale = now - s->last > patience && now - s->last > report && now - s->last > PATIENCE * s->p.interval;
-  uint64_t behind = (uint64_t)s->lag * s->depth / 255 + pipe(s) / 8;
-  if (now - s->last_dup >= patience && (stale || s->lag <= target(s) || (s->lag < 255 && behind <= covered(s))))
-    hold(s, now);
+  uint64_t r = s->limit != 0 && s->limit < s->base ? s->limit : s->base, n = held(s, r, s->trip) / 4 * 5;
+  uint8_t most = dc_path_flags(n < DC_PATH_MAX ? (uint32_t)n : DC_PATH_MAX);
+  if (most > s->next)
+    s->next = most;
+  else if (s->next >= 0x20 && most + 0x20 <= s->next)
+    s->next = (uint8_t)(s->next - 0x10);
 }
 
-/* The first round trip: the first number beyond the credits answers the first packet. */
-static void first_trip(struct state *s, dc_time now)
+static void end_round(struct state *s, dc_time now)
 {
-  s->timed = true;
-  s->trip = now - s->begun > 0 ? now - s->begun : 1;
-  if (s->mode == START) { /* as many packets again would come in a burst at the source's rate */
-    uint64_t r = per_second(bits(s, 2 * (uint64_t)s->window), s->trip);
-    if (r < s->base)
-      s->base = clamp(s, r);
+  dc_time took = now - s->begun;
+  s->trip = s->trip == 0 || took < s->trip ? (took > 0 ? took : 1) : s->trip;
+  uint64_t r = per_second(s, s->front - s->round_front, took > 0 ? took : 1);
+  if (s->mode == START) {
+    if (s->whole)
+      s->base = clamp(s, 2 * r < 2 * s->base ? 2 * r : 2 * s->base);
+  } else if (s->mode == FOLLOW &&
+             (s->alone || (excess(s) <= s->round_excess && excess(s) < (int64_t)target_of(s) / 4 * 3))) {
+    s->base = clamp(s, s->base + s->base / 64 * s->probe);
+    if (s->probe < 16)
+      s->probe *= 2;
+  } else {
+    s->probe = 1;
   }
-  begin_round(s, now);
+  uint64_t off = (s->most < s->ceiling ? s->ceiling - s->most : s->most - s->ceiling) / 8,
+           reno = per_second(s, 1, took > 0 ? took : 1);
+  s->most = clamp(s, s->most + (off > reno ? off : reno));
+  tell(s);
+  s->begun = now;
+  s->round = s->sent;
+  s->round_front = s->front;
+  s->round_excess = excess(s);
+  s->alone = true;
+  s->whole = s->mode == START;
 }
 
 static void interest(void *state, dc_time now, const struct dc_cc_event *e)
 {
   struct state *s = state;
   s->sent = e->next_seq;
-  s->last = now;
+  s->heard = now;
   if (e->duplicate) {
     if (e->retx)
       lost(s, now, e->seq);
-    else
-      evicted(s, now, e);
+    else if (s->mode == START)
+      behind(s);
+    follow(s, now);
     return;
   }
-  if (s->asked == 0)
-    s->begun = now;
-  if (e->seq >= s->asked)
-    s->asked = e->seq + 1;
-  if (e->queued > s->window)
-    s->window = e->queued;
-  if (!s->timed && s->sent > 0 && e->seq >= s->window)
-    first_trip(s, now);
-  s->starved |= e->queued <= 1;
-  if (s->fresh) {
-    s->fresh = false;
-    s->round_lag = e->lag;
-    s->begun = now;
-    s->round_asked = s->asked;
-    s->round_sent = s->sent;
-    s->round = s->sent + s->window + 1; /* the next packet's answer asks for the number before */
-  } else if (s->answer == 0 && s->asked >= s->round)
-    s->answer = now > s->begun ? now - s->begun : 1;
+  if (s->front == 0)
+    s->begun = s->sent_at = s->moved = now;
   s->depth = e->depth;
-  if (s->mode == START && !s->halved && e->lag > 0) {
-    s->base = clamp(s, s->base / 2); /* until it is measured: the last doubling was one too many */
-    s->halved = true;
+  if (e->seq >= s->front)
+    s->front = e->seq + 1;
+  uint32_t low = s->front > e->lag ? s->front - e->lag : 0;
+  if (low < s->low && s->low - low > 1 + e->lag / 16) { /* another one; less is in how it is told */
+    s->low = low;
+    measure_from(s, now);
+    s->moved = now;
+  } else if (low > s->low) {
+    s->low = low;
+    s->moved = now;
+    s->rests = 0;
   }
-  s->lag = e->lag;
-  s->lagged |= e->lag > 0;
-  if (s->reports < REPORTS)
-    s->reports++;
-  measure(s, now);
-  if (s->mode == RECOVER)
-    recovered(s, now);
-  else
-    follow(s, now);
-}
-
-/* bit/s that a round may add: what the caches can show, within a round, before they overflow. */
-static uint64_t gentle(const struct state *s)
-{
-  uint64_t safe = per_second(bits(s, (uint64_t)s->depth * s->depth / (8 * SLACK) + 1), s->trip);
-  return safe > s->base / 128 ? safe : s->base / 128;
-}
-
-/* Probe for more where the slowest receiver shows no lag. */
-static void grow(struct state *s)
-{
-  uint64_t add = s->p.delta;
-  if (s->mode == START) {
-    uint64_t twice = 2 * s->actual;
-    add = twice > 2 * s->base ? s->base : twice > s->base ? twice - s->base : 0;
-  } else if (s->courtesy > 0) {
-    s->courtesy--;
-    uint64_t most = gentle(s);
-    if (s->base / 16 > add)
-      add = s->base / 16;
-    if (add > most)
-      add = most;
-    if (s->base < s->ceiling && (s->ceiling - s->base) / 8 > add)
-      add = (s->ceiling - s->base) / 8;
-  } else {
-    uint64_t most = gentle(s);
-    add = s->base / 32 * s->step < most ? s->base / 32 * s->step : most;
-    if (s->base < s->high && s->depth >= pipe(s)) { /* who was slow for a moment is not any more, perhaps */
-      if ((s->high - s->base) / 2 > add)
-        add = (s->high - s->base) / 2;
-      s->high -= (s->high - s->base) / 4;
-    }
-    if (s->step < 32)
-      s->step = (uint8_t)(2 * s->step);
+  if (s->stale > had(s, s->front) - had(s, s->low))
+    s->stale = had(s, s->front) - had(s, s->low);
+  uint32_t lag = lag_of(s);
+  if (s->mode == START && lag >= ALONE) {
+    behind(s);
+  } else if (s->mode == START && lag == 0)
+    measure_from(s, now);
+  s->alone &= now < s->rests || (lag < ALONE && excess(s) < (int64_t)target_of(s) / 4 * 3);
+  if (had(s, s->low) > s->reached) {
+    dc_time took = now - s->sent_at;
+    s->reach = s->reach == 0 || took < s->reach ? took : s->reach;
+    s->sent_at = now;
+    s->reached = s->sent;
   }
-  s->base = clamp(s, s->base + add);
-}
-
-/* While interests are what is short and the slowest receiver keeps up, the path holds more than was told; never more than R
- * fills. That shows a round later. Receivers give up a credit with every fourth packet: `window` is never less than they have. */
-static void tell(struct state *s)
-{
-  uint64_t r = s->mode == START ? s->p.rate_max : s->base, n = held(s, s->limit != 0 && s->limit < r ? s->limit : r);
-  uint8_t most = dc_path_flags(n < DC_PATH_MAX ? (uint32_t)n : DC_PATH_MAX);
-  uint32_t w = s->p.credits + dc_path_packets(s->told), less = (s->sent - s->round_sent) / 8;
-  s->window = s->window > w + less ? s->window - less : w;
-  s->waited = !s->waited;
-  if (s->told > most)
-    s->told = (uint8_t)(s->told - 0x10);
-  else if (s->told < most && s->waited && s->starved && s->lag <= s->round_lag && s->lag <= target(s))
-    s->told = (uint8_t)(s->told + 0x10);
-  w = s->p.credits + dc_path_packets(s->told);
-  s->window = w > s->window ? w : s->window;
-}
-
-static void end_round(struct state *s, dc_time now)
-{
-  uint32_t asked = s->asked - s->round_asked;
-  dc_time took = now - s->begun;
-  if (asked < (1u << 24) && took > 0 && s->waits == 0)
-    s->actual =
-        s->mode == START ? per_second(bits(s, asked), took) : (s->actual + per_second(bits(s, asked), took)) / 2;
-  if (s->answer != 0)
-    s->trip = s->answer < s->trip ? s->answer : s->trip;
-  if (!s->lagged) {
-    uint64_t used = s->base < s->actual ? s->base : s->actual;
-    s->high = used > s->high ? used : s->high;
-    grow(s);
-  }
-  if (s->answer != 0)
-    tell(s);
-  begin_round(s, now);
+  if (s->mode == MEASURE)
+    find(s, now, lag);
+  else if (s->mode == FOLLOW)
+    measure(s, now);
+  if (had(s, s->front) > s->round)
+    end_round(s, now);
   follow(s, now);
 }
 
@@ -410,12 +378,8 @@ static void tick(void *state, dc_time now)
   struct state *s = state;
   if (now < s->tick + s->p.interval)
     return;
-  uint64_t n = (now - s->tick) / s->p.interval;
-  s->tick += n * s->p.interval;
-  if (s->mode == RECOVER)
-    recovered(s, now);
-  else if (s->timed && s->reports >= REPORTS && (s->answer != 0 || now - s->begun > LONG * s->trip))
-    end_round(s, now);
+  s->tick += (now - s->tick) / s->p.interval * s->p.interval;
+  follow(s, now);
 }
 
 static dc_time next_tick(const void *state)
@@ -426,10 +390,31 @@ static dc_time next_tick(const void *state)
 
 static uint64_t rate(const void *state) { return ((const struct state *)state)->rate; }
 
-static uint8_t told(void *state, uint64_t limit)
+/* Has the slowest taken this step? */
+static bool taken(const struct state *s, unsigned i)
 {
-  ((struct state *)state)->limit = limit;
-  return ((struct state *)state)->told;
+  uint32_t before = s->step[i - 1].w, w = s->step[i].w;
+  return had(s, s->low) >= s->step[i].seq + (w < before ? 4 * (before - w) : 0);
+}
+
+/* What receivers have had can only be told while few steps are on their way, and one that gives up credits alone. */
+static bool may_step(const struct state *s, bool down)
+{
+  bool last = taken(s, STEPS - 1);
+  return last || (!down && s->step[STEPS - 1].w >= s->step[STEPS - 2].w && taken(s, 1));
+}
+
+static uint8_t told(void *state, uint32_t sent, uint64_t limit)
+{
+  struct state *s = state;
+  s->limit = limit;
+  if (s->next != s->told && may_step(s, s->next < s->told)) {
+    for (unsigned i = 1; i < STEPS; i++)
+      s->step[i - 1] = s->step[i];
+    s->told = s->next;
+    s->step[STEPS - 1] = (struct step){sent, s->p.credits + dc_path_packets(s->told)};
+  }
+  return s->told;
 }
 
 const struct dc_cc_ops dc_cc_steady = {.name = "steady",

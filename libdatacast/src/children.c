@@ -79,9 +79,11 @@ void dc_child_heard(struct dc_child *child, dc_time now)
     return;
   dc_time silent = (now - child->heard) / DC_US;
   uint32_t gap = silent > GAP_MAX ? GAP_MAX : silent == 0 ? 1 : (uint32_t)silent;
+  uint32_t was = child->gap;
   child->heard = now;
-  if (child->gap == 0 || gap <= child->gap)
-    child->gap = child->gap == 0 ? gap : child->gap - (child->gap - gap) / 8;
+  if (was == 0 || gap <= was)
+    gap = was == 0 ? gap : was - (was - gap) / 8;
   else
-    child->gap += (gap - child->gap) / 8;
+    gap = was + (gap - was) / 8;
+  child->gap = gap & DC_CHILD_GAP;
 }

@@ -11,14 +11,18 @@
 /* Ethernet and up to four labels: what is built once for a child. Longer ones are written each time. */
 enum { DC_FRONT_MAX = DC_ETHER_LEN + 4 * DC_LABEL_LEN };
 
+/* The bits of a child's gap. */
+#define DC_CHILD_GAP 0x3fffffffu
+
 struct dc_child {
   dc_time heard;     /* last interest */
   uint32_t seq;      /* furthest sequence number it asked for */
-  uint32_t gap;      /* microseconds between its interests, smoothed, at least 1; 0: heard once, or said LAST */
-  uint8_t lag;       /* as it last told */
-  uint8_t front_len; /* 0: not built */
-  uint8_t front[DC_FRONT_MAX]; /* what stands before the Datacast header of its data */
-  struct dc_segment ret;       /* all of it that is mostly used stands in one cache line */
+  uint32_t gap : 30; /* microseconds between its interests, smoothed, at least 1; 0: heard once, or said LAST */
+  uint32_t done : 1, begins : 1; /* said LAST; asked for the first number */
+  uint8_t lag;                   /* as it told when it asked for `seq` */
+  uint8_t front_len;             /* 0: not built */
+  uint8_t front[DC_FRONT_MAX];   /* what stands before the Datacast header of its data */
+  struct dc_segment ret;         /* all of it that is mostly used stands in one cache line */
 } __attribute__((aligned(64)));
 
 enum { DC_CHILDREN_HINTS = 12, DC_CHILDREN_NEAR = 4, DC_CHILDREN_FAR = DC_CHILDREN_MAX - DC_CHILDREN_NEAR };
@@ -29,6 +33,8 @@ struct dc_children {
   struct dc_child *far; /* the caller's, DC_CHILDREN_FAR of them: from number DC_CHILDREN_NEAR on */
   uint32_t n;
   uint8_t hint[DC_CHILDREN_HINTS]; /* who was found last among those whose hashes fall there: one comparison mostly */
+  uint8_t slowest;                 /* who has asked for least, with all below it; */
+  uint8_t slowest_due;             /* interests to send on until that is looked up anew */
   uint32_t hash[DC_CHILDREN_MAX];  /* apart from the rest: a look-up reads these only */
   struct dc_child near[DC_CHILDREN_NEAR];
 };

@@ -240,9 +240,10 @@ static void send_interest_on(struct work *w, struct dc_tree *tree, const struct 
   on.length = a->rest_len;
   if ((on.flags & DC_FLAG_LAST) != 0 && dc_children_asking(tree->children))
     on.flags &= (uint8_t)~DC_FLAG_LAST;
-  uint8_t lag = dc_tree_lag(tree, w->now, dc_node_room(w->node, tree));
-  if (on.lag < lag)
-    on.lag = lag;
+  on.lag = dc_tree_lag(tree, w->now, seq + more);
+  uint64_t room = dc_node_room(w->node, tree);
+  if (on.cache != 0 && room < dc_cache_bytes(on.cache)) /* a source that believed in more would brake too late */
+    on.cache = dc_cache_code(room);
 
   struct dc_tx *tx = add_tx(w, w->frame->buf, a->rest_off, a->rest_len, a->up);
   uint16_t front = write_front(w->node, tx->prefix, a->up, &a->own.fwd);
@@ -263,11 +264,17 @@ static enum dc_drop child_of(struct work *w, struct dc_tree *tree, const struct 
 
   struct dc_child *c = dc_child_at(tree->children, (uint32_t)i);
   dc_child_heard(c, w->now);
-  if ((h->flags & DC_FLAG_LAST) != 0)
-    c->gap = 0; /* that it is silent from now on tells nothing */
-  c->lag = h->lag;
-  if (h->seq + h->more > c->seq) /* what it asks for again too: a node that was restarted knows nothing else of it */
+  c->done = (h->flags & DC_FLAG_LAST) != 0;
+  if (h->seq == 0)
+    c->begins = 1;
+  if (c->done)
+    c->gap = 0;                     /* that it is silent from now on tells nothing */
+  if (h->seq + h->more >= c->seq) { /* what it asks for again too: a node that was restarted knows nothing else of it */
     c->seq = h->seq + h->more;
+    c->lag = h->lag;
+    if (tree->children->slowest == i)
+      tree->children->slowest_due = 0; /* perhaps it is not any more */
+  }
   *child = (unsigned)i;
   return DC_DROP_NONE;
 }

@@ -49,10 +49,15 @@ static void forget(struct dc_node *node, struct dc_tree *tree)
 uint64_t dc_node_room(const struct dc_node *node, const struct dc_tree *tree)
 {
   const struct dc_node_cfg *cfg = &node->cfg;
-  uint64_t room = tree->store.bytes > cfg->cache_bytes ? tree->store.bytes : cfg->cache_bytes;
+  const struct dc_store *store = &tree->store;
+  uint64_t room = store->bytes > cfg->cache_bytes ? store->bytes : cfg->cache_bytes;
   bool scarce = node->bytes >= cfg->memory_bytes - cfg->memory_bytes / SCARCE ||
                 (cfg->memory_packets != 0 && node->packets >= cfg->memory_packets - cfg->memory_packets / SCARCE);
-  return scarce && room < tree->store.capacity ? room : tree->store.capacity;
+  if (!scarce || room > store->capacity)
+    room = store->capacity;
+  uint64_t slots =
+      store->packets == 0 ? room : store->bytes / store->packets * store->slots; /* as large as what it holds */
+  return room < slots ? room : slots;
 }
 
 /* One that has more than a node gives unasked; few are looked at. */

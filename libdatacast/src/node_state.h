@@ -24,8 +24,8 @@ struct dc_node {
 
 /* Let the tree have `capacity` bytes from now on. */
 void dc_node_resize(struct dc_node *node, struct dc_tree *tree, uint32_t capacity) __attribute__((nonnull));
-/* Bytes that the tree's store can have: what it may, but where memory is scarce no more than it has, or than a node gives
- * unasked. */
+/* Bytes that the tree's store can have: what it may and has slots for, but where memory is scarce no more than it has, or
+ * than a node gives unasked. */
 uint64_t dc_node_room(const struct dc_node *node, const struct dc_tree *tree) __attribute__((nonnull));
 /* Store a data packet's payload, making room: trees that stand still go first, the one idle longest before the others,
  * then the oldest packets of trees that have more than a node gives unasked, for one that has less, then the tree's own.

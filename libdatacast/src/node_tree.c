@@ -2,21 +2,13 @@
 
 #include <string.h>
 
-/* What a child told of others below it counts while it was heard of within so many response times, and these bounds. */
-#define LAG_RESPONSES 64
-#define LAG_HEARD_MIN (50 * DC_MS)
-#define LAG_HEARD_MAX DC_SEC
-/* Of one that has fallen out of a content store more is heard soon, for it misses, and what was sent already waits for
- * nothing at the source. */
-#define LAG_OUT (50 * DC_MS)
-/* And one that was heard of regularly has nothing to tell any more after so many of its own gaps. A slow one goes on in
- * its own time. */
+/* A child counts for so many of its own gaps of silence, and at least so long: a host that stands still for a moment is silent,
+ * and wants what comes here; a slow one goes on in its own time. Who has all of it, is done, or has gone is silent for
+ * longer. */
 #define LAG_GAPS 16u
-/* Where it is itself counts for so long: a host that stands still for a moment is silent, and wants what comes here. One
- * that has all of it, is done, or has gone is silent for longer. */
 #define LAG_STILL (150 * DC_MS)
 #define LAG_CHILDREN 8u
-_Static_assert(DC_CHILDREN_MAX / LAG_CHILDREN + 1 <= UINT8_MAX, "lag_due holds it");
+_Static_assert(DC_CHILDREN_MAX / LAG_CHILDREN + 1 <= UINT8_MAX, "slowest_due holds it");
 
 uint32_t dc_tree_buckets(uint32_t trees)
 {
@@ -147,6 +139,7 @@ struct dc_tree *dc_tree_add(struct dc_tree_table *t, const struct dc_node_cfg *c
   tree->waiting = waiting;
   tree->children = &t->children[i];
   tree->children->n = 0;
+  tree->children->slowest_due = 0;
   tree->children->far = &t->far[(size_t)i * DC_CHILDREN_FAR];
   dc_store_init(&tree->store, &t->slots[(size_t)i * cfg->store_slots], cfg->store_slots, cfg->cache_bytes);
   dc_waiting_init(&tree->waiting, &t->sets[(size_t)i * dc_waiting_sets(cfg->waiting_slots)],
@@ -208,43 +201,29 @@ void dc_tree_sample(struct dc_tree *tree, dc_time took)
     tree->response -= (tree->response - took) / 8;
 }
 
-static dc_time within(dc_time t, dc_time low, dc_time high) { return t < low ? low : t > high ? high : t; }
-
-static uint8_t slowest_child(const struct dc_tree *tree, dc_time now, uint64_t room)
+/* The slowest child, and the furthest number that all below it have asked for. */
+static void find_slowest(struct dc_tree *tree, dc_time now)
 {
-  dc_time horizon = within(tree->response * LAG_RESPONSES, LAG_HEARD_MIN, LAG_HEARD_MAX);
-
-  /* Packets like those it holds that the store has room for. */
-  uint64_t depth = tree->store.bytes == 0 ? 0 : room * tree->store.packets / tree->store.bytes;
-  if (depth > tree->store.slots)
-    depth = tree->store.slots;
-  uint64_t lag = 0;
+  tree->slowest_seq = UINT32_MAX;
   for (uint32_t i = 0; i < tree->children->n; i++) {
     const struct dc_child *c = dc_child_at(tree->children, i);
-    dc_time silent = now - c->heard;
-    dc_time stopped = (dc_time)c->gap * LAG_GAPS * DC_US;
-    if (c->gap == 0) /* one damaged interest makes a child that there is not */
+    dc_time patience = (dc_time)c->gap * LAG_GAPS * DC_US;
+    if (c->done || (c->gap == 0 && !c->begins) || now - c->heard > (patience < LAG_STILL ? LAG_STILL : patience))
       continue;
-    bool tells = silent <= horizon && silent <= (stopped < LAG_HEARD_MIN ? LAG_HEARD_MIN : stopped);
-    if (!tells && silent > LAG_STILL)
-      continue;
-    uint64_t own = depth > 0 && c->seq < tree->newest ? 255 * (uint64_t)(tree->newest - c->seq) / depth : 0;
-    if (own >= 255 && silent > LAG_STILL)
-      continue;
-    if (tells && c->lag > own && (c->lag < 255 || silent <= LAG_OUT))
-      own = c->lag;
-    if (own > lag)
-      lag = own;
+    uint32_t behind = dc_lag_packets(c->lag), at = c->seq > behind ? c->seq - behind : 0;
+    if (at < tree->slowest_seq) {
+      tree->children->slowest = (uint8_t)i;
+      tree->slowest_seq = at;
+    }
   }
-  return lag > 255 ? 255 : (uint8_t)lag;
 }
 
-uint8_t dc_tree_lag(struct dc_tree *tree, dc_time now, uint64_t room)
+uint8_t dc_tree_lag(struct dc_tree *tree, dc_time now, uint32_t seq)
 {
-  if (tree->lag_due == 0) {
-    tree->lag = slowest_child(tree, now, room);
-    tree->lag_due = (uint8_t)(tree->children->n / LAG_CHILDREN + 1);
+  if (tree->children->slowest_due == 0) {
+    find_slowest(tree, now);
+    tree->children->slowest_due = (uint8_t)(tree->children->n / LAG_CHILDREN + 1);
   }
-  tree->lag_due--;
-  return tree->lag;
+  tree->children->slowest_due--;
+  return seq > tree->slowest_seq ? dc_lag_code(seq - tree->slowest_seq) : 0;
 }

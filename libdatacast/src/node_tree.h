@@ -31,9 +31,8 @@ struct dc_tree {
   uint32_t order;    /* interests sent on so far */
   uint32_t answered; /* newest of them, by that count, that was answered with new data */
 
-  uint32_t newest; /* highest sequence number stored */
-  uint8_t lag;     /* own estimate */
-  uint8_t lag_due; /* interests to send on until it is made anew */
+  uint32_t newest;      /* highest sequence number stored */
+  uint32_t slowest_seq; /* what the slowest child and all below it have asked for */
 
   struct dc_store store;
   struct dc_waiting waiting;
@@ -113,9 +112,9 @@ void dc_tree_touch(struct dc_tree_table *t, struct dc_tree *tree, dc_time now) _
 /* A response took so long (smoothed as RFC 6298 does, gain 1/8; and the least is kept). */
 void dc_tree_sample(struct dc_tree *tree, dc_time took) __attribute__((nonnull));
 
-/* How near the slowest child that asks is to falling out of the content store: 0 not behind what is stored, 255 out.
- * Children that told of such a thing below themselves count with what they told. `room`: bytes that the store can have.
- * Made anew once per an eighth as many interests as there are children, so that it costs O(1) each. */
-uint8_t dc_tree_lag(struct dc_tree *tree, dc_time now, uint64_t room) __attribute__((nonnull));
+/* How far the slowest child that asks is behind `seq`, as a code (wire.h). Children that told of slower ones below themselves
+ * count with what they told. Looked up anew once per an eighth as many interests as there are children, so that it costs O(1)
+ * each. */
+uint8_t dc_tree_lag(struct dc_tree *tree, dc_time now, uint32_t seq) __attribute__((nonnull));
 
 #endif

@@ -16,8 +16,9 @@ struct slot {
   dc_time sent;
   uint64_t order; /* of the first sending */
   uint32_t seq;
-  uint32_t later; /* packets that arrived though they were asked for later */
-  uint16_t chain; /* next in the hash, or next free slot */
+  uint32_t later;  /* packets that arrived though they were asked for later */
+  uint32_t before; /* microseconds from the first sending to the last one */
+  uint16_t chain;  /* next in the hash, or next free slot */
   uint16_t prev, next;
   uint8_t list;
   bool retried, nocache;
@@ -47,12 +48,11 @@ struct dc_receiver { /* what each packet touches stands in front */
    * again. */
   enum { SETTLED, PROBED, ANSWERED } probe;
   dc_time srtt, rttvar, rto;
+  dc_time late;     /* from the first question to the answer, of what was answered last */
   dc_time doubled;  /* the RTO, last */
   dc_time expired;  /* a number that was asked for once, last */
   dc_time answered; /* since when `probe` is ANSWERED */
-  uint32_t w, full; /* credits in force; those with which a queue on the way was full, 0: none was yet */
-  uint32_t got;     /* data since w changed */
-  uint64_t cut;     /* what was asked for before `order` was this belongs to a loss that was answered */
+  uint32_t w, got;  /* credits in force, data that came while they were too many */
   struct dc_receiver_cfg cfg;
   struct dc_receiver_counters count;
 
@@ -226,7 +226,7 @@ void dc_receiver_restart(dc_receiver *r, dc_time now)
     while (r->list[l].head != NONE)
       move(r, r->list[l].head, LOST);
   r->measured = false; /* the path may be another one */
-  r->full = 0;
+  r->late = 0;
   r->probe = SETTLED;
   r->rto = r->cfg.rto_init;
 }
@@ -271,12 +271,13 @@ bool dc_receiver_carries(const dc_receiver *r, uint64_t piece)
 
 /* ---- time: RFC 6298 ---- */
 
-/* A path of which nobody knew how slow it is may take longer for what is asked for than rto_max: a timer that ended before
- * would ask for every packet twice, and by Karn's rule never learn better. */
+/* A path may take longer for what is asked for than rto_max: a timer that ended before would ask for every packet twice, and
+ * by Karn's rule never learn better. So an answer to what was asked for again tells how long a timer may have to be, though
+ * not how long the path is. */
 static dc_time longest(const dc_receiver *r)
 {
-  dc_time measured = r->measured ? 2 * r->srtt : 0;
-  return measured > r->cfg.rto_max ? measured : r->cfg.rto_max;
+  dc_time seen = r->measured && r->srtt > r->late ? r->srtt : r->late;
+  return 2 * seen > r->cfg.rto_max ? 2 * seen : r->cfg.rto_max;
 }
 
 static void sample(dc_receiver *r, dc_time rtt)
@@ -353,35 +354,19 @@ static void expire(dc_receiver *r)
 
 /* ---- data ---- */
 
-/* A queue on the way was full: for this receiver, less. A cache answers it, so the source does not see it. */
-static void less_credits(dc_receiver *r, uint64_t order)
-{
-  if (order < r->cut || r->w <= r->cfg.credits)
-    return;
-  r->full = r->w;
-  r->w = r->w / 10 * 7 > r->cfg.credits ? r->w / 10 * 7 : r->cfg.credits;
-  r->cut = r->order;
-  r->got = 0;
-}
-
 /* Beyond those of the plan credits follow what the source says that its path holds: at once, for all receivers have to grow
- * together or who grows last seems to lag. After a loss they return as those of TCP do: quickly to where it was, then by one
- * per round trip. */
+ * together; and they are given up with every fourth packet. */
 static void follow_path(dc_receiver *r, uint8_t flags)
 {
   uint32_t goal = r->cfg.credits + dc_path_packets(flags);
   if (goal > DC_CREDITS_MAX)
     goal = DC_CREDITS_MAX;
-  r->got++;
-  if (r->w < goal && r->full == 0)
+  if (r->w <= goal) {
     r->w = goal;
-  else if (r->w < goal && r->got >= (r->w < r->full / 8 * 7 ? 4 : r->w))
-    r->w++;
-  else if (r->w > goal && r->got >= 4) /* no pause */
+    r->got = 0;
+  } else if (++r->got % 4 == 0) {
     r->w--;
-  else
-    return;
-  r->got = 0;
+  }
 }
 
 /* Something asked for at `order` has arrived: those asked for before it have been overtaken once more. */
@@ -391,7 +376,6 @@ static void overtake(dc_receiver *r, uint64_t order)
     next = r->slot[i].next;
     if (++r->slot[i].later >= r->cfg.reorder) {
       r->count.by_gap++;
-      less_credits(r, r->slot[i].order);
       move(r, i, LOST);
     }
   }
@@ -426,8 +410,9 @@ enum dc_rx_result dc_receiver_handle(dc_receiver *r, dc_time now, const struct d
       r->probe = ANSWERED;
       r->answered = now;
     }
+    r->late = now - r->slot[i].sent + r->slot[i].before * DC_US;
     if (!r->slot[i].retried) /* Karn: only what was asked for once */
-      sample(r, now - r->slot[i].sent);
+      sample(r, r->late);
     follow_path(r, h->flags);
     overtake(r, r->slot[i].order);
     release(r, i);
@@ -502,6 +487,8 @@ unsigned dc_receiver_poll(dc_receiver *r, dc_time now, struct dc_interest *to, u
       release(r, i);
       continue;
     }
+    uint64_t before = s->before + (now - s->sent) / DC_US;
+    s->before = before < UINT32_MAX ? (uint32_t)before : UINT32_MAX;
     s->sent = now;
     s->retried = true;
     move(r, i, RETRIED);

@@ -12,6 +12,9 @@ enum { HOLES, AHEAD, QUEUES };
 /* Of what is asked for again so many are looked at; so many may be answered at once after a pause. */
 enum { LOOK = 256, ANSWERS = 8 };
 
+/* A child that nothing was heard of for so long, and that waits for nothing, is not the slowest. */
+#define STILL (150 * DC_MS)
+
 /* A number that waits is found through a hash, which names its place in the queues, plus one. */
 enum { PLACES = QUEUES * DC_SOURCE_QUEUE_MAX, HEADS = PLACES, NONE = 0 };
 _Static_assert((HEADS & (HEADS - 1)) == 0 && PLACES <= UINT16_MAX, "a place is a head's 16 bits");
@@ -38,6 +41,10 @@ struct child {
   struct dc_segment ret;
   uint32_t pending; /* entries in the queues that point here */
   uint64_t used;
+  dc_time heard;
+  bool known; /* heard of twice, or from the first number on: one damaged interest makes a child that there is not */
+  uint32_t end, low; /* one past the furthest number that was asked for there, and by all who ask there */
+  uint32_t depth;    /* packets that the caches on its way hold */
 };
 
 struct dc_source {
@@ -51,6 +58,7 @@ struct dc_source {
 
   struct dc_runs given, sent; /* the numbers there are; those that were sent */
   uint32_t next_seq;          /* one past the highest number sent */
+  uint32_t end;               /* one past the highest that was asked for */
   /* How many numbers were accepted and sent so far. Rules of rate control think in these: a number far ahead of the others
    * is one more, whatever its value. */
   uint32_t accepted, sent_n;
@@ -203,20 +211,60 @@ static uint32_t depth(const dc_source *s, const struct dc_header *h)
   return n < 1 ? 1 : n > DC_NODE_SLOTS_MAX ? DC_NODE_SLOTS_MAX : (uint32_t)n;
 }
 
+/* Numbers from `from` on, below `to`. */
+static uint32_t given(const dc_source *s, uint32_t from, uint32_t to)
+{
+  uint32_t above =
+      from > 0 ? dc_runs_above(&s->given, from - 1) : dc_runs_above(&s->given, 0) + dc_runs_has(&s->given, 0);
+  return above - dc_runs_above(&s->given, to - 1);
+}
+
+/* How many of the numbers asked for the slowest has not asked for yet, and how many packets the least cache holds. A number
+ * that a damaged interest asked for, far ahead of the others, is one. Who is silent for long and waits for nothing is done. */
+static void find_slowest(const dc_source *s, dc_time now, struct dc_cc_event *e)
+{
+  uint32_t low = s->end;
+  for (unsigned i = 0; i < s->children; i++) {
+    const struct child *c = &s->child[i];
+    if (!c->known || c->low == UINT32_MAX || (c->pending == 0 && now - c->heard > STILL))
+      continue;
+    low = c->low < low ? c->low : low;
+    e->depth = c->depth < e->depth ? c->depth : e->depth;
+  }
+  if (low == s->end)
+    return;
+  e->lag = dc_runs_above(&s->sent, low - 1);
+  for (unsigned i = 0; i < QUEUES; i++) {
+    const struct queue *q = &s->queue[i];
+    uint32_t seq = q->w[q->head].seq, below = q->n > 0 && seq < low ? given(s, seq, low) : 0;
+    e->lag += below < q->n ? q->n - below : 0;
+  }
+}
+
+static void heard(const dc_source *s, struct child *c, dc_time now, const struct dc_header *h)
+{
+  uint32_t end = h->seq + h->more + 1, behind = dc_lag_packets(h->lag);
+  c->known |= c->heard != 0 || h->seq == 0;
+  c->heard = now;
+  c->depth = depth(s, h);
+  if (end < c->end)
+    return;
+  c->end = end;
+  c->low = (h->flags & DC_FLAG_LAST) != 0 ? UINT32_MAX : end > behind ? end - behind : 1;
+}
+
 /* A rule is told where among the others a number stands, not its value. */
 static void tell(dc_source *s, dc_time now, const struct dc_header *h, uint32_t seq, bool duplicate)
 {
   uint32_t behind = duplicate ? dc_runs_above(&s->sent, seq) + 1 : 0;
   struct dc_cc_event e = {.duplicate = duplicate,
                           .retx = h->flags & DC_FLAG_RETX,
-                          .lag = h->lag,
                           .seq = !duplicate           ? s->accepted - 1
                                  : behind < s->sent_n ? s->sent_n - behind
                                                       : 0,
-                          .behind = behind,
-                          .queued = s->queued,
                           .next_seq = s->sent_n,
                           .depth = depth(s, h)};
+  find_slowest(s, now, &e);
   s->cfg.cc->interest(s->cc, now, &e);
   retime(s);
 }
@@ -240,6 +288,8 @@ static void asked(dc_source *s, dc_time now, const struct dc_header *h, uint32_t
     refuse(s, DC_DROP_BEYOND);
     return;
   }
+  if (seq >= s->end)
+    s->end = seq + 1;
   struct waiting *w = find(s, seq);
   if (w != NULL ? w->served >> child & 1 : dc_runs_has(&s->sent, seq)) {
     s->count.duplicates++;
@@ -298,6 +348,7 @@ void dc_source_handle(dc_source *s, dc_time now, const struct dc_header *h, cons
     s->count.drop[DC_DROP_CHILDREN] += h->more + 1u;
     return;
   }
+  heard(s, &s->child[child], now, h);
   for (uint32_t i = 0; i <= h->more; i++) /* as good as an interest for each of them */
     asked(s, now, h, h->seq + i, (unsigned)child);
 }
@@ -434,9 +485,10 @@ static unsigned send_new(dc_source *s, struct dc_source_tx *out, unsigned cap)
 unsigned dc_source_poll(dc_source *s, dc_time now, struct dc_source_tx *out, unsigned cap)
 {
   advance(s, now);
+  uint32_t sent = s->sent_n;
   unsigned again = repeat(s, out, cap), fresh = send_new(s, out + again, cap - again);
   if (again + fresh > 0 && s->cfg.cc->told != NULL) {
-    uint8_t path = s->cfg.cc->told(s->cc, s->limit);
+    uint8_t path = s->cfg.cc->told(s->cc, sent, s->limit);
     for (unsigned i = 0; i < again + fresh; i++)
       out[i].flags |= path;
   }

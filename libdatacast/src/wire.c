@@ -109,13 +109,13 @@ uint8_t dc_cache_code(uint64_t bytes)
 {
   if (bytes == 0)
     return 0;
+  uint64_t v = bytes >> 8;
+  unsigned e = 0;
+  while (e < 15 && v >> e > 31)
+    e++;
   /* code 0 means the default, so the least size that can be asked for is code 1 */
-  uint8_t code = 1;
-  for (unsigned e = 0; e < 16; e++)
-    for (unsigned m = 0; m < 16; m++)
-      if (e * 16 + m > code && ((uint64_t)(16 + m) << (8 + e)) <= bytes)
-        code = (uint8_t)(e * 16 + m);
-  return code;
+  uint64_t code = v < 17 ? 1 : e * 16 + (v >> e) - 16;
+  return code > UINT8_MAX ? UINT8_MAX : (uint8_t)code;
 }
 
 uint64_t dc_cache_bytes(uint8_t code)
@@ -125,10 +125,23 @@ uint64_t dc_cache_bytes(uint8_t code)
   return (uint64_t)(16u + (code & 15u)) << (8u + (code >> 4));
 }
 
+/* Steps of a lag's code per power of two. */
+#define LAG_STEPS 32u
+
 uint32_t dc_path_packets(uint8_t flags)
 {
   unsigned code = flags >> 4;
   return code == 0 ? 0 : (2u + (code - 1) % 2) << (4 + (code - 1) / 2);
+}
+
+uint32_t dc_lag_packets(uint8_t code) { return ((LAG_STEPS + code % LAG_STEPS) << (code / LAG_STEPS)) - LAG_STEPS; }
+
+uint8_t dc_lag_code(uint32_t packets)
+{
+  uint32_t e = 0, v = packets < dc_lag_packets(255) ? packets + LAG_STEPS : dc_lag_packets(255) + LAG_STEPS;
+  while (v >> e >= 2 * LAG_STEPS)
+    e++;
+  return (uint8_t)(e * LAG_STEPS + (v >> e) - LAG_STEPS);
 }
 
 uint8_t dc_path_flags(uint32_t packets)

@@ -43,15 +43,17 @@ static inline void ask_from(dc_source *s, dc_time now, uint32_t seq, uint8_t fla
 
 static inline void ask(dc_source *s, dc_time now, uint32_t seq) { ask_from(s, now, seq, 0, &to_a); }
 
-/* A rule that says what it is told to. */
+/* A rule that says what it is told to, and keeps what it learns last. */
 static uint64_t said;
+static struct dc_cc_event learnt;
 static inline void rule_init(void *state, dc_time now, const struct dc_cc_params *p)
 {
   (void)state, (void)now, (void)p;
 }
 static inline void rule_interest(void *state, dc_time now, const struct dc_cc_event *e)
 {
-  (void)state, (void)now, (void)e;
+  (void)state, (void)now;
+  learnt = *e;
 }
 static inline void rule_tick(void *state, dc_time now) { (void)state, (void)now; }
 static inline dc_time rule_next(const void *state) { return (void)state, DC_NEVER; }

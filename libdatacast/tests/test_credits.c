@@ -35,38 +35,15 @@ static void they_grow_at_once_and_are_given_up_one_by_one(void)
   drop(&s);
 }
 
-/* Numbers from `seq` on, but for one: three later ones show that it is lost. */
-static void lose(struct side *s, dc_time now, uint32_t seq, uint32_t packets)
-{
-  for (uint32_t k = 1; k <= 3; k++)
-    assert(told(s, now, seq + k, packets) == DC_RX_NEW);
-}
-
-static void a_loss_costs_those_beyond_the_plans_and_once_per_window(void)
+/* Who had fewer than the others would look as if it were behind: a loss is the source's to answer. */
+static void a_loss_costs_none(void)
 {
   struct side s = make(100000, 16);
   assert(assign(&s, 0, 100000, 0) == 0 && out(&s, 0) == 16);
-  lose(&s, 1, 0, 0);
-  assert(out(&s, 1) == 16 && c.by_gap == 1); /* the plan's are never cut */
-  assert(told(&s, 1, 0, 0) == DC_RX_NEW && told(&s, 1, 4, 256) == DC_RX_NEW && out(&s, 1) == 272);
-  lose(&s, 1, 5, 256);
-  lose(&s, 1, 9, 256);
-  dc_receiver_counters(s.r, &c);
-  assert(c.by_gap == 3 && out(&s, 1) > 0 && told(&s, 1, 5, 256) == DC_RX_NEW && told(&s, 1, 9, 256) == DC_RX_NEW);
-  /* What was out stays out: nothing is asked for until it is seven tenths, and what has come back since. */
-  uint32_t seq = 13;
-  for (dc_receiver_counters(s.r, &c); asked(s.r, 1, in, CAP) == 0; seq++)
+  assert(told(&s, 1, 0, 256) == DC_RX_NEW && out(&s, 1) == 272);
+  for (uint32_t seq = 2; seq <= 4; seq++) /* three later ones show that 1 is lost */
     assert(told(&s, 1, seq, 256) == DC_RX_NEW);
-  assert(seq >= 13 + 55 && seq <= 13 + 75);
-  /* Quickly back to seven eighths of where it was lost, then by one per round trip. */
-  for (; out(&s, 1) < 272 / 8 * 7; seq++)
-    assert(told(&s, 1, seq, 256) == DC_RX_NEW);
-  assert(seq <= 13 + 55 + 4 * 45);
-  for (unsigned k = 0; k < 1000; k++, seq++, out(&s, 1))
-    assert(told(&s, 1, seq, 256) == DC_RX_NEW);
-  assert(out(&s, 1) >= 272 / 8 * 7 + 3 && c.outstanding <= 272 / 8 * 7 + 5);
-  dc_receiver_restart(s.r, 2); /* another path */
-  assert(told(&s, 2, seq, 256) == DC_RX_NEW && out(&s, 2) == 272);
+  assert(out(&s, 1) == 272 && c.by_gap == 1);
   drop(&s);
 }
 
@@ -85,7 +62,7 @@ static void a_timeout_is_no_full_queue(void)
 int main(void)
 {
   they_grow_at_once_and_are_given_up_one_by_one();
-  a_loss_costs_those_beyond_the_plans_and_once_per_window();
+  a_loss_costs_none();
   a_timeout_is_no_full_queue();
   puts("credits: ok");
   return 0;

@@ -6,10 +6,10 @@ static struct seen seen;
 static void the_lag_of_the_slowest_child_travels_up(void)
 {
   struct bench b;
-  struct dc_node_cfg cfg = a_switch(); /* 8192 bytes: 8.192 packets of 1000 */
+  struct dc_node_cfg cfg = a_switch();
   bench_open(&b, &cfg);
-  child_asks(&b, 3, 1, 0, 0); /* heard of once: a damaged interest, perhaps */
-  child_asks(&b, 2, 1, 0, 0); /* this one asks twice and stays behind */
+  child_asks(&b, 3, 1, 50, 0); /* heard of once: a damaged interest, perhaps */
+  child_asks(&b, 2, 1, 0, 0);  /* this one asks twice and stays behind */
   b.now += DC_US;
   child_asks(&b, 2, 1, 0, 0);
   for (uint32_t seq = 0; seq < 200; seq++) {
@@ -19,7 +19,7 @@ static void the_lag_of_the_slowest_child_travels_up(void)
       if (seq == 0)
         assert(seen.h.lag == 0);
       if (seq == 199)
-        assert(seen.h.lag == 255);
+        assert(seen.h.lag == dc_lag_code(199));
     }
     answer(&b, 7, 1, seq, 0, 1000);
   }
@@ -32,31 +32,27 @@ static void the_lag_of_the_slowest_child_travels_up(void)
   assert(seen.h.lag == 0);
 
   struct asking a = from_child(3, 1, 240); /* what is told from below is passed on at once, and kept */
-  a.lag = 100;
+  a.lag = dc_lag_code(20);
   ask(&b, 3, &a);
   look(&b.tx[0], &seen);
-  assert(seen.h.lag == 100);
-  a.seq = 300;
-  b.now += DC_US;
-  ask(&b, 3, &a);
-  for (uint32_t seq = 241; seq < 260; seq++)
+  assert(seen.h.lag == 20);
+  for (uint32_t seq = 241; seq < 260; seq++) {
+    b.now += DC_US;
     child_asks(&b, 1, 1, seq, 0);
-  look(&b.tx[0], &seen);
-  assert(seen.h.lag >= 100);
+    look(&b.tx[0], &seen);
+    assert(seen.h.lag == dc_lag_code(seq - 220));
+  }
   bench_close(&b);
 }
 
-/* Nothing can be out of a store that is empty, whatever was in it before. */
-static void of_an_empty_store_no_child_is_behind(void)
+/* Whoever asks is behind nobody of whom it is the last. */
+static void the_slowest_child_tells_of_no_lag(void)
 {
   struct bench b;
   struct dc_node_cfg cfg = a_switch();
   bench_open(&b, &cfg);
-  struct asking a = from_child(1, 1, 50);
-  ask(&b, 1, &a);
-  answer(&b, 7, 1, 50, 0, 1000);
-  a.flags = DC_FLAG_NOCACHE; /* it was damaged */
-  assert(ask(&b, 1, &a) == 1);
+  for (uint32_t seq = 50; seq < 54; seq++, b.now += 10 * DC_US)
+    assert(child_asks(&b, 1, 1, seq, 0) == 1);
   for (uint32_t seq = 10; seq < 14; seq++) {
     b.now += 10 * DC_US;
     assert(child_asks(&b, 2, 1, seq, 0) == 1);
@@ -66,40 +62,41 @@ static void of_an_empty_store_no_child_is_behind(void)
   bench_close(&b);
 }
 
-/* What the slowest of two has told when one is 24 packets of so many bytes behind, in a store that was asked for with 256 KB. */
-static uint8_t lag_of_24(const struct dc_node_cfg *cfg, uint16_t bytes)
+/* The store that goes on in an interest when 256 KB were asked for, after a hundred packets of 1,000 bytes. */
+static uint64_t store_told(const struct dc_node_cfg *cfg)
 {
   struct bench b;
   bench_open(&b, cfg);
-  struct asking a = from_child(1, 1, 0), behind = from_child(2, 1, 0);
-  a.cache = behind.cache = dc_cache_code(256 * 1024);
+  struct asking a = from_child(1, 1, 0);
+  a.cache = dc_cache_code(256 * 1024);
   for (a.seq = 0; a.seq < 100; a.seq++) {
     b.now += 10 * DC_US;
     ask(&b, 1, &a);
     look(&b.tx[0], &seen);
-    answer(&b, 7, 1, a.seq, 0, bytes);
-    behind.seq = a.seq < 24 ? 0 : a.seq - 24;
-    ask(&b, 2, &behind);
+    answer(&b, 7, 1, a.seq, 0, 1000);
   }
   bench_close(&b);
-  return seen.h.lag;
+  return dc_cache_bytes(seen.h.cache);
 }
 
 /* A source that believed in more than there is would brake too late. */
-static void a_lag_is_a_part_of_what_the_store_can_hold(void)
+static void an_interest_says_what_store_there_really_is(void)
 {
   struct dc_node_cfg cfg = a_switch();
   cfg.cache_bytes_max = 256 * 1024;
   cfg.store_slots = 1024;
-  assert(lag_of_24(&cfg, 1000) == 24 * 255 / 262);
+  assert(store_told(&cfg) == 256 * 1024);
+  cfg.cache_bytes_max = 64 * 1024;
+  assert(store_told(&cfg) == 64 * 1024);
+  cfg.cache_bytes_max = 256 * 1024;
   cfg.store_slots = 32; /* so many packets at most */
-  assert(lag_of_24(&cfg, 1000) == 24 * 255 / 32);
+  assert(store_told(&cfg) == dc_cache_bytes(dc_cache_code(32000)));
   cfg.store_slots = 1024;
   cfg.memory_bytes = 30000; /* of all trees */
-  assert(lag_of_24(&cfg, 1000) == 24 * 255 / 30);
+  assert(store_told(&cfg) == dc_cache_bytes(dc_cache_code(30000)));
   cfg.memory_bytes = 1 << 20;
   cfg.memory_packets = 30;
-  assert(lag_of_24(&cfg, 1000) == 24 * 255 / 30);
+  assert(store_told(&cfg) == dc_cache_bytes(dc_cache_code(30000)));
 }
 
 /* A host that stands still for a moment is silent, and wants what goes by: it counts until it must be taken for gone. */
@@ -115,8 +112,7 @@ static void a_child_that_falls_silent_counts_for_a_moment(void)
     } else {
       assert(child_asks(&b, 1, 1, seq, 0) == 1);
       look(&b.tx[0], &seen);
-      assert(seq > 21 || seen.h.lag < 128);
-      assert(seq < 35 || seq > 150 || seen.h.lag == 255);
+      assert(seq > 150 || seen.h.lag == dc_lag_code(seq - 19));
       assert(seq < 180 || seen.h.lag == 0);
     }
     b.now += DC_MS;
@@ -146,7 +142,7 @@ static void a_child_that_asks_for_nothing_more_counts_no_longer(void)
     other.flags = seq == 99 ? DC_FLAG_LAST : 0;
     assert(ask(&b, 1, &other) == 1);
     look(&b.tx[0], &seen);
-    assert(seen.h.lag < 64 && seen.h.flags == other.flags);
+    assert(seen.h.lag == 0 && seen.h.flags == other.flags);
     b.now += DC_MS;
     answer(&b, 7, 1, seq, 0, 1000);
   }
@@ -157,7 +153,7 @@ static void a_child_that_asks_for_nothing_more_counts_no_longer(void)
     b.now += DC_MS;
     answer(&b, 7, 1, seq, 0, 1000);
   }
-  assert(seen.h.lag == 255);
+  assert(seen.h.lag == dc_lag_code(39));
   bench_close(&b);
 }
 
@@ -183,24 +179,20 @@ static void one_interest_makes_no_slowest_child(void)
   bench_close(&b);
 }
 
-static void a_child_that_told_of_one_out_of_a_store_and_fell_silent_counts_no_more(void)
+static void a_child_that_told_of_a_slow_one_and_fell_silent_counts_for_a_moment(void)
 {
   struct bench b;
   struct dc_node_cfg cfg = a_switch();
   bench_open(&b, &cfg);
-  for (uint32_t seq = 0; seq < 40; seq++) { /* answers wait for tokens at the source, all but the first */
-    child_asks(&b, 1, 1, seq, 0);
-    b.now += seq == 0 ? DC_US : 100 * DC_MS;
-    answer(&b, 7, 1, seq, 0, 1000);
-  }
   struct asking below = from_child(3, 1, 40);
-  below.lag = 255;
+  below.lag = dc_lag_code(30);
   for (; below.seq < 42; below.seq++, b.now += 5 * DC_MS)
-    ask(&b, 3, &below); /* sixteen such gaps are longer than what is out may be silent */
-  assert(told_by(&b, 42) == 255);
-  b.now += 46 * DC_MS; /* what is out misses, and is heard of soon */
-  told_by(&b, 43);
-  assert(told_by(&b, 44) < 128); /* where it is itself, and no more */
+    ask(&b, 3, &below);
+  assert(told_by(&b, 42) == 31);
+  b.now += 100 * DC_MS;
+  assert(told_by(&b, 43) == 32);
+  b.now += 50 * DC_MS;
+  assert(told_by(&b, 44) == 0);
   bench_close(&b);
 }
 
@@ -292,12 +284,12 @@ static void of_ports_that_it_does_not_have_nothing_is_known(void)
 int main(void)
 {
   the_lag_of_the_slowest_child_travels_up();
-  of_an_empty_store_no_child_is_behind();
-  a_lag_is_a_part_of_what_the_store_can_hold();
+  the_slowest_child_tells_of_no_lag();
+  an_interest_says_what_store_there_really_is();
   a_child_that_asks_for_nothing_more_counts_no_longer();
   a_child_that_falls_silent_counts_for_a_moment();
   one_interest_makes_no_slowest_child();
-  a_child_that_told_of_one_out_of_a_store_and_fell_silent_counts_no_more();
+  a_child_that_told_of_a_slow_one_and_fell_silent_counts_for_a_moment();
   what_is_asked_for_again_says_where_a_child_is();
   a_restart_gives_every_packet_back();
   a_wrong_configuration_is_named();

@@ -1,4 +1,4 @@
-/* The source at its bounds: rates, bursts, queues, and the table by which what waits is found. */
+/* The source at its bounds: rates, bursts, queues, the table by which what waits is found; and what it tells a rule. */
 #include <stdio.h>
 
 #include "sources.h"
@@ -67,11 +67,56 @@ static void numbers_with_one_place_in_the_table_are_told_apart(void)
   free(s);
 }
 
+static void asks(dc_source *s, dc_time now, uint32_t seq, uint32_t lag, uint32_t cache, const struct dc_segment *ret)
+{
+  struct dc_header h = {.type = DC_TYPE_INTEREST,
+                        .tree = 1,
+                        .seq = seq,
+                        .stops = 1,
+                        .lag = dc_lag_code(lag),
+                        .cache = dc_cache_code(cache)};
+  dc_source_handle(s, now, &h, ret);
+}
+
+/* Of all children: how many numbers the slowest has not asked for, and the least store. Sent or not makes no difference. */
+static void a_rule_learns_of_the_slowest_and_of_the_least_store(void)
+{
+  said = 1000000000;
+  dc_source *s = make_with(&rule, said, 1, 0, 100000);
+  dc_time now = 1000;
+  for (uint32_t seq = 0; seq < 30; seq++, now += 100 * DC_US) {
+    asks(s, now, seq, 0, 128 * 1024, &to_a);
+    assert(learnt.lag == (seq == 0 ? 0 : 1) && learnt.depth == (seq == 0 ? 128 * 1024 : 64 * 1024) / 1250);
+    asks(s, now, seq, 0, 64 * 1024, &to_b);
+    assert(learnt.lag == 0 && learnt.depth == 64 * 1024 / 1250);
+    if (seq % 2 == 0)
+      dc_source_poll(s, now, tx, CAP);
+  }
+  while (dc_source_poll(s, now += DC_MS, tx, CAP) > 0)
+    ;
+  for (uint32_t seq = 30; seq < 50; seq++, now += 100 * DC_US) {
+    asks(s, now, seq, 0, 128 * 1024, &to_a); /* the other one stands still */
+    assert(learnt.lag == seq - 29);
+  }
+  asks(s, now, 30, 10, 64 * 1024, &to_b); /* it goes on, and tells of one that is behind it */
+  assert(learnt.lag == 49 - 30 + 10);
+  now += 151 * DC_MS;
+  asks(s, now, 50, 0, 128 * 1024, &to_a); /* it waits for an answer: it counts, however long it is silent */
+  assert(learnt.lag == 50 - 30 + 10);
+  while (dc_source_poll(s, now += DC_MS, tx, CAP) > 0)
+    ;
+  now += 151 * DC_MS;
+  asks(s, now, 51, 0, 128 * 1024, &to_a); /* now it does not */
+  assert(learnt.lag == 0 && learnt.depth == 128 * 1024 / 1250);
+  free(s);
+}
+
 int main(void)
 {
   no_rate_and_no_burst_is_above_its_bound();
   duplicates_beyond_their_queue_are_refused_and_the_others_answered();
   numbers_with_one_place_in_the_table_are_told_apart();
+  a_rule_learns_of_the_slowest_and_of_the_least_store();
   puts("source's bounds ok");
   return 0;
 }

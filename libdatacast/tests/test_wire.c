@@ -265,6 +265,17 @@ static void paths(void)
   }
 }
 
+static void lag_codes(void)
+{
+  assert(dc_lag_code(UINT32_MAX) == 255 && dc_lag_packets(255) == 8032);
+  for (uint32_t code = 0; code < 256; code++) {
+    uint32_t n = dc_lag_packets((uint8_t)code);
+    assert(dc_lag_code(n) == code && (code > 32 || n == code));
+    assert(code == 0 || dc_lag_code(n - 1) == code - 1); /* rounded down */
+    assert(code == 0 || (n - dc_lag_packets((uint8_t)(code - 1)) - 1) * 32 <= n);
+  }
+}
+
 static size_t route(uint8_t *p, size_t cap, const struct dc_stop *stop, unsigned n)
 {
   size_t at = 0;
@@ -393,6 +404,7 @@ int main(int argc, char **argv)
   every_drop_has_a_name_of_its_own();
   a_header_needs_what_its_length_says();
   cache_codes();
+  lag_codes();
   paths();
   a_route_leads_from_stop_to_stop_and_ends_at_the_source();
   a_stop_is_written_only_where_it_fits();

@@ -70,8 +70,7 @@ control Interest(inout headers_t hdr, inout metadata_t meta) {
             if (hdr.datacast.more != 0) {
                 CLONE_FOR_THE_REST;
             }
-            measure_lag.apply(hdr.datacast.lag, seq + (bit<32>)hdr.datacast.more, hdr.datacast.flags,
-                              hdr.datacast.cache, fresh, meta, lag);
+            measure_lag.apply(hdr.datacast.lag, seq + (bit<32>)hdr.datacast.more, hdr.datacast.flags, fresh, meta, lag);
             capacity.apply(hdr.datacast.cache, meta, bytes);
             in_store.apply(seq, bytes, nocache, meta, stored, hit);
             if (hit == 1) {
@@ -129,6 +128,7 @@ control Interest(inout headers_t hdr, inout metadata_t meta) {
                         hdr.datacast.stops = hdr.datacast.stops - 1;
                         hdr.datacast.length = meta.node.body;
                         hdr.datacast.lag = lag;
+                        hdr.datacast.cache = hdr.datacast.cache > STORE_CODE ? STORE_CODE : hdr.datacast.cache;
                         hdr.datacast.more = 0;
                         meta.node.way = fwd;
                         meta.node.sends = 1;
@@ -150,7 +150,6 @@ control Data(inout headers_t hdr, inout metadata_t meta) {
     Waiting() waiting;
     EndWaiting() end_waiting;
     Keep() keep;
-    Newest() newest;
     COUNTER("node_data_events", events, EVENTS);
 
     apply {
@@ -188,7 +187,6 @@ control Data(inout headers_t hdr, inout metadata_t meta) {
                     if (entry.store == 1) {
                         events.count(EVENT_STORED);
                         keep.apply(hdr, meta);
-                        newest.apply(hdr.datacast.seq, hdr.datacast.length, meta);
                     }
                 }
                 READ(child_count, meta.node.tree, count);

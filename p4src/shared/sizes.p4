@@ -16,6 +16,7 @@ const bit<16> ETHERTYPE_LLDP = 0x88cc; // IEEE 802.1AB
 #define NODE_PIECES 35        // of one packet, and a last one that is shorter
 const bit<16> PIECES_MAX = 9215; // so many bytes are read as pieces; longer data is passed on and not stored
 const bit<32> STORE_BYTES = 131072; // a tree's store at most
+const bit<8> STORE_CODE = 0x50; // the same as interests say it
 
 // Those of the core (libdatacast/include/datacast/limits.h; tests/p4 compares).
 const bit<16> ROUTE_MAX = 1024;

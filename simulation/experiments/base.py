@@ -143,6 +143,10 @@ class Setting:
         """The transport's configuration, as an agent makes it of `product` (host_agent/params.c)."""
         return TreeConfig.of(self.product(others, hops, frame, share))
 
+    def store(self, others: int = 0) -> int:
+        """Bytes of a content store: the first of the given sizes, or what a master asks for."""
+        return self.cache[0] if self.cache else self.product(others).cache_bytes
+
     def with_(self, **changes: Any) -> Setting:
         """A copy with some fields changed."""
         return replace(self, **changes)

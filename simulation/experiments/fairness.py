@@ -31,7 +31,7 @@ def _group(
     sim: Simulation, s: Setting, receivers: list[str], start: int, stop: int, arcs: networks.Arcs, others: int = 0
 ) -> Span:
     size = int(s.rate * (stop - start) / SECOND / 8 * 1.05)  # more than the link carries until then
-    group = sim.group(s.source, receivers, size, s.piece, (s.cache or (128 * 1024,))[0])
+    group = sim.group(s.source, receivers, size, s.piece, s.store(others))
     group.tree(arcs, s.tree(others))
     group.assign()
     group.schedule(start, stop)

@@ -157,8 +157,8 @@ def build(s: Setting, c: Cell) -> Dumbbell:
             last = i == 0 and name == names[-1]
             sim.cable("b", name, rate // c.slow if last else rate, s.delay, c.queue)
         size = int(rate * (c.end - i * c.step) / SECOND / 8 * 1.1) + 10**6  # more than it can carry until it stops
-        group = sim.group(f"s{i}", names, size, s.piece, (s.cache or (128 * 1024,))[0])
         others = c.groups - 1 - i if c.order == "reversed" else i
+        group = sim.group(f"s{i}", names, size, s.piece, s.store(others))
         group.tree([("a", f"s{i}"), ("b", "a")] + [(name, "b") for name in names], s.tree(others, hops=3))
         group.assign()
         group.schedule(i * c.step, c.stop(i))

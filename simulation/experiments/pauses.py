@@ -27,7 +27,7 @@ def run_once(s: Setting, seed: int, shortest: int, longest: int, every: int, any
         (sim.host if child in receivers else sim.switch)(child)
         sim.cable(parent, child, s.rate, s.delay, s.queue)
     size = int(s.rate * s.seconds / 8)
-    group = sim.group("src", receivers, size, s.mtu - 50, (s.cache or (128 * 1024,))[0])
+    group = sim.group("src", receivers, size, s.mtu - 50, s.store())
     group.tree(arcs, s.tree(hops=3))
     group.assign()
     group.schedule()

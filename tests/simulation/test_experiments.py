@@ -93,7 +93,7 @@ def test_every_experiment_says_what_masters_hand_out_and_what_it_overrides():
 
 def test_ten_groups_share_fairly_by_what_the_control_plane_gives():
     for row in run("figure13a", seconds=2.0).rows:
-        assert row["jain"] >= 0.999 and row["sum_mbps"] >= 0.999e3
+        assert row["jain"] >= 0.995 and row["jain_settled"] >= 0.9999 and row["sum_mbps"] >= 0.999e3
 
 
 def test_neither_side_starves_beside_tcp():
@@ -104,7 +104,14 @@ def test_neither_side_starves_beside_tcp():
 
 @pytest.mark.parametrize(
     "cell",
-    [Cell(2, queue=20), Cell(4, slow=10), Cell(1, 1), Cell(10), Cell(10, order="reversed"), Cell(weights=(1, 2, 4, 0))],
+    [
+        Cell(2, queue=20),
+        Cell(4, slow=10),
+        Cell(1, 1, kind="tcp"),
+        Cell(10),
+        Cell(10, order="reversed"),
+        Cell(weights=(1, 2, 4, 0)),
+    ],
 )
 def test_cells_of_the_matrix_that_are_good_stay_so(cell):
     assert good(row := run_cell(Setting(), cell)) and not row["problem"], row

@@ -22,15 +22,13 @@ struct dc_cc_params {
 struct dc_cc_event {
   bool duplicate; /* asks for what was already sent */
   bool retx;
-  uint8_t lag;       /* header field: how near the slowest child is to falling out of a cache */
+  uint32_t lag;      /* so many of the numbers asked for the slowest has not asked for yet */
   uint32_t seq;      /* its position: of a duplicate among the numbers sent; else that of the newest one asked for */
-  uint32_t behind;   /* of a duplicate: how many were sent from it on; 0 for what was not sent yet */
-  uint32_t queued;   /* interests that wait for tokens, this one included */
   uint32_t next_seq; /* how many numbers were sent so far */
   uint32_t depth;    /* packets that the caches this interest asks for hold (C / packet), at least 1 */
 };
 
-#define DC_CC_STATE 320 /* bytes a rule may keep */
+#define DC_CC_STATE 384 /* bytes a rule may keep */
 
 struct dc_cc_ops {
   const char *name;
@@ -41,8 +39,8 @@ struct dc_cc_ops {
   void (*tick)(void *state, dc_time now); /* called at or after next_tick; may come late and then catches up */
   dc_time (*next_tick)(const void *state);
   uint64_t (*rate)(const void *state); /* bit/s */
-  uint8_t (*told)(void *state,
-                  uint64_t limit); /* what the path holds, for receivers (DC_FLAG_PATH); NULL: never told */
+  /* What the path holds, for receivers (DC_FLAG_PATH), from the packet on before which `sent` were sent; NULL: never told. */
+  uint8_t (*told)(void *state, uint32_t sent, uint64_t limit);
 };
 
 extern const struct dc_cc_ops dc_cc_datacast; /* r <- r/2 on a duplicate, r <- r + delta after T without one */

@@ -10,7 +10,7 @@
  *   4..7   tree id
  *   8..11  sequence number
  *   12     interest: number of stops in the route; data: 0
- *   13     interest: lag, how near the slowest child below is to falling out of a cache (0 none, 255 out); data: 0
+ *   13     interest: lag, how far the slowest below is behind this interest (dc_lag_packets); data: 0
  *   14     interest: cache code, the content store C this tree asks for (0: the node's default); data: 0
  *   15     interest: how many numbers after seq it asks for as well, 0..63; otherwise 0
  * A frame may be longer than its length says (Ethernet pads to 60 bytes); what follows is ignored.
@@ -88,6 +88,10 @@ void dc_ether_write(uint8_t *p, const uint8_t dst[6], const uint8_t src[6], uint
  * 8 KB, 32 KB, 128 KB, 512 KB and 2,048 KB are exact; others round down by at most 1/17. */
 uint8_t dc_cache_code(uint64_t bytes);
 uint64_t dc_cache_bytes(uint8_t code);
+
+/* An interest's lag: packets as a code, rounded down; exact below 32, to a 32nd of it above; 8,032 at most. */
+uint8_t dc_lag_code(uint32_t packets);
+uint32_t dc_lag_packets(uint8_t code);
 
 /* Packets that the path from the source holds, in the flags of data (DC_FLAG_PATH): 0 is 16 and fewer, or not known, then 32
  * to 4,096, each at most a half more than the one before. For at least so many. */
