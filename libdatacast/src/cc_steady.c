@@ -14,12 +14,13 @@ enum mode {
 };
 
 enum {
-  ALONE = 4,    /* packets that the slowest may be behind by chance */
-  STALE = 8,    /* levels of a tree, each of which tells of the packet before */
-  SPAN = 8,     /* packets of the slowest receiver that tell its rate; twice as many the first time */
-  STEPS = 4,    /* changes of credits that receivers may not have heard of yet */
-  CREDITS = 16, /* w, where it is not known */
-  CREEP = 16,   /* a front that waits goes on at such a part of R */
+  ALONE = 4,     /* packets that the slowest may be behind by chance */
+  STALE = 8,     /* levels of a tree, each of which tells of the packet before */
+  SPAN = 8,      /* packets of the slowest receiver that tell its rate; twice as many the first time */
+  STEPS = 4,     /* changes of credits that receivers may not have heard of yet */
+  CREDITS = 16,  /* w, where it is not known */
+  RECOVERY = 10, /* rounds that losses go on for where another flow has overfilled the queue */
+  CREEP = 16,    /* a front that waits goes on at such a part of R */
   RESTS = 10
 };
 
@@ -57,9 +58,10 @@ struct state {
   int64_t round_excess;
   uint32_t cut_sent;
   uint8_t mode, told, next, probe;
-  bool alone; /* nobody was behind in this round */
-  bool whole; /* the mode was START all through it */
-  bool edge;  /* the measurement began when the slowest got something */
+  uint8_t calm; /* rounds since the recovery began */
+  bool alone;   /* nobody was behind in this round */
+  bool whole;   /* the mode was START all through it */
+  bool edge;    /* the measurement began when the slowest got something */
 };
 
 _Static_assert(sizeof(struct state) <= DC_CC_STATE, "state of cc=steady");
@@ -108,7 +110,8 @@ static uint64_t clamped(const struct state *s, uint64_t rate) { return clamp(s, 
 static void start(void *state, dc_time now, const struct dc_cc_params *p)
 {
   struct state *s = state;
-  *s = (struct state){.p = *p, .tick = now, .depth = 1, .begun = now, .probe = 1, .alone = true, .whole = true};
+  *s = (struct state){
+      .p = *p, .tick = now, .depth = 1, .begun = now, .probe = 1, .calm = RECOVERY, .alone = true, .whole = true};
   s->p.credits = p->credits != 0 ? p->credits : CREDITS;
   for (unsigned i = 0; i < STEPS; i++)
     s->step[i].w = s->p.credits;
@@ -261,7 +264,8 @@ static void measure(struct state *s, dc_time now)
   measure_from(s, now);
 }
 
-/* As Cubic does: a little lower, quickly back to where it was lost, then slowly on. */
+/* As Cubic does: a little lower, quickly back to where it was lost, then slowly on. All losses of a recovery together cost no
+ * more than half: TCP, whose queue that is, answers them once. */
 static void lost(struct state *s, dc_time now, uint32_t seq)
 {
   bool over = excess(s) > (int64_t)target_of(s);
@@ -271,10 +275,15 @@ static void lost(struct state *s, dc_time now, uint32_t seq)
   s->cut_sent = s->sent;
   if (over && lag_of(s) >= ALONE)
     return; /* its own queue, not that of all */
-  s->ceiling = s->base < s->rate || over ? s->base : s->rate;
-  if (s->limit != 0 && s->limit < s->ceiling)
-    s->ceiling = s->limit; /* a part of what is not sent drains no queue */
-  s->most = clamp(s, s->ceiling / 10 * 7);
+  if (s->calm >= RECOVERY || s->mode == START) {
+    s->calm = 0;
+    s->ceiling = s->base < s->rate || over ? s->base : s->rate;
+    if (s->limit != 0 && s->limit < s->ceiling)
+      s->ceiling = s->limit; /* a part of what is not sent drains no queue */
+    s->most = s->ceiling;
+  }
+  uint64_t less = s->most / 10 * 7, half = s->ceiling / 2;
+  s->most = clamp(s, less > half ? less : half);
   s->probe = 1;
   if (s->mode == START) {
     s->mode = FOLLOW;
@@ -314,6 +323,8 @@ static void end_round(struct state *s, dc_time now)
            reno = per_second(s, 1, took > 0 ? took : 1);
   s->most = clamp(s, s->most + (off > reno ? off : reno));
   tell(s);
+  if (s->calm < RECOVERY)
+    s->calm++;
   s->begun = now;
   s->round = s->sent;
   s->round_front = s->front;

@@ -188,8 +188,8 @@ def test_groups_must_agree_one_by_one_and_not_by_their_sum() -> None:
 
 
 def test_each_group_has_in_ns3_what_it_has_in_ours() -> None:
-    """With what masters and the scheduler hand out: weights 1:2:4 and one in the background, and ten groups."""
-    for cell in ("weights=1:2:4:0", "order=reversed"):
-        result = witness("matrix", Setting(only=cell), quiet)
-        assert len(result.rows) == 1 and result.rows[0]["agree"], result.rows
-        assert len(result.rows[0]["ns3_each"]) in (4, 10)
+    """With what masters and the scheduler hand out: weights 1:2:4 and one in the background, and ten groups, of which
+    the last to start still takes what the others lost then."""
+    for cell, groups, most in (("weights=1:2:4:0", 4, 0.01), ("order=reversed", 10, 0.015)):
+        (row,) = witness("matrix", Setting(only=cell), quiet).rows
+        assert len(row["ns3_each"]) == groups and abs(row["each_difference"]) <= most, row
