@@ -252,7 +252,7 @@ class Crew:
                 log.warning("group %s: %s does not answer and is set aside", self.group, member.name)
                 member.aside, member.sends = True, False
             elif not result.ok:
-                member.fail(result.code or "error", result.why)
+                member.refused(result)
         self.check_source()
         if all(m.state == "failed" for m in self.receivers):
             errors = few((f"{m.name}: {m.error['message']}" for m in self.receivers if m.error), by="; ")
@@ -303,7 +303,7 @@ class Crew:
                 if not member.final:  # some have said meanwhile that they are done
                     member.state = "open"
             elif member.role == "source":
-                member.fail(answer.code or "error", answer.why)
+                member.refused(answer)
             else:
                 self.suspect(member)
         self.check_source()
@@ -542,7 +542,7 @@ class Crew:
         if opened.code in ("busy", "walking", "unreachable"):  # with what it has of the file
             raise SignallingError(opened.error, what=member.name)
         if not opened.ok:
-            member.fail(opened.code or "error", opened.why)
+            member.refused(opened)
             self._wake()
             return
         member.opened = True

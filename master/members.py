@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from .answers import TreeCounts
+from .answers import Answer, TreeCounts
 from .requests import Assign, Cut, Digest, Entry
 
 COUNTED = ("seq", "low", "bytes", "credits", "data", "duplicates", "interests", "retransmitted", "srtt_us")
@@ -142,6 +142,10 @@ class Member:
     def asked(self, tree: int) -> int:
         """By now it may have asked for every number of a tree below that: since it told, as many as it has credits."""
         return (self.seq(tree) or 0) + (self.trees.of(tree, "credits") or 0)
+
+    def refused(self, answer: Answer) -> None:
+        """It has refused an order, and says why."""
+        self.fail(answer.code or "error", answer.why)
 
     def fail(self, code: str, message: str) -> None:
         self.sends = False
