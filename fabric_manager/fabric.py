@@ -325,7 +325,7 @@ class Fabric:
             node.last_n = max(node.last_n, message["n"])  # `ports` tells what became of it
         node.registered, node.seen, node.silent, node.session = True, True, False, session
         node.addr = addr if isinstance(addr, str) else None
-        node.pid, node.instance = pid if isinstance(pid, int) else None, instance
+        node.pid, node.instance = pid if _is_count(pid) else None, instance
         node.version = _text(message.get("version"))
         node.control = _text(message.get("control"))
         if _is_count(message.get("msd")) and message["msd"] > 0:
@@ -503,7 +503,7 @@ def _is_port(value: Any) -> bool:
 
 
 def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63
 
 
 def _text(value: Any) -> str | None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from small import star
 
 from datacast.fabric_manager.api import topology
@@ -44,6 +44,8 @@ MESSAGES = st.one_of(
     st.fixed_dictionaries({"type": field("heartbeat", "goodbye").filter(lambda v: isinstance(v, str))}),
 )  # fmt: skip
 
+REGISTER = {"type": "register", "node": "h0", "kind": "host", "addr": "10.0.0.1:7600"}
+
 
 class Writer:
     """Of asyncio's StreamWriter, what the registry uses."""
@@ -60,6 +62,8 @@ class Writer:
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 2), MESSAGES), max_size=12))
+@example([(0, REGISTER | {"pid": True})])
+@example([(0, REGISTER), (0, {"type": "heartbeat", "t_ns": 10**400})])
 def test_every_message_is_taken_or_refused_with_a_reason(script: list[tuple[int, dict[str, Any]]]) -> None:
     fabric, changes = Fabric(star(2)), []
     registry = Registry(fabric, changes.append)
