@@ -47,7 +47,7 @@ RUN_OPTIONS = $(if $(FILE),--file $(FILE),--size $(SIZE)) $(if $(FROM),--from $(
   $(if $(TREES),--trees $(TREES)) $(if $(CACHE),--cache $(CACHE)) $(if $(CREDITS),--credits $(CREDITS)) \
   $(if $(DELTA),--delta $(DELTA)) $(if $(SEED),--seed $(SEED))
 
-.PHONY: analyze analyzed audit coverage coverage-services format docs docs-links packages test-packages test-image help setup build binaries demo lab test test-c c-tests test-py test-quick test-faults lint constants clean bench-lab figures bench-failures bench-path bench-peers mutants power-loss kills clockwork clockwork-bugs test-costs test-long
+.PHONY: analyze analyzed audit coverage coverage-services format docs docs-links packages test-packages test-image help setup build binaries demo lab test test-c c-tests test-py test-quick test-faults lint constants clean bench-lab figures bench-failures bench-path bench-peers draws mutants power-loss kills clockwork clockwork-bugs test-costs test-long
 
 ifndef V
 .SILENT:
@@ -177,6 +177,8 @@ $(BUILD)/tools/versitygw:
 	@if ! command -v go >/dev/null; then echo "there is no Go to build it with (Debian's golang-go, or a newer one)"; \
 	  else GOBIN=$(abspath $(@D)) go install -p 2 $(VERSITYGW) 2>$@.log || tail -n 1 $@.log; fi
 
+# Sets are in the same order in every run.
+test-py test-quick test-costs: export PYTHONHASHSEED := 0
 test-py: build
 	@$(AGAIN) $(TEST_PROGRAMS)
 ifeq ($(JOBS),1)
@@ -194,8 +196,9 @@ test-quick: build ## what needs neither root nor a lab
 	@nice -n 5 $(PY) -m pytest -q -m "not root and not lab" $(PYTEST_OPTIONS)
 
 # Hours in parts, seeded by the day's number. What a part said stands in build/long, with a file when it is done on a revision.
-LONG = campaigns clockwork clockwork-bugs power-loss listed mutants fuzz faults
+LONG = draws campaigns clockwork clockwork-bugs power-loss listed mutants fuzz faults
 DAY := $(shell echo $$(($$(date +%s) / 86400)))
+LONG_draws = draws
 LONG_campaigns = sim FIRST=$(DAY)000000 SEEDS=200000
 LONG_clockwork = clockwork SEEDS=$(DAY)0000:$(DAY)9999
 LONG_clockwork-bugs = clockwork-bugs
@@ -206,7 +209,7 @@ LONG_fuzz = fuzz TIME=600
 LONG_faults = test-faults
 REVISION = $(shell git rev-parse --short=10 HEAD)
 LONG_DONE = $(foreach part,$(or $(ONLY),$(LONG)),$(BUILD)/long/$(REVISION)-$(part))
-test-long: build ## campaigns, clockwork, power cuts, mutants, fuzzing, fault matrix: hours; goes on where it stopped: ONLY=fuzz
+test-long: build ## draws, campaigns, clockwork, power cuts, mutants, fuzzing, fault matrix: hours; goes on where it stopped: ONLY=fuzz
 	@$(MAKE) --no-print-directory -k $(LONG_DONE); cat $(LONG_DONE)
 
 $(BUILD)/long/$(REVISION)-%:
@@ -253,6 +256,10 @@ coverage-services: build ## lines and branches of the services that tests reach:
 mutants: build ## one-line changes that tests should notice, resumable: N=300 SEED=1 PART=core TREES=2, LISTED=1, AGAIN_ONLY=1
 	@nice -n 10 $(PY) tests/mutants/run.py --count $(or $(N),300) --seed $(or $(SEED),1) $(if $(PART),--part $(PART)) \
 	  $(if $(LISTED),--listed) $(if $(AGAIN_ONLY),--again) --trees $(or $(TREES),$(shell nproc))
+
+DRAWING = $(shell grep -rlE 'from drawing|@given' tests --include='test_*.py')
+draws: build ## input that tests make up, drawn by chance where every other run draws the same: TIMES=50
+	@DATACAST_DRAWS=$(or $(TIMES),50) PYTHONHASHSEED=random nice -n 10 $(PY) -m pytest -q -n $(shell nproc) --timeout 7200 $(DRAWING)
 
 power-loss: build ## ten thousand seeded losses of power under store, files and certificates: CUTS=10000
 	@DATACAST_CUTS=$(or $(CUTS),10000) $(PY) -m pytest -q --timeout 3600 tests/powerloss

@@ -8,10 +8,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import hypothesis
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+import drawing
 import left_over
 import skips
 
@@ -23,8 +23,7 @@ RERUN_LINES = 40
 ROWS = skips.read()
 
 gc.set_threshold(50_000, 20, 100)  # looking for more than goes with each test took a tenth of their processor
-hypothesis.settings.register_profile("datacast", deadline=None)
-hypothesis.settings.load_profile("datacast")  # a busy machine stands still for longer than any deadline
+drawing.register()
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -1,12 +1,8 @@
-"""The REST API fuzzed from its own description: whatever is sent, no answer is a 5xx and all are as described.
-
-DATACAST_FUZZ_EXAMPLES sets how many requests each operation gets, DATACAST_FUZZ_SEED another course of them.
-"""
+"""The REST API fuzzed from its own description: whatever is sent, no answer is a 5xx and all are as described."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -14,7 +10,8 @@ from typing import Any
 import httpx
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from drawing import TIMES, examples
+from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (
@@ -30,8 +27,7 @@ from datacast.services import tokens
 from datacast.services.service import HttpServer, listen
 from lab import lab
 
-EXAMPLES = int(os.environ.get("DATACAST_FUZZ_EXAMPLES", "20"))
-SEED = int(os.environ.get("DATACAST_FUZZ_SEED", "1"))
+pytestmark = pytest.mark.timeout(300 * max(TIMES, 1))
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 OPERATIONS = sorted(
     (method.upper(), path)
@@ -88,10 +84,8 @@ def test_no_request_breaks_the_controller(
     if mode == "negative" and not (operation.path_parameters or operation.query or operation.body):
         return  # nothing that could be wrong
 
-    @seed(SEED)
     @settings(
-        max_examples=EXAMPLES,
-        deadline=None,
+        max_examples=examples(20),
         database=None,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),

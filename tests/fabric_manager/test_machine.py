@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from drawing import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -202,7 +203,7 @@ EVENTS = st.one_of(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400))
 @given(st.lists(EVENTS, max_size=30))
 def test_whatever_comes(events: list[tuple]) -> None:
     """Epochs only rise; who has a group was given it; what has ended stays so until it is resumed."""

@@ -7,6 +7,7 @@ from itertools import pairwise
 import highspy
 import numpy as np
 import pytest
+from drawing import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -85,7 +86,7 @@ def most_for(group, capacity, trees, most, floors) -> float:
 
 
 @given(fabrics())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 def test_no_group_can_have_more_without_taking_from_one_that_has_no_more_than_it(fabric):
     capacity, trees, weight, most = fabric
     groups = len(weight)
@@ -101,7 +102,7 @@ def test_no_group_can_have_more_without_taking_from_one_that_has_no_more_than_it
 
 
 @given(fabrics(trees_most=1))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 def test_filling_one_tree_per_group_gives_the_same_as_the_linear_programs(fabric):
     capacity, trees, weight, most = fabric
     rate = fill(capacity, trees, weight, most)
@@ -111,7 +112,7 @@ def test_filling_one_tree_per_group_gives_the_same_as_the_linear_programs(fabric
 
 
 @given(fabrics())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 def test_every_tree_gets_something_and_no_group_pays_more_than_a_little_for_it(fabric):
     capacity, trees, weight, most = fabric
     groups = len(weight)
@@ -124,7 +125,7 @@ def test_every_tree_gets_something_and_no_group_pays_more_than_a_little_for_it(f
 
 
 @given(fabrics(), st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 def test_a_promise_is_kept_where_the_links_have_it(fabric, data):
     capacity, trees, weight, most = fabric
     groups = len(weight)
@@ -225,7 +226,7 @@ def test_what_a_change_does_not_touch_is_not_computed_again():
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 def test_changes_one_by_one_lead_to_what_all_at_once_gives(data):
     nodes = "abcd"
     arcs = [(u, v) for u in nodes for v in nodes if u != v]

@@ -6,6 +6,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 import pytest
+from drawing import examples
 from hypothesis import example, given, settings
 from small import star
 
@@ -60,7 +61,7 @@ class Writer:
         self.answers += self.decoder.feed(data)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(st.lists(st.tuples(st.integers(0, 2), MESSAGES), max_size=12))
 @example([(0, REGISTER | {"pid": True})])
 @example([(0, REGISTER), (0, {"type": "heartbeat", "t_ns": 10**400})])

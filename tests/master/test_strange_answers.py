@@ -8,6 +8,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 import pytest
+from drawing import examples
 from hypothesis import given, settings
 
 from datacast.master.answers import Answer
@@ -59,7 +60,7 @@ async def _ask(answers: list[bytes]) -> tuple[Any, list[Any]]:
     return result, strays
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(st.lists(MESSAGE.map(framing.encode) | st.binary(max_size=12), max_size=4))
 def test_whatever_an_agent_answers_the_request_ends(answers: list[bytes]) -> None:
     result, strays = asyncio.run(_ask(answers))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from drawing import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_manager import World, ring
@@ -71,7 +72,7 @@ def all_links(sessions: dict[str, Session]) -> set[Any]:
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 def test_cables_kept_by_changes_are_those_that_all_ports_show(data: st.DataObject) -> None:
     config = ring(5, appliance=False)
     for switch in config["switches"]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from datacast.origins.dealing import POLICIES, Dealing, DealingError
@@ -14,7 +14,6 @@ from datacast.origins.ranges import Range, head, joined, pieces
 SHARED = [policy for policy in POLICIES if policy != "flat"]
 
 
-@settings(deadline=None)
 @given(st.sampled_from(SHARED), st.integers(0, 3000), st.integers(1, 9), st.integers(0, 1 << 30))
 def test_every_piece_is_fetched_once_though_fetchers_fail_go_and_come(policy, total, count, seed):
     rng = random.Random(seed)

@@ -7,7 +7,7 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from datacast.origins.dealing import Dealing, DealingError
@@ -15,7 +15,6 @@ from datacast.origins.exchange import Exchange, packed, runs_of, unpacked
 from datacast.origins.ranges import Range, added, common, pieces, without
 
 
-@settings(deadline=None)
 @given(st.integers(0, 1500), st.integers(1, 5), st.integers(0, 1 << 30))
 def test_every_piece_comes_once_though_connections_fail_and_go(total, origins, seed):
     rng = random.Random(seed)
@@ -158,7 +157,6 @@ def test_reports_that_fit_nothing_are_refused(wrong):
         wrong(exchange)
 
 
-@settings(deadline=None)
 @given(st.sampled_from(["steal", "robber", "mob"]), st.integers(1, 400), st.integers(1, 5), st.integers(0, 1 << 30))
 def test_dealing_from_parts_gives_every_held_piece_once(policy, total, count, seed):
     rng = random.Random(seed)
@@ -194,7 +192,6 @@ def test_dealing_from_parts_gives_every_held_piece_once(policy, total, count, se
     assert seen == [1] * total
 
 
-@settings(deadline=None)
 @given(st.sets(st.integers(0, 60)), st.sets(st.integers(0, 60)), st.integers(0, 50), st.integers(1, 10))
 def test_ranges_meet_and_part_as_sets_do(ours, theirs, first, count):
     def listed(numbers):

@@ -5,6 +5,7 @@ import random
 
 import networkx as nx
 import pytest
+from drawing import examples
 from helpers import check_routes, group
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -24,7 +25,7 @@ def line(n: int, **switch) -> nx.Graph:
     )
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(80), suppress_health_check=list(HealthCheck))
 @given(
     spec=st.sampled_from(
         ["fattree:4,3", "bcube:4,1", "leafspine:4,8,6,4", "jellyfish:16,3,2,3", "fattree:4,4", "torus:5,2"]
@@ -100,7 +101,7 @@ def test_interests_meet_above_a_branch_that_cannot_cache_at_the_source_itself_if
     check_routes(g, found, routes(found := steiner_trees(g, "0.0", receivers)), "0.0", receivers)
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(120), suppress_health_check=list(HealthCheck))
 @given(
     spec=st.sampled_from(["fattree:4,3", "bcube:4,1", "leafspine:4,8,6,4", "jellyfish:16,3,2,3", "torus:4,2"]),
     absent=st.floats(0, 1),
@@ -117,7 +118,7 @@ def test_a_group_works_whatever_appliances_are_absent(spec, absent, size, seed):
     check_routes(g, found, routes(found), source, receivers)
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(80), suppress_health_check=list(HealthCheck))
 @given(
     spec=st.sampled_from(["fattree:4,3", "bcube:4,1", "leafspine:4,8,6,4", "jellyfish:16,3,2,3", "bcube:3,2"]),
     size=st.integers(1, 8),

@@ -5,6 +5,7 @@ import random
 
 import networkx as nx
 import pytest
+from drawing import examples
 from helpers import break_links, check_routes, check_trees, digraph, group, max_flow
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -44,7 +45,7 @@ SMALL = [
     "jellyfish:12,3,2,5",
 ]
 FORWARDING = ("bcube", "torus", "hypercube")
-PROFILE = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+PROFILE = settings(max_examples=examples(150), suppress_health_check=list(HealthCheck))
 
 
 def trees_or_rest(g, source, receivers, **options):

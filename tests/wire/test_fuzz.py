@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from drawing import examples
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -116,7 +117,7 @@ def test_an_interest_reaches_the_source_over_every_waypoint(stops: list[wire.Sto
     assert header.stops == 1 and wire.decode_route(rest) == stops[-1:]
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.lists(st.tuples(st.integers(0, 5), st.binary(max_size=120), st.booleans()), max_size=20))
 def test_random_frames_are_counted_and_give_no_more_than_they_should(frames: list[tuple[int, bytes, bool]]) -> None:
     node = Node(ports=4, endpoint=1, trees=2)
