@@ -13,7 +13,7 @@ PY := $(VENV)/bin/python
 CC := gcc
 CFLAGS_BASE := -std=gnu11 -O2 -g -fno-strict-aliasing -fno-omit-frame-pointer -Ilibdatacast/include \
   -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Werror
-SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all
+SANITIZE := -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all
 
 # Debian packages the build, the lab and the tests need.
 DEBIAN_PACKAGES := build-essential pkg-config python3 python3-venv python3-dev python3-pip \
