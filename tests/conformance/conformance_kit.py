@@ -16,7 +16,9 @@ from typing import Any, TypeVar
 
 from left_over import owned
 
+from datacast.lab import services
 from datacast.lab.namespace import inside
+from datacast.services.forks import Forked
 
 ROOT = Path(__file__).resolve().parents[2]
 ETH_P_ALL = 3
@@ -64,7 +66,18 @@ class Namespace:
         return inside(f"/run/netns/{self.name}", make)
 
     def start(self, name: str, command: Sequence[str], folder: Path, env: Mapping[str, str] | None = None) -> Process:
-        process = Process(self, name, command, folder, env or {})
+        """Our services are forked from what is loaded, and need another process that runs here."""
+        log, environment = folder / f"{name}.log", {**os.environ, **(env or {})}
+        popen: subprocess.Popen[bytes] | Forked
+        if services.is_here(command[0]):
+            log.write_text("")
+            here = next(process.popen.pid for process in self.processes if process.popen.poll() is None)
+            popen = services.start(services.Order(list(command), str(log), environment, os.getcwd(), here))
+        else:
+            with log.open("w") as out:
+                popen = subprocess.Popen(["ip", "netns", "exec", self.name, *command], stdin=subprocess.DEVNULL,
+                                         stdout=out, stderr=subprocess.STDOUT, env=environment)
+        process = Process(name, popen, log)
         self.processes.append(process)
         return process
 
@@ -77,12 +90,10 @@ class Namespace:
 class Process:
     """A program in a namespace, with its log."""
 
-    def __init__(self, ns: Namespace, name: str, command: Sequence[str], folder: Path, env: Mapping[str, str]) -> None:
+    def __init__(self, name: str, popen: subprocess.Popen[bytes] | Forked, log: Path) -> None:
         self.name = name
-        self._log = folder / f"{name}.log"
-        with self._log.open("w") as out:
-            self.popen = subprocess.Popen(["ip", "netns", "exec", ns.name, *command], stdin=subprocess.DEVNULL,
-                                          stdout=out, stderr=subprocess.STDOUT, env={**os.environ, **env})
+        self.popen = popen
+        self._log = log
 
     @property
     def log(self) -> str:

@@ -155,8 +155,8 @@ class ControlledPlane(Plane):
         path.write_text(yaml.safe_dump(config))
         rest.unlink(missing_ok=True)
         process = self.ns.start(name, [
-            sys.executable, "-m", "datacast.controller.main", "--listen", f"unix:{rest}", "--switches", str(path),
-            "--verbose"], self.folder)
+            str(Path(sys.executable).with_name("datacast-controller")), "--listen", f"unix:{rest}", "--switches",
+            str(path), "--verbose"], self.folder)
         wait_for("the controller", lambda: process.alive() and rest.exists(), 60)
         return process, rest
 

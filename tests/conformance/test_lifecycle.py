@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -79,8 +80,6 @@ def test_frames_flow_while_the_controller_restarts(controlled: ControlledPlane) 
     sent = 0
     controlled.process.stop(signal.SIGKILL)
     controlled.ns.processes.remove(controlled.process)
-    import threading
-
     ready = threading.Event()
 
     def start() -> None:
@@ -90,15 +89,15 @@ def test_frames_flow_while_the_controller_restarts(controlled: ControlledPlane) 
     thread = threading.Thread(target=start)
     thread.start()
     got = 0
-    while not ready.is_set():
+    while thread.is_alive() or sent < 100:
         controlled.wires[0].send(bytes(stack(adj(2)) / data(seq=sent)))
         sent += 1
         time.sleep(0.005)  # 200 frames a second: far below what any of the switches carries
         while controlled.wires[2].read() is not None:
             got += 1
-    thread.join()
+    assert ready.is_set()
     got += sum(len(frames) for frames in gather(controlled.wires, sent - got, 0.1).values())
-    assert sent > 50 and got == sent
+    assert got == sent
 
 
 @pytest.mark.parametrize("groups", [1, 10, 100])
