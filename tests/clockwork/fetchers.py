@@ -49,6 +49,8 @@ class Fetcher(Agent):
     asked: Counter[int]
     """How often each block was asked of the origin, by all."""
     by: Counter[str]
+    vain: Counter[str]
+    """How often one was ordered to fetch that cannot."""
     wrong: dict[str, str]
     """What those answer who are to fetch and cannot: a code, by host."""
 
@@ -71,6 +73,7 @@ class Fetcher(Agent):
         wanted = self.wanted.setdefault(role.group, Wanted())
         if code := self.wrong.get(self.name):
             wanted.blocks.clear()
+            self.vain[self.name] += 1
             return {"ok": False, "code": code, "error": f"403 for {self.name}"}
         if "leave" in part:
             left = {b for first, n in part["leave"] for b in range(first, first + n)} & set(wanted.blocks)
@@ -119,6 +122,8 @@ class Outcome:
     by: dict[str, int]
     by_before: dict[str, int]
     """When they were all back."""
+    vain: dict[str, int]
+    """Orders to fetch that were refused."""
     took_s: float
     gone: int
     """How often a root was given up."""
@@ -156,14 +161,14 @@ async def _group(cluster: Cluster, what: str, for_s: float, many: int, gone: Gon
     blocks = max(Fetcher.asked, default=-1) + 1
     return Outcome(
         told["state"], told["error"], blocks, Fetcher.asked.total(), sum(n > 1 for n in Fetcher.asked.values()),
-        dict(Fetcher.by), before, cluster.loop.now - began, gone.count, cluster.watch.violations,
+        dict(Fetcher.by), before, dict(Fetcher.vain), cluster.loop.now - began, gone.count, cluster.watch.violations,
     )  # fmt: skip
 
 
 def fetch(size: int, what: str, for_s: float, many: int) -> Outcome:
     with world(1) as (loop, rng):
         network = Network(loop, rng, False)
-        Fetcher.size, Fetcher.asked, Fetcher.by = size, Counter(), Counter()
+        Fetcher.size, Fetcher.asked, Fetcher.by, Fetcher.vain = size, Counter(), Counter(), Counter()
         cluster = Cluster(
             loop, network, spec=f"bcube:{HOSTS},0", managers=1, workers=1, rate_bps=LINK_BPS, mtu=9000, agent=Fetcher
         )

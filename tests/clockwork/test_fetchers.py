@@ -63,6 +63,7 @@ def test_fetchers_that_do_not_come_back_are_done_without() -> None:
 def test_who_is_refused_by_its_origin_does_not_fetch_and_gets_it_from_the_others() -> None:
     told = fetch(16 << 20, "refuse", 0, 7)
     assert len(told["by"]) == 1 and told["asked"] == told["blocks"] and told["gone"] == 0, told
+    assert not told["vain"], "nobody orders a host to fetch that was refused"
 
 
 def test_where_all_are_refused_the_group_says_why_and_by_whom() -> None:
@@ -76,6 +77,7 @@ def test_who_is_refused_while_it_fetches_leaves_the_rest_to_others() -> None:
     told = fetch(192 << 20, "deny", 0, 7)
     assert told["by"].pop("0") > 2 * max(told["by"].values()), "all were equally fast"
     assert told["asked"] == told["blocks"] and told["gone"] == 0, told
+    assert set(told["vain"].values()) == {1}, "each is ordered no more once it was refused"
 
 
 def test_an_object_that_becomes_another_one_ends_the_group() -> None:
