@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import socket
-import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,10 +14,10 @@ from urllib.error import HTTPError
 from urllib.parse import unquote
 
 import pytest
-from lab_kit import DATACAST
 from origin_lab import HOSTS, OriginLab, origin_lab
 
 sys.path.append(str(Path(__file__).parents[1] / "services_kit"))
+import commands
 from liar import Liar
 from registry import certificate
 from web import Nginx
@@ -57,9 +56,8 @@ class Command:
 
     def __call__(self, *words: str) -> tuple[int, str]:
         """Its exit code, and what it says on one line."""
-        wide = {**os.environ, "COLUMNS": "2000"}
-        done = subprocess.run([DATACAST, *words, *self._where], capture_output=True, text=True, timeout=120, env=wide)
-        return done.returncode, " ".join((done.stdout + done.stderr).split())
+        code, out, err = commands.command(*words, *self._where, environment={**os.environ, "COLUMNS": "2000"})
+        return code, " ".join((out + err).split())
 
     def send(self, what: str, to: str, *more: str) -> tuple[int, str]:
         return self("send", what, "--to", "all", "--fetchers", "2", "--dest", to, *more)
