@@ -32,8 +32,8 @@ LOCAL_AT = c.ETHER_LEN + c.LABEL_LEN
 KEPT = 50_000
 """Frames that may still come out: those sent since so many, and as many before them."""
 TREES, NUMBERS = 60, 40
-LATE = 128
-"""Frames sent after this one, to other ports, that the switch may see before it: four bursts."""
+LATE = 64
+"""Frames sent after this one, to other ports, that the switch may see before it: a burst, and some count twice."""
 VLAN = (b"\x81\x00", b"\x88\xa8")
 TELLING = (0, 1, 2, 7, 8, 9, 15, 16, 32, 33, 63, 64, 127, 128, 254, 255)
 """Values at the edges of what fields may hold."""

@@ -15,7 +15,7 @@ import pytest
 from conformance_kit import gather
 from conformance_table import TABLE
 from p4_fuzz import LATE, Frames, Ledger
-from planes import P4Plane, running
+from planes import PORTS, P4Plane, running
 from scenarios import LEFT, SOURCE, adj, arriving, data, interest, leaving, onward, some, stack
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(7200)]
@@ -27,7 +27,7 @@ ALIVE_TREE = 0x70000001
 """Of no made-up frame but by chance."""
 KINDS = {b"\x88\x47": "with labels", b"\x88\xb5": "without"}
 AT, SEEN = 2, 5
-"""Where a mark goes in, and where it comes out."""
+"""Where marks come out: those of the second port at the first."""
 
 
 class Fuzzed:
@@ -64,12 +64,16 @@ class Fuzzed:
                 return False
 
     def forwards(self) -> bool:
-        """A mark of its own comes through; all before it has been looked at."""
+        """A mark comes through from each port, so that all before it has been looked at: the switch reads its ports one
+        after the other, and of one of them more may wait."""
+        return all(self._passes(port, AT if port == SEEN else SEEN) for port in range(PORTS))
+
+    def _passes(self, port: int, to: int) -> bool:
         self._marks += 1
         mark = data(ALIVE_TREE, self._marks, b"mark")
         for _ in range(3):  # a full queue may drop one
-            self.plane.wires[AT].send(bytes(stack(adj(SEEN)) / mark))
-            if self.look(bytes(stack() / mark)[12:], SEEN):
+            self.plane.wires[port].send(bytes(stack(adj(to)) / mark))
+            if self.look(bytes(stack() / mark)[12:], to):
                 return True
         return False
 
