@@ -185,7 +185,6 @@ static void follow(struct state *s, dc_time now)
     s->rate = clamped(s, s->base - less / (late - target) * (over - target));
     return;
   }
-  late = late < target ? target : late;
   uint64_t least = per_second(s, 1, STEP);
   least = least < s->base / CREEP ? s->base / CREEP : least;
   s->rate = over < room ? (s->base - less) / (room - late) * (room - over) : 0;
@@ -257,7 +256,7 @@ static void measure(struct state *s, dc_time now)
   uint64_t r = clamp(s, per_second(s, moved, dt));
   if (r > s->base)
     s->base += (r - s->base) / 4;
-  else if (keeps_up(s, moved) || now < s->rests)
+  else if (keeps_up(s, moved))
     ;
   else if (lag_of(s) >= ALONE || excess(s) >= (int64_t)target_of(s))
     s->base -= (s->base - r) / 4;
@@ -269,7 +268,7 @@ static void measure(struct state *s, dc_time now)
 static void lost(struct state *s, dc_time now, uint32_t seq)
 {
   bool over = excess(s) > (int64_t)target_of(s);
-  if (seq < s->cut_sent || (s->cut != 0 && (now - s->cut < s->p.interval || now - s->cut < s->trip)))
+  if (seq < s->cut_sent || (s->cut != 0 && now - s->cut < s->trip))
     return; /* what was sent before the last answer was told then */
   s->cut = now;
   s->cut_sent = s->sent;
@@ -341,8 +340,6 @@ static void interest(void *state, dc_time now, const struct dc_cc_event *e)
   if (e->duplicate) {
     if (e->retx)
       lost(s, now, e->seq);
-    else if (s->mode == START)
-      behind(s);
     follow(s, now);
     return;
   }
