@@ -47,13 +47,15 @@ RATE_S = 0.2
 """A rate is measured over so long a time at least, where looks go back so far."""
 SKEW_S = 0.005
 """Members are not asked at the same instant: what they get in this time is chance."""
-OUT, OUT_S = 4, 0.3
+OUT, OUT_S, OUT_LOOKS_S = 4, 0.3, 0.12
 """One that is behind by so many times `near` is out of the caches: what it asks for the source sends once more, at its
 pace. When the source has just said that trees carry less than half of what they did, or would if it had no patience
-with somebody (libdatacast/src/patience.h), that is no chance, if the next look finds the same."""
-UNWRITTEN_S, DISK_LOOKS_S = 0.15, 0.2
-"""What waits for a receiver's disk, in seconds of its plan. One look after another that finds more needs no other
-witness; when its buffers are full it stops asking, falls out of the caches, and the source sends all of it again."""
+with somebody (libdatacast/src/patience.h), that is no chance, if all looks of OUT_LOOKS_S find the same. Before that
+patience ends nobody loses anything, and on a full host a process often waits for a tenth of a second."""
+UNWRITTEN_S, DISK_LOOKS_S = 0.15, 0.4
+"""What waits for a receiver's disk beyond what waits for the others', in seconds of its plan. One look after another
+that finds more needs no other witness; when its buffers are full it stops asking, falls out of the caches, and the
+source sends all of it again."""
 FIRST_S = 0.5
 """A group's first plan while it runs comes no sooner."""
 WORTH_S = 0.5
@@ -177,8 +179,10 @@ class Paces:
         return now - self._slowed_at < OUT_S and now >= self._hold_until
 
     def curious(self, now: float) -> bool:
-        """Somebody was last for the first time or the second: the next looks should come soon. Once in PLAN_EVERY_S:
-        where it is another one each time, looking does not help."""
+        """Somebody was last for the first time or the second, or waits for its disk: the next looks should come soon.
+        Once in PLAN_EVERY_S: where it is another one each time, looking does not help."""
+        if self._out is not None and now >= self._hold_until:
+            return True
         if not self._last or self._agreed(now) or now < self._hold_until:
             return False
         if self._last_since - self._curious_at >= PLAN_EVERY_S:
@@ -281,36 +285,40 @@ class Paces:
         return {one.name: (one.held - begun.held[one.name]) / max(1.0, self._owed(one, begun)) for one in known}
 
     def _still_out(self, seen: list[Seen], now: float) -> tuple[Seen, Look] | None:
-        """Who has been out of the caches since that look, and the others wait for it, or is being held up by its disk
-        and soon will be. (It writes in bursts: what it takes is measured from the first look that is known.)"""
+        """Who has been out of the caches at all looks since that one, and the others wait for it, or is being held up
+        by its disk and soon will be. (It writes in bursts, so that this takes longer.)"""
         before, self._out = self._out, None
         done = self._done(seen)
         last = min((one for one in seen if one.name in done), key=lambda one: done[one.name], default=None)
         if last is None or len(done) < 2:
             return None
-        disk = self._waits_for_disk(last)
+        others = [one for one in seen if one is not last]
+        waits = self._waits(last, others)
+        disk = waits * 8 > UNWRITTEN_S * last.planned
         if not disk and now - self._slowed_at > OUT_S:
             return None
         middle = statistics.median_high([part for name, part in done.items() if name != last.name])
         assert self._begun is not None
-        if (middle - done[last.name]) * self._owed(last, self._begun) < OUT * self.near:
+        late = (middle - done[last.name]) * self._owed(last, self._begun)
+        if late - (0 if disk else waits) < OUT * self.near:
+            return None  # what came, and waits to be written, it need not ask for
+        if before is None or before[0] != last.name:
+            self._out = last.name, self._looks[-1]
             return None
-        self._out = last.name, self._looks[-1]
-        if before is None or before[0] != last.name or now <= before[1].at:
+        self._out = before
+        since = before[1]
+        if now - since.at < (DISK_LOOKS_S if disk else OUT_LOOKS_S):
             return None
+        rate, usual = self._rate(last, since, now), last.planned
         if disk:
-            if now - before[1].at < DISK_LOOKS_S:
-                self._out = before
-                return None
-            first = self._looks[0]
-            return (last, first) if self._rate(last, first, now) < WORTH * last.planned else None
+            usual = min(usual, statistics.median([self._rate(one, since, now) for one in others]))
         # One that stands still was stopped, or is gone; one that takes what it was planned to get catches up.
-        rate = self._rate(last, before[1], now)
-        return (last, before[1]) if LEAST * last.bound < rate < WORTH * last.planned else None
+        return (last, since) if (disk or rate > LEAST * last.bound) and rate < WORTH * usual else None
 
     @staticmethod
-    def _waits_for_disk(one: Seen) -> bool:
-        return one.unwritten * 8 > UNWRITTEN_S * one.planned
+    def _waits(one: Seen, others: Sequence[Seen]) -> float:
+        """Bytes that wait for its disk beyond what waits for theirs: on a full machine all that came waits."""
+        return one.unwritten - statistics.median([other.unwritten for other in others] or [0])
 
     def _laggards(self, seen: list[Seen], now: float) -> frozenset[str]:
         """Who is last, and those as late, so far behind that it is not chance. Nobody where all are late alike: that is
@@ -344,7 +352,7 @@ class Paces:
         soon = {one.name for one in seen if one.name in fresh and not (unsent and self._long(one, caps[one.name]))}
         caps = {name: cap for name, cap in caps.items() if name not in soon}
         fresh = [name for name in fresh if name not in soon]
-        if out and self._waits_for_disk(out[0]):
+        if out and self._waits(out[0], others) * 8 > UNWRITTEN_S * out[0].planned:
             fresh = []  # its own word: no trial, the others lose nothing yet
         part = self._part(out[0], out[1], now) if out else 1.0
         if fresh and not (self._links_stand(late, now) and self._may_try(others, now, part)):
@@ -473,12 +481,13 @@ class Paces:
         if self._trial is not None and len(seen) > 1:
             return False
         alone, due = len(seen) == 1, False
+        usual = self._usual(seen)
         for one in seen:
             pace = self._pace.get(one.name)
             if pace is None or pace.cap is None:
                 continue
             since = now - pace.since
-            all_planned = one.measured >= KEEPS_UP * one.planned
+            all_planned = one.measured >= KEEPS_UP * usual * one.planned
             if (
                 pace.parts
                 and all_planned
@@ -490,13 +499,19 @@ class Paces:
                 pace.parts, pace.since = {}, now
                 due = True
                 continue
-            keeps_up = all_planned or one.measured >= (WORTH if alone else KEEPS_UP) * pace.cap
+            keeps_up = all_planned or one.measured >= (WORTH if alone else KEEPS_UP * usual) * pace.cap
             # Alone it may try each of its links once, whatever was seen of their parts.
             once = alone and not pace.alone and since >= pace.wait_s
             if once or (keeps_up and since >= (ALONE_S if alone else pace.wait_s)):
                 self._give(one.name, ALONE_BY if alone else PROBE_BY, one.bound, now)
                 pace.alone, due = alone, True
         return due
+
+    def _usual(self, seen: list[Seen]) -> float:
+        """The part of their plans that those without a cap get: on a full machine nobody gets all of it, and one with a
+        cap that does as well as they do is not slow."""
+        parts = [one.measured / one.planned for one in seen if one.planned > 0 and one.name not in self.caps]
+        return min(1.0, statistics.median(parts)) if parts else 1.0
 
     def _give(self, name: str, by: float, bound: float, now: float) -> None:
         pace = self._pace[name]

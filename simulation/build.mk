@@ -10,7 +10,6 @@ SIM_CAMPAIGN := $(wildcard $(SIM_DIR)/campaign/*.c)
 SIM_HEADERS := $(wildcard $(SIM_DIR)/campaign/*.h $(SIM_DIR)/src/*.h libdatacast/src/*.h libdatacast/include/datacast/*.h)
 SIM_CFLAGS := $(CFLAGS_BASE) -O3 -flto=auto -fno-semantic-interposition -I$(SIM_DIR)/src -Ilibdatacast/src
 SIM_LIBS := $(SIM_OUT)/libdatacast_sim.so $(SIM_OUT)/libdatacast_sim_lru.so $(SIM_OUT)/libdatacast_sim_lfu.so
-SEEDS ?= 1000
 FIRST ?= 1
 
 BINARIES += $(SIM_LIBS)
@@ -36,7 +35,7 @@ $(SIM_OUT)/campaign_asan: $(SIM_CAMPAIGN) $(SIM_SRC) $(SIM_CORE) $(SIM_HEADERS) 
 	$(CC) $(CFLAGS_BASE) $(SANITIZE) -I$(SIM_DIR)/src $(SIM_CAMPAIGN) $(SIM_SRC) $(SIM_CORE) -lm -o $@
 
 sim: $(SIM_OUT)/campaign ## run fault campaigns in the simulator (SEEDS=1000 FIRST=1, or REPLAY=FILE)
-	@$(SIM_OUT)/campaign $(if $(REPLAY),--replay $(REPLAY),--seeds $(SEEDS) --first $(FIRST) --keep $(SIM_OUT))
+	@$(SIM_OUT)/campaign $(if $(REPLAY),--replay $(REPLAY),--seeds $(or $(SEEDS),1000) --first $(FIRST) --keep $(SIM_OUT))
 
 bench-sim: build ## packet hops per second, large networks against a small one: HOPS=20 RECEIVERS=64,1024
 	@$(PY) bench/sim/speed.py $(if $(HOPS),--hops $(HOPS)) $(if $(RECEIVERS),--receivers $(RECEIVERS))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from datacast.master.pace import CURIOUS_S, HASTY_S
 from datacast.master.paces import (
     AGREE_S,
     BEHIND_S,
@@ -16,12 +17,14 @@ from datacast.master.paces import (
     FAILED_MAX,
     HOLD_S,
     PLAN_EVERY_S,
+    PROBE_S,
     REST_S,
     TRIAL_MAX_S,
     Pace,
     Paces,
     Seen,
 )
+from datacast.master.plan import PATIENCE_MS
 
 NEAR = 64 << 10
 POLL_S = 0.25
@@ -319,7 +322,7 @@ def test_one_of_equals_that_was_stopped_for_a_moment_is_not_slow(rate: float, be
         (True, 95e6, 8, False),
     ],
 )
-def test_a_sudden_fall_is_found_with_two_looks(told: bool, rate: float, behind: int, planned: bool):
+def test_a_sudden_fall_is_found_while_the_source_has_patience(told: bool, rate: float, behind: int, planned: bool):
     """When the source has told of it, for one that is out of the caches and neither stands still nor catches up."""
     paces, held = Paces(NEAR), dict.fromkeys("abc", 0)
     now, left = 0.0, 100 << 20
@@ -331,13 +334,14 @@ def test_a_sudden_fall_is_found_with_two_looks(told: bool, rate: float, behind: 
     if told:
         paces.slowed(now)
     plans = []
-    for _ in range(3):
-        now += 0.06
-        held = {n: held[n] + int(rate * 0.06 / 8) for n in held}
+    fell = now
+    while now < fell + PATIENCE_MS / 1000 - HASTY_S:
+        now += HASTY_S
+        held = {n: held[n] + int(rate * HASTY_S / 8) for n in held}
         plans.append(paces.look([Seen(n, h, 30e6, 100e6, 100e6, left=left) for n, h in held.items()], now))
         if plans[-1]:
             break
-    assert plans == ([False, True] if planned else [False] * 3)
+    assert any(plans) == planned and len(plans) > 2, "two looks may be chance: processes wait so long for their turn"
     assert not planned or (set(paces.caps) == {"c"} and 9e6 < paces.caps["c"] < 11e6)
 
 
@@ -384,10 +388,11 @@ def test_what_a_link_was_not_seen_to_bring_is_forgotten_when_it_is_all_there_is(
 @pytest.mark.parametrize("disk, planned", [(10e6, True), (80e6, False)])
 def test_a_disk_that_is_behind_is_found_before_its_buffers_are_full(disk: float, planned: bool):
     """It writes in bursts; nobody waits for it yet."""
-    paces, came, plans = Paces(NEAR), 0.0, []
-    for i in range(1, 9):
-        now = i * POLL_S
-        came += 100e6 * POLL_S / 8
+    paces, came, plans, now = Paces(NEAR), 0.0, [], 0.0
+    while now < 2.0:
+        step = CURIOUS_S if paces.curious(now) else POLL_S
+        now += step
+        came += 100e6 * step / 8
         wrote = came if now <= 1.0 else 12.5e6 + disk / 8 * (now - 1.0) // 262144 * 262144
         late = int(came - wrote)
         assert late < 8 << 20, "its buffers are full"
@@ -396,7 +401,63 @@ def test_a_disk_that_is_behind_is_found_before_its_buffers_are_full(disk: float,
         if paces.look(seen, now):
             plans.append(now)
             break
-    assert bool(plans) == planned and (not planned or (plans[0] <= 1.5 and paces.caps["c"] < 15e6))
+    assert bool(plans) == planned and (not planned or (plans[0] <= 1.75 and paces.caps["c"] < 15e6))
+
+
+def full_machine(seed: int, slow_disk: float | None = None, seconds: float = 12.0):
+    """Plans (time, caps) of a group on a host with too much to do: what writes for a receiver gets its turn for some
+    tenths of a second and then waits for as long, each by itself; the source is held up, too, and says so. `slow_disk`:
+    bit/s that the last one writes at most."""
+    rng, paces, plans = random.Random(seed), Paces(NEAR), []
+    names, now, source = "abcdef", 0.0, 200e6
+    came, wrote = dict.fromkeys(names, 0.0), dict.fromkeys(names, 0.0)
+    until, runs = dict.fromkeys(names, 0.0), dict.fromkeys(names, True)
+    while now < seconds:
+        step = HASTY_S if paces.hasty(now) else CURIOUS_S if paces.curious(now) else POLL_S
+        for _ in range(round(step / 0.01)):
+            now += 0.01
+            if rng.random() < 0.03:
+                source = rng.choice([60e6, 120e6, 200e6])
+                paces.slowed(now)
+            for n in names:
+                if now >= until[n]:
+                    runs[n] = not runs[n]
+                    until[n] = now + rng.uniform(0.05, 0.2) * (1.5 if runs[n] else 1.0)
+                came[n] = min(came[n] + source / 800, wrote[n] + (8 << 20))
+                takes = slow_disk if slow_disk is not None and n == names[-1] else 400e6 * runs[n]
+                wrote[n] = min(came[n], wrote[n] + takes / 800)
+        caps = paces.caps
+        seen = [Seen(n, int(wrote[n]), source, float(caps.get(n, 200e6)), 200e6, left=1 << 28) for n in names]
+        seen = [one._replace(unwritten=int(came[one.name]) - one.held) for one in seen]
+        if paces.look(seen, now):
+            plans.append((now, paces.caps))
+    return plans
+
+
+def test_who_waits_for_its_turn_on_a_full_machine_has_no_slow_disk():
+    """What came to any of them waits for those who hash and write it, of one more than of another for a moment. In two
+    and a half minutes one may seem slow for long enough; it was 36 plans."""
+    plans = [full_machine(seed) for seed in range(12)]
+    assert sum(bool(made) for made in plans) <= 2
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_slow_disk_is_found_on_a_full_machine_as_well(seed: int):
+    plans = full_machine(seed, slow_disk=15e6)
+    assert plans and plans[0][0] <= 3.0 and set(plans[0][1]) == {"f"} and plans[0][1]["f"] <= 30e6
+
+
+def test_one_that_does_as_well_with_its_cap_as_the_others_with_their_plans_gets_more():
+    """On a full machine nobody gets all that was planned for it."""
+    paces, now, held = Paces(NEAR), 0.0, dict.fromkeys("abc", 0.0)
+    paces._pace["c"] = Pace(50e6)
+    while now < 2 * PROBE_S and "c" in paces.caps and paces.caps["c"] == 50e6:
+        now += POLL_S
+        planned = {n: float(paces.caps.get(n, 100e6)) for n in held}
+        held = {n: held[n] + 0.7 * planned[n] * POLL_S / 8 for n in held}
+        seen = [Seen(n, int(held[n]), 0.7 * planned[n], planned[n], 100e6, left=1 << 28) for n in held]
+        paces.look(seen, now)
+    assert paces.caps.get("c", 100e6) > 50e6
 
 
 def test_the_last_receiver_soon_has_no_cap():
