@@ -7,17 +7,18 @@ import time
 from typing import Annotated, Any
 
 from annotated_types import Ge, Le, MaxLen, MinLen
-from fastapi import Body, FastAPI, Header, Query
+from fastapi import Body, FastAPI, Header, Query, Response
 from fastapi.responses import JSONResponse
 
 from datacast.origins.ranges import PIECES_MAX
+from datacast.services import framing
 
 from .api import Count, GroupSpec, Name, orders
 from .api import Path as FilePath
 from .dry_run import check_deadline, dry_run
 from .fabric import Fabric
 from .groups import Groups
-from .record import Record, summary, to_json
+from .record import GroupSummary, Record, summary, to_json
 from .rights import only
 
 PAGE_MAX = 1000
@@ -61,10 +62,10 @@ def add_group_routes(app: FastAPI, fabric: Fabric, groups: Groups) -> None:
         label: Annotated[list[Label], Query(max_length=32)] = [],  # noqa: B006 - FastAPI's own form
         after: str | None = None,
         limit: Annotated[int, Ge(1), Le(PAGE_MAX)] = PAGE_MAX,
-    ) -> JSONResponse:
+    ) -> Response:
         wanted = dict(text.partition("=")[::2] for text in label)
         start = groups.get(after) if after else None
-        rows: list[dict[str, Any]] = []
+        rows: list[GroupSummary] = []
         for record in groups.all(state):
             if start and (record.created_ns, record.id) <= (start.created_ns, start.id):
                 continue
@@ -72,10 +73,10 @@ def add_group_routes(app: FastAPI, fabric: Fabric, groups: Groups) -> None:
                 continue
             if any(record.spec.labels.get(name) != value for name, value in wanted.items()):
                 continue
-            rows.append(summary(record))
+            rows.append(summary(record, GroupSummary))
             if len(rows) == limit:
                 break
-        return JSONResponse(rows)
+        return Response(framing.text(rows), media_type="application/json")
 
     @app.get("/groups/{group}", dependencies=controller)
     async def one(group: str) -> JSONResponse:

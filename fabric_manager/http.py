@@ -21,7 +21,7 @@ from .group_routes import add_group_routes
 from .groups import Groups
 from .hub import Hub
 from .leadership import LEADING
-from .record import AllGroups, GroupChange, summary
+from .record import AllGroups, GroupChange, GroupSummary, summary
 from .registry import Registry
 from .rights import only
 from .streams import lines
@@ -165,7 +165,7 @@ def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> Fa
             if "topology" in types:
                 subscription.put(structs.replace(fabric.snapshot(), event=hub.last))
             if "groups" in types and (since is not None or group is None):
-                told = [summary(record) for record in groups.all() if group in (None, record.id)]
+                told = [summary(record, GroupSummary) for record in groups.all() if group in (None, record.id)]
                 subscription.put(AllGroups(event=hub.last, groups=told))
         return StreamingResponse(
             lines(subscription, lambda: hub.unsubscribe(subscription)), media_type="application/x-ndjson"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import zlib
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from pydantic import TypeAdapter, ValidationError
@@ -124,11 +124,9 @@ def to_json(record: Record) -> dict[str, Any]:
     }
 
 
-class GroupChange(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="group"):
+class GroupSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A group as it is now, without its per-receiver and per-tree figures."""
 
-    event: str = ""
-    """Which event it is, of its fabric manager."""
     id: str
     state: GroupState
     epoch: int
@@ -153,16 +151,24 @@ class GroupChange(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", t
     trees: int
 
 
+class GroupChange(GroupSummary, frozen=True, kw_only=True, tag_field="type", tag="group"):
+    event: str = ""
+    """Which event it is, of its fabric manager."""
+
+
 class AllGroups(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="groups"):
     event: str
-    groups: list[dict[str, Any]]
-    """`summary` of each."""
+    groups: list[GroupSummary]
 
 
-def change_of(record: Record) -> GroupChange:
+S = TypeVar("S", bound=GroupSummary)
+
+
+def summary(record: Record, form: type[S]) -> S:
+    """In the form of lists, or of events."""
     progress, spec = record.progress, record.spec
     states = [r.state for r in progress.receivers.values()]
-    return GroupChange(
+    return form(
         id=record.id,
         state=record.state,
         epoch=record.epoch,
@@ -186,10 +192,3 @@ def change_of(record: Record) -> GroupChange:
         receivers_failed=states.count("failed"),
         trees=len(progress.trees),
     )
-
-
-def summary(record: Record) -> dict[str, Any]:
-    """As lists of groups have it."""
-    told: dict[str, Any] = msgspec.to_builtins(change_of(record))
-    del told["type"], told["event"]
-    return told

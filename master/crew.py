@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from datacast.core.errors import DatacastError
@@ -27,7 +27,7 @@ from .errors import GroupError
 from .events import AnyEvent
 from .members import Log, Member
 from .requests import B, Close, Entry, Op, Opening, P, ReceiverPart, Reroute, Routes, SourcePart
-from .signalling import Ask, Branch, Connection, Said, SignallingError, parts_of, until_walked
+from .signalling import Branch, Connection, Said, SignallingError, Visit, parts_of, until_walked
 from .view import View
 
 log = logging.getLogger("datacast.master")
@@ -183,11 +183,17 @@ class Crew:
                     log.warning("group %s: %s, waiting", self.group, error.message)
             await asyncio.sleep(VISIT_S)
 
-    def _connection(self, member: Member) -> Connection:
-        """One of its own, to a member that is out of touch."""
+    @contextlib.asynccontextmanager
+    async def _at(self, member: Member) -> AsyncIterator[Visit]:
+        """Over a connection of its own, to a member that is out of touch. Raises SignallingError."""
         addr = self.view.address(member.name) or member.addr
         security = self.view.client.security
-        return Connection(addr, self._on_event, name=member.name, security=security, epoch=self.epoch)
+        connection = Connection(addr, self._on_event, name=member.name, security=security, epoch=self.epoch)
+        try:
+            await connection.connect(VISIT_S)
+            yield Visit(connection, self.group)
+        finally:
+            await connection.close()
 
     def _source_gone(self, error: SignallingError) -> GroupError:
         assert self._lead
@@ -342,12 +348,7 @@ class Crew:
         for member in members:
             if not results.of(member.name).ok:
                 self.suspect(member)
-        root = self._root
-
-        async def ask(op: Op[B, P, A], tree: Branch, body: B | None) -> Results[A]:
-            return (await root.ask(op, tree, body, REQUEST_S)).read()
-
-        await self._replay(lead, ask, waits=False)
+        await self._replay(lead, self._root, waits=False)
 
     async def close(self, reason: str, keep: bool) -> None:
         """Tell all members, as far as they can be reached, and end the connection."""
@@ -393,15 +394,11 @@ class Crew:
         opened, member.opened, member.position = member.opened, False, 0
         if not opened:
             return
-        connection = self._connection(member)
         try:
-            await connection.connect(VISIT_S)
-            me = Branch(member.name, member.addr)
-            await connection.ask(requests.CLOSE, self.group, me, Close(reason, keep), REQUEST_S)
+            async with self._at(member) as visit:
+                await visit.ask(requests.CLOSE, Branch(member.name, member.addr), Close(reason, keep))
         except SignallingError as error:
             log.info("group %s: %s: %s", self.group, member.name, error)
-        finally:
-            await connection.close()
 
     def call_back(self, member: Member) -> None:
         """Serve one that was set aside."""
@@ -494,10 +491,9 @@ class Crew:
         """Until a member is back or has failed."""
         try:
             while member.suspect and not member.over and not member.aside:
-                connection = self._connection(member)
                 try:
-                    await connection.connect(VISIT_S)
-                    await self._recover(member, connection)
+                    async with self._at(member) as visit:
+                        await self._recover(member, visit)
                 except SignallingError as error:
                     if self._may_wait(member):
                         self._set_aside(member, "it does not answer")
@@ -505,23 +501,17 @@ class Crew:
                         why = f"{member.name} did not answer for {self.timeout_s:g} s: {error.message}"
                         member.fail("unreachable", why)
                         self._wake()
-                finally:
-                    await connection.close()
                 if member.suspect and not member.over and not member.aside:
                     await asyncio.sleep(VISIT_S)
         finally:
             self._visits.discard(member.name)
 
-    async def _recover(self, member: Member, connection: Connection) -> None:
-        member.addr = connection.address
+    async def _recover(self, member: Member, visit: Visit) -> None:
+        member.addr = visit.connection.address
         me = Branch(member.name, member.addr)
-
-        async def ask(op: Op[B, P, A], tree: Branch, body: B | None) -> Results[A]:
-            return (await connection.ask(op, self.group, tree, body, REQUEST_S)).read()
-
         stranger = self._again and not member.met
         if self._adopted or not stranger:
-            result = (await ask(requests.STATUS, me, None)).of(member.name)
+            result = (await visit.ask(requests.STATUS, me)).read().of(member.name)
             if result.code == "no_group":  # its agent was started again
                 member.opened, member.position = False, 0
             elif member.role == "receiver" and result.ok and (not stranger or result.state == "done"):
@@ -536,9 +526,9 @@ class Crew:
             return
         part = Branch(member.name, member.addr, self._own_opening(member))
         if stranger:
-            await ask(requests.CLOSE, me, Close("another master has taken over", keep=True))
+            await visit.ask(requests.CLOSE, me, Close("another master has taken over", keep=True))
         member.met = self._began = True
-        opened = (await ask(requests.OPEN, part, self._opening())).of(member.name)
+        opened = (await visit.ask(requests.OPEN, part, self._opening())).read().of(member.name)
         if opened.code in ("busy", "walking", "unreachable"):  # with what it has of the file
             raise SignallingError(opened.error, what=member.name)
         if not opened.ok:
@@ -546,12 +536,12 @@ class Crew:
             self._wake()
             return
         member.opened = True
-        if await self._replay(member, ask):
+        if await self._replay(member, visit):
             member.suspect, member.heard, member.away_since = False, time.monotonic(), None
             self._rewire = True
             log.warning("group %s: %s is back", self.group, member.name)
 
-    async def _replay(self, member: Member, ask: Ask, waits: bool = True) -> bool:
+    async def _replay(self, member: Member, over: Line | Visit, waits: bool = True) -> bool:
         """Entries of the log that a member has not acknowledged, one after another. False when it broke off. `waits`:
         for one that has no room for more, until it has received some."""
         me = Branch(member.name, member.addr)
@@ -560,9 +550,9 @@ class Crew:
                 return False  # nobody asks for more: a source at its limit would never take the rest
             entry = self._log[index := member.position]
             try:
-                result = (await ask(requests.op_of(entry), me, entry)).of(member.name)
+                result = (await over.ask(requests.op_of(entry), me, entry)).read().of(member.name)
                 if result.code == "limit" and not member.aside:
-                    if waits and await self._has_moved(member, ask, me):
+                    if waits and await self._has_moved(member, over, me):
                         continue
                     return False
             except SignallingError as error:
@@ -572,11 +562,11 @@ class Crew:
                 return False
         return True
 
-    async def _has_moved(self, member: Member, ask: Ask, me: Branch) -> bool:
+    async def _has_moved(self, member: Member, over: Line | Visit, me: Branch) -> bool:
         """A moment later. One that stands still, far behind the others, is served when they are done. Raises
         SignallingError."""
         await asyncio.sleep(LIMIT_S)
-        result = (await ask(requests.STATUS, me, None)).of(member.name)
+        result = (await over.ask(requests.STATUS, me)).read().of(member.name)
         if not result.ok:
             return False
         member.heard, before = time.monotonic(), member.bytes
@@ -589,12 +579,9 @@ class Crew:
 
     async def answers(self, member: Member) -> bool:
         """Whether one that was set aside can be reached again."""
-        connection = self._connection(member)
         try:
-            await connection.connect(VISIT_S)
-            said = await connection.ask(requests.PING, self.group, Branch(member.name, connection.address))
-            return said.read().of(member.name).ok
+            async with self._at(member) as visit:
+                said = await visit.ask(requests.PING, Branch(member.name, visit.connection.address))
+                return said.read().of(member.name).ok
         except SignallingError:
             return False
-        finally:
-            await connection.close()

@@ -9,6 +9,7 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
@@ -118,12 +119,6 @@ def tree_message(
     # Not a function in this one that calls itself: all parts, with their routes, would wait for a look for garbage.
     below = [tree_message(children, child, addresses, parts) for child in children.get(root, ())]
     return Branch(root, addresses[root], parts.get(root) if parts else None, below)
-
-
-class Ask(Protocol):
-    """One member, over whichever connection. Raises SignallingError."""
-
-    async def __call__(self, op: Op[B, P, A], tree: Branch, body: B | None) -> Results[A]: ...
 
 
 class _Request(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", tag="request"):
@@ -253,3 +248,15 @@ class Connection:
         if self._reading:
             self._reading.cancel()
             await asyncio.wait([self._reading])  # whoever is cancelled here is, not only what is waited for
+
+
+@dataclass(frozen=True)
+class Visit:
+    """A connection that a group has for itself."""
+
+    connection: Connection
+    group: str
+
+    async def ask(self, op: Op[B, P, A], tree: Branch, everyone: B | None = None, timeout: float = 2.0) -> Said[A]:
+        """As Connection.ask."""
+        return await self.connection.ask(op, self.group, tree, everyone, timeout)
