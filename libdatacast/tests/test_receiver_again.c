@@ -173,6 +173,24 @@ static void a_restart_asks_for_everything_again(void)
   drop(&s);
 }
 
+/* Before it the timer had run out, and one number was asked for again to see whether the path is slow. Of the other path that
+ * says nothing: its timer doubles once for a flight. */
+static void a_restart_forgets_that_the_path_was_being_tried(void)
+{
+  struct side s = make(10, 3);
+  assert(assign(&s, 0, 3, 0) == 0);
+  EXPECT(&s, 0, 0, 0, 1, 2);
+  EXPECT(&s, 100 * DC_MS, DC_FLAG_RETX, 0);
+  dc_receiver_restart(s.r, 150 * DC_MS);
+  unsigned n = asked(s.r, 150 * DC_MS, in, 1);
+  assert(n == 1 && asked(s.r, 240 * DC_MS, in, CAP) == 2);
+  assert(asked(s.r, 250 * DC_MS, in, CAP) == 1); /* the first is late: 200 ms from now on */
+  assert(asked(s.r, 440 * DC_MS, in, CAP) == 2); /* were sent before that: say nothing new */
+  dc_receiver_counters(s.r, &c);
+  assert(c.rto == 200 * DC_MS);
+  drop(&s);
+}
+
 static void what_was_not_asked_for_yet_is_asked_for_in_its_turn_alone(void)
 {
   struct side s = make(20, 4);
@@ -206,6 +224,7 @@ int main(void)
   who_leaves_a_tree_takes_what_still_comes_and_asks_for_nothing();
   after_a_cut_numbers_go_on_above_a_gap();
   a_restart_asks_for_everything_again();
+  a_restart_forgets_that_the_path_was_being_tried();
   puts("receiver again ok");
   return 0;
 }
