@@ -25,8 +25,8 @@ enum {
 };
 
 /* Nobody who stands still is waited for longer than WAIT, and then not again for RESTS times that: who is out for longer has
- * gone, or asks for little. A front that waits sends a packet per STEP at least: what is asked for next says that all are
- * there again. */
+ * gone, or asks for little. A front that waits sends a packet per STEP at least, but no more than half of what the slowest takes: what is
+ * asked for next says that all are there again. */
 #define WAIT (100 * DC_MS)
 #define STEP (20 * DC_MS)
 
@@ -186,7 +186,7 @@ static void follow(struct state *s, dc_time now)
     return;
   }
   uint64_t least = per_second(s, 1, STEP);
-  least = least < s->base / CREEP ? s->base / CREEP : least;
+  least = least > s->base / 2 ? s->base / 2 : least < s->base / CREEP ? s->base / CREEP : least;
   s->rate = over < room ? (s->base - less) / (room - late) * (room - over) : 0;
   s->rate = clamped(s, s->rate < least ? least : s->rate);
 }
@@ -229,7 +229,7 @@ static void find(struct state *s, dc_time now, uint32_t lag)
   }
   if (s->mode == MEASURE) {
     uint64_t bound = per_second(s, moved + 1, now - s->from);
-    uint64_t least = per_second(s, 1, STEP);
+    uint64_t least = per_second(s, 1, moved == 0 ? STEP : WAIT);
     if (moved == 0 && least < s->before / CREEP)
       least = s->before / CREEP;
     if (bound < least)

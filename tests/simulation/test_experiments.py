@@ -10,6 +10,7 @@ from datacast.simulation.errors import ExperimentError
 from datacast.simulation.experiments import EXPERIMENTS, Setting, find
 from datacast.simulation.experiments.base import theorem1, theorem2
 from datacast.simulation.experiments.matrix import Cell, good, run_cell
+from datacast.simulation.experiments.sweep import run_case
 
 KB = 1024
 PAPERS = {
@@ -80,6 +81,13 @@ def test_table_1_hangs_on_what_the_paper_does_not_say():
 def test_a_sweep_takes_what_masters_hand_out():
     result = run("sweep", cases=2)
     assert {row["case"] for row in result.rows} == {0, 1} and result.to_json()["overridden"] == {}
+
+
+@pytest.mark.parametrize("number", [16, 26])
+def test_who_takes_one_packet_in_20_or_75_ms_is_not_sent_it_twice(number):
+    """A front that waits for others goes on with a packet per 20 ms, which is more than these take."""
+    row = run_case(Setting(), number)
+    assert row["finish_over_ideal"] <= 1.01 and row["duplicate_ratio"] <= 0.02
 
 
 def test_every_experiment_says_what_masters_hand_out_and_what_it_overrides():
