@@ -55,12 +55,34 @@ static json_t *ports_of(const struct engine_node *n)
   return list;
 }
 
+/* Something of the nodes, found where their frames are. */
+struct look {
+  const struct registration *r;
+  json_t *found;
+};
+
+static json_t *look(const struct registration *r, void (*run)(void *look))
+{
+  struct look l = {.r = r};
+  if (r->who.look != NULL)
+    r->who.look(r->who.arg, run, &l);
+  else
+    run(&l);
+  return l.found;
+}
+
+static void look_at_ports(void *arg)
+{
+  struct look *l = arg;
+  l->found = ports_of(l->r->who.node(l->r->who.arg, l->r->registered));
+}
+
 static void register_next(struct registration *r)
 {
   const struct engine_node *n = r->who.node(r->who.arg, r->registered);
-  json_t *m =
-      json_pack("{s:s,s:s,s:i,s:s,s:s,s:I,s:o}", "type", "register", "node", n->name, "pid", (int)getpid(), "instance",
-                instance_id(), "version", DATACAST_VERSION, "n", (json_int_t)r->last_n, "ports", ports_of(n));
+  json_t *m = json_pack("{s:s,s:s,s:i,s:s,s:s,s:I,s:o}", "type", "register", "node", n->name, "pid", (int)getpid(),
+                        "instance", instance_id(), "version", DATACAST_VERSION, "n", (json_int_t)r->last_n, "ports",
+                        look(r, look_at_ports));
   r->who.describe(r->who.arg, m);
   send_message(r, m);
   alarm_in(r, ANSWER_LIMIT);
@@ -77,18 +99,18 @@ static void send_report(struct registration *r, const struct link_report *x)
 
 void registration_link(void *arg, struct port *p)
 {
-  struct registration *r = arg;
+  registration_link_was(arg, p->node->name, p->number, p->link.up, linkstate_reason(&p->link), loop_realtime_ns());
+}
+
+void registration_link_was(struct registration *r, const char *node, uint16_t port, bool up, const char *reason,
+                           uint64_t t_ns)
+{
   if (r->managers.n == 0)
     return;
   if (r->reports == LINK_REPORTS_MAX) /* each registration tells the present state; the oldest change goes */
     memmove(r->report, r->report + 1, --r->reports * sizeof r->report[0]);
   struct link_report *x = &r->report[r->reports++];
-  *x = (struct link_report){.n = ++r->last_n,
-                            .t_ns = loop_realtime_ns(),
-                            .node = p->node->name,
-                            .port = p->number,
-                            .up = p->link.up,
-                            .reason = linkstate_reason(&p->link)};
+  *x = (struct link_report){.n = ++r->last_n, .t_ns = t_ns, .node = node, .port = port, .up = up, .reason = reason};
   if (r->conn != NULL && all_registered(r))
     send_report(r, x);
 }
@@ -212,8 +234,10 @@ static json_t *carried(const struct engine_node *n)
 }
 
 /* What the nodes have counted, by name; of reasons to drop those that occurred; and what their links carry. */
-static json_t *counted(const struct registration *r)
+static void look_at_counters(void *arg)
 {
+  struct look *l = arg;
+  const struct registration *r = l->r;
   json_t *all = r->who.counted != NULL ? r->who.counted(r->who.arg) : counted_here(r), *node, *value;
   const char *name, *key;
   void *next;
@@ -231,7 +255,7 @@ static json_t *counted(const struct registration *r)
     if ((node = json_object_get(all, n->name)) != NULL)
       json_object_set_new(node, "carried", carried(n));
   }
-  return all;
+  l->found = all;
 }
 
 static void due(struct timer *t, dc_time now)
@@ -244,8 +268,8 @@ static void due(struct timer *t, dc_time now)
     conn_free(r->conn);
     try_again(r, "does not answer");
   } else {
-    json_t *m =
-        json_pack("{s:s,s:I,s:o}", "type", "heartbeat", "t_ns", (json_int_t)loop_realtime_ns(), "nodes", counted(r));
+    json_t *m = json_pack("{s:s,s:I,s:o}", "type", "heartbeat", "t_ns", (json_int_t)loop_realtime_ns(), "nodes",
+                          look(r, look_at_counters));
     if (r->who.beat != NULL)
       r->who.beat(r->who.arg, m);
     send_message(r, m);

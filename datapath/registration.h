@@ -18,6 +18,8 @@ struct registrant { /* who registers */
   /* What a heartbeat says beyond the time. NULL: nothing. */
   void (*beat)(void *arg, json_t *message);
   json_t *(*counted)(void *arg); /* what all nodes counted, by name; NULL: what `node` gives tells all */
+  /* Run what looks at the nodes where their frames are, and come back when it has. NULL: that is here. */
+  void (*look)(void *arg, void (*run)(void *run_arg), void *run_arg);
   void *arg;
 };
 
@@ -53,5 +55,8 @@ void registration_close(struct registration *r) __attribute__((nonnull));
 void registration_away(struct registration *r, dc_time away) __attribute__((nonnull));
 /* As engine's link_changed. */
 void registration_link(void *registration, struct port *p);
+/* The same from elsewhere; `reason`: a literal, or NULL. */
+void registration_link_was(struct registration *r, const char *node, uint16_t port, bool up, const char *reason,
+                           uint64_t t_ns) __attribute__((nonnull(1, 2)));
 
 #endif

@@ -1,7 +1,11 @@
 #include "ahead.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Of what all files' blocks share: taken once for a block, not for its pieces. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 struct ahead {
   uint32_t refs; /* the file's, and one of each block that is out */
@@ -44,6 +48,7 @@ void ahead_close(struct ahead *a)
 {
   if (a == NULL)
     return;
+  pthread_mutex_lock(&lock);
   a->closed = true;
   for (struct ahead_block *b = a->free, *next; b != NULL; b = next) {
     next = b->next;
@@ -51,6 +56,7 @@ void ahead_close(struct ahead *a)
   }
   a->free = NULL;
   unref_all(a);
+  pthread_mutex_unlock(&lock);
 }
 
 static struct ahead_block *make(struct ahead *a)
@@ -72,21 +78,26 @@ static struct ahead_block *make(struct ahead *a)
 
 struct ahead_block *ahead_take(struct ahead *a)
 {
+  pthread_mutex_lock(&lock);
   struct ahead_block *b = a->free;
   if (b != NULL)
     a->free = b->next;
-  else if ((b = make(a)) == NULL)
-    return NULL;
-  b->refs = 1;
-  a->refs++;
+  else
+    b = make(a);
+  if (b != NULL) {
+    b->refs = 1;
+    a->refs++;
+  }
+  pthread_mutex_unlock(&lock);
   return b;
 }
 
 void ahead_unref(struct ahead_block *b)
 {
-  if (b == NULL || --b->refs > 0)
+  if (b == NULL || __atomic_sub_fetch(&b->refs, 1, __ATOMIC_ACQ_REL) > 0)
     return;
   struct ahead *a = b->of;
+  pthread_mutex_lock(&lock);
   if (a->closed) {
     free_block(b);
   } else {
@@ -94,6 +105,7 @@ void ahead_unref(struct ahead_block *b)
     a->free = b;
   }
   unref_all(a);
+  pthread_mutex_unlock(&lock);
 }
 
 static void back(struct dc_buf *piece) { ahead_unref((struct ahead_block *)(void *)piece->mem); }
@@ -103,7 +115,7 @@ struct dc_buf *ahead_piece(struct ahead_block *b, uint32_t i)
   struct dc_buf *p = &b->piece[i];
   if (p->refs++ > 0) /* on its way to somebody else */
     return p;
-  b->refs++;
+  __atomic_add_fetch(&b->refs, 1, __ATOMIC_RELAXED);
   *p = (struct dc_buf){.refs = 1,
                        .cap = b->of->piece,
                        .data = b->bytes + (size_t)i * b->of->piece,

@@ -1,6 +1,8 @@
 /* Blocks of a source's file that were read for their digests and are kept until they are sent: hashed and sent from one
  * read. A packet's payload is a piece of the block itself, lent to the port; a block's memory serves the next one when its
- * source and its last packet have let it go. How much one host keeps so is bounded; what has no room is read again. */
+ * source and its last packet have let it go. How much one host keeps so is bounded; what has no room is read again.
+ *
+ * Blocks are taken in the home loop and let go wherever their last owner is; pieces are one shard's. */
 #ifndef AGENT_AHEAD_H
 #define AGENT_AHEAD_H
 
@@ -13,7 +15,7 @@ struct ahead; /* of one file */
 
 struct ahead_block {
   struct ahead *of;
-  uint32_t refs; /* its source's, a reading thread's, and one for each piece that a port holds */
+  uint32_t refs; /* atomic: its source's, a reading thread's, and one for each piece that a port holds */
   uint8_t *bytes;
   struct ahead_block *next;
   struct dc_buf piece[];

@@ -79,15 +79,16 @@ static void finished(struct job *j)
   g->state = GROUP_DONE;
   g->t_done_ns = loop_realtime_ns();
   log_info("group %s: %s is whole and verified (%llu bytes, %llu pieces came again)", g->id, j->name,
-           (unsigned long long)g->layout.size, (unsigned long long)g->receiver->again);
+           (unsigned long long)g->layout.size, (unsigned long long)receiver_again(g));
   tell_done(g);
 }
 
 static void finish_if_whole(struct group *g)
 {
   struct receiver *r = g->receiver;
-  if (g->state != GROUP_RUNNING || r->finishing || r->noting > 0 || !dc_pieces_whole(r->pieces) || r->ok < r->blocks)
+  if (g->state != GROUP_RUNNING || r->finishing || r->noting > 0 || r->ok < r->blocks)
     return;
+  receiver_rests(g);
   struct job *j = target_finish(&r->target, host_of(g)->sync);
   if (j == NULL) {
     blocks_fail_errno(g, ENOMEM);
@@ -109,31 +110,13 @@ static void finish_if_whole(struct group *g)
 
 static void verify_more(struct group *g);
 
-/* Pieces of [first, end) that no tree knows to have carried: its links are gone, or it was too long ago. */
-static uint32_t forgotten(const struct receiver *r, uint64_t first, uint64_t end)
-{
-  uint32_t n = 0;
-  for (uint64_t p = first; p < end; p++) {
-    bool carried = false;
-    for (unsigned i = 0; i < r->trees && !carried; i++)
-      carried = dc_receiver_carries(r->tree[i]->core, p);
-    n += !carried;
-  }
-  return n;
-}
-
 static void ask_again(struct group *g, uint32_t block)
 {
   struct receiver *r = g->receiver;
-  uint64_t first = (uint64_t)block * g->layout.per_block;
-  uint32_t asked = 0;
+  uint32_t lost, asked;
+  r->there[block] = 0;
   dc_pieces_drop_block(r->pieces, block);
-  for (unsigned i = 0; i < r->trees; i++) {
-    asked += dc_receiver_refetch(r->tree[i]->core, first, g->layout.per_block);
-    forward_mark(&r->tree[i]->endpoint);
-  }
-  uint64_t pieces = dc_layout_pieces(&g->layout), end = first + g->layout.per_block;
-  uint32_t lost = forgotten(r, first, end < pieces ? end : pieces);
+  asked = receiver_refetch(g, block, &lost);
   log_warn("group %s: block %u failed its checksum, %u pieces are fetched again past the caches, %u have to be "
            "assigned again",
            g->id, block, asked, lost);
@@ -150,13 +133,13 @@ static void claim_checked(struct group *g, uint32_t block, bool good)
   r->resumed += good;
   if (!good) {
     r->state[block] = BLOCK_OPEN;
+    r->there[block] = 0;
     dc_pieces_drop_block(r->pieces, block);
   }
   if (--r->resuming > 0)
     return;
   log_info("group %s: goes on from %u of %u blocks that it had verified before", g->id, r->resumed, r->blocks);
-  for (unsigned i = 0; i < r->trees; i++)
-    forward_mark(&r->tree[i]->endpoint);
+  receiver_asks(g);
   if (g->fetching != NULL && g->state == GROUP_RUNNING)
     fetching_go_on(g);
 }
@@ -257,15 +240,17 @@ static void verify_more(struct group *g)
   }
 }
 
+/* No byte is new twice, so as many as it has are all of them. */
+static bool all_there(const struct group *g, uint32_t block)
+{
+  uint64_t bytes = (uint64_t)g->layout.piece * g->layout.per_block, left = g->layout.size - block * bytes;
+  return g->receiver->there[block] == (left < bytes ? left : bytes);
+}
+
 void blocks_look_at(struct group *g, uint32_t block)
 {
   struct receiver *r = g->receiver;
-  if (r->state[block] != BLOCK_OPEN || !dc_pieces_block_whole(r->pieces, block))
-    return;
-  for (unsigned i = 0; i < r->trees; i++)
-    if (r->tree[i]->stage.n > 0 && r->tree[i]->stage.block == block)
-      receiver_hand_on(r->tree[i]);
-  if (r->writing[block] > 0 || !r->known[block])
+  if (r->state[block] != BLOCK_OPEN || !r->known[block] || !all_there(g, block))
     return; /* and again when they come */
   if (r->hashed[block]) {
     r->hashed[block] = 0;
@@ -282,7 +267,7 @@ void blocks_wrote(struct group *g, const struct job *j)
 {
   struct receiver *r = g->receiver;
   uint32_t block = (uint32_t)j->tag;
-  r->writing[block]--;
+  __atomic_sub_fetch(&r->unwritten, j->len, __ATOMIC_RELAXED);
   if (g->state != GROUP_RUNNING || j->error == EINTR)
     return;
   if (j->error != 0) {
@@ -293,6 +278,7 @@ void blocks_wrote(struct group *g, const struct job *j)
     memcpy(r->found[block], j->digest, DIGEST_LEN);
     r->hashed[block] = 1;
   }
+  r->there[block] += j->len;
   blocks_look_at(g, block);
 }
 

@@ -33,7 +33,7 @@ struct group *group_find(const struct groups *all, const char *id)
 
 uint32_t group_payload_max(const struct host *h)
 {
-  uint32_t buffer = h->forward->pool.size[BUF_SIZES - 1] - DC_PREFIX_MAX;
+  uint32_t buffer = h->shard->forward.pool.size[BUF_SIZES - 1] - DC_PREFIX_MAX;
   return buffer < DC_PAYLOAD_MAX ? buffer : DC_PAYLOAD_MAX;
 }
 
@@ -50,9 +50,9 @@ void group_event(struct group *g, const char *event, json_t *fields)
   json_decref(e);
 }
 
-void group_first(struct group *g)
+void group_first(struct group *g, uint64_t t_ns)
 {
-  g->t_first_ns = loop_realtime_ns();
+  g->t_first_ns = t_ns;
   group_event(g, "first", json_pack("{s:I}", "t_ns", (json_int_t)g->t_first_ns));
 }
 

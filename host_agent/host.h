@@ -3,16 +3,20 @@
 #define AGENT_HOST_H
 
 #include "datapath/tls.h"
-#include "datapath/forward.h"
+#include "datapath/loop.h"
 #include "roots.h"
+#include "shard.h"
 #include "stage.h"
 #include "walks.h"
 
+struct registration;
+
 struct host {
-  const char *name; /* this node's, as in the topology */
-  const char *addr; /* where it listens for requests */
-  struct loop *loop;
-  struct forward *forward;
+  const char *name;    /* this node's, as in the topology */
+  const char *addr;    /* where it listens for requests */
+  struct loop *loop;   /* of all but the frames: the home loop */
+  struct shard *shard; /* of the frames */
+  struct registration *registration;
   struct worker *worker; /* writes and hashes */
   struct worker *disk;   /* what may wait for the disk as long as it likes */
   struct worker *fetch;  /* asks origins */

@@ -15,7 +15,7 @@
 
 struct agent {
   struct loop loop;
-  struct forward forward;
+  struct shard shard;
   struct worker worker, disk, fetch;
   struct host host;
   struct groups groups;
@@ -53,7 +53,7 @@ static bool open_ports(struct agent *a, const struct options *o, struct fault *w
     }
     memcpy(neighbour[i], o->port[i].neighbour, 6);
   }
-  return forward_open(&a->forward, &a->loop, &o->forward, nif, (const uint8_t(*)[6])neighbour, ports, why);
+  return forward_open(&a->shard.forward, &a->shard.loop, &o->forward, nif, (const uint8_t(*)[6])neighbour, ports, why);
 }
 
 static bool open_folders(struct agent *a, const struct options *o, struct fault *why)
@@ -80,7 +80,8 @@ static int run(struct agent *a, const struct options *o)
   int code = 1, rc;
   a->host = (struct host){.name = o->node,
                           .loop = &a->loop,
-                          .forward = &a->forward,
+                          .shard = &a->shard,
+                          .registration = &a->registration,
                           .worker = &a->worker,
                           .disk = &a->disk,
                           .fetch = &a->fetch,
@@ -91,6 +92,7 @@ static int run(struct agent *a, const struct options *o)
                           .xattrs = o->xattrs,
                           .keep_partial = o->keep_partial,
                           .key_file = o->tls_key};
+  stages_open(&a->host.stages);
   a->host.fixed_ports = o->ports;
   a->host.addr = o->listen;
   const struct registrant who = host_registrant(&a->host);
@@ -104,16 +106,21 @@ static int run(struct agent *a, const struct options *o)
     goto out;
   if (!open_folders(a, o, &why) || !signals_block(&a->signals, &why) || !signals_watch(&a->signals, &a->loop, &why))
     goto out;
-  if (!open_ports(a, o, &why))
+  rc = shard_open(&a->shard, &a->loop);
+  if (rc < 0) {
+    fault_set(&why, "io", "the frames' loop: %s", strerror(-rc));
     goto out;
+  }
+  if (!open_ports(a, o, &why))
+    goto close_shard;
   groups_init(&a->groups, &a->host, o->groups);
   if (!signalling_open(&a->signalling, &a->loop, &a->groups, o->listen, &why))
     goto close_forward;
   if (!registration_open(&a->registration, &a->loop, &a->host.security, &who, o->manager, &why))
     goto close_signalling;
-  a->forward.engine.link_changed = registration_link;
-  a->forward.engine.link_arg = &a->registration;
-  if (!engine_watch_carrier(&a->forward.engine, &why))
+  a->shard.forward.engine.link_changed = host_link;
+  a->shard.forward.engine.link_arg = &a->host;
+  if (!engine_watch_carrier(&a->shard.forward.engine, &why))
     goto close_registration;
   /* Sockets, ports and folders are open; files of others are still to be read and written. Before the worker starts. */
   uint64_t kept = PRIVILEGE(CAP_DAC_OVERRIDE) | PRIVILEGE(CAP_DAC_READ_SEARCH);
@@ -130,12 +137,14 @@ static int run(struct agent *a, const struct options *o)
     rc = -ENOMEM;
   if (rc == 0 && (o->origins != NULL || o->tls_ca != NULL))
     rc = worker_open(&a->fetch, &a->loop, FETCH_THREADS);
+  a->shard.loop.gather_max = o->gather_us * DC_US;
+  if (rc == 0)
+    rc = shard_start(&a->shard);
   if (rc < 0) {
     fault_set(&why, "io", "no worker threads: %s", strerror(-rc));
     goto close_worker;
   }
 
-  a->loop.gather_max = o->gather_us * DC_US;
   log_info("ready on %s with %u ports", o->listen, o->ports);
   loop_run(&a->loop);
   groups_close(&a->groups);
@@ -143,17 +152,20 @@ static int run(struct agent *a, const struct options *o)
 
 close_worker:
   walks_close(&a->host.walks);
+  shard_stop(&a->shard);
   worker_close(&a->worker);
   worker_close(&a->disk);
   worker_close(&a->fetch);
   stages_close(&a->host.stages);
 close_registration:
-  a->forward.engine.link_changed = NULL;
+  a->shard.forward.engine.link_changed = NULL;
   registration_close(&a->registration);
 close_signalling:
   signalling_close(&a->signalling);
 close_forward:
-  forward_close(&a->forward);
+  forward_close(&a->shard.forward);
+close_shard:
+  shard_close(&a->shard);
 out:
   if (code != 0)
     log_error("%s", why.text);

@@ -5,120 +5,29 @@
 #include <string.h>
 
 #include "receiver_state.h"
+#include "shard.h"
 #include "wants.h"
 
-#define CROWDED_WAIT (500 * DC_US)
-/* The disk is behind: what it wrote meanwhile makes room. */
-#define DISK_WAIT (1 * DC_MS)
-enum { BATCH = 32, BATCHES_PER_POLL = 4 };
 enum { MAP_CELLS = 64 };
 
-/* ---- writing ---- */
+/* ---- what trees tell ---- */
 
-static void wrote(struct job *j)
+void receiver_hears_first(void *tree, uint64_t t_ns, void *nothing)
 {
-  stages_give(j->stages, j->bytes);
-  struct group *g = j->owner;
-  if (g == NULL)
-    return;
-  g->receiver->unwritten -= j->len;
-  blocks_wrote(g, j);
+  const struct receiver_tree *t = tree;
+  (void)nothing;
+  if (t->attached && t->group->t_first_ns == 0)
+    group_first(t->group, t_ns);
 }
 
-/* What arrived over this tree is on its way to the file. */
-void receiver_hand_on(struct receiver_tree *t)
+void receiver_hears_resumed(void *tree, uint64_t t_ns, void *nothing)
 {
-  struct group *g = t->group;
-  struct job *j = stage_job(&t->stage, &g->receiver->target, &g->layout);
-  if (j == NULL)
-    return;
-  j->flush = host_of(g)->sync;
-  j->done = wrote;
-  j->owner = g;
-  j->generation = g->receiver->fails[j->tag];
-  g->receiver->writing[j->tag]++;
-  g->receiver->unwritten += j->len;
-  worker_submit(host_of(g)->worker, j, t->stage.lane);
+  const struct receiver_tree *t = tree;
+  (void)nothing;
+  if (t->attached)
+    group_event(t->group, "resumed",
+                json_pack("{s:I,s:I}", "tree", (json_int_t)t->params.id, "t_ns", (json_int_t)t_ns));
 }
-
-static bool stage(struct receiver_tree *t, uint64_t at, uint32_t block, const uint8_t *p, size_t n, struct fault *why)
-{
-  size_t took = stage_add(&t->stage, at, block, p, n);
-  if (took == n)
-    return true;
-  receiver_hand_on(t);
-  took += stage_add(&t->stage, at + took, block, p + took, n - took);
-  return took == n || target_write(&t->group->receiver->target, at + took, p + took, n - took, why);
-}
-
-/* ---- the transport ---- */
-
-static bool on_data(struct endpoint *e, dc_time now, const struct dc_header *h, const uint8_t *payload, uint16_t from)
-{
-  struct receiver_tree *t = (struct receiver_tree *)(void *)e;
-  /* Answers come the way the interests went: from that port, or through this host's own node. */
-  if (t->path == NULL || from != (t->path->first.n > 0 ? t->path->first.port[0] : DC_PORT_HOST))
-    return false;
-  struct group *g = t->group;
-  struct receiver *r = g->receiver;
-  uint64_t piece;
-  forward_mark(e);
-  enum dc_rx_result got = dc_receiver_handle(t->core, now, h, &piece);
-  if (got != DC_RX_NEW) {
-    r->again += got == DC_RX_DUPLICATE && r->state[piece / g->layout.per_block] == BLOCK_OK;
-    return got != DC_RX_UNASKED;
-  }
-  if (g->t_first_ns == 0)
-    group_first(g);
-  struct fault why;
-  uint32_t block = (uint32_t)(piece / g->layout.per_block);
-  if (!stage(t, piece * g->layout.piece, block, payload, h->length, &why)) {
-    group_fail(g, &why);
-    return true;
-  }
-  t->bytes += h->length;
-  r->bytes += h->length;
-  if (t->rerouted) {
-    t->rerouted = false;
-    group_event(g, "resumed",
-                json_pack("{s:I,s:I}", "tree", (json_int_t)t->params.id, "t_ns", (json_int_t)loop_realtime_ns()));
-  }
-  blocks_look_at(g, block);
-  return true;
-}
-
-static bool poll(struct endpoint *e, dc_time now)
-{
-  struct receiver_tree *t = (struct receiver_tree *)(void *)e;
-  struct dc_interest out[BATCH];
-  if (t->path == NULL || t->group->receiver->target.file == NULL || t->group->receiver->resuming > 0)
-    return false;
-  if (stages_short(&host_of(t->group)->stages)) {
-    forward_wake(e, now + DISK_WAIT);
-    return false;
-  }
-  unsigned n = BATCH;
-  for (unsigned i = 0; i < BATCHES_PER_POLL && n == BATCH; i++) {
-    if (forward_crowded(e->forward, &t->path->first)) {
-      forward_wake(e, now + CROWDED_WAIT);
-      return false;
-    }
-    n = dc_receiver_poll(t->core, now, out, BATCH);
-    for (unsigned k = 0; k < n; k++) {
-      struct dc_header h = {
-          .flags = out[k].flags, .tree = t->params.id, .seq = out[k].seq, .cache = t->cache_code, .more = out[k].more};
-      if (!forward_interest(e->forward, now, t->path, &h))
-        t->unroutable++; /* as if lost: the timer asks again */
-    }
-  }
-  if (n == BATCH)
-    return true;
-  dc_time at = dc_receiver_next_wake(t->core);
-  forward_wake(e, at == DC_NEVER || at > now ? at : now + 100 * DC_US);
-  return false;
-}
-
-static const struct endpoint_ops receiver_ops = {.data = on_data, .interest = NULL, .poll = poll};
 
 /* ---- trees ---- */
 
@@ -130,25 +39,152 @@ static struct receiver_tree *find_tree(struct receiver *r, uint32_t id)
   return NULL;
 }
 
-static void detach(struct receiver_tree *t)
+/* ---- in the shard, between two rounds (shard_call) ---- */
+
+static void detached(void *arg)
 {
+  struct receiver_tree *t = arg;
+  struct receiver *r = t->group->receiver;
   if (t->attached)
-    forward_remove(&t->endpoint);
-  t->attached = false;
+    receiving_detach(t);
+  r->bytes += t->bytes;
+  r->again += t->again;
+  for (unsigned i = 0; i < r->trees; i++)
+    if (r->tree[i] == t)
+      r->tree[i] = r->tree[--r->trees];
 }
 
-static void drop_tree(struct group *g, unsigned i)
+static void let_go(struct receiver_tree *t)
+{
+  file_unref(t->file); /* the target has one, too: nothing is freed here */
+  t->file = NULL;
+}
+
+static void rested(void *arg)
+{
+  const struct receiver *r = ((struct group *)arg)->receiver;
+  for (unsigned i = 0; i < r->trees; i++)
+    let_go(r->tree[i]);
+}
+
+static void stopped(void *arg)
+{
+  const struct receiver *r = ((struct group *)arg)->receiver;
+  for (unsigned i = 0; i < r->trees; i++) {
+    struct receiver_tree *t = r->tree[i];
+    if (t->attached)
+      receiving_detach(t);
+    t->attached = false;
+    t->stage.n = 0; /* what was verified is in the file already; the rest is of no use to anybody */
+    let_go(t);
+  }
+}
+
+static void asked(void *arg)
+{
+  const struct receiver *r = ((struct group *)arg)->receiver;
+  for (unsigned i = 0; i < r->trees; i++) {
+    r->tree[i]->asks = r->resuming == 0;
+    forward_mark(&r->tree[i]->endpoint);
+  }
+}
+
+/* One order, for one tree or all; what comes of it. */
+struct order {
+  struct group *group;
+  struct receiver_tree *tree;
+  const struct dc_extent *extent;
+  struct dc_path *path; /* owned */
+  uint32_t n, lost;
+  int rc;
+};
+
+static void assigned(void *arg)
+{
+  struct order *o = arg;
+  o->rc = dc_receiver_assign(o->tree->core, o->extent);
+  if (o->rc == 0)
+    forward_mark(&o->tree->endpoint);
+}
+
+static void cut(void *arg)
+{
+  struct order *o = arg;
+  dc_receiver_cut(o->tree->core, o->n);
+  forward_mark(&o->tree->endpoint);
+}
+
+static void left(void *arg) { dc_receiver_leave(((struct order *)arg)->tree->core); }
+
+/* Pieces of [first, end) that no tree knows to have carried: its links are gone, or it was too long ago. */
+static uint32_t forgotten(const struct receiver *r, uint64_t first, uint64_t end)
+{
+  uint32_t n = 0;
+  for (uint64_t p = first; p < end; p++) {
+    bool carried = false;
+    for (unsigned i = 0; i < r->trees && !carried; i++)
+      carried = dc_receiver_carries(r->tree[i]->core, p);
+    n += !carried;
+  }
+  return n;
+}
+
+static void refetched(void *arg)
+{
+  struct order *o = arg;
+  const struct dc_layout *l = &o->group->layout;
+  const struct receiver *r = o->group->receiver;
+  uint64_t first = (uint64_t)o->n * l->per_block, pieces = dc_layout_pieces(l), end = first + l->per_block;
+  for (unsigned i = 0; i < r->trees; i++) {
+    o->rc += (int)dc_receiver_refetch(r->tree[i]->core, first, l->per_block);
+    forward_mark(&r->tree[i]->endpoint);
+  }
+  o->lost = forgotten(r, first, end < pieces ? end : pieces);
+}
+
+static void routed(void *arg)
+{
+  struct order *o = arg;
+  struct receiver_tree *t = o->tree;
+  struct dc_path *path = o->path, *before = t->path;
+  bool changed =
+      before != NULL && (before->rest_len != path->rest_len || before->stops != path->stops ||
+                         memcmp(before->rest, path->rest, path->rest_len) != 0 || before->first.n != path->first.n ||
+                         before->first.local != path->first.local ||
+                         memcmp(before->first.port, path->first.port, path->first.n * sizeof path->first.port[0]) != 0);
+  t->path = path;
+  o->path = before;
+  if (changed) {
+    t->rerouted = true;
+    dc_receiver_restart(t->core, t->shard->loop.now);
+  }
+}
+
+/* ---- */
+
+uint32_t receiver_refetch(struct group *g, uint32_t block, uint32_t *lost)
+{
+  struct order o = {.group = g, .n = block};
+  shard_call(host_of(g)->shard, refetched, &o);
+  *lost = o.lost;
+  return (uint32_t)o.rc;
+}
+
+void receiver_asks(struct group *g) { shard_call(host_of(g)->shard, asked, g); }
+void receiver_rests(struct group *g) { shard_call(host_of(g)->shard, rested, g); }
+
+static void drop_tree(struct group *g, struct receiver_tree *t)
 {
   struct receiver *r = g->receiver;
-  struct receiver_tree *t = r->tree[i];
+  shard_call(t->shard, detached, t);
+  t->attached = false;
   if (g->state == GROUP_RUNNING && r->target.file != NULL)
-    receiver_hand_on(t);
-  detach(t);
+    receiving_hand_on(t);
   stage_close(&t->stage);
+  file_unref(t->file);
   loop_bury(host_of(g)->loop, t->core);
   loop_bury(host_of(g)->loop, t->path);
-  loop_bury(host_of(g)->loop, t);
-  r->tree[i] = r->tree[--r->trees];
+  loop_bury(host_of(g)->loop, t); /* what it told may be there yet */
   g->all->trees--;
 }
 
@@ -159,8 +195,8 @@ static dc_time rate_time(const struct tree_params *p, uint64_t bytes)
   return t < 10 * DC_SEC ? t : 10 * DC_SEC;
 }
 
-/* The longest round trip of the trees there are, and what is asked for over all of them. A tree that is added shares
- * their links, and stands behind that in their queues. */
+/* In the shard: the longest round trip of the trees there are, and what is asked for over all of them. A tree that is added
+ * shares their links, and stands behind that in their queues. */
 static dc_time longest_trip(const struct receiver *r, uint32_t *outstanding)
 {
   dc_time longest = 0;
@@ -174,32 +210,23 @@ static dc_time longest_trip(const struct receiver *r, uint32_t *outstanding)
   return longest;
 }
 
-static bool add_tree(struct group *g, const struct tree_params *p, struct fault *why)
+struct adding {
+  struct receiver_tree *tree;
+  void *memory;
+  bool taken;
+};
+
+static void added(void *arg)
 {
+  struct adding *a = arg;
+  struct receiver_tree *t = a->tree;
+  struct group *g = t->group;
   struct receiver *r = g->receiver;
-  if (g->all->trees >= TREES_MAX)
-    return fault_set(why, "limit", "this host has %d trees already", TREES_MAX);
-  struct receiver_tree *t = calloc(1, sizeof *t);
-  void *memory = t == NULL ? NULL : aligned_alloc(64, (dc_receiver_size() + 63) / 64 * 64);
-  if (memory == NULL) {
-    free(t);
-    return fault_set(why, "io", "out of memory");
+  const struct tree_params *p = &t->params;
+  if (!receiving_attach(t)) {
+    a->taken = true;
+    return;
   }
-  if (!stage_open(&t->stage, &host_of(g)->stages)) {
-    free(memory);
-    free(t);
-    return fault_set(why, "io", "out of memory");
-  }
-  if (!forward_add(host_of(g)->forward, &t->endpoint, p->id, &receiver_ops)) {
-    stage_close(&t->stage);
-    free(memory);
-    free(t);
-    return fault_set(why, "bad_request", "tree %u is another group's on this host", p->id);
-  }
-  t->attached = true;
-  t->group = g;
-  t->params = *p;
-  t->cache_code = dc_cache_code(p->cache_bytes);
   struct dc_receiver_cfg cfg;
   dc_receiver_cfg_default(&cfg);
   cfg.credits = p->rate.credits;
@@ -215,8 +242,39 @@ static bool add_tree(struct group *g, const struct tree_params *p, struct fault 
     cfg.rto_init = init;
   if (cfg.rto_max < 4 * init)
     cfg.rto_max = 4 * init;
-  t->core = dc_receiver_init(memory, host_of(g)->loop->now, &cfg, r->pieces);
+  t->core = dc_receiver_init(a->memory, t->shard->loop.now, &cfg, r->pieces);
   r->tree[r->trees++] = t;
+}
+
+static bool add_tree(struct group *g, const struct tree_params *p, struct fault *why)
+{
+  struct receiver *r = g->receiver;
+  struct host *h = host_of(g);
+  if (g->all->trees >= TREES_MAX)
+    return fault_set(why, "limit", "this host has %d trees already", TREES_MAX);
+  struct receiver_tree *t = calloc(1, sizeof *t);
+  void *memory = t == NULL ? NULL : aligned_alloc(64, (dc_receiver_size() + 63) / 64 * 64);
+  if (memory == NULL || !stage_open(&t->stage, &h->stages)) {
+    free(memory);
+    free(t);
+    return fault_set(why, "io", "out of memory");
+  }
+  t->group = g;
+  t->shard = h->shard;
+  t->params = *p;
+  t->cache_code = dc_cache_code(p->cache_bytes);
+  t->file = r->target.file == NULL || r->finishing ? NULL : file_ref(r->target.file);
+  t->asks = r->resuming == 0;
+  struct adding a = {.tree = t, .memory = memory};
+  shard_call(t->shard, added, &a);
+  if (a.taken) {
+    stage_close(&t->stage);
+    file_unref(t->file);
+    free(memory);
+    free(t);
+    return fault_set(why, "bad_request", "tree %u is another group's on this host", p->id);
+  }
+  t->attached = true;
   g->all->trees++;
   return true;
 }
@@ -233,7 +291,7 @@ bool receiver_trees(struct group *g, const struct tree_params *p, int n, struct 
     if (wanted)
       i++;
     else
-      drop_tree(g, i);
+      drop_tree(g, r->tree[i]);
   }
   for (int k = 0; k < n; k++)
     if (find_tree(r, p[k].id) == NULL && !add_tree(g, &p[k], why))
@@ -253,23 +311,15 @@ static bool set_route(struct group *g, struct receiver_tree *t, const json_t *v,
     free(path);
     return fault_set(why, "bad_request", "the route of tree %u is malformed", t->params.id);
   }
-  if (path->first.n > 0 && path->first.port[0] >= host_of(g)->forward->ports) {
+  if (path->first.n > 0 && path->first.port[0] >= host_of(g)->shard->forward.ports) {
     unsigned port = path->first.port[0];
     free(path);
     return fault_set(why, "bad_request", "the route of tree %u leaves by port %u, which this host does not have",
                      t->params.id, port);
   }
-  bool changed = t->path != NULL &&
-                 (t->path->rest_len != path->rest_len || t->path->stops != path->stops ||
-                  memcmp(t->path->rest, path->rest, path->rest_len) != 0 || t->path->first.n != path->first.n ||
-                  t->path->first.local != path->first.local ||
-                  memcmp(t->path->first.port, path->first.port, path->first.n * sizeof path->first.port[0]) != 0);
-  free(t->path);
-  t->path = path;
-  if (changed) {
-    t->rerouted = true;
-    dc_receiver_restart(t->core, host_of(g)->loop->now);
-  }
+  struct order o = {.tree = t, .path = path};
+  shard_call(t->shard, routed, &o);
+  free(o.path);
   return true;
 }
 
@@ -307,12 +357,12 @@ bool receiver_assign(struct group *g, uint32_t tree, const struct dc_extent *e, 
   if (e->first >= pieces || e->count > pieces - e->first)
     return fault_set(why, "bad_request", "the extent reaches beyond the file's %llu pieces",
                      (unsigned long long)pieces);
-  int rc = dc_receiver_assign(t->core, e);
-  if (rc == -ENOSPC)
+  struct order o = {.tree = t, .extent = e};
+  shard_call(t->shard, assigned, &o);
+  if (o.rc == -ENOSPC)
     return fault_set(why, "limit", "tree %u has too many extents that are not received yet", tree);
-  if (rc < 0)
+  if (o.rc < 0)
     return fault_set(why, "bad_request", "tree %u: the extent at %u does not follow the last one", tree, e->seq);
-  forward_mark(&t->endpoint);
   return true;
 }
 
@@ -321,8 +371,8 @@ void receiver_cut(struct group *g, uint32_t tree, uint32_t seq)
   struct receiver_tree *t = find_tree(g->receiver, tree);
   if (t == NULL || g->state != GROUP_RUNNING)
     return;
-  dc_receiver_cut(t->core, seq);
-  forward_mark(&t->endpoint);
+  struct order o = {.tree = t, .n = seq};
+  shard_call(t->shard, cut, &o);
 }
 
 bool receiver_leave(struct group *g, const json_t *trees, struct fault *why)
@@ -336,7 +386,8 @@ bool receiver_leave(struct group *g, const json_t *trees, struct fault *why)
     struct receiver_tree *t = id > 0 && id <= UINT32_MAX ? find_tree(g->receiver, (uint32_t)id) : NULL;
     if (t == NULL)
       return fault_set(why, "bad_request", "leave[%zu] is no tree of this group", i);
-    dc_receiver_leave(t->core);
+    struct order o = {.tree = t};
+    shard_call(t->shard, left, &o);
   }
   return true;
 }
@@ -376,7 +427,7 @@ static void free_all(struct receiver *r)
   free(r->fails);
   free(r->known);
   free(r->claimed);
-  free(r->writing);
+  free(r->there);
   free(r->hashed);
   free(r->digest);
   free(r->found);
@@ -395,12 +446,12 @@ bool receiver_open(struct group *g, const char *dest, const json_t *wants, struc
   r->fails = calloc(n, 1);
   r->known = calloc(n, 1);
   r->claimed = calloc(n, 1);
-  r->writing = calloc(n, sizeof *r->writing);
+  r->there = calloc(n, sizeof *r->there); /* touched as blocks come */
   r->hashed = calloc(n, 1);
   r->digest = calloc(n, DIGEST_LEN);
   r->found = calloc(n, DIGEST_LEN); /* touched as blocks come */
   if (memory == NULL || r->state == NULL || r->fails == NULL || r->known == NULL || r->claimed == NULL ||
-      r->writing == NULL || r->hashed == NULL || r->digest == NULL || r->found == NULL) {
+      r->there == NULL || r->hashed == NULL || r->digest == NULL || r->found == NULL) {
     fault_set(why, "io", "out of memory for %u blocks", r->blocks);
     free(memory);
     free_all(r);
@@ -436,11 +487,9 @@ bool receiver_wants(const struct group *g, const json_t *wants, struct fault *wh
 
 void receiver_go(struct group *g)
 {
-  struct receiver *r = g->receiver;
   if (g->state != GROUP_RUNNING)
     return;
-  for (unsigned i = 0; i < r->trees; i++)
-    forward_mark(&r->tree[i]->endpoint);
+  receiver_asks(g);
   allocate_more(g);
   blocks_go(g);
 }
@@ -451,19 +500,15 @@ const char *receiver_name(const struct group *g) { return g->receiver->target.na
 bool receiver_holds(const struct group *g, uint64_t first, uint64_t count)
 {
   for (uint64_t b = first / g->layout.per_block; b <= (first + count - 1) / g->layout.per_block; b++)
-    if (!dc_pieces_block_whole(g->receiver->pieces, (uint32_t)b) || (g->receiver->skip != NULL && g->receiver->skip[b]))
+    if (g->receiver->state[b] != BLOCK_OK || (g->receiver->skip != NULL && g->receiver->skip[b]))
       return false;
   return true;
 }
 
 void receiver_stop(struct group *g, bool keep)
 {
-  struct receiver *r = g->receiver;
-  for (unsigned i = 0; i < r->trees; i++) {
-    detach(r->tree[i]); /* what was verified is in the file already; the rest is of no use to anybody */
-    r->tree[i]->stage.n = 0;
-  }
-  target_close(&r->target, keep, host_of(g)->disk);
+  shard_call(host_of(g)->shard, stopped, g);
+  target_close(&g->receiver->target, keep, host_of(g)->disk);
 }
 
 void receiver_close(struct group *g, bool keep)
@@ -475,7 +520,7 @@ void receiver_close(struct group *g, bool keep)
   worker_forget(host_of(g)->worker, g);
   worker_forget(host_of(g)->disk, g);
   while (r->trees > 0)
-    drop_tree(g, 0);
+    drop_tree(g, r->tree[0]);
   free_all(r);
   loop_bury(host_of(g)->loop, r);
   g->receiver = NULL;
@@ -496,16 +541,42 @@ static void blocks_map(const struct receiver *r, char text[MAP_CELLS + 1])
   text[cells] = '\0';
 }
 
+/* What trees have counted, taken in the shard. */
+struct counted {
+  struct group *group;
+  struct dc_receiver_counters core[GROUP_TREES_MAX];
+  uint64_t bytes[GROUP_TREES_MAX], all, again;
+};
+
+static void count(void *arg)
+{
+  struct counted *c = arg;
+  const struct receiver *r = c->group->receiver;
+  for (unsigned i = 0; i < r->trees; i++) {
+    dc_receiver_counters(r->tree[i]->core, &c->core[i]);
+    c->bytes[i] = r->tree[i]->bytes;
+    c->all += r->tree[i]->bytes;
+    c->again += r->tree[i]->again;
+  }
+}
+
+uint64_t receiver_again(struct group *g)
+{
+  struct counted all = {.group = g};
+  shard_call(host_of(g)->shard, count, &all);
+  return g->receiver->again + all.again;
+}
+
 json_t *receiver_status(struct group *g)
 {
   struct receiver *r = g->receiver;
   json_t *trees = json_object();
+  struct counted all = {.group = g};
+  shard_call(host_of(g)->shard, count, &all);
   for (unsigned i = 0; i < r->trees; i++) {
-    struct receiver_tree *t = r->tree[i];
-    struct dc_receiver_counters c;
-    dc_receiver_counters(t->core, &c);
+    const struct dc_receiver_counters c = all.core[i];
     char id[16];
-    snprintf(id, sizeof id, "%u", t->params.id);
+    snprintf(id, sizeof id, "%u", r->tree[i]->params.id);
     json_object_set_new(trees, id,
                         json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "data", (json_int_t)c.data,
                                   "duplicates", (json_int_t)c.duplicates, "interests", (json_int_t)c.interests,
@@ -513,12 +584,13 @@ json_t *receiver_status(struct group *g)
                                   "by_timeout", (json_int_t)c.by_timeout, "outstanding", (json_int_t)c.outstanding,
                                   "srtt_us", (json_int_t)(c.srtt / DC_US), "rto_us", (json_int_t)(c.rto / DC_US),
                                   "credits", (json_int_t)c.credits, "seq", (json_int_t)c.next_seq, "low",
-                                  (json_int_t)c.low_seq, "bytes", (json_int_t)t->bytes));
+                                  (json_int_t)c.low_seq, "bytes", (json_int_t)all.bytes[i]));
   }
   char map[MAP_CELLS + 1];
   blocks_map(r, map);
+  uint64_t unwritten = __atomic_load_n(&r->unwritten, __ATOMIC_RELAXED);
   return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:s,s:o}", "blocks_resumed", (json_int_t)r->resumed, "bytes",
-                   (json_int_t)r->bytes, "unwritten", (json_int_t)r->unwritten, "pieces",
+                   (json_int_t)(r->bytes + all.all), "unwritten", (json_int_t)unwritten, "pieces",
                    (json_int_t)dc_pieces_held(r->pieces), "blocks_ok", (json_int_t)(r->ok - r->skipped), "bad_blocks",
                    (json_int_t)r->bad, "blocks", map, "trees", trees);
 }

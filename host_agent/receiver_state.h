@@ -1,24 +1,10 @@
-/* A receiver's inside, shared by its transport (receiver.c) and its blocks (blocks.c). */
+/* A receiver's inside, shared by its trees (receiver.c, in the shard receiving.c) and its blocks (blocks.c). It is the home
+ * loop's; the shard adds to `pieces`, and reads which trees there are, which change in calls only. */
 #ifndef AGENT_RECEIVER_STATE_H
 #define AGENT_RECEIVER_STATE_H
 
-#include "datacast/receiver.h"
-#include "group.h"
-#include "stage.h"
+#include "receiving.h"
 #include "target.h"
-
-struct receiver_tree {
-  struct endpoint endpoint; /* first */
-  struct group *group;
-  struct tree_params params;
-  uint8_t cache_code;
-  dc_receiver *core;
-  struct dc_path *path; /* NULL: no route yet */
-  uint64_t bytes, unroutable;
-  bool attached;
-  bool rerouted;      /* nothing new came over the changed route yet */
-  struct stage stage; /* arrived, not handed on to be written yet */
-};
 
 enum block_state {
   BLOCK_OPEN,
@@ -32,17 +18,18 @@ struct receiver {
   dc_pieces *pieces;
   struct receiver_tree *tree[GROUP_TREES_MAX];
   unsigned trees;
-  uint64_t bytes, unwritten; /* arrived; of these, on their way to the file */
+  uint64_t bytes;     /* arrived, but for what the trees count that there are */
+  uint64_t unwritten; /* atomic: on their way to the file */
   /* blocks */
   uint32_t blocks, ok, waiting, cursor, verifying;
   uint32_t noting;                /* verified blocks that are being noted in the file */
   uint32_t resuming, resumed;     /* blocks held from before: to be hashed again, found good */
   uint8_t *skip;                  /* per block: not wanted, as good as held; NULL: all are wanted */
   uint32_t skipped;               /* so many */
-  uint64_t bad, again;            /* blocks that failed; pieces of good blocks that came again */
+  uint64_t bad, again;            /* blocks that failed; pieces of good blocks that came again, as `bytes` */
   uint8_t *state, *fails, *known; /* per block: block_state, failures, digest is known */
   uint8_t *claimed;               /* per block: held from before, not hashed again yet */
-  uint16_t *writing;              /* per block: runs of it that are on their way to the file */
+  uint64_t *there;                /* per block: bytes of it that are in the file */
   uint8_t *hashed;                /* per block: `found` is its digest, taken while it was written */
   uint8_t (*digest)[DIGEST_LEN], (*found)[DIGEST_LEN];
   bool allocating, finishing;
@@ -50,8 +37,15 @@ struct receiver {
 
 static inline struct host *host_of(const struct group *g) { return g->all->host; }
 
-/* receiver.c: what arrived over this tree is on its way to the file. */
-void receiver_hand_on(struct receiver_tree *t) __attribute__((nonnull));
+/* receiver.c: asks for what is missing of the block once more, past the caches, over all its trees. Returns for how many
+ * pieces; *forgotten: those that no tree knows to have carried. */
+uint32_t receiver_refetch(struct group *g, uint32_t block, uint32_t *forgotten) __attribute__((nonnull));
+/* Pieces of good blocks that came once more, until now. */
+uint64_t receiver_again(struct group *g) __attribute__((nonnull));
+/* All that is held is known: its trees may ask. */
+void receiver_asks(struct group *g) __attribute__((nonnull));
+/* The file is going to get its name: its trees let go of it. */
+void receiver_rests(struct group *g) __attribute__((nonnull));
 
 /* blocks.c */
 void blocks_fail_errno(struct group *g, int error) __attribute__((nonnull));
@@ -61,12 +55,12 @@ void blocks_resume(struct group *g) __attribute__((nonnull));
 void blocks_whole(struct group *g) __attribute__((nonnull));
 /* Blocks that are not wanted are passed like those that are held: nothing asks for them, on any tree. */
 void blocks_skip(struct group *g) __attribute__((nonnull));
-/* A piece of the block came, or its digest. */
+/* A run of the block is in the file, or its digest came. */
 void blocks_look_at(struct group *g, uint32_t block) __attribute__((nonnull));
 /* The whole block was written by who fetched it; this is its digest. False with *why when another one is known. */
 bool blocks_fetched(struct group *g, uint32_t block, const uint8_t digest[32], struct fault *why)
     __attribute__((nonnull));
-/* A run of a block is in the file, or could not be written. */
+/* The job that wrote a run is over. */
 void blocks_wrote(struct group *g, const struct job *j) __attribute__((nonnull));
 /* Go on with what waits: verify, finish. */
 void blocks_go(struct group *g) __attribute__((nonnull));

@@ -1,5 +1,7 @@
 #include "registrant.h"
 
+#include <assert.h>
+#include <stdlib.h>
 #include <sys/statvfs.h>
 
 #include "datapath/tunnel.h"
@@ -7,7 +9,7 @@
 static const struct engine_node *the_node(void *arg, unsigned i)
 {
   (void)i;
-  return &((struct host *)arg)->forward->node;
+  return &((struct host *)arg)->shard->forward.node;
 }
 
 static json_t *paths(const struct roots *r)
@@ -72,37 +74,85 @@ static void beat(void *arg, json_t *m)
   json_object_set_new(m, "disks", list);
 }
 
-/* All of them: a slot that the list does not name leads nowhere. Without a list all stays. */
+/* Where the slots lead from now on; one that is not named leads nowhere. */
+struct led {
+  const struct host *host;
+  bool named[DC_NODE_PORTS_MAX];
+  struct tunnel_cfg cfg[DC_NODE_PORTS_MAX];
+};
+
+/* In the shard. */
+static void lead_all(void *arg)
+{
+  const struct led *l = arg;
+  struct forward *f = &l->host->shard->forward;
+  for (uint16_t p = l->host->fixed_ports; p < f->ports; p++) {
+    if (l->named[p])
+      lead(f, p, &l->cfg[p]);
+    else if (tunnel_slot(f->port[p]->nif) != NULL)
+      forward_replace(f, p, tunnel_slot(f->port[p]->nif));
+  }
+}
+
+/* All of them. Without a list all stays. */
 static void registered(void *arg, const json_t *answer)
 {
   struct host *host = arg;
-  struct forward *f = host->forward;
   const json_t *list = json_object_get(answer, "tunnels");
-  bool named[DC_NODE_PORTS_MAX] = {false};
   size_t i;
   json_t *x;
-  if (!json_is_array(list))
+  struct led *l = json_is_array(list) ? calloc(1, sizeof *l) : NULL;
+  if (l == NULL)
     return;
+  l->host = host;
   json_array_foreach((json_t *)(uintptr_t)list, i, x)
   {
     uint16_t port;
     struct tunnel_cfg cfg;
-    if (!read_tunnel(x, f->ports, &port, &cfg)) {
+    if (!read_tunnel(x, host->shard->forward.ports, &port, &cfg)) {
       log_error("the fabric manager gives out a tunnel that this agent does not understand or has no port for");
       continue;
     }
-    if (port < host->fixed_ports || named[port])
+    if (port < host->fixed_ports || l->named[port])
       continue; /* given on the command line */
-    named[port] = true;
-    lead(f, port, &cfg);
+    l->named[port] = true;
+    l->cfg[port] = cfg;
   }
-  for (uint16_t p = host->fixed_ports; p < f->ports; p++)
-    if (!named[p] && tunnel_slot(f->port[p]->nif) != NULL)
-      forward_replace(f, p, tunnel_slot(f->port[p]->nif));
+  shard_call(host->shard, lead_all, l);
+  free(l);
 }
+
+/* ---- links: told in the shard, heard in the home loop ---- */
+
+static_assert(DC_NODE_PORTS_MAX == 256, "a port is eight bits of a message");
+enum { NEWS_PORT = 1, NEWS_TIME = 9 }; /* where they stand in a message's number */
+
+static void heard_link(void *to, uint64_t n, void *with)
+{
+  struct host *h = to;
+  registration_link_was(h->registration, h->name, (uint16_t)(n >> NEWS_PORT & (DC_NODE_PORTS_MAX - 1)), n & 1, with,
+                        (n >> NEWS_TIME) * DC_US);
+}
+
+void host_link(void *host, struct port *p)
+{
+  struct host *h = host;
+  const char *reason = linkstate_reason(&p->link);
+  struct post_message m = {heard_link, h, 0, (void *)(uintptr_t)reason};
+  m.n = loop_realtime_ns() / DC_US << NEWS_TIME | (uint64_t)p->number << NEWS_PORT | p->link.up;
+  if (!post_send(&h->shard->hears, &m, 0))
+    log_error("port %u: too much is told at once: its link's state comes with the next registration", p->number);
+}
+
+static void look(void *host, void (*run)(void *arg), void *arg) { shard_call(((struct host *)host)->shard, run, arg); }
 
 struct registrant host_registrant(struct host *host)
 {
-  return (struct registrant){
-      .nodes = 1, .node = the_node, .describe = describe, .registered = registered, .beat = beat, .arg = host};
+  return (struct registrant){.nodes = 1,
+                             .node = the_node,
+                             .describe = describe,
+                             .registered = registered,
+                             .beat = beat,
+                             .look = look,
+                             .arg = host};
 }

@@ -6,6 +6,8 @@
 #include "datapath/registration.h"
 #include "host.h"
 
+/* As engine's link_changed, in the shard. */
+void host_link(void *host, struct port *p) __attribute__((nonnull));
 struct registrant host_registrant(struct host *host) __attribute__((nonnull));
 
 #endif

@@ -1,4 +1,4 @@
-/* The source's part of a group: answers interests from the file, hashes blocks ahead, notices when the file changes. */
+/* The source's part of a group: its trees, whose shard answers interests from the file (sending.h). */
 #ifndef AGENT_SOURCE_H
 #define AGENT_SOURCE_H
 
@@ -19,8 +19,6 @@ bool source_assign(struct group *g, uint32_t tree, const struct dc_extent *e, st
 void source_cut(struct group *g, uint32_t tree, uint32_t seq) __attribute__((nonnull));
 /* Trees send no faster than this from now on: {"<tree id>": bit/s}, null for no bound. Others stay as they are. */
 bool source_rates(struct group *g, const json_t *rates, struct fault *why) __attribute__((nonnull(1, 3)));
-/* A block of its file has been read: trees may wait for it. */
-void source_go(struct group *g) __attribute__((nonnull));
 json_t *source_status(struct group *g) __attribute__((nonnull));
 void source_stop(struct group *g) __attribute__((nonnull)); /* no more answers */
 void source_close(struct group *g) __attribute__((nonnull));

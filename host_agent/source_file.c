@@ -11,7 +11,8 @@
 #include "folder.h"
 #include "params.h"
 #include "sendable.h"
-#include "source.h"
+#include "sending.h"
+#include "shard.h"
 #include "target.h"
 #include "wants.h"
 
@@ -22,7 +23,7 @@ enum { LOOK_MIN = 64, LOOK_MAX = 8192 };
 #define TELL_AFTER (50 * DC_MS)
 
 /* A block on its way to a digest. One that a tree of this source comes to is read when the tree is near. */
-enum hashing { NOT_HASHED, LEFT_TO_TREE, BEING_HASHED, PASSED_BEFORE, HASHED };
+enum hashing { NOT_HASHED, LEFT_TO_TREE, BEING_HASHED, HASHED };
 
 struct source_file {
   struct group *group;
@@ -42,7 +43,7 @@ struct source_file {
   uint32_t *order;                       /* the blocks that have their digest, `hashed` of them */
   uint8_t (*digest)[DIGEST_LEN];
   struct ahead *ahead;
-  struct ahead_block **kept;     /* of each block; NULL: not read, or not kept */
+  struct source_tree **asker;    /* of each block that is being hashed: the tree that waits for it, or NULL */
   uint8_t *skip;                 /* per block: nobody wants it, or it is not here; NULL: all are wanted and here */
   uint8_t (*before)[DIGEST_LEN]; /* of what a group left: as they were verified */
 };
@@ -156,6 +157,16 @@ static bool judge(struct group *g, const struct job *j)
   return true;
 }
 
+/* The tree that waits for the block has it now. False: there is none. */
+static bool answer(struct source_file *s, uint32_t block, struct ahead_block *kept)
+{
+  struct source_tree *t = s->asker[block];
+  s->asker[block] = NULL;
+  if (t != NULL)
+    shard_post(t->shard, sending_has, t, block, kept);
+  return t != NULL;
+}
+
 static void hashed(struct job *j)
 {
   struct group *g = j->owner;
@@ -165,18 +176,15 @@ static void hashed(struct job *j)
   }
   struct source_file *s = g->local;
   s->under_way -= j->block == NULL;
-  if (s->state[j->tag] == BEING_HASHED)
-    s->kept[j->tag] = j->block;
-  else
-    ahead_unref(j->block);
   s->state[j->tag] = HASHED;
+  if (!answer(s, (uint32_t)j->tag, j->block))
+    ahead_unref(j->block);
   memcpy(s->digest[j->tag], j->digest, DIGEST_LEN);
   s->order[s->hashed++] = (uint32_t)j->tag;
   if (s->hashed + s->skipped == s->blocks) /* who has all pieces waits for these */
     loop_timer(g->all->host->loop, &s->tell, g->all->host->loop->now);
   else if (s->tell.pos == 0)
     loop_timer(g->all->host->loop, &s->tell, g->all->host->loop->now + TELL_AFTER);
-  source_go(g);
   hash_on(s);
 }
 
@@ -248,28 +256,35 @@ void source_file_leave(struct group *g, uint32_t first, uint32_t end)
       s->state[b] = LEFT_TO_TREE;
 }
 
-void source_file_near(struct group *g, uint32_t block)
+void source_file_near(struct group *g, struct source_tree *t, uint32_t block)
 {
   struct source_file *s = g->local;
-  if (s->state[block] == LEFT_TO_TREE)
+  if (s->state[block] == LEFT_TO_TREE) {
     hash_block(s, block, ahead_take(s->ahead));
+    s->asker[block] = t;
+  }
+  if (s->state[block] != BEING_HASHED || s->asker[block] != t) {
+    if (s->asker[block] == t)
+      s->asker[block] = NULL;
+    shard_post(t->shard, sending_has, t, block, NULL);
+  }
 }
-
-bool source_file_awaits(const struct group *g, uint32_t block) { return g->local->state[block] == BEING_HASHED; }
-
-struct ahead_block *source_file_kept(const struct group *g, uint32_t block) { return g->local->kept[block]; }
 
 void source_file_passed(struct group *g, uint32_t block)
 {
   struct source_file *s = g->local;
-  ahead_unref(s->kept[block]);
-  s->kept[block] = NULL;
-  if (s->state[block] == BEING_HASHED)
-    s->state[block] = PASSED_BEFORE;
   if (s->state[block] != LEFT_TO_TREE)
     return;
   left(s, block);
   loop_timer(g->all->host->loop, &s->rest, g->all->host->loop->now);
+}
+
+void source_file_left(struct group *g, const struct source_tree *t)
+{
+  struct source_file *s = g->local;
+  for (uint32_t b = 0; b < s->wanted; b++)
+    if (s->asker[b] == t)
+      s->asker[b] = NULL;
 }
 
 void source_file_repeat(struct group *g)
@@ -306,9 +321,9 @@ static bool digests_open(struct source_file *s, struct host *h, const struct dc_
   s->digest = calloc(n, DIGEST_LEN);
   s->state = calloc(n, 1);
   s->order = calloc(n, sizeof *s->order);
-  s->kept = calloc(n, sizeof(struct ahead_block *));
+  s->asker = calloc(n, sizeof(struct source_tree *));
   s->ahead = ahead_new(&h->ahead_room, l);
-  if (s->digest == NULL || s->state == NULL || s->order == NULL || s->kept == NULL || s->ahead == NULL)
+  if (s->digest == NULL || s->state == NULL || s->order == NULL || s->asker == NULL || s->ahead == NULL)
     return false;
   for (uint32_t b = 0; skip != NULL && b < s->blocks; b++) {
     s->skipped += skip[b];
@@ -319,10 +334,8 @@ static bool digests_open(struct source_file *s, struct host *h, const struct dc_
 
 static void digests_close(struct source_file *s)
 {
-  for (uint32_t b = 0; s->kept != NULL && b < s->blocks; b++)
-    ahead_unref(s->kept[b]);
   ahead_close(s->ahead);
-  free(s->kept);
+  free(s->asker);
   free(s->order);
   free(s->state);
   free(s->digest);

@@ -3,6 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+void stages_open(struct stages *s)
+{
+  *s = (struct stages){0};
+  pthread_mutex_init(&s->lock, NULL);
+}
+
 void stages_close(struct stages *s)
 {
   for (uint32_t i = 0; i < s->frees; i++)
@@ -11,11 +17,9 @@ void stages_close(struct stages *s)
   *s = (struct stages){0};
 }
 
-static uint8_t *take(struct stages *s)
+static uint8_t *make(struct stages *s)
 {
-  if (s->frees > 0)
-    return s->free[--s->frees];
-  if (s->made >= STAGES_SPARE + s->trees)
+  if (s->made >= STAGES_SPARE + 2 * s->trees)
     return NULL;
   if (s->made == s->cap) { /* room to give every one back, whatever happens then */
     uint32_t cap = s->cap == 0 ? STAGES_SPARE : 2 * s->cap;
@@ -30,14 +34,41 @@ static uint8_t *take(struct stages *s)
   return bytes;
 }
 
-void stages_give(struct stages *s, uint8_t *bytes) { s->free[s->frees++] = bytes; }
+static uint8_t *take(struct stages *s)
+{
+  pthread_mutex_lock(&s->lock);
+  uint8_t *bytes = s->frees > 0 ? s->free[--s->frees] : make(s);
+  pthread_mutex_unlock(&s->lock);
+  return bytes;
+}
 
-bool stages_short(const struct stages *s) { return s->made - s->frees >= s->trees + STAGES_SPARE * 3 / 4; }
+void stages_give(struct stages *s, uint8_t *bytes)
+{
+  pthread_mutex_lock(&s->lock);
+  s->free[s->frees++] = bytes;
+  pthread_mutex_unlock(&s->lock);
+}
+
+bool stages_short(struct stages *s)
+{
+  pthread_mutex_lock(&s->lock);
+  bool is = s->made - s->frees >= 2 * s->trees + STAGES_SPARE * 3 / 4;
+  pthread_mutex_unlock(&s->lock);
+  return is;
+}
+
+static void count(struct stages *s, int trees)
+{
+  pthread_mutex_lock(&s->lock);
+  s->trees += (uint32_t)trees;
+  pthread_mutex_unlock(&s->lock);
+}
 
 bool stage_open(struct stage *s, struct stages *all)
 {
   *s = (struct stage){.all = all, .lane = lane_new()};
-  all->trees += s->lane != NULL;
+  if (s->lane != NULL)
+    count(all, 1);
   return s->lane != NULL;
 }
 
@@ -47,18 +78,33 @@ void stage_close(struct stage *s)
     return;
   if (s->bytes != NULL)
     stages_give(s->all, s->bytes);
+  if (s->next != NULL)
+    stages_give(s->all, s->next);
+  free(s->job);
+  free(s->next_job);
   lane_unref(s->lane);
-  s->all->trees--;
+  count(s->all, -1);
   *s = (struct stage){.all = s->all};
+}
+
+bool stage_ready(struct stage *s)
+{
+  if (s->bytes == NULL)
+    s->bytes = take(s->all);
+  if (s->job == NULL)
+    s->job = job_new(JOB_WRITE);
+  if (s->n == 0)
+    return s->bytes != NULL && s->job != NULL;
+  if (s->next == NULL)
+    s->next = take(s->all);
+  if (s->next_job == NULL)
+    s->next_job = job_new(JOB_WRITE);
+  return s->next != NULL && s->next_job != NULL;
 }
 
 size_t stage_add(struct stage *s, uint64_t at, uint32_t block, const uint8_t *p, size_t n)
 {
   if (s->n > 0 && (at != s->at + s->n || block != s->block))
-    return 0;
-  if (s->bytes == NULL)
-    s->bytes = take(s->all);
-  if (s->bytes == NULL)
     return 0;
   if (s->n == 0) {
     s->at = at;
@@ -70,14 +116,14 @@ size_t stage_add(struct stage *s, uint64_t at, uint32_t block, const uint8_t *p,
   return n;
 }
 
-struct job *stage_job(struct stage *s, const struct target *t, const struct dc_layout *l)
+struct job *stage_job(struct stage *s, struct file *f, const struct dc_layout *l)
 {
-  struct job *j = s->n == 0 ? NULL : job_new(JOB_WRITE);
-  if (j == NULL)
+  struct job *j = s->job;
+  if (s->n == 0)
     return NULL;
   uint64_t block = (uint64_t)l->piece * l->per_block, from = s->block * block;
   uint64_t to = l->size - from < block ? l->size : from + block;
-  j->file = file_ref(t->file);
+  j->file = file_ref(f);
   j->off = s->at;
   j->len = s->n;
   j->begins = s->at == from;
@@ -85,7 +131,10 @@ struct job *stage_job(struct stage *s, const struct target *t, const struct dc_l
   j->bytes = s->bytes;
   j->stages = s->all;
   j->tag = s->block;
-  s->bytes = NULL;
+  s->job = s->next_job;
+  s->next_job = NULL;
+  s->bytes = s->next;
+  s->next = NULL;
   s->n = 0;
   return j;
 }

@@ -70,9 +70,14 @@ static uint64_t resident_bytes(const char *key)
   return (uint64_t)kib * 1024;
 }
 
-static json_t *process(const struct groups *groups)
+struct look {
+  const struct groups *groups;
+  json_t *to;
+  uint64_t rounds, bytes, in_use, refused;
+};
+
+static json_t *process(const struct look *l)
 {
-  const struct forward *f = groups->host->forward;
   struct rusage u;
   getrusage(RUSAGE_SELF, &u);
   uint64_t cpu = (uint64_t)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * DC_SEC +
@@ -82,17 +87,24 @@ static json_t *process(const struct groups *groups)
   counters_put(o, "cpu_ns", cpu);
   counters_put(o, "rss_bytes", resident_bytes("VmRSS"));
   counters_put(o, "rss_peak_bytes", resident_bytes("VmHWM"));
-  counters_put(o, "rounds", f->loop->rounds);
-  counters_put(o, "buffer_bytes", f->pool.bytes);
-  counters_put(o, "buffers_in_use", f->pool.in_use);
-  counters_put(o, "buffers_refused", f->pool.refused);
-  counters_put(o, "groups", groups->n);
+  counters_put(o, "rounds", l->rounds);
+  counters_put(o, "buffer_bytes", l->bytes);
+  counters_put(o, "buffers_in_use", l->in_use);
+  counters_put(o, "buffers_refused", l->refused);
+  counters_put(o, "groups", l->groups->n);
   return o;
 }
 
-void status_node(struct groups *groups, json_t *to)
+/* In the shard. */
+static void look_at_node(void *arg)
 {
-  const struct forward *f = groups->host->forward;
+  struct look *l = arg;
+  json_t *to = l->to;
+  const struct forward *f = &l->groups->host->shard->forward;
+  l->rounds = f->loop->rounds;
+  l->bytes = f->pool.bytes;
+  l->in_use = f->pool.in_use;
+  l->refused = f->pool.refused;
   add_drops(f, counters_node(&f->node, to));
   json_t *ports = json_object();
   for (uint16_t i = 0; i < f->ports; i++) {
@@ -102,5 +114,11 @@ void status_node(struct groups *groups, json_t *to)
   }
   json_object_set_new(to, "ports", ports);
   json_object_set_new(to, "tree_counters", counters_trees(&f->node, TREES_SHOWN));
-  json_object_set_new(to, "process", process(groups));
+}
+
+void status_node(struct groups *groups, json_t *to)
+{
+  struct look l = {.groups = groups, .to = to};
+  shard_call(groups->host->shard, look_at_node, &l);
+  json_object_set_new(to, "process", process(&l));
 }

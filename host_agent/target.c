@@ -412,21 +412,6 @@ bool target_open(struct target *t, const struct roots *roots, const char *dest, 
   return true;
 }
 
-bool target_write(struct target *t, uint64_t off, const uint8_t *p, size_t len, struct fault *why)
-{
-  while (len > 0) {
-    ssize_t n = pwrite(t->file->fd, p, len, (off_t)off);
-    if (n < 0 && errno == EINTR)
-      continue;
-    if (n <= 0)
-      return target_fault(why, n < 0 ? errno : ENOSPC, t->name);
-    p += n;
-    off += (uint64_t)n;
-    len -= (size_t)n;
-  }
-  return true;
-}
-
 struct job *target_allocate(struct target *t)
 {
   if (t->allocated == t->size)

@@ -48,10 +48,6 @@ void target_read_verified(const struct target *t, uint8_t (*digest)[32], uint32_
 struct job *target_note_verified(const struct target *t, uint32_t block, const uint8_t digest[32])
     __attribute__((nonnull));
 
-/* False with *why (disk_full, io). */
-bool target_write(struct target *t, uint64_t off, const uint8_t *p, size_t len, struct fault *why)
-    __attribute__((nonnull));
-
 /* A job that reserves the next part; NULL when all is reserved. */
 struct job *target_allocate(struct target *t) __attribute__((nonnull));
 /* A job that renames the file; the target gives file and folder away. NULL without memory. */

@@ -403,14 +403,16 @@ static void *work(void *arg)
   return NULL;
 }
 
-/* ---- in the loop ---- */
+/* ---- in the home loop; worker_submit also in the shard ---- */
 
 static void disown(struct worker *w, struct job *j)
 {
+  pthread_mutex_lock(&w->lock);
   struct job **at = &w->owned;
   while (*at != j)
     at = &(*at)->next_owned;
   *at = j->next_owned;
+  pthread_mutex_unlock(&w->lock);
 }
 
 static void end(struct job *j)
@@ -459,12 +461,12 @@ int worker_open(struct worker *w, struct loop *loop, unsigned threads)
 void worker_submit(struct worker *w, struct job *j, struct lane *l)
 {
   j->next = NULL;
-  j->next_owned = w->owned;
   j->lane = l;
-  w->owned = j;
   if (l != NULL)
     __atomic_add_fetch(&l->refs, 1, __ATOMIC_RELAXED);
   pthread_mutex_lock(&w->lock);
+  j->next_owned = w->owned;
+  w->owned = j;
   if (l == NULL) {
     *(w->todo == NULL ? &w->todo : &w->todo_last->next) = j;
     w->todo_last = j;
@@ -480,9 +482,11 @@ void worker_submit(struct worker *w, struct job *j, struct lane *l)
 
 void worker_forget(struct worker *w, const void *owner)
 {
+  pthread_mutex_lock(&w->lock);
   for (struct job *j = w->owned; j != NULL; j = j->next_owned)
     if (j->owner == owner)
       j->owner = NULL;
+  pthread_mutex_unlock(&w->lock);
 }
 
 void worker_close(struct worker *w)

@@ -1,6 +1,6 @@
 /* Threads for what may take long: writing and hashing blocks, preallocating, syncing, freeing files.
  *
- * The loop's thread submits jobs and gets them back by an eventfd; a thread touches nothing but the job itself and what
+ * The home loop and the shard submit jobs, and the home loop gets them back by an eventfd; a thread touches nothing but the job itself and what
  * the job's lane guards, so nothing else is shared. Jobs of one lane run one after another, in the order in which they
  * were submitted; lanes, and jobs without one, run beside each other. A file that is synced for seconds holds up its own
  * lane and nobody else, as long as a thread is left: so syncing has threads of its own (main.c). */
@@ -123,7 +123,7 @@ struct worker {
   bool turn, stop;
   unsigned idle;     /* threads that wait for work */
   int stopping;      /* atomic: leave long loops */
-  struct job *owned; /* every job under way, for worker_forget; the loop's */
+  struct job *owned; /* every job under way, for worker_forget; under lock */
 };
 
 int worker_open(struct worker *w, struct loop *loop, unsigned threads) __attribute__((nonnull)); /* 0 or -errno */

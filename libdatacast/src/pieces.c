@@ -25,7 +25,8 @@ uint32_t dc_layout_piece_len(const struct dc_layout *l, uint64_t i)
   return l->size - at < l->piece ? (uint32_t)(l->size - at) : l->piece;
 }
 
-/* One bit per piece; one bit (sealed) and one count per block. */
+/* One bit per piece; one bit (sealed) and one count per block. Threads may share it, so what changes is atomic: a piece is new
+ * for one of them, and who finds a block whole finds it so after all that was added. */
 struct dc_pieces {
   struct dc_layout layout;
   uint64_t n, held;
@@ -63,16 +64,18 @@ void dc_pieces_prefetch(const dc_pieces *p, uint64_t piece)
 
 bool dc_pieces_has(const dc_pieces *p, uint64_t piece)
 {
-  return piece < p->n && (p->word[piece / 64] >> (piece % 64) & 1);
+  return piece < p->n && (__atomic_load_n(&p->word[piece / 64], __ATOMIC_RELAXED) >> (piece % 64) & 1);
 }
 
 bool dc_pieces_add(dc_pieces *p, uint64_t piece)
 {
   if (piece >= p->n || dc_pieces_has(p, piece))
     return false;
-  p->word[piece / 64] |= UINT64_C(1) << (piece % 64);
-  p->in_block[piece / p->layout.per_block]++;
-  p->held++;
+  uint64_t bit = UINT64_C(1) << (piece % 64);
+  if (__atomic_fetch_or(&p->word[piece / 64], bit, __ATOMIC_ACQ_REL) & bit)
+    return false;
+  __atomic_fetch_add(&p->in_block[piece / p->layout.per_block], 1, __ATOMIC_ACQ_REL);
+  __atomic_fetch_add(&p->held, 1, __ATOMIC_RELAXED);
   return true;
 }
 
@@ -85,19 +88,24 @@ static void span(const dc_pieces *p, uint32_t block, uint64_t *first, uint64_t *
     *end = p->n;
 }
 
-static bool sealed(const dc_pieces *p, uint32_t block) { return p->sealed[block / 64] >> (block % 64) & 1; }
+static bool sealed(const dc_pieces *p, uint32_t block)
+{
+  return __atomic_load_n(&p->sealed[block / 64], __ATOMIC_ACQUIRE) >> (block % 64) & 1;
+}
 
 uint32_t dc_pieces_drop_block(dc_pieces *p, uint32_t block)
 {
   if (block >= p->blocks || sealed(p, block))
     return 0;
   uint64_t i, end;
+  uint32_t held = 0;
   span(p, block, &i, &end);
-  for (; i < end; i++)
-    p->word[i / 64] &= ~(UINT64_C(1) << (i % 64));
-  uint32_t held = p->in_block[block];
-  p->in_block[block] = 0;
-  p->held -= held;
+  for (; i < end; i++) {
+    uint64_t bit = UINT64_C(1) << (i % 64);
+    held += (__atomic_fetch_and(&p->word[i / 64], ~bit, __ATOMIC_ACQ_REL) & bit) != 0;
+  }
+  __atomic_fetch_sub(&p->in_block[block], held, __ATOMIC_ACQ_REL);
+  __atomic_fetch_sub(&p->held, held, __ATOMIC_RELAXED);
   return held;
 }
 
@@ -107,13 +115,13 @@ bool dc_pieces_block_whole(const dc_pieces *p, uint32_t block)
     return false;
   uint64_t first, end;
   span(p, block, &first, &end);
-  return p->in_block[block] == end - first;
+  return __atomic_load_n(&p->in_block[block], __ATOMIC_ACQUIRE) == end - first;
 }
 
 void dc_pieces_seal_block(dc_pieces *p, uint32_t block)
 {
   if (block < p->blocks)
-    p->sealed[block / 64] |= UINT64_C(1) << (block % 64);
+    __atomic_fetch_or(&p->sealed[block / 64], UINT64_C(1) << (block % 64), __ATOMIC_RELEASE);
 }
 
 bool dc_pieces_sealed(const dc_pieces *p, uint64_t first, uint64_t count)
@@ -126,8 +134,8 @@ bool dc_pieces_sealed(const dc_pieces *p, uint64_t first, uint64_t count)
   return true;
 }
 
-uint64_t dc_pieces_held(const dc_pieces *p) { return p->held; }
-bool dc_pieces_whole(const dc_pieces *p) { return p->held == p->n; }
+uint64_t dc_pieces_held(const dc_pieces *p) { return __atomic_load_n(&p->held, __ATOMIC_RELAXED); }
+bool dc_pieces_whole(const dc_pieces *p) { return dc_pieces_held(p) == p->n; }
 const struct dc_layout *dc_pieces_layout(const dc_pieces *p) { return &p->layout; }
 
 /* ---- extents ---- */

@@ -23,7 +23,7 @@ uint32_t dc_layout_blocks(const struct dc_layout *l) __attribute__((nonnull));
 /* Bytes of piece `i`: l->piece but for the last one. */
 uint32_t dc_layout_piece_len(const struct dc_layout *l, uint64_t i) __attribute__((nonnull));
 
-/* Which pieces are held. */
+/* Which pieces are held. Threads may share one. */
 typedef struct dc_pieces dc_pieces;
 size_t dc_pieces_size(const struct dc_layout *l) __attribute__((nonnull));
 /* In zeroed memory, align 8. */

@@ -1,0 +1,39 @@
+"""Frames have a thread of their own: what an agent's connections keep it busy with holds none of them up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from agent_harness import PLAIN, Net, Transfer, join_line, path_end, random_file, run, until
+
+pytestmark = pytest.mark.root
+
+
+def test_frames_go_on_while_a_large_message_is_read(make_net: Callable[[Path], Net], tmp_path: Path) -> None:
+    """b reads a message for as long as the transfer through it takes: it forwards, caches and says hello meanwhile."""
+    shim, hold, reads = tmp_path / "slow_json.so", tmp_path / "hold", tmp_path / "reads"
+    run(
+        *("cc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", str(shim), str(Path(__file__).with_name("slow_json.c"))),
+        "-ldl",
+    )
+    hold.touch()
+    net = join_line(make_net(PLAIN))
+    net.start("a")
+    net.start("c")
+    net.start("b", environment={"LD_PRELOAD": str(shim), "HOLD": str(hold), "READS": str(reads)})
+    client = net.client("b")
+    until(
+        lambda: all(p["up"] for p in client.request("node", net.member("b", {}))["b"]["ports"].values()),
+        "b's links",
+    )
+    number = client.send("ping", net.member("b"), {"much": "x" * (3 << 20)})
+    until(reads.exists, "b to have the message")
+    Transfer(net, "a", random_file(tmp_path / "f", 4_000_000), {"c": path_end()}).deliver()
+    assert not client.pump() and number not in client.acks
+    hold.unlink()
+    client.wait(lambda: number in client.acks, "b's answer")
+    assert client.acks[number]["results"]["b"]["ok"]
+    down = [line for line in (net.agents[n].text() for n in "ac") if "is down" in line]
+    assert not down, down
