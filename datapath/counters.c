@@ -55,6 +55,24 @@ void counters_port(const struct port *p, json_t *to)
   counters_put(to, "tx_data_payload", c.tx_data_payload);
 }
 
+void counters_add(json_t *to, const json_t *from)
+{
+  const char *key;
+  json_t *value;
+  json_object_foreach((json_t *)(uintptr_t)from, key, value)
+  {
+    json_t *have = json_object_get(to, key);
+    if (have == NULL)
+      json_object_set(to, key, value);
+    else if (json_is_integer(have) && json_is_integer(value))
+      json_integer_set(have, json_integer_value(have) + json_integer_value(value));
+    else if (json_is_object(have) && json_is_object(value))
+      counters_add(have, value);
+    else if (json_is_array(have) && json_is_array(value))
+      json_array_extend(have, value);
+  }
+}
+
 json_t *counters_trees(const struct engine_node *node, unsigned most)
 {
   json_t *list = json_array();

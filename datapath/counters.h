@@ -15,6 +15,8 @@ json_t *counters_node(const struct engine_node *n, json_t *to) __attribute__((no
 void counters_port(const struct port *p, json_t *to) __attribute__((nonnull));
 /* Its link: what it is now, and hellos. */
 void counters_link(const struct port *p, json_t *to) __attribute__((nonnull));
+/* Numbers of `from` are added, lists joined; what else there is stays as it is in `to`. */
+void counters_add(json_t *to, const json_t *from) __attribute__((nonnull));
 /* Of `most` trees at most. */
 json_t *counters_trees(const struct engine_node *n, unsigned most) __attribute__((nonnull));
 

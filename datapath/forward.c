@@ -191,6 +191,27 @@ static bool admit(void *arg, struct port *port, struct dc_frame *frame, dc_time 
   return true;
 }
 
+/* Another has the links: it is to know that the neighbour is there. */
+static bool hear(void *arg, struct port *port, const struct dc_frame *frame, dc_time now)
+{
+  (void)arg, (void)frame;
+  __atomic_store_n(&((struct netport *)(void *)port)->heard, now, __ATOMIC_RELAXED);
+  return false;
+}
+
+static void hear_of_others(struct forward *f)
+{
+  for (unsigned k = 0; k < f->others; k++)
+    for (uint16_t i = 0; i < f->ports; i++) {
+      struct netport *p = f->other[k]->port[i];
+      dc_time heard = __atomic_load_n(&p->heard, __ATOMIC_RELAXED);
+      if (heard == p->heard_told)
+        continue;
+      p->heard_told = heard;
+      engine_heard(&f->engine, &f->port[i]->base, heard);
+    }
+}
+
 static void from_host(struct forward *f, dc_time now, struct dc_buf *buf, uint32_t len)
 {
   struct dc_frame frame = {.buf = buf, .data = buf->data, .len = len, .port = DC_PORT_HOST};
@@ -288,7 +309,10 @@ void forward_round(void *arg, dc_time now)
   bool more = false;
   for (uint16_t i = 0; i < f->ports; i++)
     got += engine_receive(&f->engine, &f->port[i]->base, now, &more);
-  engine_hello(&f->engine, now);
+  if (!f->engine.no_links) {
+    hear_of_others(f);
+    engine_hello(&f->engine, now);
+  }
   poll_endpoints(f, now);
   f->loop->busy |= more || f->first_marked != NULL;
   f->loop->packets = got + f->asked; /* a range is as many packets as it asks for: so quickly they will follow */
@@ -311,14 +335,19 @@ static bool make_node(struct forward *f, const struct forward_cfg *cfg, uint32_t
   n.ports = f->ports;
   n.endpoint = true;
   n.cache_bytes = cfg->cache_bytes;
-  n.cache_bytes_max = cfg->cache_memory > cfg->cache_bytes ? cfg->cache_memory : cfg->cache_bytes;
-  n.memory_bytes = cfg->cache_memory;
+  uint32_t part = cfg->cache_memory / cfg->of;
+  n.cache_bytes_max = part > cfg->cache_bytes ? part : cfg->cache_bytes;
+  n.memory_bytes = part;
   n.memory_packets = (uint32_t)(pool_limit / 2 / largest); /* half of the buffers, however short the packets are */
-  n.trees = cfg->cache_trees;
+  n.trees = (cfg->cache_trees + cfg->of - 1) / cfg->of;
   return engine_node_open(&f->node, &n, &bufpool_ops, why);
 }
 
-static const struct engine_hooks hooks = {.admit = admit, .to_host = to_endpoint};
+void forward_share(struct forward *f, struct forward **other, unsigned n)
+{
+  f->other = other;
+  f->others = n;
+}
 
 bool forward_open(struct forward *f, struct loop *loop, const struct forward_cfg *cfg, struct netif **nif,
                   const uint8_t (*neighbour)[6], uint16_t ports, struct fault *why)
@@ -326,6 +355,7 @@ bool forward_open(struct forward *f, struct loop *loop, const struct forward_cfg
   memset(f, 0, sizeof *f);
   f->loop = loop;
   f->no_forward = cfg->no_forward;
+  const struct engine_hooks hooks = {.steer = cfg->index > 0 ? hear : NULL, .admit = admit, .to_host = to_endpoint};
   f->port = calloc(ports, sizeof(struct netport *));
   bool ok = engine_open(&f->engine, loop, &bufpool_ops, ports, &hooks, f, why) &&
             (f->port != NULL || fault_set(why, "io", "out of memory"));
@@ -342,8 +372,9 @@ bool forward_open(struct forward *f, struct loop *loop, const struct forward_cfg
       largest = nif[i]->mtu;
     ok = netport_open(p, i, nif[i], loop, &f->pool, neighbour[i]) || fault_set(why, "io", "epoll");
   }
+  f->engine.no_links = cfg->index > 0;
   largest += DC_ETHER_LEN + DC_PREFIX_MAX;
-  size_t limit = 2 * (size_t)cfg->cache_memory + (8u << 20);
+  size_t limit = 2 * (size_t)cfg->cache_memory / cfg->of + (8u << 20);
   bufpool_init(&f->pool, largest, limit);
   if (!ok || !make_node(f, cfg, largest, limit, why)) {
     forward_close(f);
@@ -351,7 +382,7 @@ bool forward_open(struct forward *f, struct loop *loop, const struct forward_cfg
   }
   for (uint16_t i = 0; i < ports; i++) {
     struct port *p = &f->port[i]->base;
-    engine_attach(&f->engine, &f->node, p, !cfg->no_hello, nif[i]->up);
+    engine_attach(&f->engine, &f->node, p, !cfg->no_hello && cfg->index == 0, nif[i]->up);
     if (nif[i]->full_hello)
       linkstate_proven(&p->link);
   }

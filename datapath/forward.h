@@ -40,6 +40,8 @@ struct forward_counters {
 
 struct forward {
   struct loop *loop;
+  struct forward **other; /* `others`, whose links this one has: what comes in there is heard here */
+  unsigned others;
   struct bufpool pool;
   struct engine engine;
   struct engine_node node;
@@ -59,6 +61,7 @@ struct forward_cfg {
   uint32_t cache_memory; /* all content stores together */
   uint32_t cache_trees;
   bool no_forward, no_hello;
+  unsigned index, of; /* several share the ports' frames and the memory; of the first are the links */
 };
 
 /* `ports` interfaces, owned from now on also on failure. False with *why. */
@@ -66,6 +69,9 @@ bool forward_open(struct forward *f, struct loop *loop, const struct forward_cfg
                   const uint8_t (*neighbour)[6], uint16_t ports, struct fault *why)
     __attribute__((nonnull(1, 2, 3, 4, 7)));
 void forward_close(struct forward *f) __attribute__((nonnull));
+
+/* `f` has the links of these, `n` of them, from now on. The list stays the caller's. */
+void forward_share(struct forward *f, struct forward **other, unsigned n) __attribute__((nonnull));
 
 /* The loop's hook. */
 void forward_round(void *forward, dc_time now);

@@ -31,6 +31,7 @@ struct netport {
   struct timer retry;
   bool blocked; /* the kernel said later; `retry` is set */
   struct netport_counters extra;
+  dc_time heard, heard_told;   /* heard: atomic, when a frame came here last, where another has the link */
   struct dc_port_counters own; /* frames of this host's endpoints that did not pass its node */
   struct backlog backlog;
   struct dc_tx queue[BACKLOG_PLACES];

@@ -1,5 +1,6 @@
 /* Messages of one thread to another's loop: a ring of a fixed length, and a bell that wakes it. Each is run by the thread that
- * it reaches, in the order in which they were sent. One thread sends, one reads. */
+ * it reaches, in the order in which they were sent. One thread sends, one reads. A reader that lets packets gather (loop.h) is not
+ * woken from that but for what is urgent. */
 #ifndef DATAPATH_POST_H
 #define DATAPATH_POST_H
 
@@ -15,7 +16,7 @@ struct post_message {
 };
 
 struct post {
-  struct watch bell; /* first; an eventfd in the reader's loop */
+  struct watch bell, urgent; /* eventfds in the reader's loop */
   struct loop *loop;
   int rung; /* atomic: the bell was rung since the reader began to read */
   struct {
@@ -29,6 +30,7 @@ void post_close(struct post *p) __attribute__((nonnull));                    /* 
 
 /* False when fewer than `spare` places would be left. */
 bool post_send(struct post *p, const struct post_message *m, uint32_t spare) __attribute__((nonnull));
+bool post_send_urgent(struct post *p, const struct post_message *m) __attribute__((nonnull));
 /* The reader: run what is there. It is called when the bell rings, and may be at any time. */
 void post_read(struct post *p) __attribute__((nonnull));
 

@@ -233,12 +233,27 @@ static json_t *carried(const struct engine_node *n)
   return o;
 }
 
-/* What the nodes have counted, by name; of reasons to drop those that occurred; and what their links carry. */
 static void look_at_counters(void *arg)
 {
   struct look *l = arg;
-  const struct registration *r = l->r;
-  json_t *all = r->who.counted != NULL ? r->who.counted(r->who.arg) : counted_here(r), *node, *value;
+  l->found = counted_here(l->r);
+}
+
+static void look_at_links(void *arg)
+{
+  struct look *l = arg;
+  l->found = json_object();
+  for (unsigned i = 0; i < l->r->who.nodes; i++) {
+    const struct engine_node *n = l->r->who.node(l->r->who.arg, i);
+    json_object_set_new(l->found, n->name, carried(n));
+  }
+}
+
+/* What the nodes have counted, by name; of reasons to drop those that occurred; and what their links carry. */
+static json_t *counted(const struct registration *r)
+{
+  json_t *all = r->who.counted != NULL ? r->who.counted(r->who.arg) : look(r, look_at_counters), *node, *value;
+  json_t *links = look(r, look_at_links);
   const char *name, *key;
   void *next;
   json_object_foreach(all, name, node)
@@ -249,13 +264,10 @@ static void look_at_counters(void *arg)
       if (json_integer_value(value) == 0)
         json_object_del(drop, key);
     }
+    json_object_set(node, "carried", json_object_get(links, name));
   }
-  for (unsigned i = 0; i < r->who.nodes; i++) {
-    const struct engine_node *n = r->who.node(r->who.arg, i);
-    if ((node = json_object_get(all, n->name)) != NULL)
-      json_object_set_new(node, "carried", carried(n));
-  }
-  l->found = all;
+  json_decref(links);
+  return all;
 }
 
 static void due(struct timer *t, dc_time now)
@@ -268,8 +280,8 @@ static void due(struct timer *t, dc_time now)
     conn_free(r->conn);
     try_again(r, "does not answer");
   } else {
-    json_t *m = json_pack("{s:s,s:I,s:o}", "type", "heartbeat", "t_ns", (json_int_t)loop_realtime_ns(), "nodes",
-                          look(r, look_at_counters));
+    json_t *m =
+        json_pack("{s:s,s:I,s:o}", "type", "heartbeat", "t_ns", (json_int_t)loop_realtime_ns(), "nodes", counted(r));
     if (r->who.beat != NULL)
       r->who.beat(r->who.arg, m);
     send_message(r, m);

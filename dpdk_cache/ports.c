@@ -10,7 +10,7 @@
 #include "eal.h"
 #include "interface.h"
 #include "mbuf_netif.h"
-#include "steering.h"
+#include "datapath/steering.h"
 
 enum {
   DESCRIPTORS = 512,

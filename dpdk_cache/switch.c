@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 
 #include "discovery.h"
-#include "steering.h"
+#include "datapath/steering.h"
 #include "workers.h"
 
 enum {

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "answers.h"
+#include "datapath/counters.h"
 #include "datapath/privileges.h"
 
 /* A worker answers between two rounds, which last microseconds. One that has not within this is stuck. */
@@ -129,24 +130,6 @@ static void stop(struct worker *w)
   question_drop(q);
 }
 
-static void add(json_t *to, const json_t *from)
-{
-  const char *key;
-  json_t *value;
-  json_object_foreach((json_t *)(uintptr_t)from, key, value)
-  {
-    json_t *have = json_object_get(to, key);
-    if (have == NULL)
-      json_object_set(to, key, value);
-    else if (json_is_integer(have) && json_is_integer(value))
-      json_integer_set(have, json_integer_value(have) + json_integer_value(value));
-    else if (json_is_object(have) && json_is_object(value))
-      add(have, value);
-    else if (json_is_array(have) && json_is_array(value))
-      json_array_extend(have, value);
-  }
-}
-
 static json_t *answer_of_one(struct workers *w, const json_t *request, bool *stop)
 {
   const json_t *which = json_object_get(request, "worker");
@@ -172,7 +155,7 @@ json_t *workers_answer(struct workers *w, const json_t *request, bool *stop)
       json_decref(answer);
       return answer_error("worker %u does not answer", i);
     }
-    add(answer, more);
+    counters_add(answer, more);
     json_decref(more);
   }
   return answer;

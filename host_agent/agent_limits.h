@@ -14,6 +14,9 @@ enum {
   TIMEOUT_DEFAULT_MS = 2000, /* of a request */
   TIMEOUT_MAX_MS = 60000,
 
+  /* Frames. */
+  SHARDS_MAX = 8, /* threads that have them */
+
   /* Groups. */
   GROUPS_DEFAULT = 64,
   GROUPS_LIMIT = 1024,

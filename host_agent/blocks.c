@@ -279,6 +279,8 @@ void blocks_wrote(struct group *g, const struct job *j)
     r->hashed[block] = 1;
   }
   r->there[block] += j->len;
+  if (r->state[block] == BLOCK_OPEN && dc_pieces_block_whole(r->pieces, block) && !all_there(g, block))
+    receiver_complete(g, block);
   blocks_look_at(g, block);
 }
 

@@ -33,7 +33,7 @@ struct group *group_find(const struct groups *all, const char *id)
 
 uint32_t group_payload_max(const struct host *h)
 {
-  uint32_t buffer = h->shard->forward.pool.size[BUF_SIZES - 1] - DC_PREFIX_MAX;
+  uint32_t buffer = h->shards->one[0].forward.pool.size[BUF_SIZES - 1] - DC_PREFIX_MAX;
   return buffer < DC_PAYLOAD_MAX ? buffer : DC_PAYLOAD_MAX;
 }
 

@@ -12,10 +12,10 @@
 struct registration;
 
 struct host {
-  const char *name;    /* this node's, as in the topology */
-  const char *addr;    /* where it listens for requests */
-  struct loop *loop;   /* of all but the frames: the home loop */
-  struct shard *shard; /* of the frames */
+  const char *name;      /* this node's, as in the topology */
+  const char *addr;      /* where it listens for requests */
+  struct loop *loop;     /* of all but the frames: the home loop */
+  struct shards *shards; /* of the frames */
   struct registration *registration;
   struct worker *worker; /* writes and hashes */
   struct worker *disk;   /* what may wait for the disk as long as it likes */

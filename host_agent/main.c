@@ -15,7 +15,8 @@
 
 struct agent {
   struct loop loop;
-  struct shard shard;
+  struct shards shards;
+  struct forward *other[SHARDS_MAX]; /* whose links the first has */
   struct worker worker, disk, fetch;
   struct host host;
   struct groups groups;
@@ -26,7 +27,8 @@ struct agent {
 
 static struct agent agent;
 
-static struct netif *open_port(const struct port_option *p, struct fault *why)
+/* group: of the sockets of one interface, one for each shard. */
+static struct netif *open_port(const struct port_option *p, int *group, struct fault *why)
 {
   switch (p->kind) {
   case PORT_TUNNEL:
@@ -36,16 +38,18 @@ static struct netif *open_port(const struct port_option *p, struct fault *why)
   case PORT_CABLE:
     break;
   }
-  return afpacket_open(&(struct afpacket_cfg){.name = p->ifname}, why);
+  return afpacket_open(
+      &(struct afpacket_cfg){.name = p->ifname, .spread = group == NULL ? NULL : steering_program(), .group = group},
+      why);
 }
 
-static bool open_ports(struct agent *a, const struct options *o, struct fault *why)
+static bool open_shard(struct shard *s, const struct options *o, int *group, struct fault *why)
 {
   static struct netif *nif[DC_NODE_PORTS_MAX];
   static uint8_t neighbour[DC_NODE_PORTS_MAX][6];
   uint16_t ports = (uint16_t)(o->ports + o->slots);
   for (uint16_t i = 0; i < ports; i++) {
-    nif[i] = i >= o->ports ? tunnel_slot_open(why) : open_port(&o->port[i], why);
+    nif[i] = i >= o->ports ? tunnel_slot_open(why) : open_port(&o->port[i], group == NULL ? NULL : &group[i], why);
     if (nif[i] == NULL) {
       while (i-- > 0)
         nif[i]->ops->close(nif[i]);
@@ -53,7 +57,35 @@ static bool open_ports(struct agent *a, const struct options *o, struct fault *w
     }
     memcpy(neighbour[i], o->port[i].neighbour, 6);
   }
-  return forward_open(&a->shard.forward, &a->shard.loop, &o->forward, nif, (const uint8_t(*)[6])neighbour, ports, why);
+  struct forward_cfg cfg = o->forward;
+  cfg.index = s->index;
+  cfg.of = o->workers;
+  return forward_open(&s->forward, &s->loop, &cfg, nif, (const uint8_t(*)[6])neighbour, ports, why);
+}
+
+static void close_ports(struct agent *a, unsigned n)
+{
+  while (n > 0)
+    forward_close(&a->shards.one[--n].forward);
+}
+
+/* The nth socket of an interface gets the frames of the nth shard's trees. */
+static bool open_ports(struct agent *a, const struct options *o, struct fault *why)
+{
+  static int group[DC_NODE_PORTS_MAX];
+  memset(group, -1, sizeof group);
+  for (unsigned i = 0; i < a->shards.n; i++) {
+    struct shard *s = &a->shards.one[i];
+    if (!open_shard(s, o, a->shards.n > 1 ? group : NULL, why)) {
+      close_ports(a, i);
+      return false;
+    }
+    s->loop.gather_max = o->gather_us * DC_US;
+    if (i > 0)
+      a->other[i - 1] = &s->forward;
+  }
+  forward_share(&a->shards.one[0].forward, a->other, a->shards.n - 1);
+  return true;
 }
 
 static bool open_folders(struct agent *a, const struct options *o, struct fault *why)
@@ -77,10 +109,11 @@ static unsigned processors(void)
 static int run(struct agent *a, const struct options *o)
 {
   struct fault why;
+  struct engine *links = &a->shards.one[0].forward.engine;
   int code = 1, rc;
   a->host = (struct host){.name = o->node,
                           .loop = &a->loop,
-                          .shard = &a->shard,
+                          .shards = &a->shards,
                           .registration = &a->registration,
                           .worker = &a->worker,
                           .disk = &a->disk,
@@ -106,21 +139,21 @@ static int run(struct agent *a, const struct options *o)
     goto out;
   if (!open_folders(a, o, &why) || !signals_block(&a->signals, &why) || !signals_watch(&a->signals, &a->loop, &why))
     goto out;
-  rc = shard_open(&a->shard, &a->loop);
+  rc = shards_open(&a->shards, o->workers, &a->loop);
   if (rc < 0) {
-    fault_set(&why, "io", "the frames' loop: %s", strerror(-rc));
+    fault_set(&why, "io", "the loops of frames: %s", strerror(-rc));
     goto out;
   }
   if (!open_ports(a, o, &why))
-    goto close_shard;
+    goto close_shards;
   groups_init(&a->groups, &a->host, o->groups);
   if (!signalling_open(&a->signalling, &a->loop, &a->groups, o->listen, &why))
     goto close_forward;
   if (!registration_open(&a->registration, &a->loop, &a->host.security, &who, o->manager, &why))
     goto close_signalling;
-  a->shard.forward.engine.link_changed = host_link;
-  a->shard.forward.engine.link_arg = &a->host;
-  if (!engine_watch_carrier(&a->shard.forward.engine, &why))
+  links->link_changed = host_link;
+  links->link_arg = &a->host;
+  if (!engine_watch_carrier(links, &why))
     goto close_registration;
   /* Sockets, ports and folders are open; files of others are still to be read and written. Before the worker starts. */
   uint64_t kept = PRIVILEGE(CAP_DAC_OVERRIDE) | PRIVILEGE(CAP_DAC_READ_SEARCH);
@@ -137,9 +170,8 @@ static int run(struct agent *a, const struct options *o)
     rc = -ENOMEM;
   if (rc == 0 && (o->origins != NULL || o->tls_ca != NULL))
     rc = worker_open(&a->fetch, &a->loop, FETCH_THREADS);
-  a->shard.loop.gather_max = o->gather_us * DC_US;
   if (rc == 0)
-    rc = shard_start(&a->shard);
+    rc = shards_start(&a->shards);
   if (rc < 0) {
     fault_set(&why, "io", "no worker threads: %s", strerror(-rc));
     goto close_worker;
@@ -152,20 +184,20 @@ static int run(struct agent *a, const struct options *o)
 
 close_worker:
   walks_close(&a->host.walks);
-  shard_stop(&a->shard);
+  shards_stop(&a->shards);
   worker_close(&a->worker);
   worker_close(&a->disk);
   worker_close(&a->fetch);
   stages_close(&a->host.stages);
 close_registration:
-  a->shard.forward.engine.link_changed = NULL;
+  links->link_changed = NULL;
   registration_close(&a->registration);
 close_signalling:
   signalling_close(&a->signalling);
 close_forward:
-  forward_close(&a->shard.forward);
-close_shard:
-  shard_close(&a->shard);
+  close_ports(a, a->shards.n);
+close_shards:
+  shards_close(&a->shards);
 out:
   if (code != 0)
     log_error("%s", why.text);

@@ -50,6 +50,9 @@ static const char usage[] =
     "numbers;\n"
     "                          without it all is this agent's. Needs CAP_CHOWN, which it keeps then\n"
     "  --xattrs                tell and give the extended attributes (user.) of what is in directories\n"
+    "  --workers N             threads that share the frames, by tree (default 1, at most 8; more than one: "
+    "interfaces\n"
+    "                          only, no tunnels and no --memif)\n"
     "  --gather USEC           longest pause between looks at the ports while packets come quickly (default 2000):\n"
     "                          fewer wake-ups, at the price of as much delay; 0: none\n"
     "  --log-level LEVEL       error, warn, info or debug (default info); the log goes to standard error\n"
@@ -85,6 +88,7 @@ enum {
   OPT_KEEP,
   OPT_OWNERS,
   OPT_XATTRS,
+  OPT_WORKERS,
   OPT_GATHER,
   OPT_LOG,
   OPT_HELP,
@@ -117,6 +121,7 @@ static const struct option longs[] = {
     {"keep-partial", no_argument, NULL, OPT_KEEP},
     {"owners", no_argument, NULL, OPT_OWNERS},
     {"xattrs", no_argument, NULL, OPT_XATTRS},
+    {"workers", required_argument, NULL, OPT_WORKERS},
     {"gather", required_argument, NULL, OPT_GATHER},
     {"log-level", required_argument, NULL, OPT_LOG},
     {"help", no_argument, NULL, OPT_HELP},
@@ -339,6 +344,8 @@ static enum options_result take(struct options *o, int c, const char *name, char
   case OPT_XATTRS:
     o->xattrs = true;
     return OPTIONS_RUN;
+  case OPT_WORKERS:
+    return number(value, 1, SHARDS_MAX, &o->workers) ? OPTIONS_RUN : bad(name, value, "wanted a number from 1 to 8");
   case OPT_GATHER:
     return number(value, 0, 10000, &o->gather_us) ? OPTIONS_RUN
                                                   : bad(name, value, "wanted microseconds from 0 to 10000");
@@ -392,6 +399,7 @@ enum options_result options_parse(struct options *o, int argc, char **argv)
 {
   *o = (struct options){.forward = {.cache_bytes = 128u << 10, .cache_memory = 12u << 20, .cache_trees = 64},
                         .groups = GROUPS_DEFAULT,
+                        .workers = 1,
                         .gather_us = 2000,
                         .sync = true,
                         .level = LOG_INFO};
@@ -419,5 +427,10 @@ enum options_result options_parse(struct options *o, int argc, char **argv)
   for (uint16_t i = 0; i < o->ports; i++)
     if (o->port[i].ifname == NULL)
       return complain("ports must be numbered from 0 without gaps");
+  bool spreads = o->slots == 0;
+  for (uint16_t i = 0; i < o->ports; i++)
+    spreads &= o->port[i].kind == PORT_CABLE;
+  if (o->workers > 1 && !spreads)
+    return complain("--workers: a tunnel and shared memory have one queue; leave it out, or give interfaces only");
   return OPTIONS_RUN;
 }

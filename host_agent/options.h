@@ -29,6 +29,7 @@ struct options {
   const char *dest_root[ROOTS_MAX], *source_root[ROOTS_MAX];
   unsigned dest_roots, source_roots;
   struct forward_cfg forward;
+  uint32_t workers; /* threads that have the frames */
   uint32_t groups;
   uint32_t gather_us;
   const char *tls_ca, *tls_cert, *tls_key;

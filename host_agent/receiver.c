@@ -4,11 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "receiver_counts.h"
 #include "receiver_state.h"
 #include "shard.h"
 #include "wants.h"
-
-enum { MAP_CELLS = 64 };
 
 /* ---- what trees tell ---- */
 
@@ -39,65 +38,53 @@ static struct receiver_tree *find_tree(struct receiver *r, uint32_t id)
   return NULL;
 }
 
-/* ---- in the shard, between two rounds (shard_call) ---- */
+/* ---- in a shard, between two rounds (shard_call) ---- */
 
-static void detached(void *arg)
+/* One order, for one tree or all of the group's in a shard; what comes of it. */
+struct order {
+  struct group *group;
+  const struct shard *shard;
+  struct receiver_tree *tree;
+  const struct dc_extent *extent;
+  struct dc_path *path; /* owned */
+  uint32_t n;
+  int rc;
+  uint8_t *carried; /* of each of a block's pieces; NULL: nobody asks */
+};
+
+/* With `o` to each shard that has trees of the group, one after another. */
+static void each_shard(struct group *g, void (*run)(void *order), struct order *o)
 {
-  struct receiver_tree *t = arg;
-  struct receiver *r = t->group->receiver;
-  if (t->attached)
-    receiving_detach(t);
-  r->bytes += t->bytes;
-  r->again += t->again;
-  for (unsigned i = 0; i < r->trees; i++)
-    if (r->tree[i] == t)
-      r->tree[i] = r->tree[--r->trees];
+  struct shards *all = host_of(g)->shards;
+  o->group = g;
+  for (unsigned i = 0; i < all->n; i++) {
+    if (g->receiver->here[i] == NULL)
+      continue;
+    o->shard = &all->one[i];
+    shard_call(&all->one[i], run, o);
+  }
 }
 
-static void let_go(struct receiver_tree *t)
-{
-  file_unref(t->file); /* the target has one, too: nothing is freed here */
-  t->file = NULL;
-}
+static struct receiver_tree *first_of(const struct order *o) { return o->group->receiver->here[o->shard->index]; }
+
+static void detached(void *arg) { receiving_detach(arg); }
 
 static void rested(void *arg)
 {
-  const struct receiver *r = ((struct group *)arg)->receiver;
-  for (unsigned i = 0; i < r->trees; i++)
-    let_go(r->tree[i]);
-}
-
-static void stopped(void *arg)
-{
-  const struct receiver *r = ((struct group *)arg)->receiver;
-  for (unsigned i = 0; i < r->trees; i++) {
-    struct receiver_tree *t = r->tree[i];
-    if (t->attached)
-      receiving_detach(t);
-    t->attached = false;
-    t->stage.n = 0; /* what was verified is in the file already; the rest is of no use to anybody */
-    let_go(t);
+  for (struct receiver_tree *t = first_of(arg); t != NULL; t = t->next) {
+    file_unref(t->file); /* the target has one, too: nothing is freed here */
+    t->file = NULL;
   }
 }
 
 static void asked(void *arg)
 {
-  const struct receiver *r = ((struct group *)arg)->receiver;
-  for (unsigned i = 0; i < r->trees; i++) {
-    r->tree[i]->asks = r->resuming == 0;
-    forward_mark(&r->tree[i]->endpoint);
+  const struct order *o = arg;
+  for (struct receiver_tree *t = first_of(o); t != NULL; t = t->next) {
+    t->asks = o->group->receiver->resuming == 0;
+    forward_mark(&t->endpoint);
   }
 }
-
-/* One order, for one tree or all; what comes of it. */
-struct order {
-  struct group *group;
-  struct receiver_tree *tree;
-  const struct dc_extent *extent;
-  struct dc_path *path; /* owned */
-  uint32_t n, lost;
-  int rc;
-};
 
 static void assigned(void *arg)
 {
@@ -116,30 +103,17 @@ static void cut(void *arg)
 
 static void left(void *arg) { dc_receiver_leave(((struct order *)arg)->tree->core); }
 
-/* Pieces of [first, end) that no tree knows to have carried: its links are gone, or it was too long ago. */
-static uint32_t forgotten(const struct receiver *r, uint64_t first, uint64_t end)
-{
-  uint32_t n = 0;
-  for (uint64_t p = first; p < end; p++) {
-    bool carried = false;
-    for (unsigned i = 0; i < r->trees && !carried; i++)
-      carried = dc_receiver_carries(r->tree[i]->core, p);
-    n += !carried;
-  }
-  return n;
-}
-
 static void refetched(void *arg)
 {
   struct order *o = arg;
   const struct dc_layout *l = &o->group->layout;
-  const struct receiver *r = o->group->receiver;
   uint64_t first = (uint64_t)o->n * l->per_block, pieces = dc_layout_pieces(l), end = first + l->per_block;
-  for (unsigned i = 0; i < r->trees; i++) {
-    o->rc += (int)dc_receiver_refetch(r->tree[i]->core, first, l->per_block);
-    forward_mark(&r->tree[i]->endpoint);
+  for (struct receiver_tree *t = first_of(o); t != NULL; t = t->next) {
+    o->rc += (int)dc_receiver_refetch(t->core, first, l->per_block);
+    forward_mark(&t->endpoint);
+    for (uint64_t p = first; o->carried != NULL && p < end && p < pieces; p++)
+      o->carried[p - first] |= dc_receiver_carries(t->core, p);
   }
-  o->lost = forgotten(r, first, end < pieces ? end : pieces);
 }
 
 static void routed(void *arg)
@@ -164,27 +138,50 @@ static void routed(void *arg)
 
 uint32_t receiver_refetch(struct group *g, uint32_t block, uint32_t *lost)
 {
-  struct order o = {.group = g, .n = block};
-  shard_call(host_of(g)->shard, refetched, &o);
-  *lost = o.lost;
+  const struct dc_layout *l = &g->layout;
+  uint64_t left = dc_layout_pieces(l) - (uint64_t)block * l->per_block, n = left < l->per_block ? left : l->per_block;
+  struct order o = {.n = block, .carried = calloc(n, 1)};
+  each_shard(g, refetched, &o);
+  *lost = 0; /* pieces that no tree knows to have carried: its links are gone, or it was too long ago */
+  for (uint64_t i = 0; o.carried != NULL && i < n; i++)
+    *lost += !o.carried[i];
+  free(o.carried);
   return (uint32_t)o.rc;
 }
 
-void receiver_asks(struct group *g) { shard_call(host_of(g)->shard, asked, g); }
-void receiver_rests(struct group *g) { shard_call(host_of(g)->shard, rested, g); }
+void receiver_complete(struct group *g, uint32_t block)
+{
+  struct shards *all = host_of(g)->shards;
+  for (unsigned i = 0; i < all->n; i++)
+    if (g->receiver->here[i] != NULL)
+      shard_post(&all->one[i], receiving_complete, g, block, &all->one[i]);
+}
 
-static void drop_tree(struct group *g, struct receiver_tree *t)
+void receiver_asks(struct group *g) { each_shard(g, asked, &(struct order){0}); }
+void receiver_rests(struct group *g) { each_shard(g, rested, &(struct order){0}); }
+
+static void detach(struct receiver_tree *t)
+{
+  if (t->attached)
+    shard_call(t->shard, detached, t);
+  t->attached = false;
+}
+
+static void drop_tree(struct group *g, unsigned i)
 {
   struct receiver *r = g->receiver;
-  shard_call(t->shard, detached, t);
-  t->attached = false;
+  struct receiver_tree *t = r->tree[i];
+  detach(t);
   if (g->state == GROUP_RUNNING && r->target.file != NULL)
     receiving_hand_on(t);
+  r->bytes += t->bytes;
+  r->again += t->again;
   stage_close(&t->stage);
   file_unref(t->file);
   loop_bury(host_of(g)->loop, t->core);
   loop_bury(host_of(g)->loop, t->path);
   loop_bury(host_of(g)->loop, t); /* what it told may be there yet */
+  r->tree[i] = r->tree[--r->trees];
   g->all->trees--;
 }
 
@@ -195,24 +192,13 @@ static dc_time rate_time(const struct tree_params *p, uint64_t bytes)
   return t < 10 * DC_SEC ? t : 10 * DC_SEC;
 }
 
-/* In the shard: the longest round trip of the trees there are, and what is asked for over all of them. A tree that is added
- * shares their links, and stands behind that in their queues. */
-static dc_time longest_trip(const struct receiver *r, uint32_t *outstanding)
-{
-  dc_time longest = 0;
-  *outstanding = 0;
-  for (unsigned i = 0; i < r->trees; i++) {
-    struct dc_receiver_counters c;
-    dc_receiver_counters(r->tree[i]->core, &c);
-    longest = c.srtt > longest ? c.srtt : longest;
-    *outstanding += c.outstanding;
-  }
-  return longest;
-}
-
+/* The longest round trip of the trees there are, and what is asked for over all of them. A tree that is added shares
+ * their links, and stands behind that in their queues. */
 struct adding {
   struct receiver_tree *tree;
   void *memory;
+  dc_time trip;
+  uint32_t outstanding;
   bool taken;
 };
 
@@ -220,13 +206,8 @@ static void added(void *arg)
 {
   struct adding *a = arg;
   struct receiver_tree *t = a->tree;
-  struct group *g = t->group;
-  struct receiver *r = g->receiver;
+  const struct group *g = t->group;
   const struct tree_params *p = &t->params;
-  if (!receiving_attach(t)) {
-    a->taken = true;
-    return;
-  }
   struct dc_receiver_cfg cfg;
   dc_receiver_cfg_default(&cfg);
   cfg.credits = p->rate.credits;
@@ -234,16 +215,15 @@ static void added(void *arg)
    * Karn's rule never learn better. They all do so after the first one came at once. */
   dc_time window = rate_time(p, (uint64_t)p->rate.credits * g->layout.piece);
   cfg.rto_min = window > p->rto_min ? window : p->rto_min;
-  uint32_t before;
-  dc_time trip = longest_trip(r, &before), init = cfg.rto_min + rate_time(p, (uint64_t)before * g->layout.piece);
-  if (init < 2 * trip)
-    init = 2 * trip;
+  dc_time init = cfg.rto_min + rate_time(p, (uint64_t)a->outstanding * g->layout.piece);
+  if (init < 2 * a->trip)
+    init = 2 * a->trip;
   if (cfg.rto_init < init)
     cfg.rto_init = init;
   if (cfg.rto_max < 4 * init)
     cfg.rto_max = 4 * init;
-  t->core = dc_receiver_init(a->memory, t->shard->loop.now, &cfg, r->pieces);
-  r->tree[r->trees++] = t;
+  t->core = dc_receiver_init(a->memory, t->shard->loop.now, &cfg, g->receiver->pieces);
+  a->taken = !receiving_attach(t);
 }
 
 static bool add_tree(struct group *g, const struct tree_params *p, struct fault *why)
@@ -260,12 +240,18 @@ static bool add_tree(struct group *g, const struct tree_params *p, struct fault 
     return fault_set(why, "io", "out of memory");
   }
   t->group = g;
-  t->shard = h->shard;
+  t->shard = shard_of(h->shards, p->id);
   t->params = *p;
   t->cache_code = dc_cache_code(p->cache_bytes);
   t->file = r->target.file == NULL || r->finishing ? NULL : file_ref(r->target.file);
   t->asks = r->resuming == 0;
   struct adding a = {.tree = t, .memory = memory};
+  struct receiver_counts before;
+  receiver_count(g, &before);
+  for (unsigned i = 0; i < r->trees; i++) {
+    a.trip = before.core[i].srtt > a.trip ? before.core[i].srtt : a.trip;
+    a.outstanding += before.core[i].outstanding;
+  }
   shard_call(t->shard, added, &a);
   if (a.taken) {
     stage_close(&t->stage);
@@ -275,6 +261,7 @@ static bool add_tree(struct group *g, const struct tree_params *p, struct fault 
     return fault_set(why, "bad_request", "tree %u is another group's on this host", p->id);
   }
   t->attached = true;
+  r->tree[r->trees++] = t;
   g->all->trees++;
   return true;
 }
@@ -291,7 +278,7 @@ bool receiver_trees(struct group *g, const struct tree_params *p, int n, struct 
     if (wanted)
       i++;
     else
-      drop_tree(g, r->tree[i]);
+      drop_tree(g, i);
   }
   for (int k = 0; k < n; k++)
     if (find_tree(r, p[k].id) == NULL && !add_tree(g, &p[k], why))
@@ -299,7 +286,7 @@ bool receiver_trees(struct group *g, const struct tree_params *p, int n, struct 
   return true;
 }
 
-static bool set_route(struct group *g, struct receiver_tree *t, const json_t *v, struct fault *why)
+static bool set_route(struct receiver_tree *t, const json_t *v, struct fault *why)
 {
   uint8_t blob[DC_ROUTE_MAX];
   size_t len = json_is_string(v) ? json_string_length(v) : 1;
@@ -311,7 +298,7 @@ static bool set_route(struct group *g, struct receiver_tree *t, const json_t *v,
     free(path);
     return fault_set(why, "bad_request", "the route of tree %u is malformed", t->params.id);
   }
-  if (path->first.n > 0 && path->first.port[0] >= host_of(g)->shard->forward.ports) {
+  if (path->first.n > 0 && path->first.port[0] >= t->shard->forward.ports) {
     unsigned port = path->first.port[0];
     free(path);
     return fault_set(why, "bad_request", "the route of tree %u leaves by port %u, which this host does not have",
@@ -339,7 +326,7 @@ bool receiver_routes(struct group *g, const json_t *routes, struct fault *why)
         *key == '\0' || *end != '\0' || id > UINT32_MAX ? NULL : find_tree(g->receiver, (uint32_t)id);
     if (t == NULL)
       return fault_set(why, "bad_request", "routes: tree \"%.20s\" is not of this group", key);
-    if (!set_route(g, t, v, why))
+    if (!set_route(t, v, why))
       return false;
   }
   return true;
@@ -507,8 +494,15 @@ bool receiver_holds(const struct group *g, uint64_t first, uint64_t count)
 
 void receiver_stop(struct group *g, bool keep)
 {
-  shard_call(host_of(g)->shard, stopped, g);
-  target_close(&g->receiver->target, keep, host_of(g)->disk);
+  struct receiver *r = g->receiver;
+  for (unsigned i = 0; i < r->trees; i++) {
+    struct receiver_tree *t = r->tree[i];
+    detach(t); /* what was verified is in the file already; the rest is of no use to anybody */
+    t->stage.n = 0;
+    file_unref(t->file); /* the target has one, too */
+    t->file = NULL;
+  }
+  target_close(&r->target, keep, host_of(g)->disk);
 }
 
 void receiver_close(struct group *g, bool keep)
@@ -520,77 +514,8 @@ void receiver_close(struct group *g, bool keep)
   worker_forget(host_of(g)->worker, g);
   worker_forget(host_of(g)->disk, g);
   while (r->trees > 0)
-    drop_tree(g, r->tree[0]);
+    drop_tree(g, 0);
   free_all(r);
   loop_bury(host_of(g)->loop, r);
   g->receiver = NULL;
-}
-
-/* Which parts of the file are there: up to MAP_CELLS equal runs of blocks, of each the whole ones in fifteenths as a
- * hexadecimal digit. */
-static void blocks_map(const struct receiver *r, char text[MAP_CELLS + 1])
-{
-  uint32_t cells = r->blocks < MAP_CELLS ? r->blocks : MAP_CELLS;
-  for (uint32_t cell = 0; cell < cells; cell++) {
-    uint32_t first = (uint32_t)((uint64_t)cell * r->blocks / cells);
-    uint32_t end = (uint32_t)((uint64_t)(cell + 1) * r->blocks / cells), whole = 0;
-    for (uint32_t block = first; block < end; block++)
-      whole += r->state[block] != BLOCK_OPEN && (r->skip == NULL || !r->skip[block]);
-    text[cell] = "0123456789abcdef"[(uint64_t)whole * 15 / (end - first)]; /* NOLINT: no more cells than blocks */
-  }
-  text[cells] = '\0';
-}
-
-/* What trees have counted, taken in the shard. */
-struct counted {
-  struct group *group;
-  struct dc_receiver_counters core[GROUP_TREES_MAX];
-  uint64_t bytes[GROUP_TREES_MAX], all, again;
-};
-
-static void count(void *arg)
-{
-  struct counted *c = arg;
-  const struct receiver *r = c->group->receiver;
-  for (unsigned i = 0; i < r->trees; i++) {
-    dc_receiver_counters(r->tree[i]->core, &c->core[i]);
-    c->bytes[i] = r->tree[i]->bytes;
-    c->all += r->tree[i]->bytes;
-    c->again += r->tree[i]->again;
-  }
-}
-
-uint64_t receiver_again(struct group *g)
-{
-  struct counted all = {.group = g};
-  shard_call(host_of(g)->shard, count, &all);
-  return g->receiver->again + all.again;
-}
-
-json_t *receiver_status(struct group *g)
-{
-  struct receiver *r = g->receiver;
-  json_t *trees = json_object();
-  struct counted all = {.group = g};
-  shard_call(host_of(g)->shard, count, &all);
-  for (unsigned i = 0; i < r->trees; i++) {
-    const struct dc_receiver_counters c = all.core[i];
-    char id[16];
-    snprintf(id, sizeof id, "%u", r->tree[i]->params.id);
-    json_object_set_new(trees, id,
-                        json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "data", (json_int_t)c.data,
-                                  "duplicates", (json_int_t)c.duplicates, "interests", (json_int_t)c.interests,
-                                  "retransmitted", (json_int_t)c.retransmitted, "by_gap", (json_int_t)c.by_gap,
-                                  "by_timeout", (json_int_t)c.by_timeout, "outstanding", (json_int_t)c.outstanding,
-                                  "srtt_us", (json_int_t)(c.srtt / DC_US), "rto_us", (json_int_t)(c.rto / DC_US),
-                                  "credits", (json_int_t)c.credits, "seq", (json_int_t)c.next_seq, "low",
-                                  (json_int_t)c.low_seq, "bytes", (json_int_t)all.bytes[i]));
-  }
-  char map[MAP_CELLS + 1];
-  blocks_map(r, map);
-  uint64_t unwritten = __atomic_load_n(&r->unwritten, __ATOMIC_RELAXED);
-  return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:s,s:o}", "blocks_resumed", (json_int_t)r->resumed, "bytes",
-                   (json_int_t)(r->bytes + all.all), "unwritten", (json_int_t)unwritten, "pieces",
-                   (json_int_t)dc_pieces_held(r->pieces), "blocks_ok", (json_int_t)(r->ok - r->skipped), "bad_blocks",
-                   (json_int_t)r->bad, "blocks", map, "trees", trees);
 }

@@ -1,5 +1,5 @@
 /* A receiver's inside, shared by its trees (receiver.c, in the shard receiving.c) and its blocks (blocks.c). It is the home
- * loop's; the shard adds to `pieces`, and reads which trees there are, which change in calls only. */
+ * loop's; shards add to `pieces`. */
 #ifndef AGENT_RECEIVER_STATE_H
 #define AGENT_RECEIVER_STATE_H
 
@@ -18,8 +18,9 @@ struct receiver {
   dc_pieces *pieces;
   struct receiver_tree *tree[GROUP_TREES_MAX];
   unsigned trees;
-  uint64_t bytes;     /* arrived, but for what the trees count that there are */
-  uint64_t unwritten; /* atomic: on their way to the file */
+  struct receiver_tree *here[SHARDS_MAX]; /* the same, by shard; these change in calls only */
+  uint64_t bytes;                         /* arrived, but for what the trees count that there are */
+  uint64_t unwritten;                     /* atomic: on their way to the file */
   /* blocks */
   uint32_t blocks, ok, waiting, cursor, verifying;
   uint32_t noting;                /* verified blocks that are being noted in the file */
@@ -42,6 +43,8 @@ static inline struct host *host_of(const struct group *g) { return g->all->host;
 uint32_t receiver_refetch(struct group *g, uint32_t block, uint32_t *forgotten) __attribute__((nonnull));
 /* Pieces of good blocks that came once more, until now. */
 uint64_t receiver_again(struct group *g) __attribute__((nonnull));
+/* All of the block has come, and some of it is held in a shard yet. */
+void receiver_complete(struct group *g, uint32_t block) __attribute__((nonnull));
 /* All that is held is known: its trees may ask. */
 void receiver_asks(struct group *g) __attribute__((nonnull));
 /* The file is going to get its name: its trees let go of it. */

@@ -41,12 +41,12 @@ static void keep(struct receiver_tree *t, uint64_t at, uint32_t block, const uin
   (void)stage_add(&t->stage, at + took, block, p + took, n - took);
 }
 
-/* The block's last piece has come, over this tree: what others hold of it is handed on, too. */
-static void complete(const struct receiver *r, uint32_t block)
+void receiving_complete(void *group, uint64_t block, void *shard)
 {
-  for (unsigned i = 0; i < r->trees; i++)
-    if (r->tree[i]->stage.n > 0 && r->tree[i]->stage.block == block)
-      receiving_hand_on(r->tree[i]);
+  const struct group *g = group;
+  for (struct receiver_tree *t = g->receiver->here[((struct shard *)shard)->index]; t != NULL; t = t->next)
+    if (t->stage.n > 0 && t->stage.block == block)
+      receiving_hand_on(t);
 }
 
 /* ---- the transport ---- */
@@ -57,7 +57,7 @@ static bool on_data(struct endpoint *e, dc_time now, const struct dc_header *h, 
   /* Answers come the way the interests went: from that port, or through this host's own node. */
   if (t->path == NULL || from != (t->path->first.n > 0 ? t->path->first.port[0] : DC_PORT_HOST))
     return false;
-  const struct group *g = t->group;
+  struct group *g = t->group;
   const struct receiver *r = g->receiver;
   uint64_t piece;
   forward_mark(e);
@@ -75,7 +75,7 @@ static bool on_data(struct endpoint *e, dc_time now, const struct dc_header *h, 
   keep(t, piece * g->layout.piece, block, payload, h->length);
   t->bytes += h->length;
   if (dc_pieces_block_whole(r->pieces, block))
-    complete(r, block);
+    receiving_complete(g, block, t->shard);
   return true;
 }
 
@@ -114,7 +114,19 @@ static const struct endpoint_ops receiver_ops = {.data = on_data, .interest = NU
 
 bool receiving_attach(struct receiver_tree *t)
 {
-  return forward_add(&t->shard->forward, &t->endpoint, t->params.id, &receiver_ops);
+  struct receiver_tree **here = &t->group->receiver->here[t->shard->index];
+  if (!forward_add(&t->shard->forward, &t->endpoint, t->params.id, &receiver_ops))
+    return false;
+  t->next = *here;
+  *here = t;
+  return true;
 }
 
-void receiving_detach(struct receiver_tree *t) { forward_remove(&t->endpoint); }
+void receiving_detach(struct receiver_tree *t)
+{
+  struct receiver_tree **at = &t->group->receiver->here[t->shard->index];
+  forward_remove(&t->endpoint);
+  while (*at != t)
+    at = &(*at)->next;
+  *at = t->next;
+}

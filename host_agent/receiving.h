@@ -12,6 +12,7 @@ struct receiver_tree {
   struct tree_params params;
   bool attached; /* the home loop's: the shard has it, and the rest is the shard's from then on */
   struct shard *shard;
+  struct receiver_tree *next; /* of its group's in this shard */
   uint8_t cache_code;
   dc_receiver *core;
   struct dc_path *path;              /* NULL: no route yet */
@@ -26,6 +27,9 @@ struct receiver_tree {
 /* Over calls of the shard (shard.h), or when the tree is detached. False: this tree id is taken. */
 bool receiving_attach(struct receiver_tree *t) __attribute__((nonnull));
 void receiving_detach(struct receiver_tree *t) __attribute__((nonnull));
+/* The block is whole: what trees in this shard hold of it is handed on. `group`, `shard`: posted, where its last piece came to
+ * another shard. */
+void receiving_complete(void *group, uint64_t block, void *shard);
 /* What arrived is on its way to the file. */
 void receiving_hand_on(struct receiver_tree *t) __attribute__((nonnull));
 

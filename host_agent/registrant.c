@@ -4,12 +4,13 @@
 #include <stdlib.h>
 #include <sys/statvfs.h>
 
+#include "datapath/counters.h"
 #include "datapath/tunnel.h"
 
 static const struct engine_node *the_node(void *arg, unsigned i)
 {
   (void)i;
-  return &((struct host *)arg)->shard->forward.node;
+  return &((struct host *)arg)->shards->one[0].forward.node;
 }
 
 static json_t *paths(const struct roots *r)
@@ -81,11 +82,11 @@ struct led {
   struct tunnel_cfg cfg[DC_NODE_PORTS_MAX];
 };
 
-/* In the shard. */
+/* In the shard: where there are tunnels there is one. */
 static void lead_all(void *arg)
 {
   const struct led *l = arg;
-  struct forward *f = &l->host->shard->forward;
+  struct forward *f = &l->host->shards->one[0].forward;
   for (uint16_t p = l->host->fixed_ports; p < f->ports; p++) {
     if (l->named[p])
       lead(f, p, &l->cfg[p]);
@@ -109,7 +110,7 @@ static void registered(void *arg, const json_t *answer)
   {
     uint16_t port;
     struct tunnel_cfg cfg;
-    if (!read_tunnel(x, host->shard->forward.ports, &port, &cfg)) {
+    if (!read_tunnel(x, host->shards->one[0].forward.ports, &port, &cfg)) {
       log_error("the fabric manager gives out a tunnel that this agent does not understand or has no port for");
       continue;
     }
@@ -118,7 +119,7 @@ static void registered(void *arg, const json_t *answer)
     l->named[port] = true;
     l->cfg[port] = cfg;
   }
-  shard_call(host->shard, lead_all, l);
+  shard_call(&host->shards->one[0], lead_all, l);
   free(l);
 }
 
@@ -140,11 +141,38 @@ void host_link(void *host, struct port *p)
   const char *reason = linkstate_reason(&p->link);
   struct post_message m = {heard_link, h, 0, (void *)(uintptr_t)reason};
   m.n = loop_realtime_ns() / DC_US << NEWS_TIME | (uint64_t)p->number << NEWS_PORT | p->link.up;
-  if (!post_send(&h->shard->hears, &m, 0))
+  if (!post_send(&h->shards->one[0].hears, &m, 0))
     log_error("port %u: too much is told at once: its link's state comes with the next registration", p->number);
 }
 
-static void look(void *host, void (*run)(void *arg), void *arg) { shard_call(((struct host *)host)->shard, run, arg); }
+static void look(void *host, void (*run)(void *arg), void *arg)
+{
+  shard_call(&((struct host *)host)->shards->one[0], run, arg);
+}
+
+struct counting {
+  const struct shard *shard;
+  json_t *node;
+};
+
+static void count(void *arg)
+{
+  struct counting *c = arg;
+  (void)counters_node(&c->shard->forward.node, c->node);
+}
+
+static json_t *counted(void *host)
+{
+  struct host *h = host;
+  json_t *all = json_object();
+  for (unsigned i = 0; i < h->shards->n; i++) {
+    struct counting c = {&h->shards->one[i], json_object()};
+    shard_call(&h->shards->one[i], count, &c);
+    counters_add(all, c.node);
+    json_decref(c.node);
+  }
+  return json_pack("{s:o}", h->name, all);
+}
 
 struct registrant host_registrant(struct host *host)
 {
@@ -153,6 +181,7 @@ struct registrant host_registrant(struct host *host)
                              .describe = describe,
                              .registered = registered,
                              .beat = beat,
+                             .counted = counted,
                              .look = look,
                              .arg = host};
 }

@@ -2,59 +2,106 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <stdio.h>
 
-int shard_open(struct shard *s, struct loop *home)
+/* The home loop's hook for each round, before what was buried is freed: who has ended a tree hears all that it told. */
+static void heed(void *shards, dc_time now)
 {
+  struct shards *all = shards;
+  (void)now;
+  for (unsigned i = 0; i < all->n; i++)
+    post_read(&all->one[i].hears);
+}
+
+static int open_one(struct shard *s, unsigned index, struct loop *home)
+{
+  s->index = index;
   int rc = loop_open(&s->loop);
-  if (rc < 0)
-    return rc;
-  rc = sem_init(&s->called, 0, 0) < 0 ? -errno : post_open(&s->wants, &s->loop);
+  if (rc == 0 && sem_init(&s->called, 0, 0) < 0)
+    rc = -errno;
   if (rc == 0)
-    rc = post_open(&s->hears, home);
-  if (rc == 0) {
-    home->round = shard_heed;
-    home->arg = s;
-  } else {
-    shard_close(s);
+    rc = post_open(&s->wants, &s->loop);
+  return rc == 0 ? post_open(&s->hears, home) : rc;
+}
+
+int shards_open(struct shards *all, unsigned n, struct loop *home)
+{
+  int rc = 0;
+  while (rc == 0 && all->n < n) {
+    rc = open_one(&all->one[all->n], all->n, home);
+    all->n++;
   }
+  home->round = heed;
+  home->arg = all;
+  if (rc < 0)
+    shards_close(all);
   return rc;
 }
 
-void shard_close(struct shard *s)
+void shards_close(struct shards *all)
 {
-  post_close(&s->hears);
-  post_close(&s->wants);
-  loop_close(&s->loop);
+  while (all->n > 0) {
+    struct shard *s = &all->one[--all->n];
+    post_close(&s->hears);
+    post_close(&s->wants);
+    loop_close(&s->loop);
+  }
 }
 
 static void *run_loop(void *arg)
 {
   struct shard *s = arg;
+  char name[16];
+  snprintf(name, sizeof name, "frames %u", s->index);
+  (void)pthread_setname_np(pthread_self(), name);
   loop_run(&s->loop);
   return NULL;
 }
 
-int shard_start(struct shard *s)
+/* The nth processor of those that this program may use. */
+static void pin(struct shard *s)
 {
-  s->running = true;
-  int rc = pthread_create(&s->thread, NULL, run_loop, s);
-  s->running = rc == 0;
-  return -rc;
-}
-
-static void stop(void *to, uint64_t n, void *with)
-{
-  (void)n, (void)with;
-  ((struct shard *)to)->loop.stop = true;
-}
-
-void shard_stop(struct shard *s)
-{
-  if (!s->running)
+  cpu_set_t may, one;
+  if (sched_getaffinity(0, sizeof may, &may) < 0)
     return;
-  shard_post(s, stop, s, 0, NULL);
-  (void)pthread_join(s->thread, NULL);
-  s->running = false;
+  unsigned n = s->index % (unsigned)CPU_COUNT(&may);
+  for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+    if (!CPU_ISSET(cpu, &may) || n-- > 0)
+      continue;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    (void)pthread_setaffinity_np(s->thread, sizeof one, &one); /* anywhere it works as well, only slower */
+    return;
+  }
+}
+
+int shards_start(struct shards *all)
+{
+  for (unsigned i = 0; i < all->n; i++) {
+    struct shard *s = &all->one[i];
+    s->running = true;
+    int rc = pthread_create(&s->thread, NULL, run_loop, s);
+    s->running = rc == 0;
+    if (rc != 0)
+      return -rc;
+    if (all->n > 1)
+      pin(s);
+  }
+  return 0;
+}
+
+static void stop(void *arg) { ((struct shard *)arg)->loop.stop = true; }
+
+void shards_stop(struct shards *all)
+{
+  for (unsigned i = 0; i < all->n; i++) {
+    struct shard *s = &all->one[i];
+    if (!s->running)
+      continue;
+    shard_call(s, stop, s);
+    (void)pthread_join(s->thread, NULL);
+    s->running = false;
+  }
 }
 
 struct call {
@@ -85,19 +132,15 @@ void shard_post(struct shard *s, void (*run)(void *to, uint64_t n, void *with), 
 void shard_call(struct shard *s, void (*run)(void *arg), void *arg)
 {
   struct call c = {run, arg};
+  const struct post_message m = {called, s, 0, &c};
   if (!s->running) {
     run(arg);
     return;
   }
-  shard_post(s, called, s, 0, &c);
+  while (!post_send_urgent(&s->wants, &m))
+    (void)sched_yield();
   while (sem_wait(&s->called) < 0)
     ; /* EINTR */
-}
-
-void shard_heed(void *shard, dc_time now)
-{
-  (void)now;
-  post_read(&((struct shard *)shard)->hears);
 }
 
 bool shard_tell(struct shard *s, void (*run)(void *to, uint64_t n, void *with), void *to, uint64_t n, void *with)

@@ -424,11 +424,16 @@ static void request(struct signalling *s, struct conn *from, json_t *m)
                           .next = s->pending};
     json_object_del(p->message, "tree");
     s->pending = p;
-    /* Children first: they work while this host does. */
+    /* Children first: they work while this host does. But a source has what it may be asked for before they ask: its frames
+     * come to another thread, and what is not assigned yet is refused. */
+    bool own_first = strcmp(json_string_value(json_object_get(m, "op")), "assign") == 0;
+    if (own_first)
+      own_part(p, tree);
     json_t *c = json_object_get(tree, "c");
     for (size_t i = 0; i < json_array_size(c); i++)
       contact(p, json_array_get(c, i), p->deadline);
-    own_part(p, tree);
+    if (!own_first)
+      own_part(p, tree);
     p->split = true;
     finish(p);
     return;

@@ -177,7 +177,7 @@ static bool add_tree(struct group *g, const struct tree_params *p, struct fault 
     return fault_set(why, "io", "out of memory");
   }
   t->group = g;
-  t->shard = g->all->host->shard;
+  t->shard = shard_of(g->all->host->shards, p->id);
   t->params = *p;
   t->file = s->file;
   t->reads_ahead = g->local != NULL;
@@ -359,9 +359,10 @@ bool source_rates(struct group *g, const json_t *rates, struct fault *why)
   return true;
 }
 
-/* What trees have counted, taken in the shard. */
+/* What trees have counted, taken in their shards. */
 struct counted {
   const struct source *source;
+  const struct shard *shard;
   struct dc_source_counters core[GROUP_TREES_MAX];
   uint32_t sent[GROUP_TREES_MAX];
 };
@@ -370,8 +371,11 @@ static void count(void *arg)
 {
   struct counted *c = arg;
   for (unsigned i = 0; i < c->source->trees; i++) {
-    dc_source_counters(c->source->tree[i]->core, &c->core[i]);
-    c->sent[i] = c->source->tree[i]->sent;
+    const struct source_tree *t = c->source->tree[i];
+    if (t->shard != c->shard)
+      continue;
+    dc_source_counters(t->core, &c->core[i]);
+    c->sent[i] = t->sent;
   }
 }
 
@@ -379,8 +383,12 @@ json_t *source_status(struct group *g)
 {
   struct source *s = g->source;
   json_t *trees = json_object();
+  struct shards *shards = g->all->host->shards;
   struct counted all = {.source = s};
-  shard_call(g->all->host->shard, count, &all);
+  for (unsigned i = 0; i < shards->n; i++) {
+    all.shard = &shards->one[i];
+    shard_call(&shards->one[i], count, &all);
+  }
   for (unsigned i = 0; i < s->trees; i++) {
     const struct dc_source_counters c = all.core[i];
     uint64_t dropped = 0;

@@ -37,10 +37,11 @@ static void add_drops(const struct forward *f, json_t *drop)
   counters_put(drop, "not_forwarded", f->count.not_forwarded);
 }
 
-static json_t *port_status(const struct netport *p)
+static json_t *port_status(const struct netport *p, bool has_link)
 {
   json_t *o = json_object();
-  counters_link(&p->base, o);
+  if (has_link)
+    counters_link(&p->base, o);
   counters_port(&p->base, o);
   add(o, "tx_frames", p->own.tx_frames);
   add(o, "tx_bytes", p->own.tx_bytes);
@@ -72,6 +73,7 @@ static uint64_t resident_bytes(const char *key)
 
 struct look {
   const struct groups *groups;
+  const struct shard *shard;
   json_t *to;
   uint64_t rounds, bytes, in_use, refused;
 };
@@ -100,17 +102,17 @@ static void look_at_node(void *arg)
 {
   struct look *l = arg;
   json_t *to = l->to;
-  const struct forward *f = &l->groups->host->shard->forward;
-  l->rounds = f->loop->rounds;
-  l->bytes = f->pool.bytes;
-  l->in_use = f->pool.in_use;
-  l->refused = f->pool.refused;
+  const struct forward *f = &l->shard->forward;
+  l->rounds += f->loop->rounds;
+  l->bytes += f->pool.bytes;
+  l->in_use += f->pool.in_use;
+  l->refused += f->pool.refused;
   add_drops(f, counters_node(&f->node, to));
   json_t *ports = json_object();
   for (uint16_t i = 0; i < f->ports; i++) {
     char key[8];
     snprintf(key, sizeof key, "%u", (unsigned)i);
-    json_object_set_new(ports, key, port_status(f->port[i]));
+    json_object_set_new(ports, key, port_status(f->port[i], !f->engine.no_links));
   }
   json_object_set_new(to, "ports", ports);
   json_object_set_new(to, "tree_counters", counters_trees(&f->node, TREES_SHOWN));
@@ -118,7 +120,14 @@ static void look_at_node(void *arg)
 
 void status_node(struct groups *groups, json_t *to)
 {
-  struct look l = {.groups = groups, .to = to};
-  shard_call(groups->host->shard, look_at_node, &l);
+  struct shards *all = groups->host->shards;
+  struct look l = {.groups = groups};
+  for (unsigned i = 0; i < all->n; i++) {
+    l.shard = &all->one[i];
+    l.to = json_object();
+    shard_call(&all->one[i], look_at_node, &l);
+    counters_add(to, l.to);
+    json_decref(l.to);
+  }
   json_object_set_new(to, "process", process(&l));
 }

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "eal.h"
-#include "steering.h"
+#include "datapath/steering.h"
 #include "workers.h"
 
 enum {

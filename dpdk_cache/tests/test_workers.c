@@ -9,7 +9,7 @@
 
 #include "datapath/tests/check.h"
 #include "eal.h"
-#include "steering.h"
+#include "datapath/steering.h"
 #include "workers.h"
 
 enum { SOURCE, RECEIVER, PORTS, FRAME = 2048, WORKERS = 2 };

@@ -1,6 +1,6 @@
 /* Which worker has a tree. */
-#ifndef SWITCH_STEERING_H
-#define SWITCH_STEERING_H
+#ifndef DATAPATH_STEERING_H
+#define DATAPATH_STEERING_H
 
 #include <datacast/bytes.h>
 #include <datacast/wire.h>

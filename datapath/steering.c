@@ -1,4 +1,4 @@
-#include "steering.h"
+#include "datapath/steering.h"
 
 #include <linux/filter.h>
 
