@@ -98,7 +98,7 @@ static void step(struct script *s)
 
 static void check(void)
 {
-  MUST(a.groups.n <= a.groups.limit && a.groups.trees <= TREES_MAX && a.groups.trees >= a.forward.endpoints);
+  MUST(a.groups.n <= a.groups.limit && a.groups.trees <= TREES_MAX && a.groups.trees >= frames->endpoints);
   MUST(a.signalling.budget <= 2 * INPUT_BUDGET && a.signalling.peers_n <= PEERS_MAX &&
        a.signalling.calls_n <= CALLS_MAX);
 }
@@ -119,8 +119,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t len)
   a.host.addr = own;
   const struct registrant who = host_registrant(&a.host);
   MUST(registration_open(&a.registration, &a.loop, &a.host.security, &who, manager_addr, &why));
-  a.forward.engine.link_changed = registration_link;
-  a.forward.engine.link_arg = &a.registration;
+  frames->engine.link_changed = host_link;
+  frames->engine.link_arg = &a.host;
   connect_master();
   while (s.p < s.end) {
     step(&s);
@@ -140,7 +140,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t len)
   hang_up(&manager.fd);
   turn();
   groups_close(&a.groups);
-  a.forward.engine.link_changed = NULL;
+  frames->engine.link_changed = NULL;
   registration_close(&a.registration);
   signalling_close(&a.signalling);
   turn();
@@ -148,13 +148,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t len)
     pass(20 * DC_SEC);
     walks_tidy(&a.host.walks);
   }
-  MUST(a.groups.n == 0 && a.groups.trees == 0 && a.forward.endpoints == 0 && a.worker.owned == NULL &&
+  MUST(a.groups.n == 0 && a.groups.trees == 0 && frames->endpoints == 0 && a.worker.owned == NULL &&
        a.disk.owned == NULL);
   MUST(a.signalling.budget == 0 && a.registration.budget == 0);
-  dc_node_clear(a.forward.node.core);
-  MUST(a.forward.pool.in_use == 0);
+  dc_node_clear(frames->node.core);
+  MUST(frames->pool.in_use == 0);
   for (int i = 1; i <= PORTS; i++)
-    engine_carrier(&a.forward.engine, i, true, false);
+    engine_carrier(&frames->engine, i, true, false);
   clean_folder();
   return 0;
 }

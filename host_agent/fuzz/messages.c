@@ -206,5 +206,5 @@ void manager_says(struct script *s, uint8_t op)
   put(s, m, "error", json_string("no"));
   send_json(&manager, m);
   if (op & 4)
-    engine_carrier(&a.forward.engine, 1 + (op & 1), op & 8, false);
+    engine_carrier(&frames->engine, 1 + (op & 1), op & 8, false);
 }

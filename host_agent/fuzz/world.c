@@ -60,11 +60,12 @@ static void fake_close(struct netif *n)
   free(n);
 }
 
-static const struct netif_ops fake_ops = {fake_rx, fake_send, fake_close};
+static const struct netif_ops fake_ops = {.rx = fake_rx, .send = fake_send, .close = fake_close};
 
 /* ---- the agent ---- */
 
 struct agent a;
+struct forward *const frames = &a.shards.one[0].forward;
 
 static char folder[64];
 char own[32], child_addr[32], manager_addr[32], source_path[96], dest_path[96];
@@ -108,7 +109,7 @@ void set_up(void)
   struct netif *nif[PORTS];
   static const uint8_t neighbour[PORTS][6];
   const struct forward_cfg cfg = {
-      .name = "me", .cache_bytes = 12000, .cache_memory = 1 << 20, .cache_trees = 4, .no_hello = true};
+      .name = "me", .of = 1, .cache_bytes = 12000, .cache_memory = 1 << 20, .cache_trees = 4, .no_hello = true};
   log_open("fuzz", LOG_ERROR);
   snprintf(folder, sizeof folder, "%s/datacast-fuzz-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
   MUST(mkdtemp(folder) != NULL);
@@ -122,8 +123,15 @@ void set_up(void)
   close(fd);
   child_listen = listener(child_addr);
   manager_listen = listener(manager_addr);
-  MUST(loop_open(&a.loop) == 0 && worker_open(&a.worker, &a.loop, 2) == 0 && worker_open(&a.disk, &a.loop, 1) == 0);
-  a.host = (struct host){.name = "me", .loop = &a.loop, .forward = &a.forward, .worker = &a.worker, .disk = &a.disk};
+  MUST(loop_open(&a.loop) == 0 && worker_open(&a.worker, &a.loop, 2) == 0 && worker_open(&a.disk, &a.loop, 1) == 0 &&
+       shards_open(&a.shards, 1, &a.loop) == 0);
+  a.host = (struct host){.name = "me",
+                         .loop = &a.loop,
+                         .shards = &a.shards,
+                         .registration = &a.registration,
+                         .worker = &a.worker,
+                         .disk = &a.disk};
+  stages_open(&a.host.stages);
   MUST(walks_open(&a.host.walks, &a.host));
   MUST(roots_add(&a.host.dest_roots, folder, &why) && roots_add(&a.host.source_roots, folder, &why));
   for (unsigned i = 0; i < PORTS; i++) {
@@ -132,7 +140,7 @@ void set_up(void)
         (struct netif){.ops = &fake_ops, .fd = eventfd(0, 0), .ifindex = (int)i + 1, .mtu = MTU, .up = true};
     nif[i] = &ports[i]->nif;
   }
-  MUST(forward_open(&a.forward, &a.loop, &cfg, nif, neighbour, PORTS, &why));
+  MUST(forward_open(frames, &a.shards.one[0].loop, &cfg, nif, neighbour, PORTS, &why));
 }
 
 void clean_folder(void)
@@ -148,23 +156,28 @@ void clean_folder(void)
   kept = false;
 }
 
-/* A round of the loop, and everything that it hands to the worker. */
+/* A round of each loop, and everything that they hand to the worker. */
 void turn(void)
 {
+  struct loop *shard = frames->loop;
   for (unsigned i = 0; i < 4 || a.worker.owned != NULL || a.disk.owned != NULL; i++) {
+    (void)loop_serve(shard, shard->now);
+    shard->round(shard->arg, shard->now);
+    a.loop.round(a.loop.arg, a.loop.now);
     (void)loop_serve(&a.loop, a.loop.now);
-    forward_round(&a.forward, a.loop.now);
     if (i >= 4)
       usleep(20);
   }
 }
+
+static dc_time first_timer(const struct loop *l) { return l->n > 0 ? l->heap[0]->at : DC_NEVER; }
 
 /* Time goes on, and every timer on the way comes at its own moment. */
 void pass(dc_time how_long)
 {
   dc_time until = now_ns + how_long;
   for (unsigned i = 0; i < 200; i++) {
-    dc_time at = a.loop.n > 0 ? a.loop.heap[0]->at : DC_NEVER;
+    dc_time home = first_timer(&a.loop), shard = first_timer(frames->loop), at = home < shard ? home : shard;
     if (at >= until)
       break;
     now_ns = at > now_ns ? at : now_ns + DC_US;
@@ -179,7 +192,7 @@ void pass(dc_time how_long)
 void arrive(unsigned port, const uint8_t *p, size_t len)
 {
   struct fake *f = ports[port % PORTS];
-  struct dc_buf *b = f->n == FRAMES ? NULL : bufpool_get(&a.forward.pool, (uint32_t)len);
+  struct dc_buf *b = f->n == FRAMES ? NULL : bufpool_get(&frames->pool, (uint32_t)len);
   if (b == NULL)
     return;
   memcpy(b->data, p, len);

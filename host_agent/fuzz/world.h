@@ -14,12 +14,13 @@ enum { PORTS = 2, MTU = 1500, PIECE = 1000, PER_BLOCK = 4, FRAMES = 64, ASKED = 
 extern struct agent {
   struct loop loop;
   struct worker worker, disk;
-  struct forward forward;
+  struct shards shards; /* one, whose thread is the fuzzer's */
   struct groups groups;
   struct host host;
   struct signalling signalling;
   struct registration registration;
 } a;
+extern struct forward *const frames; /* of the shard */
 
 extern char own[32], child_addr[32], manager_addr[32]; /* addresses */
 extern char source_path[96], dest_path[96];
