@@ -35,7 +35,7 @@ static void share(struct loop *l, dc_time since)
   if (l->now - since >= WAITED) {
     l->turn = l->now;
   } else if (l->now - l->turn >= TURN) {
-    int policy = sched_getscheduler(0);
+    int policy = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
     if (policy == SCHED_RR || policy == SCHED_FIFO)
       sched_yield();
     l->turn = l->now = loop_clock();

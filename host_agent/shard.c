@@ -77,6 +77,8 @@ static void pin(struct shard *s)
 
 int shards_start(struct shards *all)
 {
+  if (sched_getscheduler(0) & SCHED_RESET_ON_FORK)
+    log_warn("the threads of the frames have no real-time priority: start the agent without --reset-on-fork");
   for (unsigned i = 0; i < all->n; i++) {
     struct shard *s = &all->one[i];
     s->running = true;

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -373,7 +374,9 @@ static void hand_back(struct worker *w, struct job *j)
 static void *work(void *arg)
 {
   struct worker *w = arg;
-  (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE); /* packets come first */
+  /* Packets come first, also where the agent was started at a real-time priority. */
+  (void)sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0});
+  (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE);
   uint8_t *buffer = malloc(READ_BYTES);
   if (buffer == NULL)
     abort();

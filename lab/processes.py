@@ -27,6 +27,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 NICE = -10
 STARTED_S = 1.0
 """Real-time priority comes after the start: a program that loads would hold a processor longer than a link may rest."""
+FRAMES = "frames "
+"""So begin the names of an agent's threads that have its data path (host_agent/shard.c)."""
 DATA_PATH, CONTROL = 2, 1
 """Real-time priorities: switches and agents first, then fabric manager and masters (docs/priorities.md)."""
 
@@ -53,12 +55,16 @@ def in_child() -> None:
         group.write(str(NICE))
 
 
-def _first(process: Process) -> None:
+def go_first(process: Process) -> None:
     """As on a machine of its own a woken daemon runs at once (SCHED_RR; the threads that hash files are ordinary ones).
     The kernel keeps 5 % of each core for others. Where that is not allowed, a raised priority has to serve."""
     with contextlib.suppress(OSError):
         if process.running:
-            os.sched_setscheduler(process.pid, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(DATA_PATH))
+            for task in Path(f"/proc/{process.pid}/task").iterdir():
+                if task.name == str(process.pid) or (task / "comm").read_text().startswith(FRAMES):
+                    os.sched_setscheduler(
+                        int(task.name), os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(DATA_PATH)
+                    )
 
 
 @dataclass
@@ -119,7 +125,7 @@ class Supervisor:
         process = Process(name, popen, log)
         self.processes.append(process)
         if realtime:
-            later = threading.Timer(STARTED_S, _first, (process,))
+            later = threading.Timer(STARTED_S, go_first, (process,))
             later.daemon = True
             later.start()
         return process

@@ -1,0 +1,51 @@
+"""At a real-time priority go an agent's frames and its signalling; threads that hash and write are ordinary ones."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from agent_harness import Net, make_pair
+
+from datacast.lab.processes import DATA_PATH, FRAMES, Process, go_first, may_be_realtime
+
+ALLOWED = os.geteuid() != 0 or may_be_realtime()
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(not ALLOWED, reason="the kernel allows no real-time priority here"),
+]
+
+
+@pytest.fixture
+def realtime() -> Iterator[None]:
+    """What this thread starts is of the data path's priority."""
+    os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(DATA_PATH))
+    yield
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+
+
+def realtime_of(pid: int) -> dict[str, bool]:
+    """By the threads' names; those of one name are alike."""
+    found: dict[str, bool] = {}
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        name = "home" if task.name == str(pid) else (task / "comm").read_text().strip()
+        is_realtime = os.sched_getscheduler(int(task.name)) & ~os.SCHED_RESET_ON_FORK == os.SCHED_RR
+        assert found.setdefault(name, is_realtime) == is_realtime
+    return found
+
+
+EXPECTED = {"home": True, f"{FRAMES}0": True, "datacast-agent": False}
+
+
+@pytest.mark.usefixtures("realtime")
+def test_frames_have_the_priority_that_the_agent_was_started_with(make_net: Callable[[], Net]) -> None:
+    assert realtime_of(make_pair(make_net()).agents["a"].process.pid) == EXPECTED
+
+
+def test_a_lab_gives_it_to_frames_too(make_net: Callable[[], Net]) -> None:
+    agent = make_pair(make_net()).agents["a"]
+    assert not any(realtime_of(agent.process.pid).values())
+    go_first(Process("a", agent.process, agent.log))
+    assert realtime_of(agent.process.pid) == EXPECTED
