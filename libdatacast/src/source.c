@@ -247,8 +247,8 @@ static void heard(const dc_source *s, struct child *c, dc_time now, const struct
   c->known |= c->heard != 0 || h->seq == 0;
   c->heard = now;
   c->depth = depth(s, h);
-  if (end < c->end)
-    return;
+  if (end < c->end && (h->flags & DC_FLAG_RETX) != 0)
+    return; /* nothing new; what is asked for first is, also below a number that was damaged */
   c->end = end;
   c->low = (h->flags & DC_FLAG_LAST) != 0 ? UINT32_MAX : end > behind ? end - behind : 1;
 }
@@ -454,6 +454,16 @@ static unsigned repeat(dc_source *s, struct dc_source_tx *out, unsigned cap)
   return n;
 }
 
+/* The lower number. Numbers that waited before one damaged interest asked for a far one are ahead still, and what is asked for
+ * since then are holes: these had gone first, for ever. */
+static unsigned next_queue(dc_source *s)
+{
+  const struct queue *holes = &s->queue[HOLES], *ahead = &s->queue[AHEAD];
+  if (holes->n == 0 || ahead->n == 0)
+    return holes->n > 0 ? HOLES : AHEAD;
+  return holes->w[holes->head].seq < ahead->w[ahead->head].seq ? HOLES : AHEAD;
+}
+
 static unsigned send_new(dc_source *s, struct dc_source_tx *out, unsigned cap)
 {
   for (unsigned n = 0;; n++) {
@@ -461,7 +471,7 @@ static unsigned send_new(dc_source *s, struct dc_source_tx *out, unsigned cap)
     drop_gone(s, AHEAD);
     if (n == cap || s->queued == 0 || s->tokens < s->cost)
       return n;
-    unsigned which = s->queue[HOLES].n > 0 ? HOLES : AHEAD;
+    unsigned which = next_queue(s);
     struct waiting *w = first(&s->queue[which]);
     unsigned c = (unsigned)__builtin_ctz(w->children);
     out[n] = (struct dc_source_tx){.seq = w->seq, .ret = &s->child[c].ret};

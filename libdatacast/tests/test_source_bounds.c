@@ -111,8 +111,29 @@ static void a_rule_learns_of_the_slowest_and_of_the_least_store(void)
   free(s);
 }
 
+/* One bit of a number was damaged. Those who asked before it, and after it, wait for lower ones. */
+static void a_damaged_number_far_ahead_goes_before_nobody_and_is_nobodys_place(void)
+{
+  said = 10000000; /* a packet each ms */
+  dc_source *s = make_with(&rule, 10000000, 1, 0, 1000);
+  dc_time now = 1000;
+  asks(s, now, 0, 0, 128 * 1024, &to_a);
+  asks(s, now, 55 | 64, 79, 128 * 1024, &to_a);
+  for (uint32_t seq = 1; seq < 60; seq++)
+    asks(s, now, seq, 0, 128 * 1024, &to_a);
+  assert(learnt.lag == 1); /* the damaged number */
+  assert(dc_source_poll(s, now, tx, CAP) == 1 && tx[0].seq == 0);
+  assert(dc_source_poll(s, now += DC_MS, tx, CAP) == 1 && tx[0].seq == 119);
+  for (uint32_t seq = 60; seq < 80; seq++) /* below the highest that was sent */
+    asks(s, now, seq, 0, 128 * 1024, &to_a);
+  for (uint32_t seq = 1; seq < 80; seq++)
+    assert(dc_source_poll(s, now += DC_MS, tx, CAP) == 1 && tx[0].seq == seq);
+  free(s);
+}
+
 int main(void)
 {
+  a_damaged_number_far_ahead_goes_before_nobody_and_is_nobodys_place();
   no_rate_and_no_burst_is_above_its_bound();
   duplicates_beyond_their_queue_are_refused_and_the_others_answered();
   numbers_with_one_place_in_the_table_are_told_apart();

@@ -117,13 +117,15 @@ static bool routed(struct world *w, int t)
 
 static void tree(struct world *w, int t, const bool forwards[], uint64_t first, uint64_t pieces)
 {
+  uint64_t slower = between(1, 20); /* draws in statements of their own: else the compiler chooses which is first */
+  uint32_t burst = (uint32_t)between(1, 8);
   struct sim_tree_cfg c = {.cc = w->cc,
-                           .rate_init = w->rate / between(1, 20),
+                           .rate_init = w->rate / slower,
                            .rate_min = w->rate / 1000,
                            .rate_max = w->rate,
                            .delta = w->rate / 20, /* as masters have it */
                            .interval = 25 * w->packet / 3,
-                           .burst = (uint32_t)between(1, 8),
+                           .burst = burst,
                            .packet_bytes = w->piece + 80,
                            .credits = w->credits,
                            .rto_min = w->rto_max / 16,
@@ -170,7 +172,12 @@ void world_build(struct world *w, uint64_t seed)
   /* Beyond what a round trip takes at its worst: there and back over the whole depth, and through some full queues. */
   w->rto_max = 16 * 2 * w->delay + 400 * w->packet;
   /* Now and then nothing, or a byte; else so much that faults find something to break. */
-  w->size = once_in(50) ? draw() % 2 : between(300, 1500) * w->piece - draw() % w->piece;
+  if (once_in(50)) {
+    w->size = draw() % 2;
+  } else {
+    w->size = between(300, 1500) * w->piece;
+    w->size -= draw() % w->piece;
+  }
   w->pieces = w->size == 0 ? 0 : (w->size - 1) / w->piece + 1;
 
   bool forwards[VERTICES] = {false};
