@@ -246,7 +246,7 @@ static bool add_tree(struct group *g, const struct tree_params *p, struct fault 
   t->file = r->target.file == NULL || r->finishing ? NULL : file_ref(r->target.file);
   t->asks = r->resuming == 0;
   struct adding a = {.tree = t, .memory = memory};
-  struct receiver_counts before;
+  struct receiver_counts before = {0};
   receiver_count(g, &before);
   for (unsigned i = 0; i < r->trees; i++) {
     a.trip = before.core[i].srtt > a.trip ? before.core[i].srtt : a.trip;

@@ -47,7 +47,7 @@ static void blocks_map(const struct receiver *r, char text[MAP_CELLS + 1])
 
 uint64_t receiver_again(struct group *g)
 {
-  struct receiver_counts all;
+  struct receiver_counts all = {0};
   uint64_t again = g->receiver->again;
   receiver_count(g, &all);
   for (unsigned i = 0; i < g->receiver->trees; i++)
@@ -60,7 +60,7 @@ json_t *receiver_status(struct group *g)
   struct receiver *r = g->receiver;
   json_t *trees = json_object();
   uint64_t bytes = r->bytes;
-  struct receiver_counts all;
+  struct receiver_counts all = {0};
   receiver_count(g, &all);
   for (unsigned i = 0; i < r->trees; i++) {
     const struct dc_receiver_counters c = all.core[i];

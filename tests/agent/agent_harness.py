@@ -252,6 +252,7 @@ class Net:
                 tc = ["tc", "-n", self.namespace(host), "qdisc", "add", "dev", port]
                 run(*tc, *f"root handle 5: tbf rate {rate} burst 20000 limit 10000000".split())
                 run(*tc, *["parent", "5:1", "pfifo", "limit", "100"])
+        until(lambda: "LOWER_UP" in run("ip", "-n", self.namespace(a), "link", "show", pa), "the carrier")
 
     def start(
         self,
