@@ -88,16 +88,26 @@ def _told(seed: int) -> Result:
 
 
 def _bugs(args: argparse.Namespace) -> int:
-    missed = 0
+    missed, began = 0, time.monotonic()
     for bug in BUGS:
-        command = [sys.executable, "-m", "clockwork", args.seeds, "-j", str(args.jobs), "--first", "--bug", bug.name]
+        command = [
+            sys.executable,
+            "-m",
+            "clockwork",
+            bug.seeds(args.seeds),
+            "-j",
+            str(args.jobs),
+            "--first",
+            "--bug",
+            bug.name,
+        ]
         ran = subprocess.run(command, capture_output=True, text=True, check=False)
         lines = ran.stdout.splitlines()
         found = ran.returncode == 1 and bool(lines) and lines[0].startswith("seed ")
         missed += not found
         what = f"{lines[0]}{lines[1][:120]}" if found else f"NOT FOUND ({(ran.stderr or ran.stdout).strip()[-200:]})"
         print(f"{bug.name}: {what}", flush=True)
-    print(f"{len(BUGS) - missed} of {len(BUGS)} found")
+    print(f"{len(BUGS) - missed} of {len(BUGS)} found in {time.monotonic() - began:.0f} s")
     return bool(missed)
 
 

@@ -11,7 +11,7 @@ import importlib.util
 import sys
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, ModuleType
 
@@ -22,6 +22,11 @@ class Bug:
     module: str
     old: str
     new: str
+    lately: list[int] = field(default_factory=list)
+    """Seeds that showed it when they were tried last: they go first."""
+
+    def seeds(self, others: str) -> str:
+        return ",".join([*map(str, self.lately), others])
 
 
 BUGS = [Bug(**row) for row in tomllib.loads(Path(__file__).with_name("bugs.toml").read_text())["bug"]]

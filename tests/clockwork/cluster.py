@@ -12,7 +12,8 @@ from unittest import mock
 
 from datacast import topologies
 from datacast.core.errors import DatacastError
-from datacast.fabric_manager.api import FabricManagerClient
+from datacast.fabric_manager import workers
+from datacast.fabric_manager.api import FabricManagerClient, orders
 from datacast.fabric_manager.http import make_app
 from datacast.fabric_manager.main import FabricManager, serve
 from datacast.master.view import View
@@ -26,6 +27,7 @@ from .plane import Plane
 from .virtual import PROCESS, Process, VirtualLoop
 from .watch import Watch
 
+PUT = workers.Worker.put
 AGAIN_S = 0.2
 """Whoever starts a process again (systemd) waits so long."""
 
@@ -226,6 +228,7 @@ class Cluster:
             for slot in self.managers:
                 if slot.leads and slot.manager is not None:
                     self.watch.shares(slot.manager.groups)
+                    self.watch.answers(slot.name, slot.manager.groups.records())
 
     async def stop(self) -> None:
         for task in self._tasks:
@@ -264,14 +267,23 @@ async def _call(work: Any) -> None:
     work()
 
 
+def _put(cluster: Cluster, worker: workers.Worker, message: orders.ToWorker) -> None:
+    process = PROCESS.get()
+    if isinstance(message, orders.StartOrder) and process is not None:
+        cluster.watch.ordered(process.name, message.epoch, process.serves.groups.get(message.group))
+    PUT(worker, message)
+
+
 @contextlib.contextmanager
-def installed(cluster_disk: Any, network: Network) -> Iterator[None]:
+def installed(cluster: Cluster) -> Iterator[None]:
     """The services find the simulation where they look for the machine."""
+    network = cluster.network
     with (
+        mock.patch.object(workers.Worker, "put", lambda worker, message: _put(cluster, worker, message)),
         mock.patch("datacast.fabric_manager.main.listen", lambda address, security=None: network.listen(address)),
         mock.patch("datacast.fabric_manager.main.HttpServer", Server),
         mock.patch("datacast.fabric_manager.main.make_app", lambda *_: _app()),
-        mock.patch("datacast.fabric_manager.main.open_store", lambda *_: SimulatedStore(cluster_disk())),
+        mock.patch("datacast.fabric_manager.main.open_store", lambda *_: SimulatedStore(cluster.disk)),
         mock.patch("datacast.services.problems.http_client", partial(client_for, network)),
     ):
         yield

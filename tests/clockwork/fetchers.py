@@ -183,7 +183,7 @@ def fetch(size: int, what: str, for_s: float, many: int) -> Outcome:
             finally:
                 await cluster.stop()
 
-        with installed(lambda: cluster.disk, network):
+        with installed(cluster):
             return loop.run_until_complete(scenario())
 
 

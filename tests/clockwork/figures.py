@@ -101,7 +101,7 @@ def figures(spec: str, number: int) -> Figures:
             finally:
                 await cluster.stop()
 
-        with installed(lambda: cluster.disk, network):
+        with installed(cluster):
             return loop.run_until_complete(scenario())
 
 

@@ -14,6 +14,9 @@ from datacast.services.store.base import watch_by_looking
 from .network import Network
 from .virtual import Process, here
 
+HARD, HARD_S = 0.4, 1.0
+"""Of what is asked of a key that is hard to get at so much fails, and it takes up to so long."""
+
 
 @dataclass
 class _Kept:
@@ -30,6 +33,8 @@ class Disk:
         self.away = False
         self.failing = 0.0
         """Probability that a request fails; half of those have been carried out."""
+        self.hard: str | None = None
+        """A key that is hard to get at: what is asked of it takes long, and often fails."""
         self.on_write: list[Callable[[str, str | None, Process], None]] = []
 
     def end_leases(self) -> None:
@@ -59,13 +64,15 @@ class SimulatedStore(Store):
     def __init__(self, disk: Disk) -> None:
         self.disk, self.where, self._process = disk, "sim:", here()
 
-    async def _do(self, work):
+    async def _do(self, work, key=""):
         """`work` in one moment between the question and the answer, wherever the asker is by then."""
         disk = self.disk
         network, rng = disk.network, disk.network.rng
         if not self._process.alive:
             raise StoreError("this process was killed", what=self.where)
-        fails = disk.failing and rng.random() < disk.failing
+        hard = bool(key) and key == disk.hard
+        chance = HARD if hard else disk.failing
+        fails = chance and rng.random() < chance
         after = fails and rng.random() < 0.5
         future = network.loop.create_future()
 
@@ -82,14 +89,15 @@ class SimulatedStore(Store):
                     answer = StoreError(f"{self.where} does not answer", what=self.where)
             network.loop.call_later(network.delay(), lambda: future.done() or future.set_result(answer))
 
-        network.loop.call_later(network.delay() * (3 if rng.random() < 0.1 else 1), carry_out)
+        takes = network.delay() * (3 if rng.random() < 0.1 else 1)
+        network.loop.call_later(takes + HARD_S * rng.random() if hard else takes, carry_out)
         answer = await future
         if isinstance(answer, Exception):
             raise answer
         return answer
 
     async def get(self, key: str) -> Entry | None:
-        return await self._do(lambda: kept.entry if (kept := self.disk.entries.get(key)) else None)
+        return await self._do(lambda: kept.entry if (kept := self.disk.entries.get(key)) else None, key)
 
     async def list(self, prefix: str) -> list[Entry]:
         def work() -> list[Entry]:
@@ -108,7 +116,7 @@ class SimulatedStore(Store):
                 told(key, value, self._process)
             return self.disk.revision
 
-        return await self._do(work)
+        return await self._do(work, key)
 
     async def delete(self, key: str, expected: int, *, guard: Guard | None = None) -> None:
         def work() -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from datacast.fabric_manager.api import FINAL_STATES, FabricManagerClient
+from datacast.fabric_manager.keys import TREE_IDS
 from datacast.services.problems import Problem
 
 from .agents import LEASES_KEPT
@@ -30,6 +31,11 @@ KNOWN_S = 10.0
 OUTAGES, OUTAGE_S = 0.08, (3.0, 9.0)
 """In so many of the seeds all services are away for so long: for longer than members' leases of 4 s."""
 
+PLOTS = {"cancelled unheard": 0.06, "hard tree ids": 0.06}
+"""What comes together too rarely by chance, and in how many of the seeds."""
+LOST_S = 6.5
+"""A worker that is not heard for so long has lost its groups (workers.SILENCE_S)."""
+
 Fault = Callable[[], Awaitable[None]]
 
 
@@ -46,9 +52,19 @@ class Result:
 
 
 class Story:
-    def __init__(self, cluster: Cluster, rng: random.Random, chatty: bool, outage: tuple[float, float] | None) -> None:
-        """`outage`: when all services lose their power, and for how long."""
+    def __init__(
+        self,
+        cluster: Cluster,
+        rng: random.Random,
+        chatty: bool,
+        outage: tuple[float, float] | None,
+        plot: str | None,
+        extra: random.Random,
+    ) -> None:
+        """`outage`: when all services lose their power, and for how long. `plot`: one of PLOTS, which draws from
+        `extra`."""
         self.cluster, self.rng, self.chatty, self.outage = cluster, rng, chatty, outage
+        self.plot, self.extra = plot, extra
         self.names = list(cluster.hosts)
         self.disturbed: set[str] = set()
         """Hosts to which something happened that may excuse a failure."""
@@ -249,13 +265,59 @@ class Story:
 
         times = [0.3 + FAULTS_S * rng.random() ** 2 for _ in chosen]
         work = [at(when, name) for when, name in zip(times, chosen, strict=True)]
-        await asyncio.gather(*work, *([self._power_cut(*self.outage)] if self.outage else []))
+        await asyncio.gather(*work, *([self._power_cut(*self.outage)] if self.outage else []), self._plot())
 
     async def _power_cut(self, when: float, for_s: float) -> None:
         """No fabric manager, no worker; agents have theirs from elsewhere, and data flows."""
         await asyncio.sleep(when)
         self.say("fault", "power cut")
         await asyncio.gather(*(slot.kill(for_s) for slot in (*self.cluster.managers, *self.cluster.workers)))
+
+    # ---- plots ----
+    async def _plot(self) -> None:
+        if self.plot is not None:
+            self.say("plot", self.plot)
+        if self.plot == "cancelled unheard":
+            await self._cancelled_unheard()
+        elif self.plot == "hard tree ids":
+            await self._hard_tree_ids()
+
+    async def _cancelled_unheard(self) -> None:
+        """A group is cancelled while its worker is cut off, with a report on its way: that comes when the group has
+        ended, in its last epoch."""
+        cluster, end = self.cluster, self.cluster.loop.now + FAULTS_S
+        while cluster.loop.now < end:
+            await asyncio.sleep(0.05)
+            for group, told in cluster.watch.groups.items():
+                if told.record.state != "running" or told.record.owner is None:
+                    continue
+                for slot in cluster.workers:
+                    if slot.process is not None and slot.process.name.replace("'", "-") == told.record.owner:
+                        await self._cancel_unheard(group, slot.machine)
+                        return
+
+    async def _cancel_unheard(self, group: str, machine: str) -> None:
+        cluster = self.cluster
+        cluster.watch.dropping.add(group)
+        self.touched.add(group)
+
+        async def cancel() -> None:
+            async with FabricManagerClient(cluster.urls, timeout=5.0) as client:
+                await self._try(lambda: client.cancel_group(group))
+
+        asked = cluster.loop.launch(self.people, cancel())
+        await self._cut([(slot.machine, machine) for slot in cluster.managers], LOST_S + self.extra.random())
+        await asked
+
+    async def _hard_tree_ids(self) -> None:
+        """The first orders of a leader wait for tree ids, or fail; meanwhile groups end."""
+        cluster = self.cluster
+        cluster.disk.hard = TREE_IDS
+        for _ in range(2):
+            await asyncio.sleep(self.extra.uniform(0.5, 3.0))
+            await self._leader().kill(0.1)
+        await asyncio.sleep(3.0)
+        cluster.disk.hard = None
 
     # ---- all of it ----
     async def run(self) -> None:
@@ -359,9 +421,11 @@ def tell(seed: int, chatty: bool = False) -> Result:
         # Drawn apart, so that what is added changes no other seed.
         extra = random.Random(f"outage {seed}")
         outage = (extra.uniform(0.5, 4.0), extra.uniform(*OUTAGE_S)) if extra.random() < OUTAGES else None
-        story = Story(cluster, rng, chatty, outage)
+        extra = random.Random(f"story {seed}")
+        plot = extra.choices([*PLOTS, None], [*PLOTS.values(), 1 - sum(PLOTS.values())])[0]
+        story = Story(cluster, rng, chatty, outage, plot, extra)
         try:
-            with installed(lambda: cluster.disk, network):
+            with installed(cluster):
                 loop.run_until_complete(story.run())
         except Exception as error:
             if chatty:

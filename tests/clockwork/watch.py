@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -68,6 +69,8 @@ class Watch:
             return
         record = load(value)
         self.note(process.name, "keeps", group, record.state, record.epoch, record.owner, list(record.done))
+        if not record.receivers:
+            self.say(f"{group} is {record.state}, and has no receiver")
         before = self.groups.get(group)
         if before is None:
             self.groups[group] = Told(record)
@@ -95,6 +98,8 @@ class Watch:
                 self.say(f"{group} was {was.state}, and is {now.state} though nobody resumed it")
         if was.state == "cancelling" and now.state not in ("cancelling", *FINAL_STATES):
             self.say(f"{group} was to be cancelled, and is {now.state}")
+        if was.state == "running" and now.state == "starting":
+            self.say(f"{group} ran, and is starting: another master goes on from what was told")
         for name in was.done:
             if name not in now.done and name in now.receivers:
                 self.say(f"{group}: {name} was done, and is not")
@@ -108,6 +113,21 @@ class Watch:
                 self.say(f"{group} is {now.state}: {error.code}: {error.message}")
             for name in now.receivers if now.state == "done" else ():
                 self._has(group, name, now)
+
+    def answers(self, manager: str, records: Iterable[Record]) -> None:
+        """What a fabric manager would tell who asks: the store has it."""
+        for record in records:
+            told = self.groups.get(record.id)
+            for name in record.done if told is not None else ():
+                if name not in told.record.done:
+                    self.say(f"{record.id}: {manager} tells that {name} is done, and the store does not have it")
+
+    def ordered(self, manager: str, epoch: int, record: Record) -> None:
+        """A worker is told to run a group that stands so at who tells it."""
+        if record.state in FINAL_STATES:
+            self.say(f"{record.id}: {manager} orders it to be run, and it is {record.state}")
+        elif record.epoch != epoch:
+            self.say(f"{record.id}: {manager} orders it to be run in epoch {epoch}, and it is in {record.epoch}")
 
     def _has(self, group: str, name: str, record: Record) -> None:
         if self.hosts[name].files.get(group) != record.progress.size:
