@@ -269,9 +269,7 @@ static enum dc_drop child_of(struct work *w, struct dc_tree *tree, const struct 
     c->begins = 1;
   if (c->done)
     c->gap = 0;                     /* that it is silent from now on tells nothing */
-  /* What it asks for again too: a node that was restarted knows nothing else of it. What it asks for first counts also below
-   * what it asked for last: that was damaged then. */
-  if ((h->flags & DC_FLAG_RETX) == 0 || h->seq + h->more >= c->seq) {
+  if (h->seq + h->more >= c->seq) { /* what it asks for again too: a node that was restarted knows nothing else of it */
     c->seq = h->seq + h->more;
     c->lag = h->lag;
     if (tree->children->slowest == i)
