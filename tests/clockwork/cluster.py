@@ -13,7 +13,7 @@ from unittest import mock
 from datacast import topologies
 from datacast.core.errors import DatacastError
 from datacast.fabric_manager import workers
-from datacast.fabric_manager.api import FabricManagerClient, orders
+from datacast.fabric_manager.api import FINAL_STATES, FabricManagerClient, orders
 from datacast.fabric_manager.http import make_app
 from datacast.fabric_manager.main import FabricManager, serve
 from datacast.master.view import View
@@ -142,12 +142,13 @@ class ManagerSlot(Slot):
 class WorkerSlot(Slot):
     def __init__(self, cluster: Cluster, number: int) -> None:
         super().__init__(cluster, f"worker{number}", f"w{number}")
+        self.worker: Worker | None = None
 
     async def main(self, process: Process) -> None:
         # As master.main.run.
         client = FabricManagerClient(self.cluster.urls)
         view = View(client)
-        worker = Worker(client, view, process.name.replace("'", "-"))
+        worker = self.worker = Worker(client, view, process.name.replace("'", "-"))
         tasks = [asyncio.create_task(view.follow()), asyncio.create_task(worker.run(1))]
         stop = asyncio.create_task(self.stopping.wait())
         try:
@@ -247,6 +248,16 @@ class Cluster:
                     if slot.manager.fabric.link_up(u, v) == (frozenset((u, v)) in self.plane.down):
                         wrong.append(f"{slot.name} is wrong about {u}-{v}")
         return wrong
+
+    def kept_groups(self) -> list[str]:
+        """What workers still run that has ended."""
+        kept = []
+        for slot in self.workers:
+            for group in slot.worker.groups if slot.worker is not None else ():
+                told = self.watch.groups.get(group)
+                if told is None or told.record.state in FINAL_STATES:
+                    kept.append(f"{slot.name} still runs {group}")
+        return kept
 
     def set_link(self, u: str, v: str, up: bool) -> None:
         """The hosts at its ends notice, and say so."""
