@@ -12,17 +12,17 @@
 enum { DC_FRONT_MAX = DC_ETHER_LEN + 4 * DC_LABEL_LEN };
 
 /* The bits of a child's gap. */
-#define DC_CHILD_GAP 0x3fffffffu
+#define DC_CHILD_GAP 0x1fffffffu
 
 struct dc_child {
   dc_time heard;     /* last interest */
   uint32_t seq;      /* furthest sequence number it asked for */
-  uint32_t gap : 30; /* microseconds between its interests, smoothed, at least 1; 0: heard once, or said LAST */
-  uint32_t done : 1, begins : 1; /* said LAST; asked for the first number */
-  uint8_t lag;                   /* as it told when it asked for `seq` */
-  uint8_t front_len;             /* 0: not built */
-  uint8_t front[DC_FRONT_MAX];   /* what stands before the Datacast header of its data */
-  struct dc_segment ret;         /* all of it that is mostly used stands in one cache line */
+  uint32_t gap : 29; /* microseconds between its interests, smoothed, at least 1; 0: heard once, or said LAST */
+  uint32_t done : 1, begins : 1, far : 1; /* said LAST; asked for the first number; asked last for one far ahead */
+  uint8_t lag;                            /* as it told when it asked for `seq` */
+  uint8_t front_len;                      /* 0: not built */
+  uint8_t front[DC_FRONT_MAX];            /* what stands before the Datacast header of its data */
+  struct dc_segment ret;                  /* all of it that is mostly used stands in one cache line */
 } __attribute__((aligned(64)));
 
 enum { DC_CHILDREN_HINTS = 12, DC_CHILDREN_NEAR = 4, DC_CHILDREN_FAR = DC_CHILDREN_MAX - DC_CHILDREN_NEAR };

@@ -10,6 +10,8 @@
 #define CHILD_STALE DC_SEC
 /* An interest without RETX that repeats a waiting one is sent on again after so many times a RETX's patience. */
 #define REPEAT_PATIENCE 8
+/* One number alone that is so far ahead of all that its child asked for was damaged on the way. */
+#define FAR 64
 /* A waiting interest gives its place to another one after REPEAT_PATIENCE, and at least this. */
 #define WAITING_LIFE_MIN (100 * DC_MS)
 
@@ -263,13 +265,16 @@ static enum dc_drop child_of(struct work *w, struct dc_tree *tree, const struct 
     dc_waiting_forget_child(&tree->waiting, (unsigned)i);
 
   struct dc_child *c = dc_child_at(tree->children, (uint32_t)i);
+  bool far = c->seq != 0 && !c->done && h->seq > c->seq && h->seq - c->seq > FAR && !c->far;
   dc_child_heard(c, w->now);
+  c->far = far;
   c->done = (h->flags & DC_FLAG_LAST) != 0;
   if (h->seq == 0)
     c->begins = 1;
   if (c->done)
-    c->gap = 0;                     /* that it is silent from now on tells nothing */
-  if (h->seq + h->more >= c->seq) { /* what it asks for again too: a node that was restarted knows nothing else of it */
+    c->gap = 0; /* that it is silent from now on tells nothing */
+  /* What it asks for again too: a node that was restarted knows nothing else of it. */
+  if (!far && h->seq + h->more >= c->seq) {
     c->seq = h->seq + h->more;
     c->lag = h->lag;
     if (tree->children->slowest == i)

@@ -12,6 +12,9 @@ enum { HOLES, AHEAD, QUEUES };
 /* Of what is asked for again so many are looked at; so many may be answered at once after a pause. */
 enum { LOOK = 256, ANSWERS = 8 };
 
+/* One interest alone that is for more than so many numbers ahead of its child's others was damaged. */
+enum { FAR = 64 };
+
 /* A child that nothing was heard of for so long, and that waits for nothing, is not the slowest. */
 #define STILL (150 * DC_MS)
 
@@ -42,6 +45,7 @@ struct child {
   uint32_t pending; /* entries in the queues that point here */
   uint64_t used;
   dc_time heard;
+  bool far;   /* the last of its interests was for numbers far ahead, and is not believed */
   bool known; /* heard of twice, or from the first number on: one damaged interest makes a child that there is not */
   uint32_t end, low; /* one past the furthest number that was asked for there, and by all who ask there */
   uint32_t depth;    /* packets that the caches on its way hold */
@@ -247,8 +251,14 @@ static void heard(const dc_source *s, struct child *c, dc_time now, const struct
   c->known |= c->heard != 0 || h->seq == 0;
   c->heard = now;
   c->depth = depth(s, h);
-  if (end < c->end && (h->flags & DC_FLAG_RETX) != 0)
-    return; /* nothing new; what is asked for first is, also below a number that was damaged */
+  if (end < c->end)
+    return;
+  bool far = c->end != 0 && c->low != UINT32_MAX && h->seq > c->end && h->seq - c->end > FAR;
+  if (far && !c->far) {
+    c->far = true;
+    return;
+  }
+  c->far = false;
   c->end = end;
   c->low = (h->flags & DC_FLAG_LAST) != 0 ? UINT32_MAX : end > behind ? end - behind : 1;
 }

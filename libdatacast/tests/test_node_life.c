@@ -31,6 +31,7 @@ static void the_lag_of_the_slowest_child_travels_up(void)
   }
   assert(seen.h.lag == 0);
 
+  child_asks(&b, 3, 1, 239, 0);
   struct asking a = from_child(3, 1, 240); /* what is told from below is passed on at once, and kept */
   a.lag = dc_lag_code(20);
   ask(&b, 3, &a);
@@ -210,6 +211,25 @@ static void what_is_asked_for_again_says_where_a_child_is(void)
   bench_close(&b);
 }
 
+/* A child that asked for a damaged number far ahead is where its others say; two of them are no damage. */
+static void one_damaged_number_hides_no_slow_child(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_switch();
+  bench_open(&b, &cfg);
+  for (uint32_t seq = 0; seq < 10; seq++)
+    child_asks(&b, 2, 1, seq, 0);
+  child_asks(&b, 2, 1, 55 | 64, 0);
+  child_asks(&b, 2, 1, 10, 0);
+  for (uint32_t seq = 11; seq < 60; seq++)
+    assert(told_by(&b, seq) == dc_lag_code(seq - 10));
+  child_asks(&b, 2, 1, 119, 0);
+  child_asks(&b, 2, 1, 120, 0);
+  for (uint32_t seq = 60; seq < 70; seq++)
+    assert(told_by(&b, seq) == 0);
+  bench_close(&b);
+}
+
 static void a_restart_gives_every_packet_back(void)
 {
   struct bench b;
@@ -291,6 +311,7 @@ int main(void)
   one_interest_makes_no_slowest_child();
   a_child_that_told_of_a_slow_one_and_fell_silent_counts_for_a_moment();
   what_is_asked_for_again_says_where_a_child_is();
+  one_damaged_number_hides_no_slow_child();
   a_restart_gives_every_packet_back();
   a_wrong_configuration_is_named();
   of_ports_that_it_does_not_have_nothing_is_known();
