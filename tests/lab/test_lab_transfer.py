@@ -187,7 +187,7 @@ for i in range(3000):
     senders = []
 
     def throw(group):
-        if group["state"] == "running" and not senders:
+        if group["state"] in ("starting", "running") and not senders:  # it may be over when it is looked at again
             senders.extend(
                 lab.network.spawn(machine)([sys.executable, "-c", code, port], stdout=None, stderr=None)
                 for machine, port in (("12", "12-eth0"), ("sw0", "s1.3-eth1"))

@@ -13,6 +13,7 @@ import pytest
 from small import bcube41, run, star, until
 
 from datacast.fabric_manager.api import FINAL_STATES
+from datacast.fabric_manager.pool import Pool
 from lab import lab
 
 SIX = ["02", "10", "21", "23", "31", "33"]
@@ -61,10 +62,15 @@ def test_groups_are_spread_over_the_workers() -> None:
     assert sorted(used) == sorted(pids * 2) and states == ["done"] * 4
 
 
-def test_a_group_right_after_the_start_waits_for_a_worker() -> None:
+def test_a_group_right_after_the_start_waits_for_a_worker(monkeypatch) -> None:
+    start, held = Pool.start, []
+    monkeypatch.setattr(Pool, "start", held.append)
+
     async def scenario():
         async with lab(star(3), rates=[20_000.0], processes=True) as it:
             group = await it.start("h0", ["h1", "h2"], 100_000)
+            (pool,) = held
+            start(pool)
             return group, await it.end(group)
 
     group, record = run(scenario())
