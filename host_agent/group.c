@@ -52,6 +52,8 @@ void group_event(struct group *g, const char *event, json_t *fields)
 
 void group_first(struct group *g, uint64_t t_ns)
 {
+  if (g->t_first_ns != 0)
+    return;
   g->t_first_ns = t_ns;
   group_event(g, "first", json_pack("{s:I}", "t_ns", (json_int_t)g->t_first_ns));
 }

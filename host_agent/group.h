@@ -86,7 +86,7 @@ json_t *group_status(struct group *g) __attribute__((nonnull)); /* a new referen
 void group_event(struct group *g, const char *event, json_t *fields) __attribute__((nonnull(1, 2)));
 /* This member is out: endpoints stop, the master hears why. */
 void group_fail(struct group *g, const struct fault *why) __attribute__((nonnull));
-void group_first(struct group *g, uint64_t t_ns) __attribute__((nonnull)); /* first data packet, told once */
+void group_first(struct group *g, uint64_t t_ns) __attribute__((nonnull)); /* data packet of a tree, told once */
 
 /* Largest payload of one packet on this host. */
 uint32_t group_payload_max(const struct host *h) __attribute__((nonnull));

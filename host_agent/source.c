@@ -28,7 +28,7 @@ void source_hears_first(void *tree, uint64_t t_ns, void *nothing)
 {
   const struct source_tree *t = tree;
   (void)nothing;
-  if (t->attached && t->group->t_first_ns == 0)
+  if (t->attached)
     group_first(t->group, t_ns);
 }
 

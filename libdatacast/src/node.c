@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "datacast/bytes.h"
+#include "far.h"
 #include "node_state.h"
 #include "segment.h"
 
@@ -10,8 +11,6 @@
 #define CHILD_STALE DC_SEC
 /* An interest without RETX that repeats a waiting one is sent on again after so many times a RETX's patience. */
 #define REPEAT_PATIENCE 8
-/* One number alone that is so far ahead of all that its child asked for was damaged on the way. */
-#define FAR 64
 /* A waiting interest gives its place to another one after REPEAT_PATIENCE, and at least this. */
 #define WAITING_LIFE_MIN (100 * DC_MS)
 
@@ -265,7 +264,7 @@ static enum dc_drop child_of(struct work *w, struct dc_tree *tree, const struct 
     dc_waiting_forget_child(&tree->waiting, (unsigned)i);
 
   struct dc_child *c = dc_child_at(tree->children, (uint32_t)i);
-  bool far = c->seq != 0 && !c->done && h->seq > c->seq && h->seq - c->seq > FAR && !c->far;
+  bool far = !c->done && !c->far && dc_far(c->seq, h->seq);
   dc_child_heard(c, w->now);
   c->far = far;
   c->done = (h->flags & DC_FLAG_LAST) != 0;

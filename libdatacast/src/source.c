@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "far.h"
 #include "patience.h"
 #include "runs.h"
 
@@ -11,9 +12,6 @@ enum { HOLES, AHEAD, QUEUES };
 
 /* Of what is asked for again so many are looked at; so many may be answered at once after a pause. */
 enum { LOOK = 256, ANSWERS = 8 };
-
-/* One interest alone that is for more than so many numbers ahead of its child's others was damaged. */
-enum { FAR = 64 };
 
 /* A child that nothing was heard of for so long, and that waits for nothing, is not the slowest. */
 #define STILL (150 * DC_MS)
@@ -253,12 +251,9 @@ static void heard(const dc_source *s, struct child *c, dc_time now, const struct
   c->depth = depth(s, h);
   if (end < c->end)
     return;
-  bool far = c->end != 0 && c->low != UINT32_MAX && h->seq > c->end && h->seq - c->end > FAR;
-  if (far && !c->far) {
-    c->far = true;
+  c->far = c->low != UINT32_MAX && !c->far && dc_far(c->end, h->seq);
+  if (c->far)
     return;
-  }
-  c->far = false;
   c->end = end;
   c->low = (h->flags & DC_FLAG_LAST) != 0 ? UINT32_MAX : end > behind ? end - behind : 1;
 }
