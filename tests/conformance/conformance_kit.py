@@ -72,6 +72,7 @@ class Namespace:
         if services.is_here(command[0]):
             log.write_text("")
             here = next(process.popen.pid for process in self.processes if process.popen.poll() is None)
+            wait_for(f"process {here} in {self.name}", lambda: self._entered(here))
             popen = services.start(services.Order(list(command), str(log), environment, os.getcwd(), here))
         else:
             with log.open("w") as out:
@@ -80,6 +81,11 @@ class Namespace:
         process = Process(name, popen, log)
         self.processes.append(process)
         return process
+
+    @staticmethod
+    def _entered(pid: int) -> bool:
+        """A process that is `ip netns exec` still may be in our namespace: who joins it would be there, too."""
+        return os.path.basename(os.readlink(f"/proc/{pid}/exe")) != "ip"
 
     def close(self) -> None:
         for process in reversed(self.processes):

@@ -144,7 +144,8 @@ class ControlledPlane(Plane):
         try:
             wait_for("programming", lambda: self.process.alive() and self.switch()["programmed"])
         except AssertionError as error:
-            raise AssertionError(f"{error}\n{self.switch()}\n{self.process.log}") from error
+            logs = "\n".join(f"{process.name}: {process.log}" for process in self.ns.processes)
+            raise AssertionError(f"{error}\n{self.switch()}\n{logs}") from error
 
     def start_controller(self, name: str, settings: dict[str, Any]) -> tuple[Any, Path]:
         """A controller, and the socket of its REST."""
