@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "datacast/constants.h"
+#include "datapath/steering.h"
 
 /* Endpoint polls of one round; then the ports are looked at again. */
 enum { POLLS_PER_ROUND = 64 };
@@ -191,19 +192,62 @@ static bool admit(void *arg, struct port *port, struct dc_frame *frame, dc_time 
   return true;
 }
 
-/* Another has the links: it is to know that the neighbour is there. */
-static bool hear(void *arg, struct port *port, const struct dc_frame *frame, dc_time now)
+/* A frame of another's tree goes over to it; of the ways in some know no trees (netif.h). Where another has the links, it is to
+ * know that the neighbour is there. */
+static bool steer(void *arg, struct port *port, const struct dc_frame *frame, dc_time now)
 {
-  (void)arg, (void)frame;
-  __atomic_store_n(&((struct netport *)(void *)port)->heard, now, __ATOMIC_RELAXED);
-  return false;
+  struct forward *f = arg;
+  struct netport *p = (struct netport *)(void *)port;
+  if (f->index > 0)
+    __atomic_store_n(&p->heard, now, __ATOMIC_RELAXED);
+  int to = steering_of(frame, true, f->of);
+  if (to == STEERING_ANY || to == (int)f->index)
+    return false;
+  if (handover_give(&f->all[to]->from[f->index], port->number, frame->data, frame->len))
+    f->handed |= 1u << to;
+  else
+    p->extra.no_buffer++;
+  buf_unref(frame->buf);
+  return true;
+}
+
+static void ring_bells(struct forward *f)
+{
+  for (unsigned i = 0; f->handed != 0; i++, f->handed >>= 1)
+    if (f->handed & 1)
+      handover_ring(&f->all[i]->from[f->index]);
+}
+
+/* What others handed over, in bursts of one port's. */
+static unsigned take_handed(struct forward *f, struct handover *h, dc_time now)
+{
+  struct dc_frame frame[ENGINE_BURST];
+  unsigned n = handover_take(h, frame, ENGINE_BURST);
+  for (unsigned i = 0, end; i < n; i = end) {
+    for (end = i + 1; end < n && frame[end].port == frame[i].port;)
+      end++;
+    engine_frames(&f->engine, &f->port[frame[i].port]->base, frame + i, end - i, now);
+  }
+  return n;
+}
+
+static unsigned take_all_handed(struct forward *f, dc_time now, bool *more)
+{
+  unsigned got = 0;
+  for (unsigned k = 0; k < f->of; k++) {
+    unsigned before = got, n = ENGINE_BURST;
+    while (n == ENGINE_BURST && got - before < RX_BUDGET)
+      got += n = take_handed(f, &f->from[k], now);
+    *more |= n == ENGINE_BURST;
+  }
+  return got;
 }
 
 static void hear_of_others(struct forward *f)
 {
-  for (unsigned k = 0; k < f->others; k++)
+  for (unsigned k = 1; k < f->of; k++)
     for (uint16_t i = 0; i < f->ports; i++) {
-      struct netport *p = f->other[k]->port[i];
+      struct netport *p = f->all[k]->port[i];
       dc_time heard = __atomic_load_n(&p->heard, __ATOMIC_RELAXED);
       if (heard == p->heard_told)
         continue;
@@ -309,6 +353,8 @@ void forward_round(void *arg, dc_time now)
   bool more = false;
   for (uint16_t i = 0; i < f->ports; i++)
     got += engine_receive(&f->engine, &f->port[i]->base, now, &more);
+  ring_bells(f);
+  got += take_all_handed(f, now, &more);
   if (!f->engine.no_links) {
     hear_of_others(f);
     engine_hello(&f->engine, now);
@@ -343,10 +389,19 @@ static bool make_node(struct forward *f, const struct forward_cfg *cfg, uint32_t
   return engine_node_open(&f->node, &n, &bufpool_ops, why);
 }
 
-void forward_share(struct forward *f, struct forward **other, unsigned n)
+bool forward_share(struct forward **all, unsigned n, struct fault *why)
 {
-  f->other = other;
-  f->others = n;
+  for (unsigned i = 0; i < n; i++) {
+    struct forward *f = all[i];
+    f->from = aligned_alloc(_Alignof(struct handover), n * sizeof *f->from);
+    if (f->from == NULL)
+      return fault_set(why, "io", "out of memory");
+    f->all = all;
+    for (f->of = 0; f->of < n; f->of++)
+      if (handover_open(&f->from[f->of], f->loop, f->pool.size[BUF_SIZES - 1]) < 0)
+        return fault_set(why, "io", "no memory for frames that are handed over, or too many files are open");
+  }
+  return true;
 }
 
 bool forward_open(struct forward *f, struct loop *loop, const struct forward_cfg *cfg, struct netif **nif,
@@ -355,7 +410,8 @@ bool forward_open(struct forward *f, struct loop *loop, const struct forward_cfg
   memset(f, 0, sizeof *f);
   f->loop = loop;
   f->no_forward = cfg->no_forward;
-  const struct engine_hooks hooks = {.steer = cfg->index > 0 ? hear : NULL, .admit = admit, .to_host = to_endpoint};
+  f->index = cfg->index;
+  const struct engine_hooks hooks = {.steer = cfg->of > 1 ? steer : NULL, .admit = admit, .to_host = to_endpoint};
   f->port = calloc(ports, sizeof(struct netport *));
   bool ok = engine_open(&f->engine, loop, &bufpool_ops, ports, &hooks, f, why) &&
             (f->port != NULL || fault_set(why, "io", "out of memory"));
@@ -402,6 +458,9 @@ void forward_close(struct forward *f)
     free(f->port[i]);
   }
   free(f->port);
+  while (f->of > 0)
+    handover_close(&f->from[--f->of]);
+  free(f->from);
   engine_node_close(&f->node);
   bufpool_close(&f->pool);
 }

@@ -8,6 +8,7 @@
 
 #include "datacast/endpoint.h"
 #include "datapath/engine.h"
+#include "datapath/handover.h"
 #include "datapath/netport.h"
 
 struct endpoint;
@@ -40,8 +41,10 @@ struct forward_counters {
 
 struct forward {
   struct loop *loop;
-  struct forward **other; /* `others`, whose links this one has: what comes in there is heard here */
-  unsigned others;
+  struct forward **all; /* `of` that share the ports' frames, by tree; this one is number `index` */
+  unsigned index, of;
+  struct handover *from; /* from[i]: what the ith hands over, as it came in there and the tree is this one's */
+  uint32_t handed;       /* bits: to whom there was something to be handed over in this round */
   struct bufpool pool;
   struct engine engine;
   struct engine_node node;
@@ -61,7 +64,7 @@ struct forward_cfg {
   uint32_t cache_memory; /* all content stores together */
   uint32_t cache_trees;
   bool no_forward, no_hello;
-  unsigned index, of; /* several share the ports' frames and the memory; of the first are the links */
+  unsigned index, of; /* several, 32 at most, share the ports' frames and the memory; of the first are the links */
 };
 
 /* `ports` interfaces, owned from now on also on failure. False with *why. */
@@ -70,8 +73,9 @@ bool forward_open(struct forward *f, struct loop *loop, const struct forward_cfg
     __attribute__((nonnull(1, 2, 3, 4, 7)));
 void forward_close(struct forward *f) __attribute__((nonnull));
 
-/* `f` has the links of these, `n` of them, from now on. The list stays the caller's. */
-void forward_share(struct forward *f, struct forward **other, unsigned n) __attribute__((nonnull));
+/* These share the frames of their ports from now on, `n` of them, in the order of cfg.index; the first has the links. The list
+ * stays the caller's. False with *why. */
+bool forward_share(struct forward **all, unsigned n, struct fault *why) __attribute__((nonnull));
 
 /* The loop's hook. */
 void forward_round(void *forward, dc_time now);

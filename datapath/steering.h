@@ -22,7 +22,8 @@ const struct sock_fprog *steering_program(void);
 enum { STEERING_ANY = -1 };
 
 /* The worker that is to have this frame; STEERING_ANY: it belongs to no tree here, whoever has it may send it on. What is
- * none of Datacast's, and hellos, are worker 0's. lone_port: an appliance's frames have lost their label. */
+ * none of Datacast's, and hellos, are worker 0's. lone_port: an appliance's frames have lost their label;
+ * so may a host's have. */
 static inline int steering_of(const struct dc_frame *f, bool lone_port, unsigned workers)
 {
   uint32_t at = DC_ETHER_LEN;

@@ -10,6 +10,7 @@
 #include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
@@ -131,6 +132,8 @@ static unsigned rx(struct netif *n, netif_rx_fn *fn, void *arg, unsigned budget)
     struct cmsghdr align;
   } control[TRAINS];
   unsigned free_trains = 0, got = 0;
+  if (n->fd < 0) /* another's: here it only sends */
+    return 0;
   for (unsigned i = 0; i < TRAINS; i++) {
     if (t->train[i].refs > 0) /* a frame of it still waits to be sent */
       continue;
@@ -454,7 +457,7 @@ static void slot_close(struct netif *n)
 
 static const struct netif_ops slot_ops = {.rx = slot_rx, .send = slot_send, .close = slot_close};
 
-struct netif *tunnel_slot_open(struct fault *why)
+static struct slot *slot_new(struct fault *why)
 {
   struct slot *s = calloc(1, sizeof *s);
   if (s == NULL) {
@@ -462,10 +465,18 @@ struct netif *tunnel_slot_open(struct fault *why)
     return NULL;
   }
   s->base = (struct netif){.ops = &slot_ops, .fd = -1, .name = "tunnel", .mtu = SLOT_MTU, .full_hello = true};
-  for (unsigned i = 0; i < 2; i++)
+  for (unsigned i = 0; i < 4; i++)
+    s->fd[i / 2][i % 2] = -1;
+  return s;
+}
+
+struct netif *tunnel_slot_open(struct fault *why)
+{
+  struct slot *s = slot_new(why);
+  for (unsigned i = 0; s != NULL && i < 2; i++)
     if (!sockets(i == 1, s->fd[i])) /* a machine may have one family only */
       s->fd[i][0] = s->fd[i][1] = -1;
-  return &s->base;
+  return s == NULL ? NULL : &s->base;
 }
 
 struct netif *tunnel_slot_fill(struct netif *slot, const struct tunnel_cfg *cfg, struct fault *why)
@@ -480,6 +491,28 @@ struct netif *tunnel_slot_fill(struct netif *slot, const struct tunnel_cfg *cfg,
   if (n->mtu > SLOT_MTU)
     n->mtu = SLOT_MTU;
   return n;
+}
+
+struct netif *tunnel_share(const struct netif *n, struct netif *slot, struct fault *why)
+{
+  const struct tunnel *t = (const struct tunnel *)(const void *)n;
+  if (n->ops == &slot_ops) {
+    struct slot *s = slot_new(why);
+    return s == NULL ? NULL : &s->base;
+  }
+  struct tunnel *other = calloc(1, sizeof *other);
+  int tx = other == NULL ? -1 : fcntl(t->tx, F_DUPFD_CLOEXEC, 0);
+  if (tx < 0) {
+    fault_set(why, "io", "%s: no socket for another thread: %s", n->name, strerror(errno));
+    free(other);
+    return NULL;
+  }
+  other->base = t->base;
+  other->base.fd = -1;
+  other->tx = tx;
+  other->cfg = t->cfg;
+  other->slot = slot;
+  return &other->base;
 }
 
 struct netif *tunnel_slot(const struct netif *n)

@@ -32,6 +32,9 @@ struct netif *tunnel_slot_open(struct fault *why) __attribute__((nonnull));
 /* The tunnel of a slot, with its sockets where it has some left; the slot stays the caller's. NULL with *why. */
 struct netif *tunnel_slot_fill(struct netif *slot, const struct tunnel_cfg *cfg, struct fault *why)
     __attribute__((nonnull));
+/* The same tunnel for another thread: it sends by the same socket, and nothing comes in there. Of a slot, an empty one; `slot`:
+ * what it fills then, or NULL. NULL with *why. */
+struct netif *tunnel_share(const struct netif *n, struct netif *slot, struct fault *why) __attribute__((nonnull(1, 3)));
 /* The slot that this tunnel fills, or NULL; and what it leads to, NULL for what is no tunnel. */
 struct netif *tunnel_slot(const struct netif *n) __attribute__((nonnull));
 const struct tunnel_cfg *tunnel_cfg(const struct netif *n) __attribute__((nonnull));

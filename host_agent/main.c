@@ -16,7 +16,7 @@
 struct agent {
   struct loop loop;
   struct shards shards;
-  struct forward *other[SHARDS_MAX]; /* whose links the first has */
+  struct forward *forward[SHARDS_MAX]; /* of them */
   struct worker worker, disk, fetch;
   struct host host;
   struct groups groups;
@@ -27,40 +27,63 @@ struct agent {
 
 static struct agent agent;
 
-/* group: of the sockets of one interface, one for each shard. */
-static struct netif *open_port(const struct port_option *p, int *group, struct fault *why)
+/* A way in and out of each port for each shard; NULL: not opened. */
+static struct netif *ways[SHARDS_MAX][DC_NODE_PORTS_MAX];
+
+/* Those of one interface share its frames by tree. */
+static bool open_cable(const struct port_option *p, uint16_t port, unsigned n, struct fault *why)
 {
-  switch (p->kind) {
-  case PORT_TUNNEL:
-    return tunnel_open(&p->tunnel, why);
-  case PORT_MEMIF:
-    return memif_open(&p->memif, why);
-  case PORT_CABLE:
-    break;
-  }
-  return afpacket_open(
-      &(struct afpacket_cfg){.name = p->ifname, .spread = group == NULL ? NULL : steering_program(), .group = group},
-      why);
+  int group = -1;
+  struct afpacket_cfg cfg = {.name = p->ifname, .spread = n > 1 ? steering_program() : NULL, .group = &group};
+  for (unsigned i = 0; i < n; i++)
+    if ((ways[i][port] = afpacket_open(&cfg, why)) == NULL)
+      return false;
+  return true;
 }
 
-static bool open_shard(struct shard *s, const struct options *o, int *group, struct fault *why)
+/* What comes in at others is one shard's, which hands over what is not its trees' (forward.c); all send. p: NULL for a slot. */
+static bool open_other(const struct port_option *p, uint16_t port, unsigned n, struct fault *why)
 {
-  static struct netif *nif[DC_NODE_PORTS_MAX];
-  static uint8_t neighbour[DC_NODE_PORTS_MAX][6];
-  uint16_t ports = (uint16_t)(o->ports + o->slots);
-  for (uint16_t i = 0; i < ports; i++) {
-    nif[i] = i >= o->ports ? tunnel_slot_open(why) : open_port(&o->port[i], group == NULL ? NULL : &group[i], why);
-    if (nif[i] == NULL) {
-      while (i-- > 0)
-        nif[i]->ops->close(nif[i]);
+  unsigned own = shard_of_port(port, n);
+  struct netif *first = p == NULL                ? tunnel_slot_open(why)
+                        : p->kind == PORT_TUNNEL ? tunnel_open(&p->tunnel, why)
+                                                 : memif_open(&p->memif, why);
+  ways[own][port] = first;
+  for (unsigned i = 0; first != NULL && i < n; i++)
+    if (i != own && (ways[i][port] = tunnel_share(first, NULL, why)) == NULL)
       return false;
-    }
+  return first != NULL;
+}
+
+static bool open_ways(const struct options *o, struct fault *why)
+{
+  bool ok = true;
+  for (uint16_t i = 0; ok && i < o->ports; i++)
+    ok = o->port[i].kind == PORT_CABLE ? open_cable(&o->port[i], i, o->workers, why)
+                                       : open_other(&o->port[i], i, o->workers, why);
+  for (uint16_t i = 0; ok && i < o->slots; i++)
+    ok = open_other(NULL, (uint16_t)(o->ports + i), o->workers, why);
+  return ok;
+}
+
+static void close_ways(unsigned from)
+{
+  for (unsigned i = from; i < SHARDS_MAX; i++)
+    for (unsigned k = 0; k < DC_NODE_PORTS_MAX; k++)
+      if (ways[i][k] != NULL)
+        ways[i][k]->ops->close(ways[i][k]);
+}
+
+static bool open_shard(struct shard *s, const struct options *o, struct fault *why)
+{
+  static uint8_t neighbour[DC_NODE_PORTS_MAX][6];
+  for (uint16_t i = 0; i < o->ports; i++)
     memcpy(neighbour[i], o->port[i].neighbour, 6);
-  }
   struct forward_cfg cfg = o->forward;
   cfg.index = s->index;
   cfg.of = o->workers;
-  return forward_open(&s->forward, &s->loop, &cfg, nif, (const uint8_t(*)[6])neighbour, ports, why);
+  return forward_open(&s->forward, &s->loop, &cfg, ways[s->index], (const uint8_t(*)[6])neighbour,
+                      (uint16_t)(o->ports + o->slots), why);
 }
 
 static void close_ports(struct agent *a, unsigned n)
@@ -69,23 +92,23 @@ static void close_ports(struct agent *a, unsigned n)
     forward_close(&a->shards.one[--n].forward);
 }
 
-/* The nth socket of an interface gets the frames of the nth shard's trees. */
 static bool open_ports(struct agent *a, const struct options *o, struct fault *why)
 {
-  static int group[DC_NODE_PORTS_MAX];
-  memset(group, -1, sizeof group);
-  for (unsigned i = 0; i < a->shards.n; i++) {
-    struct shard *s = &a->shards.one[i];
-    if (!open_shard(s, o, a->shards.n > 1 ? group : NULL, why)) {
-      close_ports(a, i);
-      return false;
-    }
+  unsigned n = 0, own = 0; /* shards; those whose ways are theirs from then on, also on failure */
+  bool ok = open_ways(o, why);
+  for (; ok && n < a->shards.n; n += ok) {
+    struct shard *s = &a->shards.one[n];
+    own++;
+    ok = open_shard(s, o, why);
     s->loop.gather_max = o->gather_us * DC_US;
-    if (i > 0)
-      a->other[i - 1] = &s->forward;
+    a->forward[n] = &s->forward;
   }
-  forward_share(&a->shards.one[0].forward, a->other, a->shards.n - 1);
-  return true;
+  ok = ok && (n == 1 || forward_share(a->forward, n, why));
+  if (!ok) {
+    close_ports(a, n);
+    close_ways(own);
+  }
+  return ok;
 }
 
 static bool open_folders(struct agent *a, const struct options *o, struct fault *why)

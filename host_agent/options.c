@@ -50,9 +50,7 @@ static const char usage[] =
     "numbers;\n"
     "                          without it all is this agent's. Needs CAP_CHOWN, which it keeps then\n"
     "  --xattrs                tell and give the extended attributes (user.) of what is in directories\n"
-    "  --workers N             threads that share the frames, by tree (default 1, at most 8; more than one: "
-    "interfaces\n"
-    "                          only, no tunnels and no --memif)\n"
+    "  --workers N             threads that share the frames, by tree (default 1, at most 8; with --memif one)\n"
     "  --gather USEC           longest pause between looks at the ports while packets come quickly (default 2000):\n"
     "                          fewer wake-ups, at the price of as much delay; 0: none\n"
     "  --log-level LEVEL       error, warn, info or debug (default info); the log goes to standard error\n"
@@ -427,10 +425,8 @@ enum options_result options_parse(struct options *o, int argc, char **argv)
   for (uint16_t i = 0; i < o->ports; i++)
     if (o->port[i].ifname == NULL)
       return complain("ports must be numbered from 0 without gaps");
-  bool spreads = o->slots == 0;
   for (uint16_t i = 0; i < o->ports; i++)
-    spreads &= o->port[i].kind == PORT_CABLE;
-  if (o->workers > 1 && !spreads)
-    return complain("--workers: a tunnel and shared memory have one queue; leave it out, or give interfaces only");
+    if (o->workers > 1 && o->port[i].kind == PORT_MEMIF)
+      return complain("--workers: shared memory (--memif) has one queue each way, and takes one");
   return OPTIONS_RUN;
 }

@@ -45,19 +45,68 @@ static bool read_tunnel(const json_t *x, uint16_t ports, uint16_t *port, struct 
   return true;
 }
 
-static void lead(struct forward *f, uint16_t port, const struct tunnel_cfg *cfg)
+struct leading {
+  struct forward *forward;
+  uint16_t port;
+  struct netif *by;
+};
+
+/* In the shard. */
+static void lead_by(void *arg)
+{
+  const struct leading *l = arg;
+  forward_replace(l->forward, l->port, l->by);
+}
+
+static void lead_all_by(struct shards *all, uint16_t port, struct netif *const by[])
+{
+  for (unsigned i = 0; i < all->n; i++) {
+    struct leading l = {&all->one[i].forward, port, by[i]};
+    shard_call(&all->one[i], lead_by, &l);
+  }
+}
+
+/* Which netif a port has changes in calls only. */
+static struct netif *slot_of(const struct shards *all, unsigned shard, uint16_t port)
+{
+  struct netif *now = all->one[shard].forward.port[port]->nif;
+  return tunnel_slot(now) != NULL ? tunnel_slot(now) : now;
+}
+
+static bool fill(const struct shards *all, uint16_t port, const struct tunnel_cfg *cfg, struct netif *by[],
+                 struct fault *why)
+{
+  unsigned own = shard_of_port(port, all->n);
+  by[own] = tunnel_slot_fill(slot_of(all, own, port), cfg, why);
+  bool ok = by[own] != NULL;
+  for (unsigned i = 0; ok && i < all->n; i++)
+    if (i != own)
+      ok = (by[i] = tunnel_share(by[own], slot_of(all, i, port), why)) != NULL;
+  for (unsigned i = 0; !ok && i < all->n; i++)
+    if (by[i] != NULL)
+      by[i]->ops->close(by[i]);
+  return ok;
+}
+
+/* cfg: where a slot's port leads from now on; NULL: nowhere. */
+static void lead(struct shards *all, uint16_t port, const struct tunnel_cfg *cfg)
 {
   struct fault why;
-  struct netif *now = f->port[port]->nif, *slot = tunnel_slot(now) != NULL ? tunnel_slot(now) : now;
-  if (slot != now && tunnel_same(tunnel_cfg(now), cfg))
+  struct netif *slot[SHARDS_MAX], *by[SHARDS_MAX] = {NULL};
+  struct netif *now = all->one[shard_of_port(port, all->n)].forward.port[port]->nif;
+  bool leads = tunnel_slot(now) != NULL;
+  if (leads && cfg != NULL && tunnel_same(tunnel_cfg(now), cfg))
     return;
-  if (slot != now)
-    forward_replace(f, port, slot);
-  struct netif *tunnel = tunnel_slot_fill(slot, cfg, &why);
-  if (tunnel == NULL)
-    log_error("port %u: %s", port, why.text);
+  for (unsigned i = 0; i < all->n; i++)
+    slot[i] = slot_of(all, i, port);
+  if (leads) /* before the new one takes its addresses */
+    lead_all_by(all, port, slot);
+  if (cfg == NULL)
+    return;
+  if (fill(all, port, cfg, by, &why))
+    lead_all_by(all, port, by);
   else
-    forward_replace(f, port, tunnel);
+    log_error("port %u: %s", port, why.text);
 }
 
 /* Room in each folder for received files, in the order of `dest_roots`: [free, size] in bytes. */
@@ -77,23 +126,9 @@ static void beat(void *arg, json_t *m)
 
 /* Where the slots lead from now on; one that is not named leads nowhere. */
 struct led {
-  const struct host *host;
   bool named[DC_NODE_PORTS_MAX];
   struct tunnel_cfg cfg[DC_NODE_PORTS_MAX];
 };
-
-/* In the shard: where there are tunnels there is one. */
-static void lead_all(void *arg)
-{
-  const struct led *l = arg;
-  struct forward *f = &l->host->shards->one[0].forward;
-  for (uint16_t p = l->host->fixed_ports; p < f->ports; p++) {
-    if (l->named[p])
-      lead(f, p, &l->cfg[p]);
-    else if (tunnel_slot(f->port[p]->nif) != NULL)
-      forward_replace(f, p, tunnel_slot(f->port[p]->nif));
-  }
-}
 
 /* All of them. Without a list all stays. */
 static void registered(void *arg, const json_t *answer)
@@ -105,12 +140,12 @@ static void registered(void *arg, const json_t *answer)
   struct led *l = json_is_array(list) ? calloc(1, sizeof *l) : NULL;
   if (l == NULL)
     return;
-  l->host = host;
+  uint16_t ports = host->shards->one[0].forward.ports;
   json_array_foreach((json_t *)(uintptr_t)list, i, x)
   {
     uint16_t port;
     struct tunnel_cfg cfg;
-    if (!read_tunnel(x, host->shards->one[0].forward.ports, &port, &cfg)) {
+    if (!read_tunnel(x, ports, &port, &cfg)) {
       log_error("the fabric manager gives out a tunnel that this agent does not understand or has no port for");
       continue;
     }
@@ -119,7 +154,8 @@ static void registered(void *arg, const json_t *answer)
     l->named[port] = true;
     l->cfg[port] = cfg;
   }
-  shard_call(&host->shards->one[0], lead_all, l);
+  for (uint16_t p = host->fixed_ports; p < ports; p++)
+    lead(host->shards, p, l->named[p] ? &l->cfg[p] : NULL);
   free(l);
 }
 

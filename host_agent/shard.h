@@ -40,6 +40,9 @@ static inline struct shard *shard_of(struct shards *all, uint32_t tree)
   return &all->one[steering_of_tree(tree, all->n)];
 }
 
+/* Who receives at a port whose frames come one way only: tunnels. */
+static inline unsigned shard_of_port(uint16_t port, unsigned n) { return port % n; }
+
 /* n loops, and the rings; `home`: the loop that reads what they tell. 0 or -errno. What they forward is the caller's to open and
  * to close, while they do not run. */
 int shards_open(struct shards *all, unsigned n, struct loop *home) __attribute__((nonnull));

@@ -108,8 +108,8 @@ def test_what_workers_count_is_one_agent_s(make_net: Callable[[Path], Net], tmp_
     transfer.close()
 
 
-def test_workers_are_for_interfaces_only(make_net: Callable[[Path], Net]) -> None:
+def test_shared_memory_takes_one_worker(make_net: Callable[[Path], Net]) -> None:
     net = join_pair(make_net(PLAIN))
-    told = refused(agent_command(net, "--workers", "2", "--tunnel", "1=192.0.2.1,192.0.2.2"))
-    assert "--workers: a tunnel and shared memory have one queue" in told
+    told = refused(agent_command(net, "--workers", "2", "--memif", "1=/run/x.sock"))
+    assert "--workers: shared memory (--memif) has one queue each way" in told
     assert "wanted a number from 1 to 8" in refused(agent_command(net, "--workers", "9"))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from agent_harness import ASAN, CALM, PLAIN, Net, Transfer, inside, path_direct, random_file, run, until
+from test_agent_workers import WORKERS, tree_of
 from test_registration import Manager
 
 from datacast.core import constants
@@ -53,9 +54,9 @@ def routed(net: Net, at: dict[str, str] = V4) -> Net:
     return net
 
 
-def start(net: Net, at: dict[str, str] = V4, program: Path = PLAIN, mtu: str = "") -> None:
+def start(net: Net, at: dict[str, str] = V4, program: Path = PLAIN, workers: int = 1) -> None:
     for host, other in (("a", "b"), ("b", "a")):
-        net.start(host, "--tunnel", f"0={at[host]},{at[other]}{mtu}", program=program)
+        net.start(host, "--tunnel", f"0={at[host]},{at[other]}", "--workers", str(workers), program=program)
 
 
 def port_of(net: Net, host: str) -> dict:
@@ -97,6 +98,28 @@ def test_a_file_goes_through_a_tunnel_in_frames_that_fill_the_path(
     assert port["up"] and port["mtu"] == largest + constants.HEADER_LEN
     assert port_of(net, "a")["tx_data_payload"] == 3_000_001  # every byte once
     assert port_of(net, "a")["oversized"] == 0 and fragments(net) == 0
+
+
+@pytest.mark.parametrize("program", [PLAIN, ASAN], ids=["plain", "asan"])
+def test_trees_of_two_workers_share_a_tunnel(
+    make_net: Callable[[Path], Net], tmp_path: Path, program: Path
+) -> None:
+    """All comes in at one thread; endpoints of the other's trees are that one's alone, and send by themselves."""
+    net = routed(make_net(program))
+    start(net, program=program, workers=WORKERS)
+    until(lambda: port_of(net, "a")["up"] and port_of(net, "b")["up"], "both ends up")
+    sent = 0
+    for worker in range(WORKERS):
+        size = 2_000_001 + worker
+        source = random_file(tmp_path / f"file{worker}", size)
+        transfer = Transfer(net, "a", source, {"b": path_direct()}, piece=piece(), tree=tree_of(worker), extra=CALM)
+        transfer.deliver()
+        transfer.close()
+        sent += size
+    assert port_of(net, "a")["tx_data_payload"] == sent  # every byte once
+    for host in "ab":
+        assert not {reason: n for reason, n in drops(net, host).items() if n}, f"a frame of {host} went astray"
+    assert fragments(net) == 0
 
 
 def test_a_tunnel_is_up_only_once_its_neighbour_answers(make_net: Callable[[Path], Net]) -> None:
@@ -141,10 +164,11 @@ def stray(net: Net, host: str, to: str, datagrams: list[bytes]) -> None:
     inside(net.namespace(host), send)
 
 
-def test_datagrams_of_others_do_not_reach_the_tunnel(make_net: Callable[[Path], Net]) -> None:
+@pytest.mark.parametrize("workers", [1, WORKERS])
+def test_datagrams_of_others_do_not_reach_the_tunnel(make_net: Callable[[Path], Net], workers: int) -> None:
     """A router says hello and asks for data under every label: the kernel throws it away, the sender is another one."""
     net = routed(make_net(PLAIN))
-    start(net)
+    start(net, workers=workers)
     until(lambda: port_of(net, "b")["up"], "b's end up")
     before, bad = port_of(net, "b"), drops(net, "b")
     hello = struct.pack("!I", constants.LABEL_HELLO << 12 | 0x1FF) + os.urandom(40)
@@ -154,9 +178,12 @@ def test_datagrams_of_others_do_not_reach_the_tunnel(make_net: Callable[[Path], 
     assert after["rx_frames"] == before["rx_frames"] and drops(net, "b") == bad
 
 
-def test_garbage_of_the_neighbour_s_own_address_does_no_harm(make_net: Callable[[Path], Net], tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", [1, WORKERS])
+def test_garbage_of_the_neighbour_s_own_address_does_no_harm(
+    make_net: Callable[[Path], Net], tmp_path: Path, workers: int
+) -> None:
     net = routed(make_net(PLAIN))
-    start(net, program=ASAN)
+    start(net, program=ASAN, workers=workers)
     until(lambda: port_of(net, "b")["up"], "b's end up")
     labels = [constants.LABEL_UNLABELLED, constants.LABEL_HELLO, constants.LABEL_LOCAL, constants.LABEL_ADJ]
     garbage = [b"", b"x", b"xyz", os.urandom(4), os.urandom(1468)]
@@ -169,14 +196,15 @@ def test_garbage_of_the_neighbour_s_own_address_does_no_harm(make_net: Callable[
     Transfer(net, "a", random_file(tmp_path / "file", 300_000), {"b": path_direct()}, piece=piece()).deliver()
 
 
+@pytest.mark.parametrize("workers", [1, WORKERS])
 @pytest.mark.parametrize("at", [V4, V6], ids=["v4", "v6"])
 def test_the_fabric_manager_gives_tunnels_out_and_takes_them_back(
-    make_net: Callable[[Path], Net], at: dict[str, str]
+    make_net: Callable[[Path], Net], tmp_path: Path, at: dict[str, str], workers: int
 ) -> None:
     net = routed(make_net(PLAIN), at)
     net.start("b", "--tunnel", f"0={at['b']},{at['a']}")
     manager = Manager(net)
-    net.start("a", "--tunnel-slots", "2", "--fabric-manager", "198.18.0.1:7500")
+    net.start("a", "--tunnel-slots", "2", "--fabric-manager", "198.18.0.1:7500", "--workers", str(workers))
     assert [port["up"] for port in manager.accept()["ports"]] == [False, False]
     given = {"port": 0, "local": at["a"], "remote": at["b"], "mtu": PATH_MTU}
     wrong = [{"port": 9, "local": at["a"], "remote": at["b"]}, {"port": 1, "local": at["a"], "remote": "b"}, 7]
@@ -187,3 +215,8 @@ def test_the_fabric_manager_gives_tunnels_out_and_takes_them_back(
     until(lambda: not port_of(net, "a")["up"], "the tunnel taken back")
     manager.send({"type": "registered", "node": "a", "heartbeat_ms": 50, "tunnels": [given]})
     until(lambda: port_of(net, "a")["up"], "the tunnel again")
+    source = random_file(tmp_path / "file", 300_000)
+    for worker in range(workers):
+        transfer = Transfer(net, "a", source, {"b": path_direct()}, piece=piece(at is V6), tree=tree_of(worker))
+        transfer.deliver()
+        transfer.close()
