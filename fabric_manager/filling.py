@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Numbers = NDArray[np.int32]
+"""Of links and trees: a thousand groups use links two million times."""
+Costs = NDArray[np.float32]
 
 TOGETHER = 1e-9
 """Levels this near to each other are one."""
@@ -27,8 +30,8 @@ class Trees:
     bit of its rate; `group[i]` is its group's number. It sends at least `least`, at most `most`."""
 
     at: Ints
-    links: Ints
-    cost: Floats
+    links: Numbers
+    cost: Costs
     group: Ints
     least: Floats
     most: Floats
@@ -38,23 +41,30 @@ class Trees:
         return len(self.group)
 
     @cached_property
-    def owner(self) -> Ints:
+    def owner(self) -> Numbers:
         """The tree of every entry of `links`."""
-        return np.repeat(np.arange(self.count), np.diff(self.at))
+        owner: Numbers = np.repeat(np.arange(self.count, dtype=np.int32), np.diff(self.at))
+        return owner
 
     def use(self, rate: Floats, links: int) -> Floats:
         """What these rates take of the links."""
-        return np.bincount(self.links, self.cost * rate[self.owner], links).astype(np.float64, copy=False)
+        return taken(self.links, self.cost, rate[self.owner], links)
 
     @cached_property
-    def _by_link(self) -> tuple[Ints, Ints]:
-        order = np.argsort(self.links, kind="stable")
-        most = int(self.links.max(initial=-1)) + 1
-        return self.owner[order], np.searchsorted(self.links[order], np.arange(most + 1))
+    def _by_link(self) -> tuple[Numbers, Ints]:
+        first = np.concatenate(([0], np.cumsum(np.bincount(self.links))))
+        return self.owner[np.argsort(self.links, kind="stable")], first
 
-    def of_link(self, link: int) -> Ints:
+    def of_link(self, link: int) -> Numbers:
         trees, first = self._by_link
         return trees[first[link] : first[link + 1]]
+
+
+def taken(links: Numbers, cost: Costs, rate: Floats, count: int) -> Floats:
+    """Of so many links, where each entry costs that for a bit of its rate. `rate` is used up: an entry more in memory
+    is some megabytes."""
+    rate *= cost
+    return np.bincount(links, rate, count).astype(np.float64, copy=False)
 
 
 def fill(capacity: Floats, trees: Trees, weight: Floats, group_most: Floats, rate: Floats | None = None) -> Floats:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from datacast.planners.solver import programme
 
-from .filling import Floats, Ints, Trees, fill
+from .filling import Costs, Floats, Ints, Numbers, Trees, fill
 
 ENTRIES_MAX = 60_000
 PRICED = 1e-7
@@ -134,7 +134,7 @@ def _promise(program: highspy.Highs, level: int, bound: int, least: Floats, top:
         program.changeRowBounds(bound + group, float(least[group]) * fits * HELD, float(top[group]))
 
 
-def _distinct(trees: Trees, capacity: Floats) -> tuple[Floats, tuple[Ints, Ints, Floats]]:
+def _distinct(trees: Trees, capacity: Floats) -> tuple[Floats, tuple[Numbers, Ints, Costs]]:
     """Links that the same trees use alike are one, with the least capacity: (capacity, (tree, link, cost) entries in
     the order of trees)."""
     order = np.lexsort((trees.owner, trees.links))

@@ -18,14 +18,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .filling import Trees
+from .filling import Costs, Floats, Numbers, Trees
 from .maxmin import shares
 
 Arc = tuple[str, str]
-Numbers = NDArray[np.int32]
-Costs = NDArray[np.float32]
 BACKGROUND = 0.01
 """Of a link, for all its background groups together, whatever the others ask for."""
 WORTH = 0.02
@@ -102,6 +99,7 @@ class Shares:
 
     def __init__(self) -> None:
         self._number: dict[Arc, int] = {}
+        self._arcs: list[Arc] = []
         self._capacity: list[float] = []
         self._groups: dict[str, _Group] = {}
         self._names: dict[int, str] = {}
@@ -110,8 +108,10 @@ class Shares:
         """Numbers that groups had which have ended."""
         self._on: list[array[int] | None] = []
         """By link: its groups' numbers. Links are many, and so are groups on each. None: no group has used it yet."""
-        self._asked = array("d")
-        """By link: the most that its groups could ask of it together."""
+        self._asked = np.zeros(0)
+        """By link, and longer: the most that its groups could ask of it together."""
+        self._other = np.zeros(0, np.int32)
+        """Likewise: the one of the arc back; -1: nobody has asked for it yet."""
         self._dirty: set[int] = set()
         self._new: set[str] = set()
         self._caps: dict[Arc, float] = {}
@@ -156,11 +156,13 @@ class Shares:
         self._new.discard(group)
         if known is not None:
             self._dirty.update(known.all.tolist())
-            for link, most in self._most(known).items():
+            self._asked[known.all] -= self._most(known)
+            for link in known.all.tolist():
                 users = self._on[link]
                 assert users is not None
                 users.remove(known.number)
-                self._asked[link] = self._asked[link] - most if users else 0.0
+                if not users:
+                    self._asked[link] = 0.0
             del self._names[known.number]
             self._free.append(known.number)
 
@@ -178,51 +180,73 @@ class Shares:
             link = self._number[arc] = len(self._capacity)
             self._capacity.append(float("inf"))
             self._on.append(None)
-            self._asked.append(0.0)
+            self._arcs.append(arc)
+            if link == len(self._asked):
+                more = max(64, link)
+                self._asked = np.concatenate((self._asked, np.zeros(more)))
+                self._other = np.concatenate((self._other, np.full(more, -1, np.int32)))
         return link
+
+    def _links(self, arcs: Sequence[Arc]) -> Numbers:
+        links = list(map(self._number.get, arcs))
+        return np.array([self._link(arc) for arc in arcs] if None in links else links, np.int32)
+
+    def _back(self, links: Numbers) -> Numbers:
+        """Those of the arcs back."""
+        back = self._other[links]
+        if (unknown := back < 0).any():
+            for link in links[unknown].tolist():
+                u, v = self._arcs[link]
+                other = self._link((v, u))  # before the table is written to: it may be another one then
+                self._other[link] = other
+            back = self._other[links]
+        return back
 
     def _made(self, number: int, ask: Ask) -> _Group:
         links, costs = [], []
         for tree in ask.trees.values():
-            use: dict[int, float] = {}
-
-            def crosses(arc: Arc, cost: float, use: dict[int, float] = use) -> None:
-                link = self._link(arc)
-                use[link] = use.get(link, 0.0) + cost
-
-            for u, v in tree.arcs:
-                crosses((u, v), 1.0)
-                if tree.interest > 0:
-                    crosses((v, u), tree.interest)
-                if self._caps:
-                    there = ((u, ""), 1.0), (("", v), 1.0), ((v, ""), tree.interest), (("", u), tree.interest)
-                    for arc, cost in there:
-                        if cost > 0 and arc in self._caps:
-                            crosses(arc, cost)
-            if EVERYTHING in self._caps:
-                crosses(EVERYTHING, 1.0)
-            links.append(np.fromiter(use, np.int32, len(use)))
-            costs.append(np.fromiter(use.values(), np.float32, len(use)))
+            ahead = self._links(tree.arcs)
+            crossed, cost = [ahead], [np.ones(len(ahead), np.float32)]
+            if tree.interest > 0:
+                crossed.append(self._back(ahead))
+                cost.append(np.full(len(ahead), tree.interest, np.float32))
+            if capped := self._capped(tree):
+                crossed.append(np.fromiter(capped, np.int32, len(capped)))
+                cost.append(np.fromiter(capped.values(), np.float32, len(capped)))
+            one, sums = _summed(crossed, cost)
+            links.append(one)
+            costs.append(sums)
         together = np.unique(np.concatenate(links)) if links else np.zeros(0, np.int32)
         roots = {u for tree in ask.trees.values() for u, _ in tree.arcs[:1]}
         return _Group(number, ask, tuple(links), tuple(costs), together, len(roots) > 1)
 
+    def _capped(self, tree: TreeUse) -> dict[int, float]:
+        """What a bit of the tree costs of each cap."""
+        use: dict[int, float] = {}
+        for u, v in tree.arcs if self._caps else ():
+            for arc, cost in ((u, ""), 1.0), (("", v), 1.0), ((v, ""), tree.interest), (("", u), tree.interest):
+                if cost > 0 and arc in self._caps:
+                    link = self._link(arc)
+                    use[link] = use.get(link, 0.0) + cost
+        if EVERYTHING in self._caps:
+            use[self._link(EVERYTHING)] = 1.0
+        return use
+
     def _enter(self, made: _Group) -> None:
-        for link, most in self._most(made).items():
+        self._asked[made.all] += self._most(made)
+        for link in made.all.tolist():
             users = self._on[link]
             if users is None:
                 users = self._on[link] = array("I")
             users.append(made.number)
-            self._asked[link] += most
 
     @staticmethod
-    def _most(made: _Group) -> dict[int, float]:
-        """By link: what the group could ask of it."""
-        asked: dict[int, float] = {}
+    def _most(made: _Group) -> Floats:
+        """What the group could ask of each of its links."""
+        asked = np.zeros(len(made.all))
         for tree, links, costs in zip(made.ask.trees.values(), made.links, made.costs, strict=True):
             most = min(tree.most_bps, made.ask.most_bps, BOUNDLESS)
-            for link, cost in zip(links.tolist(), costs.tolist(), strict=True):
-                asked[link] = asked.get(link, 0.0) + cost * most
+            asked[np.searchsorted(made.all, links)] += costs * most
         return asked
 
     # ---- shares ----
@@ -253,46 +277,25 @@ class Shares:
         """Shares of `groups`; what they use is taken from `left`."""
         if not groups:
             return {}
-        place = np.zeros(len(self._capacity), np.int64)
+        place = np.zeros(len(self._capacity), np.int32)
         place[np.fromiter(capacity, np.int64, len(capacity))] = np.arange(len(capacity))
         room = np.fromiter(capacity.values(), float, len(capacity))
         members = list(groups.values())
-        parts = [(links, costs) for g in members for links, costs in zip(g.links, g.costs, strict=True)]
         uses = [tree for g in members for tree in g.ask.trees.values()]
-        at = np.concatenate(([0], np.cumsum([len(links) for links, _ in parts]))).astype(np.int64)
-        links = np.concatenate([links for links, _ in parts]) if parts else np.zeros(0, np.int64)
-        links = place[links]
-        costs = np.concatenate([costs for _, costs in parts]).astype(float) if parts else np.zeros(0)
-        owner = np.repeat(np.arange(len(uses)), np.diff(at))
+        at = np.concatenate(([0], np.cumsum([len(links) for g in members for links in g.links]))).astype(np.int64)
+        links, costs = np.empty(at[-1], np.int32), np.empty(at[-1], np.float32)
+        for tree, part in enumerate(part for g in members for part in zip(g.links, g.costs, strict=True)):
+            span = slice(at[tree], at[tree + 1])
+            links[span], costs[span] = place[part[0]], part[1]
         group = np.repeat(np.arange(len(members)), [len(g.ask.trees) for g in members])
-        # A link that one tree alone uses, or that has more than all could ask of it, only bounds trees by themselves.
-        most = np.array([tree.most_bps for tree in uses])
-        alone = np.full(len(uses), np.inf)
-        np.minimum.at(alone, owner, room[links] / costs)
-        known = room[np.isfinite(room)]
-        boundless = UNBOUNDED * max(known.max(initial=0.0), most[np.isfinite(most)].max(initial=0.0), 1.0)
-        room, most = np.minimum(room, boundless), np.minimum(np.minimum(most, alone), boundless)
-        asked = np.bincount(links, costs * most[owner], len(room))
-        binds = asked > room * (1 + 1e-9)
-        binds &= np.bincount(links, minlength=len(room)) > 1
-        keep = binds[links]
-        counts = np.bincount(owner[keep], minlength=len(uses))
+        every = Trees(at, links, costs, group, np.zeros(len(uses)), np.array([tree.most_bps for tree in uses]))
+        trees, bound = _bounded(every, room)
         weight = np.array([g.ask.weight for g in members])
         least = np.array([g.ask.least_bps for g in members])
         top = np.array([g.ask.most_bps for g in members])
-        # Every tree needs a link to be told its rate by: a free one gets a link of its own.
-        extra = np.flatnonzero(counts == 0)
-        own = len(room) + np.arange(len(extra))
-        all_links = np.concatenate((links[keep], own))
-        all_costs = np.concatenate((costs[keep], np.ones(len(extra))))
-        all_owner = np.concatenate((owner[keep], extra))
-        order = np.argsort(all_owner, kind="stable")
-        used, compact = np.unique(all_links[order], return_inverse=True)
-        bound = np.concatenate((room, most[extra]))[used]
-        starts = np.concatenate(([0], np.cumsum(np.maximum(counts, 1))))
-        trees = Trees(starts, compact, all_costs[order], group, np.zeros(len(uses)), most)
         rate = shares(bound, trees, weight, least, top, np.array([g.apart for g in members]))
-        for link, used_bps in zip(capacity, np.bincount(links, costs * rate[owner], len(room)).tolist(), strict=True):
+        use = every.use(rate, len(room))
+        for link, used_bps in zip(capacity, use.tolist(), strict=True):
             left[link] = max(0.0, left[link] - used_bps)
         told = iter(rate.tolist())
         return {name: {tree: next(told) for tree in g.ask.trees} for name, g in groups.items()}
@@ -324,3 +327,42 @@ class Shares:
         users = self._on[link]
         # What was added and taken away again leaves a rounding error.
         return users is not None and len(users) > 1 and self._asked[link] > self._capacity[link] * (1 + 1e-9)
+
+
+def _summed(links: list[Numbers], costs: list[Costs]) -> tuple[Numbers, Costs]:
+    """Each link once, with what it costs in all."""
+    one, cost = np.concatenate(links), np.concatenate(costs)
+    if len(links) > 1:
+        unique, at = np.unique(one, return_inverse=True)
+        if len(unique) < len(one):
+            return unique, np.bincount(at, cost).astype(np.float32)
+    return one, cost
+
+
+def _bounded(every: Trees, room: Floats) -> tuple[Trees, Floats]:
+    """The same trees over the links that hold several of them back, and what those have. Of a million uses each array
+    counts: none is longer than it must be, and none is kept."""
+    # A link that one tree alone uses, or that has more than all could ask of it, only bounds trees by themselves.
+    alone, level = np.full(every.count, np.inf), room[every.links]
+    level /= every.cost
+    np.minimum.at(alone, every.owner, level)
+    del level
+    known, most = room[np.isfinite(room)], every.most
+    boundless = UNBOUNDED * max(known.max(initial=0.0), most[np.isfinite(most)].max(initial=0.0), 1.0)
+    room, most = np.minimum(room, boundless), np.minimum(np.minimum(most, alone), boundless)
+    binds = every.use(most, len(room)) > room * (1 + 1e-9)
+    binds &= np.bincount(every.links, minlength=len(room)) > 1
+    keep = binds[every.links]
+    counts = np.bincount(every.owner[keep], minlength=every.count)
+    # Every tree needs a link to be told its rate by: a free one gets a link of its own.
+    free = counts == 0
+    at = np.concatenate(([0], np.cumsum(np.maximum(counts, 1))))
+    own = np.zeros(at[-1], bool)
+    own[at[:-1][free]] = True
+    links, cost = np.empty(at[-1], np.int32), np.ones(at[-1], np.float32)
+    links[own] = len(room) + np.arange(np.count_nonzero(free))
+    links[~own], cost[~own] = every.links[keep], every.cost[keep]
+    room = np.concatenate((room, most[free]))
+    used = np.bincount(links, minlength=len(room)) > 0
+    number = np.cumsum(used, dtype=np.int32) - 1
+    return Trees(at, number[links], cost, every.group, np.zeros(every.count), most), room[used]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import tracemalloc
 from itertools import pairwise
 
 import highspy
@@ -12,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datacast.fabric_manager.filling import Trees, fill
-from datacast.fabric_manager.maxmin import SURE, lexicographic, shares
+from datacast.fabric_manager.maxmin import ENTRIES_MAX, SURE, lexicographic, shares
 from datacast.fabric_manager.shares import BACKGROUND, WORTH, Ask, Shares, TreeUse, worth_telling
 from datacast.planners.solver import programme
 
@@ -22,8 +24,8 @@ INF = float("inf")
 def trees_of(rows, least=0.0, most=INF) -> Trees:
     """Rows: (group, {link: cost})."""
     at = np.concatenate(([0], np.cumsum([len(links) for _, links in rows]))).astype(np.int64)
-    links = np.array([link for _, row in rows for link in row], np.int64)
-    cost = np.array([cost for _, row in rows for cost in row.values()], float)
+    links = np.array([link for _, row in rows for link in row], np.int32)
+    cost = np.array([cost for _, row in rows for cost in row.values()], np.float32)
     group = np.array([group for group, _ in rows], np.int64)
     return Trees(at, links, cost, group, np.full(len(rows), least), np.full(len(rows), most))
 
@@ -308,3 +310,23 @@ def test_a_cap_of_a_host_counts_what_it_sends_what_it_receives_and_what_it_passe
     shares.put("ab", Ask({1: TreeUse([("a", "x"), ("a", "y")], 100.0)}))
     shares.set_caps(None, {"a": 30.0})
     assert shares.compute()["ab"] == {1: pytest.approx(15.0)}
+
+
+def test_dividing_links_takes_few_bytes_for_each_use_of_one() -> None:
+    groups, hosts = 600, 64
+    shares = Shares()
+    draw = random.Random(1)
+    for number in range(groups):
+        order = draw.sample(range(hosts), hosts)
+        arcs = [(f"h{u}", f"h{v}") for u, v in pairwise(order)]
+        for arc in arcs:
+            shares.set_capacity(arc, 1e9)
+        shares.put(str(number), Ask({0: TreeUse(arcs, 1e9, 0.01), 1: TreeUse(arcs[::-1], 1e9, 0.01)}))
+    uses = sum(len(links) for group in shares._groups.values() for links in group.links)
+    assert uses > ENTRIES_MAX  # a thousand groups of 64 receivers have two million
+    tracemalloc.start()
+    try:
+        assert len(shares.compute()) == groups
+        assert tracemalloc.get_traced_memory()[1] < 60 * uses
+    finally:
+        tracemalloc.stop()
