@@ -173,10 +173,7 @@ def _assigned(record: Record, event: Assigned) -> Outcome:
         lease=event.lease,
         assigned_fraction=record.progress.fraction,
     )
-    effects: tuple[Effect, ...] = (Order(),)
-    if state == "cancelling":
-        effects += (Tell(orders.Cancel()),)
-    return Outcome(after, effects)
+    return Outcome(after, (Order(),))
 
 
 def _owner_lost(record: Record, event: OwnerLost) -> Outcome:

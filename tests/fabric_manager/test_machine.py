@@ -237,4 +237,5 @@ def test_whatever_comes(events: list[tuple]) -> None:
         if record.owner != now.owner or record.state != now.state:
             assert outcome.durable, "another fabric manager must know"
         assert (now.owner is None) == (now.lease is None)
+        assert now.state != "cancelling" or now.owner, "who is to be told to cancel"
         record = now
