@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from msgspec import structs
 
 from .api import TreeFigures
+from .api.topology import CarriedTree, LoadedLink, LoadedTopology, Topology, Wiring
 from .record import Record
 
 if TYPE_CHECKING:
@@ -65,14 +68,20 @@ class Carried:
         """Trees per arc, of all groups."""
         return _rows(self._count)
 
-    def entries(self) -> list[dict[str, Any]]:
-        """{from, to, group, tree}, one per arc and tree."""
-        return [
-            {"from": u, "to": v, "group": group, "tree": int(tree)}
-            for group, trees in self._trees.items()
-            for tree, arcs in trees.items()
-            for u, v in arcs
+    def topology(self, plain: Topology) -> LoadedTopology:
+        """With what its links carry."""
+        on: dict[frozenset[str], list[CarriedTree]] = {}
+        for group, trees in self._trees.items():
+            for tree, arcs in trees.items():
+                for u, v in arcs:
+                    on.setdefault(frozenset((u, v)), []).append(
+                        CarriedTree(parent=u, child=v, group=group, tree=int(tree))
+                    )
+        links = [
+            LoadedLink(**structs.asdict(link), carries=on.get(frozenset((link.u, link.v)), [])) for link in plain.links
         ]
+        same = {name: getattr(plain, name) for name in Wiring.__struct_fields__}
+        return LoadedTopology(**same, links=links)
 
 
 def _rows(count: Counter[Arc]) -> list[tuple[str, str, int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from annotated_types import Ge, Le
@@ -10,7 +10,6 @@ from fastapi import Body, FastAPI, Path, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from msgspec import structs
 
-from datacast.services import framing
 from datacast.services.problems import Problem
 from datacast.services.service import install_problem_handlers, problem_response
 from datacast.services.store import StoreError
@@ -82,14 +81,8 @@ def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> Fa
 
     @app.get("/topology", dependencies=anybody)
     async def topology() -> Response:
-        snapshot = msgspec.to_builtins(fabric.snapshot())
-        del snapshot["type"], snapshot["event"]
-        carries: dict[frozenset[str], list[dict[str, Any]]] = {}
-        for entry in groups.carried.entries():
-            carries.setdefault(frozenset((entry["from"], entry["to"])), []).append(entry)
-        for link in snapshot["links"]:
-            link["carries"] = carries.get(frozenset((link["u"], link["v"])), [])
-        return Response(framing.text(snapshot), media_type="application/json")
+        told = groups.carried.topology(fabric.snapshot())
+        return Response(msgspec.json.encode(told), media_type="application/json")
 
     @app.put("/topology/nodes/{node}", dependencies=controller)
     async def add_node(node: NodeName, spec: NodeSpec) -> JSONResponse:

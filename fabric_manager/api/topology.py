@@ -75,14 +75,36 @@ class TopologyLink(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """By the node that sends, where they differ."""
 
 
-class Topology(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="topology"):
+class Wiring(msgspec.Struct, frozen=True, kw_only=True):
     version: int
-    event: str = ""
     spec: str | None
     defaults: dict[str, Any]
     attributes: dict[str, Any]
     nodes: list[TopologyNode]
+
+
+class Topology(Wiring, frozen=True, kw_only=True, tag_field="type", tag="topology"):
+    event: str = ""
     links: list[TopologyLink]
+
+
+class CarriedTree(msgspec.Struct, frozen=True, kw_only=True):
+    """A group's tree on a link, and which way it goes."""
+
+    parent: str = msgspec.field(name="from")
+    child: str = msgspec.field(name="to")
+    group: str
+    tree: int
+
+
+class LoadedLink(TopologyLink, frozen=True, kw_only=True):
+    carries: list[CarriedTree]
+
+
+class LoadedTopology(Wiring, frozen=True, kw_only=True):
+    """What `GET /topology` answers."""
+
+    links: list[LoadedLink]
 
 
 Change = Topology | NodeChange | LinkChange
