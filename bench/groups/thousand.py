@@ -46,6 +46,11 @@ def pss_mb(pid: int) -> float:
     return int(re.search(r"^Pss:\s+(\d+)", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.M)[1]) / 1024  # type: ignore[index]
 
 
+def most_mb(pid: int) -> float:
+    """That it ever had, what it shares counted whole."""
+    return int(re.search(r"^VmHWM:\s+(\d+)", Path(f"/proc/{pid}/status").read_text(), re.M)[1]) / 1024  # type: ignore[index]
+
+
 def first_line(process: subprocess.Popen[str]) -> str:
     assert process.stdout
     line = process.stdout.readline()
@@ -201,6 +206,7 @@ def main() -> None:
                 time.sleep(args.measure)
                 share = {name: round((busy_s(pid) - before[name]) / args.measure, 3) for name, pid in pids.items()}
                 memory = {name: round(pss_mb(pid), 1) for name, pid in pids.items()}
+                most = {name: round(most_mb(pid), 1) for name, pid in pids.items()}
                 after = agents.ask("figures")
                 answers = []
                 for _ in range(50):
@@ -224,7 +230,8 @@ def main() -> None:
                             "posted_s": round(posted, 1), "post_ms_p50": percentile(asked, 0.5),
                             "post_ms_p99": percentile(asked, 0.99), "all_running_s": round(running, 1),
                             "core": round(sum(share.values()), 3), "core_each": share,
-                            "mb": round(sum(memory.values()), 1), "mb_each": memory, "requests_s": per_s,
+                            "mb": round(sum(memory.values()), 1), "mb_each": memory, "most_mb_each": most,
+                            "requests_s": per_s,
                             "answers_mb_s": round((after["bytes_out"] - requests["bytes_out"]) / args.measure / 1e6, 2),
                             "longest_frame": after["longest"], "healthz_ms_p99": percentile(answers, 0.99),
                             "links": args.links, "reached": len(reached), "reached_ms_p50": percentile(reached, 0.5),
