@@ -58,7 +58,8 @@ def main() -> None:
     rates = shares.compute()
     computed = time.thread_time()
     told = {
-        "groups": len(rates), "trees": sum(map(len, groups)), "arcs": sum(len(t.arcs) for g in groups for t in g.values()),
+        "groups": len(rates), "trees": sum(map(len, groups)),
+        "arcs": sum(len(tree.arcs) for trees in groups for tree in trees.values()),
         "enter_s": round(took - began, 2), "divide_s": round(computed - took, 2),
         "held_mb": round(entered - empty, 1), "moment_mb": round(memory_mb("HWM") - entered, 1),
         "bps": round(sum(sum(trees.values()) for trees in rates.values())),
