@@ -14,8 +14,12 @@ TESTS = Path(__file__).resolve().parents[1]
 
 
 def figures(spec: str, count: int) -> list[dict]:
+    return rows_of("figures", spec, *map(str, range(count)))
+
+
+def rows_of(module: str, *arguments: str) -> list[dict]:
     """In a process of its own: it replaces the clock."""
-    command = [sys.executable, "-m", "clockwork.figures", spec, *map(str, range(count))]
+    command = [sys.executable, "-m", f"clockwork.{module}", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(TESTS), "PYTHONHASHSEED": "0"}
     ran = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=100, check=False)
     assert ran.returncode == 0, ran.stderr[-2000:]
@@ -37,3 +41,9 @@ def test_a_group_goes_on_within_milliseconds_of_the_news_and_keeps_each_tree_tha
         assert row["lost"] == max(0, trees - row["left"]), row
         assert row["finish_s"] < 1.03 * row["ideal_s"] * trees / (trees - row["lost"]), row
     assert {row["lost"] for row in rows} == ({0, 1} if spec == "bcube:4,1" else {1})
+
+
+def test_ten_groups_that_share_links_end_when_a_fluid_of_their_shares_does() -> None:
+    (row,) = rows_of("sharing", "10", "1")
+    assert row["done"] == 10 and not row["violations"]
+    assert row["begun_max"] < 1.03, "told late, or the last pieces wait for a slow tree"
