@@ -74,7 +74,6 @@ void extent_map_cut(struct extent_map *m, uint32_t seq)
     m->e[m->n - 1].count = seq - m->e[m->n - 1].seq;
 }
 
-uint32_t extent_map_begin(const struct extent_map *m) { return m->n == 0 ? 0 : m->e[0].seq; }
 uint32_t extent_map_end(const struct extent_map *m) { return m->n == 0 ? 0 : end_of(&m->e[m->n - 1]); }
 
 uint32_t extent_map_mark(const struct extent_map *m, uint32_t seq)

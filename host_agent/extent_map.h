@@ -18,7 +18,6 @@ const struct dc_extent *extent_map_find(const struct extent_map *m, uint32_t seq
 const struct dc_extent *extent_map_from(const struct extent_map *m, uint32_t seq) __attribute__((nonnull));
 bool extent_map_piece(const struct extent_map *m, uint32_t seq, uint64_t *piece) __attribute__((nonnull));
 void extent_map_cut(struct extent_map *m, uint32_t seq) __attribute__((nonnull));
-uint32_t extent_map_begin(const struct extent_map *m) __attribute__((nonnull));
 uint32_t extent_map_end(const struct extent_map *m) __attribute__((nonnull));
 /* The first point behind `seq` where progress is told: the middle or the end of an extent; UINT32_MAX: none. */
 uint32_t extent_map_mark(const struct extent_map *m, uint32_t seq) __attribute__((nonnull));

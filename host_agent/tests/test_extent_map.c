@@ -18,7 +18,7 @@ static void order_and_gaps(void)
   struct extent_map m = {0};
   struct dc_extent e = extent(10, 100, 5);
   uint64_t piece = 0;
-  CHECK(extent_map_begin(&m) == 0 && extent_map_end(&m) == 0);
+  CHECK(extent_map_from(&m, 0) == NULL && extent_map_end(&m) == 0);
   CHECK(!extent_map_piece(&m, 0, &piece));
   CHECK(extent_map_append(&m, &e) == 0);
   CHECK(extent_map_append(&m, &e) == 0); /* told again */
@@ -37,7 +37,7 @@ static void order_and_gaps(void)
   CHECK(extent_map_find(&m, 23)->first == 7 && extent_map_find(&m, 17) == NULL);
   CHECK(extent_map_from(&m, 0)->first == 100 && extent_map_from(&m, 14)->first == 100);
   CHECK(extent_map_from(&m, 15)->first == 7 && extent_map_from(&m, 23)->first == 7 && extent_map_from(&m, 24) == NULL);
-  CHECK(extent_map_begin(&m) == 10 && extent_map_end(&m) == 24);
+  CHECK(extent_map_from(&m, 0)->seq == 10 && extent_map_end(&m) == 24);
   extent_map_free(&m);
   CHECK(m.n == 0);
 }

@@ -8,11 +8,11 @@ enum {
   LOOKED_AT = 8 /* trees at most, for one that can give */
 };
 
+/* The oldest packet goes; there is one. */
 static void pop(struct dc_node *node, struct dc_tree *tree)
 {
   uint64_t bytes = tree->store.bytes;
-  if (!dc_store_pop(&tree->store, &node->ops))
-    return;
+  (void)dc_store_pop(&tree->store, &node->ops);
   node->bytes -= bytes - tree->store.bytes;
   node->packets--;
   tree->count.evicted++;

@@ -75,7 +75,7 @@ static bool look(struct search *q)
         if (s->stamp[u] == seen)
           continue;
         if (use == DC_USE_FREE || use == own) {
-          if (u == s->source ? meets(q, u) : dc_parents(s, q->t)[u] != DC_NO_ARC && meets(q, u)) {
+          if (meets(q, u)) {
             uint32_t d = u == s->source ? 0 : depth[u];
             d = (d >= DC_DEPTH_LEFT ? 1000u : d) + level;
             if (d * 256 + dc_load(s, a) < best) {
@@ -105,7 +105,7 @@ static bool look(struct search *q)
       uint32_t a = far[i], u = net->to[a];
       if (s->stamp[u] == seen)
         continue;
-      if (u == s->source ? meets(q, u) : dc_parents(s, q->t)[u] != DC_NO_ARC && meets(q, u)) {
+      if (meets(q, u)) {
         q->found = u;
         next[u] = a;
         return true;
@@ -120,19 +120,6 @@ static bool look(struct search *q)
       return false;
     fars = 0;
   }
-}
-
-bool dc_attach_free(struct dc_trees *s, unsigned t, uint32_t v)
-{
-  struct search q = {.s = s, .t = t, .v = v};
-  if (!look(&q))
-    return false;
-  for (uint32_t u = q.found; u != v;) {
-    uint32_t arc = s->next[u];
-    u = dc_owner(s->net, arc);
-    dc_set_enter(s, t, u, arc);
-  }
-  return true;
 }
 
 /* ---- exchange ---- */

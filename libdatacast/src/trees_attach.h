@@ -1,12 +1,8 @@
-/* Joining a node to a tree over free arcs, or over arcs that other trees then replace. */
+/* Joining nodes to trees over free arcs, or over arcs that other trees then replace. */
 #ifndef DATACAST_TREES_ATTACH_H
 #define DATACAST_TREES_ATTACH_H
 
 #include "trees_set.h"
-
-/* Join v to tree t over free arcs, near where they meet and at little depth. What hangs below v moves along. False when
- * no such path is. O(V + E) at worst; in practice the surroundings of v. */
-bool dc_attach_free(struct dc_trees *s, unsigned t, uint32_t v) __attribute__((nonnull));
 
 /* Meet the set's needs (s->need; all receivers of trees in `trees` where there are more than it holds), taking arcs
  * from trees of `may_lose` where no free path is; what those lose is joined again in the same way. Gives up after

@@ -456,6 +456,34 @@ static void answers_and_new_data_share_the_link(void)
   free(s);
 }
 
+/* A rule that has something to tell receivers. */
+static uint32_t told_from;
+static uint8_t rule_told(void *state, uint32_t sent, uint64_t limit)
+{
+  (void)state;
+  told_from = sent;
+  return limit == 0 ? 0x50 : 0x30;
+}
+
+static void every_packet_says_what_the_path_holds(void)
+{
+  struct dc_cc_ops telling = rule;
+  telling.told = rule_told;
+  said = 100000000;
+  dc_source *s = make_with(&telling, said, 8, 0, 100);
+  dc_time now = DC_SEC;
+  ask(s, now, 0);
+  assert(dc_source_poll(s, now, tx, CAP) == 1 && tx[0].flags == 0x50 && told_from == 0);
+  ask(s, now, 0); /* an answer and new data in one batch */
+  for (uint32_t seq = 1; seq < 4; seq++)
+    ask(s, now, seq);
+  dc_source_limit(s, now, said);
+  assert(dc_source_poll(s, now, tx, CAP) == 4 && told_from == 1);
+  for (unsigned i = 0; i < 4; i++)
+    assert((tx[i].flags & DC_FLAG_PATH) == 0x30 && ((tx[i].flags & DC_FLAG_DUP) != 0) == (tx[i].seq == 0));
+  free(s);
+}
+
 /* New packets in so many ms, with so many interests each ms for what was sent before. */
 static unsigned carried(dc_source *s, dc_time *now, unsigned ms, uint32_t *seq, unsigned again)
 {
@@ -539,6 +567,7 @@ int main(void)
 {
   packets_of_nothing_and_no_burst_are_one();
   answers_and_new_data_share_the_link();
+  every_packet_says_what_the_path_holds();
   patience_lasts_its_time_and_rests();
   a_tree_that_has_just_begun_or_ran_dry_has_no_patience();
   the_bucket_paces_new_data_exactly();

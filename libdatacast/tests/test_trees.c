@@ -207,6 +207,46 @@ static void any_network(uint32_t nodes, uint32_t sparse, unsigned rounds)
   }
 }
 
+/* A switch that goes takes with it more links of a tree than a set remembers one by one: the rest of the tree stays. */
+static void a_switch_of_thousands_of_receivers_goes(void)
+{
+  enum { MANY = 2200, FIRST = 3 }; /* behind the source, and two switches that lead to all of them */
+  const uint32_t beside = FIRST + MANY, last = beside + 1; /* the last is behind one beside them */
+  struct dc_net_link *link = malloc((6 + 2 * MANY) * sizeof *link);
+  uint32_t links = 0, *receiver = malloc((MANY + 1) * sizeof *receiver), *down = malloc((MANY + 1) * sizeof *down);
+  for (uint32_t sw = 1; sw < FIRST; sw++) {
+    link[links++] = (struct dc_net_link){0, sw, sw - 1, 0};
+    for (uint32_t i = 0; i < MANY; i++)
+      link[links++] = (struct dc_net_link){sw, FIRST + i, 1 + i, sw - 1};
+  }
+  for (uint32_t sw = 1; sw < FIRST; sw++)
+    link[links++] = (struct dc_net_link){sw, beside, 1 + MANY, sw - 1};
+  link[links++] = (struct dc_net_link){beside, last, 2, 0};
+  link[links++] = (struct dc_net_link){0, last, 2, 1};
+  struct fixture f;
+  make(&f, (struct dc_net_cfg){.nodes = last + 1, .links = links, .trees = 1}, link);
+  for (uint32_t i = 0; i < MANY; i++)
+    receiver[i] = FIRST + i;
+  receiver[MANY] = last;
+  uint32_t shorter = dc_net_arc(f.net, last, 1); /* is no way yet, and then nobody needs it */
+  dc_net_set_up(f.net, shorter, false);
+  struct dc_trees_query q = {.source = 0, .receiver = receiver, .receivers = MANY + 1, .most = 1};
+  assert(dc_trees_compute(f.set, &q) == 1);
+  uint32_t before = dc_trees_parent(f.set, 0, last);
+  for (uint32_t i = 0; i < MANY; i++) {
+    down[i] = dc_trees_parent(f.set, 0, receiver[i]);
+    dc_net_set_up(f.net, down[i], false);
+  }
+  down[MANY] = shorter;
+  dc_net_set_up(f.net, shorter, true);
+  struct dc_trees_repaired r = dc_trees_repair(f.set, down, MANY + 1);
+  assert(r.changed == 1 && r.lost == 0 && r.added == 0 && dc_trees_parent(f.set, 0, last) == before);
+  check(&f, &q);
+  free(receiver);
+  free(down);
+  drop(&f);
+}
+
 static void routes_fit_their_buffer_and_parse(void)
 {
   struct fixture f;
@@ -274,6 +314,7 @@ int main(void)
   any_network(8, 2, 2000);
   any_network(24, 4, 300);
   any_network(60, 8, 20);
+  a_switch_of_thousands_of_receivers_goes();
   routes_fit_their_buffer_and_parse();
   ports_that_are_not_dense_are_refused();
   the_floor_sees_the_nodes_that_links_lead_to();

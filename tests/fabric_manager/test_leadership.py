@@ -8,6 +8,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+import simulated
 from fake_agents import World
 from small import run, star, until
 
@@ -106,7 +107,7 @@ def test_another_leads_with_the_groups_worker_and_all_and_the_first_writes_nothi
         await world.stop()
         return record, master.transfer.state, world.violations
 
-    record, state, violations = run(scenario())
+    record, state, violations = simulated.run(scenario())
     assert record["state"] == state == "done" and violations == []
     assert record["epoch"] == 1, "its master has not noticed anything"
 

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from datacast import topologies
+from datacast.core._core import lib
 from datacast.core.routes import RouteError, routes
 from datacast.core.trees import Network, steiner_trees
 from datacast.core.wire import check_path, decode_route
@@ -83,6 +84,29 @@ def test_a_path_too_long_for_one_segment():
     with pytest.raises(RouteError) as caught:
         routes(steiner_trees(line(70, cache=False), "a", ["b"]))
     assert caught.value.code == "long"
+
+
+@pytest.mark.parametrize("hops, far_first", [(70, False), (70, True), (9, False), (9, True)])
+def test_a_route_that_an_interest_cannot_carry(hops, far_first):
+    """A row of hosts, each a receiver that passes on: too many stops, or fewer stops that are too many bytes."""
+    between = 0 if hops > lib.DC_STOPS_MAX else 31  # switches from one to the next
+    hosts = [f"h{i}" for i in range(hops + 1)]
+    nodes = [{"id": v, "kind": "host", "forwards": True} for v in hosts]
+    names = hosts[:1]
+    for i, host in enumerate(hosts[1:]):
+        switches = [f"s{i}.{j}" for j in range(between)]
+        nodes += [{"id": v, "kind": "switch"} for v in switches]
+        names += [*switches, host]
+    g = topologies.from_json(
+        {"nodes": nodes, "edges": [{"source": u, "target": v} for u, v in itertools.pairwise(names)]}
+    )
+    receivers = hosts[:0:-1] if far_first else hosts[1:]
+    with pytest.raises(RouteError) as caught:
+        routes(steiner_trees(g, "h0", receivers))
+    assert caught.value.code == "stops" and "does not fit an interest" in str(caught.value)
+    most = hosts.index(caught.value.what) - 1 if not far_first else hops // 2
+    found = steiner_trees(g, "h0", receivers := hosts[1 : most + 1])
+    check_routes(g, found, routes(found), "h0", receivers)
 
 
 def test_interests_meet_above_a_branch_that_cannot_cache_at_the_source_itself_if_need_be():
