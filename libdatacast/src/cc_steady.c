@@ -308,7 +308,7 @@ static void end_round(struct state *s, dc_time now)
   s->trip = s->trip == 0 || took < s->trip ? (took > 0 ? took : 1) : s->trip;
   uint64_t r = per_second(s, s->front - s->round_front, took > 0 ? took : 1);
   if (s->mode == START) {
-    if (s->whole)
+    if (s->whole && (2 * r >= s->base || s->front - s->round_front >= SPAN)) /* silence is no rate */
       s->base = clamp(s, 2 * r < 2 * s->base ? 2 * r : 2 * s->base);
   } else if (s->mode == FOLLOW &&
              (s->alone || (excess(s) <= s->round_excess && excess(s) < (int64_t)target_of(s) / 4 * 3))) {

@@ -226,6 +226,40 @@ static void steady_is_not_cut_by_losses_of_who_stands_still(void)
   assert(after[0] == after[1]);
 }
 
+/* One damaged interest asks for seventeen numbers at once: all seem to have had what was not sent yet, and nothing is asked for in the
+ * next rounds. */
+static void steady_is_not_slowed_by_an_interest_for_many_numbers(void)
+{
+  const struct dc_cc_ops *cc = dc_cc_find("steady");
+  start_fluid(cc);
+  while (fluid.now < 100 * DC_MS)
+    flow(cc, 1e9);
+  struct dc_cc_event e = {.seq = fluid.seq + 15, .next_seq = fluid.seq, .depth = DEPTH};
+  for (unsigned k = 0; k < 17; k++, e.seq++)
+    cc->interest(state, fluid.now, &e);
+  for (unsigned k = 0; k < 40; k++) { /* what is asked for next was asked for already: the furthest number stays */
+    e.next_seq++;
+    fluid.now += PACKET;
+    cc->interest(state, fluid.now, &e);
+    assert(cc->rate(state) == params.rate_max);
+    if (e.seq < e.next_seq + 15)
+      e.seq = e.next_seq + 15;
+  }
+}
+
+/* A node that was restarted has forgotten who waits there: nobody hears of anything until timers end. */
+static void steady_is_not_slowed_by_a_round_in_which_nobody_asked(void)
+{
+  const struct dc_cc_ops *cc = dc_cc_find("steady");
+  start_fluid(cc);
+  while (fluid.now < 100 * DC_MS)
+    flow(cc, 1e9);
+  fluid.now += DC_SEC;
+  flow(cc, 1e9);
+  flow(cc, 1e9);
+  assert(cc->rate(state) >= params.rate_max / 2);
+}
+
 /* One receiver over a path of some delay that drops nothing, from the rule's point of view: it has the credits of the plan and what
  * it was told, gives one up with every fourth packet, and asks for n + w when it gets n. */
 static struct {
@@ -306,6 +340,8 @@ int main(void)
   steady_falls_below_its_share_at_a_loss();
   steady_is_not_slowed_by_the_depth_of_a_tree();
   steady_is_not_cut_by_losses_of_who_stands_still();
+  steady_is_not_slowed_by_an_interest_for_many_numbers();
+  steady_is_not_slowed_by_a_round_in_which_nobody_asked();
   steady_tells_what_the_path_holds();
   puts("cc ok");
   return 0;

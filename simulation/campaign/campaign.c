@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "datacast/node.h"
 #include "faults.h"
 #include "seedfile.h"
 
@@ -78,10 +79,12 @@ static const char *slow(const struct world *w, uint64_t from, uint64_t limit, co
   return text;
 }
 
-/* A timer follows a path that has become slow. */
+/* A timer follows a path that has become slow; and a node sends what is asked for again on once per so long, whatever the timers. */
 static uint64_t longest_timeout(const struct world *w)
 {
-  uint64_t longest = w->rto_max;
+  struct dc_node_cfg node;
+  dc_node_cfg_default(&node);
+  uint64_t longest = w->rto_max > node.retx_min ? w->rto_max : node.retx_min;
   for (int t = 0; t < w->trees; t++)
     for (int i = 0; i < w->receivers; i++) {
       struct sim_asker_stats a = {0};
