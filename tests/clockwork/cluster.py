@@ -229,6 +229,7 @@ class Cluster:
             for slot in self.managers:
                 if slot.leads and slot.manager is not None:
                     self.watch.shares(slot.manager.groups)
+                    self.watch.bounds(slot.manager.groups, self.plane.agents)
                     self.watch.answers(slot.name, slot.manager.groups.records())
 
     async def stop(self) -> None:

@@ -346,6 +346,7 @@ class Story:
         try:
             await self.harm()
             self.say("peace")
+            cluster.watch.peace = True
             end = cluster.loop.now + PATIENCE_S
             while cluster.loop.now < end and not (all(task.done() for task in orders) and cluster.watch.settled()):
                 await asyncio.sleep(0.1)

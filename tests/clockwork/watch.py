@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +16,12 @@ from datacast.fabric_manager.record import Record, load
 from .virtual import PROCESS, Process, VirtualLoop
 
 if TYPE_CHECKING:
-    from .agents import Host
+    from .agents import Agent, Host
 
 VIOLATIONS_MAX = 20
 OVER = 1.01
+HEARD_S = 4.0
+"""In peace a source knows within so long what its trees may send: some looks, and a request that is given up."""
 
 
 @dataclass
@@ -50,6 +52,10 @@ class Watch:
         self._verified: dict[tuple[str, str], int] = defaultdict(int)
         self._named: dict[int, dict[int, tuple[int, int]]] = defaultdict(dict)
         self._tree_of: dict[int, str] = {}
+        self.peace = False
+        """There are no more faults."""
+        self._unheard: dict[tuple[str, int, int | None, float | None], float] = {}
+        """By group, tree, bound as told and as its source has it: since when."""
 
     def say(self, text: str) -> None:
         if len(self.violations) < VIOLATIONS_MAX:
@@ -200,6 +206,23 @@ class Watch:
             carries = data.get("rate_bps") or groups.fabric.defaults["rate_bps"]
             if bps > OVER * carries:
                 self.say(f"shares of {u}-{v} add up to {bps / 1e6:.2f} of {carries / 1e6:.2f} Mbit/s")
+
+    def bounds(self, groups: Any, agents: Mapping[str, Agent]) -> None:
+        """Likewise: in peace sources send at what was told."""
+        unheard = {}
+        for group, known in groups.divider._groups.items() if self.peace else ():
+            spec = groups.get(group).spec
+            source = agents.get(spec.source)
+            role = source.roles.get(group) if source is not None else None
+            for tree, sending in role.sending.items() if role is not None else ():
+                told = known.told.get(str(tree))
+                if tree in known.ask.trees and sending.bound != told:
+                    key = group, tree, told, sending.bound
+                    unheard[key] = since = self._unheard.get(key, self.loop.now)
+                    if self.loop.now - since > HEARD_S:
+                        self.say(f"{group}: tree {tree} may send {told}, {spec.source} has heard {sending.bound}")
+                        unheard[key] = float("inf")  # once is enough
+        self._unheard = unheard
 
     # ---- the end ----
     def settled(self) -> bool:
