@@ -29,6 +29,20 @@ json_t *counters_node(const struct engine_node *n, json_t *to)
   return drop;
 }
 
+void counters_carried(const struct engine_node *n, json_t *to)
+{
+  json_t *o = json_object();
+  for (unsigned i = 0; i < DC_NODE_PORTS_MAX; i++) {
+    const struct port *p = n->port[i];
+    int bytes = p == NULL ? -1 : p->link.hello.carried;
+    char key[8];
+    snprintf(key, sizeof key, "%u", i);
+    if (bytes >= 0)
+      counters_put(o, key, (uint64_t)bytes);
+  }
+  json_object_set_new(to, "carried", o);
+}
+
 void counters_link(const struct port *p, json_t *to)
 {
   json_object_set_new(to, "ifname", json_string(p->name));

@@ -206,54 +206,10 @@ static void connect_now(struct registration *r)
                               : "out of memory");
 }
 
-static json_t *counted_here(const struct registration *r)
-{
-  json_t *all = json_object();
-  for (unsigned i = 0; i < r->who.nodes; i++) {
-    const struct engine_node *n = r->who.node(r->who.arg, i);
-    json_t *o = json_object();
-    (void)counters_node(n, o);
-    json_object_set_new(all, n->name, o);
-  }
-  return all;
-}
-
-/* Of each port whose neighbour says hello: how long a frame came whole from there. */
-static json_t *carried(const struct engine_node *n)
-{
-  json_t *o = json_object();
-  for (unsigned i = 0; i < DC_NODE_PORTS_MAX; i++) {
-    const struct port *p = n->port[i];
-    int bytes = p == NULL ? -1 : p->link.hello.carried;
-    char key[8];
-    snprintf(key, sizeof key, "%u", i);
-    if (bytes >= 0)
-      counters_put(o, key, (uint64_t)bytes);
-  }
-  return o;
-}
-
-static void look_at_counters(void *arg)
-{
-  struct look *l = arg;
-  l->found = counted_here(l->r);
-}
-
-static void look_at_links(void *arg)
-{
-  struct look *l = arg;
-  l->found = json_object();
-  for (unsigned i = 0; i < l->r->who.nodes; i++) {
-    const struct engine_node *n = l->r->who.node(l->r->who.arg, i);
-    json_object_set_new(l->found, n->name, carried(n));
-  }
-}
-
-/* What the nodes have counted, by name; of reasons to drop those that occurred; and what their links carry. */
+/* What the nodes have counted, by name, and what their links carry; of reasons to drop those that occurred. */
 static json_t *counted(const struct registration *r)
 {
-  json_t *all = r->who.counted != NULL ? r->who.counted(r->who.arg) : look(r, look_at_counters), *node, *value;
-  json_t *links = look(r, look_at_links);
+  json_t *all = r->who.counted(r->who.arg), *node, *value;
   const char *name, *key;
   void *next;
   json_object_foreach(all, name, node)
@@ -264,9 +220,7 @@ static json_t *counted(const struct registration *r)
       if (json_integer_value(value) == 0)
         json_object_del(drop, key);
     }
-    json_object_set(node, "carried", json_object_get(links, name));
   }
-  json_decref(links);
   return all;
 }
 

@@ -17,7 +17,7 @@ struct registrant { /* who registers */
   void (*registered)(void *arg, const json_t *answer); /* NULL: it has no use for the answer */
   /* What a heartbeat says beyond the time. NULL: nothing. */
   void (*beat)(void *arg, json_t *message);
-  json_t *(*counted)(void *arg); /* what all nodes counted, by name; NULL: what `node` gives tells all */
+  json_t *(*counted)(void *arg); /* what all nodes counted, and what their links carry, by name */
   /* Run what looks at the nodes where their frames are, and come back when it has. NULL: that is here. */
   void (*look)(void *arg, void (*run)(void *run_arg), void *run_arg);
   void *arg;

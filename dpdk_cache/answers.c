@@ -97,6 +97,7 @@ static json_t *node_totals(const struct member *m)
 {
   json_t *o = json_object();
   add_drops(m, counters_node(&m->node, o));
+  counters_carried(&m->node, o);
   return o;
 }
 

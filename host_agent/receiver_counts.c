@@ -7,12 +7,12 @@
 
 enum { MAP_CELLS = 64 };
 
-static void count(void *arg)
+static void count(struct shard *shard, void *arg)
 {
   struct receiver_counts *c = arg;
   for (unsigned i = 0; i < c->receiver->trees; i++) {
     const struct receiver_tree *t = c->receiver->tree[i];
-    if (t->shard != c->shard)
+    if (t->shard != shard)
       continue;
     dc_receiver_counters(t->core, &c->core[i]);
     c->bytes[i] = t->bytes;
@@ -22,12 +22,8 @@ static void count(void *arg)
 
 void receiver_count(const struct group *g, struct receiver_counts *c)
 {
-  struct shards *all = host_of(g)->shards;
   c->receiver = g->receiver;
-  for (unsigned i = 0; i < all->n; i++) {
-    c->shard = &all->one[i];
-    shard_call(&all->one[i], count, c);
-  }
+  shards_call(host_of(g)->shards, count, c);
 }
 
 /* Which parts of the file are there: up to MAP_CELLS equal runs of blocks, of each the whole ones in fifteenths as a

@@ -6,7 +6,6 @@
 
 struct receiver_counts {
   const struct receiver *receiver;
-  const struct shard *shard; /* that is asked now */
   struct dc_receiver_counters core[GROUP_TREES_MAX];
   uint64_t bytes[GROUP_TREES_MAX], again[GROUP_TREES_MAX];
 }; /* in the order of receiver->tree */

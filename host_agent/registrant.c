@@ -46,24 +46,14 @@ static bool read_tunnel(const json_t *x, uint16_t ports, uint16_t *port, struct 
 }
 
 struct leading {
-  struct forward *forward;
   uint16_t port;
-  struct netif *by;
+  struct netif *const *by; /* of each shard */
 };
 
-/* In the shard. */
-static void lead_by(void *arg)
+static void lead_by(struct shard *s, void *arg)
 {
   const struct leading *l = arg;
-  forward_replace(l->forward, l->port, l->by);
-}
-
-static void lead_all_by(struct shards *all, uint16_t port, struct netif *const by[])
-{
-  for (unsigned i = 0; i < all->n; i++) {
-    struct leading l = {&all->one[i].forward, port, by[i]};
-    shard_call(&all->one[i], lead_by, &l);
-  }
+  forward_replace(&s->forward, l->port, l->by[s->index]);
 }
 
 /* Which netif a port has changes in calls only. */
@@ -100,11 +90,11 @@ static void lead(struct shards *all, uint16_t port, const struct tunnel_cfg *cfg
   for (unsigned i = 0; i < all->n; i++)
     slot[i] = slot_of(all, i, port);
   if (leads) /* before the new one takes its addresses */
-    lead_all_by(all, port, slot);
+    shards_call(all, lead_by, &(struct leading){port, slot});
   if (cfg == NULL)
     return;
   if (fill(all, port, cfg, by, &why))
-    lead_all_by(all, port, by);
+    shards_call(all, lead_by, &(struct leading){port, by});
   else
     log_error("port %u: %s", port, why.text);
 }
@@ -186,27 +176,20 @@ static void look(void *host, void (*run)(void *arg), void *arg)
   shard_call(&((struct host *)host)->shards->one[0], run, arg);
 }
 
-struct counting {
-  const struct shard *shard;
-  json_t *node;
-};
-
-static void count(void *arg)
+static void count(struct shard *s, void *all)
 {
-  struct counting *c = arg;
-  (void)counters_node(&c->shard->forward.node, c->node);
+  json_t *node = json_object();
+  (void)counters_node(&s->forward.node, node);
+  counters_carried(&s->forward.node, node);
+  counters_add(all, node);
+  json_decref(node);
 }
 
 static json_t *counted(void *host)
 {
   struct host *h = host;
   json_t *all = json_object();
-  for (unsigned i = 0; i < h->shards->n; i++) {
-    struct counting c = {&h->shards->one[i], json_object()};
-    shard_call(&h->shards->one[i], count, &c);
-    counters_add(all, c.node);
-    json_decref(c.node);
-  }
+  shards_call(h->shards, count, all);
   return json_pack("{s:o}", h->name, all);
 }
 

@@ -145,6 +145,26 @@ void shard_call(struct shard *s, void (*run)(void *arg), void *arg)
     ; /* EINTR */
 }
 
+struct turn {
+  void (*run)(struct shard *s, void *arg);
+  struct shard *shard;
+  void *arg;
+};
+
+static void take_turn(void *arg)
+{
+  const struct turn *t = arg;
+  t->run(t->shard, t->arg);
+}
+
+void shards_call(struct shards *all, void (*run)(struct shard *s, void *arg), void *arg)
+{
+  for (unsigned i = 0; i < all->n; i++) {
+    struct turn t = {run, &all->one[i], arg};
+    shard_call(&all->one[i], take_turn, &t);
+  }
+}
+
 bool shard_tell(struct shard *s, void (*run)(void *to, uint64_t n, void *with), void *to, uint64_t n, void *with)
 {
   const struct post_message m = {run, to, n, with};

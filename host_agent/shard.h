@@ -53,6 +53,8 @@ void shards_stop(struct shards *all) __attribute__((nonnull)); /* from then on c
 
 /* Of the home loop. */
 void shard_call(struct shard *s, void (*run)(void *arg), void *arg) __attribute__((nonnull(1, 2)));
+/* Each in turn. */
+void shards_call(struct shards *all, void (*run)(struct shard *s, void *arg), void *arg) __attribute__((nonnull));
 void shard_post(struct shard *s, void (*run)(void *to, uint64_t n, void *with), void *to, uint64_t n, void *with)
     __attribute__((nonnull(1, 2)));
 /* Of the shard: `run` is the home loop's. False: not now. */

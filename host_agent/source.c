@@ -362,17 +362,16 @@ bool source_rates(struct group *g, const json_t *rates, struct fault *why)
 /* What trees have counted, taken in their shards. */
 struct counted {
   const struct source *source;
-  const struct shard *shard;
   struct dc_source_counters core[GROUP_TREES_MAX];
   uint32_t sent[GROUP_TREES_MAX];
 };
 
-static void count(void *arg)
+static void count(struct shard *shard, void *arg)
 {
   struct counted *c = arg;
   for (unsigned i = 0; i < c->source->trees; i++) {
     const struct source_tree *t = c->source->tree[i];
-    if (t->shard != c->shard)
+    if (t->shard != shard)
       continue;
     dc_source_counters(t->core, &c->core[i]);
     c->sent[i] = t->sent;
@@ -383,12 +382,8 @@ json_t *source_status(struct group *g)
 {
   struct source *s = g->source;
   json_t *trees = json_object();
-  struct shards *shards = g->all->host->shards;
   struct counted all = {.source = s};
-  for (unsigned i = 0; i < shards->n; i++) {
-    all.shard = &shards->one[i];
-    shard_call(&shards->one[i], count, &all);
-  }
+  shards_call(g->all->host->shards, count, &all);
   for (unsigned i = 0; i < s->trees; i++) {
     const struct dc_source_counters c = all.core[i];
     uint64_t dropped = 0;

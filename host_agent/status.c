@@ -73,7 +73,6 @@ static uint64_t resident_bytes(const char *key)
 
 struct look {
   const struct groups *groups;
-  const struct shard *shard;
   json_t *to;
   uint64_t rounds, bytes, in_use, refused;
 };
@@ -98,11 +97,11 @@ static json_t *process(const struct look *l)
 }
 
 /* In the shard. */
-static void look_at_node(void *arg)
+static void look_at_node(struct shard *shard, void *arg)
 {
   struct look *l = arg;
-  json_t *to = l->to;
-  const struct forward *f = &l->shard->forward;
+  json_t *to = json_object();
+  const struct forward *f = &shard->forward;
   l->rounds += f->loop->rounds;
   l->bytes += f->pool.bytes;
   l->in_use += f->pool.in_use;
@@ -116,18 +115,13 @@ static void look_at_node(void *arg)
   }
   json_object_set_new(to, "ports", ports);
   json_object_set_new(to, "tree_counters", counters_trees(&f->node, TREES_SHOWN));
+  counters_add(l->to, to);
+  json_decref(to);
 }
 
 void status_node(struct groups *groups, json_t *to)
 {
-  struct shards *all = groups->host->shards;
-  struct look l = {.groups = groups};
-  for (unsigned i = 0; i < all->n; i++) {
-    l.shard = &all->one[i];
-    l.to = json_object();
-    shard_call(&all->one[i], look_at_node, &l);
-    counters_add(to, l.to);
-    json_decref(l.to);
-  }
+  struct look l = {.groups = groups, .to = to};
+  shards_call(groups->host->shards, look_at_node, &l);
   json_object_set_new(to, "process", process(&l));
 }

@@ -91,7 +91,7 @@ def test_registration_heartbeat_and_links(manager_net: tuple[Net, Manager]) -> N
     assert (port["port"], port["ifname"], port["up"], port["mtu"]) == (0, "p0", True, 9000)
     manager.send({"type": "registered", "node": "a", "heartbeat_ms": 50})
     manager.next_of("heartbeat")
-    manager.next_of("heartbeat")
+    assert manager.next_of("heartbeat")["nodes"]["a"]["carried"] == {}  # b says no hello
 
     before = time.time_ns()
     run("ip", "-n", net.namespace("b"), "link", "set", "p0", "down")

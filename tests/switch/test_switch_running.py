@@ -365,6 +365,7 @@ def test_registration_heartbeats_links_and_coming_back(rig3: Rig, manager: Fabri
     assert second["node"] == "s1.0" and second["ports"][0]["port"] == 5
     for _ in range(3):
         assert set(beat := manager.receive("heartbeat")) == {"type", "t_ns", "nodes"} and beat["type"] == "heartbeat"
+    assert beat["nodes"]["s0.0"]["carried"] == {} and beat["nodes"]["s0.0"]["drop"] == {}
 
     before = time.time_ns()
     rig3.ns.ip("link", "set", rig3.wires[2].iface, "down")
