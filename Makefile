@@ -117,7 +117,7 @@ build: setup ## build everything; leaves the command at .venv/bin/datacast (V=1 
 binaries: $(BINARIES) $(BUILD)/.binding
 
 test-c: setup ## the C tests, plain and under ASan and UBSan
-	@$(AGAIN) c-tests
+	+@$(AGAIN) c-tests
 
 c-tests: $(C_TESTS)
 
@@ -154,18 +154,17 @@ bench-peers: build ## Datacast beside libtorrent, UFTP and udpcast on the same l
 # Does its own set-up. Root tests skip, with the reason, without root.
 test: ## everything: static checks, C tests, sanitizers, Python, whole labs; JOBS=1: nothing side by side
 	@echo "set-up and build"; $(MAKE) --no-print-directory build
-	@echo "static checks"; $(MAKE) --no-print-directory lint
-	@echo "C tests, plain and under ASan and UBSan"; $(MAKE) --no-print-directory test-c
+	@echo "static checks, and C tests, plain and under ASan and UBSan"; $(AGAIN) --output-sync=target lint test-c
 	@echo "Python tests and whole labs"; $(MAKE) --no-print-directory test-py
 
 # Tests marked `lab` are tried again when they fail (tests/conftest.py); the summary names them (R). JOBS: so many test
-# processes for all but the labs: half more than cores, which keeps them busy; with more, what is tested stands still for
-# seconds, and no test is over sooner. Processes take tests over from each other; a file of labs stays with one, which makes what
-# its tests share once. Labs are beside the others, LABS_AT_ONCE, and go
-# before them: their links are slow, and while they wait the others have the processors. Those marked
-# `alone` have the machine for themselves at the end. Files that hold no lab are not read for them.
-JOBS ?= $(shell n=$$(($$(nproc) * 3 / 2)); echo $$((n < 2 ? 2 : n < 8 ? n : 8)))
-LABS_AT_ONCE ?= $(shell n=$$(($$(nproc) * 3 / 2)); echo $$((n < 2 ? 2 : n < 6 ? n : 6)))
+# processes for all but the labs: two for each core, as they wait more than they compute. Processes take tests over from each
+# other; a file of labs stays with one, which makes what its tests share once. Labs are beside the others, LABS_AT_ONCE, and go
+# before them: their links are slow, and while they wait the others have the processors. With one for each core labs and the
+# others are over at about the same time; with more, labs are over sooner, and the others alone do not fill the processors.
+# Those marked `alone` have the machine for themselves at the end. Files that hold no lab are not read for them.
+JOBS ?= $(shell n=$$(($$(nproc) * 2)); echo $$((n < 8 ? n : 8)))
+LABS_AT_ONCE ?= $(shell n=$$(nproc); echo $$((n < 2 ? 2 : n < 6 ? n : 6)))
 SIDE_BY_SIDE = -n $(JOBS) --dist worksteal -m "not lab"
 LAB_FILES = $(shell grep -rlE 'pytest\.mark\.lab\b' tests --include='test_*.py')
 LABS = -n $(LABS_AT_ONCE) --dist loadfile -m "lab and not alone" $(LAB_FILES)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .story import Result
 
 
-def main() -> int:
+def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="clockwork", description="The control plane in simulated time.")
     parser.add_argument("seeds", nargs="?", default="0:60", help="a seed, FROM:TO, or several of these with commas")
     parser.add_argument("-j", "--jobs", type=int, default=1)
@@ -27,7 +27,7 @@ def main() -> int:
     parser.add_argument("--first", action="store_true", help="stop at the first seed that fails")
     parser.add_argument("--bug", metavar="NAME", help="put this one back")
     parser.add_argument("--bugs", action="store_true", help="put each back in turn; all must be found")
-    args = parser.parse_args()
+    args = parser.parse_args(words)
     if os.environ.get("PYTHONHASHSEED") != "0":  # sets of names are in the same order every time
         os.environ["PYTHONHASHSEED"] = "0"
         os.execv(sys.executable, [sys.executable, "-m", "clockwork", *sys.argv[1:]])
@@ -112,4 +112,4 @@ def _bugs(args: argparse.Namespace) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -307,13 +307,16 @@ class Agent:
         if tree in role.rerouted:
             role.rerouted.discard(tree)
             self.emit(role, "resumed", tree=tree, t_ns=time.time_ns())
-        self._verify(role)
+        per = role.cut[2]
+        touched = range(((new & -new).bit_length() - 1) // per, (new.bit_length() - 1) // per + 1)
+        self._verify(role, role.digests.intersection(touched))
 
-    def _verify(self, role: Role) -> None:
+    def _verify(self, role: Role, blocks: set[int] | None = None) -> None:
+        """`blocks`: these only, as no other one can have become whole."""
         if role.state != "running":
             return
         per = role.cut[2]
-        for block in role.digests - role.blocks:
+        for block in (role.digests if blocks is None else blocks) - role.blocks:
             whole = ones(min(per, role.pieces - block * per), block * per)
             if role.held & whole == whole:
                 role.blocks.add(block)

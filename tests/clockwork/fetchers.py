@@ -187,6 +187,10 @@ def fetch(size: int, what: str, for_s: float, many: int) -> Outcome:
             return loop.run_until_complete(scenario())
 
 
-if __name__ == "__main__":
-    size, what, for_s, many = sys.argv[1:5]
+def main(words: list[str]) -> None:
+    size, what, for_s, many = words[:4]
     print(json.dumps(asdict(fetch(int(size), what, float(for_s), int(many)))))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

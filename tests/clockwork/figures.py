@@ -105,6 +105,10 @@ def figures(spec: str, number: int) -> Figures:
             return loop.run_until_complete(scenario())
 
 
+def main(words: list[str]) -> None:
+    for number in map(int, words[1:]):
+        print(json.dumps(asdict(figures(words[0], number))))
+
+
 if __name__ == "__main__":
-    for number in map(int, sys.argv[2:]):
-        print(json.dumps(asdict(figures(sys.argv[1], number))))
+    main(sys.argv[1:])

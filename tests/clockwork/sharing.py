@@ -95,6 +95,10 @@ def sharing(count: int, seed: int) -> Sharing:
     )  # fmt: skip
 
 
+def main(words: list[str]) -> None:
+    for seed in map(int, words[1:]):
+        print(json.dumps(asdict(sharing(int(words[0]), seed))))
+
+
 if __name__ == "__main__":
-    for seed in map(int, sys.argv[2:]):
-        print(json.dumps(asdict(sharing(int(sys.argv[1]), seed))))
+    main(sys.argv[1:])

@@ -442,8 +442,8 @@ def stalls(world: World, every_s: float, for_s: float) -> None:
         world.loop.create_task(run(site, 1.0 + 0.37 * number))
 
 
-def main() -> None:
-    kind, size, *given = sys.argv[1:]
+def main(words: list[str]) -> None:
+    kind, size, *given = words
     bytes_ = int(size[:-1]) << 20
     if kind == "robber":
         with world(1) as (loop, _):
@@ -470,4 +470,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
-
-TESTS = Path(__file__).resolve().parents[1]
+from commands import command
 
 
 def figures(spec: str, count: int) -> list[dict]:
@@ -19,11 +14,9 @@ def figures(spec: str, count: int) -> list[dict]:
 
 def rows_of(module: str, *arguments: str) -> list[dict]:
     """In a process of its own: it replaces the clock."""
-    command = [sys.executable, "-m", f"clockwork.{module}", *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(TESTS), "PYTHONHASHSEED": "0"}
-    ran = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=100, check=False)
-    assert ran.returncode == 0, ran.stderr[-2000:]
-    return [json.loads(line) for line in ran.stdout.splitlines()]
+    code, out, err = command(module, *arguments, module="clockwork")
+    assert code == 0, err[-2000:]
+    return [json.loads(line) for line in out.splitlines()]
 
 
 @pytest.mark.parametrize(("spec", "trees", "links"), [("bcube:4,1", 2, 12), ("torus:3,2", 4, 8)])

@@ -4,16 +4,12 @@ also where machines are full, hosts slow and links cut, and a site behind anothe
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import command
 
-TESTS = Path(__file__).resolve().parents[1]
 ONCE = 1.005
 """With the heads of answers."""
 
@@ -21,11 +17,9 @@ ONCE = 1.005
 @cache  # a run is the same every time
 def exchange(*what: str) -> dict[str, Any]:
     """In a process of its own: it replaces the clock."""
-    command = [sys.executable, "-m", "clockwork.sites", *what]
-    environment = {**os.environ, "PYTHONPATH": str(TESTS), "PYTHONHASHSEED": "0"}
-    ran = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=280, check=False)
-    assert ran.returncode == 0, ran.stderr[-2000:]
-    told: dict[str, Any] = json.loads(ran.stdout)
+    code, out, err = command("sites", *what, module="clockwork", patience_s=280)
+    assert code == 0, err[-2000:]
+    told: dict[str, Any] = json.loads(out)
     assert not told["wrong"] and all(told["done_s"].values()), told
     return told
 

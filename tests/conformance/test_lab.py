@@ -7,7 +7,9 @@ import json
 import os
 import subprocess
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import networkx as nx
 import pytest
@@ -16,12 +18,17 @@ from planes import PLANES
 from ports import free_ports
 
 from datacast import topologies
+from datacast.lab.content import parse_rate, parse_size
+from datacast.lab.controlled import without_appliance
+from datacast.lab.faults import parse_faults
+from datacast.lab.lab import LabOptions, load_topology
+from datacast.lab.run import Quiet, Transfer, run
 from datacast.lab.state import Registry
 
 pytestmark = [pytest.mark.root, pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 DATACAST = ROOT / ".venv" / "bin" / "datacast"
 SIX = "02,10,21,23,31,33"
-SMALL = ("--topology", "bcube:3,1", "--from", "00", "--to", "02,11,12,21")
+SMALL = {"topology": "bcube:3,1", "to": "02,11,12,21"}
 """Nine hosts and six switches: two trees, which branch at switches."""
 AT_LENGTH = pytest.mark.skipif(not os.environ.get("DATACAST_BMV2"), reason="a part of `make test-bmv2`")
 FAULTY = ["ovs", pytest.param("bmv2", marks=AT_LENGTH)]
@@ -33,11 +40,21 @@ def lab_command(tmp_path: Path, rest: int, *options: str) -> list[str]:
             "--fabric-port", str(free_ports(1)[0]), "--json", str(tmp_path / "report.json"), *options]
 
 
-def lab_run(tmp_path: Path, *options: str) -> dict:
-    command = lab_command(tmp_path, free_ports(1)[0], *options)
-    done = subprocess.run(command, capture_output=True, text=True, timeout=280)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    return json.loads((tmp_path / "report.json").read_text())
+def lab_run(
+    dataplane: str, link: str, size: str, *, topology: str = "bcube:4,1", source: str = "00", to: str = SIX,
+    mtu: int = 9000, faults: Sequence[str] = (), without: str = "", appliance_link: str = "", **options: str,
+) -> dict[str, Any]:
+    """What `datacast lab run` does, in this process: for all its labs services are loaded once. The report."""
+    graph = load_topology(topology)
+    rest, fabric = free_ports(2)
+    lab = LabOptions(
+        topology, parse_rate(link), mtu, dataplane=dataplane, rest_port=rest, fabric_port=fabric,
+        without_appliance=without_appliance(without, graph, dataplane) if without else (),
+        appliance_bps=parse_rate(appliance_link) if appliance_link else 0,
+    )  # fmt: skip
+    broken = parse_faults(list(faults), graph, dataplane)
+    what = Transfer(source, receivers=tuple(to.split(",")), size=parse_size(size), options=options, faults=broken)
+    return json.loads(json.dumps(run(lab, f"cf{os.getpid()}", what, Quiet())))
 
 
 def get(port: int, path: str) -> dict:
@@ -55,9 +72,9 @@ def need(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "link"), [("ovs", "20mbit"), ("ovs+dpdk", "20mbit"), ("bmv2", "10mbit")])
-def test_a_file_reaches_its_group(tmp_path: Path, name: str, link: str) -> None:
+def test_a_file_reaches_its_group(name: str, link: str) -> None:
     need(name)
-    report = lab_run(tmp_path, "--dataplane", name, *SMALL, "--link", link, "--size", "2M")
+    report = lab_run(name, link, "2M", **SMALL)
     assert report["ok"] and all(r["sha256_ok"] for r in report["receivers"].values()) and len(report["receivers"]) == 4
     assert report["trees"]["count"] == 2 and report["silent"] == []
     # 2 MB are too little to say much about duplicates on a machine that does other things, too.
@@ -65,19 +82,18 @@ def test_a_file_reaches_its_group(tmp_path: Path, name: str, link: str) -> None:
 
 
 @pytest.mark.parametrize("name", [pytest.param("p4", marks=AT_LENGTH), "dpdk+ovs+bmv2+p4"])
-def test_switches_that_cache_by_themselves_deliver(tmp_path: Path, name: str) -> None:
+def test_switches_that_cache_by_themselves_deliver(name: str) -> None:
     need(name)
-    report = lab_run(tmp_path, "--dataplane", name, "--link", "2mbit", "--mtu", "1500", "--size", "1M", "--from", "00",
-                     "--to", SIX)
+    report = lab_run(name, "2mbit", "1M", mtu=1500)
     assert report["ok"] and all(r["sha256_ok"] for r in report["receivers"].values()) and len(report["receivers"]) == 6
 
 
 # ---- accidents ----
 @pytest.mark.parametrize("name", FAULTY)
 @pytest.mark.parametrize("fault", ["kill controller at 500ms, restart at 8s", "kill master at 500ms"])
-def test_nothing_is_lost_when_who_steers_is_killed(tmp_path: Path, name: str, fault: str) -> None:
+def test_nothing_is_lost_when_who_steers_is_killed(name: str, fault: str) -> None:
     need(name)
-    report = lab_run(tmp_path, "--dataplane", name, *SMALL, "--link", "10mbit", "--size", "4M", "--fault", fault)
+    report = lab_run(name, "10mbit", "4M", faults=[fault], **SMALL)
     assert report["ok"] and report["faults"][0]["failed_ns"] and report["faults"][0]["error"] is None
     if "controller" in fault:
         assert report["finish_s"] < 7, "it ended before there was a controller again"
@@ -107,17 +123,15 @@ def three_levels(folder: Path) -> str:
 def test_a_group_works_without_appliances(tmp_path: Path, without: str, to: str, plain: set[str]) -> None:
     """Switches that pop three labels: the way through five is cut where an appliance is."""
     need("ovs")
-    report = lab_run(tmp_path, "--topology", three_levels(tmp_path), "--dataplane", "ovs", "--link", "20mbit",
-                     "--size", "1M", "--from", "a", "--to", to, "--without-appliance", without)
+    report = lab_run("ovs", "20mbit", "1M", topology=three_levels(tmp_path), source="a", to=to, without=without)
     assert report["ok"] and len(report["receivers"]) == 3 and report["labels"] <= 3
     assert set(report["plain_branches"]) == plain
 
 
-def test_a_group_works_without_any_appliance(tmp_path: Path) -> None:
+def test_a_group_works_without_any_appliance() -> None:
     """Hosts forward there: no way leads through more than one switch."""
     need("ovs")
-    report = lab_run(tmp_path, "--dataplane", "ovs", *SMALL, "--link", "20mbit", "--size", "1M",
-                     "--without-appliance", "all")
+    report = lab_run("ovs", "20mbit", "1M", without="all", **SMALL)
     assert report["ok"] and len(report["receivers"]) == 4 and report["plain_branches"]
 
 
@@ -145,32 +159,30 @@ def test_the_operator_is_told_of_an_absent_appliance(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", FAULTY)
-def test_an_appliance_dies_under_a_group_and_comes_back(tmp_path: Path, name: str) -> None:
+def test_an_appliance_dies_under_a_group_and_comes_back(name: str) -> None:
     need(name)
-    report = lab_run(tmp_path, "--dataplane", name, *SMALL, "--link", "10mbit", "--size", "12M",
-                     "--fault", "kill appliance s0.0 at 1s, restart at 4s")
+    report = lab_run(name, "10mbit", "12M", faults=["kill appliance s0.0 at 1s, restart at 4s"], **SMALL)
     assert report["ok"] and report["faults"][0]["error"] is None and report["faults"][0]["known_ms"] > 0
     assert [r["appliances"] for r in report["reactions"]] == [[["s0.0", False]], [["s0.0", True]]]
 
 
 @AT_LENGTH
 @pytest.mark.parametrize("name", ["bmv2", "p4"])
-def test_a_switch_restarts_under_a_group_and_all_heals_by_itself(tmp_path: Path, name: str) -> None:
+def test_a_switch_restarts_under_a_group_and_all_heals_by_itself(name: str) -> None:
     """It comes back without pipeline and entries: the controller gives both; what was under way is asked for again."""
     need(name)
-    report = lab_run(tmp_path, "--dataplane", name, "--link", "2mbit", "--mtu", "1500", "--size", "1M", "--from", "00",
-                     "--to", "02,10,21", "--delivery", "together", "--fault", "kill switch s0.0 at 1s, restart at 3s")
+    report = lab_run(name, "2mbit", "1M", mtu=1500, to="02,10,21", delivery="together",
+                     faults=["kill switch s0.0 at 1s, restart at 3s"])
     assert report["ok"] and all(r["sha256_ok"] for r in report["receivers"].values())
     assert report["faults"][0]["error"] is None and report["faults"][0]["failed_ns"]
 
 
 @pytest.mark.alone  # it counts what is sent twice
 @pytest.mark.parametrize(("name", "link"), [("ovs", "10mbit"), pytest.param("bmv2", "2mbit", marks=AT_LENGTH)])
-def test_an_appliances_link_carries_a_packet_once(tmp_path: Path, name: str, link: str) -> None:
+def test_an_appliances_link_carries_a_packet_once(name: str, link: str) -> None:
     """It has the cables' rate, and some children are two links away, behind hosts that only forward."""
     need(name)
-    report = lab_run(tmp_path, "--dataplane", name, "--link", link, "--appliance-link", link, "--size", "1M",
-                     "--from", "00", "--to", SIX, "--delivery", "together")
+    report = lab_run(name, link, "1M", appliance_link=link, delivery="together")
     assert report["ok"] and 0.95 < report["appliance_copies"] < 1.05
 
 

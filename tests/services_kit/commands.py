@@ -1,5 +1,5 @@
-"""`datacast` commands and services that are to end by themselves, each a process of its own, forked from one that has
-loaded them.
+"""`datacast` commands, services that are to end by themselves and runs in simulated time, each a process of its own,
+forked from one that has loaded them.
 
 To load one takes a third to three quarters of a second of a processor, and the tests call hundreds. Whoever talks with
 one while it runs starts the program.
@@ -17,17 +17,26 @@ import threading
 from functools import cache
 from pathlib import Path
 from subprocess import TimeoutExpired
+from unittest import mock
 
 from datacast.cli.main import COMMANDS
 from datacast.services.forks import Forks
 from datacast.services.nursery import Nursery
 
 PATIENCE_S = 200.0
+KIT = Path(__file__).parent
+ALIKE = {"PYTHONHASHSEED": "0", "PYTHONPATH": f"{KIT.parent}:{KIT}"}
+"""A simulation's sets are in the same order every time."""
 _first = threading.Lock()
 
 
 @cache
 def _forks(module: str) -> Forks:
+    if module == "clockwork":  # a program: what has run here would be seen there
+        forks = Forks(Nursery("clockwork.loaded", "test-clockwork", here=False))
+        with mock.patch.dict(os.environ, ALIKE):
+            forks.load()
+        return forks
     for name in COMMANDS if module == "cli" else (f"datacast.{module}.main",):
         importlib.import_module(name)
     return Forks(Nursery(__name__, f"test-{module}"))
@@ -38,11 +47,14 @@ def _loaded(module: str) -> Forks:
         return _forks(module)
 
 
-def command(*words: object, environment: dict[str, str] | None = None, module: str = "cli") -> tuple[int, str, str]:
-    """Exit code, standard output, standard error. `environment`: all of it. `module`: of datacast, what has `main`."""
+def command(
+    *words: object, environment: dict[str, str] | None = None, module: str = "cli", patience_s: float = PATIENCE_S
+) -> tuple[int, str, str]:
+    """Exit code, standard output, standard error. `environment`: all of it. `module`: of datacast, what has `main`;
+    `clockwork`: a module there that has it is the first word."""
     with tempfile.TemporaryDirectory() as folder:
         files = [f"{folder}/out", f"{folder}/err"]
-        own = os.environ.copy() if environment is None else environment
+        own = os.environ | (ALIKE if module == "clockwork" else {}) if environment is None else environment
         order = [module, files, [*map(str, words)], own, os.getcwd()]
         try:
             forked = _loaded(module).start([module], order)
@@ -50,7 +62,7 @@ def command(*words: object, environment: dict[str, str] | None = None, module: s
             _forks.cache_clear()
             forked = _loaded(module).start([module], order)
         try:
-            code = forked.wait(PATIENCE_S)
+            code = forked.wait(patience_s)
         except TimeoutExpired:
             forked.kill()
             forked.wait(60)
@@ -73,6 +85,8 @@ def main(arguments: list[str]) -> None:
     os.chdir(folder)
     sys.argv = [module, *words]
     try:
+        if module == "clockwork":
+            sys.exit(importlib.import_module(f"clockwork.{words[0]}").main(words[1:]))
         importlib.import_module(f"datacast.{module}.main").main(words)
     finally:
         sys.stdout.flush()
