@@ -28,8 +28,8 @@ AGAIN_S = 0.1
 """Between a process's end and its next start."""
 LOOK_S = 0.02
 MIN_WORKERS = 2
-PATIENCE_S = 20.0
-"""A take-over that takes longer has failed."""
+PATIENCE_S = 60.0
+"""A take-over that takes longer has failed: some take a second, and a busy machine makes them longer."""
 AGAIN_SHARE = 0.005
 """Of all pieces so many may come when their block is verified: they were asked for before, over another tree."""
 EPOCH = re.compile(r"^(\d\d:\d\d:\d\d\.\d\d\d) agent \S+ info: group (\S+): epoch (\d+) has begun", re.MULTILINE)

@@ -64,6 +64,11 @@ def asked_again(report: dict[str, Any]) -> float:
     return sum(row["retransmissions"] for row in report["receivers"].values()) / sum(report["trees"]["new_packets"])
 
 
+def _taken(slot: int, name: str) -> bool:
+    """By another lab than this one."""
+    return any(state.slot == slot and state.name != name for state in Registry().all())
+
+
 def traces(name: str, identity: str, slot: int, work: str) -> list[str]:
     """What is left of a lab on this machine."""
     left = []
@@ -75,7 +80,9 @@ def traces(name: str, identity: str, slot: int, work: str) -> list[str]:
                 continue
             if f"{MARK}={identity}".encode() in environ and stat.rpartition(")")[2].split()[0] not in "ZX":
                 left.append(f"process {entry}: {Path(f'/proc/{entry}/cmdline').read_bytes()!r}")
-    if os.path.exists(f"/sys/class/net/dclab{slot}"):
+    # Of another lab, which had its place at once: its state is there before the interface is, and goes after it.
+    there = not _taken(slot, name) and os.path.exists(f"/sys/class/net/dclab{slot}")
+    if there and not _taken(slot, name):
         left.append(f"interface dclab{slot}")
     left += [path for path in (work, str(Registry().folder(name))) if path and os.path.exists(path)]
     return left

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -127,13 +126,12 @@ def test_a_signal_waits_for_a_safe_moment_and_ends_a_wait():
 
 
 def test_a_wait_ends_soon_after_a_signal():
-    child = subprocess.Popen([sys.executable, "-c", f"import os, time; time.sleep(0.3); os.kill({os.getpid()}, 15)"])
-    with Signals() as signals:
-        began = time.monotonic()
+    """Not at its end: that is beyond pytest's own limit."""
+    with Signals() as signals:  # before there is somebody who sends one
+        child = subprocess.Popen([sys.executable, "-c", f"import os; os.kill({os.getpid()}, 15)"])
         with pytest.raises(Interrupted):
-            signals.sleep(30)
-        assert time.monotonic() - began < 5
-    child.wait()
+            signals.sleep(3600)
+        child.wait()
 
 
 def test_a_wait_that_takes_too_long_names_what_was_awaited():
@@ -147,7 +145,7 @@ def test_a_process_that_ends_by_itself_is_told_with_the_end_of_its_log(tmp_path)
         supervisor = Supervisor(tmp_path, {}, signals)
         supervisor.start("brief", [sys.executable, "-c", "import sys; print('no such port'); sys.exit(3)"])
         with pytest.raises(LabError, match=r"brief ended with status 3:\nno such port"):
-            supervisor.wait(lambda: False, 10, "brief")
+            supervisor.wait(lambda: False, 60, "brief")
 
 
 def test_a_program_that_is_missing_is_told_with_the_remedy(tmp_path):
@@ -162,8 +160,8 @@ def test_stop_ends_all_and_those_that_will_not_are_killed(tmp_path):
         code = "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"
         deaf = supervisor.start("deaf", [sys.executable, "-c", code])
         supervisor.start("good", [sys.executable, "-c", "import time; time.sleep(60)"])
-        supervisor.wait(lambda: "deaf" in deaf.tail(), 10, "deaf")
-        supervisor.stop(grace_s=0.3)
+        supervisor.wait(lambda: "deaf" in deaf.tail(), 60, "deaf")
+        supervisor.stop(grace_s=2.0)  # more than it takes a busy machine to end the other one
         assert [p.popen.returncode for p in supervisor.processes] == [-signal.SIGKILL, -signal.SIGTERM]
 
 

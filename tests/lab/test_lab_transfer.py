@@ -167,14 +167,15 @@ def test_a_full_disk_fails_that_receiver_only(lab):
 
 def test_garbage_on_the_wire_is_counted_and_harms_nobody(lab):
     before = traffic(lab)
-    stop = threading.Event()
     # Random frames, truncated headers, other versions, unknown trees: on a host's port and on a switch's.
     code = """
-import os, random, socket, sys, time
+import itertools, os, random, socket, sys, time
 rng, sock = random.Random(5), socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
 sock.bind((sys.argv[1], 0))
 label = lambda value, bottom: (value << 12 | bottom << 8 | 255).to_bytes(4, "big")
-for i in range(3000):
+for i in itertools.count():
+    if i == 3000:
+        print("enough", flush=True)
     ether = b"\\xff" * 6 + bytes(6)
     stack = rng.choice([b"\\x88\\xb5", b"\\x88\\x47" + label(1000, 1), b"\\x08\\x00",
                         b"\\x88\\x47" + label(1024 + rng.randrange(9), 0) + label(1000, 1),
@@ -184,18 +185,18 @@ for i in range(3000):
     sock.send(ether + stack + head + rng.randbytes(rng.randrange(0, 1400)))
     time.sleep(0.0005)
 """
-    senders = []
-
-    def throw(group):
-        if group["state"] in ("starting", "running") and not senders:  # it may be over when it is looked at again
-            senders.extend(
-                lab.network.spawn(machine)([sys.executable, "-c", code, port], stdout=None, stderr=None)
-                for machine, port in (("12", "12-eth0"), ("sw0", "s1.3-eth1"))
-            )
-
-    report = transfer(lab, Quiet(throw), size=24 << 20)
-    stop.set()
-    assert [sender.wait(60) for sender in senders] == [0, 0]
+    senders = [
+        lab.network.spawn(machine)([sys.executable, "-c", code, port], stdout=subprocess.PIPE, stderr=None)
+        for machine, port in (("12", "12-eth0"), ("sw0", "s1.3-eth1"))
+    ]
+    try:  # from before the transfer until after it, however long it is
+        report = transfer(lab, Quiet(), size=24 << 20)
+        assert [sender.stdout.readline() for sender in senders] == [b"enough\n"] * 2
+        assert [sender.poll() for sender in senders] == [None] * 2
+    finally:
+        for sender in senders:
+            sender.kill()
+            sender.communicate()
     assert report["ok"], report
     lab.supervisor.check()  # nobody crashed
     drops = traffic(lab).since(before).drops
