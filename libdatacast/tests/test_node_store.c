@@ -132,6 +132,8 @@ static void where_memory_is_scarce_each_tree_gets_what_a_node_gives_unasked(void
     answer(&b, 7, 2, seq, 0, 1000);
   }
   assert(tree_count(&b, 2).packets == 4 && tree_count(&b, 1).packets == 12); /* what it was given, and no more */
+  b.now += 200 * DC_MS;
+  ask(&b, 1, &a); /* who has more need not be the one that is longest unused */
   for (uint32_t tree = 3; tree <= 4; tree++)
     for (uint32_t seq = 0; seq < 8; seq++) {
       child_asks(&b, 1, tree, seq, 0);
